@@ -1,0 +1,54 @@
+#include "plan/ir/block.hpp"
+
+#include <algorithm>
+
+namespace orrery::plan {
+namespace {
+constexpr std::array<std::string_view, kRoles> kRoleNames = {
+    "parameter", "gradient", "optimizer", "input", "output",
+    "stash",     "scratch",  "gathered",  "scalar"};
+}
+
+std::int64_t Tensor::elements() const {
+    std::int64_t product = 1;
+    for (std::int64_t d : dims) product *= d;
+    return product;
+}
+
+std::int64_t Tensor::bytes() const { return elements() * size_bytes(dtype); }
+
+std::string_view name(Role role) { return kRoleNames[static_cast<std::size_t>(role)]; }
+
+std::optional<Role> role_from_name(std::string_view text) {
+    for (std::size_t i = 0; i < kRoles; ++i)
+        if (kRoleNames[i] == text) return static_cast<Role>(i);
+    return std::nullopt;
+}
+
+double flops(const Op& op) {
+    const auto& s = op.shape;
+    auto d = [](std::int64_t v) { return static_cast<double>(v); };
+    switch (op.kind) {
+        case OpKind::gemm:
+            return 2.0 * d(s[0]) * d(s[1]) * d(s[2]);
+        case OpKind::batched_gemm:
+            return 2.0 * d(s[0]) * d(s[1]) * d(s[2]) * d(s[3]);
+        case OpKind::attention:  // QKᵀ and PV: 2 products of 2·q·k·d per head
+            return 4.0 * d(s[0]) * d(s[1]) * d(s[2]) * d(s[3]) * d(s[5]);
+        case OpKind::attention_backward:  // QKᵀ again, dP, dV, dQ, dK: 5 products
+            return 10.0 * d(s[0]) * d(s[1]) * d(s[2]) * d(s[3]) * d(s[5]);
+        default:
+            return 0;
+    }
+}
+
+double bytes_moved(const Block& block, const Op& op) {
+    std::int64_t total = 0;
+    for (TensorId t : op.reads) total += block.tensors[static_cast<std::size_t>(t)].bytes();
+    for (TensorId t : op.writes) total += block.tensors[static_cast<std::size_t>(t)].bytes();
+    return static_cast<double>(total);
+}
+
+std::int64_t message_bytes(const Op& op) { return op.shape[0] * size_bytes(op.dtype); }
+
+}  // namespace orrery::plan

@@ -1,0 +1,97 @@
+// Blocks, the kernel level of a plan: a block is the op list of one layer's forward, of its
+// backward, of a bucket's reduction, … for one rank. Layers that are alike share a block; it is
+// built, priced and memory-planned once, however often it is instanced.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/ir/kinds.hpp"
+
+namespace orrery::plan {
+
+// Where a tensor of a block lives, and therefore for how long.
+enum class Role : std::uint8_t {
+    parameter,  // persistent; bound by (layer, name)
+    gradient,   // persistent accumulator of the parameter of the same name
+    optimizer,  // persistent: master weights and moments
+    input,      // handed over by the block before in the same action (or received)
+    output,     // handed to the block after in the same action (or sent)
+    stash,      // written by the forward block, read by the backward block of the same layer and
+                // micro-batch
+    scratch,    // dies within the block
+    gathered,   // parameters gathered from their ZeRO-3 shards, in a ring of slots
+    scalar      // device scalars of the step: gradient norm, loss
+};
+inline constexpr std::size_t kRoles = 9;
+
+struct Tensor {
+    std::string name;
+    Role role = Role::scratch;
+    DType dtype = DType::bf16;
+    std::vector<std::int64_t> dims;  // local to this rank
+
+    std::int64_t elements() const;
+    std::int64_t bytes() const;
+    bool operator==(const Tensor&) const = default;
+};
+
+using TensorId = std::int32_t;
+
+struct Op {
+    OpKind kind = OpKind::gemm;
+    Phase phase = Phase::forward;
+    Stream stream = Stream::compute;
+    GroupKind group = GroupKind::none;     // communication only
+    DType dtype = DType::bf16;             // of the arithmetic or of the elements on the wire
+    std::array<std::int64_t, 6> shape{};   // fields named by shape_fields(kind)
+    std::vector<TensorId> reads;
+    std::vector<TensorId> writes;          // a tensor in both is updated in place
+    std::vector<std::int32_t> after;       // ops of this block that must end first though no tensor
+                                           // says so (a stack that does not overlap)
+    std::string label;                     // what it is for: "qkv", "fc1 dgrad", …
+
+    bool operator==(const Op&) const = default;
+};
+
+// An op may not touch memory that another op, on another stream, still reads: `later` waits for
+// `earlier` (indices into Block::ops).
+struct ReuseEdge {
+    std::int32_t earlier = 0;
+    std::int32_t later = 0;
+    bool operator==(const ReuseEdge&) const = default;
+};
+
+struct Block {
+    std::string name;  // "layer.forward", "layer.backward", "head.forward", …
+    std::vector<Tensor> tensors;
+    std::vector<Op> ops;  // in issue order
+    TensorId input = -1;   // tensor that the chain hands in, or −1
+    TensorId output = -1;  // tensor that the chain hands on, or −1
+    // Level one of the memory plan (plan/memory): relative offsets of scratch tensors (−1 for the
+    // others), the bytes they span, and the edges that reuse needs.
+    std::vector<std::int64_t> scratch_offsets;
+    std::int64_t scratch_bytes = 0;
+    std::vector<ReuseEdge> reuse;
+
+    bool operator==(const Block&) const = default;
+};
+
+std::string_view name(Role role);
+std::optional<Role> role_from_name(std::string_view text);
+
+// Floating-point operations that the op executes (multiply and add count two); 0 for memory-bound
+// kernels and communication. Causal attention counts the full square here; the mask is a matter
+// of pricing.
+double flops(const Op& op);
+
+// Bytes that the op moves to and from memory when every operand travels once.
+double bytes_moved(const Block& block, const Op& op);
+
+// Bytes S of a communication op in the convention of nccl-tests: the buffer for all_reduce, the
+// whole gathered buffer for all_gather and reduce_scatter, one message for exchange.
+std::int64_t message_bytes(const Op& op);
+
+}  // namespace orrery::plan

@@ -1,0 +1,100 @@
+// The vocabulary of a plan: element types, streams, process groups, kinds of ops. Each has one
+// spelling, used in text, JSON and traces alike; a spelling on disk never changes its meaning.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace orrery::plan {
+
+enum class DType : std::uint8_t { u8, i32, bf16, fp32 };
+inline constexpr std::size_t kDTypes = 4;
+
+// In-order queues of one rank. Ops of different streams may overlap; edges between streams follow
+// from tensors.
+enum class Stream : std::uint8_t {
+    compute,
+    tensor_comm,
+    context_comm,
+    expert_comm,
+    data_comm,
+    pipeline_comm,
+    copy
+};
+inline constexpr std::size_t kStreams = 7;
+
+// Which ranks a collective ties together (Mesh says who they are).
+enum class GroupKind : std::uint8_t {
+    none,
+    tensor,
+    context,
+    expert,
+    data,       // ranks that hold the same parameters: context × data
+    pipeline,   // point to point between pipeline ranks
+    embedding,  // first and last pipeline rank, which both hold tied embeddings
+    model,      // tensor × pipeline: one full copy of the parameters
+    world       // every rank
+};
+inline constexpr std::size_t kGroupKinds = 9;
+
+// What the accounts call an op: recompute is forward work done again.
+enum class Phase : std::uint8_t { forward, backward, recompute, optimizer };
+inline constexpr std::size_t kPhases = 4;
+
+enum class OpKind : std::uint8_t {
+    // matrix products
+    gemm,
+    batched_gemm,
+    // attention without materialised scores
+    attention,
+    attention_backward,
+    // memory-bound kernels: their bytes are those of the tensors they read and write
+    softmax,
+    softmax_backward,
+    dropout,
+    dropout_backward,
+    norm,
+    norm_backward,
+    activation,
+    activation_backward,
+    rope,
+    rope_backward,
+    residual_add,
+    add,
+    bias_gradient,
+    embedding,
+    embedding_backward,
+    cross_entropy_max,
+    cross_entropy_sum,
+    cross_entropy,
+    cross_entropy_backward,
+    gradient_norm,
+    adamw,
+    cast,
+    // communication
+    all_reduce,
+    all_gather,
+    reduce_scatter,
+    exchange
+};
+inline constexpr std::size_t kOpKinds = 30;
+
+// Names of the fields of Op::shape that a kind uses, in order; empty names end the list.
+using ShapeFields = std::array<std::string_view, 6>;
+
+std::int64_t size_bytes(DType dtype);
+std::string_view name(DType dtype);
+std::string_view name(Stream stream);
+std::string_view name(GroupKind group);
+std::string_view name(Phase phase);
+std::string_view name(OpKind kind);
+const ShapeFields& shape_fields(OpKind kind);
+bool is_communication(OpKind kind);
+
+template <typename Enum>
+std::optional<Enum> from_name(std::string_view text);
+
+}  // namespace orrery::plan

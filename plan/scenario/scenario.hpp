@@ -1,0 +1,145 @@
+// The resolved scenario: what a user asked for, after references, presets, overrides and "auto" are
+// settled and every rule across fields holds. Everything after this header trusts these values.
+// Keys, units and defaults are those of DESIGN §6; a field's JSON key is its name here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace orrery::plan {
+
+enum class ModelFamily : std::uint8_t { gpt2, llama };
+enum class Precision : std::uint8_t { fp32, bf16 };
+enum class Recompute : std::uint8_t { none, selective, full };
+enum class AttentionKernel : std::uint8_t { flash, unfused };
+enum class IntraNodeKind : std::uint8_t { nvswitch, pcie, host };
+enum class InterNodeKind : std::uint8_t { none, infiniband, ethernet };
+
+// A model in its family's Hugging Face config.json terms. Linear layers of the gpt2 family carry
+// biases, LayerNorm, learned positions and a GELU; those of llama carry none, RMSNorm, rotary
+// positions and a gated SiLU.
+struct Model {
+    ModelFamily family = ModelFamily::gpt2;
+    std::string name;
+    std::int64_t hidden = 0;
+    std::int64_t layers = 0;
+    std::int64_t heads = 0;
+    std::int64_t kv_heads = 0;
+    std::int64_t head_dim = 0;
+    std::int64_t ffn_hidden = 0;
+    std::int64_t vocabulary = 0;     // true vocabulary, unpadded
+    std::int64_t max_positions = 0;  // rows of the learned position table (gpt2)
+    bool tied_embeddings = true;
+    bool attention_bias = true;  // biases on qkv and projection
+    bool mlp_bias = true;
+    double hidden_dropout = 0.0;     // after projection, after fc2, after embedding
+    double attention_dropout = 0.0;  // on attention probabilities
+
+    bool gated_mlp() const { return family == ModelFamily::llama; }
+    bool layer_norm() const { return family == ModelFamily::gpt2; }
+    bool learned_positions() const { return family == ModelFamily::gpt2; }
+    bool rotary() const { return family == ModelFamily::llama; }
+};
+
+struct IntraNode {
+    IntraNodeKind kind = IntraNodeKind::nvswitch;
+    double bandwidth_GBps = 0;  // per device, one direction
+    double latency_us = 0;
+};
+
+struct InterNode {
+    InterNodeKind kind = InterNodeKind::none;
+    int nics_per_node = 0;
+    double bandwidth_Gbps = 0;  // per NIC, one direction
+    double latency_us = 0;
+    double oversubscription = 1.0;  // of the fabric above the leaf switches; 1 = full bisection
+};
+
+struct Cluster {
+    std::int64_t nodes = 1;
+    std::int64_t devices_per_node = 1;
+    std::string device;        // name as in the profile
+    std::string profile_path;  // absolute or relative to the scenario library; as resolved
+    IntraNode intra_node;
+    InterNode inter_node;
+    double price_usd_per_gpu_hour = 0;  // 0: unknown, cost is not reported
+    double power_w_per_gpu = 0;         // 0: unknown, energy is not reported
+    double pue = 1.0;                   // power usage effectiveness of the site
+
+    std::int64_t devices() const { return nodes * devices_per_node; }
+};
+
+// Degrees of parallelism; data_parallel is resolved. zero_group_size is resolved to a rank count.
+struct Layout {
+    std::int64_t tensor_parallel = 1;
+    std::int64_t pipeline_parallel = 1;
+    std::int64_t context_parallel = 1;
+    std::int64_t expert_parallel = 1;
+    std::int64_t data_parallel = 1;
+    std::int64_t virtual_pipeline = 1;
+    std::string schedule = "1f1b";
+    std::vector<std::int64_t> layers_per_stage;  // resolved: pipeline × virtual counts, stage order
+    bool sequence_parallel = false;
+    int zero_stage = 0;
+    Recompute recompute = Recompute::none;
+    std::int64_t micro_batch_size = 1;
+    std::int64_t global_batch_size = 1;
+
+    std::int64_t ranks() const {
+        return tensor_parallel * pipeline_parallel * context_parallel * data_parallel;
+    }
+    std::int64_t stages() const { return pipeline_parallel * virtual_pipeline; }
+    std::int64_t micro_batches() const {
+        return global_batch_size / (data_parallel * micro_batch_size);
+    }
+};
+
+struct Optimizer {
+    std::string kind = "adamw";
+    double learning_rate = 3e-4;
+    double beta1 = 0.9;
+    double beta2 = 0.95;
+    double epsilon = 1e-8;
+    double weight_decay = 0.1;
+    double clip_norm = 1.0;  // 0: no clipping, no global norm
+};
+
+// What a training stack does that a layout does not say. Defaults come from the preset file
+// scenarios/frameworks/<name>.json, where each carries its source; training.* keys override.
+struct Framework {
+    std::string name = "orrery";
+    AttentionKernel attention_kernel = AttentionKernel::flash;
+    int gradient_bytes = 2;             // bytes per element of the accumulated gradient
+    bool overlap_gradient_reduce = true;  // bucket reductions run behind the last backward
+    bool overlap_tensor_backward = true;  // backward tensor all-reduce runs behind the weight gradient
+    double gradient_bucket_mb = 100;    // 1e6 bytes of gradient per bucket
+    std::int64_t vocabulary_multiple = 128;  // vocabulary is padded to a multiple of this × tensor
+    double launch_us = 5.0;             // host time to issue one kernel or collective
+    std::int64_t launch_queue = 1024;   // ops that the host may run ahead
+    double workspace_mb = 32;           // GEMM workspace in the arena
+    double context_mb = 0;              // driver context, libraries, NCCL base: outside the arena
+    double communicator_mb = 0;         // per process group of more than one rank
+    double fragmentation = 0;           // share of the arena that the allocator loses
+};
+
+struct Training {
+    std::int64_t sequence_length = 0;
+    Precision precision = Precision::bf16;
+    double tokens = 0;  // of the whole run; 0: unknown, the run is not reported
+    Optimizer optimizer;
+    Framework framework;
+};
+
+struct Scenario {
+    std::string source_path;
+    Model model;
+    Cluster cluster;
+    Layout layout;
+    Training training;
+};
+
+// Vocabulary rows after padding to framework.vocabulary_multiple × tensor_parallel.
+std::int64_t padded_vocabulary(const Scenario& scenario);
+
+}  // namespace orrery::plan
