@@ -1,0 +1,80 @@
+"""Who may include whom. Includes are written from the repository root, so link edges alone cannot forbid one."""
+
+import pathlib
+import re
+import sys
+
+ALLOWED = {
+    "plan": {"plan"},
+    "trace": {"plan", "trace"},
+    "sim": {"plan", "trace", "sim"},
+    "runtime": {"plan", "trace", "runtime"},
+    "calib/fit": {"plan", "trace", "sim", "calib/fit"},
+    "calib/compare": {"plan", "trace", "sim", "calib/compare"},
+    "calib/measure": {"plan", "trace", "runtime", "calib/fit", "calib/measure"},
+    "gui": {"plan", "trace", "sim", "calib/fit", "calib/compare", "gui"},
+}
+EVERYTHING = set(ALLOWED) | {"cli"}
+ALLOWED["cli"] = EVERYTHING
+ALLOWED["tests"] = EVERYTHING | {"tests"}
+FOLDERS = sorted({module.split("/")[0] for module in ALLOWED})
+
+SOURCES = {".cpp", ".hpp", ".cu", ".cuh", ".h", ".cc"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+CUDA = re.compile(
+    r"^(cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|cupti|nvml|nvrtc|nvToolsExt|nccl|cutlass|cute|cub|thrust"
+    r"|nvtx3|cooperative_groups|mma\.h|device_launch_parameters)")
+
+
+def module_of(path):
+    """The layer that a path from the root belongs to, or None."""
+    parts = path.split("/")
+    for module in ("/".join(parts[:2]), parts[0]):
+        if module in ALLOWED and len(parts) > module.count("/") + 1:
+            return module
+    return None
+
+
+def faults_of_line(root, path, line):
+    """What is wrong with one line of the file at `path` (from the root)."""
+    found = INCLUDE.match(line)
+    if not found:
+        return []
+    quote, target = found.groups()
+    if CUDA.match(target) and not path.startswith("runtime/cuda/"):
+        return [f"{target}: only runtime/cuda sees a CUDA header"]
+    if quote == "<" and target.split("/")[0] not in FOLDERS:
+        return []
+    if not (root / target).is_file():
+        return [] if quote == "<" else [f'"{target}": no such file from the repository root']
+    layer, wanted = module_of(path), module_of(target)
+    if wanted not in ALLOWED[layer]:
+        return [f'"{target}": {layer} may include {", ".join(sorted(ALLOWED[layer]))}, not {wanted}']
+    return []
+
+
+def faults_of_file(root, path):
+    if module_of(path) is None:
+        return [f"{path}: belongs to no layer; known: {', '.join(sorted(ALLOWED))}"]
+    text = (root / path).read_text(encoding="utf-8")
+    return [f"{path}:{number}: {fault}"
+            for number, line in enumerate(text.splitlines(), 1)
+            for fault in faults_of_line(root, path, line)]
+
+
+def check(root):
+    """All faults of the tree at `root`, and the number of files looked at."""
+    root = pathlib.Path(root)
+    paths = sorted(file.relative_to(root).as_posix()
+                   for folder in FOLDERS for file in (root / folder).rglob("*") if file.suffix in SOURCES)
+    return [fault for path in paths for fault in faults_of_file(root, path)], len(paths)
+
+
+def main():
+    faults, files = check(sys.argv[1])
+    print(*faults, f"{files} files, {len(faults)} faults", sep="\n")
+    sys.exit(1 if faults or not files else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""layering.py finds what it is for: each test is a small tree with one fault, or none."""
+
+import pathlib
+import tempfile
+import unittest
+
+import layering
+
+
+def faults(files):
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in files.items():
+            file = pathlib.Path(folder, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        return layering.check(folder)[0]
+
+
+HEADERS = {f"{module}/a.hpp": "" for module in layering.EVERYTHING}
+
+
+def include(path, target):
+    return faults(HEADERS | {path: f'#pragma once\n#include "{target}"\n'})
+
+
+class Layering(unittest.TestCase):
+    def test_downward_and_inside_is_fine(self):
+        for path, target in [("plan/ir/b.hpp", "plan/a.hpp"), ("sim/engine/b.cpp", "trace/a.hpp"),
+                             ("calib/fit/b.cpp", "sim/a.hpp"), ("calib/measure/b.cpp", "runtime/a.hpp"),
+                             ("cli/b.cpp", "calib/compare/a.hpp"), ("gui/b.cpp", "sim/a.hpp"),
+                             ("tests/sim/b_test.cpp", "cli/a.hpp")]:
+            self.assertEqual(include(path, target), [], (path, target))
+
+    def test_upward_and_sideways_is_not(self):
+        for path, target in [("plan/ir/b.hpp", "trace/a.hpp"), ("trace/b.cpp", "sim/a.hpp"),
+                             ("sim/b.cpp", "runtime/a.hpp"), ("runtime/b.cpp", "sim/a.hpp"),
+                             ("calib/fit/b.cpp", "calib/compare/a.hpp"), ("calib/compare/b.cpp", "calib/fit/a.hpp"),
+                             ("calib/measure/b.cpp", "sim/a.hpp"), ("gui/b.cpp", "runtime/a.hpp"),
+                             ("gui/b.cpp", "cli/a.hpp"), ("plan/b.cpp", "cli/a.hpp")]:
+            found = include(path, target)
+            self.assertEqual(len(found), 1, (path, target))
+            self.assertTrue(found[0].startswith(f'{path}:2: "{target}": '), found)
+
+    def test_angle_brackets_hide_nothing(self):
+        self.assertEqual(len(faults(HEADERS | {"plan/b.cpp": "#include <sim/a.hpp>"})), 1)
+
+    def test_path_relative_to_the_file_is_a_fault(self):
+        self.assertEqual(len(include("plan/ir/b.hpp", "../a.hpp")), 1)
+        self.assertEqual(len(include("plan/b.hpp", "a.hpp")), 1)
+
+    def test_cuda_headers_only_in_runtime_cuda(self):
+        for header in ["cuda_runtime.h", "cublasLt.h", "nccl.h", "cub/cub.cuh"]:
+            self.assertEqual(faults({"runtime/cuda/b.cpp": f"#include <{header}>"}), [])
+            self.assertEqual(len(faults({"runtime/cpu/b.cpp": f"#include <{header}>"})), 1)
+
+    def test_file_outside_the_layers_is_a_fault(self):
+        self.assertEqual(len(faults({"calib/stray.cpp": ""})), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
