@@ -4,20 +4,25 @@
 
 namespace orrery::plan {
 namespace {
-constexpr std::array<std::string_view, kRoles> kRoleNames = {
-    "parameter", "gradient", "optimizer", "input", "output",
-    "stash",     "scratch",  "gathered",  "scalar"};
+constexpr std::array<std::string_view, kRoles> kRoleNames = {"parameter", "gradient", "optimizer",
+                                                             "input",     "output",   "stash",
+                                                             "scratch",   "gathered", "scalar"};
 }
 
 std::int64_t Tensor::elements() const {
     std::int64_t product = 1;
-    for (std::int64_t d : dims) product *= d;
+    for (std::int64_t d : dims)
+        product *= d;
     return product;
 }
 
-std::int64_t Tensor::bytes() const { return elements() * size_bytes(dtype); }
+std::int64_t Tensor::bytes() const {
+    return elements() * size_bytes(dtype);
+}
 
-std::string_view name(Role role) { return kRoleNames[static_cast<std::size_t>(role)]; }
+std::string_view name(Role role) {
+    return kRoleNames[static_cast<std::size_t>(role)];
+}
 
 std::optional<Role> role_from_name(std::string_view text) {
     for (std::size_t i = 0; i < kRoles; ++i)
@@ -44,11 +49,15 @@ double flops(const Op& op) {
 
 double bytes_moved(const Block& block, const Op& op) {
     std::int64_t total = 0;
-    for (TensorId t : op.reads) total += block.tensors[static_cast<std::size_t>(t)].bytes();
-    for (TensorId t : op.writes) total += block.tensors[static_cast<std::size_t>(t)].bytes();
+    for (TensorId t : op.reads)
+        total += block.tensors[static_cast<std::size_t>(t)].bytes();
+    for (TensorId t : op.writes)
+        total += block.tensors[static_cast<std::size_t>(t)].bytes();
     return static_cast<double>(total);
 }
 
-std::int64_t message_bytes(const Op& op) { return op.shape[0] * size_bytes(op.dtype); }
+std::int64_t message_bytes(const Op& op) {
+    return op.shape[0] * size_bytes(op.dtype);
+}
 
 }  // namespace orrery::plan

@@ -44,14 +44,14 @@ struct Op {
     OpKind kind = OpKind::gemm;
     Phase phase = Phase::forward;
     Stream stream = Stream::compute;
-    GroupKind group = GroupKind::none;     // communication only
-    DType dtype = DType::bf16;             // of the arithmetic or of the elements on the wire
-    std::array<std::int64_t, 6> shape{};   // fields named by shape_fields(kind)
+    GroupKind group = GroupKind::none;    // communication only
+    DType dtype = DType::bf16;            // of the arithmetic or of the elements on the wire
+    std::array<std::int64_t, 6> shape{};  // fields named by shape_fields(kind)
     std::vector<TensorId> reads;
-    std::vector<TensorId> writes;          // a tensor in both is updated in place
-    std::vector<std::int32_t> after;       // ops of this block that must end first though no tensor
-                                           // says so (a stack that does not overlap)
-    std::string label;                     // what it is for: "qkv", "fc1 dgrad", …
+    std::vector<TensorId> writes;     // a tensor in both is updated in place
+    std::vector<std::int32_t> after;  // ops of this block that must end first though no tensor
+                                      // says so (a stack that does not overlap)
+    std::string label;                // what it is for: "qkv", "fc1 dgrad", …
 
     bool operator==(const Op&) const = default;
 };
@@ -67,7 +67,7 @@ struct ReuseEdge {
 struct Block {
     std::string name;  // "layer.forward", "layer.backward", "head.forward", …
     std::vector<Tensor> tensors;
-    std::vector<Op> ops;  // in issue order
+    std::vector<Op> ops;   // in issue order
     TensorId input = -1;   // tensor that the chain hands in, or −1
     TensorId output = -1;  // tensor that the chain hands on, or −1
     // Level one of the memory plan (plan/memory): relative offsets of scratch tensors (−1 for the

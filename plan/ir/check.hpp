@@ -1,5 +1,6 @@
 // Faults of our own: a broken invariant stops the program with the place and what was violated.
-// User errors never come through here (they are diagnostics), nor does the environment (exceptions).
+// User errors never come through here (they are diagnostics), nor does the environment
+// (exceptions).
 #pragma once
 
 #include <string_view>
@@ -11,8 +12,7 @@ namespace orrery::plan {
 
 }  // namespace orrery::plan
 
-#define ORRERY_CHECK(condition, detail)                                               \
-    do {                                                                              \
-        if (!(condition))                                                             \
-            ::orrery::plan::check_failed(#condition, (detail), __FILE__, __LINE__);   \
+#define ORRERY_CHECK(condition, detail)                                                           \
+    do {                                                                                          \
+        if (!(condition)) ::orrery::plan::check_failed(#condition, (detail), __FILE__, __LINE__); \
     } while (false)

@@ -6,11 +6,9 @@ namespace {
 constexpr std::array<std::string_view, kDTypes> kDTypeNames = {"u8", "i32", "bf16", "fp32"};
 constexpr std::array<std::int64_t, kDTypes> kDTypeBytes = {1, 4, 2, 4};
 constexpr std::array<std::string_view, kStreams> kStreamNames = {
-    "compute",   "tensor_comm",   "context_comm", "expert_comm",
-    "data_comm", "pipeline_comm", "copy"};
+    "compute", "tensor_comm", "context_comm", "expert_comm", "data_comm", "pipeline_comm", "copy"};
 constexpr std::array<std::string_view, kGroupKinds> kGroupNames = {
-    "none",     "tensor",    "context", "expert", "data",
-    "pipeline", "embedding", "model",   "world"};
+    "none", "tensor", "context", "expert", "data", "pipeline", "embedding", "model", "world"};
 constexpr std::array<std::string_view, kPhases> kPhaseNames = {"forward", "backward", "recompute",
                                                                "optimizer"};
 
@@ -58,8 +56,7 @@ constexpr std::array<KindRow, kOpKinds> kKinds = {{
 }};
 
 template <typename Enum, std::size_t n>
-std::optional<Enum> find_name(const std::array<std::string_view, n>& names,
-                              std::string_view text) {
+std::optional<Enum> find_name(const std::array<std::string_view, n>& names, std::string_view text) {
     for (std::size_t i = 0; i < n; ++i)
         if (names[i] == text) return static_cast<Enum>(i);
     return std::nullopt;
@@ -67,16 +64,30 @@ std::optional<Enum> find_name(const std::array<std::string_view, n>& names,
 
 }  // namespace
 
-std::int64_t size_bytes(DType dtype) { return kDTypeBytes[static_cast<std::size_t>(dtype)]; }
-std::string_view name(DType dtype) { return kDTypeNames[static_cast<std::size_t>(dtype)]; }
-std::string_view name(Stream stream) { return kStreamNames[static_cast<std::size_t>(stream)]; }
-std::string_view name(GroupKind group) { return kGroupNames[static_cast<std::size_t>(group)]; }
-std::string_view name(Phase phase) { return kPhaseNames[static_cast<std::size_t>(phase)]; }
-std::string_view name(OpKind kind) { return kKinds[static_cast<std::size_t>(kind)].name; }
+std::int64_t size_bytes(DType dtype) {
+    return kDTypeBytes[static_cast<std::size_t>(dtype)];
+}
+std::string_view name(DType dtype) {
+    return kDTypeNames[static_cast<std::size_t>(dtype)];
+}
+std::string_view name(Stream stream) {
+    return kStreamNames[static_cast<std::size_t>(stream)];
+}
+std::string_view name(GroupKind group) {
+    return kGroupNames[static_cast<std::size_t>(group)];
+}
+std::string_view name(Phase phase) {
+    return kPhaseNames[static_cast<std::size_t>(phase)];
+}
+std::string_view name(OpKind kind) {
+    return kKinds[static_cast<std::size_t>(kind)].name;
+}
 const ShapeFields& shape_fields(OpKind kind) {
     return kKinds[static_cast<std::size_t>(kind)].fields;
 }
-bool is_communication(OpKind kind) { return kind >= OpKind::all_reduce; }
+bool is_communication(OpKind kind) {
+    return kind >= OpKind::all_reduce;
+}
 
 template <>
 std::optional<DType> from_name<DType>(std::string_view text) {

@@ -66,6 +66,7 @@ struct Cluster {
     double price_usd_per_gpu_hour = 0;  // 0: unknown, cost is not reported
     double power_w_per_gpu = 0;         // 0: unknown, energy is not reported
     double pue = 1.0;                   // power usage effectiveness of the site
+    std::string name;                   // for reports; may be empty
 
     std::int64_t devices() const { return nodes * devices_per_node; }
 };
@@ -110,17 +111,28 @@ struct Optimizer {
 struct Framework {
     std::string name = "orrery";
     AttentionKernel attention_kernel = AttentionKernel::flash;
-    int gradient_bytes = 2;             // bytes per element of the accumulated gradient
+    int gradient_bytes = 2;               // bytes per element of the accumulated gradient
     bool overlap_gradient_reduce = true;  // bucket reductions run behind the last backward
-    bool overlap_tensor_backward = true;  // backward tensor all-reduce runs behind the weight gradient
-    double gradient_bucket_mb = 100;    // 1e6 bytes of gradient per bucket
+    bool overlap_tensor_backward =
+        true;                         // backward tensor all-reduce runs behind the weight gradient
+    double gradient_bucket_mb = 100;  // 1e6 bytes of gradient per bucket
     std::int64_t vocabulary_multiple = 128;  // vocabulary is padded to a multiple of this × tensor
-    double launch_us = 5.0;             // host time to issue one kernel or collective
-    std::int64_t launch_queue = 1024;   // ops that the host may run ahead
-    double workspace_mb = 32;           // GEMM workspace in the arena
-    double context_mb = 0;              // driver context, libraries, NCCL base: outside the arena
-    double communicator_mb = 0;         // per process group of more than one rank
-    double fragmentation = 0;           // share of the arena that the allocator loses
+    double launch_us = 5.0;                  // host time to issue one kernel or collective
+    std::int64_t launch_queue = 1024;        // ops that the host may run ahead
+    double workspace_mb = 32;                // GEMM workspace in the arena
+    double context_mb = 0;       // driver context, libraries, NCCL base: outside the arena
+    double communicator_mb = 0;  // per process group of more than one rank
+    double fragmentation = 0;    // share of the arena that the allocator loses
+};
+
+enum class Decay : std::uint8_t { constant, cosine };
+
+// Linear warm-up from 0 over warmup_steps, then constant or a cosine down to min_learning_rate at
+// the last step of the run.
+struct LearningRateSchedule {
+    std::int64_t warmup_steps = 0;
+    Decay decay = Decay::constant;
+    double min_learning_rate = 0;
 };
 
 struct Training {
@@ -129,6 +141,15 @@ struct Training {
     double tokens = 0;  // of the whole run; 0: unknown, the run is not reported
     Optimizer optimizer;
     Framework framework;
+    LearningRateSchedule schedule;
+};
+
+// What `orrery train` needs beyond the step itself; empty or 0 where the scenario says nothing.
+struct Run {
+    std::string data;             // token file or text file
+    std::int64_t steps = 0;       // number of the last step
+    std::string checkpoint_path;  // no checkpoints without a path
+    std::int64_t checkpoint_every_steps = 0;
 };
 
 struct Scenario {
@@ -137,6 +158,7 @@ struct Scenario {
     Cluster cluster;
     Layout layout;
     Training training;
+    Run run;
 };
 
 // Vocabulary rows after padding to framework.vocabulary_multiple × tensor_parallel.

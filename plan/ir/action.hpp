@@ -1,0 +1,46 @@
+// Actions, the schedule's level of a plan, in the spelling that PyTorch's pipelining package uses
+// ("2F0": stage 2, forward, micro-batch 0), so that schedules can be exchanged as text.
+// REDUCE_TIED, CLIP and STEP are ours: what follows the last backward.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace orrery::plan {
+
+enum class ActionKind : std::uint8_t {
+    forward,      // F
+    backward,     // B, input and weight together
+    send_f,       // SEND_F: activations to the next stage
+    recv_f,       // RECV_F
+    send_b,       // SEND_B: gradients to the stage before
+    recv_b,       // RECV_B
+    reduce_grad,  // REDUCE_GRAD: gradients of a stage over its data group
+    reduce_tied,  // REDUCE_TIED: tied embedding gradients over first and last stage
+    clip,         // CLIP: global gradient norm
+    step          // STEP: optimizer, and the gathering of sharded parameters
+};
+inline constexpr std::size_t kActionKinds = 10;
+
+struct Action {
+    std::int32_t stage = 0;
+    ActionKind kind = ActionKind::forward;
+    std::int32_t micro_batch = -1;  // −1: of all micro-batches
+
+    auto operator<=>(const Action&) const = default;
+};
+
+inline bool is_transfer(ActionKind kind) {
+    return kind >= ActionKind::send_f && kind <= ActionKind::recv_b;
+}
+inline bool is_send(ActionKind kind) {
+    return kind == ActionKind::send_f || kind == ActionKind::send_b;
+}
+
+std::string to_text(const Action& action);                  // "2F0", "0REDUCE_GRAD"
+std::optional<Action> parse_action(std::string_view text);  // nullopt: not an action
+
+}  // namespace orrery::plan

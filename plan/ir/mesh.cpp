@@ -1,0 +1,78 @@
+#include "plan/ir/mesh.hpp"
+
+#include "plan/ir/check.hpp"
+
+namespace orrery::plan {
+
+Coordinates Mesh::coordinates(Rank rank) const {
+    ORRERY_CHECK(rank >= 0 && rank < ranks(), "rank outside the mesh");
+    Coordinates at;
+    at.tensor = rank % tensor;
+    rank /= tensor;
+    at.context = rank % context;
+    rank /= context;
+    at.data = rank % data;
+    at.pipeline = rank / data;
+    return at;
+}
+
+Rank Mesh::rank(const Coordinates& at) const {
+    return ((at.pipeline * data + at.data) * context + at.context) * tensor + at.tensor;
+}
+
+std::int64_t Mesh::group_size(GroupKind kind) const {
+    switch (kind) {
+        case GroupKind::none:
+            return 1;
+        case GroupKind::tensor:
+            return tensor;
+        case GroupKind::context:
+            return context;
+        case GroupKind::expert:
+            return 1;
+        case GroupKind::data:
+            return context * data;
+        case GroupKind::pipeline:
+            return pipeline;
+        case GroupKind::embedding:
+            return pipeline > 1 ? 2 : 1;
+        case GroupKind::model:
+            return tensor * pipeline;
+        case GroupKind::world:
+            return ranks();
+    }
+    return 1;
+}
+
+std::vector<Rank> Mesh::group(GroupKind kind, Rank self) const {
+    const Coordinates at = coordinates(self);
+    if (kind == GroupKind::none || kind == GroupKind::expert) return {self};
+    if (kind == GroupKind::embedding) {
+        if (pipeline == 1 || (at.pipeline != 0 && at.pipeline != pipeline - 1)) return {self};
+        return {pipeline_peer(self, 0), pipeline_peer(self, pipeline - 1)};
+    }
+    const bool world = kind == GroupKind::world;
+    const bool over_tensor = world || kind == GroupKind::tensor || kind == GroupKind::model;
+    const bool over_context = world || kind == GroupKind::context || kind == GroupKind::data;
+    const bool over_data = world || kind == GroupKind::data;
+    const bool over_pipeline = world || kind == GroupKind::pipeline || kind == GroupKind::model;
+    std::vector<Rank> members;
+    members.reserve(static_cast<std::size_t>(group_size(kind)));
+    for (std::int64_t p = over_pipeline ? 0 : at.pipeline;
+         p <= (over_pipeline ? pipeline - 1 : at.pipeline); ++p)
+        for (std::int64_t d = over_data ? 0 : at.data; d <= (over_data ? data - 1 : at.data); ++d)
+            for (std::int64_t c = over_context ? 0 : at.context;
+                 c <= (over_context ? context - 1 : at.context); ++c)
+                for (std::int64_t t = over_tensor ? 0 : at.tensor;
+                     t <= (over_tensor ? tensor - 1 : at.tensor); ++t)
+                    members.push_back(rank({t, c, d, p}));
+    return members;
+}
+
+Rank Mesh::pipeline_peer(Rank self, std::int64_t pipeline_rank) const {
+    Coordinates at = coordinates(self);
+    at.pipeline = pipeline_rank;
+    return rank(at);
+}
+
+}  // namespace orrery::plan

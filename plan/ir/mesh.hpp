@@ -1,0 +1,46 @@
+// Who is who: ranks and their coordinates in the grid of parallel dimensions, tensor fastest, then
+// context, then data, pipeline slowest (Megatron's tp-cp-dp-pp order). Rank r sits on device r;
+// devices fill nodes in order.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/ir/kinds.hpp"
+
+namespace orrery::plan {
+
+using Rank = std::int64_t;
+
+struct Coordinates {
+    std::int64_t tensor = 0;
+    std::int64_t context = 0;
+    std::int64_t data = 0;
+    std::int64_t pipeline = 0;
+    bool operator==(const Coordinates&) const = default;
+};
+
+struct Mesh {
+    std::int64_t tensor = 1;
+    std::int64_t context = 1;
+    std::int64_t data = 1;
+    std::int64_t pipeline = 1;
+
+    bool operator==(const Mesh&) const = default;
+
+    std::int64_t ranks() const { return tensor * context * data * pipeline; }
+    Coordinates coordinates(Rank rank) const;
+    Rank rank(const Coordinates& at) const;
+
+    // Number of members of each group of this kind. embedding: 2, or 1 without a pipeline.
+    std::int64_t group_size(GroupKind kind) const;
+
+    // Members of the group of this kind that `rank` belongs to, ascending. For embedding the
+    // groups tie the first and the last pipeline rank; ranks between are alone.
+    std::vector<Rank> group(GroupKind kind, Rank rank) const;
+
+    // The rank with the same other coordinates at another pipeline position.
+    Rank pipeline_peer(Rank rank, std::int64_t pipeline_rank) const;
+};
+
+}  // namespace orrery::plan

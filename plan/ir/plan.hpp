@@ -1,0 +1,156 @@
+// The plan: what every rank does in one training step, and never when. One program per pipeline
+// rank; the ranks of its tensor, context and data groups share it.
+//
+//   Plan ── blocks          distinct op lists (plan/ir/block.hpp)
+//        └─ programs        one per pipeline rank
+//             ├─ stages     which layers, and the buckets of their parameters
+//             ├─ procedures what an action expands to: block uses in issue order
+//             ├─ residents  memory that outlives a block: lifetimes in steps, offsets in the arena
+//             └─ steps      actions in one total issue order, bound to procedures and residents
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/ir/action.hpp"
+#include "plan/ir/block.hpp"
+#include "plan/ir/mesh.hpp"
+
+namespace orrery::plan {
+
+// What the waterfall of a memory report calls the bytes.
+enum class MemoryCategory : std::uint8_t {
+    parameters,
+    gradients,
+    optimizer,
+    activations,
+    workspace,
+    communication
+};
+inline constexpr std::size_t kMemoryCategories = 6;
+std::string_view name(MemoryCategory category);
+
+// One use of a block within a procedure.
+struct BlockUse {
+    std::int32_t block = 0;      // index into Plan::blocks
+    std::int32_t layer = -1;     // model layer, −1: none
+    std::int32_t position = -1;  // stash area within the stage's stash, −1: none
+    std::int32_t bucket = -1;    // bucket that the block reduces, gathers or steps, −1: none
+    bool fence = false;          // starts after everything issued before it has ended
+    bool operator==(const BlockUse&) const = default;
+};
+
+struct Procedure {
+    std::string name;
+    std::vector<BlockUse> uses;
+    bool operator==(const Procedure&) const = default;
+};
+
+// Gradients that are reduced, and parameters that are stepped and gathered, together: a contiguous
+// range of a stage's parameters.
+struct Bucket {
+    std::int32_t stage = 0;
+    std::int32_t first_position = 0;  // stash positions (blocks of the stage) it covers
+    std::int32_t last_position = 0;
+    std::int64_t elements = 0;  // local to the rank, before padding
+    std::int64_t padded = 0;    // to a multiple of the data group
+    // Resident that holds each state; −1: none.
+    std::int32_t parameters = -1;
+    std::int32_t gradients = -1;
+    std::int32_t optimizer = -1;
+    bool operator==(const Bucket&) const = default;
+};
+
+// The blocks of a stage in forward order; index = position.
+struct StagePart {
+    std::int32_t forward = 0;   // block
+    std::int32_t backward = 0;  // block
+    std::int32_t layer = -1;
+    std::int64_t stash_offset = 0;  // of its stash area within the stage's stash
+    std::int32_t bucket = -1;
+    bool operator==(const StagePart&) const = default;
+};
+
+struct Stage {
+    std::int32_t index = 0;
+    std::vector<StagePart> parts;
+    std::int64_t stash_bytes = 0;
+    bool operator==(const Stage&) const = default;
+};
+
+struct Resident {
+    std::string name;
+    MemoryCategory category = MemoryCategory::activations;
+    std::int64_t bytes = 0;
+    std::int32_t first_step = 0;  // lives from the start of this step …
+    std::int32_t last_step = 0;   // … to the end of this one
+    std::int64_t offset = 0;      // in the arena
+    bool operator==(const Resident&) const = default;
+};
+
+struct Transfer {
+    Action action;          // SEND_* or RECV_*
+    std::int32_t peer = 0;  // pipeline rank
+    std::int64_t bytes = 0;
+    std::int32_t resident = -1;  // read or written
+    bool operator==(const Transfer&) const = default;
+};
+
+// A step is one action, or several transfers issued as one exchange.
+struct Step {
+    Action action;                // compute step; of the first transfer otherwise
+    std::int32_t procedure = -1;  // −1: transfers
+    std::vector<Transfer> transfers;
+    std::int32_t stash = -1;   // resident: the stash of this stage and micro-batch
+    std::int32_t input = -1;   // resident handed in from outside the stage (gradient received)
+    std::int32_t output = -1;  // resident handed out of the stage (to be sent)
+    bool operator==(const Step&) const = default;
+};
+
+struct Program {
+    std::int32_t pipeline_rank = 0;
+    std::vector<Stage> stages;  // chunks of this rank, ascending
+    std::vector<Bucket> buckets;
+    std::vector<Procedure> procedures;
+    std::vector<Resident> residents;
+    std::vector<Step> steps;
+    // Residents with a fixed part: scratch of blocks, GEMM workspace, two frames that the chain of
+    // backward gradients alternates between, device scalars.
+    std::int32_t scratch = -1;
+    std::int32_t workspace = -1;
+    std::array<std::int32_t, 2> frames{-1, -1};
+    std::int32_t scalars = -1;
+    std::int64_t arena_bytes = 0;
+    bool operator==(const Program&) const = default;
+};
+
+// Quantities that must be conserved from the scenario to the plan (DESIGN §7's definitions).
+struct Conserved {
+    std::int64_t layers = 0;
+    std::int64_t parameters = 0;  // unique, unpadded, tied ones once
+    std::int64_t tokens_per_step = 0;
+    double model_flops_per_step = 0;
+    double hardware_flops_per_step = 0;  // of the ops in the plan
+    bool operator==(const Conserved&) const = default;
+};
+
+struct Plan {
+    Mesh mesh;
+    std::int32_t micro_batches = 0;
+    std::string schedule;
+    std::int32_t exchange_block = 0;  // the block with the one exchange op
+    std::vector<Block> blocks;
+    std::vector<Program> programs;  // by pipeline rank
+    Conserved conserved;
+    bool operator==(const Plan&) const = default;
+
+    // Ops are numbered across blocks: first_op[b] + index within the block.
+    std::vector<std::uint32_t> first_ops() const;
+    const Program& program_of(Rank rank) const {
+        return programs[static_cast<std::size_t>(mesh.coordinates(rank).pipeline)];
+    }
+};
+
+}  // namespace orrery::plan

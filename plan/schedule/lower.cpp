@@ -1,0 +1,172 @@
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+#include <tuple>
+
+#include "plan/ir/check.hpp"
+#include "plan/schedule/schedule.hpp"
+
+namespace orrery::plan {
+namespace {
+
+using Rows = std::vector<std::vector<Action>>;
+
+// One run of the grid in unit time; see add_transfers.
+class UnitRun {
+  public:
+    UnitRun(const ActionGrid& grid, std::int32_t pipeline, std::int32_t stages)
+        : grid_(grid),
+          pipeline_(pipeline),
+          stages_(stages),
+          rows_(grid.size()),
+          next_(grid.size(), 0),
+          busy_(grid.size(), false) {}
+
+    Rows run() {
+        for (std::size_t rank = 0; rank < grid_.size(); ++rank)
+            start_next(rank);
+        while (!ending_.empty()) {
+            const auto [time, rank] = ending_.top();
+            ending_.pop();
+            now_ = time;
+            finish(rank);
+        }
+        for (std::size_t rank = 0; rank < grid_.size(); ++rank)
+            ORRERY_CHECK(next_[rank] == grid_[rank].size(), "a schedule that cannot run");
+        return std::move(rows_);
+    }
+
+  private:
+    // What must have ended before an action may start.
+    bool ready(const Action& action) const {
+        if (action.kind == ActionKind::forward)
+            return action.stage == 0 ||
+                   done_.count({action.stage - 1, ActionKind::forward, action.micro_batch}) > 0;
+        if (done_.count({action.stage, ActionKind::forward, action.micro_batch}) == 0) return false;
+        return action.stage == stages_ - 1 ||
+               done_.count({action.stage + 1, ActionKind::backward, action.micro_batch}) > 0;
+    }
+
+    void start_next(std::size_t rank) {
+        if (busy_[rank] || next_[rank] == grid_[rank].size()) return;
+        const Action& action = grid_[rank][next_[rank]];
+        if (!ready(action)) return;
+        busy_[rank] = true;
+        rows_[rank].push_back(action);
+        ending_.push({now_ + (action.kind == ActionKind::forward ? 1 : 2), rank});
+    }
+
+    void finish(std::size_t rank) {
+        const Action action = grid_[rank][next_[rank]];
+        ++next_[rank];
+        busy_[rank] = false;
+        done_.insert(action);
+        const bool forward = action.kind == ActionKind::forward;
+        const std::int32_t to = forward ? action.stage + 1 : action.stage - 1;
+        std::size_t peer = rank;
+        if (to >= 0 && to < stages_) {
+            peer = static_cast<std::size_t>(owner(to, pipeline_));
+            if (peer != rank) {
+                rows_[rank].push_back({action.stage,
+                                       forward ? ActionKind::send_f : ActionKind::send_b,
+                                       action.micro_batch});
+                rows_[peer].push_back(
+                    {to, forward ? ActionKind::recv_f : ActionKind::recv_b, action.micro_batch});
+            }
+        }
+        start_next(rank);
+        if (peer != rank) start_next(peer);
+    }
+
+    using Ending = std::pair<std::int64_t, std::size_t>;
+    const ActionGrid& grid_;
+    std::int32_t pipeline_;
+    std::int32_t stages_;
+    std::int64_t now_ = 0;
+    Rows rows_;
+    std::vector<std::size_t> next_;
+    std::vector<bool> busy_;
+    std::set<Action> done_;
+    std::priority_queue<Ending, std::vector<Ending>, std::greater<>> ending_;
+};
+
+// The pipeline rank on the other side of a transfer.
+std::int32_t other_side(const Action& action, std::int32_t pipeline) {
+    const bool to_next = action.kind == ActionKind::send_f || action.kind == ActionKind::recv_b;
+    return owner(action.stage + (to_next ? 1 : -1), pipeline);
+}
+
+// The same transfer as the other side spells it.
+Action mirrored(const Action& action) {
+    switch (action.kind) {
+        case ActionKind::send_f:
+            return {action.stage + 1, ActionKind::recv_f, action.micro_batch};
+        case ActionKind::recv_f:
+            return {action.stage - 1, ActionKind::send_f, action.micro_batch};
+        case ActionKind::send_b:
+            return {action.stage - 1, ActionKind::recv_b, action.micro_batch};
+        case ActionKind::recv_b:
+            return {action.stage + 1, ActionKind::send_b, action.micro_batch};
+        default:
+            ORRERY_CHECK(false, "not a transfer");
+    }
+    return action;
+}
+
+bool opposite(const Action& a, const Action& b, std::int32_t pipeline) {
+    return is_transfer(a.kind) && is_transfer(b.kind) && is_send(a.kind) != is_send(b.kind) &&
+           other_side(a, pipeline) == other_side(b, pipeline);
+}
+
+// Pairs (i, i+1) of a row that may become one exchange, keyed by the pair as this row spells it.
+std::set<std::pair<Action, Action>> exchanges_of(const std::vector<Action>& row,
+                                                 std::int32_t pipeline) {
+    std::set<std::pair<Action, Action>> pairs;
+    for (std::size_t i = 0; i + 1 < row.size(); ++i)
+        if (opposite(row[i], row[i + 1], pipeline)) pairs.insert({row[i], row[i + 1]});
+    return pairs;
+}
+
+}  // namespace
+
+std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid, std::int32_t pipeline,
+                                                    std::int32_t stages) {
+    const Rows rows = UnitRun(grid, pipeline, stages).run();
+    std::vector<std::set<std::pair<Action, Action>>> candidates;
+    candidates.reserve(rows.size());
+    for (const auto& row : rows)
+        candidates.push_back(exchanges_of(row, pipeline));
+
+    std::set<Action> taken;  // transfers already in an exchange, as their own row spells them
+    std::vector<std::vector<LoweredStep>> lowered(rows.size());
+    std::set<std::pair<Action, Action>> chosen;
+    for (const auto& row : rows) {
+        for (std::size_t i = 0; i + 1 < row.size(); ++i) {
+            const Action &a = row[i], &b = row[i + 1];
+            if (!opposite(a, b, pipeline) || taken.count(a) > 0 || taken.count(b) > 0) continue;
+            const auto& theirs = candidates[static_cast<std::size_t>(other_side(a, pipeline))];
+            if (theirs.count({mirrored(a), mirrored(b)}) == 0 &&
+                theirs.count({mirrored(b), mirrored(a)}) == 0)
+                continue;
+            taken.insert({a, b, mirrored(a), mirrored(b)});
+            chosen.insert({a, b});
+            chosen.insert({mirrored(a), mirrored(b)});
+            chosen.insert({mirrored(b), mirrored(a)});
+        }
+    }
+    for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+        const auto& row = rows[rank];
+        for (std::size_t i = 0; i < row.size(); ++i) {
+            LoweredStep step{{row[i]}};
+            if (i + 1 < row.size() && chosen.count({row[i], row[i + 1]}) > 0) {
+                step.actions.push_back(row[++i]);
+                if (!is_send(step.actions[0].kind)) std::swap(step.actions[0], step.actions[1]);
+            }
+            lowered[rank].push_back(std::move(step));
+        }
+    }
+    return lowered;
+}
+
+}  // namespace orrery::plan

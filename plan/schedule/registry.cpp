@@ -1,0 +1,42 @@
+#include <algorithm>
+#include <set>
+
+#include "plan/schedule/schedule.hpp"
+
+namespace orrery::plan {
+
+const std::vector<ScheduleKind>& schedule_kinds() {
+    static const std::vector<ScheduleKind> kinds = {
+        {"1f1b", "one forward, one backward in turn; p−i micro-batches in flight", false,
+         one_f_one_b},
+        {"gpipe", "all forwards, then all backwards; every micro-batch in flight", false, gpipe},
+        {"interleaved", "1f1b over virtual stages: a smaller bubble, more transfers", true,
+         interleaved},
+    };
+    return kinds;
+}
+
+std::vector<std::string> schedule_names() {
+    std::vector<std::string> names;
+    for (const ScheduleKind& kind : schedule_kinds())
+        names.emplace_back(kind.name);
+    return names;
+}
+
+const ScheduleKind* find_schedule(std::string_view name) {
+    for (const ScheduleKind& kind : schedule_kinds())
+        if (kind.name == name) return &kind;
+    return nullptr;
+}
+
+std::int32_t most_in_flight(const std::vector<Action>& row) {
+    std::int32_t now = 0;
+    std::int32_t most = 0;
+    for (const Action& action : row) {
+        if (action.kind == ActionKind::forward) most = std::max(most, ++now);
+        if (action.kind == ActionKind::backward) --now;
+    }
+    return most;
+}
+
+}  // namespace orrery::plan
