@@ -1,0 +1,33 @@
+// The time of causal attention without materialised scores, shared by the fit and the simulator.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/cost/profile.hpp"
+
+namespace orrery::sim {
+
+struct AttentionShape {
+    double batch = 0;
+    double queries = 0;
+    double keys = 0;
+    double heads = 0;
+    double kv_heads = 0;
+    double head_dim = 0;
+};
+
+// FLOP of the forward that the causal mask leaves: 4·b·heads·d per (query, key) pair. The mask
+// ends flush with the last key: q·k − q²/2 pairs for q ≤ k (half the square for q = k), k²/2 for
+// q > k, whose first q − k queries see nothing.
+double causal_flops(const AttentionShape& shape);
+
+double query_elements(const AttentionShape& shape);  // b·q·heads·d
+double key_elements(const AttentionShape& shape);    // b·k·kv_heads·d
+
+// The curve of the nearest head size by ratio; of two equally near, the smaller.
+const AttentionCurve& nearest_curve(const AttentionProfile& attention, std::int64_t head_dim);
+
+// Seconds of the forward by this curve, in the element type of its measurement.
+double attention_seconds(const AttentionCurve& curve, const AttentionShape& shape);
+
+}  // namespace orrery::sim

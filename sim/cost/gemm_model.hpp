@@ -1,0 +1,37 @@
+// The time of a matrix product from a curve and its neighbours. The fit and the simulator share
+// this file, so that a residual is a residual of the very formula that prices.
+#pragma once
+
+#include <vector>
+
+#include "sim/cost/profile.hpp"
+
+namespace orrery::sim {
+
+struct GemmShape {
+    double m = 0;
+    double n = 0;
+    double k = 0;
+};
+
+// 2·m·n·k.
+double gemm_flops(const GemmShape& shape);
+
+// Bytes of both operands and of the result, each once.
+double gemm_bytes(const GemmShape& shape, double element_bytes);
+
+// measured ÷ curve near the shape: the mean of the points' ratios and one prior point of ratio 1,
+// weighted by the inverse fourth power of distance in (log2 m, log2 n, log2 k). The prior's weight
+// is that of a point kPriorOctaves away, so far from every point the ratio fades to 1. Every point
+// counts, in order, so the ratio is continuous in the shape and there are no ties. 1 without
+// points.
+double neighbour_ratio(const std::vector<NeighbourPoint>& points, const GemmShape& shape);
+
+// Octaves by which the shape lies outside the curve's fitted spans, summed over the three
+// dimensions; 0 for a curve without spans.
+double octaves_outside(const GemmCurve& curve, const GemmShape& shape);
+
+// Seconds, with `sustained` and the neighbours applied.
+double gemm_seconds(const GemmCurve& curve, const GemmShape& shape, double element_bytes);
+
+}  // namespace orrery::sim

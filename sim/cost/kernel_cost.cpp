@@ -1,0 +1,189 @@
+#include "sim/cost/kernel_cost.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "plan/ir/check.hpp"
+#include "sim/cost/attention_model.hpp"
+#include "sim/cost/gemm_model.hpp"
+#include "sim/cost/log2.hpp"
+
+namespace orrery::sim {
+namespace {
+
+using plan::OpKind;
+
+// Per octave by which a shape leaves the measured range, the error may grow by this share.
+constexpr double kWideningPerOctave = 0.5;
+// A head size or element type other than the measured one: as wide as this at least.
+constexpr double kBorrowedCurveSd = 0.15;
+
+double element_bytes(plan::DType dtype) {
+    return static_cast<double>(plan::size_bytes(dtype));
+}
+
+double to_double(std::int64_t value) {
+    return static_cast<double>(value);
+}
+
+// A lookup touches the rows it looks up, not the table: no operand counts for more than rows×width.
+double lookup_bytes(const plan::Block& block, const plan::Op& op) {
+    const std::int64_t touched = op.shape[0] * op.shape[1];
+    std::int64_t bytes = 0;
+    for (const auto* operands : {&op.reads, &op.writes})
+        for (plan::TensorId id : *operands) {
+            const plan::Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
+            bytes += std::min(tensor.elements(), touched) * plan::size_bytes(tensor.dtype);
+        }
+    return to_double(bytes);
+}
+
+}  // namespace
+
+KernelCost::KernelCost(const Profile& profile) : profile_(profile) {}
+
+const GemmCurve& KernelCost::gemm_curve(plan::DType dtype) const {
+    const auto& curve = profile_.gemm[static_cast<std::size_t>(dtype)];
+    if (!curve)
+        throw ProfileError(fmt::format("{}: /gemm/{}: missing, and the plan computes in {}",
+                                       profile_.path, plan::name(dtype), plan::name(dtype)));
+    return *curve;
+}
+
+Price KernelCost::price_gemm(const plan::Op& op) const {
+    const GemmCurve& curve = gemm_curve(op.dtype);
+    const GemmShape shape{to_double(op.shape[0]), to_double(op.shape[1]), to_double(op.shape[2])};
+    Price price;
+    price.family = CostFamily::gemm;
+    price.seconds = gemm_seconds(curve, shape, element_bytes(op.dtype));
+    price.relative_sd =
+        curve.relative_sd * (1.0 + kWideningPerOctave * octaves_outside(curve, shape));
+    return price;
+}
+
+// The products of unfused attention are many and small: a share of the GEMM rate, and their
+// operands (the scores above all) do not stay in cache.
+Price KernelCost::price_batched_gemm(const plan::Op& op) const {
+    const GemmCurve& curve = gemm_curve(op.dtype);
+    const GemmShape shape{to_double(op.shape[0]), to_double(op.shape[1]), to_double(op.shape[2])};
+    const double batch = to_double(op.shape[3]);
+    const double rate =
+        curve.rate_tflops * 1e12 * curve.sustained * profile_.batched_gemm.rate_ratio.value;
+    const double bandwidth =
+        profile_.hardware.memory_GBps.value * 1e9 * profile_.memory.efficiency.value;
+    Price price;
+    price.family = CostFamily::batched_gemm;
+    price.seconds = curve.t0_us * 1e-6 + batch * gemm_flops(shape) / rate +
+                    batch * gemm_bytes(shape, element_bytes(op.dtype)) / bandwidth;
+    price.relative_sd = profile_.batched_gemm.relative_sd;
+    return price;
+}
+
+Price KernelCost::price_attention(const plan::Op& op, bool backward) const {
+    const AttentionProfile& attention = profile_.attention;
+    AttentionShape shape;
+    shape.batch = to_double(op.shape[0]);
+    shape.queries = to_double(op.shape[1]);
+    shape.keys = to_double(op.shape[2]);
+    shape.heads = to_double(op.shape[3]);
+    shape.kv_heads = to_double(op.shape[4]);
+    shape.head_dim = to_double(op.shape[5]);
+    AttentionCurve curve = nearest_curve(attention, op.shape[5]);
+    if (op.dtype != attention.dtype) {  // as much slower as its GEMMs, its elements as much wider
+        const double rates =
+            gemm_curve(op.dtype).rate_tflops / gemm_curve(attention.dtype).rate_tflops;
+        const double widths = element_bytes(op.dtype) / element_bytes(attention.dtype);
+        curve.rate_tflops *= rates;
+        curve.query_element_ps *= widths;
+        curve.key_element_ps *= widths;
+    }
+    double octaves = 0;
+    if (curve.measured && shape.queries < curve.sequence.low)
+        octaves = log2_of(curve.sequence.low / shape.queries);
+    if (curve.measured && shape.queries > curve.sequence.high)
+        octaves = log2_of(shape.queries / curve.sequence.high);
+    Price price;
+    price.family = CostFamily::attention;
+    price.seconds = attention_seconds(curve, shape);
+    price.relative_sd = curve.relative_sd;
+    if (curve.head_dim != op.shape[5] || op.dtype != attention.dtype)
+        price.relative_sd = std::max(price.relative_sd, kBorrowedCurveSd);
+    if (backward) {
+        price.seconds *= attention.backward_flop_ratio.value / attention.backward_rate_ratio.value;
+        price.relative_sd = std::max(price.relative_sd, attention.backward_relative_sd);
+    }
+    price.relative_sd *= 1.0 + kWideningPerOctave * octaves;
+    return price;
+}
+
+// Two regimes: operands that fit the cache travel at its bandwidth, operands of twice the cache or
+// more at the memory's; between the two the time is linear in the bytes, so that it never falls.
+Price KernelCost::price_memory(double bytes, double t0_us) const {
+    const MemoryProfile& memory = profile_.memory;
+    const double resident = memory.resident_bytes.value;
+    const double cache_bandwidth = memory.efficiency.value * memory.cache_GBps.value * 1e9;
+    const double bandwidth = memory.efficiency.value * profile_.hardware.memory_GBps.value * 1e9;
+    double seconds = bytes / bandwidth;
+    if (bytes <= resident) {
+        seconds = bytes / cache_bandwidth;
+    } else if (bytes < 2 * resident) {
+        const double at_cache = resident / cache_bandwidth;
+        const double at_memory = 2 * resident / bandwidth;
+        seconds = at_cache + (at_memory - at_cache) * (bytes - resident) / resident;
+    }
+    Price price;
+    price.family = CostFamily::memory;
+    price.seconds = t0_us * 1e-6 + seconds;
+    price.relative_sd = memory.relative_sd;
+    return price;
+}
+
+Price KernelCost::price(const plan::Block& block, const plan::Op& op) const {
+    const MemoryProfile& memory = profile_.memory;
+    switch (op.kind) {
+        case OpKind::gemm:
+            return price_gemm(op);
+        case OpKind::batched_gemm:
+            return price_batched_gemm(op);
+        case OpKind::attention:
+            return price_attention(op, false);
+        case OpKind::attention_backward:
+            return price_attention(op, true);
+        case OpKind::softmax:
+        case OpKind::softmax_backward:
+        case OpKind::dropout:
+        case OpKind::dropout_backward:
+        case OpKind::norm:
+        case OpKind::activation:
+        case OpKind::activation_backward:
+        case OpKind::rope:
+        case OpKind::rope_backward:
+        case OpKind::residual_add:
+        case OpKind::add:
+        case OpKind::cross_entropy_max:
+        case OpKind::cross_entropy_sum:
+        case OpKind::cross_entropy:
+        case OpKind::cross_entropy_backward:
+        case OpKind::adamw:
+        case OpKind::cast:
+            return price_memory(plan::bytes_moved(block, op), memory.t0_us.value);
+        case OpKind::norm_backward:
+        case OpKind::bias_gradient:
+        case OpKind::gradient_norm:
+            return price_memory(plan::bytes_moved(block, op), memory.reduction_t0_us.value);
+        case OpKind::embedding:
+            return price_memory(lookup_bytes(block, op), memory.t0_us.value);
+        case OpKind::embedding_backward:
+            return price_memory(lookup_bytes(block, op), memory.reduction_t0_us.value);
+        case OpKind::all_reduce:
+        case OpKind::all_gather:
+        case OpKind::reduce_scatter:
+        case OpKind::exchange:
+            break;
+    }
+    ORRERY_CHECK(false, "no kernel: " + std::string(plan::name(op.kind)) + " " + op.label);
+    return {};
+}
+
+}  // namespace orrery::sim

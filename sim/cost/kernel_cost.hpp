@@ -1,0 +1,52 @@
+// Prices the ops of a plan: how long each kernel would take alone on the profile's device, and how
+// sure that is. Communication is priced by sim/network, the host by the framework's preset.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/ir/block.hpp"
+#include "sim/cost/profile.hpp"
+
+namespace orrery::sim {
+
+// Ops whose errors move together: one rate wrong, all of the family wrong.
+enum class CostFamily : std::uint8_t {
+    gemm,
+    batched_gemm,
+    attention,
+    memory,
+    intra_node_collective,
+    inter_node_collective,
+    point_to_point,
+    host
+};
+inline constexpr std::size_t kCostFamilies = 8;
+
+struct Price {
+    double seconds = 0;
+    CostFamily family = CostFamily::memory;
+    // Standard deviation of the price over the price: the curve's residual, widened by half per
+    // octave outside its fitted range.
+    double relative_sd = 0;
+};
+
+class KernelCost {
+  public:
+    // `profile` must outlive the object.
+    explicit KernelCost(const Profile& profile);
+
+    // `op` is one of `block` and no communication (checked). Throws ProfileError when the profile
+    // has nothing for the op's element type.
+    Price price(const plan::Block& block, const plan::Op& op) const;
+
+  private:
+    const GemmCurve& gemm_curve(plan::DType dtype) const;
+    Price price_gemm(const plan::Op& op) const;
+    Price price_batched_gemm(const plan::Op& op) const;
+    Price price_attention(const plan::Op& op, bool backward) const;
+    Price price_memory(double bytes, double t0_us) const;
+
+    const Profile& profile_;
+};
+
+}  // namespace orrery::sim

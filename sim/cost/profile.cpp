@@ -1,0 +1,217 @@
+#include "sim/cost/profile.hpp"
+
+#include <fstream>
+#include <sstream>
+
+#include <fmt/format.h>
+
+#include "sim/cost/profile_section.hpp"
+
+namespace orrery::sim {
+namespace {
+
+constexpr double kSmallestRatio = 0.75;  // of a neighbour point: the curve is trusted to ±25 %
+constexpr double kLargestRatio = 1.25;
+
+Hardware read_hardware(ProfileSection s) {
+    Hardware hardware;
+    hardware.capacity_bytes = s.positive_quantity("capacity_bytes");
+    hardware.memory_GBps = s.positive_quantity("memory_GBps");
+    hardware.cache_bytes = s.positive_quantity("cache_bytes");
+    hardware.multiprocessors = s.positive_quantity("multiprocessors");
+    hardware.power_w = s.positive_quantity("power_w");
+    ProfileSection peaks = s.section("peak_tflops");
+    for (const char* dtype : {"fp8", "bf16", "fp16", "tf32", "fp32"})
+        if (peaks.has(dtype))
+            hardware.peak_tflops.emplace_back(dtype, peaks.positive_quantity(dtype));
+    peaks.finish();
+    s.finish();
+    return hardware;
+}
+
+HeldOut read_held_out(ProfileSection s) {
+    HeldOut held_out;
+    held_out.rows = static_cast<std::int64_t>(s.positive("rows"));
+    held_out.mean_abs_error = s.number("mean_abs_error", 0);
+    held_out.median_abs_error = s.number("median_abs_error", 0);
+    held_out.p95_abs_error = s.number("p95_abs_error", 0);
+    s.finish();
+    return held_out;
+}
+
+std::vector<NeighbourPoint> read_neighbours(ProfileSection& s) {
+    std::vector<NeighbourPoint> points;
+    for (const auto& row : s.array("neighbours")) {
+        bool numbers = row.is_array() && row.size() == 4;
+        for (const auto& value : row)
+            numbers = numbers && value.is_number();
+        if (!numbers) s.fail("neighbours", "rows of [log2 m, log2 n, log2 k, ratio] are expected");
+        NeighbourPoint point;
+        point.log2_m = row[0].get<double>();
+        point.log2_n = row[1].get<double>();
+        point.log2_k = row[2].get<double>();
+        point.ratio = row[3].get<double>();
+        if (point.ratio < kSmallestRatio || point.ratio > kLargestRatio)
+            s.fail("neighbours", fmt::format("ratio {} is outside [{}, {}]", point.ratio,
+                                             kSmallestRatio, kLargestRatio));
+        points.push_back(point);
+    }
+    return points;
+}
+
+GemmCurve read_gemm(ProfileSection s) {
+    GemmCurve curve;
+    curve.measured = s.flag("measured");
+    curve.source = s.source();
+    curve.t0_us = s.number("t0_us", 0);
+    curve.rate_tflops = s.positive("rate_tflops");
+    curve.bandwidth_GBps = s.positive("bandwidth_GBps");
+    curve.sustained = s.positive("sustained");
+    curve.relative_sd = s.positive("relative_sd");
+    if (curve.measured) {
+        curve.held_out = read_held_out(s.section("held_out"));
+        curve.m = s.span("m");
+        curve.n = s.span("n");
+        curve.k = s.span("k");
+        curve.neighbours = read_neighbours(s);
+    }
+    s.finish();
+    return curve;
+}
+
+AttentionCurve read_attention_curve(ProfileSection s) {
+    AttentionCurve curve;
+    curve.measured = s.flag("measured");
+    curve.source = s.source();
+    curve.t0_us = s.number("t0_us", 0);
+    curve.query_element_ps = s.number("query_element_ps", 0);
+    curve.key_element_ps = s.number("key_element_ps", 0);
+    curve.rate_tflops = s.positive("rate_tflops");
+    curve.relative_sd = s.positive("relative_sd");
+    if (curve.measured) {
+        curve.held_out = read_held_out(s.section("held_out"));
+        curve.sequence = s.span("sequence");
+    }
+    s.finish();
+    return curve;
+}
+
+// Keys of "forward" are head sizes; JSON objects are read in the order of their text, so they are
+// put in ascending order here.
+AttentionProfile read_attention(ProfileSection s) {
+    AttentionProfile attention;
+    const auto dtype = plan::from_name<plan::DType>(s.text("dtype"));
+    if (dtype != plan::DType::bf16 && dtype != plan::DType::fp32)
+        s.fail("dtype", "bf16 or fp32 is expected");
+    attention.dtype = *dtype;
+    ProfileSection forward = s.section("forward");
+    for (const std::string& key : forward.keys()) {
+        if (key == "source") continue;
+        if (key.empty() || key.size() > 6 ||
+            key.find_first_not_of("0123456789") != std::string::npos || key[0] == '0')
+            forward.fail(key, "a head size is expected as key");
+        AttentionCurve curve = read_attention_curve(forward.section(key));
+        curve.head_dim = std::stoll(key);
+        auto place = attention.forward.begin();
+        while (place != attention.forward.end() && place->head_dim < curve.head_dim)
+            ++place;
+        attention.forward.insert(place, curve);
+    }
+    if (attention.forward.empty()) s.fail("forward", "at least one head size is expected");
+    ProfileSection backward = s.section("backward");
+    attention.backward_flop_ratio = backward.positive_quantity("flop_ratio");
+    attention.backward_rate_ratio = backward.positive_quantity("rate_ratio");
+    attention.backward_relative_sd = backward.positive("relative_sd");
+    backward.finish();
+    s.finish();
+    return attention;
+}
+
+MemoryProfile read_memory(ProfileSection s) {
+    MemoryProfile memory;
+    memory.measured = s.flag("measured");
+    memory.t0_us = s.quantity("t0_us", 0);
+    memory.reduction_t0_us = s.quantity("reduction_t0_us", 0);
+    memory.efficiency = s.positive_quantity("efficiency");
+    memory.resident_bytes = s.quantity("resident_bytes", 0);
+    memory.cache_GBps = s.positive_quantity("cache_GBps");
+    memory.relative_sd = s.positive("relative_sd");
+    s.finish();
+    return memory;
+}
+
+OverlapProfile read_overlap(ProfileSection s) {
+    OverlapProfile overlap;
+    overlap.measured = s.flag("measured");
+    overlap.compute_slowdown = s.quantity("compute_slowdown", 1);
+    overlap.communication_slowdown = s.quantity("communication_slowdown", 1);
+    s.finish();
+    return overlap;
+}
+
+std::vector<std::string> read_provenance(ProfileSection& s) {
+    std::vector<std::string> lines;
+    for (const auto& line : s.array("provenance")) {
+        if (!line.is_string()) s.fail("provenance", "an array of texts is expected");
+        lines.push_back(line.get<std::string>());
+    }
+    if (lines.empty()) s.fail("provenance", "says nothing");
+    return lines;
+}
+
+Profile read_profile(ProfileSection s, const std::string& path) {
+    Profile profile;
+    profile.path = path;
+    if (s.text("format") != "orrery profile") s.fail("format", "\"orrery profile\" is expected");
+    const auto& version = s.raw("version");
+    if (!version.is_number_integer() || version.get<int>() != kProfileVersion)
+        s.fail("version", fmt::format("this program reads version {}", kProfileVersion));
+    profile.device = s.text("device");
+    profile.provenance = read_provenance(s);
+    profile.hardware = read_hardware(s.section("hardware"));
+    ProfileSection gemm = s.section("gemm");
+    for (plan::DType dtype : {plan::DType::bf16, plan::DType::fp32}) {
+        const std::string key(plan::name(dtype));
+        if (gemm.has(key))
+            profile.gemm[static_cast<std::size_t>(dtype)] = read_gemm(gemm.section(key));
+    }
+    gemm.finish();
+    ProfileSection batched = s.section("batched_gemm");
+    profile.batched_gemm.rate_ratio = batched.positive_quantity("rate_ratio");
+    profile.batched_gemm.relative_sd = batched.positive("relative_sd");
+    batched.finish();
+    profile.attention = read_attention(s.section("attention"));
+    profile.memory = read_memory(s.section("memory"));
+    profile.overlap = read_overlap(s.section("overlap"));
+    if (s.has("collectives")) profile.collectives_json = s.raw("collectives").dump();
+    s.finish();
+    return profile;
+}
+
+}  // namespace
+
+const Quantity* Hardware::peak(const std::string& dtype) const {
+    for (const auto& [name, quantity] : peak_tflops)
+        if (name == dtype) return &quantity;
+    return nullptr;
+}
+
+Profile parse_profile(const std::string& text, const std::string& path) {
+    nlohmann::json root;
+    try {
+        root = nlohmann::json::parse(text);
+    } catch (const nlohmann::json::parse_error& error) {
+        throw ProfileError(fmt::format("{}: not JSON: {}", path, error.what()));
+    }
+    return read_profile(ProfileSection(root, "", path, ""), path);
+}
+
+Profile load_profile(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) throw ProfileError(fmt::format("{}: cannot be read", path));
+    std::ostringstream text;
+    text << file.rdbuf();
+    return parse_profile(text.str(), path);
+}
+
+}  // namespace orrery::sim

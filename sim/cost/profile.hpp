@@ -1,0 +1,151 @@
+// What a device is and how long its kernels take: the profile, a JSON file that people read and
+// edit. Every number has a source: its own ({"value": 312, "source": "…"}) or that of the section
+// around it. The reader is strict: a key it does not know, a number without a source, a missing
+// number are errors. The fields are those of the structs below.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/ir/kinds.hpp"
+
+namespace orrery::sim {
+
+inline constexpr int kProfileVersion = 1;
+
+// What is wrong with a profile: the message has the file, the JSON pointer and the fault.
+class ProfileError : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+struct Quantity {
+    double value = 0;
+    std::string source;
+};
+
+struct Span {
+    double low = 0;
+    double high = 0;
+};
+
+// Errors |predicted ÷ measured − 1| over rows that the fit has not seen.
+struct HeldOut {
+    std::int64_t rows = 0;
+    double mean_abs_error = 0;
+    double median_abs_error = 0;
+    double p95_abs_error = 0;
+};
+
+struct Hardware {
+    Quantity capacity_bytes;  // as the driver reports it to a process
+    Quantity memory_GBps;     // datasheet
+    Quantity cache_bytes;     // last-level cache
+    Quantity multiprocessors;
+    Quantity power_w;  // thermal design power
+    // Dense, datasheet: "bf16", "fp16", "tf32", "fp32", "fp8"; in file order.
+    std::vector<std::pair<std::string, Quantity>> peak_tflops;
+
+    // Null if the sheet does not list the element type.
+    const Quantity* peak(const std::string& dtype) const;
+};
+
+// A measured shape and what the curve missed there: ratio = measured ÷ curve.
+struct NeighbourPoint {
+    double log2_m = 0;
+    double log2_n = 0;
+    double log2_k = 0;
+    double ratio = 1;
+};
+
+// t = t0 + 2mnk ÷ (rate·sustained) + bytes ÷ bandwidth, times the ratio of near measured shapes.
+// rate and bandwidth are effective, fitted on short bursts; sustained is what a long step keeps.
+struct GemmCurve {
+    bool measured = false;
+    std::string source;
+    double t0_us = 0;
+    double rate_tflops = 0;
+    double bandwidth_GBps = 0;
+    double sustained = 1;
+    double relative_sd = 0;
+    std::optional<HeldOut> held_out;  // measured curves only, as are the spans and the points
+    Span m, n, k;
+    std::vector<NeighbourPoint> neighbours;
+};
+
+// Causal forward of one head size:
+// t = t0 + query_element_ps·(b·q·heads·d) + key_element_ps·(b·k·kv_heads·d) + FLOP ÷ rate,
+// FLOP of the unmasked half only.
+struct AttentionCurve {
+    std::int64_t head_dim = 0;
+    bool measured = false;
+    std::string source;
+    double t0_us = 0;
+    double query_element_ps = 0;
+    double key_element_ps = 0;
+    double rate_tflops = 0;
+    double relative_sd = 0;
+    std::optional<HeldOut> held_out;
+    Span sequence;
+};
+
+// The backward has backward_flop_ratio times the forward's FLOP at backward_rate_ratio of its rate.
+struct AttentionProfile {
+    plan::DType dtype = plan::DType::bf16;
+    std::vector<AttentionCurve> forward;  // ascending head_dim, at least one
+    Quantity backward_flop_ratio;
+    Quantity backward_rate_ratio;
+    double backward_relative_sd = 0;
+};
+
+// Unfused attention's products: rate_ratio of the GEMM rate, each operand once over memory.
+struct BatchedGemmProfile {
+    Quantity rate_ratio;
+    double relative_sd = 0;
+};
+
+// t = t0 + bytes ÷ (efficiency × memory bandwidth); operands of at most resident_bytes travel at
+// cache_GBps. Kernels that reduce over rows (gradients of norms, biases, embeddings; the gradient
+// norm) have reduction_t0.
+struct MemoryProfile {
+    bool measured = false;
+    Quantity t0_us;
+    Quantity reduction_t0_us;
+    Quantity efficiency;
+    Quantity resident_bytes;
+    Quantity cache_GBps;
+    double relative_sd = 0;
+};
+
+// By how much a compute op and a communication op that run at the same time stretch each other.
+struct OverlapProfile {
+    bool measured = false;
+    Quantity compute_slowdown;
+    Quantity communication_slowdown;
+};
+
+struct Profile {
+    std::string path;
+    std::string device;
+    std::vector<std::string> provenance;
+    Hardware hardware;
+    std::array<std::optional<GemmCurve>, plan::kDTypes> gemm;  // by DType
+    AttentionProfile attention;
+    BatchedGemmProfile batched_gemm;
+    MemoryProfile memory;
+    OverlapProfile overlap;
+    std::string collectives_json;  // the object of sim/network, or empty
+};
+
+// Throws ProfileError when the file is missing, is not JSON or is not a profile.
+Profile load_profile(const std::string& path);
+
+// The same from text; `path` names the origin in messages.
+Profile parse_profile(const std::string& text, const std::string& path);
+
+}  // namespace orrery::sim
