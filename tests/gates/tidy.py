@@ -6,12 +6,14 @@ import concurrent.futures
 import hashlib
 import json
 import pathlib
+import shlex
 import subprocess
 import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLEAN = ROOT / "build/tidy"
+LINES_OF_A_FILE = 30  # the analyzer's path to one fault can be hundreds
 
 
 def read_headers(build):
@@ -59,7 +61,8 @@ def main():
     CLEAN.mkdir(parents=True, exist_ok=True)
     digests, todo = {}, []
     for entry in entries:
-        depends = headers.get(entry["output"])
+        words = shlex.split(entry["command"])
+        depends = headers.get(words[words.index("-o") + 1])
         if not depends:
             sys.exit(f"{entry['file']} is not built: no recorded headers")
         remembered = CLEAN / key_of(entry, depends, settings, digests)
@@ -75,7 +78,7 @@ def main():
                 remembered.touch()
             else:
                 faulty += 1
-                print(output)
+                print(*output.splitlines()[:LINES_OF_A_FILE], sep="\n")
     print(f"{len(entries)} files, {len(entries) - len(todo)} known to be clean, {faulty} with faults")
     sys.exit(1 if faulty else 0)
 
