@@ -1,0 +1,96 @@
+#include "plan/scenario/diagnostic.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+namespace orrery::plan {
+namespace {
+
+constexpr std::size_t kLongestValueShown = 60;
+
+std::string place(const Diagnostic& diagnostic) {
+    if (diagnostic.line > 0) {
+        return fmt::format("{}:{}:{}", diagnostic.file, diagnostic.line, diagnostic.column);
+    }
+    return diagnostic.pointer.empty() ? diagnostic.file
+                                      : diagnostic.file + ":" + diagnostic.pointer;
+}
+
+// A value that came from the file named in the place says nothing of its origin; any other does.
+std::string value_and_origin(const Diagnostic& diagnostic) {
+    std::string inside;
+    if (!diagnostic.value.empty()) {
+        inside = "= " + (diagnostic.value.size() <= kLongestValueShown
+                             ? diagnostic.value
+                             : diagnostic.value.substr(0, kLongestValueShown) + " …");
+    }
+    if (!diagnostic.origin.empty() && diagnostic.origin.rfind("file ", 0) != 0) {
+        inside += (inside.empty() ? "" : ", ") + diagnostic.origin;
+    }
+    return inside.empty() ? "" : "   (" + inside + ")";
+}
+
+// Further lines of a text are indented to stand below its first.
+std::string hanging(const std::string& text, const std::string& first, const std::string& further) {
+    std::string out = first;
+    for (const char c : text) {
+        if (c == '\n') {
+            out += '\n' + further;
+        } else {
+            out += c;
+        }
+    }
+    return out + '\n';
+}
+
+std::string format_one(const Diagnostic& diagnostic) {
+    std::string out = fmt::format("error[{}]: {}\n", diagnostic.code, diagnostic.message);
+    out += fmt::format("  --> {}{}\n", place(diagnostic), value_and_origin(diagnostic));
+    if (!diagnostic.arithmetic.empty()) out += hanging(diagnostic.arithmetic, "   |  ", "   |  ");
+    if (!diagnostic.note.empty()) out += hanging(diagnostic.note, "   = note: ", "           ");
+    for (const std::string& line : diagnostic.help) {
+        out += hanging(line, "   = help: ", "           ");
+    }
+    return out;
+}
+
+}  // namespace
+
+std::string format_text(const std::vector<Diagnostic>& diagnostics) {
+    if (diagnostics.empty()) return "";
+    std::string out;
+    for (const Diagnostic& diagnostic : diagnostics) out += format_one(diagnostic) + '\n';
+    return out + fmt::format("{} error{}; nothing was run.\n", diagnostics.size(),
+                             diagnostics.size() == 1 ? "" : "s");
+}
+
+std::string format_json(const std::vector<Diagnostic>& diagnostics) {
+    using Json = nlohmann::ordered_json;
+    Json errors = Json::array();
+    for (const Diagnostic& diagnostic : diagnostics) {
+        Json entry = {{"code", diagnostic.code}, {"file", diagnostic.file}};
+        const auto put = [&entry](const char* key, const std::string& text) {
+            if (!text.empty()) entry[key] = text;
+        };
+        put("pointer", diagnostic.pointer);
+        if (diagnostic.line > 0) {
+            entry["line"] = diagnostic.line;
+            entry["column"] = diagnostic.column;
+        }
+        if (!diagnostic.value.empty()) {
+            Json value = Json::parse(diagnostic.value, nullptr, false);
+            entry["value"] = value.is_discarded() ? Json(diagnostic.value) : std::move(value);
+        }
+        put("origin", diagnostic.origin);
+        put("message", diagnostic.message);
+        put("arithmetic", diagnostic.arithmetic);
+        put("note", diagnostic.note);
+        if (!diagnostic.help.empty()) entry["help"] = diagnostic.help;
+        errors.push_back(std::move(entry));
+    }
+    return Json{{"errors", std::move(errors)}}.dump(
+               2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace orrery::plan

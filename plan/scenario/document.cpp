@@ -1,0 +1,58 @@
+#include "plan/scenario/document.hpp"
+
+#include <utility>
+
+namespace orrery::plan {
+
+Document::Document(Json root, std::string name, std::string folder)
+    : root_(std::move(root)), name_(std::move(name)) {
+    sources_[""] = {Source::Kind::file, name_, std::move(folder)};
+}
+
+const Json* Document::find(const std::string& pointer) const {
+    const Json::json_pointer where(pointer);
+    return root_.contains(where) ? &root_.at(where) : nullptr;
+}
+
+void Document::put(const std::string& pointer, Json value, Source source) {
+    root_[Json::json_pointer(pointer)] = std::move(value);
+    const std::string below = pointer + '/';
+    for (auto it = sources_.lower_bound(below);
+         it != sources_.end() && it->first.compare(0, below.size(), below) == 0;) {
+        it = sources_.erase(it);
+    }
+    sources_[pointer] = std::move(source);
+}
+
+std::map<std::string, Source>::const_iterator Document::entry(const std::string& pointer) const {
+    std::string at = pointer;
+    for (;;) {
+        const auto it = sources_.find(at);
+        if (it != sources_.end()) return it;
+        at.resize(at.rfind('/'));  // ends at "", which always has a source
+    }
+}
+
+const Source& Document::source(const std::string& pointer) const { return entry(pointer)->second; }
+
+void Document::locate(const std::string& pointer, const std::string& fallback,
+                      Diagnostic& out) const {
+    const auto& [base, source] = *entry(pointer);
+    const bool set = source.kind == Source::Kind::set;
+    out.file = set ? name_ : source.text;
+    out.pointer = set ? pointer : pointer.substr(base.size());
+    const Json* value = find(pointer);
+    if (value == nullptr) {
+        out.value = fallback;
+        out.origin = fallback.empty() ? "" : "default";
+        return;
+    }
+    out.value = value->dump(-1, ' ', false, Json::error_handler_t::replace);
+    switch (source.kind) {
+        case Source::Kind::file: out.origin = "file " + source.text; break;
+        case Source::Kind::preset: out.origin = "preset " + source.text; break;
+        case Source::Kind::set: out.origin = "from --set " + source.text; break;
+    }
+}
+
+}  // namespace orrery::plan

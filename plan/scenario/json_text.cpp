@@ -1,0 +1,182 @@
+#include "plan/scenario/json_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace orrery::plan {
+namespace {
+
+constexpr std::size_t kDeepest = 64;
+constexpr std::size_t kLongestLineShown = 100;
+constexpr int kNumberOverflow = 406;  // nlohmann's id of out_of_range for a number beyond a double
+
+struct Level {
+    Json value;
+    std::string key;  // of the member being read, when value is an object
+};
+
+// Builds the tree as the parser walks the text, so that every fault has its pointer.
+class Builder {
+ public:
+    Builder(std::string_view text, const std::string& file, ParsedJson& out)
+        : text_(text), file_(file), out_(out) {}
+
+    bool null() { return add(Json(nullptr)); }
+    bool boolean(bool value) { return add(Json(value)); }
+    bool number_integer(std::int64_t value) { return add(Json(value)); }
+    bool number_unsigned(std::uint64_t value) { return add(Json(value)); }
+    bool number_float(double value, const std::string&) { return add(Json(value)); }
+    bool string(std::string& value) { return add(Json(std::move(value))); }
+    bool binary(Json::binary_t&) { return false; }
+
+    bool start_object(std::size_t) { return open(Json::object()); }
+    bool start_array(std::size_t) { return open(Json::array()); }
+    bool end_object() { return close(); }
+    bool end_array() { return close(); }
+
+    bool key(std::string& name) {
+        Level& level = levels_.back();
+        level.key = name;
+        if (level.value.contains(name)) {
+            Diagnostic fault;
+            fault.code = "S003";
+            fault.file = file_;
+            fault.pointer = pointer();
+            fault.message = fmt::format("the key \"{}\" stands twice in one object", name);
+            fault.help.push_back("keep one of the two");
+            out_.errors.push_back(std::move(fault));
+        }
+        return true;
+    }
+
+    template <typename Exception>
+    bool parse_error(std::size_t position, const std::string& token, const Exception& why) {
+        out_.syntax_error = true;
+        Diagnostic fault;
+        fault.code = "S002";
+        fault.file = file_;
+        locate(position, fault);
+        if (why.id == kNumberOverflow) {
+            fault.message = fmt::format("{} is too large for a number", token);
+        } else {
+            fault.message = fmt::format("not valid JSON at line {}, column {}", fault.line,
+                                        fault.column);
+            fault.note = reason(why.what());
+        }
+        out_.errors.push_back(std::move(fault));
+        return false;
+    }
+
+    Json take() { return std::move(root_); }
+
+ private:
+    bool too_deep() {
+        out_.syntax_error = true;
+        Diagnostic fault;
+        fault.code = "S002";
+        fault.file = file_;
+        fault.message = fmt::format("objects and arrays are nested deeper than {} levels", kDeepest);
+        out_.errors.push_back(std::move(fault));
+        return false;
+    }
+
+    bool open(Json value) {
+        if (levels_.size() >= kDeepest) return too_deep();
+        levels_.push_back({std::move(value), ""});
+        return true;
+    }
+
+    bool close() {
+        Json value = std::move(levels_.back().value);
+        levels_.pop_back();
+        return add(std::move(value));
+    }
+
+    bool add(Json value) {
+        if (levels_.empty()) {
+            root_ = std::move(value);
+        } else if (levels_.back().value.is_array()) {
+            levels_.back().value.push_back(std::move(value));
+        } else {
+            levels_.back().value[levels_.back().key] = std::move(value);
+        }
+        return true;
+    }
+
+    std::string pointer() const {
+        std::string out;
+        for (const Level& level : levels_) {
+            out += '/';
+            out += level.value.is_array() ? std::to_string(level.value.size())
+                                          : pointer_segment(level.key);
+        }
+        return out;
+    }
+
+    // The line and column of the last byte read, and that line with a mark below.
+    void locate(std::size_t position, Diagnostic& fault) const {
+        const std::size_t at = std::min(position == 0 ? 0 : position - 1, text_.size());
+        const std::size_t newline = at == 0 ? std::string_view::npos : text_.rfind('\n', at - 1);
+        const std::size_t start = newline == std::string_view::npos ? 0 : newline + 1;
+        fault.line = 1 + static_cast<int>(std::count(text_.begin(), text_.begin() + start, '\n'));
+        fault.column = 1 + static_cast<int>(at - start);
+        std::string line(text_.substr(start, text_.find('\n', start) - start));
+        while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+        std::replace(line.begin(), line.end(), '\t', ' ');
+        if (line.empty() || line.size() > kLongestLineShown) return;
+        fault.arithmetic = line + '\n' + std::string(at - start, ' ') + '^';
+    }
+
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing
+    // value - unexpected '}'; expected …" without what precedes the last colon's subject.
+    static std::string reason(std::string what) {
+        const std::size_t start = what.find("while parsing");
+        if (start == std::string::npos) return "";
+        what = what.substr(start);
+        const std::size_t last_read = what.find("; last read: ");
+        if (last_read == std::string::npos) return what;
+        const std::size_t expected = what.find("; expected", last_read);
+        return what.substr(0, last_read) +
+               (expected == std::string::npos ? "" : what.substr(expected));
+    }
+
+    std::string_view text_;
+    std::string file_;
+    ParsedJson& out_;
+    std::vector<Level> levels_;
+    Json root_;
+};
+
+}  // namespace
+
+ParsedJson parse_json(std::string_view text, const std::string& file) {
+    ParsedJson out;
+    Builder builder(text, file, out);
+    const bool complete = Json::sax_parse(text.begin(), text.end(), &builder,
+                                          nlohmann::detail::input_format_t::json,
+                                          /*strict=*/true, /*ignore_comments=*/true);
+    if (complete) {
+        out.value = builder.take();
+    } else {
+        out.syntax_error = true;
+    }
+    return out;
+}
+
+std::string pointer_segment(std::string_view key) {
+    std::string out;
+    for (const char c : key) {
+        if (c == '~') {
+            out += "~0";
+        } else if (c == '/') {
+            out += "~1";
+        } else {
+            out += c;
+        }
+    }
+    return out;
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,28 @@
+// JSON text to a tree, strictly: where nlohmann's own parser keeps the last of two equal keys and
+// throws on a bad number, a scenario file gets a diagnostic with the place. Internal to plan/scenario.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/scenario/diagnostic.hpp"
+
+namespace orrery::plan {
+
+using Json = nlohmann::ordered_json;
+
+struct ParsedJson {
+    Json value;                      // null when `syntax_error`
+    std::vector<Diagnostic> errors;  // file, pointer and line are set; the caller sets the origin
+    bool syntax_error = false;       // the text is not JSON at all
+};
+
+// Comments (// and /* */) are allowed. `file` is what messages call the text.
+ParsedJson parse_json(std::string_view text, const std::string& file);
+
+// One segment of a JSON pointer, escaped (RFC 6901: ~ is ~0, / is ~1).
+std::string pointer_segment(std::string_view key);
+
+}  // namespace orrery::plan

@@ -1,0 +1,87 @@
+// Rules between the model and the layout: what tensor and sequence parallelism must divide.
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "plan/scenario/arithmetic.hpp"
+#include "plan/scenario/rules.hpp"
+
+namespace orrery::plan {
+namespace {
+
+struct Divided {
+    const char* field;
+    std::int64_t value;
+};
+
+// What tensor parallelism shards whole: columns of attention are heads, of the MLP ffn units.
+std::vector<Divided> sharded(const Model& model) {
+    std::vector<Divided> out = {{"model.heads", model.heads}, {"model.ffn_hidden", model.ffn_hidden}};
+    if (model.family == ModelFamily::llama) {
+        out.insert(out.begin() + 1, {"model.kv_heads", model.kv_heads});
+    }
+    return out;
+}
+
+}  // namespace
+
+void check_tensor(Reading& reading, const Scenario& scenario) {
+    const std::int64_t tensor = scenario.layout.tensor_parallel;
+    if (!reading.good({"layout.tensor_parallel"})) return;
+    std::string arithmetic;
+    std::int64_t common = 0;
+    for (const Divided& entry : sharded(scenario.model)) {
+        // hidden stands behind the default of ffn_hidden
+        if (!reading.good({entry.field, "model.hidden", "model.heads"})) continue;
+        common = std::gcd(common, entry.value);
+        if (entry.value % tensor == 0) continue;
+        arithmetic += fmt::format("{}{} / tensor_parallel = {} / {} = {}",
+                                  arithmetic.empty() ? "" : "\n", reading.shown(entry.field),
+                                  entry.value, tensor, quotient(entry.value, tensor));
+    }
+    if (arithmetic.empty()) return;
+    Diagnostic& fault = reading.report_field("S014", "layout.tensor_parallel",
+                                             "tensor_parallel does not divide the model");
+    fault.arithmetic = arithmetic;
+    const bool known = reading.good({"cluster.nodes", "cluster.devices_per_node"});
+    const std::int64_t most = known ? scenario.cluster.devices() : common;
+    fault.help.push_back("tensor_parallel: " + choices_near(tensor, divisors(common, most)));
+}
+
+void check_sequence(Reading& reading, const Scenario& scenario) {
+    const Layout& layout = scenario.layout;
+    const std::int64_t length = scenario.training.sequence_length;
+    if (reading.good({"layout.sequence_parallel", "layout.tensor_parallel"}) &&
+        layout.sequence_parallel) {
+        const std::int64_t tensor = layout.tensor_parallel;
+        if (tensor == 1) {
+            Diagnostic& fault = reading.report_field(
+                "S019", "layout.sequence_parallel",
+                "sequence_parallel shards over the tensor-parallel ranks, and there is only one");
+            fault.arithmetic = "tensor_parallel = 1";
+            fault.help.push_back("\"sequence_parallel\": false, or tensor_parallel of at least 2");
+        } else if (reading.good({"training.sequence_length"}) && length % tensor != 0) {
+            Diagnostic& fault = reading.report_field(
+                "S019", "training.sequence_length",
+                "sequence_parallel cannot shard the sequence evenly");
+            fault.arithmetic = fmt::format("sequence_length / tensor_parallel = {} / {} = {}", length,
+                                           tensor, quotient(length, tensor));
+            const std::int64_t below = length / tensor * tensor;
+            fault.help.push_back("sequence_length: " +
+                                 (below > 0 ? fmt::format("{} or {}", below, below + tensor)
+                                            : std::to_string(tensor)));
+        }
+    }
+    if (!scenario.model.learned_positions()) return;
+    if (!reading.good({"training.sequence_length", "model.max_positions"})) return;
+    if (length <= scenario.model.max_positions) return;
+    Diagnostic& fault = reading.report_field(
+        "S021", "training.sequence_length",
+        "the sequence is longer than the model's table of positions");
+    fault.arithmetic = fmt::format("training.sequence_length = {}, {} = {}", length,
+                                   reading.shown("model.max_positions"),
+                                   scenario.model.max_positions);
+    fault.help.push_back(fmt::format("sequence_length of at most {}", scenario.model.max_positions));
+}
+
+}  // namespace orrery::plan

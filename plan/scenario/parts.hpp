@@ -1,0 +1,35 @@
+// The readers of a scenario's parts: each reads its keys with their types and ranges into its struct
+// and reports what is wrong within the part. Rules across parts are in rules.hpp. Internal.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "plan/scenario/reading.hpp"
+#include "plan/scenario/references.hpp"
+#include "plan/scenario/scenario.hpp"
+#include "plan/scenario/section.hpp"
+
+namespace orrery::plan {
+
+// What a Scenario does not hold but its resolved text must.
+struct Verbatim {
+    std::string gradient_dtype;                    // "fp32", "bf16" or "same"
+    std::map<std::string, std::string> sources;    // of each framework constant, by key
+};
+
+void read_model(Reading& reading, Model& model);
+void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster);
+
+// `automatic` says whether data_parallel and layers_per_stage were left to be settled by the rules.
+struct LayoutChoices {
+    bool data_parallel_auto = true;
+    bool layers_even = true;
+};
+void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices);
+
+void read_training(Reading& reading, Training& training, Model& model, Verbatim& verbatim);
+void read_framework(Reading& reading, Section& keys, Framework& framework, Verbatim& verbatim);
+void read_run(Reading& reading, Run& run);
+
+}  // namespace orrery::plan

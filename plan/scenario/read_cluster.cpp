@@ -1,0 +1,131 @@
+#include <fmt/format.h>
+
+#include "plan/scenario/parts.hpp"
+#include "plan/scenario/section.hpp"
+
+namespace orrery::plan {
+namespace {
+
+constexpr std::int64_t kMostNodes = 1'000'000;
+constexpr std::int64_t kMostPerNode = 1024;
+constexpr NumberRange kPositive = {0, kLargestNumber, true, false};
+constexpr auto kRequired = Presence::required;
+
+void read_intra_node(Reading& reading, const Cluster& cluster, IntraNode& link) {
+    Section section(reading, "/cluster/intra_node", "cluster.intra_node");
+    if (!section.exists()) {
+        const bool judged =
+            reading.good({"cluster.devices_per_node", "cluster.intra_node"}) &&
+            cluster.devices_per_node > 1;
+        if (judged) {
+            reading.report("S022", "/cluster/intra_node",
+                           fmt::format("{} devices in a node need a link between them: cluster "
+                                       "needs the key \"intra_node\"",
+                                       cluster.devices_per_node));
+        }
+        return;
+    }
+    section.choice<IntraNodeKind>("kind", link.kind,
+                                  {{"nvswitch", IntraNodeKind::nvswitch},
+                                   {"pcie", IntraNodeKind::pcie},
+                                   {"host", IntraNodeKind::host}},
+                                  kRequired);
+    section.number("bandwidth_GBps", link.bandwidth_GBps, kPositive, kRequired);
+    section.number("latency_us", link.latency_us, {}, kRequired);
+    section.finish();
+}
+
+// One node needs no network, but may describe one for the day that nodes is raised.
+void read_inter_node(Reading& reading, const Cluster& cluster, InterNode& link) {
+    Section section(reading, "/cluster/inter_node", "cluster.inter_node");
+    if (section.exists()) {
+        section.choice<InterNodeKind>("kind", link.kind,
+                                      {{"none", InterNodeKind::none},
+                                       {"infiniband", InterNodeKind::infiniband},
+                                       {"ethernet", InterNodeKind::ethernet}},
+                                      kRequired);
+        const bool linked = !section.has("kind") || link.kind != InterNodeKind::none;
+        const Presence presence = linked ? kRequired : Presence::optional;
+        std::int64_t nics = 0;
+        section.integer("nics_per_node", nics, {1, kMostPerNode}, presence);
+        link.nics_per_node = static_cast<int>(nics);
+        section.number("bandwidth_Gbps", link.bandwidth_Gbps, kPositive, presence);
+        section.number("latency_us", link.latency_us, {}, presence);
+        section.number("oversubscription", link.oversubscription, {1, 1000});
+        section.finish();
+    }
+    const bool judged = reading.good({"cluster.nodes", "cluster.inter_node.kind"});
+    if (!judged || cluster.nodes <= 1 || link.kind != InterNodeKind::none) return;
+    reading.report("S022", section.exists() ? "/cluster/inter_node/kind" : "/cluster/inter_node",
+                   fmt::format("{} nodes need a network between them", cluster.nodes))
+        .help.push_back(section.exists() ? "\"kind\": \"infiniband\" or \"ethernet\""
+                                         : "cluster needs the key \"inter_node\"");
+}
+
+// The profile holds the timings of one device; read here only as far as the name of that device.
+void check_profile(Reading& reading, const Folders& folders, Cluster& cluster,
+                   const std::string& reference) {
+    const std::string pointer = "/cluster/profile";
+    cluster.profile_path = find_file(reference, reading.document().source(pointer), folders);
+    if (cluster.profile_path.empty()) {
+        report_missing_file(reading, pointer, reference, "profiles", folders);
+        return;
+    }
+    std::string why;
+    const std::optional<std::string> text = read_file(cluster.profile_path, why);
+    if (!text) {
+        reading.unreadable = true;
+        reading.report("S001", pointer, fmt::format("the file {} cannot be read: {}", reference, why));
+        return;
+    }
+    ParsedJson parsed = parse_json(*text, reference);
+    for (Diagnostic& fault : parsed.errors) {
+        fault.origin = "file " + reference;
+        reading.errors().push_back(std::move(fault));
+    }
+    if (!parsed.errors.empty()) {
+        reading.unreadable = true;
+        return;
+    }
+    const bool named = parsed.value.is_object() && parsed.value.contains("device") &&
+                       parsed.value["device"].is_string();
+    if (!named) {
+        reading.unreadable = true;
+        reading.report("S023", pointer, fmt::format("{} is not a profile: it has no \"device\"",
+                                                    reference));
+        return;
+    }
+    const std::string device = parsed.value["device"].get<std::string>();
+    if (!reading.good({"cluster.device"}) || device == cluster.device) return;
+    Diagnostic& fault = reading.report("S023", "/cluster/device",
+                                       "the profile is of another device than the cluster's");
+    fault.arithmetic = fmt::format("cluster.device = \"{}\", {} is of \"{}\"", cluster.device,
+                                   reference, device);
+    fault.help.push_back(
+        fmt::format("use the device \"{}\", or the profile of \"{}\"", device, cluster.device));
+}
+
+}  // namespace
+
+void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster) {
+    Section section(reading, "/cluster", "cluster");
+    if (!section.exists()) return;
+    section.text("name", cluster.name);
+    section.integer("nodes", cluster.nodes, {1, kMostNodes}, kRequired);
+    section.integer("devices_per_node", cluster.devices_per_node, {1, kMostPerNode}, kRequired);
+    section.text("device", cluster.device, kRequired);
+    std::string profile;
+    const bool has_profile = section.text("profile", profile, kRequired);
+    section.known("intra_node");
+    section.known("inter_node");
+    section.number("price_usd_per_gpu_hour", cluster.price_usd_per_gpu_hour);
+    section.number("power_w_per_gpu", cluster.power_w_per_gpu);
+    section.number("pue", cluster.pue, {1, 10});
+    section.known("source");  // of the figures; any JSON, carried along
+    section.finish();
+    read_intra_node(reading, cluster, cluster.intra_node);
+    read_inter_node(reading, cluster, cluster.inter_node);
+    if (has_profile) check_profile(reading, folders, cluster, profile);
+}
+
+}  // namespace orrery::plan

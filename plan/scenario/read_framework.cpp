@@ -1,0 +1,126 @@
+// Constants of a training stack: each comes from the preset, where it carries its source, and may be
+// set by itself as a key of training.
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "plan/scenario/parts.hpp"
+#include "plan/scenario/section.hpp"
+
+namespace orrery::plan {
+namespace {
+
+constexpr NumberRange kAny = {0, 1e9, false, false};
+
+// How one constant is read from a section under some key, wherever it stands.
+struct Constant {
+    const char* key;
+    std::function<bool(Section&, const std::string& key)> read;
+};
+
+std::vector<Constant> constants(Framework& framework, std::string& gradient_dtype) {
+    const auto number = [](double& out, NumberRange range) {
+        return [&out, range](Section& section, const std::string& key) {
+            return section.number(key, out, range);
+        };
+    };
+    const auto integer = [](std::int64_t& out) {
+        return [&out](Section& section, const std::string& key) {
+            return section.integer(key, out, {1, 1'000'000});
+        };
+    };
+    const auto boolean = [](bool& out) {
+        return [&out](Section& section, const std::string& key) {
+            return section.boolean(key, out);
+        };
+    };
+    return {
+        {"attention_kernel",
+         [&framework](Section& section, const std::string& key) {
+             return section.choice<AttentionKernel>(key, framework.attention_kernel,
+                                                    {{"flash", AttentionKernel::flash},
+                                                     {"unfused", AttentionKernel::unfused}});
+         }},
+        {"gradient_dtype",
+         [&gradient_dtype](Section& section, const std::string& key) {
+             return section.word_of(key, gradient_dtype, {"same", "bf16", "fp32"}, "");
+         }},
+        {"overlap_gradient_reduce", boolean(framework.overlap_gradient_reduce)},
+        {"overlap_tensor_backward", boolean(framework.overlap_tensor_backward)},
+        {"gradient_bucket_mb", number(framework.gradient_bucket_mb, {0, 1e9, true, false})},
+        {"vocabulary_multiple", integer(framework.vocabulary_multiple)},
+        {"launch_us", number(framework.launch_us, kAny)},
+        {"launch_queue", integer(framework.launch_queue)},
+        {"workspace_mb", number(framework.workspace_mb, kAny)},
+        {"context_mb", number(framework.context_mb, kAny)},
+        {"communicator_mb", number(framework.communicator_mb, kAny)},
+        {"fragmentation", number(framework.fragmentation, {0, 1, false, true})},
+    };
+}
+
+// One flag of a preset: {"value": …, "source": "…"}.
+void read_flag(Reading& reading, const Constant& constant, Verbatim& verbatim) {
+    const std::string pointer = std::string("/training/framework/flags/") + constant.key;
+    if (!reading.good_at(pointer)) return;
+    Section flag(reading, pointer, constant.key);
+    if (!flag.exists()) return;
+    flag.require("value");
+    constant.read(flag, "value");
+    flag.text("source", verbatim.sources[constant.key], Presence::required);
+    flag.finish();
+}
+
+void read_preset(Reading& reading, const std::vector<Constant>& all, Framework& framework,
+                 Verbatim& verbatim) {
+    Section preset(reading, "/training/framework", "training.framework");
+    if (!preset.exists()) return;
+    preset.text("name", framework.name, Presence::required);
+    preset.known("description");
+    preset.require("flags");
+    preset.finish();
+    if (!preset.has("flags")) return;
+    Section flags(reading, preset.pointer("flags"), "training.framework.flags");
+    for (const Constant& constant : all) flags.require(constant.key);
+    flags.finish();
+    for (const Constant& constant : all) read_flag(reading, constant, verbatim);
+}
+
+std::string said_by(const Reading& reading, const std::string& pointer) {
+    Diagnostic where;
+    reading.document().locate(pointer, "", where);
+    return where.origin.rfind("file ", 0) == 0 ? where.origin.substr(5) + ":" + where.pointer
+                                               : where.origin.substr(5);
+}
+
+void settle_gradients(Reading& reading, const Section& keys, Framework& framework,
+                      const std::string& dtype) {
+    const bool own = keys.has("gradient_dtype");
+    const std::string pointer =
+        own ? keys.pointer("gradient_dtype") : "/training/framework/flags/gradient_dtype/value";
+    if (!reading.good({"training.precision"}) || !reading.good_at(pointer)) return;
+    const Json* precision = keys.find("precision");
+    const bool fp32 = precision != nullptr && *precision == "fp32";
+    if (fp32 && dtype == "bf16") {
+        reading
+            .report("S024", pointer, "gradients cannot be narrower than the weights they belong to")
+            .arithmetic = "gradient_dtype = bf16 (2 bytes), training.precision = fp32 (4 bytes)";
+        return;
+    }
+    framework.gradient_bytes = dtype == "fp32" || fp32 ? 4 : 2;
+}
+
+}  // namespace
+
+void read_framework(Reading& reading, Section& keys, Framework& framework, Verbatim& verbatim) {
+    const std::vector<Constant> all = constants(framework, verbatim.gradient_dtype);
+    if (reading.good({"training.framework"})) read_preset(reading, all, framework, verbatim);
+    for (const Constant& constant : all) {
+        if (!constant.read(keys, constant.key)) continue;
+        verbatim.sources[constant.key] = said_by(reading, keys.pointer(constant.key));
+    }
+    if (reading.good({"training.framework"})) {
+        settle_gradients(reading, keys, framework, verbatim.gradient_dtype);
+    }
+}
+
+}  // namespace orrery::plan

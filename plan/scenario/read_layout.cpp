@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+
+#include "plan/schedule/schedule.hpp"
+#include "plan/scenario/parts.hpp"
+#include "plan/scenario/section.hpp"
+
+namespace orrery::plan {
+namespace {
+
+constexpr std::int64_t kMostRanks = 1 << 20;  // so that a product of three degrees fits 64 bits
+constexpr std::int64_t kMostChunks = 10'000;
+
+void read_data_parallel(Reading& reading, Section& section, Layout& layout, bool& automatic) {
+    const Json* value = section.find("data_parallel");
+    automatic = value == nullptr || *value == "auto";
+    reading.remember("layout.data_parallel", section.pointer("data_parallel"), "\"auto\"");
+    if (automatic) {
+        section.known("data_parallel");
+    } else if (value->is_number()) {
+        section.integer("data_parallel", layout.data_parallel, {1, kMostRanks});
+    } else {
+        section.known("data_parallel");
+        section.wrong_type("data_parallel", "a whole number or \"auto\"");
+    }
+}
+
+bool is_count(const Json& value) {
+    return value.is_number_integer() && value >= 0 && value <= kLargestCount;
+}
+
+void read_layers(Reading& reading, Section& section, Layout& layout, bool& even) {
+    section.known("layers_per_stage");
+    reading.remember("layout.layers_per_stage", section.pointer("layers_per_stage"), "\"even\"");
+    const Json* value = section.find("layers_per_stage");
+    even = value == nullptr || *value == "even";
+    if (even) return;
+    if (!value->is_array()) {
+        section.wrong_type("layers_per_stage", "\"even\" or an array of counts")
+            .help.push_back("an array has one count for each stage, pipeline × virtual of them");
+        return;
+    }
+    for (std::size_t i = 0; i < value->size(); ++i) {
+        const Json& count = (*value)[i];
+        if (is_count(count) && count > 0) {
+            layout.layers_per_stage.push_back(count.get<std::int64_t>());
+            continue;
+        }
+        reading.mark_bad(section.pointer("layers_per_stage"));
+        reading.report(is_count(count) ? "S007" : "S006",
+                       section.pointer("layers_per_stage") + '/' + std::to_string(i),
+                       "a stage holds a whole number of layers, at least 1");
+    }
+}
+
+// Keys of the format whose techniques are not built yet: any value but the neutral one is refused,
+// never passed over.
+void read_unsupported(Reading& reading, Section& section, Layout& layout) {
+    const auto only_one = [&](const char* key, std::int64_t& out) {
+        if (!section.integer(key, out, {1, kMostRanks}) || out == 1) return;
+        reading.report("S020", section.pointer(key), fmt::format("{} is not supported yet", key))
+            .help.push_back("leave it at 1");
+    };
+    only_one("context_parallel", layout.context_parallel);
+    only_one("expert_parallel", layout.expert_parallel);
+    section.known("zero_group_size");
+    const Json* group = section.find("zero_group_size");
+    if (group == nullptr || *group == "all") return;
+    reading
+        .report("S020", section.pointer("zero_group_size"),
+                "sharding over a part of the data-parallel ranks is not supported yet")
+        .help.push_back("leave it at \"all\"");
+}
+
+}  // namespace
+
+void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices) {
+    Section section(reading, "/layout", "layout");
+    if (!section.exists()) return;
+    section.integer("tensor_parallel", layout.tensor_parallel, {1, kMostRanks});
+    section.integer("pipeline_parallel", layout.pipeline_parallel, {1, kMostRanks});
+    read_unsupported(reading, section, layout);
+    read_data_parallel(reading, section, layout, choices.data_parallel_auto);
+    section.integer("virtual_pipeline", layout.virtual_pipeline, {1, kMostChunks});
+    section.word_of("schedule", layout.schedule, schedule_names(), layout.schedule);
+    read_layers(reading, section, layout, choices.layers_even);
+    section.boolean("sequence_parallel", layout.sequence_parallel);
+    std::int64_t zero_stage = layout.zero_stage;
+    section.integer("zero_stage", zero_stage, {0, 3});
+    layout.zero_stage = static_cast<int>(zero_stage);
+    section.choice<Recompute>("recompute", layout.recompute,
+                              {{"none", Recompute::none},
+                               {"selective", Recompute::selective},
+                               {"full", Recompute::full}});
+    section.integer("micro_batch_size", layout.micro_batch_size);
+    section.integer("global_batch_size", layout.global_batch_size, {}, Presence::required);
+    section.finish();
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,79 @@
+#include <fmt/format.h>
+
+#include "plan/scenario/parts.hpp"
+#include "plan/scenario/section.hpp"
+
+namespace orrery::plan {
+namespace {
+
+constexpr NumberRange kPositive = {0, kLargestNumber, true, false};
+constexpr NumberRange kBelowOne = {0, 1, false, true};
+
+void read_optimizer(Reading& reading, Optimizer& optimizer) {
+    Section section(reading, "/training/optimizer", "training.optimizer");
+    section.word_of("kind", optimizer.kind, {"adamw"}, optimizer.kind);
+    section.number("learning_rate", optimizer.learning_rate, kPositive);
+    section.number("beta1", optimizer.beta1, kBelowOne);
+    section.number("beta2", optimizer.beta2, kBelowOne);
+    section.number("epsilon", optimizer.epsilon, kPositive);
+    section.number("weight_decay", optimizer.weight_decay);
+    section.number("clip_norm", optimizer.clip_norm);
+    section.finish();
+}
+
+void read_schedule(Reading& reading, const Optimizer& optimizer, LearningRateSchedule& schedule) {
+    Section section(reading, "/training/schedule", "training.schedule");
+    section.integer("warmup_steps", schedule.warmup_steps, {0, kLargestCount});
+    section.choice<Decay>("decay", schedule.decay,
+                          {{"cosine", Decay::cosine}, {"constant", Decay::constant}});
+    section.number("min_learning_rate", schedule.min_learning_rate);
+    section.finish();
+    const bool judged = reading.good(
+        {"training.schedule.min_learning_rate", "training.optimizer.learning_rate"});
+    if (!judged || schedule.min_learning_rate <= optimizer.learning_rate) return;
+    reading
+        .report("S025", section.pointer("min_learning_rate"),
+                "min_learning_rate is above the learning rate that it ends")
+        .arithmetic = fmt::format("min_learning_rate = {}, training.optimizer.learning_rate = {}",
+                                  schedule.min_learning_rate, optimizer.learning_rate);
+}
+
+void read_dropout(Section& section, Model& model) {
+    double dropout = 0;
+    if (!section.number("dropout", dropout, kBelowOne)) return;
+    model.hidden_dropout = dropout;
+    model.attention_dropout = dropout;
+}
+
+}  // namespace
+
+void read_training(Reading& reading, Training& training, Model& model, Verbatim& verbatim) {
+    Section section(reading, "/training", "training");
+    if (!section.exists()) return;
+    section.integer("sequence_length", training.sequence_length, {}, Presence::required);
+    section.choice<Precision>("precision", training.precision,
+                              {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}});
+    section.number("tokens", training.tokens);
+    section.known("optimizer");
+    section.known("schedule");
+    section.known("framework");
+    read_dropout(section, model);
+    read_framework(reading, section, training.framework, verbatim);
+    section.finish();
+    read_optimizer(reading, training.optimizer);
+    read_schedule(reading, training.optimizer, training.schedule);
+}
+
+void read_run(Reading& reading, Run& run) {
+    Section section(reading, "/run", "run");
+    section.text("data", run.data);
+    section.integer("steps", run.steps);
+    section.known("checkpoint");
+    section.finish();
+    Section checkpoint(reading, "/run/checkpoint", "run.checkpoint");
+    checkpoint.text("path", run.checkpoint_path, Presence::required);
+    checkpoint.integer("every_steps", run.checkpoint_every_steps, {}, Presence::required);
+    checkpoint.finish();
+}
+
+}  // namespace orrery::plan

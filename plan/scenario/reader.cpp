@@ -1,0 +1,122 @@
+#include "plan/scenario/reader.hpp"
+
+#include <filesystem>
+#include <utility>
+
+#include "plan/ir/check.hpp"
+#include "plan/scenario/overrides.hpp"
+#include "plan/scenario/references.hpp"
+#include "plan/scenario/resolved.hpp"
+#include "plan/scenario/rules.hpp"
+#include "plan/scenario/section.hpp"
+
+namespace orrery::plan {
+namespace {
+
+ReadResult unreadable(Diagnostic fault) {
+    ReadResult result;
+    result.unreadable = true;
+    result.errors.push_back(std::move(fault));
+    return result;
+}
+
+// Everything that can be said before values are looked at: overrides, references, presets.
+void assemble(Reading& reading, const std::vector<std::string>& sets, const Folders& folders) {
+    apply_part_overrides(reading, sets);
+    follow_reference(reading, "/model", "models", Source::Kind::file, folders);
+    follow_reference(reading, "/cluster", "clusters", Source::Kind::file, folders);
+    const Json* training = reading.document().find("/training");
+    if (training != nullptr && training->is_object()) {
+        if (!training->contains("framework")) {
+            // Nobody named a framework: the default is a reference like any other, in the library.
+            reading.document().root()["training"]["framework"] = Framework{}.name;
+        }
+        follow_reference(reading, "/training/framework", "frameworks", Source::Kind::preset,
+                         folders);
+    }
+    apply_key_overrides(reading, sets);
+}
+
+void read_parts(Reading& reading, const Folders& folders, Scenario& scenario,
+                LayoutChoices& choices, Verbatim& verbatim) {
+    Section top(reading, "", "");
+    if (!top.exists()) return;
+    std::string description;
+    top.text("description", description);
+    for (const char* part : {"model", "cluster", "layout", "training"}) top.require(part);
+    top.known("run");
+    top.finish();
+    read_model(reading, scenario.model);
+    read_cluster(reading, folders, scenario.cluster);
+    read_layout(reading, scenario.layout, choices);
+    read_training(reading, scenario.training, scenario.model, verbatim);
+    read_run(reading, scenario.run);
+}
+
+void check_rules(Reading& reading, const LayoutChoices& choices, Scenario& scenario) {
+    check_ranks(reading, choices, scenario);
+    check_batch(reading, choices, scenario);
+    check_stages(reading, choices, scenario);
+    check_schedule(reading, scenario);
+    check_tensor(reading, scenario);
+    check_sequence(reading, scenario);
+}
+
+}  // namespace
+
+bool valid_override(std::string_view text) {
+    const std::size_t equals = text.find('=');
+    return equals != std::string_view::npos && equals > 0;
+}
+
+ReadResult read_scenario_text(std::string_view text, const std::string& name,
+                              const std::string& base_dir, const std::vector<std::string>& sets,
+                              const std::string& library_dir) {
+    ParsedJson parsed = parse_json(text, name);
+    for (Diagnostic& fault : parsed.errors) fault.origin = "file " + name;
+    if (parsed.syntax_error) {
+        ReadResult result;
+        result.unreadable = true;
+        result.errors = std::move(parsed.errors);
+        return result;
+    }
+    for (const std::string& set : sets) ORRERY_CHECK(valid_override(set), set);
+    const Folders folders = {base_dir, library_dir};
+    Reading reading(Document(std::move(parsed.value), name, base_dir));
+    reading.errors() = std::move(parsed.errors);
+    Scenario scenario;
+    scenario.source_path = name;
+    LayoutChoices choices;
+    Verbatim verbatim;
+    assemble(reading, sets, folders);
+    read_parts(reading, folders, scenario, choices, verbatim);
+    check_rules(reading, choices, scenario);
+
+    ReadResult result;
+    result.unreadable = reading.unreadable;
+    result.errors = std::move(reading.errors());
+    if (!result.errors.empty()) return result;
+    result.resolved_json =
+        resolved(scenario, reading.document(), verbatim)
+            .dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+    result.scenario = std::move(scenario);
+    return result;
+}
+
+ReadResult read_scenario(const std::string& path, const std::vector<std::string>& sets,
+                         const std::string& library_dir) {
+    std::string why;
+    const std::optional<std::string> text = read_file(path, why);
+    if (!text) {
+        Diagnostic fault;
+        fault.code = "S001";
+        fault.file = path;
+        fault.origin = "file " + path;
+        fault.message = "the scenario cannot be read: " + why;
+        return unreadable(std::move(fault));
+    }
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    return read_scenario_text(*text, path, folder, sets, library_dir);
+}
+
+}  // namespace orrery::plan

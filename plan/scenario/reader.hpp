@@ -1,0 +1,40 @@
+// From a scenario file to a Scenario: parses, follows references, applies --set, fills defaults and
+// presets, checks every rule. A reader reports all that is wrong at once and throws nothing.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/scenario/diagnostic.hpp"
+#include "plan/scenario/scenario.hpp"
+
+namespace orrery::plan {
+
+struct ReadResult {
+    std::optional<Scenario> scenario;  // set exactly when `errors` is empty
+    std::vector<Diagnostic> errors;    // in the order of the file's parts, then rules across them
+    // The resolved scenario, pretty printed: itself a scenario file that reads to the same Scenario
+    // (from the same folder and library: the profile stays a reference). Empty when there are errors.
+    std::string resolved_json;
+    // A file is missing or is not JSON: exit code 5. Otherwise errors mean exit code 3.
+    bool unreadable = false;
+};
+
+// Reads `path`. Each of `sets` is "a.b.c=value"; see valid_override. The value is parsed as JSON,
+// else taken as a string. Strings for model, cluster, cluster.profile and training.framework name
+// files: looked for from the folder of the file that names them, then its parents up to one that is
+// called "scenarios", then the current folder (for --set only), then `library_dir`.
+ReadResult read_scenario(const std::string& path, const std::vector<std::string>& sets,
+                         const std::string& library_dir);
+
+// The same from memory: `name` is what messages call the text, `base_dir` the folder it stands in.
+ReadResult read_scenario_text(std::string_view text, const std::string& name,
+                              const std::string& base_dir, const std::vector<std::string>& sets,
+                              const std::string& library_dir);
+
+// Whether a --set argument has the form "key=value" with a key that is not empty (else: usage error).
+bool valid_override(std::string_view text);
+
+}  // namespace orrery::plan

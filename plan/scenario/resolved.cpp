@@ -1,0 +1,183 @@
+#include "plan/scenario/resolved.hpp"
+
+namespace orrery::plan {
+namespace {
+
+// Whole numbers without ".0", as people write them.
+Json plain(double value) {
+    const auto whole = static_cast<std::int64_t>(value);
+    return value >= 0 && value < 1e15 && static_cast<double>(whole) == value ? Json(whole)
+                                                                              : Json(value);
+}
+
+const char* text(IntraNodeKind kind) {
+    switch (kind) {
+        case IntraNodeKind::nvswitch: return "nvswitch";
+        case IntraNodeKind::pcie: return "pcie";
+        case IntraNodeKind::host: return "host";
+    }
+    return "";
+}
+
+const char* text(InterNodeKind kind) {
+    switch (kind) {
+        case InterNodeKind::none: return "none";
+        case InterNodeKind::infiniband: return "infiniband";
+        case InterNodeKind::ethernet: return "ethernet";
+    }
+    return "";
+}
+
+const char* text(Recompute recompute) {
+    switch (recompute) {
+        case Recompute::none: return "none";
+        case Recompute::selective: return "selective";
+        case Recompute::full: return "full";
+    }
+    return "";
+}
+
+// What the model's file says that we do not read (rope_theta, rms_norm_eps, …) is carried along.
+Json model_part(const Model& model, const Document& document) {
+    Json out = Json::object();
+    for (const auto& [key, value] : document.find("/model")->items()) {
+        if (!value.is_null()) out[key] = value;
+    }
+    out["name"] = model.name;
+    out["vocab_size"] = model.vocabulary;
+    out["tie_word_embeddings"] = model.tied_embeddings;
+    if (model.family == ModelFamily::gpt2) {
+        out.erase("n_ctx");
+        out["n_layer"] = model.layers;
+        out["n_embd"] = model.hidden;
+        out["n_head"] = model.heads;
+        out["n_inner"] = model.ffn_hidden;
+        out["n_positions"] = model.max_positions;
+        out["resid_pdrop"] = plain(model.hidden_dropout);
+        out["embd_pdrop"] = plain(model.hidden_dropout);
+        out["attn_pdrop"] = plain(model.attention_dropout);
+        return out;
+    }
+    out["num_hidden_layers"] = model.layers;
+    out["hidden_size"] = model.hidden;
+    out["num_attention_heads"] = model.heads;
+    out["num_key_value_heads"] = model.kv_heads;
+    out["head_dim"] = model.head_dim;
+    out["intermediate_size"] = model.ffn_hidden;
+    out["attention_bias"] = model.attention_bias;
+    out["mlp_bias"] = model.mlp_bias;
+    out["attention_dropout"] = plain(model.attention_dropout);
+    return out;
+}
+
+Json cluster_part(const Cluster& cluster, const Document& document) {
+    Json out = Json::object();
+    if (!cluster.name.empty()) out["name"] = cluster.name;
+    out["nodes"] = cluster.nodes;
+    out["devices_per_node"] = cluster.devices_per_node;
+    out["device"] = cluster.device;
+    out["profile"] = *document.find("/cluster/profile");
+    if (document.find("/cluster/intra_node") != nullptr) {
+        out["intra_node"] = {{"kind", text(cluster.intra_node.kind)},
+                             {"bandwidth_GBps", plain(cluster.intra_node.bandwidth_GBps)},
+                             {"latency_us", plain(cluster.intra_node.latency_us)}};
+    }
+    if (document.find("/cluster/inter_node") != nullptr) {
+        const InterNode& link = cluster.inter_node;
+        Json& part = out["inter_node"] = {{"kind", text(link.kind)}};
+        if (link.nics_per_node > 0) part["nics_per_node"] = link.nics_per_node;
+        if (link.bandwidth_Gbps > 0) part["bandwidth_Gbps"] = plain(link.bandwidth_Gbps);
+        part["latency_us"] = plain(link.latency_us);
+        part["oversubscription"] = plain(link.oversubscription);
+    }
+    out["price_usd_per_gpu_hour"] = plain(cluster.price_usd_per_gpu_hour);
+    out["power_w_per_gpu"] = plain(cluster.power_w_per_gpu);
+    out["pue"] = plain(cluster.pue);
+    if (const Json* source = document.find("/cluster/source")) out["source"] = *source;
+    return out;
+}
+
+Json layout_part(const Layout& layout) {
+    return {{"tensor_parallel", layout.tensor_parallel},
+            {"pipeline_parallel", layout.pipeline_parallel},
+            {"context_parallel", layout.context_parallel},
+            {"expert_parallel", layout.expert_parallel},
+            {"data_parallel", layout.data_parallel},
+            {"virtual_pipeline", layout.virtual_pipeline},
+            {"schedule", layout.schedule},
+            {"layers_per_stage", layout.layers_per_stage},
+            {"sequence_parallel", layout.sequence_parallel},
+            {"zero_stage", layout.zero_stage},
+            {"zero_group_size", "all"},
+            {"recompute", text(layout.recompute)},
+            {"micro_batch_size", layout.micro_batch_size},
+            {"global_batch_size", layout.global_batch_size}};
+}
+
+Json framework_part(const Framework& framework, const Verbatim& verbatim) {
+    Json flags = Json::object();
+    const auto put = [&](const char* key, Json value) {
+        flags[key] = {{"value", std::move(value)}, {"source", verbatim.sources.at(key)}};
+    };
+    put("attention_kernel",
+        framework.attention_kernel == AttentionKernel::flash ? "flash" : "unfused");
+    put("gradient_dtype", verbatim.gradient_dtype);
+    put("overlap_gradient_reduce", framework.overlap_gradient_reduce);
+    put("overlap_tensor_backward", framework.overlap_tensor_backward);
+    put("gradient_bucket_mb", plain(framework.gradient_bucket_mb));
+    put("vocabulary_multiple", framework.vocabulary_multiple);
+    put("launch_us", plain(framework.launch_us));
+    put("launch_queue", framework.launch_queue);
+    put("workspace_mb", plain(framework.workspace_mb));
+    put("context_mb", plain(framework.context_mb));
+    put("communicator_mb", plain(framework.communicator_mb));
+    put("fragmentation", plain(framework.fragmentation));
+    return {{"name", framework.name}, {"flags", std::move(flags)}};
+}
+
+Json training_part(const Training& training, const Document& document, const Verbatim& verbatim) {
+    const Optimizer& optimizer = training.optimizer;
+    const LearningRateSchedule& schedule = training.schedule;
+    Json out = {{"sequence_length", training.sequence_length},
+                {"precision", training.precision == Precision::bf16 ? "bf16" : "fp32"},
+                {"tokens", plain(training.tokens)}};
+    if (const Json* dropout = document.find("/training/dropout")) out["dropout"] = *dropout;
+    out["optimizer"] = {{"kind", optimizer.kind},
+                        {"learning_rate", plain(optimizer.learning_rate)},
+                        {"beta1", plain(optimizer.beta1)},
+                        {"beta2", plain(optimizer.beta2)},
+                        {"epsilon", plain(optimizer.epsilon)},
+                        {"weight_decay", plain(optimizer.weight_decay)},
+                        {"clip_norm", plain(optimizer.clip_norm)}};
+    out["schedule"] = {{"warmup_steps", schedule.warmup_steps},
+                       {"decay", schedule.decay == Decay::cosine ? "cosine" : "constant"},
+                       {"min_learning_rate", plain(schedule.min_learning_rate)}};
+    out["framework"] = framework_part(training.framework, verbatim);
+    return out;
+}
+
+Json run_part(const Run& run) {
+    Json out = Json::object();
+    if (!run.data.empty()) out["data"] = run.data;
+    if (run.steps > 0) out["steps"] = run.steps;
+    if (!run.checkpoint_path.empty()) {
+        out["checkpoint"] = {{"path", run.checkpoint_path},
+                             {"every_steps", run.checkpoint_every_steps}};
+    }
+    return out;
+}
+
+}  // namespace
+
+Json resolved(const Scenario& scenario, const Document& document, const Verbatim& verbatim) {
+    Json out = Json::object();
+    if (const Json* description = document.find("/description")) out["description"] = *description;
+    out["model"] = model_part(scenario.model, document);
+    out["cluster"] = cluster_part(scenario.cluster, document);
+    out["layout"] = layout_part(scenario.layout);
+    out["training"] = training_part(scenario.training, document, verbatim);
+    if (document.find("/run") != nullptr) out["run"] = run_part(scenario.run);
+    return out;
+}
+
+}  // namespace orrery::plan

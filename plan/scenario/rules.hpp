@@ -1,0 +1,17 @@
+// Rules across the parts of a scenario, checked once each part has been read: that the layout fits
+// the model, the cluster and the batch. Also settles what was left to "auto" and "even". A rule whose
+// inputs are in error is skipped. Internal to plan/scenario.
+#pragma once
+
+#include "plan/scenario/parts.hpp"
+
+namespace orrery::plan {
+
+void check_ranks(Reading& reading, const LayoutChoices& choices, Scenario& scenario);
+void check_batch(Reading& reading, const LayoutChoices& choices, const Scenario& scenario);
+void check_stages(Reading& reading, const LayoutChoices& choices, Scenario& scenario);
+void check_schedule(Reading& reading, const Scenario& scenario);
+void check_tensor(Reading& reading, const Scenario& scenario);
+void check_sequence(Reading& reading, const Scenario& scenario);
+
+}  // namespace orrery::plan

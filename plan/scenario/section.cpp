@@ -1,0 +1,223 @@
+#include "plan/scenario/section.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan/scenario/suggest.hpp"
+
+namespace orrery::plan {
+namespace {
+
+constexpr double kExactIntegers = 9007199254740992.0;  // 2^53
+
+std::string shown_number(double value) { return fmt::format("{}", value); }
+
+std::string expected_range(const NumberRange& range) {
+    const std::string low = (range.open_min ? "more than " : "at least ") + shown_number(range.min);
+    if (range.max >= kLargestNumber) return low;
+    return low + (range.open_max ? " and less than " : " and at most ") + shown_number(range.max);
+}
+
+bool inside(double value, const NumberRange& range) {
+    const bool above = range.open_min ? value > range.min : value >= range.min;
+    const bool below = range.open_max ? value < range.max : value <= range.max;
+    return above && below;
+}
+
+std::string quoted(const std::vector<std::string>& words) {
+    std::string out;
+    for (const std::string& word : words) out += (out.empty() ? "\"" : ", \"") + word + '"';
+    return out;
+}
+
+}  // namespace
+
+Section::Section(Reading& reading, std::string pointer, std::string field, Null null)
+    : reading_(reading), pointer_(std::move(pointer)), field_(std::move(field)), null_(null) {
+    const Json* value = reading_.document().find(pointer_);
+    if (value == nullptr) return;
+    if (value->is_object()) {
+        object_ = value;
+    } else if (reading_.good_at(pointer_)) {
+        reading_.report("S006", pointer_, fmt::format("{} must be an object", field_.empty() ? "a scenario" : field_));
+    }
+}
+
+const Json* Section::find(const std::string& key) const {
+    if (object_ == nullptr) return nullptr;
+    const auto it = object_->find(key);
+    if (it == object_->end()) return nullptr;
+    return it->is_null() && null_ == Null::is_absent ? nullptr : &*it;
+}
+
+std::string Section::pointer(const std::string& key) const {
+    return pointer_ + '/' + pointer_segment(key);
+}
+
+const Json* Section::begin(const std::string& key, Presence presence, const std::string& name,
+                           const std::string& fallback) {
+    known(key);
+    const std::string field = field_ + '.' + (name.empty() ? key : name);
+    reading_.remember(field, pointer(key), presence == Presence::optional ? fallback : "");
+    const Json* value = find(key);
+    if (value == nullptr && presence == Presence::required && exists()) {
+        missing_.push_back(key);
+        reading_.mark_bad(pointer(key));
+    }
+    return value;
+}
+
+Diagnostic& Section::wrong_type(const std::string& key, const char* expected) {
+    Diagnostic& fault =
+        reading_.report("S006", pointer(key), fmt::format("{} must be {}", key, expected));
+    const Json& value = *find(key);
+    const std::string what = expected;
+    if (value.is_string() && what.find("number") != std::string::npos) {
+        const auto number = Json::parse(value.get_ref<const std::string&>(), nullptr, false);
+        if (number.is_number()) fault.help.push_back("write it without quotation marks");
+    } else if (what == "true or false") {
+        fault.help.push_back("write true or false, in lower case and without quotation marks");
+    }
+    return fault;
+}
+
+bool Section::integer(const std::string& key, std::int64_t& out, IntegerRange range,
+                      Presence presence, const std::string& name) {
+    const Json* value = begin(key, presence, name, std::to_string(out));
+    if (value == nullptr) return false;
+    if (!value->is_number()) {
+        wrong_type(key, "a whole number");
+        return false;
+    }
+    const double number = value->get<double>();
+    if (std::fabs(number) < kExactIntegers && std::floor(number) != number) {
+        wrong_type(key, "a whole number");
+        return false;
+    }
+    if (number < static_cast<double>(range.min) || number > static_cast<double>(range.max)) {
+        reading_.report("S007", pointer(key),
+                        number < static_cast<double>(range.min)
+                            ? fmt::format("{} must be at least {}", key, range.min)
+                            : fmt::format("{} must be at most {}", key, range.max));
+        return false;
+    }
+    out = static_cast<std::int64_t>(number);
+    return true;
+}
+
+bool Section::number(const std::string& key, double& out, NumberRange range, Presence presence,
+                     const std::string& name) {
+    const Json* value = begin(key, presence, name, shown_number(out));
+    if (value == nullptr) return false;
+    if (!value->is_number()) {
+        wrong_type(key, "a number");
+        return false;
+    }
+    const double number = value->get<double>();
+    if (!inside(number, range)) {
+        reading_.report("S007", pointer(key),
+                        fmt::format("{} must be {}", key, expected_range(range)));
+        return false;
+    }
+    out = number;
+    return true;
+}
+
+bool Section::boolean(const std::string& key, bool& out, const std::string& name) {
+    const Json* value = begin(key, Presence::optional, name, out ? "true" : "false");
+    if (value == nullptr) return false;
+    if (!value->is_boolean()) {
+        wrong_type(key, "true or false");
+        return false;
+    }
+    out = value->get<bool>();
+    return true;
+}
+
+bool Section::text(const std::string& key, std::string& out, Presence presence) {
+    const Json* value = begin(key, presence, "", "");
+    if (value == nullptr) return false;
+    if (!value->is_string()) {
+        wrong_type(key, "a string");
+        return false;
+    }
+    out = value->get<std::string>();
+    if (out.empty() && presence == Presence::required) {
+        reading_.report("S007", pointer(key), fmt::format("{} must not be empty", key));
+        return false;
+    }
+    return true;
+}
+
+bool Section::word_of(const std::string& key, std::string& out,
+                      const std::vector<std::string>& names, const std::string& usual,
+                      Presence presence) {
+    const Json* value = begin(key, presence, "", usual.empty() ? "" : '"' + usual + '"');
+    if (value == nullptr) return false;
+    if (value->is_string()) {
+        out = value->get<std::string>();
+        if (std::find(names.begin(), names.end(), out) != names.end()) return true;
+    }
+    Diagnostic& fault =
+        reading_.report("S008", pointer(key), fmt::format("{} is not one of the known values", key));
+    const std::string meant = value->is_string() ? nearest(out, names) : "";
+    if (!meant.empty()) fault.help.push_back(fmt::format("did you mean \"{}\"?", meant));
+    fault.help.push_back("known: " + quoted(names));
+    return false;
+}
+
+Diagnostic& Section::unknown(const std::string& key, const std::string& meant) {
+    const std::string where = field_.empty() ? "a scenario" : field_;
+    Diagnostic& fault = reading_.report("S004", pointer(key),
+                                        fmt::format("{} has no key \"{}\"", where, key));
+    const std::string elsewhere = part_of_key(key);
+    if (!meant.empty()) {
+        fault.help.push_back(fmt::format("did you mean \"{}\"?", meant));
+        reading_.mark_bad(pointer(meant));
+        forget_missing(meant);
+    } else if (!elsewhere.empty() && elsewhere != field_) {
+        fault.help.push_back(fmt::format("\"{}\" is a key of {}", key, elsewhere));
+    } else {
+        fault.help.push_back("known: " + quoted(known_));
+    }
+    return fault;
+}
+
+void Section::forget_missing(const std::string& key) {
+    missing_.erase(std::remove(missing_.begin(), missing_.end(), key), missing_.end());
+}
+
+void Section::report_missing() {
+    for (const std::string& key : missing_) {
+        const std::string where = field_.empty() ? "the scenario" : field_;
+        reading_.report("S005", pointer(key), fmt::format("{} needs the key \"{}\"", where, key));
+    }
+}
+
+void Section::finish() {
+    if (!exists()) return;
+    for (const auto& [key, value] : object_->items()) {
+        if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+        unknown(key, nearest(key, known_));
+    }
+    report_missing();
+}
+
+void Section::finish_tolerant() {
+    if (!exists()) return;
+    std::vector<std::string> absent;
+    for (const std::string& key : known_) {
+        if (object_->find(key) == object_->end()) absent.push_back(key);
+    }
+    for (const auto& [key, value] : object_->items()) {
+        if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+        const std::string meant = nearest(key, absent);
+        const bool set = reading_.document().source(pointer(key)).kind == Source::Kind::set;
+        if (!meant.empty() || set) unknown(key, meant.empty() ? nearest(key, known_) : meant);
+    }
+    report_missing();
+}
+
+}  // namespace orrery::plan

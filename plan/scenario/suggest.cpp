@@ -1,0 +1,156 @@
+#include "plan/scenario/suggest.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace orrery::plan {
+namespace {
+
+using Pair = std::pair<std::string_view, std::string_view>;
+
+// Names of Megatron-LM, DeepSpeed, torchtitan and daily speech for keys of ours.
+constexpr Pair kAliases[] = {
+    {"tp", "tensor_parallel"},
+    {"tensor_model_parallel_size", "tensor_parallel"},
+    {"tensor_parallel_size", "tensor_parallel"},
+    {"tensor_parallel_degree", "tensor_parallel"},
+    {"pp", "pipeline_parallel"},
+    {"pipeline_model_parallel_size", "pipeline_parallel"},
+    {"pipeline_parallel_size", "pipeline_parallel"},
+    {"pipeline_parallel_degree", "pipeline_parallel"},
+    {"cp", "context_parallel"},
+    {"context_parallel_size", "context_parallel"},
+    {"ep", "expert_parallel"},
+    {"expert_model_parallel_size", "expert_parallel"},
+    {"dp", "data_parallel"},
+    {"data_parallel_size", "data_parallel"},
+    {"vpp", "virtual_pipeline"},
+    {"vp", "virtual_pipeline"},
+    {"virtual_pipeline_model_parallel_size", "virtual_pipeline"},
+    {"sp", "sequence_parallel"},
+    {"mbs", "micro_batch_size"},
+    {"micro_batch", "micro_batch_size"},
+    {"train_micro_batch_size_per_gpu", "micro_batch_size"},
+    {"gbs", "global_batch_size"},
+    {"global_batch", "global_batch_size"},
+    {"train_batch_size", "global_batch_size"},
+    {"zero", "zero_stage"},
+    {"recomputation", "recompute"},
+    {"recompute_granularity", "recompute"},
+    {"activation_checkpointing", "recompute"},
+    {"pipeline_schedule", "schedule"},
+    {"seq_length", "sequence_length"},
+    {"seq_len", "sequence_length"},
+    {"sequence", "sequence_length"},
+    {"dtype", "precision"},
+    {"lr", "learning_rate"},
+    {"min_lr", "min_learning_rate"},
+    {"eps", "epsilon"},
+    {"clip_grad", "clip_norm"},
+    {"gradient_clipping", "clip_norm"},
+    {"adam_beta1", "beta1"},
+    {"adam_beta2", "beta2"},
+    {"num_nodes", "nodes"},
+    {"gpus_per_node", "devices_per_node"},
+    {"gpu", "device"},
+    {"train_iters", "steps"},
+    {"hidden_size", "n_embd"},
+    {"num_hidden_layers", "n_layer"},
+    {"num_layers", "n_layer"},
+    {"num_attention_heads", "n_head"},
+    {"max_position_embeddings", "n_positions"},
+    {"n_ctx", "n_positions"},
+    {"intermediate_size", "n_inner"},
+    {"ffn_hidden_size", "n_inner"},
+    {"n_embd", "hidden_size"},
+    {"n_layer", "num_hidden_layers"},
+    {"num_layers", "num_hidden_layers"},
+    {"n_head", "num_attention_heads"},
+    {"n_inner", "intermediate_size"},
+    {"ffn_hidden_size", "intermediate_size"},
+    {"num_query_groups", "num_key_value_heads"},
+    {"kv_channels", "head_dim"},
+};
+
+constexpr Pair kParts[] = {
+    {"tensor_parallel", "layout"},      {"pipeline_parallel", "layout"},
+    {"context_parallel", "layout"},     {"expert_parallel", "layout"},
+    {"data_parallel", "layout"},        {"virtual_pipeline", "layout"},
+    {"layers_per_stage", "layout"},     {"sequence_parallel", "layout"},
+    {"zero_stage", "layout"},           {"zero_group_size", "layout"},
+    {"recompute", "layout"},            {"micro_batch_size", "layout"},
+    {"global_batch_size", "layout"},    {"sequence_length", "training"},
+    {"precision", "training"},          {"tokens", "training"},
+    {"optimizer", "training"},          {"framework", "training"},
+    {"dropout", "training"},            {"attention_kernel", "training"},
+    {"gradient_dtype", "training"},     {"overlap_gradient_reduce", "training"},
+    {"launch_us", "training"},          {"learning_rate", "training.optimizer"},
+    {"clip_norm", "training.optimizer"}, {"weight_decay", "training.optimizer"},
+    {"warmup_steps", "training.schedule"}, {"nodes", "cluster"},
+    {"devices_per_node", "cluster"},    {"device", "cluster"},
+    {"profile", "cluster"},             {"steps", "run"},
+    {"data", "run"},                    {"checkpoint", "run"},
+};
+
+int allowed_distance(std::string_view word) {
+    if (word.size() < 3) return 0;
+    return word.size() < 5 ? 1 : 2;
+}
+
+}  // namespace
+
+int edit_distance(std::string_view left, std::string_view right) {
+    const std::size_t columns = right.size() + 1;
+    std::vector<int> before(columns), last(columns), row(columns);
+    for (std::size_t j = 0; j < columns; ++j) last[j] = static_cast<int>(j);
+    for (std::size_t i = 1; i <= left.size(); ++i) {
+        row[0] = static_cast<int>(i);
+        for (std::size_t j = 1; j < columns; ++j) {
+            const int replace = last[j - 1] + (left[i - 1] == right[j - 1] ? 0 : 1);
+            row[j] = std::min({replace, last[j] + 1, row[j - 1] + 1});
+            const bool swapped = i > 1 && j > 1 && left[i - 1] == right[j - 2] &&
+                                 left[i - 2] == right[j - 1];
+            if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+        }
+        std::swap(before, last);
+        std::swap(last, row);
+    }
+    return last[right.size()];
+}
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+    int best = allowed_distance(word) + 1;
+    std::string found;
+    for (const std::string& candidate : candidates) {
+        const int distance = edit_distance(word, candidate);
+        if (distance < best) {
+            best = distance;
+            found = candidate;
+        }
+    }
+    if (!found.empty()) return found;
+    for (const auto& [alias, key] : kAliases) {
+        const bool known = std::find(candidates.begin(), candidates.end(), key) != candidates.end();
+        if (alias == word && known) return std::string(key);
+    }
+    return "";
+}
+
+std::vector<std::string> by_distance(std::string_view word, std::vector<std::string> candidates,
+                                     std::size_t limit) {
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [word](const std::string& a, const std::string& b) {
+                         return edit_distance(word, a) < edit_distance(word, b);
+                     });
+    if (candidates.size() > limit) candidates.resize(limit);
+    return candidates;
+}
+
+std::string part_of_key(std::string_view key) {
+    for (const auto& [known, part] : kParts) {
+        if (known == key) return std::string(part);
+    }
+    return "";
+}
+
+}  // namespace orrery::plan
