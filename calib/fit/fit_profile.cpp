@@ -1,0 +1,182 @@
+#include "calib/fit/fit_profile.hpp"
+
+#include <fstream>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "calib/fit/fit_attention.hpp"
+#include "calib/fit/fit_error.hpp"
+#include "calib/fit/fit_gemm.hpp"
+#include "calib/fit/write_profile.hpp"
+
+namespace orrery::fit {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kDigits = 4;  // of fitted coefficients and errors
+constexpr int kPointDigits = 4;
+
+Json read_datasheet(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) throw FitError(fmt::format("{}: cannot be read", path));
+    try {
+        Json datasheet = Json::parse(file);
+        if (!datasheet.is_object()) throw FitError(fmt::format("{}: not an object", path));
+        return datasheet;
+    } catch (const nlohmann::json::parse_error& error) {
+        throw FitError(fmt::format("{}: not JSON: {}", path, error.what()));
+    }
+}
+
+// A member of "tables", whose keys must be exactly these.
+const Json& request(const Json& tables, const std::string& name, const std::set<std::string>& keys,
+                    const std::string& path) {
+    const Json& section = tables.at(name);
+    if (!section.is_object())
+        throw FitError(fmt::format("{}: /tables/{}: an object is expected", path, name));
+    for (const std::string& key : keys)
+        if (!section.contains(key))
+            throw FitError(fmt::format("{}: /tables/{}/{}: missing", path, name, key));
+    for (const auto& item : section.items())
+        if (keys.count(item.key()) == 0)
+            throw FitError(fmt::format("{}: /tables/{}/{}: unknown key", path, name, item.key()));
+    return section;
+}
+
+std::string text_of(const Json& section, const std::string& key, const std::string& path) {
+    const Json& value = section.at(key);
+    if (!value.is_string())
+        throw FitError(fmt::format("{}: /tables: '{}' must be a text", path, key));
+    return value.get<std::string>();
+}
+
+Json held_out_json(const ErrorSummary& summary) {
+    Json json;
+    json["rows"] = summary.absolute.rows;
+    json["mean_abs_error"] = rounded(summary.absolute.mean_abs_error, kDigits);
+    json["median_abs_error"] = rounded(summary.absolute.median_abs_error, kDigits);
+    json["p95_abs_error"] = rounded(summary.absolute.p95_abs_error, kDigits);
+    return json;
+}
+
+Json span_json(const sim::Span& span) {
+    return Json::array({static_cast<std::int64_t>(span.low), static_cast<std::int64_t>(span.high)});
+}
+
+Json gemm_json(const GemmFit& fit, const std::string& source, const Json& sustained) {
+    const sim::GemmCurve& curve = fit.curve;
+    Json json;
+    json["measured"] = true;
+    json["source"] = fmt::format(
+        "{}; fitted to {} rows, relative Huber least squares; without the neighbours the held-out "
+        "mean error is {:.1f} %, the mean signed error with them {:+.1f} %",
+        source, fit.fitted_rows, 100 * fit.held_out_curve_only.absolute.mean_abs_error,
+        100 * fit.held_out.bias);
+    json["t0_us"] = rounded(curve.t0_us, kDigits);
+    json["rate_tflops"] = rounded(curve.rate_tflops, kDigits);
+    json["bandwidth_GBps"] = rounded(curve.bandwidth_GBps, kDigits);
+    json["sustained"] = sustained;
+    json["relative_sd"] = rounded(curve.relative_sd, kDigits);
+    json["held_out"] = held_out_json(fit.held_out);
+    json["m"] = span_json(curve.m);
+    json["n"] = span_json(curve.n);
+    json["k"] = span_json(curve.k);
+    json["neighbours"] = Json::array();
+    for (const sim::NeighbourPoint& p : curve.neighbours)
+        json["neighbours"].push_back(
+            Json::array({rounded(p.log2_m, kPointDigits), rounded(p.log2_n, kPointDigits),
+                         rounded(p.log2_k, kPointDigits), rounded(p.ratio, kPointDigits)}));
+    return json;
+}
+
+Json attention_json(const AttentionFit& fit, const std::string& source) {
+    Json json;
+    json["measured"] = true;
+    json["source"] = fmt::format(
+        "{}; fitted to {} rows, relative Huber least squares; held-out mean signed error {:+.1f} %",
+        source, fit.fitted_rows, 100 * fit.held_out.bias);
+    json["t0_us"] = rounded(fit.curve.t0_us, kDigits);
+    json["query_element_ps"] = rounded(fit.curve.query_element_ps, kDigits);
+    json["key_element_ps"] = rounded(fit.curve.key_element_ps, kDigits);
+    json["rate_tflops"] = rounded(fit.curve.rate_tflops, kDigits);
+    json["relative_sd"] = rounded(fit.curve.relative_sd, kDigits);
+    json["held_out"] = held_out_json(fit.held_out);
+    json["sequence"] = span_json(fit.curve.sequence);
+    return json;
+}
+
+void add_gemm(const FitInputs& inputs, const Json& tables, Json& profile, FitReport& report) {
+    const Json& wanted =
+        request(tables, "gemm", {"dtype", "source", "sustained"}, inputs.datasheet_path);
+    const std::string name = text_of(wanted, "dtype", inputs.datasheet_path);
+    const auto dtype = plan::from_name<plan::DType>(name);
+    if (!dtype)
+        throw FitError(fmt::format("{}: /tables/gemm/dtype: '{}' is no element type",
+                                   inputs.datasheet_path, name));
+    const auto rows =
+        read_gemm_rows(inputs.gemm_csv, text_of(tables, "system", inputs.datasheet_path), name);
+    const GemmFit fit = fit_gemm(rows, static_cast<double>(plan::size_bytes(*dtype)));
+    profile["gemm"][name] =
+        gemm_json(fit, text_of(wanted, "source", inputs.datasheet_path), wanted.at("sustained"));
+    FamilyReport family;
+    family.family = "gemm " + name;
+    family.fitted_rows = fit.fitted_rows;
+    family.left_out_rows = fit.odd_rows;
+    family.held_out = fit.held_out;
+    family.parameters = fmt::format(
+        "t0 {:.2f} us, {:.1f} TFLOP/s, {:.0f} GB/s, {} neighbour points (without them {:.1f} %)",
+        fit.curve.t0_us, fit.curve.rate_tflops, fit.curve.bandwidth_GBps,
+        fit.curve.neighbours.size(), 100 * fit.held_out_curve_only.absolute.mean_abs_error);
+    report.families.push_back(family);
+}
+
+void add_attention(const FitInputs& inputs, const Json& tables, Json& profile, FitReport& report) {
+    const Json& wanted = request(tables, "attention", {"source"}, inputs.datasheet_path);
+    const std::string source = text_of(wanted, "source", inputs.datasheet_path);
+    const auto rows =
+        read_attention_rows(inputs.attention_csv, text_of(tables, "system", inputs.datasheet_path));
+    for (const std::int64_t head_dim : head_dims(rows)) {
+        const AttentionFit fit = fit_attention(rows, head_dim);
+        profile["attention"]["forward"][std::to_string(head_dim)] = attention_json(fit, source);
+        FamilyReport family;
+        family.family = fmt::format("attention d{}", head_dim);
+        family.fitted_rows = fit.fitted_rows;
+        family.held_out = fit.held_out;
+        family.parameters = fmt::format(
+            "t0 {:.2f} us, {:.3f} ps per query element, {:.3f} ps per key element, {:.1f} TFLOP/s",
+            fit.curve.t0_us, fit.curve.query_element_ps, fit.curve.key_element_ps,
+            fit.curve.rate_tflops);
+        report.families.push_back(family);
+    }
+}
+
+}  // namespace
+
+FitReport fit_profile(const FitInputs& inputs) {
+    Json profile = read_datasheet(inputs.datasheet_path);
+    if (!profile.contains("tables") || !profile["tables"].is_object() ||
+        !profile["tables"].contains("system"))
+        throw FitError(
+            fmt::format("{}: /tables/system: missing, nothing to fit", inputs.datasheet_path));
+    const Json tables = profile["tables"];
+    profile.erase("tables");
+    for (const auto& item : tables.items())
+        if (item.key() != "system" && item.key() != "gemm" && item.key() != "attention")
+            throw FitError(
+                fmt::format("{}: /tables/{}: unknown key", inputs.datasheet_path, item.key()));
+    FitReport report;
+    if (tables.contains("gemm")) add_gemm(inputs, tables, profile, report);
+    if (tables.contains("attention")) add_attention(inputs, tables, profile, report);
+    const std::string text = profile_text(profile);
+    report.device = sim::parse_profile(text, inputs.output_path).device;
+    std::ofstream file(inputs.output_path, std::ios::binary);
+    file << text;
+    file.close();
+    if (!file) throw FitError(fmt::format("{}: cannot be written", inputs.output_path));
+    return report;
+}
+
+}  // namespace orrery::fit

@@ -1,0 +1,18 @@
+// Profiles as text: the same profile gives the same bytes, numbers are rounded to what a fit can
+// know, and rows of numbers stay on one line, so that a person can read the file and its diffs.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace orrery::fit {
+
+// `value` rounded to this many significant decimal digits.
+double rounded(double value, int digits);
+
+// Members of an object each on a line, in their order; an array without objects or arrays inside
+// on one line. Ends with a newline.
+std::string profile_text(const nlohmann::ordered_json& profile);
+
+}  // namespace orrery::fit
