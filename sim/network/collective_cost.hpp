@@ -1,0 +1,77 @@
+// How long a collective or a message takes alone on its cluster: measured curves where the profile
+// has them, NCCL's cost model elsewhere, the network of a node shared by the groups that use it at
+// the same time.
+//
+// - Within a node: the curve of that rank count; between two measured counts the bus bandwidths are
+//   interpolated (uncertainty doubled); else a ring at intra_node.efficiency of the link. A cluster
+//   whose link differs from the one of the curves scales what exceeds the curve's latency (its
+//   first point): t' = t₀ + (t − t₀)·measured_bandwidth/cluster_bandwidth.
+// - Between nodes: the least of ring, tree and hierarchical (the latter where the library has it).
+//   A node sends at most inter_node.efficiency × NICs × bandwidth ÷ oversubscription, equally
+//   divided among the sibling groups, and a group no more than the NICs of its own members carry.
+// - A message of b bytes is what each of two ranks sends in an all-gather of 2b.
+// Not modelled: groups of one node that share a PCIe switch or the memory of a host.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/ir/kinds.hpp"
+#include "plan/scenario/scenario.hpp"
+#include "sim/cost/kernel_cost.hpp"
+#include "sim/network/algorithms.hpp"
+#include "sim/network/collective_table.hpp"
+#include "sim/network/topology.hpp"
+
+namespace orrery::sim {
+
+// What of a group's placement its cost depends on.
+struct GroupShape {
+    int ranks = 1;
+    int nodes = 1;
+    int ranks_per_node = 1;     // the largest number of members in one node
+    int siblings_per_node = 1;  // groups of the same kind with members in such a node that span
+                                // nodes and communicate at the same time, this one included
+
+    bool operator==(const GroupShape&) const = default;
+};
+
+// `member_devices` must not be empty. Devices fill nodes in order.
+GroupShape shape_of(const std::vector<std::int64_t>& member_devices,
+                    std::int64_t devices_per_node, int siblings_per_node = 1);
+
+// The same for groups[index], with its siblings counted among `groups`, all groups of one kind:
+// the most that use the network of one of its nodes. 1 for a group within one node.
+GroupShape shape_of(const std::vector<std::vector<std::int64_t>>& groups, std::size_t index,
+                    std::int64_t devices_per_node);
+
+class Network {
+  public:
+    Network(const plan::Cluster& cluster, CollectiveTable table);
+
+    // all_reduce, all_gather or reduce_scatter (checked) of S bytes, nccl-tests' convention
+    // (plan::message_bytes). A group of one costs nothing.
+    Price collective(plan::OpKind kind, std::int64_t message_bytes, const GroupShape& shape) const;
+
+    // One message between two devices; `flows` leave that node at the same time, this one included
+    // (at least 1; of no effect within a node).
+    Price point_to_point(std::int64_t bytes, bool same_node, int flows) const;
+
+    // What a group can reach: line rates times the profile's efficiencies, the node's share divided
+    // by the siblings.
+    GroupLinks links(const GroupShape& shape) const;
+
+    const Topology& topology() const { return topology_; }
+    const CollectiveTable& table() const { return table_; }
+
+  private:
+    Price within_node(plan::OpKind kind, double bytes, const GroupShape& shape) const;
+    Price between_nodes(plan::OpKind kind, double bytes, const GroupShape& shape) const;
+    Price on_curve(const CollectiveCurve& curve, double bytes) const;
+
+    plan::Cluster cluster_;
+    CollectiveTable table_;
+    Topology topology_;
+};
+
+}  // namespace orrery::sim

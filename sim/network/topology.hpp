@@ -1,0 +1,69 @@
+// The cluster as a graph: devices, the switch of a node, NICs, leaf switches, the spine; links with
+// bandwidth, latency and kind. Routes and their bottlenecks come from here, and the share of the
+// network that a node has.
+//
+// Nodes are alike and there may be thousands, so that one graph of two nodes stands for all: a
+// route depends on the positions of its ends in their nodes and on whether the node is the same.
+// Building costs microseconds, whatever the size of the cluster.
+//
+// The shape: every device hangs on its node's switch (NVSwitch, PCIe switch, or the memory of a host
+// whose ranks are CPU processes); NIC k hangs on device ⌊k·devices/nics⌋ (device d sends through NIC
+// ⌊d·nics/devices⌋ where NICs are fewer, and shares it); the NICs of a node hang on a leaf switch,
+// whose uplink to the spine carries nics × bandwidth ÷ oversubscription. The cluster does not say
+// how many nodes share a leaf: every route between nodes goes through the spine (the worst case).
+// inter_node.latency_us is from device to device of two nodes, half at either end;
+// intra_node.latency_us is through the switch, half at either side.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "plan/scenario/scenario.hpp"
+
+namespace orrery::sim {
+
+enum class LinkKind : std::uint8_t { nvlink, pcie, host_memory, nic, uplink };
+
+// One link, in either direction at the full bandwidth.
+struct Link {
+    std::string from;  // "node0/device3", "node0/switch", "node0/nic1", "leaf0", "spine"
+    std::string to;
+    LinkKind kind = LinkKind::nvlink;
+    double bandwidth_GBps = 0;  // one direction
+    double latency_us = 0;
+};
+
+struct Route {
+    std::vector<Link> links;     // in the order travelled
+    double latency_us = 0;       // sum over links
+    double bottleneck_GBps = 0;  // least bandwidth of the links
+};
+
+class Topology {
+  public:
+    explicit Topology(const plan::Cluster& cluster);
+    ~Topology();
+    Topology(Topology&&) noexcept;
+    Topology& operator=(Topology&&) noexcept;
+
+    // The route of least latency, then of fewest links, between two different devices of the
+    // cluster (checked), alone on the machine. The nodes in it are called node0 and node1.
+    Route route(std::int64_t from_device, std::int64_t to_device) const;
+
+    // What the NICs of one device can send; one NIC where devices share NICs.
+    double device_network_GBps() const;
+    // What a node can send into the network: its leaf's uplink.
+    double node_network_GBps() const;
+
+  private:
+    struct Graph;
+    std::unique_ptr<const Graph> graph_;
+    std::int64_t nodes_ = 1;
+    std::int64_t devices_per_node_ = 1;
+    double device_network_GBps_ = 0;
+    double node_network_GBps_ = 0;
+};
+
+}  // namespace orrery::sim
