@@ -4,12 +4,12 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <stdexcept>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "calib/fit/fit_error.hpp"
 #include "calib/fit/nccl_constants.hpp"
 #include "sim/network/algorithms.hpp"
 
@@ -31,11 +31,13 @@ double median(std::vector<double> values) {
 }
 
 // To so many parts of one: 1000 keeps three decimals.
-double rounded(double value, double parts) { return std::round(value * parts) / parts; }
+double rounded(double value, double parts) {
+    return std::round(value * parts) / parts;
+}
 
 // Index of the point that interpolation between `low` and `high` misses most, and by how much.
-std::pair<std::size_t, double> worst_between(const std::vector<CurvePoint>& points,
-                                             std::size_t low, std::size_t high) {
+std::pair<std::size_t, double> worst_between(const std::vector<CurvePoint>& points, std::size_t low,
+                                             std::size_t high) {
     std::pair<std::size_t, double> worst{low, 0};
     const std::vector<CurvePoint> ends{points[low], points[high]};
     for (std::size_t i = low + 1; i < high; ++i) {
@@ -67,12 +69,13 @@ std::vector<CollectiveSample> samples_of(const std::vector<CollectiveSample>& sa
         if (fit.library.empty() || sample.library == fit.library) chosen.push_back(sample);
     }
     if (fit.library.empty() && libraries.size() > 1)
-        throw std::runtime_error(fmt::format("system \"{}\" was measured with several libraries: "
-                                             "choose one of {}",
-                                             fit.system, fmt::join(libraries, ", ")));
+        throw FitError(
+            fmt::format("system \"{}\" was measured with several libraries: "
+                        "choose one of {}",
+                        fit.system, fmt::join(libraries, ", ")));
     if (chosen.empty())
-        throw std::runtime_error(fmt::format("no collective of system \"{}\", library \"{}\"",
-                                             fit.system, fit.library));
+        throw FitError(
+            fmt::format("no collective of system \"{}\", library \"{}\"", fit.system, fit.library));
     return chosen;
 }
 
@@ -85,9 +88,10 @@ json points_json(const std::vector<CurvePoint>& points) {
 
 // Share of the line rate that the bus bandwidth of the largest size reaches, in the curves of most
 // ranks: they are what groups that no curve covers resemble.
-json intra_node(const std::vector<sim::CollectiveCurve>& curves, double line_GBps) {
+sim::LinkEfficiency intra_node(const std::vector<sim::CollectiveCurve>& curves, double line_GBps) {
     int most = 0;
-    for (const sim::CollectiveCurve& curve : curves) most = std::max(most, curve.ranks);
+    for (const sim::CollectiveCurve& curve : curves)
+        most = std::max(most, curve.ranks);
     std::vector<double> reached;
     for (const sim::CollectiveCurve& curve : curves) {
         if (curve.ranks != most) continue;
@@ -97,16 +101,50 @@ json intra_node(const std::vector<sim::CollectiveCurve>& curves, double line_GBp
     }
     const double middle = std::min(1.0, median(reached));
     double sum = 0;
-    for (double value : reached) sum += (value / middle - 1) * (value / middle - 1);
+    for (double value : reached)
+        sum += (value / middle - 1) * (value / middle - 1);
     const double spread = std::sqrt(sum / static_cast<double>(reached.size()));
-    return {{"efficiency", rounded(middle, 1000)},
-            {"relative_sd", rounded(std::max(kMachineSpread, spread), 1000)},
-            {"source", fmt::format("median bus bandwidth of the largest size over the line rate, "
-                                   "collectives of {} ranks",
-                                   most)}};
+    return {rounded(middle, 1000), rounded(std::max(kMachineSpread, spread), 1000),
+            fmt::format("median bus bandwidth of the largest size over the line rate, collectives "
+                        "of {} ranks",
+                        most)};
+}
+
+json efficiency_json(const sim::LinkEfficiency& link) {
+    return {{"efficiency", link.efficiency},
+            {"relative_sd", link.relative_sd},
+            {"source", link.source}};
+}
+
+// What a section holds beside its curves.
+json section_of(const CollectiveFit& fit, const sim::LinkEfficiency& inside) {
+    return {{"measured_on",
+             {{"system", fit.system},
+              {"intra_node_bandwidth_GBps", fit.intra_node_bandwidth_GBps},
+              {"source", "line rate of the device's links, one direction"}}},
+            {"curves", json::array()},
+            {"algorithms", fit.algorithms == Algorithms::nccl ? nccl_algorithms(fit.hierarchical)
+                                                              : link_algorithms()},
+            {"intra_node", efficiency_json(inside)},
+            {"inter_node", efficiency_json({fit.inter_node_efficiency, fit.inter_node_relative_sd,
+                                            fit.inter_node_source})}};
 }
 
 }  // namespace
+
+const std::vector<std::string> kCollectiveColumns = {"system", "nccl",  "collective", "ranks",
+                                                     "nodes",  "bytes", "time_us",    "source"};
+
+std::vector<CollectiveSample> collective_samples(const CsvTable& table) {
+    std::vector<CollectiveSample> samples;
+    for (std::size_t row = 0; row < table.rows(); ++row)
+        samples.push_back({table.text(row, "system"), table.text(row, "nccl"),
+                           table.text(row, "collective"),
+                           static_cast<int>(table.whole(row, "ranks")),
+                           static_cast<int>(table.whole(row, "nodes")), table.number(row, "bytes"),
+                           table.number(row, "time_us") * 1e-6, table.text(row, "source")});
+    return samples;
+}
 
 std::vector<CurvePoint> monotone_medians(const std::vector<CollectiveSample>& samples) {
     std::map<double, std::vector<double>> by_bytes;
@@ -132,7 +170,8 @@ std::vector<CurvePoint> monotone_medians(const std::vector<CollectiveSample>& sa
     }
     std::vector<CurvePoint> points;
     for (const Pool& pool : pools)
-        for (double bytes : pool.bytes) points.push_back({bytes, pool.seconds});
+        for (double bytes : pool.bytes)
+            points.push_back({bytes, pool.seconds});
     return points;
 }
 
@@ -141,13 +180,15 @@ std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, double to
     std::set<std::size_t> kept{0, points.size() - 1};
     keep_worst(points, 0, points.size() - 1, tolerance, kept);
     std::vector<CurvePoint> out;
-    for (std::size_t index : kept) out.push_back(points[index]);
+    for (std::size_t index : kept)
+        out.push_back(points[index]);
     return out;
 }
 
 double held_out_error(const std::vector<CurvePoint>& points) {
     std::vector<CurvePoint> shown;
-    for (std::size_t i = 0; i < points.size(); i += 2) shown.push_back(points[i]);
+    for (std::size_t i = 0; i < points.size(); i += 2)
+        shown.push_back(points[i]);
     double sum = 0;
     int count = 0;
     for (std::size_t i = 1; i + 1 < points.size(); i += 2, ++count) {
@@ -162,8 +203,7 @@ json fit_collectives(const std::vector<CollectiveSample>& samples, const Collect
     std::string library;
     for (const CollectiveSample& sample : samples_of(samples, fit)) {
         const auto kind = plan::from_name<plan::OpKind>(sample.collective);
-        if (!kind)
-            throw std::runtime_error(fmt::format("unknown collective \"{}\"", sample.collective));
+        if (!kind) throw FitError(fmt::format("unknown collective \"{}\"", sample.collective));
         groups[{*kind, sample.ranks}].push_back(sample);
         library = sample.library;
     }
@@ -177,21 +217,17 @@ json fit_collectives(const std::vector<CollectiveSample>& samples, const Collect
              {"ranks", key.second},
              {"points", points_json(kept)},
              {"relative_sd", rounded(std::max(kMachineSpread, held_out_error(points)), 10000)},
-             {"source", fmt::format("{}: {} timings, {} sizes, NCCL {}", group.front().source,
-                                    group.size(), points.size(), library)}});
+             {"source", fmt::format("{}: {} timings of {} sizes, library version {}",
+                                    group.front().source, group.size(), points.size(), library)}});
         all.push_back({key.first, key.second, kept, 0, ""});
     }
-    return {{"measured_on",
-             {{"system", fit.system},
-              {"intra_node_bandwidth_GBps", fit.intra_node_bandwidth_GBps},
-              {"source", "line rate of the device's links, one direction"}}},
-            {"curves", curves},
-            {"algorithms", nccl_algorithms(fit.hierarchical)},
-            {"intra_node", intra_node(all, fit.intra_node_bandwidth_GBps)},
-            {"inter_node",
-             {{"efficiency", fit.inter_node_efficiency},
-              {"relative_sd", fit.inter_node_relative_sd},
-              {"source", fit.inter_node_source}}}};
+    json section = section_of(fit, intra_node(all, fit.intra_node_bandwidth_GBps));
+    section["curves"] = std::move(curves);
+    return section;
+}
+
+json unmeasured_collectives(const CollectiveFit& fit, const sim::LinkEfficiency& inside) {
+    return section_of(fit, inside);
 }
 
 }  // namespace orrery::fit

@@ -4,12 +4,12 @@
 // algorithms, which price what was not measured, are NCCL's own.
 #pragma once
 
-#include <istream>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "calib/fit/csv_table.hpp"
 #include "sim/network/collective_table.hpp"
 
 namespace orrery::fit {
@@ -26,15 +26,22 @@ struct CollectiveSample {
     std::string source;
 };
 
-// CSV with the header "system,nccl,collective,ranks,nodes,bytes,time_us,source". Throws
-// std::runtime_error with the line number for what it cannot read.
-std::vector<CollectiveSample> read_collective_samples(std::istream& csv);
+// Columns of a table of timings; "nccl" is the library's version.
+extern const std::vector<std::string> kCollectiveColumns;
+
+// Throws FitError with the line for what it cannot read.
+std::vector<CollectiveSample> collective_samples(const CsvTable& table);
+
+// Whose costs price what no curve covers: NCCL's, or, where ranks are processes of a host, rings
+// whose hops take the cluster's stated latencies and whose bandwidth is that of the links.
+enum class Algorithms { nccl, links };
 
 struct CollectiveFit {
     std::string system;   // as in the samples
     std::string library;  // as in the samples; may be empty where the system has only one
     double intra_node_bandwidth_GBps = 0;  // line rate of the measured machine, per device
-    bool hierarchical = false;             // it has NVLS: in-switch reduction
+    Algorithms algorithms = Algorithms::nccl;
+    bool hierarchical = false;  // nccl only: the machine has NVLS, reduction in the switch
     double inter_node_efficiency = 0.8;
     double inter_node_relative_sd = 0.3;
     std::string inter_node_source =
@@ -42,10 +49,14 @@ struct CollectiveFit {
 };
 
 // The section. Samples of other systems, of several nodes and of collectives that no plan has
-// (all_to_all) are left out. Throws std::runtime_error where nothing is left, or several library
-// versions are there and none is chosen.
+// (all_to_all) are left out. Throws FitError where nothing is left, or several library versions
+// are there and none is chosen.
 nlohmann::json fit_collectives(const std::vector<CollectiveSample>& samples,
                                const CollectiveFit& fit);
+
+// A section without curves, for a device whose collectives nobody has timed; fit.library is unused.
+nlohmann::json unmeasured_collectives(const CollectiveFit& fit,
+                                      const sim::LinkEfficiency& intra_node);
 
 // Steps of the above, each useful alone.
 // Median time of each size, then the nearest (least squares, weighted by samples) series that

@@ -5,6 +5,8 @@
 // twice, since it flushes.
 #include "calib/fit/nccl_constants.hpp"
 
+#include <utility>
+
 #include <nlohmann/json.hpp>
 
 namespace orrery::fit {
@@ -42,20 +44,32 @@ json nccl_algorithms(bool hierarchical) {
     json algorithms = json::object();
     algorithms["source"] =
         "NCCL 2.27 src/graph/tuning.cc (baseLat, hwLat, ncclTopoTuneModel, treeCorrectionFactor)";
-    algorithms["ring"] = json::array(
-        {protocol("LL", 6.6, {0.6, 1.0, 2.7, 5.0}, 0.5, 1, 19.0, json::array()),
-         protocol("LL128", 14.0, {1.9, 2.5, 4.0, 8.5}, 0.92, 1, 0, json::array()),
-         protocol("Simple", 8.4, {3.4, 5.7, 14.0, 14.0}, 1.0, 2, 0, json::array())});
+    algorithms["ring"] =
+        json::array({protocol("LL", 6.6, {0.6, 1.0, 2.7, 5.0}, 0.5, 1, 19.0, json::array()),
+                     protocol("LL128", 14.0, {1.9, 2.5, 4.0, 8.5}, 0.92, 1, 0, json::array()),
+                     protocol("Simple", 8.4, {3.4, 5.7, 14.0, 14.0}, 1.0, 2, 0, json::array())});
     algorithms["tree"] = json::array(
-        {protocol("LL", 6.8, {0.6, 1.0, 5.0, 5.0}, tree / 3.8, 1, 19.0,
-                  {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1}),
-         protocol("LL128", 14.0, {1.25, 1.9, 8.5, 8.5}, tree * 120 / 128, 1, 0,
-                  {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .5, .6, .6, .7, .7, .8, .9, .9, 1}),
+        {protocol(
+             "LL", 6.8, {0.6, 1.0, 5.0, 5.0}, tree / 3.8, 1, 19.0,
+             {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1}),
+         protocol(
+             "LL128", 14.0, {1.25, 1.9, 8.5, 8.5}, tree * 120 / 128, 1, 0,
+             {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .5, .6, .6, .7, .7, .8, .9, .9, 1}),
          protocol("Simple", 8.4, {4.0, 4.0, 14.0, 14.0}, tree, 2, 0,
-                  {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .5, .5, .6, .6, .7,
-                   .8, .9})});
+                  {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6,
+                   .5, .5, .5, .5, .5, .5, .6, .6, .7, .8, .9})});
     algorithms["hierarchical"] = hierarchical;
     return algorithms;
+}
+
+json link_algorithms() {
+    json ring = protocol("link", 0, {0, 0, 0, 0}, 1.0, 1, 0, json::array());
+    for (const char* kind : {"nvswitch", "pcie"})
+        ring["hop_us"].erase(kind);  // the cluster's
+    return {{"source", "a ring over the cluster's links: their latency per hop, their bandwidth"},
+            {"ring", json::array({std::move(ring)})},
+            {"tree", json::array()},
+            {"hierarchical", false}};
 }
 
 }  // namespace orrery::fit

@@ -15,7 +15,8 @@ std::map<std::int64_t, int> members_by_node(const std::vector<std::int64_t>& mem
                                             std::int64_t devices_per_node) {
     ORRERY_CHECK(!member_devices.empty() && devices_per_node > 0, "a group without members");
     std::map<std::int64_t, int> members;
-    for (std::int64_t device : member_devices) ++members[device / devices_per_node];
+    for (std::int64_t device : member_devices)
+        ++members[device / devices_per_node];
     return members;
 }
 
@@ -33,8 +34,8 @@ GroupShape shape_from(const std::map<std::int64_t, int>& members, int siblings_p
 
 }  // namespace
 
-GroupShape shape_of(const std::vector<std::int64_t>& member_devices,
-                    std::int64_t devices_per_node, int siblings_per_node) {
+GroupShape shape_of(const std::vector<std::int64_t>& member_devices, std::int64_t devices_per_node,
+                    int siblings_per_node) {
     ORRERY_CHECK(siblings_per_node >= 1, "a group is its own sibling");
     return shape_from(members_by_node(member_devices, devices_per_node), siblings_per_node);
 }
@@ -52,7 +53,8 @@ GroupShape shape_of(const std::vector<std::vector<std::int64_t>>& groups, std::s
             if (own.count(node) > 0) ++users[node];
     }
     int most = 1;
-    for (const auto& [node, count] : users) most = std::max(most, count);
+    for (const auto& [node, count] : users)
+        most = std::max(most, count);
     return shape_from(own, most);
 }
 
@@ -131,10 +133,10 @@ Price Network::between_nodes(plan::OpKind kind, double bytes, const GroupShape& 
                 return std::min(ring_seconds(kind, size, outer, table_.ring),
                                 tree_seconds(size, outer, table_.tree));
             };
-            seconds = std::min(seconds, hierarchical_seconds(
-                                            {within_node(kind, bytes, local).seconds,
-                                             within_node(kind, 0, local).seconds},
-                                            {between(bytes), between(0)}));
+            seconds =
+                std::min(seconds, hierarchical_seconds({within_node(kind, bytes, local).seconds,
+                                                        within_node(kind, 0, local).seconds},
+                                                       {between(bytes), between(0)}));
         }
     }
     return {seconds, CostFamily::inter_node_collective, table_.inter_node.relative_sd};

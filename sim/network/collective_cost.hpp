@@ -37,8 +37,8 @@ struct GroupShape {
 };
 
 // `member_devices` must not be empty. Devices fill nodes in order.
-GroupShape shape_of(const std::vector<std::int64_t>& member_devices,
-                    std::int64_t devices_per_node, int siblings_per_node = 1);
+GroupShape shape_of(const std::vector<std::int64_t>& member_devices, std::int64_t devices_per_node,
+                    int siblings_per_node = 1);
 
 // The same for groups[index], with its siblings counted among `groups`, all groups of one kind:
 // the most that use the network of one of its nodes. 1 for a group within one node.

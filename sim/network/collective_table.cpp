@@ -33,16 +33,20 @@ double interpolate(const std::vector<CurvePoint>& points, double bytes) {
     const CurvePoint& last = points.back();
     if (bytes >= last.bytes) return last.seconds * (bytes / last.bytes);
     std::size_t high = 1;
-    while (points[high].bytes <= bytes) ++high;
+    while (points[high].bytes <= bytes)
+        ++high;
     if (points[high - 1].bytes == bytes) return points[high - 1].seconds;
     return log_log(points[high - 1], points[high], bytes);
 }
 
 double ProtocolConstants::intra_hop_us(plan::IntraNodeKind kind, double cluster_latency_us) const {
     switch (kind) {
-        case plan::IntraNodeKind::nvswitch: return nvswitch_hop_us.value_or(cluster_latency_us);
-        case plan::IntraNodeKind::pcie: return pcie_hop_us.value_or(cluster_latency_us);
-        case plan::IntraNodeKind::host: return cluster_latency_us;
+        case plan::IntraNodeKind::nvswitch:
+            return nvswitch_hop_us.value_or(cluster_latency_us);
+        case plan::IntraNodeKind::pcie:
+            return pcie_hop_us.value_or(cluster_latency_us);
+        case plan::IntraNodeKind::host:
+            return cluster_latency_us;
     }
     return cluster_latency_us;
 }

@@ -58,10 +58,10 @@ struct ProtocolConstants {
     // cluster's intra_node.latency_us.
     std::optional<double> nvswitch_hop_us;
     std::optional<double> pcie_hop_us;
-    double inter_node_hop_us = 0;  // beside the cluster's inter_node.latency_us
+    double inter_node_hop_us = 0;        // beside the cluster's inter_node.latency_us
     double inter_node_alone_hop_us = 0;  // the same where each node holds one rank of the group
-    int network_latencies = 1;  // how often a hop between nodes waits for inter_node.latency_us
-    double bandwidth_factor = 1;  // share of the link that is payload
+    int network_latencies = 1;      // how often a hop between nodes waits for inter_node.latency_us
+    double bandwidth_factor = 1;    // share of the link that is payload
     double network_limit_GBps = 0;  // per node and group, between nodes; 0: none
     // Factor on the bandwidth at 64 B × 2^i, straight between, 1 above the last; may be empty.
     std::vector<double> size_correction;
@@ -78,7 +78,7 @@ struct LinkEfficiency {
 
 struct CollectiveTable {
     std::string system;
-    double measured_bandwidth_GBps = 0;  // intra-node link of the machine of the curves
+    double measured_bandwidth_GBps = 0;   // intra-node link of the machine of the curves
     std::vector<CollectiveCurve> curves;  // by collective, then ranks
     std::vector<ProtocolConstants> ring;  // never empty
     std::vector<ProtocolConstants> tree;  // may be empty: no tree
@@ -90,8 +90,8 @@ struct CollectiveTable {
     const CollectiveCurve* find(plan::OpKind collective, int ranks) const;
 };
 
-// Strict: an unknown, missing or ill-typed key throws ProfileError with `file`, the JSON pointer and
-// the fault. The text is Profile::collectives_json.
+// Strict: an unknown, missing or ill-typed key throws ProfileError with `file`, the JSON pointer
+// and the fault. The text is Profile::collectives_json.
 CollectiveTable read_collectives(const nlohmann::json& section, const std::string& file);
 CollectiveTable parse_collectives(const std::string& text, const std::string& file);
 

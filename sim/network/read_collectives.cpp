@@ -154,8 +154,7 @@ class CollectivesReader {
                                              const std::string& name) const {
         std::vector<ProtocolConstants> all;
         for (const json& value : algorithms.array(name)) {
-            const std::string here =
-                fmt::format("{}/algorithms/{}/{}", kPointer, name, all.size());
+            const std::string here = fmt::format("{}/algorithms/{}/{}", kPointer, name, all.size());
             all.push_back(read_protocol(ProfileSection(value, here, file_, algorithms.source())));
         }
         return all;

@@ -21,11 +21,15 @@ double bytes_sent_per_rank(plan::OpKind kind, double bytes, int ranks) {
     if (ranks <= 1) return 0;
     const double others = static_cast<double>(ranks - 1) / ranks;
     switch (kind) {
-        case plan::OpKind::all_reduce: return 2 * others * bytes;
+        case plan::OpKind::all_reduce:
+            return 2 * others * bytes;
         case plan::OpKind::all_gather:
-        case plan::OpKind::reduce_scatter: return others * bytes;
-        case plan::OpKind::exchange: return bytes;
-        default: ORRERY_CHECK(false, "an op that does not communicate");
+        case plan::OpKind::reduce_scatter:
+            return others * bytes;
+        case plan::OpKind::exchange:
+            return bytes;
+        default:
+            ORRERY_CHECK(false, "an op that does not communicate");
     }
     return 0;
 }
@@ -38,14 +42,13 @@ double protocol_seconds(plan::OpKind kind, double bytes, const GroupLinks& links
     const int outer = rounds * (links.nodes - 1);
     const int inner = rounds * (links.ranks - 1) - outer;
     const double inner_us = protocol.intra_hop_us(links.kind, links.intra_latency_us);
-    const double network_us = links.ranks_per_node == 1 ? protocol.inter_node_alone_hop_us
-                                                        : protocol.inter_node_hop_us;
+    const double network_us =
+        links.ranks_per_node == 1 ? protocol.inter_node_alone_hop_us : protocol.inter_node_hop_us;
     const double outer_us = network_us + protocol.network_latencies * links.network_latency_us;
     double bandwidth_GBps = links.intra_GBps;
     if (links.nodes > 1) {
-        bandwidth_GBps = links.ranks_per_node == 1
-                             ? links.network_GBps
-                             : std::min(bandwidth_GBps, links.network_GBps);
+        bandwidth_GBps = links.ranks_per_node == 1 ? links.network_GBps
+                                                   : std::min(bandwidth_GBps, links.network_GBps);
     }
     bandwidth_GBps *= protocol.bandwidth_factor;
     if (links.nodes > 1 && protocol.network_limit_GBps > 0)

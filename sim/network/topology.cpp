@@ -26,15 +26,17 @@ struct Edge {
     double latency_us = 0;
 };
 
-using Adjacency =
-    boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS, Vertex, Edge>;
+using Adjacency = boost::adjacency_list<boost::vecS, boost::vecS, boost::undirectedS, Vertex, Edge>;
 using Node = boost::graph_traits<Adjacency>::vertex_descriptor;
 
 LinkKind link_kind(plan::IntraNodeKind kind) {
     switch (kind) {
-        case plan::IntraNodeKind::nvswitch: return LinkKind::nvlink;
-        case plan::IntraNodeKind::pcie: return LinkKind::pcie;
-        case plan::IntraNodeKind::host: return LinkKind::host_memory;
+        case plan::IntraNodeKind::nvswitch:
+            return LinkKind::nvlink;
+        case plan::IntraNodeKind::pcie:
+            return LinkKind::pcie;
+        case plan::IntraNodeKind::host:
+            return LinkKind::host_memory;
     }
     return LinkKind::pcie;
 }
@@ -45,8 +47,7 @@ struct Distance {
     int links = 0;
     bool operator==(const Distance&) const = default;
     bool operator<(const Distance& other) const {
-        return latency_us != other.latency_us ? latency_us < other.latency_us
-                                              : links < other.links;
+        return latency_us != other.latency_us ? latency_us < other.latency_us : links < other.links;
     }
 };
 
@@ -56,7 +57,9 @@ struct AddDistance {
     }
 };
 
-double nic_GBps(const plan::InterNode& network) { return network.bandwidth_Gbps / 8; }
+double nic_GBps(const plan::InterNode& network) {
+    return network.bandwidth_Gbps / 8;
+}
 
 }  // namespace
 
@@ -104,8 +107,8 @@ void Topology::Graph::add_network(const plan::Cluster& cluster, int index, Node 
             connect(own[static_cast<std::size_t>(d)],
                     nics[static_cast<std::size_t>(d * network.nics_per_node / count)], bus);
     connect(leaf, spine,
-            {LinkKind::uplink,
-             network.nics_per_node * nic_GBps(network) / network.oversubscription, 0});
+            {LinkKind::uplink, network.nics_per_node * nic_GBps(network) / network.oversubscription,
+             0});
 }
 
 Topology::Topology(const plan::Cluster& cluster)
@@ -113,14 +116,16 @@ Topology::Topology(const plan::Cluster& cluster)
     ORRERY_CHECK(nodes_ > 0 && devices_per_node_ > 0, "a cluster without devices");
     auto graph = std::make_unique<Graph>();
     const int instances = nodes_ > 1 ? 2 : 1;
-    for (int n = 0; n < instances; ++n) graph->add_node(cluster, n);
+    for (int n = 0; n < instances; ++n)
+        graph->add_node(cluster, n);
     if (nodes_ > 1) {
         const plan::InterNode& network = cluster.inter_node;
         ORRERY_CHECK(network.kind != plan::InterNodeKind::none && network.nics_per_node > 0 &&
                          network.bandwidth_Gbps > 0 && network.oversubscription > 0,
                      "several nodes need a network");
         const Node spine = graph->add_vertex("spine");
-        for (int n = 0; n < instances; ++n) graph->add_network(cluster, n, spine);
+        for (int n = 0; n < instances; ++n)
+            graph->add_network(cluster, n, spine);
         const std::int64_t own =
             std::max<std::int64_t>(1, network.nics_per_node / devices_per_node_);
         device_network_GBps_ = static_cast<double>(own) * nic_GBps(network);
@@ -133,8 +138,12 @@ Topology::~Topology() = default;
 Topology::Topology(Topology&&) noexcept = default;
 Topology& Topology::operator=(Topology&&) noexcept = default;
 
-double Topology::device_network_GBps() const { return device_network_GBps_; }
-double Topology::node_network_GBps() const { return node_network_GBps_; }
+double Topology::device_network_GBps() const {
+    return device_network_GBps_;
+}
+double Topology::node_network_GBps() const {
+    return node_network_GBps_;
+}
 
 Route Topology::route(std::int64_t from_device, std::int64_t to_device) const {
     const std::int64_t total = nodes_ * devices_per_node_;
@@ -146,13 +155,16 @@ Route Topology::route(std::int64_t from_device, std::int64_t to_device) const {
         return static_cast<std::size_t>(device % devices_per_node_);
     };
     const Node start = graph_->devices.front()[position(from_device)];
-    const Node goal = (same ? graph_->devices.front() : graph_->devices.back())[position(to_device)];
+    const Node goal =
+        (same ? graph_->devices.front() : graph_->devices.back())[position(to_device)];
 
     const Adjacency& adjacency = graph_->adjacency;
     std::vector<Node> before(boost::num_vertices(adjacency));
     std::vector<Distance> distance(boost::num_vertices(adjacency));
     const auto weight = boost::make_transform_value_property_map(
-        [](const Edge& edge) { return Distance{edge.latency_us, 1}; },
+        [](const Edge& edge) {
+            return Distance{edge.latency_us, 1};
+        },
         boost::get(boost::edge_bundle, adjacency));
     const auto index = boost::get(boost::vertex_index, adjacency);
     boost::dijkstra_shortest_paths(

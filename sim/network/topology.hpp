@@ -6,12 +6,12 @@
 // route depends on the positions of its ends in their nodes and on whether the node is the same.
 // Building costs microseconds, whatever the size of the cluster.
 //
-// The shape: every device hangs on its node's switch (NVSwitch, PCIe switch, or the memory of a host
-// whose ranks are CPU processes); NIC k hangs on device ⌊k·devices/nics⌋ (device d sends through NIC
-// ⌊d·nics/devices⌋ where NICs are fewer, and shares it); the NICs of a node hang on a leaf switch,
-// whose uplink to the spine carries nics × bandwidth ÷ oversubscription. The cluster does not say
-// how many nodes share a leaf: every route between nodes goes through the spine (the worst case).
-// inter_node.latency_us is from device to device of two nodes, half at either end;
+// The shape: every device hangs on its node's switch (NVSwitch, PCIe switch, or the memory of a
+// host whose ranks are CPU processes); NIC k hangs on device ⌊k·devices/nics⌋ (device d sends
+// through NIC ⌊d·nics/devices⌋ where NICs are fewer, and shares it); the NICs of a node hang on a
+// leaf switch, whose uplink to the spine carries nics × bandwidth ÷ oversubscription. The cluster
+// does not say how many nodes share a leaf: every route between nodes goes through the spine (the
+// worst case). inter_node.latency_us is from device to device of two nodes, half at either end;
 // intra_node.latency_us is through the switch, half at either side.
 #pragma once
 

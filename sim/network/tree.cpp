@@ -21,16 +21,16 @@ namespace {
 double protocol_seconds(double bytes, const GroupLinks& links, const ProtocolConstants& protocol) {
     const int depth = std::bit_width(static_cast<unsigned>(links.nodes)) - 1;
     const double inner_us = protocol.intra_hop_us(links.kind, links.intra_latency_us);
-    const double network_us = links.ranks_per_node == 1 ? protocol.inter_node_alone_hop_us
-                                                        : protocol.inter_node_hop_us;
+    const double network_us =
+        links.ranks_per_node == 1 ? protocol.inter_node_alone_hop_us : protocol.inter_node_hop_us;
     const double outer_us = network_us + protocol.network_latencies * links.network_latency_us;
     double bandwidth_GBps = links.network_GBps;
     if (links.ranks_per_node > 1) bandwidth_GBps = std::min(bandwidth_GBps, links.intra_GBps);
     bandwidth_GBps *= protocol.bandwidth_factor;
     if (protocol.network_limit_GBps > 0)
         bandwidth_GBps = std::min(bandwidth_GBps, protocol.network_limit_GBps);
-    const double latency_us = protocol.base_us + 2 * ((links.ranks_per_node - 1) * inner_us +
-                                                      depth * outer_us);
+    const double latency_us =
+        protocol.base_us + 2 * ((links.ranks_per_node - 1) * inner_us + depth * outer_us);
     return latency_us * 1e-6 + 2 * bytes / (bandwidth_GBps * protocol.correction(bytes) * 1e9);
 }
 
