@@ -100,10 +100,10 @@ Price Network::within_node(plan::OpKind kind, double bytes, const GroupShape& sh
         return on_curve(*curve, bytes);
     const CollectiveCurve* fewer = nullptr;
     const CollectiveCurve* more = nullptr;
-    for (const CollectiveCurve& curve : table_.curves) {  // by ranks, ascending
+    for (const CollectiveCurve& curve : table_.curves) {
         if (curve.collective != kind) continue;
-        if (curve.ranks < shape.ranks) fewer = &curve;
-        if (curve.ranks > shape.ranks && !more) more = &curve;
+        if (curve.ranks < shape.ranks && (!fewer || curve.ranks > fewer->ranks)) fewer = &curve;
+        if (curve.ranks > shape.ranks && (!more || curve.ranks < more->ranks)) more = &curve;
     }
     if (!fewer || !more)
         return {ring_seconds(kind, bytes, links(shape), table_.ring),
