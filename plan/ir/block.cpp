@@ -4,10 +4,10 @@
 
 namespace orrery::plan {
 namespace {
-constexpr std::array<std::string_view, kRoles> kRoleNames = {"parameter", "gradient", "optimizer",
-                                                             "input",     "output",   "stash",
-                                                             "scratch",   "gathered", "scalar"};
-}
+constexpr std::array<std::string_view, kRoles> kRoleNames = {
+    "parameter", "gradient", "optimizer", "parameter_shard", "gradient_shard",
+    "input",     "output",   "stash",     "scratch",         "scalar"};
+}  // namespace
 
 std::int64_t Tensor::elements() const {
     std::int64_t product = 1;
@@ -48,11 +48,19 @@ double flops(const Op& op) {
 }
 
 double bytes_moved(const Block& block, const Op& op) {
+    // A table is touched at most once per row of the op: an embedding reads its rows, not all.
+    const bool by_row = shape_fields(op.kind)[0] == "rows";
+    auto operand_bytes = [&](TensorId id) {
+        const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
+        const bool table = tensor.role == Role::parameter || tensor.role == Role::gradient;
+        if (!by_row || !table) return tensor.bytes();
+        return std::min(tensor.bytes(), op.shape[0] * op.shape[1] * size_bytes(tensor.dtype));
+    };
     std::int64_t total = 0;
-    for (TensorId t : op.reads)
-        total += block.tensors[static_cast<std::size_t>(t)].bytes();
-    for (TensorId t : op.writes)
-        total += block.tensors[static_cast<std::size_t>(t)].bytes();
+    for (TensorId id : op.reads)
+        total += operand_bytes(id);
+    for (TensorId id : op.writes)
+        total += operand_bytes(id);
     return static_cast<double>(total);
 }
 

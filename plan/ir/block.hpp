@@ -14,18 +14,19 @@ namespace orrery::plan {
 
 // Where a tensor of a block lives, and therefore for how long.
 enum class Role : std::uint8_t {
-    parameter,  // persistent; bound by (layer, name)
-    gradient,   // persistent accumulator of the parameter of the same name
-    optimizer,  // persistent: master weights and moments
-    input,      // handed over by the block before in the same action (or received)
-    output,     // handed to the block after in the same action (or sent)
-    stash,      // written by the forward block, read by the backward block of the same layer and
-                // micro-batch
-    scratch,    // dies within the block
-    gathered,   // parameters gathered from their ZeRO-3 shards, in a ring of slots
-    scalar      // device scalars of the step: gradient norm, loss
+    parameter,        // persistent; bound by (layer, name)
+    gradient,         // persistent accumulator of the parameter of the same name
+    optimizer,        // persistent: master weights and moments
+    parameter_shard,  // this rank's ZeRO shard of a bucket's parameters …
+    gradient_shard,   // … and of its gradients; the whole where there is no sharding
+    input,            // handed over by the block before in the same action (or received)
+    output,           // handed to the block after in the same action (or sent)
+    stash,    // written by the forward block, read by the backward block of the same layer and
+              // micro-batch
+    scratch,  // dies within the block
+    scalar    // device scalars of the step: gradient norm, loss
 };
-inline constexpr std::size_t kRoles = 9;
+inline constexpr std::size_t kRoles = 10;
 
 struct Tensor {
     std::string name;

@@ -37,7 +37,9 @@ struct BlockUse {
     std::int32_t block = 0;      // index into Plan::blocks
     std::int32_t layer = -1;     // model layer, −1: none
     std::int32_t position = -1;  // stash area within the stage's stash, −1: none
-    std::int32_t bucket = -1;    // bucket that the block reduces, gathers or steps, −1: none
+    std::int32_t bucket = -1;    // bucket whose parameters, gradients and states it touches
+    std::int32_t gathered = -1;  // resident with the gathered parameters, −1: the bucket's own
+    std::int32_t reducing = -1;  // resident with unreduced gradients, −1: the bucket's own
     bool fence = false;          // starts after everything issued before it has ended
     bool operator==(const BlockUse&) const = default;
 };
@@ -54,8 +56,11 @@ struct Bucket {
     std::int32_t stage = 0;
     std::int32_t first_position = 0;  // stash positions (blocks of the stage) it covers
     std::int32_t last_position = 0;
-    std::int64_t elements = 0;  // local to the rank, before padding
-    std::int64_t padded = 0;    // to a multiple of the data group
+    std::int64_t elements = 0;             // local to the rank, before padding
+    std::int64_t padded = 0;               // to a multiple of the data group
+    std::int64_t tied_elements = 0;        // of a parameter that another bucket of this rank holds:
+                                           // a second gradient accumulator, added once per step
+    std::int64_t replicated_elements = 0;  // held whole by every rank of the tensor group
     // Resident that holds each state; −1: none.
     std::int32_t parameters = -1;
     std::int32_t gradients = -1;
@@ -84,9 +89,11 @@ struct Resident {
     std::string name;
     MemoryCategory category = MemoryCategory::activations;
     std::int64_t bytes = 0;
-    std::int32_t first_step = 0;  // lives from the start of this step …
-    std::int32_t last_step = 0;   // … to the end of this one
-    std::int64_t offset = 0;      // in the arena
+    std::int32_t first_step = 0;       // lives from the start of this step …
+    std::int32_t last_step = 0;        // … to the end of this one
+    std::int64_t offset = 0;           // in the arena
+    std::vector<std::int32_t> reuses;  // residents whose memory it takes over: its first access
+                                       // waits for every access of theirs
     bool operator==(const Resident&) const = default;
 };
 
@@ -122,6 +129,8 @@ struct Program {
     std::int32_t workspace = -1;
     std::array<std::int32_t, 2> frames{-1, -1};
     std::int32_t scalars = -1;
+    std::vector<std::int32_t> parameter_ring;  // ZeRO-3: gathered parameters, slots in turn
+    std::vector<std::int32_t> gradient_ring;   // ZeRO-2 and 3: gradients on their way to shards
     std::int64_t arena_bytes = 0;
     bool operator==(const Program&) const = default;
 };

@@ -1,0 +1,390 @@
+#include "plan/build/backward.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "plan/ir/check.hpp"
+
+namespace orrery::plan {
+namespace {
+
+std::size_t at(TensorId id) {
+    return static_cast<std::size_t>(id);
+}
+
+std::string backward_name(const std::string& forward) {
+    return forward.substr(0, forward.find('.')) + ".backward";
+}
+
+class Derivation {
+  public:
+    Derivation(ForwardBlock forward, DType gradient_dtype)
+        : notes_(std::move(forward)),
+          forward_(notes_.block),
+          gradient_dtype_(gradient_dtype),
+          kept_(forward_.tensors.size(), -1),
+          gradient_of_(forward_.tensors.size(), -1) {
+        backward_.name = backward_name(forward_.name);
+    }
+
+    BlockPair run(bool recompute_all) {
+        if (recompute_all) emit_forward_again();
+        if (forward_.output >= 0) {
+            const Tensor& y = forward_.tensors[at(forward_.output)];
+            backward_.input = add({"dy", Role::input, y.dtype, y.dims});
+            gradient_of_[at(forward_.output)] = backward_.input;
+        }
+        for (std::size_t i = forward_.ops.size(); i-- > 0;)
+            derive(i);
+        finish_roles();
+        BlockPair pair;
+        for (std::size_t i = 0; i < forward_.tensors.size(); ++i) {
+            if (forward_.tensors[i].role != Role::parameter) continue;
+            pair.parameters += forward_.tensors[i].elements();
+            if (notes_.replicated[i]) pair.replicated += forward_.tensors[i].elements();
+        }
+        pair.forward = std::move(forward_);
+        pair.backward = std::move(backward_);
+        return pair;
+    }
+
+  private:
+    using Reads = std::vector<TensorId>;
+
+    TensorId add(Tensor tensor) {
+        backward_.tensors.push_back(std::move(tensor));
+        return static_cast<TensorId>(backward_.tensors.size() - 1);
+    }
+
+    Op& emit(OpKind kind, std::string label, const std::array<std::int64_t, 6>& shape, Reads reads,
+             Reads writes) {
+        Op op;
+        op.kind = kind;
+        op.phase = Phase::backward;
+        op.label = std::move(label);
+        op.shape = shape;
+        op.dtype = backward_.tensors[at(writes.front())].dtype;
+        op.reads = std::move(reads);
+        op.writes = std::move(writes);
+        if (is_communication(kind)) {
+            op.stream = Stream::tensor_comm;
+            op.group = GroupKind::tensor;
+        }
+        backward_.ops.push_back(std::move(op));
+        return backward_.ops.back();
+    }
+
+    // The backward block's name for a forward tensor: a parameter, something stashed, or something
+    // made again.
+    TensorId need(TensorId id) {
+        if (kept_[at(id)] >= 0) return kept_[at(id)];
+        const Tensor& tensor = forward_.tensors[at(id)];
+        if (notes_.rematerialise[at(id)]) {
+            make_again(id);
+            return kept_[at(id)];
+        }
+        Tensor copy = tensor;
+        if (tensor.role == Role::scratch) {
+            forward_.tensors[at(id)].role = Role::stash;
+            copy.role = Role::stash;
+        }
+        return kept_[at(id)] = add(std::move(copy));
+    }
+
+    // Emits again every op that writes the tensor, with what those need.
+    void make_again(TensorId id) {
+        for (std::size_t i = 0; i < forward_.ops.size(); ++i) {
+            const auto& writes = forward_.ops[i].writes;
+            if (std::find(writes.begin(), writes.end(), id) != writes.end()) emit_again(i);
+        }
+    }
+
+    void emit_again(std::size_t index) {
+        if (std::find(again_.begin(), again_.end(), index) != again_.end()) return;
+        again_.push_back(index);
+        Op op = forward_.ops[index];
+        // A collective that is only repeated is communication of the backward pass.
+        op.phase = is_communication(op.kind) ? Phase::backward : Phase::recompute;
+        for (TensorId& id : op.writes)
+            id = made_again(id);
+        for (TensorId& id : op.reads)
+            id = need(id);
+        backward_.ops.push_back(std::move(op));
+    }
+
+    TensorId made_again(TensorId id) {
+        if (kept_[at(id)] < 0) {
+            Tensor copy = forward_.tensors[at(id)];
+            copy.role = copy.role == Role::scalar ? Role::scalar : Role::scratch;
+            kept_[at(id)] = add(std::move(copy));
+        }
+        return kept_[at(id)];
+    }
+
+    void emit_forward_again() {
+        for (std::size_t i = 0; i < forward_.ops.size(); ++i) {
+            emit_again(i);
+            backward_.ops.back().phase = Phase::recompute;
+        }
+    }
+
+    // Gradient of a forward tensor whose contributions are complete.
+    TensorId gradient_of(TensorId id) {
+        const TensorId gradient = gradient_of_[at(id)];
+        ORRERY_CHECK(gradient >= 0, "no gradient for " + forward_.tensors[at(id)].name);
+        return gradient;
+    }
+
+    TensorId fresh_gradient(TensorId id) {
+        const Tensor& tensor = forward_.tensors[at(id)];
+        return add({"d" + tensor.name, Role::scratch, tensor.dtype, tensor.dims});
+    }
+
+    // A further contribution to the gradient of a tensor is added to the ones before.
+    void contribute(TensorId id, TensorId gradient) {
+        TensorId& sum = gradient_of_[at(id)];
+        if (sum < 0) {
+            sum = gradient;
+            return;
+        }
+        const Tensor& tensor = forward_.tensors[at(id)];
+        const TensorId total = fresh_gradient(id);
+        emit(OpKind::add, "d" + tensor.name, {tensor.dims[0], tensor.dims[1]}, {sum, gradient},
+             {total});
+        sum = total;
+    }
+
+    // Accumulator of a parameter's gradient.
+    TensorId accumulator(TensorId parameter) {
+        TensorId& id = gradient_of_[at(parameter)];
+        if (id < 0) {
+            const Tensor& tensor = forward_.tensors[at(parameter)];
+            id = add({tensor.name, Role::gradient, gradient_dtype_, tensor.dims});
+        }
+        return id;
+    }
+
+    void accumulate(OpKind kind, const std::string& label, const std::array<std::int64_t, 6>& shape,
+                    Reads reads, TensorId parameter) {
+        const TensorId sum = accumulator(parameter);
+        reads.push_back(sum);
+        emit(kind, label, shape, std::move(reads), {sum}).dtype =
+            forward_.tensors[at(parameter)].dtype;
+    }
+
+    bool needs_gradient(TensorId id) const {
+        const Tensor& tensor = forward_.tensors[at(id)];
+        return tensor.dtype != DType::i32 && tensor.role != Role::parameter;
+    }
+
+    void derive(std::size_t index);
+    void derive_gemm(std::size_t index);
+    void derive_batched_gemm(const Op& op);
+    void derive_attention(const Op& op);
+    void derive_softmax(const Op& op);
+    void derive_dropout(const Op& op);
+    void derive_norm(const Op& op);
+    void derive_activation(const Op& op);
+    void derive_rope(const Op& op);
+    void derive_residual(const Op& op);
+    void derive_embedding(const Op& op);
+    void derive_cross_entropy(const Op& op);
+    void derive_collective(const Op& op);
+    void finish_roles();
+
+    ForwardBlock notes_;
+    Block forward_;
+    DType gradient_dtype_;
+    Block backward_;
+    std::vector<TensorId> kept_;         // forward tensor → its name in the backward block
+    std::vector<TensorId> gradient_of_;  // forward tensor → gradient in the backward block
+    std::vector<std::size_t> again_;     // forward ops emitted again
+};
+
+void Derivation::derive(std::size_t index) {
+    const Op op = forward_.ops[index];
+    switch (op.kind) {
+        case OpKind::gemm:
+            return derive_gemm(index);
+        case OpKind::batched_gemm:
+            return derive_batched_gemm(op);
+        case OpKind::attention:
+            return derive_attention(op);
+        case OpKind::softmax:
+            return derive_softmax(op);
+        case OpKind::dropout:
+            return derive_dropout(op);
+        case OpKind::norm:
+            return derive_norm(op);
+        case OpKind::activation:
+            return derive_activation(op);
+        case OpKind::rope:
+            return derive_rope(op);
+        case OpKind::residual_add:
+            return derive_residual(op);
+        case OpKind::embedding:
+            return derive_embedding(op);
+        case OpKind::cross_entropy_sum:
+            return derive_cross_entropy(op);
+        case OpKind::cross_entropy_max:  // the maximum only shifts the exponent
+        case OpKind::cross_entropy:
+            return;
+        case OpKind::all_reduce:
+        case OpKind::all_gather:
+        case OpKind::reduce_scatter:
+            return derive_collective(op);
+        default:
+            ORRERY_CHECK(false, "no derivative for " + std::string(name(op.kind)));
+    }
+}
+
+// C = A·Wᵀ: dA = dC·W, dW += dCᵀ·A, db += column sums of dC.
+void Derivation::derive_gemm(std::size_t index) {
+    const Op op = forward_.ops[index];
+    const auto [m, n, k] = std::array{op.shape[0], op.shape[1], op.shape[2]};
+    const TensorId dc = gradient_of(op.writes[0]);
+    const TensorId input = need(op.reads[0]);  // a re-gather is issued before the data gradient
+    const TensorId da = fresh_gradient(op.reads[0]);
+    emit(OpKind::gemm, op.label + " dgrad", {m, k, n}, {dc, need(op.reads[1])}, {da});
+    accumulate(OpKind::gemm, op.label + " wgrad", {n, k, m}, {dc, input}, op.reads[1]);
+    if (op.reads.size() > 2)
+        accumulate(OpKind::bias_gradient, op.label + " bias", {m, n}, {dc}, op.reads[2]);
+    if (notes_.partial_input_gradient[index])
+        emit(OpKind::all_reduce, op.label + " dgrad", {m * k}, {da}, {da});
+    contribute(op.reads[0], da);
+}
+
+// scores = Q·Kᵀ reads qkv once; context = P·V reads P and qkv.
+void Derivation::derive_batched_gemm(const Op& op) {
+    const auto [m, n, k, batch] = std::array{op.shape[0], op.shape[1], op.shape[2], op.shape[3]};
+    const TensorId dc = gradient_of(op.writes[0]);
+    const TensorId qkv = op.reads.back();
+    if (gradient_of_[at(qkv)] < 0) gradient_of_[at(qkv)] = fresh_gradient(qkv);
+    const TensorId dqkv = gradient_of_[at(qkv)];
+    if (op.reads.size() == 2) {
+        const TensorId p = op.reads[0];
+        const TensorId kept = need(p);
+        const TensorId dp = fresh_gradient(p);
+        emit(OpKind::batched_gemm, "PV dP", {m, k, n, batch}, {dc, need(qkv)}, {dp});
+        emit(OpKind::batched_gemm, "PV dV", {k, n, m, batch}, {kept, dc}, {dqkv});
+        contribute(p, dp);
+        return;
+    }
+    const TensorId kept = need(qkv);
+    emit(OpKind::batched_gemm, "QK dQ", {m, k, n, batch}, {dc, kept}, {dqkv});
+    emit(OpKind::batched_gemm, "QK dK", {n, k, m, batch}, {dc, kept}, {dqkv});
+}
+
+void Derivation::derive_attention(const Op& op) {
+    const TensorId qkv = op.reads[0];
+    const TensorId dout = gradient_of(op.writes[0]);
+    const TensorId dqkv = fresh_gradient(qkv);
+    emit(OpKind::attention_backward, op.label, op.shape,
+         {dout, need(qkv), need(op.writes[0]), need(op.writes[1])}, {dqkv});
+    contribute(qkv, dqkv);
+}
+
+void Derivation::derive_softmax(const Op& op) {
+    const TensorId dscores = fresh_gradient(op.reads[0]);
+    emit(OpKind::softmax_backward, op.label, op.shape,
+         {gradient_of(op.writes[0]), need(op.writes[0])}, {dscores});
+    contribute(op.reads[0], dscores);
+}
+
+void Derivation::derive_dropout(const Op& op) {
+    const TensorId dx = fresh_gradient(op.reads[0]);
+    emit(OpKind::dropout_backward, op.label, op.shape,
+         {gradient_of(op.writes[0]), need(op.writes[1])}, {dx});
+    contribute(op.reads[0], dx);
+}
+
+// The gradient that reached x along the residual is added in the same kernel.
+void Derivation::derive_norm(const Op& op) {
+    const TensorId x = op.reads[0];
+    const TensorId before = gradient_of_[at(x)];
+    Reads reads = {gradient_of(op.writes[0]), need(x), need(op.reads[1]), need(op.writes[1])};
+    if (before >= 0) reads.push_back(before);
+    const TensorId dx = fresh_gradient(x);
+    Reads writes = {dx};
+    for (std::size_t i = 1; i < op.reads.size(); ++i) {
+        reads.push_back(accumulator(op.reads[i]));
+        writes.push_back(accumulator(op.reads[i]));
+    }
+    emit(OpKind::norm_backward, op.label, op.shape, std::move(reads), std::move(writes));
+    gradient_of_[at(x)] = dx;
+}
+
+void Derivation::derive_activation(const Op& op) {
+    const TensorId dx = fresh_gradient(op.reads[0]);
+    emit(OpKind::activation_backward, op.label, op.shape,
+         {gradient_of(op.writes[0]), need(op.reads[0])}, {dx});
+    contribute(op.reads[0], dx);
+}
+
+void Derivation::derive_rope(const Op& op) {
+    const TensorId dx = gradient_of(op.writes[0]);
+    emit(OpKind::rope_backward, op.label, op.shape, {dx}, {dx});
+}
+
+// y = x + dropout(branch + bias). Positions of the embedding are a parameter in x's place.
+void Derivation::derive_residual(const Op& op) {
+    const TensorId dy = gradient_of(op.writes[0]);
+    TensorId dbranch = dy;
+    if (op.writes.size() > 1) {
+        dbranch = fresh_gradient(op.reads[0]);
+        const std::int64_t elements = op.shape[0] * op.shape[1];
+        emit(OpKind::dropout_backward, op.label, {elements}, {dy, need(op.writes[1])}, {dbranch});
+    }
+    if (op.reads.size() > 2)
+        accumulate(OpKind::bias_gradient, op.label + " bias", op.shape, {dbranch}, op.reads[2]);
+    contribute(op.reads[0], dbranch);
+    if (needs_gradient(op.reads[1]))
+        contribute(op.reads[1], dy);
+    else
+        accumulate(OpKind::embedding_backward, op.label, op.shape, {dbranch}, op.reads[1]);
+}
+
+void Derivation::derive_embedding(const Op& op) {
+    accumulate(OpKind::embedding_backward, op.label, op.shape,
+               {gradient_of(op.writes[0]), need(op.reads[0])}, op.reads[1]);
+}
+
+// d logits = (softmax − one-hot of the target) ÷ valid tokens, written over the logits.
+void Derivation::derive_cross_entropy(const Op& op) {
+    const TensorId logits = need(op.reads[0]);
+    emit(OpKind::cross_entropy_backward, "loss", op.shape,
+         {logits, need(op.reads[1]), need(op.writes[0]), need(op.reads[2])}, {logits});
+    gradient_of_[at(op.reads[0])] = logits;
+}
+
+void Derivation::derive_collective(const Op& op) {
+    if (op.kind == OpKind::all_reduce) return;  // identity; in place, so the gradient is at hand
+    const TensorId dy = gradient_of(op.writes[0]);
+    const TensorId dx = fresh_gradient(op.reads[0]);
+    emit(op.kind == OpKind::all_gather ? OpKind::reduce_scatter : OpKind::all_gather, op.label,
+         op.shape, {dy}, {dx});
+    contribute(op.reads[0], dx);
+}
+
+// The chain: x is stash (the block before, or a receive, wrote it there), y and dx are handed on.
+void Derivation::finish_roles() {
+    if (forward_.input >= 0) {
+        need(forward_.input);
+        forward_.tensors[at(forward_.input)].role = Role::stash;
+        backward_.output = gradient_of(forward_.input);
+        backward_.tensors[at(backward_.output)].role = Role::output;
+    }
+    if (forward_.output >= 0) {
+        Tensor& y = forward_.tensors[at(forward_.output)];
+        ORRERY_CHECK(y.role == Role::scratch, "a block's output is handed on, not kept");
+        y.role = Role::output;
+    }
+}
+
+}  // namespace
+
+BlockPair derive_backward(ForwardBlock forward, DType gradient_dtype, bool recompute_all) {
+    return Derivation(std::move(forward), gradient_dtype).run(recompute_all);
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,26 @@
+#include "plan/build/dims.hpp"
+
+namespace orrery::plan {
+
+Dims dims_of(const Scenario& scenario) {
+    const Model& model = scenario.model;
+    const Layout& layout = scenario.layout;
+    const std::int64_t t = layout.tensor_parallel;
+    Dims dims;
+    dims.batch = layout.micro_batch_size;
+    dims.sequence = scenario.training.sequence_length / layout.context_parallel;
+    dims.tokens = dims.batch * dims.sequence;
+    dims.sequence_parallel = layout.sequence_parallel && t > 1;
+    dims.sharded_tokens = dims.sequence_parallel ? dims.tokens / t : dims.tokens;
+    dims.hidden = model.hidden;
+    dims.heads = model.heads / t;
+    dims.kv_heads = model.kv_heads / t;
+    dims.head_dim = model.head_dim;
+    dims.ffn = model.ffn_hidden / t;
+    dims.vocabulary = padded_vocabulary(scenario) / t;
+    dims.tensor = t;
+    dims.dtype = scenario.training.precision == Precision::fp32 ? DType::fp32 : DType::bf16;
+    return dims;
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,34 @@
+// Local sizes of one rank's share of a model: what tensor and sequence sharding leave of each
+// dimension. Blocks are built from these alone.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/ir/kinds.hpp"
+#include "plan/scenario/scenario.hpp"
+
+namespace orrery::plan {
+
+struct Dims {
+    std::int64_t batch = 1;           // sequences of a micro-batch
+    std::int64_t sequence = 1;        // tokens of a sequence that this rank's context share holds
+    std::int64_t tokens = 1;          // batch × sequence
+    std::int64_t sharded_tokens = 1;  // tokens between tensor-parallel regions: ÷ tensor under
+                                      // sequence parallelism
+    std::int64_t hidden = 1;
+    std::int64_t heads = 1;     // ÷ tensor
+    std::int64_t kv_heads = 1;  // ÷ tensor
+    std::int64_t head_dim = 1;
+    std::int64_t ffn = 1;         // ÷ tensor
+    std::int64_t vocabulary = 1;  // padded, ÷ tensor
+    std::int64_t tensor = 1;
+    bool sequence_parallel = false;
+    DType dtype = DType::bf16;  // of parameters and activations
+
+    std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
+    std::int64_t context_width() const { return heads * head_dim; }
+};
+
+Dims dims_of(const Scenario& scenario);
+
+}  // namespace orrery::plan

@@ -1,0 +1,71 @@
+// Building forward blocks: a thin writer over Block, and the tensor-parallel linears that emit
+// their own collectives, as Megatron-LM's do (Shoeybi 2019; Korthikanti 2022 for the sequence-
+// parallel form). What backward needs to know beyond the ops is kept beside them as notes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/build/dims.hpp"
+#include "plan/ir/block.hpp"
+
+namespace orrery::plan {
+
+// A forward block on its way to becoming a plan's pair of blocks.
+struct ForwardBlock {
+    Block block;
+    // Per op: its input is replicated over the tensor group and its weight is not, so the input's
+    // gradient is a partial sum that must be all-reduced.
+    std::vector<bool> partial_input_gradient;
+    // Per tensor: backward makes it again from what is kept instead of keeping it (a re-gathered
+    // sequence-parallel input; what selective recomputation drops).
+    std::vector<bool> rematerialise;
+    // Per op: part of the attention core, which selective recomputation runs again.
+    std::vector<bool> attention_core;
+    // Per tensor: a parameter that every rank of the tensor group holds whole.
+    std::vector<bool> replicated;
+};
+
+class ForwardWriter {
+  public:
+    ForwardWriter(std::string name, const Dims& dims);
+
+    TensorId tensor(std::string name, Role role, DType dtype, std::vector<std::int64_t> dims);
+    TensorId activation(std::string name, std::int64_t rows, std::int64_t width);
+    TensorId parameter(std::string name, std::vector<std::int64_t> dims, bool replicated);
+    void input(TensorId id) { out_.block.input = id; }
+    void output(TensorId id) { out_.block.output = id; }
+
+    Op& op(OpKind kind, std::string label, std::vector<std::int64_t> shape,
+           std::vector<TensorId> reads, std::vector<TensorId> writes);
+    void begin_attention_core() { in_core_ = true; }
+    void end_attention_core() { in_core_ = false; }
+
+    // x·Wᵀ with W sharded by output columns. Gathers x first under sequence parallelism.
+    // name: parameter prefix ("qkv"); returns the output [tokens, width].
+    TensorId column_parallel(const std::string& name, TensorId x, std::int64_t width, bool bias);
+    // As column_parallel, with a weight that exists already (tied embeddings).
+    TensorId column_parallel_with(const std::string& name, TensorId x, TensorId weight,
+                                  TensorId bias, std::int64_t width);
+    // x·Wᵀ with W sharded by input rows; the output is reduced over the tensor group (all-reduce,
+    // or reduce-scatter under sequence parallelism). The bias is left to who adds the residual.
+    TensorId row_parallel(const std::string& name, TensorId x, std::int64_t input_width);
+    // Sums a partial [tokens, hidden] over the tensor group.
+    TensorId reduce_over_tensor(const std::string& name, TensorId partial);
+
+    const Dims& dims() const { return dims_; }
+    ForwardBlock finish() { return std::move(out_); }
+
+  private:
+    Dims dims_;
+    ForwardBlock out_;
+    bool in_core_ = false;
+};
+
+// The three kinds of forward block.
+ForwardBlock embedding_forward(const Scenario& scenario, const Dims& dims);
+ForwardBlock layer_forward(const Scenario& scenario, const Dims& dims);
+ForwardBlock head_forward(const Scenario& scenario, const Dims& dims);
+
+}  // namespace orrery::plan

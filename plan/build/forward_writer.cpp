@@ -1,0 +1,92 @@
+#include <algorithm>
+
+#include "plan/build/forward_block.hpp"
+
+namespace orrery::plan {
+
+ForwardWriter::ForwardWriter(std::string name, const Dims& dims) : dims_(dims) {
+    out_.block.name = std::move(name);
+}
+
+TensorId ForwardWriter::tensor(std::string name, Role role, DType dtype,
+                               std::vector<std::int64_t> dims) {
+    out_.block.tensors.push_back({std::move(name), role, dtype, std::move(dims)});
+    out_.rematerialise.push_back(false);
+    out_.replicated.push_back(false);
+    return static_cast<TensorId>(out_.block.tensors.size() - 1);
+}
+
+TensorId ForwardWriter::activation(std::string name, std::int64_t rows, std::int64_t width) {
+    return tensor(std::move(name), Role::scratch, dims_.dtype, {rows, width});
+}
+
+TensorId ForwardWriter::parameter(std::string name, std::vector<std::int64_t> dims,
+                                  bool replicated) {
+    const TensorId id = tensor(std::move(name), Role::parameter, dims_.dtype, std::move(dims));
+    out_.replicated[static_cast<std::size_t>(id)] = replicated;
+    return id;
+}
+
+Op& ForwardWriter::op(OpKind kind, std::string label, std::vector<std::int64_t> shape,
+                      std::vector<TensorId> reads, std::vector<TensorId> writes) {
+    Op op;
+    op.kind = kind;
+    op.label = std::move(label);
+    op.dtype = dims_.dtype;
+    std::copy(shape.begin(), shape.end(), op.shape.begin());
+    op.reads = std::move(reads);
+    op.writes = std::move(writes);
+    if (is_communication(kind)) {
+        op.stream = Stream::tensor_comm;
+        op.group = GroupKind::tensor;
+    }
+    out_.block.ops.push_back(std::move(op));
+    out_.partial_input_gradient.push_back(false);
+    out_.attention_core.push_back(in_core_);
+    return out_.block.ops.back();
+}
+
+TensorId ForwardWriter::column_parallel(const std::string& name, TensorId x, std::int64_t width,
+                                        bool bias) {
+    const TensorId weight = parameter(name + ".weight", {width, dims_.hidden}, false);
+    const TensorId added = bias ? parameter(name + ".bias", {width}, false) : TensorId{-1};
+    return column_parallel_with(name, x, weight, added, width);
+}
+
+TensorId ForwardWriter::column_parallel_with(const std::string& name, TensorId x, TensorId weight,
+                                             TensorId bias, std::int64_t width) {
+    TensorId whole = x;
+    if (dims_.sequence_parallel) {
+        whole = activation(name + "_in", dims_.tokens, dims_.hidden);
+        op(OpKind::all_gather, name + " input", {dims_.tokens * dims_.hidden}, {x}, {whole});
+        out_.rematerialise[static_cast<std::size_t>(whole)] = true;
+    }
+    const TensorId result = activation(name, dims_.tokens, width);
+    std::vector<TensorId> reads = {whole, weight};
+    if (bias >= 0) reads.push_back(bias);
+    op(OpKind::gemm, name, {dims_.tokens, width, dims_.hidden}, std::move(reads), {result});
+    out_.partial_input_gradient.back() = dims_.tensor > 1 && !dims_.sequence_parallel;
+    return result;
+}
+
+TensorId ForwardWriter::row_parallel(const std::string& name, TensorId x,
+                                     std::int64_t input_width) {
+    const TensorId weight = parameter(name + ".weight", {dims_.hidden, input_width}, false);
+    const TensorId partial = activation(name, dims_.tokens, dims_.hidden);
+    op(OpKind::gemm, name, {dims_.tokens, dims_.hidden, input_width}, {x, weight}, {partial});
+    return reduce_over_tensor(name, partial);
+}
+
+TensorId ForwardWriter::reduce_over_tensor(const std::string& name, TensorId partial) {
+    if (dims_.tensor == 1) return partial;
+    const std::int64_t elements = dims_.tokens * dims_.hidden;
+    if (!dims_.sequence_parallel) {
+        op(OpKind::all_reduce, name, {elements}, {partial}, {partial});
+        return partial;
+    }
+    const TensorId shard = activation(name + "_out", dims_.sharded_tokens, dims_.hidden);
+    op(OpKind::reduce_scatter, name, {elements}, {partial}, {shard});
+    return shard;
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,153 @@
+// Forward of one transformer layer, in the order of Megatron-LM's ParallelTransformerLayer:
+// norm, qkv, attention, projection, residual; norm, fc1, activation, fc2, residual.
+#include "plan/build/forward_block.hpp"
+
+namespace orrery::plan {
+namespace {
+
+TensorId norm(ForwardWriter& w, const Model& model, const std::string& name, TensorId x) {
+    const Dims& d = w.dims();
+    const TensorId weight = w.parameter(name + ".weight", {d.hidden}, true);
+    std::vector<TensorId> reads = {x, weight};
+    if (model.layer_norm()) reads.push_back(w.parameter(name + ".bias", {d.hidden}, true));
+    const TensorId out = w.activation(name, d.sharded_tokens, d.hidden);
+    // LayerNorm keeps mean and 1/σ per token, RMSNorm 1/σ alone.
+    const TensorId stats = w.tensor(name + "_stats", Role::scratch, DType::fp32,
+                                    {d.sharded_tokens, model.layer_norm() ? 2 : 1});
+    w.op(OpKind::norm, name, {d.sharded_tokens, d.hidden}, std::move(reads), {out, stats});
+    return out;
+}
+
+// residual + dropout(branch + bias); one kernel, as fused in every current stack.
+TensorId residual(ForwardWriter& w, const std::string& name, TensorId branch, TensorId x, bool bias,
+                  double dropout, const std::string& result) {
+    const Dims& d = w.dims();
+    std::vector<TensorId> reads = {branch, x};
+    if (bias) reads.push_back(w.parameter(name + ".bias", {d.hidden}, true));
+    const TensorId out = w.activation(result, d.sharded_tokens, d.hidden);
+    std::vector<TensorId> writes = {out};
+    if (dropout > 0)
+        writes.push_back(
+            w.tensor(name + "_mask", Role::scratch, DType::u8, {d.sharded_tokens, d.hidden}));
+    w.op(OpKind::residual_add, name, {d.sharded_tokens, d.hidden}, std::move(reads),
+         std::move(writes));
+    return out;
+}
+
+// Causal attention that keeps the log-sum-exp of each row instead of s×s scores (Dao 2022).
+TensorId flash_attention(ForwardWriter& w, TensorId qkv) {
+    const Dims& d = w.dims();
+    const TensorId out = w.activation("context", d.tokens, d.context_width());
+    const TensorId lse =
+        w.tensor("lse", Role::scratch, DType::fp32, {d.batch, d.heads, d.sequence});
+    w.op(OpKind::attention, "attention",
+         {d.batch, d.sequence, d.sequence, d.heads, d.kv_heads, d.head_dim}, {qkv}, {out, lse});
+    return out;
+}
+
+// QKᵀ, masked softmax, dropout, PV as kernels of their own: the stack of 2019–2022.
+TensorId unfused_attention(ForwardWriter& w, TensorId qkv, double dropout) {
+    const Dims& d = w.dims();
+    const std::int64_t maps = d.batch * d.heads;
+    auto scores_like = [&](const std::string& name, DType dtype) {
+        return w.tensor(name, Role::scratch, dtype, {maps, d.sequence, d.sequence});
+    };
+    w.begin_attention_core();
+    const TensorId scores = scores_like("scores", d.dtype);
+    w.op(OpKind::batched_gemm, "QK", {d.sequence, d.sequence, d.head_dim, maps}, {qkv}, {scores});
+    TensorId probabilities = scores_like("probabilities", d.dtype);
+    w.op(OpKind::softmax, "softmax", {maps, d.sequence, d.sequence}, {scores}, {probabilities});
+    if (dropout > 0) {
+        const TensorId dropped = scores_like("dropped", d.dtype);
+        const TensorId mask = scores_like("attention_mask", DType::u8);
+        w.op(OpKind::dropout, "attention dropout", {maps * d.sequence * d.sequence},
+             {probabilities}, {dropped, mask});
+        probabilities = dropped;
+    }
+    const TensorId out = w.activation("context", d.tokens, d.context_width());
+    w.op(OpKind::batched_gemm, "PV", {d.sequence, d.head_dim, d.sequence, maps},
+         {probabilities, qkv}, {out});
+    w.end_attention_core();
+    return out;
+}
+
+}  // namespace
+
+ForwardBlock layer_forward(const Scenario& scenario, const Dims& d) {
+    const Model& model = scenario.model;
+    ForwardWriter w("layer.forward", d);
+    const TensorId x = w.activation("x", d.sharded_tokens, d.hidden);
+    w.input(x);
+
+    const TensorId n1 = norm(w, model, "norm1", x);
+    const TensorId qkv = w.column_parallel("qkv", n1, d.qkv_width(), model.attention_bias);
+    if (model.rotary())
+        w.op(OpKind::rope, "rope", {d.tokens, (d.heads + d.kv_heads) * d.head_dim}, {qkv}, {qkv});
+    const TensorId context = scenario.training.framework.attention_kernel == AttentionKernel::flash
+                                 ? flash_attention(w, qkv)
+                                 : unfused_attention(w, qkv, model.attention_dropout);
+    const TensorId projected = w.row_parallel("projection", context, d.context_width());
+    const TensorId middle = residual(w, "projection", projected, x, model.attention_bias,
+                                     model.hidden_dropout, "middle");
+
+    const TensorId n2 = norm(w, model, "norm2", middle);
+    const std::int64_t width = model.gated_mlp() ? 2 * d.ffn : d.ffn;
+    const TensorId f1 = w.column_parallel("fc1", n2, width, model.mlp_bias);
+    const TensorId f2 = w.activation("activated", d.tokens, d.ffn);
+    w.op(OpKind::activation, model.gated_mlp() ? "swiglu" : "gelu", {d.tokens, d.ffn}, {f1}, {f2});
+    const TensorId down = w.row_parallel("fc2", f2, d.ffn);
+    w.output(residual(w, "fc2", down, middle, model.mlp_bias, model.hidden_dropout, "y"));
+    return w.finish();
+}
+
+ForwardBlock embedding_forward(const Scenario& scenario, const Dims& d) {
+    const Model& model = scenario.model;
+    ForwardWriter w("embedding.forward", d);
+    const TensorId tokens = w.tensor("tokens", Role::stash, DType::i32, {d.tokens});
+    const TensorId table = w.parameter("embedding.weight", {d.vocabulary, d.hidden}, false);
+    const TensorId looked_up = w.activation("looked_up", d.tokens, d.hidden);
+    w.op(OpKind::embedding, "embedding", {d.tokens, d.hidden}, {tokens, table}, {looked_up});
+    TensorId out = w.reduce_over_tensor("embedding", looked_up);
+    if (model.learned_positions()) {
+        const TensorId positions =
+            w.parameter("positions.weight", {model.max_positions, d.hidden}, true);
+        const TensorId sum = w.activation("y", d.sharded_tokens, d.hidden);
+        std::vector<TensorId> writes = {sum};
+        if (model.hidden_dropout > 0)
+            writes.push_back(
+                w.tensor("embedding_mask", Role::scratch, DType::u8, {d.sharded_tokens, d.hidden}));
+        w.op(OpKind::residual_add, "positions", {d.sharded_tokens, d.hidden}, {out, positions},
+             std::move(writes));
+        out = sum;
+    }
+    w.output(out);
+    return w.finish();
+}
+
+ForwardBlock head_forward(const Scenario& scenario, const Dims& d) {
+    ForwardWriter w("head.forward", d);
+    const TensorId x = w.activation("x", d.sharded_tokens, d.hidden);
+    w.input(x);
+    const TensorId n = norm(w, scenario.model, "final_norm", x);
+    const TensorId weight = w.parameter("head.weight", {d.vocabulary, d.hidden}, false);
+    const TensorId logits = w.column_parallel_with("logits", n, weight, -1, d.vocabulary);
+    const TensorId targets = w.tensor("targets", Role::stash, DType::i32, {d.tokens});
+
+    // Softmax over a sharded vocabulary (Shoeybi 2019): the maximum, then the sum of exponentials
+    // with the target's logit, are reduced over the tensor group; 4 and 8 bytes per token travel.
+    const TensorId largest = w.tensor("largest", Role::scratch, DType::fp32, {d.tokens});
+    w.op(OpKind::cross_entropy_max, "max logit", {d.tokens, d.vocabulary}, {logits}, {largest});
+    if (d.tensor > 1)
+        w.op(OpKind::all_reduce, "max logit", {d.tokens}, {largest}, {largest}).dtype = DType::fp32;
+    const TensorId sums = w.tensor("sums", Role::scratch, DType::fp32, {d.tokens, 2});
+    w.op(OpKind::cross_entropy_sum, "sum of exponentials", {d.tokens, d.vocabulary},
+         {logits, largest, targets}, {sums});
+    if (d.tensor > 1)
+        w.op(OpKind::all_reduce, "sum of exponentials", {2 * d.tokens}, {sums}, {sums}).dtype =
+            DType::fp32;
+    const TensorId loss = w.tensor("loss", Role::scalar, DType::fp32, {1});
+    w.op(OpKind::cross_entropy, "loss", {d.tokens, 2}, {sums, largest}, {loss});
+    return w.finish();
+}
+
+}  // namespace orrery::plan

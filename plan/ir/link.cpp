@@ -1,0 +1,257 @@
+#include "plan/ir/link.hpp"
+
+#include <algorithm>
+
+#include "plan/ir/check.hpp"
+
+namespace orrery::plan {
+namespace {
+
+// Counts of the last ops of each stream that read and wrote a piece of memory.
+struct Accesses {
+    StreamCounts reads{};
+    StreamCounts writes{};
+};
+
+void join(StreamCounts& into, const StreamCounts& other) {
+    for (std::size_t s = 0; s < kStreams; ++s)
+        into[s] = std::max(into[s], other[s]);
+}
+
+// Pieces of memory whose accesses are ordered: each resident, a stash split by block position.
+class Linker {
+  public:
+    Linker(const Plan& plan, const Program& program)
+        : plan_(plan), program_(program), first_op_(plan.first_ops()) {
+        orders_.reserve(plan.blocks.size());
+        for (const Block& block : plan.blocks)
+            orders_.push_back(order_of(block));
+        number_pieces();
+    }
+
+    LinkedProgram run() {
+        std::size_t next_birth = 0;
+        for (std::size_t s = 0; s < program_.steps.size(); ++s) {
+            while (next_birth < births_.size() &&
+                   resident(births_[next_birth]).first_step <= static_cast<std::int32_t>(s))
+                take_over(births_[next_birth++]);
+            const Step& step = program_.steps[s];
+            step_ = static_cast<std::uint32_t>(s);
+            if (step.procedure < 0) {
+                link_transfers(step);
+                continue;
+            }
+            const Procedure& procedure =
+                program_.procedures[static_cast<std::size_t>(step.procedure)];
+            for (std::size_t u = 0; u < procedure.uses.size(); ++u)
+                link_use(step, procedure.uses[u], static_cast<std::uint16_t>(u));
+        }
+        out_.first_wait.push_back(static_cast<std::uint32_t>(out_.waits.size()));
+        out_.ops_per_stream = issued_;
+        return std::move(out_);
+    }
+
+  private:
+    const Resident& resident(std::int32_t id) const {
+        return program_.residents[static_cast<std::size_t>(id)];
+    }
+
+    const Stage& stage_of(std::int32_t index) const {
+        for (const Stage& stage : program_.stages)
+            if (stage.index == index) return stage;
+        ORRERY_CHECK(false, "stage of another rank");
+        return program_.stages.front();
+    }
+
+    void number_pieces() {
+        std::vector<std::int32_t> parts(program_.residents.size(), 1);
+        for (const Step& step : program_.steps)
+            if (step.stash >= 0)
+                parts[static_cast<std::size_t>(step.stash)] = std::max<std::int32_t>(
+                    1, static_cast<std::int32_t>(stage_of(step.action.stage).parts.size()));
+        std::int32_t next = 0;
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+            first_piece_.push_back(next);
+            next += parts[i];
+            if (resident(static_cast<std::int32_t>(i)).reuses.empty()) continue;
+            births_.push_back(static_cast<std::int32_t>(i));
+        }
+        first_piece_.push_back(next);
+        pieces_.resize(static_cast<std::size_t>(next));
+        std::stable_sort(births_.begin(), births_.end(), [&](std::int32_t a, std::int32_t b) {
+            return resident(a).first_step < resident(b).first_step;
+        });
+    }
+
+    // Memory that changes hands: the new owner's first access follows all accesses of the old.
+    void take_over(std::int32_t id) {
+        Accesses before;
+        for (std::int32_t old : resident(id).reuses)
+            for (std::int32_t p = first_piece(old); p < first_piece(old + 1); ++p) {
+                join(before.reads, piece(p).reads);
+                join(before.writes, piece(p).writes);
+            }
+        for (std::int32_t p = first_piece(id); p < first_piece(id + 1); ++p)
+            piece(p) = before;
+    }
+
+    std::int32_t first_piece(std::int32_t id) const {
+        return first_piece_[static_cast<std::size_t>(id)];
+    }
+    Accesses& piece(std::int32_t index) { return pieces_[static_cast<std::size_t>(index)]; }
+
+    const Bucket& bucket_of(const BlockUse& use) const {
+        ORRERY_CHECK(use.bucket >= 0, "a block that touches parameters has a bucket");
+        return program_.buckets[static_cast<std::size_t>(use.bucket)];
+    }
+
+    std::int32_t bucket_state(const BlockUse& use, Role role) const {
+        const Bucket& bucket = bucket_of(use);
+        if (role == Role::parameter) return use.gathered >= 0 ? use.gathered : bucket.parameters;
+        if (role == Role::gradient) return use.reducing >= 0 ? use.reducing : bucket.gradients;
+        return bucket.optimizer;
+    }
+
+    // The piece of memory behind a tensor that outlives its block.
+    std::int32_t piece_of(const Step& step, const BlockUse& use, const Block& block,
+                          const Tensor& tensor, TensorId id) const {
+        switch (tensor.role) {
+            case Role::parameter:
+            case Role::gradient:
+            case Role::optimizer:
+                return first_piece(bucket_state(use, tensor.role));
+            case Role::parameter_shard:
+                return first_piece(bucket_of(use).parameters);
+            case Role::gradient_shard:
+                return first_piece(bucket_of(use).gradients);
+            case Role::scalar:
+                return first_piece(program_.scalars);
+            case Role::stash:
+                return first_piece(step.stash) + use.position;
+            case Role::scratch:
+                return first_piece(program_.scratch);
+            case Role::input:
+            case Role::output:
+                break;
+        }
+        const bool forward = step.action.kind == ActionKind::forward;
+        const auto parts = static_cast<std::int32_t>(stage_of(step.action.stage).parts.size());
+        if (forward) {
+            ORRERY_CHECK(id == block.output, "forward inputs are stash");
+            return use.position + 1 < parts ? first_piece(step.stash) + use.position + 1
+                                            : first_piece(step.output);
+        }
+        if (id == block.input)
+            return first_piece(use.position + 1 < parts
+                                   ? program_.frames[static_cast<std::size_t>(use.position + 1) % 2]
+                                   : step.input);
+        return first_piece(use.position > 0
+                               ? program_.frames[static_cast<std::size_t>(use.position) % 2]
+                               : step.output);
+    }
+
+    void read(std::int32_t index, StreamCounts& waits) { join(waits, piece(index).writes); }
+    void write(std::int32_t index, StreamCounts& waits) {
+        join(waits, piece(index).writes);
+        join(waits, piece(index).reads);
+    }
+
+    void push(std::uint32_t op, Stream stream, StreamCounts waits, std::uint16_t use) {
+        const std::size_t own = index_of(stream);
+        out_.op.push_back(op);
+        out_.step.push_back(step_);
+        out_.use.push_back(use);
+        out_.first_wait.push_back(static_cast<std::uint32_t>(out_.waits.size()));
+        for (std::size_t s = 0; s < kStreams; ++s) {
+            if (s == own || waits[s] <= waited_[own][s]) continue;
+            waited_[own][s] = waits[s];
+            out_.waits.push_back({waits[s], static_cast<Stream>(s)});
+        }
+        ++issued_[own];
+    }
+
+    void link_transfers(const Step& step) {
+        StreamCounts waits{};
+        const std::size_t own = index_of(Stream::pipeline_comm);
+        for (const Transfer& transfer : step.transfers) {
+            const std::int32_t index = first_piece(transfer.resident);
+            is_send(transfer.action.kind) ? read(index, waits) : write(index, waits);
+        }
+        push(first_op_[static_cast<std::size_t>(plan_.exchange_block)], Stream::pipeline_comm,
+             waits, 0);
+        for (const Transfer& transfer : step.transfers) {
+            Accesses& access = piece(first_piece(transfer.resident));
+            (is_send(transfer.action.kind) ? access.reads : access.writes)[own] = issued_[own];
+        }
+    }
+
+    void link_use(const Step& step, const BlockUse& use, std::uint16_t use_index) {
+        const auto b = static_cast<std::size_t>(use.block);
+        const Block& block = plan_.blocks[b];
+        const BlockOrder& order = orders_[b];
+        const StreamCounts base = issued_;
+        const Accesses scratch_before = piece(first_piece(program_.scratch));
+        std::array<bool, kStreams> scratch_ordered{};
+        std::size_t next_outside = 0;
+        for (std::size_t i = 0; i < block.ops.size(); ++i) {
+            const std::size_t own = index_of(block.ops[i].stream);
+            StreamCounts waits{};
+            for (std::size_t s = 0; s < kStreams; ++s)
+                if (order.waits[i][s] > 0) waits[s] = base[s] + order.waits[i][s];
+            if (use.fence) join(waits, base);
+            if (order.touches_scratch[i] && !scratch_ordered[own]) {
+                scratch_ordered[own] = true;
+                join(waits, scratch_before.writes);
+            }
+            const std::size_t first_outside = next_outside;
+            for (; next_outside < order.outside.size() &&
+                   order.outside[next_outside].op == static_cast<std::int32_t>(i);
+                 ++next_outside)
+                before_access(step, use, block, order.outside[next_outside], base, waits);
+            push(first_op_[b] + static_cast<std::uint32_t>(i), block.ops[i].stream, waits,
+                 use_index);
+            for (std::size_t k = first_outside; k < next_outside; ++k)
+                note_access(step, use, block, order.outside[k], own);
+            if (order.touches_scratch[i])
+                piece(first_piece(program_.scratch)).writes[own] = issued_[own];
+        }
+    }
+
+    // Accesses by earlier blocks; those within the block are in its order already.
+    void before_access(const Step& step, const BlockUse& use, const Block& block,
+                       const OutsideAccess& access, const StreamCounts& base, StreamCounts& waits) {
+        const Tensor& tensor = block.tensors[static_cast<std::size_t>(access.tensor)];
+        const std::int32_t index = piece_of(step, use, block, tensor, access.tensor);
+        StreamCounts found{};
+        access.writes ? write(index, found) : read(index, found);
+        for (std::size_t s = 0; s < kStreams; ++s)
+            waits[s] = std::max(waits[s], std::min(found[s], base[s]));
+    }
+
+    void note_access(const Step& step, const BlockUse& use, const Block& block,
+                     const OutsideAccess& access, std::size_t own) {
+        const Tensor& tensor = block.tensors[static_cast<std::size_t>(access.tensor)];
+        Accesses& into = piece(piece_of(step, use, block, tensor, access.tensor));
+        (access.writes ? into.writes : into.reads)[own] = issued_[own];
+    }
+
+    const Plan& plan_;
+    const Program& program_;
+    std::vector<std::uint32_t> first_op_;
+    std::vector<BlockOrder> orders_;
+    std::vector<std::int32_t> first_piece_;
+    std::vector<std::int32_t> births_;  // residents that take memory over, by birth
+    std::vector<Accesses> pieces_;
+    StreamCounts issued_{};
+    std::array<StreamCounts, kStreams> waited_{};  // what each stream is known to follow
+    std::uint32_t step_ = 0;
+    LinkedProgram out_;
+};
+
+}  // namespace
+
+LinkedProgram link(const Plan& plan, const Program& program) {
+    return Linker(plan, program).run();
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,50 @@
+// The memory plan, on two levels. Level one lays out the scratch of a block, once, relative to
+// wherever its uses put it; level two lays out what outlives blocks, over the steps of a program.
+// The executor allocates exactly this arena; the simulator reports it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/ir/plan.hpp"
+
+namespace orrery::plan {
+
+// Offsets are multiples of this, as cudaMalloc and vector loads like it.
+inline constexpr std::int64_t kAlignment = 256;
+
+inline std::int64_t aligned(std::int64_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// Fills scratch_offsets, scratch_bytes and reuse of the block: first fit in order of first use.
+// Where memory of A is used again for B, an edge runs from every op that touches A to B's first op,
+// unless they are ordered already.
+void plan_scratch(Block& block);
+
+// Offset of each stash tensor of a forward block within its stash area (−1: not a stash tensor),
+// and the area's bytes.
+struct StashArea {
+    std::vector<std::int64_t> offsets;
+    std::int64_t bytes = 0;
+};
+StashArea stash_area(const Block& forward);
+
+// Fills offsets and reuses of the residents and the arena's size: persistent ones first, then
+// first fit in order of birth (an interval colouring: exact when sizes are alike).
+void plan_arena(Program& program);
+
+// Who lives when: live bytes by category, at the first moment of the largest total.
+struct MemoryPeak {
+    std::array<std::int64_t, kMemoryCategories> bytes{};  // by category; sums to `live`
+    std::int64_t live = 0;
+    std::int32_t step = 0;
+    std::string at;  // "2F5 attention"
+};
+MemoryPeak memory_peak(const Plan& plan, const Program& program);
+
+// Live bytes during each step.
+std::vector<std::int64_t> live_bytes_by_step(const Plan& plan, const Program& program);
+
+}  // namespace orrery::plan

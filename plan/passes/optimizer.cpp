@@ -1,0 +1,65 @@
+#include "plan/passes/passes.hpp"
+
+namespace orrery::plan {
+namespace {
+
+Block adamw_block(const ProgramBuilder& builder, const Bucket& bucket) {
+    const std::int64_t elements = builder.held(bucket, 1);
+    const std::int64_t states = builder.dims.dtype == DType::fp32 ? 2 : 3;
+    Block block;
+    block.name = "adamw.bucket";
+    block.tensors.push_back(
+        {"gradients", Role::gradient_shard, builder.gradient_dtype(), {elements}});
+    block.tensors.push_back({"states", Role::optimizer, DType::fp32, {states, elements}});
+    block.tensors.push_back({"parameters", Role::parameter_shard, builder.dims.dtype, {elements}});
+    block.tensors.push_back({"norm", Role::scalar, DType::fp32, {1}});
+    Op op;
+    op.kind = OpKind::adamw;
+    op.phase = Phase::optimizer;
+    op.dtype = DType::fp32;
+    op.shape[0] = elements;
+    op.reads = {0, 1, 3};
+    if (builder.dims.dtype == DType::fp32) op.reads.push_back(2);
+    op.writes = {1, 2};
+    op.label = "adamw";
+    block.ops.push_back(op);
+    return block;
+}
+
+Block gather_block(const ProgramBuilder& builder, const Bucket& bucket) {
+    Block block;
+    block.name = "gather.bucket";
+    block.tensors.push_back({"shard", Role::parameter_shard, builder.dims.dtype, {bucket.padded}});
+    Op op;
+    op.kind = OpKind::all_gather;
+    op.phase = Phase::optimizer;
+    op.group = GroupKind::data;
+    op.stream = Stream::data_comm;
+    op.dtype = builder.dims.dtype;
+    op.shape[0] = bucket.padded;
+    op.reads = {0};
+    op.writes = {0};
+    op.label = "parameters";
+    block.ops.push_back(op);
+    return block;
+}
+
+}  // namespace
+
+void add_optimizer(ProgramBuilder& builder) {
+    std::vector<BlockUse> uses;
+    for (std::size_t i = 0; i < builder.program.buckets.size(); ++i) {
+        const Bucket& bucket = builder.program.buckets[i];
+        BlockUse use;
+        use.bucket = static_cast<std::int32_t>(i);
+        use.block = builder.blocks.add(adamw_block(builder, bucket));
+        uses.push_back(use);
+        if (builder.zero() < 1 || builder.zero() > 2) continue;
+        use.block = builder.blocks.add(gather_block(builder, bucket));
+        uses.push_back(use);
+    }
+    builder.add_step(ActionKind::step, builder.program.stages.front().index,
+                     builder.add_procedure("optimizer", std::move(uses)));
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,43 @@
+// Passes: what changes order and lifetime of a program, one file each. build_plan runs them in the
+// order of this list.
+#pragma once
+
+#include "plan/build/forward_block.hpp"
+#include "plan/build/program_builder.hpp"
+
+namespace orrery::plan {
+
+// recompute.cpp — selective: backward makes the attention core again instead of keeping scores,
+// probabilities and masks (Korthikanti 2022 §5). Nothing to do for a fused attention kernel.
+void recompute_attention_core(ForwardBlock& block);
+
+// tensor_overlap.cpp — for stacks that do not overlap: each tensor-parallel collective of a
+// backward block starts after the compute op issued before it.
+void serialise_tensor_communication(Block& block);
+
+// gradient_buckets.cpp — groups the parts of each stage, from the last, into buckets of about
+// framework.gradient_bucket_mb of gradients (one part per bucket from ZeRO-2 on).
+void form_buckets(ProgramBuilder& builder);
+
+// The uses that reduce a bucket's gradients: over the tensor group what sequence parallelism left
+// partial, then over the data group (all-reduce; reduce-scatter from ZeRO-1 on; from ZeRO-2 on into
+// the shard, which accumulates over micro-batches). Empty where no group has two ranks.
+std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t bucket);
+
+// zero.cpp — ZeRO-3: gathers each part's parameters ahead of its use, one part of prefetch, into a
+// ring of two slots; ZeRO-2 and 3: gradients pass through a ring on their way to the shards.
+void add_rings(ProgramBuilder& builder);
+void insert_gathers(ProgramBuilder& builder, std::vector<BlockUse>& uses);
+
+// tied_embedding.cpp — the two gradients of a tied embedding become one: added where one rank holds
+// both, all-reduced over the embedding group where first and last pipeline rank hold one each.
+std::vector<BlockUse> tied_add_uses(ProgramBuilder& builder);
+void add_tied_reduction(ProgramBuilder& builder);
+
+// clipping.cpp — the global gradient norm, each rank's part and the sum over ranks.
+void add_clipping(ProgramBuilder& builder);
+
+// optimizer.cpp — AdamW on this rank's share of each bucket; ZeRO-1 and 2 gather the parameters.
+void add_optimizer(ProgramBuilder& builder);
+
+}  // namespace orrery::plan

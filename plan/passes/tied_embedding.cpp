@@ -1,0 +1,66 @@
+#include "plan/passes/passes.hpp"
+
+namespace orrery::plan {
+
+std::vector<BlockUse> tied_add_uses(ProgramBuilder& builder) {
+    std::int32_t from = -1;
+    for (std::size_t i = 0; i < builder.program.buckets.size(); ++i)
+        if (builder.program.buckets[i].tied_elements > 0) from = static_cast<std::int32_t>(i);
+    if (from < 0) return {};
+    const std::int64_t elements = builder.zero() >= 2
+                                      ? builder.bucket(from).tied_elements / builder.shards()
+                                      : builder.bucket(from).tied_elements;
+    Block block;
+    block.name = "tied.add";
+    const DType dtype = builder.gradient_dtype();
+    block.tensors.push_back({"head gradient", Role::gradient_shard, dtype, {elements}});
+    block.tensors.push_back({"embedding gradient", Role::gradient, dtype, {elements}});
+    Op op;
+    op.kind = OpKind::add;
+    op.phase = Phase::backward;
+    op.dtype = dtype;
+    op.shape = {1, elements};
+    op.reads = {0, 1};
+    op.writes = {1};
+    op.label = "tied embedding";
+    block.ops.push_back(op);
+    BlockUse use;
+    use.block = builder.blocks.add(std::move(block));
+    use.bucket = from;
+    use.reducing = builder.bucket(builder.program.stages.front().parts.front().bucket).gradients;
+    return {use};
+}
+
+void add_tied_reduction(ProgramBuilder& builder) {
+    const Program& program = builder.program;
+    const bool ends =
+        program.pipeline_rank == 0 || program.pipeline_rank == builder.mesh.pipeline - 1;
+    if (!builder.scenario.model.tied_embeddings || builder.mesh.pipeline == 1 || !ends) return;
+    const bool first = program.pipeline_rank == 0;
+    const Stage& stage = first ? program.stages.front() : program.stages.back();
+    const StagePart& part = first ? stage.parts.front() : stage.parts.back();
+    std::int64_t elements = builder.dims.vocabulary * builder.dims.hidden;
+    if (builder.zero() >= 1) elements = (elements + builder.shards() - 1) / builder.shards();
+    Block block;
+    block.name = "tied.reduce";
+    const DType dtype = builder.gradient_dtype();
+    block.tensors.push_back({"embedding gradient", Role::gradient_shard, dtype, {elements}});
+    Op op;
+    op.kind = OpKind::all_reduce;
+    op.phase = Phase::backward;
+    op.group = GroupKind::embedding;
+    op.stream = Stream::pipeline_comm;
+    op.dtype = dtype;
+    op.shape[0] = elements;
+    op.reads = {0};
+    op.writes = {0};
+    op.label = "tied embedding";
+    block.ops.push_back(op);
+    BlockUse use;
+    use.block = builder.blocks.add(std::move(block));
+    use.bucket = part.bucket;
+    builder.add_step(ActionKind::reduce_tied, stage.index,
+                     builder.add_procedure("tied reduction", {use}));
+}
+
+}  // namespace orrery::plan
