@@ -8,6 +8,7 @@ namespace orrery::plan {
 namespace {
 
 constexpr std::size_t kLongestValueShown = 60;
+constexpr std::size_t kLongestOriginShown = 120;
 
 std::string place(const Diagnostic& diagnostic) {
     if (diagnostic.line > 0) {
@@ -17,16 +18,30 @@ std::string place(const Diagnostic& diagnostic) {
                                       : diagnostic.file + ":" + diagnostic.pointer;
 }
 
+// Cut between characters of UTF-8, not within one.
+std::string shortened(const std::string& text, std::size_t longest) {
+    if (text.size() <= longest) return text;
+    std::size_t end = longest;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0u) == 0x80u)
+        --end;
+    return text.substr(0, end) + " …";
+}
+
+// Keys and file names may hold control characters, which a terminal would obey.
+std::string visible(std::string text) {
+    for (char& c : text) {
+        if (static_cast<unsigned char>(c) < 0x20u || c == 0x7f) c = '?';
+    }
+    return text;
+}
+
 // A value that came from the file named in the place says nothing of its origin; any other does.
 std::string value_and_origin(const Diagnostic& diagnostic) {
     std::string inside;
-    if (!diagnostic.value.empty()) {
-        inside = "= " + (diagnostic.value.size() <= kLongestValueShown
-                             ? diagnostic.value
-                             : diagnostic.value.substr(0, kLongestValueShown) + " …");
-    }
+    if (!diagnostic.value.empty()) inside = "= " + shortened(diagnostic.value, kLongestValueShown);
     if (!diagnostic.origin.empty() && diagnostic.origin.rfind("file ", 0) != 0) {
-        inside += (inside.empty() ? "" : ", ") + diagnostic.origin;
+        inside += (inside.empty() ? "" : ", ") +
+                  visible(shortened(diagnostic.origin, kLongestOriginShown));
     }
     return inside.empty() ? "" : "   (" + inside + ")";
 }
@@ -46,7 +61,7 @@ std::string hanging(const std::string& text, const std::string& first, const std
 
 std::string format_one(const Diagnostic& diagnostic) {
     std::string out = fmt::format("error[{}]: {}\n", diagnostic.code, diagnostic.message);
-    out += fmt::format("  --> {}{}\n", place(diagnostic), value_and_origin(diagnostic));
+    out += fmt::format("  --> {}{}\n", visible(place(diagnostic)), value_and_origin(diagnostic));
     if (!diagnostic.arithmetic.empty()) out += hanging(diagnostic.arithmetic, "   |  ", "   |  ");
     if (!diagnostic.note.empty()) out += hanging(diagnostic.note, "   = note: ", "           ");
     for (const std::string& line : diagnostic.help) {
@@ -60,7 +75,8 @@ std::string format_one(const Diagnostic& diagnostic) {
 std::string format_text(const std::vector<Diagnostic>& diagnostics) {
     if (diagnostics.empty()) return "";
     std::string out;
-    for (const Diagnostic& diagnostic : diagnostics) out += format_one(diagnostic) + '\n';
+    for (const Diagnostic& diagnostic : diagnostics)
+        out += format_one(diagnostic) + '\n';
     return out + fmt::format("{} error{}; nothing was run.\n", diagnostics.size(),
                              diagnostics.size() == 1 ? "" : "s");
 }
@@ -89,8 +105,8 @@ std::string format_json(const std::vector<Diagnostic>& diagnostics) {
         if (!diagnostic.help.empty()) entry["help"] = diagnostic.help;
         errors.push_back(std::move(entry));
     }
-    return Json{{"errors", std::move(errors)}}.dump(
-               2, ' ', false, Json::error_handler_t::replace) + '\n';
+    return Json{{"errors", std::move(errors)}}.dump(2, ' ', false, Json::error_handler_t::replace) +
+           '\n';
 }
 
 }  // namespace orrery::plan

@@ -1,6 +1,6 @@
 // What is wrong with a scenario, as a value: where it stands, what was found, where that came from,
-// the arithmetic that fails and what would be accepted. Codes are stable and listed in docs/errors.md;
-// the text is part of the interface and is tested to the byte.
+// the arithmetic that fails and what would be accepted. Codes are stable and listed in
+// docs/errors.md; the text is part of the interface and is tested to the byte.
 #pragma once
 
 #include <string>
@@ -13,10 +13,11 @@ struct Diagnostic {
     std::string file;     // as the user typed it
     std::string pointer;  // JSON pointer inside `file`; empty when the fault has no key
     std::string value;    // the offending value as JSON text; empty when there is none
-    std::string origin;   // "file run.json", "from --set a.b=1", "default", "preset frameworks/x.json"
-    std::string message;  // one sentence, without a full stop
-    std::string arithmetic;  // lines that show why the rule fails
-    std::string note;        // what else is worth knowing
+    std::string
+        origin;  // "file run.json", "from --set a.b=1", "default", "preset frameworks/x.json"
+    std::string message;            // one sentence, without a full stop
+    std::string arithmetic;         // lines that show why the rule fails
+    std::string note;               // what else is worth knowing
     std::vector<std::string> help;  // what to do, each a line
     int line = 0;                   // 1-based; 0 unless the file is not valid JSON
     int column = 0;

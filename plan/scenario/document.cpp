@@ -33,7 +33,14 @@ std::map<std::string, Source>::const_iterator Document::entry(const std::string&
     }
 }
 
-const Source& Document::source(const std::string& pointer) const { return entry(pointer)->second; }
+const Source& Document::source(const std::string& pointer) const {
+    return entry(pointer)->second;
+}
+
+bool Document::set_by_itself(const std::string& pointer) const {
+    const auto it = sources_.find(pointer);
+    return it != sources_.end() && it->second.kind == Source::Kind::set;
+}
 
 void Document::locate(const std::string& pointer, const std::string& fallback,
                       Diagnostic& out) const {
@@ -49,9 +56,15 @@ void Document::locate(const std::string& pointer, const std::string& fallback,
     }
     out.value = value->dump(-1, ' ', false, Json::error_handler_t::replace);
     switch (source.kind) {
-        case Source::Kind::file: out.origin = "file " + source.text; break;
-        case Source::Kind::preset: out.origin = "preset " + source.text; break;
-        case Source::Kind::set: out.origin = "from --set " + source.text; break;
+        case Source::Kind::file:
+            out.origin = "file " + source.text;
+            break;
+        case Source::Kind::preset:
+            out.origin = "preset " + source.text;
+            break;
+        case Source::Kind::set:
+            out.origin = "from --set " + source.text;
+            break;
     }
 }
 

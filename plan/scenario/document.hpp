@@ -1,5 +1,5 @@
-// The tree that a scenario's parts make together, and for each value the place it came from: a file,
-// a preset, a --set, or nobody (a default). Internal to plan/scenario.
+// The tree that a scenario's parts make together, and for each value the place it came from: a
+// file, a preset, a --set, or nobody (a default). Internal to plan/scenario.
 #pragma once
 
 #include <map>
@@ -21,7 +21,7 @@ struct Source {
 };
 
 class Document {
- public:
+  public:
     // `name` is the scenario file as typed, `folder` where it stands.
     Document(Json root, std::string name, std::string folder);
 
@@ -34,13 +34,15 @@ class Document {
 
     // Source of the value at `pointer`: that of its nearest ancestor which has one.
     const Source& source(const std::string& pointer) const;
+    // Whether a --set gave this very value, rather than a part around it.
+    bool set_by_itself(const std::string& pointer) const;
     const std::string& name() const { return name_; }
 
     // Fills file, pointer, value and origin of a diagnostic for the value at `pointer`. `fallback`
     // is the JSON text of the default that applies when nothing is there.
     void locate(const std::string& pointer, const std::string& fallback, Diagnostic& out) const;
 
- private:
+  private:
     std::map<std::string, Source>::const_iterator entry(const std::string& pointer) const;
 
     Json root_;

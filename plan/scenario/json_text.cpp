@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 namespace orrery::plan {
@@ -19,7 +20,7 @@ struct Level {
 
 // Builds the tree as the parser walks the text, so that every fault has its pointer.
 class Builder {
- public:
+  public:
     Builder(std::string_view text, const std::string& file, ParsedJson& out)
         : text_(text), file_(file), out_(out) {}
 
@@ -44,7 +45,7 @@ class Builder {
             fault.code = "S003";
             fault.file = file_;
             fault.pointer = pointer();
-            fault.message = fmt::format("the key \"{}\" stands twice in one object", name);
+            fault.message = fmt::format("the key {} stands twice in one object", Json(name).dump());
             fault.help.push_back("keep one of the two");
             out_.errors.push_back(std::move(fault));
         }
@@ -53,17 +54,21 @@ class Builder {
 
     template <typename Exception>
     bool parse_error(std::size_t position, const std::string& token, const Exception& why) {
-        out_.syntax_error = true;
         Diagnostic fault;
-        fault.code = "S002";
         fault.file = file_;
-        locate(position, fault);
         if (why.id == kNumberOverflow) {
+            fault.code = "S007";
+            fault.pointer = pointer();
+            fault.value = token;
             fault.message = fmt::format("{} is too large for a number", token);
         } else {
-            fault.message = fmt::format("not valid JSON at line {}, column {}", fault.line,
-                                        fault.column);
+            out_.not_json = true;
+            fault.code = "S002";
+            locate(start_of(token, position), fault);
+            fault.message =
+                fmt::format("not valid JSON at line {}, column {}", fault.line, fault.column);
             fault.note = reason(why.what());
+            suggest(fault);
         }
         out_.errors.push_back(std::move(fault));
         return false;
@@ -71,13 +76,14 @@ class Builder {
 
     Json take() { return std::move(root_); }
 
- private:
+  private:
     bool too_deep() {
-        out_.syntax_error = true;
+        out_.not_json = true;
         Diagnostic fault;
         fault.code = "S002";
         fault.file = file_;
-        fault.message = fmt::format("objects and arrays are nested deeper than {} levels", kDeepest);
+        fault.message =
+            fmt::format("objects and arrays are nested deeper than {} levels", kDeepest);
         out_.errors.push_back(std::move(fault));
         return false;
     }
@@ -115,15 +121,46 @@ class Builder {
         return out;
     }
 
-    // The line and column of the last byte read, and that line with a mark below.
-    void locate(std::size_t position, Diagnostic& fault) const {
-        const std::size_t at = std::min(position == 0 ? 0 : position - 1, text_.size());
+    // Where the token begins that ends at `position`, a count of bytes read.
+    std::size_t start_of(const std::string& token, std::size_t position) const {
+        const std::size_t end = std::min(position, text_.size());
+        const bool string = token.size() > 1 && token.front() == '"' && token.back() == '"';
+        if (string && token.size() <= end) return end - token.size();
+        if (position > text_.size() || end == 0) return end;
+        std::size_t at = end - 1;
+        const auto in_word = [this](std::size_t i) {
+            return text_[i] == '_' || std::isalnum(static_cast<unsigned char>(text_[i])) != 0;
+        };
+        while (at > 0 && in_word(at) && in_word(at - 1))
+            --at;
+        return at;
+    }
+
+    static void suggest(Diagnostic& fault) {
+        const auto says = [&fault](const char* words) {
+            return fault.note.find(words) != std::string::npos;
+        };
+        if (says("parsing object key - unexpected ','") || says("parsing value - unexpected ','")) {
+            fault.help.push_back("there is a comma too many");
+        } else if (says("parsing object key - unexpected '}'") ||
+                   says("parsing value - unexpected ']'")) {
+            fault.help.push_back("no comma may stand before a closing bracket");
+        } else if (says("parsing object - unexpected") || says("parsing array - unexpected")) {
+            fault.help.push_back("a comma or a closing bracket may be missing before this place");
+        } else if (says("invalid literal")) {
+            fault.help.push_back("strings need quotation marks; NaN and Infinity are not numbers");
+        }
+    }
+
+    // The line and column of a byte, and that line with a mark below.
+    void locate(std::size_t at, Diagnostic& fault) const {
         const std::size_t newline = at == 0 ? std::string_view::npos : text_.rfind('\n', at - 1);
         const std::size_t start = newline == std::string_view::npos ? 0 : newline + 1;
         fault.line = 1 + static_cast<int>(std::count(text_.begin(), text_.begin() + start, '\n'));
         fault.column = 1 + static_cast<int>(at - start);
         std::string line(text_.substr(start, text_.find('\n', start) - start));
-        while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+        while (!line.empty() && (line.back() == '\r' || line.back() == ' '))
+            line.pop_back();
         std::replace(line.begin(), line.end(), '\t', ' ');
         if (line.empty() || line.size() > kLongestLineShown) return;
         fault.arithmetic = line + '\n' + std::string(at - start, ' ') + '^';
@@ -154,13 +191,13 @@ class Builder {
 ParsedJson parse_json(std::string_view text, const std::string& file) {
     ParsedJson out;
     Builder builder(text, file, out);
-    const bool complete = Json::sax_parse(text.begin(), text.end(), &builder,
-                                          nlohmann::detail::input_format_t::json,
-                                          /*strict=*/true, /*ignore_comments=*/true);
+    const bool complete =
+        Json::sax_parse(text.begin(), text.end(), &builder, nlohmann::detail::input_format_t::json,
+                        /*strict=*/true, /*ignore_comments=*/true);
     if (complete) {
         out.value = builder.take();
     } else {
-        out.syntax_error = true;
+        out.incomplete = true;
     }
     return out;
 }

@@ -1,5 +1,6 @@
 // JSON text to a tree, strictly: where nlohmann's own parser keeps the last of two equal keys and
-// throws on a bad number, a scenario file gets a diagnostic with the place. Internal to plan/scenario.
+// throws on a bad number, a scenario file gets a diagnostic with the place. Internal to
+// plan/scenario.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,9 +15,10 @@ namespace orrery::plan {
 using Json = nlohmann::ordered_json;
 
 struct ParsedJson {
-    Json value;                      // null when `syntax_error`
+    Json value;                      // null when `incomplete`
     std::vector<Diagnostic> errors;  // file, pointer and line are set; the caller sets the origin
-    bool syntax_error = false;       // the text is not JSON at all
+    bool incomplete = false;         // reading stopped at an error
+    bool not_json = false;           // and that was because the text is not JSON
 };
 
 // Comments (// and /* */) are allowed. `file` is what messages call the text.

@@ -33,10 +33,9 @@ void report_copy_too_large(Reading& reading, const Scenario& scenario) {
     Diagnostic& fault = reading.report_field(
         "S015", tensor_alone ? "layout.tensor_parallel" : "layout.pipeline_parallel",
         "one copy of the model has more ranks than the cluster has devices");
-    fault.arithmetic =
-        fmt::format("tensor_parallel × pipeline_parallel = {} × {} = {} ranks\n{}",
-                    layout.tensor_parallel, layout.pipeline_parallel, copy_ranks(layout),
-                    devices_text(cluster));
+    fault.arithmetic = fmt::format("tensor_parallel × pipeline_parallel = {} × {} = {} ranks\n{}",
+                                   layout.tensor_parallel, layout.pipeline_parallel,
+                                   copy_ranks(layout), devices_text(cluster));
     if (!tensor_alone) {
         fault.help.push_back(fmt::format("pipeline_parallel of at most {} with tensor_parallel {}",
                                          cluster.devices() / layout.tensor_parallel,
@@ -69,8 +68,8 @@ void check_ranks(Reading& reading, const LayoutChoices& choices, Scenario& scena
     if (copies == 0) return report_copy_too_large(reading, scenario);
     if (choices.data_parallel_auto) layout.data_parallel = copies;
     if (!reading.good({"layout.data_parallel"}) || layout.data_parallel <= copies) return;
-    Diagnostic& fault = reading.report_field("S015", "layout.data_parallel",
-                                             "the layout has more ranks than the cluster has devices");
+    Diagnostic& fault = reading.report_field(
+        "S015", "layout.data_parallel", "the layout has more ranks than the cluster has devices");
     fault.arithmetic = fmt::format(
         "tensor_parallel × pipeline_parallel × data_parallel = {} × {} × {} = {} ranks\n{}",
         layout.tensor_parallel, layout.pipeline_parallel, layout.data_parallel, layout.ranks(),
@@ -82,8 +81,8 @@ void check_ranks(Reading& reading, const LayoutChoices& choices, Scenario& scena
 }
 
 void check_batch(Reading& reading, const LayoutChoices& choices, const Scenario& scenario) {
-    if (!reading.good({"layout.data_parallel", "layout.micro_batch_size",
-                       "layout.global_batch_size"})) {
+    if (!reading.good(
+            {"layout.data_parallel", "layout.micro_batch_size", "layout.global_batch_size"})) {
         return;
     }
     const Layout& layout = scenario.layout;
@@ -96,16 +95,19 @@ void check_batch(Reading& reading, const LayoutChoices& choices, const Scenario&
         "S016", "layout.global_batch_size",
         "the global batch does not split into whole micro-batches on every data-parallel rank");
     fault.arithmetic = fmt::format(
-        "global_batch_size / (data_parallel × micro_batch_size) = {} / ({} × {}) = {} micro-batches",
+        "global_batch_size / (data_parallel × micro_batch_size) = {} / ({} × {}) = {} "
+        "micro-batches",
         batch, data, micro, quotient(batch, unit));
     if (choices.data_parallel_auto) {
-        fault.note = fmt::format("data_parallel is \"auto\": {} devices / {} ranks of one copy = {}",
-                                 scenario.cluster.devices(), copy_ranks(layout), data);
+        fault.note =
+            fmt::format("data_parallel is \"auto\": {} devices / {} ranks of one copy = {}",
+                        scenario.cluster.devices(), copy_ranks(layout), data);
     }
     const std::int64_t below = batch / unit * unit;
     fault.help.push_back("global_batch_size: " +
-                         choices_near(batch, below > 0 ? std::vector<std::int64_t>{below, below + unit}
-                                                       : std::vector<std::int64_t>{unit}));
+                         choices_near(batch, below > 0
+                                                 ? std::vector<std::int64_t>{below, below + unit}
+                                                 : std::vector<std::int64_t>{unit}));
     if (batch % micro == 0) {
         const std::int64_t most = reading.good({"cluster.nodes", "cluster.devices_per_node"})
                                       ? scenario.cluster.devices() / copy_ranks(layout)
@@ -126,12 +128,13 @@ std::vector<std::int64_t> fitting_degrees(const Reading& reading, const Scenario
                                           std::int64_t virtual_stages) {
     const Layout& layout = scenario.layout;
     if (scenario.model.layers % virtual_stages != 0) return {};
-    const bool known = reading.good(
-        {"cluster.nodes", "cluster.devices_per_node", "layout.tensor_parallel"});
+    const bool known =
+        reading.good({"cluster.nodes", "cluster.devices_per_node", "layout.tensor_parallel"});
     const std::int64_t most =
         known ? scenario.cluster.devices() / layout.tensor_parallel : scenario.model.layers;
     std::vector<std::int64_t> out = divisors(scenario.model.layers / virtual_stages, most);
-    if (virtual_stages > 1 && !out.empty()) out.erase(out.begin());  // interleaving needs a pipeline
+    if (virtual_stages > 1 && !out.empty())
+        out.erase(out.begin());  // interleaving needs a pipeline
     return out;
 }
 
@@ -146,26 +149,28 @@ void report_uneven(Reading& reading, const Scenario& scenario) {
         reading.shown("model.layers"), layers, layout.pipeline_parallel, layout.virtual_pipeline,
         quotient(layers, stages));
     if (layers > stages) {
-        fault.note = fmt::format("rounding down would silently train a model of {} layers "
-                                 "(see NVIDIA/Megatron-LM#468)",
-                                 layers / stages * stages);
+        fault.note = fmt::format(
+            "rounding down would silently train a model of {} layers "
+            "(see NVIDIA/Megatron-LM#468)",
+            layers / stages * stages);
     }
-    const std::string degrees =
-        choices_near(layout.pipeline_parallel,
-                     fitting_degrees(reading, scenario, layout.virtual_pipeline));
+    const std::string degrees = choices_near(
+        layout.pipeline_parallel, fitting_degrees(reading, scenario, layout.virtual_pipeline));
     if (!degrees.empty()) {
-        fault.help.push_back(fmt::format("pipeline_parallel: {}{}", degrees,
-                                         layout.virtual_pipeline == 1
-                                             ? ""
-                                             : fmt::format(" with virtual_pipeline {}",
-                                                           layout.virtual_pipeline)));
+        fault.help.push_back(
+            fmt::format("pipeline_parallel: {}{}", degrees,
+                        layout.virtual_pipeline == 1
+                            ? ""
+                            : fmt::format(" with virtual_pipeline {}", layout.virtual_pipeline)));
     }
     if (layout.virtual_pipeline > 1 && layers % layout.pipeline_parallel == 0) {
-        const std::string chunks =
-            choices_near(layout.virtual_pipeline,
-                         divisors(layers / layout.pipeline_parallel, layers));
-        fault.help.push_back(fmt::format("or virtual_pipeline: {} with pipeline_parallel {}", chunks,
-                                         layout.pipeline_parallel));
+        std::vector<std::int64_t> chunks = divisors(layers / layout.pipeline_parallel, layers);
+        chunks.erase(chunks.begin());  // a single chunk is not interleaved
+        if (!chunks.empty()) {
+            fault.help.push_back(fmt::format("or virtual_pipeline: {} with pipeline_parallel {}",
+                                             choices_near(layout.virtual_pipeline, chunks),
+                                             layout.pipeline_parallel));
+        }
     }
     if (layers >= stages) {
         fault.help.push_back(fmt::format(
@@ -196,9 +201,9 @@ void check_stages(Reading& reading, const LayoutChoices& choices, Scenario& scen
         reading
             .report_field("S013", "layout.layers_per_stage",
                           "layers_per_stage does not have one count for each stage")
-            .arithmetic = fmt::format(
-            "{} counts, pipeline_parallel × virtual_pipeline = {} × {} = {} stages", given,
-            layout.pipeline_parallel, layout.virtual_pipeline, stages);
+            .arithmetic =
+            fmt::format("{} counts, pipeline_parallel × virtual_pipeline = {} × {} = {} stages",
+                        given, layout.pipeline_parallel, layout.virtual_pipeline, stages);
     } else if (sum != layers) {
         Diagnostic& fault =
             reading.report_field("S013", "layout.layers_per_stage",
@@ -220,7 +225,8 @@ void check_schedule(Reading& reading, const Scenario& scenario) {
             fmt::format("the schedule \"{}\" has no virtual stages", layout.schedule));
         for (const ScheduleKind& kind : schedule_kinds()) {
             if (!kind.needs_virtual_stages) continue;
-            fault.help.push_back(fmt::format("\"schedule\": \"{}\", or virtual_pipeline 1", kind.name));
+            fault.help.push_back(
+                fmt::format("\"schedule\": \"{}\", or virtual_pipeline 1", kind.name));
         }
         return;
     }
@@ -239,8 +245,8 @@ void check_schedule(Reading& reading, const Scenario& scenario) {
             .help.push_back("pipeline_parallel of at least 2, or \"schedule\": \"1f1b\"");
         return;
     }
-    if (!reading.good({"layout.global_batch_size", "layout.micro_batch_size",
-                       "layout.data_parallel"})) {
+    if (!reading.good(
+            {"layout.global_batch_size", "layout.micro_batch_size", "layout.data_parallel"})) {
         return;
     }
     const std::int64_t rows = layout.pipeline_parallel;
@@ -251,15 +257,16 @@ void check_schedule(Reading& reading, const Scenario& scenario) {
         fmt::format("the schedule \"{}\" needs a number of micro-batches that the pipeline divides",
                     layout.schedule));
     fault.arithmetic = fmt::format(
-        "micro-batches = global_batch_size / (data_parallel × micro_batch_size) = {} / ({} × {}) = {}"
+        "micro-batches = global_batch_size / (data_parallel × micro_batch_size) = {} / ({} × {}) = "
+        "{}"
         "\n{} / pipeline_parallel = {} / {} = {}",
         layout.global_batch_size, layout.data_parallel, layout.micro_batch_size, micro_batches,
         "micro-batches", micro_batches, rows, quotient(micro_batches, rows));
     const std::int64_t unit = layout.data_parallel * layout.micro_batch_size * rows;
     const std::int64_t below = layout.global_batch_size / unit * unit;
-    fault.help.push_back("global_batch_size: " +
-                         (below > 0 ? fmt::format("{} or {}", below, below + unit)
-                                    : std::to_string(unit)));
+    fault.help.push_back("global_batch_size: " + (below > 0
+                                                      ? fmt::format("{} or {}", below, below + unit)
+                                                      : std::to_string(unit)));
 }
 
 }  // namespace orrery::plan

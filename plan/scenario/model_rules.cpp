@@ -16,7 +16,8 @@ struct Divided {
 
 // What tensor parallelism shards whole: columns of attention are heads, of the MLP ffn units.
 std::vector<Divided> sharded(const Model& model) {
-    std::vector<Divided> out = {{"model.heads", model.heads}, {"model.ffn_hidden", model.ffn_hidden}};
+    std::vector<Divided> out = {{"model.heads", model.heads},
+                                {"model.ffn_hidden", model.ffn_hidden}};
     if (model.family == ModelFamily::llama) {
         out.insert(out.begin() + 1, {"model.kv_heads", model.kv_heads});
     }
@@ -61,11 +62,11 @@ void check_sequence(Reading& reading, const Scenario& scenario) {
             fault.arithmetic = "tensor_parallel = 1";
             fault.help.push_back("\"sequence_parallel\": false, or tensor_parallel of at least 2");
         } else if (reading.good({"training.sequence_length"}) && length % tensor != 0) {
-            Diagnostic& fault = reading.report_field(
-                "S019", "training.sequence_length",
-                "sequence_parallel cannot shard the sequence evenly");
-            fault.arithmetic = fmt::format("sequence_length / tensor_parallel = {} / {} = {}", length,
-                                           tensor, quotient(length, tensor));
+            Diagnostic& fault =
+                reading.report_field("S019", "training.sequence_length",
+                                     "sequence_parallel cannot shard the sequence evenly");
+            fault.arithmetic = fmt::format("sequence_length / tensor_parallel = {} / {} = {}",
+                                           length, tensor, quotient(length, tensor));
             const std::int64_t below = length / tensor * tensor;
             fault.help.push_back("sequence_length: " +
                                  (below > 0 ? fmt::format("{} or {}", below, below + tensor)
@@ -75,13 +76,14 @@ void check_sequence(Reading& reading, const Scenario& scenario) {
     if (!scenario.model.learned_positions()) return;
     if (!reading.good({"training.sequence_length", "model.max_positions"})) return;
     if (length <= scenario.model.max_positions) return;
-    Diagnostic& fault = reading.report_field(
-        "S021", "training.sequence_length",
-        "the sequence is longer than the model's table of positions");
-    fault.arithmetic = fmt::format("training.sequence_length = {}, {} = {}", length,
-                                   reading.shown("model.max_positions"),
-                                   scenario.model.max_positions);
-    fault.help.push_back(fmt::format("sequence_length of at most {}", scenario.model.max_positions));
+    Diagnostic& fault =
+        reading.report_field("S021", "training.sequence_length",
+                             "the sequence is longer than the model's table of positions");
+    fault.arithmetic =
+        fmt::format("training.sequence_length = {}, {} = {}", length,
+                    reading.shown("model.max_positions"), scenario.model.max_positions);
+    fault.help.push_back(
+        fmt::format("sequence_length of at most {}", scenario.model.max_positions));
 }
 
 }  // namespace orrery::plan

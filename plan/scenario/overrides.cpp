@@ -26,7 +26,7 @@ Override parse_override(const std::string& text) {
     }
     const std::string value = text.substr(equals + 1);
     ParsedJson parsed = parse_json(value, "");
-    out.value = parsed.errors.empty() && !parsed.syntax_error ? std::move(parsed.value) : Json(value);
+    out.value = parsed.errors.empty() ? std::move(parsed.value) : Json(value);
     return out;
 }
 
@@ -63,7 +63,8 @@ void apply(Reading& reading, const Override& change) {
     for (std::size_t i = 0; i < change.path.size(); ++i) {
         const std::string& segment = change.path[i];
         if (at->is_array() ? !is_index(segment, *at) : !at->is_object()) {
-            if (!pointer.empty() && reading.good_at(pointer)) report_blocked(reading, change, pointer, *at);
+            if (!pointer.empty() && reading.good_at(pointer))
+                report_blocked(reading, change, pointer, *at);
             return;
         }
         const std::string below = pointer + '/' + pointer_segment(segment);

@@ -1,5 +1,5 @@
-// The readers of a scenario's parts: each reads its keys with their types and ranges into its struct
-// and reports what is wrong within the part. Rules across parts are in rules.hpp. Internal.
+// The readers of a scenario's parts: each reads its keys with their types and ranges into its
+// struct and reports what is wrong within the part. Rules across parts are in rules.hpp. Internal.
 #pragma once
 
 #include <map>
@@ -14,8 +14,8 @@ namespace orrery::plan {
 
 // What a Scenario does not hold but its resolved text must.
 struct Verbatim {
-    std::string gradient_dtype;                    // "fp32", "bf16" or "same"
-    std::map<std::string, std::string> sources;    // of each framework constant, by key
+    std::string gradient_dtype;                  // "fp32", "bf16" or "same"
+    std::map<std::string, std::string> sources;  // of each framework constant, by key
 };
 
 void read_model(Reading& reading, Model& model);

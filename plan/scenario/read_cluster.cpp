@@ -14,9 +14,8 @@ constexpr auto kRequired = Presence::required;
 void read_intra_node(Reading& reading, const Cluster& cluster, IntraNode& link) {
     Section section(reading, "/cluster/intra_node", "cluster.intra_node");
     if (!section.exists()) {
-        const bool judged =
-            reading.good({"cluster.devices_per_node", "cluster.intra_node"}) &&
-            cluster.devices_per_node > 1;
+        const bool judged = reading.good({"cluster.devices_per_node", "cluster.intra_node"}) &&
+                            cluster.devices_per_node > 1;
         if (judged) {
             reading.report("S022", "/cluster/intra_node",
                            fmt::format("{} devices in a node need a link between them: cluster "
@@ -56,8 +55,9 @@ void read_inter_node(Reading& reading, const Cluster& cluster, InterNode& link) 
     }
     const bool judged = reading.good({"cluster.nodes", "cluster.inter_node.kind"});
     if (!judged || cluster.nodes <= 1 || link.kind != InterNodeKind::none) return;
-    reading.report("S022", section.exists() ? "/cluster/inter_node/kind" : "/cluster/inter_node",
-                   fmt::format("{} nodes need a network between them", cluster.nodes))
+    reading
+        .report("S022", section.exists() ? "/cluster/inter_node/kind" : "/cluster/inter_node",
+                fmt::format("{} nodes need a network between them", cluster.nodes))
         .help.push_back(section.exists() ? "\"kind\": \"infiniband\" or \"ethernet\""
                                          : "cluster needs the key \"inter_node\"");
 }
@@ -75,7 +75,8 @@ void check_profile(Reading& reading, const Folders& folders, Cluster& cluster,
     const std::optional<std::string> text = read_file(cluster.profile_path, why);
     if (!text) {
         reading.unreadable = true;
-        reading.report("S001", pointer, fmt::format("the file {} cannot be read: {}", reference, why));
+        reading.report("S001", pointer,
+                       fmt::format("the file {} cannot be read: {}", reference, why));
         return;
     }
     ParsedJson parsed = parse_json(*text, reference);
@@ -91,16 +92,16 @@ void check_profile(Reading& reading, const Folders& folders, Cluster& cluster,
                        parsed.value["device"].is_string();
     if (!named) {
         reading.unreadable = true;
-        reading.report("S023", pointer, fmt::format("{} is not a profile: it has no \"device\"",
-                                                    reference));
+        reading.report("S026", pointer,
+                       fmt::format("{} is not a profile: it has no \"device\"", reference));
         return;
     }
     const std::string device = parsed.value["device"].get<std::string>();
     if (!reading.good({"cluster.device"}) || device == cluster.device) return;
     Diagnostic& fault = reading.report("S023", "/cluster/device",
                                        "the profile is of another device than the cluster's");
-    fault.arithmetic = fmt::format("cluster.device = \"{}\", {} is of \"{}\"", cluster.device,
-                                   reference, device);
+    fault.arithmetic =
+        fmt::format("cluster.device = \"{}\", {} is of \"{}\"", cluster.device, reference, device);
     fault.help.push_back(
         fmt::format("use the device \"{}\", or the profile of \"{}\"", device, cluster.device));
 }

@@ -1,5 +1,5 @@
-// Constants of a training stack: each comes from the preset, where it carries its source, and may be
-// set by itself as a key of training.
+// Constants of a training stack: each comes from the preset, where it carries its source, and may
+// be set by itself as a key of training.
 #include <fmt/format.h>
 
 #include <functional>
@@ -30,16 +30,15 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
         };
     };
     const auto boolean = [](bool& out) {
-        return [&out](Section& section, const std::string& key) {
-            return section.boolean(key, out);
-        };
+        return
+            [&out](Section& section, const std::string& key) { return section.boolean(key, out); };
     };
     return {
         {"attention_kernel",
          [&framework](Section& section, const std::string& key) {
-             return section.choice<AttentionKernel>(key, framework.attention_kernel,
-                                                    {{"flash", AttentionKernel::flash},
-                                                     {"unfused", AttentionKernel::unfused}});
+             return section.choice<AttentionKernel>(
+                 key, framework.attention_kernel,
+                 {{"flash", AttentionKernel::flash}, {"unfused", AttentionKernel::unfused}});
          }},
         {"gradient_dtype",
          [&gradient_dtype](Section& section, const std::string& key) {
@@ -80,9 +79,11 @@ void read_preset(Reading& reading, const std::vector<Constant>& all, Framework& 
     preset.finish();
     if (!preset.has("flags")) return;
     Section flags(reading, preset.pointer("flags"), "training.framework.flags");
-    for (const Constant& constant : all) flags.require(constant.key);
+    for (const Constant& constant : all)
+        flags.require(constant.key);
     flags.finish();
-    for (const Constant& constant : all) read_flag(reading, constant, verbatim);
+    for (const Constant& constant : all)
+        read_flag(reading, constant, verbatim);
 }
 
 std::string said_by(const Reading& reading, const std::string& pointer) {
@@ -101,9 +102,10 @@ void settle_gradients(Reading& reading, const Section& keys, Framework& framewor
     const Json* precision = keys.find("precision");
     const bool fp32 = precision != nullptr && *precision == "fp32";
     if (fp32 && dtype == "bf16") {
-        reading
-            .report("S024", pointer, "gradients cannot be narrower than the weights they belong to")
-            .arithmetic = "gradient_dtype = bf16 (2 bytes), training.precision = fp32 (4 bytes)";
+        Diagnostic& fault = reading.report(
+            "S024", pointer, "gradients cannot be narrower than the weights they belong to");
+        fault.arithmetic = "gradient_dtype = bf16 (2 bytes), training.precision = fp32 (4 bytes)";
+        fault.help.push_back("gradient_dtype: \"same\" or \"fp32\"");
         return;
     }
     framework.gradient_bytes = dtype == "fp32" || fp32 ? 4 : 2;

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include "plan/schedule/schedule.hpp"
 #include "plan/scenario/parts.hpp"
 #include "plan/scenario/section.hpp"
+#include "plan/schedule/schedule.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -36,7 +36,9 @@ void read_layers(Reading& reading, Section& section, Layout& layout, bool& even)
     if (even) return;
     if (!value->is_array()) {
         section.wrong_type("layers_per_stage", "\"even\" or an array of counts")
-            .help.push_back("an array has one count for each stage, pipeline × virtual of them");
+            .help.push_back(
+                "an array has one count for each stage, pipeline_parallel × virtual_pipeline of "
+                "them");
         return;
     }
     for (std::size_t i = 0; i < value->size(); ++i) {

@@ -1,10 +1,11 @@
-// Models in Hugging Face config.json keys. A config.json that other people wrote has keys that we do
-// not read; those which would change the computation are refused, the rest are carried along.
+// Models in Hugging Face config.json keys. A config.json that other people wrote has keys that we
+// do not read; those which would change the computation are refused, the rest are carried along.
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <set>
 
+#include "plan/scenario/arithmetic.hpp"
 #include "plan/scenario/parts.hpp"
 #include "plan/scenario/section.hpp"
 
@@ -53,12 +54,12 @@ void refuse_unmodelled(Reading& reading, const Section& section) {
         const Json* value = section.find(entry.key);
         if (value == nullptr) continue;
         bool harmless = false;
-        for (const Json& allowed : entry.values) harmless = harmless || *value == allowed;
+        for (const Json& allowed : entry.values)
+            harmless = harmless || *value == allowed;
         if (harmless) continue;
-        Diagnostic& fault =
-            reading.report("S010", section.pointer(entry.key),
-                           fmt::format("{} changes the computation in a way that is not modelled",
-                                       entry.key));
+        Diagnostic& fault = reading.report(
+            "S010", section.pointer(entry.key),
+            fmt::format("{} changes the computation in a way that is not modelled", entry.key));
         fault.note = fmt::format("not modelled: {}", entry.what);
         fault.help.push_back("remove the key or set it to null to train the model without it");
     }
@@ -66,7 +67,8 @@ void refuse_unmodelled(Reading& reading, const Section& section) {
     if (layer_types == nullptr) return;
     bool full = layer_types->is_array();
     if (full) {
-        for (const Json& type : *layer_types) full = full && type == "full_attention";
+        for (const Json& type : *layer_types)
+            full = full && type == "full_attention";
     }
     if (full) return;
     reading
@@ -78,9 +80,9 @@ void refuse_unmodelled(Reading& reading, const Section& section) {
 // A key of the other family would be passed over silently, and another model trained than meant.
 void refuse_other_family(Reading& reading, const Section& section, ModelFamily family) {
     const std::vector<const char*> gpt2 = {"n_embd", "n_layer", "n_head", "n_inner", "n_positions"};
-    const std::vector<const char*> llama = {"hidden_size",         "num_hidden_layers",
-                                            "num_attention_heads", "num_key_value_heads",
-                                            "head_dim",            "intermediate_size"};
+    const std::vector<const char*> llama = {
+        "hidden_size",         "num_hidden_layers", "num_attention_heads",
+        "num_key_value_heads", "head_dim",          "intermediate_size"};
     const bool is_gpt2 = family == ModelFamily::gpt2;
     for (const char* key : is_gpt2 ? llama : gpt2) {
         const Json* value = section.find(key);
@@ -111,11 +113,12 @@ void read_name(Reading& reading, Section& section, Model& model) {
 void require_multiple(Reading& reading, const char* whole, std::int64_t of, const char* part,
                       std::int64_t by) {
     if (!reading.good({whole, part}) || of % by == 0) return;
-    reading
-        .report_field("S011", part,
-                      fmt::format("{} is not a multiple of {}", reading.shown(whole),
-                                  reading.shown(part)))
-        .arithmetic = fmt::format("{} / {} leaves {}", of, by, of % by);
+    Diagnostic& fault = reading.report_field(
+        "S011", part,
+        fmt::format("{} is not a multiple of {}", reading.shown(whole), reading.shown(part)));
+    fault.arithmetic = fmt::format("{} / {} = {}", of, by, quotient(of, by));
+    fault.help.push_back(
+        fmt::format("{}: {}", reading.shown(part), choices_near(by, divisors(of, of), 4)));
 }
 
 void read_gpt2(Reading& reading, Section& section, Model& model) {
@@ -141,8 +144,8 @@ void read_gpt2(Reading& reading, Section& section, Model& model) {
     section.number("attn_pdrop", model.attention_dropout, kProbability);
     if (reading.good({"model.resid_pdrop", "model.embd_pdrop"}) &&
         embedding != model.hidden_dropout) {
-        Diagnostic& fault = reading.report_field(
-            "S010", "model.embd_pdrop", "embd_pdrop and resid_pdrop must be equal");
+        Diagnostic& fault = reading.report_field("S010", "model.embd_pdrop",
+                                                 "embd_pdrop and resid_pdrop must be equal");
         fault.arithmetic =
             fmt::format("embd_pdrop = {}, resid_pdrop = {}", embedding, model.hidden_dropout);
         fault.help.push_back("training.dropout sets every dropout of the model at once");
@@ -162,8 +165,7 @@ void read_llama_attention(Reading& reading, Section& section, Model& model) {
     section.integer("head_dim", model.head_dim, {1, kMostHidden}, Presence::optional, "head_dim");
     if (!reading.good({"model.head_dim", "model.hidden", "model.heads"})) return;
     if (model.head_dim % 2 == 0) return;
-    reading
-        .report_field("S011", "model.head_dim", "rotary positions need an even head_dim")
+    reading.report_field("S011", "model.head_dim", "rotary positions need an even head_dim")
         .arithmetic = fmt::format("head_dim = {}", model.head_dim);
 }
 
@@ -214,8 +216,9 @@ void read_model(Reading& reading, Model& model) {
     }
     refuse_unmodelled(reading, section);
     refuse_other_family(reading, section, model.family);
-    for (const Harmless& entry : refused_keys()) section.known(entry.key);
-    section.known("layer_types");
+    for (const Harmless& entry : refused_keys())
+        section.tolerate(entry.key);
+    section.tolerate("layer_types");
     section.finish_tolerant();
 }
 

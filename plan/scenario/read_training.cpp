@@ -28,14 +28,15 @@ void read_schedule(Reading& reading, const Optimizer& optimizer, LearningRateSch
                           {{"cosine", Decay::cosine}, {"constant", Decay::constant}});
     section.number("min_learning_rate", schedule.min_learning_rate);
     section.finish();
-    const bool judged = reading.good(
-        {"training.schedule.min_learning_rate", "training.optimizer.learning_rate"});
+    const bool judged =
+        reading.good({"training.schedule.min_learning_rate", "training.optimizer.learning_rate"});
     if (!judged || schedule.min_learning_rate <= optimizer.learning_rate) return;
-    reading
-        .report("S025", section.pointer("min_learning_rate"),
-                "min_learning_rate is above the learning rate that it ends")
-        .arithmetic = fmt::format("min_learning_rate = {}, training.optimizer.learning_rate = {}",
-                                  schedule.min_learning_rate, optimizer.learning_rate);
+    Diagnostic& fault =
+        reading.report("S025", section.pointer("min_learning_rate"),
+                       "the learning rate cannot decay to more than it starts from");
+    fault.arithmetic = fmt::format("min_learning_rate = {}, training.optimizer.learning_rate = {}",
+                                   schedule.min_learning_rate, optimizer.learning_rate);
+    fault.help.push_back(fmt::format("min_learning_rate of at most {}", optimizer.learning_rate));
 }
 
 void read_dropout(Section& section, Model& model) {

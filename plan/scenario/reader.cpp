@@ -43,7 +43,8 @@ void read_parts(Reading& reading, const Folders& folders, Scenario& scenario,
     if (!top.exists()) return;
     std::string description;
     top.text("description", description);
-    for (const char* part : {"model", "cluster", "layout", "training"}) top.require(part);
+    for (const char* part : {"model", "cluster", "layout", "training"})
+        top.require(part);
     top.known("run");
     top.finish();
     read_model(reading, scenario.model);
@@ -54,11 +55,12 @@ void read_parts(Reading& reading, const Folders& folders, Scenario& scenario,
 }
 
 void check_rules(Reading& reading, const LayoutChoices& choices, Scenario& scenario) {
+    // What the model excludes comes first: the rules after it then skip that degree.
+    check_tensor(reading, scenario);
+    check_stages(reading, choices, scenario);
     check_ranks(reading, choices, scenario);
     check_batch(reading, choices, scenario);
-    check_stages(reading, choices, scenario);
     check_schedule(reading, scenario);
-    check_tensor(reading, scenario);
     check_sequence(reading, scenario);
 }
 
@@ -73,14 +75,16 @@ ReadResult read_scenario_text(std::string_view text, const std::string& name,
                               const std::string& base_dir, const std::vector<std::string>& sets,
                               const std::string& library_dir) {
     ParsedJson parsed = parse_json(text, name);
-    for (Diagnostic& fault : parsed.errors) fault.origin = "file " + name;
-    if (parsed.syntax_error) {
+    for (Diagnostic& fault : parsed.errors)
+        fault.origin = "file " + name;
+    if (parsed.incomplete) {
         ReadResult result;
-        result.unreadable = true;
+        result.unreadable = parsed.not_json;
         result.errors = std::move(parsed.errors);
         return result;
     }
-    for (const std::string& set : sets) ORRERY_CHECK(valid_override(set), set);
+    for (const std::string& set : sets)
+        ORRERY_CHECK(valid_override(set), set);
     const Folders folders = {base_dir, library_dir};
     Reading reading(Document(std::move(parsed.value), name, base_dir));
     reading.errors() = std::move(parsed.errors);
@@ -96,9 +100,9 @@ ReadResult read_scenario_text(std::string_view text, const std::string& name,
     result.unreadable = reading.unreadable;
     result.errors = std::move(reading.errors());
     if (!result.errors.empty()) return result;
-    result.resolved_json =
-        resolved(scenario, reading.document(), verbatim)
-            .dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+    result.resolved_json = resolved(scenario, reading.document(), verbatim)
+                               .dump(2, ' ', false, Json::error_handler_t::replace) +
+                           '\n';
     result.scenario = std::move(scenario);
     return result;
 }

@@ -16,7 +16,8 @@ struct ReadResult {
     std::optional<Scenario> scenario;  // set exactly when `errors` is empty
     std::vector<Diagnostic> errors;    // in the order of the file's parts, then rules across them
     // The resolved scenario, pretty printed: itself a scenario file that reads to the same Scenario
-    // (from the same folder and library: the profile stays a reference). Empty when there are errors.
+    // (from the same folder and library: the profile stays a reference). Empty when there are
+    // errors.
     std::string resolved_json;
     // A file is missing or is not JSON: exit code 5. Otherwise errors mean exit code 3.
     bool unreadable = false;
@@ -34,7 +35,8 @@ ReadResult read_scenario_text(std::string_view text, const std::string& name,
                               const std::string& base_dir, const std::vector<std::string>& sets,
                               const std::string& library_dir);
 
-// Whether a --set argument has the form "key=value" with a key that is not empty (else: usage error).
+// Whether a --set argument has the form "key=value" with a key that is not empty (else: usage
+// error).
 bool valid_override(std::string_view text);
 
 }  // namespace orrery::plan

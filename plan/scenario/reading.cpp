@@ -34,8 +34,7 @@ Diagnostic& Reading::report(const char* code, const std::string& pointer, std::s
     return errors_.back();
 }
 
-Diagnostic& Reading::report_field(const char* code, const std::string& field,
-                                  std::string message) {
+Diagnostic& Reading::report_field(const char* code, const std::string& field, std::string message) {
     Diagnostic& fault = report(code, pointer_of(field), std::move(message));
     const auto it = fields_.find(field);
     const bool absent = document_.find(pointer_of(field)) == nullptr;

@@ -14,7 +14,7 @@
 namespace orrery::plan {
 
 class Reading {
- public:
+  public:
     explicit Reading(Document document) : document_(std::move(document)) {}
 
     Document& document() { return document_; }
@@ -41,7 +41,7 @@ class Reading {
 
     bool unreadable = false;  // a file is missing or is not JSON
 
- private:
+  private:
     struct Field {
         std::string pointer;
         std::string fallback;

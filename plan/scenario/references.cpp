@@ -40,7 +40,8 @@ std::vector<fs::path> upwards(const std::string& folder) {
 }
 
 bool ends_with(const std::string& text, const std::string& end) {
-    return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+    return text.size() >= end.size() &&
+           text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
 // "kind/name.json" for each file of the library's folder `kind`, sorted.
@@ -108,14 +109,20 @@ void report_missing_file(Reading& reading, const std::string& pointer, const std
         by_distance(reference, library_names(kind, folders), kMostNames);
     Diagnostic& fault =
         reading.report("S001", pointer, fmt::format("the file {} was not found", reference));
-    fault.note = "looked for it beside the file that names it, in the folders above up to one called "
-                 "\"scenarios\", and in the library";
+    if (fs::path(reference).is_relative()) {
+        const bool set = reading.document().source(pointer).kind == Source::Kind::set;
+        fault.note = fmt::format(
+            "looked for it beside the {}, in the folders above up to one called "
+            "\"scenarios\", {}and in the library",
+            set ? "scenario" : "file that names it", set ? "in the current folder " : "");
+    }
     if (names.empty()) {
         fault.help.push_back(fmt::format("the library has no {}", kind));
         return;
     }
     std::string list;
-    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+    for (const std::string& name : names)
+        list += (list.empty() ? "" : ", ") + name;
     fault.help.push_back("the library has " + list);
 }
 
@@ -136,7 +143,8 @@ void follow_reference(Reading& reading, const std::string& pointer, const std::s
     const std::optional<std::string> text = read_file(path, why);
     if (!text) {
         reading.unreadable = true;
-        reading.report("S001", pointer, fmt::format("the file {} cannot be read: {}", reference, why));
+        reading.report("S001", pointer,
+                       fmt::format("the file {} cannot be read: {}", reference, why));
         return;
     }
     ParsedJson parsed = parse_json(*text, reference);
@@ -144,8 +152,8 @@ void follow_reference(Reading& reading, const std::string& pointer, const std::s
         fault.origin = "file " + reference;
         reading.errors().push_back(std::move(fault));
     }
-    if (parsed.syntax_error) {
-        reading.unreadable = true;
+    if (parsed.not_json) reading.unreadable = true;
+    if (parsed.incomplete) {
         reading.mark_bad(pointer);
         return;
     }

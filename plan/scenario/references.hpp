@@ -1,5 +1,5 @@
-// Strings that stand for files: finds them, reads them, and puts their content where the string was.
-// Internal to plan/scenario.
+// Strings that stand for files: finds them, reads them, and puts their content where the string
+// was. Internal to plan/scenario.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,8 @@ struct Folders {
 // Whole content of a file, at most 64 MiB; or nothing, with the cause in `why`.
 std::optional<std::string> read_file(const std::string& path, std::string& why);
 
-// Absolute path of the file that `reference` means to a value that came from `source`; empty if none.
+// Absolute path of the file that `reference` means to a value that came from `source`; empty if
+// none.
 std::string find_file(const std::string& reference, const Source& source, const Folders& folders);
 
 // Reports at `pointer` that `reference` was not found, with what the library has of its kind

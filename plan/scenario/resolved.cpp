@@ -7,32 +7,41 @@ namespace {
 Json plain(double value) {
     const auto whole = static_cast<std::int64_t>(value);
     return value >= 0 && value < 1e15 && static_cast<double>(whole) == value ? Json(whole)
-                                                                              : Json(value);
+                                                                             : Json(value);
 }
 
 const char* text(IntraNodeKind kind) {
     switch (kind) {
-        case IntraNodeKind::nvswitch: return "nvswitch";
-        case IntraNodeKind::pcie: return "pcie";
-        case IntraNodeKind::host: return "host";
+        case IntraNodeKind::nvswitch:
+            return "nvswitch";
+        case IntraNodeKind::pcie:
+            return "pcie";
+        case IntraNodeKind::host:
+            return "host";
     }
     return "";
 }
 
 const char* text(InterNodeKind kind) {
     switch (kind) {
-        case InterNodeKind::none: return "none";
-        case InterNodeKind::infiniband: return "infiniband";
-        case InterNodeKind::ethernet: return "ethernet";
+        case InterNodeKind::none:
+            return "none";
+        case InterNodeKind::infiniband:
+            return "infiniband";
+        case InterNodeKind::ethernet:
+            return "ethernet";
     }
     return "";
 }
 
 const char* text(Recompute recompute) {
     switch (recompute) {
-        case Recompute::none: return "none";
-        case Recompute::selective: return "selective";
-        case Recompute::full: return "full";
+        case Recompute::none:
+            return "none";
+        case Recompute::selective:
+            return "selective";
+        case Recompute::full:
+            return "full";
     }
     return "";
 }

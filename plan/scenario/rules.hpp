@@ -1,6 +1,6 @@
 // Rules across the parts of a scenario, checked once each part has been read: that the layout fits
-// the model, the cluster and the batch. Also settles what was left to "auto" and "even". A rule whose
-// inputs are in error is skipped. Internal to plan/scenario.
+// the model, the cluster and the batch. Also settles what was left to "auto" and "even". A rule
+// whose inputs are in error is skipped. Internal to plan/scenario.
 #pragma once
 
 #include "plan/scenario/parts.hpp"

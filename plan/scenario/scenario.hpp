@@ -40,12 +40,16 @@ struct Model {
     bool layer_norm() const { return family == ModelFamily::gpt2; }
     bool learned_positions() const { return family == ModelFamily::gpt2; }
     bool rotary() const { return family == ModelFamily::llama; }
+
+    bool operator==(const Model&) const = default;
 };
 
 struct IntraNode {
     IntraNodeKind kind = IntraNodeKind::nvswitch;
     double bandwidth_GBps = 0;  // per device, one direction
     double latency_us = 0;
+
+    bool operator==(const IntraNode&) const = default;
 };
 
 struct InterNode {
@@ -54,6 +58,8 @@ struct InterNode {
     double bandwidth_Gbps = 0;  // per NIC, one direction
     double latency_us = 0;
     double oversubscription = 1.0;  // of the fabric above the leaf switches; 1 = full bisection
+
+    bool operator==(const InterNode&) const = default;
 };
 
 struct Cluster {
@@ -69,6 +75,8 @@ struct Cluster {
     std::string name;                   // for reports; may be empty
 
     std::int64_t devices() const { return nodes * devices_per_node; }
+
+    bool operator==(const Cluster&) const = default;
 };
 
 // Degrees of parallelism; data_parallel is resolved. zero_group_size is resolved to a rank count.
@@ -94,6 +102,8 @@ struct Layout {
     std::int64_t micro_batches() const {
         return global_batch_size / (data_parallel * micro_batch_size);
     }
+
+    bool operator==(const Layout&) const = default;
 };
 
 struct Optimizer {
@@ -104,6 +114,8 @@ struct Optimizer {
     double epsilon = 1e-8;
     double weight_decay = 0.1;
     double clip_norm = 1.0;  // 0: no clipping, no global norm
+
+    bool operator==(const Optimizer&) const = default;
 };
 
 // What a training stack does that a layout does not say. Defaults come from the preset file
@@ -123,6 +135,8 @@ struct Framework {
     double context_mb = 0;       // driver context, libraries, NCCL base: outside the arena
     double communicator_mb = 0;  // per process group of more than one rank
     double fragmentation = 0;    // share of the arena that the allocator loses
+
+    bool operator==(const Framework&) const = default;
 };
 
 enum class Decay : std::uint8_t { constant, cosine };
@@ -133,6 +147,8 @@ struct LearningRateSchedule {
     std::int64_t warmup_steps = 0;
     Decay decay = Decay::constant;
     double min_learning_rate = 0;
+
+    bool operator==(const LearningRateSchedule&) const = default;
 };
 
 struct Training {
@@ -142,6 +158,8 @@ struct Training {
     Optimizer optimizer;
     Framework framework;
     LearningRateSchedule schedule;
+
+    bool operator==(const Training&) const = default;
 };
 
 // What `orrery train` needs beyond the step itself; empty or 0 where the scenario says nothing.
@@ -150,6 +168,8 @@ struct Run {
     std::int64_t steps = 0;       // number of the last step
     std::string checkpoint_path;  // no checkpoints without a path
     std::int64_t checkpoint_every_steps = 0;
+
+    bool operator==(const Run&) const = default;
 };
 
 struct Scenario {
@@ -159,6 +179,8 @@ struct Scenario {
     Layout layout;
     Training training;
     Run run;
+
+    bool operator==(const Scenario&) const = default;
 };
 
 // Vocabulary rows after padding to framework.vocabulary_multiple × tensor_parallel.

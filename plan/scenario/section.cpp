@@ -12,7 +12,9 @@ namespace {
 
 constexpr double kExactIntegers = 9007199254740992.0;  // 2^53
 
-std::string shown_number(double value) { return fmt::format("{}", value); }
+std::string shown_number(double value) {
+    return fmt::format("{}", value);
+}
 
 std::string expected_range(const NumberRange& range) {
     const std::string low = (range.open_min ? "more than " : "at least ") + shown_number(range.min);
@@ -26,9 +28,15 @@ bool inside(double value, const NumberRange& range) {
     return above && below;
 }
 
+// With control characters escaped: the text may go to a terminal.
+std::string quoted_key(const std::string& key) {
+    return Json(key).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string quoted(const std::vector<std::string>& words) {
     std::string out;
-    for (const std::string& word : words) out += (out.empty() ? "\"" : ", \"") + word + '"';
+    for (const std::string& word : words)
+        out += (out.empty() ? "\"" : ", \"") + word + '"';
     return out;
 }
 
@@ -41,7 +49,9 @@ Section::Section(Reading& reading, std::string pointer, std::string field, Null 
     if (value->is_object()) {
         object_ = value;
     } else if (reading_.good_at(pointer_)) {
-        reading_.report("S006", pointer_, fmt::format("{} must be an object", field_.empty() ? "a scenario" : field_));
+        reading_.report(
+            "S006", pointer_,
+            fmt::format("{} must be an object", field_.empty() ? "a scenario" : field_));
     }
 }
 
@@ -71,7 +81,7 @@ const Json* Section::begin(const std::string& key, Presence presence, const std:
 
 Diagnostic& Section::wrong_type(const std::string& key, const char* expected) {
     Diagnostic& fault =
-        reading_.report("S006", pointer(key), fmt::format("{} must be {}", key, expected));
+        reading_.report("S006", pointer(key), fmt::format("{} must be {}", called(key), expected));
     const Json& value = *find(key);
     const std::string what = expected;
     if (value.is_string() && what.find("number") != std::string::npos) {
@@ -99,8 +109,8 @@ bool Section::integer(const std::string& key, std::int64_t& out, IntegerRange ra
     if (number < static_cast<double>(range.min) || number > static_cast<double>(range.max)) {
         reading_.report("S007", pointer(key),
                         number < static_cast<double>(range.min)
-                            ? fmt::format("{} must be at least {}", key, range.min)
-                            : fmt::format("{} must be at most {}", key, range.max));
+                            ? fmt::format("{} must be at least {}", called(key), range.min)
+                            : fmt::format("{} must be at most {}", called(key), range.max));
         return false;
     }
     out = static_cast<std::int64_t>(number);
@@ -118,7 +128,7 @@ bool Section::number(const std::string& key, double& out, NumberRange range, Pre
     const double number = value->get<double>();
     if (!inside(number, range)) {
         reading_.report("S007", pointer(key),
-                        fmt::format("{} must be {}", key, expected_range(range)));
+                        fmt::format("{} must be {}", called(key), expected_range(range)));
         return false;
     }
     out = number;
@@ -160,8 +170,8 @@ bool Section::word_of(const std::string& key, std::string& out,
         out = value->get<std::string>();
         if (std::find(names.begin(), names.end(), out) != names.end()) return true;
     }
-    Diagnostic& fault =
-        reading_.report("S008", pointer(key), fmt::format("{} is not one of the known values", key));
+    Diagnostic& fault = reading_.report(
+        "S008", pointer(key), fmt::format("{} is not one of the known values", called(key)));
     const std::string meant = value->is_string() ? nearest(out, names) : "";
     if (!meant.empty()) fault.help.push_back(fmt::format("did you mean \"{}\"?", meant));
     fault.help.push_back("known: " + quoted(names));
@@ -171,7 +181,7 @@ bool Section::word_of(const std::string& key, std::string& out,
 Diagnostic& Section::unknown(const std::string& key, const std::string& meant) {
     const std::string where = field_.empty() ? "a scenario" : field_;
     Diagnostic& fault = reading_.report("S004", pointer(key),
-                                        fmt::format("{} has no key \"{}\"", where, key));
+                                        fmt::format("{} has no key {}", where, quoted_key(key)));
     const std::string elsewhere = part_of_key(key);
     if (!meant.empty()) {
         fault.help.push_back(fmt::format("did you mean \"{}\"?", meant));
@@ -183,6 +193,11 @@ Diagnostic& Section::unknown(const std::string& key, const std::string& meant) {
         fault.help.push_back("known: " + quoted(known_));
     }
     return fault;
+}
+
+bool Section::is_known(const std::string& key) const {
+    return std::find(known_.begin(), known_.end(), key) != known_.end() ||
+           std::find(tolerated_.begin(), tolerated_.end(), key) != tolerated_.end();
 }
 
 void Section::forget_missing(const std::string& key) {
@@ -199,7 +214,7 @@ void Section::report_missing() {
 void Section::finish() {
     if (!exists()) return;
     for (const auto& [key, value] : object_->items()) {
-        if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+        if (is_known(key)) continue;
         unknown(key, nearest(key, known_));
     }
     report_missing();
@@ -212,9 +227,9 @@ void Section::finish_tolerant() {
         if (object_->find(key) == object_->end()) absent.push_back(key);
     }
     for (const auto& [key, value] : object_->items()) {
-        if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+        if (is_known(key)) continue;
         const std::string meant = nearest(key, absent);
-        const bool set = reading_.document().source(pointer(key)).kind == Source::Kind::set;
+        const bool set = reading_.document().set_by_itself(pointer(key));
         if (!meant.empty() || set) unknown(key, meant.empty() ? nearest(key, known_) : meant);
     }
     report_missing();

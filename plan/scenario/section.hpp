@@ -1,6 +1,6 @@
 // Reads the keys of one JSON object, each with its type and range, and at the end reports the keys
-// that nobody read. Every fault becomes a diagnostic; the value then keeps its default and is marked
-// bad. Internal to plan/scenario.
+// that nobody read. Every fault becomes a diagnostic; the value then keeps its default and is
+// marked bad. Internal to plan/scenario.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct NumberRange {
 enum class Presence { optional, required };
 
 class Section {
- public:
+  public:
     enum class Null { is_wrong, is_absent };
 
     // `pointer` of the object, `field` the prefix of the names of its values ("layout").
@@ -74,6 +74,8 @@ class Section {
 
     // Counts `key` as known without reading it.
     void known(const std::string& key) { known_.push_back(key); }
+    // Counts `key` as known, but not as one to suggest or to list.
+    void tolerate(const std::string& key) { tolerated_.push_back(key); }
     // Counts `key` as known and required without reading it.
     void require(const std::string& key) { begin(key, Presence::required, "", ""); }
 
@@ -86,9 +88,14 @@ class Section {
 
     Diagnostic& wrong_type(const std::string& key, const char* expected);
 
- private:
+  private:
     const Json* begin(const std::string& key, Presence presence, const std::string& name,
                       const std::string& fallback);
+    bool is_known(const std::string& key) const;
+    // What messages call a key: "value" of a flag says nothing, the flag's name does.
+    const std::string& called(const std::string& key) const {
+        return key == "value" ? field_ : key;
+    }
     Diagnostic& unknown(const std::string& key, const std::string& meant);
     void report_missing();
     void forget_missing(const std::string& key);
@@ -99,6 +106,7 @@ class Section {
     Null null_;
     const Json* object_ = nullptr;
     std::vector<std::string> known_;
+    std::vector<std::string> tolerated_;
     std::vector<std::string> missing_;
 };
 

@@ -73,23 +73,40 @@ constexpr Pair kAliases[] = {
 };
 
 constexpr Pair kParts[] = {
-    {"tensor_parallel", "layout"},      {"pipeline_parallel", "layout"},
-    {"context_parallel", "layout"},     {"expert_parallel", "layout"},
-    {"data_parallel", "layout"},        {"virtual_pipeline", "layout"},
-    {"layers_per_stage", "layout"},     {"sequence_parallel", "layout"},
-    {"zero_stage", "layout"},           {"zero_group_size", "layout"},
-    {"recompute", "layout"},            {"micro_batch_size", "layout"},
-    {"global_batch_size", "layout"},    {"sequence_length", "training"},
-    {"precision", "training"},          {"tokens", "training"},
-    {"optimizer", "training"},          {"framework", "training"},
-    {"dropout", "training"},            {"attention_kernel", "training"},
-    {"gradient_dtype", "training"},     {"overlap_gradient_reduce", "training"},
-    {"launch_us", "training"},          {"learning_rate", "training.optimizer"},
-    {"clip_norm", "training.optimizer"}, {"weight_decay", "training.optimizer"},
-    {"warmup_steps", "training.schedule"}, {"nodes", "cluster"},
-    {"devices_per_node", "cluster"},    {"device", "cluster"},
-    {"profile", "cluster"},             {"steps", "run"},
-    {"data", "run"},                    {"checkpoint", "run"},
+    {"tensor_parallel", "layout"},
+    {"pipeline_parallel", "layout"},
+    {"context_parallel", "layout"},
+    {"expert_parallel", "layout"},
+    {"data_parallel", "layout"},
+    {"virtual_pipeline", "layout"},
+    {"layers_per_stage", "layout"},
+    {"sequence_parallel", "layout"},
+    {"zero_stage", "layout"},
+    {"zero_group_size", "layout"},
+    {"recompute", "layout"},
+    {"micro_batch_size", "layout"},
+    {"global_batch_size", "layout"},
+    {"sequence_length", "training"},
+    {"precision", "training"},
+    {"tokens", "training"},
+    {"optimizer", "training"},
+    {"framework", "training"},
+    {"dropout", "training"},
+    {"attention_kernel", "training"},
+    {"gradient_dtype", "training"},
+    {"overlap_gradient_reduce", "training"},
+    {"launch_us", "training"},
+    {"learning_rate", "training.optimizer"},
+    {"clip_norm", "training.optimizer"},
+    {"weight_decay", "training.optimizer"},
+    {"warmup_steps", "training.schedule"},
+    {"nodes", "cluster"},
+    {"devices_per_node", "cluster"},
+    {"device", "cluster"},
+    {"profile", "cluster"},
+    {"steps", "run"},
+    {"data", "run"},
+    {"checkpoint", "run"},
 };
 
 int allowed_distance(std::string_view word) {
@@ -102,14 +119,15 @@ int allowed_distance(std::string_view word) {
 int edit_distance(std::string_view left, std::string_view right) {
     const std::size_t columns = right.size() + 1;
     std::vector<int> before(columns), last(columns), row(columns);
-    for (std::size_t j = 0; j < columns; ++j) last[j] = static_cast<int>(j);
+    for (std::size_t j = 0; j < columns; ++j)
+        last[j] = static_cast<int>(j);
     for (std::size_t i = 1; i <= left.size(); ++i) {
         row[0] = static_cast<int>(i);
         for (std::size_t j = 1; j < columns; ++j) {
             const int replace = last[j - 1] + (left[i - 1] == right[j - 1] ? 0 : 1);
             row[j] = std::min({replace, last[j] + 1, row[j - 1] + 1});
-            const bool swapped = i > 1 && j > 1 && left[i - 1] == right[j - 2] &&
-                                 left[i - 2] == right[j - 1];
+            const bool swapped =
+                i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1];
             if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
         }
         std::swap(before, last);

@@ -1,0 +1,299 @@
+// Scenarios that are sound: what is read, from where, and that its resolved text reads the same.
+#include "plan/scenario/reader.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace orrery::plan {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kSource = ORRERY_SOURCE_DIR;
+const std::string kLibrary = (kSource / "scenarios").string();
+const std::string kTestLibrary = (kSource / "tests/golden/errors/library").string();
+
+// Library of the tests: a GPT of 96 layers, a Llama of 80, 16 nodes of 8 devices.
+const char* const kSmall = R"({
+  // comments are allowed
+  "model": "models/gpt-96.json",
+  "cluster": "clusters/a100-128.json",
+  "layout": { "tensor_parallel": 8, "pipeline_parallel": 4, "global_batch_size": 64 },
+  "training": { "sequence_length": 2048 }
+})";
+
+ReadResult read(const std::string& text, const std::vector<std::string>& sets = {}) {
+    return read_scenario_text(text, "run.json", "", sets, kTestLibrary);
+}
+
+Scenario sound(const std::string& text, const std::vector<std::string>& sets = {}) {
+    const ReadResult result = read(text, sets);
+    EXPECT_TRUE(result.scenario.has_value()) << format_text(result.errors);
+    return result.scenario.value_or(Scenario{});
+}
+
+std::vector<fs::path> files(const std::string& folder) {
+    std::vector<fs::path> out;
+    for (const auto& entry : fs::directory_iterator(kSource / "scenarios" / folder)) {
+        if (entry.path().extension() == ".json") out.push_back(entry.path());
+    }
+    std::sort(out.begin(), out.end());
+    return out;
+}
+
+TEST(Reader, FillsDefaultsAndSettlesAutoAndEven) {
+    const Scenario scenario = sound(kSmall);
+    EXPECT_EQ(scenario.model.family, ModelFamily::gpt2);
+    EXPECT_EQ(scenario.model.name, "gpt-96");
+    EXPECT_EQ(scenario.model.ffn_hidden, 4 * 12288);  // n_inner defaults to four times n_embd
+    EXPECT_EQ(scenario.model.head_dim, 12288 / 96);
+    EXPECT_EQ(scenario.model.kv_heads, 96);
+    EXPECT_TRUE(scenario.model.tied_embeddings);
+    EXPECT_EQ(scenario.layout.data_parallel, 16 * 8 / (8 * 4));
+    EXPECT_EQ(scenario.layout.layers_per_stage, (std::vector<std::int64_t>(4, 96 / 4)));
+    EXPECT_EQ(scenario.layout.micro_batches(), 64 / 4);
+    EXPECT_EQ(scenario.layout.schedule, "1f1b");
+    EXPECT_EQ(scenario.training.precision, Precision::bf16);
+    EXPECT_EQ(scenario.training.framework.name, "orrery");
+    EXPECT_EQ(scenario.training.framework.gradient_bytes, 2);
+    EXPECT_EQ(fs::path(scenario.cluster.profile_path),
+              fs::path(kTestLibrary) / "profiles/a100.json");
+}
+
+TEST(Reader, LlamaDefaultsAreHuggingFaces) {
+    const Scenario scenario = sound(kSmall, {"model=models/llama-80.json"});
+    EXPECT_EQ(scenario.model.family, ModelFamily::llama);
+    EXPECT_EQ(scenario.model.kv_heads, 8);
+    EXPECT_EQ(scenario.model.head_dim, 8192 / 64);
+    EXPECT_FALSE(scenario.model.tied_embeddings);
+    EXPECT_FALSE(scenario.model.attention_bias);
+    EXPECT_FALSE(scenario.model.mlp_bias);
+    EXPECT_EQ(scenario.model.hidden_dropout, 0.0);
+    const Scenario wide = sound(kSmall, {"model=models/llama-80.json", "model.head_dim=256"});
+    EXPECT_EQ(wide.model.head_dim, 256);  // need not be hidden / heads
+}
+
+TEST(Reader, GptDropoutDefaultsToATenthAndTrainingOverridesIt) {
+    const std::string bare = R"({"model": {"model_type": "gpt2", "n_layer": 4, "n_embd": 64,
+        "n_head": 8, "n_positions": 2048, "vocab_size": 100},
+        "cluster": "clusters/a100-128.json", "layout": {"global_batch_size": 128},
+        "training": {"sequence_length": 16)";
+    const Scenario usual = sound(bare + "}}");
+    EXPECT_EQ(usual.model.hidden_dropout, 0.1);
+    EXPECT_EQ(usual.model.attention_dropout, 0.1);
+    EXPECT_EQ(usual.model.name, "gpt2");
+    const Scenario without = sound(bare + R"(, "dropout": 0}})");
+    EXPECT_EQ(without.model.hidden_dropout, 0.0);
+    EXPECT_EQ(without.model.attention_dropout, 0.0);
+}
+
+TEST(Reader, SetOverridesAnyKeyAfterReferencesResolve) {
+    const Scenario scenario =
+        sound(kSmall, {"model.n_layer=48", "layout.pipeline_parallel=2", "cluster.nodes=4",
+                       "training.launch_us=7.5", "training.framework=megatron-2021",
+                       "training.optimizer.learning_rate=1e-3", "run.data=tokens.bin",
+                       "layout.layers_per_stage=[20,28]", "layout.layers_per_stage.0=20"});
+    EXPECT_EQ(scenario.model.layers, 48);
+    EXPECT_EQ(scenario.cluster.nodes, 4);
+    EXPECT_EQ(scenario.layout.data_parallel, 4 * 8 / (8 * 2));
+    EXPECT_EQ(scenario.layout.layers_per_stage, (std::vector<std::int64_t>{20, 28}));
+    EXPECT_EQ(scenario.training.framework.name, "megatron-2021");
+    EXPECT_EQ(scenario.training.framework.launch_us, 7.5);
+    EXPECT_EQ(scenario.training.optimizer.learning_rate, 1e-3);
+    EXPECT_EQ(scenario.run.data, "tokens.bin");
+}
+
+TEST(Reader, DevicesMayBeLeftIdle) {
+    EXPECT_EQ(sound(kSmall, {"layout.data_parallel=2"}).layout.ranks(), 64);
+}
+
+TEST(Reader, GradientsFollowTheWeightsUnlessSet) {
+    const auto bytes = [](const std::vector<std::string>& sets) {
+        return sound(kSmall, sets).training.framework.gradient_bytes;
+    };
+    EXPECT_EQ(bytes({}), 2);
+    EXPECT_EQ(bytes({"training.precision=fp32"}), 4);
+    EXPECT_EQ(bytes({"training.gradient_dtype=fp32"}), 4);
+    EXPECT_EQ(bytes({"training.gradient_dtype=bf16"}), 2);
+}
+
+TEST(Reader, VocabularyIsPaddedToAMultipleTimesTensor) {
+    Scenario scenario;
+    scenario.model.vocabulary = 50257;
+    scenario.training.framework.vocabulary_multiple = 128;
+    scenario.layout.tensor_parallel = 1;
+    EXPECT_EQ(padded_vocabulary(scenario), 50304);  // Megatron-LM's well-known padding of GPT-2
+    scenario.layout.tensor_parallel = 8;
+    EXPECT_EQ(padded_vocabulary(scenario), 51200);
+    scenario.model.vocabulary = 51200;
+    EXPECT_EQ(padded_vocabulary(scenario), 51200);
+}
+
+// A config.json as Hugging Face publishes it, with all that we do not read.
+TEST(Reader, TakesAHuggingFaceConfigAsItIs) {
+    const std::string config = R"({"architectures": ["LlamaForCausalLM"], "attention_bias": false,
+        "attention_dropout": 0.0, "bos_token_id": 128000, "eos_token_id": 128001, "head_dim": null,
+        "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02,
+        "intermediate_size": 14336, "max_position_embeddings": 131072, "mlp_bias": false,
+        "model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 32,
+        "num_key_value_heads": 8, "pretraining_tp": 1, "rms_norm_eps": 1e-05,
+        "rope_scaling": {"factor": 8.0, "rope_type": "llama3"}, "rope_theta": 500000.0,
+        "sliding_window": null, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
+        "transformers_version": "4.43.0.dev0", "use_cache": true, "vocab_size": 128256,
+        "_name_or_path": "meta-llama/Llama-3.1-8B"})";
+    const ReadResult result = read(kSmall, {"model=" + config, "layout.pipeline_parallel=1"});
+    ASSERT_TRUE(result.scenario.has_value()) << format_text(result.errors);
+    EXPECT_EQ(result.scenario->model.name, "meta-llama/Llama-3.1-8B");
+    EXPECT_EQ(result.scenario->model.head_dim, 128);
+    const auto resolved = nlohmann::json::parse(result.resolved_json);
+    EXPECT_EQ(resolved["model"]["rope_theta"], 500000.0);  // carried along for the runtime
+}
+
+void expect_round_trip(const ReadResult& first, const std::string& base_dir,
+                       const std::string& library) {
+    ASSERT_TRUE(first.scenario.has_value()) << format_text(first.errors);
+    const std::string name = first.scenario->source_path;
+    const ReadResult again = read_scenario_text(first.resolved_json, name, base_dir, {}, library);
+    ASSERT_TRUE(again.scenario.has_value()) << format_text(again.errors);
+    EXPECT_EQ(*again.scenario, *first.scenario);
+    EXPECT_EQ(again.resolved_json, first.resolved_json);
+}
+
+TEST(Reader, ResolvedTextReadsToTheSameScenario) {
+    expect_round_trip(read(kSmall), "", kTestLibrary);
+    expect_round_trip(
+        read(kSmall, {"model=models/llama-80.json", "training.dropout=0.25", "layout.zero_stage=2",
+                      "layout.schedule=interleaved", "layout.virtual_pipeline=2",
+                      "layout.sequence_parallel=true", "layout.recompute=selective",
+                      "training.schedule={\"warmup_steps\":7,\"decay\":\"cosine\"}",
+                      "training.gradient_dtype=fp32", "training.tokens=1.5e12", "run.steps=10",
+                      "run.checkpoint={\"path\":\"out\",\"every_steps\":5}", "cluster.pue=1.15",
+                      "description=a test", "cluster.name=ours"}),
+        "", kTestLibrary);
+}
+
+TEST(Reader, ResolvedConstantsCarryTheirSource) {
+    const ReadResult result = read(kSmall, {"training.launch_us=7"});
+    ASSERT_TRUE(result.scenario.has_value());
+    const auto flags =
+        nlohmann::json::parse(result.resolved_json)["training"]["framework"]["flags"];
+    EXPECT_EQ(flags["launch_us"]["value"], 7);
+    EXPECT_EQ(flags["launch_us"]["source"], "--set training.launch_us=7");
+    EXPECT_EQ(flags["launch_queue"]["source"], "a test");
+}
+
+TEST(Reader, ShippedRunsAreSoundAndRoundTrip) {
+    for (const fs::path& path : files("runs")) {
+        SCOPED_TRACE(path.filename().string());
+        expect_round_trip(read_scenario(path.string(), {}, kLibrary), path.parent_path().string(),
+                          kLibrary);
+    }
+}
+
+TEST(Reader, ShippedClustersAndModelsReadTogether) {
+    const auto with = [](const fs::path& model, const fs::path& cluster, const char* framework) {
+        const std::string text = R"({"model": "models/)" + model.filename().string() +
+                                 R"(", "cluster": "clusters/)" + cluster.filename().string() +
+                                 R"(", "layout": {"data_parallel": 1, "global_batch_size": 1},
+                                 "training": {"sequence_length": 128, "framework": ")" +
+                                 framework + R"("}})";
+        return read_scenario_text(text, "run.json", "", {}, kLibrary);
+    };
+    for (const fs::path& model : files("models")) {
+        const ReadResult result = with(model, files("clusters").front(), "megatron-2021");
+        EXPECT_TRUE(result.scenario.has_value()) << format_text(result.errors);
+    }
+    for (const fs::path& cluster : files("clusters")) {
+        const ReadResult result = with(files("models").front(), cluster, "orrery");
+        EXPECT_TRUE(result.scenario.has_value()) << format_text(result.errors);
+    }
+}
+
+TEST(Reader, AMissingOrUnreadableFileIsUnreadable) {
+    const ReadResult missing = read_scenario("nowhere/run.json", {}, kTestLibrary);
+    EXPECT_TRUE(missing.unreadable);
+    ASSERT_EQ(missing.errors.size(), 1u);
+    EXPECT_EQ(missing.errors[0].file, "nowhere/run.json");
+    EXPECT_EQ(missing.errors[0].message, "the scenario cannot be read: No such file or directory");
+    EXPECT_EQ(read_scenario(kTestLibrary, {}, kTestLibrary).errors.at(0).message,
+              "the scenario cannot be read: it is a folder");
+    EXPECT_TRUE(read("{").unreadable);
+    EXPECT_FALSE(read("{}").unreadable);
+}
+
+TEST(Reader, LooksForFilesUpwardsToTheFolderCalledScenarios) {
+    const fs::path top = fs::path(testing::TempDir()) / "orrery_reader_test";
+    fs::remove_all(top);
+    fs::create_directories(top / "scenarios/runs/mine");
+    fs::create_directories(top / "scenarios/models");
+    fs::copy_file(fs::path(kTestLibrary) / "models/gpt-96.json", top / "scenarios/models/own.json");
+    fs::copy_file(fs::path(kTestLibrary) / "models/gpt-96.json", top / "outside.json");
+    const auto run = [&](const std::string& model) {
+        const fs::path path = top / "scenarios/runs/mine/run.json";
+        std::ofstream(path) << kSmall;
+        return read_scenario(path.string(), {"model=" + model}, kTestLibrary);
+    };
+    EXPECT_TRUE(run("models/own.json").scenario.has_value());
+    EXPECT_TRUE(run("outside.json").unreadable);
+    EXPECT_TRUE(run("../../../outside.json").scenario.has_value());
+    EXPECT_TRUE(run((top / "outside.json").string()).scenario.has_value());
+    fs::remove_all(top);
+}
+
+TEST(Reader, OriginOfAValueIsSaid) {
+    const auto origin = [](const std::vector<std::string>& sets, const std::string& text = kSmall) {
+        const ReadResult result = read(text, sets);
+        return result.errors.empty() ? "" : result.errors[0].file + " | " + result.errors[0].origin;
+    };
+    EXPECT_EQ(origin({}, std::string(kSmall).replace(std::string(kSmall).find("64"), 2, "0")),
+              "run.json | file run.json");
+    EXPECT_EQ(origin({"layout.tensor_parallel=0"}),
+              "run.json | from --set layout.tensor_parallel=0");
+    EXPECT_EQ(origin({"layout.schedule=interleaved"}), "run.json | default");
+    // The preset's dtype is at fault only when the training says fp32 and the preset bf16.
+    EXPECT_EQ(
+        origin({"training.framework.flags.gradient_dtype.value=bf16", "training.precision=fp32"}),
+        "run.json | from --set training.framework.flags.gradient_dtype.value=bf16");
+    EXPECT_EQ(origin({"training.framework=frameworks/narrow.json", "training.precision=fp32"}),
+              "frameworks/narrow.json | preset frameworks/narrow.json");
+    EXPECT_EQ(origin({"model=models/sliding.json"}),
+              "models/sliding.json | file models/sliding.json");
+}
+
+TEST(Override, NeedsAKeyAndAnEqualsSign) {
+    EXPECT_TRUE(valid_override("layout.tensor_parallel=4"));
+    EXPECT_TRUE(valid_override("run.data="));
+    EXPECT_TRUE(valid_override("a=b=c"));
+    EXPECT_FALSE(valid_override("layout.tensor_parallel"));
+    EXPECT_FALSE(valid_override("=4"));
+    EXPECT_FALSE(valid_override(""));
+}
+
+// Any text gives either a scenario or errors. Bytes are changed by a fixed sequence, so a failure
+// can be repeated.
+TEST(Reader, SurvivesDamagedText) {
+    const std::string text = kSmall;
+    const std::string replacements = "\"{}[],:0-9eE.x\n/*\\\x01\xff";
+    std::uint32_t random = 1;
+    for (int i = 0; i < 3000; ++i) {
+        std::string damaged = text;
+        for (int changes = 0; changes < 1 + i % 4; ++changes) {
+            random = random * 1664525u + 1013904223u;
+            const std::size_t at = (random >> 8) % damaged.size();
+            random = random * 1664525u + 1013904223u;
+            damaged[at] = replacements[(random >> 8) % replacements.size()];
+        }
+        const ReadResult result = read(damaged);
+        EXPECT_EQ(result.scenario.has_value(), result.errors.empty()) << damaged;
+        EXPECT_NO_THROW(format_json(result.errors)) << damaged;
+    }
+}
+
+}  // namespace
+}  // namespace orrery::plan
