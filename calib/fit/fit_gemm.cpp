@@ -58,7 +58,8 @@ std::vector<sim::NeighbourPoint> cell_means(const sim::GemmCurve& curve,
         cell.m += m;
         cell.n += n;
         cell.k += k;
-        cell.ratio += row.time_us * 1e-6 / sim::gemm_seconds(curve, shape, element_bytes);
+        cell.ratio += (row.time_us - curve.t0_us) * 1e-6 /
+                      sim::gemm_work_seconds(curve, shape, element_bytes);
         cell.count += 1;
     }
     std::vector<sim::NeighbourPoint> points;

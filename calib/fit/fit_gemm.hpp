@@ -31,7 +31,7 @@ struct GemmFit {
 };
 
 // Fits t0, rate and bandwidth to the rows that is_held_out leaves (all collections of a shape are
-// held out together), then summarises the ratios measured ÷ curve of the same rows as neighbour
+// held out together), then summarises what the curve misses on the same rows as neighbour
 // points: the mean of each cell of 1.2 octaves each way, clipped to ±25 %. Rows with an odd m are
 // left out: collections time the shape one row over a tile edge as well (m = 513), up to 12 %
 // slower, and no training step has an odd number of tokens. `element_bytes` is the operands'.

@@ -6,10 +6,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "calib/fit/collectives.hpp"
 #include "calib/fit/fit_attention.hpp"
 #include "calib/fit/fit_error.hpp"
 #include "calib/fit/fit_gemm.hpp"
 #include "calib/fit/write_profile.hpp"
+#include "sim/network/collective_table.hpp"
 
 namespace orrery::fit {
 namespace {
@@ -153,6 +155,40 @@ void add_attention(const FitInputs& inputs, const Json& tables, Json& profile, F
     }
 }
 
+void add_collectives(const FitInputs& inputs, const Json& tables, Json& profile) {
+    const std::string& path = inputs.datasheet_path;
+    const Json& wanted = request(tables, "collectives",
+                                 {"library", "intra_node_bandwidth_GBps", "hierarchical"}, path);
+    const Json& bandwidth = wanted.at("intra_node_bandwidth_GBps");
+    if (!bandwidth.is_number() || !wanted.at("hierarchical").is_boolean())
+        throw FitError(fmt::format(
+            "{}: /tables/collectives: a number of GB/s and true or false are expected", path));
+    CollectiveFit fit;
+    fit.system = text_of(tables, "system", path);
+    fit.library = text_of(wanted, "library", path);
+    fit.intra_node_bandwidth_GBps = bandwidth.get<double>();
+    fit.hierarchical = wanted.at("hierarchical").get<bool>();
+    const auto samples = collective_samples(CsvTable(inputs.collectives_csv, kCollectiveColumns));
+    profile["collectives"] = Json(fit_collectives(samples, fit));
+}
+
+std::vector<CollectiveReport> report_collectives(const sim::Profile& profile) {
+    std::vector<CollectiveReport> reports;
+    if (profile.collectives_json.empty()) return reports;
+    const auto table = sim::parse_collectives(profile.collectives_json, profile.path);
+    for (const sim::CollectiveCurve& curve : table.curves)
+        reports.push_back({std::string(plan::name(curve.collective)), curve.ranks,
+                           curve.points.size(), curve.relative_sd});
+    return reports;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+    std::ofstream file(path, std::ios::binary);
+    file << text;
+    file.close();
+    if (!file) throw FitError(fmt::format("{}: cannot be written", path));
+}
+
 }  // namespace
 
 FitReport fit_profile(const FitInputs& inputs) {
@@ -164,18 +200,19 @@ FitReport fit_profile(const FitInputs& inputs) {
     const Json tables = profile["tables"];
     profile.erase("tables");
     for (const auto& item : tables.items())
-        if (item.key() != "system" && item.key() != "gemm" && item.key() != "attention")
+        if (item.key() != "system" && item.key() != "gemm" && item.key() != "attention" &&
+            item.key() != "collectives")
             throw FitError(
                 fmt::format("{}: /tables/{}: unknown key", inputs.datasheet_path, item.key()));
     FitReport report;
     if (tables.contains("gemm")) add_gemm(inputs, tables, profile, report);
     if (tables.contains("attention")) add_attention(inputs, tables, profile, report);
+    if (tables.contains("collectives")) add_collectives(inputs, tables, profile);
     const std::string text = profile_text(profile);
-    report.device = sim::parse_profile(text, inputs.output_path).device;
-    std::ofstream file(inputs.output_path, std::ios::binary);
-    file << text;
-    file.close();
-    if (!file) throw FitError(fmt::format("{}: cannot be written", inputs.output_path));
+    const sim::Profile result = sim::parse_profile(text, inputs.output_path);
+    report.device = result.device;
+    report.collectives = report_collectives(result);
+    write_text(inputs.output_path, text);
     return report;
 }
 

@@ -4,11 +4,14 @@
 //
 //   "tables": { "system": "a100-80gb-sxm",          the tables' name for the device
 //               "gemm":      { "dtype": "bf16", "source": "…", "sustained": {"value", "source"} },
-//               "attention": { "source": "…" } }    either may be absent
+//               "attention": { "source": "…" },
+//               "collectives": { "library": "2.27.3", "intra_node_bandwidth_GBps": 300,
+//                                "hierarchical": false } }      each of the three may be absent
 //
 // The fit replaces "tables" by the curves it found; every other key goes over as it stands.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,20 +24,30 @@ struct FitInputs {
     std::string datasheet_path;
     std::string gemm_csv;       // read only if the datasheet asks for it
     std::string attention_csv;  // likewise
-    std::string output_path;    // replaced whole, or left alone when the fit fails
+    std::string collectives_csv;
+    std::string output_path;  // replaced whole, or left alone when the fit fails
 };
 
 struct FamilyReport {
-    std::string family;  // "gemm bf16", "attention d128", …
+    std::string family;  // "gemm bf16", "attention d128"
     std::int64_t fitted_rows = 0;
     std::int64_t left_out_rows = 0;  // neither fitted nor held out
     ErrorSummary held_out;
     std::string parameters;  // for people: "t0 6.46 us, 263 TFLOP/s, …"
 };
 
+// A curve of a collective: how far interpolation misses a point that it does not have.
+struct CollectiveReport {
+    std::string collective;
+    int ranks = 0;
+    std::size_t points = 0;
+    double relative_sd = 0;
+};
+
 struct FitReport {
     std::string device;
     std::vector<FamilyReport> families;
+    std::vector<CollectiveReport> collectives;
 };
 
 // Throws FitError for a table or a datasheet's "tables" at fault, sim::ProfileError when the

@@ -6,10 +6,14 @@ namespace orrery::sim {
 namespace {
 
 constexpr double kPriorOctaves = 1.0;
-constexpr double kSofteningOctaves = 0.25;  // a point's own width: its cell is about this wide
+constexpr double kSofteningOctaves = 0.5;  // a point stands for a cell about this wide
 
 double squared(double x) {
     return x * x;
+}
+
+double cubed(double x) {
+    return x * x * x;
 }
 
 double octaves_outside(const Span& span, double value) {
@@ -34,12 +38,12 @@ double neighbour_ratio(const std::vector<NeighbourPoint>& points, const GemmShap
     const double m = log2_of(shape.m);
     const double n = log2_of(shape.n);
     const double k = log2_of(shape.k);
-    double weight_sum = 1.0 / squared(squared(kPriorOctaves));
+    double weight_sum = 1.0 / cubed(squared(kPriorOctaves));
     double excess_sum = 0;  // Σ weight·(ratio − 1): exactly 0 where the curve missed nothing
     for (const NeighbourPoint& p : points) {
         const double distance2 = squared(p.log2_m - m) + squared(p.log2_n - n) +
                                  squared(p.log2_k - k) + squared(kSofteningOctaves);
-        const double weight = 1.0 / squared(distance2);
+        const double weight = 1.0 / cubed(distance2);
         weight_sum += weight;
         excess_sum += weight * (p.ratio - 1.0);
     }
@@ -51,11 +55,14 @@ double octaves_outside(const GemmCurve& curve, const GemmShape& shape) {
            octaves_outside(curve.k, shape.k);
 }
 
+double gemm_work_seconds(const GemmCurve& curve, const GemmShape& shape, double element_bytes) {
+    return gemm_flops(shape) / (curve.rate_tflops * 1e12 * curve.sustained) +
+           gemm_bytes(shape, element_bytes) / (curve.bandwidth_GBps * 1e9);
+}
+
 double gemm_seconds(const GemmCurve& curve, const GemmShape& shape, double element_bytes) {
-    const double seconds = curve.t0_us * 1e-6 +
-                           gemm_flops(shape) / (curve.rate_tflops * 1e12 * curve.sustained) +
-                           gemm_bytes(shape, element_bytes) / (curve.bandwidth_GBps * 1e9);
-    return seconds * neighbour_ratio(curve.neighbours, shape);
+    return curve.t0_us * 1e-6 + gemm_work_seconds(curve, shape, element_bytes) *
+                                    neighbour_ratio(curve.neighbours, shape);
 }
 
 }  // namespace orrery::sim

@@ -20,18 +20,22 @@ double gemm_flops(const GemmShape& shape);
 // Bytes of both operands and of the result, each once.
 double gemm_bytes(const GemmShape& shape, double element_bytes);
 
-// measured ÷ curve near the shape: the mean of the points' ratios and one prior point of ratio 1,
-// weighted by the inverse fourth power of distance in (log2 m, log2 n, log2 k). The prior's weight
-// is that of a point kPriorOctaves away, so far from every point the ratio fades to 1. Every point
-// counts, in order, so the ratio is continuous in the shape and there are no ties. 1 without
-// points.
+// Work measured ÷ work by the curve, near the shape: the mean of the points' ratios and one prior
+// point of ratio 1, weighted by the inverse sixth power of distance in (log2 m, log2 n, log2 k).
+// The prior's weight is that of a point kPriorOctaves away, so far from every point the ratio fades
+// to 1. Every point counts, in order, so the ratio is continuous in the shape and there are no
+// ties. 1 without points.
 double neighbour_ratio(const std::vector<NeighbourPoint>& points, const GemmShape& shape);
 
 // Octaves by which the shape lies outside the curve's fitted spans, summed over the three
 // dimensions; 0 for a curve without spans.
 double octaves_outside(const GemmCurve& curve, const GemmShape& shape);
 
-// Seconds, with `sustained` and the neighbours applied.
+// Seconds of arithmetic and traffic by the curve alone: without t0, without neighbours.
+double gemm_work_seconds(const GemmCurve& curve, const GemmShape& shape, double element_bytes);
+
+// t0 + work × neighbour ratio. The ratio leaves t0 alone: times of a few microseconds would
+// otherwise fall where the ratio falls, though the work grows.
 double gemm_seconds(const GemmCurve& curve, const GemmShape& shape, double element_bytes);
 
 }  // namespace orrery::sim

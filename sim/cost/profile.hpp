@@ -55,7 +55,7 @@ struct Hardware {
     const Quantity* peak(const std::string& dtype) const;
 };
 
-// A measured shape and what the curve missed there: ratio = measured ÷ curve.
+// A measured place and what the curve missed there: ratio = (measured − t0) ÷ work by the curve.
 struct NeighbourPoint {
     double log2_m = 0;
     double log2_n = 0;
@@ -63,7 +63,7 @@ struct NeighbourPoint {
     double ratio = 1;
 };
 
-// t = t0 + 2mnk ÷ (rate·sustained) + bytes ÷ bandwidth, times the ratio of near measured shapes.
+// t = t0 + (2mnk ÷ (rate·sustained) + bytes ÷ bandwidth) × the ratio of near measured shapes.
 // rate and bandwidth are effective, fitted on short bursts; sustained is what a long step keeps.
 struct GemmCurve {
     bool measured = false;

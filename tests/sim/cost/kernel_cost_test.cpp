@@ -1,0 +1,192 @@
+#include "sim/cost/kernel_cost.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "tests/sim/cost/tiny_profile.hpp"
+
+namespace orrery::sim {
+namespace {
+
+using plan::DType;
+using plan::OpKind;
+
+plan::Op op_of(OpKind kind, std::array<std::int64_t, 6> shape, DType dtype = DType::bf16) {
+    plan::Op op;
+    op.kind = kind;
+    op.shape = shape;
+    op.dtype = dtype;
+    return op;
+}
+
+// A block of one op that reads and writes a tensor of `elements` bf16 each.
+plan::Block memory_block(OpKind kind, std::int64_t elements) {
+    plan::Block block;
+    for (const char* name : {"in", "out"}) {
+        plan::Tensor tensor;
+        tensor.name = name;
+        tensor.dims = {elements};
+        block.tensors.push_back(tensor);
+    }
+    plan::Op op = op_of(kind, {elements, 1});
+    op.reads = {0};
+    op.writes = {1};
+    block.ops.push_back(op);
+    return block;
+}
+
+class TinyCost : public testing::Test {
+  protected:
+    Price price(const plan::Op& op) const { return cost_.price(plan::Block{}, op); }
+    Price memory_price(OpKind kind, std::int64_t elements) const {
+        const plan::Block block = memory_block(kind, elements);
+        return cost_.price(block, block.ops[0]);
+    }
+
+    Profile profile_ = parse_profile(tiny_profile_text(), "tiny.json");
+    KernelCost cost_{profile_};
+};
+
+TEST_F(TinyCost, PricesMatrixProducts) {
+    const Price bf16 = price(op_of(OpKind::gemm, {1000, 2000, 4000}));
+    // 16 GFLOP ÷ 80 TFLOP/s + 28 MB ÷ 2 TB/s
+    EXPECT_NEAR(bf16.seconds, (5 + 200 + 14) * 1e-6, 1e-15);
+    EXPECT_EQ(bf16.family, CostFamily::gemm);
+    EXPECT_EQ(bf16.relative_sd, 0.05);
+    const Price fp32 = price(op_of(OpKind::gemm, {1000, 2000, 4000}, DType::fp32));
+    EXPECT_NEAR(fp32.seconds, (6 + 1600 + 56) * 1e-6, 1e-14);
+    const Price batched = price(op_of(OpKind::batched_gemm, {100, 200, 400, 1000}));
+    // 16 GFLOP ÷ 40 TFLOP/s + 0.28 MB·1000 ÷ 0.8 TB/s, one launch
+    EXPECT_NEAR(batched.seconds, (5 + 400 + 350) * 1e-6, 1e-14);
+    EXPECT_EQ(batched.family, CostFamily::batched_gemm);
+}
+
+TEST_F(TinyCost, PricesTheUnmaskedHalfOfAttention) {
+    // batch 2, 1000 queries and keys, 10 heads, 5 of keys and values, 128 wide
+    const Price forward = price(op_of(OpKind::attention, {2, 1000, 1000, 10, 5, 128}));
+    // 8 ps·2.56e6 + 4 ps·1.28e6 + 4·2·10·128·5e5 FLOP ÷ 50 TFLOP/s
+    const double expected = 20 + 20.48 + 5.12 + 102.4;
+    EXPECT_NEAR(forward.seconds, expected * 1e-6, 1e-14);
+    EXPECT_EQ(forward.family, CostFamily::attention);
+    EXPECT_EQ(forward.relative_sd, 0.04);
+    // 2.5 times the work at half the rate
+    const Price backward = price(op_of(OpKind::attention_backward, {2, 1000, 1000, 10, 5, 128}));
+    EXPECT_NEAR(backward.seconds, 5 * expected * 1e-6, 1e-13);
+    EXPECT_EQ(backward.relative_sd, 0.2);
+    // 500 queries at the end of 1000 keys: 500·1000 − 500²/2 pairs
+    const Price tail = price(op_of(OpKind::attention, {2, 500, 1000, 10, 5, 128}));
+    EXPECT_NEAR(tail.seconds, (20 + 10.24 + 5.12) * 1e-6 + 4 * 2 * 10 * 128 * 375e3 / 50e12, 1e-14);
+}
+
+TEST_F(TinyCost, TakesTheNearestHeadSizeAndSaysSo) {
+    // 80 is nearer to 64 by ratio: 40 TFLOP/s, 10 µs
+    const Price price_80 = price(op_of(OpKind::attention, {1, 1000, 1000, 10, 10, 80}));
+    EXPECT_NEAR(price_80.seconds, 10e-6 + 12e-12 * 8e5 + 4.0 * 10 * 80 * 5e5 / 40e12, 1e-14);
+    EXPECT_EQ(price_80.relative_sd, 0.15);
+    // fp32 at a tenth of the GEMM rate, elements twice as wide
+    const Price fp32 = price(op_of(OpKind::attention, {1, 1000, 1000, 10, 10, 128}, DType::fp32));
+    EXPECT_NEAR(fp32.seconds, 20e-6 + 24e-12 * 1.28e6 + 4.0 * 10 * 128 * 5e5 / 5e12, 1e-14);
+}
+
+TEST_F(TinyCost, WidensOutsideTheMeasuredSequences) {
+    EXPECT_EQ(price(op_of(OpKind::attention, {1, 8192, 8192, 4, 4, 128})).relative_sd, 0.04);
+    EXPECT_NEAR(price(op_of(OpKind::attention, {1, 32768, 32768, 4, 4, 128})).relative_sd, 0.08,
+                1e-12);
+    EXPECT_NEAR(price(op_of(OpKind::attention, {1, 256, 256, 4, 4, 128})).relative_sd, 0.06, 1e-12);
+}
+
+TEST_F(TinyCost, PricesMemoryInTwoRegimes) {
+    // 2·2.5e6·2 B = 10 MB in a cache of 0.8·5 TB/s
+    EXPECT_NEAR(memory_price(OpKind::norm, 2'500'000).seconds, (2 + 2.5) * 1e-6, 1e-15);
+    // 400 MB over 0.8 TB/s
+    EXPECT_NEAR(memory_price(OpKind::norm, 100'000'000).seconds, (2 + 500) * 1e-6, 1e-14);
+    // 30 MB: half way between 20 MB in cache (5 µs) and 40 MB in memory (50 µs)
+    EXPECT_NEAR(memory_price(OpKind::norm, 7'500'000).seconds, (2 + 27.5) * 1e-6, 1e-14);
+    EXPECT_NEAR(memory_price(OpKind::norm_backward, 100'000'000).seconds, 507e-6, 1e-14);
+    EXPECT_EQ(memory_price(OpKind::norm, 0).seconds, 2e-6);
+}
+
+TEST_F(TinyCost, ALookupMovesItsRowsAndNotTheTable) {
+    plan::Block block;
+    const std::vector<std::pair<DType, std::vector<std::int64_t>>> tensors = {
+        {DType::i32, {4096}}, {DType::bf16, {128000, 8192}}, {DType::bf16, {4096, 8192}}};
+    for (const auto& [dtype, dims] : tensors) {
+        plan::Tensor tensor;
+        tensor.dtype = dtype;
+        tensor.dims = dims;
+        block.tensors.push_back(tensor);
+    }
+    plan::Op op = op_of(OpKind::embedding, {4096, 8192});
+    op.reads = {0, 1};
+    op.writes = {2};
+    const double bytes = 4096 * 4 + 2.0 * 4096 * 8192 * 2;
+    EXPECT_NEAR(cost_.price(block, op).seconds, 2e-6 + bytes / 0.8e12, 1e-14);
+}
+
+TEST_F(TinyCost, PricesEveryKindThatIsNoCommunication) {
+    for (std::size_t k = 0; k < plan::kOpKinds; ++k) {
+        const auto kind = static_cast<OpKind>(k);
+        plan::Block block = memory_block(kind, 4096);
+        plan::Op& op = block.ops[0];
+        op.shape = {64, 64, 64, 4, 4, 64};
+        if (plan::is_communication(kind)) {
+            EXPECT_DEATH(cost_.price(block, op), "no kernel");
+            continue;
+        }
+        const Price price = cost_.price(block, op);
+        EXPECT_GT(price.seconds, 0) << plan::name(kind);
+        EXPECT_LT(price.seconds, 1e-3) << plan::name(kind);
+        EXPECT_GT(price.relative_sd, 0) << plan::name(kind);
+    }
+}
+
+TEST_F(TinyCost, SaysWhichCurveIsMissing) {
+    profile_.gemm[static_cast<std::size_t>(DType::fp32)].reset();
+    try {
+        price(op_of(OpKind::gemm, {8, 8, 8}, DType::fp32));
+        FAIL();
+    } catch (const ProfileError& error) {
+        EXPECT_STREQ(error.what(), "tiny.json: /gemm/fp32: missing, and the plan computes in fp32");
+    }
+}
+
+// More work is never cheaper: any dimension of any kind, strictly without neighbours.
+RC_GTEST_FIXTURE_PROP(TinyCost, NeverFallsInAnyDimension, ()) {
+    const auto kind = static_cast<OpKind>(*rc::gen::element(0, 1, 2, 3));
+    std::array<std::int64_t, 6> shape{};
+    for (auto& value : shape)
+        value = *rc::gen::inRange<std::int64_t>(1, 20000);
+    const auto field = *rc::gen::inRange<std::size_t>(0, 6);
+    shape[5] = 128;  // head sizes have curves of their own
+    std::array<std::int64_t, 6> larger = shape;
+    if (field < 5) larger[field] += *rc::gen::inRange<std::int64_t>(1, 20000);
+    RC_ASSERT(price(op_of(kind, larger)).seconds >= price(op_of(kind, shape)).seconds);
+}
+
+RC_GTEST_FIXTURE_PROP(TinyCost, NeverFallsInBytes, ()) {
+    const auto elements = *rc::gen::inRange<std::int64_t>(1, 30'000'000);
+    const auto more = *rc::gen::inRange<std::int64_t>(0, 30'000'000);
+    RC_ASSERT(memory_price(OpKind::cast, elements + more).seconds >=
+              memory_price(OpKind::cast, elements).seconds);
+}
+
+// With neighbours: twice a dimension is never cheaper (the ratio moves slower than the work).
+RC_GTEST_PROP(ShippedCost, TwiceADimensionIsNeverCheaper, ()) {
+    static const Profile profile =
+        load_profile(std::string(ORRERY_SOURCE_DIR) + "/scenarios/profiles/a100-80gb-sxm.json");
+    const KernelCost cost(profile);
+    std::array<std::int64_t, 6> shape{};
+    for (std::size_t i = 0; i < 3; ++i)
+        shape[i] = std::int64_t{1} << *rc::gen::inRange(7, 17);
+    const auto field = *rc::gen::inRange<std::size_t>(0, 3);
+    for (std::size_t i = 0; i < 3; ++i)
+        shape[i] += *rc::gen::inRange<std::int64_t>(0, shape[i]);
+    std::array<std::int64_t, 6> doubled = shape;
+    doubled[field] *= 2;
+    const plan::Block block;
+    RC_ASSERT(cost.price(block, op_of(OpKind::gemm, doubled)).seconds >
+              cost.price(block, op_of(OpKind::gemm, shape)).seconds);
+}
+
+}  // namespace
+}  // namespace orrery::sim
