@@ -40,22 +40,25 @@ GroupShape shape_of(const std::vector<std::int64_t>& member_devices, std::int64_
     return shape_from(members_by_node(member_devices, devices_per_node), siblings_per_node);
 }
 
-GroupShape shape_of(const std::vector<std::vector<std::int64_t>>& groups, std::size_t index,
-                    std::int64_t devices_per_node) {
-    ORRERY_CHECK(index < groups.size(), "no such group");
-    const auto own = members_by_node(groups[index], devices_per_node);
-    if (own.size() == 1) return shape_from(own, 1);
-    std::map<std::int64_t, int> users;  // groups that span nodes, by node of this one
+std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& groups,
+                                  std::int64_t devices_per_node) {
+    std::vector<std::map<std::int64_t, int>> members;
+    std::map<std::int64_t, int> users;  // groups that leave a node, by node
     for (const auto& group : groups) {
-        const auto members = members_by_node(group, devices_per_node);
-        if (members.size() == 1) continue;
-        for (const auto& [node, count] : members)
-            if (own.count(node) > 0) ++users[node];
+        members.push_back(members_by_node(group, devices_per_node));
+        if (members.back().size() == 1) continue;
+        for (const auto& [node, count] : members.back())
+            ++users[node];
     }
-    int most = 1;
-    for (const auto& [node, count] : users)
-        most = std::max(most, count);
-    return shape_from(own, most);
+    std::vector<GroupShape> shapes;
+    for (const auto& own : members) {
+        int siblings = 1;
+        if (own.size() > 1)
+            for (const auto& [node, count] : own)
+                siblings = std::max(siblings, users[node]);
+        shapes.push_back(shape_from(own, siblings));
+    }
+    return shapes;
 }
 
 Network::Network(const plan::Cluster& cluster, CollectiveTable table)

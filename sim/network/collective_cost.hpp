@@ -40,10 +40,10 @@ struct GroupShape {
 GroupShape shape_of(const std::vector<std::int64_t>& member_devices, std::int64_t devices_per_node,
                     int siblings_per_node = 1);
 
-// The same for groups[index], with its siblings counted among `groups`, all groups of one kind:
-// the most that use the network of one of its nodes. 1 for a group within one node.
-GroupShape shape_of(const std::vector<std::vector<std::int64_t>>& groups, std::size_t index,
-                    std::int64_t devices_per_node);
+// The same for all groups of one kind, with their siblings counted: the most that use the network
+// of one of a group's nodes. 1 for a group within one node. One pass over all members.
+std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& groups,
+                                  std::int64_t devices_per_node);
 
 class Network {
   public:

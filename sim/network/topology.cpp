@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 #include <boost/graph/adjacency_list.hpp>
-#include <boost/graph/dijkstra_shortest_paths.hpp>
+#include <boost/graph/bellman_ford_shortest_paths.hpp>
 #include <boost/property_map/transform_value_property_map.hpp>
 
 #include "plan/ir/check.hpp"
@@ -41,7 +41,7 @@ LinkKind link_kind(plan::IntraNodeKind kind) {
     return LinkKind::pcie;
 }
 
-// Dijkstra's distance: latency first, then the number of links.
+// Distance of a route: latency first, then the number of links.
 struct Distance {
     double latency_us = 0;
     int links = 0;
@@ -160,22 +160,26 @@ Route Topology::route(std::int64_t from_device, std::int64_t to_device) const {
 
     const Adjacency& adjacency = graph_->adjacency;
     std::vector<Node> before(boost::num_vertices(adjacency));
-    std::vector<Distance> distance(boost::num_vertices(adjacency));
+    // Farther than any route; adding a link to it does not bring it nearer.
+    std::vector<Distance> distance(before.size(), {std::numeric_limits<double>::max(), 0});
+    for (Node vertex = 0; vertex < before.size(); ++vertex)
+        before[vertex] = vertex;
+    distance[start] = {};
     const auto weight = boost::make_transform_value_property_map(
         [](const Edge& edge) {
             return Distance{edge.latency_us, 1};
         },
         boost::get(boost::edge_bundle, adjacency));
     const auto index = boost::get(boost::vertex_index, adjacency);
-    boost::dijkstra_shortest_paths(
-        adjacency, start,
+    // Bellman and Ford, not Dijkstra: some forty links need no heap.
+    const bool settled = boost::bellman_ford_shortest_paths(
+        adjacency, static_cast<int>(before.size()),
         boost::weight_map(weight)
             .predecessor_map(boost::make_iterator_property_map(before.begin(), index))
             .distance_map(boost::make_iterator_property_map(distance.begin(), index))
             .distance_compare(std::less<Distance>())
-            .distance_combine(AddDistance())
-            .distance_inf(Distance{std::numeric_limits<double>::max(), 0})
-            .distance_zero(Distance{}));
+            .distance_combine(AddDistance()));
+    ORRERY_CHECK(settled, "a link of negative latency");
 
     Route route;
     route.bottleneck_GBps = std::numeric_limits<double>::infinity();

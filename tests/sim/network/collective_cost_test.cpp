@@ -27,12 +27,10 @@ TEST(ShapeOf, SiblingsAreTheGroupsThatLeaveTheSameNode) {
     std::vector<std::vector<std::int64_t>> across;
     for (std::int64_t i = 0; i < 4; ++i)
         across.push_back({i, i + 4});
-    EXPECT_EQ(shape_of(across, 2, 4), (GroupShape{2, 2, 1, 4}));
+    EXPECT_EQ(shapes_of(across, 4), std::vector<GroupShape>(4, GroupShape{2, 2, 1, 4}));
     // Groups of three devices: {0,1,2} stays inside; {3,4,5} and {6,7,8} both leave node 1.
-    const std::vector<std::vector<std::int64_t>> mixed{{0, 1, 2}, {3, 4, 5}, {6, 7, 8}};
-    EXPECT_EQ(shape_of(mixed, 0, 4), (GroupShape{3, 1, 3, 1}));
-    EXPECT_EQ(shape_of(mixed, 1, 4), (GroupShape{3, 2, 2, 2}));
-    EXPECT_EQ(shape_of(mixed, 2, 4), (GroupShape{3, 2, 2, 2}));
+    EXPECT_EQ(shapes_of({{0, 1, 2}, {3, 4, 5}, {6, 7, 8}}, 4),
+              (std::vector<GroupShape>{{3, 1, 3, 1}, {3, 2, 2, 2}, {3, 2, 2, 2}}));
 }
 
 TEST(Network, AGroupOfOneCostsNothing) {
