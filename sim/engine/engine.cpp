@@ -1,0 +1,407 @@
+#include "sim/engine/engine.hpp"
+
+#include <algorithm>
+
+#include "plan/ir/check.hpp"
+#include "sim/engine/event_queue.hpp"
+
+namespace orrery::sim {
+namespace {
+
+using plan::kStreams;
+using trace::Event;
+
+constexpr std::size_t kCompute = static_cast<std::size_t>(plan::Stream::compute);
+
+enum class Kind : std::uint8_t { start, end, collective_end, transfer_end };
+
+struct Happening {
+    Kind kind;
+    std::uint8_t stream = 0;
+    TrackId track = 0;             // group for collective_end
+    std::uint32_t op = 0;          // peer track for transfer_end
+    std::uint32_t generation = 0;  // of a compute op whose end has been moved
+};
+
+// What the engine must know of an op, for all ops of the plan.
+struct OpFacts {
+    plan::OpKind kind;
+    plan::GroupKind group;
+    std::uint8_t stream;
+    bool communication;
+    std::int64_t elements;
+};
+
+struct StreamState {
+    std::uint32_t position = 0;  // ops of this stream that have ended
+    bool busy = false;           // its head has started, or has a time to start at
+};
+
+// The exchange a rank is in, if any.
+struct Exchanging {
+    const plan::Step* step = nullptr;
+    std::uint32_t op = 0;
+    std::uint32_t outstanding = 0;
+    std::uint64_t begun = 0;  // bit per transfer
+};
+
+struct TrackState {
+    std::array<StreamState, kStreams> streams;
+    std::uint32_t issued = 0;  // by the host
+    std::uint32_t ended = 0;
+    Picoseconds host_clock = 0;
+    Exchanging exchanging;
+    // The compute op in progress, for slow-down under communication.
+    std::uint32_t communicating = 0;
+    Picoseconds work_left = 0;
+    Picoseconds work_since = 0;
+    std::uint32_t generation = 0;
+};
+
+struct GroupState {
+    std::uint32_t arrived = 0;
+    TrackId late = -1;
+    Picoseconds duration = 0;
+    std::uint32_t first_op_number = 0;
+};
+
+class Engine {
+  public:
+    explicit Engine(const EngineInput& input)
+        : in_(input), tracks_(input.tracks.size()), groups_(input.groups.size()) {
+        for (const plan::Block& block : input.plan->blocks)
+            for (const plan::Op& op : block.ops)
+                facts_.push_back({op.kind, op.group, static_cast<std::uint8_t>(op.stream),
+                                  plan::is_communication(op.kind), op.shape[0]});
+        list_streams();
+        result_.events.resize(tracks_.size());
+        for (std::size_t t = 0; t < tracks_.size(); ++t)
+            result_.events[t].resize(linked(static_cast<TrackId>(t)).size());
+    }
+
+    EngineResult run() {
+        for (std::size_t t = 0; t < tracks_.size(); ++t) {
+            const auto track = static_cast<TrackId>(t);
+            issue(track, 0);
+            for (std::size_t s = 0; s < kStreams; ++s)
+                try_head(track, s, 0, trace::kNothing);
+        }
+        while (!queue_.empty()) {
+            const auto entry = queue_.pop();
+            handle(entry.time, entry.payload);
+        }
+        report_stuck();
+        return std::move(result_);
+    }
+
+  private:
+    const plan::LinkedProgram& linked(TrackId track) const {
+        return in_
+            .linked[static_cast<std::size_t>(in_.tracks[static_cast<std::size_t>(track)].program)];
+    }
+    TrackState& state(TrackId track) { return tracks_[static_cast<std::size_t>(track)]; }
+    const EngineTrack& spec(TrackId track) const {
+        return in_.tracks[static_cast<std::size_t>(track)];
+    }
+    Event& event(TrackId track, std::uint32_t op) {
+        return result_.events[static_cast<std::size_t>(track)][op];
+    }
+    const OpFacts& facts(TrackId track, std::uint32_t op) const {
+        return facts_[linked(track).op[op]];
+    }
+    const std::vector<std::uint32_t>& stream_ops(TrackId track, std::size_t stream) const {
+        return stream_ops_[static_cast<std::size_t>(spec(track).program)][stream];
+    }
+
+    // Op ids of each stream, by program.
+    void list_streams() {
+        stream_ops_.resize(in_.linked.size());
+        for (std::size_t p = 0; p < in_.linked.size(); ++p) {
+            const plan::LinkedProgram& program = in_.linked[p];
+            for (std::size_t s = 0; s < kStreams; ++s)
+                stream_ops_[p][s].reserve(program.ops_per_stream[s]);
+            for (std::uint32_t i = 0; i < program.size(); ++i)
+                stream_ops_[p][facts_[program.op[i]].stream].push_back(i);
+        }
+    }
+
+    // The host issues in order, one op per launch time, as far ahead as its queue allows. Until the
+    // op is ready, Event::ready holds when it was issued.
+    void issue(TrackId track, Picoseconds now) {
+        TrackState& t = state(track);
+        const auto size = static_cast<std::uint32_t>(linked(track).size());
+        const std::uint64_t limit =
+            std::min<std::uint64_t>(size, static_cast<std::uint64_t>(t.ended) +
+                                              static_cast<std::uint64_t>(in_.launch_queue));
+        if (t.issued >= limit) return;
+        t.host_clock = std::max(t.host_clock, now);
+        for (; t.issued < limit; ++t.issued) {
+            t.host_clock += in_.launch;
+            event(track, t.issued).ready = t.host_clock;
+        }
+    }
+
+    // Whether the op's waits on other streams are over.
+    bool released(TrackId track, std::uint32_t op) {
+        const plan::LinkedProgram& program = linked(track);
+        const TrackState& t = state(track);
+        for (std::uint32_t w = program.first_wait[op]; w < program.first_wait[op + 1]; ++w) {
+            const plan::Wait& wait = program.waits[w];
+            if (t.streams[static_cast<std::size_t>(wait.stream)].position < wait.count)
+                return false;
+        }
+        return true;
+    }
+
+    // Starts the head of a stream, or makes an appointment with the host, if nothing else holds it.
+    void try_head(TrackId track, std::size_t stream, Picoseconds now, std::int32_t cause) {
+        TrackState& t = state(track);
+        StreamState& s = t.streams[stream];
+        const auto& ops = stream_ops(track, stream);
+        if (s.busy || s.position >= ops.size()) return;
+        const std::uint32_t op = ops[s.position];
+        if (op >= t.issued || !released(track, op)) return;
+        s.busy = true;
+        Event& e = event(track, op);
+        if (e.ready > now) {
+            e.blocker = trace::kHost;
+            queue_.push(e.ready, {Kind::start, static_cast<std::uint8_t>(stream), track, op, 0});
+            return;
+        }
+        e.ready = now;
+        e.blocker = cause;
+        begin(track, op, now);
+    }
+
+    void begin(TrackId track, std::uint32_t op, Picoseconds now) {
+        const OpFacts& f = facts(track, op);
+        if (f.kind == plan::OpKind::exchange) return begin_exchange(track, op, now);
+        const Picoseconds duration = (*spec(track).durations)[linked(track).op[op]];
+        if (f.communication) {
+            const std::int32_t group = spec(track).groups[static_cast<std::size_t>(f.group)];
+            if (group >= 0) return arrive(group, track, op, duration, now);
+            set_communicating(track, +1, now);
+        }
+        Event& e = event(track, op);
+        e.start = now;
+        e.end = now + duration;
+        TrackState& t = state(track);
+        if (f.stream == kCompute && in_.compute_slowdown_permille > 0) {
+            t.work_left = duration;
+            t.work_since = now;
+            e.end = now + stretched(duration, t.communicating > 0);
+        }
+        queue_.push(e.end, {Kind::end, f.stream, track, op, t.generation});
+    }
+
+    Picoseconds stretched(Picoseconds work, bool communicating) const {
+        return communicating ? work + work * in_.compute_slowdown_permille / 1000 : work;
+    }
+
+    // Communication of a rank begins or ends: a compute op in progress changes its pace.
+    void set_communicating(TrackId track, int change, Picoseconds now) {
+        if (in_.compute_slowdown_permille == 0) return;
+        TrackState& t = state(track);
+        const bool before = t.communicating > 0;
+        t.communicating = static_cast<std::uint32_t>(static_cast<int>(t.communicating) + change);
+        const bool after = t.communicating > 0;
+        const StreamState& compute = t.streams[kCompute];
+        if (before == after || !compute.busy) return;
+        const std::uint32_t op = stream_ops(track, kCompute)[compute.position];
+        Event& e = event(track, op);
+        if (e.end == 0 || e.start > now) return;  // has an appointment, has not begun
+        const Picoseconds elapsed = now - t.work_since;
+        const Picoseconds done =
+            before ? elapsed * 1000 / (1000 + in_.compute_slowdown_permille) : elapsed;
+        t.work_left = std::max<Picoseconds>(0, t.work_left - done);
+        t.work_since = now;
+        e.end = now + stretched(t.work_left, after);
+        queue_.push(e.end,
+                    {Kind::end, static_cast<std::uint8_t>(kCompute), track, op, ++t.generation});
+    }
+
+    void arrive(std::int32_t group, TrackId track, std::uint32_t op, Picoseconds duration,
+                Picoseconds now) {
+        GroupState& g = groups_[static_cast<std::size_t>(group)];
+        const std::uint32_t number = linked(track).op[op];
+        if (g.arrived == 0) {
+            g.first_op_number = number;
+            g.duration = 0;
+        }
+        const OpFacts &mine = facts_[number], &first = facts_[g.first_op_number];
+        ORRERY_CHECK(mine.kind == first.kind && mine.elements == first.elements,
+                     "members of a group disagree on their collective");
+        g.duration = std::max(g.duration, duration);
+        g.late = track;
+        const auto& members = in_.groups[static_cast<std::size_t>(group)];
+        if (++g.arrived < members.size()) return;
+        for (TrackId member : members) {
+            const std::uint32_t their_op =
+                stream_ops(member, mine.stream)[state(member).streams[mine.stream].position];
+            Event& e = event(member, their_op);
+            e.start = now;
+            e.end = now + g.duration;
+            e.late_track = member == g.late || e.ready == now ? -1 : g.late;
+            set_communicating(member, +1, now);
+        }
+        queue_.push(now + g.duration, {Kind::collective_end, mine.stream, group, 0, 0});
+    }
+
+    void begin_exchange(TrackId track, std::uint32_t op, Picoseconds now) {
+        Exchanging& mine = state(track).exchanging;
+        const plan::Program& program =
+            in_.plan->programs[static_cast<std::size_t>(spec(track).program)];
+        mine = {&program.steps[linked(track).step[op]], op, 0, 0};
+        mine.outstanding = static_cast<std::uint32_t>(mine.step->transfers.size());
+        for (std::size_t i = 0; i < mine.step->transfers.size(); ++i)
+            match(track, i, now);
+    }
+
+    // A transfer begins when the peer's exchange holds its other side.
+    void match(TrackId track, std::size_t index, Picoseconds now) {
+        Exchanging& mine = state(track).exchanging;
+        const plan::Transfer& transfer = mine.step->transfers[index];
+        const TrackId peer = spec(track).pipeline_peers[static_cast<std::size_t>(transfer.peer)];
+        Exchanging& theirs = state(peer).exchanging;
+        if (theirs.step == nullptr) return;
+        for (std::size_t i = 0; i < theirs.step->transfers.size(); ++i) {
+            if (((theirs.begun >> i) & 1U) != 0 ||
+                !other_side(transfer, theirs.step->transfers[i], spec(track).program))
+                continue;
+            mine.begun |= std::uint64_t{1} << index;
+            theirs.begun |= std::uint64_t{1} << i;
+            begin_transfer(track, peer, transfer, now);
+            return;
+        }
+    }
+
+    static bool other_side(const plan::Transfer& a, const plan::Transfer& b,
+                           std::int32_t a_program) {
+        const bool a_sends = plan::is_send(a.action.kind);
+        if (a_sends == plan::is_send(b.action.kind) || b.peer != a_program ||
+            a.action.micro_batch != b.action.micro_batch)
+            return false;
+        const bool forward =
+            a.action.kind == plan::ActionKind::send_f || a.action.kind == plan::ActionKind::recv_f;
+        const bool b_forward =
+            b.action.kind == plan::ActionKind::send_f || b.action.kind == plan::ActionKind::recv_f;
+        const std::int32_t step = (forward ? 1 : -1) * (a_sends ? 1 : -1);
+        return forward == b_forward && b.action.stage == a.action.stage + step;
+    }
+
+    void begin_transfer(TrackId track, TrackId peer, const plan::Transfer& transfer,
+                        Picoseconds now) {
+        for (TrackId side : {track, peer}) {
+            const Exchanging& x = state(side).exchanging;
+            Event& e = event(side, x.op);
+            e.start = now;
+            e.late_track = side == peer && e.ready < now ? track : -1;
+            set_communicating(side, +1, now);
+        }
+        const Picoseconds duration =
+            spec(track).latency_to_peer[static_cast<std::size_t>(transfer.peer)];
+        queue_.push(now + duration,
+                    {Kind::transfer_end, 0, track, static_cast<std::uint32_t>(peer), 0});
+    }
+
+    void end_transfer(TrackId track, Picoseconds now) {
+        set_communicating(track, -1, now);
+        Exchanging& x = state(track).exchanging;
+        if (--x.outstanding > 0) return;
+        const std::uint32_t op = x.op;
+        x.step = nullptr;
+        event(track, op).end = now;
+        finish(track, op, static_cast<std::size_t>(plan::Stream::pipeline_comm), now);
+    }
+
+    void end_collective(std::int32_t group, std::size_t stream, Picoseconds now) {
+        groups_[static_cast<std::size_t>(group)].arrived = 0;
+        for (TrackId member : in_.groups[static_cast<std::size_t>(group)])
+            set_communicating(member, -1, now);
+        for (TrackId member : in_.groups[static_cast<std::size_t>(group)])
+            finish(member, stream_ops(member, stream)[state(member).streams[stream].position],
+                   stream, now);
+    }
+
+    // An op has ended: the host may go on, and heads that waited may start.
+    void finish(TrackId track, std::uint32_t op, std::size_t stream, Picoseconds now) {
+        TrackState& t = state(track);
+        ++t.ended;
+        ++result_.processed;
+        StreamState& s = t.streams[stream];
+        ++s.position;
+        s.busy = false;
+        issue(track, now);
+        const auto cause = static_cast<std::int32_t>(op);
+        try_head(track, stream, now, cause);
+        for (std::size_t other = 0; other < kStreams; ++other)
+            if (other != stream) try_head(track, other, now, cause);
+    }
+
+    void handle(Picoseconds now, const Happening& what) {
+        switch (what.kind) {
+            case Kind::start:
+                return begin(what.track, what.op, now);
+            case Kind::end: {
+                if (what.stream == kCompute && in_.compute_slowdown_permille > 0 &&
+                    what.generation != state(what.track).generation)
+                    return;  // its end was moved
+                if (facts(what.track, what.op).communication)
+                    set_communicating(what.track, -1, now);
+                ++state(what.track).generation;
+                return finish(what.track, what.op, what.stream, now);
+            }
+            case Kind::collective_end:
+                return end_collective(what.track, what.stream, now);
+            case Kind::transfer_end:
+                end_transfer(what.track, now);
+                end_transfer(static_cast<TrackId>(what.op), now);
+        }
+    }
+
+    void report_stuck();
+
+    const EngineInput& in_;
+    std::vector<OpFacts> facts_;
+    std::vector<std::array<std::vector<std::uint32_t>, kStreams>> stream_ops_;  // by program
+    std::vector<TrackState> tracks_;
+    std::vector<GroupState> groups_;
+    EventQueue<Happening> queue_;
+    EngineResult result_;
+};
+
+// Nothing is pending: whatever has not ended never will.
+void Engine::report_stuck() {
+    for (std::size_t i = 0; i < tracks_.size(); ++i) {
+        const auto track = static_cast<TrackId>(i);
+        const TrackState& t = tracks_[i];
+        for (std::size_t s = 0; s < kStreams; ++s) {
+            const auto& ops = stream_ops(track, s);
+            if (t.streams[s].position >= ops.size()) continue;
+            const std::uint32_t op = ops[t.streams[s].position];
+            std::string why;
+            if (t.streams[s].busy)
+                why = "its peers";
+            else if (op >= t.issued)
+                why = "the host";
+            else
+                for (std::uint32_t w = linked(track).first_wait[op];
+                     w < linked(track).first_wait[op + 1]; ++w) {
+                    const plan::Wait& wait = linked(track).waits[w];
+                    const auto on = static_cast<std::size_t>(wait.stream);
+                    if (t.streams[on].position < wait.count)
+                        why = "op " + std::to_string(stream_ops(track, on)[wait.count - 1]) +
+                              " on " + std::string(plan::name(wait.stream));
+                }
+            result_.stuck.push_back({track, op, why});
+        }
+    }
+}
+
+}  // namespace
+
+EngineResult run_engine(const EngineInput& input) {
+    return Engine(input).run();
+}
+
+}  // namespace orrery::sim

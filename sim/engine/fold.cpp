@@ -1,0 +1,192 @@
+#include "sim/engine/fold.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace orrery::sim {
+namespace {
+
+using plan::GroupKind;
+using plan::Rank;
+
+constexpr std::array<GroupKind, 6> kMeeting = {GroupKind::tensor, GroupKind::context,
+                                               GroupKind::data,   GroupKind::embedding,
+                                               GroupKind::model,  GroupKind::world};
+
+// The groups of one kind: members, shapes, and which group a rank is in.
+struct Groups {
+    std::vector<std::vector<Rank>> members;
+    std::vector<GroupShape> shapes;
+    std::vector<std::int32_t> of_rank;
+};
+
+Groups groups_of(const plan::Mesh& mesh, GroupKind kind, std::int64_t devices_per_node) {
+    Groups groups;
+    groups.of_rank.assign(static_cast<std::size_t>(mesh.ranks()), -1);
+    for (Rank rank = 0; rank < mesh.ranks(); ++rank) {
+        if (groups.of_rank[static_cast<std::size_t>(rank)] >= 0) continue;
+        groups.members.push_back(mesh.group(kind, rank));
+        for (Rank member : groups.members.back())
+            groups.of_rank[static_cast<std::size_t>(member)] =
+                static_cast<std::int32_t>(groups.members.size() - 1);
+    }
+    groups.shapes = shapes_of(groups.members, devices_per_node);
+    return groups;
+}
+
+// Numbers keys by first appearance, so that results do not depend on how keys compare.
+class Numbering {
+  public:
+    std::int32_t number(const std::vector<std::int64_t>& key) {
+        return numbers_.emplace(key, static_cast<std::int32_t>(numbers_.size())).first->second;
+    }
+    std::size_t size() const { return numbers_.size(); }
+
+  private:
+    std::map<std::vector<std::int64_t>, std::int32_t> numbers_;
+};
+
+class Refinement {
+  public:
+    Refinement(const plan::Mesh& mesh, std::int64_t devices_per_node)
+        : mesh_(mesh), devices_per_node_(devices_per_node) {
+        for (GroupKind kind : kMeeting)
+            groups_.push_back(groups_of(mesh, kind, devices_per_node));
+        class_of_.resize(static_cast<std::size_t>(mesh.ranks()));
+    }
+
+    void start() {
+        Numbering classes;
+        for (Rank rank = 0; rank < mesh_.ranks(); ++rank) {
+            std::vector<std::int64_t> key = {mesh_.coordinates(rank).pipeline};
+            for (const Groups& groups : groups_) {
+                const GroupShape& shape = shape_for(groups, rank);
+                key.insert(key.end(), {shape.ranks, shape.nodes, shape.ranks_per_node,
+                                       shape.siblings_per_node});
+            }
+            for (std::int64_t p = 0; p < mesh_.pipeline; ++p)
+                key.push_back(same_node(rank, mesh_.pipeline_peer(rank, p)) ? 1 : 0);
+            class_of_[static_cast<std::size_t>(rank)] = classes.number(key);
+        }
+        count_ = classes.size();
+    }
+
+    void each_alone() {
+        for (std::size_t i = 0; i < class_of_.size(); ++i)
+            class_of_[i] = static_cast<std::int32_t>(i);
+        count_ = class_of_.size();
+    }
+
+    void refine() {
+        for (std::size_t before = 0; before != count_;) {
+            before = count_;
+            step();
+        }
+    }
+
+    Classes result() const;
+
+  private:
+    const GroupShape& shape_for(const Groups& groups, Rank rank) const {
+        return groups
+            .shapes[static_cast<std::size_t>(groups.of_rank[static_cast<std::size_t>(rank)])];
+    }
+    bool same_node(Rank a, Rank b) const { return a / devices_per_node_ == b / devices_per_node_; }
+    std::int32_t class_of(Rank rank) const { return class_of_[static_cast<std::size_t>(rank)]; }
+
+    // The classes that meet in a group, ascending, each once.
+    std::vector<std::int32_t> meeting(const std::vector<Rank>& members) const {
+        std::vector<std::int32_t> classes;
+        for (Rank member : members)
+            if (classes.empty() || classes.back() != class_of(member))
+                classes.push_back(class_of(member));
+        std::sort(classes.begin(), classes.end());
+        classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
+        return classes;
+    }
+
+    void step() {
+        std::vector<std::vector<std::int32_t>> group_numbers;
+        for (const Groups& groups : groups_) {
+            Numbering numbers;
+            group_numbers.emplace_back();
+            for (const auto& members : groups.members) {
+                const auto classes = meeting(members);
+                group_numbers.back().push_back(
+                    numbers.number(std::vector<std::int64_t>(classes.begin(), classes.end())));
+            }
+        }
+        Numbering classes;
+        std::vector<std::int32_t> next(class_of_.size());
+        std::vector<std::int64_t> key;
+        for (Rank rank = 0; rank < mesh_.ranks(); ++rank) {
+            key.assign(1, class_of(rank));
+            for (std::size_t k = 0; k < groups_.size(); ++k)
+                key.push_back(group_numbers[k][static_cast<std::size_t>(
+                    groups_[k].of_rank[static_cast<std::size_t>(rank)])]);
+            for (std::int64_t p = 0; p < mesh_.pipeline; ++p)
+                key.push_back(class_of(mesh_.pipeline_peer(rank, p)));
+            next[static_cast<std::size_t>(rank)] = classes.number(key);
+        }
+        class_of_ = std::move(next);
+        count_ = classes.size();
+    }
+
+    plan::Mesh mesh_;
+    std::int64_t devices_per_node_;
+    std::vector<Groups> groups_;  // in the order of kMeeting
+    std::vector<std::int32_t> class_of_;
+    std::size_t count_ = 0;
+};
+
+Classes Refinement::result() const {
+    Classes classes;
+    classes.class_of = class_of_;
+    classes.members.resize(count_);
+    for (auto& member : classes.members)
+        member.represents = 0;
+    for (Rank rank = mesh_.ranks(); rank-- > 0;) {
+        auto& member = classes.members[static_cast<std::size_t>(class_of(rank))];
+        member.rank = rank;
+        ++member.represents;
+    }
+    std::map<std::vector<std::int64_t>, std::int32_t> numbers;
+    for (auto& member : classes.members) {
+        member.groups.fill(-1);
+        for (std::size_t k = 0; k < groups_.size(); ++k) {
+            const auto kind = static_cast<std::size_t>(kMeeting[k]);
+            const auto group =
+                static_cast<std::size_t>(groups_[k].of_rank[static_cast<std::size_t>(member.rank)]);
+            member.shapes[kind] = groups_[k].shapes[group];
+            const auto meet = meeting(groups_[k].members[group]);
+            if (meet.size() < 2) continue;
+            std::vector<std::int64_t> key(meet.begin(), meet.end());
+            key.push_back(static_cast<std::int64_t>(kind));
+            const auto [it, fresh] =
+                numbers.emplace(std::move(key), static_cast<std::int32_t>(classes.groups.size()));
+            if (fresh) classes.groups.push_back(meet);
+            member.groups[kind] = it->second;
+        }
+        for (std::int64_t p = 0; p < mesh_.pipeline; ++p) {
+            const Rank peer = mesh_.pipeline_peer(member.rank, p);
+            member.pipeline_peers.push_back(class_of(peer));
+            member.peer_in_node.push_back(same_node(member.rank, peer));
+        }
+    }
+    return classes;
+}
+
+}  // namespace
+
+Classes fold_ranks(const plan::Mesh& mesh, const plan::Cluster& cluster, bool unfolded) {
+    Refinement refinement(mesh, cluster.devices_per_node);
+    if (unfolded)
+        refinement.each_alone();
+    else {
+        refinement.start();
+        refinement.refine();
+    }
+    return refinement.result();
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,37 @@
+// Folding: ranks that do the same thing at the same time need one simulation. Classes of ranks are
+// found by refinement: ranks start together when they share a program; they are parted by where
+// their groups lie (nodes spanned, members per node, siblings on the NICs) and where their pipeline
+// peers are, and then by the classes of those they meet, until nothing changes. The first rank of a
+// class stands for it; a group then ties the classes that meet in it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "plan/ir/mesh.hpp"
+#include "plan/scenario/scenario.hpp"
+#include "sim/network/collective_cost.hpp"
+
+namespace orrery::sim {
+
+struct Classes {
+    struct Member {
+        plan::Rank rank = 0;          // the representative
+        std::int64_t represents = 1;  // ranks of the class
+        // Shape of its group of each kind, for pricing.
+        std::array<GroupShape, plan::kGroupKinds> shapes{};
+        // Index into groups, −1 where it would meet no other class.
+        std::array<std::int32_t, plan::kGroupKinds> groups{};
+        std::vector<std::int32_t> pipeline_peers;  // class by pipeline rank
+        std::vector<bool> peer_in_node;            // by pipeline rank
+    };
+    std::vector<Member> members;                    // ascending rank
+    std::vector<std::vector<std::int32_t>> groups;  // classes that meet
+    std::vector<std::int32_t> class_of;             // by rank
+};
+
+// unfolded: each rank is its own class.
+Classes fold_ranks(const plan::Mesh& mesh, const plan::Cluster& cluster, bool unfolded);
+
+}  // namespace orrery::sim

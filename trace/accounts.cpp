@@ -1,0 +1,209 @@
+#include "trace/accounts.hpp"
+
+#include <algorithm>
+
+#include "plan/ir/check.hpp"
+
+namespace orrery::trace {
+namespace {
+
+constexpr std::array<std::string_view, kAccounts> kNames = {
+    "compute",        "recompute",    "exposed_tensor",   "exposed_context",
+    "exposed_expert", "exposed_data", "exposed_pipeline", "bubble",
+    "imbalance",      "launch",       "optimizer",        "other"};
+
+std::size_t index(Account account) {
+    return static_cast<std::size_t>(account);
+}
+
+Account account_of_phase(plan::Phase phase) {
+    switch (phase) {
+        case plan::Phase::forward:
+        case plan::Phase::backward:
+            return Account::compute;
+        case plan::Phase::recompute:
+            return Account::recompute;
+        case plan::Phase::optimizer:
+            return Account::optimizer;
+    }
+    return Account::other;
+}
+
+// Walks one track. Time is charged from the end of the step towards its start, so that each gap is
+// explained by the chain of blockers of the op that ends it.
+class Walk {
+  public:
+    Walk(const Trace& trace, const Track& track) : trace_(trace), track_(track) {}
+
+    Accounts run() {
+        const std::size_t n = track_.events.size();
+        // Stream predecessor of each op, to follow a transfer that queued behind another.
+        Picoseconds frontier = trace_.step_end;  // everything after it is charged
+        std::size_t i = n;
+        frontier = charge_tail(frontier);
+        while (i-- > 0) {
+            const OpName& op = trace_.op_of(track_, i);
+            if (op.stream != plan::Stream::compute) continue;
+            const Event& event = track_.events[i];
+            if (event.end < frontier) charge_wait(event.end, frontier, waiting_);
+            frontier = std::min(frontier, event.end);
+            if (event.start < frontier) {
+                charge(account_of_phase(op.phase), event.start, frontier);
+                frontier = event.start;
+            }
+            waiting_ = static_cast<std::int32_t>(i);
+            if (frontier <= trace_.step_start) break;
+        }
+        if (frontier > trace_.step_start) charge_wait(trace_.step_start, frontier, waiting_);
+        return accounts_;
+    }
+
+  private:
+    void charge(Account account, Picoseconds from, Picoseconds to) {
+        from = std::max(from, trace_.step_start);
+        if (to > from) accounts_[index(account)] += to - from;
+    }
+
+    // After the last op of the rank the schedule has drained; before that, work on other streams
+    // that no compute op waits for (a last gather) is exposed.
+    Picoseconds charge_tail(Picoseconds frontier) {
+        std::int32_t last = -1;
+        for (std::size_t i = 0; i < track_.events.size(); ++i) {
+            if (track_.events[i].end > trace_.step_end) continue;
+            if (last < 0 || track_.events[i].end >= at(last).end)
+                last = static_cast<std::int32_t>(i);
+        }
+        if (last < 0) return frontier;
+        charge(Account::bubble, at(last).end, frontier);
+        if (trace_.op_of(track_, static_cast<std::size_t>(last)).stream != plan::Stream::compute)
+            tail_ = last;
+        return std::min(frontier, at(last).end);
+    }
+
+    const Event& at(std::int32_t op) const { return track_.events[static_cast<std::size_t>(op)]; }
+
+    // [from, to) is idle and `waiting` is the compute op that comes next (−1: none, the tail).
+    void charge_wait(Picoseconds from, Picoseconds to, std::int32_t waiting) {
+        std::int32_t blocker = waiting >= 0 ? at(waiting).blocker : tail_;
+        if (waiting >= 0 && blocker >= 0 && is_compute(blocker) && at(blocker).end < to) {
+            charge(Account::other, std::max(from, at(blocker).end), to);
+            return;
+        }
+        follow(from, to, blocker);
+    }
+
+    bool is_compute(std::int32_t op) const {
+        return trace_.op_of(track_, static_cast<std::size_t>(op)).stream == plan::Stream::compute;
+    }
+
+    // Explains [from, to) by what `blocker` was doing, and before it by what blocked the blocker.
+    void follow(Picoseconds from, Picoseconds to, std::int32_t blocker) {
+        while (to > from) {
+            if (blocker == kHost) return charge(Account::launch, from, to);
+            if (blocker < 0) return charge(Account::other, from, to);
+            const Event& event = at(blocker);
+            if (is_compute(blocker)) return charge(Account::other, from, to);
+            const OpName& op = trace_.op_of(track_, static_cast<std::size_t>(blocker));
+            if (event.end < to) {  // ended, and yet its successor did not start: not explained
+                charge(Account::other, std::max(from, event.end), to);
+                to = std::max(from, event.end);
+            }
+            const Picoseconds started = std::clamp(event.start, from, to);
+            charge(exposed_account(op.group), started, to);
+            const Picoseconds ready = std::clamp(event.ready, from, started);
+            charge(absent(event), ready, started);
+            to = ready;
+            blocker = event.blocker;
+        }
+    }
+
+    // Whose absence a transfer waited for.
+    Account absent(const Event& event) const {
+        if (event.late_track < 0) return Account::other;
+        const Track& late = trace_.tracks[static_cast<std::size_t>(event.late_track)];
+        return late.program != track_.program ? Account::bubble : Account::imbalance;
+    }
+
+    const Trace& trace_;
+    const Track& track_;
+    Accounts accounts_{};
+    std::int32_t waiting_ = -1;
+    std::int32_t tail_ = kNothing;
+};
+
+}  // namespace
+
+std::string_view name(Account account) {
+    return kNames[index(account)];
+}
+
+Account exposed_account(plan::GroupKind group) {
+    switch (group) {
+        case plan::GroupKind::tensor:
+            return Account::exposed_tensor;
+        case plan::GroupKind::context:
+            return Account::exposed_context;
+        case plan::GroupKind::expert:
+            return Account::exposed_expert;
+        case plan::GroupKind::data:
+        case plan::GroupKind::model:
+        case plan::GroupKind::world:
+            return Account::exposed_data;
+        case plan::GroupKind::pipeline:
+        case plan::GroupKind::embedding:
+            return Account::exposed_pipeline;
+        case plan::GroupKind::none:
+            break;
+    }
+    return Account::other;
+}
+
+Accounts accounts_of(const Trace& trace, const Track& track) {
+    const Accounts accounts = Walk(trace, track).run();
+    Picoseconds sum = 0;
+    for (Picoseconds part : accounts)
+        sum += part;
+    ORRERY_CHECK(sum == trace.step_end - trace.step_start, "accounts do not sum to the step");
+    return accounts;
+}
+
+std::array<double, kAccounts> mean_accounts(const Trace& trace) {
+    std::array<double, kAccounts> mean{};
+    double ranks = 0;
+    for (const Track& track : trace.tracks) {
+        const Accounts accounts = accounts_of(trace, track);
+        for (std::size_t a = 0; a < kAccounts; ++a)
+            mean[a] += static_cast<double>(accounts[a]) * static_cast<double>(track.represents);
+        ranks += static_cast<double>(track.represents);
+    }
+    for (double& part : mean)
+        part = part / ranks / 1e12;
+    return mean;
+}
+
+std::array<CommunicationSums, kAccounts> communication_sums(const Trace& trace) {
+    std::array<CommunicationSums, kAccounts> sums{};
+    double ranks = 0;
+    for (const Track& track : trace.tracks) {
+        const double weight = static_cast<double>(track.represents);
+        ranks += weight;
+        for (std::size_t i = 0; i < track.events.size(); ++i) {
+            const OpName& op = trace.op_of(track, i);
+            if (!plan::is_communication(op.kind)) continue;
+            const Event& event = track.events[i];
+            if (event.start < trace.step_start || event.start >= trace.step_end) continue;
+            CommunicationSums& sum = sums[index(exposed_account(op.group))];
+            sum.bytes_per_rank += weight * op.sent_bytes;
+            sum.busy_s += weight * static_cast<double>(event.end - event.start) / 1e12;
+        }
+    }
+    const auto mean = mean_accounts(trace);
+    for (std::size_t a = 0; a < kAccounts; ++a) {
+        sums[a].bytes_per_rank /= ranks;
+        sums[a].busy_s /= ranks;
+        sums[a].exposed_s = mean[a];
+    }
+    return sums;
+}
+
+}  // namespace orrery::trace

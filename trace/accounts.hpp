@@ -1,0 +1,56 @@
+// Where the time of a step goes, per rank, exactly (DESIGN §4). At each instant: while a compute op
+// runs, its phase; else the next compute op is waiting, and the chain of who blocks it is followed:
+// a transfer whose members are all there is exposed communication of its group; an absent pipeline
+// peer, or a schedule that has drained, is bubble; another absent peer is imbalance; the host is
+// launch; what is left is other.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "trace/trace.hpp"
+
+namespace orrery::trace {
+
+enum class Account : std::uint8_t {
+    compute,
+    recompute,
+    exposed_tensor,
+    exposed_context,
+    exposed_expert,
+    exposed_data,
+    exposed_pipeline,
+    bubble,
+    imbalance,
+    launch,
+    optimizer,
+    other
+};
+inline constexpr std::size_t kAccounts = 12;
+std::string_view name(Account account);
+
+using Accounts = std::array<Picoseconds, kAccounts>;
+
+// Of one track, within the trace's window; sums to step_end − step_start exactly.
+Accounts accounts_of(const Trace& trace, const Track& track);
+
+// Mean over ranks (tracks weighted by the ranks they stand for), in seconds; sums to the step time.
+std::array<double, kAccounts> mean_accounts(const Trace& trace);
+
+// What one kind of group communicates: means over ranks.
+struct CommunicationSums {
+    double bytes_per_rank = 0;  // sent
+    double busy_s = 0;          // transfers in progress
+    double exposed_s = 0;       // of it, while compute waited
+};
+
+// The account that communication over a group belongs to: the tied-embedding reduction is
+// pipeline, the gradient norm is data.
+Account exposed_account(plan::GroupKind group);
+
+// By exposed_* account, in the order of Account.
+std::array<CommunicationSums, kAccounts> communication_sums(const Trace& trace);
+
+}  // namespace orrery::trace

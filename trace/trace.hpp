@@ -1,0 +1,82 @@
+// A trace is what happened, predicted or measured: when each op of each rank was ready, started and
+// ended, and what it had waited for. The simulator and the runtime write the same; every view reads
+// it and none changes it. A trace stands alone: it names its ops, so that no plan is needed to read
+// one, and an event's index is the plan's op id, so that two traces of one plan can be joined.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/ir/kinds.hpp"
+
+namespace orrery::trace {
+
+// int64 picoseconds from the start of the step.
+using Picoseconds = std::int64_t;
+
+enum class Origin : std::uint8_t { predicted, measured };
+
+// A distinct op of the plan.
+struct OpName {
+    std::string block;  // "layer.backward"
+    std::string label;  // "fc1 dgrad"
+    plan::OpKind kind = plan::OpKind::gemm;
+    plan::Phase phase = plan::Phase::forward;
+    plan::Stream stream = plan::Stream::compute;
+    plan::GroupKind group = plan::GroupKind::none;
+    double flops = 0;       // executed, full attention square
+    double bytes = 0;       // moved in memory, or message bytes S of a collective
+    double sent_bytes = 0;  // that one rank sends
+    bool operator==(const OpName&) const = default;
+};
+
+// What the ranks of one program did, op by op; index = op id.
+struct ProgramOps {
+    std::int32_t pipeline_rank = 0;
+    std::vector<std::string> actions;      // by step: "2F5"; exchanges joined by '+'
+    std::vector<std::uint32_t> op;         // into Trace::ops
+    std::vector<std::uint32_t> step;       // into actions
+    std::vector<std::int16_t> layer;       // −1: none
+    std::vector<std::int64_t> live_bytes;  // by step: planned memory alive during it
+    bool operator==(const ProgramOps&) const = default;
+};
+
+inline constexpr std::int32_t kHost = -1;     // blocked by the host, which had not issued it yet
+inline constexpr std::int32_t kNothing = -2;  // ready from the start
+
+struct Event {
+    Picoseconds ready = 0;  // everything of this rank that it waits for has ended
+    Picoseconds start = 0;  // every member is there; for compute equal to ready
+    Picoseconds end = 0;
+    std::int32_t blocker = kNothing;  // op id of this rank that ended last before `ready`
+    std::int32_t late_track = -1;  // communication: track of the member that came last, −1: this
+    bool operator==(const Event&) const = default;
+};
+
+// One rank, standing for all the ranks that do the same at the same time.
+struct Track {
+    std::int64_t rank = 0;
+    std::int64_t represents = 1;
+    std::int32_t program = 0;  // into Trace::programs
+    std::vector<Event> events;
+    bool operator==(const Track&) const = default;
+};
+
+struct Trace {
+    Origin origin = Origin::predicted;
+    std::string scenario_json;  // resolved
+    std::vector<OpName> ops;
+    std::vector<ProgramOps> programs;
+    std::vector<Track> tracks;
+    Picoseconds step_start = 0;  // the step's window: between successive optimizer ends
+    Picoseconds step_end = 0;
+    bool operator==(const Trace&) const = default;
+
+    const OpName& op_of(const Track& track, std::size_t event) const {
+        const ProgramOps& program = programs[static_cast<std::size_t>(track.program)];
+        return ops[program.op[event]];
+    }
+};
+
+}  // namespace orrery::trace
