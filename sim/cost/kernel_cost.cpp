@@ -27,18 +27,6 @@ double to_double(std::int64_t value) {
     return static_cast<double>(value);
 }
 
-// A lookup touches the rows it looks up, not the table: no operand counts for more than rows×width.
-double lookup_bytes(const plan::Block& block, const plan::Op& op) {
-    const std::int64_t touched = op.shape[0] * op.shape[1];
-    std::int64_t bytes = 0;
-    for (const auto* operands : {&op.reads, &op.writes})
-        for (plan::TensorId id : *operands) {
-            const plan::Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
-            bytes += std::min(tensor.elements(), touched) * plan::size_bytes(tensor.dtype);
-        }
-    return to_double(bytes);
-}
-
 }  // namespace
 
 KernelCost::KernelCost(const Profile& profile) : profile_(profile) {}
@@ -165,17 +153,15 @@ Price KernelCost::price(const plan::Block& block, const plan::Op& op) const {
         case OpKind::cross_entropy_sum:
         case OpKind::cross_entropy:
         case OpKind::cross_entropy_backward:
+        case OpKind::embedding:
         case OpKind::adamw:
         case OpKind::cast:
             return price_memory(plan::bytes_moved(block, op), memory.t0_us.value);
         case OpKind::norm_backward:
         case OpKind::bias_gradient:
+        case OpKind::embedding_backward:
         case OpKind::gradient_norm:
             return price_memory(plan::bytes_moved(block, op), memory.reduction_t0_us.value);
-        case OpKind::embedding:
-            return price_memory(lookup_bytes(block, op), memory.t0_us.value);
-        case OpKind::embedding_backward:
-            return price_memory(lookup_bytes(block, op), memory.reduction_t0_us.value);
         case OpKind::all_reduce:
         case OpKind::all_gather:
         case OpKind::reduce_scatter:

@@ -116,6 +116,7 @@ TEST_F(TinyCost, ALookupMovesItsRowsAndNotTheTable) {
         tensor.dims = dims;
         block.tensors.push_back(tensor);
     }
+    block.tensors[1].role = plan::Role::parameter;
     plan::Op op = op_of(OpKind::embedding, {4096, 8192});
     op.reads = {0, 1};
     op.writes = {2};
