@@ -1,0 +1,71 @@
+// The shipped profiles against collectives that others timed and published.
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include "sim/cost/profile.hpp"
+#include "sim/network/collective_cost.hpp"
+#include "tests/sim/network/network_world.hpp"
+
+namespace orrery::sim {
+namespace {
+
+using plan::OpKind;
+
+std::string profile_path(const std::string& name) {
+    return std::string(ORRERY_SOURCE_DIR) + "/scenarios/profiles/" + name + ".json";
+}
+
+CollectiveTable shipped(const std::string& name) {
+    const Profile profile = load_profile(profile_path(name));
+    return parse_collectives(profile.collectives_json, profile.path);
+}
+
+plan::Cluster a100_nodes(std::int64_t nodes) {
+    plan::Cluster cluster = plain_cluster(nodes);
+    cluster.intra_node = {plan::IntraNodeKind::nvswitch, 300, 2};
+    cluster.inter_node = {plan::InterNodeKind::infiniband, 8, 200, 5, 1};
+    return cluster;
+}
+
+TEST(ShippedProfiles, AllHaveCollectivesThatRead) {
+    int read = 0;
+    const auto folder = std::filesystem::path(profile_path("")).parent_path();
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+        if (entry.path().extension() != ".json") continue;
+        const Profile profile = load_profile(entry.path().string());
+        EXPECT_NO_THROW(parse_collectives(profile.collectives_json, profile.path)) << entry.path();
+        ++read;
+    }
+    EXPECT_GE(read, 2);
+}
+
+TEST(ShippedProfiles, A100NodeAllReduceOf16GiBTakes128Milliseconds) {
+    // nccl-tests on 8 A100: 127,997 µs, 234.9 GB/s of bus bandwidth (stas00/ml-engineering,
+    // network/README.md). The profile is another machine's, whose largest size is 512 MiB.
+    const Network network(a100_nodes(1), shipped("a100-80gb-sxm"));
+    const Price price = network.collective(OpKind::all_reduce, 17'179'869'184, {8, 1, 8, 1});
+    EXPECT_NEAR(price.seconds / 127.997e-3, 1, 0.10);
+}
+
+TEST(ShippedProfiles, A100AllReduceBetweenNodesIsWithinItsUncertainty) {
+    // Azure ND A100 v4, 8 × 200 Gb/s per node (published with Echo, Feng et al. 2024,
+    // arXiv 2412.12487): microseconds of all-reduces over 2, 4 and 8 nodes.
+    struct Timing {
+        int nodes;
+        std::int64_t bytes;
+        double measured_us;
+    };
+    const Network network(a100_nodes(8), shipped("a100-80gb-sxm"));
+    for (const Timing& timing :
+         {Timing{2, 2048, 36.05}, Timing{8, 2048, 81.88}, Timing{4, 1 << 20, 131.8},
+          Timing{8, 4 << 20, 251.8}, Timing{2, 1 << 30, 16170}, Timing{8, 2147483648, 34308}}) {
+        const Price price = network.collective(OpKind::all_reduce, timing.bytes,
+                                               {8 * timing.nodes, timing.nodes, 8, 1});
+        EXPECT_NEAR(price.seconds / (timing.measured_us * 1e-6), 1, price.relative_sd)
+            << timing.nodes << " nodes, " << timing.bytes << " bytes";
+    }
+}
+
+}  // namespace
+}  // namespace orrery::sim
