@@ -266,6 +266,24 @@ TEST(Reader, OriginOfAValueIsSaid) {
               "models/sliding.json | file models/sliding.json");
 }
 
+// What the messages of batch_not_divisible, layers_uneven_set and copy_exceeds_cluster offer as
+// help.
+TEST(Reader, HelpThatIsOfferedHelps) {
+    const std::vector<std::vector<std::string>> remedies = {
+        {"layout.global_batch_size=66", "layout.data_parallel=3"},
+        {"layout.global_batch_size=66", "layout.data_parallel=1"},
+        {"layout.global_batch_size=68"},
+        {"layout.pipeline_parallel=6", "layout.data_parallel=2"},
+        {"layout.pipeline_parallel=16"},
+        {"layout.pipeline_parallel=5", "layout.layers_per_stage=[19,19,19,19,20]",
+         "layout.data_parallel=2"},
+        {"layout.pipeline_parallel=32", "layout.tensor_parallel=4"},
+        {"layout.pipeline_parallel=32", "cluster.nodes=32"},
+    };
+    for (const auto& sets : remedies)
+        EXPECT_GT(sound(kSmall, sets).layout.ranks(), 0);
+}
+
 TEST(Override, NeedsAKeyAndAnEqualsSign) {
     EXPECT_TRUE(valid_override("layout.tensor_parallel=4"));
     EXPECT_TRUE(valid_override("run.data="));
