@@ -1,0 +1,168 @@
+// Rules of the pipeline: layers over stages, virtual stages, micro-batches over the schedule.
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "plan/scenario/arithmetic.hpp"
+#include "plan/scenario/rules.hpp"
+#include "plan/schedule/schedule.hpp"
+
+namespace orrery::plan {
+namespace {
+
+// Pipeline degrees that divide the layers with this many virtual stages, and fit the cluster.
+std::vector<std::int64_t> fitting_degrees(const Reading& reading, const Scenario& scenario,
+                                          std::int64_t virtual_stages) {
+    const Layout& layout = scenario.layout;
+    if (scenario.model.layers % virtual_stages != 0) return {};
+    const bool known =
+        reading.good({"cluster.nodes", "cluster.devices_per_node", "layout.tensor_parallel"});
+    const std::int64_t most =
+        known ? scenario.cluster.devices() / layout.tensor_parallel : scenario.model.layers;
+    std::vector<std::int64_t> out = divisors(scenario.model.layers / virtual_stages, most);
+    if (virtual_stages > 1 && !out.empty())
+        out.erase(out.begin());  // interleaving needs a pipeline
+    return out;
+}
+
+void report_uneven(Reading& reading, const Scenario& scenario) {
+    const Layout& layout = scenario.layout;
+    const std::int64_t layers = scenario.model.layers;
+    const std::int64_t stages = layout.stages();
+    Diagnostic& fault = reading.report_field("S012", "layout.pipeline_parallel",
+                                             "the layers do not split evenly over the pipeline");
+    fault.arithmetic = fmt::format(
+        "{} / (pipeline_parallel × virtual_pipeline) = {} / ({} × {}) = {} layers per stage",
+        reading.shown("model.layers"), layers, layout.pipeline_parallel, layout.virtual_pipeline,
+        quotient(layers, stages));
+    if (layers > stages) {
+        fault.note = fmt::format(
+            "rounding down would silently train a model of {} layers "
+            "(see NVIDIA/Megatron-LM#468)",
+            layers / stages * stages);
+    }
+    const std::string degrees = choices_near(
+        layout.pipeline_parallel, fitting_degrees(reading, scenario, layout.virtual_pipeline));
+    if (!degrees.empty()) {
+        fault.help.push_back(
+            fmt::format("pipeline_parallel: {}{}", degrees,
+                        layout.virtual_pipeline == 1
+                            ? ""
+                            : fmt::format(" with virtual_pipeline {}", layout.virtual_pipeline)));
+    }
+    if (layout.virtual_pipeline > 1 && layers % layout.pipeline_parallel == 0) {
+        std::vector<std::int64_t> chunks = divisors(layers / layout.pipeline_parallel, layers);
+        chunks.erase(chunks.begin());  // a single chunk is not interleaved
+        if (!chunks.empty()) {
+            fault.help.push_back(fmt::format("or virtual_pipeline: {} with pipeline_parallel {}",
+                                             choices_near(layout.virtual_pipeline, chunks),
+                                             layout.pipeline_parallel));
+        }
+    }
+    if (layers >= stages) {
+        fault.help.push_back(fmt::format(
+            "or layers_per_stage as an array of {} counts that sum to {}", stages, layers));
+    }
+    reading.mark_bad("/layout/layers_per_stage");
+}
+
+}  // namespace
+
+void check_stages(Reading& reading, const LayoutChoices& choices, Scenario& scenario) {
+    Layout& layout = scenario.layout;
+    if (!reading.good({"layout.pipeline_parallel", "layout.virtual_pipeline", "model.layers",
+                       "layout.layers_per_stage"})) {
+        return;
+    }
+    const std::int64_t stages = layout.stages();
+    const std::int64_t layers = scenario.model.layers;
+    if (choices.layers_even) {
+        if (layers % stages != 0) return report_uneven(reading, scenario);
+        layout.layers_per_stage.assign(static_cast<std::size_t>(stages), layers / stages);
+        return;
+    }
+    const std::int64_t given = static_cast<std::int64_t>(layout.layers_per_stage.size());
+    const std::int64_t sum = std::accumulate(layout.layers_per_stage.begin(),
+                                             layout.layers_per_stage.end(), std::int64_t{0});
+    if (given != stages) {
+        reading
+            .report_field("S013", "layout.layers_per_stage",
+                          "layers_per_stage does not have one count for each stage")
+            .arithmetic =
+            fmt::format("{} counts, pipeline_parallel × virtual_pipeline = {} × {} = {} stages",
+                        given, layout.pipeline_parallel, layout.virtual_pipeline, stages);
+    } else if (sum != layers) {
+        Diagnostic& fault =
+            reading.report_field("S013", "layout.layers_per_stage",
+                                 "layers_per_stage does not add up to the layers of the model");
+        fault.arithmetic = fmt::format("the {} counts sum to {}, {} = {}", given, sum,
+                                       reading.shown("model.layers"), layers);
+        fault.help.push_back(sum < layers ? fmt::format("{} more", layers - sum)
+                                          : fmt::format("{} fewer", sum - layers));
+    }
+}
+
+namespace {
+
+// Interleaving runs micro-batches in groups of as many as there are pipeline ranks.
+void check_groups(Reading& reading, const Layout& layout) {
+    if (!reading.good(
+            {"layout.global_batch_size", "layout.micro_batch_size", "layout.data_parallel"})) {
+        return;
+    }
+    const std::int64_t rows = layout.pipeline_parallel;
+    const std::int64_t micro_batches = layout.micro_batches();
+    if (micro_batches % rows == 0) return;
+    Diagnostic& fault = reading.report_field(
+        "S018", "layout.global_batch_size",
+        fmt::format("the schedule \"{}\" needs a number of micro-batches that the pipeline divides",
+                    layout.schedule));
+    fault.arithmetic = fmt::format(
+        "micro-batches = global_batch_size / (data_parallel × micro_batch_size) = {} / ({} × {}) = "
+        "{}"
+        "\n{} / pipeline_parallel = {} / {} = {}",
+        layout.global_batch_size, layout.data_parallel, layout.micro_batch_size, micro_batches,
+        "micro-batches", micro_batches, rows, quotient(micro_batches, rows));
+    const std::int64_t unit = layout.data_parallel * layout.micro_batch_size * rows;
+    const std::int64_t below = layout.global_batch_size / unit * unit;
+    fault.help.push_back("global_batch_size: " + (below > 0
+                                                      ? fmt::format("{} or {}", below, below + unit)
+                                                      : std::to_string(unit)));
+}
+
+}  // namespace
+
+void check_schedule(Reading& reading, const Scenario& scenario) {
+    const Layout& layout = scenario.layout;
+    if (!reading.good({"layout.schedule", "layout.virtual_pipeline"})) return;
+    const bool chunked = find_schedule(layout.schedule)->needs_virtual_stages;
+    if (!chunked && layout.virtual_pipeline > 1) {
+        Diagnostic& fault = reading.report_field(
+            "S017", "layout.virtual_pipeline",
+            fmt::format("the schedule \"{}\" has no virtual stages", layout.schedule));
+        for (const ScheduleKind& kind : schedule_kinds()) {
+            if (!kind.needs_virtual_stages) continue;
+            fault.help.push_back(
+                fmt::format("\"schedule\": \"{}\", or virtual_pipeline 1", kind.name));
+        }
+        return;
+    }
+    if (!chunked) return;
+    if (layout.virtual_pipeline < 2) {
+        reading
+            .report_field("S017", "layout.virtual_pipeline",
+                          fmt::format("the schedule \"{}\" needs virtual stages", layout.schedule))
+            .help.push_back("virtual_pipeline of at least 2, or \"schedule\": \"1f1b\"");
+    }
+    if (!reading.good({"layout.pipeline_parallel"})) return;
+    if (layout.pipeline_parallel < 2) {
+        reading
+            .report_field("S017", "layout.pipeline_parallel",
+                          fmt::format("the schedule \"{}\" needs a pipeline", layout.schedule))
+            .help.push_back("pipeline_parallel of at least 2, or \"schedule\": \"1f1b\"");
+        return;
+    }
+    check_groups(reading, layout);
+}
+
+}  // namespace orrery::plan
