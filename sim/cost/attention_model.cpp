@@ -22,16 +22,13 @@ double key_elements(const AttentionShape& s) {
 const AttentionCurve& nearest_curve(const AttentionProfile& attention, std::int64_t head_dim) {
     ORRERY_CHECK(!attention.forward.empty(), "an attention profile has at least one curve");
     const double wanted = log2_of(static_cast<double>(head_dim));
-    const AttentionCurve* best = nullptr;
-    double best_distance = 0;
-    for (const AttentionCurve& curve : attention.forward) {
-        const double difference = log2_of(static_cast<double>(curve.head_dim)) - wanted;
-        const double distance = difference < 0 ? -difference : difference;
-        if (best == nullptr || distance < best_distance) {
-            best = &curve;
-            best_distance = distance;
-        }
-    }
+    auto octaves_to = [&](const AttentionCurve& curve) {
+        const double octaves = log2_of(static_cast<double>(curve.head_dim)) - wanted;
+        return octaves < 0 ? -octaves : octaves;
+    };
+    const AttentionCurve* best = &attention.forward.front();
+    for (const AttentionCurve& curve : attention.forward)
+        if (octaves_to(curve) < octaves_to(*best)) best = &curve;
     return *best;
 }
 
