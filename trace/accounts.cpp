@@ -181,11 +181,21 @@ std::array<double, kAccounts> mean_accounts(const Trace& trace) {
     return mean;
 }
 
+// Messages that a step's actions send: an exchange sends none, one or several.
+static double sends_in(const std::string& actions) {
+    double sends = 0;
+    for (std::size_t at = actions.find("SEND_"); at != std::string::npos;
+         at = actions.find("SEND_", at + 1))
+        ++sends;
+    return sends;
+}
+
 std::array<CommunicationSums, kAccounts> communication_sums(const Trace& trace) {
     std::array<CommunicationSums, kAccounts> sums{};
     double ranks = 0;
     for (const Track& track : trace.tracks) {
         const double weight = static_cast<double>(track.represents);
+        const ProgramOps& program = trace.programs[static_cast<std::size_t>(track.program)];
         ranks += weight;
         for (std::size_t i = 0; i < track.events.size(); ++i) {
             const OpName& op = trace.op_of(track, i);
@@ -193,7 +203,10 @@ std::array<CommunicationSums, kAccounts> communication_sums(const Trace& trace) 
             const Event& event = track.events[i];
             if (event.start < trace.step_start || event.start >= trace.step_end) continue;
             CommunicationSums& sum = sums[index(exposed_account(op.group))];
-            sum.bytes_per_rank += weight * op.sent_bytes;
+            const double messages = op.kind == plan::OpKind::exchange
+                                        ? sends_in(program.actions[program.step[i]])
+                                        : 1.0;
+            sum.bytes_per_rank += weight * messages * op.sent_bytes;
             sum.busy_s += weight * static_cast<double>(event.end - event.start) / 1e12;
         }
     }

@@ -299,7 +299,7 @@ class Engine {
             set_communicating(side, +1, now);
         }
         const Picoseconds duration =
-            spec(track).latency_to_peer[static_cast<std::size_t>(transfer.peer)];
+            spec(track).transfer_to_peer[static_cast<std::size_t>(transfer.peer)];
         queue_.push(now + duration,
                     {Kind::transfer_end, 0, track, static_cast<std::uint32_t>(peer), 0});
     }
@@ -338,19 +338,22 @@ class Engine {
             if (other != stream) try_head(track, other, now, cause);
     }
 
+    void end_op(Picoseconds now, const Happening& what) {
+        TrackState& t = state(what.track);
+        if (what.stream == kCompute) {
+            if (what.generation != t.generation) return;  // its end has been moved
+            ++t.generation;
+        }
+        if (facts(what.track, what.op).communication) set_communicating(what.track, -1, now);
+        finish(what.track, what.op, what.stream, now);
+    }
+
     void handle(Picoseconds now, const Happening& what) {
         switch (what.kind) {
             case Kind::start:
                 return begin(what.track, what.op, now);
-            case Kind::end: {
-                if (what.stream == kCompute && in_.compute_slowdown_permille > 0 &&
-                    what.generation != state(what.track).generation)
-                    return;  // its end was moved
-                if (facts(what.track, what.op).communication)
-                    set_communicating(what.track, -1, now);
-                ++state(what.track).generation;
-                return finish(what.track, what.op, what.stream, now);
-            }
+            case Kind::end:
+                return end_op(now, what);
             case Kind::collective_end:
                 return end_collective(what.track, what.stream, now);
             case Kind::transfer_end:

@@ -27,7 +27,7 @@ struct EngineTrack {
     const std::vector<Picoseconds>* durations = nullptr;   // by op number; collectives included
     std::array<std::int32_t, plan::kGroupKinds> groups{};  // into EngineInput::groups, −1: alone
     std::vector<TrackId> pipeline_peers;                   // by pipeline rank
-    std::vector<Picoseconds> latency_to_peer;  // by pipeline rank: duration of one boundary
+    std::vector<Picoseconds> transfer_to_peer;  // by pipeline rank: duration of one boundary
 };
 
 struct EngineInput {

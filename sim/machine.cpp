@@ -1,0 +1,90 @@
+#include "sim/machine.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "sim/network/collective_cost.hpp"
+
+namespace orrery::sim {
+namespace {
+
+std::vector<std::int64_t> key_of(const Classes::Member& member) {
+    std::vector<std::int64_t> key;
+    for (const GroupShape& shape : member.shapes)
+        key.insert(key.end(),
+                   {shape.ranks, shape.nodes, shape.ranks_per_node, shape.siblings_per_node});
+    return key;
+}
+
+PriceTable price_table(const plan::Plan& plan, const KernelCost& kernels, const Network& network,
+                       const Classes::Member& member) {
+    PriceTable table;
+    for (const plan::Block& block : plan.blocks)
+        for (const plan::Op& op : block.ops) {
+            Price price;
+            if (!plan::is_communication(op.kind))
+                price = kernels.price(block, op);
+            else if (op.kind != plan::OpKind::exchange)  // transfers are priced by their route
+                price = network.collective(op.kind, plan::message_bytes(op),
+                                           member.shapes[static_cast<std::size_t>(op.group)]);
+            table.durations.push_back(from_seconds(price.seconds));
+            table.prices.push_back(price);
+        }
+    return table;
+}
+
+// Ranks of a node that send to a pipeline peer in another node at the same time.
+int flows_out_of_node(const plan::Mesh& mesh, const plan::Cluster& cluster) {
+    return static_cast<int>(std::min(cluster.devices_per_node, mesh.ranks()));
+}
+
+}  // namespace
+
+Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
+                      const Profile& profile, bool unfolded) {
+    const plan::Cluster& cluster = scenario.cluster;
+    const plan::Framework& framework = scenario.training.framework;
+    const Network network(cluster, parse_collectives(profile.collectives_json, profile.path));
+    const KernelCost kernels(profile);
+
+    Machine machine;
+    machine.classes = fold_ranks(plan.mesh, cluster, unfolded);
+    machine.input.plan = &plan;
+    for (const plan::Program& program : plan.programs)
+        machine.input.linked.push_back(plan::link(plan, program));
+    machine.input.groups = machine.classes.groups;
+    machine.input.launch = from_seconds(framework.launch_us * 1e-6);
+    machine.input.launch_queue = framework.launch_queue;
+    machine.input.compute_slowdown_permille =
+        static_cast<std::int64_t>((profile.overlap.compute_slowdown.value - 1.0) * 1000 + 0.5);
+
+    const std::int64_t boundary =
+        plan::message_bytes(plan.blocks[static_cast<std::size_t>(plan.exchange_block)].ops.front());
+    const int flows = flows_out_of_node(plan.mesh, cluster);
+    auto hop = [&](bool in_node) {
+        return from_seconds(network.point_to_point(boundary, in_node, flows).seconds);
+    };
+    std::map<std::vector<std::int64_t>, const PriceTable*> tables;
+    for (const Classes::Member& member : machine.classes.members) {
+        const PriceTable*& table = tables[key_of(member)];
+        if (table == nullptr) {
+            machine.tables.push_back(
+                std::make_unique<PriceTable>(price_table(plan, kernels, network, member)));
+            table = machine.tables.back().get();
+        }
+        machine.table_of.push_back(table);
+        EngineTrack track;
+        track.program = static_cast<std::int32_t>(plan.mesh.coordinates(member.rank).pipeline);
+        track.durations = &table->durations;
+        track.groups = member.groups;
+        track.pipeline_peers = member.pipeline_peers;
+        for (std::size_t peer = 0; peer < member.peer_in_node.size(); ++peer)
+            track.transfer_to_peer.push_back(static_cast<std::int32_t>(peer) == track.program
+                                                 ? 0
+                                                 : hop(member.peer_in_node[peer]));
+        machine.input.tracks.push_back(std::move(track));
+    }
+    return machine;
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,96 @@
+// What a simulation says of a scenario: the numbers of DESIGN §7, in one value that the text
+// report, --json and validation all read. simulate() is the whole way from scenario to prediction.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/ir/plan.hpp"
+#include "plan/scenario/scenario.hpp"
+#include "sim/cost/profile.hpp"
+#include "sim/engine/engine.hpp"
+#include "trace/accounts.hpp"
+#include "trace/trace.hpp"
+
+namespace orrery::sim {
+
+// One pipeline rank's memory at the first moment of the most live bytes.
+struct StageMemory {
+    std::array<std::int64_t, plan::kMemoryCategories> bytes{};  // by plan::MemoryCategory
+    // Outside what the plan accounts for: what the arena leaves unused between its pieces, the
+    // allocator's loss, the driver's context, communicators.
+    std::int64_t other_bytes = 0;
+    std::int64_t arena_bytes = 0;  // what the runtime allocates for the plan
+    std::int64_t peak_bytes = 0;   // sum of bytes and other_bytes
+    std::string peak_at;           // "2F5 attention"
+};
+
+enum class Verdict : std::uint8_t { fits, tight, exceeds };
+std::string_view name(Verdict verdict);
+
+struct MemoryPrediction {
+    std::int64_t capacity_bytes = 0;
+    std::string capacity_source;
+    std::vector<StageMemory> stages;  // by pipeline rank
+    double fit_probability = 0;
+    Verdict verdict = Verdict::fits;
+
+    const StageMemory& worst() const;
+};
+
+struct StepPrediction {
+    double time_s = 0;
+    double low_s = 0;  // central 90 %
+    double high_s = 0;
+    std::array<double, trace::kAccounts> breakdown_s{};  // mean over ranks; sums to time_s
+    double bubble_fraction = 0;
+};
+
+struct ThroughputPrediction {
+    double tokens_per_s = 0;
+    double tokens_per_s_per_gpu = 0;
+    double model_tflops_per_gpu = 0;
+    double mfu = 0;         // model FLOPs over the dense peak
+    double mfu_causal = 0;  // attention counted at half
+    double hfu = 0;         // FLOPs of the ops that run
+    double peak_tflops = 0;
+    std::string peak_source;
+};
+
+struct RunPrediction {
+    std::int64_t gpus = 0;
+    std::int64_t idle_gpus = 0;  // of the cluster, that the layout does not use
+    std::optional<double> days;  // unknown without training.tokens
+    std::optional<double> gpu_hours;
+    std::optional<double> cost_usd;    // unknown without a price
+    std::optional<double> energy_mwh;  // unknown without a power figure
+};
+
+struct Prediction {
+    plan::Conserved conserved;
+    MemoryPrediction memory;
+    StepPrediction step;
+    ThroughputPrediction throughput;
+    std::array<trace::CommunicationSums, trace::kAccounts> communication{};  // by exposed_* account
+    RunPrediction run;
+    std::uint64_t op_events = 0;
+    std::string stuck;  // a deadlock report; the rest is then meaningless
+    trace::Trace trace;
+};
+
+struct SimulateOptions {
+    bool unfolded = false;  // every rank for itself
+};
+
+// Throws ProfileError where the profile cannot price the plan. resolved_json goes into the trace.
+Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
+                    const SimulateOptions& options, const std::string& resolved_json);
+
+// Parts of simulate, for tests and benchmarks.
+MemoryPrediction predict_memory(const plan::Plan& plan, const plan::Scenario& scenario,
+                                const Profile& profile);
+
+}  // namespace orrery::sim
