@@ -1,0 +1,207 @@
+// From the trace to bytes. Each frame is a list of columns, and a column holds differences from
+// what the reader can predict.
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "plan/ir/check.hpp"
+#include "trace/byte_writer.hpp"
+#include "trace/frame_writer.hpp"
+#include "trace/native.hpp"
+#include "trace/native_layout.hpp"
+
+namespace orrery::trace {
+namespace {
+
+using namespace native;
+
+// Names of an enumeration's values that occur, in the order in which they do: ops hold indices into
+// it, so that the order of the enumerators in the program is nobody's business.
+template <typename Enum>
+class Names {
+  public:
+    std::uint64_t index_of(Enum value) {
+        const std::string_view name = plan::name(value);
+        for (std::size_t i = 0; i < names_.size(); ++i)
+            if (names_[i] == name) return i;
+        names_.push_back(name);
+        return names_.size() - 1;
+    }
+    const std::vector<std::string_view>& list() const { return names_; }
+
+  private:
+    std::vector<std::string_view> names_;
+};
+
+// The columns of a frame: their sizes, then their bytes.
+template <std::size_t n>
+void put_columns(ByteWriter& out, const std::array<ByteWriter, n>& columns) {
+    for (const ByteWriter& column : columns)
+        out.varint(column.bytes().size());
+    for (const ByteWriter& column : columns)
+        out.append(column.bytes());
+}
+
+bool is_time(Picoseconds time) {
+    return time >= -kTimeLimit && time <= kTimeLimit;
+}
+
+class Writer {
+  public:
+    Writer(const Trace& trace, const std::string& path)
+        : trace_(trace), file_(path), prediction_(trace.ops.size()) {}
+
+    void run() {
+        ORRERY_CHECK(is_time(trace_.step_start) && is_time(trace_.step_end) &&
+                         trace_.step_start <= trace_.step_end,
+                     "the step of a trace has no sound window");
+        const std::string ops = ops_frame();  // finds the names that the header lists
+        file_.add(FrameKind::header, 0, header_frame());
+        file_.add(FrameKind::scenario, 0, trace_.scenario_json);
+        file_.add(FrameKind::ops, 0, ops);
+        for (std::size_t i = 0; i < trace_.programs.size(); ++i)
+            file_.add(FrameKind::program, i, program_frame(trace_.programs[i]));
+        for (std::size_t i = 0; i < trace_.tracks.size(); ++i)
+            file_.add(FrameKind::track, i, track_frame(trace_.tracks[i]));
+        file_.finish();
+    }
+
+  private:
+    std::string header_frame() const {
+        std::size_t events = 0;
+        for (const Track& track : trace_.tracks)
+            events += track.events.size();
+        const nlohmann::json header = {
+            {"format", kFormat},
+            {"tool", kTool},
+            {"origin", trace_.origin == Origin::predicted ? "predicted" : "measured"},
+            {"step_start_ps", trace_.step_start},
+            {"step_end_ps", trace_.step_end},
+            {"counts",
+             {{"ops", trace_.ops.size()},
+              {"programs", trace_.programs.size()},
+              {"tracks", trace_.tracks.size()},
+              {"events", events}}},
+            {"names",
+             {{"kind", kinds_.list()},
+              {"phase", phases_.list()},
+              {"stream", streams_.list()},
+              {"group", groups_.list()}}}};
+        return header.dump();
+    }
+
+    std::string ops_frame() {
+        ByteWriter out;
+        for (const OpName& op : trace_.ops) {
+            out.text(op.block);
+            out.text(op.label);
+            out.varint(kinds_.index_of(op.kind));
+            out.varint(phases_.index_of(op.phase));
+            out.varint(streams_.index_of(op.stream));
+            out.varint(groups_.index_of(op.group));
+            for (const double number : {op.flops, op.bytes, op.sent_bytes}) {
+                ORRERY_CHECK(std::isfinite(number), "an op of a trace has a number that is none");
+                out.number(number);
+            }
+        }
+        return out.bytes();
+    }
+
+    std::string program_frame(const ProgramOps& program) const {
+        const std::size_t size = program.op.size();
+        ORRERY_CHECK(program.step.size() == size && program.layer.size() == size &&
+                         program.live_bytes.size() == program.actions.size() &&
+                         program.pipeline_rank >= 0,
+                     "vectors of a trace's program differ in length");
+        ByteWriter out;
+        out.varint(static_cast<std::uint64_t>(program.pipeline_rank));
+        out.varint(program.actions.size());
+        std::int64_t last_bytes = 0;
+        for (std::size_t i = 0; i < program.actions.size(); ++i) {
+            ORRERY_CHECK(program.live_bytes[i] >= 0, "live bytes of a trace are negative");
+            out.text(program.actions[i]);
+            out.signed_varint(program.live_bytes[i] - last_bytes);
+            last_bytes = program.live_bytes[i];
+        }
+        out.varint(size);
+        std::array<ByteWriter, 3> columns;
+        std::int64_t op = 0, step = 0, layer = 0;
+        for (std::size_t i = 0; i < size; ++i) {
+            ORRERY_CHECK(program.op[i] < trace_.ops.size() &&
+                             program.step[i] < program.actions.size() && program.layer[i] >= -1,
+                         "an op of a trace's program is out of range");
+            columns[0].signed_varint(program.op[i] - op);
+            columns[1].signed_varint(program.step[i] - step);
+            columns[2].signed_varint(program.layer[i] - layer);
+            op = program.op[i];
+            step = program.step[i];
+            layer = program.layer[i];
+        }
+        put_columns(out, columns);
+        return out.bytes();
+    }
+
+    void check(const Track& track, std::size_t i) const {
+        const Event& e = track.events[i];
+        ORRERY_CHECK(is_time(e.ready) && is_time(e.end) && e.ready <= e.start && e.start <= e.end,
+                     "an event of a trace has times out of order or range");
+        ORRERY_CHECK(e.blocker >= kNothing && e.blocker < static_cast<std::int64_t>(i),
+                     "an event of a trace is blocked by one that comes later");
+        ORRERY_CHECK(
+            e.late_track >= -1 && e.late_track < static_cast<std::int64_t>(trace_.tracks.size()),
+            "an event of a trace waits for a track that is none");
+    }
+
+    std::string track_frame(const Track& track) {
+        ORRERY_CHECK(track.rank >= 0 && track.represents >= 1 && track.program >= 0 &&
+                         static_cast<std::size_t>(track.program) < trace_.programs.size(),
+                     "a track of a trace has no program or rank");
+        const ProgramOps& program = trace_.programs[static_cast<std::size_t>(track.program)];
+        ORRERY_CHECK(track.events.size() == program.op.size(),
+                     "a track of a trace has not as many events as its program has ops");
+        prediction_.reset(program);
+        for (ByteWriter& column : columns_)
+            column.clear();
+        for (std::size_t i = 0; i < track.events.size(); ++i) {
+            check(track, i);
+            put_event(track.events, i, program.op[i]);
+        }
+        ByteWriter out;
+        out.varint(static_cast<std::uint64_t>(track.rank));
+        out.varint(static_cast<std::uint64_t>(track.represents));
+        out.varint(static_cast<std::uint64_t>(track.program));
+        out.varint(track.events.size());
+        put_columns(out, columns_);
+        return out.bytes();
+    }
+
+    void put_event(const std::vector<Event>& events, std::size_t i, std::uint32_t op) {
+        const Event& e = events[i];
+        if (e.blocker >= 0)
+            columns_[0].varint(kBlockerOp + i - static_cast<std::size_t>(e.blocker));
+        else
+            columns_[0].varint(e.blocker == kHost ? kBlockerHost : kBlockerNothing);
+        columns_[1].signed_varint(e.ready - prediction_.ready(events.data(), e.blocker));
+        columns_[2].varint(static_cast<std::uint64_t>(e.start - e.ready));
+        columns_[3].signed_varint(e.end - e.start - prediction_.duration(op));
+        columns_[4].varint(static_cast<std::uint64_t>(e.late_track + 1));
+        prediction_.saw(e, op);
+    }
+
+    const Trace& trace_;
+    FrameWriter file_;
+    Names<plan::OpKind> kinds_;
+    Names<plan::Phase> phases_;
+    Names<plan::Stream> streams_;
+    Names<plan::GroupKind> groups_;
+    EventPrediction prediction_;
+    std::array<ByteWriter, 5> columns_;
+};
+
+}  // namespace
+
+void write_native(const Trace& trace, const std::string& path) {
+    Writer(trace, path).run();
+}
+
+}  // namespace orrery::trace
