@@ -1,0 +1,72 @@
+// Validation: predicts published runs with their own facts and says how far off it was, beside a
+// baseline with one rate per GPU type and precision. Rows that cannot be predicted are listed with
+// why, never dropped.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace orrery::compare {
+
+// A records, rules or baseline file that is missing or not shaped as it should be (exit code 5).
+class RecordsError : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+struct ValidatedRow {
+    std::string id;
+    std::string group;  // by source: what precedes the table in the record's source
+    double measured_s = 0;
+    double predicted_s = 0;
+    double low_s = 0;  // central 90 %
+    double high_s = 0;
+    std::optional<double> baseline_s;  // no rate for the GPU type: none
+    std::optional<double> measured_peak_bytes;
+    std::optional<double> predicted_peak_bytes;
+    std::string mistrusted;  // why the row is mistrusted, empty: it is not
+    std::string framework;
+
+    double error_pct() const { return (predicted_s / measured_s - 1) * 100; }
+};
+
+struct SkippedRow {
+    std::string id;
+    std::string why;
+};
+
+struct ErrorSummary {
+    std::int64_t n = 0;
+    double mean_abs_error_pct = 0;
+    double median_abs_error_pct = 0;
+    double p95_abs_error_pct = 0;
+    double bias_pct = 0;
+    double interval_coverage = 0;  // share of rows inside their interval
+    double baseline_mean_abs_error_pct = 0;
+};
+
+struct OutOfMemorySummary {
+    std::int64_t true_positive = 0, false_positive = 0, true_negative = 0, false_negative = 0;
+};
+
+struct Validation {
+    std::vector<ValidatedRow> rows;
+    std::vector<SkippedRow> skipped;
+    OutOfMemorySummary out_of_memory;
+};
+
+// library_dir: where profiles, frameworks and validation/{rules,baseline}.json are.
+Validation validate_records(const std::string& records_path, const std::string& library_dir);
+
+enum class Rows { all, trusted };
+ErrorSummary summarise_time(const Validation& validation, Rows rows, const std::string& group = "");
+ErrorSummary summarise_memory(const Validation& validation, Rows rows);
+
+// DESIGN §7's object, and a table for people.
+std::string validation_json(const Validation& validation);
+std::string validation_text(const Validation& validation);
+
+}  // namespace orrery::compare

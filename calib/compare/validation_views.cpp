@@ -1,0 +1,129 @@
+// The two ways a validation is shown: JSON for programs, a table for people.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "calib/compare/validate.hpp"
+
+namespace orrery::compare {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json to_json(const ErrorSummary& s, bool memory) {
+    ordered_json object = {{"n", s.n},
+                           {"mean_abs_error_pct", s.mean_abs_error_pct},
+                           {"median_abs_error_pct", s.median_abs_error_pct},
+                           {"p95_abs_error_pct", s.p95_abs_error_pct},
+                           {"bias_pct", s.bias_pct}};
+    // No interval is predicted for a peak, and no baseline: null, not zero.
+    object["interval_coverage"] =
+        memory ? ordered_json(nullptr) : ordered_json(s.interval_coverage);
+    object["baseline_mean_abs_error_pct"] =
+        memory ? ordered_json(nullptr) : ordered_json(s.baseline_mean_abs_error_pct);
+    return object;
+}
+
+ordered_json summary_json(const Validation& validation, Rows rows) {
+    const OutOfMemorySummary& o = validation.out_of_memory;
+    return {{"step_time", to_json(summarise_time(validation, rows), false)},
+            {"memory", to_json(summarise_memory(validation, rows), true)},
+            {"out_of_memory",
+             {{"true_positive", o.true_positive},
+              {"false_positive", o.false_positive},
+              {"true_negative", o.true_negative},
+              {"false_negative", o.false_negative}}}};
+}
+
+ordered_json row_json(const ValidatedRow& row) {
+    ordered_json object = {{"id", row.id},
+                           {"measured_s", row.measured_s},
+                           {"predicted_s", row.predicted_s},
+                           {"interval_s", {row.low_s, row.high_s}},
+                           {"error_pct", row.error_pct()}};
+    object["baseline_s"] = row.baseline_s ? ordered_json(*row.baseline_s) : ordered_json(nullptr);
+    object["framework"] = row.framework;
+    object["source"] = row.group;
+    if (row.measured_peak_bytes) {
+        object["measured_peak_bytes"] = *row.measured_peak_bytes;
+        object["predicted_peak_bytes"] = *row.predicted_peak_bytes;
+    }
+    if (!row.mistrusted.empty()) object["mistrusted"] = row.mistrusted;
+    return object;
+}
+
+std::string summary_line(const std::string& name, const ErrorSummary& s) {
+    return fmt::format("{:<44.44} {:>4} {:>7.1f} {:>7.1f} {:>7.1f} {:>+7.1f} {:>7.0f} {:>9.1f}\n",
+                       name, s.n, s.mean_abs_error_pct, s.median_abs_error_pct, s.p95_abs_error_pct,
+                       s.bias_pct, 100 * s.interval_coverage, s.baseline_mean_abs_error_pct);
+}
+
+std::string group_table(const Validation& validation) {
+    std::vector<std::string> groups;
+    for (const ValidatedRow& row : validation.rows)
+        if (std::find(groups.begin(), groups.end(), row.group) == groups.end())
+            groups.push_back(row.group);
+    std::string text =
+        fmt::format("{:<44} {:>4} {:>7} {:>7} {:>7} {:>7} {:>7} {:>9}\n", "|error| of step time, %",
+                    "rows", "mean", "median", "p95", "bias", "in 90%", "baseline");
+    for (const std::string& group : groups)
+        text += summary_line(group, summarise_time(validation, Rows::all, group));
+    text += summary_line("all", summarise_time(validation, Rows::all));
+    const bool mistrusted = std::any_of(validation.rows.begin(), validation.rows.end(),
+                                        [](const auto& row) { return !row.mistrusted.empty(); });
+    if (mistrusted)
+        text += summary_line("without mistrusted rows", summarise_time(validation, Rows::trusted));
+    return text;
+}
+
+}  // namespace
+
+std::string validation_json(const Validation& validation) {
+    ordered_json object;
+    object["rows"] = ordered_json::array();
+    for (const ValidatedRow& row : validation.rows)
+        object["rows"].push_back(row_json(row));
+    object["skipped"] = ordered_json::array();
+    for (const SkippedRow& row : validation.skipped)
+        object["skipped"].push_back({{"id", row.id}, {"why", row.why}});
+    object["summary"] = summary_json(validation, Rows::all);
+    object["summary_trusted"] = summary_json(validation, Rows::trusted);
+    return object.dump(2) + "\n";
+}
+
+std::string validation_text(const Validation& validation) {
+    std::string text =
+        fmt::format("{:<34} {:>10} {:>10}   {:<19} {:>7} {:>9}\n", "run", "measured s",
+                    "predicted s", "90 % interval s", "error %", "baseline %");
+    for (const ValidatedRow& row : validation.rows) {
+        const std::string interval = fmt::format("[{:.3f}, {:.3f}]", row.low_s, row.high_s);
+        const std::string baseline =
+            row.baseline_s ? fmt::format("{:+.1f}", (*row.baseline_s / row.measured_s - 1) * 100)
+                           : std::string("none");
+        text += fmt::format("{:<34.34} {:>10.3f} {:>10.3f}   {:<19} {:>+7.1f} {:>9}{}\n", row.id,
+                            row.measured_s, row.predicted_s, interval, row.error_pct(), baseline,
+                            row.mistrusted.empty() ? "" : "  mistrusted");
+    }
+    text += "\n" + group_table(validation);
+    const ErrorSummary memory = summarise_memory(validation, Rows::all);
+    if (memory.n > 0)
+        text += fmt::format(
+            "\n|error| of peak memory over {} rows: mean {:.1f} %, median {:.1f} %, "
+            "bias {:+.1f} %\n",
+            memory.n, memory.mean_abs_error_pct, memory.median_abs_error_pct, memory.bias_pct);
+    const OutOfMemorySummary& o = validation.out_of_memory;
+    text += fmt::format(
+        "\nout of memory: {} foreseen, {} missed, {} false alarms, {} rightly said to run\n",
+        o.true_positive, o.false_negative, o.false_positive, o.true_negative);
+    for (const ValidatedRow& row : validation.rows)
+        if (!row.mistrusted.empty())
+            text += fmt::format("mistrusted: {}: {}\n", row.id, row.mistrusted);
+    if (!validation.skipped.empty())
+        text += fmt::format("\nskipped, {} rows:\n", validation.skipped.size());
+    for (const SkippedRow& row : validation.skipped)
+        text += fmt::format("  {:<40} {}\n", row.id, row.why);
+    return text;
+}
+
+}  // namespace orrery::compare
