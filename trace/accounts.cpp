@@ -33,7 +33,9 @@ Account account_of_phase(plan::Phase phase) {
 // explained by the chain of blockers of the op that ends it.
 class Walk {
   public:
-    Walk(const Trace& trace, const Track& track) : trace_(trace), track_(track) {}
+    // Appends to `spans`, if given, what it charges: from the end of the step towards its start.
+    Walk(const Trace& trace, const Track& track, std::vector<AccountSpan>* spans = nullptr)
+        : trace_(trace), track_(track), spans_(spans) {}
 
     Accounts run() {
         const std::size_t n = track_.events.size();
@@ -61,7 +63,9 @@ class Walk {
   private:
     void charge(Account account, Picoseconds from, Picoseconds to) {
         from = std::max(from, trace_.step_start);
-        if (to > from) accounts_[index(account)] += to - from;
+        if (to <= from) return;
+        accounts_[index(account)] += to - from;
+        if (spans_ != nullptr) spans_->push_back({account, from, to});
     }
 
     // After the last op of the rank the schedule has drained; before that, work on other streams
@@ -126,6 +130,7 @@ class Walk {
 
     const Trace& trace_;
     const Track& track_;
+    std::vector<AccountSpan>* spans_;
     Accounts accounts_{};
     std::int32_t waiting_ = -1;
     std::int32_t tail_ = kNothing;
@@ -165,6 +170,15 @@ Accounts accounts_of(const Trace& trace, const Track& track) {
         sum += part;
     ORRERY_CHECK(sum == trace.step_end - trace.step_start, "accounts do not sum to the step");
     return accounts;
+}
+
+std::vector<AccountSpan> account_spans(const Trace& trace, const Track& track) {
+    std::vector<AccountSpan> spans;
+    Walk(trace, track, &spans).run();
+    // What follows a blocker backwards may charge a gap's end before its start.
+    std::sort(spans.begin(), spans.end(),
+              [](const AccountSpan& a, const AccountSpan& b) { return a.from < b.from; });
+    return spans;
 }
 
 std::array<double, kAccounts> mean_accounts(const Trace& trace) {

@@ -36,6 +36,16 @@ using Accounts = std::array<Picoseconds, kAccounts>;
 // Of one track, within the trace's window; sums to step_end − step_start exactly.
 Accounts accounts_of(const Trace& trace, const Track& track);
 
+// The same as a sequence: what each moment of the window counts as, in order of time, without gaps
+// or overlaps.
+struct AccountSpan {
+    Account account = Account::other;
+    Picoseconds from = 0;
+    Picoseconds to = 0;
+    bool operator==(const AccountSpan&) const = default;
+};
+std::vector<AccountSpan> account_spans(const Trace& trace, const Track& track);
+
 // Mean over ranks (tracks weighted by the ranks they stand for), in seconds; sums to the step time.
 std::array<double, kAccounts> mean_accounts(const Trace& trace);
 

@@ -1,0 +1,379 @@
+#include "trace/timeline.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "plan/ir/action.hpp"
+#include "plan/ir/check.hpp"
+#include "trace/accounts.hpp"
+
+namespace orrery::trace {
+namespace {
+
+// What a cell of a row can show. Work carries its micro-batch; waiting has a character of its own.
+enum class Paint : std::uint8_t { forward, recompute, backward, optimizer, exposed, bubble, idle };
+constexpr std::size_t kPaints = 7;
+
+struct Look {
+    char first;  // of a run of cells of one action; micro-batch follows
+    char further;
+    const char* colour;  // background, "r;g;b"; null: none
+    const char* meaning;
+};
+constexpr std::array<Look, kPaints> kLooks = {{
+    {'F', 'f', "86;180;233", "forward"},
+    {'R', 'r', "240;228;66", "recompute"},
+    {'B', 'b', "230;159;0", "backward"},
+    {'O', 'o', "0;158;115", "optimizer"},
+    {'~', '~', "213;94;0", "exposed communication"},
+    {'.', '.', nullptr, "pipeline bubble"},
+    {'-', '-', "204;121;167", "host, other ranks, other"},
+}};
+
+const Look& look(Paint paint) {
+    return kLooks[static_cast<std::size_t>(paint)];
+}
+
+constexpr int kLeastColumns = 40;
+
+// A stretch of time of one kind; `step` is the action's index in the program, −1 for waiting.
+struct Piece {
+    Paint paint = Paint::idle;
+    std::int32_t step = -1;
+    Picoseconds from = 0;
+    Picoseconds to = 0;
+};
+
+Paint paint_of(plan::Phase phase) {
+    switch (phase) {
+        case plan::Phase::forward:
+            return Paint::forward;
+        case plan::Phase::backward:
+            return Paint::backward;
+        case plan::Phase::recompute:
+            return Paint::recompute;
+        case plan::Phase::optimizer:
+            break;
+    }
+    return Paint::optimizer;
+}
+
+// nullopt: work, which the events tell in more detail.
+std::optional<Paint> paint_of(Account account) {
+    switch (account) {
+        case Account::compute:
+        case Account::recompute:
+        case Account::optimizer:
+            return std::nullopt;
+        case Account::exposed_tensor:
+        case Account::exposed_context:
+        case Account::exposed_expert:
+        case Account::exposed_data:
+        case Account::exposed_pipeline:
+            return Paint::exposed;
+        case Account::bubble:
+            return Paint::bubble;
+        case Account::imbalance:
+        case Account::launch:
+        case Account::other:
+            break;
+    }
+    return Paint::idle;
+}
+
+std::vector<Piece> pieces_of(const Trace& trace, const Track& track) {
+    const ProgramOps& program = trace.programs[static_cast<std::size_t>(track.program)];
+    std::vector<Piece> pieces;
+    for (std::size_t i = 0; i < track.events.size(); ++i) {
+        const OpName& op = trace.op_of(track, i);
+        if (op.stream != plan::Stream::compute) continue;
+        pieces.push_back({paint_of(op.phase), static_cast<std::int32_t>(program.step[i]),
+                          track.events[i].start, track.events[i].end});
+    }
+    for (const AccountSpan& span : account_spans(trace, track))
+        if (const std::optional<Paint> paint = paint_of(span.account))
+            pieces.push_back({*paint, -1, span.from, span.to});
+    return pieces;
+}
+
+// Time of one action, or of one way of waiting, within a cell.
+struct Share {
+    Paint paint = Paint::idle;
+    std::int32_t step = -1;
+    Picoseconds time = 0;
+};
+using Cell = std::vector<Share>;
+
+void add(Cell& cell, const Piece& piece, Picoseconds time) {
+    const auto same = std::find_if(cell.begin(), cell.end(), [&](const Share& share) {
+        return share.paint == piece.paint && share.step == piece.step;
+    });
+    if (same == cell.end())
+        cell.push_back({piece.paint, piece.step, time});
+    else
+        same->time += time;
+}
+
+// The paint with the most time in the cell, and of it the action with the most.
+Share dominant(const Cell& cell) {
+    std::array<Picoseconds, kPaints> sums{};
+    for (const Share& share : cell)
+        sums[static_cast<std::size_t>(share.paint)] += share.time;
+    const auto most = std::max_element(sums.begin(), sums.end());
+    Share best;
+    best.paint = static_cast<Paint>(most - sums.begin());
+    for (const Share& share : cell)
+        if (share.paint == best.paint && share.time > best.time) best = share;
+    return best;
+}
+
+struct Window {
+    Picoseconds from = 0;
+    Picoseconds to = 0;
+    int cells = 0;
+
+    // Start of a cell; edge(cells) is the end. Whole picoseconds, without overflow.
+    Picoseconds edge(int cell) const {
+        const Picoseconds span = to - from;
+        return from + span / cells * cell + span % cells * cell / cells;
+    }
+};
+
+std::vector<Share> cells_of(const std::vector<Piece>& pieces, const Window& window) {
+    std::vector<Cell> cells(static_cast<std::size_t>(window.cells));
+    for (const Piece& piece : pieces) {
+        const Picoseconds from = std::max(piece.from, window.from);
+        const Picoseconds to = std::min(piece.to, window.to);
+        if (to <= from) continue;
+        const double place =
+            static_cast<double>(from - window.from) / static_cast<double>(window.to - window.from);
+        int cell = std::clamp(static_cast<int>(place * window.cells), 0, window.cells - 1);
+        while (cell > 0 && window.edge(cell) > from)
+            --cell;
+        for (; cell < window.cells && window.edge(cell) < to; ++cell) {
+            const Picoseconds overlap =
+                std::min(to, window.edge(cell + 1)) - std::max(from, window.edge(cell));
+            if (overlap > 0) add(cells[static_cast<std::size_t>(cell)], piece, overlap);
+        }
+    }
+    std::vector<Share> shown;
+    shown.reserve(cells.size());
+    for (const Cell& cell : cells)
+        shown.push_back(dominant(cell));
+    return shown;
+}
+
+// "F12fff": the kind of work, its micro-batch where there is room, and how long it goes on.
+std::string run_text(const Share& share, std::size_t length, const ProgramOps& program) {
+    std::string text(length, look(share.paint).further);
+    text[0] = look(share.paint).first;
+    if (share.step < 0) return text;
+    const auto action = plan::parse_action(program.actions[static_cast<std::size_t>(share.step)]);
+    if (!action || action->micro_batch < 0) return text;
+    const std::string digits = std::to_string(action->micro_batch);
+    if (digits.size() < length) text.replace(1, digits.size(), digits);
+    return text;
+}
+
+std::string painted(Paint paint, const std::string& text, bool colour) {
+    if (!colour || look(paint).colour == nullptr) return text;
+    return fmt::format("\x1b[30;48;2;{}m{}\x1b[0m", look(paint).colour, text);
+}
+
+std::string row_text(const std::vector<Share>& cells, const ProgramOps& program, bool colour) {
+    std::string text;
+    for (std::size_t begin = 0; begin < cells.size();) {
+        std::size_t end = begin + 1;
+        while (end < cells.size() && cells[end].paint == cells[begin].paint &&
+               cells[end].step == cells[begin].step)
+            ++end;
+        text += painted(cells[begin].paint, run_text(cells[begin], end - begin, program), colour);
+        begin = end;
+    }
+    return text;
+}
+
+// The smallest of 1, 2, 5 × 10^k picoseconds that is at least `least`.
+Picoseconds round_step(Picoseconds least) {
+    Picoseconds power = 1;
+    for (;; power *= 10)
+        for (const Picoseconds digit : {1, 2, 5})
+            if (digit * power >= least) return digit * power;
+}
+
+// In the unit of the window's end, with the decimals that `step` needs.
+std::string tick_label(Picoseconds time, Picoseconds end, Picoseconds step) {
+    Picoseconds unit = 1;
+    const char* name = "ps";
+    if (end >= 1'000'000'000'000) {
+        unit = 1'000'000'000'000;
+        name = "s";
+    } else if (end >= 1'000'000'000) {
+        unit = 1'000'000'000;
+        name = "ms";
+    } else if (end >= 1'000'000) {
+        unit = 1'000'000;
+        name = "µs";
+    } else if (end >= 1000) {
+        unit = 1000;
+        name = "ns";
+    }
+    int decimals = 0;
+    for (Picoseconds part = unit; part > step && decimals < 12; part /= 10)
+        ++decimals;
+    return fmt::format("{:.{}f} {}", static_cast<double>(time) / static_cast<double>(unit),
+                       decimals, name);
+}
+
+// A ruler and its labels; times count from the start of the step.
+std::string axis_text(const Window& window, Picoseconds zero, std::size_t indent) {
+    constexpr Picoseconds kCellsPerTick = 14;
+    const Picoseconds span = window.to - window.from;
+    const Picoseconds step =
+        round_step(std::max<Picoseconds>(1, span / window.cells) * kCellsPerTick);
+    std::string ruler(static_cast<std::size_t>(window.cells), '-');
+    std::string labels;
+    Picoseconds tick = (window.from - zero + step - 1) / step * step;
+    for (; tick < window.to - zero; tick += step) {
+        const double place = static_cast<double>(tick + zero - window.from) /
+                             static_cast<double>(span) * window.cells;
+        const auto at = static_cast<std::size_t>(place);
+        if (at >= ruler.size()) break;
+        const std::string label = tick_label(tick, window.to - zero, step);
+        ruler[at] = '+';
+        if (at < labels.size() || at + label.size() > ruler.size()) continue;
+        labels += std::string(at - labels.size(), ' ') + label + ' ';
+    }
+    while (!labels.empty() && labels.back() == ' ')
+        labels.pop_back();
+    const std::string margin(indent, ' ');
+    return margin + ruler + '\n' + margin + labels + '\n';
+}
+
+// The first track of each program, in order of programs.
+std::vector<const Track*> rows_of(const Trace& trace) {
+    std::vector<const Track*> rows(trace.programs.size(), nullptr);
+    for (const Track& track : trace.tracks) {
+        const Track*& row = rows[static_cast<std::size_t>(track.program)];
+        if (row == nullptr) row = &track;
+    }
+    rows.erase(std::remove(rows.begin(), rows.end(), nullptr), rows.end());
+    return rows;
+}
+
+struct Row {
+    const ProgramOps* program = nullptr;
+    std::vector<Piece> pieces;
+};
+
+std::vector<Row> read_rows(const Trace& trace) {
+    std::vector<Row> rows;
+    for (const Track* track : rows_of(trace))
+        rows.push_back(
+            {&trace.programs[static_cast<std::size_t>(track->program)], pieces_of(trace, *track)});
+    return rows;
+}
+
+std::string view_text(const Trace& trace, const std::vector<Row>& rows, Picoseconds from,
+                      Picoseconds to, const TimelineStyle& style) {
+    std::int32_t last_rank = 0;
+    for (const Row& row : rows)
+        last_rank = std::max(last_rank, row.program->pipeline_rank);
+    const std::size_t digits = std::to_string(last_rank).size();
+    const std::size_t indent = digits + 5;  // "pp 0 |"
+    const int cells =
+        std::max(style.columns, kLeastColumns) - static_cast<int>(indent) - 1;  // and a '|'
+    const Window window{from, to, cells};
+    std::string text;
+    for (const Row& row : rows)
+        text += fmt::format("pp {:>{}} |{}|\n", row.program->pipeline_rank, digits,
+                            row_text(cells_of(row.pieces, window), *row.program, style.colour));
+    return text + axis_text(window, trace.step_start, indent);
+}
+
+// End of the first backward of the rank that reaches it last; the window's start if there is none.
+Picoseconds warm_up_end(const Trace& trace, const std::vector<Row>& rows) {
+    Picoseconds end = trace.step_start;
+    for (const Row& row : rows) {
+        std::int32_t step = -1;
+        for (const Piece& piece : row.pieces) {
+            if (piece.paint != Paint::backward || piece.to <= trace.step_start) continue;
+            if (step < 0) step = piece.step;
+            if (piece.step == step) end = std::max(end, piece.to);
+        }
+    }
+    return end;
+}
+
+// Start of the last backward of the rank that is through first.
+Picoseconds cool_down_start(const Trace& trace, const std::vector<Row>& rows) {
+    Picoseconds start = trace.step_end;
+    for (const Row& row : rows) {
+        std::int32_t step = -1;
+        Picoseconds from = trace.step_end;
+        for (const Piece& piece : row.pieces) {
+            if (piece.paint != Paint::backward || piece.from >= trace.step_end) continue;
+            if (piece.step != step) from = piece.from;
+            step = piece.step;
+        }
+        start = std::min(start, from);
+    }
+    return start;
+}
+
+std::string legend(const std::vector<Row>& rows, bool colour) {
+    std::array<bool, kPaints> seen{};
+    for (const Row& row : rows)
+        for (const Piece& piece : row.pieces)
+            seen[static_cast<std::size_t>(piece.paint)] = true;
+    std::string text;
+    for (std::size_t i = 0; i < kPaints; ++i) {
+        if (!seen[i]) continue;
+        const Paint paint = static_cast<Paint>(i);
+        const std::string sample(1, look(paint).first);
+        text += fmt::format("{}{} {}", text.empty() ? "" : "   ", painted(paint, sample, colour),
+                            look(paint).meaning);
+    }
+    return text +
+           "\npp: pipeline rank. A character is what filled most of its slice of time; the number "
+           "after a\nletter is the micro-batch.\n";
+}
+
+double milliseconds(Picoseconds time) {
+    return static_cast<double>(time) / 1e9;
+}
+
+}  // namespace
+
+std::string timeline_view(const Trace& trace, Picoseconds from, Picoseconds to,
+                          const TimelineStyle& style) {
+    ORRERY_CHECK(from < to, "a view of no time");
+    return view_text(trace, read_rows(trace), from, to, style);
+}
+
+std::string timeline_text(const Trace& trace, const TimelineStyle& style) {
+    const Picoseconds span = trace.step_end - trace.step_start;
+    if (span <= 0 || trace.tracks.empty()) return "no time passes in this trace\n";
+    const std::vector<Row> rows = read_rows(trace);
+    const auto title = [&](const char* what, Picoseconds from, Picoseconds to) {
+        return fmt::format("{}: {:.1f} to {:.1f} ms\n", what, milliseconds(from - trace.step_start),
+                           milliseconds(to - trace.step_start));
+    };
+    std::string text = title("the step", trace.step_start, trace.step_end) +
+                       view_text(trace, rows, trace.step_start, trace.step_end, style);
+    const Picoseconds warm = warm_up_end(trace, rows);
+    if (warm > trace.step_start && warm - trace.step_start < span / 2)
+        text += '\n' + title("its start", trace.step_start, warm) +
+                view_text(trace, rows, trace.step_start, warm, style);
+    const Picoseconds cool = cool_down_start(trace, rows);
+    if (cool < trace.step_end && trace.step_end - cool < span / 2)
+        text += '\n' + title("its end", cool, trace.step_end) +
+                view_text(trace, rows, cool, trace.step_end, style);
+    return text + '\n' + legend(rows, style.colour);
+}
+
+}  // namespace orrery::trace
