@@ -48,7 +48,13 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, BlockLibrary& 
     return kinds;
 }
 
-Block exchange_block(const Dims& dims) {
+// Elements of one transfer between stages.
+std::int64_t boundary_elements(const Scenario& scenario, const Dims& dims) {
+    const std::int64_t elements = dims.sharded_tokens * dims.hidden;
+    return scatters_transfers(scenario, dims) ? elements / dims.tensor : elements;
+}
+
+Block exchange_block(const Scenario& scenario, const Dims& dims) {
     Block block;
     block.name = "exchange";
     Op op;
@@ -56,7 +62,7 @@ Block exchange_block(const Dims& dims) {
     op.group = GroupKind::pipeline;
     op.stream = Stream::pipeline_comm;
     op.dtype = dims.dtype;
-    op.shape[0] = dims.sharded_tokens * dims.hidden;
+    op.shape[0] = boundary_elements(scenario, dims);
     op.label = "boundary";
     block.ops.push_back(op);
     return block;
@@ -139,6 +145,14 @@ StageProcedures add_procedures(ProgramBuilder& builder, const Stage& stage) {
         forward.push_back(use_of(stage.parts[p], p, true));
     std::vector<BlockUse> backward = backward_uses(builder, stage, false);
     std::vector<BlockUse> last = backward_uses(builder, stage, true);
+    if (scatters_transfers(builder.scenario, builder.dims)) {
+        const bool first = stage.index == 0;
+        const bool final =
+            stage.index + 1 == static_cast<std::int32_t>(builder.scenario.layout.stages());
+        if (!first) forward.insert(forward.begin(), gather_received(builder, stage, true));
+        for (auto* uses : {&backward, &last})
+            if (!final) uses->insert(uses->begin(), gather_received(builder, stage, false));
+    }
     if (!builder.program.parameter_ring.empty()) insert_gathers(builder, forward);
     if (!builder.program.gradient_ring.empty()) {
         insert_gathers(builder, backward);
@@ -157,7 +171,10 @@ StageProcedures add_procedures(ProgramBuilder& builder, const Stage& stage) {
 class StepBinder {
   public:
     StepBinder(ProgramBuilder& builder, std::int64_t boundary_bytes)
-        : builder_(builder), boundary_bytes_(boundary_bytes) {
+        : builder_(builder),
+          boundary_bytes_(boundary_bytes),
+          transfer_bytes_(boundary_elements(builder.scenario, builder.dims) *
+                          size_bytes(builder.dims.dtype)) {
         for (const Stage& stage : builder.program.stages)
             procedures_[stage.index] = add_procedures(builder, stage);
     }
@@ -237,7 +254,7 @@ class StepBinder {
         const bool to_next = action.kind == ActionKind::send_f || action.kind == ActionKind::recv_b;
         transfer.peer = owner(action.stage + (to_next ? 1 : -1),
                               static_cast<std::int32_t>(builder_.mesh.pipeline));
-        transfer.bytes = boundary_bytes_;
+        transfer.bytes = transfer_bytes_;
         switch (action.kind) {
             case ActionKind::send_f:
                 transfer.resident = sending_f_.at(key(action));
@@ -258,7 +275,8 @@ class StepBinder {
     }
 
     ProgramBuilder& builder_;
-    std::int64_t boundary_bytes_;
+    std::int64_t boundary_bytes_;  // of a whole boundary activation: what a buffer holds
+    std::int64_t transfer_bytes_;  // of what one rank sends of it
     std::map<std::int32_t, StageProcedures> procedures_;
     std::map<Key, std::int32_t> stash_, sending_f_, sending_b_, received_b_;
 };
@@ -339,7 +357,7 @@ Plan build_plan(const Scenario& scenario) {
     plan.schedule = layout.schedule;
     const Dims dims = dims_of(scenario);
     BlockLibrary blocks;
-    plan.exchange_block = blocks.add(exchange_block(dims));
+    plan.exchange_block = blocks.add(exchange_block(scenario, dims));
     const PartKinds kinds = build_parts(scenario, dims, blocks);
 
     const ScheduleKind* schedule = find_schedule(layout.schedule);

@@ -24,6 +24,12 @@ void form_buckets(ProgramBuilder& builder);
 // the shard, which accumulates over micro-batches). Empty where no group has two ranks.
 std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t bucket);
 
+// scatter_gather.cpp — where every tensor rank holds the same boundary activation, each sends one
+// share and the receivers gather (Narayanan 2021 §4.1): whether a plan does so, and the uses that
+// gather what a stage has received.
+bool scatters_transfers(const Scenario& scenario, const Dims& dims);
+BlockUse gather_received(ProgramBuilder& builder, const Stage& stage, bool forward);
+
 // zero.cpp — ZeRO-3: gathers each part's parameters ahead of its use, one part of prefetch, into a
 // ring of two slots; ZeRO-2 and 3: gradients pass through a ring on their way to the shards.
 void add_rings(ProgramBuilder& builder);

@@ -56,7 +56,7 @@ void insert_gathers(ProgramBuilder& builder, std::vector<BlockUse>& uses) {
     std::vector<BlockUse> with_gathers;
     std::vector<std::size_t> compute;  // uses of parts; reductions lie between them
     for (std::size_t i = 0; i < uses.size(); ++i)
-        if (uses[i].position >= 0) compute.push_back(i);
+        if (uses[i].position >= 0 && uses[i].bucket >= 0) compute.push_back(i);
     std::size_t next = 0;  // next part to gather
     auto gather = [&](std::size_t n) {
         if (n >= compute.size() || parameters.empty()) return;
@@ -71,7 +71,7 @@ void insert_gathers(ProgramBuilder& builder, std::vector<BlockUse>& uses) {
     std::size_t part = 0;
     std::size_t slot = 0;
     for (BlockUse use : uses) {
-        if (use.position >= 0) {
+        if (use.position >= 0 && use.bucket >= 0) {
             slot = part % kSlots;
             while (next <= part + 1)
                 gather(next++);

@@ -46,6 +46,7 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
          }},
         {"overlap_gradient_reduce", boolean(framework.overlap_gradient_reduce)},
         {"overlap_tensor_backward", boolean(framework.overlap_tensor_backward)},
+        {"scatter_gather_transfers", boolean(framework.scatter_gather_transfers)},
         {"gradient_bucket_mb", number(framework.gradient_bucket_mb, {0, 1e9, true, false})},
         {"vocabulary_multiple", integer(framework.vocabulary_multiple)},
         {"launch_us", number(framework.launch_us, kAny)},

@@ -133,6 +133,7 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     put("gradient_dtype", verbatim.gradient_dtype);
     put("overlap_gradient_reduce", framework.overlap_gradient_reduce);
     put("overlap_tensor_backward", framework.overlap_tensor_backward);
+    put("scatter_gather_transfers", framework.scatter_gather_transfers);
     put("gradient_bucket_mb", plain(framework.gradient_bucket_mb));
     put("vocabulary_multiple", framework.vocabulary_multiple);
     put("launch_us", plain(framework.launch_us));

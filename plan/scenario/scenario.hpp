@@ -126,8 +126,10 @@ struct Framework {
     int gradient_bytes = 2;               // bytes per element of the accumulated gradient
     bool overlap_gradient_reduce = true;  // bucket reductions run behind the last backward
     bool overlap_tensor_backward =
-        true;                         // backward tensor all-reduce runs behind the weight gradient
-    double gradient_bucket_mb = 100;  // 1e6 bytes of gradient per bucket
+        true;  // backward tensor all-reduce runs behind the weight gradient
+    bool scatter_gather_transfers = true;  // pipeline transfers without sequence parallelism: each
+                                           // tensor rank sends 1/t, the receivers gather
+    double gradient_bucket_mb = 100;       // 1e6 bytes of gradient per bucket
     std::int64_t vocabulary_multiple = 128;  // vocabulary is padded to a multiple of this × tensor
     double launch_us = 5.0;                  // host time to issue one kernel or collective
     std::int64_t launch_queue = 1024;        // ops that the host may run ahead

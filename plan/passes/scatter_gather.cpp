@@ -1,0 +1,37 @@
+#include "plan/passes/passes.hpp"
+
+namespace orrery::plan {
+
+bool scatters_transfers(const Scenario& scenario, const Dims& dims) {
+    return scenario.training.framework.scatter_gather_transfers && dims.tensor > 1 &&
+           !dims.sequence_parallel;
+}
+
+BlockUse gather_received(ProgramBuilder& builder, const Stage& stage, bool forward) {
+    const Dims& dims = builder.dims;
+    Block block;
+    block.name = forward ? "received.forward" : "received.backward";
+    // In place: the share that was received lies where it belongs within the whole.
+    block.tensors.push_back({forward ? "x" : "dy",
+                             forward ? Role::stash : Role::input,
+                             dims.dtype,
+                             {dims.tokens, dims.hidden}});
+    if (!forward) block.input = 0;
+    Op op;
+    op.kind = OpKind::all_gather;
+    op.phase = forward ? Phase::forward : Phase::backward;
+    op.stream = Stream::tensor_comm;
+    op.group = GroupKind::tensor;
+    op.dtype = dims.dtype;
+    op.shape[0] = dims.tokens * dims.hidden;
+    op.reads = {0};
+    op.writes = {0};
+    op.label = "received";
+    block.ops.push_back(std::move(op));
+    BlockUse use;
+    use.block = builder.blocks.add(std::move(block));
+    use.position = forward ? 0 : static_cast<std::int32_t>(stage.parts.size()) - 1;
+    return use;
+}
+
+}  // namespace orrery::plan
