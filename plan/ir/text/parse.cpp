@@ -1,0 +1,87 @@
+#include "plan/ir/text.hpp"
+#include "plan/ir/text/reader.hpp"
+
+namespace orrery::plan {
+namespace {
+
+constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;  // in each dimension; no product of
+                                                            // three overflows, nor of mesh and op
+
+Mesh read_mesh(Reader& reader) {
+    Mesh mesh;
+    auto degree = [&](std::string_view word, std::int64_t& into) {
+        reader.expect_word(word);
+        into = reader.integer("a number of ranks from 1 on", 1, kMostRanks);
+    };
+    const std::size_t here = reader.place();
+    reader.expect_word("mesh");
+    degree("tensor", mesh.tensor);
+    degree("context", mesh.context);
+    degree("data", mesh.data);
+    degree("pipeline", mesh.pipeline);
+    std::int64_t ranks = mesh.tensor * mesh.context;
+    for (std::int64_t degree_of : {mesh.data, mesh.pipeline})
+        if (__builtin_mul_overflow(ranks, degree_of, &ranks) || ranks > kLargest)
+            reader.fail_at(here, "a mesh of at most 2⁵⁰ ranks");
+    return mesh;
+}
+
+void read_conserved(Reader& reader, Conserved& conserved) {
+    reader.expect_word("conserved");
+    reader.expect_word("layers");
+    conserved.layers = reader.integer("the number of layers");
+    reader.expect_word("parameters");
+    conserved.parameters = reader.integer("the number of parameters");
+    reader.expect_word("tokens_per_step");
+    conserved.tokens_per_step = reader.integer("the number of tokens");
+    reader.expect_word("flops");
+    reader.expect_word("model");
+    conserved.model_flops_per_step = reader.real("model FLOPs per step");
+    reader.expect_word("hardware");
+    conserved.hardware_flops_per_step = reader.real("executed FLOPs per step");
+}
+
+Plan read_plan(Reader& reader) {
+    Plan plan;
+    reader.expect_word("orrery");
+    reader.expect_word("plan");
+    const std::size_t version = reader.place();
+    if (reader.word("version 1 of the text form") != "1")
+        reader.fail_at(version, "version 1 of the text form");
+    plan.mesh = read_mesh(reader);
+    reader.expect_word("schedule");
+    plan.schedule = reader.quoted("the name of a schedule in quotes");
+    reader.expect_word("micro_batches");
+    plan.micro_batches = reader.index("the number of micro-batches");
+    read_conserved(reader, plan.conserved);
+    reader.expect_word("contents");
+    reader.expect_word("blocks");
+    const std::int32_t blocks = reader.index("the number of blocks");
+    reader.expect_word("programs");
+    const std::int32_t programs = reader.index("the number of programs");
+    reader.expect_word("exchange");
+    plan.exchange_block =
+        reader.some_id('b', static_cast<std::size_t>(blocks), "the block that transfers use (b0)");
+    for (std::int32_t b = 0; b < blocks; ++b)
+        plan.blocks.push_back(read_block(reader, plan.mesh, b));
+    for (std::int32_t p = 0; p < programs; ++p)
+        plan.programs.push_back(read_program(reader, plan, p));
+    reader.expect_word("end");  // a text that was cut off has none
+    if (!reader.at_end()) reader.fail("the end of the text");
+    return plan;
+}
+
+}  // namespace
+
+ParsedPlan parse_plan(std::string_view text) {
+    ParsedPlan parsed;
+    Reader reader(text);
+    try {
+        parsed.plan = read_plan(reader);
+    } catch (const ParseFault& fault) {
+        parsed.error = fault.message;
+    }
+    return parsed;
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,156 @@
+#include "plan/ir/text/spelling.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace orrery::plan {
+namespace {
+
+constexpr std::array<std::string_view, 20> kKeywords = {
+    "after",     "backward", "block",     "bucket",  "chain", "end",       "forward",
+    "none",      "nothing",  "optimizer", "order",   "phase", "procedure", "program",
+    "recompute", "resident", "reuse",     "scratch", "stage", "steps"};
+
+bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+}  // namespace
+
+bool is_bare_name(std::string_view name) {
+    if (name.empty() || !is_letter(name.front())) return false;
+    if (std::find(kKeywords.begin(), kKeywords.end(), name) != kKeywords.end()) return false;
+    return std::all_of(name.begin(), name.end(),
+                       [](char c) { return is_letter(c) || is_digit(c) || c == '.'; });
+}
+
+std::string quoted(std::string_view text) {
+    std::string out = "\"";
+    for (char c : text) {
+        if (c == '\n') {
+            out += "\\n";
+            continue;
+        }
+        if (c == '"' || c == '\\') out += '\\';
+        out += c;
+    }
+    return out + '"';
+}
+
+std::string spelled(std::string_view name) {
+    return is_bare_name(name) ? std::string(name) : quoted(name);
+}
+
+std::vector<TensorReference> references_of(const std::vector<Tensor>& tensors) {
+    std::map<std::string_view, std::set<Role>> roles;
+    for (const Tensor& tensor : tensors)
+        roles[tensor.name].insert(tensor.role);
+    std::map<std::pair<std::string_view, Role>, std::int64_t> count;
+    std::vector<TensorReference> references;
+    references.reserve(tensors.size());
+    for (const Tensor& tensor : tensors) {
+        TensorReference reference{tensor.name, std::nullopt, ++count[{tensor.name, tensor.role}]};
+        if (roles[tensor.name].size() > 1) reference.role = tensor.role;
+        references.push_back(std::move(reference));
+    }
+    return references;
+}
+
+std::string to_text(const TensorReference& reference) {
+    std::string text = spelled(reference.name);
+    if (reference.role) text += ':' + std::string(name(*reference.role));
+    if (reference.number > 1) text += '#' + std::to_string(reference.number);
+    return text;
+}
+
+bool is_attention(OpKind kind) {
+    return kind == OpKind::attention || kind == OpKind::attention_backward;
+}
+
+std::size_t shape_size(OpKind kind) {
+    const ShapeFields& fields = shape_fields(kind);
+    return static_cast<std::size_t>(std::find(fields.begin(), fields.end(), std::string_view{}) -
+                                    fields.begin());
+}
+
+Phase usual_phase(const Block& block) {
+    std::array<std::size_t, kPhases> count{};
+    for (const Op& op : block.ops)
+        ++count[static_cast<std::size_t>(op.phase)];
+    return static_cast<Phase>(std::max_element(count.begin(), count.end()) - count.begin());
+}
+
+UsualBindings::UsualBindings(const Plan& plan, const Program& program)
+    : micro_batches_(plan.micro_batches), pipeline_(static_cast<std::int32_t>(plan.mesh.pipeline)) {
+    const auto exchange = static_cast<std::size_t>(plan.exchange_block);
+    if (exchange < plan.blocks.size() && !plan.blocks[exchange].ops.empty())
+        bytes_ = message_bytes(plan.blocks[exchange].ops.front());
+    for (std::size_t i = 0; i < program.procedures.size(); ++i)
+        procedures_.emplace(program.procedures[i].name, static_cast<std::int32_t>(i));
+    for (std::size_t i = 0; i < program.residents.size(); ++i)
+        residents_.emplace(program.residents[i].name, static_cast<std::int32_t>(i));
+}
+
+std::int32_t UsualBindings::find(const Index& index, const std::string& name) {
+    const auto found = index.find(name);
+    return found == index.end() ? -1 : found->second;
+}
+
+std::string UsualBindings::procedure_name(const Action& action) const {
+    const std::string stage = ' ' + std::to_string(action.stage);
+    switch (action.kind) {
+        case ActionKind::forward:
+            return "forward" + stage;
+        case ActionKind::backward:
+            return (action.micro_batch == micro_batches_ - 1 ? "last backward" : "backward") +
+                   stage;
+        case ActionKind::reduce_grad:
+            return "reduce" + stage;
+        case ActionKind::reduce_tied:
+            return "tied reduction";
+        case ActionKind::clip:
+            return "clip";
+        default:
+            return "optimizer";
+    }
+}
+
+Step UsualBindings::compute(const Action& action) const {
+    Step step;
+    step.action = action;
+    step.procedure = find(procedures_, procedure_name(action));
+    if (action.kind != ActionKind::forward && action.kind != ActionKind::backward) return step;
+    auto of_action = [&](const char* what, ActionKind kind) {
+        return find(residents_, what + to_text(Action{action.stage, kind, action.micro_batch}));
+    };
+    step.stash = of_action("stash ", ActionKind::forward);
+    step.output = of_action("sending ", action.kind);
+    if (action.kind == ActionKind::backward)
+        step.input = of_action("received ", ActionKind::recv_b);
+    return step;
+}
+
+Transfer UsualBindings::transfer(const Action& action) const {
+    const bool to_next = action.kind == ActionKind::send_f || action.kind == ActionKind::recv_b;
+    const ActionKind made_by =
+        action.kind == ActionKind::send_b ? ActionKind::backward : ActionKind::forward;
+    std::string resident = "received " + to_text(action);
+    if (is_send(action.kind))
+        resident = "sending " + to_text(Action{action.stage, made_by, action.micro_batch});
+    if (action.kind == ActionKind::recv_f)
+        resident = "stash " + to_text(Action{action.stage, made_by, action.micro_batch});
+    Transfer transfer;
+    transfer.action = action;
+    transfer.peer =
+        pipeline_ > 0 ? (action.stage % pipeline_ + pipeline_ + (to_next ? 1 : -1)) % pipeline_ : 0;
+    transfer.bytes = bytes_;
+    transfer.resident = find(residents_, resident);
+    return transfer;
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,390 @@
+// The text form of plans parses back to the very same plan, and says where it does not parse.
+#include "plan/ir/text.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+#include "plan/build/build_plan.hpp"
+#include "plan/ir/action.hpp"
+#include "tests/plan/small_scenarios.hpp"
+
+namespace orrery::plan {
+namespace {
+
+void expect_round_trip(const Plan& plan, const std::string& what) {
+    const std::string text = to_text(plan);
+    const ParsedPlan parsed = parse_plan(text);
+    ASSERT_TRUE(parsed.plan.has_value()) << what << ": " << parsed.error;
+    EXPECT_TRUE(*parsed.plan == plan) << what;
+    EXPECT_EQ(to_text(*parsed.plan), text) << what;
+}
+
+struct Pipeline {
+    const char* schedule;
+    std::int64_t ranks;
+    std::int64_t virtual_stages;
+};
+
+TEST(PlanText, ParsesBackToTheSamePlanOverAGridOfLayouts) {
+    int plans = 0;
+    for (const Pipeline& pipeline :
+         {Pipeline{"1f1b", 1, 1}, Pipeline{"1f1b", 2, 1}, Pipeline{"1f1b", 4, 1},
+          Pipeline{"gpipe", 2, 1}, Pipeline{"interleaved", 2, 2}})
+        for (int zero = 0; zero <= 3; ++zero)
+            for (bool sequence : {false, true})
+                for (Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full})
+                    for (bool llama : {false, true})
+                        for (bool fp32 : {false, true}) {
+                            Scenario s = llama ? small_llama() : small_gpt2();
+                            set_pipeline(s, pipeline.schedule, pipeline.ranks,
+                                         pipeline.virtual_stages, 4);
+                            set_data(s, 3);
+                            set_tensor(s, 2, sequence);
+                            s.layout.zero_stage = zero;
+                            s.layout.recompute = recompute;
+                            if (fp32) s.training.precision = Precision::fp32;
+                            if (!llama) set_unfused_dropout(s);
+                            s.training.framework.overlap_gradient_reduce = !fp32;
+                            s.training.framework.overlap_tensor_backward = sequence;
+                            s.training.framework.gradient_bucket_mb = 0.05;
+                            expect_round_trip(build_plan(s),
+                                              std::string(pipeline.schedule) + " zero " +
+                                                  std::to_string(zero) + (sequence ? " sp" : "") +
+                                                  (llama ? " llama" : " gpt2") +
+                                                  (fp32 ? " fp32" : " bf16") + " recompute " +
+                                                  std::to_string(static_cast<int>(recompute)));
+                            ++plans;
+                        }
+    EXPECT_EQ(plans, 5 * 4 * 2 * 3 * 2 * 2);
+}
+
+// A plan that no scenario makes: names, numbers and bindings off every beaten track.
+Plan odd_plan() {
+    Plan plan;
+    plan.mesh = {2, 3, 5, 7};
+    plan.micro_batches = 2;
+    plan.schedule = "of \"mine\" \\ and\nyours";
+    plan.conserved = {1, 2, 3, 0.1 + 0.2, 1.0 / 3.0 * 1e200};
+    Block& block = plan.blocks.emplace_back();
+    block.name = "scratch";  // a keyword
+    block.tensors = {{"last", Role::scratch, DType::u8, {3}},
+                     {"x", Role::stash, DType::bf16, {2, 2}},
+                     {"x", Role::gradient, DType::fp32, {}},
+                     {"x", Role::gradient, DType::fp32, {0}},
+                     {"after", Role::scalar, DType::i32, {1}},
+                     {"never mentioned", Role::output, DType::bf16, {1, 2, 3, 4}},
+                     {"", Role::input, DType::bf16, {9}}};
+    block.scratch_offsets = {512, -1, -1, 0, -1, -1, 768};
+    block.scratch_bytes = 1024;
+    block.ops.resize(3);
+    block.ops[0].kind = OpKind::attention_backward;
+    block.ops[0].shape = {1, 2, 3, 4, 5, 6};
+    block.ops[0].reads = {4, 1, 1};
+    block.ops[0].writes = {3, 0};
+    block.ops[1].kind = OpKind::all_reduce;
+    block.ops[1].phase = Phase::optimizer;
+    block.ops[1].group = GroupKind::world;
+    block.ops[1].stream = Stream::copy;
+    block.ops[1].dtype = DType::u8;
+    block.ops[1].label = "a \"label\"";
+    block.ops[1].reads = {0, 6};
+    block.ops[1].after = {0};
+    block.ops[2].kind = OpKind::exchange;  // of no group
+    block.ops[2].writes = {2};
+    block.ops[2].after = {0, 1};
+    block.input = 6;
+    block.reuse = {{0, 1}, {0, 2}};
+    Block& unplanned = plan.blocks.emplace_back();
+    unplanned.name = "unplanned";
+    unplanned.tensors = {{"t", Role::scratch, DType::bf16, {1}}};
+    unplanned.output = 0;
+    plan.exchange_block = 1;
+    Program& program = plan.programs.emplace_back();
+    program.arena_bytes = std::int64_t{1} << 40;
+    program.parameter_ring = {1};
+    program.gradient_ring = {0, 1, -1};
+    program.frames = {1, -1};
+    program.stages = {{4, {{0, 1, -1, 0, -1}, {0, 1, -1, 0, -1}, {0, 1, 3, 7, 0}}, 99}, {5, {}, 0}};
+    program.buckets = {{4, 2, 1, 10, 12, 1, 2, 0, -1, 1}};
+    BlockUse use;
+    use.layer = 9;
+    program.procedures = {{"forward 4", {use, use, {0, 7, 3, 0, 0, 1, true}}}, {"empty", {}}};
+    program.residents = {{"stash 4F0", MemoryCategory::workspace, 5, 0, 4, 6, {}},
+                         {"stash 4F0", MemoryCategory::communication, 7, 1, 1, 0, {0, 1}}};
+    program.steps.resize(5);
+    program.steps[0].action = {4, ActionKind::forward, 0};
+    program.steps[0].procedure = 1;
+    program.steps[0].stash = -1;
+    program.steps[0].output = 1;
+    program.steps[1].action = {4, ActionKind::forward, 0};  // as its names say
+    program.steps[1].procedure = 0;
+    program.steps[1].stash = 0;
+    program.steps[2].action = {5, ActionKind::step, -1};
+    program.steps[3].transfers = {{{6, ActionKind::recv_f, 0}, 6, 77, 1},
+                                  {{4, ActionKind::send_b, 1}, 3, 0, -1},
+                                  {{4, ActionKind::recv_b, 1}, 5, 0, -1}};
+    program.steps[3].action = program.steps[3].transfers[0].action;
+    program.steps[4].transfers = {{{6, ActionKind::send_f, 0}, 0, 0, -1}};
+    program.steps[4].action = program.steps[4].transfers[0].action;
+    return plan;
+}
+
+TEST(PlanText, ParsesBackWhatNoScenarioMakes) {
+    expect_round_trip(odd_plan(), "odd");
+    Plan empty;
+    empty.blocks.emplace_back();
+    expect_round_trip(empty, "empty");
+}
+
+TEST(PlanText, KeepsEveryDoubleExactly) {
+    Plan plan;
+    plan.blocks.emplace_back();
+    for (double value : {0.1, 1.0 / 3.0, 5e-324, 1.7976931348623157e308, 123456789012345678.0, -0.1,
+                         9007199254740993.0}) {
+        plan.conserved.model_flops_per_step = value;
+        expect_round_trip(plan, std::to_string(value));
+    }
+}
+
+TEST(PlanText, KeepsToAHundredColumns) {
+    Scenario s = small_gpt2();
+    set_pipeline(s, "interleaved", 2, 2, 8);
+    set_data(s, 4);
+    set_tensor(s, 2, true);
+    set_unfused_dropout(s);
+    s.layout.zero_stage = 3;
+    s.layout.recompute = Recompute::full;
+    std::string line;
+    for (char c : to_text(build_plan(s))) {
+        if (c != '\n') {
+            if ((static_cast<unsigned char>(c) & 0xC0U) != 0x80U) line += c;
+            continue;
+        }
+        EXPECT_LE(line.size(), 100U) << line;
+        EXPECT_TRUE(line.empty() || line.back() != ' ') << line;
+        line.clear();
+    }
+}
+
+TEST(PlanText, ARankIsItsBlocksAndItsProgram) {
+    Scenario s = small_gpt2();
+    set_pipeline(s, "1f1b", 2, 1, 4);
+    const Plan plan = build_plan(s);
+    const std::string last = to_text(plan, 1);
+    EXPECT_EQ(last.find("embedding.forward\n"), std::string::npos);
+    EXPECT_EQ(last.find("program 0"), std::string::npos);
+    EXPECT_NE(last.find("head.forward\n"), std::string::npos);
+    EXPECT_NE(last.find("\nprogram 1"), std::string::npos);
+    EXPECT_FALSE(parse_plan(last).plan.has_value());  // an excerpt
+    EXPECT_NE(to_text(plan).find(last.substr(last.find("program 1"))), std::string::npos);
+}
+
+TEST(PlanText, ABlockOnItsOwnHasNeitherNumberNorGroupSizes) {
+    Scenario s = small_gpt2();
+    set_tensor(s, 2, false);
+    const Plan plan = build_plan(s);
+    for (const Block& block : plan.blocks)
+        if (block.name == "layer.forward") {
+            EXPECT_EQ(to_text(block).substr(0, 20), "block layer.forward\n");
+            EXPECT_NE(to_text(block).find("all_reduce 2048 tensor "), std::string::npos);
+        }
+}
+
+// A text of one block, small enough to see every fault.
+constexpr const char* kSmallText =
+    "orrery plan 1\n"
+    "mesh           tensor 2 context 1 data 1 pipeline 1\n"
+    "schedule       \"1f1b\" micro_batches 1\n"
+    "conserved      layers 1 parameters 8 tokens_per_step 2\n"
+    "flops          model 1.5 hardware 2.5\n"
+    "contents       blocks 1 programs 1 exchange b0\n"
+    "\n"
+    "block 0 layer.forward\n"
+    "    w  bf16 [4,2]  parameter\n"
+    "    x  bf16 [2,2]  stash\n"
+    "   0  gemm 2×4×2           \"fc1\"  compute      x, w -> y bf16 [2,4] scratch @0\n"
+    "   1  all_reduce 8 tensor/2  tensor_comm  y -> y\n"
+    "    chain  x -> y\n"
+    "    scratch  256 bytes\n"
+    "    reuse  none\n"
+    "    order  1 0 2\n"
+    "\n"
+    "program 0  arena 1024 bytes\n"
+    "  fixed scratch r0 workspace r0 frames r0 r0 scalars r0\n"
+    "  stage 0  stash 256 bytes\n"
+    "    layer.forward b0  layer.forward b0  layer 0  stash @0\n"
+    "  procedure p0 \"forward 0\"\n"
+    "    layer.forward b0  layer 0  position 0\n"
+    "  resident r0  \"all\"  activations  1024  @0  always\n"
+    "  steps 2\n"
+    "    0F0 0F1{s0}\n"
+    "\n"
+    "end\n";
+
+TEST(PlanText, ASmallTextIsAPlan) {
+    const ParsedPlan parsed = parse_plan(kSmallText);
+    ASSERT_TRUE(parsed.plan.has_value()) << parsed.error;
+    const Plan& plan = *parsed.plan;
+    EXPECT_EQ(plan.mesh.tensor, 2);
+    ASSERT_EQ(plan.blocks.at(0).tensors.size(), 3U);
+    EXPECT_EQ(plan.blocks[0].tensors[0].name, "x");  // by "order"
+    EXPECT_EQ(plan.blocks[0].ops.at(0).reads, (std::vector<TensorId>{0, 1}));
+    EXPECT_EQ(plan.programs.at(0).steps.at(1).stash, 0);
+    EXPECT_EQ(plan.programs[0].steps[0].stash, -1);
+}
+
+struct Fault {
+    std::string from;  // replaced in the small text …
+    std::string to;    // … by this
+    std::string error;
+};
+
+TEST(PlanText, FaultsAreToldWithTheirPlace) {
+    const std::vector<Fault> faults = {
+        {"orrery plan 1", "orrery plan 2",
+         "line 1, column 13: found \"2\", expected version 1 of the text form"},
+        {"orrery plan 1\n", "{}", "line 1, column 1: found \"{\", expected \"orrery\""},
+        {"tensor 2 context", "tensor 0 context",
+         "line 2, column 23: found \"0\", expected a number of ranks from 1 on"},
+        {"model 1.5", "model 1.5x",
+         "line 5, column 22: found \"1.5x\", expected model FLOPs per step"},
+        {"exchange b0", "exchange b1",
+         "line 6, column 45: found \"b1\", expected the block that transfers use (b0)"},
+        {"block 0 layer", "block 1 layer", "line 8, column 7: found \"1\", expected block 0"},
+        {"x  bf16", "x  bf17",
+         "line 10, column 8: found \"bf17\", expected an element type (u8, i32, bf16, fp32)"},
+        {"x  bf16 [2,2]", "x  bf16 [2,9999999999999999]",
+         "line 10, column 16: found \"9999999999999999\", expected a dimension"},
+        {"x  bf16 [2,2]", "x  bf16 [999999999,99999999]",
+         "line 10, column 13: found \"[\", expected a tensor of at most 2⁵⁰ bytes"},
+        {"   0  gemm", "   0  gem", "line 11, column 7: found \"gem\", expected a kind of op"},
+        {"   0  gemm", "   1  gemm", "line 11, column 4: found \"1\", expected op 0"},
+        {"2×4×2", "2×4x2", "line 11, column 14: found \"4x2\", expected n of gemm"},
+        {"compute ", "computer",
+         "line 11, column 35: found \"computer\", expected a stream (compute, tensor_comm, "
+         "context_comm, expert_comm, data_comm, pipeline_comm, copy)"},
+        {"\"fc1\"", "\"fc1",
+         "line 11, column 28: found a string without its closing quote, "
+         "expected a stream (compute, tensor_comm, context_comm, expert_comm, "
+         "data_comm, pipeline_comm, copy)"},
+        {"x, w ->", "x, v ->",
+         "line 11, column 51: found \"v\", expected a tensor of block "
+         "layer.forward"},
+        {"x, w ->", "x w ->", "line 11, column 50: found \"w\", expected \"->\""},
+        {"-> y bf16", "-> y#2 bf16",
+         "line 11, column 56: found \"y#2\", expected \"y\", the tensor's name by its place"},
+        {"tensor/2", "tensor/4",
+         "line 12, column 27: found \"4\", expected 2, the ranks of this group in the mesh"},
+        {"tensor_comm  y -> y\n", "tensor_comm  y -> y after 1\n",
+         "line 12, column 56: found \"1\", expected the number of an earlier op"},
+        {"reuse  none", "reuse  0 after 1",
+         "line 15, column 12: found \"0\", expected an op of this block, after one that is issued "
+         "before it"},
+        {"order  1 0 2", "order  1 0 1",
+         "line 16, column 5: found \"order\", expected the ids 0..2, each once"},
+        {"order  1 0 2", "order  0..99999999999",
+         "line 16, column 5: found \"order\", expected the ids 0..2, each once"},
+        {"fixed scratch r0", "fixed scratch r7",
+         "line 19, column 17: found \"r7\", expected a resident of this program"},
+        {"layer.forward b0  layer 0  position", "layer.forwards b0  layer 0  position",
+         "line 23, column 5: found \"layer.forwards\", expected \"layer.forward\", the name of "
+         "block 0"},
+        {"b0  layer 0  position 0", "b0 ×3 layer 0..3  position 0",
+         "line 23, column 31: found \"0..3\", expected a range of 3 equal steps"},
+        {"b0  layer 0  position 0", "b0 ×1000000000 layer 0",
+         "line 23, column 23: found \"1000000000\", expected the length of a run, from 2 to 65536"},
+        {"layer 0  position 0", "layer 0  position 0 bucket 0",
+         "line 23, column 50: found \"0\", expected buckets of this program"},
+        {"always", "steps 0..2", "line 24, column 52: found \"0..2\", expected steps up to 1"},
+        {"steps 2", "steps 3", "line 25, column 9: found \"3\", expected 2, the steps listed"},
+        {"0F1{s0}", "0F1{s1}",
+         "line 26, column 13: found \"s1\", expected a resident as stash (s12)"},
+        {"0F1{s0}", "0G1",
+         "line 26, column 9: found \"0G1\", expected an action (0F3, 0SEND_F3, exchange)"},
+        {"0F1{s0}\n\nend\n", "0F1{s0",
+         "line 26, column 15: found the end of the text, expected a procedure (p1), stash (s2), "
+         "input (i3) or output (o4)"},
+        {"0F1{s0}", "0F1{s0} €",
+         "line 26, column 17: found a character that plans do not use, expected an action (0F3, "
+         "0SEND_F3, exchange)"},
+    };
+    for (const Fault& fault : faults) {
+        std::string text = kSmallText;
+        const std::size_t at = text.find(fault.from);
+        ASSERT_NE(at, std::string::npos) << fault.from;
+        text.replace(at, fault.from.size(), fault.to);
+        const ParsedPlan parsed = parse_plan(text);
+        EXPECT_FALSE(parsed.plan.has_value()) << fault.to;
+        EXPECT_EQ(parsed.error, fault.error) << fault.to;
+    }
+}
+
+TEST(PlanText, NoTruncationIsAPlan) {
+    const std::string text = kSmallText;
+    for (std::size_t length = 0; length + 1 < text.size(); ++length) {
+        const ParsedPlan parsed = parse_plan(text.substr(0, length));
+        EXPECT_FALSE(parsed.plan.has_value()) << length;
+        EXPECT_EQ(parsed.error.rfind("line ", 0), 0U) << parsed.error;
+    }
+}
+
+// Bytes overwritten, dropped, doubled, and words swapped, by a fixed generator: a plan that prints
+// and reads back, or an error. Sanitizers see the rest.
+void garble(const std::string& text, int rounds) {
+    std::uint64_t state = 1;
+    auto random = [&](std::size_t below) {
+        state = state * 6364136223846793005U + 1442695040888963407U;
+        return static_cast<std::size_t>((state >> 33U) % below);
+    };
+    constexpr std::string_view kBytes = "0123456789-.,[](){}\"# @/>×\nabrx";
+    int plans = 0;
+    for (int round = 0; round < rounds; ++round) {
+        std::string garbled = text;
+        for (std::size_t change = 0; change <= random(3); ++change) {
+            const std::size_t at = random(garbled.size());
+            const std::size_t length = std::min<std::size_t>(random(20), garbled.size() - at);
+            switch (random(5)) {
+                case 0:
+                    garbled[at] = kBytes[random(kBytes.size())];
+                    break;
+                case 1:
+                    garbled.erase(at, length);
+                    break;
+                case 2:
+                    garbled.insert(at, garbled.substr(random(garbled.size()), length));
+                    break;
+                case 3:
+                    garbled[at] = static_cast<char>(random(256));
+                    break;
+                default:
+                    garbled.replace(at, length, garbled, random(garbled.size() - length), length);
+            }
+            if (garbled.empty()) break;
+        }
+        const ParsedPlan parsed = parse_plan(garbled);
+        ASSERT_EQ(parsed.plan.has_value(), parsed.error.empty());
+        if (!parsed.plan) continue;
+        ++plans;
+        expect_round_trip(*parsed.plan, "garbled " + std::to_string(round));
+    }
+    EXPECT_GT(plans, 0);           // a changed digit is another plan …
+    EXPECT_LT(plans, rounds / 2);  // … and most changes are none
+}
+
+TEST(PlanText, GarbledSmallTextsEndInAnErrorOrAPlan) {
+    garble(kSmallText, 8000);
+}
+
+TEST(PlanText, GarbledPlansEndInAnErrorOrAPlan) {
+    Scenario s = small_gpt2();
+    set_pipeline(s, "1f1b", 2, 1, 2);
+    set_tensor(s, 2, true);
+    set_data(s, 2);
+    s.layout.zero_stage = 3;
+    garble(to_text(build_plan(s)), 400);
+}
+
+}  // namespace
+}  // namespace orrery::plan
