@@ -39,7 +39,6 @@ class Walk {
 
     Accounts run() {
         const std::size_t n = track_.events.size();
-        // Stream predecessor of each op, to follow a transfer that queued behind another.
         Picoseconds frontier = trace_.step_end;  // everything after it is charged
         std::size_t i = n;
         frontier = charge_tail(frontier);
@@ -69,18 +68,18 @@ class Walk {
     }
 
     // After the last op of the rank the schedule has drained; before that, work on other streams
-    // that no compute op waits for (a last gather) is exposed.
+    // that no compute op waits for (a last gather) is exposed. A rank that computes after the
+    // window has not drained: it waits for that op.
     Picoseconds charge_tail(Picoseconds frontier) {
         std::int32_t last = -1;
         for (std::size_t i = 0; i < track_.events.size(); ++i) {
-            if (track_.events[i].end > trace_.step_end) continue;
-            if (last < 0 || track_.events[i].end >= at(last).end)
-                last = static_cast<std::int32_t>(i);
+            const auto op = static_cast<std::int32_t>(i);
+            if (is_compute(op) && at(op).end > trace_.step_end) return frontier;
+            if (last < 0 || at(op).end >= at(last).end) last = op;
         }
         if (last < 0) return frontier;
         charge(Account::bubble, at(last).end, frontier);
-        if (trace_.op_of(track_, static_cast<std::size_t>(last)).stream != plan::Stream::compute)
-            tail_ = last;
+        if (!is_compute(last)) tail_ = last;
         return std::min(frontier, at(last).end);
     }
 
@@ -88,12 +87,7 @@ class Walk {
 
     // [from, to) is idle and `waiting` is the compute op that comes next (−1: none, the tail).
     void charge_wait(Picoseconds from, Picoseconds to, std::int32_t waiting) {
-        std::int32_t blocker = waiting >= 0 ? at(waiting).blocker : tail_;
-        if (waiting >= 0 && blocker >= 0 && is_compute(blocker) && at(blocker).end < to) {
-            charge(Account::other, std::max(from, at(blocker).end), to);
-            return;
-        }
-        follow(from, to, blocker);
+        follow(from, to, waiting >= 0 ? at(waiting).blocker : tail_);
     }
 
     bool is_compute(std::int32_t op) const {
@@ -125,7 +119,11 @@ class Walk {
     Account absent(const Event& event) const {
         if (event.late_track < 0) return Account::other;
         const Track& late = trace_.tracks[static_cast<std::size_t>(event.late_track)];
-        return late.program != track_.program ? Account::bubble : Account::imbalance;
+        return pipeline_rank(late) != pipeline_rank(track_) ? Account::bubble : Account::imbalance;
+    }
+
+    std::int32_t pipeline_rank(const Track& track) const {
+        return trace_.programs[static_cast<std::size_t>(track.program)].pipeline_rank;
     }
 
     const Trace& trace_;
