@@ -1,0 +1,92 @@
+// orrery fit: a profile of a device from tables of measurements and a datasheet.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "calib/fit/fit_profile.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/quantity.hpp"
+#include "cli/subcommand.hpp"
+#include "cli/text_table.hpp"
+
+namespace orrery::cli {
+namespace {
+
+// Errors over the rows that the fit has not seen.
+std::string families_text(const std::vector<fit::FamilyReport>& families) {
+    if (families.empty()) return "";
+    TextTable table({Align::left, Align::right, Align::right, Align::right, Align::right,
+                     Align::right, Align::right, Align::right, Align::left});
+    table.add(
+        {"kernels", "fitted", "left out", "held out", "mean", "median", "p95", "bias", "curve"});
+    for (const fit::FamilyReport& family : families) {
+        const sim::HeldOut& errors = family.held_out.absolute;
+        table.add({family.family, whole_text(family.fitted_rows) + " rows",
+                   whole_text(family.left_out_rows) + " rows", whole_text(errors.rows) + " rows",
+                   percent_text(errors.mean_abs_error), percent_text(errors.median_abs_error),
+                   percent_text(errors.p95_abs_error), percent_text(family.held_out.bias),
+                   family.parameters});
+    }
+    return "errors of the curves, predicted / measured - 1, over rows that the fit has not seen\n" +
+           table.text();
+}
+
+std::string collectives_text(const std::vector<fit::CollectiveReport>& collectives) {
+    if (collectives.empty()) return "";
+    TextTable table({Align::left, Align::right, Align::right, Align::right});
+    table.add({"collective", "ranks", "points", "error"});
+    for (const fit::CollectiveReport& collective : collectives)
+        table.add({collective.collective, std::to_string(collective.ranks) + " ranks",
+                   std::to_string(collective.points) + " points",
+                   percent_text(collective.relative_sd)});
+    return "root mean square error at every second point, interpolated from the others\n" +
+           table.text();
+}
+
+class Fit : public Subcommand {
+  public:
+    std::string name() const override { return "fit"; }
+    std::string summary() const override {
+        return "Make a device profile from tables of measurements and a datasheet";
+    }
+    std::vector<std::string> examples() const override {
+        return {
+            "fit a100.datasheet.json --gemm gemm.csv --attention attention.csv "
+            "--collectives nccl.csv --output a100.json"};
+    }
+
+    void declare(CLI::App& app) override {
+        app.add_option("DATASHEET", inputs_.datasheet_path,
+                       "What no table gives, and what is to be fitted: a profile with \"tables\"")
+            ->required();
+        app.add_option("--gemm", inputs_.gemm_csv, "Timings of matrix products")->type_name("CSV");
+        app.add_option("--attention", inputs_.attention_csv, "Timings of attention")
+            ->type_name("CSV");
+        app.add_option("--collectives", inputs_.collectives_csv, "Timings of collectives")
+            ->type_name("CSV");
+        app.add_option("--output", inputs_.output_path,
+                       "The profile; replaced when the fit is done")
+            ->type_name("FILE")
+            ->required();
+    }
+
+    int run(Console& console) override {
+        const fit::FitReport report = fit::fit_profile(inputs_);
+        const std::string families = families_text(report.families);
+        const std::string collectives = collectives_text(report.collectives);
+        console.out << inputs_.output_path << ": profile of " << report.device << '\n'
+                    << (families.empty() ? "" : "\n") << families
+                    << (collectives.empty() ? "" : "\n") << collectives;
+        return kExitOk;
+    }
+
+  private:
+    fit::FitInputs inputs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> fit_command() {
+    return std::make_unique<Fit>();
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,44 @@
+// What `orrery simulate` prints: the same prediction as text for people and as JSON for programs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/console.hpp"
+#include "plan/scenario/scenario.hpp"
+#include "sim/cost/profile.hpp"
+#include "sim/prediction.hpp"
+
+namespace orrery::cli {
+
+struct ReportInput {
+    const plan::Scenario& scenario;
+    const sim::Profile& profile;
+    const sim::Prediction& prediction;
+    std::string arguments;      // FILE and --set, to be repeated in suggested commands
+    std::string resolved_json;  // the resolved scenario
+};
+
+// Of a prediction that is not stuck.
+std::string report_text(const ReportInput& input, const Console& console);
+
+// What communicates, in the order of the report. The gradient norm, which joins every rank, counts
+// as data, and the gradients of tied embeddings as pipeline.
+struct CommunicationGroup {
+    const char* name;
+    trace::Account account;  // of its exposed part
+    std::int64_t ranks;      // in one group
+};
+std::vector<CommunicationGroup> communication_groups(const plan::Layout& layout);
+
+// The first lines of the report: what is simulated.
+std::string headline_text(const ReportInput& input, const Console& console);
+
+// One object, pretty printed. Keys are a contract: tests/cli/simulate_json_test.cpp holds
+// each. Numbers are the shortest
+// that read back to the same double; what is unknown is null. Of a stuck prediction: the scenario
+// and "deadlock", a line per waiting rank.
+std::string report_json(const ReportInput& input);
+
+}  // namespace orrery::cli

@@ -1,0 +1,124 @@
+#include <array>
+#include <optional>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/report.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json or_null(const std::optional<double>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+Json memory_json(const sim::MemoryPrediction& memory) {
+    Json stages = Json::array();
+    for (std::size_t i = 0; i < memory.stages.size(); ++i) {
+        const sim::StageMemory& stage = memory.stages[i];
+        Json json;
+        json["stage"] = i;
+        for (std::size_t c = 0; c < plan::kMemoryCategories; ++c) {
+            const auto category = static_cast<plan::MemoryCategory>(c);
+            json[std::string(plan::name(category)) + "_bytes"] = stage.bytes[c];
+        }
+        json["other_bytes"] = stage.other_bytes;
+        json["peak_bytes"] = stage.peak_bytes;
+        json["peak_at"] = stage.peak_at;
+        stages.push_back(std::move(json));
+    }
+    return {{"capacity_bytes", memory.capacity_bytes},
+            {"capacity_source", memory.capacity_source},
+            {"fits", memory.verdict != sim::Verdict::exceeds},
+            {"fit_probability", memory.fit_probability},
+            {"verdict", sim::name(memory.verdict)},
+            {"stages", std::move(stages)}};
+}
+
+Json step_json(const sim::StepPrediction& step) {
+    Json breakdown;
+    for (std::size_t a = 0; a < trace::kAccounts; ++a)
+        breakdown[std::string(trace::name(static_cast<trace::Account>(a)))] = step.breakdown_s[a];
+    return {{"time_s", step.time_s},
+            {"interval_s", {step.low_s, step.high_s}},
+            {"breakdown_s", std::move(breakdown)},
+            {"bubble_fraction", step.bubble_fraction}};
+}
+
+Json throughput_json(const sim::ThroughputPrediction& throughput) {
+    return {{"tokens_per_s", throughput.tokens_per_s},
+            {"tokens_per_s_per_gpu", throughput.tokens_per_s_per_gpu},
+            {"model_tflops_per_gpu", throughput.model_tflops_per_gpu},
+            {"mfu", throughput.mfu},
+            {"mfu_causal", throughput.mfu_causal},
+            {"hfu", throughput.hfu},
+            {"peak_tflops", throughput.peak_tflops},
+            {"peak_source", throughput.peak_source}};
+}
+
+Json run_json(const sim::RunPrediction& run) {
+    return {{"gpus", run.gpus},
+            {"idle_gpus", run.idle_gpus},
+            {"days", or_null(run.days)},
+            {"gpu_hours", or_null(run.gpu_hours)},
+            {"cost_usd", or_null(run.cost_usd)},
+            {"energy_mwh", or_null(run.energy_mwh)}};
+}
+
+Json lines_json(const std::string& text) {
+    Json lines = Json::array();
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);)
+        lines.push_back(line);
+    return lines;
+}
+
+// Groups with more than one member, and what has traffic nevertheless.
+Json communication_json(const ReportInput& input) {
+    Json json = Json::object();
+    for (const CommunicationGroup& group : communication_groups(input.scenario.layout)) {
+        const trace::CommunicationSums& sums =
+            input.prediction.communication[static_cast<std::size_t>(group.account)];
+        if (group.ranks < 2 && sums.bytes_per_rank == 0) continue;
+        json[group.name] = {{"bytes_per_rank", sums.bytes_per_rank},
+                            {"busy_s", sums.busy_s},
+                            {"exposed_s", sums.exposed_s}};
+    }
+    return json;
+}
+
+}  // namespace
+
+std::vector<CommunicationGroup> communication_groups(const plan::Layout& layout) {
+    using trace::Account;
+    return {{"tensor", Account::exposed_tensor, layout.tensor_parallel},
+            {"context", Account::exposed_context, layout.context_parallel},
+            {"expert", Account::exposed_expert, layout.expert_parallel},
+            {"data", Account::exposed_data, layout.context_parallel * layout.data_parallel},
+            {"pipeline", Account::exposed_pipeline, layout.pipeline_parallel}};
+}
+
+std::string report_json(const ReportInput& input) {
+    const sim::Prediction& prediction = input.prediction;
+    Json json;
+    json["scenario"] = Json::parse(input.resolved_json);
+    if (!prediction.stuck.empty()) {
+        json["deadlock"] = lines_json(prediction.stuck);
+    } else {
+        json["conserved"] = {{"layers", prediction.conserved.layers},
+                             {"parameters", prediction.conserved.parameters},
+                             {"tokens_per_step", prediction.conserved.tokens_per_step},
+                             {"model_flops_per_step", prediction.conserved.model_flops_per_step}};
+        json["memory"] = memory_json(prediction.memory);
+        json["step"] = step_json(prediction.step);
+        json["throughput"] = throughput_json(prediction.throughput);
+        json["communication"] = communication_json(input);
+        json["run"] = run_json(prediction.run);
+    }
+    return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace orrery::cli

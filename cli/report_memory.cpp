@@ -1,0 +1,85 @@
+// The memory of the fullest pipeline rank at its peak, and of all in a table.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/quantity.hpp"
+#include "cli/report_sections.hpp"
+#include "cli/text_table.hpp"
+
+namespace orrery::cli {
+namespace {
+
+constexpr int kBarCells = 50;
+
+// Each category's bar begins where the one before ends: the whole width is the capacity, or the
+// peak where that is more.
+std::string waterfall(const sim::StageMemory& stage, double capacity) {
+    const double scale = std::max(capacity, static_cast<double>(stage.peak_bytes));
+    TextTable table({Align::left, Align::right, Align::right, Align::left});
+    double before = 0;
+    const auto add = [&](std::string_view name, std::int64_t bytes) {
+        const double amount = static_cast<double>(bytes);
+        const int offset = static_cast<int>(before / scale * kBarCells);
+        table.add({std::string(name), bytes_text(amount), percent_text(amount / capacity),
+                   std::string(static_cast<std::size_t>(offset), ' ') +
+                       bar_text(amount / scale, kBarCells)});
+        before += amount;
+    };
+    for (std::size_t c = 0; c < plan::kMemoryCategories; ++c)
+        add(plan::name(static_cast<plan::MemoryCategory>(c)), stage.bytes[c]);
+    add("other", stage.other_bytes);
+    const double peak = static_cast<double>(stage.peak_bytes);
+    table.add({"peak", bytes_text(peak), percent_text(peak / capacity),
+               bar_text(peak / scale, kBarCells)});
+    table.add({"capacity", bytes_text(capacity), "100 %", bar_text(capacity / scale, kBarCells)});
+    return table.text();
+}
+
+std::string stages_text(const sim::MemoryPrediction& memory) {
+    TextTable table({Align::right, Align::right, Align::right, Align::right, Align::right,
+                     Align::right, Align::right, Align::right, Align::right, Align::left});
+    table.add(
+        {"pp", "params", "grads", "optim.", "activ.", "worksp.", "comm.", "other", "peak", "at"});
+    for (std::size_t i = 0; i < memory.stages.size(); ++i) {
+        const sim::StageMemory& stage = memory.stages[i];
+        std::vector<std::string> row = {std::to_string(i)};
+        for (const std::int64_t bytes : stage.bytes)
+            row.push_back(bytes_text(static_cast<double>(bytes)));
+        row.push_back(bytes_text(static_cast<double>(stage.other_bytes)));
+        row.push_back(bytes_text(static_cast<double>(stage.peak_bytes)));
+        row.push_back(stage.peak_at);
+        table.add(std::move(row));
+    }
+    return table.text();
+}
+
+std::string verdict_text(const sim::MemoryPrediction& memory) {
+    const char* words = "does not fit";
+    if (memory.verdict == sim::Verdict::fits) words = "fits";
+    if (memory.verdict == sim::Verdict::tight) words = "fits, but it is tight";
+    return fmt::format("{}; probability that it fits: {}", words,
+                       percent_text(memory.fit_probability));
+}
+
+}  // namespace
+
+std::string memory_text(const ReportInput& input, const Console& console) {
+    const sim::MemoryPrediction& memory = input.prediction.memory;
+    const sim::StageMemory& worst = memory.worst();
+    const auto rank = &worst - memory.stages.data();
+    std::string text =
+        heading(memory.stages.size() > 1
+                    ? fmt::format("memory of pipeline rank {}, the fullest, at its peak: {}", rank,
+                                  worst.peak_at)
+                    : fmt::format("memory at its peak: {}", worst.peak_at),
+                console);
+    text += waterfall(worst, static_cast<double>(memory.capacity_bytes));
+    text += labelled("verdict", console.bold(verdict_text(memory)));
+    text += labelled("capacity", memory.capacity_source);
+    if (memory.stages.size() > 1)
+        text += heading("memory by pipeline rank (pp)", console) + stages_text(memory);
+    return text;
+}
+
+}  // namespace orrery::cli

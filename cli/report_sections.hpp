@@ -1,0 +1,22 @@
+// Sections of the text report, each ending in a newline. Internal to the report.
+#pragma once
+
+#include <string>
+
+#include "cli/report.hpp"
+
+namespace orrery::cli {
+
+inline constexpr std::size_t kReportColumns = 100;
+
+std::string heading(const std::string& text, const Console& console);
+// "  label       text", broken to further lines below the text.
+std::string labelled(const std::string& label, const std::string& text);
+
+std::string time_text(const ReportInput& input, const Console& console);
+std::string communication_text(const ReportInput& input, const Console& console);
+std::string memory_text(const ReportInput& input, const Console& console);
+// Which prices rest on assumptions, and how much of the compute time they make up.
+std::string sources_text(const ReportInput& input, const Console& console);
+
+}  // namespace orrery::cli

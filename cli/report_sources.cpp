@@ -1,0 +1,97 @@
+// What of a prediction rests on assumptions: families of kernels whose curves were not measured on
+// the device, with their share of the compute time.
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "cli/quantity.hpp"
+#include "cli/report_sections.hpp"
+
+namespace orrery::cli {
+namespace {
+
+enum class Family : std::uint8_t { gemm, batched_gemm, attention, attention_backward, memory };
+constexpr std::array<const char*, 5> kFamilyNames = {
+    "matrix products", "products of unfused attention", "attention forward", "attention backward",
+    "memory-bound kernels"};
+
+Family family_of(plan::OpKind kind) {
+    switch (kind) {
+        case plan::OpKind::gemm:
+            return Family::gemm;
+        case plan::OpKind::batched_gemm:
+            return Family::batched_gemm;
+        case plan::OpKind::attention:
+            return Family::attention;
+        case plan::OpKind::attention_backward:
+            return Family::attention_backward;
+        default:
+            return Family::memory;
+    }
+}
+
+// Share of each family of the time in which compute ops run.
+std::array<double, kFamilyNames.size()> shares_of(const trace::Trace& trace) {
+    std::array<double, kFamilyNames.size()> shares{};
+    double sum = 0;
+    for (const trace::Track& track : trace.tracks)
+        for (std::size_t i = 0; i < track.events.size(); ++i) {
+            const trace::OpName& op = trace.op_of(track, i);
+            if (op.stream != plan::Stream::compute) continue;
+            const double time = static_cast<double>(track.events[i].end - track.events[i].start) *
+                                static_cast<double>(track.represents);
+            shares[static_cast<std::size_t>(family_of(op.kind))] += time;
+            sum += time;
+        }
+    for (double& share : shares)
+        share = sum > 0 ? share / sum : 0;
+    return shares;
+}
+
+// Attention backward and the products of unfused attention are ratios to measured curves at best.
+bool is_measured(Family family, const ReportInput& input) {
+    const sim::Profile& profile = input.profile;
+    const bool bf16 = input.scenario.training.precision == plan::Precision::bf16;
+    switch (family) {
+        case Family::gemm: {
+            const auto& curve =
+                profile
+                    .gemm[static_cast<std::size_t>(bf16 ? plan::DType::bf16 : plan::DType::fp32)];
+            return curve && curve->measured;
+        }
+        case Family::attention:
+            return std::any_of(profile.attention.forward.begin(), profile.attention.forward.end(),
+                               [&](const sim::AttentionCurve& curve) {
+                                   return curve.head_dim == input.scenario.model.head_dim &&
+                                          curve.measured;
+                               });
+        case Family::memory:
+            return profile.memory.measured;
+        case Family::batched_gemm:
+        case Family::attention_backward:
+            break;
+    }
+    return false;
+}
+
+}  // namespace
+
+std::string sources_text(const ReportInput& input, const Console& console) {
+    const auto shares = shares_of(input.prediction.trace);
+    std::string list;
+    for (std::size_t f = 0; f < shares.size(); ++f) {
+        if (shares[f] <= 0 || is_measured(static_cast<Family>(f), input)) continue;
+        list += fmt::format("{}{} ({} of compute time)", list.empty() ? "" : ", ", kFamilyNames[f],
+                            percent_text(shares[f]));
+    }
+    const bool many_nodes = input.scenario.layout.ranks() > input.scenario.cluster.devices_per_node;
+    if (many_nodes) list += std::string(list.empty() ? "" : ", ") + "collectives between nodes";
+    if (!input.profile.overlap.measured)
+        list += std::string(list.empty() ? "" : ", ") + "slow-down of compute by communication";
+    if (list.empty()) return "";
+    return heading("what was not measured on this device", console) +
+           labelled("assumed", list + "; the profile names the source of each");
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,177 @@
+// The text report, from what is simulated to what to try next. Sections about memory, time and
+// sources are in report_memory.cpp, report_time.cpp and report_sources.cpp.
+#include <fmt/format.h>
+
+#include "cli/quantity.hpp"
+#include "cli/report.hpp"
+#include "cli/report_sections.hpp"
+#include "cli/text_table.hpp"
+#include "plan/build/build_plan.hpp"
+
+namespace orrery::cli {
+namespace {
+
+std::string_view name(plan::Recompute recompute) {
+    switch (recompute) {
+        case plan::Recompute::none:
+            return "no recomputation";
+        case plan::Recompute::selective:
+            return "selective recomputation";
+        case plan::Recompute::full:
+            return "full recomputation";
+    }
+    return "";
+}
+
+std::string layout_line(const plan::Layout& layout) {
+    std::string text = fmt::format("tensor {} x pipeline {} x data {}", layout.tensor_parallel,
+                                   layout.pipeline_parallel, layout.data_parallel);
+    if (layout.context_parallel > 1) text += fmt::format(" x context {}", layout.context_parallel);
+    if (layout.virtual_pipeline > 1)
+        text += fmt::format(", {} stages per rank", layout.virtual_pipeline);
+    if (layout.pipeline_parallel > 1) text += ", " + layout.schedule;
+    if (layout.sequence_parallel) text += ", sequence parallel";
+    return text + fmt::format(", ZeRO-{}, {}", layout.zero_stage, name(layout.recompute));
+}
+
+std::string batch_line(const plan::Scenario& scenario) {
+    const plan::Layout& layout = scenario.layout;
+    return fmt::format("{} sequences of {} tokens = data {} x {} micro-batches of {}",
+                       whole_text(layout.global_batch_size),
+                       whole_text(scenario.training.sequence_length), layout.data_parallel,
+                       whole_text(layout.micro_batches()), layout.micro_batch_size);
+}
+
+std::string cluster_line(const plan::Cluster& cluster) {
+    const std::string name = cluster.name.empty() ? "" : cluster.name + ": ";
+    return fmt::format("{}{} {} of {} x {}", name, whole_text(cluster.nodes),
+                       cluster.nodes == 1 ? "node" : "nodes", cluster.devices_per_node,
+                       cluster.device);
+}
+
+std::string title(const plan::Scenario& scenario) {
+    return fmt::format("{}, one training step on {} {}",
+                       scenario.model.name.empty() ? "model" : scenario.model.name,
+                       whole_text(scenario.layout.ranks()), scenario.cluster.device);
+}
+
+// The plan's sums, held against the closed forms of the scenario once more.
+std::string conserved_text(const ReportInput& input) {
+    const plan::Conserved& plan = input.prediction.conserved;
+    const plan::Conserved asked = plan::conserved_of(input.scenario);
+    const bool same = plan.layers == asked.layers && plan.parameters == asked.parameters &&
+                      plan.tokens_per_step == asked.tokens_per_step &&
+                      plan.model_flops_per_step == asked.model_flops_per_step;
+    return labelled(
+        "conserved",
+        fmt::format("{} layers, {} parameters, {} tokens and {} per step; {}",
+                    whole_text(plan.layers), counted_text(static_cast<double>(plan.parameters)),
+                    whole_text(plan.tokens_per_step),
+                    scaled_text(plan.model_flops_per_step, "FLOP"),
+                    same ? "checked: the plan's sums are those of the scenario"
+                         : "THE PLAN'S SUMS ARE NOT THOSE OF THE SCENARIO"));
+}
+
+std::string throughput_text(const ReportInput& input, const Console& console) {
+    const sim::StepPrediction& step = input.prediction.step;
+    const sim::ThroughputPrediction& rate = input.prediction.throughput;
+    std::string text =
+        labelled("step time",
+                 fmt::format("{}   90 % interval {} to {}", console.bold(seconds_text(step.time_s)),
+                             seconds_text(step.low_s), seconds_text(step.high_s)));
+    text += labelled("throughput",
+                     fmt::format("{} tokens/s, {} tokens/s per GPU", digits_text(rate.tokens_per_s),
+                                 digits_text(rate.tokens_per_s_per_gpu)));
+    text += labelled(
+        "MFU", fmt::format("{} = {} model TFLOP/s per GPU / {} TFLOP/s dense peak",
+                           console.bold(percent_text(rate.mfu)),
+                           digits_text(rate.model_tflops_per_gpu), digits_text(rate.peak_tflops)));
+    text += labelled("", fmt::format("{} with causal attention at half; {} of all FLOP that run "
+                                     "(HFU)",
+                                     percent_text(rate.mfu_causal), percent_text(rate.hfu)));
+    return text + labelled("", "peak: " + rate.peak_source);
+}
+
+std::string or_unknown(const std::optional<double>& value, const std::string& text,
+                       const std::string& why) {
+    return value ? text : "unknown: " + why;
+}
+
+std::string run_text(const ReportInput& input, const Console& console) {
+    const sim::RunPrediction& run = input.prediction.run;
+    const plan::Cluster& cluster = input.scenario.cluster;
+    const double tokens = input.scenario.training.tokens;
+    if (!run.days)
+        return heading("the run", console) +
+               labelled("", "unknown: the scenario has no training.tokens");
+    std::string text = heading(
+        fmt::format("the run of {} tokens, without failures and checkpoints", counted_text(tokens)),
+        console);
+    text += labelled("time", fmt::format("{} days, {} GPU-hours", digits_text(*run.days),
+                                         digits_text(*run.gpu_hours)));
+    text += labelled("cost", or_unknown(run.cost_usd,
+                                        fmt::format("{} USD at {:.2f} USD per GPU-hour",
+                                                    digits_text(run.cost_usd.value_or(0)),
+                                                    cluster.price_usd_per_gpu_hour),
+                                        "the cluster has no price_usd_per_gpu_hour"));
+    return text + labelled("energy", or_unknown(run.energy_mwh,
+                                                fmt::format("{} MWh at {} W per GPU, PUE {}",
+                                                            digits_text(run.energy_mwh.value_or(0)),
+                                                            digits_text(cluster.power_w_per_gpu),
+                                                            cluster.pue),
+                                                "the cluster has no power_w_per_gpu"));
+}
+
+std::string next_text(const ReportInput& input, const Console& console) {
+    const plan::Layout& layout = input.scenario.layout;
+    const std::string simulate = "  orrery simulate " + input.arguments;
+    std::string text = heading("next", console) + simulate + " --timeline\n";
+    if (input.prediction.memory.verdict == sim::Verdict::fits)
+        return text + simulate + " --trace step.orrery\n";
+    if (layout.recompute != plan::Recompute::full)
+        text += simulate + " --set layout.recompute=full\n";
+    if (layout.zero_stage < 3 && layout.data_parallel > 1)
+        text += simulate + fmt::format(" --set layout.zero_stage={}\n", layout.zero_stage + 1);
+    if (layout.micro_batch_size > 1)
+        text += simulate +
+                fmt::format(" --set layout.micro_batch_size={}\n", layout.micro_batch_size / 2);
+    return text;
+}
+
+}  // namespace
+
+std::string heading(const std::string& text, const Console& console) {
+    return '\n' + console.bold(text) + '\n';
+}
+
+std::string labelled(const std::string& label, const std::string& text) {
+    constexpr std::size_t kIndent = 14;
+    return fmt::format("  {:<12}", label) + wrapped(text, kReportColumns, kIndent, kIndent) + '\n';
+}
+
+std::string headline_text(const ReportInput& input, const Console& console) {
+    const plan::Scenario& scenario = input.scenario;
+    std::string text = console.bold(title(scenario)) + '\n';
+    text += labelled("layout", layout_line(scenario.layout));
+    text += labelled("batch", batch_line(scenario));
+    text += labelled("cluster", cluster_line(scenario.cluster));
+    if (input.prediction.run.idle_gpus > 0)
+        text += labelled("idle", fmt::format("{} of {} GPUs have nothing to do in this layout",
+                                             whole_text(input.prediction.run.idle_gpus),
+                                             whole_text(scenario.cluster.devices())));
+    return text +
+           labelled(
+               "software",
+               fmt::format("framework {}, {}; profile {}", scenario.training.framework.name,
+                           scenario.training.precision == plan::Precision::bf16 ? "bf16" : "fp32",
+                           input.profile.path));
+}
+
+std::string report_text(const ReportInput& input, const Console& console) {
+    return headline_text(input, console) + conserved_text(input) + '\n' +
+           throughput_text(input, console) + time_text(input, console) +
+           communication_text(input, console) + memory_text(input, console) +
+           run_text(input, console) + sources_text(input, console) + next_text(input, console);
+}
+
+}  // namespace orrery::cli

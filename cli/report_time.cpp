@@ -1,0 +1,81 @@
+// Where the time of a step goes, and what is communicated.
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "cli/quantity.hpp"
+#include "cli/report_sections.hpp"
+#include "cli/text_table.hpp"
+
+namespace orrery::cli {
+namespace {
+
+constexpr int kBarCells = 50;
+
+// In words, where the account's name needs them.
+std::string spoken(trace::Account account) {
+    switch (account) {
+        case trace::Account::exposed_tensor:
+            return "exposed tensor communication";
+        case trace::Account::exposed_context:
+            return "exposed context communication";
+        case trace::Account::exposed_expert:
+            return "exposed expert communication";
+        case trace::Account::exposed_data:
+            return "exposed data communication";
+        case trace::Account::exposed_pipeline:
+            return "exposed pipeline transfers";
+        case trace::Account::bubble:
+            return "pipeline bubble";
+        case trace::Account::launch:
+            return "waiting for the host";
+        case trace::Account::imbalance:
+            return "waiting for other ranks";
+        case trace::Account::compute:
+        case trace::Account::recompute:
+        case trace::Account::optimizer:
+        case trace::Account::other:
+            break;
+    }
+    return std::string(trace::name(account));
+}
+
+}  // namespace
+
+std::string time_text(const ReportInput& input, const Console& console) {
+    const sim::StepPrediction& step = input.prediction.step;
+    const double most = *std::max_element(step.breakdown_s.begin(), step.breakdown_s.end());
+    TextTable table({Align::left, Align::right, Align::right, Align::left});
+    for (std::size_t a = 0; a < trace::kAccounts; ++a) {
+        const double seconds = step.breakdown_s[a];
+        if (seconds <= 0) continue;
+        table.add({spoken(static_cast<trace::Account>(a)), seconds_text(seconds),
+                   percent_text(seconds / step.time_s), bar_text(seconds / most, kBarCells)});
+    }
+    table.add({"step", seconds_text(step.time_s), "100 %", ""});
+    return heading("where the time goes, mean over ranks", console) + table.text();
+}
+
+std::string communication_text(const ReportInput& input, const Console& console) {
+    TextTable table(
+        {Align::left, Align::right, Align::right, Align::right, Align::right, Align::right});
+    table.add({"group", "size", "sent", "busy", "exposed", "hidden"});
+    bool any = false;
+    for (const CommunicationGroup& group : communication_groups(input.scenario.layout)) {
+        const trace::CommunicationSums& sums =
+            input.prediction.communication[static_cast<std::size_t>(group.account)];
+        if (group.ranks < 2 && sums.bytes_per_rank == 0) continue;
+        any = true;
+        const double hidden = std::max(0.0, sums.busy_s - sums.exposed_s);
+        table.add({group.name, whole_text(group.ranks) + " ranks", bytes_text(sums.bytes_per_rank),
+                   seconds_text(sums.busy_s), seconds_text(sums.exposed_s),
+                   percent_text(sums.busy_s > 0 ? hidden / sums.busy_s : 0)});
+    }
+    if (!any) return "";
+    return heading("communication per rank, mean over ranks; exposed: compute waits for it",
+                   console) +
+           table.text();
+}
+
+}  // namespace orrery::cli

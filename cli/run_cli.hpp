@@ -1,0 +1,17 @@
+// The program without its process: arguments in, text and an exit code out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/console.hpp"
+
+namespace orrery::cli {
+
+inline constexpr const char* kVersion = "0.1.0";
+
+// `args` without the program's name. Everything that a subcommand throws ends here as a message on
+// console.err and an exit code.
+int run_cli(const std::vector<std::string>& args, Console console);
+
+}  // namespace orrery::cli

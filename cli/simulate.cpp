@@ -1,0 +1,116 @@
+// orrery simulate: what a scenario's training step takes, in time, memory and money.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "cli/exit_code.hpp"
+#include "cli/report.hpp"
+#include "cli/scenario_input.hpp"
+#include "cli/subcommand.hpp"
+#include "sim/prediction.hpp"
+#include "trace/native.hpp"
+#include "trace/timeline.hpp"
+
+namespace orrery::cli {
+namespace {
+
+// Every rank for itself costs ranks × ops, and no larger case has been checked.
+constexpr std::int64_t kMostUnfoldedRanks = 64;
+constexpr const char* kNativeTrace = ".orrery";
+
+class Simulate : public Subcommand {
+  public:
+    std::string name() const override { return "simulate"; }
+    std::string summary() const override {
+        return "Predict a training step: time, memory, throughput, cost";
+    }
+    std::vector<std::string> examples() const override {
+        return {"simulate scenarios/runs/gpt3-175b-a100x1024.json",
+                "simulate run.json --set layout.tensor_parallel=4 --set layout.zero_stage=2",
+                "simulate run.json --timeline", "simulate run.json --json --trace run.orrery"};
+    }
+
+    void declare(CLI::App& app) override {
+        input_.declare(app);
+        CLI::Option* json =
+            app.add_flag("--json", json_, "Print one JSON object, with the resolved scenario");
+        app.add_option("--trace", trace_file_, "Also write the trace of the step, *.orrery")
+            ->type_name("FILE");
+        app.add_flag("--unfolded", unfolded_,
+                     fmt::format("Simulate every rank instead of one of each class; up to {} ranks",
+                                 kMostUnfoldedRanks));
+        app.add_flag("--timeline", timeline_, "Print the pipeline over time instead of the report")
+            ->excludes(json);
+    }
+
+    bool prints_json() const override { return json_; }
+
+    int run(Console& console) override {
+        check_trace_name();
+        const plan::ReadResult read = input_.read(console, json_);
+        if (!read.scenario) return exit_code_of(read);
+        check_unfolded(*read.scenario);
+        const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
+        const sim::Prediction prediction =
+            sim::simulate(*read.scenario, profile, {unfolded_}, read.resolved_json);
+        print({*read.scenario, profile, prediction, input_.arguments(), read.resolved_json},
+              console);
+        if (!trace_file_.empty()) trace::write_native(prediction.trace, trace_file_);
+        if (!prediction.stuck.empty()) return kExitInternal;
+        return prediction.memory.verdict == sim::Verdict::exceeds ? kExitInfeasible : kExitOk;
+    }
+
+  private:
+    void check_trace_name() const {
+        const std::string ending = kNativeTrace;
+        const bool ends =
+            trace_file_.size() > ending.size() &&
+            trace_file_.compare(trace_file_.size() - ending.size(), ending.size(), ending) == 0;
+        if (!trace_file_.empty() && !ends)
+            throw UsageError(
+                fmt::format("--trace {}: the name must end in {}, the one format there is",
+                            trace_file_, ending));
+    }
+
+    void check_unfolded(const plan::Scenario& scenario) const {
+        const std::int64_t ranks = scenario.layout.ranks();
+        if (unfolded_ && ranks > kMostUnfoldedRanks)
+            throw UsageError(fmt::format(
+                "--unfolded: {} ranks, at most {} are simulated one by one; without it, "
+                "ranks that do the same are simulated once",
+                ranks, kMostUnfoldedRanks));
+    }
+
+    void print(const ReportInput& report, Console& console) const {
+        const sim::Prediction& prediction = report.prediction;
+        if (!prediction.stuck.empty()) {
+            console.err << "orrery simulate: internal error: the plan deadlocks\n"
+                        << prediction.stuck;
+            if (json_) console.out << report_json(report);
+            return;
+        }
+        if (json_)
+            console.out << report_json(report);
+        else if (timeline_)
+            console.out << headline_text(report, console) << '\n'
+                        << trace::timeline_text(prediction.trace,
+                                                {console.columns, console.colour});
+        else
+            console.out << report_text(report, console);
+        if (prediction.memory.verdict == sim::Verdict::exceeds)
+            console.err << "orrery simulate: the layout does not fit into the device's memory\n";
+    }
+
+    ScenarioInput input_;
+    std::string trace_file_;
+    bool json_ = false;
+    bool unfolded_ = false;
+    bool timeline_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> simulate_command() {
+    return std::make_unique<Simulate>();
+}
+
+}  // namespace orrery::cli

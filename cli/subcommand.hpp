@@ -1,0 +1,50 @@
+// What a subcommand is. To add one: write cli/<name>.cpp that defines <name>_command(), and name it
+// in ORRERY_SUBCOMMANDS.
+#pragma once
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cli/console.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace orrery::cli {
+
+// In the order of --help.
+#define ORRERY_SUBCOMMANDS(X) \
+    X(simulate)               \
+    X(plan)                   \
+    X(fit)
+
+// A wrong combination of arguments that the parser cannot see; exit code 2.
+class UsageError : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+class Subcommand {
+  public:
+    virtual ~Subcommand() = default;
+
+    virtual std::string name() const = 0;
+    virtual std::string summary() const = 0;                // one line
+    virtual std::vector<std::string> examples() const = 0;  // command lines, for --help
+    // Binds the options to members; called once, before run.
+    virtual void declare(CLI::App& app) = 0;
+    // Whether errors are to be printed on console.out as {"errors": […]} too.
+    virtual bool prints_json() const { return false; }
+    // Returns an exit code. May throw UsageError, sim::ProfileError, fit::FitError,
+    // trace::TraceFileError.
+    virtual int run(Console& console) = 0;
+};
+
+#define ORRERY_DECLARE(name) std::unique_ptr<Subcommand> name##_command();
+ORRERY_SUBCOMMANDS(ORRERY_DECLARE)
+#undef ORRERY_DECLARE
+
+}  // namespace orrery::cli
