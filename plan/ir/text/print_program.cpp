@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "plan/ir/check.hpp"
@@ -39,6 +40,17 @@ std::size_t run_length(const std::vector<Thing>& things, std::size_t begin, Same
                 return end - begin;
     }
     return end - begin;
+}
+
+// The run to print: within one bucket, but across buckets where three or more step evenly.
+template <typename Thing, typename Same, typename Fields>
+std::size_t printed_run(const std::vector<Thing>& things, std::size_t begin, Same same,
+                        Fields fields) {
+    const std::size_t within = run_length(
+        things, begin,
+        [&](const Thing& a, const Thing& b) { return same(a, b) && a.bucket == b.bucket; }, fields);
+    const std::size_t across = run_length(things, begin, same, fields);
+    return across >= 3 ? std::max(within, across) : within;
 }
 
 class ProgramPrinter {
@@ -100,7 +112,7 @@ class ProgramPrinter {
         Table table(4);
         for (std::size_t i = 0; i < stage.parts.size();) {
             const StagePart& part = stage.parts[i];
-            const std::size_t count = run_length(stage.parts, i, same, fields);
+            const std::size_t count = printed_run(stage.parts, i, same, fields);
             const Fields first = fields(part);
             const Fields second = fields(stage.parts[count > 1 ? i + 1 : i]);
             auto field = [&](const char* what, std::size_t f, std::int64_t unsaid) {
@@ -145,7 +157,7 @@ class ProgramPrinter {
         Table table(4);
         for (std::size_t i = 0; i < procedure.uses.size();) {
             const BlockUse& use = procedure.uses[i];
-            const std::size_t count = run_length(procedure.uses, i, same, fields);
+            const std::size_t count = printed_run(procedure.uses, i, same, fields);
             const Fields first = fields(use);
             const Fields second = fields(procedure.uses[count > 1 ? i + 1 : i]);
             auto field = [&](const char* what, std::size_t f) {

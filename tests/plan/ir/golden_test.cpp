@@ -1,0 +1,201 @@
+// Goldens: the text of each kind of block and of what each pass makes of a small model, to be read
+// and reviewed as diffs. ORRERY_REGENERATE=1 writes them anew.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "plan/build/build_plan.hpp"
+#include "plan/ir/text.hpp"
+#include "tests/plan/small_scenarios.hpp"
+
+namespace orrery::plan {
+namespace {
+
+void expect_golden(const std::string& name, const std::string& text) {
+    const std::string path = ORRERY_SOURCE_DIR "/tests/golden/plan/" + name + ".txt";
+    if (const char* regenerate = std::getenv("ORRERY_REGENERATE");
+        regenerate != nullptr && std::string(regenerate) == "1") {
+        std::ofstream(path, std::ios::binary) << text;
+        return;
+    }
+    std::ifstream file(path, std::ios::binary);
+    ASSERT_TRUE(file) << path << " is missing; ORRERY_REGENERATE=1 writes it";
+    const std::string golden{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_EQ(text, golden) << path;
+}
+
+// The blocks of a part, forward and backward ("layer"), as the plan has them.
+std::string blocks_named(const Plan& plan, const std::string& part) {
+    std::string text;
+    for (const Block& block : plan.blocks)
+        if (block.name.compare(0, part.size() + 1, part + '.') == 0)
+            text += (text.empty() ? "" : "\n") + to_text(block);
+    return text;
+}
+
+// What passes add: every block but the parts of the model, and the programs.
+std::string without_parts(const Plan& plan) {
+    std::istringstream lines(to_text(plan));
+    std::string text;
+    std::string line;
+    bool skipping = false;
+    while (std::getline(lines, line)) {
+        std::istringstream words(line);
+        std::string first, number, name;
+        words >> first >> number >> name;
+        const std::string part = name.substr(0, name.find('.'));
+        if (first == "block") skipping = part == "embedding" || part == "layer" || part == "head";
+        if (first == "program" || first == "end") skipping = false;
+        if (!skipping) text += line + '\n';
+    }
+    return text;
+}
+
+Scenario tensor_2(Scenario s) {
+    set_tensor(s, 2, false);
+    return s;
+}
+
+Scenario sequence_2(Scenario s) {
+    set_tensor(s, 2, true);
+    return s;
+}
+
+TEST(PlanGolden, EmbeddingBlocks) {
+    expect_golden("embedding", blocks_named(build_plan(small_gpt2()), "embedding"));
+    expect_golden("embedding_tensor",
+                  blocks_named(build_plan(tensor_2(small_gpt2())), "embedding"));
+    Scenario s = sequence_2(small_gpt2());
+    set_unfused_dropout(s);
+    expect_golden("embedding_sequence_dropout", blocks_named(build_plan(s), "embedding"));
+    expect_golden("embedding_llama",
+                  blocks_named(build_plan(sequence_2(small_llama())), "embedding"));
+}
+
+TEST(PlanGolden, HeadBlocks) {
+    expect_golden("head", blocks_named(build_plan(small_gpt2()), "head"));
+    expect_golden("head_tensor", blocks_named(build_plan(tensor_2(small_gpt2())), "head"));
+    expect_golden("head_sequence", blocks_named(build_plan(sequence_2(small_gpt2())), "head"));
+    expect_golden("head_llama", blocks_named(build_plan(small_llama()), "head"));
+}
+
+TEST(PlanGolden, LayerBlocksOfGpt2) {
+    expect_golden("layer_gpt2", blocks_named(build_plan(small_gpt2()), "layer"));
+    expect_golden("layer_gpt2_tensor", blocks_named(build_plan(tensor_2(small_gpt2())), "layer"));
+    expect_golden("layer_gpt2_sequence",
+                  blocks_named(build_plan(sequence_2(small_gpt2())), "layer"));
+    Scenario s = small_gpt2();
+    set_unfused_dropout(s);
+    expect_golden("layer_gpt2_unfused_dropout", blocks_named(build_plan(s), "layer"));
+    s.training.precision = Precision::fp32;
+    s.model.hidden_dropout = s.model.attention_dropout = 0;
+    expect_golden("layer_gpt2_unfused_fp32", blocks_named(build_plan(s), "layer"));
+}
+
+TEST(PlanGolden, LayerBlocksOfLlama) {
+    expect_golden("layer_llama", blocks_named(build_plan(small_llama()), "layer"));
+    expect_golden("layer_llama_tensor", blocks_named(build_plan(tensor_2(small_llama())), "layer"));
+    expect_golden("layer_llama_sequence",
+                  blocks_named(build_plan(sequence_2(small_llama())), "layer"));
+}
+
+TEST(PlanGolden, Recomputation) {
+    Scenario s = sequence_2(small_gpt2());
+    set_unfused_dropout(s);
+    s.layout.recompute = Recompute::selective;
+    expect_golden("recompute_selective", blocks_named(build_plan(s), "layer"));
+    s.layout.recompute = Recompute::full;
+    expect_golden("recompute_full", blocks_named(build_plan(s), "layer"));
+    Scenario flash = tensor_2(small_llama());
+    flash.layout.recompute = Recompute::full;
+    expect_golden("recompute_full_llama_tensor", blocks_named(build_plan(flash), "layer"));
+}
+
+TEST(PlanGolden, SerialisedTensorCommunication) {
+    Scenario s = sequence_2(small_gpt2());
+    s.training.framework.overlap_tensor_backward = false;
+    expect_golden("tensor_serialised_sequence", blocks_named(build_plan(s), "layer"));
+    s.layout.sequence_parallel = false;
+    expect_golden("tensor_serialised", blocks_named(build_plan(s), "layer"));
+}
+
+// Untied, two data-parallel ranks, two micro-batches, buckets of about two layers.
+Scenario bucketed() {
+    Scenario s = small_llama();
+    set_micro_batches(s, 2);
+    set_data(s, 2);
+    s.training.framework.gradient_bucket_mb = 0.2;
+    s.training.optimizer.clip_norm = 0;
+    return s;
+}
+
+TEST(PlanGolden, GradientBuckets) {
+    Scenario s = bucketed();
+    expect_golden("buckets_overlapped", without_parts(build_plan(s)));
+    s.training.framework.overlap_gradient_reduce = false;
+    expect_golden("buckets_at_the_end", without_parts(build_plan(s)));
+    s = bucketed();
+    set_tensor(s, 2, true);
+    expect_golden("buckets_sequence", without_parts(build_plan(s)));
+}
+
+TEST(PlanGolden, Zero) {
+    for (int stage = 1; stage <= 3; ++stage) {
+        Scenario s = bucketed();
+        s.layout.zero_stage = stage;
+        expect_golden("zero_" + std::to_string(stage), without_parts(build_plan(s)));
+    }
+    Scenario s = bucketed();
+    s.layout.zero_stage = 1;
+    s.training.framework.overlap_gradient_reduce = false;
+    expect_golden("zero_1_at_the_end", without_parts(build_plan(s)));
+}
+
+TEST(PlanGolden, Clipping) {
+    Scenario s = bucketed();
+    s.training.optimizer.clip_norm = 1;
+    set_tensor(s, 2, false);
+    expect_golden("clipping", without_parts(build_plan(s)));
+    s.layout.zero_stage = 1;
+    expect_golden("clipping_zero_1", without_parts(build_plan(s)));
+}
+
+TEST(PlanGolden, TiedEmbedding) {
+    for (int zero : {0, 2}) {
+        Scenario s = small_gpt2();
+        s.training.optimizer.clip_norm = 0;
+        set_micro_batches(s, 2);
+        set_data(s, 2);
+        s.layout.zero_stage = zero;
+        const std::string suffix = zero == 0 ? "" : "_zero_2";
+        expect_golden("tied_pipeline_1" + suffix, without_parts(build_plan(s)));
+        set_pipeline(s, "1f1b", 2, 1, 2);
+        expect_golden("tied_pipeline_2" + suffix, without_parts(build_plan(s)));
+    }
+}
+
+TEST(PlanGolden, OptimizerOfOneRank) {
+    Scenario s = small_llama();
+    s.training.optimizer.clip_norm = 0;
+    expect_golden("optimizer", without_parts(build_plan(s)));
+    s.training.precision = Precision::fp32;
+    expect_golden("optimizer_fp32", without_parts(build_plan(s)));
+}
+
+TEST(PlanGolden, WholePlans) {
+    Scenario s = small_llama();
+    set_pipeline(s, "1f1b", 2, 1, 4);
+    expect_golden("plan_1f1b", to_text(build_plan(s)));
+    set_pipeline(s, "gpipe", 2, 1, 4);
+    expect_golden("plan_gpipe", to_text(build_plan(s)));
+    set_pipeline(s, "interleaved", 2, 2, 4);
+    expect_golden("plan_interleaved", to_text(build_plan(s)));
+}
+
+}  // namespace
+}  // namespace orrery::plan
