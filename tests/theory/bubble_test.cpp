@@ -1,0 +1,96 @@
+// Bubble ÷ ideal with equal stages and free communication: (p−1)/m for GPipe (Huang et al. 2019)
+// and 1F1B, (p−1)/(v·m) interleaved (Narayanan et al. 2021 §2.2). In integers: the step takes
+// m·v·(F + B) + (p−1)·(F + B) where F and B are one chunk's.
+#include <tuple>
+
+#include "sim/engine/engine.hpp"
+#include "tests/theory/theory_scenarios.hpp"
+
+namespace orrery::theory {
+namespace {
+
+using sim::Picoseconds;
+
+constexpr Picoseconds kForward = 1000;
+constexpr Picoseconds kBackward = 2000;
+
+// Only layers cost: embedding, head and optimizer would make stages unequal.
+std::vector<Picoseconds> unit_durations(const plan::Plan& plan) {
+    std::vector<Picoseconds> durations;
+    for (const plan::Block& block : plan.blocks)
+        for (std::size_t i = 0; i < block.ops.size(); ++i) {
+            const bool first = i == 0;
+            if (first && block.name == "layer.forward")
+                durations.push_back(kForward);
+            else if (first && block.name == "layer.backward")
+                durations.push_back(kBackward);
+            else
+                durations.push_back(0);
+        }
+    return durations;
+}
+
+Picoseconds step_time(const std::string& schedule, std::int64_t p, std::int64_t m, std::int64_t v) {
+    const plan::Plan plan =
+        plan_of({"model.n_embd=16", "model.n_head=2", "model.vocab_size=16",
+                 "training.sequence_length=4", set("model.n_layer", p * v),
+                 set("layout.pipeline_parallel", p), set("layout.virtual_pipeline", v),
+                 set("layout.global_batch_size", m), "layout.schedule=" + schedule});
+    const std::vector<Picoseconds> durations = unit_durations(plan);
+    sim::EngineInput input;
+    input.plan = &plan;
+    input.launch_queue = 1'000'000;
+    for (const plan::Program& program : plan.programs) {
+        input.linked.push_back(plan::link(plan, program));
+        sim::EngineTrack track;
+        track.program = program.pipeline_rank;
+        track.durations = &durations;
+        track.groups.fill(-1);
+        for (std::int64_t peer = 0; peer < p; ++peer)
+            track.pipeline_peers.push_back(static_cast<sim::TrackId>(peer));
+        track.transfer_to_peer.assign(static_cast<std::size_t>(p), 0);
+        input.tracks.push_back(std::move(track));
+    }
+    const sim::EngineResult result = run_engine(input);
+    EXPECT_TRUE(result.stuck.empty());
+    Picoseconds end = 0;
+    for (const auto& events : result.events)
+        for (const trace::Event& event : events)
+            end = std::max(end, event.end);
+    return end;
+}
+
+using Case = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>;
+class Bubble : public testing::TestWithParam<Case> {};
+
+TEST_P(Bubble, IsThatOfTheSchedule) {
+    const auto& [schedule, p, m, v] = GetParam();
+    const Picoseconds ideal = m * v * (kForward + kBackward);
+    const Picoseconds bubble = step_time(schedule, p, m, v) - ideal;
+    // bubble ÷ ideal = (p − 1) ÷ (v·m)
+    EXPECT_EQ(bubble * v * m, (p - 1) * ideal);
+}
+
+std::vector<Case> cases() {
+    std::vector<Case> all;
+    for (const std::int64_t p : {1, 2, 3, 4, 8, 16})
+        for (const std::int64_t m : {1, 2, 5, 16, 64})
+            for (const char* schedule : {"gpipe", "1f1b"})
+                all.emplace_back(schedule, p, m, 1);
+    for (const std::int64_t p : {2, 3, 4, 8, 16})
+        for (const std::int64_t v : {2, 3, 4})
+            for (const std::int64_t groups : {1, 2, 4})
+                if (p * groups <= 64) all.emplace_back("interleaved", p, p * groups, v);
+    return all;
+}
+
+std::string case_name(const testing::TestParamInfo<Case>& param) {
+    const auto& [schedule, p, m, v] = param.param;
+    return "s" + schedule + "_p" + std::to_string(p) + "_m" + std::to_string(m) + "_v" +
+           std::to_string(v);
+}
+
+INSTANTIATE_TEST_SUITE_P(Grid, Bubble, testing::ValuesIn(cases()), case_name);
+
+}  // namespace
+}  // namespace orrery::theory
