@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace orrery::plan {
+namespace {
+
+std::string stripped(const std::string& line) {
+    return line.substr(0, line.find_last_not_of(' ') + 1);
+}
+
+}  // namespace
 
 std::size_t columns(std::string_view text) {
     return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
@@ -28,7 +35,7 @@ std::string wrapped(std::string start, const std::vector<std::string>& pieces, s
     bool fresh = line.find_first_not_of(' ') == std::string::npos;  // only an indent so far
     for (const std::string& piece : pieces) {
         if (!fresh && columns(line) + 1 + columns(piece) > kLineColumns) {
-            out += line + '\n';
+            out += stripped(line) + '\n';
             line.assign(indent, ' ');
             fresh = true;
         }
@@ -36,8 +43,7 @@ std::string wrapped(std::string start, const std::vector<std::string>& pieces, s
         line += piece;
         fresh = false;
     }
-    line.erase(line.find_last_not_of(' ') + 1);
-    return out + line + '\n';
+    return out + stripped(line) + '\n';
 }
 
 std::string Table::text() const {

@@ -139,9 +139,9 @@ class ProgramPrinter {
                        count("position ", b.first_position) + count("..", b.last_position),
                        count("elements ", b.elements), count("padded ", b.padded),
                        unless_zero("tied ", b.tied_elements),
-                       unless_zero("replicated ", b.replicated_elements),
-                       "states " + id_text('r', b.parameters) + ' ' + id_text('r', b.gradients) +
-                           ' ' + id_text('r', b.optimizer)});
+                       unless_zero("replicated ", b.replicated_elements)},
+                      {"states " + id_text('r', b.parameters) + ' ' + id_text('r', b.gradients) +
+                       ' ' + id_text('r', b.optimizer)});
         }
         return table.text();
     }

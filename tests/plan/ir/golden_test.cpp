@@ -2,6 +2,7 @@
 // and reviewed as diffs. ORRERY_REGENERATE=1 writes them anew.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -16,7 +17,20 @@
 namespace orrery::plan {
 namespace {
 
+void expect_narrow(const std::string& text) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+        EXPECT_TRUE(line.empty() || line.back() != ' ') << line;
+        EXPECT_LE(
+            std::count_if(line.begin(), line.end(),
+                          [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }),
+            100)
+            << line;
+    }
+}
+
 void expect_golden(const std::string& name, const std::string& text) {
+    expect_narrow(text);
     const std::string path = ORRERY_SOURCE_DIR "/tests/golden/plan/" + name + ".txt";
     if (const char* regenerate = std::getenv("ORRERY_REGENERATE");
         regenerate != nullptr && std::string(regenerate) == "1") {
@@ -185,6 +199,17 @@ TEST(PlanGolden, OptimizerOfOneRank) {
     expect_golden("optimizer", without_parts(build_plan(s)));
     s.training.precision = Precision::fp32;
     expect_golden("optimizer_fp32", without_parts(build_plan(s)));
+}
+
+TEST(PlanGolden, ScatteredTransfers) {
+    Scenario s = small_llama();
+    s.training.optimizer.clip_norm = 0;
+    set_pipeline(s, "1f1b", 2, 1, 2);
+    set_tensor(s, 2, false);
+    s.training.framework.scatter_gather_transfers = true;
+    expect_golden("transfers_scattered", without_parts(build_plan(s)));
+    s.training.framework.scatter_gather_transfers = false;
+    expect_golden("transfers_whole", without_parts(build_plan(s)));
 }
 
 TEST(PlanGolden, WholePlans) {
