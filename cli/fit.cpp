@@ -56,8 +56,9 @@ class Fit : public Subcommand {
 
     void declare(CLI::App& app) override {
         app.add_option("DATASHEET", inputs_.datasheet_path,
-                       "What no table gives, and what is to be fitted: a profile with \"tables\"")
-            ->required();
+                       "What no table gives and what is to be fitted; a profile with \"tables\"")
+            ->required()
+            ->option_text(" ");
         app.add_option("--gemm", inputs_.gemm_csv, "Timings of matrix products")->type_name("CSV");
         app.add_option("--attention", inputs_.attention_csv, "Timings of attention")
             ->type_name("CSV");

@@ -6,6 +6,7 @@
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/build/build_plan.hpp"
+#include "plan/ir/json.hpp"
 #include "plan/ir/text.hpp"
 
 namespace orrery::cli {
@@ -18,7 +19,7 @@ class Plan : public Subcommand {
         return "Print what each rank does in a step: blocks, memory, actions";
     }
     std::vector<std::string> examples() const override {
-        return {"plan scenarios/runs/tiny-gpt.json",
+        return {"plan scenarios/runs/llama2-7b-a100x8.json",
                 "plan run.json --rank 24 --set layout.schedule=gpipe"};
     }
 
@@ -26,28 +27,40 @@ class Plan : public Subcommand {
         input_.declare(app);
         rank_option_ =
             app.add_option("--rank", rank_, "Only the program of this global rank")->type_name("N");
+        app.add_flag("--text", text_, "Print text, as without this option");
+        app.add_flag("--json", json_, "Print one JSON object");
     }
 
+    bool prints_json() const override { return json_; }
+
     int run(Console& console) override {
-        const plan::ReadResult read = input_.read(console, false);
+        if (text_ && json_) throw UsageError("--text and --json exclude each other");
+        const plan::ReadResult read = input_.read(console, json_);
         if (!read.scenario) return exit_code_of(read);
         const plan::Plan plan = plan::build_plan(*read.scenario);
-        if (rank_option_->count() == 0) {
-            console.out << plan::to_text(plan);
-            return kExitOk;
-        }
-        if (rank_ < 0 || rank_ >= plan.mesh.ranks())
-            throw UsageError(fmt::format("--rank {}: this layout has ranks 0 to {}", rank_,
-                                         plan.mesh.ranks() - 1));
-        const std::int64_t pipeline_rank = plan.mesh.coordinates(rank_).pipeline;
-        console.out << plan::to_text(plan, static_cast<std::int32_t>(pipeline_rank));
+        const std::optional<std::int32_t> only = pipeline_rank(plan);
+        if (json_)
+            console.out << plan::plan_json(plan, only);
+        else
+            console.out << (only ? plan::to_text(plan, *only) : plan::to_text(plan));
         return kExitOk;
     }
 
   private:
+    // Of --rank; ranks of one pipeline position share a program.
+    std::optional<std::int32_t> pipeline_rank(const plan::Plan& plan) const {
+        if (rank_option_->count() == 0) return std::nullopt;
+        if (rank_ < 0 || rank_ >= plan.mesh.ranks())
+            throw UsageError(fmt::format("--rank {}: this layout has ranks 0 to {}", rank_,
+                                         plan.mesh.ranks() - 1));
+        return static_cast<std::int32_t>(plan.mesh.coordinates(rank_).pipeline);
+    }
+
     ScenarioInput input_;
     const CLI::Option* rank_option_ = nullptr;
     plan::Rank rank_ = 0;
+    bool text_ = false;
+    bool json_ = false;
 };
 
 }  // namespace

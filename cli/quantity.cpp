@@ -60,6 +60,8 @@ std::string bytes_text(double bytes) {
 }
 
 std::string percent_text(double share) {
+    if (share > 0 && share < 0.0005) return "<0.1 %";
+    if (share > 0.9995 && share < 1) return ">99.9 %";
     return fmt::format("{:.1f} %", 100 * share);
 }
 

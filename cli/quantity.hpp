@@ -11,7 +11,7 @@ std::string whole_text(std::int64_t value);  // "3,145,728"
 std::string digits_text(double value);       // three digits or the whole part: "17.9", "1,234"
 std::string seconds_text(double seconds);    // "17.9 s", "3.25 ms", "12.0 µs", "0 s"
 std::string bytes_text(double bytes);        // "66.2 GB", "512 B"
-std::string percent_text(double share);      // "45.9 %"
+std::string percent_text(double share);      // "45.9 %", "<0.1 %"
 // With a prefix of the SI: scaled_text(1.752e11, "FLOP") is "175 GFLOP".
 std::string scaled_text(double value, const std::string& unit);
 // In words of English finance: "175 billion"; below a million as it stands.

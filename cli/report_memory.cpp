@@ -76,7 +76,7 @@ std::string memory_text(const ReportInput& input, const Console& console) {
                 console);
     text += waterfall(worst, static_cast<double>(memory.capacity_bytes));
     text += labelled("verdict", console.bold(verdict_text(memory)));
-    text += labelled("capacity", memory.capacity_source);
+    text += labelled("source", memory.capacity_source);
     if (memory.stages.size() > 1)
         text += heading("memory by pipeline rank (pp)", console) + stages_text(memory);
     return text;

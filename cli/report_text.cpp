@@ -55,6 +55,10 @@ std::string title(const plan::Scenario& scenario) {
                        whole_text(scenario.layout.ranks()), scenario.cluster.device);
 }
 
+std::string file_name(const std::string& path) {
+    return path.substr(path.find_last_of('/') + 1);  // the whole where there is no folder
+}
+
 // The plan's sums, held against the closed forms of the scenario once more.
 std::string conserved_text(const ReportInput& input) {
     const plan::Conserved& plan = input.prediction.conserved;
@@ -62,14 +66,13 @@ std::string conserved_text(const ReportInput& input) {
     const bool same = plan.layers == asked.layers && plan.parameters == asked.parameters &&
                       plan.tokens_per_step == asked.tokens_per_step &&
                       plan.model_flops_per_step == asked.model_flops_per_step;
-    return labelled(
-        "conserved",
-        fmt::format("{} layers, {} parameters, {} tokens and {} per step; {}",
-                    whole_text(plan.layers), counted_text(static_cast<double>(plan.parameters)),
-                    whole_text(plan.tokens_per_step),
-                    scaled_text(plan.model_flops_per_step, "FLOP"),
-                    same ? "checked: the plan's sums are those of the scenario"
-                         : "THE PLAN'S SUMS ARE NOT THOSE OF THE SCENARIO"));
+    return labelled("conserved",
+                    fmt::format("{} layers, {} parameters, {} tokens and {} per step; {}",
+                                whole_text(plan.layers), whole_text(plan.parameters),
+                                whole_text(plan.tokens_per_step),
+                                scaled_text(plan.model_flops_per_step, "FLOP"),
+                                same ? "checked: the plan's sums are those of the scenario"
+                                     : "THE PLAN'S SUMS ARE NOT THOSE OF THE SCENARIO"));
 }
 
 std::string throughput_text(const ReportInput& input, const Console& console) {
@@ -99,6 +102,7 @@ std::string or_unknown(const std::optional<double>& value, const std::string& te
 
 std::string run_text(const ReportInput& input, const Console& console) {
     const sim::RunPrediction& run = input.prediction.run;
+    const sim::StepPrediction& step = input.prediction.step;
     const plan::Cluster& cluster = input.scenario.cluster;
     const double tokens = input.scenario.training.tokens;
     if (!run.days)
@@ -107,11 +111,13 @@ std::string run_text(const ReportInput& input, const Console& console) {
     std::string text = heading(
         fmt::format("the run of {} tokens, without failures and checkpoints", counted_text(tokens)),
         console);
-    text += labelled("time", fmt::format("{} days, {} GPU-hours", digits_text(*run.days),
-                                         digits_text(*run.gpu_hours)));
+    text += labelled("time", fmt::format("{} days ({} to {}), {} GPU-hours", digits_text(*run.days),
+                                         digits_text(*run.days * step.low_s / step.time_s),
+                                         digits_text(*run.days * step.high_s / step.time_s),
+                                         counted_text(*run.gpu_hours)));
     text += labelled("cost", or_unknown(run.cost_usd,
                                         fmt::format("{} USD at {:.2f} USD per GPU-hour",
-                                                    digits_text(run.cost_usd.value_or(0)),
+                                                    counted_text(run.cost_usd.value_or(0)),
                                                     cluster.price_usd_per_gpu_hour),
                                         "the cluster has no price_usd_per_gpu_hour"));
     return text + labelled("energy", or_unknown(run.energy_mwh,
@@ -164,7 +170,7 @@ std::string headline_text(const ReportInput& input, const Console& console) {
                "software",
                fmt::format("framework {}, {}; profile {}", scenario.training.framework.name,
                            scenario.training.precision == plan::Precision::bf16 ? "bf16" : "fp32",
-                           input.profile.path));
+                           file_name(input.profile.path)));
 }
 
 std::string report_text(const ReportInput& input, const Console& console) {

@@ -22,6 +22,8 @@ class ExamplesFirst : public CLI::Formatter {
     std::string make_help(const CLI::App* app, std::string name,
                           CLI::AppFormatMode mode) const override {
         if (mode == CLI::AppFormatMode::Sub) return make_expanded(app);
+        if (app->get_parent() != nullptr)
+            name = app->get_parent()->get_name() + ' ' + app->get_name();
         return app->get_description() + "\n\n" + app->get_footer() + "\n" + make_usage(app, name) +
                make_positionals(app) + make_groups(app, mode) + make_subcommands(app, mode);
     }

@@ -27,7 +27,7 @@ std::string quoted(const std::string& word) {
 }  // namespace
 
 void ScenarioInput::declare(CLI::App& app) {
-    app.add_option("FILE", file, "Scenario, a JSON file")->required();
+    app.add_option("FILE", file, "Scenario, a JSON file")->required()->option_text(" ");
     app.add_option("--set", sets, "Override a key, e.g. layout.tensor_parallel=4; repeatable")
         ->type_name("KEY=VALUE")
         ->expected(1)

@@ -31,20 +31,19 @@ class Simulate : public Subcommand {
 
     void declare(CLI::App& app) override {
         input_.declare(app);
-        CLI::Option* json =
-            app.add_flag("--json", json_, "Print one JSON object, with the resolved scenario");
+        app.add_flag("--json", json_, "Print one JSON object, with the resolved scenario");
         app.add_option("--trace", trace_file_, "Also write the trace of the step, *.orrery")
             ->type_name("FILE");
         app.add_flag("--unfolded", unfolded_,
                      fmt::format("Simulate every rank instead of one of each class; up to {} ranks",
                                  kMostUnfoldedRanks));
-        app.add_flag("--timeline", timeline_, "Print the pipeline over time instead of the report")
-            ->excludes(json);
+        app.add_flag("--timeline", timeline_, "Print the pipeline over time instead of the report");
     }
 
     bool prints_json() const override { return json_; }
 
     int run(Console& console) override {
+        if (json_ && timeline_) throw UsageError("--json and --timeline exclude each other");
         check_trace_name();
         const plan::ReadResult read = input_.read(console, json_);
         if (!read.scenario) return exit_code_of(read);

@@ -31,7 +31,7 @@ constexpr std::array<Look, kPaints> kLooks = {{
     {'O', 'o', "0;158;115", "optimizer"},
     {'~', '~', "213;94;0", "exposed communication"},
     {'.', '.', nullptr, "pipeline bubble"},
-    {'-', '-', "204;121;167", "host, other ranks, other"},
+    {'-', '-', "204;121;167", "other waiting"},
 }};
 
 const Look& look(Paint paint) {
@@ -100,22 +100,25 @@ std::vector<Piece> pieces_of(const Trace& trace, const Track& track) {
     return pieces;
 }
 
-// Time of one action, or of one way of waiting, within a cell.
+// Time of one action, or of one way of waiting, within a cell. A backward has its recomputation
+// with it: they alternate layer by layer, faster than cells can show.
 struct Share {
     Paint paint = Paint::idle;
     std::int32_t step = -1;
     Picoseconds time = 0;
+    Picoseconds recompute = 0;  // of it
 };
 using Cell = std::vector<Share>;
 
 void add(Cell& cell, const Piece& piece, Picoseconds time) {
-    const auto same = std::find_if(cell.begin(), cell.end(), [&](const Share& share) {
-        return share.paint == piece.paint && share.step == piece.step;
+    const bool again = piece.paint == Paint::recompute;
+    const Paint paint = again ? Paint::backward : piece.paint;
+    auto share = std::find_if(cell.begin(), cell.end(), [&](const Share& other) {
+        return other.paint == paint && other.step == piece.step;
     });
-    if (same == cell.end())
-        cell.push_back({piece.paint, piece.step, time});
-    else
-        same->time += time;
+    if (share == cell.end()) share = cell.insert(cell.end(), {paint, piece.step, 0, 0});
+    share->time += time;
+    if (again) share->recompute += time;
 }
 
 // The paint with the most time in the cell, and of it the action with the most.
@@ -129,6 +132,19 @@ Share dominant(const Cell& cell) {
     for (const Share& share : cell)
         if (share.paint == best.paint && share.time > best.time) best = share;
     return best;
+}
+
+// Makes as many of the backward cells recomputation as its share of them: each cell takes what is
+// owed most.
+void spread_recompute(std::vector<Share>& cells) {
+    Picoseconds owed = 0;
+    for (Share& cell : cells) {
+        if (cell.paint != Paint::backward || cell.recompute == 0) continue;
+        owed += cell.recompute;
+        if (2 * owed <= cell.time) continue;
+        cell.paint = Paint::recompute;
+        owed -= cell.time;
+    }
 }
 
 struct Window {
@@ -164,18 +180,32 @@ std::vector<Share> cells_of(const std::vector<Piece>& pieces, const Window& wind
     shown.reserve(cells.size());
     for (const Cell& cell : cells)
         shown.push_back(dominant(cell));
+    spread_recompute(shown);
     return shown;
 }
 
-// "F12fff": the kind of work, its micro-batch where there is room, and how long it goes on.
-std::string run_text(const Share& share, std::size_t length, const ProgramOps& program) {
-    std::string text(length, look(share.paint).further);
-    text[0] = look(share.paint).first;
-    if (share.step < 0) return text;
-    const auto action = plan::parse_action(program.actions[static_cast<std::size_t>(share.step)]);
+bool is_backward(Paint paint) {
+    return paint == Paint::backward || paint == Paint::recompute;
+}
+
+bool same_run(const Share& a, const Share& b) {
+    return a.step == b.step &&
+           (a.paint == b.paint || (is_backward(a.paint) && is_backward(b.paint)));
+}
+
+// Characters of cells [begin, end), which are of one action: "F12fff", the kind of work, its
+// micro-batch where there is room, and how long it goes on.
+std::string run_text(const std::vector<Share>& cells, std::size_t begin, std::size_t end,
+                     const ProgramOps& program) {
+    std::string text;
+    for (std::size_t i = begin; i < end; ++i)
+        text += i == begin ? look(cells[i].paint).first : look(cells[i].paint).further;
+    const std::int32_t step = cells[begin].step;
+    if (step < 0) return text;
+    const auto action = plan::parse_action(program.actions[static_cast<std::size_t>(step)]);
     if (!action || action->micro_batch < 0) return text;
     const std::string digits = std::to_string(action->micro_batch);
-    if (digits.size() < length) text.replace(1, digits.size(), digits);
+    if (digits.size() < text.size()) text.replace(1, digits.size(), digits);
     return text;
 }
 
@@ -185,13 +215,20 @@ std::string painted(Paint paint, const std::string& text, bool colour) {
 }
 
 std::string row_text(const std::vector<Share>& cells, const ProgramOps& program, bool colour) {
+    std::string characters;
+    while (characters.size() < cells.size()) {
+        const std::size_t begin = characters.size();
+        std::size_t end = begin + 1;
+        while (end < cells.size() && same_run(cells[begin], cells[end]))
+            ++end;
+        characters += run_text(cells, begin, end, program);
+    }
     std::string text;
     for (std::size_t begin = 0; begin < cells.size();) {
         std::size_t end = begin + 1;
-        while (end < cells.size() && cells[end].paint == cells[begin].paint &&
-               cells[end].step == cells[begin].step)
+        while (end < cells.size() && cells[end].paint == cells[begin].paint)
             ++end;
-        text += painted(cells[begin].paint, run_text(cells[begin], end - begin, program), colour);
+        text += painted(cells[begin].paint, characters.substr(begin, end - begin), colour);
         begin = end;
     }
     return text;
@@ -325,26 +362,29 @@ Picoseconds cool_down_start(const Trace& trace, const std::vector<Row>& rows) {
     return start;
 }
 
-std::string legend(const std::vector<Row>& rows, bool colour) {
+std::string legend(const std::vector<Row>& rows, const TimelineStyle& style) {
     std::array<bool, kPaints> seen{};
     for (const Row& row : rows)
         for (const Piece& piece : row.pieces)
             seen[static_cast<std::size_t>(piece.paint)] = true;
     std::string text;
+    int column = 0;
     for (std::size_t i = 0; i < kPaints; ++i) {
         if (!seen[i]) continue;
         const Paint paint = static_cast<Paint>(i);
-        const std::string sample(1, look(paint).first);
-        text += fmt::format("{}{} {}", text.empty() ? "" : "   ", painted(paint, sample, colour),
-                            look(paint).meaning);
+        const std::string meaning = look(paint).meaning;
+        const int width = static_cast<int>(meaning.size()) + 2;
+        if (column > 0) {
+            const bool fits = column + 3 + width <= std::max(style.columns, kLeastColumns);
+            text += fits ? "   " : "\n";
+            column = fits ? column + 3 : 0;
+        }
+        text += painted(paint, std::string(1, look(paint).first), style.colour) + ' ' + meaning;
+        column += width;
     }
     return text +
-           "\npp: pipeline rank. A character is what filled most of its slice of time; the number "
-           "after a\nletter is the micro-batch.\n";
-}
-
-double milliseconds(Picoseconds time) {
-    return static_cast<double>(time) / 1e9;
+           "\nA row is a pipeline rank, a character what filled most of its slice of time,\n"
+           "the number after a letter the micro-batch.\n";
 }
 
 }  // namespace
@@ -359,21 +399,22 @@ std::string timeline_text(const Trace& trace, const TimelineStyle& style) {
     const Picoseconds span = trace.step_end - trace.step_start;
     if (span <= 0 || trace.tracks.empty()) return "no time passes in this trace\n";
     const std::vector<Row> rows = read_rows(trace);
-    const auto title = [&](const char* what, Picoseconds from, Picoseconds to) {
-        return fmt::format("{}: {:.1f} to {:.1f} ms\n", what, milliseconds(from - trace.step_start),
-                           milliseconds(to - trace.step_start));
+    // To a thousandth of the step, as in all its titles.
+    const auto time = [&](Picoseconds at) {
+        return tick_label(at - trace.step_start, span,
+                          round_step(std::max<Picoseconds>(1, span / 5000)));
     };
-    std::string text = title("the step", trace.step_start, trace.step_end) +
+    std::string text = "the step, " + time(trace.step_end) + '\n' +
                        view_text(trace, rows, trace.step_start, trace.step_end, style);
     const Picoseconds warm = warm_up_end(trace, rows);
     if (warm > trace.step_start && warm - trace.step_start < span / 2)
-        text += '\n' + title("its start", trace.step_start, warm) +
+        text += std::string("\nits start, until ") + time(warm) + '\n' +
                 view_text(trace, rows, trace.step_start, warm, style);
     const Picoseconds cool = cool_down_start(trace, rows);
     if (cool < trace.step_end && trace.step_end - cool < span / 2)
-        text += '\n' + title("its end", cool, trace.step_end) +
+        text += std::string("\nits end, from ") + time(cool) + '\n' +
                 view_text(trace, rows, cool, trace.step_end, style);
-    return text + '\n' + legend(rows, style.colour);
+    return text + '\n' + legend(rows, style);
 }
 
 }  // namespace orrery::trace
