@@ -49,7 +49,7 @@ class Numbering {
 class Refinement {
   public:
     Refinement(const plan::Mesh& mesh, std::int64_t devices_per_node)
-        : mesh_(mesh), devices_per_node_(devices_per_node) {
+        : mesh_(mesh), devices_per_node_(devices_per_node), stride_(mesh.ranks() / mesh.pipeline) {
         for (GroupKind kind : kMeeting)
             groups_.push_back(groups_of(mesh, kind, devices_per_node));
         class_of_.resize(static_cast<std::size_t>(mesh.ranks()));
@@ -58,14 +58,14 @@ class Refinement {
     void start() {
         Numbering classes;
         for (Rank rank = 0; rank < mesh_.ranks(); ++rank) {
-            std::vector<std::int64_t> key = {mesh_.coordinates(rank).pipeline};
+            std::vector<std::int64_t> key = {rank / stride_};
             for (const Groups& groups : groups_) {
                 const GroupShape& shape = shape_for(groups, rank);
                 key.insert(key.end(), {shape.ranks, shape.nodes, shape.ranks_per_node,
                                        shape.siblings_per_node});
             }
-            for (std::int64_t p = 0; p < mesh_.pipeline; ++p)
-                key.push_back(same_node(rank, mesh_.pipeline_peer(rank, p)) ? 1 : 0);
+            for (Rank neighbour : neighbours(rank))
+                key.push_back(same_node(rank, neighbour) ? 1 : 0);
             class_of_[static_cast<std::size_t>(rank)] = classes.number(key);
         }
         count_ = classes.size();
@@ -90,6 +90,12 @@ class Refinement {
     const GroupShape& shape_for(const Groups& groups, Rank rank) const {
         return groups
             .shapes[static_cast<std::size_t>(groups.of_rank[static_cast<std::size_t>(rank)])];
+    }
+    // Pipeline ranks trade with the ones before and after them, the last with the first where
+    // stages wrap around.
+    std::array<Rank, 2> neighbours(Rank rank) const {
+        const Rank all = mesh_.ranks();
+        return {(rank + all - stride_) % all, (rank + stride_) % all};
     }
     bool same_node(Rank a, Rank b) const { return a / devices_per_node_ == b / devices_per_node_; }
     std::int32_t class_of(Rank rank) const { return class_of_[static_cast<std::size_t>(rank)]; }
@@ -124,8 +130,8 @@ class Refinement {
             for (std::size_t k = 0; k < groups_.size(); ++k)
                 key.push_back(group_numbers[k][static_cast<std::size_t>(
                     groups_[k].of_rank[static_cast<std::size_t>(rank)])]);
-            for (std::int64_t p = 0; p < mesh_.pipeline; ++p)
-                key.push_back(class_of(mesh_.pipeline_peer(rank, p)));
+            for (Rank neighbour : neighbours(rank))
+                key.push_back(class_of(neighbour));
             next[static_cast<std::size_t>(rank)] = classes.number(key);
         }
         class_of_ = std::move(next);
@@ -134,6 +140,7 @@ class Refinement {
 
     plan::Mesh mesh_;
     std::int64_t devices_per_node_;
+    Rank stride_;                 // between a rank and its neighbour in the pipeline
     std::vector<Groups> groups_;  // in the order of kMeeting
     std::vector<std::int32_t> class_of_;
     std::size_t count_ = 0;
