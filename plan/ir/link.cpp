@@ -83,12 +83,14 @@ class Linker {
         });
     }
 
-    // Memory that changes hands: the new owner's first access follows all accesses of the old.
+    // Memory that changes hands: the new owner's first access follows all accesses of the old. They
+    // count as writes, so that a first access that only reads (tokens, which the host put there)
+    // follows them too.
     void take_over(std::int32_t id) {
         Accesses before;
         for (std::int32_t old : resident(id).reuses)
             for (std::int32_t p = first_piece(old); p < first_piece(old + 1); ++p) {
-                join(before.reads, piece(p).reads);
+                join(before.writes, piece(p).reads);
                 join(before.writes, piece(p).writes);
             }
         for (std::int32_t p = first_piece(id); p < first_piece(id + 1); ++p)
