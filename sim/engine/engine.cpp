@@ -60,7 +60,6 @@ struct TrackState {
 
 struct GroupState {
     std::uint32_t arrived = 0;
-    TrackId late = -1;
     Picoseconds duration = 0;
     std::uint32_t first_op_number = 0;
 };
@@ -232,16 +231,22 @@ class Engine {
         ORRERY_CHECK(mine.kind == first.kind && mine.elements == first.elements,
                      "members of a group disagree on their collective");
         g.duration = std::max(g.duration, duration);
-        g.late = track;
         const auto& members = in_.groups[static_cast<std::size_t>(group)];
         if (++g.arrived < members.size()) return;
+        auto event_of = [&](TrackId member) -> Event& {
+            const std::size_t head = state(member).streams[mine.stream].position;
+            return event(member, stream_ops(member, mine.stream)[head]);
+        };
+        // Of several that came last together the first is named: the same program in a folded run
+        // and in an unfolded one.
+        const TrackId late = *std::find_if(members.begin(), members.end(), [&](TrackId member) {
+            return event_of(member).ready == now;
+        });
         for (TrackId member : members) {
-            const std::uint32_t their_op =
-                stream_ops(member, mine.stream)[state(member).streams[mine.stream].position];
-            Event& e = event(member, their_op);
+            Event& e = event_of(member);
             e.start = now;
             e.end = now + g.duration;
-            e.late_track = member == g.late || e.ready == now ? -1 : g.late;
+            e.late_track = e.ready == now ? -1 : late;
             set_communicating(member, +1, now);
         }
         queue_.push(now + g.duration, {Kind::collective_end, mine.stream, group, 0, 0});
