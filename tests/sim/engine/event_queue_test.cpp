@@ -1,0 +1,51 @@
+// The queue against an oracle: a stable sort by time of what is pending.
+#include "sim/engine/event_queue.hpp"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace orrery::sim {
+namespace {
+
+TEST(EventQueue, EqualTimesComeOutAsTheyWentIn) {
+    EventQueue<int> queue;
+    for (int i = 0; i < 100; ++i)
+        queue.push(i % 3, i);
+    for (int time = 0; time < 3; ++time)
+        for (int i = time; i < 100; i += 3) {
+            const auto entry = queue.pop();
+            EXPECT_EQ(entry.time, time);
+            EXPECT_EQ(entry.payload, i);
+        }
+    EXPECT_TRUE(queue.empty());
+}
+
+// Numbers ≥ 0 are pushes at that time, −1 is a pop.
+RC_GTEST_PROP(EventQueue, IsAStableSortOfWhatIsPending, ()) {
+    const auto actions = *rc::gen::container<std::vector<int>>(rc::gen::inRange(-1, 6));
+    EventQueue<int> queue;
+    std::vector<std::pair<Picoseconds, int>> pending;  // oracle, in insertion order
+    int next = 0;
+    for (const int action : actions) {
+        if (action >= 0) {
+            queue.push(action, next);
+            pending.emplace_back(action, next++);
+            continue;
+        }
+        RC_ASSERT(queue.empty() == pending.empty());
+        if (pending.empty()) continue;
+        const auto first =
+            std::min_element(pending.begin(), pending.end(),
+                             [](const auto& a, const auto& b) { return a.first < b.first; });
+        const auto entry = queue.pop();
+        RC_ASSERT(entry.time == first->first);
+        RC_ASSERT(entry.payload == first->second);
+        pending.erase(first);
+    }
+}
+
+}  // namespace
+}  // namespace orrery::sim
