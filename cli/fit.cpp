@@ -49,9 +49,9 @@ class Fit : public Subcommand {
         return "Make a device profile from tables of measurements and a datasheet";
     }
     std::vector<std::string> examples() const override {
-        return {
-            "fit a100.datasheet.json --gemm gemm.csv --attention attention.csv "
-            "--collectives nccl.csv --output a100.json"};
+        return {"fit a100.datasheet.json --gemm gemm.csv --output a100.json",
+                "fit a100.datasheet.json --attention attention.csv --collectives nccl.csv "
+                "--output a100.json"};
     }
 
     void declare(CLI::App& app) override {

@@ -111,10 +111,13 @@ std::string run_text(const ReportInput& input, const Console& console) {
     std::string text = heading(
         fmt::format("the run of {} tokens, without failures and checkpoints", counted_text(tokens)),
         console);
-    text += labelled("time", fmt::format("{} days ({} to {}), {} GPU-hours", digits_text(*run.days),
-                                         digits_text(*run.days * step.low_s / step.time_s),
-                                         digits_text(*run.days * step.high_s / step.time_s),
-                                         counted_text(*run.gpu_hours)));
+    const bool short_run = *run.days < 1;
+    const double time = short_run ? *run.days * 24 : *run.days;
+    text += labelled(
+        "time",
+        fmt::format("{} {} ({} to {}), {} GPU-hours", digits_text(time),
+                    short_run ? "hours" : "days", digits_text(time * step.low_s / step.time_s),
+                    digits_text(time * step.high_s / step.time_s), counted_text(*run.gpu_hours)));
     text += labelled("cost", or_unknown(run.cost_usd,
                                         fmt::format("{} USD at {:.2f} USD per GPU-hour",
                                                     counted_text(run.cost_usd.value_or(0)),

@@ -193,21 +193,54 @@ bool same_run(const Share& a, const Share& b) {
            (a.paint == b.paint || (is_backward(a.paint) && is_backward(b.paint)));
 }
 
-// Characters of cells [begin, end), which are of one action: "F12fff", the kind of work, its
-// micro-batch where there is room, and how long it goes on.
-std::string run_text(const std::vector<Share>& cells, std::size_t begin, std::size_t end,
-                     const ProgramOps& program) {
-    std::string text;
-    for (std::size_t i = begin; i < end; ++i)
-        text += i == begin ? look(cells[i].paint).first : look(cells[i].paint).further;
-    const std::int32_t step = cells[begin].step;
-    if (step < 0) return text;
-    const auto action = plan::parse_action(program.actions[static_cast<std::size_t>(step)]);
-    if (!action || action->micro_batch < 0) return text;
-    const std::string digits = std::to_string(action->micro_batch);
-    if (digits.size() < text.size()) text.replace(1, digits.size(), digits);
-    return text;
-}
+// Characters of a row, cell by cell: "F12ff~ff", the kind of work, its micro-batch where there is
+// room, and how long it goes on; an action that waiting interrupts begins once.
+class RowWriter {
+  public:
+    RowWriter(const std::vector<Share>& cells, const ProgramOps& program)
+        : cells_(cells), program_(program) {}
+
+    std::string text() {
+        while (text_.size() < cells_.size()) {
+            std::size_t end = text_.size() + 1;
+            while (end < cells_.size() && same_run(cells_[text_.size()], cells_[end]))
+                ++end;
+            add_run(end);
+        }
+        return std::move(text_);
+    }
+
+  private:
+    void add_run(std::size_t end) {
+        const std::size_t begin = text_.size();
+        const Share& share = cells_[begin];
+        const bool begun = share.step >= 0 && share.step == step_;
+        if (share.step >= 0 && !begun) {
+            step_ = share.step;
+            number_ = number_of(share.step);
+        }
+        const bool numbered = share.step >= 0 && !number_.empty() && number_.size() < end - begin;
+        for (std::size_t i = begin; i < end; ++i) {
+            const Look& cell = look(cells_[i].paint);
+            text_ += i == begin && (numbered || !begun) ? cell.first : cell.further;
+        }
+        if (!numbered) return;
+        text_.replace(begin + 1, number_.size(), number_);
+        number_.clear();
+    }
+
+    // Empty if the action has no micro-batch.
+    std::string number_of(std::int32_t step) const {
+        const auto action = plan::parse_action(program_.actions[static_cast<std::size_t>(step)]);
+        return action && action->micro_batch >= 0 ? std::to_string(action->micro_batch) : "";
+    }
+
+    const std::vector<Share>& cells_;
+    const ProgramOps& program_;
+    std::string text_;
+    std::int32_t step_ = -1;  // the action that was begun last …
+    std::string number_;      // … and its micro-batch, until it is written
+};
 
 std::string painted(Paint paint, const std::string& text, bool colour) {
     if (!colour || look(paint).colour == nullptr) return text;
@@ -215,14 +248,7 @@ std::string painted(Paint paint, const std::string& text, bool colour) {
 }
 
 std::string row_text(const std::vector<Share>& cells, const ProgramOps& program, bool colour) {
-    std::string characters;
-    while (characters.size() < cells.size()) {
-        const std::size_t begin = characters.size();
-        std::size_t end = begin + 1;
-        while (end < cells.size() && same_run(cells[begin], cells[end]))
-            ++end;
-        characters += run_text(cells, begin, end, program);
-    }
+    const std::string characters = RowWriter(cells, program).text();
     std::string text;
     for (std::size_t begin = 0; begin < cells.size();) {
         std::size_t end = begin + 1;

@@ -1,0 +1,165 @@
+// One class of failure, one exit code; stdout holds data only.
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/world.hpp"
+#include "trace/native.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using testing::TempDir;
+
+void expect_usage_error(const std::vector<std::string>& args, const std::string& message) {
+    const Outcome outcome = run(args);
+    EXPECT_EQ(outcome.code, 2) << message;
+    EXPECT_EQ(outcome.out, "") << message;
+    EXPECT_NE(outcome.err.find(message), std::string::npos) << outcome.err;
+}
+
+TEST(ExitCodes, UsageIs2) {
+    expect_usage_error({}, "Examples:");
+    expect_usage_error({"simulat", "x"}, "unknown subcommand 'simulat'; did you mean 'simulate'?");
+    expect_usage_error({"frobnicate"}, "unknown subcommand 'frobnicate'\n");
+    expect_usage_error({"--verson"}, "unknown option '--verson'; did you mean '--version'?");
+    expect_usage_error({"simulate"}, "FILE is required");
+    expect_usage_error({"simulate", tiny(), "--jsn"},
+                       "unknown option '--jsn'; did you mean '--json'?");
+    expect_usage_error({"simulate", tiny(), "--jsn=1"}, "unknown option '--jsn'");
+    expect_usage_error({"simulate", tiny(), "more"}, "'more' is one argument too many");
+    expect_usage_error({"simulate", tiny(), "--set"}, "--set");
+    expect_usage_error({"simulate", tiny(), "--set", "layout"}, "--set layout: KEY=VALUE");
+    expect_usage_error({"simulate", tiny(), "--json", "--timeline"}, "exclude each other");
+    expect_usage_error({"simulate", tiny(), "--trace", "x.json"}, "must end in .orrery");
+    expect_usage_error({"simulate", tiny(), "--trace", ".orrery"}, "must end in .orrery");
+    expect_usage_error({"plan", tiny(), "--rank", "8"}, "--rank 8: this layout has ranks 0 to 7");
+    expect_usage_error({"plan", tiny(), "--rank", "-1"}, "--rank -1: this layout has ranks 0 to 7");
+    expect_usage_error({"plan", tiny(), "--rank", "first"}, "--rank");
+    expect_usage_error({"fit", "sheet.json"}, "--output is required");
+}
+
+TEST(ExitCodes, UnfoldedBeyond64RanksIs2) {
+    const std::vector<std::string> larger = {"simulate", tiny(),
+                                             "--set",    "cluster.nodes=16",
+                                             "--set",    "layout.data_parallel=20",
+                                             "--set",    "layout.global_batch_size=80"};
+    EXPECT_EQ(run(larger).code, 0);
+    std::vector<std::string> unfolded = larger;
+    unfolded.push_back("--unfolded");
+    expect_usage_error(unfolded, "80 ranks, at most 64");
+}
+
+TEST(ExitCodes, InvalidScenarioIs3WithAllErrors) {
+    const std::vector<std::string> args = {
+        "simulate", tiny(), "--set", "layout.tensor_paralel=2", "--set", "training.precision=fp8"};
+    const Outcome text = run(args);
+    EXPECT_EQ(text.code, 3);
+    EXPECT_EQ(text.out, "");
+    EXPECT_NE(text.err.find("2 errors; nothing was run."), std::string::npos) << text.err;
+
+    std::vector<std::string> with_json = args;
+    with_json.push_back("--json");
+    const Outcome both = run(with_json);
+    EXPECT_EQ(both.code, 3);
+    EXPECT_EQ(both.err, text.err);
+    const nlohmann::json errors = nlohmann::json::parse(both.out)["errors"];
+    ASSERT_EQ(errors.size(), 2u);
+    for (const nlohmann::json& error : errors)
+        for (const char* key : {"code", "file", "pointer", "origin", "message"})
+            EXPECT_TRUE(error.contains(key)) << key;
+    EXPECT_EQ(run({"plan", tiny(), "--set", "layout.zero_stage=7"}).code, 3);
+}
+
+TEST(ExitCodes, DoesNotFitIs4WithTheResult) {
+    // 32 sequences at once need 32 times the activations, some 3 GB each of 1 GB devices.
+    const std::vector<std::string> args = {"simulate",
+                                           tiny(),
+                                           "--json",
+                                           "--set",
+                                           "layout.micro_batch_size=32",
+                                           "--set",
+                                           "layout.global_batch_size=64"};
+    const Outcome outcome = run(args);
+    EXPECT_EQ(outcome.code, 4);
+    const nlohmann::json result = nlohmann::json::parse(outcome.out);
+    EXPECT_EQ(result["memory"]["fits"], false);
+    EXPECT_EQ(result["memory"]["verdict"], "exceeds");
+    EXPECT_LT(result["memory"]["fit_probability"], 0.5);
+    EXPECT_GT(result["step"]["time_s"], 0);
+    EXPECT_NE(outcome.err, "");
+}
+
+TEST(ExitCodes, UnreadableIs5) {
+    EXPECT_EQ(run({"simulate", TempDir() + "nowhere.json"}).code, 5);
+    EXPECT_EQ(run({"simulate", written("not_json.json", "{ \"model\": ")}).code, 5);
+    EXPECT_EQ(run({"simulate", tiny(), "--set", "model=models/nowhere.json"}).code, 5);
+    EXPECT_EQ(run({"plan", TempDir() + "nowhere.json"}).code, 5);
+    const Outcome fit = run({"fit", TempDir() + "nowhere.json", "--output", TempDir() + "x.json"});
+    EXPECT_EQ(fit.code, 5);
+    EXPECT_NE(fit.err.find("nowhere.json"), std::string::npos) << fit.err;
+}
+
+TEST(ExitCodes, BrokenProfileIs5) {
+    const std::string profile =
+        written("broken_profile.json", replaced(content_of(folder() + "tiny-profile.json"),
+                                                "\"t0_us\": 5", "\"t0_us\": \"five\""));
+    const Outcome outcome =
+        run({"simulate", tiny(), "--json", "--set", "cluster.profile=" + profile});
+    EXPECT_EQ(outcome.code, 5);
+    EXPECT_NE(outcome.err.find("t0_us"), std::string::npos) << outcome.err;
+    EXPECT_EQ(nlohmann::json::parse(outcome.out)["errors"].size(), 1u);
+}
+
+TEST(ExitCodes, UnwritableTraceIs8) {
+    const Outcome outcome =
+        run({"simulate", tiny(), "--trace", TempDir() + "no_such_folder/step.orrery"});
+    EXPECT_EQ(outcome.code, 8);
+    EXPECT_NE(outcome.err.find("no_such_folder"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.out, "");  // the report all the same
+}
+
+TEST(ExitCodes, UnwritableOutputIs8) {
+    std::ofstream out(TempDir() + "no_such_folder/out");
+    std::ostringstream err;
+    EXPECT_EQ(run_cli({"simulate", tiny()}, {out, err}), 8);
+    EXPECT_NE(err.str(), "");
+}
+
+TEST(ExitCodes, VersionIs0) {
+    const Outcome outcome = run({"--version"});
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_EQ(outcome.out, std::string("orrery ") + kVersion + "\n");
+}
+
+TEST(Simulate, WritesATraceOfTheStep) {
+    const std::string path = TempDir() + "step.orrery";
+    const Outcome outcome = run({"simulate", tiny(), "--json", "--trace", path});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const nlohmann::json result = nlohmann::json::parse(outcome.out);
+    const trace::Trace trace = trace::read_native(path);
+    EXPECT_EQ(static_cast<double>(trace.step_end - trace.step_start) / 1e12,
+              result["step"]["time_s"].get<double>());
+    std::int64_t ranks = 0;
+    for (const trace::Track& track : trace.tracks)
+        ranks += track.represents;
+    EXPECT_EQ(ranks, 8);
+}
+
+// Ranks 0 to 3 are pipeline rank 0, ranks 4 to 7 pipeline rank 1.
+TEST(Plan, OfARankIsThatOfItsPipelineRank) {
+    const auto plan_of = [](const char* rank) { return run({"plan", tiny(), "--rank", rank}).out; };
+    EXPECT_EQ(plan_of("0"), plan_of("3"));
+    EXPECT_EQ(plan_of("4"), plan_of("7"));
+    EXPECT_NE(plan_of("3"), plan_of("4"));
+    EXPECT_EQ(run({"plan", tiny()}).out, run({"plan", tiny(), "--text"}).out);
+}
+
+TEST(Plan, AsJson) {
+    const Outcome outcome = run({"plan", tiny(), "--json"});
+    ASSERT_EQ(outcome.code, 0);
+    const nlohmann::json plan = nlohmann::json::parse(outcome.out);
+    EXPECT_EQ(plan["mesh"]["pipeline"], 2);
+    EXPECT_EQ(plan["programs"].size(), 2u);
+}
+
+}  // namespace
+}  // namespace orrery::cli

@@ -1,0 +1,163 @@
+// The contract of `orrery simulate --json`: every key with its type, and what the numbers must sum
+// to.
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/world.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using nlohmann::json;
+
+json simulated(std::vector<std::string> more = {}) {
+    std::vector<std::string> args = {"simulate", tiny(), "--json"};
+    args.insert(args.end(), more.begin(), more.end());
+    const Outcome outcome = run(args);
+    EXPECT_EQ(outcome.err, "");
+    return json::parse(outcome.out);
+}
+
+// Each key is there with this type: n integer, x number, b boolean, s string, ? number or null.
+void expect_keys(const json& object, const std::map<std::string, char>& keys) {
+    for (const auto& [key, type] : keys) {
+        ASSERT_TRUE(object.contains(key)) << key;
+        const json& value = object[key];
+        switch (type) {
+            case 'n':
+                EXPECT_TRUE(value.is_number_integer()) << key << ' ' << value;
+                break;
+            case 'x':
+                EXPECT_TRUE(value.is_number()) << key << ' ' << value;
+                break;
+            case 'b':
+                EXPECT_TRUE(value.is_boolean()) << key;
+                break;
+            case 's':
+                EXPECT_TRUE(value.is_string()) << key;
+                break;
+            default:
+                EXPECT_TRUE(value.is_number() || value.is_null()) << key;
+        }
+    }
+}
+
+const std::map<std::string, char> kBreakdown = {
+    {"compute", 'x'},          {"recompute", 'x'},      {"exposed_tensor", 'x'},
+    {"exposed_context", 'x'},  {"exposed_expert", 'x'}, {"exposed_data", 'x'},
+    {"exposed_pipeline", 'x'}, {"bubble", 'x'},         {"imbalance", 'x'},
+    {"launch", 'x'},           {"optimizer", 'x'},      {"other", 'x'}};
+
+TEST(SimulateJson, HasEveryKeyOfTheContract) {
+    const json result = simulated();
+    expect_keys(result["conserved"], {{"layers", 'n'},
+                                      {"parameters", 'n'},
+                                      {"tokens_per_step", 'n'},
+                                      {"model_flops_per_step", 'x'}});
+    expect_keys(
+        result["memory"],
+        {{"capacity_bytes", 'n'}, {"fits", 'b'}, {"fit_probability", 'x'}, {"verdict", 's'}});
+    for (const json& stage : result["memory"]["stages"])
+        expect_keys(stage, {{"stage", 'n'},
+                            {"parameters_bytes", 'n'},
+                            {"gradients_bytes", 'n'},
+                            {"optimizer_bytes", 'n'},
+                            {"activations_bytes", 'n'},
+                            {"workspace_bytes", 'n'},
+                            {"communication_bytes", 'n'},
+                            {"other_bytes", 'n'},
+                            {"peak_bytes", 'n'},
+                            {"peak_at", 's'}});
+    expect_keys(result["step"], {{"time_s", 'x'}, {"bubble_fraction", 'x'}});
+    ASSERT_EQ(result["step"]["interval_s"].size(), 2u);
+    expect_keys(result["step"]["breakdown_s"], kBreakdown);
+    EXPECT_EQ(result["step"]["breakdown_s"].size(), kBreakdown.size());
+    expect_keys(result["throughput"], {{"tokens_per_s", 'x'},
+                                       {"tokens_per_s_per_gpu", 'x'},
+                                       {"model_tflops_per_gpu", 'x'},
+                                       {"mfu", 'x'},
+                                       {"mfu_causal", 'x'},
+                                       {"hfu", 'x'},
+                                       {"peak_tflops", 'x'},
+                                       {"peak_source", 's'}});
+    for (const char* group : {"tensor", "data", "pipeline"}) {
+        ASSERT_TRUE(result["communication"].contains(group)) << group;
+        expect_keys(result["communication"][group],
+                    {{"bytes_per_rank", 'x'}, {"busy_s", 'x'}, {"exposed_s", 'x'}});
+    }
+    expect_keys(
+        result["run"],
+        {{"gpus", 'n'}, {"days", '?'}, {"gpu_hours", '?'}, {"cost_usd", '?'}, {"energy_mwh", '?'}});
+}
+
+TEST(SimulateJson, StagesSumToTheirPeaksExactly) {
+    const json result = simulated();
+    const json& stages = result["memory"]["stages"];
+    ASSERT_EQ(stages.size(), 2u);  // the scenario's pipeline
+    for (std::size_t i = 0; i < stages.size(); ++i) {
+        EXPECT_EQ(stages[i]["stage"], i);
+        std::int64_t sum = 0;
+        for (const auto& [key, value] : stages[i].items())
+            if (key.size() > 6 && key.substr(key.size() - 6) == "_bytes" && key != "peak_bytes")
+                sum += value.get<std::int64_t>();
+        EXPECT_EQ(sum, stages[i]["peak_bytes"].get<std::int64_t>());
+    }
+}
+
+TEST(SimulateJson, BreakdownSumsToTheStep) {
+    const json step = simulated()["step"];
+    double sum = 0;
+    for (const auto& [key, value] : step["breakdown_s"].items())
+        sum += value.get<double>();
+    const double time = step["time_s"];
+    EXPECT_NEAR(sum / time, 1, 1e-12);
+    EXPECT_NEAR(step["bubble_fraction"].get<double>(),
+                step["breakdown_s"]["bubble"].get<double>() / time, 1e-15);
+    EXPECT_LT(step["interval_s"][0], time);
+    EXPECT_GT(step["interval_s"][1], time);
+}
+
+// tiny.json: 8 sequences of 1024 tokens on 8 GPUs, 1e9 tokens, 2 USD per GPU-hour; no power.
+TEST(SimulateJson, RatesFollowFromTheStep) {
+    const json result = simulated();
+    const double time = result["step"]["time_s"];
+    EXPECT_EQ(result["conserved"]["tokens_per_step"], 8 * 1024);
+    EXPECT_DOUBLE_EQ(result["throughput"]["tokens_per_s"], 8 * 1024 / time);
+    EXPECT_DOUBLE_EQ(result["throughput"]["tokens_per_s_per_gpu"], 1024 / time);
+    const double flops = result["conserved"]["model_flops_per_step"];
+    EXPECT_NEAR(result["throughput"]["mfu"].get<double>(), flops / time / 8 / 100e12, 1e-12);
+    const double hours = 1e9 / (8 * 1024) * time / 3600;
+    EXPECT_NEAR(result["run"]["gpu_hours"].get<double>() / (8 * hours), 1, 1e-12);
+    EXPECT_NEAR(result["run"]["cost_usd"].get<double>() / (16 * hours), 1, 1e-12);
+    EXPECT_TRUE(result["run"]["energy_mwh"].is_null());
+}
+
+TEST(SimulateJson, LeavesUnknownRunNull) {
+    const json run = simulated({"--set", "training.tokens=0"})["run"];
+    for (const char* key : {"days", "gpu_hours", "cost_usd", "energy_mwh"})
+        EXPECT_TRUE(run[key].is_null()) << key;
+    EXPECT_EQ(run["gpus"], 8);
+}
+
+TEST(SimulateJson, EmbedsAScenarioThatGivesTheSameResult) {
+    const json first = simulated({"--set", "layout.micro_batch_size=2"});
+    EXPECT_EQ(first["scenario"]["layout"]["micro_batch_size"], 2);
+    const std::string again = folder() + "tiny-profile.json";
+    json scenario = first["scenario"];
+    scenario["cluster"]["profile"] = again;  // the one reference that stays
+    const std::string path = written("embedded_scenario.json", scenario.dump());
+    const Outcome outcome = run({"simulate", path, "--json"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    json second = json::parse(outcome.out);
+    second["scenario"] = first["scenario"];
+    EXPECT_EQ(second, first);
+}
+
+TEST(SimulateJson, UnfoldedIsTheSame) {
+    EXPECT_EQ(run({"simulate", tiny(), "--json"}).out,
+              run({"simulate", tiny(), "--json", "--unfolded"}).out);
+}
+
+}  // namespace
+}  // namespace orrery::cli
