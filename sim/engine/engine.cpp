@@ -83,7 +83,7 @@ class Engine {
             const auto track = static_cast<TrackId>(t);
             issue(track, 0);
             for (std::size_t s = 0; s < kStreams; ++s)
-                try_head(track, s, 0, trace::kNothing);
+                try_head(track, s, 0);
         }
         while (!queue_.empty()) {
             const auto entry = queue_.pop();
@@ -152,8 +152,29 @@ class Engine {
         return true;
     }
 
+    // Of what the head of a stream follows, on its stream and on others, the op that ended last;
+    // the first of several, so that ties do not depend on the order of events.
+    std::int32_t last_before_head(TrackId track, std::size_t stream) {
+        const plan::LinkedProgram& program = linked(track);
+        const auto& ops = stream_ops(track, stream);
+        const std::uint32_t position = state(track).streams[stream].position;
+        std::int32_t last = trace::kNothing;
+        auto consider = [&](std::uint32_t op) {
+            if (last < 0 ||
+                event(track, op).end > event(track, static_cast<std::uint32_t>(last)).end)
+                last = static_cast<std::int32_t>(op);
+        };
+        if (position > 0) consider(ops[position - 1]);
+        const std::uint32_t head = ops[position];
+        for (std::uint32_t w = program.first_wait[head]; w < program.first_wait[head + 1]; ++w) {
+            const plan::Wait& wait = program.waits[w];
+            consider(stream_ops(track, static_cast<std::size_t>(wait.stream))[wait.count - 1]);
+        }
+        return last;
+    }
+
     // Starts the head of a stream, or makes an appointment with the host, if nothing else holds it.
-    void try_head(TrackId track, std::size_t stream, Picoseconds now, std::int32_t cause) {
+    void try_head(TrackId track, std::size_t stream, Picoseconds now) {
         TrackState& t = state(track);
         StreamState& s = t.streams[stream];
         const auto& ops = stream_ops(track, stream);
@@ -167,8 +188,10 @@ class Engine {
             queue_.push(e.ready, {Kind::start, static_cast<std::uint8_t>(stream), track, op, 0});
             return;
         }
+        const std::int32_t last = last_before_head(track, stream);
+        const Picoseconds free = last < 0 ? 0 : event(track, static_cast<std::uint32_t>(last)).end;
+        e.blocker = e.ready > free ? trace::kHost : last;
         e.ready = now;
-        e.blocker = cause;
         begin(track, op, now);
     }
 
@@ -316,7 +339,7 @@ class Engine {
         const std::uint32_t op = x.op;
         x.step = nullptr;
         event(track, op).end = now;
-        finish(track, op, static_cast<std::size_t>(plan::Stream::pipeline_comm), now);
+        finish(track, static_cast<std::size_t>(plan::Stream::pipeline_comm), now);
     }
 
     void end_collective(std::int32_t group, std::size_t stream, Picoseconds now) {
@@ -324,12 +347,11 @@ class Engine {
         for (TrackId member : in_.groups[static_cast<std::size_t>(group)])
             set_communicating(member, -1, now);
         for (TrackId member : in_.groups[static_cast<std::size_t>(group)])
-            finish(member, stream_ops(member, stream)[state(member).streams[stream].position],
-                   stream, now);
+            finish(member, stream, now);
     }
 
     // An op has ended: the host may go on, and heads that waited may start.
-    void finish(TrackId track, std::uint32_t op, std::size_t stream, Picoseconds now) {
+    void finish(TrackId track, std::size_t stream, Picoseconds now) {
         TrackState& t = state(track);
         ++t.ended;
         ++result_.processed;
@@ -337,10 +359,9 @@ class Engine {
         ++s.position;
         s.busy = false;
         issue(track, now);
-        const auto cause = static_cast<std::int32_t>(op);
-        try_head(track, stream, now, cause);
+        try_head(track, stream, now);
         for (std::size_t other = 0; other < kStreams; ++other)
-            if (other != stream) try_head(track, other, now, cause);
+            if (other != stream) try_head(track, other, now);
     }
 
     void end_op(Picoseconds now, const Happening& what) {
@@ -350,7 +371,7 @@ class Engine {
             ++t.generation;
         }
         if (facts(what.track, what.op).communication) set_communicating(what.track, -1, now);
-        finish(what.track, what.op, what.stream, now);
+        finish(what.track, what.stream, now);
     }
 
     void handle(Picoseconds now, const Happening& what) {
