@@ -1,0 +1,211 @@
+// Each rule of plan_faults, broken once on purpose, is reported.
+#include "plan/build/validate_plan.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "plan/build/build_plan.hpp"
+#include "tests/plan/small_scenarios.hpp"
+
+namespace orrery::plan {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+// Two pipeline ranks, tied embeddings, four micro-batches: every rule has something to look at.
+class ValidatePlan : public testing::Test {
+  protected:
+    ValidatePlan() {
+        set_pipeline(scenario, "1f1b", 2, 1, 4);
+        set_tensor(scenario, 2, true);
+        set_data(scenario, 2);
+        plan = build_plan(scenario);
+    }
+
+    std::vector<std::string> faults() const { return plan_faults(plan, scenario); }
+    Program& program(std::size_t rank) { return plan.programs[rank]; }
+
+    std::size_t step_of(std::size_t rank, const Action& action) {
+        const auto& steps = program(rank).steps;
+        for (std::size_t s = 0; s < steps.size(); ++s)
+            if (steps[s].action == action) return s;
+        ADD_FAILURE() << "no step " << to_text(action);
+        return 0;
+    }
+    void erase_step(std::size_t rank, std::size_t step) {
+        program(rank).steps.erase(program(rank).steps.begin() + static_cast<std::ptrdiff_t>(step));
+    }
+    Resident& resident(std::size_t rank, std::int32_t id) {
+        return program(rank).residents[static_cast<std::size_t>(id)];
+    }
+    // The step of a rank with one transfer of this kind; the n-th of them.
+    std::size_t transfer_step(std::size_t rank, ActionKind kind, int n = 0) {
+        const auto& steps = program(rank).steps;
+        for (std::size_t s = 0; s < steps.size(); ++s)
+            if (steps[s].transfers.size() == 1 && steps[s].transfers[0].action.kind == kind &&
+                n-- == 0)
+                return s;
+        ADD_FAILURE() << "no such transfer";
+        return 0;
+    }
+
+    Scenario scenario = small_gpt2();
+    Plan plan;
+};
+
+TEST_F(ValidatePlan, FindsNothingWrongWithABuiltPlan) {
+    EXPECT_THAT(faults(), testing::IsEmpty());
+}
+
+TEST_F(ValidatePlan, ReportsAForwardThatRunsTwice) {
+    program(0).steps[step_of(0, {0, ActionKind::forward, 2})].action.micro_batch = 1;
+    EXPECT_THAT(faults(), Contains("pipeline rank 0: 0F1 twice"));
+}
+
+TEST_F(ValidatePlan, ReportsABackwardBeforeItsForward) {
+    auto& steps = program(1).steps;
+    std::swap(steps[step_of(1, {1, ActionKind::forward, 3})].action,
+              steps[step_of(1, {1, ActionKind::backward, 3})].action);
+    EXPECT_THAT(faults(), Contains("pipeline rank 1: 1B3 without its one forward"));
+}
+
+TEST_F(ValidatePlan, ReportsABackwardThatIsMissing) {
+    erase_step(0, step_of(0, {0, ActionKind::backward, 3}));
+    EXPECT_THAT(faults(), Contains("pipeline rank 0: 3 of 4 micro-batch passes are complete"));
+}
+
+TEST_F(ValidatePlan, ReportsALifeOutsideTheSteps) {
+    const auto last = static_cast<std::int32_t>(program(0).steps.size());
+    resident(0, program(0).scratch).last_step = last;
+    EXPECT_THAT(faults(), Contains("pipeline rank 0: scratch lives outside the steps"));
+    resident(0, program(0).scratch).last_step = -1;
+    EXPECT_THAT(faults(), Contains("pipeline rank 0: scratch lives outside the steps"));
+    resident(0, program(0).scratch).last_step = last - 1;
+    EXPECT_THAT(faults(), testing::IsEmpty());
+}
+
+TEST_F(ValidatePlan, ReportsResidentsThatShareMemoryByAByte) {
+    Resident& frame = resident(1, program(1).frames[1]);
+    const std::int64_t offset = frame.offset;
+    // One alignment lower it reaches into whoever ends where it began, or begins where it ended.
+    frame.offset = offset - 256;
+    EXPECT_THAT(faults(), Contains(HasSubstr("shares memory with another")));
+    frame.offset = resident(1, program(1).frames[0]).offset;
+    EXPECT_THAT(faults(), Contains(HasSubstr("shares memory with another")));
+}
+
+TEST_F(ValidatePlan, ReportsAUseOutsideALife) {
+    const Step& step = program(1).steps[step_of(1, {1, ActionKind::backward, 0})];
+    resident(1, step.stash).last_step -= 1;
+    EXPECT_THAT(faults(), Contains("pipeline rank 1: 1B0 touches stash 1F0 outside its life"));
+}
+
+TEST_F(ValidatePlan, ReportsATransferOutsideALife) {
+    const std::size_t s = transfer_step(0, ActionKind::send_f);
+    Resident& sent = resident(0, program(0).steps[s].transfers[0].resident);
+    sent.last_step = static_cast<std::int32_t>(s) - 1;
+    EXPECT_THAT(faults(),
+                Contains("pipeline rank 0: 0SEND_F0 touches sending 0F0 outside its life"));
+}
+
+TEST_F(ValidatePlan, ReportsASendWithoutReceive) {
+    program(1).steps[transfer_step(1, ActionKind::recv_f)].transfers.clear();
+    EXPECT_THAT(faults(), Contains("a send without its receive"));
+    EXPECT_THAT(faults(), testing::Not(Contains("a receive without its send")));
+}
+
+TEST_F(ValidatePlan, ReportsAReceiveWithoutSend) {
+    program(0).steps[transfer_step(0, ActionKind::send_f)].transfers.clear();
+    EXPECT_THAT(faults(), Contains("a receive without its send"));
+    EXPECT_THAT(faults(), testing::Not(Contains("a send without its receive")));
+}
+
+TEST_F(ValidatePlan, ReportsATransferOfAnotherMicroBatch) {
+    program(0).steps[transfer_step(0, ActionKind::send_f)].transfers[0].action.micro_batch = 9;
+    EXPECT_THAT(faults(), Contains("a send without its receive"));
+    EXPECT_THAT(faults(), Contains("a receive without its send"));
+}
+
+TEST_F(ValidatePlan, ReportsTransfersInAnotherOrderThanThePeers) {
+    auto& steps = program(0).steps;
+    std::swap(steps[transfer_step(0, ActionKind::send_f, 0)].transfers,
+              steps[transfer_step(0, ActionKind::send_f, 1)].transfers);
+    EXPECT_THAT(faults(), Contains("ranks 0 and 1 do not agree on the order of their transfers"));
+    EXPECT_THAT(faults(), Contains("communication in a cycle: the plan would deadlock"));
+}
+
+TEST_F(ValidatePlan, ReportsACollectiveThatLacksMembers) {
+    for (const GroupKind group : {GroupKind::embedding, GroupKind::model}) {
+        Plan broken = plan;
+        for (Procedure& procedure : broken.programs[1].procedures)
+            std::erase_if(procedure.uses, [&](const BlockUse& use) {
+                return broken.blocks[static_cast<std::size_t>(use.block)].ops.front().group ==
+                       group;
+            });
+        EXPECT_THAT(plan_faults(broken, scenario),
+                    Contains("a collective over " + std::string(name(group)) + " lacks members"));
+    }
+}
+
+// One rank reduces over the model before the embedding, the other after: each group alone agrees.
+TEST_F(ValidatePlan, ReportsACycleAcrossGroups) {
+    auto& steps = program(1).steps;
+    std::size_t tied = steps.size();
+    std::size_t clip = steps.size();
+    for (std::size_t s = 0; s < steps.size(); ++s) {
+        if (steps[s].action.kind == ActionKind::reduce_tied) tied = s;
+        if (steps[s].action.kind == ActionKind::clip) clip = s;
+    }
+    ASSERT_LT(tied, clip);
+    std::swap(steps[tied], steps[clip]);
+    EXPECT_THAT(faults(), Contains("communication in a cycle: the plan would deadlock"));
+}
+
+TEST_F(ValidatePlan, ReportsAnotherNumberOfLayers) {
+    for (StagePart& part : program(0).stages.front().parts)
+        if (part.layer == 1) part.layer = -1;
+    EXPECT_THAT(faults(), Contains("the plan has 3 layers, the model 4"));
+}
+
+TEST_F(ValidatePlan, ReportsAnotherNumberOfParameters) {
+    ++program(0).buckets.front().elements;
+    // Each of the two tensor ranks holds one element too many.
+    const Model& m = scenario.model;
+    const std::int64_t layer = 12 * m.hidden * m.hidden + 13 * m.hidden;
+    const std::int64_t rows = 256;  // 250 words in multiples of 32 × 2
+    const std::int64_t held =
+        m.layers * layer + 2 * rows * m.hidden + m.max_positions * m.hidden + 2 * m.hidden;
+    EXPECT_THAT(faults(), Contains("the plan holds " + std::to_string(held + 2) +
+                                   " parameters, the scenario asks for " + std::to_string(held)));
+}
+
+TEST_F(ValidatePlan, ReportsReplicatedParametersThatAreCountedAsSharded) {
+    program(0).buckets.front().replicated_elements -= 1;
+    EXPECT_THAT(faults(), Contains(HasSubstr(" parameters, the scenario asks for ")));
+}
+
+TEST_F(ValidatePlan, ReportsOtherForwardFlops) {
+    for (Block& block : plan.blocks)
+        for (Op& op : block.ops)
+            if (block.name == "layer.forward" && op.label == "fc1") op.shape[1] *= 2;
+    EXPECT_THAT(faults(), Contains(HasSubstr("forward FLOPs of the plan are 1.")));
+}
+
+TEST_F(ValidatePlan, ReportsAPartThatIsLeftOut) {
+    program(1).stages.front().parts.erase(program(1).stages.front().parts.begin());
+    EXPECT_THAT(faults(), Contains("the plan has 3 layers, the model 4"));
+    EXPECT_THAT(faults(), Contains(HasSubstr("forward FLOPs of the plan are 0.")));
+}
+
+TEST_F(ValidatePlan, StopsTheProgramWithEveryFault) {
+    for (StagePart& part : program(0).stages.front().parts)
+        if (part.layer == 1) part.layer = -1;
+    ++program(0).buckets.front().elements;
+    EXPECT_DEATH(validate_plan(plan, scenario), "3 layers(.|\n)*parameters");
+}
+
+}  // namespace
+}  // namespace orrery::plan
