@@ -1,0 +1,116 @@
+// How fast a step is planned and simulated, on the two large shipped runs:
+//   GPT-3 175B on 1,024 A100: tensor 8, pipeline 8, data 16, 96 micro-batches, full recomputation
+//   Llama 3.1 405B on 16,384 H100: tensor 8, pipeline 16, data 128, 16 micro-batches
+// Items are op events. Each iteration checks what it computed: the step takes time, every op of
+// every track has run, and no rank is stuck.
+#include <benchmark/benchmark.h>
+
+#include <map>
+#include <stdexcept>
+#include <string>
+
+#include "plan/build/build_plan.hpp"
+#include "plan/scenario/reader.hpp"
+#include "sim/machine.hpp"
+#include "sim/prediction.hpp"
+
+namespace orrery {
+namespace {
+
+const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
+const char* const kRuns[] = {"gpt3-175b-a100x1024", "llama3.1-405b-h100x16384"};
+
+struct Run {
+    plan::Scenario scenario;
+    std::string resolved;
+    sim::Profile profile;
+    plan::Plan plan;
+};
+
+const Run& run_of(const benchmark::State& state) {
+    static std::map<std::int64_t, Run> runs;
+    const auto found = runs.find(state.range(0));
+    if (found != runs.end()) return found->second;
+    const std::string path = kLibrary + "/runs/" + kRuns[state.range(0)] + ".json";
+    plan::ReadResult read = plan::read_scenario(path, {}, kLibrary);
+    if (!read.scenario) throw std::runtime_error(plan::format_text(read.errors));
+    Run run{*read.scenario, read.resolved_json, {}, {}};
+    run.profile = sim::load_profile(run.scenario.cluster.profile_path);
+    run.plan = plan::build_plan(run.scenario);
+    return runs[state.range(0)] = std::move(run);
+}
+
+// Op events of one rank of each class.
+std::uint64_t folded_ops(const sim::Machine& machine) {
+    std::uint64_t ops = 0;
+    for (const sim::EngineTrack& track : machine.input.tracks)
+        ops += machine.input.linked[static_cast<std::size_t>(track.program)].size();
+    return ops;
+}
+
+void describe(benchmark::State& state, const Run& run, std::uint64_t ops) {
+    state.SetItemsProcessed(static_cast<std::int64_t>(ops) *
+                            static_cast<std::int64_t>(state.iterations()));
+    state.SetLabel(run.scenario.model.name + ", " + std::to_string(run.scenario.layout.ranks()) +
+                   " ranks, " + std::to_string(run.scenario.model.layers) + " layers, " +
+                   std::to_string(run.plan.micro_batches) + " micro-batches, " +
+                   std::to_string(ops) + " op events");
+}
+
+void BM_BuildPlan(benchmark::State& state) {
+    const Run& run = run_of(state);
+    for (auto _ : state) {
+        const plan::Plan plan = plan::build_plan(run.scenario);
+        if (!(plan == run.plan)) state.SkipWithError("two builds of one plan differ");
+    }
+    std::uint64_t ops = 0;
+    for (const plan::Program& program : run.plan.programs)
+        ops += plan::link(run.plan, program).size();
+    describe(state, run, ops);
+}
+
+void BM_LinkPlan(benchmark::State& state) {
+    const Run& run = run_of(state);
+    std::uint64_t ops = 0;
+    for (auto _ : state) {
+        ops = 0;
+        for (const plan::Program& program : run.plan.programs)
+            ops += plan::link(run.plan, program).size();
+        if (ops == 0) state.SkipWithError("no ops");
+    }
+    describe(state, run, ops);
+}
+
+void BM_Engine(benchmark::State& state) {
+    const Run& run = run_of(state);
+    const sim::Machine machine = sim::build_machine(run.plan, run.scenario, run.profile, false);
+    const std::uint64_t ops = folded_ops(machine);
+    for (auto _ : state) {
+        const sim::EngineResult result = run_engine(machine.input);
+        if (!result.stuck.empty()) state.SkipWithError("stuck");
+        if (result.processed != ops) state.SkipWithError("not every op has run");
+    }
+    describe(state, run, ops);
+}
+
+void BM_Simulate(benchmark::State& state) {
+    const Run& run = run_of(state);
+    const std::uint64_t ops =
+        folded_ops(sim::build_machine(run.plan, run.scenario, run.profile, false));
+    for (auto _ : state) {
+        const sim::Prediction prediction =
+            sim::simulate(run.scenario, run.profile, {}, run.resolved);
+        if (!prediction.stuck.empty() || !(prediction.step.time_s > 0))
+            state.SkipWithError("no step time");
+        if (prediction.op_events != ops) state.SkipWithError("not every op has run");
+    }
+    describe(state, run, ops);
+}
+
+BENCHMARK(BM_BuildPlan)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_LinkPlan)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Engine)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_Simulate)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace orrery
