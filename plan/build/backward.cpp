@@ -366,13 +366,16 @@ void Derivation::derive_collective(const Op& op) {
     contribute(op.reads[0], dx);
 }
 
-// The chain: x is stash (the block before, or a receive, wrote it there), y and dx are handed on.
+// The chain: y and dx are handed on; x is stash where backward reads it (the block before, or a
+// receive, wrote it there), and else is handed in for the forward pass alone.
 void Derivation::finish_roles() {
     if (forward_.input >= 0) {
-        need(forward_.input);
-        forward_.tensors[at(forward_.input)].role = Role::stash;
+        const bool kept = kept_[at(forward_.input)] >= 0;
+        forward_.tensors[at(forward_.input)].role = kept ? Role::stash : Role::input;
         backward_.output = gradient_of(forward_.input);
-        backward_.tensors[at(backward_.output)].role = Role::output;
+        Tensor& dx = backward_.tensors[at(backward_.output)];
+        // A gradient that passes unchanged is both ends of the chain and stays where it lies.
+        if (dx.role == Role::scratch) dx.role = Role::output;
     }
     if (forward_.output >= 0) {
         Tensor& y = forward_.tensors[at(forward_.output)];

@@ -13,14 +13,23 @@ namespace {
 
 struct PartKinds {
     PartKind embedding;
+    PartKind positions;  // where the model learns positions
     PartKind layer;
+    PartKind final_norm;
     PartKind head;
 };
 
 PartKind add_pair(BlockLibrary& blocks, BlockPair pair, bool overlap) {
     if (!overlap) serialise_tensor_communication(pair.backward);
+    const StashArea area = stash_area(pair.forward);
     PartKind kind;
-    kind.stash_bytes = stash_area(pair.forward).bytes;
+    kind.stash_bytes = area.bytes;
+    if (pair.forward.input >= 0) {
+        const auto input = static_cast<std::size_t>(pair.forward.input);
+        ORRERY_CHECK(area.offsets[input] <= 0, "what is handed in lies first in the stash");
+        if (area.offsets[input] == 0)
+            kind.input_bytes = aligned(pair.forward.tensors[input].bytes());
+    }
     kind.parameters = pair.parameters;
     kind.replicated = pair.replicated;
     kind.forward = blocks.add(std::move(pair.forward));
@@ -31,20 +40,21 @@ PartKind add_pair(BlockLibrary& blocks, BlockPair pair, bool overlap) {
 PartKinds build_parts(const Scenario& scenario, const Dims& dims, BlockLibrary& blocks) {
     const Framework& framework = scenario.training.framework;
     const DType gradient = framework.gradient_bytes == 4 ? DType::fp32 : DType::bf16;
-    const bool overlap = framework.overlap_tensor_backward;
+    auto add = [&](ForwardBlock forward, bool recompute_all) {
+        return add_pair(blocks, derive_backward(std::move(forward), gradient, recompute_all),
+                        framework.overlap_tensor_backward);
+    };
     ForwardBlock layer = layer_forward(scenario, dims);
     if (scenario.layout.recompute == Recompute::selective) recompute_attention_core(layer);
     PartKinds kinds;
-    kinds.embedding = add_pair(
-        blocks, derive_backward(embedding_forward(scenario, dims), gradient, false), overlap);
-    kinds.layer = add_pair(
-        blocks,
-        derive_backward(std::move(layer), gradient, scenario.layout.recompute == Recompute::full),
-        overlap);
-    kinds.head =
-        add_pair(blocks, derive_backward(head_forward(scenario, dims), gradient, false), overlap);
-    if (scenario.model.tied_embeddings && scenario.layout.pipeline_parallel == 1)
-        kinds.head.tied = dims.vocabulary * dims.hidden;
+    kinds.embedding = add(embedding_forward(dims), false);
+    if (scenario.model.learned_positions())
+        kinds.positions = add(positions_forward(scenario, dims), false);
+    kinds.layer = add(std::move(layer), scenario.layout.recompute == Recompute::full);
+    kinds.final_norm = add(final_norm_forward(scenario, dims), false);
+    kinds.head = add(head_forward(scenario, dims), false);
+    kinds.embedding.tied = kinds.head.tied = scenario.model.tied_embeddings;
+    kinds.head.held_before = kinds.head.tied && scenario.layout.pipeline_parallel == 1;
     return kinds;
 }
 
@@ -82,13 +92,17 @@ void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
             stage.index = s;
             std::vector<PartKind> parts;
             auto add = [&](const PartKind& kind, std::int32_t layer) {
-                stage.parts.push_back({kind.forward, kind.backward, layer, stage.stash_bytes, -1});
-                stage.stash_bytes += kind.stash_bytes;
+                const std::int64_t received = s > 0 && parts.empty() ? kind.input_bytes : 0;
+                stage.parts.push_back(
+                    {kind.forward, kind.backward, layer, stage.stash_bytes - received, -1});
+                stage.stash_bytes += kind.stash_bytes - received;
                 parts.push_back(kind);
             };
             if (s == 0) add(kinds.embedding, -1);
+            if (s == 0 && kinds.positions.forward >= 0) add(kinds.positions, -1);
             for (std::int32_t layer = first_layer; layer < end; ++layer)
                 add(kinds.layer, layer);
+            if (s == stages - 1) add(kinds.final_norm, -1);
             if (s == stages - 1) add(kinds.head, -1);
             builder.program.stages.push_back(std::move(stage));
             builder.part_kinds.push_back(std::move(parts));
@@ -122,8 +136,10 @@ std::vector<BlockUse> backward_uses(ProgramBuilder& builder, const Stage& stage,
         uses.push_back(use_of(part, p, false));
         const Bucket bucket = builder.bucket(part.bucket);
         if (bucket.first_position != static_cast<std::int32_t>(p)) continue;
-        const bool first_part = stage.index == 0 && p == 0;
-        if (first_part && last && builder.zero() < 2)
+        // Both gradients of a tied embedding are complete once the table's own is; shards are
+        // added after the reduction, whole gradients before.
+        const bool tied_add = last && stage.index == 0 && p == 0;
+        if (tied_add && builder.zero() < 2)
             for (const BlockUse& use : tied_add_uses(builder))
                 uses.push_back(use);
         if (reduces)
@@ -131,7 +147,7 @@ std::vector<BlockUse> backward_uses(ProgramBuilder& builder, const Stage& stage,
                 use.fence = !overlap;
                 uses.push_back(use);
             }
-        if (first_part && last && builder.zero() >= 2)
+        if (tied_add && builder.zero() >= 2)
             for (const BlockUse& use : tied_add_uses(builder))
                 uses.push_back(use);
     }
@@ -153,11 +169,9 @@ StageProcedures add_procedures(ProgramBuilder& builder, const Stage& stage) {
         for (auto* uses : {&backward, &last})
             if (!final) uses->insert(uses->begin(), gather_received(builder, stage, false));
     }
-    if (!builder.program.parameter_ring.empty()) insert_gathers(builder, forward);
-    if (!builder.program.gradient_ring.empty()) {
-        insert_gathers(builder, backward);
-        insert_gathers(builder, last);
-    }
+    insert_rings(builder, forward, Phase::forward);
+    insert_rings(builder, backward, Phase::backward);
+    insert_rings(builder, last, Phase::backward);
     StageProcedures procedures;
     procedures.forward = builder.add_procedure("forward " + suffix, std::move(forward));
     procedures.last_backward = builder.add_procedure("last backward " + suffix, std::move(last));
@@ -213,19 +227,18 @@ class StepBinder {
         return id;
     }
 
-    std::int32_t new_stash(const Action& action) {
-        std::int64_t bytes = 0;
+    std::int64_t stash_bytes(std::int32_t stage_index) const {
         for (const Stage& stage : builder_.program.stages)
-            if (stage.index == action.stage) bytes = stage.stash_bytes;
-        return stash_[key(action)] =
-                   born("stash", {action.stage, ActionKind::forward, action.micro_batch},
-                        MemoryCategory::activations, bytes);
+            if (stage.index == stage_index) return stage.stash_bytes;
+        return 0;
     }
 
     void bind_forward(Step& step) {
         const Action& action = step.action;
         step.procedure = procedures_.at(action.stage).forward;
-        step.stash = action.stage == 0 ? new_stash(action) : stash_.at(key(action));
+        step.stash = stash_[key(action)] =
+            born("stash", action, MemoryCategory::activations, stash_bytes(action.stage));
+        if (action.stage > 0) step.input = received_f_.at(key(action));
         if (!last_stage(action.stage))
             step.output = sending_f_[key(action)] =
                 born("sending", action, MemoryCategory::communication, boundary_bytes_);
@@ -239,6 +252,7 @@ class StepBinder {
         step.procedure = last ? procedures.last_backward : procedures.backward;
         step.stash = stash_.at(key(action));
         resident(step.stash).last_step = now();
+        if (action.stage > 0) resident(received_f_.at(key(action))).last_step = now();
         if (!last_stage(action.stage)) {
             step.input = received_b_.at(key(action));
             resident(step.input).last_step = now();
@@ -262,8 +276,9 @@ class StepBinder {
             case ActionKind::send_b:
                 transfer.resident = sending_b_.at(key(action));
                 break;
-            case ActionKind::recv_f:
-                transfer.resident = new_stash(action);
+            case ActionKind::recv_f:  // kept for backward, hence an activation
+                transfer.resident = received_f_[key(action)] =
+                    born("received", action, MemoryCategory::activations, boundary_bytes_);
                 break;
             default:
                 transfer.resident = received_b_[key(action)] =
@@ -278,7 +293,7 @@ class StepBinder {
     std::int64_t boundary_bytes_;  // of a whole boundary activation: what a buffer holds
     std::int64_t transfer_bytes_;  // of what one rank sends of it
     std::map<std::int32_t, StageProcedures> procedures_;
-    std::map<Key, std::int32_t> stash_, sending_f_, sending_b_, received_b_;
+    std::map<Key, std::int32_t> stash_, sending_f_, sending_b_, received_f_, received_b_;
 };
 
 void add_gradient_reduction(ProgramBuilder& builder) {

@@ -63,9 +63,12 @@ class ForwardWriter {
     bool in_core_ = false;
 };
 
-// The three kinds of forward block.
-ForwardBlock embedding_forward(const Scenario& scenario, const Dims& dims);
+// The kinds of forward block. The embedding table and the head's weight stand in blocks of their
+// own, so that tied ones fill a gradient bucket each, alike on both ends of a pipeline.
+ForwardBlock embedding_forward(const Dims& dims);
+ForwardBlock positions_forward(const Scenario& scenario, const Dims& dims);  // learned positions
 ForwardBlock layer_forward(const Scenario& scenario, const Dims& dims);
+ForwardBlock final_norm_forward(const Scenario& scenario, const Dims& dims);
 ForwardBlock head_forward(const Scenario& scenario, const Dims& dims);
 
 }  // namespace orrery::plan

@@ -100,27 +100,38 @@ ForwardBlock layer_forward(const Scenario& scenario, const Dims& d) {
     return w.finish();
 }
 
-ForwardBlock embedding_forward(const Scenario& scenario, const Dims& d) {
-    const Model& model = scenario.model;
+ForwardBlock embedding_forward(const Dims& d) {
     ForwardWriter w("embedding.forward", d);
     const TensorId tokens = w.tensor("tokens", Role::stash, DType::i32, {d.tokens});
     const TensorId table = w.parameter("embedding.weight", {d.vocabulary, d.hidden}, false);
     const TensorId looked_up = w.activation("looked_up", d.tokens, d.hidden);
     w.op(OpKind::embedding, "embedding", {d.tokens, d.hidden}, {tokens, table}, {looked_up});
-    TensorId out = w.reduce_over_tensor("embedding", looked_up);
-    if (model.learned_positions()) {
-        const TensorId positions =
-            w.parameter("positions.weight", {model.max_positions, d.hidden}, true);
-        const TensorId sum = w.activation("y", d.sharded_tokens, d.hidden);
-        std::vector<TensorId> writes = {sum};
-        if (model.hidden_dropout > 0)
-            writes.push_back(
-                w.tensor("embedding_mask", Role::scratch, DType::u8, {d.sharded_tokens, d.hidden}));
-        w.op(OpKind::residual_add, "positions", {d.sharded_tokens, d.hidden}, {out, positions},
-             std::move(writes));
-        out = sum;
-    }
-    w.output(out);
+    w.output(w.reduce_over_tensor("embedding", looked_up));
+    return w.finish();
+}
+
+ForwardBlock positions_forward(const Scenario& scenario, const Dims& d) {
+    const Model& model = scenario.model;
+    ForwardWriter w("positions.forward", d);
+    const TensorId x = w.activation("x", d.sharded_tokens, d.hidden);
+    w.input(x);
+    const TensorId table = w.parameter("positions.weight", {model.max_positions, d.hidden}, true);
+    const TensorId sum = w.activation("y", d.sharded_tokens, d.hidden);
+    std::vector<TensorId> writes = {sum};
+    if (model.hidden_dropout > 0)
+        writes.push_back(
+            w.tensor("embedding_mask", Role::scratch, DType::u8, {d.sharded_tokens, d.hidden}));
+    w.op(OpKind::residual_add, "positions", {d.sharded_tokens, d.hidden}, {x, table},
+         std::move(writes));
+    w.output(sum);
+    return w.finish();
+}
+
+ForwardBlock final_norm_forward(const Scenario& scenario, const Dims& d) {
+    ForwardWriter w("final_norm.forward", d);
+    const TensorId x = w.activation("x", d.sharded_tokens, d.hidden);
+    w.input(x);
+    w.output(norm(w, scenario.model, "final_norm", x));
     return w.finish();
 }
 
@@ -128,9 +139,10 @@ ForwardBlock head_forward(const Scenario& scenario, const Dims& d) {
     ForwardWriter w("head.forward", d);
     const TensorId x = w.activation("x", d.sharded_tokens, d.hidden);
     w.input(x);
-    const TensorId n = norm(w, scenario.model, "final_norm", x);
-    const TensorId weight = w.parameter("head.weight", {d.vocabulary, d.hidden}, false);
-    const TensorId logits = w.column_parallel_with("logits", n, weight, -1, d.vocabulary);
+    const TensorId weight =
+        w.parameter(scenario.model.tied_embeddings ? "embedding.weight" : "head.weight",
+                    {d.vocabulary, d.hidden}, false);
+    const TensorId logits = w.column_parallel_with("logits", x, weight, -1, d.vocabulary);
     const TensorId targets = w.tensor("targets", Role::stash, DType::i32, {d.tokens});
 
     // Softmax over a sharded vocabulary (Shoeybi 2019): the maximum, then the sum of exponentials

@@ -34,9 +34,11 @@ struct PartKind {
     std::int32_t forward = -1;
     std::int32_t backward = -1;
     std::int64_t stash_bytes = 0;
-    std::int64_t parameters = 0;  // elements, local to the rank
-    std::int64_t tied = 0;        // of these: held by another part of the same rank
+    std::int64_t input_bytes = 0;  // of the stash: the activation handed in, which comes first
+    std::int64_t parameters = 0;   // elements, local to the rank
     std::int64_t replicated = 0;
+    bool tied = false;         // its parameter is the tied embedding
+    bool held_before = false;  // … which an earlier part of the same rank holds
 };
 
 struct ProgramBuilder {
@@ -56,6 +58,17 @@ struct ProgramBuilder {
     // Elements of a bucket's state on this rank, for ZeRO stages from `from` on sharded.
     std::int64_t held(const Bucket& bucket, int from) const {
         return zero() >= from ? bucket.padded / shards() : bucket.elements;
+    }
+    std::int64_t padded(std::int64_t elements) const {
+        return (elements + shards() - 1) / shards() * shards();
+    }
+    // Elements of a bucket's second accumulator of a tied embedding, sharded from ZeRO-2 on.
+    std::int64_t tied_held(const Bucket& bucket) const {
+        return zero() >= 2 ? padded(bucket.tied_elements) / shards() : bucket.tied_elements;
+    }
+    // What ZeRO-2 and 3 gather and reduce of a bucket, over all shards.
+    std::int64_t whole(const Bucket& bucket) const {
+        return bucket.padded + padded(bucket.tied_elements);
     }
     Bucket& bucket(std::int32_t index) { return program.buckets[static_cast<std::size_t>(index)]; }
 

@@ -1,6 +1,8 @@
 #include "plan/ir/link.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "plan/ir/check.hpp"
 
@@ -37,6 +39,8 @@ class Linker {
                 take_over(births_[next_birth++]);
             const Step& step = program_.steps[s];
             step_ = static_cast<std::uint32_t>(s);
+            if (step.action.kind == ActionKind::forward)
+                received_[{step.action.stage, step.action.micro_batch}] = step.input;
             if (step.procedure < 0) {
                 link_transfers(step);
                 continue;
@@ -129,6 +133,8 @@ class Linker {
             case Role::scalar:
                 return first_piece(program_.scalars);
             case Role::stash:
+                if (is_received(step, use, tensor))
+                    return first_piece(received_.at({step.action.stage, step.action.micro_batch}));
                 return first_piece(step.stash) + use.position;
             case Role::scratch:
                 return first_piece(program_.scratch);
@@ -136,20 +142,51 @@ class Linker {
             case Role::output:
                 break;
         }
-        const bool forward = step.action.kind == ActionKind::forward;
-        const auto parts = static_cast<std::int32_t>(stage_of(step.action.stage).parts.size());
-        if (forward) {
-            ORRERY_CHECK(id == block.output, "forward inputs are stash");
-            return use.position + 1 < parts ? first_piece(step.stash) + use.position + 1
-                                            : first_piece(step.output);
+        const Stage& stage = stage_of(step.action.stage);
+        const std::int32_t end = static_cast<std::int32_t>(stage.parts.size()) - 1;
+        if (step.action.kind == ActionKind::forward) {
+            if (id == block.input) return first_piece(frame(use.position));
+            if (use.position == end) return first_piece(step.output);
+            return activation_into(step, stage, use.position + 1);
         }
         if (id == block.input)
-            return first_piece(use.position + 1 < parts
-                                   ? program_.frames[static_cast<std::size_t>(use.position + 1) % 2]
-                                   : step.input);
-        return first_piece(use.position > 0
-                               ? program_.frames[static_cast<std::size_t>(use.position) % 2]
-                               : step.output);
+            return first_piece(use.position == end ? step.input
+                                                   : gradient_frame(stage, use.position + 1));
+        return first_piece(use.position == 0 ? step.output : gradient_frame(stage, use.position));
+    }
+
+    std::int32_t frame(std::int32_t number) const {
+        return program_.frames[static_cast<std::size_t>(number) % 2];
+    }
+
+    // Where the part at `position` finds its input: in its stash, or in a frame where backward does
+    // not need it.
+    std::int32_t activation_into(const Step& step, const Stage& stage,
+                                 std::int32_t position) const {
+        const StagePart& part = stage.parts[static_cast<std::size_t>(position)];
+        const Block& block = plan_.blocks[static_cast<std::size_t>(part.forward)];
+        const Tensor& input = block.tensors[static_cast<std::size_t>(block.input)];
+        return input.role == Role::stash ? first_piece(step.stash) + position
+                                         : first_piece(frame(position));
+    }
+
+    // The frame with the gradient that the part at `position` hands to the one before it.
+    std::int32_t gradient_frame(const Stage& stage, std::int32_t position) const {
+        std::int32_t flips = 0;
+        for (auto p = static_cast<std::int32_t>(stage.parts.size()); p-- > position;) {
+            const Block& block = plan_.blocks[static_cast<std::size_t>(
+                stage.parts[static_cast<std::size_t>(p)].backward)];
+            if (block.output != block.input) ++flips;
+        }
+        return frame(flips);
+    }
+
+    // The activation that a later stage received is a piece of its own until backward has read it.
+    bool is_received(const Step& step, const BlockUse& use, const Tensor& tensor) const {
+        if (use.position != 0 || step.action.stage == 0) return false;
+        const StagePart& part = stage_of(step.action.stage).parts.front();
+        const Block& forward = plan_.blocks[static_cast<std::size_t>(part.forward)];
+        return tensor.name == forward.tensors[static_cast<std::size_t>(forward.input)].name;
     }
 
     void read(std::int32_t index, StreamCounts& waits) { join(waits, piece(index).writes); }
@@ -242,6 +279,8 @@ class Linker {
     std::vector<std::uint32_t> first_op_;
     std::vector<BlockOrder> orders_;
     std::vector<std::int32_t> first_piece_;
+    std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t>
+        received_;                      // by stage, micro-batch
     std::vector<std::int32_t> births_;  // residents that take memory over, by birth
     std::vector<Accesses> pieces_;
     StreamCounts issued_{};

@@ -54,7 +54,7 @@ struct Procedure {
 // range of a stage's parameters.
 struct Bucket {
     std::int32_t stage = 0;
-    std::int32_t first_position = 0;  // stash positions (blocks of the stage) it covers
+    std::int32_t first_position = 0;  // positions (parts of the stage) it covers
     std::int32_t last_position = 0;
     std::int64_t elements = 0;             // local to the rank, before padding
     std::int64_t padded = 0;               // to a multiple of the data group
@@ -73,7 +73,10 @@ struct StagePart {
     std::int32_t forward = 0;   // block
     std::int32_t backward = 0;  // block
     std::int32_t layer = -1;
-    std::int64_t stash_offset = 0;  // of its stash area within the stage's stash
+    // Of its stash area within the stage's stash. The area of a later stage's first part begins
+    // with the activation it received, which is no part of the stash: its offset is less than 0 by
+    // the size of that activation.
+    std::int64_t stash_offset = 0;
     std::int32_t bucket = -1;
     bool operator==(const StagePart&) const = default;
 };
@@ -110,8 +113,9 @@ struct Step {
     Action action;                // compute step; of the first transfer otherwise
     std::int32_t procedure = -1;  // −1: transfers
     std::vector<Transfer> transfers;
-    std::int32_t stash = -1;   // resident: the stash of this stage and micro-batch
-    std::int32_t input = -1;   // resident handed in from outside the stage (gradient received)
+    std::int32_t stash = -1;  // resident: the stash of this stage and micro-batch
+    std::int32_t input = -1;  // resident handed in from outside the stage: the activation received,
+                              // which backward reads again, or the gradient received
     std::int32_t output = -1;  // resident handed out of the stage (to be sent)
     bool operator==(const Step&) const = default;
 };
@@ -123,8 +127,11 @@ struct Program {
     std::vector<Procedure> procedures;
     std::vector<Resident> residents;
     std::vector<Step> steps;
-    // Residents with a fixed part: scratch of blocks, GEMM workspace, two frames that the chain of
-    // backward gradients alternates between, device scalars.
+    // Residents with a fixed part: scratch of blocks, GEMM workspace, device scalars, and two
+    // frames that the chain between blocks alternates between: backward gradients, each block
+    // leaving its output in the frame that its input is not in (one that passes its input through
+    // leaves it where it is), and forward activations that no backward block reads (of position n
+    // in frame n mod 2).
     std::int32_t scratch = -1;
     std::int32_t workspace = -1;
     std::array<std::int32_t, 2> frames{-1, -1};

@@ -44,22 +44,6 @@ std::vector<Interval> scratch_intervals(const Block& block) {
     return intervals;
 }
 
-// Lowest offset that is free of everything placed and alive when `interval` is born.
-std::int64_t first_fit(const std::vector<Interval>& placed, const Interval& interval) {
-    std::vector<const Interval*> alive;
-    for (const Interval& other : placed)
-        if (other.last >= interval.first) alive.push_back(&other);
-    std::sort(alive.begin(), alive.end(), [](const Interval* a, const Interval* b) {
-        return a->offset < b->offset || (a->offset == b->offset && a->tensor < b->tensor);
-    });
-    std::int64_t offset = 0;
-    for (const Interval* other : alive) {
-        if (offset + interval.bytes <= other->offset) break;
-        offset = std::max(offset, other->offset + other->bytes);
-    }
-    return offset;
-}
-
 // Ops in issue order that touch a tensor.
 std::vector<std::int32_t> ops_touching(const Block& block, TensorId id) {
     std::vector<std::int32_t> ops;
@@ -73,49 +57,70 @@ std::vector<std::int32_t> ops_touching(const Block& block, TensorId id) {
     return ops;
 }
 
-void add_edges(Block& block, const Interval& before, const Interval& after) {
-    for (std::int32_t earlier : ops_touching(block, before.tensor)) {
-        const Stream stream = block.ops[static_cast<std::size_t>(earlier)].stream;
-        if (stream == block.ops[static_cast<std::size_t>(after.first)].stream) continue;
-        const ReuseEdge edge{earlier, after.first};
-        if (std::find(block.reuse.begin(), block.reuse.end(), edge) == block.reuse.end())
-            block.reuse.push_back(edge);
+// Vector clocks over a block: which ops are known to have ended when another starts.
+class Clocks {
+  public:
+    explicit Clocks(const Block& block) : block_(block), known_(block.ops.size()) {
+        const BlockOrder order = order_of(block);
+        std::array<std::vector<std::size_t>, kStreams> on_stream;
+        for (std::size_t i = 0; i < block.ops.size(); ++i) {
+            const std::size_t own = index_of(block.ops[i].stream);
+            if (!on_stream[own].empty()) known_[i] = known_[on_stream[own].back()];
+            known_[i][own] = static_cast<std::uint32_t>(on_stream[own].size());
+            for (std::size_t s = 0; s < kStreams; ++s) {
+                const std::uint32_t count = order.waits[i][s];
+                if (count == 0) continue;
+                const StreamCounts& there = known_[on_stream[s][count - 1]];
+                for (std::size_t k = 0; k < kStreams; ++k)
+                    known_[i][k] = std::max(known_[i][k], there[k]);
+                known_[i][s] = std::max(known_[i][s], count);
+            }
+            place_.push_back(static_cast<std::uint32_t>(on_stream[own].size()));
+            on_stream[own].push_back(i);
+        }
     }
+
+    bool follows(std::int32_t later, std::int32_t earlier) const {
+        const auto e = static_cast<std::size_t>(earlier);
+        return known_[static_cast<std::size_t>(later)][index_of(block_.ops[e].stream)] > place_[e];
+    }
+
+  private:
+    const Block& block_;
+    std::vector<StreamCounts> known_;   // by op: ended before it starts, by stream
+    std::vector<std::uint32_t> place_;  // by op: within its stream
+};
+
+// Edges that `after` needs to take over memory of `before`.
+std::vector<ReuseEdge> edges_between(const Block& block, const Clocks& clocks,
+                                     const Interval& before, const Interval& after) {
+    std::vector<ReuseEdge> edges;
+    for (std::int32_t earlier : ops_touching(block, before.tensor))
+        if (!clocks.follows(after.first, earlier)) edges.push_back({earlier, after.first});
+    return edges;
 }
 
-// Vector clocks over the block: what each op is known to follow.
-bool ordered_without(const Block& block, std::size_t skipped) {
-    Block trial = block;
-    const ReuseEdge edge = trial.reuse[skipped];
-    trial.reuse.erase(trial.reuse.begin() + static_cast<std::ptrdiff_t>(skipped));
-    const BlockOrder order = order_of(trial);
-    std::vector<StreamCounts> known(trial.ops.size());
-    StreamCounts issued{};
-    std::array<std::int32_t, kStreams> last_on{};
-    last_on.fill(-1);
-    std::vector<std::vector<std::int32_t>> on_stream(kStreams);
-    for (std::size_t i = 0; i < trial.ops.size(); ++i) {
-        const std::size_t s = index_of(trial.ops[i].stream);
-        if (last_on[s] >= 0) known[i] = known[static_cast<std::size_t>(last_on[s])];
-        for (std::size_t other = 0; other < kStreams; ++other) {
-            const std::uint32_t count = order.waits[i][other];
-            if (count == 0) continue;
-            const auto& there = known[static_cast<std::size_t>(on_stream[other][count - 1])];
-            for (std::size_t k = 0; k < kStreams; ++k)
-                known[i][k] = std::max(known[i][k], there[k]);
-            known[i][other] = std::max(known[i][other], count);
-        }
-        if (static_cast<std::int32_t>(i) == edge.later) {
-            const Stream stream = trial.ops[static_cast<std::size_t>(edge.earlier)].stream;
-            const auto& list = on_stream[index_of(stream)];
-            const auto position = std::find(list.begin(), list.end(), edge.earlier) - list.begin();
-            return known[i][index_of(stream)] > static_cast<std::uint32_t>(position);
-        }
-        known[i][s] = ++issued[s];
-        last_on[s] = static_cast<std::int32_t>(i);
-        on_stream[s].push_back(static_cast<std::int32_t>(i));
+// Lowest offset that is free of everything placed and alive when `interval` is born. For a tensor
+// that a collective writes, dead ones that compute may still be reading count as alive: saving
+// their memory would undo the overlap of the two.
+std::int64_t first_fit(const Block& block, const Clocks& clocks,
+                       const std::vector<Interval>& placed, const Interval& interval) {
+    const bool collective =
+        is_communication(block.ops[static_cast<std::size_t>(interval.first)].kind);
+    std::vector<const Interval*> alive;
+    for (const Interval& other : placed)
+        if (other.last >= interval.first ||
+            (collective && !edges_between(block, clocks, other, interval).empty()))
+            alive.push_back(&other);
+    std::sort(alive.begin(), alive.end(), [](const Interval* a, const Interval* b) {
+        return a->offset < b->offset || (a->offset == b->offset && a->tensor < b->tensor);
+    });
+    std::int64_t offset = 0;
+    for (const Interval* other : alive) {
+        if (offset + interval.bytes <= other->offset) break;
+        offset = std::max(offset, other->offset + other->bytes);
     }
-    return false;
+    return offset;
 }
 
 }  // namespace
@@ -124,22 +129,23 @@ void plan_scratch(Block& block) {
     block.scratch_offsets.assign(block.tensors.size(), -1);
     block.scratch_bytes = 0;
     block.reuse.clear();
+    const Clocks clocks(block);
     std::vector<Interval> placed;
     for (Interval interval : scratch_intervals(block)) {
-        interval.offset = first_fit(placed, interval);
+        interval.offset = first_fit(block, clocks, placed, interval);
         block.scratch_offsets[static_cast<std::size_t>(interval.tensor)] = interval.offset;
         block.scratch_bytes = std::max(block.scratch_bytes, interval.offset + interval.bytes);
-        for (const Interval& other : placed)
-            if (other.last < interval.first && other.shares_memory(interval))
-                add_edges(block, other, interval);
+        for (const Interval& other : placed) {
+            if (other.last >= interval.first || !other.shares_memory(interval)) continue;
+            for (const ReuseEdge& edge : edges_between(block, clocks, other, interval))
+                if (std::find(block.reuse.begin(), block.reuse.end(), edge) == block.reuse.end())
+                    block.reuse.push_back(edge);
+        }
         placed.push_back(interval);
     }
     std::sort(block.reuse.begin(), block.reuse.end(), [](const ReuseEdge& a, const ReuseEdge& b) {
         return a.later < b.later || (a.later == b.later && a.earlier < b.earlier);
     });
-    for (std::size_t i = block.reuse.size(); i-- > 0;)
-        if (ordered_without(block, i))
-            block.reuse.erase(block.reuse.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
 StashArea stash_area(const Block& forward) {

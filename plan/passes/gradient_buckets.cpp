@@ -3,10 +3,6 @@
 namespace orrery::plan {
 namespace {
 
-std::int64_t padded_to(std::int64_t elements, std::int64_t multiple) {
-    return (elements + multiple - 1) / multiple * multiple;
-}
-
 void add_states(ProgramBuilder& builder, Bucket& bucket, std::int32_t index) {
     const std::string suffix = " bucket " + std::to_string(index);
     const std::int64_t bytes = size_bytes(builder.dims.dtype);
@@ -14,13 +10,12 @@ void add_states(ProgramBuilder& builder, Bucket& bucket, std::int32_t index) {
     // fp32 master weights and two moments beside 16-bit parameters; fp32 parameters are their own
     // masters (Rajbhandari 2020: K = 12, and 8).
     const std::int64_t state_bytes = builder.dims.dtype == DType::fp32 ? 8 : 12;
-    const std::int64_t tied =
-        builder.zero() >= 2 ? padded_to(bucket.tied_elements, builder.shards()) / builder.shards()
-                            : bucket.tied_elements;
+    bucket.gradients = builder.add_resident(
+        "gradients" + suffix, MemoryCategory::gradients,
+        (builder.held(bucket, 2) + builder.tied_held(bucket)) * gradient_bytes);
+    if (bucket.elements == 0) return;
     bucket.parameters = builder.add_resident("parameters" + suffix, MemoryCategory::parameters,
                                              builder.held(bucket, 3) * bytes);
-    bucket.gradients = builder.add_resident("gradients" + suffix, MemoryCategory::gradients,
-                                            (builder.held(bucket, 2) + tied) * gradient_bytes);
     bucket.optimizer = builder.add_resident("optimizer" + suffix, MemoryCategory::optimizer,
                                             builder.held(bucket, 1) * state_bytes);
 }
@@ -36,25 +31,28 @@ void form_buckets(ProgramBuilder& builder) {
         bool open = false;
         for (std::size_t p = stage.parts.size(); p-- > 0;) {
             const PartKind& kind = builder.part_kinds[chunk][p];
-            if (!open) {
+            if (!open || kind.tied) {
                 buckets.push_back({});
                 buckets.back().stage = stage.index;
                 buckets.back().last_position = static_cast<std::int32_t>(p);
             }
             Bucket& bucket = buckets.back();
             bucket.first_position = static_cast<std::int32_t>(p);
-            bucket.elements += kind.parameters - kind.tied;
-            bucket.tied_elements += kind.tied;
+            (kind.held_before ? bucket.tied_elements : bucket.elements) += kind.parameters;
             bucket.replicated_elements += kind.replicated;
             stage.parts[p].bucket = static_cast<std::int32_t>(buckets.size() - 1);
-            open = builder.zero() < 2 &&
+            open = builder.zero() < 2 && !kind.tied &&
                    static_cast<double>(bucket.elements) * gradient_bytes < target;
         }
     }
     for (std::size_t i = 0; i < buckets.size(); ++i) {
-        buckets[i].padded = padded_to(buckets[i].elements, builder.shards());
+        buckets[i].padded = builder.padded(buckets[i].elements);
         add_states(builder, buckets[i], static_cast<std::int32_t>(i));
     }
+    // A second use of a parameter reads it where the first holds it.
+    const std::int32_t holder = builder.program.stages.front().parts.front().bucket;
+    for (Bucket& bucket : buckets)
+        if (bucket.tied_elements > 0) bucket.parameters = builder.bucket(holder).parameters;
 }
 
 std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
@@ -62,11 +60,11 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
     const bool partial =
         builder.dims.sequence_parallel && builder.mesh.tensor > 1 && bucket.replicated_elements > 0;
     const std::int64_t shards = builder.shards();
-    if (!partial && shards == 1) return {};
+    const std::int64_t whole = builder.zero() >= 2 ? builder.whole(bucket) : bucket.padded;
+    if (whole == 0 || (!partial && shards == 1)) return {};
     const DType dtype = builder.gradient_dtype();
     Block block;
     block.name = "reduce.bucket";
-    const std::int64_t whole = bucket.padded + (builder.zero() >= 2 ? bucket.tied_elements : 0);
     block.tensors.push_back({"gradients", Role::gradient, dtype, {whole}});
     auto collective = [&](OpKind kind, GroupKind group, Stream stream, std::int64_t elements,
                           const char* label, TensorId target) {
@@ -91,16 +89,17 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
         collective(OpKind::reduce_scatter, GroupKind::data, Stream::data_comm, whole, "gradients",
                    0);
     if (builder.zero() >= 2) {  // on the stream of the reduction, so that compute does not wait
-        block.tensors.push_back(
-            {"gradient shard", Role::gradient_shard, dtype, {builder.held(bucket, 2)}});
+        const std::int64_t held = builder.held(bucket, 2) + builder.tied_held(bucket);
+        block.tensors.push_back({"reduced", Role::gradient, dtype, {held}});  // within gradients
+        block.tensors.push_back({"gradient shard", Role::gradient_shard, dtype, {held}});
         Op add;
         add.kind = OpKind::add;
         add.phase = Phase::backward;
         add.stream = Stream::data_comm;
         add.dtype = dtype;
-        add.shape = {1, builder.held(bucket, 2)};
-        add.reads = {0, 1};
-        add.writes = {1};
+        add.shape = {1, held};
+        add.reads = {1, 2};
+        add.writes = {2};
         add.label = "gradient shard";
         block.ops.push_back(add);
     }

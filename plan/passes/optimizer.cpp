@@ -12,14 +12,17 @@ Block adamw_block(const ProgramBuilder& builder, const Bucket& bucket) {
         {"gradients", Role::gradient_shard, builder.gradient_dtype(), {elements}});
     block.tensors.push_back({"states", Role::optimizer, DType::fp32, {states, elements}});
     block.tensors.push_back({"parameters", Role::parameter_shard, builder.dims.dtype, {elements}});
-    block.tensors.push_back({"norm", Role::scalar, DType::fp32, {1}});
     Op op;
     op.kind = OpKind::adamw;
     op.phase = Phase::optimizer;
     op.dtype = DType::fp32;
     op.shape[0] = elements;
-    op.reads = {0, 1, 3};
+    op.reads = {0, 1};
     if (builder.dims.dtype == DType::fp32) op.reads.push_back(2);
+    if (builder.scenario.training.optimizer.clip_norm > 0) {
+        op.reads.push_back(static_cast<TensorId>(block.tensors.size()));
+        block.tensors.push_back({"norm", Role::scalar, DType::fp32, {1}});
+    }
     op.writes = {1, 2};
     op.label = "adamw";
     block.ops.push_back(op);
@@ -50,6 +53,7 @@ void add_optimizer(ProgramBuilder& builder) {
     std::vector<BlockUse> uses;
     for (std::size_t i = 0; i < builder.program.buckets.size(); ++i) {
         const Bucket& bucket = builder.program.buckets[i];
+        if (bucket.elements == 0) continue;
         BlockUse use;
         use.bucket = static_cast<std::int32_t>(i);
         use.block = builder.blocks.add(adamw_block(builder, bucket));

@@ -16,7 +16,8 @@ void recompute_attention_core(ForwardBlock& block);
 void serialise_tensor_communication(Block& block);
 
 // gradient_buckets.cpp — groups the parts of each stage, from the last, into buckets of about
-// framework.gradient_bucket_mb of gradients (one part per bucket from ZeRO-2 on).
+// framework.gradient_bucket_mb of gradients (one part per bucket from ZeRO-2 on). A tied embedding
+// has a bucket of its own on either end, so that shards of both copies hold the same elements.
 void form_buckets(ProgramBuilder& builder);
 
 // The uses that reduce a bucket's gradients: over the tensor group what sequence parallelism left
@@ -33,7 +34,7 @@ BlockUse gather_received(ProgramBuilder& builder, const Stage& stage, bool forwa
 // zero.cpp — ZeRO-3: gathers each part's parameters ahead of its use, one part of prefetch, into a
 // ring of two slots; ZeRO-2 and 3: gradients pass through a ring on their way to the shards.
 void add_rings(ProgramBuilder& builder);
-void insert_gathers(ProgramBuilder& builder, std::vector<BlockUse>& uses);
+void insert_rings(ProgramBuilder& builder, std::vector<BlockUse>& uses, Phase phase);
 
 // tied_embedding.cpp — the two gradients of a tied embedding become one: added where one rank holds
 // both, all-reduced over the embedding group where first and last pipeline rank hold one each.

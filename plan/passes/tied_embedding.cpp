@@ -7,9 +7,7 @@ std::vector<BlockUse> tied_add_uses(ProgramBuilder& builder) {
     for (std::size_t i = 0; i < builder.program.buckets.size(); ++i)
         if (builder.program.buckets[i].tied_elements > 0) from = static_cast<std::int32_t>(i);
     if (from < 0) return {};
-    const std::int64_t elements = builder.zero() >= 2
-                                      ? builder.bucket(from).tied_elements / builder.shards()
-                                      : builder.bucket(from).tied_elements;
+    const std::int64_t elements = builder.tied_held(builder.bucket(from));
     Block block;
     block.name = "tied.add";
     const DType dtype = builder.gradient_dtype();
@@ -39,8 +37,8 @@ void add_tied_reduction(ProgramBuilder& builder) {
     const bool first = program.pipeline_rank == 0;
     const Stage& stage = first ? program.stages.front() : program.stages.back();
     const StagePart& part = first ? stage.parts.front() : stage.parts.back();
-    std::int64_t elements = builder.dims.vocabulary * builder.dims.hidden;
-    if (builder.zero() >= 1) elements = (elements + builder.shards() - 1) / builder.shards();
+    // Whole, or this rank's shard: buckets of tied embeddings are alike on both ends.
+    const std::int64_t elements = builder.held(builder.bucket(part.bucket), 1);
     Block block;
     block.name = "tied.reduce";
     const DType dtype = builder.gradient_dtype();

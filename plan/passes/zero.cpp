@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "plan/passes/passes.hpp"
 
@@ -7,23 +8,22 @@ namespace {
 
 constexpr std::int32_t kSlots = 2;  // one part in use, one being prefetched or reduced
 
-std::int64_t whole_elements(const Bucket& bucket) {
-    return bucket.padded + bucket.tied_elements;
-}
-
-std::int32_t gather_block(ProgramBuilder& builder, const Bucket& bucket) {
+std::int32_t gather_block(ProgramBuilder& builder, const Bucket& bucket, Phase phase) {
     Block block;
     block.name = "gather.bucket";
+    block.tensors.push_back({"shard",
+                             Role::parameter_shard,
+                             builder.dims.dtype,
+                             {builder.whole(bucket) / builder.shards()}});
     block.tensors.push_back(
-        {"shard", Role::parameter_shard, builder.dims.dtype, {builder.held(bucket, 3)}});
-    block.tensors.push_back(
-        {"parameters", Role::parameter, builder.dims.dtype, {whole_elements(bucket)}});
+        {"parameters", Role::parameter, builder.dims.dtype, {builder.whole(bucket)}});
     Op op;
     op.kind = OpKind::all_gather;
+    op.phase = phase;
     op.group = GroupKind::data;
     op.stream = Stream::data_comm;
     op.dtype = builder.dims.dtype;
-    op.shape[0] = whole_elements(bucket);
+    op.shape[0] = builder.whole(bucket);
     op.reads = {0};
     op.writes = {1};
     op.label = "parameters";
@@ -37,7 +37,7 @@ void add_rings(ProgramBuilder& builder) {
     if (builder.zero() < 2) return;
     std::int64_t largest = 0;
     for (const Bucket& bucket : builder.program.buckets)
-        largest = std::max(largest, whole_elements(bucket));
+        largest = std::max(largest, builder.whole(bucket));
     const std::int64_t gradient_bytes = size_bytes(builder.gradient_dtype());
     for (std::int32_t slot = 0; slot < kSlots; ++slot) {
         const std::string suffix = " ring " + std::to_string(slot);
@@ -50,38 +50,39 @@ void add_rings(ProgramBuilder& builder) {
     }
 }
 
-void insert_gathers(ProgramBuilder& builder, std::vector<BlockUse>& uses) {
+void insert_rings(ProgramBuilder& builder, std::vector<BlockUse>& uses, Phase phase) {
     const auto& gradients = builder.program.gradient_ring;
     const auto& parameters = builder.program.parameter_ring;
-    std::vector<BlockUse> with_gathers;
-    std::vector<std::size_t> compute;  // uses of parts; reductions lie between them
-    for (std::size_t i = 0; i < uses.size(); ++i)
-        if (uses[i].position >= 0 && uses[i].bucket >= 0) compute.push_back(i);
-    std::size_t next = 0;  // next part to gather
+    if (gradients.empty()) return;
+    auto is_part = [](const BlockUse& use) { return use.position >= 0 && use.bucket >= 0; };
+    std::vector<BlockUse> parts;
+    std::copy_if(uses.begin(), uses.end(), std::back_inserter(parts), is_part);
+    std::vector<BlockUse> with_rings;
     auto gather = [&](std::size_t n) {
-        if (n >= compute.size() || parameters.empty()) return;
-        const BlockUse& part = uses[compute[n]];
+        if (n >= parts.size() || parameters.empty()) return;
         BlockUse use;
-        use.block = gather_block(builder, builder.bucket(part.bucket));
-        use.layer = part.layer;
-        use.bucket = part.bucket;
+        use.block = gather_block(builder, builder.bucket(parts[n].bucket), phase);
+        use.layer = parts[n].layer;
+        use.bucket = parts[n].bucket;
         use.gathered = parameters[n % kSlots];
-        with_gathers.push_back(use);
+        with_rings.push_back(use);
     };
     std::size_t part = 0;
+    std::size_t gathered = 0;
     std::size_t slot = 0;
     for (BlockUse use : uses) {
-        if (use.position >= 0 && use.bucket >= 0) {
+        if (is_part(use)) {
             slot = part % kSlots;
-            while (next <= part + 1)
-                gather(next++);
+            while (gathered <= part + 1)
+                gather(gathered++);
             ++part;
             if (!parameters.empty()) use.gathered = parameters[slot];
         }
-        if (!gradients.empty() && use.reducing < 0) use.reducing = gradients[slot];
-        with_gathers.push_back(use);
+        const bool touches_gradients = phase == Phase::backward && use.bucket >= 0;
+        if (touches_gradients && use.reducing < 0) use.reducing = gradients[slot];
+        with_rings.push_back(use);
     }
-    uses = std::move(with_gathers);
+    uses = std::move(with_rings);
 }
 
 }  // namespace orrery::plan
