@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "calib/fit/fit_error.hpp"
 #include "calib/fit/fit_profile.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/quantity.hpp"
@@ -71,7 +72,13 @@ class Fit : public Subcommand {
     }
 
     int run(Console& console) override {
-        const fit::FitReport report = fit::fit_profile(inputs_);
+        fit::FitReport report;
+        try {
+            report = fit::fit_profile(inputs_);
+        } catch (const fit::FitStorageError& error) {
+            console.err << "orrery fit: " << error.what() << '\n';
+            return kExitStorage;
+        }
         const std::string families = families_text(report.families);
         const std::string collectives = collectives_text(report.collectives);
         console.out << inputs_.output_path << ": profile of " << report.device << '\n'

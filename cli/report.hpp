@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/console.hpp"
+#include "cli/scenario_input.hpp"
 #include "plan/scenario/scenario.hpp"
 #include "sim/cost/profile.hpp"
 #include "sim/prediction.hpp"
@@ -16,8 +17,8 @@ struct ReportInput {
     const plan::Scenario& scenario;
     const sim::Profile& profile;
     const sim::Prediction& prediction;
-    std::string arguments;      // FILE and --set, to be repeated in suggested commands
-    std::string resolved_json;  // the resolved scenario
+    const ScenarioInput& arguments;  // to be repeated in suggested commands
+    std::string resolved_json;       // the resolved scenario
 };
 
 // Of a prediction that is not stuck.
@@ -35,8 +36,7 @@ std::vector<CommunicationGroup> communication_groups(const plan::Layout& layout)
 // The first lines of the report: what is simulated.
 std::string headline_text(const ReportInput& input, const Console& console);
 
-// One object, pretty printed. Keys are a contract: tests/cli/simulate_json_test.cpp holds
-// each. Numbers are the shortest
+// One object, pretty printed. Keys are a contract: docs/simulate-json.md. Numbers are the shortest
 // that read back to the same double; what is unknown is null. Of a stuck prediction: the scenario
 // and "deadlock", a line per waiting rank.
 std::string report_json(const ReportInput& input);

@@ -133,17 +133,19 @@ std::string run_text(const ReportInput& input, const Console& console) {
 
 std::string next_text(const ReportInput& input, const Console& console) {
     const plan::Layout& layout = input.scenario.layout;
-    const std::string simulate = "  orrery simulate " + input.arguments;
-    std::string text = heading("next", console) + simulate + " --timeline\n";
+    const std::string simulate = "  orrery simulate ";
+    std::string text =
+        heading("next", console) + simulate + input.arguments.arguments() + " --timeline\n";
+    const auto suggest = [&](const std::string& set) {
+        text += simulate + input.arguments.arguments(set) + '\n';
+    };
     if (input.prediction.memory.verdict == sim::Verdict::fits)
-        return text + simulate + " --trace step.orrery\n";
-    if (layout.recompute != plan::Recompute::full)
-        text += simulate + " --set layout.recompute=full\n";
+        return text + simulate + input.arguments.arguments() + " --trace step.orrery\n";
+    if (layout.recompute != plan::Recompute::full) suggest("layout.recompute=full");
     if (layout.zero_stage < 3 && layout.data_parallel > 1)
-        text += simulate + fmt::format(" --set layout.zero_stage={}\n", layout.zero_stage + 1);
-    if (layout.micro_batch_size > 1)
-        text += simulate +
-                fmt::format(" --set layout.micro_batch_size={}\n", layout.micro_batch_size / 2);
+        suggest(fmt::format("layout.zero_stage={}", layout.zero_stage + 1));
+    if (layout.micro_batch_size % 2 == 0)
+        suggest(fmt::format("layout.micro_batch_size={}", layout.micro_batch_size / 2));
     return text;
 }
 

@@ -48,11 +48,12 @@ plan::ReadResult ScenarioInput::read(Console& console, bool json) const {
     return result;
 }
 
-std::string ScenarioInput::arguments() const {
+std::string ScenarioInput::arguments(const std::string& set) const {
+    const std::string key = set.substr(0, set.find('=') + 1);
     std::string text = quoted(file);
-    for (const std::string& set : sets)
-        text += " --set " + quoted(set);
-    return text;
+    for (const std::string& other : sets)
+        if (key.empty() || other.rfind(key, 0) != 0) text += " --set " + quoted(other);
+    return set.empty() ? text : text + " --set " + quoted(set);
 }
 
 int exit_code_of(const plan::ReadResult& result) {

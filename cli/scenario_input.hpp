@@ -21,8 +21,9 @@ struct ScenarioInput {
     // Throws UsageError for a --set without '='. If the result has errors they have been printed:
     // as text on console.err and, with `json`, as an object on console.out.
     plan::ReadResult read(Console& console, bool json) const;
-    // As the user would repeat it on a command line: "FILE --set a=b".
-    std::string arguments() const;
+    // As the user would repeat it on a command line: "FILE --set a=b". With `set`, "key=value",
+    // that comes last, instead of what was set for its key.
+    std::string arguments(const std::string& set = "") const;
 };
 
 // Of a result with errors.

@@ -51,8 +51,7 @@ class Simulate : public Subcommand {
         const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
         const sim::Prediction prediction =
             sim::simulate(*read.scenario, profile, {unfolded_}, read.resolved_json);
-        print({*read.scenario, profile, prediction, input_.arguments(), read.resolved_json},
-              console);
+        print({*read.scenario, profile, prediction, input_, read.resolved_json}, console);
         if (!trace_file_.empty()) trace::write_native(prediction.trace, trace_file_);
         if (!prediction.stuck.empty()) return kExitInternal;
         return prediction.memory.verdict == sim::Verdict::exceeds ? kExitInfeasible : kExitOk;

@@ -10,4 +10,10 @@ class FitError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// The result could not be written: no fault of the tables.
+class FitStorageError : public FitError {
+  public:
+    using FitError::FitError;
+};
+
 }  // namespace orrery::fit

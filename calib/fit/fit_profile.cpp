@@ -186,7 +186,7 @@ void write_text(const std::string& path, const std::string& text) {
     std::ofstream file(path, std::ios::binary);
     file << text;
     file.close();
-    if (!file) throw FitError(fmt::format("{}: cannot be written", path));
+    if (!file) throw FitStorageError(fmt::format("{}: cannot be written", path));
 }
 
 }  // namespace

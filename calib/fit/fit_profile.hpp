@@ -50,7 +50,8 @@ struct FitReport {
     std::vector<CollectiveReport> collectives;
 };
 
-// Throws FitError for a table or a datasheet's "tables" at fault, sim::ProfileError when the
+// Throws FitError for a table or a datasheet's "tables" at fault, FitStorageError when the profile
+// cannot be written, sim::ProfileError when the
 // result is not a valid profile (then nothing is written).
 FitReport fit_profile(const FitInputs& inputs);
 

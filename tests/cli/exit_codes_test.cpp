@@ -117,6 +117,18 @@ TEST(ExitCodes, UnwritableTraceIs8) {
     EXPECT_NE(outcome.out, "");  // the report all the same
 }
 
+TEST(ExitCodes, UnwritableProfileIs8) {
+    // A profile without "tables" to fit is written as it stands.
+    const std::string sheet =
+        written("sheet.json", "{\"tables\": {\"system\": \"none\"}, " +
+                                  content_of(folder() + "tiny-profile.json").substr(1));
+    const Outcome good = run({"fit", sheet, "--output", TempDir() + "fitted.json"});
+    EXPECT_EQ(good.code, 0) << good.err;
+    const Outcome bad = run({"fit", sheet, "--output", TempDir() + "no_such_folder/fitted.json"});
+    EXPECT_EQ(bad.code, 8);
+    EXPECT_NE(bad.err.find("no_such_folder"), std::string::npos) << bad.err;
+}
+
 TEST(ExitCodes, UnwritableOutputIs8) {
     std::ofstream out(TempDir() + "no_such_folder/out");
     std::ostringstream err;
@@ -142,6 +154,20 @@ TEST(Simulate, WritesATraceOfTheStep) {
     for (const trace::Track& track : trace.tracks)
         ranks += track.represents;
     EXPECT_EQ(ranks, 8);
+}
+
+// A suggested setting takes the place of the user's for the same key.
+TEST(Simulate, SuggestsWhatMakesALayoutFit) {
+    const std::string out = run({"simulate", tiny(), "--set", "layout.micro_batch_size=32", "--set",
+                                 "layout.global_batch_size=64"})
+                                .out;
+    const std::string command = "orrery simulate " + tiny() + " --set ";
+    for (const char* line : {"layout.micro_batch_size=32 --set layout.global_batch_size=64 --set "
+                             "layout.recompute=full\n",
+                             "layout.micro_batch_size=32 --set layout.global_batch_size=64 --set "
+                             "layout.zero_stage=2\n",
+                             "layout.global_batch_size=64 --set layout.micro_batch_size=16\n"})
+        EXPECT_NE(out.find(command + line), std::string::npos) << line << out;
 }
 
 // Ranks 0 to 3 are pipeline rank 0, ranks 4 to 7 pipeline rank 1.

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/report.hpp"
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {
@@ -152,6 +153,26 @@ TEST(SimulateJson, EmbedsAScenarioThatGivesTheSameResult) {
     json second = json::parse(outcome.out);
     second["scenario"] = first["scenario"];
     EXPECT_EQ(second, first);
+}
+
+TEST(SimulateJson, OfADeadlockNamesTheWaitingRanks) {
+    plan::Scenario scenario;
+    sim::Prediction prediction;
+    prediction.stuck = "rank 0: 0F0 waits\nrank 1: 1F0 waits\n";
+    const json result = json::parse(
+        report_json({scenario, sim::Profile{}, prediction, ScenarioInput{}, "{\"model\": {}}"}));
+    EXPECT_EQ(result["deadlock"], json({"rank 0: 0F0 waits", "rank 1: 1F0 waits"}));
+    EXPECT_TRUE(result.contains("scenario"));
+    EXPECT_FALSE(result.contains("step"));
+}
+
+// The program itself: what a shell sees when stdout is no terminal.
+TEST(Process, PrintsTheSameBytes) {
+    const std::string path = testing::TempDir() + "process.out";
+    const std::string command = std::string("TERM=xterm COLUMNS=100 " ORRERY_BINARY " simulate ") +
+                                tiny() + " --timeline > " + path;
+    ASSERT_EQ(std::system(command.c_str()), 0);
+    EXPECT_EQ(content_of(path), run({"simulate", tiny(), "--timeline"}).out);
 }
 
 TEST(SimulateJson, UnfoldedIsTheSame) {
