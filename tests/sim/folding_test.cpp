@@ -11,7 +11,7 @@
 #include "sim/engine/fold.hpp"
 #include "sim/machine.hpp"
 #include "sim/prediction.hpp"
-#include "tests/theory/theory_scenarios.hpp"
+#include "tests/sim/random_layouts.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -98,18 +98,6 @@ std::string plan_fault(const plan::Scenario& scenario) {
     return "";
 }
 
-Sets world(std::int64_t ranks, std::int64_t devices_per_node) {
-    return {"model.n_embd=64", "model.n_head=4",
-            set("cluster.nodes", (ranks + devices_per_node - 1) / devices_per_node),
-            set("cluster.devices_per_node", devices_per_node),
-            "cluster.inter_node.nics_per_node=1"};
-}
-
-Sets joined(Sets a, const Sets& b) {
-    a.insert(a.end(), b.begin(), b.end());
-    return a;
-}
-
 TEST(Folding, OfRanksThatAreAlikeIsOneTrackPerPipelineRank) {
     const plan::Scenario asked = theory::scenario(joined(
         world(32, 8),
@@ -169,40 +157,6 @@ TEST(Folding, ChangesNothingOnAGridOfLayouts) {
         EXPECT_EQ(folding_fault(asked), "") << testing::PrintToString(sets);
         EXPECT_EQ(plan_fault(asked), "") << testing::PrintToString(sets);
     }
-}
-
-// A valid small scenario of at most 64 ranks.
-Sets random_sets() {
-    const auto pick = [](std::vector<std::int64_t> values) {
-        return *rc::gen::elementOf(std::move(values));
-    };
-    const auto word = [](std::vector<std::string> values) {
-        return *rc::gen::elementOf(std::move(values));
-    };
-    const std::int64_t tensor = pick({1, 2, 4});
-    const std::int64_t pipeline = pick({1, 2, 3, 4});
-    const std::int64_t data = pick({1, 2, 3, 4});
-    const bool chunked = pipeline > 1 && pick({0, 1, 2}) == 0;
-    const std::int64_t chunks = chunked ? pick({2, 3}) : 1;
-    const std::int64_t micro_batches = chunked ? pipeline * pick({1, 2}) : pick({1, 2, 3, 5});
-    Sets sets = world(tensor * pipeline * data, pick({1, 2, 3, 4, 6, 8}));
-    return joined(sets,
-                  {set("layout.tensor_parallel", tensor), set("layout.pipeline_parallel", pipeline),
-                   set("layout.data_parallel", data), set("layout.virtual_pipeline", chunks),
-                   set("model.n_layer", pipeline * chunks),
-                   set("layout.global_batch_size", micro_batches * data),
-                   set("layout.zero_stage", pick({0, 1, 2, 3})),
-                   "layout.schedule=" + (chunked ? "interleaved" : word({"1f1b", "gpipe"})),
-                   "layout.recompute=" + word({"none", "selective", "full"}),
-                   "layout.sequence_parallel=" + (tensor > 1 ? word({"false", "true"}) : "false"),
-                   "model.tie_word_embeddings=" + word({"false", "true"}),
-                   "training.optimizer.clip_norm=" + word({"0", "1"}),
-                   "training.attention_kernel=" + word({"flash", "unfused"}),
-                   "training.scatter_gather_transfers=" + word({"false", "true"}),
-                   "training.overlap_gradient_reduce=" + word({"false", "true"}),
-                   "training.overlap_tensor_backward=" + word({"false", "true"}),
-                   "training.gradient_bucket_mb=" + word({"0.01", "100"}),
-                   "training.launch_us=" + word({"0", "5", "50"})});
 }
 
 RC_GTEST_PROP(Folding, ChangesNothingOnRandomLayouts, ()) {

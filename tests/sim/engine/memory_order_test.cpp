@@ -4,14 +4,13 @@
 #include "tests/sim/engine/memory_order.hpp"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include "tests/sim/engine/plan_world.hpp"
-#include "tests/theory/theory_scenarios.hpp"
+#include "tests/sim/random_layouts.hpp"
 
 namespace orrery::sim {
 namespace {
-
-using theory::Sets;
 
 // Numerical Recipes' 64-bit congruential generator: the same numbers everywhere.
 class Random {
@@ -64,27 +63,40 @@ const Sets kCases[] = {
      "layout.zero_stage=1", "layout.recompute=full", "model.tie_word_embeddings=true"},
 };
 
+// The first violation of a run with random durations; empty when there is none.
+std::string first_violation(const plan::Plan& plan, std::uint64_t seed) {
+    Random random(seed);
+    PlanWorld world(plan, random.below(2000));
+    shuffle_durations(world, random);
+    const EngineResult result = run_engine(world.input);
+    if (!result.stuck.empty()) return "stuck";
+    for (std::size_t t = 0; t < plan.programs.size(); ++t) {
+        const auto violations =
+            MemoryOrder(plan, plan.programs[t], world.input.linked[t], result.events[t])
+                .violations();
+        if (!violations.empty()) return "rank " + std::to_string(t) + ": " + violations.front();
+    }
+    return "";
+}
+
 class MemoryOrderOf : public testing::TestWithParam<Sets> {};
 
 TEST_P(MemoryOrderOf, IsKeptWhateverOpsTake) {
     const plan::Plan plan = theory::plan_of(tiny(GetParam()));
-    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-        Random random(seed);
-        PlanWorld world(plan, random.below(2000));
-        shuffle_durations(world, random);
-        const EngineResult result = run_engine(world.input);
-        ASSERT_TRUE(result.stuck.empty()) << "seed " << seed;
-        for (std::size_t t = 0; t < plan.programs.size(); ++t) {
-            const auto violations =
-                MemoryOrder(plan, plan.programs[t], world.input.linked[t], result.events[t])
-                    .violations();
-            ASSERT_TRUE(violations.empty())
-                << violations.size() << " on rank " << t << ", the first: " << violations.front();
-        }
-    }
+    for (std::uint64_t seed = 1; seed <= 8; ++seed)
+        EXPECT_EQ(first_violation(plan, seed), "") << "seed " << seed;
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, MemoryOrderOf, testing::ValuesIn(kCases));
+
+RC_GTEST_PROP(MemoryOrder, IsKeptOnRandomLayouts, ()) {
+    const Sets sets = random_sets();
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    RC_LOG() << testing::PrintToString(sets) << " seed " << seed << "\n";
+    const std::string violation = first_violation(theory::plan_of(sets), seed);
+    RC_LOG() << violation << "\n";
+    RC_ASSERT(violation.empty());
+}
 
 // The op that a wait waits for, as an id.
 std::uint32_t waited_op(const plan::Plan& plan, const plan::LinkedProgram& linked,
