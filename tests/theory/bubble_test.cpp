@@ -5,6 +5,8 @@
 
 #include "sim/engine/engine.hpp"
 #include "tests/theory/theory_scenarios.hpp"
+#include "trace/accounts.hpp"
+#include "trace/trace.hpp"
 
 namespace orrery::theory {
 namespace {
@@ -30,18 +32,25 @@ std::vector<Picoseconds> unit_durations(const plan::Plan& plan) {
     return durations;
 }
 
-Picoseconds step_time(const std::string& schedule, std::int64_t p, std::int64_t m, std::int64_t v) {
-    const plan::Plan plan =
-        plan_of({"model.n_embd=16", "model.n_head=2", "model.vocab_size=16",
-                 "training.sequence_length=4", set("model.n_layer", p * v),
-                 set("layout.pipeline_parallel", p), set("layout.virtual_pipeline", v),
-                 set("layout.global_batch_size", m), "layout.schedule=" + schedule});
-    const std::vector<Picoseconds> durations = unit_durations(plan);
+struct Run {
+    plan::Plan plan;
+    std::vector<plan::LinkedProgram> linked;
+    sim::EngineResult result;
+    Picoseconds end = 0;
+};
+
+Run run(const std::string& schedule, std::int64_t p, std::int64_t m, std::int64_t v) {
+    Run run;
+    run.plan = plan_of({"model.n_embd=16", "model.n_head=2", "model.vocab_size=16",
+                        "training.sequence_length=4", set("model.n_layer", p * v),
+                        set("layout.pipeline_parallel", p), set("layout.virtual_pipeline", v),
+                        set("layout.global_batch_size", m), "layout.schedule=" + schedule});
+    const std::vector<Picoseconds> durations = unit_durations(run.plan);
     sim::EngineInput input;
-    input.plan = &plan;
+    input.plan = &run.plan;
     input.launch_queue = 1'000'000;
-    for (const plan::Program& program : plan.programs) {
-        input.linked.push_back(plan::link(plan, program));
+    for (const plan::Program& program : run.plan.programs) {
+        input.linked.push_back(plan::link(run.plan, program));
         sim::EngineTrack track;
         track.program = program.pipeline_rank;
         track.durations = &durations;
@@ -51,13 +60,35 @@ Picoseconds step_time(const std::string& schedule, std::int64_t p, std::int64_t 
         track.transfer_to_peer.assign(static_cast<std::size_t>(p), 0);
         input.tracks.push_back(std::move(track));
     }
-    const sim::EngineResult result = run_engine(input);
-    EXPECT_TRUE(result.stuck.empty());
-    Picoseconds end = 0;
-    for (const auto& events : result.events)
+    run.result = run_engine(input);
+    run.linked = std::move(input.linked);
+    EXPECT_TRUE(run.result.stuck.empty());
+    for (const auto& events : run.result.events)
         for (const trace::Event& event : events)
-            end = std::max(end, event.end);
-    return end;
+            run.end = std::max(run.end, event.end);
+    return run;
+}
+
+Picoseconds step_time(const std::string& schedule, std::int64_t p, std::int64_t m, std::int64_t v) {
+    return run(schedule, p, m, v).end;
+}
+
+// The run as a trace, with what accounts need of it.
+trace::Trace trace_of(const Run& run) {
+    trace::Trace trace;
+    trace.step_end = run.end;
+    for (const plan::Op* op : all_ops(run.plan))
+        trace.ops.push_back({"", op->label, op->kind, op->phase, op->stream, op->group});
+    for (std::size_t t = 0; t < run.linked.size(); ++t) {
+        trace::ProgramOps program;
+        program.pipeline_rank = static_cast<std::int32_t>(t);
+        program.op = run.linked[t].op;
+        program.step = run.linked[t].step;
+        trace.programs.push_back(std::move(program));
+        trace.tracks.push_back(
+            {static_cast<std::int64_t>(t), 1, static_cast<std::int32_t>(t), run.result.events[t]});
+    }
+    return trace;
 }
 
 using Case = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>;
@@ -91,6 +122,22 @@ std::string case_name(const testing::TestParamInfo<Case>& param) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, Bubble, testing::ValuesIn(cases()), case_name);
+
+// Where nothing else costs time, every rank idles only for its pipeline: (p−1)·(F + B) each.
+TEST(BubbleAccount, HoldsAllThatARankIdles) {
+    const Case few[] = {{"1f1b", 4, 8, 1}, {"gpipe", 4, 8, 1}, {"interleaved", 4, 8, 2}};
+    for (const auto& [schedule, p, m, v] : few) {
+        const trace::Trace trace = trace_of(run(schedule, p, m, v));
+        for (const trace::Track& track : trace.tracks) {
+            trace::Accounts expected{};
+            expected[static_cast<std::size_t>(trace::Account::compute)] =
+                m * v * (kForward + kBackward);
+            expected[static_cast<std::size_t>(trace::Account::bubble)] =
+                (p - 1) * (kForward + kBackward);
+            EXPECT_EQ(accounts_of(trace, track), expected) << schedule << " rank " << track.rank;
+        }
+    }
+}
 
 }  // namespace
 }  // namespace orrery::theory
