@@ -2,21 +2,20 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "plan/ir/action.hpp"
 #include "plan/ir/check.hpp"
-#include "trace/accounts.hpp"
+#include "trace/timeline_axis.hpp"
+#include "trace/timeline_cells.hpp"
 
 namespace orrery::trace {
 namespace {
 
-// What a cell of a row can show. Work carries its micro-batch; waiting has a character of its own.
-enum class Paint : std::uint8_t { forward, recompute, backward, optimizer, exposed, bubble, idle };
-constexpr std::size_t kPaints = 7;
+constexpr int kLeastColumns = 40;
 
 struct Look {
     char first;  // of a run of cells of one action; micro-batch follows
@@ -36,152 +35,6 @@ constexpr std::array<Look, kPaints> kLooks = {{
 
 const Look& look(Paint paint) {
     return kLooks[static_cast<std::size_t>(paint)];
-}
-
-constexpr int kLeastColumns = 40;
-
-// A stretch of time of one kind; `step` is the action's index in the program, −1 for waiting.
-struct Piece {
-    Paint paint = Paint::idle;
-    std::int32_t step = -1;
-    Picoseconds from = 0;
-    Picoseconds to = 0;
-};
-
-Paint paint_of(plan::Phase phase) {
-    switch (phase) {
-        case plan::Phase::forward:
-            return Paint::forward;
-        case plan::Phase::backward:
-            return Paint::backward;
-        case plan::Phase::recompute:
-            return Paint::recompute;
-        case plan::Phase::optimizer:
-            break;
-    }
-    return Paint::optimizer;
-}
-
-// nullopt: work, which the events tell in more detail.
-std::optional<Paint> paint_of(Account account) {
-    switch (account) {
-        case Account::compute:
-        case Account::recompute:
-        case Account::optimizer:
-            return std::nullopt;
-        case Account::exposed_tensor:
-        case Account::exposed_context:
-        case Account::exposed_expert:
-        case Account::exposed_data:
-        case Account::exposed_pipeline:
-            return Paint::exposed;
-        case Account::bubble:
-            return Paint::bubble;
-        case Account::imbalance:
-        case Account::launch:
-        case Account::other:
-            break;
-    }
-    return Paint::idle;
-}
-
-std::vector<Piece> pieces_of(const Trace& trace, const Track& track) {
-    const ProgramOps& program = trace.programs[static_cast<std::size_t>(track.program)];
-    std::vector<Piece> pieces;
-    for (std::size_t i = 0; i < track.events.size(); ++i) {
-        const OpName& op = trace.op_of(track, i);
-        if (op.stream != plan::Stream::compute) continue;
-        pieces.push_back({paint_of(op.phase), static_cast<std::int32_t>(program.step[i]),
-                          track.events[i].start, track.events[i].end});
-    }
-    for (const AccountSpan& span : account_spans(trace, track))
-        if (const std::optional<Paint> paint = paint_of(span.account))
-            pieces.push_back({*paint, -1, span.from, span.to});
-    return pieces;
-}
-
-// Time of one action, or of one way of waiting, within a cell. A backward has its recomputation
-// with it: they alternate layer by layer, faster than cells can show.
-struct Share {
-    Paint paint = Paint::idle;
-    std::int32_t step = -1;
-    Picoseconds time = 0;
-    Picoseconds recompute = 0;  // of it
-};
-using Cell = std::vector<Share>;
-
-void add(Cell& cell, const Piece& piece, Picoseconds time) {
-    const bool again = piece.paint == Paint::recompute;
-    const Paint paint = again ? Paint::backward : piece.paint;
-    auto share = std::find_if(cell.begin(), cell.end(), [&](const Share& other) {
-        return other.paint == paint && other.step == piece.step;
-    });
-    if (share == cell.end()) share = cell.insert(cell.end(), {paint, piece.step, 0, 0});
-    share->time += time;
-    if (again) share->recompute += time;
-}
-
-// The paint with the most time in the cell, and of it the action with the most.
-Share dominant(const Cell& cell) {
-    std::array<Picoseconds, kPaints> sums{};
-    for (const Share& share : cell)
-        sums[static_cast<std::size_t>(share.paint)] += share.time;
-    const auto most = std::max_element(sums.begin(), sums.end());
-    Share best;
-    best.paint = static_cast<Paint>(most - sums.begin());
-    for (const Share& share : cell)
-        if (share.paint == best.paint && share.time > best.time) best = share;
-    return best;
-}
-
-// Makes as many of the backward cells recomputation as its share of them: each cell takes what is
-// owed most.
-void spread_recompute(std::vector<Share>& cells) {
-    Picoseconds owed = 0;
-    for (Share& cell : cells) {
-        if (cell.paint != Paint::backward || cell.recompute == 0) continue;
-        owed += cell.recompute;
-        if (2 * owed <= cell.time) continue;
-        cell.paint = Paint::recompute;
-        owed -= cell.time;
-    }
-}
-
-struct Window {
-    Picoseconds from = 0;
-    Picoseconds to = 0;
-    int cells = 0;
-
-    // Start of a cell; edge(cells) is the end. Whole picoseconds, without overflow.
-    Picoseconds edge(int cell) const {
-        const Picoseconds span = to - from;
-        return from + span / cells * cell + span % cells * cell / cells;
-    }
-};
-
-std::vector<Share> cells_of(const std::vector<Piece>& pieces, const Window& window) {
-    std::vector<Cell> cells(static_cast<std::size_t>(window.cells));
-    for (const Piece& piece : pieces) {
-        const Picoseconds from = std::max(piece.from, window.from);
-        const Picoseconds to = std::min(piece.to, window.to);
-        if (to <= from) continue;
-        const double place =
-            static_cast<double>(from - window.from) / static_cast<double>(window.to - window.from);
-        int cell = std::clamp(static_cast<int>(place * window.cells), 0, window.cells - 1);
-        while (cell > 0 && window.edge(cell) > from)
-            --cell;
-        for (; cell < window.cells && window.edge(cell) < to; ++cell) {
-            const Picoseconds overlap =
-                std::min(to, window.edge(cell + 1)) - std::max(from, window.edge(cell));
-            if (overlap > 0) add(cells[static_cast<std::size_t>(cell)], piece, overlap);
-        }
-    }
-    std::vector<Share> shown;
-    shown.reserve(cells.size());
-    for (const Cell& cell : cells)
-        shown.push_back(dominant(cell));
-    spread_recompute(shown);
-    return shown;
 }
 
 bool is_backward(Paint paint) {
@@ -258,63 +111,6 @@ std::string row_text(const std::vector<Share>& cells, const ProgramOps& program,
         begin = end;
     }
     return text;
-}
-
-// The smallest of 1, 2, 5 × 10^k picoseconds that is at least `least`.
-Picoseconds round_step(Picoseconds least) {
-    Picoseconds power = 1;
-    for (;; power *= 10)
-        for (const Picoseconds digit : {1, 2, 5})
-            if (digit * power >= least) return digit * power;
-}
-
-// In the unit of the window's end, with the decimals that `step` needs.
-std::string tick_label(Picoseconds time, Picoseconds end, Picoseconds step) {
-    Picoseconds unit = 1;
-    const char* name = "ps";
-    if (end >= 1'000'000'000'000) {
-        unit = 1'000'000'000'000;
-        name = "s";
-    } else if (end >= 1'000'000'000) {
-        unit = 1'000'000'000;
-        name = "ms";
-    } else if (end >= 1'000'000) {
-        unit = 1'000'000;
-        name = "µs";
-    } else if (end >= 1000) {
-        unit = 1000;
-        name = "ns";
-    }
-    int decimals = 0;
-    for (Picoseconds part = unit; part > step && decimals < 12; part /= 10)
-        ++decimals;
-    return fmt::format("{:.{}f} {}", static_cast<double>(time) / static_cast<double>(unit),
-                       decimals, name);
-}
-
-// A ruler and its labels; times count from the start of the step.
-std::string axis_text(const Window& window, Picoseconds zero, std::size_t indent) {
-    constexpr Picoseconds kCellsPerTick = 14;
-    const Picoseconds span = window.to - window.from;
-    const Picoseconds step =
-        round_step(std::max<Picoseconds>(1, span / window.cells) * kCellsPerTick);
-    std::string ruler(static_cast<std::size_t>(window.cells), '-');
-    std::string labels;
-    Picoseconds tick = (window.from - zero + step - 1) / step * step;
-    for (; tick < window.to - zero; tick += step) {
-        const double place = static_cast<double>(tick + zero - window.from) /
-                             static_cast<double>(span) * window.cells;
-        const auto at = static_cast<std::size_t>(place);
-        if (at >= ruler.size()) break;
-        const std::string label = tick_label(tick, window.to - zero, step);
-        ruler[at] = '+';
-        if (at < labels.size() || at + label.size() > ruler.size()) continue;
-        labels += std::string(at - labels.size(), ' ') + label + ' ';
-    }
-    while (!labels.empty() && labels.back() == ' ')
-        labels.pop_back();
-    const std::string margin(indent, ' ');
-    return margin + ruler + '\n' + margin + labels + '\n';
 }
 
 // The first track of each program, in order of programs.
