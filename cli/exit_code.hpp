@@ -10,7 +10,8 @@ enum ExitCode : int {
     kExitInvalidScenario = 3,
     kExitInfeasible = 4,  // does not fit; the result is printed all the same
     kExitUnreadable = 5,  // missing or corrupt file
-    kExitStorage = 8      // could not be written
+    kExitStorage = 8,     // could not be written
+    kExitInterrupted = 130
 };
 
 }  // namespace orrery::cli

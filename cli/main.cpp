@@ -17,6 +17,11 @@ extern "C" void exit_of_abort(int) {
     _exit(orrery::cli::kExitInternal);
 }
 
+// Exits instead of dying by the signal, so that every caller sees 130, not only shells.
+extern "C" void exit_of_interrupt(int) {
+    _exit(orrery::cli::kExitInterrupted);
+}
+
 // https://no-color.org: any value that is not empty.
 bool wants_colour() {
     const char* no_color = std::getenv("NO_COLOR");
@@ -43,7 +48,9 @@ int terminal_columns() {
 
 int main(int argc, char** argv) {
     std::signal(SIGABRT, exit_of_abort);
-    std::signal(SIGPIPE, SIG_DFL);  // `orrery … | head` ends quietly
+    if (std::signal(SIGINT, exit_of_interrupt) == SIG_IGN)
+        std::signal(SIGINT, SIG_IGN);  // a job in the background of a script
+    std::signal(SIGPIPE, SIG_DFL);     // `orrery … | head` ends quietly
     std::ios::sync_with_stdio(false);
     const std::vector<std::string> args(argv + (argc > 0 ? 1 : 0), argv + argc);
     return orrery::cli::run_cli(args, {std::cout, std::cerr, wants_colour(), terminal_columns()});

@@ -1,5 +1,9 @@
 // The contract of `orrery simulate --json`: every key with its type, and what the numbers must sum
 // to.
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cstdio>
 #include <map>
 
 #include <nlohmann/json.hpp>
@@ -173,6 +177,23 @@ TEST(Process, PrintsTheSameBytes) {
                                 tiny() + " --timeline > " + path;
     ASSERT_EQ(std::system(command.c_str()), 0);
     EXPECT_EQ(content_of(path), run({"simulate", tiny(), "--timeline"}).out);
+}
+
+// The program reads a scenario that never comes, and gets a signal.
+int exit_code_after(const std::string& signal) {
+    const std::string pipe = testing::TempDir() + "never_" + signal;
+    std::remove(pipe.c_str());
+    if (mkfifo(pipe.c_str(), 0600) != 0) return -1;
+    const std::string command = "timeout --preserve-status -s " + signal +
+                                " 0.3 " ORRERY_BINARY " simulate " + pipe + " 2>/dev/null";
+    const int status = std::system(command.c_str());
+    std::remove(pipe.c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Process, InterruptedIs130AndAFailedCheck1) {
+    EXPECT_EQ(exit_code_after("INT"), 130);
+    EXPECT_EQ(exit_code_after("ABRT"), 1);  // what a failed check raises
 }
 
 TEST(SimulateJson, UnfoldedIsTheSame) {
