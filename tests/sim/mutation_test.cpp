@@ -75,7 +75,8 @@ TEST(Mutation, AMissingAllReduceIsAFaultAndADeadlock) {
         for (plan::Procedure& procedure : mutant.plan.programs[0].procedures)
             std::erase_if(procedure.uses, [&](const plan::BlockUse& use) {
                 const plan::Block& block = mutant.plan.blocks[static_cast<std::size_t>(use.block)];
-                const bool it = !block.ops.empty() && block.ops.front().group == group;
+                const bool it = std::any_of(block.ops.begin(), block.ops.end(),
+                                            [&](const plan::Op& op) { return op.group == group; });
                 erased = erased || it;
                 return it;
             });

@@ -142,8 +142,9 @@ TEST_F(ValidatePlan, ReportsACollectiveThatLacksMembers) {
         Plan broken = plan;
         for (Procedure& procedure : broken.programs[1].procedures)
             std::erase_if(procedure.uses, [&](const BlockUse& use) {
-                return broken.blocks[static_cast<std::size_t>(use.block)].ops.front().group ==
-                       group;
+                const auto& ops = broken.blocks[static_cast<std::size_t>(use.block)].ops;
+                return std::any_of(ops.begin(), ops.end(),
+                                   [&](const Op& op) { return op.group == group; });
             });
         EXPECT_THAT(plan_faults(broken, scenario),
                     Contains("a collective over " + std::string(name(group)) + " lacks members"));

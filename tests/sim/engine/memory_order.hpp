@@ -19,7 +19,11 @@ class MemoryOrder {
   public:
     MemoryOrder(const plan::Plan& plan, const plan::Program& program,
                 const plan::LinkedProgram& linked, const std::vector<trace::Event>& events)
-        : plan_(plan), program_(program), linked_(linked), events_(events) {}
+        : plan_(plan), program_(program), linked_(linked), events_(events) {
+        for (const plan::Step& step : program.steps)
+            if (step.action.kind == plan::ActionKind::forward)
+                received_[{step.action.stage, step.action.micro_batch}] = step.input;
+    }
 
     // Ops that started too early, in words; empty when all is in order.
     std::vector<std::string> violations() {
@@ -103,10 +107,50 @@ class MemoryOrder {
         }
     }
 
-    std::int32_t parts_of(std::int32_t stage) const {
+    const plan::Stage& stage_of(const plan::Step& step) const {
         for (const plan::Stage& s : program_.stages)
-            if (s.index == stage) return static_cast<std::int32_t>(s.parts.size());
-        return 0;
+            if (s.index == step.action.stage) return s;
+        return program_.stages.front();
+    }
+
+    const plan::Block& block_of(const plan::Stage& stage, std::size_t position,
+                                bool forward) const {
+        const plan::StagePart& part = stage.parts[position];
+        return plan_.blocks[static_cast<std::size_t>(forward ? part.forward : part.backward)];
+    }
+
+    std::int32_t frame(std::size_t number) const { return program_.frames[number % 2]; }
+
+    // Where a stage finds what a transfer brought it; of a forward action until its backward ends.
+    bool is_received(const plan::Step& step, const plan::BlockUse& use,
+                     const plan::Tensor& tensor) const {
+        if (step.action.stage == 0 || use.position != 0) return false;
+        const plan::Block& first = block_of(stage_of(step), 0, true);
+        return tensor.name == first.tensors[static_cast<std::size_t>(first.input)].name;
+    }
+
+    // What a part hands to the one at `next`: into its stash, or a frame that alternates.
+    Piece handed_forward(const plan::Step& step, std::size_t next) const {
+        const plan::Stage& stage = stage_of(step);
+        if (next == stage.parts.size()) return {step.output, 0};
+        const plan::Block& block = block_of(stage, next, true);
+        const plan::Tensor& input = block.tensors[static_cast<std::size_t>(block.input)];
+        if (input.role == plan::Role::stash) return {step.stash, static_cast<std::int32_t>(next)};
+        return {frame(next), 0};
+    }
+
+    // The gradient after the parts from the last down to `position`: each that makes a new one
+    // changes frames.
+    Piece handed_backward(const plan::Step& step, std::size_t position) const {
+        const plan::Stage& stage = stage_of(step);
+        if (position == stage.parts.size()) return {step.input, 0};
+        if (position == 0) return {step.output, 0};
+        std::size_t changes = 0;
+        for (std::size_t p = position; p < stage.parts.size(); ++p) {
+            const plan::Block& block = block_of(stage, p, false);
+            changes += block.input != block.output ? 1 : 0;
+        }
+        return {frame(changes), 0};
     }
 
     Piece piece_of(const plan::Step& step, const plan::BlockUse& use, const plan::Tensor& tensor,
@@ -114,11 +158,7 @@ class MemoryOrder {
         const auto bucket = [&]() -> const plan::Bucket& {
             return program_.buckets[static_cast<std::size_t>(use.bucket)];
         };
-        const auto frame = [&](std::int32_t position) {
-            return program_.frames[static_cast<std::size_t>(position) % 2];
-        };
-        const bool forward = step.action.kind == plan::ActionKind::forward;
-        const std::int32_t next = use.position + 1;
+        const auto position = static_cast<std::size_t>(use.position);
         switch (tensor.role) {
             case plan::Role::parameter:
                 return {use.gathered >= 0 ? use.gathered : bucket().parameters, 0};
@@ -133,6 +173,8 @@ class MemoryOrder {
             case plan::Role::scalar:
                 return {program_.scalars, 0};
             case plan::Role::stash:
+                if (is_received(step, use, tensor))
+                    return {received_.at({step.action.stage, step.action.micro_batch}), 0};
                 return {step.stash, use.position};
             case plan::Role::scratch:
                 return {program_.scratch, 0};
@@ -140,10 +182,9 @@ class MemoryOrder {
             case plan::Role::output:
                 break;
         }
-        const bool last_part = next == parts_of(step.action.stage);
-        if (forward) return last_part ? Piece{step.output, 0} : Piece{step.stash, next};
-        if (is_input) return {last_part ? step.input : frame(next), 0};
-        return {use.position > 0 ? frame(use.position) : step.output, 0};
+        if (step.action.kind == plan::ActionKind::forward)
+            return is_input ? Piece{frame(position), 0} : handed_forward(step, position + 1);
+        return handed_backward(step, is_input ? position + 1 : position);
     }
 
     void visit_use(const plan::Step& step, const plan::BlockUse& use, const plan::Block& block,
@@ -224,6 +265,7 @@ class MemoryOrder {
     const plan::Program& program_;
     const plan::LinkedProgram& linked_;
     const std::vector<trace::Event>& events_;
+    std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> received_;  // stage, micro-batch
     std::map<Piece, Last> last_;
     Time latest_ = 0;  // of everything before this use
     std::vector<std::string> violations_;
