@@ -16,19 +16,19 @@ namespace {
 std::string families_text(const std::vector<fit::FamilyReport>& families) {
     if (families.empty()) return "";
     TextTable table({Align::left, Align::right, Align::right, Align::right, Align::right,
-                     Align::right, Align::right, Align::right, Align::left});
-    table.add(
-        {"kernels", "fitted", "left out", "held out", "mean", "median", "p95", "bias", "curve"});
+                     Align::right, Align::right, Align::right});
+    TextTable curves({Align::left, Align::left});
+    table.add({"kernels", "fitted", "left out", "held out", "mean", "median", "p95", "bias"});
     for (const fit::FamilyReport& family : families) {
         const sim::HeldOut& errors = family.held_out.absolute;
         table.add({family.family, whole_text(family.fitted_rows) + " rows",
                    whole_text(family.left_out_rows) + " rows", whole_text(errors.rows) + " rows",
                    percent_text(errors.mean_abs_error), percent_text(errors.median_abs_error),
-                   percent_text(errors.p95_abs_error), percent_text(family.held_out.bias),
-                   family.parameters});
+                   percent_text(errors.p95_abs_error), percent_text(family.held_out.bias)});
+        curves.add({family.family, family.parameters});
     }
     return "errors of the curves, predicted / measured - 1, over rows that the fit has not seen\n" +
-           table.text();
+           table.text() + "\ncurves\n" + curves.text();
 }
 
 std::string collectives_text(const std::vector<fit::CollectiveReport>& collectives) {
