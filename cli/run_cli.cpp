@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "calib/compare/validate.hpp"
 #include "calib/fit/fit_error.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/subcommand.hpp"
@@ -111,6 +112,8 @@ int run_subcommand(Subcommand& subcommand, Console& console) {
     } catch (const UsageError& error) {
         return usage_error(console, subcommand.name(), error.what());
     } catch (const sim::ProfileError& error) {
+        return failure(subcommand, console, kExitUnreadable, error.what());
+    } catch (const compare::RecordsError& error) {
         return failure(subcommand, console, kExitUnreadable, error.what());
     } catch (const fit::FitError& error) {
         return failure(subcommand, console, kExitUnreadable, error.what());

@@ -19,6 +19,7 @@ namespace orrery::cli {
 #define ORRERY_SUBCOMMANDS(X) \
     X(simulate)               \
     X(plan)                   \
+    X(validate)               \
     X(fit)
 
 // A wrong combination of arguments that the parser cannot see; exit code 2.
@@ -39,7 +40,7 @@ class Subcommand {
     // Whether errors are to be printed on console.out as {"errors": […]} too.
     virtual bool prints_json() const { return false; }
     // Returns an exit code. May throw UsageError, sim::ProfileError, fit::FitError,
-    // trace::TraceFileError.
+    // compare::RecordsError, trace::TraceFileError.
     virtual int run(Console& console) = 0;
 };
 

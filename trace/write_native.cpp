@@ -184,7 +184,7 @@ class Writer {
         columns_[1].signed_varint(e.ready - prediction_.ready(events.data(), e.blocker));
         columns_[2].varint(static_cast<std::uint64_t>(e.start - e.ready));
         columns_[3].signed_varint(e.end - e.start - prediction_.duration(op));
-        columns_[4].varint(static_cast<std::uint64_t>(e.late_track + 1));
+        columns_[4].varint(static_cast<std::uint64_t>(std::int64_t{e.late_track} + 1));
         prediction_.saw(e, op);
     }
 

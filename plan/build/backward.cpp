@@ -56,6 +56,11 @@ class Derivation {
         return static_cast<TensorId>(backward_.tensors.size() - 1);
     }
 
+    bool has_tensor(const std::string& name) const {
+        return std::any_of(backward_.tensors.begin(), backward_.tensors.end(),
+                           [&](const Tensor& tensor) { return tensor.name == name; });
+    }
+
     Op& emit(OpKind kind, std::string label, const std::array<std::int64_t, 6>& shape, Reads reads,
              Reads writes) {
         Op op;
@@ -91,11 +96,18 @@ class Derivation {
         return kept_[at(id)] = add(std::move(copy));
     }
 
-    // Emits again every op that writes the tensor, with what those need.
+    // Emits again every op that writes the tensor, with what those need; of the attention core all,
+    // as a checkpointed core runs again whole (Megatron-LM's selective recomputation).
     void make_again(TensorId id) {
         for (std::size_t i = 0; i < forward_.ops.size(); ++i) {
             const auto& writes = forward_.ops[i].writes;
-            if (std::find(writes.begin(), writes.end(), id) != writes.end()) emit_again(i);
+            if (std::find(writes.begin(), writes.end(), id) == writes.end()) continue;
+            if (!notes_.attention_core[i]) {
+                emit_again(i);
+                continue;
+            }
+            for (std::size_t core = 0; core < forward_.ops.size(); ++core)
+                if (notes_.attention_core[core]) emit_again(core);
         }
     }
 
@@ -116,6 +128,8 @@ class Derivation {
         if (kept_[at(id)] < 0) {
             Tensor copy = forward_.tensors[at(id)];
             copy.role = copy.role == Role::scalar ? Role::scalar : Role::scratch;
+            while (has_tensor(copy.name))
+                copy.name += "_again";
             kept_[at(id)] = add(std::move(copy));
         }
         return kept_[at(id)];
@@ -126,6 +140,12 @@ class Derivation {
             emit_again(i);
             backward_.ops.back().phase = Phase::recompute;
         }
+        // Gathered inputs are not kept for the weight gradients even now: they are gathered again.
+        for (std::size_t i = 0; i < forward_.ops.size(); ++i)
+            if (forward_.ops[i].kind == OpKind::all_gather) {
+                kept_[at(forward_.ops[i].writes[0])] = -1;
+                again_.erase(std::find(again_.begin(), again_.end(), i));
+            }
     }
 
     // Gradient of a forward tensor whose contributions are complete.

@@ -93,8 +93,7 @@ void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
             std::vector<PartKind> parts;
             auto add = [&](const PartKind& kind, std::int32_t layer) {
                 const std::int64_t received = s > 0 && parts.empty() ? kind.input_bytes : 0;
-                stage.parts.push_back(
-                    {kind.forward, kind.backward, layer, stage.stash_bytes - received, -1});
+                stage.parts.push_back({kind.forward, kind.backward, layer, stage.stash_bytes, -1});
                 stage.stash_bytes += kind.stash_bytes - received;
                 parts.push_back(kind);
             };

@@ -73,9 +73,9 @@ struct StagePart {
     std::int32_t forward = 0;   // block
     std::int32_t backward = 0;  // block
     std::int32_t layer = -1;
-    // Of its stash area within the stage's stash. The area of a later stage's first part begins
-    // with the activation it received, which is no part of the stash: its offset is less than 0 by
-    // the size of that activation.
+    // Of its stash area within the stage's stash. The first part of a later stage has the
+    // activation that the stage received elsewhere: its area lacks that tensor, which comes first
+    // in a block's area, and the others move down by its size.
     std::int64_t stash_offset = 0;
     std::int32_t bucket = -1;
     bool operator==(const StagePart&) const = default;

@@ -64,51 +64,96 @@ bool shares_memory(const Resident& a, const Resident& b) {
     return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
 
-// Everyone who had its memory before, back to one who had exactly the same: what came before that
-// one is known to have ended through it.
-void note_reuse(Program& program, std::int32_t born, const std::vector<std::int32_t>& dead) {
-    Resident& resident = program.residents[static_cast<std::size_t>(born)];
-    for (auto it = dead.rbegin(); it != dead.rend(); ++it) {
-        const Resident& old = program.residents[static_cast<std::size_t>(*it)];
-        if (!shares_memory(resident, old)) continue;
-        resident.reuses.push_back(*it);
-        if (old.offset == resident.offset && old.bytes == resident.bytes) break;
+// Part of the arena whose pieces only its own residents pass on to each other.
+class Pool {
+  public:
+    explicit Pool(Program& program) : program_(program) {}
+
+    void bear(std::int32_t id) {
+        Resident& resident = at(id);
+        resident.offset = memory_.take(resident.bytes);
+        // Everyone who had its memory before, back to one who had exactly the same: what came
+        // before that one is known to have ended through it.
+        for (auto it = dead_.rbegin(); it != dead_.rend(); ++it) {
+            const Resident& old = at(*it);
+            if (!shares_memory(resident, old)) continue;
+            resident.reuses.push_back(*it);
+            if (old.offset == resident.offset && old.bytes == resident.bytes) break;
+        }
+        members_.push_back(id);
     }
+
+    void bury(std::int32_t id) {
+        memory_.give_back(at(id).offset, at(id).bytes);
+        dead_.push_back(id);
+    }
+
+    // Moves the pool to `base`; returns its end.
+    std::int64_t settle(std::int64_t base) {
+        for (std::int32_t id : members_)
+            at(id).offset += base;
+        return base + memory_.end();
+    }
+
+  private:
+    Resident& at(std::int32_t id) { return program_.residents[static_cast<std::size_t>(id)]; }
+
+    Program& program_;
+    FreeList memory_;
+    std::vector<std::int32_t> dead_;
+    std::vector<std::int32_t> members_;
+};
+
+// Residents that are the stash of a stage and micro-batch.
+std::vector<bool> stashes(const Program& program) {
+    std::vector<bool> is_stash(program.residents.size(), false);
+    for (const Step& step : program.steps)
+        if (step.stash >= 0) is_stash[static_cast<std::size_t>(step.stash)] = true;
+    return is_stash;
 }
 
 }  // namespace
 
+// Three pools: what lives for the whole step; stashes, which compute bears and buries, so that
+// their reuse makes nobody wait; and buffers of transfers. One of these is posted early, while
+// compute still runs: it takes over memory only of buffers whose last compute step has been left
+// behind, else it would wait for compute and hold up all transfers behind it.
 void plan_arena(Program& program) {
-    FreeList memory;
+    Pool persistent(program);
+    Pool stash(program);
+    Pool transfers(program);
+    const std::vector<bool> is_stash = stashes(program);
     std::vector<std::vector<std::int32_t>> births(program.steps.size());
     std::vector<std::vector<std::int32_t>> deaths(program.steps.size());
     for (std::size_t i = 0; i < program.residents.size(); ++i) {
         Resident& resident = program.residents[i];
+        const auto id = static_cast<std::int32_t>(i);
         resident.bytes = aligned(resident.bytes);
         resident.reuses.clear();
         if (is_persistent(program, resident)) {
-            resident.offset = memory.take(resident.bytes);
+            persistent.bear(id);
             continue;
         }
-        births[static_cast<std::size_t>(resident.first_step)].push_back(
-            static_cast<std::int32_t>(i));
-        deaths[static_cast<std::size_t>(resident.last_step)].push_back(
-            static_cast<std::int32_t>(i));
+        births[static_cast<std::size_t>(resident.first_step)].push_back(id);
+        deaths[static_cast<std::size_t>(resident.last_step)].push_back(id);
     }
-    std::vector<std::int32_t> dead;
+    std::vector<std::int32_t> dying;  // transfer buffers, until the next compute step
     for (std::size_t step = 0; step < program.steps.size(); ++step) {
-        for (std::int32_t id : births[step]) {
-            Resident& resident = program.residents[static_cast<std::size_t>(id)];
-            resident.offset = memory.take(resident.bytes);
-            note_reuse(program, id, dead);
+        if (program.steps[step].procedure >= 0) {
+            for (std::int32_t id : dying)
+                transfers.bury(id);
+            dying.clear();
         }
+        for (std::int32_t id : births[step])
+            (is_stash[static_cast<std::size_t>(id)] ? stash : transfers).bear(id);
         for (std::int32_t id : deaths[step]) {
-            const Resident& resident = program.residents[static_cast<std::size_t>(id)];
-            memory.give_back(resident.offset, resident.bytes);
-            dead.push_back(id);
+            if (is_stash[static_cast<std::size_t>(id)])
+                stash.bury(id);
+            else
+                dying.push_back(id);
         }
     }
-    program.arena_bytes = memory.end();
+    program.arena_bytes = transfers.settle(stash.settle(persistent.settle(0)));
 }
 
 }  // namespace orrery::plan

@@ -31,8 +31,9 @@ struct StashArea {
 };
 StashArea stash_area(const Block& forward);
 
-// Fills offsets and reuses of the residents and the arena's size: persistent ones first, then
-// first fit in order of birth (an interval colouring: exact when sizes are alike).
+// Fills offsets and reuses of the residents and the arena's size: persistent ones, then stashes,
+// then buffers of transfers, each by first fit in order of birth (an interval colouring: exact when
+// sizes are alike).
 void plan_arena(Program& program);
 
 // Who lives when: live bytes by category, at the first moment of the largest total.

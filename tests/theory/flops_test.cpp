@@ -67,12 +67,12 @@ TEST(Flops, OfFullRecomputationFollowNarayanan) {
 }
 
 // Korthikanti et al. 2022, §5: the attention core again, 4·B·s²·h per layer.
-TEST(Flops, OfSelectiveRecomputationAddTheScores) {
+TEST(Flops, OfSelectiveRecomputationAddTheAttentionCore) {
     for (const Shape& shape : kShapes) {
         const double none = unfused(shape, "none").conserved.hardware_flops_per_step;
         const double selective = unfused(shape, "selective").conserved.hardware_flops_per_step;
-        // Q·Kᵀ alone is made again: P·V reads what was made and its result was kept.
-        expect_relative(selective - none, 2 * shape.batch * shape.sequence * shape.sequence *
+        // Q·Kᵀ and P·V: 2·B·s²·h each.
+        expect_relative(selective - none, 4 * shape.batch * shape.sequence * shape.sequence *
                                               shape.hidden * shape.layers);
     }
 }

@@ -37,7 +37,6 @@ std::string wrapped(std::string start, const std::vector<std::string>& pieces, s
         if (!fresh && columns(line) + 1 + columns(piece) > kLineColumns) {
             out += stripped(line) + '\n';
             line.assign(indent, ' ');
-            fresh = true;
         }
         if (!line.empty() && line.back() != ' ') line += ' ';
         line += piece;

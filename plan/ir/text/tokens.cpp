@@ -50,12 +50,10 @@ class Lexer {
         std::size_t n = 0;
         while (true) {
             const char c = peek(n);
-            if (in_word(c))
-                ++n;
-            else if ((c == '-' || c == '+') && peek(n + 1) != '>' && (n > 0 || is_digit(peek(1))))
-                ++n;
-            else
-                return n;
+            const bool sign =
+                (c == '-' || c == '+') && peek(n + 1) != '>' && (n > 0 || is_digit(peek(1)));
+            if (!in_word(c) && !sign) return n;
+            ++n;
         }
     }
 
