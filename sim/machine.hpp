@@ -26,6 +26,7 @@ struct Machine {
     std::vector<std::unique_ptr<PriceTable>> tables;  // shared by tracks
     std::vector<const PriceTable*> table_of;          // by track
     EngineInput input;                                // points into tables
+    int repetitions = 1;  // steps simulated one after another; the last is the one that counts
 };
 
 // `plan` must outlive the machine.

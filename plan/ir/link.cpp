@@ -9,17 +9,6 @@
 namespace orrery::plan {
 namespace {
 
-// Counts of the last ops of each stream that read and wrote a piece of memory.
-struct Accesses {
-    StreamCounts reads{};
-    StreamCounts writes{};
-};
-
-void join(StreamCounts& into, const StreamCounts& other) {
-    for (std::size_t s = 0; s < kStreams; ++s)
-        into[s] = std::max(into[s], other[s]);
-}
-
 // Pieces of memory whose accesses are ordered: each resident, a stash split by block position.
 class Linker {
   public:
@@ -31,7 +20,22 @@ class Linker {
         number_pieces();
     }
 
-    LinkedProgram run() {
+    LinkedProgram run(int repetitions) {
+        for (int repetition = 0; repetition < repetitions; ++repetition) {
+            if (repetition > 0) begin_again();
+            link_steps();
+        }
+        out_.first_wait.push_back(static_cast<std::uint32_t>(out_.waits.size()));
+        out_.ops_per_stream = issued_;
+        return std::move(out_);
+    }
+
+  private:
+    const Resident& resident(std::int32_t id) const {
+        return program_.residents[static_cast<std::size_t>(id)];
+    }
+
+    void link_steps() {
         std::size_t next_birth = 0;
         for (std::size_t s = 0; s < program_.steps.size(); ++s) {
             while (next_birth < births_.size() &&
@@ -50,14 +54,24 @@ class Linker {
             for (std::size_t u = 0; u < procedure.uses.size(); ++u)
                 link_use(step, procedure.uses[u], static_cast<std::uint16_t>(u));
         }
-        out_.first_wait.push_back(static_cast<std::uint32_t>(out_.waits.size()));
-        out_.ops_per_stream = issued_;
-        return std::move(out_);
     }
 
-  private:
-    const Resident& resident(std::int32_t id) const {
-        return program_.residents[static_cast<std::size_t>(id)];
+    // Whatever dies within a step may lie where anything of the step before did.
+    void begin_again() {
+        const auto last = static_cast<std::int32_t>(program_.steps.size()) - 1;
+        auto passing = [&](std::size_t id) {
+            const Resident& r = program_.residents[id];
+            return r.first_step > 0 || r.last_step < last;
+        };
+        Accesses before;
+        for (std::size_t id = 0; id < program_.residents.size(); ++id)
+            for (std::int32_t p = first_piece_[id]; passing(id) && p < first_piece_[id + 1]; ++p) {
+                join(before.writes, piece(p).reads);
+                join(before.writes, piece(p).writes);
+            }
+        for (std::size_t id = 0; id < program_.residents.size(); ++id)
+            for (std::int32_t p = first_piece_[id]; passing(id) && p < first_piece_[id + 1]; ++p)
+                piece(p) = before;
     }
 
     const Stage& stage_of(std::int32_t index) const {
@@ -291,8 +305,8 @@ class Linker {
 
 }  // namespace
 
-LinkedProgram link(const Plan& plan, const Program& program) {
-    return Linker(plan, program).run();
+LinkedProgram link(const Plan& plan, const Program& program, int repetitions) {
+    return Linker(plan, program).run(repetitions);
 }
 
 }  // namespace orrery::plan

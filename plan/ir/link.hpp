@@ -29,6 +29,8 @@ struct LinkedProgram {
     std::size_t size() const { return op.size(); }
 };
 
-LinkedProgram link(const Plan& plan, const Program& program);
+// `repetitions` of the step one after another, with the order that memory demands between them: two
+// are needed where one step's end overlaps the next one's beginning. Steps are numbered within one.
+LinkedProgram link(const Plan& plan, const Program& program, int repetitions = 1);
 
 }  // namespace orrery::plan

@@ -5,17 +5,6 @@
 namespace orrery::plan {
 namespace {
 
-// Last ops of each stream that read or wrote a tensor, as counts.
-struct Accesses {
-    StreamCounts reads{};
-    StreamCounts writes{};
-};
-
-void join(StreamCounts& into, const StreamCounts& other) {
-    for (std::size_t s = 0; s < kStreams; ++s)
-        into[s] = std::max(into[s], other[s]);
-}
-
 bool contains(const std::vector<TensorId>& ids, TensorId id) {
     return std::find(ids.begin(), ids.end(), id) != ids.end();
 }

@@ -13,6 +13,17 @@ namespace orrery::plan {
 
 using StreamCounts = std::array<std::uint32_t, kStreams>;
 
+inline void join(StreamCounts& into, const StreamCounts& other) {
+    for (std::size_t s = 0; s < kStreams; ++s)
+        if (into[s] < other[s]) into[s] = other[s];
+}
+
+// Last ops of each stream that read and wrote a piece of memory, as counts.
+struct Accesses {
+    StreamCounts reads{};
+    StreamCounts writes{};
+};
+
 // An op touches a tensor that lives outside the block's scratch.
 struct OutsideAccess {
     std::int32_t op = 0;

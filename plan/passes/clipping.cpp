@@ -45,17 +45,8 @@ Block total_norm(const ProgramBuilder& builder) {
     // suffices.
     const GroupKind group = builder.zero() >= 1 ? GroupKind::world : GroupKind::model;
     if (builder.mesh.group_size(group) == 1) return block;
-    Op op;
-    op.kind = OpKind::all_reduce;
-    op.phase = Phase::optimizer;
-    op.group = group;
-    op.stream = Stream::data_comm;
-    op.dtype = DType::fp32;
-    op.shape[0] = 1;
-    op.reads = {1};
-    op.writes = {1};
-    op.label = "gradient norm";
-    block.ops.push_back(std::move(op));
+    block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::optimizer,
+                                      Stream::data_comm, group, 1, "gradient norm", 1, 1));
     return block;
 }
 

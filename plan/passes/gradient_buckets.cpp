@@ -66,28 +66,17 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
     Block block;
     block.name = "reduce.bucket";
     block.tensors.push_back({"gradients", Role::gradient, dtype, {whole}});
-    auto collective = [&](OpKind kind, GroupKind group, Stream stream, std::int64_t elements,
-                          const char* label, TensorId target) {
-        Op op;
-        op.kind = kind;
-        op.phase = Phase::backward;
-        op.group = group;
-        op.stream = stream;
-        op.dtype = dtype;
-        op.shape[0] = elements;
-        op.reads = {0};
-        op.writes = {target};
-        op.label = label;
-        block.ops.push_back(op);
+    auto reduce = [&](OpKind kind, GroupKind group, Stream stream, std::int64_t elements,
+                      const char* label) {
+        block.ops.push_back(
+            collective_op(block, kind, Phase::backward, stream, group, elements, label, 0, 0));
     };
     if (partial)
-        collective(OpKind::all_reduce, GroupKind::tensor, Stream::tensor_comm,
-                   bucket.replicated_elements, "replicated gradients", 0);
-    if (shards > 1 && builder.zero() == 0)
-        collective(OpKind::all_reduce, GroupKind::data, Stream::data_comm, whole, "gradients", 0);
-    if (builder.zero() >= 1)
-        collective(OpKind::reduce_scatter, GroupKind::data, Stream::data_comm, whole, "gradients",
-                   0);
+        reduce(OpKind::all_reduce, GroupKind::tensor, Stream::tensor_comm,
+               bucket.replicated_elements, "replicated gradients");
+    if (shards > 1)
+        reduce(builder.zero() == 0 ? OpKind::all_reduce : OpKind::reduce_scatter, GroupKind::data,
+               Stream::data_comm, whole, "gradients");
     if (builder.zero() >= 2) {  // on the stream of the reduction, so that compute does not wait
         const std::int64_t held = builder.held(bucket, 2) + builder.tied_held(bucket);
         block.tensors.push_back({"reduced", Role::gradient, dtype, {held}});  // within gradients

@@ -33,17 +33,9 @@ Block gather_block(const ProgramBuilder& builder, const Bucket& bucket) {
     Block block;
     block.name = "gather.bucket";
     block.tensors.push_back({"shard", Role::parameter_shard, builder.dims.dtype, {bucket.padded}});
-    Op op;
-    op.kind = OpKind::all_gather;
-    op.phase = Phase::optimizer;
-    op.group = GroupKind::data;
-    op.stream = Stream::data_comm;
-    op.dtype = builder.dims.dtype;
-    op.shape[0] = bucket.padded;
-    op.reads = {0};
-    op.writes = {0};
-    op.label = "parameters";
-    block.ops.push_back(op);
+    block.ops.push_back(collective_op(block, OpKind::all_gather, Phase::optimizer,
+                                      Stream::data_comm, GroupKind::data, bucket.padded,
+                                      "parameters", 0, 0));
     return block;
 }
 

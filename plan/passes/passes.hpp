@@ -7,6 +7,10 @@
 
 namespace orrery::plan {
 
+// A collective of a pass: `elements` as in message_bytes, in the element type of what it reads.
+Op collective_op(const Block& block, OpKind kind, Phase phase, Stream stream, GroupKind group,
+                 std::int64_t elements, const char* label, TensorId reads, TensorId writes);
+
 // recompute.cpp — selective: backward makes the attention core again instead of keeping scores,
 // probabilities and masks (Korthikanti 2022 §5). Nothing to do for a fused attention kernel.
 void recompute_attention_core(ForwardBlock& block);

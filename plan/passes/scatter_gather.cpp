@@ -17,17 +17,9 @@ BlockUse gather_received(ProgramBuilder& builder, const Stage& stage, bool forwa
                              dims.dtype,
                              {dims.tokens, dims.hidden}});
     if (!forward) block.input = 0;
-    Op op;
-    op.kind = OpKind::all_gather;
-    op.phase = forward ? Phase::forward : Phase::backward;
-    op.stream = Stream::tensor_comm;
-    op.group = GroupKind::tensor;
-    op.dtype = dims.dtype;
-    op.shape[0] = dims.tokens * dims.hidden;
-    op.reads = {0};
-    op.writes = {0};
-    op.label = "received";
-    block.ops.push_back(std::move(op));
+    block.ops.push_back(collective_op(
+        block, OpKind::all_gather, forward ? Phase::forward : Phase::backward, Stream::tensor_comm,
+        GroupKind::tensor, dims.tokens * dims.hidden, "received", 0, 0));
     BlockUse use;
     use.block = builder.blocks.add(std::move(block));
     use.position = forward ? 0 : static_cast<std::int32_t>(stage.parts.size()) - 1;

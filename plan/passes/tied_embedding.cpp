@@ -43,17 +43,9 @@ void add_tied_reduction(ProgramBuilder& builder) {
     block.name = "tied.reduce";
     const DType dtype = builder.gradient_dtype();
     block.tensors.push_back({"embedding gradient", Role::gradient_shard, dtype, {elements}});
-    Op op;
-    op.kind = OpKind::all_reduce;
-    op.phase = Phase::backward;
-    op.group = GroupKind::embedding;
-    op.stream = Stream::pipeline_comm;
-    op.dtype = dtype;
-    op.shape[0] = elements;
-    op.reads = {0};
-    op.writes = {0};
-    op.label = "tied embedding";
-    block.ops.push_back(op);
+    block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::backward,
+                                      Stream::pipeline_comm, GroupKind::embedding, elements,
+                                      "tied embedding", 0, 0));
     BlockUse use;
     use.block = builder.blocks.add(std::move(block));
     use.bucket = part.bucket;

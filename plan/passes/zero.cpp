@@ -17,17 +17,8 @@ std::int32_t gather_block(ProgramBuilder& builder, const Bucket& bucket, Phase p
                              {builder.whole(bucket) / builder.shards()}});
     block.tensors.push_back(
         {"parameters", Role::parameter, builder.dims.dtype, {builder.whole(bucket)}});
-    Op op;
-    op.kind = OpKind::all_gather;
-    op.phase = phase;
-    op.group = GroupKind::data;
-    op.stream = Stream::data_comm;
-    op.dtype = builder.dims.dtype;
-    op.shape[0] = builder.whole(bucket);
-    op.reads = {0};
-    op.writes = {1};
-    op.label = "parameters";
-    block.ops.push_back(op);
+    block.ops.push_back(collective_op(block, OpKind::all_gather, phase, Stream::data_comm,
+                                      GroupKind::data, builder.whole(bucket), "parameters", 0, 1));
     return builder.blocks.add(std::move(block));
 }
 
