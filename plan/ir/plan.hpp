@@ -108,6 +108,9 @@ struct Transfer {
     bool operator==(const Transfer&) const = default;
 };
 
+// Whether b is the other side of a, which pipeline rank `owner_of_a` holds.
+bool same_message(const Transfer& a, std::int32_t owner_of_a, const Transfer& b);
+
 // A step is one action, or several transfers issued as one exchange.
 struct Step {
     Action action;                // compute step; of the first transfer otherwise

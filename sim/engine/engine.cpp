@@ -4,6 +4,7 @@
 
 #include "plan/ir/check.hpp"
 #include "sim/engine/event_queue.hpp"
+#include "sim/engine/op_index.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -21,15 +22,6 @@ struct Happening {
     TrackId track = 0;             // group for collective_end
     std::uint32_t op = 0;          // peer track for transfer_end
     std::uint32_t generation = 0;  // of a compute op whose end has been moved
-};
-
-// What the engine must know of an op, for all ops of the plan.
-struct OpFacts {
-    plan::OpKind kind;
-    plan::GroupKind group;
-    std::uint8_t stream;
-    bool communication;
-    std::int64_t elements;
 };
 
 struct StreamState {
@@ -67,12 +59,7 @@ struct GroupState {
 class Engine {
   public:
     explicit Engine(const EngineInput& input)
-        : in_(input), tracks_(input.tracks.size()), groups_(input.groups.size()) {
-        for (const plan::Block& block : input.plan->blocks)
-            for (const plan::Op& op : block.ops)
-                facts_.push_back({op.kind, op.group, static_cast<std::uint8_t>(op.stream),
-                                  plan::is_communication(op.kind), op.shape[0]});
-        list_streams();
+        : in_(input), index_(input), tracks_(input.tracks.size()), groups_(input.groups.size()) {
         result_.events.resize(tracks_.size());
         for (std::size_t t = 0; t < tracks_.size(); ++t)
             result_.events[t].resize(linked(static_cast<TrackId>(t)).size());
@@ -94,36 +81,15 @@ class Engine {
     }
 
   private:
-    const plan::LinkedProgram& linked(TrackId track) const {
-        return in_
-            .linked[static_cast<std::size_t>(in_.tracks[static_cast<std::size_t>(track)].program)];
+    const plan::LinkedProgram& linked(TrackId track) const { return index_.linked(track); }
+    const EngineTrack& spec(TrackId track) const { return index_.spec(track); }
+    const std::vector<std::uint32_t>& stream_ops(TrackId track, std::size_t stream) const {
+        return index_.stream_ops(track, stream);
     }
     TrackState& state(TrackId track) { return tracks_[static_cast<std::size_t>(track)]; }
-    const EngineTrack& spec(TrackId track) const {
-        return in_.tracks[static_cast<std::size_t>(track)];
-    }
     Event& event(TrackId track, std::uint32_t op) {
         return result_.events[static_cast<std::size_t>(track)][op];
     }
-    const OpFacts& facts(TrackId track, std::uint32_t op) const {
-        return facts_[linked(track).op[op]];
-    }
-    const std::vector<std::uint32_t>& stream_ops(TrackId track, std::size_t stream) const {
-        return stream_ops_[static_cast<std::size_t>(spec(track).program)][stream];
-    }
-
-    // Op ids of each stream, by program.
-    void list_streams() {
-        stream_ops_.resize(in_.linked.size());
-        for (std::size_t p = 0; p < in_.linked.size(); ++p) {
-            const plan::LinkedProgram& program = in_.linked[p];
-            for (std::size_t s = 0; s < kStreams; ++s)
-                stream_ops_[p][s].reserve(program.ops_per_stream[s]);
-            for (std::uint32_t i = 0; i < program.size(); ++i)
-                stream_ops_[p][facts_[program.op[i]].stream].push_back(i);
-        }
-    }
-
     // The host issues in order, one op per launch time, as far ahead as its queue allows. Until the
     // op is ready, Event::ready holds when it was issued.
     void issue(TrackId track, Picoseconds now) {
@@ -196,7 +162,7 @@ class Engine {
     }
 
     void begin(TrackId track, std::uint32_t op, Picoseconds now) {
-        const OpFacts& f = facts(track, op);
+        const OpFacts& f = index_.facts(track, op);
         if (f.kind == plan::OpKind::exchange) return begin_exchange(track, op, now);
         const Picoseconds duration = (*spec(track).durations)[linked(track).op[op]];
         if (f.communication) {
@@ -250,7 +216,7 @@ class Engine {
             g.first_op_number = number;
             g.duration = 0;
         }
-        const OpFacts &mine = facts_[number], &first = facts_[g.first_op_number];
+        const OpFacts &mine = index_.facts(number), &first = index_.facts(g.first_op_number);
         ORRERY_CHECK(mine.kind == first.kind && mine.elements == first.elements,
                      "members of a group disagree on their collective");
         g.duration = std::max(g.duration, duration);
@@ -294,27 +260,13 @@ class Engine {
         if (theirs.step == nullptr) return;
         for (std::size_t i = 0; i < theirs.step->transfers.size(); ++i) {
             if (((theirs.begun >> i) & 1U) != 0 ||
-                !other_side(transfer, theirs.step->transfers[i], spec(track).program))
+                !plan::same_message(transfer, spec(track).program, theirs.step->transfers[i]))
                 continue;
             mine.begun |= std::uint64_t{1} << index;
             theirs.begun |= std::uint64_t{1} << i;
             begin_transfer(track, peer, transfer, now);
             return;
         }
-    }
-
-    static bool other_side(const plan::Transfer& a, const plan::Transfer& b,
-                           std::int32_t a_program) {
-        const bool a_sends = plan::is_send(a.action.kind);
-        if (a_sends == plan::is_send(b.action.kind) || b.peer != a_program ||
-            a.action.micro_batch != b.action.micro_batch)
-            return false;
-        const bool forward =
-            a.action.kind == plan::ActionKind::send_f || a.action.kind == plan::ActionKind::recv_f;
-        const bool b_forward =
-            b.action.kind == plan::ActionKind::send_f || b.action.kind == plan::ActionKind::recv_f;
-        const std::int32_t step = (forward ? 1 : -1) * (a_sends ? 1 : -1);
-        return forward == b_forward && b.action.stage == a.action.stage + step;
     }
 
     void begin_transfer(TrackId track, TrackId peer, const plan::Transfer& transfer,
@@ -370,7 +322,7 @@ class Engine {
             if (what.generation != t.generation) return;  // its end has been moved
             ++t.generation;
         }
-        if (facts(what.track, what.op).communication) set_communicating(what.track, -1, now);
+        if (index_.facts(what.track, what.op).communication) set_communicating(what.track, -1, now);
         finish(what.track, what.stream, now);
     }
 
@@ -391,8 +343,7 @@ class Engine {
     void report_stuck();
 
     const EngineInput& in_;
-    std::vector<OpFacts> facts_;
-    std::vector<std::array<std::vector<std::uint32_t>, kStreams>> stream_ops_;  // by program
+    OpIndex index_;
     std::vector<TrackState> tracks_;
     std::vector<GroupState> groups_;
     EventQueue<Happening> queue_;
