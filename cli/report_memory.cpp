@@ -1,16 +1,19 @@
 // The memory of the fullest pipeline rank at its peak, and of all in a table.
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 
 #include "cli/quantity.hpp"
 #include "cli/report_sections.hpp"
 #include "cli/text_table.hpp"
+#include "trace/memory_over_time.hpp"
 
 namespace orrery::cli {
 namespace {
 
 constexpr int kBarCells = 50;
+constexpr int kTimeCells = 80;
 
 // Each category's bar begins where the one before ends: the whole width is the capacity, or the
 // peak where that is more.
@@ -54,6 +57,27 @@ std::string stages_text(const sim::MemoryPrediction& memory) {
     return table.text();
 }
 
+// The height of each slice of the step is its live memory, eighths of the largest.
+std::string over_time_text(const trace::Trace& trace, std::ptrdiff_t pipeline_rank) {
+    const auto track =
+        std::find_if(trace.tracks.begin(), trace.tracks.end(), [&](const trace::Track& candidate) {
+            return trace.programs[static_cast<std::size_t>(candidate.program)].pipeline_rank ==
+                   pipeline_rank;
+        });
+    if (track == trace.tracks.end()) return "";
+    constexpr std::array<const char*, 8> kHeights = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    const auto live = trace::memory_over_time(trace, *track, kTimeCells);
+    const auto [least, most] = std::minmax_element(live.begin(), live.end());
+    std::string line;
+    for (const std::int64_t bytes : live)
+        line +=
+            kHeights[static_cast<std::size_t>((bytes * 8 - 1) / std::max<std::int64_t>(1, *most))];
+    return labelled("over time", line) +
+           labelled("", fmt::format("from {} to {} of the plan's memory alive during the step",
+                                    bytes_text(static_cast<double>(*least)),
+                                    bytes_text(static_cast<double>(*most))));
+}
+
 std::string verdict_text(const sim::MemoryPrediction& memory) {
     const char* words = "does not fit";
     if (memory.verdict == sim::Verdict::fits) words = "fits";
@@ -75,6 +99,7 @@ std::string memory_text(const ReportInput& input, const Console& console) {
                     : fmt::format("memory at its peak: {}", worst.peak_at),
                 console);
     text += waterfall(worst, static_cast<double>(memory.capacity_bytes));
+    text += over_time_text(input.prediction.trace, rank);
     text += labelled("verdict", console.bold(verdict_text(memory)));
     text += labelled("source", memory.capacity_source);
     if (memory.stages.size() > 1)
