@@ -107,7 +107,7 @@ class Walk {
                 to = std::max(from, event.end);
             }
             const Picoseconds started = std::clamp(event.start, from, to);
-            charge(exposed_account(op.group), started, to);
+            charge(exposed_account(op), started, to);
             const Picoseconds ready = std::clamp(event.ready, from, started);
             charge(absent(event), ready, started);
             to = ready;
@@ -138,6 +138,26 @@ class Walk {
 
 std::string_view name(Account account) {
     return kNames[index(account)];
+}
+
+Account exposed_account(const OpName& op) {
+    if (op.group != plan::GroupKind::none) return exposed_account(op.group);
+    switch (op.stream) {
+        case plan::Stream::tensor_comm:
+            return Account::exposed_tensor;
+        case plan::Stream::context_comm:
+            return Account::exposed_context;
+        case plan::Stream::expert_comm:
+            return Account::exposed_expert;
+        case plan::Stream::data_comm:
+            return Account::exposed_data;
+        case plan::Stream::pipeline_comm:
+            return Account::exposed_pipeline;
+        case plan::Stream::compute:
+        case plan::Stream::copy:
+            break;
+    }
+    return Account::other;
 }
 
 Account exposed_account(plan::GroupKind group) {

@@ -60,6 +60,10 @@ struct CommunicationSums {
 // pipeline, the gradient norm is data.
 Account exposed_account(plan::GroupKind group);
 
+// The account of waiting for an op: that of its group, or, for a kernel on a communication stream
+// (adding what was reduced to a shard), of its stream.
+Account exposed_account(const OpName& op);
+
 // By exposed_* account, in the order of Account.
 std::array<CommunicationSums, kAccounts> communication_sums(const Trace& trace);
 

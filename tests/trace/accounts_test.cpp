@@ -40,6 +40,14 @@ class Rank {
         return add(op, event);
     }
 
+    // A kernel that runs on a stream of communication.
+    Rank& kernel_on(Stream stream, Event event) {
+        OpName op;
+        op.kind = plan::OpKind::add;
+        op.stream = stream;
+        return add(op, event);
+    }
+
     Rank& represents(std::int64_t ranks) {
         trace_.tracks[track_].represents = ranks;
         return *this;
@@ -128,6 +136,21 @@ TEST(Accounts, ChargeEachGroupToItsAccount) {
     for (const auto& [group, account] : accounts) {
         Trace trace = step(10);
         Rank(trace).transfer(group, {0, 0, 7, kNothing, -1}).compute(Phase::forward, 7, 10, 0);
+        expect_accounts(trace, 0, {{account, 7}, {Account::compute, 3}});
+    }
+}
+
+TEST(Accounts, ChargeAKernelOnACommunicationStreamToThatStream) {
+    const std::vector<std::pair<Stream, Account>> accounts = {
+        {Stream::tensor_comm, Account::exposed_tensor},
+        {Stream::context_comm, Account::exposed_context},
+        {Stream::expert_comm, Account::exposed_expert},
+        {Stream::data_comm, Account::exposed_data},  // adding a reduced bucket to its shard
+        {Stream::pipeline_comm, Account::exposed_pipeline},
+        {Stream::copy, Account::other}};
+    for (const auto& [stream, account] : accounts) {
+        Trace trace = step(10);
+        Rank(trace).kernel_on(stream, {0, 0, 7, kNothing, -1}).compute(Phase::forward, 7, 10, 0);
         expect_accounts(trace, 0, {{account, 7}, {Account::compute, 3}});
     }
 }
