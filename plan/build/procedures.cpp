@@ -1,0 +1,73 @@
+#include "plan/build/procedures.hpp"
+
+#include "plan/passes/passes.hpp"
+
+namespace orrery::plan {
+namespace {
+
+BlockUse use_of(const StagePart& part, std::size_t position, bool forward) {
+    BlockUse use;
+    use.block = forward ? part.forward : part.backward;
+    use.layer = part.layer;
+    use.position = static_cast<std::int32_t>(position);
+    use.bucket = part.bucket;
+    return use;
+}
+
+std::vector<BlockUse> backward_uses(ProgramBuilder& builder, const Stage& stage, bool last) {
+    const bool overlap = builder.scenario.training.framework.overlap_gradient_reduce;
+    const bool reduces = builder.zero() >= 2 || (last && overlap);
+    std::vector<BlockUse> uses;
+    for (std::size_t p = stage.parts.size(); p-- > 0;) {
+        const StagePart& part = stage.parts[p];
+        uses.push_back(use_of(part, p, false));
+        const Bucket bucket = builder.bucket(part.bucket);
+        if (bucket.first_position != static_cast<std::int32_t>(p)) continue;
+        // Both gradients of a tied embedding are complete once the table's own is; shards are
+        // added after the reduction, whole gradients before.
+        const bool tied_add = last && stage.index == 0 && p == 0;
+        if (tied_add && builder.zero() < 2)
+            for (const BlockUse& use : tied_add_uses(builder))
+                uses.push_back(use);
+        if (reduces)
+            for (BlockUse use : reduce_uses(builder, part.bucket)) {
+                use.fence = !overlap;
+                uses.push_back(use);
+            }
+        if (tied_add && builder.zero() >= 2)
+            for (const BlockUse& use : tied_add_uses(builder))
+                uses.push_back(use);
+    }
+    return uses;
+}
+
+}  // namespace
+
+StageProcedures add_procedures(ProgramBuilder& builder, const Stage& stage) {
+    const std::string suffix = std::to_string(stage.index);
+    std::vector<BlockUse> forward;
+    for (std::size_t p = 0; p < stage.parts.size(); ++p)
+        forward.push_back(use_of(stage.parts[p], p, true));
+    std::vector<BlockUse> backward = backward_uses(builder, stage, false);
+    std::vector<BlockUse> last = backward_uses(builder, stage, true);
+    if (scatters_transfers(builder.scenario, builder.dims)) {
+        const bool first = stage.index == 0;
+        const bool final =
+            stage.index + 1 == static_cast<std::int32_t>(builder.scenario.layout.stages());
+        if (!first) forward.insert(forward.begin(), gather_received(builder, stage, true));
+        for (auto* uses : {&backward, &last})
+            if (!final) uses->insert(uses->begin(), gather_received(builder, stage, false));
+    }
+    insert_rings(builder, forward, Phase::forward);
+    insert_rings(builder, backward, Phase::backward);
+    insert_rings(builder, last, Phase::backward);
+    StageProcedures procedures;
+    procedures.forward = builder.add_procedure("forward " + suffix, std::move(forward));
+    procedures.last_backward = builder.add_procedure("last backward " + suffix, std::move(last));
+    procedures.backward = builder.scenario.layout.micro_batches() > 1
+                              ? builder.add_procedure("backward " + suffix, std::move(backward))
+                              : procedures.last_backward;
+    return procedures;
+}
+
+}  // namespace orrery::plan

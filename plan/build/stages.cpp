@@ -1,0 +1,103 @@
+#include "plan/build/stages.hpp"
+
+#include "plan/ir/check.hpp"
+#include "plan/memory/arena.hpp"
+#include "plan/passes/passes.hpp"
+#include "plan/schedule/schedule.hpp"
+
+namespace orrery::plan {
+namespace {
+
+PartKind add_pair(BlockLibrary& blocks, BlockPair pair, bool overlap) {
+    if (!overlap) serialise_tensor_communication(pair.backward);
+    const StashArea area = stash_area(pair.forward);
+    PartKind kind;
+    kind.stash_bytes = area.bytes;
+    if (pair.forward.input >= 0) {
+        const auto input = static_cast<std::size_t>(pair.forward.input);
+        ORRERY_CHECK(area.offsets[input] <= 0, "what is handed in lies first in the stash");
+        if (area.offsets[input] == 0)
+            kind.input_bytes = aligned(pair.forward.tensors[input].bytes());
+    }
+    kind.parameters = pair.parameters;
+    kind.replicated = pair.replicated;
+    kind.forward = blocks.add(std::move(pair.forward));
+    kind.backward = blocks.add(std::move(pair.backward));
+    return kind;
+}
+
+}  // namespace
+
+PartKinds build_parts(const Scenario& scenario, const Dims& dims, BlockLibrary& blocks) {
+    const Framework& framework = scenario.training.framework;
+    const DType gradient = framework.gradient_bytes == 4 ? DType::fp32 : DType::bf16;
+    auto add = [&](ForwardBlock forward, bool recompute_all) {
+        return add_pair(blocks, derive_backward(std::move(forward), gradient, recompute_all),
+                        framework.overlap_tensor_backward);
+    };
+    ForwardBlock layer = layer_forward(scenario, dims);
+    if (scenario.layout.recompute == Recompute::selective) recompute_attention_core(layer);
+    PartKinds kinds;
+    kinds.embedding = add(embedding_forward(dims), false);
+    if (scenario.model.learned_positions())
+        kinds.positions = add(positions_forward(scenario, dims), false);
+    kinds.layer = add(std::move(layer), scenario.layout.recompute == Recompute::full);
+    kinds.final_norm = add(final_norm_forward(scenario, dims), false);
+    kinds.head = add(head_forward(scenario, dims), false);
+    kinds.embedding.tied = kinds.head.tied = scenario.model.tied_embeddings;
+    kinds.head.held_before = kinds.head.tied && scenario.layout.pipeline_parallel == 1;
+    return kinds;
+}
+
+std::int64_t boundary_elements(const Scenario& scenario, const Dims& dims) {
+    const std::int64_t elements = dims.sharded_tokens * dims.hidden;
+    return scatters_transfers(scenario, dims) ? elements / dims.tensor : elements;
+}
+
+Block exchange_block(const Scenario& scenario, const Dims& dims) {
+    Block block;
+    block.name = "exchange";
+    Op op;
+    op.kind = OpKind::exchange;
+    op.group = GroupKind::pipeline;
+    op.stream = Stream::pipeline_comm;
+    op.dtype = dims.dtype;
+    op.shape[0] = boundary_elements(scenario, dims);
+    op.label = "boundary";
+    block.ops.push_back(op);
+    return block;
+}
+
+void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
+    const Layout& layout = builder.scenario.layout;
+    const auto stages = static_cast<std::int32_t>(layout.stages());
+    std::int32_t first_layer = 0;
+    for (std::int32_t s = 0; s < stages; ++s) {
+        const auto layers =
+            static_cast<std::int32_t>(layout.layers_per_stage[static_cast<std::size_t>(s)]);
+        const std::int32_t end = first_layer + layers;
+        if (owner(s, static_cast<std::int32_t>(layout.pipeline_parallel)) ==
+            builder.program.pipeline_rank) {
+            Stage stage;
+            stage.index = s;
+            std::vector<PartKind> parts;
+            auto add = [&](const PartKind& kind, std::int32_t layer) {
+                const std::int64_t received = s > 0 && parts.empty() ? kind.input_bytes : 0;
+                stage.parts.push_back({kind.forward, kind.backward, layer, stage.stash_bytes, -1});
+                stage.stash_bytes += kind.stash_bytes - received;
+                parts.push_back(kind);
+            };
+            if (s == 0) add(kinds.embedding, -1);
+            if (s == 0 && kinds.positions.forward >= 0) add(kinds.positions, -1);
+            for (std::int32_t layer = first_layer; layer < end; ++layer)
+                add(kinds.layer, layer);
+            if (s == stages - 1) add(kinds.final_norm, -1);
+            if (s == stages - 1) add(kinds.head, -1);
+            builder.program.stages.push_back(std::move(stage));
+            builder.part_kinds.push_back(std::move(parts));
+        }
+        first_layer = end;
+    }
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,31 @@
+// Which parts (embedding, positions, layers, final norm, head) a stage is made of, and what passes
+// between stages.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/build/program_builder.hpp"
+
+namespace orrery::plan {
+
+// The blocks of each kind of part, built once for all stages.
+struct PartKinds {
+    PartKind embedding;
+    PartKind positions;  // where the model learns positions
+    PartKind layer;
+    PartKind final_norm;
+    PartKind head;
+};
+
+PartKinds build_parts(const Scenario& scenario, const Dims& dims, BlockLibrary& blocks);
+
+// Appends the stages of the builder's pipeline rank.
+void add_stages(ProgramBuilder& builder, const PartKinds& kinds);
+
+// Elements of one transfer between stages.
+std::int64_t boundary_elements(const Scenario& scenario, const Dims& dims);
+
+// The block with the one op that all transfers are.
+Block exchange_block(const Scenario& scenario, const Dims& dims);
+
+}  // namespace orrery::plan
