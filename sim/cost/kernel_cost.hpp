@@ -17,10 +17,9 @@ enum class CostFamily : std::uint8_t {
     memory,
     intra_node_collective,
     inter_node_collective,
-    point_to_point,
-    host
+    point_to_point
 };
-inline constexpr std::size_t kCostFamilies = 8;
+inline constexpr std::size_t kCostFamilies = 7;
 
 struct Price {
     double seconds = 0;

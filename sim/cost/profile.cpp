@@ -144,7 +144,6 @@ OverlapProfile read_overlap(ProfileSection s) {
     OverlapProfile overlap;
     overlap.measured = s.flag("measured");
     overlap.compute_slowdown = s.quantity("compute_slowdown", 1);
-    overlap.communication_slowdown = s.quantity("communication_slowdown", 1);
     s.finish();
     return overlap;
 }

@@ -122,11 +122,10 @@ struct MemoryProfile {
     double relative_sd = 0;
 };
 
-// By how much a compute op and a communication op that run at the same time stretch each other.
+// By how much a compute op stretches while its rank communicates. The reverse is not modelled.
 struct OverlapProfile {
     bool measured = false;
     Quantity compute_slowdown;
-    Quantity communication_slowdown;
 };
 
 struct Profile {

@@ -31,8 +31,7 @@ inline std::string tiny_profile_text() {
                  "relative_sd": 0.2}},
   "memory": {"measured": false, "source": "made up", "t0_us": 2, "reduction_t0_us": 7,
              "efficiency": 0.8, "resident_bytes": 20e6, "cache_GBps": 5000, "relative_sd": 0.15},
-  "overlap": {"measured": false, "source": "made up", "compute_slowdown": 1.2,
-              "communication_slowdown": 1}
+  "overlap": {"measured": false, "source": "made up", "compute_slowdown": 1.2}
 })";
 }
 
