@@ -91,42 +91,46 @@ trace::Trace trace_of(const Run& run) {
     return trace;
 }
 
-using Case = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>;
+// Every p ≤ 16 and m ≤ 64 (interleaved: m in groups of p) for one schedule, p and v.
+using Case = std::tuple<std::string, std::int64_t, std::int64_t>;
 class Bubble : public testing::TestWithParam<Case> {};
 
 TEST_P(Bubble, IsThatOfTheSchedule) {
-    const auto& [schedule, p, m, v] = GetParam();
-    const Picoseconds ideal = m * v * (kForward + kBackward);
-    const Picoseconds bubble = step_time(schedule, p, m, v) - ideal;
-    // bubble ÷ ideal = (p − 1) ÷ (v·m)
-    EXPECT_EQ(bubble * v * m, (p - 1) * ideal);
+    const auto& [schedule, p, v] = GetParam();
+    const std::int64_t group = v > 1 ? p : 1;
+    for (std::int64_t m = group; m <= 64; m += group) {
+        const Picoseconds ideal = m * v * (kForward + kBackward);
+        const Picoseconds bubble = step_time(schedule, p, m, v) - ideal;
+        // bubble ÷ ideal = (p − 1) ÷ (v·m)
+        EXPECT_EQ(bubble * v * m, (p - 1) * ideal) << m << " micro-batches";
+    }
 }
 
 std::vector<Case> cases() {
     std::vector<Case> all;
-    for (const std::int64_t p : {1, 2, 3, 4, 8, 16})
-        for (const std::int64_t m : {1, 2, 5, 16, 64})
-            for (const char* schedule : {"gpipe", "1f1b"})
-                all.emplace_back(schedule, p, m, 1);
-    for (const std::int64_t p : {2, 3, 4, 8, 16})
+    for (std::int64_t p = 1; p <= 16; ++p) {
+        for (const char* schedule : {"gpipe", "1f1b"})
+            all.emplace_back(schedule, p, 1);
         for (const std::int64_t v : {2, 3, 4})
-            for (const std::int64_t groups : {1, 2, 4})
-                if (p * groups <= 64) all.emplace_back("interleaved", p, p * groups, v);
+            if (p > 1) all.emplace_back("interleaved", p, v);
+    }
     return all;
 }
 
 std::string case_name(const testing::TestParamInfo<Case>& param) {
-    const auto& [schedule, p, m, v] = param.param;
-    return "s" + schedule + "_p" + std::to_string(p) + "_m" + std::to_string(m) + "_v" +
-           std::to_string(v);
+    const auto& [schedule, p, v] = param.param;
+    return "s" + schedule + "_p" + std::to_string(p) + "_v" + std::to_string(v);
 }
 
 INSTANTIATE_TEST_SUITE_P(Grid, Bubble, testing::ValuesIn(cases()), case_name);
 
 // Where nothing else costs time, every rank idles only for its pipeline: (p−1)·(F + B) each.
 TEST(BubbleAccount, HoldsAllThatARankIdles) {
-    const Case few[] = {{"1f1b", 4, 8, 1}, {"gpipe", 4, 8, 1}, {"interleaved", 4, 8, 2}};
-    for (const auto& [schedule, p, m, v] : few) {
+    constexpr std::int64_t p = 4;
+    constexpr std::int64_t m = 8;
+    const std::pair<const char*, std::int64_t> few[] = {
+        {"1f1b", 1}, {"gpipe", 1}, {"interleaved", 2}};
+    for (const auto& [schedule, v] : few) {
         const trace::Trace trace = trace_of(run(schedule, p, m, v));
         for (const trace::Track& track : trace.tracks) {
             trace::Accounts expected{};
