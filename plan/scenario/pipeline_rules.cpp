@@ -66,6 +66,22 @@ void report_uneven(Reading& reading, const Scenario& scenario) {
     reading.mark_bad("/layout/layers_per_stage");
 }
 
+// The embedding makes a stage of the first one, the head of the last one; one without any work is
+// none.
+void report_empty_stages(Reading& reading, const Layout& layout) {
+    const std::vector<std::int64_t>& counts = layout.layers_per_stage;
+    for (std::size_t i = 1; i + 1 < counts.size(); ++i) {
+        if (counts[i] > 0) continue;
+        reading
+            .report("S007", "/layout/layers_per_stage/" + std::to_string(i),
+                    fmt::format("stage {} has nothing to do", i))
+            .help.push_back(
+                "only the first stage, with the embedding, and the last, with the head, may have 0 "
+                "layers");
+        reading.mark_bad("/layout/layers_per_stage");
+    }
+}
+
 }  // namespace
 
 void check_stages(Reading& reading, const LayoutChoices& choices, Scenario& scenario) {
@@ -99,6 +115,8 @@ void check_stages(Reading& reading, const LayoutChoices& choices, Scenario& scen
                                        reading.shown("model.layers"), layers);
         fault.help.push_back(sum < layers ? fmt::format("{} more", layers - sum)
                                           : fmt::format("{} fewer", sum - layers));
+    } else {
+        report_empty_stages(reading, layout);
     }
 }
 

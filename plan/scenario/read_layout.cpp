@@ -43,14 +43,13 @@ void read_layers(Reading& reading, Section& section, Layout& layout, bool& even)
     }
     for (std::size_t i = 0; i < value->size(); ++i) {
         const Json& count = (*value)[i];
-        if (is_count(count) && count > 0) {
+        if (is_count(count)) {
             layout.layers_per_stage.push_back(count.get<std::int64_t>());
             continue;
         }
         reading.mark_bad(section.pointer("layers_per_stage"));
-        reading.report(is_count(count) ? "S007" : "S006",
-                       section.pointer("layers_per_stage") + '/' + std::to_string(i),
-                       "a stage holds a whole number of layers, at least 1");
+        reading.report("S006", section.pointer("layers_per_stage") + '/' + std::to_string(i),
+                       "a stage holds a whole number of layers");
     }
 }
 
