@@ -27,10 +27,12 @@ class UnitRun {
         for (std::size_t rank = 0; rank < grid_.size(); ++rank)
             start_next(rank);
         while (!ending_.empty()) {
-            const auto [time, rank] = ending_.top();
-            ending_.pop();
-            now_ = time;
-            finish(rank);
+            now_ = ending_.top().first;
+            for (; !ending_.empty() && ending_.top().first == now_; ending_.pop())
+                finish(ending_.top().second);
+            issue_transfers();
+            for (std::size_t rank = 0; rank < grid_.size(); ++rank)
+                start_next(rank);
         }
         for (std::size_t rank = 0; rank < grid_.size(); ++rank)
             ORRERY_CHECK(next_[rank] == grid_[rank].size(), "a schedule that cannot run");
@@ -64,19 +66,46 @@ class UnitRun {
         done_.insert(action);
         const bool forward = action.kind == ActionKind::forward;
         const std::int32_t to = forward ? action.stage + 1 : action.stage - 1;
-        std::size_t peer = rank;
-        if (to >= 0 && to < stages_) {
-            peer = static_cast<std::size_t>(owner(to, pipeline_));
-            if (peer != rank) {
-                rows_[rank].push_back({action.stage,
-                                       forward ? ActionKind::send_f : ActionKind::send_b,
-                                       action.micro_batch});
-                rows_[peer].push_back(
-                    {to, forward ? ActionKind::recv_f : ActionKind::recv_b, action.micro_batch});
-            }
+        if (to < 0 || to >= stages_) return;
+        const auto peer = static_cast<std::size_t>(owner(to, pipeline_));
+        if (peer == rank) return;
+        transfers_.push_back(
+            {turn(rank, peer),
+             rank,
+             peer,
+             {action.stage, forward ? ActionKind::send_f : ActionKind::send_b, action.micro_batch},
+             {to, forward ? ActionKind::recv_f : ActionKind::recv_b, action.micro_batch}});
+    }
+
+    // Of transfers that are due together, those between ranks 0 and 1, 2 and 3, … go first, then
+    // those between 1 and 2, 3 and 4, …: else each rank of a ring would wait for the one before,
+    // once around (Megatron-LM's even and odd ranks likewise send and receive in turn). An odd
+    // ring closes in a third turn.
+    int turn(std::size_t a, std::size_t b) const {
+        const auto ranks = static_cast<std::size_t>(pipeline_);
+        const bool closes = ranks > 2 && std::min(a, b) == 0 && std::max(a, b) == ranks - 1;
+        if (closes) return ranks % 2 == 0 ? 1 : 2;
+        return std::min(a, b) % 2 == 0 ? 0 : 1;
+    }
+
+    struct Due {
+        int turn = 0;
+        std::size_t from = 0;
+        std::size_t to = 0;
+        Action send;
+        Action receive;
+    };
+
+    void issue_transfers() {
+        std::stable_sort(transfers_.begin(), transfers_.end(), [](const Due& a, const Due& b) {
+            return std::tuple(a.turn, std::min(a.from, a.to)) <
+                   std::tuple(b.turn, std::min(b.from, b.to));
+        });
+        for (const Due& due : transfers_) {
+            rows_[due.from].push_back(due.send);
+            rows_[due.to].push_back(due.receive);
         }
-        start_next(rank);
-        if (peer != rank) start_next(peer);
+        transfers_.clear();
     }
 
     using Ending = std::pair<std::int64_t, std::size_t>;
@@ -88,6 +117,7 @@ class UnitRun {
     std::vector<std::size_t> next_;
     std::vector<bool> busy_;
     std::set<Action> done_;
+    std::vector<Due> transfers_;  // of actions that end now
     std::priority_queue<Ending, std::vector<Ending>, std::greater<>> ending_;
 };
 

@@ -39,7 +39,8 @@ struct Run {
     Picoseconds end = 0;
 };
 
-Run run(const std::string& schedule, std::int64_t p, std::int64_t m, std::int64_t v) {
+Run run(const std::string& schedule, std::int64_t p, std::int64_t m, std::int64_t v,
+        Picoseconds transfer = 0) {
     Run run;
     run.plan = plan_of({"model.n_embd=16", "model.n_head=2", "model.vocab_size=16",
                         "training.sequence_length=4", set("model.n_layer", p * v),
@@ -57,7 +58,7 @@ Run run(const std::string& schedule, std::int64_t p, std::int64_t m, std::int64_
         track.groups.fill(-1);
         for (std::int64_t peer = 0; peer < p; ++peer)
             track.pipeline_peers.push_back(static_cast<sim::TrackId>(peer));
-        track.transfer_to_peer.assign(static_cast<std::size_t>(p), 0);
+        track.transfer_to_peer.assign(static_cast<std::size_t>(p), transfer);
         input.tracks.push_back(std::move(track));
     }
     run.result = run_engine(input);
@@ -71,6 +72,22 @@ Run run(const std::string& schedule, std::int64_t p, std::int64_t m, std::int64_
 
 Picoseconds step_time(const std::string& schedule, std::int64_t p, std::int64_t m, std::int64_t v) {
     return run(schedule, p, m, v).end;
+}
+
+// A result passes 2(pv − 1) times from stage to stage on its way. Where all ranks of the ring hand
+// on at once, each both sends and receives, and a transfer waits for at most two others: in an odd
+// ring for a third turn.
+TEST(BubbleWithTransfers, GrowsByAtMostTheTurnsOfEachHop) {
+    constexpr Picoseconds kTransfer = 10;
+    for (const std::int64_t p : {3, 4, 8, 16})
+        for (const std::int64_t v : {2, 4}) {
+            const std::int64_t hops = 2 * (p * v - 1);
+            const std::int64_t turns = p % 2 == 0 ? 2 : 3;
+            const Picoseconds free = run("interleaved", p, p, v).end;
+            const Picoseconds priced = run("interleaved", p, p, v, kTransfer).end;
+            EXPECT_GE(priced - free, hops * kTransfer) << "p " << p << " v " << v;
+            EXPECT_LE(priced - free, turns * hops * kTransfer) << "p " << p << " v " << v;
+        }
 }
 
 // The run as a trace, with what accounts need of it.
