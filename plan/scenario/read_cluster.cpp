@@ -71,32 +71,22 @@ void check_profile(Reading& reading, const Folders& folders, Cluster& cluster,
         report_missing_file(reading, pointer, reference, "profiles", folders);
         return;
     }
-    std::string why;
-    const std::optional<std::string> text = read_file(cluster.profile_path, why);
-    if (!text) {
-        reading.unreadable = true;
-        reading.report("S001", pointer,
-                       fmt::format("the file {} cannot be read: {}", reference, why));
-        return;
-    }
-    ParsedJson parsed = parse_json(*text, reference);
-    for (Diagnostic& fault : parsed.errors) {
-        fault.origin = "file " + reference;
-        reading.errors().push_back(std::move(fault));
-    }
-    if (!parsed.errors.empty()) {
+    const std::optional<ParsedJson> parsed =
+        parse_file(reading, pointer, reference, cluster.profile_path);
+    if (!parsed) return;
+    if (!parsed->errors.empty()) {
         reading.unreadable = true;
         return;
     }
-    const bool named = parsed.value.is_object() && parsed.value.contains("device") &&
-                       parsed.value["device"].is_string();
+    const bool named = parsed->value.is_object() && parsed->value.contains("device") &&
+                       parsed->value["device"].is_string();
     if (!named) {
         reading.unreadable = true;
         reading.report("S026", pointer,
                        fmt::format("{} is not a profile: it has no \"device\"", reference));
         return;
     }
-    const std::string device = parsed.value["device"].get<std::string>();
+    const std::string device = parsed->value["device"].get<std::string>();
     if (!reading.good({"cluster.device"}) || device == cluster.device) return;
     Diagnostic& fault = reading.report("S023", "/cluster/device",
                                        "the profile is of another device than the cluster's");

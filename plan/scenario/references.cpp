@@ -126,6 +126,24 @@ void report_missing_file(Reading& reading, const std::string& pointer, const std
     fault.help.push_back("the library has " + list);
 }
 
+std::optional<ParsedJson> parse_file(Reading& reading, const std::string& pointer,
+                                     const std::string& reference, const std::string& path) {
+    std::string why;
+    const std::optional<std::string> text = read_file(path, why);
+    if (!text) {
+        reading.unreadable = true;
+        reading.report("S001", pointer,
+                       fmt::format("the file {} cannot be read: {}", reference, why));
+        return std::nullopt;
+    }
+    ParsedJson parsed = parse_json(*text, reference);
+    for (Diagnostic& fault : parsed.errors) {
+        fault.origin = "file " + reference;
+        reading.errors().push_back(std::move(fault));
+    }
+    return parsed;
+}
+
 void follow_reference(Reading& reading, const std::string& pointer, const std::string& kind,
                       Source::Kind becomes, const Folders& folders) {
     const Json* value = reading.document().find(pointer);
@@ -139,26 +157,15 @@ void follow_reference(Reading& reading, const std::string& pointer, const std::s
         report_missing_file(reading, pointer, reference, kind, folders);
         return;
     }
-    std::string why;
-    const std::optional<std::string> text = read_file(path, why);
-    if (!text) {
-        reading.unreadable = true;
-        reading.report("S001", pointer,
-                       fmt::format("the file {} cannot be read: {}", reference, why));
-        return;
-    }
-    ParsedJson parsed = parse_json(*text, reference);
-    for (Diagnostic& fault : parsed.errors) {
-        fault.origin = "file " + reference;
-        reading.errors().push_back(std::move(fault));
-    }
-    if (parsed.not_json) reading.unreadable = true;
-    if (parsed.incomplete) {
+    std::optional<ParsedJson> parsed = parse_file(reading, pointer, reference, path);
+    if (!parsed) return;
+    if (parsed->not_json) reading.unreadable = true;
+    if (parsed->incomplete) {
         reading.mark_bad(pointer);
         return;
     }
     const std::string folder = fs::path(path).parent_path().string();
-    reading.document().put(pointer, std::move(parsed.value), {becomes, reference, folder});
+    reading.document().put(pointer, std::move(parsed->value), {becomes, reference, folder});
 }
 
 }  // namespace orrery::plan

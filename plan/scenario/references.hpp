@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/scenario/json_text.hpp"
 #include "plan/scenario/reading.hpp"
 
 namespace orrery::plan {
@@ -27,6 +28,11 @@ std::string find_file(const std::string& reference, const Source& source, const 
 // ("models", "clusters", …), and that the scenario is unreadable.
 void report_missing_file(Reading& reading, const std::string& pointer, const std::string& reference,
                          const std::string& kind, const Folders& folders);
+
+// The JSON of the file at `path`, which the value at `pointer` calls `reference`; reports all that
+// is wrong with it. Nothing where the file cannot be read.
+std::optional<ParsedJson> parse_file(Reading& reading, const std::string& pointer,
+                                     const std::string& reference, const std::string& path);
 
 // Replaces the string at `pointer`, if it is one, by the content of the file that it names. For
 // presets the string may be a bare name: "orrery" is "frameworks/orrery.json".
