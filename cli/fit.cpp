@@ -4,6 +4,7 @@
 
 #include "calib/fit/fit_error.hpp"
 #include "calib/fit/fit_profile.hpp"
+#include "calib/fit/judge_transfer.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/quantity.hpp"
 #include "cli/subcommand.hpp"
@@ -43,6 +44,21 @@ std::string collectives_text(const std::vector<fit::CollectiveReport>& collectiv
            table.text();
 }
 
+std::string transfer_text(const fit::TransferReport& report) {
+    TextTable table({Align::left, Align::right, Align::right, Align::right, Align::right,
+                     Align::right, Align::right});
+    table.add({"", "rows", "mean", "median", "p95", "bias", "root mean square"});
+    for (const fit::TransferredFamily& family : report.families) {
+        const sim::HeldOut& errors = family.errors.absolute;
+        table.add({family.family, whole_text(errors.rows), percent_text(errors.mean_abs_error),
+                   percent_text(errors.median_abs_error), percent_text(errors.p95_abs_error),
+                   percent_text(family.errors.bias),
+                   percent_text(family.errors.standard_deviation)});
+    }
+    return "constants of " + report.from + " carried over to " + report.device +
+           ", predicted / measured - 1\n" + table.text();
+}
+
 class Fit : public Subcommand {
   public:
     std::string name() const override { return "fit"; }
@@ -52,7 +68,9 @@ class Fit : public Subcommand {
     std::vector<std::string> examples() const override {
         return {"fit a100.datasheet.json --gemm gemm.csv --output a100.json",
                 "fit a100.datasheet.json --attention attention.csv --collectives nccl.csv "
-                "--output a100.json"};
+                "--output a100.json",
+                "fit a100-40gb.datasheet.json --output a100-40gb.json",
+                "fit h100.datasheet.json --gemm gemm.csv --transfer-from a100.json"};
     }
 
     void declare(CLI::App& app) override {
@@ -65,13 +83,22 @@ class Fit : public Subcommand {
             ->type_name("CSV");
         app.add_option("--collectives", inputs_.collectives_csv, "Timings of collectives")
             ->type_name("CSV");
-        app.add_option("--output", inputs_.output_path,
-                       "The profile; replaced when the fit is done")
-            ->type_name("FILE")
-            ->required();
+        CLI::Option* output = app.add_option("--output", inputs_.output_path,
+                                             "The profile; replaced when the fit is done")
+                                  ->type_name("FILE");
+        app.add_option("--transfer-from", transfer_from_,
+                       "Fit nothing: print how far the constants of this profile, carried over by "
+                       "the ratio of the datasheets, miss the tables")
+            ->type_name("PROFILE")
+            ->excludes(output);
     }
 
     int run(Console& console) override {
+        if (!transfer_from_.empty()) {
+            console.out << transfer_text(fit::judge_transfer(inputs_, transfer_from_));
+            return kExitOk;
+        }
+        if (inputs_.output_path.empty()) throw UsageError("--output is required");
         fit::FitReport report;
         try {
             report = fit::fit_profile(inputs_);
@@ -89,6 +116,7 @@ class Fit : public Subcommand {
 
   private:
     fit::FitInputs inputs_;
+    std::string transfer_from_;
 };
 
 }  // namespace

@@ -13,17 +13,6 @@
 namespace orrery::fit {
 namespace {
 
-sim::AttentionShape shape_of(const AttentionRow& row) {
-    sim::AttentionShape shape;
-    shape.batch = static_cast<double>(row.batch);
-    shape.queries = static_cast<double>(row.sequence);
-    shape.keys = static_cast<double>(row.sequence);
-    shape.heads = static_cast<double>(row.heads);
-    shape.kv_heads = static_cast<double>(row.kv_heads);
-    shape.head_dim = static_cast<double>(row.head_dim);
-    return shape;
-}
-
 bool held_out(const AttentionRow& row) {
     return is_held_out(fmt::format("attention {} {} {} {} {}", row.batch, row.sequence, row.heads,
                                    row.kv_heads, row.head_dim));
@@ -48,6 +37,17 @@ void fit_curve(sim::AttentionCurve& curve, const std::vector<AttentionRow>& rows
 }
 
 }  // namespace
+
+sim::AttentionShape shape_of(const AttentionRow& row) {
+    sim::AttentionShape shape;
+    shape.batch = static_cast<double>(row.batch);
+    shape.queries = static_cast<double>(row.sequence);
+    shape.keys = static_cast<double>(row.sequence);
+    shape.heads = static_cast<double>(row.heads);
+    shape.kv_heads = static_cast<double>(row.kv_heads);
+    shape.head_dim = static_cast<double>(row.head_dim);
+    return shape;
+}
 
 std::vector<AttentionRow> read_attention_rows(const std::string& path, const std::string& system) {
     const CsvTable table(path, {"system", "batch", "sequence", "heads", "kv_heads", "head_dim",

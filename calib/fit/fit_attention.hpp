@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "calib/fit/held_out.hpp"
+#include "sim/cost/attention_model.hpp"
 #include "sim/cost/profile.hpp"
 
 namespace orrery::fit {
@@ -18,6 +19,8 @@ struct AttentionRow {
     std::int64_t head_dim = 0;
     double time_us = 0;
 };
+
+sim::AttentionShape shape_of(const AttentionRow& row);
 
 // Rows of attention_forward_causal.csv (system, batch, sequence, heads, kv_heads, head_dim,
 // time_us, source) of one system, all head sizes, in file order. Throws FitError.

@@ -1,12 +1,13 @@
 #include "calib/fit/fit_profile.hpp"
 
 #include <fstream>
-#include <set>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "calib/fit/carry_over.hpp"
 #include "calib/fit/collectives.hpp"
+#include "calib/fit/datasheet.hpp"
 #include "calib/fit/fit_attention.hpp"
 #include "calib/fit/fit_error.hpp"
 #include "calib/fit/fit_gemm.hpp"
@@ -16,44 +17,8 @@
 namespace orrery::fit {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr int kDigits = 4;  // of fitted coefficients and errors
 constexpr int kPointDigits = 4;
-
-Json read_datasheet(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) throw FitError(fmt::format("{}: cannot be read", path));
-    try {
-        Json datasheet = Json::parse(file);
-        if (!datasheet.is_object()) throw FitError(fmt::format("{}: not an object", path));
-        return datasheet;
-    } catch (const nlohmann::json::parse_error& error) {
-        throw FitError(fmt::format("{}: not JSON: {}", path, error.what()));
-    }
-}
-
-// A member of "tables", whose keys must be exactly these.
-const Json& request(const Json& tables, const std::string& name, const std::set<std::string>& keys,
-                    const std::string& path) {
-    const Json& section = tables.at(name);
-    if (!section.is_object())
-        throw FitError(fmt::format("{}: /tables/{}: an object is expected", path, name));
-    for (const std::string& key : keys)
-        if (!section.contains(key))
-            throw FitError(fmt::format("{}: /tables/{}/{}: missing", path, name, key));
-    for (const auto& item : section.items())
-        if (keys.count(item.key()) == 0)
-            throw FitError(fmt::format("{}: /tables/{}/{}: unknown key", path, name, item.key()));
-    return section;
-}
-
-std::string text_of(const Json& section, const std::string& key, const std::string& path) {
-    const Json& value = section.at(key);
-    if (!value.is_string())
-        throw FitError(fmt::format("{}: /tables: '{}' must be a text", path, key));
-    return value.get<std::string>();
-}
 
 Json held_out_json(const ErrorSummary& summary) {
     Json json;
@@ -112,7 +77,7 @@ Json attention_json(const AttentionFit& fit, const std::string& source) {
 
 void add_gemm(const FitInputs& inputs, const Json& tables, Json& profile, FitReport& report) {
     const Json& wanted =
-        request(tables, "gemm", {"dtype", "source", "sustained"}, inputs.datasheet_path);
+        request(tables, "/tables", "gemm", {"dtype", "source", "sustained"}, inputs.datasheet_path);
     const std::string name = text_of(wanted, "dtype", inputs.datasheet_path);
     const auto dtype = plan::from_name<plan::DType>(name);
     if (!dtype)
@@ -136,7 +101,7 @@ void add_gemm(const FitInputs& inputs, const Json& tables, Json& profile, FitRep
 }
 
 void add_attention(const FitInputs& inputs, const Json& tables, Json& profile, FitReport& report) {
-    const Json& wanted = request(tables, "attention", {"source"}, inputs.datasheet_path);
+    const Json& wanted = request(tables, "/tables", "attention", {"source"}, inputs.datasheet_path);
     const std::string source = text_of(wanted, "source", inputs.datasheet_path);
     const auto rows =
         read_attention_rows(inputs.attention_csv, text_of(tables, "system", inputs.datasheet_path));
@@ -157,7 +122,7 @@ void add_attention(const FitInputs& inputs, const Json& tables, Json& profile, F
 
 void add_collectives(const FitInputs& inputs, const Json& tables, Json& profile) {
     const std::string& path = inputs.datasheet_path;
-    const Json& wanted = request(tables, "collectives",
+    const Json& wanted = request(tables, "/tables", "collectives",
                                  {"library", "intra_node_bandwidth_GBps", "hierarchical"}, path);
     const Json& bandwidth = wanted.at("intra_node_bandwidth_GBps");
     if (!bandwidth.is_number() || !wanted.at("hierarchical").is_boolean())
@@ -192,13 +157,20 @@ void write_text(const std::string& path, const std::string& text) {
 }  // namespace
 
 FitReport fit_profile(const FitInputs& inputs) {
-    Json profile = read_datasheet(inputs.datasheet_path);
-    if (!profile.contains("tables") || !profile["tables"].is_object() ||
-        !profile["tables"].contains("system"))
+    const Json datasheet = read_json_object(inputs.datasheet_path);
+    const bool fits = datasheet.contains("tables");
+    const bool derived = datasheet.contains("like");
+    if ((!fits && !derived) ||
+        (fits && (!datasheet["tables"].is_object() || !datasheet["tables"].contains("system"))))
         throw FitError(
             fmt::format("{}: /tables/system: missing, nothing to fit", inputs.datasheet_path));
-    const Json tables = profile["tables"];
+    const Json tables = fits ? datasheet["tables"] : Json::object();
+    Json profile = derived ? derived_profile(datasheet, inputs.datasheet_path) : datasheet;
     profile.erase("tables");
+    if (!derived && datasheet.contains("links")) {
+        profile.erase("links");
+        profile["collectives"] = unmeasured_links(datasheet, inputs.datasheet_path);
+    }
     for (const auto& item : tables.items())
         if (item.key() != "system" && item.key() != "gemm" && item.key() != "attention" &&
             item.key() != "collectives")

@@ -26,6 +26,7 @@ void read_intra_node(Reading& reading, const Cluster& cluster, IntraNode& link) 
     }
     section.choice<IntraNodeKind>("kind", link.kind,
                                   {{"nvswitch", IntraNodeKind::nvswitch},
+                                   {"xgmi", IntraNodeKind::xgmi},
                                    {"pcie", IntraNodeKind::pcie},
                                    {"host", IntraNodeKind::host}},
                                   kRequired);

@@ -14,6 +14,8 @@ const char* text(IntraNodeKind kind) {
     switch (kind) {
         case IntraNodeKind::nvswitch:
             return "nvswitch";
+        case IntraNodeKind::xgmi:
+            return "xgmi";
         case IntraNodeKind::pcie:
             return "pcie";
         case IntraNodeKind::host:

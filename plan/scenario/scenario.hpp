@@ -13,7 +13,9 @@ enum class ModelFamily : std::uint8_t { gpt2, llama };
 enum class Precision : std::uint8_t { fp32, bf16 };
 enum class Recompute : std::uint8_t { none, selective, full };
 enum class AttentionKernel : std::uint8_t { flash, unfused };
-enum class IntraNodeKind : std::uint8_t { nvswitch, pcie, host };
+// nvswitch: any device reaches any other at its full rate; xgmi: one direct link for each pair, the
+// rate divided among them; pcie and host: a shared root or memory, taken as a switch.
+enum class IntraNodeKind : std::uint8_t { nvswitch, xgmi, pcie, host };
 enum class InterNodeKind : std::uint8_t { none, infiniband, ethernet };
 
 // A model in its family's Hugging Face config.json terms. Linear layers of the gpt2 family carry
@@ -46,7 +48,7 @@ struct Model {
 
 struct IntraNode {
     IntraNodeKind kind = IntraNodeKind::nvswitch;
-    double bandwidth_GBps = 0;  // per device, one direction
+    double bandwidth_GBps = 0;  // per device, one direction, all its links together
     double latency_us = 0;
 
     bool operator==(const IntraNode&) const = default;

@@ -20,6 +20,7 @@ Hardware read_hardware(ProfileSection s) {
     hardware.cache_bytes = s.positive_quantity("cache_bytes");
     hardware.multiprocessors = s.positive_quantity("multiprocessors");
     hardware.power_w = s.positive_quantity("power_w");
+    if (s.has("link_GBps")) hardware.link_GBps = s.positive_quantity("link_GBps");
     ProfileSection peaks = s.section("peak_tflops");
     for (const char* dtype : {"fp8", "bf16", "fp16", "tf32", "fp32"})
         if (peaks.has(dtype))

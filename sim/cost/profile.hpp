@@ -48,6 +48,9 @@ struct Hardware {
     Quantity cache_bytes;     // last-level cache
     Quantity multiprocessors;
     Quantity power_w;  // thermal design power
+    // Out of the device to those of its node, one direction, all links together; what a cluster's
+    // intra_node.bandwidth_GBps is expected to say. Nothing where the sheet does not.
+    std::optional<Quantity> link_GBps;
     // Dense, datasheet: "bf16", "fp16", "tf32", "fp32", "fp8"; in file order.
     std::vector<std::pair<std::string, Quantity>> peak_tflops;
 

@@ -75,7 +75,8 @@ GroupLinks Network::links(const GroupShape& shape) const {
     links.nodes = shape.nodes;
     links.ranks_per_node = shape.ranks_per_node;
     links.kind = cluster_.intra_node.kind;
-    links.intra_GBps = cluster_.intra_node.bandwidth_GBps * table_.intra_node.efficiency;
+    links.intra_GBps = cluster_.intra_node.bandwidth_GBps * table_.intra_node.efficiency *
+                       pair_share(cluster_, shape.ranks_per_node);
     links.intra_latency_us = cluster_.intra_node.latency_us;
     if (shape.nodes > 1) {
         const double share = topology_.node_network_GBps() / shape.siblings_per_node;

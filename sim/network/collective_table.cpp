@@ -45,6 +45,7 @@ double ProtocolConstants::intra_hop_us(plan::IntraNodeKind kind, double cluster_
             return nvswitch_hop_us.value_or(cluster_latency_us);
         case plan::IntraNodeKind::pcie:
             return pcie_hop_us.value_or(cluster_latency_us);
+        case plan::IntraNodeKind::xgmi:
         case plan::IntraNodeKind::host:
             return cluster_latency_us;
     }

@@ -33,6 +33,8 @@ LinkKind link_kind(plan::IntraNodeKind kind) {
     switch (kind) {
         case plan::IntraNodeKind::nvswitch:
             return LinkKind::nvlink;
+        case plan::IntraNodeKind::xgmi:
+            return LinkKind::xgmi;
         case plan::IntraNodeKind::pcie:
             return LinkKind::pcie;
         case plan::IntraNodeKind::host:
@@ -63,6 +65,12 @@ double nic_GBps(const plan::InterNode& network) {
 
 }  // namespace
 
+double pair_share(const plan::Cluster& cluster, int ranks) {
+    const bool direct = cluster.intra_node.kind == plan::IntraNodeKind::xgmi;
+    if (!direct || ranks < 2 || cluster.devices_per_node < 2) return 1;
+    return static_cast<double>(ranks - 1) / static_cast<double>(cluster.devices_per_node - 1);
+}
+
 struct Topology::Graph {
     Adjacency adjacency;
     std::vector<std::vector<Node>> devices;  // [node][position]
@@ -76,14 +84,23 @@ struct Topology::Graph {
 };
 
 void Topology::Graph::add_node(const plan::Cluster& cluster, int index) {
-    const Node hub = add_vertex(fmt::format("node{}/switch", index));
-    const Edge lane{link_kind(cluster.intra_node.kind), cluster.intra_node.bandwidth_GBps,
-                    cluster.intra_node.latency_us / 2};
+    Edge lane{link_kind(cluster.intra_node.kind), cluster.intra_node.bandwidth_GBps,
+              cluster.intra_node.latency_us};
     devices.emplace_back();
-    for (std::int64_t d = 0; d < cluster.devices_per_node; ++d) {
+    for (std::int64_t d = 0; d < cluster.devices_per_node; ++d)
         devices.back().push_back(add_vertex(fmt::format("node{}/device{}", index, d)));
-        connect(devices.back().back(), hub, lane);
+    const std::vector<Node>& own = devices.back();
+    if (cluster.intra_node.kind == plan::IntraNodeKind::xgmi) {
+        lane.bandwidth_GBps *= pair_share(cluster, 2);
+        for (std::size_t a = 0; a < own.size(); ++a)
+            for (std::size_t b = a + 1; b < own.size(); ++b)
+                connect(own[a], own[b], lane);
+        return;
     }
+    lane.latency_us /= 2;
+    const Node hub = add_vertex(fmt::format("node{}/switch", index));
+    for (const Node device : own)
+        connect(device, hub, lane);
 }
 
 void Topology::Graph::add_network(const plan::Cluster& cluster, int index, Node spine) {

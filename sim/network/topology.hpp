@@ -7,12 +7,13 @@
 // Building costs microseconds, whatever the size of the cluster.
 //
 // The shape: every device hangs on its node's switch (NVSwitch, PCIe switch, or the memory of a
-// host whose ranks are CPU processes); NIC k hangs on device ⌊k·devices/nics⌋ (device d sends
-// through NIC ⌊d·nics/devices⌋ where NICs are fewer, and shares it); the NICs of a node hang on a
-// leaf switch, whose uplink to the spine carries nics × bandwidth ÷ oversubscription. The cluster
-// does not say how many nodes share a leaf: every route between nodes goes through the spine (the
-// worst case). inter_node.latency_us is from device to device of two nodes, half at either end;
-// intra_node.latency_us is through the switch, half at either side.
+// host whose ranks are CPU processes), or, with xgmi, on a link of its own to each other device of
+// the node, which carries an equal share of what the device can send; NIC k hangs on device
+// ⌊k·devices/nics⌋ (device d sends through NIC ⌊d·nics/devices⌋ where NICs are fewer, and shares
+// it); the NICs of a node hang on a leaf switch, whose uplink to the spine carries nics × bandwidth
+// ÷ oversubscription. The cluster does not say how many nodes share a leaf: every route between
+// nodes goes through the spine (the worst case). inter_node.latency_us is from device to device of
+// two nodes, half at either end; intra_node.latency_us is through the switch, half at either side.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@
 
 namespace orrery::sim {
 
-enum class LinkKind : std::uint8_t { nvlink, pcie, host_memory, nic, uplink };
+enum class LinkKind : std::uint8_t { nvlink, xgmi, pcie, host_memory, nic, uplink };
 
 // One link, in either direction at the full bandwidth.
 struct Link {
@@ -40,6 +41,10 @@ struct Route {
     double latency_us = 0;       // sum over links
     double bottleneck_GBps = 0;  // least bandwidth of the links
 };
+
+// Share of intra_node.bandwidth_GBps that a device can use towards a group of `ranks` devices of
+// its node, itself among them: (ranks − 1) ÷ (devices − 1) with a link for each pair, else 1.
+double pair_share(const plan::Cluster& cluster, int ranks);
 
 class Topology {
   public:

@@ -48,6 +48,20 @@ TEST(ShippedProfiles, A100NodeAllReduceOf16GiBTakes128Milliseconds) {
     EXPECT_NEAR(price.seconds / 127.997e-3, 1, 0.10);
 }
 
+TEST(ShippedProfiles, MI300XAllReducesAsPublished) {
+    // rccl-tests, 4 GiB: bus bandwidth 312.9 GB/s over 8, 47.7 over 2 MI300X of a node, whose
+    // direct links carry 64 GB/s each (stas00/ml-engineering, network/README.md).
+    plan::Cluster cluster = plain_cluster(1);
+    cluster.intra_node = {plan::IntraNodeKind::xgmi, 448, 2};
+    const Network network(cluster, shipped("mi300x"));
+    const std::int64_t bytes = std::int64_t{4} << 30;
+    const Price eight = network.collective(OpKind::all_reduce, bytes, {8, 1, 8, 1});
+    EXPECT_NEAR(eight.seconds, 2 * 7 / 8.0 * static_cast<double>(bytes) / 312.9e9,
+                0.1 * eight.seconds);
+    const Price two = network.collective(OpKind::all_reduce, bytes, {2, 1, 2, 1});
+    EXPECT_NEAR(two.seconds, static_cast<double>(bytes) / 47.7e9, 0.1 * two.seconds);
+}
+
 TEST(ShippedProfiles, A100AllReduceBetweenNodesIsWithinItsUncertainty) {
     // Azure ND A100 v4, 8 × 200 Gb/s per node (published with Echo, Feng et al. 2024,
     // arXiv 2412.12487): microseconds of all-reduces over 2, 4 and 8 nodes.

@@ -78,6 +78,22 @@ TEST(Topology, OneNodeNeedsNoNetwork) {
     EXPECT_EQ(topology.node_network_GBps(), 0);
 }
 
+// Four devices, each with a link to each other one: a third of what it can send on each.
+TEST(Topology, DirectLinksShareWhatADeviceCanSend) {
+    plan::Cluster cluster = plain_cluster(1);
+    cluster.devices_per_node = 4;
+    cluster.intra_node = {plan::IntraNodeKind::xgmi, 90, 2};
+    const Route route = Topology(cluster).route(1, 3);
+    ASSERT_EQ(route.links.size(), 1u);
+    EXPECT_EQ(route.links.front().kind, LinkKind::xgmi);
+    EXPECT_DOUBLE_EQ(route.bottleneck_GBps, 30);
+    EXPECT_DOUBLE_EQ(route.latency_us, 2);
+    EXPECT_DOUBLE_EQ(pair_share(cluster, 2), 1.0 / 3);
+    EXPECT_DOUBLE_EQ(pair_share(cluster, 4), 1);
+    cluster.intra_node.kind = plan::IntraNodeKind::nvswitch;
+    EXPECT_DOUBLE_EQ(pair_share(cluster, 2), 1);
+}
+
 TEST(TopologyDeathTest, SeveralNodesDo) {
     plan::Cluster cluster = plain_cluster(2);
     cluster.inter_node = {};
