@@ -74,8 +74,9 @@ class Fit : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        app.add_option("DATASHEET", inputs_.datasheet_path,
-                       "What no table gives and what is to be fitted; a profile with \"tables\"")
+        app.add_option(
+               "DATASHEET", inputs_.datasheet_path,
+               "A profile with what is to be fitted (\"tables\") or carried over (\"like\")")
             ->required()
             ->option_text(" ");
         app.add_option("--gemm", inputs_.gemm_csv, "Timings of matrix products")->type_name("CSV");
@@ -83,22 +84,21 @@ class Fit : public Subcommand {
             ->type_name("CSV");
         app.add_option("--collectives", inputs_.collectives_csv, "Timings of collectives")
             ->type_name("CSV");
-        CLI::Option* output = app.add_option("--output", inputs_.output_path,
-                                             "The profile; replaced when the fit is done")
-                                  ->type_name("FILE");
+        app.add_option("--output", inputs_.output_path,
+                       "The profile; replaced when the fit is done")
+            ->type_name("FILE");
         app.add_option("--transfer-from", transfer_from_,
-                       "Fit nothing: print how far the constants of this profile, carried over by "
-                       "the ratio of the datasheets, miss the tables")
-            ->type_name("PROFILE")
-            ->excludes(output);
+                       "Only print how far this profile, scaled, misses the tables")
+            ->type_name("PROFILE");
     }
 
     int run(Console& console) override {
+        if (transfer_from_.empty() == inputs_.output_path.empty())
+            throw UsageError("one of --output and --transfer-from is required");
         if (!transfer_from_.empty()) {
             console.out << transfer_text(fit::judge_transfer(inputs_, transfer_from_));
             return kExitOk;
         }
-        if (inputs_.output_path.empty()) throw UsageError("--output is required");
         fit::FitReport report;
         try {
             report = fit::fit_profile(inputs_);

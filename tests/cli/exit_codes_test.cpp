@@ -34,7 +34,9 @@ TEST(ExitCodes, UsageIs2) {
     expect_usage_error({"plan", tiny(), "--rank", "8"}, "--rank 8: this layout has ranks 0 to 7");
     expect_usage_error({"plan", tiny(), "--rank", "-1"}, "--rank -1: this layout has ranks 0 to 7");
     expect_usage_error({"plan", tiny(), "--rank", "first"}, "--rank");
-    expect_usage_error({"fit", "sheet.json"}, "--output is required");
+    expect_usage_error({"fit", "sheet.json"}, "one of --output and --transfer-from is required");
+    expect_usage_error({"fit", "sheet.json", "--output", "x.json", "--transfer-from", "y.json"},
+                       "one of --output and --transfer-from is required");
 }
 
 TEST(ExitCodes, UnfoldedBeyond64RanksIs2) {
