@@ -157,7 +157,10 @@ class Derivation {
 
     TensorId fresh_gradient(TensorId id) {
         const Tensor& tensor = forward_.tensors[at(id)];
-        return add({"d" + tensor.name, Role::scratch, tensor.dtype, tensor.dims});
+        std::string name = "d" + tensor.name;
+        for (int part = 2; has_tensor(name); ++part)
+            name = "d" + tensor.name + "_" + std::to_string(part);
+        return add({std::move(name), Role::scratch, tensor.dtype, tensor.dims});
     }
 
     // A further contribution to the gradient of a tensor is added to the ones before.
@@ -207,6 +210,7 @@ class Derivation {
     void derive_activation(const Op& op);
     void derive_rope(const Op& op);
     void derive_residual(const Op& op);
+    void derive_add(const Op& op);
     void derive_embedding(const Op& op);
     void derive_cross_entropy(const Op& op);
     void derive_collective(const Op& op);
@@ -242,6 +246,8 @@ void Derivation::derive(std::size_t index) {
             return derive_rope(op);
         case OpKind::residual_add:
             return derive_residual(op);
+        case OpKind::add:
+            return derive_add(op);
         case OpKind::embedding:
             return derive_embedding(op);
         case OpKind::cross_entropy_sum:
@@ -266,12 +272,13 @@ void Derivation::derive_gemm(std::size_t index) {
     const TensorId input = need(op.reads[0]);  // a re-gather is issued before the data gradient
     const TensorId da = fresh_gradient(op.reads[0]);
     emit(OpKind::gemm, op.label + " dgrad", {m, k, n}, {dc, need(op.reads[1])}, {da});
+    contribute(op.reads[0], da);
     accumulate(OpKind::gemm, op.label + " wgrad", {n, k, m}, {dc, input}, op.reads[1]);
     if (op.reads.size() > 2)
         accumulate(OpKind::bias_gradient, op.label + " bias", {m, n}, {dc}, op.reads[2]);
-    if (notes_.partial_input_gradient[index])
-        emit(OpKind::all_reduce, op.label + " dgrad", {m * k}, {da}, {da});
-    contribute(op.reads[0], da);
+    if (!notes_.partial_input_gradient[index]) return;
+    const TensorId sum = gradient_of(op.reads[0]);
+    emit(OpKind::all_reduce, op.label + " dgrad", {m * k}, {sum}, {sum});
 }
 
 // scores = Q·Kᵀ reads qkv once; context = P·V reads P and qkv.
@@ -334,10 +341,13 @@ void Derivation::derive_norm(const Op& op) {
     gradient_of_[at(x)] = dx;
 }
 
+// The slope of a ReLU is told by its output, which the next product keeps anyway; that of the
+// others by their input. The label of an activation is its function.
 void Derivation::derive_activation(const Op& op) {
+    const TensorId told_by = op.label == "relu" ? op.writes[0] : op.reads[0];
     const TensorId dx = fresh_gradient(op.reads[0]);
     emit(OpKind::activation_backward, op.label, op.shape,
-         {gradient_of(op.writes[0]), need(op.reads[0])}, {dx});
+         {gradient_of(op.writes[0]), need(told_by)}, {dx});
     contribute(op.reads[0], dx);
 }
 
@@ -346,7 +356,7 @@ void Derivation::derive_rope(const Op& op) {
     emit(OpKind::rope_backward, op.label, op.shape, {dx}, {dx});
 }
 
-// y = x + dropout(branch + bias). Positions of the embedding are a parameter in x's place.
+// y = x + dropout(branch + biases). Positions of the embedding are a parameter in x's place.
 void Derivation::derive_residual(const Op& op) {
     const TensorId dy = gradient_of(op.writes[0]);
     TensorId dbranch = dy;
@@ -355,13 +365,20 @@ void Derivation::derive_residual(const Op& op) {
         const std::int64_t elements = op.shape[0] * op.shape[1];
         emit(OpKind::dropout_backward, op.label, {elements}, {dy, need(op.writes[1])}, {dbranch});
     }
-    if (op.reads.size() > 2)
-        accumulate(OpKind::bias_gradient, op.label + " bias", op.shape, {dbranch}, op.reads[2]);
+    for (std::size_t i = 2; i < op.reads.size(); ++i)
+        accumulate(OpKind::bias_gradient, op.label + " bias", op.shape, {dbranch}, op.reads[i]);
     contribute(op.reads[0], dbranch);
     if (needs_gradient(op.reads[1]))
         contribute(op.reads[1], dy);
     else
         accumulate(OpKind::embedding_backward, op.label, op.shape, {dbranch}, op.reads[1]);
+}
+
+// The sum of the branches of a parallel block: each has the gradient of the whole.
+void Derivation::derive_add(const Op& op) {
+    const TensorId dy = gradient_of(op.writes[0]);
+    for (TensorId term : op.reads)
+        contribute(term, dy);
 }
 
 void Derivation::derive_embedding(const Op& op) {

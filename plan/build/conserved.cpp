@@ -14,8 +14,9 @@ std::int64_t layer_matrices(const Model& m) {
 }
 
 std::int64_t layer_vectors(const Model& m) {
-    std::int64_t elements = 2 * m.hidden * (m.layer_norm() ? 2 : 1);
-    if (m.attention_bias) elements += (m.heads + 2 * m.kv_heads) * m.head_dim + m.hidden;
+    std::int64_t elements = m.norms_per_layer() * m.hidden * (m.layer_norm() ? 2 : 1);
+    if (m.qkv_bias) elements += (m.heads + 2 * m.kv_heads) * m.head_dim;
+    if (m.projection_bias) elements += m.hidden;
     if (m.mlp_bias) elements += (m.gated_mlp() ? 2 : 1) * m.ffn_hidden + m.hidden;
     return elements;
 }
@@ -28,8 +29,8 @@ Conserved conserved_of(const Scenario& scenario) {
     conserved.layers = m.layers;
     conserved.parameters = m.layers * (layer_matrices(m) + layer_vectors(m)) +
                            m.vocabulary * m.hidden * (m.tied_embeddings ? 1 : 2) +
-                           (m.learned_positions() ? m.max_positions * m.hidden : 0) +
-                           m.hidden * (m.layer_norm() ? 2 : 1);
+                           (m.learned_positions() ? m.position_rows() * m.hidden : 0) +
+                           (m.embedding_norm ? 2 : 1) * m.hidden * (m.layer_norm() ? 2 : 1);
     conserved.tokens_per_step =
         scenario.layout.global_batch_size * scenario.training.sequence_length;
     // Per token: 2 per weight of a matrix, and 4·s per head element of unmasked attention.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plan/build/dims.hpp"
@@ -16,7 +17,8 @@ namespace orrery::plan {
 struct ForwardBlock {
     Block block;
     // Per op: its input is replicated over the tensor group and its weight is not, so the input's
-    // gradient is a partial sum that must be all-reduced.
+    // gradient is a partial sum that must be all-reduced. Of several such readers of one input, the
+    // first: backward comes to it last, with the sum of them all.
     std::vector<bool> partial_input_gradient;
     // Per tensor: backward makes it again from what is kept instead of keeping it (a re-gathered
     // sequence-parallel input; what selective recomputation drops).
@@ -42,7 +44,8 @@ class ForwardWriter {
     void begin_attention_core() { in_core_ = true; }
     void end_attention_core() { in_core_ = false; }
 
-    // x·Wᵀ with W sharded by output columns. Gathers x first under sequence parallelism.
+    // x·Wᵀ with W sharded by output columns. Gathers x first under sequence parallelism, once for
+    // all that read it.
     // name: parameter prefix ("qkv"); returns the output [tokens, width].
     TensorId column_parallel(const std::string& name, TensorId x, std::int64_t width, bool bias);
     // As column_parallel, with a weight that exists already (tied embeddings).
@@ -51,6 +54,8 @@ class ForwardWriter {
     // x·Wᵀ with W sharded by input rows; the output is reduced over the tensor group (all-reduce,
     // or reduce-scatter under sequence parallelism). The bias is left to who adds the residual.
     TensorId row_parallel(const std::string& name, TensorId x, std::int64_t input_width);
+    // The same without its reduction: a partial sum.
+    TensorId row_parallel_partial(const std::string& name, TensorId x, std::int64_t input_width);
     // Sums a partial [tokens, hidden] over the tensor group.
     TensorId reduce_over_tensor(const std::string& name, TensorId partial);
 
@@ -58,14 +63,19 @@ class ForwardWriter {
     ForwardBlock finish() { return std::move(out_); }
 
   private:
+    TensorId gather(const std::string& name, TensorId x);
+    bool has_gemm_of(TensorId input) const;
+
     Dims dims_;
     ForwardBlock out_;
+    std::vector<std::pair<TensorId, TensorId>> gathered_;  // a sequence shard and the whole of it
     bool in_core_ = false;
 };
 
 // The kinds of forward block. The embedding table and the head's weight stand in blocks of their
 // own, so that tied ones fill a gradient bucket each, alike on both ends of a pipeline.
 ForwardBlock embedding_forward(const Dims& dims);
+ForwardBlock embedding_norm_forward(const Scenario& scenario, const Dims& dims);
 ForwardBlock positions_forward(const Scenario& scenario, const Dims& dims);  // learned positions
 ForwardBlock layer_forward(const Scenario& scenario, const Dims& dims);
 ForwardBlock final_norm_forward(const Scenario& scenario, const Dims& dims);

@@ -55,26 +55,43 @@ TensorId ForwardWriter::column_parallel(const std::string& name, TensorId x, std
 
 TensorId ForwardWriter::column_parallel_with(const std::string& name, TensorId x, TensorId weight,
                                              TensorId bias, std::int64_t width) {
-    TensorId whole = x;
-    if (dims_.sequence_parallel) {
-        whole = activation(name + "_in", dims_.tokens, dims_.hidden);
-        op(OpKind::all_gather, name + " input", {dims_.tokens * dims_.hidden}, {x}, {whole});
-        out_.rematerialise[static_cast<std::size_t>(whole)] = true;
-    }
+    const TensorId whole = dims_.sequence_parallel ? gather(name, x) : x;
+    const bool first = !has_gemm_of(whole);
     const TensorId result = activation(name, dims_.tokens, width);
     std::vector<TensorId> reads = {whole, weight};
     if (bias >= 0) reads.push_back(bias);
     op(OpKind::gemm, name, {dims_.tokens, width, dims_.hidden}, std::move(reads), {result});
-    out_.partial_input_gradient.back() = dims_.tensor > 1 && !dims_.sequence_parallel;
+    out_.partial_input_gradient.back() = dims_.tensor > 1 && !dims_.sequence_parallel && first;
     return result;
+}
+
+TensorId ForwardWriter::gather(const std::string& name, TensorId x) {
+    for (const auto& [shard, whole] : gathered_)
+        if (shard == x) return whole;
+    const TensorId whole = activation(name + "_in", dims_.tokens, dims_.hidden);
+    op(OpKind::all_gather, name + " input", {dims_.tokens * dims_.hidden}, {x}, {whole});
+    out_.rematerialise[static_cast<std::size_t>(whole)] = true;
+    gathered_.emplace_back(x, whole);
+    return whole;
+}
+
+bool ForwardWriter::has_gemm_of(TensorId input) const {
+    return std::any_of(out_.block.ops.begin(), out_.block.ops.end(), [input](const Op& op) {
+        return op.kind == OpKind::gemm && op.reads.front() == input;
+    });
 }
 
 TensorId ForwardWriter::row_parallel(const std::string& name, TensorId x,
                                      std::int64_t input_width) {
+    return reduce_over_tensor(name, row_parallel_partial(name, x, input_width));
+}
+
+TensorId ForwardWriter::row_parallel_partial(const std::string& name, TensorId x,
+                                             std::int64_t input_width) {
     const TensorId weight = parameter(name + ".weight", {dims_.hidden, input_width}, false);
     const TensorId partial = activation(name, dims_.tokens, dims_.hidden);
     op(OpKind::gemm, name, {dims_.tokens, dims_.hidden, input_width}, {x, weight}, {partial});
-    return reduce_over_tensor(name, partial);
+    return partial;
 }
 
 TensorId ForwardWriter::reduce_over_tensor(const std::string& name, TensorId partial) {

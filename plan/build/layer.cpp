@@ -1,5 +1,6 @@
 // Forward of one transformer layer, in the order of Megatron-LM's ParallelTransformerLayer:
-// norm, qkv, attention, projection, residual; norm, fc1, activation, fc2, residual.
+// norm, qkv, attention, projection, residual; norm, fc1, activation, fc2, residual. In a parallel
+// block both branches come first, then one residual.
 #include "plan/build/forward_block.hpp"
 
 namespace orrery::plan {
@@ -18,12 +19,15 @@ TensorId norm(ForwardWriter& w, const Model& model, const std::string& name, Ten
     return out;
 }
 
-// residual + dropout(branch + bias); one kernel, as fused in every current stack.
-TensorId residual(ForwardWriter& w, const std::string& name, TensorId branch, TensorId x, bool bias,
-                  double dropout, const std::string& result) {
+// residual + dropout(branch + biases); one kernel, as fused in every current stack. `biased` are
+// the linears whose biases were left to it.
+TensorId residual(ForwardWriter& w, const std::string& name, TensorId branch, TensorId x,
+                  const std::vector<std::string>& biased, double dropout,
+                  const std::string& result) {
     const Dims& d = w.dims();
     std::vector<TensorId> reads = {branch, x};
-    if (bias) reads.push_back(w.parameter(name + ".bias", {d.hidden}, true));
+    for (const std::string& linear : biased)
+        reads.push_back(w.parameter(linear + ".bias", {d.hidden}, true));
     const TensorId out = w.activation(result, d.sharded_tokens, d.hidden);
     std::vector<TensorId> writes = {out};
     if (dropout > 0)
@@ -71,32 +75,92 @@ TensorId unfused_attention(ForwardWriter& w, TensorId qkv, double dropout) {
     return out;
 }
 
+// Attention of a normed input, up to what its projection reads.
+TensorId attention_branch(ForwardWriter& w, const Scenario& scenario, TensorId normed) {
+    const Dims& d = w.dims();
+    const Model& model = scenario.model;
+    const TensorId qkv = w.column_parallel("qkv", normed, d.qkv_width(), model.qkv_bias);
+    if (model.rotary())
+        w.op(OpKind::rope, "rope", {d.tokens, (d.heads + d.kv_heads) * model.rotary_dim}, {qkv},
+             {qkv});
+    // ALiBi is an arithmetic of row, column and head within either kernel (Press 2022).
+    return scenario.training.framework.attention_kernel == AttentionKernel::flash
+               ? flash_attention(w, qkv)
+               : unfused_attention(w, qkv, model.attention_dropout);
+}
+
+const char* name_of(Activation activation) {
+    switch (activation) {
+        case Activation::gelu:
+            return "gelu";
+        case Activation::relu:
+            return "relu";
+        case Activation::swiglu:
+            return "swiglu";
+        case Activation::geglu:
+            return "geglu";
+    }
+    return "";
+}
+
+// The MLP of a normed input, up to what its second linear reads.
+TensorId mlp_branch(ForwardWriter& w, const Model& model, TensorId normed) {
+    const Dims& d = w.dims();
+    const std::int64_t width = model.gated_mlp() ? 2 * d.ffn : d.ffn;
+    const TensorId f1 = w.column_parallel("fc1", normed, width, model.mlp_bias);
+    const TensorId f2 = w.activation("activated", d.tokens, d.ffn);
+    w.op(OpKind::activation, name_of(model.activation), {d.tokens, d.ffn}, {f1}, {f2});
+    return f2;
+}
+
+std::vector<std::string> only_if(bool biased, const std::string& linear) {
+    return biased ? std::vector<std::string>{linear} : std::vector<std::string>{};
+}
+
+TensorId sequential_layer(ForwardWriter& w, const Scenario& scenario, TensorId x) {
+    const Dims& d = w.dims();
+    const Model& model = scenario.model;
+    const TensorId n1 = norm(w, model, "norm1", x);
+    const TensorId context = attention_branch(w, scenario, n1);
+    const TensorId projected = w.row_parallel("projection", context, d.context_width());
+    const TensorId middle =
+        residual(w, "projection", projected, x, only_if(model.projection_bias, "projection"),
+                 model.hidden_dropout, "middle");
+    const TensorId n2 = norm(w, model, "norm2", middle);
+    const TensorId activated = mlp_branch(w, model, n2);
+    const TensorId down = w.row_parallel("fc2", activated, d.ffn);
+    return residual(w, "fc2", down, middle, only_if(model.mlp_bias, "fc2"), model.hidden_dropout,
+                    "y");
+}
+
+// x + attention(norm1(x)) + mlp(norm2(x)), with one norm for both where the model shares it (Wang
+// 2021, GPT-J; Black 2022). The branches are added before they are reduced over the tensor group,
+// so that a layer has one reduction in place of two.
+TensorId parallel_layer(ForwardWriter& w, const Scenario& scenario, TensorId x) {
+    const Dims& d = w.dims();
+    const Model& model = scenario.model;
+    const TensorId n1 = norm(w, model, "norm1", x);
+    const TensorId n2 = model.shared_norm ? n1 : norm(w, model, "norm2", x);
+    const TensorId context = attention_branch(w, scenario, n1);
+    const TensorId projected = w.row_parallel_partial("projection", context, d.context_width());
+    const TensorId activated = mlp_branch(w, model, n2);
+    const TensorId down = w.row_parallel_partial("fc2", activated, d.ffn);
+    const TensorId sum = w.activation("branches", d.tokens, d.hidden);
+    w.op(OpKind::add, "branches", {d.tokens, d.hidden}, {projected, down}, {sum});
+    std::vector<std::string> biased = only_if(model.projection_bias, "projection");
+    if (model.mlp_bias) biased.emplace_back("fc2");
+    return residual(w, "branches", w.reduce_over_tensor("branches", sum), x, biased,
+                    model.hidden_dropout, "y");
+}
+
 }  // namespace
 
 ForwardBlock layer_forward(const Scenario& scenario, const Dims& d) {
-    const Model& model = scenario.model;
     ForwardWriter w("layer.forward", d);
     const TensorId x = w.activation("x", d.sharded_tokens, d.hidden);
     w.input(x);
-
-    const TensorId n1 = norm(w, model, "norm1", x);
-    const TensorId qkv = w.column_parallel("qkv", n1, d.qkv_width(), model.attention_bias);
-    if (model.rotary())
-        w.op(OpKind::rope, "rope", {d.tokens, (d.heads + d.kv_heads) * d.head_dim}, {qkv}, {qkv});
-    const TensorId context = scenario.training.framework.attention_kernel == AttentionKernel::flash
-                                 ? flash_attention(w, qkv)
-                                 : unfused_attention(w, qkv, model.attention_dropout);
-    const TensorId projected = w.row_parallel("projection", context, d.context_width());
-    const TensorId middle = residual(w, "projection", projected, x, model.attention_bias,
-                                     model.hidden_dropout, "middle");
-
-    const TensorId n2 = norm(w, model, "norm2", middle);
-    const std::int64_t width = model.gated_mlp() ? 2 * d.ffn : d.ffn;
-    const TensorId f1 = w.column_parallel("fc1", n2, width, model.mlp_bias);
-    const TensorId f2 = w.activation("activated", d.tokens, d.ffn);
-    w.op(OpKind::activation, model.gated_mlp() ? "swiglu" : "gelu", {d.tokens, d.ffn}, {f1}, {f2});
-    const TensorId down = w.row_parallel("fc2", f2, d.ffn);
-    w.output(residual(w, "fc2", down, middle, model.mlp_bias, model.hidden_dropout, "y"));
+    w.output(scenario.model.parallel_block ? parallel_layer(w, scenario, x)
+                                           : sequential_layer(w, scenario, x));
     return w.finish();
 }
 
@@ -115,15 +179,23 @@ ForwardBlock positions_forward(const Scenario& scenario, const Dims& d) {
     ForwardWriter w("positions.forward", d);
     const TensorId x = w.activation("x", d.sharded_tokens, d.hidden);
     w.input(x);
-    const TensorId table = w.parameter("positions.weight", {model.max_positions, d.hidden}, true);
+    const TensorId table = w.parameter("positions.weight", {model.position_rows(), d.hidden}, true);
     const TensorId sum = w.activation("y", d.sharded_tokens, d.hidden);
     std::vector<TensorId> writes = {sum};
-    if (model.hidden_dropout > 0)
+    if (model.embedding_dropout && model.hidden_dropout > 0)
         writes.push_back(
             w.tensor("embedding_mask", Role::scratch, DType::u8, {d.sharded_tokens, d.hidden}));
     w.op(OpKind::residual_add, "positions", {d.sharded_tokens, d.hidden}, {x, table},
          std::move(writes));
     w.output(sum);
+    return w.finish();
+}
+
+ForwardBlock embedding_norm_forward(const Scenario& scenario, const Dims& d) {
+    ForwardWriter w("embedding_norm.forward", d);
+    const TensorId x = w.activation("x", d.sharded_tokens, d.hidden);
+    w.input(x);
+    w.output(norm(w, scenario.model, "embedding_norm", x));
     return w.finish();
 }
 

@@ -39,6 +39,8 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, BlockLibrary& 
     if (scenario.layout.recompute == Recompute::selective) recompute_attention_core(layer);
     PartKinds kinds;
     kinds.embedding = add(embedding_forward(dims), false);
+    if (scenario.model.embedding_norm)
+        kinds.embedding_norm = add(embedding_norm_forward(scenario, dims), false);
     if (scenario.model.learned_positions())
         kinds.positions = add(positions_forward(scenario, dims), false);
     kinds.layer = add(std::move(layer), scenario.layout.recompute == Recompute::full);
@@ -88,6 +90,7 @@ void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
                 parts.push_back(kind);
             };
             if (s == 0) add(kinds.embedding, -1);
+            if (s == 0 && kinds.embedding_norm.forward >= 0) add(kinds.embedding_norm, -1);
             if (s == 0 && kinds.positions.forward >= 0) add(kinds.positions, -1);
             for (std::int32_t layer = first_layer; layer < end; ++layer)
                 add(kinds.layer, layer);

@@ -1,5 +1,5 @@
-// Which parts (embedding, positions, layers, final norm, head) a stage is made of, and what passes
-// between stages.
+// Which parts (embedding, its norm, positions, layers, final norm, head) a stage is made of, and
+// what passes between stages.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@ namespace orrery::plan {
 // The blocks of each kind of part, built once for all stages.
 struct PartKinds {
     PartKind embedding;
-    PartKind positions;  // where the model learns positions
+    PartKind embedding_norm;  // where the model has one
+    PartKind positions;       // where the model learns positions
     PartKind layer;
     PartKind final_norm;
     PartKind head;

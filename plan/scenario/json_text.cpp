@@ -216,4 +216,10 @@ std::string pointer_segment(std::string_view key) {
     return out;
 }
 
+Json plain(double value) {
+    const auto whole = static_cast<std::int64_t>(value);
+    return value >= 0 && value < 1e15 && static_cast<double>(whole) == value ? Json(whole)
+                                                                             : Json(value);
+}
+
 }  // namespace orrery::plan

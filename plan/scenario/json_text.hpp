@@ -24,6 +24,9 @@ struct ParsedJson {
 // Comments (// and /* */) are allowed. `file` is what messages call the text.
 ParsedJson parse_json(std::string_view text, const std::string& file);
 
+// A number as people write it: whole ones without ".0".
+Json plain(double value);
+
 // One segment of a JSON pointer, escaped (RFC 6901: ~ is ~0, / is ~1).
 std::string pointer_segment(std::string_view key);
 

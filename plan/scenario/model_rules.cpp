@@ -18,10 +18,25 @@ struct Divided {
 std::vector<Divided> sharded(const Model& model) {
     std::vector<Divided> out = {{"model.heads", model.heads},
                                 {"model.ffn_hidden", model.ffn_hidden}};
-    if (model.family == ModelFamily::llama) {
+    if (model.kv_heads != model.heads)
         out.insert(out.begin() + 1, {"model.kv_heads", model.kv_heads});
-    }
     return out;
+}
+
+// A window that holds the whole sequence is attention without one.
+void check_window(Reading& reading, const Scenario& scenario) {
+    const std::int64_t length = scenario.training.sequence_length;
+    const std::int64_t window = scenario.model.attention_window;
+    if (!reading.good({"training.sequence_length", "model.attention_window"})) return;
+    if (window == 0 || length <= window) return;
+    const std::string key = reading.shown("model.attention_window");
+    Diagnostic& fault =
+        reading.report_field("S021", "training.sequence_length",
+                             "the sequence is longer than the window that the attention sees");
+    fault.arithmetic = fmt::format("training.sequence_length = {}, {} = {}", length, key, window);
+    fault.note = "not modelled: attention over a sliding window";
+    fault.help.push_back(fmt::format(
+        "sequence_length of at most {}, or {} = null for attention over all of it", window, key));
 }
 
 }  // namespace
@@ -44,6 +59,9 @@ void check_tensor(Reading& reading, const Scenario& scenario) {
     Diagnostic& fault = reading.report_field("S014", "layout.tensor_parallel",
                                              "tensor_parallel does not divide the model");
     fault.arithmetic = arithmetic;
+    if (scenario.model.kv_heads < tensor && scenario.model.kv_heads < scenario.model.heads)
+        fault.note =
+            "not modelled: heads of keys and values that several tensor-parallel ranks hold";
     const bool known = reading.good({"cluster.nodes", "cluster.devices_per_node"});
     const std::int64_t most = known ? scenario.cluster.devices() : common;
     fault.help.push_back("tensor_parallel: " + choices_near(tensor, divisors(common, most)));
@@ -73,6 +91,7 @@ void check_sequence(Reading& reading, const Scenario& scenario) {
                                             : std::to_string(tensor)));
         }
     }
+    check_window(reading, scenario);
     if (!scenario.model.learned_positions()) return;
     if (!reading.good({"training.sequence_length", "model.max_positions"})) return;
     if (length <= scenario.model.max_positions) return;

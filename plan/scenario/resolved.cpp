@@ -1,14 +1,9 @@
 #include "plan/scenario/resolved.hpp"
 
+#include "plan/scenario/models/family.hpp"
+
 namespace orrery::plan {
 namespace {
-
-// Whole numbers without ".0", as people write them.
-Json plain(double value) {
-    const auto whole = static_cast<std::int64_t>(value);
-    return value >= 0 && value < 1e15 && static_cast<double>(whole) == value ? Json(whole)
-                                                                             : Json(value);
-}
 
 const char* text(IntraNodeKind kind) {
     switch (kind) {
@@ -57,27 +52,8 @@ Json model_part(const Model& model, const Document& document) {
     out["name"] = model.name;
     out["vocab_size"] = model.vocabulary;
     out["tie_word_embeddings"] = model.tied_embeddings;
-    if (model.family == ModelFamily::gpt2) {
-        out.erase("n_ctx");
-        out["n_layer"] = model.layers;
-        out["n_embd"] = model.hidden;
-        out["n_head"] = model.heads;
-        out["n_inner"] = model.ffn_hidden;
-        out["n_positions"] = model.max_positions;
-        out["resid_pdrop"] = plain(model.hidden_dropout);
-        out["embd_pdrop"] = plain(model.hidden_dropout);
-        out["attn_pdrop"] = plain(model.attention_dropout);
-        return out;
-    }
-    out["num_hidden_layers"] = model.layers;
-    out["hidden_size"] = model.hidden;
-    out["num_attention_heads"] = model.heads;
-    out["num_key_value_heads"] = model.kv_heads;
-    out["head_dim"] = model.head_dim;
-    out["intermediate_size"] = model.ffn_hidden;
-    out["attention_bias"] = model.attention_bias;
-    out["mlp_bias"] = model.mlp_bias;
-    out["attention_dropout"] = plain(model.attention_dropout);
+    for (const Family& family : families())
+        if (model.family == family.name) family.write(model, out);
     return out;
 }
 

@@ -9,7 +9,9 @@
 
 namespace orrery::plan {
 
-enum class ModelFamily : std::uint8_t { gpt2, llama };
+enum class Norm : std::uint8_t { layer_norm, rms_norm };
+enum class Positions : std::uint8_t { learned, rotary, alibi };
+enum class Activation : std::uint8_t { gelu, relu, swiglu, geglu };
 enum class Precision : std::uint8_t { fp32, bf16 };
 enum class Recompute : std::uint8_t { none, selective, full };
 enum class AttentionKernel : std::uint8_t { flash, unfused };
@@ -18,11 +20,11 @@ enum class AttentionKernel : std::uint8_t { flash, unfused };
 enum class IntraNodeKind : std::uint8_t { nvswitch, xgmi, pcie, host };
 enum class InterNodeKind : std::uint8_t { none, infiniband, ethernet };
 
-// A model in its family's Hugging Face config.json terms. Linear layers of the gpt2 family carry
-// biases, LayerNorm, learned positions and a GELU; those of llama carry none, RMSNorm, rotary
-// positions and a gated SiLU.
+// A decoder by what it computes, read from its family's Hugging Face config.json (the families are
+// in plan/scenario/models). Whoever builds or prices it asks for these features, never for the
+// family. The values here are those of GPT-2.
 struct Model {
-    ModelFamily family = ModelFamily::gpt2;
+    std::string family = "gpt2";  // model_type of its config.json
     std::string name;
     std::int64_t hidden = 0;
     std::int64_t layers = 0;
@@ -30,18 +32,34 @@ struct Model {
     std::int64_t kv_heads = 0;
     std::int64_t head_dim = 0;
     std::int64_t ffn_hidden = 0;
-    std::int64_t vocabulary = 0;     // true vocabulary, unpadded
-    std::int64_t max_positions = 0;  // rows of the learned position table (gpt2)
-    bool tied_embeddings = true;
-    bool attention_bias = true;  // biases on qkv and projection
+    std::int64_t vocabulary = 0;        // true vocabulary, unpadded
+    std::int64_t max_positions = 0;     // longest sequence, where positions are learned
+    std::int64_t position_offset = 0;   // rows of the position table before the first position
+    std::int64_t rotary_dim = 0;        // elements of each head that rotary positions turn
+    std::int64_t attention_window = 0;  // tokens that a sliding window sees; 0: all
+    Norm norm = Norm::layer_norm;
+    Positions positions = Positions::learned;
+    Activation activation = Activation::gelu;
+    bool qkv_bias = true;
+    bool projection_bias = true;
     bool mlp_bias = true;
-    double hidden_dropout = 0.0;     // after projection, after fc2, after embedding
+    bool parallel_block = false;  // attention and MLP both read the layer's input, and one residual
+                                  // adds both; else the MLP reads what attention has made
+    bool shared_norm = false;     // in a parallel block: one norm for both branches
+    bool embedding_norm = false;  // a norm between the embedding and the first layer
+    bool tied_embeddings = true;
+    bool embedding_dropout = true;   // hidden_dropout also follows the learned positions
+    double hidden_dropout = 0.0;     // on what the residual adds
     double attention_dropout = 0.0;  // on attention probabilities
 
-    bool gated_mlp() const { return family == ModelFamily::llama; }
-    bool layer_norm() const { return family == ModelFamily::gpt2; }
-    bool learned_positions() const { return family == ModelFamily::gpt2; }
-    bool rotary() const { return family == ModelFamily::llama; }
+    bool gated_mlp() const {
+        return activation == Activation::swiglu || activation == Activation::geglu;
+    }
+    bool layer_norm() const { return norm == Norm::layer_norm; }
+    bool learned_positions() const { return positions == Positions::learned; }
+    bool rotary() const { return positions == Positions::rotary; }
+    int norms_per_layer() const { return parallel_block && shared_norm ? 1 : 2; }
+    std::int64_t position_rows() const { return max_positions + position_offset; }
 
     bool operator==(const Model&) const = default;
 };

@@ -195,9 +195,12 @@ Diagnostic& Section::unknown(const std::string& key, const std::string& meant) {
     return fault;
 }
 
+bool Section::reads(const std::string& key) const {
+    return std::find(known_.begin(), known_.end(), key) != known_.end();
+}
+
 bool Section::is_known(const std::string& key) const {
-    return std::find(known_.begin(), known_.end(), key) != known_.end() ||
-           std::find(tolerated_.begin(), tolerated_.end(), key) != tolerated_.end();
+    return reads(key) || std::find(tolerated_.begin(), tolerated_.end(), key) != tolerated_.end();
 }
 
 void Section::forget_missing(const std::string& key) {

@@ -72,6 +72,8 @@ class Section {
     bool word_of(const std::string& key, std::string& out, const std::vector<std::string>& names,
                  const std::string& usual, Presence presence = Presence::optional);
 
+    // Whether somebody has read `key`, or looked for it.
+    bool reads(const std::string& key) const;
     // Counts `key` as known without reading it.
     void known(const std::string& key) { known_.push_back(key); }
     // Counts `key` as known, but not as one to suggest or to list.

@@ -12,7 +12,6 @@ namespace orrery::plan {
 // 32 × tensor.
 inline Scenario small_gpt2() {
     Scenario s;
-    s.model.family = ModelFamily::gpt2;
     s.model.name = "small-gpt2";
     s.model.hidden = 64;
     s.model.layers = 4;
@@ -34,14 +33,18 @@ inline Scenario small_gpt2() {
 // keys and values, embeddings of their own at both ends.
 inline Scenario small_llama() {
     Scenario s = small_gpt2();
-    s.model.family = ModelFamily::llama;
+    s.model.family = "llama";
+    s.model.norm = Norm::rms_norm;
+    s.model.positions = Positions::rotary;
+    s.model.activation = Activation::swiglu;
+    s.model.rotary_dim = 8;
     s.model.name = "small-llama";
     s.model.kv_heads = 4;
     s.model.ffn_hidden = 128;
     s.model.max_positions = 0;
     s.model.tied_embeddings = false;
-    s.model.attention_bias = false;
-    s.model.mlp_bias = false;
+    s.model.qkv_bias = s.model.projection_bias = s.model.mlp_bias = false;
+    s.model.embedding_dropout = false;
     return s;
 }
 

@@ -49,7 +49,7 @@ std::vector<fs::path> files(const std::string& folder) {
 
 TEST(Reader, FillsDefaultsAndSettlesAutoAndEven) {
     const Scenario scenario = sound(kSmall);
-    EXPECT_EQ(scenario.model.family, ModelFamily::gpt2);
+    EXPECT_EQ(scenario.model.family, "gpt2");
     EXPECT_EQ(scenario.model.name, "gpt-96");
     EXPECT_EQ(scenario.model.ffn_hidden, 4 * 12288);  // n_inner defaults to four times n_embd
     EXPECT_EQ(scenario.model.head_dim, 12288 / 96);
@@ -68,11 +68,12 @@ TEST(Reader, FillsDefaultsAndSettlesAutoAndEven) {
 
 TEST(Reader, LlamaDefaultsAreHuggingFaces) {
     const Scenario scenario = sound(kSmall, {"model=models/llama-80.json"});
-    EXPECT_EQ(scenario.model.family, ModelFamily::llama);
+    EXPECT_EQ(scenario.model.family, "llama");
     EXPECT_EQ(scenario.model.kv_heads, 8);
     EXPECT_EQ(scenario.model.head_dim, 8192 / 64);
     EXPECT_FALSE(scenario.model.tied_embeddings);
-    EXPECT_FALSE(scenario.model.attention_bias);
+    EXPECT_FALSE(scenario.model.qkv_bias);
+    EXPECT_FALSE(scenario.model.projection_bias);
     EXPECT_FALSE(scenario.model.mlp_bias);
     EXPECT_EQ(scenario.model.hidden_dropout, 0.0);
     const Scenario wide = sound(kSmall, {"model=models/llama-80.json", "model.head_dim=256"});

@@ -1,0 +1,43 @@
+// BLOOM (BigScience 2022): GPT-2's shape with ALiBi in place of positions and a LayerNorm after the
+// embedding.
+#include "plan/scenario/models/keys.hpp"
+
+namespace orrery::plan {
+namespace {
+
+void read(Reading& reading, Section& section, Model& model) {
+    read_sizes(section, model, spelling(reading, section, {"n_layer", "num_hidden_layers"}),
+               spelling(reading, section, {"n_embed", "hidden_size"}),
+               spelling(reading, section, {"n_head", "num_attention_heads"}));
+    model.ffn_hidden = 4 * model.hidden;
+    model.kv_heads = model.heads;
+    split_heads(reading, model);
+    model.positions = Positions::alibi;
+    model.embedding_norm = true;
+    model.embedding_dropout = false;
+    section.boolean("tie_word_embeddings", model.tied_embeddings);
+    section.number("hidden_dropout", model.hidden_dropout, kProbability);
+    section.number("attention_dropout", model.attention_dropout, kProbability);
+}
+
+void write(const Model& model, Json& out) {
+    for (const char* alias : {"num_hidden_layers", "n_embed", "num_attention_heads"})
+        out.erase(alias);
+    out["n_layer"] = model.layers;
+    out["hidden_size"] = model.hidden;
+    out["n_head"] = model.heads;
+    out["hidden_dropout"] = plain(model.hidden_dropout);
+    out["attention_dropout"] = plain(model.attention_dropout);
+}
+
+}  // namespace
+
+Family bloom() {
+    return {
+        "bloom",
+        {"n_layer", "num_hidden_layers", "n_embed", "hidden_size", "n_head", "num_attention_heads"},
+        read,
+        write};
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,34 @@
+// Gemma (Gemma Team 2024): a Llama with GeGLU, tied embeddings and heads of 256 whatever the hidden
+// size. The look-up is scaled by the square root of the hidden size: a factor within the kernel of
+// the embedding, no op of its own.
+#include "plan/scenario/models/llama_like.hpp"
+
+namespace orrery::plan {
+namespace {
+
+void read(Reading& reading, Section& section, Model& model) {
+    LlamaLike usual;
+    usual.kv_heads = 16;
+    usual.head_dim = 256;
+    usual.tied_embeddings = true;
+    read_llama_like(reading, section, usual, model);
+    section.boolean("attention_bias", model.qkv_bias);
+    model.projection_bias = model.qkv_bias;
+    // Either spelling is some GELU; which of them counts depends on the release that reads it.
+    read_activation(section, model, "hidden_act", Words::gelu, "gelu_pytorch_tanh");
+    read_activation(section, model, "hidden_activation", Words::gelu, "gelu_pytorch_tanh");
+    model.activation = Activation::geglu;
+}
+
+void write(const Model& model, Json& out) {
+    write_llama_like(model, out);
+    out["attention_bias"] = model.qkv_bias;
+}
+
+}  // namespace
+
+Family gemma() {
+    return {"gemma", llama_like_keys(), read, write};
+}
+
+}  // namespace orrery::plan

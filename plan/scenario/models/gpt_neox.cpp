@@ -1,0 +1,52 @@
+// GPT-NeoX and Pythia (Black et al. 2022): attention and MLP in parallel behind a norm each, rotary
+// positions on a part of each head, biases everywhere.
+#include "plan/scenario/models/keys.hpp"
+
+namespace orrery::plan {
+namespace {
+
+void read(Reading& reading, Section& section, Model& model) {
+    read_sizes(section, model, "num_hidden_layers", "hidden_size", "num_attention_heads");
+    section.integer("intermediate_size", model.ffn_hidden, {1, kMostFfn}, Presence::required,
+                    "ffn_hidden");
+    model.kv_heads = model.heads;
+    split_heads(reading, model);
+    double share = 0.25;  // Hugging Face's default
+    section.number("rotary_pct", share, {0, 1, true, false});
+    use_rotary(reading, model, share);
+    std::int64_t positions = 0;  // no table, so no bound that a plan depends on
+    section.integer("max_position_embeddings", positions);
+    model.parallel_block = true;
+    section.boolean("use_parallel_residual", model.parallel_block);
+    section.boolean("attention_bias", model.qkv_bias);
+    model.projection_bias = model.qkv_bias;
+    model.tied_embeddings = false;
+    section.boolean("tie_word_embeddings", model.tied_embeddings);
+    read_activation(section, model, "hidden_act", Words::gelu_or_relu, "gelu");
+    model.embedding_dropout = false;
+    section.number("hidden_dropout", model.hidden_dropout, kProbability);
+    section.number("attention_dropout", model.attention_dropout, kProbability);
+}
+
+void write(const Model& model, Json& out) {
+    out["num_hidden_layers"] = model.layers;
+    out["hidden_size"] = model.hidden;
+    out["num_attention_heads"] = model.heads;
+    out["intermediate_size"] = model.ffn_hidden;
+    out["use_parallel_residual"] = model.parallel_block;
+    out["attention_bias"] = model.qkv_bias;
+    out["hidden_dropout"] = plain(model.hidden_dropout);
+    out["attention_dropout"] = plain(model.attention_dropout);
+}
+
+}  // namespace
+
+Family gpt_neox() {
+    return {"gpt_neox",
+            {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
+             "rotary_pct"},
+            read,
+            write};
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,96 @@
+#include "plan/scenario/models/keys.hpp"
+
+#include <fmt/format.h>
+
+#include "plan/scenario/arithmetic.hpp"
+
+namespace orrery::plan {
+namespace {
+
+void require_multiple(Reading& reading, const char* whole, std::int64_t of, const char* part,
+                      std::int64_t by) {
+    if (!reading.good({whole, part}) || of % by == 0) return;
+    Diagnostic& fault = reading.report_field(
+        "S011", part,
+        fmt::format("{} is not a multiple of {}", reading.shown(whole), reading.shown(part)));
+    fault.arithmetic = fmt::format("{} / {} = {}", of, by, quotient(of, by));
+    fault.help.push_back(
+        fmt::format("{}: {}", reading.shown(part), choices_near(by, divisors(of, of), 4)));
+}
+
+}  // namespace
+
+std::string spelling(Reading& reading, Section& section,
+                     std::initializer_list<const char*> spellings) {
+    std::string used;
+    for (const char* key : spellings) {
+        section.known(key);
+        if (!section.has(key)) continue;
+        if (used.empty()) {
+            used = key;
+        } else if (*section.find(key) != *section.find(used)) {
+            Diagnostic& fault = reading.report("S011", section.pointer(key),
+                                               fmt::format("{} and {} differ", used, key));
+            fault.arithmetic = fmt::format("{} = {}, {} = {}", used, section.find(used)->dump(),
+                                           key, section.find(key)->dump());
+            fault.help.push_back("they are two spellings of one key: remove one");
+        }
+    }
+    return used.empty() ? *spellings.begin() : used;
+}
+
+bool is_null(const Reading& reading, const char* key) {
+    const Json* value = reading.document().find(std::string("/model/") + key);
+    return value != nullptr && value->is_null();
+}
+
+void read_sizes(Section& section, Model& model, const std::string& layers,
+                const std::string& hidden, const std::string& heads) {
+    section.integer(layers, model.layers, {1, kMostLayers}, Presence::required, "layers");
+    section.integer(hidden, model.hidden, {1, kMostHidden}, Presence::required, "hidden");
+    section.integer(heads, model.heads, {1, kMostHidden}, Presence::required, "heads");
+}
+
+void read_kv_heads(Reading& reading, Section& section, Model& model, const char* key,
+                   std::int64_t usual) {
+    model.kv_heads = usual == 0 || is_null(reading, key) ? model.heads : usual;
+    section.integer(key, model.kv_heads, {1, kMostHidden}, Presence::optional, "kv_heads");
+    require_multiple(reading, "model.heads", model.heads, "model.kv_heads", model.kv_heads);
+}
+
+void split_heads(Reading& reading, Model& model) {
+    require_multiple(reading, "model.hidden", model.hidden, "model.heads", model.heads);
+    if (model.heads > 0) model.head_dim = model.hidden / model.heads;
+}
+
+void read_head_dim(Reading& reading, Section& section, Model& model, std::int64_t usual) {
+    model.head_dim = usual;
+    if (usual == 0 && !section.has("head_dim")) split_heads(reading, model);
+    section.integer("head_dim", model.head_dim, {1, kMostHidden}, Presence::optional, "head_dim");
+}
+
+void use_rotary(Reading& reading, Model& model, double share) {
+    model.positions = Positions::rotary;
+    model.rotary_dim = static_cast<std::int64_t>(static_cast<double>(model.head_dim) * share);
+    if (!reading.good({"model.head_dim", "model.hidden", "model.heads"})) return;
+    if (model.rotary_dim % 2 == 0) return;
+    const bool whole = share == 1;
+    reading
+        .report_field("S011", "model.head_dim",
+                      whole ? "rotary positions need an even head_dim"
+                            : "rotary positions need an even part of each head")
+        .arithmetic = whole ? fmt::format("head_dim = {}", model.head_dim)
+                            : fmt::format("{} × {} = {} elements of head_dim", share,
+                                          model.head_dim, model.rotary_dim);
+}
+
+void read_activation(Section& section, Model& model, const char* key, Words words,
+                     const char* usual) {
+    std::vector<std::string> names = {"gelu_new", "gelu", "gelu_fast", "gelu_pytorch_tanh"};
+    if (words == Words::gelu_or_relu) names.insert(names.begin(), "relu");
+    std::string word = usual;
+    section.word_of(key, word, names, usual);
+    model.activation = word == "relu" ? Activation::relu : Activation::gelu;
+}
+
+}  // namespace orrery::plan

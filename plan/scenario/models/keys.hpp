@@ -1,0 +1,47 @@
+// Reading the keys of a config.json that families share: sizes, alternative spellings, attention
+// heads, activations, dropout. Internal to plan/scenario/models.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+
+#include "plan/scenario/models/family.hpp"
+
+namespace orrery::plan {
+
+constexpr std::int64_t kMostLayers = 100'000;
+constexpr std::int64_t kMostHidden = 1'000'000;
+constexpr std::int64_t kMostFfn = 10'000'000;
+constexpr NumberRange kProbability = {0, 1, false, true};
+
+// The first of `spellings` that the config has, else the first; all of them are known. Two that are
+// there and differ are reported.
+std::string spelling(Reading& reading, Section& section,
+                     std::initializer_list<const char*> spellings);
+
+// null where Hugging Face tells it from an absent key.
+bool is_null(const Reading& reading, const char* key);
+
+void read_sizes(Section& section, Model& model, const std::string& layers,
+                const std::string& hidden, const std::string& heads);
+
+// Keys and values for `usual` heads where the key is absent (0, or null: for every head); reported
+// where they do not divide the heads.
+void read_kv_heads(Reading& reading, Section& section, Model& model, const char* key,
+                   std::int64_t usual);
+
+// hidden ÷ heads, reported where that is not whole.
+void split_heads(Reading& reading, Model& model);
+// The same unless the key "head_dim" says otherwise; `usual` where the family has a default.
+void read_head_dim(Reading& reading, Section& section, Model& model, std::int64_t usual);
+
+// Rotary positions over `share` of each head (a whole even number of elements, rounded down as
+// Hugging Face does).
+void use_rotary(Reading& reading, Model& model, double share = 1);
+
+// A word for some GELU, or, where `others`, for a ReLU too; the last one given is the default.
+enum class Words { gelu, gelu_or_relu };
+void read_activation(Section& section, Model& model, const char* key, Words words,
+                     const char* usual);
+
+}  // namespace orrery::plan

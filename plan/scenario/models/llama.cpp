@@ -1,0 +1,27 @@
+// Llama (Touvron et al. 2023): RMSNorm, rotary positions, SwiGLU, no biases unless asked for.
+#include "plan/scenario/models/llama_like.hpp"
+
+namespace orrery::plan {
+namespace {
+
+void read(Reading& reading, Section& section, Model& model) {
+    read_llama_like(reading, section, {}, model);
+    section.boolean("attention_bias", model.qkv_bias);
+    model.projection_bias = model.qkv_bias;
+    section.boolean("mlp_bias", model.mlp_bias);
+    read_silu(section, model);
+}
+
+void write(const Model& model, Json& out) {
+    write_llama_like(model, out);
+    out["attention_bias"] = model.qkv_bias;
+    out["mlp_bias"] = model.mlp_bias;
+}
+
+}  // namespace
+
+Family llama() {
+    return {"llama", llama_like_keys(), read, write};
+}
+
+}  // namespace orrery::plan

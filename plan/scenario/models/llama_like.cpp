@@ -1,0 +1,43 @@
+#include "plan/scenario/models/llama_like.hpp"
+
+namespace orrery::plan {
+
+void read_llama_like(Reading& reading, Section& section, const LlamaLike& usual, Model& model) {
+    model.norm = Norm::rms_norm;
+    model.qkv_bias = model.projection_bias = model.mlp_bias = false;
+    model.embedding_dropout = false;
+    model.tied_embeddings = usual.tied_embeddings;
+    read_sizes(section, model, "num_hidden_layers", "hidden_size", "num_attention_heads");
+    section.integer("intermediate_size", model.ffn_hidden, {1, kMostFfn}, Presence::required,
+                    "ffn_hidden");
+    read_kv_heads(reading, section, model, "num_key_value_heads", usual.kv_heads);
+    read_head_dim(reading, section, model, usual.head_dim);
+    use_rotary(reading, model);
+    std::int64_t positions = 0;  // rotary: no table, so no bound that a plan depends on
+    section.integer("max_position_embeddings", positions);
+    section.boolean("tie_word_embeddings", model.tied_embeddings);
+    section.number("attention_dropout", model.attention_dropout, kProbability);
+}
+
+void read_silu(Section& section, Model& model) {
+    std::string word;
+    section.word_of("hidden_act", word, {"silu"}, "silu");
+    model.activation = Activation::swiglu;
+}
+
+void write_llama_like(const Model& model, Json& out) {
+    out["num_hidden_layers"] = model.layers;
+    out["hidden_size"] = model.hidden;
+    out["num_attention_heads"] = model.heads;
+    out["num_key_value_heads"] = model.kv_heads;
+    out["head_dim"] = model.head_dim;
+    out["intermediate_size"] = model.ffn_hidden;
+    out["attention_dropout"] = plain(model.attention_dropout);
+}
+
+std::vector<const char*> llama_like_keys() {
+    return {"hidden_size",         "num_hidden_layers", "num_attention_heads",
+            "num_key_value_heads", "head_dim",          "intermediate_size"};
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,30 @@
+// Mistral (Jiang et al. 2023): a Llama with grouped queries whose attention sees a sliding window
+// unless that is null.
+#include "plan/scenario/models/llama_like.hpp"
+
+namespace orrery::plan {
+namespace {
+
+void read(Reading& reading, Section& section, Model& model) {
+    LlamaLike usual;
+    usual.kv_heads = 8;
+    read_llama_like(reading, section, usual, model);
+    read_silu(section, model);
+    model.attention_window = is_null(reading, "sliding_window") ? 0 : 4096;
+    section.integer("sliding_window", model.attention_window, {}, Presence::optional,
+                    "attention_window");
+}
+
+void write(const Model& model, Json& out) {
+    write_llama_like(model, out);
+    out["sliding_window"] =
+        model.attention_window > 0 ? Json(model.attention_window) : Json(nullptr);
+}
+
+}  // namespace
+
+Family mistral() {
+    return {"mistral", llama_like_keys(), read, write};
+}
+
+}  // namespace orrery::plan
