@@ -31,7 +31,12 @@ std::string layout_line(const plan::Layout& layout) {
         text += fmt::format(", {} stages per rank", layout.virtual_pipeline);
     if (layout.pipeline_parallel > 1) text += ", " + layout.schedule;
     if (layout.sequence_parallel) text += ", sequence parallel";
-    return text + fmt::format(", ZeRO-{}, {}", layout.zero_stage, name(layout.recompute));
+    text += fmt::format(", ZeRO-{}", layout.zero_stage);
+    if (layout.zero_ranks() > 1 && layout.zero_ranks() < layout.data_ranks())
+        text +=
+            fmt::format(" within {} of {} data ranks", layout.zero_ranks(), layout.data_ranks());
+    if (!layout.reshard_after_forward) text += " without resharding after forward";
+    return text + fmt::format(", {}", name(layout.recompute));
 }
 
 std::string batch_line(const plan::Scenario& scenario) {

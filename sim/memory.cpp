@@ -19,12 +19,15 @@ std::int64_t bytes_of(double megabytes) {
 
 // Process groups with more than one member, each of which costs a communicator.
 std::int64_t communicators(const plan::Plan& plan) {
-    std::int64_t groups = 0;
-    for (const plan::GroupKind kind :
-         {plan::GroupKind::tensor, plan::GroupKind::context, plan::GroupKind::data,
-          plan::GroupKind::pipeline, plan::GroupKind::embedding, plan::GroupKind::world})
-        groups += plan.mesh.group_size(kind) > 1 ? 1 : 0;
-    return groups;
+    std::vector<plan::GroupKind> kinds = {plan::GroupKind::tensor, plan::GroupKind::context,
+                                          plan::GroupKind::pipeline, plan::GroupKind::embedding,
+                                          plan::GroupKind::world};
+    if (plan.mesh.shard > 0)
+        kinds.insert(kinds.end(), {plan::GroupKind::shard, plan::GroupKind::replica});
+    else
+        kinds.push_back(plan::GroupKind::data);
+    return std::count_if(kinds.begin(), kinds.end(),
+                         [&](plan::GroupKind kind) { return plan.mesh.group_size(kind) > 1; });
 }
 
 // Probability that a heavy-tailed error (Student's t with two degrees of freedom) stays below x

@@ -171,6 +171,8 @@ Account exposed_account(plan::GroupKind group) {
         case plan::GroupKind::data:
         case plan::GroupKind::model:
         case plan::GroupKind::world:
+        case plan::GroupKind::shard:
+        case plan::GroupKind::replica:
             return Account::exposed_data;
         case plan::GroupKind::pipeline:
         case plan::GroupKind::embedding:

@@ -60,9 +60,21 @@ class StepBinder {
         return 0;
     }
 
+    // Parameters that are kept until backward stay while any micro-batch in flight needs them.
+    std::int32_t forward_procedure(std::int32_t stage_index) {
+        if (!builder_.keeps_gathered() || in_flight_[stage_index]++ == 0)
+            return procedures_.at(stage_index).forward;
+        const auto found = gathered_forward_.find(stage_index);
+        if (found != gathered_forward_.end()) return found->second;
+        const auto stage =
+            std::find_if(builder_.program.stages.begin(), builder_.program.stages.end(),
+                         [&](const Stage& s) { return s.index == stage_index; });
+        return gathered_forward_[stage_index] = add_gathered_forward(builder_, *stage);
+    }
+
     void bind_forward(Step& step) {
         const Action& action = step.action;
-        step.procedure = procedures_.at(action.stage).forward;
+        step.procedure = forward_procedure(action.stage);
         step.stash = stash_[key(action)] =
             born("stash", action, MemoryCategory::activations, stash_bytes(action.stage));
         if (action.stage > 0) step.input = received_f_.at(key(action));
@@ -76,6 +88,7 @@ class StepBinder {
         const bool last = action.micro_batch ==
                           static_cast<std::int32_t>(builder_.scenario.layout.micro_batches()) - 1;
         const StageProcedures& procedures = procedures_.at(action.stage);
+        --in_flight_[action.stage];
         step.procedure = last ? procedures.last_backward : procedures.backward;
         step.stash = stash_.at(key(action));
         resident(step.stash).last_step = now();
@@ -120,6 +133,8 @@ class StepBinder {
     std::int64_t boundary_bytes_;  // of a whole boundary activation: what a buffer holds
     std::int64_t transfer_bytes_;  // of what one rank sends of it
     std::map<std::int32_t, StageProcedures> procedures_;
+    std::map<std::int32_t, std::int32_t> gathered_forward_;  // by stage
+    std::map<std::int32_t, std::int32_t> in_flight_;         // micro-batches, by stage
     std::map<Key, std::int32_t> stash_, sending_f_, sending_b_, received_f_, received_b_;
 };
 

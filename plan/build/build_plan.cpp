@@ -13,14 +13,15 @@
 namespace orrery::plan {
 namespace {
 
+// What waits for the last backward passes of all stages.
 void add_gradient_reduction(ProgramBuilder& builder) {
-    if (builder.scenario.training.framework.overlap_gradient_reduce || builder.zero() >= 2) return;
+    const bool overlap = builder.scenario.training.framework.overlap_gradient_reduce;
     for (const Stage& stage : builder.program.stages) {
         std::vector<BlockUse> uses;
         for (std::size_t i = 0; i < builder.program.buckets.size(); ++i)
             if (builder.program.buckets[i].stage == stage.index)
-                for (BlockUse use : reduce_uses(builder, static_cast<std::int32_t>(i))) {
-                    use.fence = uses.empty();
+                for (BlockUse use : late_reduce_uses(builder, static_cast<std::int32_t>(i))) {
+                    use.fence = uses.empty() && !overlap;
                     uses.push_back(use);
                 }
         if (!uses.empty())
@@ -83,6 +84,8 @@ Plan build_plan(const Scenario& scenario) {
     Plan plan;
     plan.mesh = {layout.tensor_parallel, layout.context_parallel, layout.data_parallel,
                  layout.pipeline_parallel};
+    if (layout.zero_ranks() > 1 && layout.zero_ranks() < layout.data_ranks())
+        plan.mesh.shard = layout.zero_ranks();
     plan.micro_batches = static_cast<std::int32_t>(layout.micro_batches());
     plan.schedule = layout.schedule;
     const Dims dims = dims_of(scenario);

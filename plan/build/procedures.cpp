@@ -29,15 +29,28 @@ std::vector<BlockUse> backward_uses(ProgramBuilder& builder, const Stage& stage,
         if (tied_add && builder.zero() < 2)
             for (const BlockUse& use : tied_add_uses(builder))
                 uses.push_back(use);
-        if (reduces)
-            for (BlockUse use : reduce_uses(builder, part.bucket)) {
+        auto reduce = [&](const std::vector<BlockUse>& reductions) {
+            for (BlockUse use : reductions) {
                 use.fence = !overlap;
                 uses.push_back(use);
             }
+        };
+        if (reduces) reduce(reduce_uses(builder, part.bucket));
         if (tied_add && builder.zero() >= 2)
             for (const BlockUse& use : tied_add_uses(builder))
                 uses.push_back(use);
+        if (reduces && last) reduce(replica_uses(builder, part.bucket));
     }
+    return uses;
+}
+
+std::vector<BlockUse> forward_uses(ProgramBuilder& builder, const Stage& stage, bool gathers) {
+    std::vector<BlockUse> uses;
+    for (std::size_t p = 0; p < stage.parts.size(); ++p)
+        uses.push_back(use_of(stage.parts[p], p, true));
+    if (scatters_transfers(builder.scenario, builder.dims) && stage.index > 0)
+        uses.insert(uses.begin(), gather_received(builder, stage, true));
+    insert_rings(builder, uses, Phase::forward, gathers);
     return uses;
 }
 
@@ -45,22 +58,17 @@ std::vector<BlockUse> backward_uses(ProgramBuilder& builder, const Stage& stage,
 
 StageProcedures add_procedures(ProgramBuilder& builder, const Stage& stage) {
     const std::string suffix = std::to_string(stage.index);
-    std::vector<BlockUse> forward;
-    for (std::size_t p = 0; p < stage.parts.size(); ++p)
-        forward.push_back(use_of(stage.parts[p], p, true));
     std::vector<BlockUse> backward = backward_uses(builder, stage, false);
     std::vector<BlockUse> last = backward_uses(builder, stage, true);
     if (scatters_transfers(builder.scenario, builder.dims)) {
-        const bool first = stage.index == 0;
         const bool final =
             stage.index + 1 == static_cast<std::int32_t>(builder.scenario.layout.stages());
-        if (!first) forward.insert(forward.begin(), gather_received(builder, stage, true));
         for (auto* uses : {&backward, &last})
             if (!final) uses->insert(uses->begin(), gather_received(builder, stage, false));
     }
-    insert_rings(builder, forward, Phase::forward);
-    insert_rings(builder, backward, Phase::backward);
-    insert_rings(builder, last, Phase::backward);
+    std::vector<BlockUse> forward = forward_uses(builder, stage, true);
+    insert_rings(builder, backward, Phase::backward, !builder.keeps_gathered());
+    insert_rings(builder, last, Phase::backward, !builder.keeps_gathered());
     StageProcedures procedures;
     procedures.forward = builder.add_procedure("forward " + suffix, std::move(forward));
     procedures.last_backward = builder.add_procedure("last backward " + suffix, std::move(last));
@@ -68,6 +76,11 @@ StageProcedures add_procedures(ProgramBuilder& builder, const Stage& stage) {
                               ? builder.add_procedure("backward " + suffix, std::move(backward))
                               : procedures.last_backward;
     return procedures;
+}
+
+std::int32_t add_gathered_forward(ProgramBuilder& builder, const Stage& stage) {
+    return builder.add_procedure("gathered forward " + std::to_string(stage.index),
+                                 forward_uses(builder, stage, false));
 }
 
 }  // namespace orrery::plan

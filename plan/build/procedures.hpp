@@ -17,4 +17,8 @@ struct StageProcedures {
 
 StageProcedures add_procedures(ProgramBuilder& builder, const Stage& stage);
 
+// The forward pass of a micro-batch that finds the parameters gathered already, by one that is
+// still in flight.
+std::int32_t add_gathered_forward(ProgramBuilder& builder, const Stage& stage);
+
 }  // namespace orrery::plan

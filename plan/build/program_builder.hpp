@@ -49,9 +49,15 @@ struct ProgramBuilder {
     Program program;
     std::vector<std::vector<PartKind>> part_kinds;  // by chunk, by position
 
-    // Sharding stage; a data group of one rank has nothing to shard.
-    int zero() const { return shards() > 1 ? scenario.layout.zero_stage : 0; }
-    std::int64_t shards() const { return mesh.group_size(GroupKind::data); }
+    // Sharding stage; one rank alone has nothing to shard.
+    int zero() const { return scenario.layout.zero_ranks() > 1 ? scenario.layout.zero_stage : 0; }
+    // The ranks that reduce gradients together and share out states between them; where these are
+    // not all of a data group, reductions go on over the replicas of a shard.
+    std::int64_t shards() const { return mesh.group_size(GroupKind::shard); }
+    bool hybrid() const { return mesh.shard > 0; }
+    GroupKind shard_group() const { return hybrid() ? GroupKind::shard : GroupKind::data; }
+    // Whether gathered parameters stay from forward to backward.
+    bool keeps_gathered() const { return zero() >= 3 && !scenario.layout.reshard_after_forward; }
     DType gradient_dtype() const {
         return scenario.training.framework.gradient_bytes == 4 ? DType::fp32 : DType::bf16;
     }

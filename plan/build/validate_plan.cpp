@@ -6,6 +6,7 @@
 #include <set>
 
 #include "plan/build/build_plan.hpp"
+#include "plan/build/sharding_faults.hpp"
 #include "plan/ir/check.hpp"
 
 namespace orrery::plan {
@@ -271,6 +272,7 @@ std::vector<std::string> plan_faults(const Plan& plan, const Scenario& scenario)
         check_schedule(plan, program, faults);
         check_memory(program, faults);
     }
+    check_sharding(plan, faults);
     CommunicationGraph(plan).check(faults);
     check_conserved(plan, scenario, faults);
     return faults;

@@ -19,6 +19,8 @@ double executed_flops(const Plan& plan);
 //  - contracting each collective and each exchange to one node, the union over ranks of their issue
 //    order is acyclic over all groups (no deadlock across communicators);
 //  - lifetimes cover uses, and residents alive together do not share memory;
+//  - what data-parallel ranks share out is gathered before it is used and summed over all of them
+//    (plan/build/sharding_faults.hpp);
 //  - layers, parameters, tokens and forward FLOPs are those of the scenario.
 std::vector<std::string> plan_faults(const Plan& plan, const Scenario& scenario);
 

@@ -160,11 +160,12 @@ std::string plan_json(const Plan& plan, std::optional<std::int32_t> rank) {
         if (!rank || program.pipeline_rank == *rank) programs.push_back(program_json(program));
     const Mesh& mesh = plan.mesh;
     const Conserved& conserved = plan.conserved;
-    const Json json = {{"mesh",
-                        {{"tensor", mesh.tensor},
-                         {"context", mesh.context},
-                         {"data", mesh.data},
-                         {"pipeline", mesh.pipeline}}},
+    Json mesh_json = {{"tensor", mesh.tensor},
+                      {"context", mesh.context},
+                      {"data", mesh.data},
+                      {"pipeline", mesh.pipeline}};
+    if (mesh.shard > 0) mesh_json["shard"] = mesh.shard;
+    const Json json = {{"mesh", std::move(mesh_json)},
                        {"micro_batches", plan.micro_batches},
                        {"schedule", plan.schedule},
                        {"exchange_block", plan.exchange_block},

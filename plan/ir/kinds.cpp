@@ -8,7 +8,8 @@ constexpr std::array<std::int64_t, kDTypes> kDTypeBytes = {1, 4, 2, 4};
 constexpr std::array<std::string_view, kStreams> kStreamNames = {
     "compute", "tensor_comm", "context_comm", "expert_comm", "data_comm", "pipeline_comm", "copy"};
 constexpr std::array<std::string_view, kGroupKinds> kGroupNames = {
-    "none", "tensor", "context", "expert", "data", "pipeline", "embedding", "model", "world"};
+    "none",      "tensor", "context", "expert", "data",   "pipeline",
+    "embedding", "model",  "world",   "shard",  "replica"};
 constexpr std::array<std::string_view, kPhases> kPhaseNames = {"forward", "backward", "recompute",
                                                                "optimizer"};
 

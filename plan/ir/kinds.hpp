@@ -36,9 +36,11 @@ enum class GroupKind : std::uint8_t {
     pipeline,   // point to point between pipeline ranks
     embedding,  // first and last pipeline rank, which both hold tied embeddings
     model,      // tensor × pipeline: one full copy of the parameters
-    world       // every rank
+    world,      // every rank
+    shard,      // of a data group, ranks in a row that share out states between them (hybrid ZeRO)
+    replica     // of a data group, ranks that hold the same shard
 };
-inline constexpr std::size_t kGroupKinds = 9;
+inline constexpr std::size_t kGroupKinds = 11;
 
 // What the accounts call an op: recompute is forward work done again.
 enum class Phase : std::uint8_t { forward, backward, recompute, optimizer };

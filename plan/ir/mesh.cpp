@@ -1,5 +1,7 @@
 #include "plan/ir/mesh.hpp"
 
+#include <algorithm>
+
 #include "plan/ir/check.hpp"
 
 namespace orrery::plan {
@@ -40,6 +42,10 @@ std::int64_t Mesh::group_size(GroupKind kind) const {
             return tensor * pipeline;
         case GroupKind::world:
             return ranks();
+        case GroupKind::shard:
+            return shard > 0 ? shard : context * data;
+        case GroupKind::replica:
+            return context * data / group_size(GroupKind::shard);
     }
     return 1;
 }
@@ -51,6 +57,7 @@ std::vector<Rank> Mesh::group(GroupKind kind, Rank self) const {
         if (pipeline == 1 || (at.pipeline != 0 && at.pipeline != pipeline - 1)) return {self};
         return {pipeline_peer(self, 0), pipeline_peer(self, pipeline - 1)};
     }
+    if (kind == GroupKind::shard || kind == GroupKind::replica) return part_of_data(kind, self);
     const bool world = kind == GroupKind::world;
     const bool over_tensor = world || kind == GroupKind::tensor || kind == GroupKind::model;
     const bool over_context = world || kind == GroupKind::context || kind == GroupKind::data;
@@ -66,6 +73,19 @@ std::vector<Rank> Mesh::group(GroupKind kind, Rank self) const {
                 for (std::int64_t t = over_tensor ? 0 : at.tensor;
                      t <= (over_tensor ? tensor - 1 : at.tensor); ++t)
                     members.push_back(rank({t, c, d, p}));
+    return members;
+}
+
+// Context runs faster than data, so that a data group ascends in the order of its ranks.
+std::vector<Rank> Mesh::part_of_data(GroupKind kind, Rank self) const {
+    const std::vector<Rank> all = group(GroupKind::data, self);
+    const auto size = static_cast<std::size_t>(group_size(GroupKind::shard));
+    const auto own =
+        static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), self) - all.begin());
+    std::vector<Rank> members;
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (kind == GroupKind::shard ? i / size == own / size : i % size == own % size)
+            members.push_back(all[i]);
     return members;
 }
 

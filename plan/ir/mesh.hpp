@@ -25,6 +25,9 @@ struct Mesh {
     std::int64_t context = 1;
     std::int64_t data = 1;
     std::int64_t pipeline = 1;
+    // Ranks of a data group, in a row, that share out its states; more than one and fewer than all,
+    // or 0: all of them do.
+    std::int64_t shard = 0;
 
     bool operator==(const Mesh&) const = default;
 
@@ -33,6 +36,7 @@ struct Mesh {
     Rank rank(const Coordinates& at) const;
 
     // Number of members of each group of this kind. embedding: 2, or 1 without a pipeline.
+    // Where all of a data group share out its states, shard is that group and replica one rank.
     std::int64_t group_size(GroupKind kind) const;
 
     // Members of the group of this kind that `rank` belongs to, ascending. For embedding the
@@ -41,6 +45,9 @@ struct Mesh {
 
     // The rank with the same other coordinates at another pipeline position.
     Rank pipeline_peer(Rank rank, std::int64_t pipeline_rank) const;
+
+  private:
+    std::vector<Rank> part_of_data(GroupKind kind, Rank self) const;
 };
 
 }  // namespace orrery::plan

@@ -57,7 +57,7 @@ struct Bucket {
     std::int32_t first_position = 0;  // positions (parts of the stage) it covers
     std::int32_t last_position = 0;
     std::int64_t elements = 0;             // local to the rank, before padding
-    std::int64_t padded = 0;               // to a multiple of the data group
+    std::int64_t padded = 0;               // to a multiple of the ranks that share it
     std::int64_t tied_elements = 0;        // of a parameter that another bucket of this rank holds:
                                            // a second gradient accumulator, added once per step
     std::int64_t replicated_elements = 0;  // held whole by every rank of the tensor group
@@ -139,7 +139,8 @@ struct Program {
     std::int32_t workspace = -1;
     std::array<std::int32_t, 2> frames{-1, -1};
     std::int32_t scalars = -1;
-    std::vector<std::int32_t> parameter_ring;  // ZeRO-3: gathered parameters, slots in turn
+    std::vector<std::int32_t> parameter_ring;  // ZeRO-3: gathered parameters, slots in turn; one
+                                               // by bucket where they are kept for backward
     std::vector<std::int32_t> gradient_ring;   // ZeRO-2 and 3: gradients on their way to shards
     std::int64_t arena_bytes = 0;
     bool operator==(const Program&) const = default;

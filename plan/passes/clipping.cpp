@@ -42,11 +42,14 @@ Block total_norm(const ProgramBuilder& builder) {
     sum.label = "sum of norms";
     block.ops.push_back(std::move(sum));
     // Without sharding every data-parallel rank holds all gradients: one copy of the model
-    // suffices.
-    const GroupKind group = builder.zero() >= 1 ? GroupKind::world : GroupKind::model;
-    if (builder.mesh.group_size(group) == 1) return block;
-    block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::optimizer,
-                                      Stream::data_comm, group, 1, "gradient norm", 1, 1));
+    // suffices. So do the ranks that share out one copy's states, where there are replicas of it.
+    std::vector<GroupKind> groups = {GroupKind::model};
+    if (builder.zero() >= 1) groups = {GroupKind::world};
+    if (builder.hybrid()) groups = {GroupKind::shard, GroupKind::model};
+    for (const GroupKind group : groups)
+        if (builder.mesh.group_size(group) > 1)
+            block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::optimizer,
+                                              Stream::data_comm, group, 1, "gradient norm", 1, 1));
     return block;
 }
 

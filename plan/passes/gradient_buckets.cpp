@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "plan/passes/passes.hpp"
 
 namespace orrery::plan {
@@ -18,6 +20,30 @@ void add_states(ProgramBuilder& builder, Bucket& bucket, std::int32_t index) {
                                              builder.held(bucket, 3) * bytes);
     bucket.optimizer = builder.add_resident("optimizer" + suffix, MemoryCategory::optimizer,
                                             builder.held(bucket, 1) * state_bytes);
+}
+
+// Whether sequence parallelism leaves sums over the tensor group to do.
+bool left_partial(const ProgramBuilder& builder, const Bucket& bucket) {
+    return builder.dims.sequence_parallel && builder.mesh.tensor > 1 &&
+           bucket.replicated_elements > 0;
+}
+
+Block shard_reduction(const ProgramBuilder& builder, const char* name, GroupKind group,
+                      Stream stream, std::int64_t elements, const char* label) {
+    Block block;
+    block.name = name;
+    block.tensors.push_back(
+        {"gradient shard", Role::gradient_shard, builder.gradient_dtype(), {elements}});
+    block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::backward, stream, group,
+                                      elements, label, 0, 0));
+    return block;
+}
+
+BlockUse use_of(ProgramBuilder& builder, Block block, std::int32_t bucket) {
+    BlockUse use;
+    use.block = builder.blocks.add(std::move(block));
+    use.bucket = bucket;
+    return use;
 }
 
 }  // namespace
@@ -57,8 +83,7 @@ void form_buckets(ProgramBuilder& builder) {
 
 std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
     const Bucket bucket = builder.bucket(index);
-    const bool partial =
-        builder.dims.sequence_parallel && builder.mesh.tensor > 1 && bucket.replicated_elements > 0;
+    const bool partial = builder.zero() < 2 && left_partial(builder, bucket);
     const std::int64_t shards = builder.shards();
     const std::int64_t whole = builder.zero() >= 2 ? builder.whole(bucket) : bucket.padded;
     if (whole == 0 || (!partial && shards == 1)) return {};
@@ -75,8 +100,8 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
         reduce(OpKind::all_reduce, GroupKind::tensor, Stream::tensor_comm,
                bucket.replicated_elements, "replicated gradients");
     if (shards > 1)
-        reduce(builder.zero() == 0 ? OpKind::all_reduce : OpKind::reduce_scatter, GroupKind::data,
-               Stream::data_comm, whole, "gradients");
+        reduce(builder.zero() == 0 ? OpKind::all_reduce : OpKind::reduce_scatter,
+               builder.shard_group(), Stream::data_comm, whole, "gradients");
     if (builder.zero() >= 2) {  // on the stream of the reduction, so that compute does not wait
         const std::int64_t held = builder.held(bucket, 2) + builder.tied_held(bucket);
         block.tensors.push_back({"reduced", Role::gradient, dtype, {held}});  // within gradients
@@ -92,10 +117,35 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
         add.label = "gradient shard";
         block.ops.push_back(add);
     }
-    BlockUse use;
-    use.block = builder.blocks.add(std::move(block));
-    use.bucket = index;
-    return {use};
+    return {use_of(builder, std::move(block), index)};
+}
+
+std::vector<BlockUse> replica_uses(ProgramBuilder& builder, std::int32_t index) {
+    const Bucket bucket = builder.bucket(index);
+    if (!builder.hybrid() || bucket.elements == 0) return {};
+    return {use_of(builder,
+                   shard_reduction(builder, "reduce.replicas", GroupKind::replica,
+                                   Stream::data_comm, builder.held(bucket, 1), "gradient shard"),
+                   index)};
+}
+
+// What all tensor ranks hold whole lies spread over the shards of its bucket, in equal parts: each
+// shard is reduced by itself, once it is complete.
+std::vector<BlockUse> late_reduce_uses(ProgramBuilder& builder, std::int32_t index) {
+    const Bucket bucket = builder.bucket(index);
+    if (builder.zero() >= 2) {
+        if (!left_partial(builder, bucket)) return {};
+        const std::int64_t share = builder.padded(bucket.replicated_elements) / builder.shards();
+        return {use_of(builder,
+                       shard_reduction(builder, "reduce.replicated", GroupKind::tensor,
+                                       Stream::tensor_comm, share, "replicated gradients"),
+                       index)};
+    }
+    if (builder.scenario.training.framework.overlap_gradient_reduce) return {};
+    std::vector<BlockUse> uses = reduce_uses(builder, index);
+    for (const BlockUse& use : replica_uses(builder, index))
+        uses.push_back(use);
+    return uses;
 }
 
 }  // namespace orrery::plan

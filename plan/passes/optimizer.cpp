@@ -34,7 +34,7 @@ Block gather_block(const ProgramBuilder& builder, const Bucket& bucket) {
     block.name = "gather.bucket";
     block.tensors.push_back({"shard", Role::parameter_shard, builder.dims.dtype, {bucket.padded}});
     block.ops.push_back(collective_op(block, OpKind::all_gather, Phase::optimizer,
-                                      Stream::data_comm, GroupKind::data, bucket.padded,
+                                      Stream::data_comm, builder.shard_group(), bucket.padded,
                                       "parameters", 0, 0));
     return block;
 }

@@ -25,9 +25,17 @@ void serialise_tensor_communication(Block& block);
 void form_buckets(ProgramBuilder& builder);
 
 // The uses that reduce a bucket's gradients: over the tensor group what sequence parallelism left
-// partial, then over the data group (all-reduce; reduce-scatter from ZeRO-1 on; from ZeRO-2 on into
-// the shard, which accumulates over micro-batches). Empty where no group has two ranks.
+// partial (until ZeRO-1), then over the ranks that share states out (all-reduce; reduce-scatter
+// from ZeRO-1 on; from ZeRO-2 on into the shard, which accumulates over micro-batches). Empty where
+// no group has two ranks.
 std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t bucket);
+
+// Hybrid ZeRO: the use that sums a complete shard of gradients over its replicas, once per step.
+std::vector<BlockUse> replica_uses(ProgramBuilder& builder, std::int32_t bucket);
+
+// Those of them that follow the last backward in a step of their own: everything until ZeRO-1 where
+// the stack does not overlap; from ZeRO-2 on what sequence parallelism left partial, of the shard.
+std::vector<BlockUse> late_reduce_uses(ProgramBuilder& builder, std::int32_t bucket);
 
 // scatter_gather.cpp — where every tensor rank holds the same boundary activation, each sends one
 // share and the receivers gather (Narayanan 2021 §4.1): whether a plan does so, and the uses that
@@ -35,10 +43,13 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t bucket);
 bool scatters_transfers(const Scenario& scenario, const Dims& dims);
 BlockUse gather_received(ProgramBuilder& builder, const Stage& stage, bool forward);
 
-// zero.cpp — ZeRO-3: gathers each part's parameters ahead of its use, one part of prefetch, into a
-// ring of two slots; ZeRO-2 and 3: gradients pass through a ring on their way to the shards.
+// zero.cpp — ZeRO-3: gathers each part's parameters framework.zero_prefetch parts ahead of its use,
+// into a ring of that many slots and one (no more than a stage has parts), or into memory of its
+// own where the layout keeps them until backward; ZeRO-2 and 3: gradients pass through a ring of
+// two slots on their way to the shards.
 void add_rings(ProgramBuilder& builder);
-void insert_rings(ProgramBuilder& builder, std::vector<BlockUse>& uses, Phase phase);
+// gathers: false where an earlier action has gathered what this one uses.
+void insert_rings(ProgramBuilder& builder, std::vector<BlockUse>& uses, Phase phase, bool gathers);
 
 // tied_embedding.cpp — the two gradients of a tied embedding become one: added where one rank holds
 // both, all-reduced over the embedding group where first and last pipeline rank hold one each.

@@ -1,12 +1,11 @@
 #include <algorithm>
-#include <iterator>
 
 #include "plan/passes/passes.hpp"
 
 namespace orrery::plan {
 namespace {
 
-constexpr std::int32_t kSlots = 2;  // one part in use, one being prefetched or reduced
+constexpr std::int32_t kGradientSlots = 2;  // one being filled, one being reduced
 
 std::int32_t gather_block(ProgramBuilder& builder, const Bucket& bucket, Phase phase) {
     Block block;
@@ -18,9 +17,84 @@ std::int32_t gather_block(ProgramBuilder& builder, const Bucket& bucket, Phase p
     block.tensors.push_back(
         {"parameters", Role::parameter, builder.dims.dtype, {builder.whole(bucket)}});
     block.ops.push_back(collective_op(block, OpKind::all_gather, phase, Stream::data_comm,
-                                      GroupKind::data, builder.whole(bucket), "parameters", 0, 1));
+                                      builder.shard_group(), builder.whole(bucket), "parameters", 0,
+                                      1));
     return builder.blocks.add(std::move(block));
 }
+
+// Slots for gathered parameters that are dropped after each use.
+std::int32_t parameter_slots(const ProgramBuilder& builder) {
+    if (builder.zero() < 3 || builder.keeps_gathered()) return 0;
+    std::size_t most = 1;
+    for (const Stage& stage : builder.program.stages)
+        most = std::max(most, stage.parts.size());
+    return static_cast<std::int32_t>(std::min(builder.scenario.training.framework.zero_prefetch + 1,
+                                              static_cast<std::int64_t>(most)));
+}
+
+// Memory for the gathered parameters of each bucket; a second use of a parameter finds them where
+// the first one does.
+void add_kept(ProgramBuilder& builder) {
+    Program& program = builder.program;
+    for (std::size_t i = 0; i < program.buckets.size(); ++i)
+        program.parameter_ring.push_back(
+            program.buckets[i].elements == 0
+                ? -1
+                : builder.add_resident(
+                      "gathered bucket " + std::to_string(i), MemoryCategory::communication,
+                      builder.whole(program.buckets[i]) * size_bytes(builder.dims.dtype)));
+    const auto holder = static_cast<std::size_t>(program.stages.front().parts.front().bucket);
+    for (std::int32_t& resident : program.parameter_ring)
+        if (resident < 0) resident = program.parameter_ring[holder];
+}
+
+// Where the parameters of a bucket are gathered that is the n-th to be used in an action.
+std::int32_t gathered_at(const ProgramBuilder& builder, std::size_t n, std::int32_t bucket) {
+    const auto& memory = builder.program.parameter_ring;
+    return memory[builder.keeps_gathered() ? static_cast<std::size_t>(bucket) : n % memory.size()];
+}
+
+bool is_part(const BlockUse& use) {
+    return use.position >= 0 && use.bucket >= 0;
+}
+
+bool touches_gradients(const ProgramBuilder& builder, const BlockUse& use) {
+    const auto& tensors = builder.blocks.block(use.block).tensors;
+    return use.bucket >= 0 && std::any_of(tensors.begin(), tensors.end(),
+                                          [](const Tensor& t) { return t.role == Role::gradient; });
+}
+
+// One action's parts in the order of their use, and the gathers before them.
+class Gathers {
+  public:
+    Gathers(ProgramBuilder& builder, const std::vector<BlockUse>& uses, Phase phase)
+        : builder_(builder), phase_(phase) {
+        for (const BlockUse& use : uses)
+            if (is_part(use)) parts_.push_back(use);
+    }
+
+    // Appends what is to be gathered by the time that the n-th part starts.
+    void before(std::size_t n, std::vector<BlockUse>& uses) {
+        const auto ahead =
+            static_cast<std::size_t>(builder_.scenario.training.framework.zero_prefetch);
+        for (; next_ < parts_.size() && next_ <= n + ahead; ++next_) {
+            const Bucket& bucket = builder_.bucket(parts_[next_].bucket);
+            if (builder_.keeps_gathered() && bucket.elements == 0) continue;
+            BlockUse use;
+            use.block = gather_block(builder_, bucket, phase_);
+            use.layer = parts_[next_].layer;
+            use.bucket = parts_[next_].bucket;
+            use.gathered = gathered_at(builder_, next_, use.bucket);
+            uses.push_back(use);
+        }
+    }
+
+  private:
+    ProgramBuilder& builder_;
+    Phase phase_;
+    std::vector<BlockUse> parts_;
+    std::size_t next_ = 0;
+};
 
 }  // namespace
 
@@ -29,48 +103,38 @@ void add_rings(ProgramBuilder& builder) {
     std::int64_t largest = 0;
     for (const Bucket& bucket : builder.program.buckets)
         largest = std::max(largest, builder.whole(bucket));
-    const std::int64_t gradient_bytes = size_bytes(builder.gradient_dtype());
-    for (std::int32_t slot = 0; slot < kSlots; ++slot) {
+    const std::int32_t parameter_ring = parameter_slots(builder);
+    for (std::int32_t slot = 0; slot < std::max(kGradientSlots, parameter_ring); ++slot) {
         const std::string suffix = " ring " + std::to_string(slot);
-        builder.program.gradient_ring.push_back(builder.add_resident(
-            "gradient" + suffix, MemoryCategory::communication, largest * gradient_bytes));
-        if (builder.zero() < 3) continue;
-        builder.program.parameter_ring.push_back(
-            builder.add_resident("parameter" + suffix, MemoryCategory::communication,
-                                 largest * size_bytes(builder.dims.dtype)));
+        if (slot < kGradientSlots)
+            builder.program.gradient_ring.push_back(
+                builder.add_resident("gradient" + suffix, MemoryCategory::communication,
+                                     largest * size_bytes(builder.gradient_dtype())));
+        if (slot < parameter_ring)
+            builder.program.parameter_ring.push_back(
+                builder.add_resident("parameter" + suffix, MemoryCategory::communication,
+                                     largest * size_bytes(builder.dims.dtype)));
     }
+    if (builder.keeps_gathered()) add_kept(builder);
 }
 
-void insert_rings(ProgramBuilder& builder, std::vector<BlockUse>& uses, Phase phase) {
+void insert_rings(ProgramBuilder& builder, std::vector<BlockUse>& uses, Phase phase, bool gathers) {
     const auto& gradients = builder.program.gradient_ring;
-    const auto& parameters = builder.program.parameter_ring;
     if (gradients.empty()) return;
-    auto is_part = [](const BlockUse& use) { return use.position >= 0 && use.bucket >= 0; };
-    std::vector<BlockUse> parts;
-    std::copy_if(uses.begin(), uses.end(), std::back_inserter(parts), is_part);
+    const bool sharded = !builder.program.parameter_ring.empty();
+    Gathers gathering(builder, uses, phase);
     std::vector<BlockUse> with_rings;
-    auto gather = [&](std::size_t n) {
-        if (n >= parts.size() || parameters.empty()) return;
-        BlockUse use;
-        use.block = gather_block(builder, builder.bucket(parts[n].bucket), phase);
-        use.layer = parts[n].layer;
-        use.bucket = parts[n].bucket;
-        use.gathered = parameters[n % kSlots];
-        with_rings.push_back(use);
-    };
     std::size_t part = 0;
-    std::size_t gathered = 0;
     std::size_t slot = 0;
     for (BlockUse use : uses) {
         if (is_part(use)) {
-            slot = part % kSlots;
-            while (gathered <= part + 1)
-                gather(gathered++);
+            slot = part % kGradientSlots;
+            if (sharded && gathers) gathering.before(part, with_rings);
+            if (sharded) use.gathered = gathered_at(builder, part, use.bucket);
             ++part;
-            if (!parameters.empty()) use.gathered = parameters[slot];
         }
-        const bool touches_gradients = phase == Phase::backward && use.bucket >= 0;
-        if (touches_gradients && use.reducing < 0) use.reducing = gradients[slot];
+        if (phase == Phase::backward && touches_gradients(builder, use) && use.reducing < 0)
+            use.reducing = gradients[slot];
         with_rings.push_back(use);
     }
     uses = std::move(with_rings);

@@ -24,9 +24,9 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
             return section.number(key, out, range);
         };
     };
-    const auto integer = [](std::int64_t& out) {
-        return [&out](Section& section, const std::string& key) {
-            return section.integer(key, out, {1, 1'000'000});
+    const auto integer = [](std::int64_t& out, std::int64_t least = 1) {
+        return [&out, least](Section& section, const std::string& key) {
+            return section.integer(key, out, {least, 1'000'000});
         };
     };
     const auto boolean = [](bool& out) {
@@ -47,6 +47,7 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
         {"overlap_gradient_reduce", boolean(framework.overlap_gradient_reduce)},
         {"overlap_tensor_backward", boolean(framework.overlap_tensor_backward)},
         {"scatter_gather_transfers", boolean(framework.scatter_gather_transfers)},
+        {"zero_prefetch", integer(framework.zero_prefetch, 0)},
         {"gradient_bucket_mb", number(framework.gradient_bucket_mb, {0, 1e9, true, false})},
         {"vocabulary_multiple", integer(framework.vocabulary_multiple)},
         {"launch_us", number(framework.launch_us, kAny)},

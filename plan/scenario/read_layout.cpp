@@ -63,13 +63,22 @@ void read_unsupported(Reading& reading, Section& section, Layout& layout) {
     };
     only_one("context_parallel", layout.context_parallel);
     only_one("expert_parallel", layout.expert_parallel);
-    section.known("zero_group_size");
+}
+
+void read_zero(Reading& reading, Section& section, Layout& layout) {
+    std::int64_t stage = layout.zero_stage;
+    section.integer("zero_stage", stage, {0, 3});
+    layout.zero_stage = static_cast<int>(stage);
+    section.boolean("reshard_after_forward", layout.reshard_after_forward);
     const Json* group = section.find("zero_group_size");
-    if (group == nullptr || *group == "all") return;
-    reading
-        .report("S020", section.pointer("zero_group_size"),
-                "sharding over a part of the data-parallel ranks is not supported yet")
-        .help.push_back("leave it at \"all\"");
+    if (group != nullptr && group->is_number()) {
+        section.integer("zero_group_size", layout.zero_group_size, {1, kMostRanks});
+        return;
+    }
+    section.known("zero_group_size");
+    reading.remember("layout.zero_group_size", section.pointer("zero_group_size"), "\"all\"");
+    if (group != nullptr && *group != "all")
+        section.wrong_type("zero_group_size", "a whole number or \"all\"");
 }
 
 }  // namespace
@@ -85,9 +94,7 @@ void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices) {
     section.word_of("schedule", layout.schedule, schedule_names(), layout.schedule);
     read_layers(reading, section, layout, choices.layers_even);
     section.boolean("sequence_parallel", layout.sequence_parallel);
-    std::int64_t zero_stage = layout.zero_stage;
-    section.integer("zero_stage", zero_stage, {0, 3});
-    layout.zero_stage = static_cast<int>(zero_stage);
+    read_zero(reading, section, layout);
     section.choice<Recompute>("recompute", layout.recompute,
                               {{"none", Recompute::none},
                                {"selective", Recompute::selective},

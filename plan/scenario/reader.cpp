@@ -60,6 +60,7 @@ void check_rules(Reading& reading, const LayoutChoices& choices, Scenario& scena
     check_stages(reading, choices, scenario);
     check_ranks(reading, choices, scenario);
     check_batch(reading, choices, scenario);
+    check_zero(reading, scenario);
     check_schedule(reading, scenario);
     check_sequence(reading, scenario);
 }

@@ -95,7 +95,9 @@ Json layout_part(const Layout& layout) {
             {"layers_per_stage", layout.layers_per_stage},
             {"sequence_parallel", layout.sequence_parallel},
             {"zero_stage", layout.zero_stage},
-            {"zero_group_size", "all"},
+            {"zero_group_size",
+             layout.zero_group_size > 0 ? Json(layout.zero_group_size) : Json("all")},
+            {"reshard_after_forward", layout.reshard_after_forward},
             {"recompute", text(layout.recompute)},
             {"micro_batch_size", layout.micro_batch_size},
             {"global_batch_size", layout.global_batch_size}};
@@ -112,6 +114,7 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     put("overlap_gradient_reduce", framework.overlap_gradient_reduce);
     put("overlap_tensor_backward", framework.overlap_tensor_backward);
     put("scatter_gather_transfers", framework.scatter_gather_transfers);
+    put("zero_prefetch", framework.zero_prefetch);
     put("gradient_bucket_mb", plain(framework.gradient_bucket_mb));
     put("vocabulary_multiple", framework.vocabulary_multiple);
     put("launch_us", plain(framework.launch_us));

@@ -99,7 +99,7 @@ struct Cluster {
     bool operator==(const Cluster&) const = default;
 };
 
-// Degrees of parallelism; data_parallel is resolved. zero_group_size is resolved to a rank count.
+// Degrees of parallelism; data_parallel is resolved.
 struct Layout {
     std::int64_t tensor_parallel = 1;
     std::int64_t pipeline_parallel = 1;
@@ -111,12 +111,20 @@ struct Layout {
     std::vector<std::int64_t> layers_per_stage;  // resolved: pipeline × virtual counts, stage order
     bool sequence_parallel = false;
     int zero_stage = 0;
+    std::int64_t zero_group_size = 0;   // ranks that share out states; 0: all of a data group
+    bool reshard_after_forward = true;  // ZeRO-3: false keeps gathered parameters until backward
     Recompute recompute = Recompute::none;
     std::int64_t micro_batch_size = 1;
     std::int64_t global_batch_size = 1;
 
     std::int64_t ranks() const {
         return tensor_parallel * pipeline_parallel * context_parallel * data_parallel;
+    }
+    // Ranks that hold the same parameters, and those of them that share out states between them.
+    std::int64_t data_ranks() const { return data_parallel * context_parallel; }
+    std::int64_t zero_ranks() const {
+        if (zero_stage == 0) return 1;
+        return zero_group_size > 0 ? zero_group_size : data_ranks();
     }
     std::int64_t stages() const { return pipeline_parallel * virtual_pipeline; }
     std::int64_t micro_batches() const {
@@ -149,6 +157,7 @@ struct Framework {
         true;  // backward tensor all-reduce runs behind the weight gradient
     bool scatter_gather_transfers = true;  // pipeline transfers without sequence parallelism: each
                                            // tensor rank sends 1/t, the receivers gather
+    std::int64_t zero_prefetch = 1;        // ZeRO-3: parts that are gathered ahead of their use
     double gradient_bucket_mb = 100;       // 1e6 bytes of gradient per bucket
     std::int64_t vocabulary_multiple = 128;  // vocabulary is padded to a multiple of this × tensor
     double launch_us = 5.0;                  // host time to issue one kernel or collective

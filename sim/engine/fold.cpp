@@ -9,9 +9,13 @@ namespace {
 using plan::GroupKind;
 using plan::Rank;
 
-constexpr std::array<GroupKind, 6> kMeeting = {GroupKind::tensor, GroupKind::context,
-                                               GroupKind::data,   GroupKind::embedding,
-                                               GroupKind::model,  GroupKind::world};
+// The kinds of group that collectives run over.
+std::vector<GroupKind> meeting_kinds(const plan::Mesh& mesh) {
+    std::vector<GroupKind> kinds = {GroupKind::tensor,    GroupKind::context, GroupKind::data,
+                                    GroupKind::embedding, GroupKind::model,   GroupKind::world};
+    if (mesh.shard > 0) kinds.insert(kinds.end(), {GroupKind::shard, GroupKind::replica});
+    return kinds;
+}
 
 // The groups of one kind: members, shapes, and which group a rank is in.
 struct Groups {
@@ -49,8 +53,11 @@ class Numbering {
 class Refinement {
   public:
     Refinement(const plan::Mesh& mesh, std::int64_t devices_per_node)
-        : mesh_(mesh), devices_per_node_(devices_per_node), stride_(mesh.ranks() / mesh.pipeline) {
-        for (GroupKind kind : kMeeting)
+        : mesh_(mesh),
+          kinds_(meeting_kinds(mesh)),
+          devices_per_node_(devices_per_node),
+          stride_(mesh.ranks() / mesh.pipeline) {
+        for (GroupKind kind : kinds_)
             groups_.push_back(groups_of(mesh, kind, devices_per_node));
         class_of_.resize(static_cast<std::size_t>(mesh.ranks()));
     }
@@ -139,9 +146,10 @@ class Refinement {
     }
 
     plan::Mesh mesh_;
+    std::vector<GroupKind> kinds_;
     std::int64_t devices_per_node_;
     Rank stride_;                 // between a rank and its neighbour in the pipeline
-    std::vector<Groups> groups_;  // in the order of kMeeting
+    std::vector<Groups> groups_;  // in the order of kinds_
     std::vector<std::int32_t> class_of_;
     std::size_t count_ = 0;
 };
@@ -161,7 +169,7 @@ Classes Refinement::result() const {
     for (auto& member : classes.members) {
         member.groups.fill(-1);
         for (std::size_t k = 0; k < groups_.size(); ++k) {
-            const auto kind = static_cast<std::size_t>(kMeeting[k]);
+            const auto kind = static_cast<std::size_t>(kinds_[k]);
             const auto group =
                 static_cast<std::size_t>(groups_[k].of_rank[static_cast<std::size_t>(member.rank)]);
             member.shapes[kind] = groups_[k].shapes[group];

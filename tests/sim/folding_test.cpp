@@ -123,6 +123,19 @@ TEST(Folding, PartsRanksWhoseTensorGroupStraddlesNodes) {
     EXPECT_EQ(folding_fault(asked), "");
 }
 
+// Two shard groups of a data group of six ranks on nodes of four: one of them lies across nodes.
+TEST(Folding, PartsRanksWhoseShardGroupStraddlesNodes) {
+    const plan::Scenario asked = theory::scenario(
+        joined(world(6, 4), {"layout.data_parallel=6", "layout.global_batch_size=6",
+                             "layout.zero_stage=3", "layout.zero_group_size=3"}));
+    const plan::Plan plan = plan::build_plan(asked);
+    EXPECT_EQ(plan.mesh.group(plan::GroupKind::shard, 4), (std::vector<plan::Rank>{3, 4, 5}));
+    EXPECT_EQ(plan.mesh.group(plan::GroupKind::replica, 4), (std::vector<plan::Rank>{1, 4}));
+    const Classes classes = fold_ranks(plan.mesh, asked.cluster, false);
+    EXPECT_NE(classes.class_of[0], classes.class_of[3]);
+    EXPECT_EQ(folding_fault(asked), "");
+}
+
 struct Case {
     std::int64_t tensor, pipeline, data, chunks, devices_per_node;
     int zero;
@@ -140,6 +153,16 @@ TEST(Folding, ChangesNothingOnAGridOfLayouts) {
         {4, 2, 3, 2, 6, 3, "interleaved", {"layout.sequence_parallel=true"}},
         {1, 4, 4, 1, 3, 2, "1f1b", {"model.tie_word_embeddings=true"}},
         {4, 4, 4, 1, 6, 3, "1f1b", {"training.overlap_gradient_reduce=false"}},
+        {2, 2, 4, 1, 3, 1, "1f1b", {"layout.zero_group_size=2"}},
+        {1, 2, 8, 1, 6, 3, "1f1b", {"layout.zero_group_size=4", "training.zero_prefetch=0"}},
+        {2,
+         2,
+         4,
+         2,
+         8,
+         3,
+         "interleaved",
+         {"layout.zero_group_size=2", "layout.reshard_after_forward=false"}},
         {2, 4, 2, 1, 5, 1, "1f1b", {"training.framework=megatron-2021"}},
     };
     for (const Case& c : cases) {

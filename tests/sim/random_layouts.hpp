@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/scenario/arithmetic.hpp"
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::sim {
@@ -38,14 +39,23 @@ inline Sets random_sets() {
     const std::int64_t data = pick({1, 2, 3, 4});
     const bool chunked = pipeline > 1 && pick({0, 1, 2}) == 0;
     const std::int64_t chunks = chunked ? pick({2, 3}) : 1;
+    const std::int64_t zero = pick({0, 1, 2, 3});
+    const std::vector<std::int64_t> groups = plan::divisors(data, data);
+    const std::int64_t zero_group = zero > 0 ? pick(groups) : data;
     const std::int64_t micro_batches = chunked ? pipeline * pick({1, 2}) : pick({1, 2, 3, 5});
     Sets sets = world(tensor * pipeline * data, pick({1, 2, 3, 4, 6, 8}));
     return joined(sets,
-                  {set("layout.tensor_parallel", tensor), set("layout.pipeline_parallel", pipeline),
-                   set("layout.data_parallel", data), set("layout.virtual_pipeline", chunks),
+                  {set("layout.tensor_parallel", tensor),
+                   set("layout.pipeline_parallel", pipeline),
+                   set("layout.data_parallel", data),
+                   set("layout.virtual_pipeline", chunks),
                    set("model.n_layer", pipeline * chunks),
                    set("layout.global_batch_size", micro_batches * data),
-                   set("layout.zero_stage", pick({0, 1, 2, 3})),
+                   set("layout.zero_stage", zero),
+                   zero_group == data ? "layout.zero_group_size=all"
+                                      : set("layout.zero_group_size", zero_group),
+                   "layout.reshard_after_forward=" + (zero == 3 ? word({"false", "true"}) : "true"),
+                   set("training.zero_prefetch", pick({0, 1, 2})),
                    "layout.schedule=" + (chunked ? "interleaved" : word({"1f1b", "gpipe"})),
                    "layout.recompute=" + word({"none", "selective", "full"}),
                    "layout.sequence_parallel=" + (tensor > 1 ? word({"false", "true"}) : "false"),

@@ -36,7 +36,30 @@ const Precision kPrecisions[] = {
     {"fp32", {"training.precision=fp32"}, 4, 4, 8},
 };
 
+// Hybrid sharding (MiCS, Zhang et al. 2022; HSDP): a group of g ranks holds one copy of the states.
 class ModelState : public testing::TestWithParam<int> {};
+
+TEST_P(ModelState, IsDividedByTheGroupThatSharesItOut) {
+    const int zero = GetParam();
+    if (zero == 0) return;
+    for (const std::int64_t group : {1, 2, 4})
+        for (const Precision& precision : kPrecisions) {
+            Sets sets = precision.sets;
+            sets.push_back("layout.data_parallel=8");
+            sets.push_back(set("layout.zero_stage", zero));
+            sets.push_back(set("layout.zero_group_size", group));
+            const plan::Scenario asked = scenario(sets);
+            const std::int64_t phi = gpt_parameters(asked.model);
+            const plan::Plan plan = plan::build_plan(asked);
+            const Program& program = plan.programs.front();
+            EXPECT_EQ(resident_bytes(program, MemoryCategory::parameters),
+                      precision.parameter * phi / (zero >= 3 ? group : 1));
+            EXPECT_EQ(resident_bytes(program, MemoryCategory::gradients),
+                      precision.gradient * phi / (zero >= 2 ? group : 1));
+            EXPECT_EQ(resident_bytes(program, MemoryCategory::optimizer),
+                      precision.optimizer * phi / group);
+        }
+}
 
 TEST_P(ModelState, IsSixteenBytesPerParameterDividedByTheZeroStage) {
     const int zero = GetParam();

@@ -200,14 +200,19 @@ TEST(ReplicatedGradients, AreReducedOverTheTensorGroupUnderSequenceParallelism) 
               (llama.model.layers * 2 + 1) * llama.model.hidden);
 }
 
-TEST(ReplicatedGradients, AreReducedOncePerStepUntilZeroTwoReducesEachMicroBatch) {
+// From ZeRO-2 on each rank reduces its share of them.
+TEST(ReplicatedGradients, AreReducedOncePerStep) {
     const std::int64_t m = 4;
     const Sets both = with(kSequence, {"layout.data_parallel=2", "layout.micro_batch_size=1",
                                        set("layout.global_batch_size", 2 * m)});
     const std::int64_t once = replicated_reduced(plan_of(both));
     for (int zero : {1, 2, 3})
-        EXPECT_EQ(replicated_reduced(plan_of(with(both, {set("layout.zero_stage", zero)}))),
-                  zero >= 2 ? m * once : once);
+        for (const char* overlap : {"true", "false"})
+            EXPECT_EQ(replicated_reduced(plan_of(with(
+                          both, {set("layout.zero_stage", zero),
+                                 std::string("training.overlap_gradient_reduce=") + overlap}))),
+                      zero >= 2 ? once / 2 : once)
+                << zero << ' ' << overlap;
 }
 
 }  // namespace

@@ -131,6 +131,8 @@ TEST(Accounts, ChargeEachGroupToItsAccount) {
         {GroupKind::data, Account::exposed_data},
         {GroupKind::model, Account::exposed_data},  // the gradient norm
         {GroupKind::world, Account::exposed_data},
+        {GroupKind::shard, Account::exposed_data},
+        {GroupKind::replica, Account::exposed_data},
         {GroupKind::pipeline, Account::exposed_pipeline},
         {GroupKind::embedding, Account::exposed_pipeline}};  // tied embeddings
     for (const auto& [group, account] : accounts) {

@@ -23,6 +23,13 @@ Mesh read_mesh(Reader& reader) {
     for (std::int64_t degree_of : {mesh.data, mesh.pipeline})
         if (__builtin_mul_overflow(ranks, degree_of, &ranks) || ranks > kLargest)
             reader.fail_at(here, "a mesh of at most 2⁵⁰ ranks");
+    if (!reader.accept_word("shard")) return mesh;
+    const std::int64_t all = mesh.context * mesh.data;
+    const std::size_t shard = reader.place();
+    mesh.shard = reader.integer("a number of ranks from 2 on", 2, kMostRanks);
+    if (mesh.shard >= all || all % mesh.shard != 0)
+        reader.fail_at(shard, "fewer ranks than context × data = " + std::to_string(all) +
+                                  ", which they divide");
     return mesh;
 }
 

@@ -14,12 +14,13 @@ std::string header(const Plan& plan) {
     const Conserved& c = plan.conserved;
     return fmt::format(
         "orrery plan 1\n"
-        "mesh           tensor {} context {} data {} pipeline {}\n"
+        "mesh           tensor {} context {} data {} pipeline {}{}\n"
         "schedule       {} micro_batches {}\n"
         "conserved      layers {} parameters {} tokens_per_step {}\n"
         "flops          model {} hardware {}\n"
         "contents       blocks {} programs {} exchange b{}\n",
-        mesh.tensor, mesh.context, mesh.data, mesh.pipeline, quoted(plan.schedule),
+        mesh.tensor, mesh.context, mesh.data, mesh.pipeline,
+        mesh.shard > 0 ? fmt::format(" shard {}", mesh.shard) : "", quoted(plan.schedule),
         plan.micro_batches, c.layers, c.parameters, c.tokens_per_step, c.model_flops_per_step,
         c.hardware_flops_per_step, plan.blocks.size(), plan.programs.size(), plan.exchange_block);
 }

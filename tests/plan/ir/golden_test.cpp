@@ -170,6 +170,55 @@ TEST(PlanGolden, Zero) {
     expect_golden("zero_1_at_the_end", without_parts(build_plan(s)));
 }
 
+TEST(PlanGolden, ZeroPrefetchAndReshard) {
+    Scenario s = bucketed();
+    s.layout.zero_stage = 3;
+    for (int prefetch : {0, 2}) {
+        s.training.framework.zero_prefetch = prefetch;
+        expect_golden("zero_3_prefetch_" + std::to_string(prefetch), without_parts(build_plan(s)));
+    }
+    s.training.framework.zero_prefetch = 1;
+    s.layout.reshard_after_forward = false;
+    set_pipeline(s, "1f1b", 2, 1, 3);
+    expect_golden("zero_3_kept", without_parts(build_plan(s)));
+}
+
+TEST(PlanGolden, HybridZero) {
+    for (int stage = 1; stage <= 3; ++stage) {
+        Scenario s = bucketed();
+        set_data(s, 4);
+        s.layout.zero_stage = stage;
+        s.layout.zero_group_size = 2;
+        if (stage == 3) s.training.optimizer.clip_norm = 1;
+        expect_golden("zero_" + std::to_string(stage) + "_hybrid", without_parts(build_plan(s)));
+    }
+    Scenario s = bucketed();
+    set_tensor(s, 2, true);
+    s.layout.zero_stage = 2;
+    expect_golden("zero_2_sequence", without_parts(build_plan(s)));
+}
+
+// The group that is asked for in words or by its size: one plan.
+TEST(HybridZero, OverAllDataRanksIsZeroOverAll) {
+    for (int stage = 1; stage <= 3; ++stage) {
+        Scenario s = bucketed();
+        s.training.optimizer.clip_norm = 1;
+        s.layout.zero_stage = stage;
+        const Plan over_all = build_plan(s);
+        s.layout.zero_group_size = s.layout.data_parallel;
+        EXPECT_EQ(build_plan(s), over_all) << stage;
+    }
+}
+
+// One rank alone has nothing to share: states are whole, and so are reductions.
+TEST(HybridZero, OverOneRankIsNoZero) {
+    Scenario s = bucketed();
+    const Plan none = build_plan(s);
+    s.layout.zero_stage = 3;
+    s.layout.zero_group_size = 1;
+    EXPECT_EQ(build_plan(s), none);
+}
+
 TEST(PlanGolden, Clipping) {
     Scenario s = bucketed();
     s.training.optimizer.clip_norm = 1;
@@ -191,6 +240,13 @@ TEST(PlanGolden, TiedEmbedding) {
         set_pipeline(s, "1f1b", 2, 1, 2);
         expect_golden("tied_pipeline_2" + suffix, without_parts(build_plan(s)));
     }
+    Scenario s = small_gpt2();
+    s.training.optimizer.clip_norm = 0;
+    set_data(s, 4);
+    s.layout.zero_stage = 3;
+    s.layout.zero_group_size = 2;
+    s.layout.reshard_after_forward = false;
+    expect_golden("tied_pipeline_1_zero_3_hybrid_kept", without_parts(build_plan(s)));
 }
 
 TEST(PlanGolden, OptimizerOfOneRank) {

@@ -1,0 +1,150 @@
+// Each rule of sharding, broken once on purpose, is reported.
+#include "plan/build/sharding_faults.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "plan/build/build_plan.hpp"
+#include "plan/build/validate_plan.hpp"
+#include "tests/plan/small_scenarios.hpp"
+
+namespace orrery::plan {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+struct Sharded {
+    Scenario scenario = small_llama();
+    Plan plan;
+
+    explicit Sharded(int stage, bool reshard = true) {
+        set_data(scenario, 4);
+        set_micro_batches(scenario, 2);
+        scenario.layout.zero_stage = stage;
+        scenario.layout.zero_group_size = 2;
+        scenario.layout.reshard_after_forward = reshard;
+        plan = build_plan(scenario);
+    }
+
+    std::vector<std::string> faults() const { return plan_faults(plan, scenario); }
+    Program& program() { return plan.programs.front(); }
+    const Block& block(const BlockUse& use) const {
+        return plan.blocks[static_cast<std::size_t>(use.block)];
+    }
+    std::vector<BlockUse>& uses(const std::string& procedure) {
+        for (Procedure& p : program().procedures)
+            if (p.name == procedure) return p.uses;
+        ADD_FAILURE() << "no procedure " << procedure;
+        return program().procedures.front().uses;
+    }
+    // Uses of a block of this name; -1: all.
+    void erase(const std::string& procedure, const std::string& name, int which) {
+        auto& all = uses(procedure);
+        int n = 0;
+        std::erase_if(all, [&](const BlockUse& use) {
+            return block(use).name == name && (n++ == which || which < 0);
+        });
+        ASSERT_GT(n, which);
+        ASSERT_GT(n, 0);
+    }
+    void replace_group(const std::string& name, GroupKind from, GroupKind to) {
+        bool found = false;
+        for (Block& b : plan.blocks)
+            for (Op& op : b.ops)
+                if (b.name == name && op.group == from) {
+                    op.group = to;
+                    found = true;
+                }
+        ASSERT_TRUE(found);
+    }
+};
+
+TEST(ShardingFaults, AreNoneInABuiltPlan) {
+    for (int stage : {1, 2, 3})
+        EXPECT_THAT(Sharded(stage).faults(), testing::IsEmpty());
+    EXPECT_THAT(Sharded(3, false).faults(), testing::IsEmpty());
+}
+
+// Every gather of every action, one at a time; but the first two of a backward pass, which with 7
+// parts find theirs in the ring of 2 as the forward pass just before has left them.
+TEST(ShardingFaults, ReportAPartWhoseGatherIsMissing) {
+    const Sharded sound(3);
+    for (const char* procedure : {"forward 0", "backward 0", "last backward 0"})
+        for (int n = std::string(procedure) == "forward 0" ? 0 : 2; n < 7; ++n) {
+            Sharded s = sound;
+            s.erase(procedure, "gather.bucket", n);
+            EXPECT_THAT(s.faults(), Contains(HasSubstr("does not hold"))) << procedure << ' ' << n;
+        }
+}
+
+TEST(ShardingFaults, ReportAPartThatWasOverwritten) {
+    Sharded s(3);
+    auto& uses = s.uses("forward 0");
+    // The gather of the third part, into the slot of the first, before the first is used.
+    const auto third = std::find_if(uses.begin(), uses.end(), [&](const BlockUse& use) {
+        return s.block(use).name == "gather.bucket" && use.layer == 1;
+    });
+    ASSERT_NE(third, uses.end());
+    std::rotate(uses.begin() + 1, third, third + 1);
+    EXPECT_THAT(s.faults(), Contains(HasSubstr("does not hold")));
+}
+
+TEST(ShardingFaults, ReportAPartThatReadsItsShard) {
+    Sharded s(3);
+    for (BlockUse& use : s.uses("forward 0"))
+        if (use.layer == 2 && use.position >= 0) use.gathered = -1;
+    EXPECT_THAT(s.faults(), Contains(HasSubstr("layer.forward reads more parameters than")));
+}
+
+// What was kept is of the step before: the optimizer has changed it.
+TEST(ShardingFaults, ReportAKeptPartThatNobodyGathered) {
+    Sharded s(3, false);
+    s.erase("forward 0", "gather.bucket", 3);
+    EXPECT_THAT(s.faults(), Contains(HasSubstr("0B0 layer.backward uses bucket")));
+}
+
+TEST(ShardingFaults, ReportGradientsThatAreNotReduced) {
+    Sharded s(2);
+    s.erase("backward 0", "reduce.bucket", 0);
+    EXPECT_THAT(s.faults(), Contains(HasSubstr("overwrites the gradients of bucket 0")));
+    s = Sharded(2);
+    s.erase("last backward 0", "reduce.bucket", 6);
+    EXPECT_THAT(s.faults(), Contains(HasSubstr("ends with gradients that nobody reduced")));
+    s = Sharded(2);
+    std::swap(s.uses("backward 0").front().reducing, s.program().gradient_ring[1]);
+    EXPECT_THAT(s.faults(), Contains(HasSubstr("which does not hold its gradients")));
+}
+
+TEST(ShardingFaults, ReportReplicasThatDiffer) {
+    for (int stage : {1, 2, 3}) {
+        Sharded s(stage);
+        s.erase("last backward 0", "reduce.replicas", -1);
+        EXPECT_THAT(s.faults(), Contains(HasSubstr("nothing over replica"))) << stage;
+    }
+}
+
+TEST(ShardingFaults, ReportGroupsThatDoNotFit) {
+    Sharded s(3);
+    s.plan.mesh.shard = 3;
+    EXPECT_THAT(s.faults(),
+                Contains("3 ranks that share out states do not divide 4 data-parallel ranks"));
+    s.plan.mesh.shard = 0;
+    EXPECT_THAT(s.faults(), Contains(HasSubstr("communicates over a part of the data-parallel")));
+    s = Sharded(3);
+    s.replace_group("gather.bucket", GroupKind::shard, GroupKind::data);
+    EXPECT_THAT(s.faults(), Contains(HasSubstr("communicates over all data-parallel ranks")));
+    EXPECT_THAT(s.faults(), Contains(HasSubstr("elements of shards of")));
+    s = Sharded(2);
+    s.replace_group("reduce.bucket", GroupKind::shard, GroupKind::replica);
+    EXPECT_THAT(s.faults(), Contains(HasSubstr("nothing over shard")));
+    s = Sharded(2);
+    for (Block& b : s.plan.blocks)
+        if (b.name == "reduce.bucket") ++b.ops.front().shape[0];
+    EXPECT_THAT(s.faults(), Contains(HasSubstr("elements do not divide over 2 ranks")));
+}
+
+}  // namespace
+}  // namespace orrery::plan
