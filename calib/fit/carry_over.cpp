@@ -44,6 +44,11 @@ class Transfer {
         return sheet_.at("hardware").at("peak_tflops").contains(dtype) &&
                like_.at("hardware").at("peak_tflops").contains(dtype);
     }
+    // Tensor cores that know no bf16 (Volta's) run fp16 as later ones run either.
+    std::string here(const std::string& dtype) const {
+        const bool other = dtype == "bf16" && !lists("bf16") && lists("fp16");
+        return other ? "fp16" : dtype;
+    }
     double peak_ratio(const std::string& dtype) const {
         return value_of(hardware(sheet_, "peak_tflops").at(dtype)) /
                value_of(hardware(like_, "peak_tflops").at(dtype));
@@ -92,7 +97,8 @@ class Transfer {
 
 Json Transfer::gemm() const {
     Json section = Json::object();
-    for (const auto& [dtype, curve] : like_.at("gemm").items()) {
+    for (const auto& [measured, curve] : like_.at("gemm").items()) {
+        const std::string dtype = here(measured);
         if (!lists(dtype)) continue;
         Json& out = section[dtype];
         out["measured"] = false;
@@ -133,14 +139,15 @@ Json Transfer::attention_curve(const Json& curve, double rates) const {
 // holds for the matrix products of attention too.
 Json Transfer::attention(const Json& gemm) const {
     const Json& from = like_.at("attention");
-    const std::string dtype = from.at("dtype").get<std::string>();
+    const std::string measured = from.at("dtype").get<std::string>();
+    const std::string dtype = here(measured);
     if (!gemm.contains(dtype))
         throw FitError(
             fmt::format("{}: /hardware/peak_tflops/{}: missing, and the attention of {} "
                         "is in units of it",
                         path_, dtype, name_));
     const double rates = value_of(gemm.at(dtype).at("rate_tflops")) /
-                         value_of(like_.at("gemm").at(dtype).at("rate_tflops"));
+                         value_of(like_.at("gemm").at(measured).at("rate_tflops"));
     Json out;
     out["dtype"] = dtype;
     out["forward"] = Json::object();

@@ -33,9 +33,10 @@ struct TransferError {
 // cache by its size and by the number of multiprocessors; times of launch, shares, ratios and
 // collectives as they stand. Residuals are joined as independent: sqrt(own² + transfer²). Curves
 // lose what belongs to the other device's shapes: neighbours, spans, held-out errors. GEMM curves
-// of element types that one of the two sheets does not list are left out. What the datasheet itself
-// states stands instead of what would be carried over; `path` is the datasheet's. Throws FitError
-// where a sheet lacks what a ratio needs, sim::ProfileError where `like_path` is no profile.
+// of element types that one of the two sheets does not list are left out, but bf16 becomes fp16
+// where only that is listed. What the datasheet itself states stands instead of what would be
+// carried over; `path` is the datasheet's. Throws FitError where a sheet lacks what a ratio needs,
+// sim::ProfileError where `like_path` is no profile.
 nlohmann::ordered_json carry_over(const nlohmann::ordered_json& datasheet,
                                   const std::string& like_path, const TransferError& error,
                                   const std::string& path);

@@ -134,6 +134,19 @@ TEST_F(CarryOver, LeavesOutWhatTheDeviceDoesNotHave) {
     EXPECT_TRUE(profile_of(sheet).collectives_json.empty());
 }
 
+TEST_F(CarryOver, TakesFp16ForBf16WhereTheDeviceHasOnlyThat) {
+    Json like = Json::parse(sim::tiny_profile_text());
+    like["hardware"]["peak_tflops"]["fp16"] = 120;
+    std::ofstream(like_path_) << like.dump();
+    Json sheet = datasheet();
+    sheet["hardware"]["peak_tflops"] = {{"fp16", 60}, {"fp32", 20}};
+    const Json profile = carry_over(sheet, like_path_, TransferError(), datasheet_path_);
+    EXPECT_FALSE(profile["gemm"].contains("bf16"));
+    EXPECT_EQ(profile["gemm"]["fp16"]["rate_tflops"], 50);
+    EXPECT_EQ(profile["attention"]["dtype"], "fp16");
+    EXPECT_EQ(profile["attention"]["forward"]["128"]["rate_tflops"], 25);
+}
+
 TEST_F(CarryOver, SaysWhatASheetLacks) {
     const std::string at = datasheet_path_ + ": ";
     auto without = [&](const char* section, const char* key) {
