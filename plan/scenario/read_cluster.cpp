@@ -73,7 +73,7 @@ void check_profile(Reading& reading, const Folders& folders, Cluster& cluster,
         return;
     }
     const std::optional<ParsedJson> parsed =
-        parse_file(reading, pointer, reference, cluster.profile_path);
+        parse_file(reading, pointer, reference, cluster.profile_path, folders.files);
     if (!parsed) return;
     if (!parsed->errors.empty()) {
         reading.unreadable = true;

@@ -74,7 +74,7 @@ bool valid_override(std::string_view text) {
 
 ReadResult read_scenario_text(std::string_view text, const std::string& name,
                               const std::string& base_dir, const std::vector<std::string>& sets,
-                              const std::string& library_dir) {
+                              const std::string& library_dir, const Files& files) {
     ParsedJson parsed = parse_json(text, name);
     for (Diagnostic& fault : parsed.errors)
         fault.origin = "file " + name;
@@ -86,7 +86,7 @@ ReadResult read_scenario_text(std::string_view text, const std::string& name,
     }
     for (const std::string& set : sets)
         ORRERY_CHECK(valid_override(set), set);
-    const Folders folders = {base_dir, library_dir};
+    const Folders folders = {base_dir, library_dir, files};
     Reading reading(Document(std::move(parsed.value), name, base_dir));
     reading.errors() = std::move(parsed.errors);
     Scenario scenario;
@@ -111,7 +111,7 @@ ReadResult read_scenario_text(std::string_view text, const std::string& name,
 ReadResult read_scenario(const std::string& path, const std::vector<std::string>& sets,
                          const std::string& library_dir) {
     std::string why;
-    const std::optional<std::string> text = read_file(path, why);
+    const std::optional<std::string> text = disk().read(path, why);
     if (!text) {
         Diagnostic fault;
         fault.code = "S001";

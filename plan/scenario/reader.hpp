@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/scenario/diagnostic.hpp"
+#include "plan/scenario/files.hpp"
 #include "plan/scenario/scenario.hpp"
 
 namespace orrery::plan {
@@ -31,9 +32,10 @@ ReadResult read_scenario(const std::string& path, const std::vector<std::string>
                          const std::string& library_dir);
 
 // The same from memory: `name` is what messages call the text, `base_dir` the folder it stands in.
+// No file is looked at but through `files`.
 ReadResult read_scenario_text(std::string_view text, const std::string& name,
                               const std::string& base_dir, const std::vector<std::string>& sets,
-                              const std::string& library_dir);
+                              const std::string& library_dir, const Files& files = disk());
 
 // Whether a --set argument has the form "key=value" with a key that is not empty (else: usage
 // error).

@@ -2,12 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <system_error>
+#include <optional>
 #include <utility>
 
 #include "plan/scenario/suggest.hpp"
@@ -17,20 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLargestFile_bytes = 64u << 20;
 constexpr std::size_t kMostNames = 8;
 constexpr const char* kTopFolder = "scenarios";  // the search upwards ends here
 
-bool is_readable_file(const fs::path& path) {
-    std::error_code ignored;
-    return fs::exists(path, ignored) && !fs::is_directory(path, ignored);
-}
-
 // The folder itself and, when it lies below one called "scenarios", its parents up to that.
-std::vector<fs::path> upwards(const std::string& folder) {
-    std::error_code ignored;
-    std::vector<fs::path> path = {fs::absolute(folder.empty() ? "." : folder, ignored)};
-    path[0] = path[0].lexically_normal();
+std::vector<fs::path> upwards(const std::string& folder, const Files& files) {
+    std::vector<fs::path> path = {(fs::path(files.current_folder()) / folder).lexically_normal()};
     if (!path[0].has_filename()) path[0] = path[0].parent_path();
     while (path.back().filename() != kTopFolder) {
         if (path.back() == path.back().parent_path()) return {path[0]};
@@ -47,57 +35,24 @@ bool ends_with(const std::string& text, const std::string& end) {
 // "kind/name.json" for each file of the library's folder `kind`, sorted.
 std::vector<std::string> library_names(const std::string& kind, const Folders& folders) {
     std::vector<std::string> names;
-    std::error_code error;
-    for (fs::directory_iterator it(fs::path(folders.library) / kind, error), end;
-         !error && it != end; it.increment(error)) {
-        const std::string file = it->path().filename().string();
+    for (const std::string& file : folders.files.names((fs::path(folders.library) / kind).string()))
         if (ends_with(file, ".json")) names.push_back(kind + '/' + file);
-    }
-    std::sort(names.begin(), names.end());
     return names;
 }
 
 }  // namespace
 
-std::optional<std::string> read_file(const std::string& path, std::string& why) {
-    std::error_code error;
-    if (fs::is_directory(path, error)) {
-        why = "it is a folder";
-        return std::nullopt;
-    }
-    errno = 0;
-    std::ifstream file(path, std::ios::binary);
-    if (!file) {
-        why = errno == 0 ? "it cannot be opened" : std::strerror(errno);
-        return std::nullopt;
-    }
-    std::string text;
-    char block[1 << 16];
-    while (file.read(block, sizeof block) || file.gcount() > 0) {
-        text.append(block, static_cast<std::size_t>(file.gcount()));
-        if (text.size() > kLargestFile_bytes) {
-            why = "it is larger than 64 MiB";
-            return std::nullopt;
-        }
-    }
-    if (file.bad()) {
-        why = "reading it failed";
-        return std::nullopt;
-    }
-    return text;
-}
-
 std::string find_file(const std::string& reference, const Source& source, const Folders& folders) {
     const fs::path named(reference);
-    if (named.is_absolute()) return is_readable_file(named) ? named.string() : "";
+    if (named.is_absolute()) return folders.files.is_file(reference) ? reference : "";
     const bool set = source.kind == Source::Kind::set;
-    std::vector<fs::path> places = upwards(set ? folders.base : source.folder);
-    std::error_code ignored;
-    if (set) places.push_back(fs::current_path(ignored));
-    places.push_back(fs::absolute(folders.library, ignored));
+    const fs::path here = folders.files.current_folder();
+    std::vector<fs::path> places = upwards(set ? folders.base : source.folder, folders.files);
+    if (set) places.push_back(here);
+    places.push_back(here / folders.library);
     for (const fs::path& place : places) {
-        const fs::path path = (place / named).lexically_normal();
-        if (is_readable_file(path)) return path.string();
+        const std::string path = (place / named).lexically_normal().string();
+        if (folders.files.is_file(path)) return path;
     }
     return "";
 }
@@ -127,9 +82,10 @@ void report_missing_file(Reading& reading, const std::string& pointer, const std
 }
 
 std::optional<ParsedJson> parse_file(Reading& reading, const std::string& pointer,
-                                     const std::string& reference, const std::string& path) {
+                                     const std::string& reference, const std::string& path,
+                                     const Files& files) {
     std::string why;
-    const std::optional<std::string> text = read_file(path, why);
+    const std::optional<std::string> text = files.read(path, why);
     if (!text) {
         reading.unreadable = true;
         reading.report("S001", pointer,
@@ -157,7 +113,7 @@ void follow_reference(Reading& reading, const std::string& pointer, const std::s
         report_missing_file(reading, pointer, reference, kind, folders);
         return;
     }
-    std::optional<ParsedJson> parsed = parse_file(reading, pointer, reference, path);
+    std::optional<ParsedJson> parsed = parse_file(reading, pointer, reference, path, folders.files);
     if (!parsed) return;
     if (parsed->not_json) reading.unreadable = true;
     if (parsed->incomplete) {

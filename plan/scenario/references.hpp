@@ -4,8 +4,8 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
+#include "plan/scenario/files.hpp"
 #include "plan/scenario/json_text.hpp"
 #include "plan/scenario/reading.hpp"
 
@@ -15,10 +15,8 @@ namespace orrery::plan {
 struct Folders {
     std::string base;     // of the scenario file
     std::string library;  // shipped models, clusters, …
+    const Files& files;
 };
-
-// Whole content of a file, at most 64 MiB; or nothing, with the cause in `why`.
-std::optional<std::string> read_file(const std::string& path, std::string& why);
 
 // Absolute path of the file that `reference` means to a value that came from `source`; empty if
 // none.
@@ -32,7 +30,8 @@ void report_missing_file(Reading& reading, const std::string& pointer, const std
 // The JSON of the file at `path`, which the value at `pointer` calls `reference`; reports all that
 // is wrong with it. Nothing where the file cannot be read.
 std::optional<ParsedJson> parse_file(Reading& reading, const std::string& pointer,
-                                     const std::string& reference, const std::string& path);
+                                     const std::string& reference, const std::string& path,
+                                     const Files& files);
 
 // Replaces the string at `pointer`, if it is one, by the content of the file that it names. For
 // presets the string may be a bare name: "orrery" is "frameworks/orrery.json".

@@ -1,0 +1,75 @@
+#include "plan/scenario/files.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+namespace orrery::plan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kLargestFile_bytes = 64u << 20;
+
+class Disk : public Files {
+  public:
+    bool is_file(const std::string& path) const override {
+        std::error_code ignored;
+        return fs::exists(path, ignored) && !fs::is_directory(path, ignored);
+    }
+
+    std::optional<std::string> read(const std::string& path, std::string& why) const override {
+        std::error_code error;
+        if (fs::is_directory(path, error)) {
+            why = "it is a folder";
+            return std::nullopt;
+        }
+        errno = 0;
+        std::ifstream file(path, std::ios::binary);
+        if (!file) {
+            why = errno == 0 ? "it cannot be opened" : std::strerror(errno);
+            return std::nullopt;
+        }
+        std::string text;
+        char block[1 << 16];
+        while (file.read(block, sizeof block) || file.gcount() > 0) {
+            text.append(block, static_cast<std::size_t>(file.gcount()));
+            if (text.size() > kLargestFile_bytes) {
+                why = "it is larger than 64 MiB";
+                return std::nullopt;
+            }
+        }
+        if (file.bad()) {
+            why = "reading it failed";
+            return std::nullopt;
+        }
+        return text;
+    }
+
+    std::vector<std::string> names(const std::string& folder) const override {
+        std::vector<std::string> out;
+        std::error_code error;
+        for (fs::directory_iterator it(folder, error), end; !error && it != end;
+             it.increment(error))
+            out.push_back(it->path().filename().string());
+        std::sort(out.begin(), out.end());
+        return out;
+    }
+
+    std::string current_folder() const override {
+        std::error_code ignored;
+        return fs::current_path(ignored).string();
+    }
+};
+
+}  // namespace
+
+const Files& disk() {
+    static const Disk all;
+    return all;
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,27 @@
+// Where a scenario's references are looked up: the disk, or a tree in memory, so that a reader can
+// be given any text at all without a file of the machine being opened.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace orrery::plan {
+
+class Files {
+  public:
+    virtual ~Files() = default;
+
+    // Something that is not a folder stands at `path`.
+    virtual bool is_file(const std::string& path) const = 0;
+    // Whole content of a file, at most 64 MiB; or nothing, with the cause in `why`.
+    virtual std::optional<std::string> read(const std::string& path, std::string& why) const = 0;
+    // Names of what stands in `folder`, sorted; none if it is no folder.
+    virtual std::vector<std::string> names(const std::string& folder) const = 0;
+    // What relative paths are relative to.
+    virtual std::string current_folder() const = 0;
+};
+
+const Files& disk();
+
+}  // namespace orrery::plan
