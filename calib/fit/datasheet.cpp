@@ -15,7 +15,7 @@ Json read_json_object(const std::string& path) {
         Json object = Json::parse(file);
         if (!object.is_object()) throw FitError(fmt::format("{}: not an object", path));
         return object;
-    } catch (const nlohmann::json::parse_error& error) {
+    } catch (const nlohmann::json::exception& error) {
         throw FitError(fmt::format("{}: not JSON: {}", path, error.what()));
     }
 }

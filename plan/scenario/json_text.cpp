@@ -217,9 +217,10 @@ std::string pointer_segment(std::string_view key) {
 }
 
 Json plain(double value) {
+    constexpr double kLargestWhole = 1e15;
+    if (!(value >= 0 && value < kLargestWhole)) return Json(value);
     const auto whole = static_cast<std::int64_t>(value);
-    return value >= 0 && value < 1e15 && static_cast<double>(whole) == value ? Json(whole)
-                                                                             : Json(value);
+    return static_cast<double>(whole) == value ? Json(whole) : Json(value);
 }
 
 }  // namespace orrery::plan

@@ -200,7 +200,7 @@ Profile parse_profile(const std::string& text, const std::string& path) {
     nlohmann::json root;
     try {
         root = nlohmann::json::parse(text);
-    } catch (const nlohmann::json::parse_error& error) {
+    } catch (const nlohmann::json::exception& error) {  // of the syntax, or a huge number
         throw ProfileError(fmt::format("{}: not JSON: {}", path, error.what()));
     }
     return read_profile(ProfileSection(root, "", path, ""), path);

@@ -170,11 +170,13 @@ CollectiveTable read_collectives(const json& section, const std::string& file) {
 }
 
 CollectiveTable parse_collectives(const std::string& text, const std::string& file) {
+    json section;
     try {
-        return read_collectives(json::parse(text), file);
-    } catch (const json::parse_error& error) {
+        section = json::parse(text);
+    } catch (const json::exception& error) {  // of the syntax, or a number beyond a double
         throw ProfileError(fmt::format("{}: {}: not JSON: {}", file, kPointer, error.what()));
     }
+    return read_collectives(section, file);
 }
 
 }  // namespace orrery::sim

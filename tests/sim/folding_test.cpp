@@ -6,12 +6,10 @@
 
 #include <numeric>
 
-#include "plan/build/validate_plan.hpp"
-#include "plan/memory/arena.hpp"
 #include "sim/engine/fold.hpp"
 #include "sim/machine.hpp"
-#include "sim/prediction.hpp"
 #include "tests/sim/random_layouts.hpp"
+#include "tests/sim/soundness.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -22,80 +20,6 @@ using theory::Sets;
 const Profile& profile() {
     static const Profile loaded = load_profile(theory::library() + "/profiles/a100-80gb-sxm.json");
     return loaded;
-}
-
-// Program of the member that came last; −1: none.
-std::int32_t late_program(const trace::Trace& trace, const trace::Event& event) {
-    return event.late_track < 0 ? -1
-                                : trace.tracks[static_cast<std::size_t>(event.late_track)].program;
-}
-
-// What is wrong with the folded run of a scenario, one line; empty when all is well.
-std::string folding_fault(const plan::Scenario& scenario) {
-    const Prediction folded = simulate(scenario, profile(), {}, "");
-    const Prediction unfolded = simulate(scenario, profile(), {true}, "");
-    if (!folded.stuck.empty() || !unfolded.stuck.empty()) return "stuck: " + folded.stuck;
-    std::int64_t represented = 0;
-    for (std::size_t t = 0; t < folded.trace.tracks.size(); ++t) {
-        const trace::Track& one = folded.trace.tracks[t];
-        represented += one.represents;
-        const trace::Track& all = unfolded.trace.tracks[static_cast<std::size_t>(one.rank)];
-        if (all.rank != one.rank || all.program != one.program) return "tracks are not ranks";
-        for (std::size_t i = 0; i < one.events.size(); ++i) {
-            trace::Event expected = all.events[i];
-            const trace::Event& e = one.events[i];
-            // Of several that were last together a folded run may name another, of the same
-            // program.
-            const bool named =
-                late_program(folded.trace, e) == late_program(unfolded.trace, expected);
-            expected.late_track = e.late_track;
-            if (named && e == expected) continue;
-            const trace::OpName& op = folded.trace.op_of(one, i);
-            auto text = [](const trace::Event& v) {
-                return std::to_string(v.ready) + " " + std::to_string(v.start) + " " +
-                       std::to_string(v.end) + " blocker " + std::to_string(v.blocker) + " late " +
-                       std::to_string(v.late_track);
-            };
-            return "rank " + std::to_string(one.rank) + " op " + std::to_string(i) + " " +
-                   op.block + " " + op.label + ": folded " + text(e) + ", unfolded " +
-                   text(expected);
-        }
-    }
-    if (represented != scenario.layout.ranks()) return "not every rank is represented";
-    const double time = folded.step.time_s;
-    if (time != unfolded.step.time_s) return "step times differ";
-    double sum = 0;
-    for (std::size_t a = 0; a < trace::kAccounts; ++a) {
-        const double difference = folded.step.breakdown_s[a] - unfolded.step.breakdown_s[a];
-        if (difference > 1e-12 * time || difference < -1e-12 * time)
-            return "accounts differ: " + std::string(name(static_cast<trace::Account>(a)));
-        sum += folded.step.breakdown_s[a];
-    }
-    if (sum < time * (1 - 1e-12) || sum > time * (1 + 1e-12)) return "accounts do not sum";
-    return "";
-}
-
-// What is wrong with the plan itself.
-std::string plan_fault(const plan::Scenario& scenario) {
-    const plan::Plan plan = plan::build_plan(scenario);
-    const auto faults = plan_faults(plan, scenario);
-    if (!faults.empty()) return faults.front();
-    for (const plan::Program& program : plan.programs) {
-        const auto last = static_cast<std::int32_t>(program.steps.size()) - 1;
-        for (const plan::Resident& resident : program.residents)
-            if (resident.last_step == last && resident.first_step != 0)
-                return resident.name + " is alive at the end but not at the start";
-        // Between the first forward's birth and the last death the base line is the same.
-        std::int64_t base = 0;
-        for (const plan::Resident& resident : program.residents)
-            if (resident.first_step == 0 && resident.last_step == last) base += resident.bytes;
-        const std::int64_t scratch =
-            program.residents[static_cast<std::size_t>(program.scratch)].bytes;
-        if (plan::live_bytes_by_step(plan, program).back() > base ||
-            plan::live_bytes_by_step(plan, program).back() < base - scratch)
-            return "memory does not return to its base line";
-    }
-    return "";
 }
 
 TEST(Folding, OfRanksThatAreAlikeIsOneTrackPerPipelineRank) {
@@ -120,7 +44,7 @@ TEST(Folding, PartsRanksWhoseTensorGroupStraddlesNodes) {
     EXPECT_GT(classes.members.size(), 1U);
     // Ranks 0–3 lie in node 0, ranks 4–7 on both sides of its end.
     EXPECT_NE(classes.class_of[0], classes.class_of[4]);
-    EXPECT_EQ(folding_fault(asked), "");
+    EXPECT_EQ(folding_fault(asked, profile()), "");
 }
 
 // Two shard groups of a data group of six ranks on nodes of four: one of them lies across nodes.
@@ -177,8 +101,8 @@ TEST(Folding, ChangesNothingOnAGridOfLayouts) {
                     std::string("layout.schedule=") + c.schedule}),
             c.more);
         const plan::Scenario asked = theory::scenario(sets);
-        EXPECT_EQ(folding_fault(asked), "") << testing::PrintToString(sets);
-        EXPECT_EQ(plan_fault(asked), "") << testing::PrintToString(sets);
+        EXPECT_EQ(folding_fault(asked, profile()), "") << testing::PrintToString(sets);
+        EXPECT_EQ(plan_fault(plan::build_plan(asked), asked), "") << testing::PrintToString(sets);
     }
 }
 
@@ -186,10 +110,10 @@ RC_GTEST_PROP(Folding, ChangesNothingOnRandomLayouts, ()) {
     const Sets sets = random_sets();
     RC_LOG() << testing::PrintToString(sets) << "\n";
     const plan::Scenario asked = theory::scenario(sets);
-    const std::string plan = plan_fault(asked);
+    const std::string plan = plan_fault(plan::build_plan(asked), asked);
     RC_LOG() << plan << "\n";
     RC_ASSERT(plan.empty());
-    const std::string folding = folding_fault(asked);
+    const std::string folding = folding_fault(asked, profile());
     RC_LOG() << folding << "\n";
     RC_ASSERT(folding.empty());
 }

@@ -1,0 +1,127 @@
+// Native traces, *.orrery: as bytes, and as the frames inside, packed with checksums that are
+// right, so that what is behind them is reached. A trace that is read can be written, reads back
+// the same, and every view of it works.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <system_error>
+
+#include "plan/ir/check.hpp"
+#include "sim/prediction.hpp"
+#include "tests/fuzz/memory_files.hpp"
+#include "tests/fuzz/reading.hpp"
+#include "tests/fuzz/targets.hpp"
+#include "tests/trace/native_container.hpp"
+#include "trace/accounts.hpp"
+#include "trace/memory_over_time.hpp"
+#include "trace/native.hpp"
+#include "trace/timeline.hpp"
+
+namespace orrery::fuzz {
+namespace {
+
+// A file without a place on any disk.
+class MemoryFile {
+  public:
+    explicit MemoryFile(std::string_view bytes) : descriptor_(::memfd_create("fuzz", MFD_CLOEXEC)) {
+        if (descriptor_ < 0)
+            throw std::system_error(errno, std::generic_category(), "memfd_create");
+        while (!bytes.empty()) {
+            const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+            if (written < 0) throw std::system_error(errno, std::generic_category(), "write");
+            bytes.remove_prefix(static_cast<std::size_t>(written));
+        }
+    }
+    ~MemoryFile() { ::close(descriptor_); }
+    MemoryFile(const MemoryFile&) = delete;
+    MemoryFile& operator=(const MemoryFile&) = delete;
+    std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
+
+  private:
+    int descriptor_;
+};
+
+std::string written(const trace::Trace& trace) {
+    static const trace::TestFolder folder;
+    const std::string path = folder.file("fuzz.orrery");
+    trace::write_native(trace, path);
+    return trace::bytes_of_file(path);
+}
+
+void view(const trace::Trace& trace) {
+    constexpr int kSlices = 7;
+    for (const trace::Track& track : trace.tracks) {
+        trace::Picoseconds sum = 0;
+        for (const trace::Picoseconds account : trace::accounts_of(trace, track)) {
+            ORRERY_CHECK(account >= 0, "a negative account");
+            sum += account;
+        }
+        ORRERY_CHECK(sum == trace.step_end - trace.step_start, "accounts do not sum to the step");
+        ORRERY_CHECK(trace::memory_over_time(trace, track, kSlices).size() == kSlices, "slices");
+    }
+    trace::communication_sums(trace);
+    trace::mean_accounts(trace);
+    ORRERY_CHECK(!trace::timeline_text(trace, {}).empty(), "no timeline");
+}
+
+void run_file(std::string_view input) {
+    const MemoryFile file(input);
+    trace::Trace trace;
+    try {
+        trace = trace::read_native(file.path());
+    } catch (const trace::TraceFileError& fault) {
+        ORRERY_CHECK(fault.fault() == trace::TraceFault::unreadable, fault.what());
+        return;
+    }
+    ORRERY_CHECK(trace::read_native(MemoryFile(written(trace)).path()) == trace,
+                 "what was written reads to another trace");
+    view(trace);
+}
+
+// Input: per frame its code (4 bytes), index (1), size (2, little-endian), content.
+std::string frames_of(const trace::Container& container) {
+    std::string bytes;
+    for (const auto& frame : container.frames)
+        bytes += frame.code + trace::little_endian(frame.index, 1) +
+                 trace::little_endian(frame.raw.size(), 2) + frame.raw;
+    return bytes;
+}
+
+void run_frames(std::string_view input) {
+    constexpr std::size_t kFrameHead = 7;
+    trace::Container container;
+    container.head = std::string("\x89ORRERY\n\1\0\0\0\0\0\0\0", 16);
+    while (input.size() >= kFrameHead) {
+        const std::string head(input.substr(0, kFrameHead));
+        const std::string raw(input.substr(kFrameHead, trace::little_endian(head, 5, 2)));
+        container.frames.push_back({head.substr(0, 4), trace::little_endian(head, 4, 1), raw, 0});
+        input.remove_prefix(kFrameHead + raw.size());
+    }
+    run_file(container.file());
+}
+
+std::string simulated(std::vector<std::string> sets) {
+    const plan::ReadResult read = read_checked(kSmallScenario, sets);
+    const sim::Profile& profile = shipped_profile(read.scenario->cluster.profile_path);
+    return written(sim::simulate(*read.scenario, profile, {}, "{}").trace);
+}
+
+std::vector<std::string> file_seeds() {
+    return {simulated({"layout.global_batch_size=2"}),
+            simulated({"layout.pipeline_parallel=2", "layout.tensor_parallel=2"})};
+}
+
+std::vector<std::string> frame_seeds() {
+    std::vector<std::string> seeds = file_seeds();
+    for (std::string& seed : seeds)
+        seed = frames_of(trace::Container::of(seed));
+    return seeds;
+}
+
+}  // namespace
+
+const Target kNativeTrace = {"native_trace", 16384, run_file, file_seeds};
+const Target kNativeFrames = {"native_frames", 32768, run_frames, frame_seeds};
+
+}  // namespace orrery::fuzz

@@ -1,0 +1,244 @@
+#include "tests/property/random_scenario.hpp"
+
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "plan/schedule/schedule.hpp"
+
+namespace orrery::property {
+namespace {
+
+constexpr std::int64_t kMostRanks = 32;
+
+const char* const kWorld = R"({
+  "model": {"model_type": "gpt2"},
+  "cluster": {"nodes": 1, "devices_per_node": 1, "device": "a100-80gb-sxm",
+              "profile": "profiles/a100-80gb-sxm.json"},
+  "layout": {"global_batch_size": 1},
+  "training": {"sequence_length": 16}
+})";
+
+// Below `count`, whatever RapidCheck's size: the first cases are as varied as the last.
+std::size_t below(std::size_t count) {
+    return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange<std::size_t>(0, count));
+}
+
+template <typename T>
+T one_of(const std::vector<T>& values) {
+    return values[below(values.size())];
+}
+
+bool one_in(std::size_t count) {
+    return below(count) == count - 1;
+}
+
+struct Choice {
+    const char* key;
+    std::vector<std::string> values;
+};
+
+std::vector<std::string> shipped(const char* kind) {
+    std::vector<std::string> names;
+    const auto folder = std::filesystem::path(ORRERY_SOURCE_DIR) / "scenarios" / kind;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+        if (entry.path().extension() == ".json") names.push_back(entry.path().stem().string());
+    std::sort(names.begin(), names.end(), std::greater<>());
+    return names;
+}
+
+// Keys that may hold any of their values in any scenario, or be left out.
+const std::vector<Choice>& free_keys() {
+    static const std::vector<std::string> both = {"false", "true"};
+    static const std::vector<Choice> keys = {
+        {"layout.zero_stage", {"0", "1", "2", "3"}},
+        {"layout.recompute", {"none", "selective", "full"}},
+        {"model.tie_word_embeddings", both},
+        {"training.framework", shipped("frameworks")},
+        {"training.gradient_dtype", {"same", "fp32"}},
+        {"training.attention_kernel", {"flash", "unfused"}},
+        {"training.overlap_gradient_reduce", both},
+        {"training.overlap_tensor_backward", both},
+        {"training.scatter_gather_transfers", both},
+        {"training.gradient_bucket_mb", {"100", "0.01", "0.001"}},
+        {"training.vocabulary_multiple", {"128", "1", "7"}},
+        {"training.launch_us", {"5", "0", "50"}},
+        {"training.launch_queue", {"1024", "1", "16"}},
+        {"training.workspace_mb", {"32", "0"}},
+        {"training.context_mb", {"600", "0"}},
+        {"training.communicator_mb", {"150", "0"}},
+        {"training.fragmentation", {"0", "0.1"}},
+        {"training.dropout", {"0", "0.1"}},
+        {"training.tokens", {"0", "1e9"}},
+        {"training.optimizer.clip_norm", {"0", "1"}},
+        {"training.schedule.decay", {"constant", "cosine"}},
+        {"cluster.price_usd_per_gpu_hour", {"0", "2.5"}},
+        {"cluster.power_w_per_gpu", {"0", "400"}},
+    };
+    return keys;
+}
+
+struct Device {
+    const char* name;
+    const char* profile;
+    std::vector<std::string> precisions;
+};
+
+const std::vector<Device>& devices() {
+    static const std::vector<Device> all = {
+        {"a100-80gb-sxm", "profiles/a100-80gb-sxm.json", {"bf16", "fp32"}},
+        {"h100-sxm", "profiles/h100-sxm.json", {"bf16", "fp32"}},
+        {"cpu-core", "profiles/cpu-core.json", {"fp32"}},
+    };
+    return all;
+}
+
+class Draft {
+  public:
+    explicit Draft(const Family& family) : family_(family) {}
+
+    RandomScenario draw() {
+        set("model.model_type", family_.model_type);
+        draw_degrees();
+        draw_model();
+        draw_stages();
+        draw_batch();
+        draw_cluster();
+        for (const Choice& choice : free_keys())
+            if (one_in(3)) set(choice.key, one_of(choice.values));
+        return {kWorld, sets_};
+    }
+
+  private:
+    void set(const std::string& key, const std::string& value) {
+        sets_.push_back(key + "=" + value);
+    }
+    void set(const std::string& key, std::int64_t value) { set(key, std::to_string(value)); }
+    void set_model(const char* key, std::int64_t value) { set(std::string("model.") + key, value); }
+
+    void draw_degrees() {
+        tensor_ = one_of<std::int64_t>({1, 2, 4});
+        pipeline_ = one_of<std::int64_t>({1, 2, 3, 4});
+        data_ = one_of<std::int64_t>({1, 2, 3, 4});
+        while (tensor_ * pipeline_ * data_ > kMostRanks)
+            --data_;
+        if (pipeline_ > 1 && one_in(3)) chunks_ = one_of<std::int64_t>({2, 3});
+        set("layout.tensor_parallel", tensor_);
+        set("layout.pipeline_parallel", pipeline_);
+        set("layout.virtual_pipeline", chunks_);
+    }
+
+    // Tensor ranks share heads, groups of keys and values, and units of the MLP evenly.
+    void draw_model() {
+        const std::int64_t kv_heads = tensor_ * one_of<std::int64_t>({1, 2});
+        const std::int64_t heads =
+            *family_.kv_heads ? kv_heads * one_of<std::int64_t>({1, 2, 4}) : kv_heads;
+        const std::int64_t head_dim = one_of<std::int64_t>({16, 8, 64});
+        std::int64_t hidden = heads * head_dim;
+        if (*family_.head_dim && one_in(2)) {
+            set_model(family_.head_dim, head_dim);
+            hidden = one_of<std::int64_t>({64, 40});
+        }
+        set_model(family_.hidden, hidden);
+        set_model(family_.heads, heads);
+        if (*family_.kv_heads && (kv_heads != heads || one_in(2)))
+            set_model(family_.kv_heads, kv_heads);
+        if (*family_.ffn && (family_.ffn_required || one_in(2)))
+            set_model(family_.ffn, tensor_ * one_of<std::int64_t>({32, 24}));
+        set_model("vocab_size", one_of<std::int64_t>({128, 101, 1}));
+        sequence_ = one_of<std::int64_t>({16, 32, 4});
+        set("training.sequence_length", sequence_);
+        if (*family_.positions)
+            set_model(family_.positions, sequence_ * one_of<std::int64_t>({1, 2}));
+        for (const char* key : family_.switches)
+            if (one_in(2)) set(std::string("model.") + key, one_of<std::string>({"false", "true"}));
+        if (tensor_ > 1 && one_in(2)) set("layout.sequence_parallel", "true");
+    }
+
+    // Even, or a count for each stage; the first and the last may hold no layer.
+    void draw_stages() {
+        const std::int64_t stages = pipeline_ * chunks_;
+        std::int64_t layers = stages * one_of<std::int64_t>({1, 2});
+        if (one_in(3)) {
+            layers = 0;
+            std::string counts;
+            for (std::int64_t stage = 0; stage < stages; ++stage) {
+                const bool end = stage == 0 || stage + 1 == stages;
+                std::int64_t count = one_of<std::int64_t>({1, 2, 3});
+                if (end && stages > 2 && one_in(3)) count = 0;
+                layers += count;
+                counts += (counts.empty() ? "" : ",") + std::to_string(count);
+            }
+            set("layout.layers_per_stage", "[" + counts + "]");
+        }
+        set_model(family_.layers, layers);
+        if (chunks_ > 1)
+            set("layout.schedule", "interleaved");
+        else if (one_in(2))
+            set("layout.schedule", one_of<std::string>({"1f1b", "gpipe"}));
+    }
+
+    void draw_batch() {
+        const std::int64_t micro_batch = one_of<std::int64_t>({1, 2});
+        const std::int64_t micro_batches = chunks_ > 1 ? pipeline_ * one_of<std::int64_t>({1, 2})
+                                                       : one_of<std::int64_t>({1, 2, 3, 5});
+        set("layout.micro_batch_size", micro_batch);
+        set("layout.global_batch_size", micro_batch * micro_batches * data_);
+    }
+
+    // Nodes that groups fill, share or straddle; sometimes with devices to spare.
+    void draw_cluster() {
+        const Device& device = devices()[below(devices().size())];
+        set("cluster.device", device.name);
+        set("cluster.profile", device.profile);
+        set("training.precision", one_of(device.precisions));
+        const std::int64_t ranks = tensor_ * pipeline_ * data_;
+        const std::int64_t per_node = one_of<std::int64_t>({8, 1, 2, 3, 4, 6});
+        const std::int64_t nodes = (ranks + per_node - 1) / per_node + (one_in(4) ? 1 : 0);
+        set("cluster.nodes", nodes);
+        set("cluster.devices_per_node", per_node);
+        if (per_node > 1)
+            set("cluster.intra_node", R"({"kind": ")" +
+                                          one_of<std::string>({"nvswitch", "pcie", "host"}) +
+                                          R"(", "bandwidth_GBps": 200, "latency_us": 2})");
+        if (nodes > 1)
+            set("cluster.inter_node",
+                R"({"kind": ")" + one_of<std::string>({"infiniband", "ethernet"}) +
+                    R"(", "nics_per_node": )" + one_of<std::string>({"1", "8", "3"}) +
+                    R"(, "bandwidth_Gbps": 200, "latency_us": 5, "oversubscription": )" +
+                    one_of<std::string>({"1", "2.5"}) + "}");
+        const bool fills = nodes * per_node / (tensor_ * pipeline_) == data_;
+        if (!fills || one_in(2)) set("layout.data_parallel", data_);
+    }
+
+    const Family& family_;
+    std::vector<std::string> sets_;
+    std::int64_t tensor_ = 1, pipeline_ = 1, data_ = 1, chunks_ = 1, sequence_ = 1;
+};
+
+}  // namespace
+
+const std::vector<Family>& families() {
+    static const std::vector<Family> all = {
+        {"gpt2", "n_layer", "n_embd", "n_head", "", "", "n_inner", false, "n_positions", {}},
+        {"llama",
+         "num_hidden_layers",
+         "hidden_size",
+         "num_attention_heads",
+         "num_key_value_heads",
+         "head_dim",
+         "intermediate_size",
+         true,
+         "",
+         {"attention_bias", "mlp_bias"}},
+    };
+    return all;
+}
+
+RandomScenario random_scenario(const Family& family) {
+    return Draft(family).draw();
+}
+
+}  // namespace orrery::property
