@@ -48,6 +48,72 @@ inline Scenario small_llama() {
     return s;
 }
 
+// A Llama with biases on queries, keys and values alone.
+inline Scenario small_qwen2() {
+    Scenario s = small_llama();
+    s.model.family = "qwen2";
+    s.model.qkv_bias = true;
+    return s;
+}
+
+// A tied Llama with GeGLU, one head of keys and values, heads wider than hidden ÷ heads.
+inline Scenario small_gemma() {
+    Scenario s = small_llama();
+    s.model.family = "gemma";
+    s.model.kv_heads = 1;
+    s.model.head_dim = s.model.rotary_dim = 16;
+    s.model.activation = Activation::geglu;
+    s.model.tied_embeddings = true;
+    return s;
+}
+
+// A GPT-2 with ReLU and two rows before the first position.
+inline Scenario small_opt() {
+    Scenario s = small_gpt2();
+    s.model.family = "opt";
+    s.model.activation = Activation::relu;
+    s.model.position_offset = 2;
+    s.model.embedding_dropout = false;
+    return s;
+}
+
+// A GPT-2 with ALiBi and a norm of the embedding.
+inline Scenario small_bloom() {
+    Scenario s = small_gpt2();
+    s.model.family = "bloom";
+    s.model.positions = Positions::alibi;
+    s.model.max_positions = 0;
+    s.model.embedding_norm = true;
+    s.model.embedding_dropout = false;
+    return s;
+}
+
+// A parallel block without biases; one norm for both branches, or one each.
+inline Scenario small_falcon(bool shared_norm) {
+    Scenario s = small_gpt2();
+    s.model.family = "falcon";
+    s.model.kv_heads = 4;
+    s.model.positions = Positions::rotary;
+    s.model.max_positions = 0;
+    s.model.rotary_dim = 8;
+    s.model.parallel_block = true;
+    s.model.shared_norm = shared_norm;
+    s.model.qkv_bias = s.model.projection_bias = s.model.mlp_bias = false;
+    s.model.embedding_dropout = false;
+    return s;
+}
+
+// A parallel block with biases, a norm per branch, rotary positions on a quarter of each head.
+inline Scenario small_gpt_neox() {
+    Scenario s = small_falcon(false);
+    s.model.family = "gpt_neox";
+    s.model.kv_heads = 8;
+    s.model.rotary_dim = 2;
+    s.model.qkv_bias = s.model.projection_bias = s.model.mlp_bias = true;
+    s.model.tied_embeddings = false;
+    return s;
+}
+
 inline void set_tensor(Scenario& s, std::int64_t ranks, bool sequence_parallel) {
     s.layout.tensor_parallel = ranks;
     s.layout.sequence_parallel = sequence_parallel;

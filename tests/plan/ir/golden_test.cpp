@@ -118,6 +118,40 @@ TEST(PlanGolden, LayerBlocksOfLlama) {
                   blocks_named(build_plan(sequence_2(small_llama())), "layer"));
 }
 
+TEST(PlanGolden, LayerBlocksOfOtherFamilies) {
+    expect_golden("layer_qwen2", blocks_named(build_plan(tensor_2(small_qwen2())), "layer"));
+    expect_golden("layer_gemma", blocks_named(build_plan(small_gemma()), "layer"));
+    expect_golden("layer_opt", blocks_named(build_plan(small_opt()), "layer"));
+    expect_golden("layer_bloom", blocks_named(build_plan(small_bloom()), "layer"));
+    Scenario unfused = small_bloom();
+    set_unfused_dropout(unfused);
+    expect_golden("layer_bloom_unfused_dropout", blocks_named(build_plan(unfused), "layer"));
+    expect_golden("embedding_norm_sequence",
+                  blocks_named(build_plan(sequence_2(small_bloom())), "embedding_norm"));
+    expect_golden("positions_opt", blocks_named(build_plan(small_opt()), "positions"));
+}
+
+TEST(PlanGolden, ParallelBlocks) {
+    const Scenario shared = small_falcon(true);
+    const Scenario split = small_falcon(false);
+    expect_golden("layer_parallel_shared", blocks_named(build_plan(shared), "layer"));
+    expect_golden("layer_parallel_shared_tensor",
+                  blocks_named(build_plan(tensor_2(shared)), "layer"));
+    expect_golden("layer_parallel_shared_sequence",
+                  blocks_named(build_plan(sequence_2(shared)), "layer"));
+    expect_golden("layer_parallel_split_tensor",
+                  blocks_named(build_plan(tensor_2(split)), "layer"));
+    expect_golden("layer_parallel_split_sequence",
+                  blocks_named(build_plan(sequence_2(split)), "layer"));
+    Scenario biased = small_gpt_neox();
+    set_unfused_dropout(biased);
+    expect_golden("layer_gpt_neox_unfused_dropout", blocks_named(build_plan(biased), "layer"));
+    Scenario again = sequence_2(shared);
+    again.layout.recompute = Recompute::full;
+    expect_golden("recompute_full_parallel_shared_sequence",
+                  blocks_named(build_plan(again), "layer"));
+}
+
 TEST(PlanGolden, Recomputation) {
     Scenario s = sequence_2(small_gpt2());
     set_unfused_dropout(s);
