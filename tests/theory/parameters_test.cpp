@@ -1,0 +1,192 @@
+// Every shipped model has as many parameters as its authors published, as the closed form of its
+// family gives from the keys of its file, and as its own "source" says; and it builds a plan, which
+// counts them again from its buckets.
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tests/theory/theory_scenarios.hpp"
+
+namespace orrery::theory {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// As Hugging Face counts the stored weights (a tied table once), or as the papers print them.
+const std::map<std::string, std::int64_t> kPublished = {
+    {"gpt2", 124'439'808},
+    {"gpt2-medium", 354'823'168},
+    {"gpt2-large", 774'030'080},
+    {"gpt2-xl", 1'557'611'200},
+    {"llama-7b", 6'738'415'616},
+    {"llama-13b", 13'015'864'320},
+    {"llama-33b", 32'528'943'616},
+    {"llama-65b", 65'285'660'672},
+    {"llama2-7b", 6'738'415'616},
+    {"llama2-13b", 13'015'864'320},
+    {"llama2-70b", 68'976'648'192},
+    {"llama3-8b", 8'030'261'248},
+    {"llama3-70b", 70'553'706'496},
+    {"llama3.1-405b", 405'853'388'800},
+    {"llama3.2-1b", 1'235'814'400},
+    {"mistral-7b", 7'241'732'096},
+    {"mistral-nemo-12b", 12'247'782'400},
+    {"mistral-large-123b", 122'610'069'504},
+    {"qwen2.5-0.5b", 494'032'768},
+    {"qwen2.5-1.5b", 1'543'714'304},
+    {"qwen2.5-7b", 7'615'616'512},
+    {"qwen2.5-14b", 14'770'033'664},
+    {"qwen2.5-32b", 32'763'876'352},
+    {"qwen2.5-72b", 72'706'203'648},
+    {"gemma-2b", 2'506'172'416},
+    {"gemma-7b", 8'537'680'896},
+    {"opt-125m", 125'239'296},
+    {"opt-1.3b", 1'315'758'080},
+    {"opt-6.7b", 6'658'473'984},
+    {"opt-13b", 12'853'473'280},
+    {"bloom-560m", 559'214'592},
+    {"bloom-7b1", 7'069'016'064},
+    {"bloom-176b", 176'247'271'424},
+    {"falcon-7b", 6'921'720'704},
+    {"falcon-40b", 41'303'293'952},
+    {"pythia-410m", 405'334'016},
+    {"pythia-1.4b", 1'414'647'808},
+    {"pythia-6.9b", 6'857'302'016},
+    {"pythia-12b", 11'846'072'320},
+    {"gpt-neox-20b", 20'554'567'680},
+};
+
+// In billions, to the digits that the papers print (Narayanan et al. 2021, table 1; Brown et al.
+// 2020, table 2.1; Zhang et al. 2022; Almazrouei et al. 2023).
+const std::map<std::string, std::pair<double, double>> kRounded = {
+    {"megatron-1.7b", {1.7, 0.05}},   {"megatron-3.6b", {3.6, 0.05}},
+    {"megatron-7.5b", {7.5, 0.05}},   {"megatron-18b", {18.4, 0.05}},
+    {"megatron-39b", {39.1, 0.05}},   {"megatron-76b", {76.1, 0.05}},
+    {"megatron-145b", {145.6, 0.05}}, {"megatron-310b", {310.1, 0.05}},
+    {"megatron-530b", {529.6, 0.05}}, {"megatron-1t", {1008.0, 0.05}},
+    {"gpt3-1.3b", {1.3, 0.05}},       {"gpt3-6.7b", {6.7, 0.05}},
+    {"gpt3-13b", {13.0, 0.2}},        {"gpt3-175b", {175, 0.5}},
+    {"opt-66b", {66, 0.5}},           {"opt-175b", {175, 0.5}},
+    {"falcon-180b", {180, 1.5}},      {"falcon2-11b", {11, 0.2}},
+};
+
+std::vector<fs::path> shipped() {
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(fs::path(library()) / "models"))
+        if (entry.path().extension() == ".json") files.push_back(entry.path());
+    return files;
+}
+
+json content(const fs::path& path) {
+    std::ifstream file(path);
+    return json::parse(file);
+}
+
+// 12h² + 13h per layer (two norms of 2h, 4h² + 4h of attention, 8h² + 5h of MLP), a final norm.
+std::int64_t gpt_layers(std::int64_t layers, std::int64_t h) {
+    return layers * (12 * h * h + 13 * h) + 2 * h;
+}
+
+// Three matrices of the MLP, two RMSNorms, grouped queries with heads of d; a final norm.
+std::int64_t llama_layers(const json& m, std::int64_t d, std::int64_t bias_per_head) {
+    const std::int64_t h = m["hidden_size"];
+    const std::int64_t q = m["num_attention_heads"].get<std::int64_t>() * d;
+    const std::int64_t qkv = q + 2 * m["num_key_value_heads"].get<std::int64_t>() * d;
+    const std::int64_t ffn = m["intermediate_size"];
+    return m["num_hidden_layers"].get<std::int64_t>() *
+               (h * qkv + bias_per_head * qkv + q * h + 3 * h * ffn + 2 * h) +
+           h;
+}
+
+// Attention and an MLP of 8h² without biases, behind `norms` LayerNorms.
+std::int64_t falcon_layers(const json& m) {
+    const std::int64_t h = m["hidden_size"];
+    const std::int64_t heads = m["num_attention_heads"];
+    const bool newer = m["new_decoder_architecture"];
+    const std::int64_t kv = newer ? m["num_kv_heads"].get<std::int64_t>() : 1;
+    const std::int64_t norms = newer ? m.value("num_ln_in_parallel_attn", 2) : 1;
+    return m["num_hidden_layers"].get<std::int64_t>() *
+               (h * (heads + 2 * kv) * (h / heads) + 9 * h * h + 2 * norms * h) +
+           2 * h;
+}
+
+std::int64_t closed_form(const json& m) {
+    const std::string family = m["model_type"];
+    const std::int64_t vocabulary = m["vocab_size"];
+    if (family == "gpt2") {
+        const std::int64_t h = m["n_embd"];
+        return gpt_layers(m["n_layer"], h) + (vocabulary + m["n_positions"].get<int>()) * h;
+    }
+    const std::int64_t h = m["hidden_size"];
+    const std::int64_t tables = (m["tie_word_embeddings"].get<bool>() ? 1 : 2) * vocabulary * h;
+    if (family == "bloom") return gpt_layers(m["n_layer"], h) + tables + 2 * h;
+    if (family == "opt")
+        return gpt_layers(m["num_hidden_layers"], h) + tables +
+               (m["max_position_embeddings"].get<int>() + 2) * h;
+    if (family == "gpt_neox") return gpt_layers(m["num_hidden_layers"], h) + tables;
+    if (family == "falcon") return falcon_layers(m) + tables;
+    const std::int64_t heads = m["num_attention_heads"];
+    return llama_layers(m, m.value("head_dim", h / heads), family == "qwen2" ? 1 : 0) + tables;
+}
+
+// "… ; 124,439,808 parameters"
+std::int64_t claimed(const std::string& source) {
+    const std::size_t end = source.find(" parameters");
+    if (end == std::string::npos) return 0;
+    std::size_t begin = end;
+    while (begin > 0 && (source[begin - 1] == ',' || std::isdigit(source[begin - 1]) != 0))
+        --begin;
+    std::int64_t number = 0;
+    for (std::size_t i = begin; i < end; ++i)
+        if (source[i] != ',') number = 10 * number + (source[i] - '0');
+    return number;
+}
+
+class ShippedModel : public testing::TestWithParam<fs::path> {};
+
+TEST_P(ShippedModel, HasThePublishedParametersAndAPlan) {
+    const json file = content(GetParam());
+    const std::string name = GetParam().stem().string();
+    EXPECT_EQ(file["name"], name);
+    const plan::Scenario asked =
+        scenario({"model=models/" + GetParam().filename().string(),
+                  "training.framework=megatron-2021", "training.sequence_length=128"});
+    ASSERT_EQ(asked.model.name, name);
+    const plan::Plan plan = plan::build_plan(asked);  // which holds its buckets against the count
+    const std::int64_t parameters = plan.conserved.parameters;
+    EXPECT_EQ(parameters, closed_form(file));
+    const std::int64_t stated = claimed(file["source"]);
+    if (stated != 0) {
+        EXPECT_EQ(parameters, stated);
+    }
+    if (const auto exact = kPublished.find(name); exact != kPublished.end()) {
+        EXPECT_EQ(parameters, exact->second);
+    } else if (const auto rounded = kRounded.find(name); rounded != kRounded.end()) {
+        EXPECT_NEAR(static_cast<double>(parameters) / 1e9, rounded->second.first,
+                    rounded->second.second);
+    } else {
+        EXPECT_EQ(name, "tiny-gpt") << "a model without a published count";
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Library, ShippedModel, testing::ValuesIn(shipped()),
+                         [](const auto& tested) {
+                             std::string name = tested.param.stem().string();
+                             for (char& c : name)
+                                 if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+                             return name;
+                         });
+
+TEST(ShippedModels, CoverTheField) {
+    std::map<std::string, int> by_family;
+    for (const fs::path& path : shipped())
+        ++by_family[content(path)["model_type"]];
+    for (const char* family :
+         {"gpt2", "llama", "qwen2", "mistral", "gemma", "opt", "bloom", "falcon", "gpt_neox"})
+        EXPECT_GE(by_family[family], 2) << family;
+}
+
+}  // namespace
+}  // namespace orrery::theory
