@@ -1,12 +1,11 @@
 #include "calib/fit/carry_over.hpp"
 
 #include <cmath>
-#include <filesystem>
 
 #include <fmt/format.h>
 
-#include "calib/fit/collectives.hpp"
 #include "calib/fit/datasheet.hpp"
+#include "calib/fit/derived_profile.hpp"
 #include "calib/fit/fit_error.hpp"
 #include "calib/fit/write_profile.hpp"
 #include "sim/cost/profile.hpp"
@@ -15,10 +14,6 @@ namespace orrery::fit {
 namespace {
 
 constexpr int kDigits = 4;
-
-double value_of(const Json& quantity) {
-    return quantity.is_object() ? quantity.at("value").get<double>() : quantity.get<double>();
-}
 
 std::string source_of(const Json& quantity) {
     return quantity.is_object() ? quantity.at("source").get<std::string>() : "";
@@ -50,11 +45,11 @@ class Transfer {
         return other ? "fp16" : dtype;
     }
     double peak_ratio(const std::string& dtype) const {
-        return value_of(hardware(sheet_, "peak_tflops").at(dtype)) /
-               value_of(hardware(like_, "peak_tflops").at(dtype));
+        return quantity_value(hardware(sheet_, "peak_tflops").at(dtype)) /
+               quantity_value(hardware(like_, "peak_tflops").at(dtype));
     }
     double ratio(const std::string& key) const {
-        return value_of(hardware(sheet_, key)) / value_of(hardware(like_, key));
+        return quantity_value(hardware(sheet_, key)) / quantity_value(hardware(like_, key));
     }
     const Json& hardware(const Json& of, const std::string& key) const {
         const Json& section = of.at("hardware");
@@ -72,7 +67,7 @@ class Transfer {
     // A quantity as the other device has it, scaled. Without a source of its own it has that of
     // the section that it comes into.
     Json scaled(const Json& quantity, double factor) const {
-        const double value = rounded(value_of(quantity) * factor, kDigits);
+        const double value = rounded(quantity_value(quantity) * factor, kDigits);
         if (!quantity.is_object()) return value;
         const std::string scale =
             factor == 1 ? std::string() : fmt::format(" × {}", rounded(factor, kDigits));
@@ -80,7 +75,7 @@ class Transfer {
                 {"source", fmt::format("{}'s{}: {}", name_, scale, source_of(quantity))}};
     }
     Json widened(const Json& own, double transfer, const std::string& source) const {
-        const double own_sd = value_of(own);
+        const double own_sd = quantity_value(own);
         if (transfer == 0) return own_sd;
         return {{"value", rounded(std::sqrt(own_sd * own_sd + transfer * transfer), kDigits)},
                 {"source", fmt::format("{}'s {} and, independent of it, {} of the transfer: {}",
@@ -146,8 +141,8 @@ Json Transfer::attention(const Json& gemm) const {
             fmt::format("{}: /hardware/peak_tflops/{}: missing, and the attention of {} "
                         "is in units of it",
                         path_, dtype, name_));
-    const double rates = value_of(gemm.at(dtype).at("rate_tflops")) /
-                         value_of(like_.at("gemm").at(measured).at("rate_tflops"));
+    const double rates = quantity_value(gemm.at(dtype).at("rate_tflops")) /
+                         quantity_value(like_.at("gemm").at(measured).at("rate_tflops"));
     Json out;
     out["dtype"] = dtype;
     out["forward"] = Json::object();
@@ -210,53 +205,6 @@ void put_over(Json& base, const Json& stated) {
             base[key] = value;
 }
 
-TransferError read_error(const Json& like, const std::string& path) {
-    const Json& stated =
-        request(like, "/like", "relative_sd", {"gemm", "attention", "memory", "collectives"}, path);
-    auto read = [&](const char* family, double& value, std::string& source) {
-        const Json& one = request(stated, "/like/relative_sd", family, {"value", "source"}, path);
-        if (!one.at("value").is_number() || !(one.at("value").get<double>() > 0) ||
-            !one.at("source").is_string())
-            throw FitError(
-                fmt::format("{}: /like/relative_sd/{}: a positive number and a text are expected",
-                            path, family));
-        value = one.at("value").get<double>();
-        source = one.at("source").get<std::string>();
-    };
-    TransferError error;
-    read("gemm", error.gemm, error.gemm_source);
-    read("attention", error.attention, error.attention_source);
-    read("memory", error.memory, error.memory_source);
-    read("collectives", error.collectives, error.collectives_source);
-    return error;
-}
-
-}  // namespace
-
-Json unmeasured_links(const Json& sheet, const std::string& path) {
-    const Json& links =
-        request(sheet, "", "links", {"hierarchical", "efficiency", "relative_sd", "source"}, path);
-    const Json& hardware = sheet.at("hardware");
-    if (!hardware.contains("link_GBps"))
-        throw FitError(
-            fmt::format("{}: /hardware/link_GBps: missing, and \"links\" is a share of "
-                        "it",
-                        path));
-    if (!links.at("hierarchical").is_boolean() || !links.at("efficiency").is_number() ||
-        !links.at("relative_sd").is_number() || !links.at("source").is_string())
-        throw FitError(
-            fmt::format("{}: /links: true or false, two numbers and a text are expected", path));
-    CollectiveFit fit;
-    fit.system = sheet.at("device").get<std::string>();
-    fit.intra_node_bandwidth_GBps = value_of(hardware.at("link_GBps"));
-    fit.hierarchical = links.at("hierarchical").get<bool>();
-    return Json(unmeasured_collectives(
-        fit, {links.at("efficiency").get<double>(), links.at("relative_sd").get<double>(),
-              links.at("source").get<std::string>()}));
-}
-
-namespace {
-
 Json carried_over(const Json& datasheet, const Json& like, const TransferError& error,
                   const std::string& path) {
     for (const char* key : {"device", "hardware"})
@@ -291,15 +239,6 @@ Json carry_over(const Json& datasheet, const std::string& like_path, const Trans
         throw FitError(
             fmt::format("{}: a value has another form than in a profile: {}", path, fault.what()));
     }
-}
-
-Json derived_profile(const Json& datasheet, const std::string& path) {
-    const Json& like = request(datasheet, "", "like", {"profile", "relative_sd"}, path);
-    if (!like.at("profile").is_string())
-        throw FitError(fmt::format("{}: /like/profile: a text is expected", path));
-    const auto from =
-        std::filesystem::path(path).parent_path() / like.at("profile").get<std::string>();
-    return carry_over(datasheet, from.lexically_normal().string(), read_error(like, path), path);
 }
 
 }  // namespace orrery::fit

@@ -42,4 +42,8 @@ std::string text_of(const Json& section, const std::string& key, const std::stri
     return value.get<std::string>();
 }
 
+double quantity_value(const Json& quantity) {
+    return quantity.is_object() ? quantity.at("value").get<double>() : quantity.get<double>();
+}
+
 }  // namespace orrery::fit

@@ -22,4 +22,7 @@ const Json& request(const Json& parent, const std::string& pointer, const std::s
 // A text member; FitError otherwise.
 std::string text_of(const Json& section, const std::string& key, const std::string& path);
 
+// Of a number, or of {"value": number, "source": …}; nlohmann::json's exceptions otherwise.
+double quantity_value(const Json& quantity);
+
 }  // namespace orrery::fit

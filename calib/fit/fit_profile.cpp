@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "calib/fit/carry_over.hpp"
 #include "calib/fit/collectives.hpp"
 #include "calib/fit/datasheet.hpp"
+#include "calib/fit/derived_profile.hpp"
 #include "calib/fit/fit_attention.hpp"
 #include "calib/fit/fit_error.hpp"
 #include "calib/fit/fit_gemm.hpp"

@@ -8,7 +8,9 @@
 //               "collectives": { "library": "2.27.3", "intra_node_bandwidth_GBps": 300,
 //                                "hierarchical": false } }      each of the three may be absent
 //
-// The fit replaces "tables" by the curves it found; every other key goes over as it stands.
+// The fit replaces "tables" by the curves it found; every other key goes over as it stands. A
+// datasheet may also ask for constants of a device like it ("like") and for collectives that nobody
+// timed ("links"): calib/fit/derived_profile.hpp. It needs "tables" or "like".
 #pragma once
 
 #include <cstddef>
