@@ -1,5 +1,7 @@
 #include "cli/scenario_input.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -35,11 +37,23 @@ void ScenarioInput::declare(CLI::App& app) {
         ->allow_extra_args(false);
 }
 
+void ScenarioInput::declare(CLI::App& app, const std::string& positional,
+                            const std::string& set_option) {
+    option = set_option;
+    app.add_option(positional, file, "Scenario, a JSON file")->required()->option_text(" ");
+    app.add_option(option, sets, fmt::format("Override a key of {}; repeatable", positional))
+        ->type_name("KEY=VALUE")
+        ->expected(1)
+        ->take_all()
+        ->allow_extra_args(false);
+}
+
 plan::ReadResult ScenarioInput::read(Console& console, bool json) const {
     for (const std::string& set : sets)
         if (!plan::valid_override(set))
-            throw UsageError(fmt::format(
-                "--set {}: KEY=VALUE is expected, e.g. --set layout.tensor_parallel=4", set));
+            throw UsageError(
+                fmt::format("{} {}: KEY=VALUE is expected, e.g. {} layout.tensor_parallel=4",
+                            option, set, option));
     plan::ReadResult result = plan::read_scenario(file, sets, ORRERY_SCENARIO_DIR);
     if (!result.errors.empty()) {
         console.err << plan::format_text(result.errors);
@@ -49,11 +63,28 @@ plan::ReadResult ScenarioInput::read(Console& console, bool json) const {
 }
 
 std::string ScenarioInput::arguments(const std::string& set) const {
-    const std::string key = set.substr(0, set.find('=') + 1);
+    return arguments(set.empty() ? std::vector<std::string>{} : std::vector<std::string>{set});
+}
+
+std::string ScenarioInput::arguments(const std::vector<std::string>& changes) const {
     std::string text = quoted(file);
-    for (const std::string& other : sets)
-        if (key.empty() || other.rfind(key, 0) != 0) text += " --set " + quoted(other);
-    return set.empty() ? text : text + " --set " + quoted(set);
+    for (const std::string& set : sets) {
+        const bool replaced =
+            std::any_of(changes.begin(), changes.end(), [&](const std::string& change) {
+                return set.rfind(change.substr(0, change.find('=') + 1), 0) == 0;
+            });
+        if (!replaced) text += " --set " + quoted(set);
+    }
+    for (const std::string& change : changes)
+        text += " --set " + quoted(change);
+    return text;
+}
+
+std::optional<plan::Scenario> ScenarioInput::read_with(
+    const std::vector<std::string>& changes) const {
+    std::vector<std::string> all = sets;
+    all.insert(all.end(), changes.begin(), changes.end());
+    return plan::read_scenario(file, all, ORRERY_SCENARIO_DIR).scenario;
 }
 
 int exit_code_of(const plan::ReadResult& result) {

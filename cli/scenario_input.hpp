@@ -1,6 +1,7 @@
 // The part that every subcommand about a scenario shares: FILE and --set, read, or reported.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,14 +17,21 @@ namespace orrery::cli {
 struct ScenarioInput {
     std::string file;
     std::vector<std::string> sets;
+    std::string option = "--set";
 
     void declare(CLI::App& app);
+    // One of several scenarios: `positional` instead of FILE, `set_option` instead of --set.
+    void declare(CLI::App& app, const std::string& positional, const std::string& set_option);
     // Throws UsageError for a --set without '='. If the result has errors they have been printed:
     // as text on console.err and, with `json`, as an object on console.out.
     plan::ReadResult read(Console& console, bool json) const;
     // As the user would repeat it on a command line: "FILE --set a=b". With `set`, "key=value",
     // that comes last, instead of what was set for its key.
     std::string arguments(const std::string& set = "") const;
+    // The same with several.
+    std::string arguments(const std::vector<std::string>& changes) const;
+    // Reads FILE again with these after what was set; nothing where that is no valid scenario.
+    std::optional<plan::Scenario> read_with(const std::vector<std::string>& changes) const;
 };
 
 // Of a result with errors.

@@ -18,6 +18,7 @@ namespace orrery::cli {
 // In the order of --help.
 #define ORRERY_SUBCOMMANDS(X) \
     X(simulate)               \
+    X(explain)                \
     X(plan)                   \
     X(validate)               \
     X(fit)

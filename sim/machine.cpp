@@ -91,4 +91,18 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
     return machine;
 }
 
+StepWindow step_window(const Machine& machine, const EngineResult& result) {
+    StepWindow window;
+    for (const auto& events : result.events) {
+        const std::size_t of_one_step =
+            events.size() / static_cast<std::size_t>(machine.repetitions);
+        for (std::size_t i = 0; i < events.size(); ++i) {
+            window.end = std::max(window.end, events[i].end);
+            if (i < events.size() - of_one_step)
+                window.start = std::max(window.start, events[i].end);
+        }
+    }
+    return window;
+}
+
 }  // namespace orrery::sim

@@ -33,4 +33,12 @@ struct Machine {
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                       const Profile& profile, bool unfolded);
 
+// The step in what a machine's run has recorded, all ranks together: from the last end of the steps
+// before it, or 0, to its own last end.
+struct StepWindow {
+    Picoseconds start = 0;
+    Picoseconds end = 0;
+};
+StepWindow step_window(const Machine& machine, const EngineResult& result);
+
 }  // namespace orrery::sim

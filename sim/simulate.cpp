@@ -58,18 +58,13 @@ trace::Trace make_trace(const plan::Plan& plan, Machine& machine, EngineResult& 
         ops.live_bytes = plan::live_bytes_by_step(plan, program);
         trace.programs.push_back(std::move(ops));
     }
+    const StepWindow window = step_window(machine, result);
+    trace.step_start = window.start;
+    trace.step_end = window.end;
     for (std::size_t t = 0; t < machine.classes.members.size(); ++t) {
         const Classes::Member& member = machine.classes.members[t];
         trace.tracks.push_back({member.rank, member.represents, machine.input.tracks[t].program,
                                 std::move(result.events[t])});
-        const auto& events = trace.tracks.back().events;
-        const std::size_t of_one_step =
-            events.size() / static_cast<std::size_t>(machine.repetitions);
-        for (std::size_t i = 0; i < events.size(); ++i) {
-            trace.step_end = std::max(trace.step_end, events[i].end);
-            if (i < events.size() - of_one_step)
-                trace.step_start = std::max(trace.step_start, events[i].end);
-        }
     }
     return trace;
 }

@@ -183,6 +183,10 @@ Account exposed_account(plan::GroupKind group) {
     return Account::other;
 }
 
+Account work_account(const OpName& op) {
+    return op.stream == plan::Stream::compute ? account_of_phase(op.phase) : exposed_account(op);
+}
+
 Accounts accounts_of(const Trace& trace, const Track& track) {
     const Accounts accounts = Walk(trace, track).run();
     Picoseconds sum = 0;

@@ -64,6 +64,10 @@ Account exposed_account(plan::GroupKind group);
 // (adding what was reduced to a shard), of its stream.
 Account exposed_account(const OpName& op);
 
+// What an op counts as while it runs and something waits for it: on the compute stream its phase,
+// elsewhere exposed_account.
+Account work_account(const OpName& op);
+
 // By exposed_* account, in the order of Account.
 std::array<CommunicationSums, kAccounts> communication_sums(const Trace& trace);
 

@@ -163,10 +163,13 @@ class Engine {
 
     void begin(TrackId track, std::uint32_t op, Picoseconds now) {
         const OpFacts& f = index_.facts(track, op);
-        if (f.kind == plan::OpKind::exchange) return begin_exchange(track, op, now);
-        const Picoseconds duration = (*spec(track).durations)[linked(track).op[op]];
+        const bool exchange = f.kind == plan::OpKind::exchange;
+        if (exchange && !in_.peers_never_wait) return begin_exchange(track, op, now);
+        const Picoseconds duration =
+            exchange ? longest_transfer(track, op) : (*spec(track).durations)[linked(track).op[op]];
         if (f.communication) {
-            const std::int32_t group = spec(track).groups[static_cast<std::size_t>(f.group)];
+            const std::int32_t group =
+                exchange ? -1 : spec(track).groups[static_cast<std::size_t>(f.group)];
             if (group >= 0) return arrive(group, track, op, duration, now);
             set_communicating(track, +1, now);
         }
@@ -241,11 +244,23 @@ class Engine {
         queue_.push(now + g.duration, {Kind::collective_end, mine.stream, group, 0, 0});
     }
 
-    void begin_exchange(TrackId track, std::uint32_t op, Picoseconds now) {
-        Exchanging& mine = state(track).exchanging;
+    const plan::Step& step_of(TrackId track, std::uint32_t op) const {
         const plan::Program& program =
             in_.plan->programs[static_cast<std::size_t>(spec(track).program)];
-        mine = {&program.steps[linked(track).step[op]], op, 0, 0};
+        return program.steps[linked(track).step[op]];
+    }
+
+    Picoseconds longest_transfer(TrackId track, std::uint32_t op) const {
+        Picoseconds longest = 0;
+        for (const plan::Transfer& transfer : step_of(track, op).transfers)
+            longest = std::max(
+                longest, spec(track).transfer_to_peer[static_cast<std::size_t>(transfer.peer)]);
+        return longest;
+    }
+
+    void begin_exchange(TrackId track, std::uint32_t op, Picoseconds now) {
+        Exchanging& mine = state(track).exchanging;
+        mine = {&step_of(track, op), op, 0, 0};
         mine.outstanding = static_cast<std::uint32_t>(mine.step->transfers.size());
         for (std::size_t i = 0; i < mine.step->transfers.size(); ++i)
             match(track, i, now);

@@ -39,6 +39,9 @@ struct EngineInput {
     std::int64_t launch_queue = 1024;          // ops that the host may be ahead of the device
     // Compute advances at 1000 ÷ (1000 + this) of its rate while the rank communicates.
     std::int64_t compute_slowdown_permille = 0;
+    // A world that asks what waiting costs: an exchange begins when its own rank is ready, whatever
+    // its peers do. It takes as long as its longest transfer.
+    bool peers_never_wait = false;
 };
 
 // Who waits for what when nothing can happen any more.

@@ -15,8 +15,12 @@ void expect_at_most_100_columns(const std::string& text) {
 
 TEST(Golden, Help) {
     std::string all;
-    for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
-             {"--help"}, {"simulate", "--help"}, {"plan", "-h"}, {"fit", "--help"}}) {
+    for (const std::vector<std::string>& args :
+         std::vector<std::vector<std::string>>{{"--help"},
+                                               {"simulate", "--help"},
+                                               {"explain", "--help"},
+                                               {"plan", "-h"},
+                                               {"fit", "--help"}}) {
         const Outcome outcome = run(args);
         EXPECT_EQ(outcome.code, 0);
         EXPECT_EQ(outcome.err, "");

@@ -1,0 +1,68 @@
+// orrery explain: why the step takes as long as it does, and what would shorten it.
+#include <CLI/CLI.hpp>
+
+#include "cli/exit_code.hpp"
+#include "cli/explain.hpp"
+#include "cli/scenario_input.hpp"
+#include "cli/subcommand.hpp"
+
+namespace orrery::cli {
+namespace {
+
+class Explain : public Subcommand {
+  public:
+    std::string name() const override { return "explain"; }
+    std::string summary() const override {
+        return "Say why a step takes as long as it does, and what would shorten it";
+    }
+    std::vector<std::string> examples() const override {
+        return {"explain scenarios/runs/gpt3-175b-a100x1024.json",
+                "explain run.json --set layout.recompute=full --json"};
+    }
+
+    void declare(CLI::App& app) override {
+        input_.declare(app);
+        app.add_flag("--json", json_, "Print one JSON object");
+    }
+
+    bool prints_json() const override { return json_; }
+
+    int run(Console& console) override {
+        const plan::ReadResult read = input_.read(console, json_);
+        if (!read.scenario) return exit_code_of(read);
+        const plan::Scenario& scenario = *read.scenario;
+        const sim::Profile profile = sim::load_profile(scenario.cluster.profile_path);
+        const sim::Prediction prediction = sim::simulate(scenario, profile, {}, read.resolved_json);
+        const ReportInput report{scenario, profile, prediction, input_, read.resolved_json};
+        if (!prediction.stuck.empty()) {
+            console.err << "orrery explain: internal error: the plan deadlocks\n"
+                        << prediction.stuck;
+            if (json_) console.out << report_json(report);
+            return kExitInternal;
+        }
+        const plan::Framework& framework = scenario.training.framework;
+        Explanation explanation{report, {}, {}, {}};
+        explanation.path = trace::critical_path(
+            prediction.trace,
+            {sim::from_seconds(framework.launch_us * 1e-6), framework.launch_queue});
+        explanation.parts = trace::parts_of(prediction.trace, explanation.path);
+        explanation.answers = sim::ask_what_ifs(scenario, profile, prediction);
+        console.out << (json_ ? explanation_json(explanation)
+                              : explanation_text(explanation, console));
+        if (prediction.memory.verdict != sim::Verdict::exceeds) return kExitOk;
+        console.err << "orrery explain: the layout does not fit into the device's memory\n";
+        return kExitInfeasible;
+    }
+
+  private:
+    ScenarioInput input_;
+    bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> explain_command() {
+    return std::make_unique<Explain>();
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,38 @@
+// What `orrery explain` prints: why a step takes as long as it does, and what would shorten it, as
+// text for people and as JSON for programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/console.hpp"
+#include "cli/report.hpp"
+#include "sim/whatif/what_if.hpp"
+#include "trace/critical_path.hpp"
+
+namespace orrery::cli {
+
+struct Explanation {
+    ReportInput report;
+    std::vector<trace::PathSegment> path;
+    std::vector<trace::PathPart> parts;
+    std::vector<sim::Answer> answers;  // largest gain first
+};
+
+// A maximal run of the path on one rank.
+struct PathStay {
+    std::int32_t track = 0;
+    trace::Picoseconds from = 0;
+    trace::Picoseconds to = 0;
+};
+std::vector<PathStay> stays_of(const std::vector<trace::PathSegment>& path);
+
+std::string explanation_text(const Explanation& explanation, const Console& console);
+
+// The critical path in a few sentences, without line breaks.
+std::string path_paragraph(const Explanation& explanation);
+
+// Keys are a contract: docs/explain.md.
+std::string explanation_json(const Explanation& explanation);
+
+}  // namespace orrery::cli

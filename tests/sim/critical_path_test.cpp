@@ -1,0 +1,177 @@
+// The critical path is exact: its segments follow each other from the step's beginning to its end,
+// and it is critical: the step stays to the picosecond when what is not on it costs nothing.
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <set>
+
+#include "sim/machine.hpp"
+#include "sim/prediction.hpp"
+#include "tests/sim/engine/engine_world.hpp"
+#include "tests/sim/random_layouts.hpp"
+#include "trace/critical_path.hpp"
+
+namespace orrery::sim {
+namespace {
+
+using trace::PathPart;
+using trace::PathSegment;
+
+// The slow-down of compute beside communication is left out: with it, less communication can
+// change what runs beside what.
+const Profile& profile() {
+    static const Profile loaded = [] {
+        Profile steady = load_profile(theory::library() + "/profiles/a100-80gb-sxm.json");
+        steady.overlap.compute_slowdown.value = 1;
+        return steady;
+    }();
+    return loaded;
+}
+
+std::vector<PathSegment> path_of(const plan::Scenario& scenario, const trace::Trace& trace) {
+    const plan::Framework& framework = scenario.training.framework;
+    return critical_path(trace, {from_seconds(framework.launch_us * 1e-6), framework.launch_queue});
+}
+
+// What is wrong with a path; empty when it is whole.
+std::string path_fault(const trace::Trace& trace, const std::vector<PathSegment>& path) {
+    if (path.empty()) return "empty";
+    if (path.front().from != trace.step_start) return "does not begin with the step";
+    if (path.back().to != trace.step_end) return "does not end with the step";
+    Picoseconds sum = 0;
+    for (std::size_t i = 0; i < path.size(); ++i) {
+        if (path[i].to <= path[i].from) return "an empty segment";
+        if (i > 0 && path[i].from != path[i - 1].to) return "a gap or an overlap";
+        sum += path[i].to - path[i].from;
+    }
+    if (sum != trace.step_end - trace.step_start) return "does not sum to the step";
+    Picoseconds parts = 0;
+    for (const PathPart& part : parts_of(trace, path)) {
+        if (part.account == trace::Account::bubble || part.account == trace::Account::imbalance)
+            return "waits for a peer";
+        parts += part.time;
+    }
+    return parts == sum ? "" : "the parts do not sum to the step";
+}
+
+// The step when every op that is nowhere on the path takes no time.
+Picoseconds step_of_path_alone(const plan::Scenario& scenario, const trace::Trace& trace,
+                               const std::vector<PathSegment>& path) {
+    const plan::Plan plan = plan::build_plan(scenario);
+    Machine machine = build_machine(plan, scenario, profile(), false);
+    std::set<std::size_t> on_path;
+    for (const PathSegment& segment : path) {
+        if (segment.op < 0) continue;
+        const trace::Track& track = trace.tracks[static_cast<std::size_t>(segment.track)];
+        on_path.insert(trace.programs[static_cast<std::size_t>(track.program)]
+                           .op[static_cast<std::size_t>(segment.op)]);
+    }
+    for (const auto& table : machine.tables)
+        for (std::size_t op = 0; op < table->durations.size(); ++op)
+            if (on_path.count(op) == 0) table->durations[op] = 0;
+    const StepWindow window = step_window(machine, run_engine(machine.input));
+    return window.end - window.start;
+}
+
+RC_GTEST_PROP(CriticalPath, OfRandomLayoutsIsWholeAndCritical, ()) {
+    const std::int64_t queue = *rc::gen::elementOf(std::vector<std::int64_t>{2, 16, 1'000'000});
+    const Sets sets = joined(random_sets(), {set("training.launch_queue", queue)});
+    RC_LOG() << testing::PrintToString(sets) << "\n";
+    const plan::Scenario asked = theory::scenario(sets);
+    const Prediction prediction = simulate(asked, profile(), {}, "");
+    const trace::Trace& trace = prediction.trace;
+    const auto path = path_of(asked, trace);
+    const std::string fault = path_fault(trace, path);
+    RC_LOG() << fault << "\n";
+    RC_ASSERT(fault.empty());
+    // Where two steps are simulated the window's beginning would move too; a full queue counts the
+    // ops that have ended, so that others ending earlier let the host go on.
+    const bool two_steps =
+        asked.layout.pipeline_parallel > 1 && asked.training.optimizer.clip_norm <= 0;
+    if (!two_steps && queue == 1'000'000)
+        RC_ASSERT(step_of_path_alone(asked, trace, path) == trace.step_end - trace.step_start);
+}
+
+// The shipped profile slows compute beside communication: the path is whole all the same.
+TEST(CriticalPath, OfShippedRunsIsWhole) {
+    for (const char* run : {"gpt3-175b-a100x1024", "llama2-7b-a100x8", "tiny-gpt"}) {
+        const plan::ReadResult read = plan::read_scenario(
+            theory::library() + "/runs/" + run + ".json", {}, theory::library());
+        ASSERT_TRUE(read.scenario) << run;
+        const Profile shipped = load_profile(read.scenario->cluster.profile_path);
+        const Prediction prediction = simulate(*read.scenario, shipped, {}, "");
+        EXPECT_EQ(path_fault(prediction.trace, path_of(*read.scenario, prediction.trace)), "")
+            << run;
+    }
+}
+
+// One rank, ops of 1 µs that the host needs 10 µs to issue: the host is all of the path but the
+// last op.
+TEST(CriticalPath, OfALaunchBoundRankIsItsHost) {
+    trace::Trace trace;
+    trace.ops.push_back({"", "", plan::OpKind::gemm});
+    trace::ProgramOps program;
+    trace::Track track;
+    for (std::int64_t i = 1; i <= 5; ++i) {
+        program.op.push_back(0);
+        track.events.push_back({i * 10, i * 10, i * 10 + 1, trace::kHost, -1});
+    }
+    trace.programs.push_back(program);
+    trace.tracks.push_back(track);
+    trace.step_end = 51;
+    EXPECT_EQ(critical_path(trace, {10, 1024}),
+              (std::vector<PathSegment>{{0, trace::kHost, 0, 50}, {0, 4, 50, 51}}));
+}
+
+// A queue of one op: the host issues the next when the last has ended, 3 later.
+TEST(CriticalPath, AlternatesWhereTheQueueIsFull) {
+    trace::Trace trace;
+    trace.ops.push_back({"", "", plan::OpKind::gemm});
+    trace::ProgramOps program;
+    program.op = {0, 0};
+    trace::Track track;
+    track.events = {{3, 3, 8, trace::kHost, -1}, {11, 11, 15, trace::kHost, -1}};
+    trace.programs.push_back(program);
+    trace.tracks.push_back(track);
+    trace.step_end = 15;
+    EXPECT_EQ(
+        critical_path(trace, {3, 1}),
+        (std::vector<PathSegment>{
+            {0, trace::kHost, 0, 3}, {0, 0, 3, 8}, {0, trace::kHost, 8, 11}, {0, 1, 11, 15}}));
+}
+
+// Two ranks reduce together, then the first goes on: rank 1 came last, so the path begins there.
+TEST(CriticalPath, CrossesToTheMemberThatCameLast) {
+    EngineWorld world(2);
+    const auto short_op = world.compute(5);
+    const auto long_op = world.compute(9);
+    const auto reduce = world.collective(plan::GroupKind::data, 4);
+    const auto after = world.compute(2);
+    world.meet(plan::GroupKind::data);
+    world.add(0, short_op);
+    world.add(0, reduce, {{1, plan::Stream::compute}});
+    world.add(0, after, {{1, plan::Stream::data_comm}});
+    world.add(1, long_op);
+    world.add(1, reduce, {{1, plan::Stream::compute}});
+    const EngineResult result = world.run();
+    trace::Trace trace;
+    trace.ops = {{"", "short", plan::OpKind::gemm},
+                 {"", "long", plan::OpKind::gemm},
+                 {"", "reduce", plan::OpKind::all_reduce, plan::Phase::backward,
+                  plan::Stream::data_comm, plan::GroupKind::data},
+                 {"", "after", plan::OpKind::gemm}};
+    for (std::int32_t t = 0; t < 2; ++t) {
+        trace::ProgramOps program;
+        program.op =
+            t == 0 ? std::vector<std::uint32_t>{0, 2, 3} : std::vector<std::uint32_t>{1, 2};
+        trace.programs.push_back(program);
+        trace.tracks.push_back({t, 1, t, result.events[static_cast<std::size_t>(t)]});
+    }
+    trace.step_end = 15;
+    // Rank 0's reduction waited for rank 1's op of 9.
+    EXPECT_EQ(critical_path(trace, {0, 1000}),
+              (std::vector<PathSegment>{{1, 0, 0, 9}, {0, 1, 9, 13}, {0, 2, 13, 15}}));
+}
+
+}  // namespace
+}  // namespace orrery::sim
