@@ -10,6 +10,7 @@
 #include "plan/scenario/scenario.hpp"
 #include "sim/cost/profile.hpp"
 #include "sim/prediction.hpp"
+#include "sim/whatif/fixes.hpp"
 
 namespace orrery::cli {
 
@@ -19,6 +20,7 @@ struct ReportInput {
     const sim::Prediction& prediction;
     const ScenarioInput& arguments;  // to be repeated in suggested commands
     std::string resolved_json;       // the resolved scenario
+    sim::FixSearch fixes = {};       // where the scenario does not fit, or only tightly
 };
 
 // Of a prediction that is not stuck.

@@ -90,6 +90,37 @@ Json communication_json(const ReportInput& input) {
     return json;
 }
 
+// "full" or 4: as it would stand in the scenario.
+Json settings_json(const std::vector<sim::Setting>& settings) {
+    Json json = Json::object();
+    for (const sim::Setting& setting : settings) {
+        const Json value = Json::parse(setting.value, nullptr, false);
+        json[setting.key] = value.is_discarded() ? Json(setting.value) : value;
+    }
+    return json;
+}
+
+Json fixes_json(const std::vector<sim::Fix>& fixes) {
+    Json json = Json::array();
+    for (const sim::Fix& fix : fixes)
+        json.push_back({{"set", settings_json(fix.settings)},
+                        {"peak_bytes", fix.peak_bytes},
+                        {"verdict", sim::name(fix.verdict)},
+                        {"gpus", fix.gpus},
+                        {"step_time_s", fix.step_time_s},
+                        {"step_time_ratio", fix.step_time_ratio}});
+    return json;
+}
+
+Json search_json(const sim::FixSearch& search) {
+    Json json = {{"tried", search.tried}, {"keys", search.keys}, {"closest", nullptr}};
+    if (search.closest)
+        json["closest"] = {{"set", settings_json(search.closest->settings)},
+                           {"peak_bytes", search.closest->peak_bytes},
+                           {"verdict", sim::name(search.closest->verdict)}};
+    return json;
+}
+
 }  // namespace
 
 std::vector<CommunicationGroup> communication_groups(const plan::Layout& layout) {
@@ -113,6 +144,9 @@ std::string report_json(const ReportInput& input) {
                              {"tokens_per_step", prediction.conserved.tokens_per_step},
                              {"model_flops_per_step", prediction.conserved.model_flops_per_step}};
         json["memory"] = memory_json(prediction.memory);
+        json["fixes"] = fixes_json(input.fixes.fixes);
+        if (prediction.memory.verdict != sim::Verdict::fits)
+            json["fix_search"] = search_json(input.fixes);
         json["step"] = step_json(prediction.step);
         json["throughput"] = throughput_json(prediction.throughput);
         json["communication"] = communication_json(input);

@@ -13,9 +13,14 @@ std::string heading(const std::string& text, const Console& console);
 // "  label       text", broken to further lines below the text.
 std::string labelled(const std::string& label, const std::string& text);
 
+// "exposed tensor communication": an account's name in words.
+std::string account_text(trace::Account account);
+
 std::string time_text(const ReportInput& input, const Console& console);
 std::string communication_text(const ReportInput& input, const Console& console);
 std::string memory_text(const ReportInput& input, const Console& console);
+// What would make it fit; nothing where it fits.
+std::string fixes_text(const ReportInput& input, const Console& console);
 // Which prices rest on assumptions, and how much of the compute time they make up.
 std::string sources_text(const ReportInput& input, const Console& console);
 

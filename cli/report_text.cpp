@@ -137,21 +137,9 @@ std::string run_text(const ReportInput& input, const Console& console) {
 }
 
 std::string next_text(const ReportInput& input, const Console& console) {
-    const plan::Layout& layout = input.scenario.layout;
-    const std::string simulate = "  orrery simulate ";
-    std::string text =
-        heading("next", console) + simulate + input.arguments.arguments() + " --timeline\n";
-    const auto suggest = [&](const std::string& set) {
-        text += simulate + input.arguments.arguments(set) + '\n';
-    };
-    if (input.prediction.memory.verdict == sim::Verdict::fits)
-        return text + simulate + input.arguments.arguments() + " --trace step.orrery\n";
-    if (layout.recompute != plan::Recompute::full) suggest("layout.recompute=full");
-    if (layout.zero_stage < 3 && layout.data_parallel > 1)
-        suggest(fmt::format("layout.zero_stage={}", layout.zero_stage + 1));
-    if (layout.micro_batch_size % 2 == 0)
-        suggest(fmt::format("layout.micro_batch_size={}", layout.micro_batch_size / 2));
-    return text;
+    const std::string again = input.arguments.arguments();
+    return heading("next", console) + "  orrery explain " + again + "\n  orrery simulate " + again +
+           " --timeline\n  orrery simulate " + again + " --trace step.orrery\n";
 }
 
 }  // namespace
@@ -187,7 +175,8 @@ std::string report_text(const ReportInput& input, const Console& console) {
     return headline_text(input, console) + conserved_text(input) + '\n' +
            throughput_text(input, console) + time_text(input, console) +
            communication_text(input, console) + memory_text(input, console) +
-           run_text(input, console) + sources_text(input, console) + next_text(input, console);
+           fixes_text(input, console) + run_text(input, console) + sources_text(input, console) +
+           next_text(input, console);
 }
 
 }  // namespace orrery::cli

@@ -13,8 +13,9 @@ namespace {
 
 constexpr int kBarCells = 50;
 
-// In words, where the account's name needs them.
-std::string spoken(trace::Account account) {
+}  // namespace
+
+std::string account_text(trace::Account account) {
     switch (account) {
         case trace::Account::exposed_tensor:
             return "exposed tensor communication";
@@ -41,8 +42,6 @@ std::string spoken(trace::Account account) {
     return std::string(trace::name(account));
 }
 
-}  // namespace
-
 std::string time_text(const ReportInput& input, const Console& console) {
     const sim::StepPrediction& step = input.prediction.step;
     const double most = *std::max_element(step.breakdown_s.begin(), step.breakdown_s.end());
@@ -50,7 +49,7 @@ std::string time_text(const ReportInput& input, const Console& console) {
     for (std::size_t a = 0; a < trace::kAccounts; ++a) {
         const double seconds = step.breakdown_s[a];
         if (seconds <= 0) continue;
-        table.add({spoken(static_cast<trace::Account>(a)), seconds_text(seconds),
+        table.add({account_text(static_cast<trace::Account>(a)), seconds_text(seconds),
                    percent_text(seconds / step.time_s), bar_text(seconds / most, kBarCells)});
     }
     table.add({"step", seconds_text(step.time_s), "100 %", ""});

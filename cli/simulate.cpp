@@ -51,7 +51,9 @@ class Simulate : public Subcommand {
         const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
         const sim::Prediction prediction =
             sim::simulate(*read.scenario, profile, {unfolded_}, read.resolved_json);
-        print({*read.scenario, profile, prediction, input_, read.resolved_json}, console);
+        print({*read.scenario, profile, prediction, input_, read.resolved_json,
+               fixes_of(*read.scenario, profile, prediction)},
+              console);
         if (!trace_file_.empty()) trace::write_native(prediction.trace, trace_file_);
         if (!prediction.stuck.empty()) return kExitInternal;
         return prediction.memory.verdict == sim::Verdict::exceeds ? kExitInfeasible : kExitOk;
@@ -76,6 +78,14 @@ class Simulate : public Subcommand {
                 "--unfolded: {} ranks, at most {} are simulated one by one; without it, "
                 "ranks that do the same are simulated once",
                 ranks, kMostUnfoldedRanks));
+    }
+
+    sim::FixSearch fixes_of(const plan::Scenario& scenario, const sim::Profile& profile,
+                            const sim::Prediction& prediction) const {
+        if (timeline_ || !prediction.stuck.empty()) return {};
+        return sim::find_fixes(
+            scenario, profile, prediction,
+            [this](const std::vector<std::string>& changes) { return input_.read_with(changes); });
     }
 
     void print(const ReportInput& report, Console& console) const {

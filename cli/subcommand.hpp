@@ -19,6 +19,7 @@ namespace orrery::cli {
 #define ORRERY_SUBCOMMANDS(X) \
     X(simulate)               \
     X(explain)                \
+    X(diff)                   \
     X(plan)                   \
     X(validate)               \
     X(fit)

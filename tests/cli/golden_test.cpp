@@ -19,6 +19,7 @@ TEST(Golden, Help) {
          std::vector<std::vector<std::string>>{{"--help"},
                                                {"simulate", "--help"},
                                                {"explain", "--help"},
+                                               {"diff", "--help"},
                                                {"plan", "-h"},
                                                {"fit", "--help"}}) {
         const Outcome outcome = run(args);

@@ -1,0 +1,94 @@
+// `orrery diff`: what a person reads, and the contract of --json.
+#include <nlohmann/json.hpp>
+
+#include "cli/text_table.hpp"
+#include "tests/cli/world.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using nlohmann::json;
+
+Outcome compared(std::vector<std::string> more) {
+    std::vector<std::string> args = {"diff", tiny(), tiny()};
+    args.insert(args.end(), more.begin(), more.end());
+    return run(args);
+}
+
+TEST(Diff, ReadsLikeThis) {
+    const Outcome outcome =
+        compared({"--set-b", "layout.recompute=full", "--set-b", "layout.zero_stage=2"});
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_EQ(outcome.err, "");
+    std::istringstream lines(replaced(outcome.out, folder(), ""));
+    for (std::string line; std::getline(lines, line);)
+        EXPECT_LE(width_of(line), 100u) << line;
+    expect_golden("diff.txt", outcome.out);
+}
+
+TEST(Diff, JsonHasItsKeysAndSums) {
+    const Outcome outcome = compared({"--json", "--set-b", "layout.recompute=full"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json result = json::parse(outcome.out);
+    const json& step = result["step"];
+    EXPECT_EQ(step["a_s"], result["a"]["step_time_s"]);
+    EXPECT_EQ(step["b_s"], result["b"]["step_time_s"]);
+    EXPECT_GT(step["difference_s"].get<double>(), 0);
+    EXPECT_EQ(result["accounts"].size(), 12u);
+    double sum = 0;
+    for (const auto& [name, account] : result["accounts"].items())
+        sum += account["difference_s"].get<double>();
+    EXPECT_NEAR(sum / step["difference_s"].get<double>(), 1, 1e-12);
+    EXPECT_EQ(result["keys"],
+              json::parse(R"([{"pointer": "/layout/recompute", "a": "none", "b": "full"}])"));
+    EXPECT_TRUE(result["summary"].is_string());
+    for (const json& op : result["busy"]) {
+        EXPECT_TRUE(op["kind"].is_string());
+        EXPECT_TRUE(op["group"].is_string() || op["group"].is_null());
+        EXPECT_TRUE(op["a_s"].is_number() && op["b_s"].is_number());
+    }
+    for (const char* side : {"a", "b"}) {
+        for (const char* key : {"tokens_per_s", "tokens_per_s_per_gpu", "mfu", "hfu", "gpus",
+                                "days", "gpu_hours", "cost_usd"})
+            EXPECT_TRUE(result[side][key].is_number()) << key;
+        const json& memory = result[side]["memory"];
+        std::int64_t bytes = 0;
+        for (const char* key :
+             {"parameters_bytes", "gradients_bytes", "optimizer_bytes", "activations_bytes",
+              "workspace_bytes", "communication_bytes", "other_bytes"})
+            bytes += memory[key].get<std::int64_t>();
+        EXPECT_EQ(memory["peak_bytes"], bytes);
+    }
+}
+
+TEST(Diff, OfAScenarioWithItselfIsNothing) {
+    const json result = json::parse(compared({"--json"}).out);
+    EXPECT_EQ(result["step"]["difference_s"], 0.0);
+    for (const auto& [name, account] : result["accounts"].items())
+        EXPECT_EQ(account["difference_s"], 0.0) << name;
+    for (const json& op : result["busy"])
+        EXPECT_EQ(op["difference_s"], 0.0);
+    EXPECT_TRUE(result["keys"].empty());
+    EXPECT_EQ(result["summary"], "A and B take the same time.");
+    EXPECT_EQ(result["a"], result["b"]);
+}
+
+TEST(Diff, TakesOverridesOfEachSide) {
+    const json result = json::parse(
+        compared({"--json", "--set-a", "layout.zero_stage=0", "--set-b", "layout.zero_stage=0"})
+            .out);
+    EXPECT_EQ(result["a"]["scenario"]["layout"]["zero_stage"], 0);
+    EXPECT_EQ(result["step"]["difference_s"], 0.0);
+}
+
+TEST(Diff, SaysWhichOverrideIsWrong) {
+    const Outcome outcome = compared({"--set-b", "layout"});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.err.find("--set-b layout: KEY=VALUE"), std::string::npos) << outcome.err;
+    EXPECT_EQ(compared({"--set-a", "layout.zero_stage=9"}).code, 3);
+    EXPECT_EQ(run({"diff", tiny(), "nowhere.json"}).code, 5);
+    EXPECT_EQ(compared({"--set-b", "model.n_embd=4096"}).code, 4);
+}
+
+}  // namespace
+}  // namespace orrery::cli
