@@ -46,11 +46,12 @@ std::int32_t most_in_flight(const std::vector<Action>& row);
 // The order is that of a run in which a forward takes 1 and a backward 2 units and transfers none:
 // when an action ends whose result another rank needs, the send is appended to its row and the
 // receive to the other's; of those that come at the same time, pairs of ranks take turns, so that a
-// ring that hands on all at once takes two transfers' time, not one per rank. All rows are thus subsequences of one global order, so rendezvous
-// transfers on one in-order stream cannot deadlock. Where two ranks trade in both directions back
-// to back (the steady state of 1F1B) the two transfers become one exchange; both rows hold them
-// adjacent, hence contracting them cannot close a cycle.
-// An order that cannot run (a backward before its forward, a cycle) is a bug of the schedule.
+// ring that hands on all at once takes two transfers' time, not one per rank. All rows are thus
+// subsequences of one global order, so rendezvous transfers on one in-order stream cannot deadlock.
+// Where two ranks trade in both directions back to back (the steady state of 1F1B) the two
+// transfers become one exchange; both rows hold them adjacent, hence contracting them cannot close
+// a cycle. An order that cannot run (a backward before its forward, a cycle) is a bug of the
+// schedule.
 struct LoweredStep {
     std::vector<Action> actions;
     bool operator==(const LoweredStep&) const = default;
