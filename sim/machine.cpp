@@ -1,5 +1,7 @@
 #include "sim/machine.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -16,6 +18,17 @@ std::vector<std::int64_t> key_of(const Classes::Member& member) {
     return key;
 }
 
+// The clock of a step holds 106 days (time.hpp). An op that takes hours is a slip in a bandwidth, a
+// latency or a size: said here, before the clock runs over.
+Picoseconds duration_of(double seconds, const std::string& what) {
+    constexpr double kLongest_s = 1e4;
+    if (seconds >= 0 && seconds <= kLongest_s) return from_seconds(seconds);
+    throw ProfileError(fmt::format(
+        "{}: takes {:.3g} s, at most {:g} s can be simulated; look at the bandwidths and "
+        "latencies of the cluster and its profile, and at the sizes of the scenario",
+        what, seconds, kLongest_s));
+}
+
 PriceTable price_table(const plan::Plan& plan, const KernelCost& kernels, const Network& network,
                        const Classes::Member& member) {
     PriceTable table;
@@ -27,7 +40,7 @@ PriceTable price_table(const plan::Plan& plan, const KernelCost& kernels, const 
             else if (op.kind != plan::OpKind::exchange)  // transfers are priced by their route
                 price = network.collective(op.kind, plan::message_bytes(op),
                                            member.shapes[static_cast<std::size_t>(op.group)]);
-            table.durations.push_back(from_seconds(price.seconds));
+            table.durations.push_back(duration_of(price.seconds, block.name + ' ' + op.label));
             table.prices.push_back(price);
         }
     return table;
@@ -57,7 +70,7 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
     for (const plan::Program& program : plan.programs)
         machine.input.linked.push_back(plan::link(plan, program, machine.repetitions));
     machine.input.groups = machine.classes.groups;
-    machine.input.launch = from_seconds(framework.launch_us * 1e-6);
+    machine.input.launch = duration_of(framework.launch_us * 1e-6, "launch_us");
     machine.input.launch_queue = framework.launch_queue;
     machine.input.compute_slowdown_permille =
         static_cast<std::int64_t>((profile.overlap.compute_slowdown.value - 1.0) * 1000 + 0.5);
@@ -66,7 +79,8 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
         plan::message_bytes(plan.blocks[static_cast<std::size_t>(plan.exchange_block)].ops.front());
     const int flows = flows_out_of_node(plan.mesh, cluster);
     auto hop = [&](bool in_node) {
-        return from_seconds(network.point_to_point(boundary, in_node, flows).seconds);
+        return duration_of(network.point_to_point(boundary, in_node, flows).seconds,
+                           "a transfer between pipeline ranks");
     };
     std::map<std::vector<std::int64_t>, const PriceTable*> tables;
     for (const Classes::Member& member : machine.classes.members) {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <map>
 
-#include "plan/schedule/schedule.hpp"
+#include "plan/scenario/arithmetic.hpp"
 
 namespace orrery::property {
 namespace {
@@ -53,9 +53,9 @@ std::vector<std::string> shipped(const char* kind) {
 const std::vector<Choice>& free_keys() {
     static const std::vector<std::string> both = {"false", "true"};
     static const std::vector<Choice> keys = {
-        {"layout.zero_stage", {"0", "1", "2", "3"}},
         {"layout.recompute", {"none", "selective", "full"}},
         {"model.tie_word_embeddings", both},
+        {"training.zero_prefetch", {"1", "0", "2"}},
         {"training.framework", shipped("frameworks")},
         {"training.gradient_dtype", {"same", "fp32"}},
         {"training.attention_kernel", {"flash", "unfused"}},
@@ -101,10 +101,13 @@ class Draft {
 
     RandomScenario draw() {
         set("model.model_type", family_.model_type);
+        for (const char* always : family_.always)
+            sets_.push_back(std::string("model.") + always);
         draw_degrees();
         draw_model();
         draw_stages();
         draw_batch();
+        draw_zero();
         draw_cluster();
         for (const Choice& choice : free_keys())
             if (one_in(3)) set(choice.key, one_of(choice.values));
@@ -138,13 +141,12 @@ class Draft {
         const std::int64_t head_dim = one_of<std::int64_t>({16, 8, 64});
         std::int64_t hidden = heads * head_dim;
         if (*family_.head_dim && one_in(2)) {
-            set_model(family_.head_dim, head_dim);
             hidden = one_of<std::int64_t>({64, 40});
         }
+        if (*family_.head_dim) set_model(family_.head_dim, head_dim);
         set_model(family_.hidden, hidden);
         set_model(family_.heads, heads);
-        if (*family_.kv_heads && (kv_heads != heads || one_in(2)))
-            set_model(family_.kv_heads, kv_heads);
+        if (*family_.kv_heads) set_model(family_.kv_heads, kv_heads);
         if (*family_.ffn && (family_.ffn_required || one_in(2)))
             set_model(family_.ffn, tensor_ * one_of<std::int64_t>({32, 24}));
         set_model("vocab_size", one_of<std::int64_t>({128, 101, 1}));
@@ -188,6 +190,15 @@ class Draft {
         set("layout.global_batch_size", micro_batch * micro_batches * data_);
     }
 
+    // Shard groups are equal parts of the data ranks.
+    void draw_zero() {
+        const std::int64_t stage = one_of<std::int64_t>({0, 1, 2, 3});
+        set("layout.zero_stage", stage);
+        if (stage > 0 && one_in(2))
+            set("layout.zero_group_size", one_of(plan::divisors(data_, data_)));
+        if (stage == 3 && one_in(2)) set("layout.reshard_after_forward", "false");
+    }
+
     // Nodes that groups fill, share or straddle; sometimes with devices to spare.
     void draw_cluster() {
         const Device& device = devices()[below(devices().size())];
@@ -220,19 +231,65 @@ class Draft {
 
 }  // namespace
 
+// Type, layers, hidden, heads, kv_heads, head_dim, MLP, whether it must be given, positions,
+// switches, always.
 const std::vector<Family>& families() {
+    static const char* const kLayers = "num_hidden_layers";
+    static const char* const kHidden = "hidden_size";
+    static const char* const kHeads = "num_attention_heads";
+    static const char* const kKvHeads = "num_key_value_heads";
+    static const char* const kFfn = "intermediate_size";
+    static const char* const kPositions = "max_position_embeddings";
     static const std::vector<Family> all = {
-        {"gpt2", "n_layer", "n_embd", "n_head", "", "", "n_inner", false, "n_positions", {}},
+        {"gpt2", "n_layer", "n_embd", "n_head", "", "", "n_inner", false, "n_positions", {}, {}},
         {"llama",
-         "num_hidden_layers",
-         "hidden_size",
-         "num_attention_heads",
-         "num_key_value_heads",
+         kLayers,
+         kHidden,
+         kHeads,
+         kKvHeads,
          "head_dim",
-         "intermediate_size",
+         kFfn,
          true,
          "",
-         {"attention_bias", "mlp_bias"}},
+         {"attention_bias", "mlp_bias"},
+         {}},
+        {"mistral", kLayers, kHidden, kHeads, kKvHeads, "head_dim", kFfn, true, "", {}, {}},
+        {"qwen2", kLayers, kHidden, kHeads, kKvHeads, "", kFfn, true, "", {}, {}},
+        {"gemma",
+         kLayers,
+         kHidden,
+         kHeads,
+         kKvHeads,
+         "head_dim",
+         kFfn,
+         true,
+         "",
+         {"attention_bias"},
+         {}},
+        {"opt", kLayers, kHidden, kHeads, "", "", "ffn_dim", true, kPositions, {"enable_bias"}, {}},
+        {"gpt_neox",
+         kLayers,
+         kHidden,
+         kHeads,
+         "",
+         "",
+         kFfn,
+         true,
+         "",
+         {"use_parallel_residual", "attention_bias"},
+         {}},
+        {"bloom", "n_layer", kHidden, "n_head", "", "", "", false, "", {}, {}},
+        {"falcon",
+         kLayers,
+         kHidden,
+         kHeads,
+         "num_kv_heads",
+         "",
+         "ffn_hidden_size",
+         false,
+         "",
+         {"new_decoder_architecture", "parallel_attn", "bias", "alibi"},
+         {"multi_query=false"}},
     };
     return all;
 }

@@ -27,6 +27,7 @@ struct Family {
     bool ffn_required;
     const char* positions;              // required where there is one
     std::vector<const char*> switches;  // booleans that suit every size
+    std::vector<const char*> always;    // "key=value" without which a size would not be free
 };
 const std::vector<Family>& families();
 
