@@ -57,7 +57,7 @@ TEST(Folding, PartsRanksWhoseShardGroupStraddlesNodes) {
     EXPECT_EQ(plan.mesh.group(plan::GroupKind::replica, 4), (std::vector<plan::Rank>{1, 4}));
     const Classes classes = fold_ranks(plan.mesh, asked.cluster, false);
     EXPECT_NE(classes.class_of[0], classes.class_of[3]);
-    EXPECT_EQ(folding_fault(asked), "");
+    EXPECT_EQ(folding_fault(asked, profile()), "");
 }
 
 struct Case {
