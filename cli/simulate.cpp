@@ -7,15 +7,14 @@
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "sim/prediction.hpp"
-#include "trace/native.hpp"
 #include "trace/timeline.hpp"
+#include "trace/trace_file.hpp"
 
 namespace orrery::cli {
 namespace {
 
 // Every rank for itself costs ranks × ops, and no larger case has been checked.
 constexpr std::int64_t kMostUnfoldedRanks = 64;
-constexpr const char* kNativeTrace = ".orrery";
 
 class Simulate : public Subcommand {
   public:
@@ -26,13 +25,16 @@ class Simulate : public Subcommand {
     std::vector<std::string> examples() const override {
         return {"simulate scenarios/runs/gpt3-175b-a100x1024.json",
                 "simulate run.json --set layout.tensor_parallel=4 --set layout.zero_stage=2",
-                "simulate run.json --timeline", "simulate run.json --json --trace run.orrery"};
+                "simulate run.json --timeline", "simulate run.json --trace run.pftrace",
+                "simulate run.json --json --trace run.orrery"};
     }
 
     void declare(CLI::App& app) override {
         input_.declare(app);
         app.add_flag("--json", json_, "Print one JSON object, with the resolved scenario");
-        app.add_option("--trace", trace_file_, "Also write the trace of the step, *.orrery")
+        app.add_option("--trace", trace_file_,
+                       "Also write the trace of the step: *.orrery; *.pftrace for ui.perfetto.dev; "
+                       "*.json for chrome://tracing")
             ->type_name("FILE");
         app.add_flag("--unfolded", unfolded_,
                      fmt::format("Simulate every rank instead of one of each class; up to {} ranks",
@@ -54,21 +56,16 @@ class Simulate : public Subcommand {
         print({*read.scenario, profile, prediction, input_, read.resolved_json,
                fixes_of(*read.scenario, profile, prediction)},
               console);
-        if (!trace_file_.empty()) trace::write_native(prediction.trace, trace_file_);
+        if (!trace_file_.empty()) trace::write_trace(prediction.trace, trace_file_);
         if (!prediction.stuck.empty()) return kExitInternal;
         return prediction.memory.verdict == sim::Verdict::exceeds ? kExitInfeasible : kExitOk;
     }
 
   private:
     void check_trace_name() const {
-        const std::string ending = kNativeTrace;
-        const bool ends =
-            trace_file_.size() > ending.size() &&
-            trace_file_.compare(trace_file_.size() - ending.size(), ending.size(), ending) == 0;
-        if (!trace_file_.empty() && !ends)
-            throw UsageError(
-                fmt::format("--trace {}: the name must end in {}, the one format there is",
-                            trace_file_, ending));
+        if (!trace_file_.empty() && !trace::format_of_name(trace_file_))
+            throw UsageError(fmt::format("--trace {}: the name must end in {}", trace_file_,
+                                         trace::kTraceEndings));
     }
 
     void check_unfolded(const plan::Scenario& scenario) const {

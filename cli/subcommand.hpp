@@ -22,7 +22,8 @@ namespace orrery::cli {
     X(diff)                   \
     X(plan)                   \
     X(validate)               \
-    X(fit)
+    X(fit)                    \
+    X(convert)
 
 // A wrong combination of arguments that the parser cannot see; exit code 2.
 class UsageError : public std::runtime_error {

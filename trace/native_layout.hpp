@@ -53,9 +53,6 @@ inline constexpr std::uint64_t kUnpackedSlack = 1 << 20;
 inline constexpr std::uint64_t kLeastFrameBytes = 13;  // an empty zstd frame with its checksum
 inline constexpr std::uint64_t kHeaderLimitBytes = 1 << 16;
 
-// Differences of two such times, and of two such differences, do not overflow.
-inline constexpr Picoseconds kTimeLimit = Picoseconds{1} << 61;
-
 // Codes of Event::blocker; an op of this rank is kBlockerOp + event − blocker.
 inline constexpr std::uint64_t kBlockerNothing = 0;
 inline constexpr std::uint64_t kBlockerHost = 1;

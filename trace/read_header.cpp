@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trace/native_header.hpp"
+#include "trace/sound.hpp"
 
 namespace orrery::trace::native {
 namespace {

@@ -9,6 +9,7 @@
 #include "trace/frame_reader.hpp"
 #include "trace/native.hpp"
 #include "trace/native_header.hpp"
+#include "trace/sound.hpp"
 
 namespace orrery::trace {
 namespace {

@@ -1,14 +1,13 @@
 // From the trace to bytes. Each frame is a list of columns, and a column holds differences from
 // what the reader can predict.
 #include <array>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "plan/ir/check.hpp"
 #include "trace/byte_writer.hpp"
 #include "trace/frame_writer.hpp"
 #include "trace/native.hpp"
 #include "trace/native_layout.hpp"
+#include "trace/sound.hpp"
 
 namespace orrery::trace {
 namespace {
@@ -42,19 +41,13 @@ void put_columns(ByteWriter& out, const std::array<ByteWriter, n>& columns) {
         out.append(column.bytes());
 }
 
-bool is_time(Picoseconds time) {
-    return time >= -kTimeLimit && time <= kTimeLimit;
-}
-
 class Writer {
   public:
     Writer(const Trace& trace, const std::string& path)
         : trace_(trace), file_(path), prediction_(trace.ops.size()) {}
 
     void run() {
-        ORRERY_CHECK(is_time(trace_.step_start) && is_time(trace_.step_end) &&
-                         trace_.step_start <= trace_.step_end,
-                     "the step of a trace has no sound window");
+        check_sound(trace_);
         const std::string ops = ops_frame();  // finds the names that the header lists
         file_.add(FrameKind::header, 0, header_frame());
         file_.add(FrameKind::scenario, 0, trace_.scenario_json);
@@ -99,26 +92,19 @@ class Writer {
             out.varint(phases_.index_of(op.phase));
             out.varint(streams_.index_of(op.stream));
             out.varint(groups_.index_of(op.group));
-            for (const double number : {op.flops, op.bytes, op.sent_bytes}) {
-                ORRERY_CHECK(std::isfinite(number), "an op of a trace has a number that is none");
+            for (const double number : {op.flops, op.bytes, op.sent_bytes})
                 out.number(number);
-            }
         }
         return out.bytes();
     }
 
     std::string program_frame(const ProgramOps& program) const {
         const std::size_t size = program.op.size();
-        ORRERY_CHECK(program.step.size() == size && program.layer.size() == size &&
-                         program.live_bytes.size() == program.actions.size() &&
-                         program.pipeline_rank >= 0,
-                     "vectors of a trace's program differ in length");
         ByteWriter out;
         out.varint(static_cast<std::uint64_t>(program.pipeline_rank));
         out.varint(program.actions.size());
         std::int64_t last_bytes = 0;
         for (std::size_t i = 0; i < program.actions.size(); ++i) {
-            ORRERY_CHECK(program.live_bytes[i] >= 0, "live bytes of a trace are negative");
             out.text(program.actions[i]);
             out.signed_varint(program.live_bytes[i] - last_bytes);
             last_bytes = program.live_bytes[i];
@@ -127,9 +113,6 @@ class Writer {
         std::array<ByteWriter, 3> columns;
         std::int64_t op = 0, step = 0, layer = 0;
         for (std::size_t i = 0; i < size; ++i) {
-            ORRERY_CHECK(program.op[i] < trace_.ops.size() &&
-                             program.step[i] < program.actions.size() && program.layer[i] >= -1,
-                         "an op of a trace's program is out of range");
             columns[0].signed_varint(program.op[i] - op);
             columns[1].signed_varint(program.step[i] - step);
             columns[2].signed_varint(program.layer[i] - layer);
@@ -141,31 +124,13 @@ class Writer {
         return out.bytes();
     }
 
-    void check(const Track& track, std::size_t i) const {
-        const Event& e = track.events[i];
-        ORRERY_CHECK(is_time(e.ready) && is_time(e.end) && e.ready <= e.start && e.start <= e.end,
-                     "an event of a trace has times out of order or range");
-        ORRERY_CHECK(e.blocker >= kNothing && e.blocker < static_cast<std::int64_t>(i),
-                     "an event of a trace is blocked by one that comes later");
-        ORRERY_CHECK(
-            e.late_track >= -1 && e.late_track < static_cast<std::int64_t>(trace_.tracks.size()),
-            "an event of a trace waits for a track that is none");
-    }
-
     std::string track_frame(const Track& track) {
-        ORRERY_CHECK(track.rank >= 0 && track.represents >= 1 && track.program >= 0 &&
-                         static_cast<std::size_t>(track.program) < trace_.programs.size(),
-                     "a track of a trace has no program or rank");
         const ProgramOps& program = trace_.programs[static_cast<std::size_t>(track.program)];
-        ORRERY_CHECK(track.events.size() == program.op.size(),
-                     "a track of a trace has not as many events as its program has ops");
         prediction_.reset(program);
         for (ByteWriter& column : columns_)
             column.clear();
-        for (std::size_t i = 0; i < track.events.size(); ++i) {
-            check(track, i);
+        for (std::size_t i = 0; i < track.events.size(); ++i)
             put_event(track.events, i, program.op[i]);
-        }
         ByteWriter out;
         out.varint(static_cast<std::uint64_t>(track.rank));
         out.varint(static_cast<std::uint64_t>(track.represents));

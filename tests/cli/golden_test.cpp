@@ -21,7 +21,8 @@ TEST(Golden, Help) {
                                                {"explain", "--help"},
                                                {"diff", "--help"},
                                                {"plan", "-h"},
-                                               {"fit", "--help"}}) {
+                                               {"fit", "--help"},
+                                               {"convert", "--help"}}) {
         const Outcome outcome = run(args);
         EXPECT_EQ(outcome.code, 0);
         EXPECT_EQ(outcome.err, "");

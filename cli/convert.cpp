@@ -1,0 +1,82 @@
+// orrery convert: a trace in another format, and what it holds in short.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "cli/exit_code.hpp"
+#include "cli/quantity.hpp"
+#include "cli/subcommand.hpp"
+#include "cli/text_table.hpp"
+#include "trace/busy.hpp"
+#include "trace/trace_file.hpp"
+
+namespace orrery::cli {
+namespace {
+
+constexpr double kPsPerSecond = 1e12;
+
+class Convert : public Subcommand {
+  public:
+    std::string name() const override { return "convert"; }
+    std::string summary() const override {
+        return "Write a trace in another format, say what it holds";
+    }
+    std::vector<std::string> examples() const override {
+        return {"convert step.orrery step.pftrace", "convert step.json step.orrery"};
+    }
+
+    void declare(CLI::App& app) override {
+        app.add_option("IN", in_, "A trace: *.orrery, or a *.pftrace or *.json of orrery's")
+            ->required()
+            ->option_text(" ");
+        app.add_option("OUT", out_,
+                       "Where to: *.orrery; *.pftrace for ui.perfetto.dev; *.json for "
+                       "chrome://tracing")
+            ->required()
+            ->option_text(" ");
+    }
+
+    int run(Console& console) override {
+        if (!trace::format_of_name(out_))
+            throw UsageError(
+                fmt::format("{}: the name must end in {}", out_, trace::kTraceEndings));
+        const trace::Trace trace = trace::read_trace(in_);
+        trace::write_trace(trace, out_);
+        console.out << summary_text(trace, console);
+        return kExitOk;
+    }
+
+  private:
+    static std::string summary_text(const trace::Trace& trace, const Console& console) {
+        std::int64_t events = 0;
+        double ranks = 0;
+        for (const trace::Track& track : trace.tracks) {
+            events += static_cast<std::int64_t>(track.events.size());
+            ranks += static_cast<double>(track.represents);
+        }
+        const double step_s = static_cast<double>(trace.step_end - trace.step_start) / kPsPerSecond;
+        std::string text = fmt::format(
+            "{} step of {}: {} of {} ranks, {} events\n\n",
+            trace.origin == trace::Origin::predicted ? "predicted" : "measured",
+            seconds_text(step_s), whole_text(static_cast<std::int64_t>(trace.tracks.size())),
+            whole_text(static_cast<std::int64_t>(ranks)), whole_text(events));
+        text += console.bold("busy time of the streams, mean over ranks") + '\n';
+        TextTable table({Align::left, Align::right, Align::right});
+        const auto busy_s = trace::mean_busy(trace);
+        for (std::size_t s = 0; s < plan::kStreams; ++s)
+            if (busy_s[s] > 0)
+                table.add({std::string(plan::name(static_cast<plan::Stream>(s))),
+                           seconds_text(busy_s[s]),
+                           step_s > 0 ? percent_text(busy_s[s] / step_s) : ""});
+        return text + table.text();
+    }
+
+    std::string in_, out_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> convert_command() {
+    return std::make_unique<Convert>();
+}
+
+}  // namespace orrery::cli

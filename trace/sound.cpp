@@ -1,0 +1,63 @@
+#include "trace/sound.hpp"
+
+#include <cmath>
+
+#include "plan/ir/check.hpp"
+
+namespace orrery::trace {
+namespace {
+
+bool is_time(Picoseconds time) {
+    return time >= -kTimeLimit && time <= kTimeLimit;
+}
+
+void check_program(const Trace& trace, const ProgramOps& program) {
+    const std::size_t size = program.op.size();
+    ORRERY_CHECK(program.step.size() == size && program.layer.size() == size &&
+                     program.live_bytes.size() == program.actions.size() &&
+                     program.pipeline_rank >= 0,
+                 "vectors of a trace's program differ in length");
+    for (const std::int64_t bytes : program.live_bytes)
+        ORRERY_CHECK(bytes >= 0, "live bytes of a trace are negative");
+    for (std::size_t i = 0; i < size; ++i)
+        ORRERY_CHECK(program.op[i] < trace.ops.size() && program.step[i] < program.actions.size() &&
+                         program.layer[i] >= -1,
+                     "an op of a trace's program is out of range");
+}
+
+void check_event(const Trace& trace, const Track& track, std::size_t i) {
+    const Event& e = track.events[i];
+    ORRERY_CHECK(is_time(e.ready) && is_time(e.end) && e.ready <= e.start && e.start <= e.end,
+                 "an event of a trace has times out of order or range");
+    ORRERY_CHECK(e.blocker >= kNothing && e.blocker < static_cast<std::int64_t>(i),
+                 "an event of a trace is blocked by one that comes later");
+    ORRERY_CHECK(
+        e.late_track >= -1 && e.late_track < static_cast<std::int64_t>(trace.tracks.size()),
+        "an event of a trace waits for a track that is none");
+}
+
+}  // namespace
+
+void check_sound(const Trace& trace) {
+    ORRERY_CHECK(
+        is_time(trace.step_start) && is_time(trace.step_end) && trace.step_start <= trace.step_end,
+        "the step of a trace has no sound window");
+    for (const OpName& op : trace.ops)
+        ORRERY_CHECK(
+            std::isfinite(op.flops) && std::isfinite(op.bytes) && std::isfinite(op.sent_bytes),
+            "an op of a trace has a number that is none");
+    for (const ProgramOps& program : trace.programs)
+        check_program(trace, program);
+    for (const Track& track : trace.tracks) {
+        ORRERY_CHECK(track.rank >= 0 && track.represents >= 1 && track.program >= 0 &&
+                         static_cast<std::size_t>(track.program) < trace.programs.size(),
+                     "a track of a trace has no program or rank");
+        ORRERY_CHECK(track.events.size() ==
+                         trace.programs[static_cast<std::size_t>(track.program)].op.size(),
+                     "a track of a trace has not as many events as its program has ops");
+        for (std::size_t i = 0; i < track.events.size(); ++i)
+            check_event(trace, track, i);
+    }
+}
+
+}  // namespace orrery::trace
