@@ -25,12 +25,10 @@ class Convert : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        app.add_option("IN", in_, "A trace: *.orrery, or a *.pftrace or *.json of orrery's")
+        app.add_option("IN", in_, "A trace that orrery wrote, of any of these formats")
             ->required()
             ->option_text(" ");
-        app.add_option("OUT", out_,
-                       "Where to: *.orrery; *.pftrace for ui.perfetto.dev; *.json for "
-                       "chrome://tracing")
+        app.add_option("OUT", out_, "Where to: *.orrery, *.pftrace (Perfetto), *.json (Chrome)")
             ->required()
             ->option_text(" ");
     }

@@ -33,8 +33,7 @@ class Simulate : public Subcommand {
         input_.declare(app);
         app.add_flag("--json", json_, "Print one JSON object, with the resolved scenario");
         app.add_option("--trace", trace_file_,
-                       "Also write the trace of the step: *.orrery; *.pftrace for ui.perfetto.dev; "
-                       "*.json for chrome://tracing")
+                       "Also write the trace: *.orrery, *.pftrace (Perfetto), *.json (Chrome)")
             ->type_name("FILE");
         app.add_flag("--unfolded", unfolded_,
                      fmt::format("Simulate every rank instead of one of each class; up to {} ranks",

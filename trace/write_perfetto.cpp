@@ -107,16 +107,21 @@ class EventBytes {
         named(note).add_string(tag(Annotation::string_value), text);
         close();
     }
-    // An amount; 0 says nothing.
+    // An amount, whole where it is, for viewers print a double as 98304.0; 0 says nothing.
     void note_amount(Note note, double value) {
+        constexpr double kExact = 9007199254740992;  // 2^53
         if (value == 0) return;
-        named(note).add_double(tag(Annotation::double_value), value);
+        if (value > -kExact && value < kExact && value == static_cast<double>(whole(value)))
+            named(note).add_int64(tag(Annotation::int_value), whole(value));
+        else
+            named(note).add_double(tag(Annotation::double_value), value);
         close();
     }
 
     std::string bytes;
 
   private:
+    static std::int64_t whole(double value) { return static_cast<std::int64_t>(value); }
     pbf_writer named(Note note) {
         annotation_.clear();
         pbf_writer writer(annotation_);

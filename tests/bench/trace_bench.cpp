@@ -1,10 +1,10 @@
-// Writing and reading native traces. Shape of the input: a 1F1B step of 64 stages with a track
-// each, 48 micro-batches, 41 layers of 4 ops: 1 M events (tests/trace/pipeline_trace.hpp).
+// Writing and reading traces in each format. Shape of the input: a 1F1B step of 64 stages with a
+// track each, 48 micro-batches, 41 layers of 4 ops: 1 M events (tests/trace/pipeline_trace.hpp).
 #include <benchmark/benchmark.h>
 
 #include "tests/trace/native_container.hpp"
 #include "tests/trace/pipeline_trace.hpp"
-#include "trace/native.hpp"
+#include "trace/trace_file.hpp"
 
 namespace orrery::trace {
 namespace {
@@ -26,31 +26,35 @@ void count(benchmark::State& state, const std::string& path) {
 }
 
 // With the disk's fsync.
-void write_million_events(benchmark::State& state) {
+void write_million_events(benchmark::State& state, const char* name) {
     const TestFolder folder;
-    const std::string path = folder.file("t.orrery");
+    const std::string path = folder.file(name);
     million();
     for (auto _ : state)
-        write_native(million(), path);
-    if (!(read_native(path) == million())) state.SkipWithError("read another trace than written");
+        write_trace(million(), path);
+    if (!(read_trace(path) == million())) state.SkipWithError("read another trace than written");
     count(state, path);
 }
-BENCHMARK(write_million_events)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(write_million_events, native, "t.orrery")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(write_million_events, perfetto, "t.pftrace")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(write_million_events, chrome, "t.json")->Unit(benchmark::kMillisecond);
 
-void read_million_events(benchmark::State& state) {
+void read_million_events(benchmark::State& state, const char* name) {
     const TestFolder folder;
-    const std::string path = folder.file("t.orrery");
-    write_native(million(), path);
+    const std::string path = folder.file(name);
+    write_trace(million(), path);
     Trace trace;
     for (auto _ : state) {
-        trace = read_native(path);
+        trace = read_trace(path);
         benchmark::DoNotOptimize(trace.tracks.data());
     }
     if (events_of(trace) != kEvents || !(trace == million()))
         state.SkipWithError("read another trace than written");
     count(state, path);
 }
-BENCHMARK(read_million_events)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read_million_events, native, "t.orrery")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read_million_events, perfetto, "t.pftrace")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(read_million_events, chrome, "t.json")->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace orrery::trace

@@ -31,8 +31,12 @@ TEST(ExitCodes, UsageIs2) {
     expect_usage_error({"simulate", tiny(), "--set"}, "--set");
     expect_usage_error({"simulate", tiny(), "--set", "layout"}, "--set layout: KEY=VALUE");
     expect_usage_error({"simulate", tiny(), "--json", "--timeline"}, "exclude each other");
-    expect_usage_error({"simulate", tiny(), "--trace", "x.json"}, "must end in .orrery");
-    expect_usage_error({"simulate", tiny(), "--trace", ".orrery"}, "must end in .orrery");
+    expect_usage_error({"simulate", tiny(), "--trace", "x.txt"},
+                       "--trace x.txt: the name must end in .orrery, .pftrace or .json");
+    expect_usage_error({"simulate", "no such file", "--trace", ".orrery"}, "must end in .orrery");
+    expect_usage_error({"convert", "no such file", "x.trace"},
+                       "x.trace: the name must end in .orrery, .pftrace or .json");
+    expect_usage_error({"convert", "x.orrery"}, "OUT is required");
     expect_usage_error({"plan", tiny(), "--rank", "8"}, "--rank 8: this layout has ranks 0 to 7");
     expect_usage_error({"plan", tiny(), "--rank", "-1"}, "--rank -1: this layout has ranks 0 to 7");
     expect_usage_error({"plan", tiny(), "--rank", "first"}, "--rank");
