@@ -85,6 +85,8 @@ class Gathers {
             use.layer = parts_[next_].layer;
             use.bucket = parts_[next_].bucket;
             use.gathered = gathered_at(builder_, next_, use.bucket);
+            // A slot of the ring is free once the part before is done; memory of its own always is.
+            use.fence = ahead == 0 && builder_.keeps_gathered();
             uses.push_back(use);
         }
     }

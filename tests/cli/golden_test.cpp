@@ -42,6 +42,24 @@ TEST(Golden, Report) {
     expect_golden("report.txt", outcome.out);
 }
 
+TEST(Report, NamesWhatIsSharedOutAndKept) {
+    const auto layout_of = [](std::vector<std::string> sets) {
+        std::vector<std::string> args = {"simulate", tiny()};
+        sets.insert(sets.end(),
+                    {"layout.tensor_parallel=1", "layout.data_parallel=4", "layout.zero_stage=3"});
+        for (const std::string& set : sets)
+            args.insert(args.end(), {"--set", set});
+        const std::string text = run(args).out;
+        const std::size_t at = text.find("ZeRO");
+        return at == std::string::npos ? text : text.substr(at, text.find(",", at) - at);
+    };
+    EXPECT_EQ(layout_of({}), "ZeRO-3");
+    EXPECT_EQ(layout_of({"layout.zero_group_size=4"}), "ZeRO-3");
+    EXPECT_EQ(layout_of({"layout.zero_group_size=2"}), "ZeRO-3 within 2 of 4 data ranks");
+    EXPECT_EQ(layout_of({"layout.reshard_after_forward=false"}),
+              "ZeRO-3 without resharding after forward");
+}
+
 TEST(Golden, Timeline) {
     const Outcome outcome = run({"simulate", tiny(), "--timeline"});
     EXPECT_EQ(outcome.code, 0);

@@ -60,6 +60,22 @@ TEST(PlanText, ParsesBackToTheSamePlanOverAGridOfLayouts) {
     EXPECT_EQ(plans, 5 * 4 * 2 * 3 * 2 * 2);
 }
 
+TEST(PlanText, ParsesBackHybridAndKeptParameters) {
+    for (int zero = 1; zero <= 3; ++zero)
+        for (bool reshard : {true, false}) {
+            if (zero < 3 && !reshard) continue;
+            Scenario s = small_llama();
+            set_pipeline(s, "1f1b", 2, 1, 4);
+            set_data(s, 4);
+            s.layout.zero_stage = zero;
+            s.layout.zero_group_size = 2;
+            s.layout.reshard_after_forward = reshard;
+            s.training.framework.zero_prefetch = 3;
+            expect_round_trip(build_plan(s),
+                              "hybrid zero " + std::to_string(zero) + (reshard ? "" : " kept"));
+        }
+}
+
 // A plan that no scenario makes: names, numbers and bindings off every beaten track.
 Plan odd_plan() {
     Plan plan;
@@ -248,6 +264,9 @@ TEST(PlanText, FaultsAreToldWithTheirPlace) {
         {"orrery plan 1\n", "{}", "line 1, column 1: found \"{\", expected \"orrery\""},
         {"tensor 2 context", "tensor 0 context",
          "line 2, column 23: found \"0\", expected a number of ranks from 1 on"},
+        {"data 1 pipeline 1", "data 6 pipeline 1 shard 4",
+         "line 2, column 59: found \"4\", expected fewer ranks than context × data = 6, which they "
+         "divide"},
         {"model 1.5", "model 1.5x",
          "line 5, column 22: found \"1.5x\", expected model FLOPs per step"},
         {"exchange b0", "exchange b1",
