@@ -18,10 +18,10 @@ std::vector<std::int64_t> key_of(const Classes::Member& member) {
     return key;
 }
 
-// The clock of a step holds 106 days (time.hpp). An op that takes hours is a slip in a bandwidth, a
-// latency or a size: said here, before the clock runs over.
+// The clock of a step holds 106 days (time.hpp). An op that takes an hour is a slip in a bandwidth,
+// a latency or a size: said here, before the clock runs over.
 Picoseconds duration_of(double seconds, const std::string& what) {
-    constexpr double kLongest_s = 1e4;
+    constexpr double kLongest_s = 1e3;
     if (seconds >= 0 && seconds <= kLongest_s) return from_seconds(seconds);
     throw ProfileError(fmt::format(
         "{}: takes {:.3g} s, at most {:g} s can be simulated; look at the bandwidths and "

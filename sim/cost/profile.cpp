@@ -141,10 +141,15 @@ MemoryProfile read_memory(ProfileSection s) {
     return memory;
 }
 
+// A kernel that communication slows more than this is a slip; the engine's clock counts on it.
+constexpr double kLargestSlowdown = 8;
+
 OverlapProfile read_overlap(ProfileSection s) {
     OverlapProfile overlap;
     overlap.measured = s.flag("measured");
     overlap.compute_slowdown = s.quantity("compute_slowdown", 1);
+    if (overlap.compute_slowdown.value > kLargestSlowdown)
+        s.fail("compute_slowdown", "a factor from 1 to 8 is expected");
     s.finish();
     return overlap;
 }

@@ -45,7 +45,7 @@ struct TrackState {
     Exchanging exchanging;
     // The compute op in progress, for slow-down under communication.
     std::uint32_t communicating = 0;
-    Picoseconds work_left = 0;
+    std::int64_t work_left = 0;  // in units of which one picosecond does pace() many
     Picoseconds work_since = 0;
     std::uint32_t generation = 0;
 };
@@ -178,15 +178,21 @@ class Engine {
         e.end = now + duration;
         TrackState& t = state(track);
         if (f.stream == kCompute && in_.compute_slowdown_permille > 0) {
-            t.work_left = duration;
+            t.work_left = duration * pace(false);
             t.work_since = now;
-            e.end = now + stretched(duration, t.communicating > 0);
+            e.end = end_of_work(t, t.communicating > 0);
         }
         queue_.push(e.end, {Kind::end, f.stream, track, op, t.generation});
     }
 
-    Picoseconds stretched(Picoseconds work, bool communicating) const {
-        return communicating ? work + work * in_.compute_slowdown_permille / 1000 : work;
+    // Work is counted exactly, so that a pace which changes and changes back at one instant leaves
+    // no trace, whatever the order.
+    std::int64_t pace(bool communicating) const {
+        return communicating ? 1000 : 1000 + in_.compute_slowdown_permille;
+    }
+    Picoseconds end_of_work(const TrackState& t, bool communicating) const {
+        const std::int64_t rate = pace(communicating);
+        return t.work_since + (t.work_left + rate - 1) / rate;
     }
 
     // Communication of a rank begins or ends: a compute op in progress changes its pace.
@@ -201,12 +207,9 @@ class Engine {
         const std::uint32_t op = stream_ops(track, kCompute)[compute.position];
         Event& e = event(track, op);
         if (e.end == 0 || e.start > now) return;  // has an appointment, has not begun
-        const Picoseconds elapsed = now - t.work_since;
-        const Picoseconds done =
-            before ? elapsed * 1000 / (1000 + in_.compute_slowdown_permille) : elapsed;
-        t.work_left = std::max<Picoseconds>(0, t.work_left - done);
+        t.work_left = std::max<std::int64_t>(0, t.work_left - (now - t.work_since) * pace(before));
         t.work_since = now;
-        e.end = now + stretched(t.work_left, after);
+        e.end = end_of_work(t, after);
         queue_.push(e.end,
                     {Kind::end, static_cast<std::uint8_t>(kCompute), track, op, ++t.generation});
     }

@@ -37,7 +37,8 @@ struct EngineInput {
     std::vector<std::vector<TrackId>> groups;  // members that must meet
     Picoseconds launch = 0;                    // host time per op
     std::int64_t launch_queue = 1024;          // ops that the host may be ahead of the device
-    // Compute advances at 1000 ÷ (1000 + this) of its rate while the rank communicates.
+    // Compute advances at 1000 ÷ (1000 + this) of its rate while the rank communicates. Times a
+    // duration, 1000 + this stays below 2^63.
     std::int64_t compute_slowdown_permille = 0;
     // A world that asks what waiting costs: an exchange begins when its own rank is ready, whatever
     // its peers do. It takes as long as its longest transfer.

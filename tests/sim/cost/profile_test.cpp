@@ -61,6 +61,8 @@ TEST(Profile, NamesFileAndPlaceOfAFault) {
               "tiny.json: /format: \"orrery profile\" is expected");
     EXPECT_EQ(error_after("\"compute_slowdown\": 1.2", "\"compute_slowdown\": 0.9"),
               "tiny.json: /overlap/compute_slowdown: 0.9 is below 1");
+    EXPECT_EQ(error_after("\"compute_slowdown\": 1.2", "\"compute_slowdown\": 9"),
+              "tiny.json: /overlap/compute_slowdown: a factor from 1 to 8 is expected");
     EXPECT_EQ(error_after("\"sequence\": [512, 8192]", "\"sequence\": [8192, 512]"),
               "tiny.json: /attention/forward/128/sequence: 0 < low <= high is expected");
     EXPECT_EQ(error_after("\"64\":", "\"64x\":"),

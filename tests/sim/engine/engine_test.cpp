@@ -183,6 +183,18 @@ TEST(Engine, ComputeChangesItsPaceWithEachTransfer) {
     }
 }
 
+// One transfer that follows another at once leaves no gap in which compute changes its pace, and no
+// rounding: 333 + 267 slow as much as 600.
+TEST(Engine, ComputeDoesNotNoticeATransferFollowingAnother) {
+    EngineWorld world(1);
+    world.add(0, world.compute(1000));
+    world.add(0, world.collective(GroupKind::data, 333));
+    world.add(0, world.collective(GroupKind::tensor, 267, Stream::tensor_comm),
+              {Wait{1, Stream::data_comm}});
+    world.input().compute_slowdown_permille = 200;
+    EXPECT_EQ(world.run().events[0][0].end, 1100);
+}
+
 // Waiting for a peer is not communicating: only [250, 290) slows the early member's compute.
 TEST(Engine, WaitingForAPeerSlowsNothing) {
     EngineWorld world(2);
