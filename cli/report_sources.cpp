@@ -52,13 +52,12 @@ std::array<double, kFamilyNames.size()> shares_of(const trace::Trace& trace) {
 // Attention backward and the products of unfused attention are ratios to measured curves at best.
 bool is_measured(Family family, const ReportInput& input) {
     const sim::Profile& profile = input.profile;
-    const bool bf16 = input.scenario.training.precision == plan::Precision::bf16;
     switch (family) {
         case Family::gemm: {
-            const auto& curve =
-                profile
-                    .gemm[static_cast<std::size_t>(bf16 ? plan::DType::bf16 : plan::DType::fp32)];
-            return curve && curve->measured;
+            const auto dtype =
+                plan::from_name<plan::DType>(plan::name(input.scenario.training.precision));
+            const sim::GemmCurve* curve = profile.gemm_curve(*dtype);
+            return curve != nullptr && curve->measured;
         }
         case Family::attention:
             return std::any_of(profile.attention.forward.begin(), profile.attention.forward.end(),

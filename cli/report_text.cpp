@@ -11,14 +11,18 @@
 namespace orrery::cli {
 namespace {
 
-std::string_view name(plan::Recompute recompute) {
-    switch (recompute) {
+std::string recompute_text(const plan::Layout& layout) {
+    switch (layout.recompute) {
         case plan::Recompute::none:
             return "no recomputation";
         case plan::Recompute::selective:
             return "selective recomputation";
         case plan::Recompute::full:
             return "full recomputation";
+        case plan::Recompute::every_k:
+            return layout.recompute_every == 0 ? "recomputation in groups of √(layers of a stage)"
+                                               : fmt::format("recomputation in groups of {} layers",
+                                                             layout.recompute_every);
     }
     return "";
 }
@@ -36,7 +40,14 @@ std::string layout_line(const plan::Layout& layout) {
         text +=
             fmt::format(" within {} of {} data ranks", layout.zero_ranks(), layout.data_ranks());
     if (!layout.reshard_after_forward) text += " without resharding after forward";
-    return text + fmt::format(", {}", name(layout.recompute));
+    return text + fmt::format(", {}", recompute_text(layout));
+}
+
+std::string precision_text(const plan::Training& training) {
+    const std::string text(plan::name(training.precision));
+    if (training.precision != plan::Precision::fp16) return text;
+    if (training.loss_scale == 0) return text + " with dynamic loss scale";
+    return text + " with loss scale " + digits_text(training.loss_scale);
 }
 
 std::string batch_line(const plan::Scenario& scenario) {
@@ -164,11 +175,9 @@ std::string headline_text(const ReportInput& input, const Console& console) {
                                              whole_text(input.prediction.run.idle_gpus),
                                              whole_text(scenario.cluster.devices())));
     return text +
-           labelled(
-               "software",
-               fmt::format("framework {}, {}; profile {}", scenario.training.framework.name,
-                           scenario.training.precision == plan::Precision::bf16 ? "bf16" : "fp32",
-                           file_name(input.profile.path)));
+           labelled("software",
+                    fmt::format("framework {}, {}; profile {}", scenario.training.framework.name,
+                                precision_text(scenario.training), file_name(input.profile.path)));
 }
 
 std::string report_text(const ReportInput& input, const Console& console) {

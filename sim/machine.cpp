@@ -63,9 +63,12 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
     Machine machine;
     machine.classes = fold_ranks(plan.mesh, cluster, unfolded);
     machine.input.plan = &plan;
-    // A global gradient norm keeps every rank until the last has done its backward passes; without
-    // one, the first stages begin the next step while the last still end this one.
-    const bool overlaps = plan.mesh.pipeline > 1 && scenario.training.optimizer.clip_norm <= 0;
+    // A global gradient norm, or a look for overflow, keeps every rank until the last has done its
+    // backward passes; without, the first stages begin the next step while the last still end this
+    // one.
+    const bool waits = scenario.training.optimizer.clip_norm > 0 ||
+                       scenario.training.precision == plan::Precision::fp16;
+    const bool overlaps = plan.mesh.pipeline > 1 && !waits;
     machine.repetitions = overlaps ? 2 : 1;
     for (const plan::Program& program : plan.programs)
         machine.input.linked.push_back(plan::link(plan, program, machine.repetitions));

@@ -112,18 +112,24 @@ StepPrediction predict_step(const trace::Trace& trace, double relative_sd) {
     return step;
 }
 
+// A datasheet without fp16 is taken to mean bf16's rate, and the source says so.
+Quantity peak_of(const Profile& profile, plan::Precision precision) {
+    const std::string dtype(plan::name(precision));
+    if (const Quantity* peak = profile.hardware.peak(dtype)) return *peak;
+    const Quantity* other = profile.hardware.peak("bf16");
+    if (precision != plan::Precision::fp16 || other == nullptr)
+        throw ProfileError(profile.path + ": /hardware/peak_tflops has no " + dtype);
+    return {other->value, "of bf16, the profile has none of fp16: " + other->source};
+}
+
 ThroughputPrediction predict_throughput(const plan::Scenario& scenario,
                                         const plan::Conserved& conserved, const Profile& profile,
                                         double time_s) {
     ThroughputPrediction throughput;
     const double gpus = static_cast<double>(scenario.layout.ranks());
-    const bool fp32 = scenario.training.precision == plan::Precision::fp32;
-    const Quantity* peak = profile.hardware.peak(fp32 ? "fp32" : "bf16");
-    if (peak == nullptr)
-        throw ProfileError(profile.path + ": /hardware/peak_tflops has no " +
-                           (fp32 ? "fp32" : "bf16"));
-    throughput.peak_tflops = peak->value;
-    throughput.peak_source = peak->source;
+    const Quantity peak = peak_of(profile, scenario.training.precision);
+    throughput.peak_tflops = peak.value;
+    throughput.peak_source = peak.source;
     throughput.tokens_per_s = static_cast<double>(conserved.tokens_per_step) / time_s;
     throughput.tokens_per_s_per_gpu = throughput.tokens_per_s / gpus;
     const double per_gpu = 1e-12 / time_s / gpus;

@@ -195,6 +195,18 @@ class Derivation {
             forward_.tensors[at(parameter)].dtype;
     }
 
+    // The first of these tensors from `begin` on that has this role, or −1.
+    TensorId with_role(const Reads& ids, Role role, std::size_t begin = 0) const {
+        for (std::size_t i = begin; i < ids.size(); ++i)
+            if (forward_.tensors[at(ids[i])].role == role) return ids[i];
+        return -1;
+    }
+
+    // What backward of a dropout reads: its mask, or the key of its random numbers; −1: no dropout.
+    TensorId dropped_by(const Op& op) const {
+        return op.writes.size() > 1 ? op.writes[1] : with_role(op.reads, Role::scalar);
+    }
+
     bool needs_gradient(TensorId id) const {
         const Tensor& tensor = forward_.tensors[at(id)];
         return tensor.dtype != DType::i32 && tensor.role != Role::parameter;
@@ -213,6 +225,7 @@ class Derivation {
     void derive_add(const Op& op);
     void derive_embedding(const Op& op);
     void derive_cross_entropy(const Op& op);
+    void derive_cast(const Op& op);
     void derive_collective(const Op& op);
     void finish_roles();
 
@@ -252,6 +265,8 @@ void Derivation::derive(std::size_t index) {
             return derive_embedding(op);
         case OpKind::cross_entropy_sum:
             return derive_cross_entropy(op);
+        case OpKind::cast:
+            return derive_cast(op);
         case OpKind::cross_entropy_max:  // the maximum only shifts the exponent
         case OpKind::cross_entropy:
             return;
@@ -321,7 +336,7 @@ void Derivation::derive_softmax(const Op& op) {
 void Derivation::derive_dropout(const Op& op) {
     const TensorId dx = fresh_gradient(op.reads[0]);
     emit(OpKind::dropout_backward, op.label, op.shape,
-         {gradient_of(op.writes[0]), need(op.writes[1])}, {dx});
+         {gradient_of(op.writes[0]), need(dropped_by(op))}, {dx});
     contribute(op.reads[0], dx);
 }
 
@@ -360,13 +375,14 @@ void Derivation::derive_rope(const Op& op) {
 void Derivation::derive_residual(const Op& op) {
     const TensorId dy = gradient_of(op.writes[0]);
     TensorId dbranch = dy;
-    if (op.writes.size() > 1) {
+    if (const TensorId dropped = dropped_by(op); dropped >= 0) {
         dbranch = fresh_gradient(op.reads[0]);
         const std::int64_t elements = op.shape[0] * op.shape[1];
-        emit(OpKind::dropout_backward, op.label, {elements}, {dy, need(op.writes[1])}, {dbranch});
+        emit(OpKind::dropout_backward, op.label, {elements}, {dy, need(dropped)}, {dbranch});
     }
     for (std::size_t i = 2; i < op.reads.size(); ++i)
-        accumulate(OpKind::bias_gradient, op.label + " bias", op.shape, {dbranch}, op.reads[i]);
+        if (forward_.tensors[at(op.reads[i])].role == Role::parameter)
+            accumulate(OpKind::bias_gradient, op.label + " bias", op.shape, {dbranch}, op.reads[i]);
     contribute(op.reads[0], dbranch);
     if (needs_gradient(op.reads[1]))
         contribute(op.reads[1], dy);
@@ -386,12 +402,20 @@ void Derivation::derive_embedding(const Op& op) {
                {gradient_of(op.writes[0]), need(op.reads[0])}, op.reads[1]);
 }
 
-// d logits = (softmax − one-hot of the target) ÷ valid tokens, written over the logits.
+// d logits = (softmax − one-hot of the target) ÷ valid tokens × loss scale, written over the
+// logits.
 void Derivation::derive_cross_entropy(const Op& op) {
     const TensorId logits = need(op.reads[0]);
-    emit(OpKind::cross_entropy_backward, "loss", op.shape,
-         {logits, need(op.reads[1]), need(op.writes[0]), need(op.reads[2])}, {logits});
+    Reads reads = {logits, need(op.reads[1]), need(op.writes[0]), need(op.reads[2])};
+    if (notes_.scaled_loss) reads.push_back(add({"loss scale", Role::scalar, DType::fp32, {1}}));
+    emit(OpKind::cross_entropy_backward, "loss", op.shape, std::move(reads), {logits});
     gradient_of_[at(op.reads[0])] = logits;
+}
+
+void Derivation::derive_cast(const Op& op) {
+    const TensorId dx = fresh_gradient(op.reads[0]);
+    emit(OpKind::cast, op.label, op.shape, {gradient_of(op.writes[0])}, {dx});
+    contribute(op.reads[0], dx);
 }
 
 void Derivation::derive_collective(const Op& op) {

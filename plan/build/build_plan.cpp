@@ -1,6 +1,8 @@
 #include "plan/build/build_plan.hpp"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "plan/build/bind_steps.hpp"
 #include "plan/build/stages.hpp"
@@ -12,6 +14,8 @@
 
 namespace orrery::plan {
 namespace {
+
+constexpr std::int64_t kScalarAlignment = 16;  // of each device scalar among the others
 
 // What waits for the last backward passes of all stages.
 void add_gradient_reduction(ProgramBuilder& builder) {
@@ -37,20 +41,33 @@ void add_fixed_residents(ProgramBuilder& builder, std::int64_t boundary_bytes) {
     program.workspace = builder.add_resident(
         "workspace", MemoryCategory::workspace,
         static_cast<std::int64_t>(builder.scenario.training.framework.workspace_mb * 1e6));
-    program.scalars = builder.add_resident("scalars", MemoryCategory::workspace, kAlignment);
+    program.scalars = builder.add_resident("scalars", MemoryCategory::workspace, 0);
     for (std::size_t i = 0; i < program.frames.size(); ++i)
         program.frames[i] = builder.add_resident("frame " + std::to_string(i),
                                                  MemoryCategory::activations, boundary_bytes);
+    if (builder.recomputed_bytes > 0)
+        program.recomputed = builder.add_resident("recomputed", MemoryCategory::activations,
+                                                  builder.recomputed_bytes);
     program.scratch = builder.add_resident("scratch", MemoryCategory::activations, 0);
 }
 
 void settle_residents(ProgramBuilder& builder) {
     Program& program = builder.program;
     std::int64_t scratch = 0;
+    std::map<std::string, std::int64_t> scalars;  // bytes, by name
     for (const Procedure& procedure : program.procedures)
-        for (const BlockUse& use : procedure.uses)
-            scratch = std::max(scratch, builder.blocks.block(use.block).scratch_bytes);
+        for (const BlockUse& use : procedure.uses) {
+            const Block& block = builder.blocks.block(use.block);
+            scratch = std::max(scratch, block.scratch_bytes);
+            for (const Tensor& tensor : block.tensors)
+                if (tensor.role == Role::scalar) scalars[tensor.name] = tensor.bytes();
+        }
     program.residents[static_cast<std::size_t>(program.scratch)].bytes = scratch;
+    std::int64_t scalar_bytes = 0;
+    for (const auto& [name, bytes] : scalars)
+        scalar_bytes += (bytes + kScalarAlignment - 1) / kScalarAlignment * kScalarAlignment;
+    program.residents[static_cast<std::size_t>(program.scalars)].bytes =
+        std::max(kAlignment, aligned(scalar_bytes));
     const auto last = static_cast<std::int32_t>(program.steps.size()) - 1;
     for (Resident& resident : program.residents)
         if (resident.first_step < 0) {  // persistent
@@ -71,6 +88,7 @@ Program build_program(ProgramBuilder builder, const PartKinds& kinds,
     bind_steps(builder, boundary_bytes, row);
     add_gradient_reduction(builder);
     add_tied_reduction(builder);
+    add_unscaling(builder);
     add_clipping(builder);
     add_optimizer(builder);
     settle_residents(builder);
@@ -100,7 +118,7 @@ Plan build_plan(const Scenario& scenario) {
         {pipeline, static_cast<std::int32_t>(layout.virtual_pipeline), plan.micro_batches});
     const auto rows = add_transfers(grid, pipeline, static_cast<std::int32_t>(layout.stages()));
     for (std::int32_t rank = 0; rank < pipeline; ++rank) {
-        ProgramBuilder builder{scenario, dims, plan.mesh, blocks, {}, {}};
+        ProgramBuilder builder{scenario, dims, plan.mesh, blocks, {}, {}, 0};
         builder.program.pipeline_rank = rank;
         plan.programs.push_back(
             build_program(std::move(builder), kinds, rows[static_cast<std::size_t>(rank)]));

@@ -19,7 +19,9 @@ Dims dims_of(const Scenario& scenario) {
     dims.ffn = model.ffn_hidden / t;
     dims.vocabulary = padded_vocabulary(scenario) / t;
     dims.tensor = t;
-    dims.dtype = scenario.training.precision == Precision::fp32 ? DType::fp32 : DType::bf16;
+    dims.dtype = *from_name<DType>(name(scenario.training.precision));
+    dims.gradient_dtype =
+        scenario.training.framework.gradient_bytes == 4 ? DType::fp32 : dims.dtype;
     return dims;
 }
 

@@ -27,6 +27,8 @@ struct ForwardBlock {
     std::vector<bool> attention_core;
     // Per tensor: a parameter that every rank of the tensor group holds whole.
     std::vector<bool> replicated;
+    // Backward starts from the loss times a device scalar (fp16).
+    bool scaled_loss = false;
 };
 
 class ForwardWriter {
@@ -36,11 +38,17 @@ class ForwardWriter {
     TensorId tensor(std::string name, Role role, DType dtype, std::vector<std::int64_t> dims);
     TensorId activation(std::string name, std::int64_t rows, std::int64_t width);
     TensorId parameter(std::string name, std::vector<std::int64_t> dims, bool replicated);
+    // The step's key of counter-based random numbers: a device scalar.
+    TensorId dropout_key();
+    DType dtype(TensorId id) const {
+        return out_.block.tensors[static_cast<std::size_t>(id)].dtype;
+    }
     void input(TensorId id) { out_.block.input = id; }
     void output(TensorId id) { out_.block.output = id; }
 
     Op& op(OpKind kind, std::string label, std::vector<std::int64_t> shape,
            std::vector<TensorId> reads, std::vector<TensorId> writes);
+    void scale_loss() { out_.scaled_loss = true; }
     void begin_attention_core() { in_core_ = true; }
     void end_attention_core() { in_core_ = false; }
 
@@ -69,6 +77,7 @@ class ForwardWriter {
     Dims dims_;
     ForwardBlock out_;
     std::vector<std::pair<TensorId, TensorId>> gathered_;  // a sequence shard and the whole of it
+    TensorId dropout_key_ = -1;
     bool in_core_ = false;
 };
 

@@ -27,6 +27,11 @@ TensorId ForwardWriter::parameter(std::string name, std::vector<std::int64_t> di
     return id;
 }
 
+TensorId ForwardWriter::dropout_key() {
+    if (dropout_key_ < 0) dropout_key_ = tensor("dropout key", Role::scalar, DType::i32, {2});
+    return dropout_key_;
+}
+
 Op& ForwardWriter::op(OpKind kind, std::string label, std::vector<std::int64_t> shape,
                       std::vector<TensorId> reads, std::vector<TensorId> writes) {
     Op op;

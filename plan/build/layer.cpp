@@ -19,10 +19,21 @@ TensorId norm(ForwardWriter& w, const Model& model, const std::string& name, Ten
     return out;
 }
 
+// What dropout leaves for backward: a mask of a byte per element that it writes, or the key of its
+// counter-based random numbers, which it reads and backward reads again (Salmon et al. 2011).
+void add_dropout(ForwardWriter& w, DropoutMasks masks, const std::string& mask,
+                 const std::vector<std::int64_t>& dims, std::vector<TensorId>& reads,
+                 std::vector<TensorId>& writes) {
+    if (masks == DropoutMasks::stored)
+        writes.push_back(w.tensor(mask, Role::scratch, DType::u8, dims));
+    else
+        reads.push_back(w.dropout_key());
+}
+
 // residual + dropout(branch + biases); one kernel, as fused in every current stack. `biased` are
 // the linears whose biases were left to it.
-TensorId residual(ForwardWriter& w, const std::string& name, TensorId branch, TensorId x,
-                  const std::vector<std::string>& biased, double dropout,
+TensorId residual(ForwardWriter& w, const Scenario& scenario, const std::string& name,
+                  TensorId branch, TensorId x, const std::vector<std::string>& biased,
                   const std::string& result) {
     const Dims& d = w.dims();
     std::vector<TensorId> reads = {branch, x};
@@ -30,9 +41,9 @@ TensorId residual(ForwardWriter& w, const std::string& name, TensorId branch, Te
         reads.push_back(w.parameter(linear + ".bias", {d.hidden}, true));
     const TensorId out = w.activation(result, d.sharded_tokens, d.hidden);
     std::vector<TensorId> writes = {out};
-    if (dropout > 0)
-        writes.push_back(
-            w.tensor(name + "_mask", Role::scratch, DType::u8, {d.sharded_tokens, d.hidden}));
+    if (scenario.model.hidden_dropout > 0)
+        add_dropout(w, scenario.training.framework.dropout_masks, name + "_mask",
+                    {d.sharded_tokens, d.hidden}, reads, writes);
     w.op(OpKind::residual_add, name, {d.sharded_tokens, d.hidden}, std::move(reads),
          std::move(writes));
     return out;
@@ -50,7 +61,7 @@ TensorId flash_attention(ForwardWriter& w, TensorId qkv) {
 }
 
 // QKᵀ, masked softmax, dropout, PV as kernels of their own: the stack of 2019–2022.
-TensorId unfused_attention(ForwardWriter& w, TensorId qkv, double dropout) {
+TensorId unfused_attention(ForwardWriter& w, const Scenario& scenario, TensorId qkv) {
     const Dims& d = w.dims();
     const std::int64_t maps = d.batch * d.heads;
     auto scores_like = [&](const std::string& name, DType dtype) {
@@ -61,11 +72,14 @@ TensorId unfused_attention(ForwardWriter& w, TensorId qkv, double dropout) {
     w.op(OpKind::batched_gemm, "QK", {d.sequence, d.sequence, d.head_dim, maps}, {qkv}, {scores});
     TensorId probabilities = scores_like("probabilities", d.dtype);
     w.op(OpKind::softmax, "softmax", {maps, d.sequence, d.sequence}, {scores}, {probabilities});
-    if (dropout > 0) {
+    if (scenario.model.attention_dropout > 0) {
         const TensorId dropped = scores_like("dropped", d.dtype);
-        const TensorId mask = scores_like("attention_mask", DType::u8);
+        std::vector<TensorId> reads = {probabilities};
+        std::vector<TensorId> writes = {dropped};
+        add_dropout(w, scenario.training.framework.dropout_masks, "attention_mask",
+                    {maps, d.sequence, d.sequence}, reads, writes);
         w.op(OpKind::dropout, "attention dropout", {maps * d.sequence * d.sequence},
-             {probabilities}, {dropped, mask});
+             std::move(reads), std::move(writes));
         probabilities = dropped;
     }
     const TensorId out = w.activation("context", d.tokens, d.context_width());
@@ -86,7 +100,7 @@ TensorId attention_branch(ForwardWriter& w, const Scenario& scenario, TensorId n
     // ALiBi is an arithmetic of row, column and head within either kernel (Press 2022).
     return scenario.training.framework.attention_kernel == AttentionKernel::flash
                ? flash_attention(w, qkv)
-               : unfused_attention(w, qkv, model.attention_dropout);
+               : unfused_attention(w, scenario, qkv);
 }
 
 const char* name_of(Activation activation) {
@@ -123,14 +137,12 @@ TensorId sequential_layer(ForwardWriter& w, const Scenario& scenario, TensorId x
     const TensorId n1 = norm(w, model, "norm1", x);
     const TensorId context = attention_branch(w, scenario, n1);
     const TensorId projected = w.row_parallel("projection", context, d.context_width());
-    const TensorId middle =
-        residual(w, "projection", projected, x, only_if(model.projection_bias, "projection"),
-                 model.hidden_dropout, "middle");
+    const TensorId middle = residual(w, scenario, "projection", projected, x,
+                                     only_if(model.projection_bias, "projection"), "middle");
     const TensorId n2 = norm(w, model, "norm2", middle);
     const TensorId activated = mlp_branch(w, model, n2);
     const TensorId down = w.row_parallel("fc2", activated, d.ffn);
-    return residual(w, "fc2", down, middle, only_if(model.mlp_bias, "fc2"), model.hidden_dropout,
-                    "y");
+    return residual(w, scenario, "fc2", down, middle, only_if(model.mlp_bias, "fc2"), "y");
 }
 
 // x + attention(norm1(x)) + mlp(norm2(x)), with one norm for both where the model shares it (Wang
@@ -149,8 +161,17 @@ TensorId parallel_layer(ForwardWriter& w, const Scenario& scenario, TensorId x) 
     w.op(OpKind::add, "branches", {d.tokens, d.hidden}, {projected, down}, {sum});
     std::vector<std::string> biased = only_if(model.projection_bias, "projection");
     if (model.mlp_bias) biased.emplace_back("fc2");
-    return residual(w, "branches", w.reduce_over_tensor("branches", sum), x, biased,
-                    model.hidden_dropout, "y");
+    return residual(w, scenario, "branches", w.reduce_over_tensor("branches", sum), x, biased, "y");
+}
+
+// Megatron-LM's loss works on logits.float() and keeps that copy for backward
+// (vocab_parallel_cross_entropy); the 16-bit logits die with the copy.
+TensorId in_fp32(ForwardWriter& w, TensorId logits) {
+    const Dims& d = w.dims();
+    const TensorId copy =
+        w.tensor("logits_fp32", Role::scratch, DType::fp32, {d.tokens, d.vocabulary});
+    w.op(OpKind::cast, "logits", {d.tokens * d.vocabulary}, {logits}, {copy}).dtype = DType::fp32;
+    return copy;
 }
 
 }  // namespace
@@ -181,11 +202,12 @@ ForwardBlock positions_forward(const Scenario& scenario, const Dims& d) {
     w.input(x);
     const TensorId table = w.parameter("positions.weight", {model.position_rows(), d.hidden}, true);
     const TensorId sum = w.activation("y", d.sharded_tokens, d.hidden);
+    std::vector<TensorId> reads = {x, table};
     std::vector<TensorId> writes = {sum};
     if (model.embedding_dropout && model.hidden_dropout > 0)
-        writes.push_back(
-            w.tensor("embedding_mask", Role::scratch, DType::u8, {d.sharded_tokens, d.hidden}));
-    w.op(OpKind::residual_add, "positions", {d.sharded_tokens, d.hidden}, {x, table},
+        add_dropout(w, scenario.training.framework.dropout_masks, "embedding_mask",
+                    {d.sharded_tokens, d.hidden}, reads, writes);
+    w.op(OpKind::residual_add, "positions", {d.sharded_tokens, d.hidden}, std::move(reads),
          std::move(writes));
     w.output(sum);
     return w.finish();
@@ -214,18 +236,24 @@ ForwardBlock head_forward(const Scenario& scenario, const Dims& d) {
     const TensorId weight =
         w.parameter(scenario.model.tied_embeddings ? "embedding.weight" : "head.weight",
                     {d.vocabulary, d.hidden}, false);
-    const TensorId logits = w.column_parallel_with("logits", x, weight, -1, d.vocabulary);
+    TensorId logits = w.column_parallel_with("logits", x, weight, -1, d.vocabulary);
+    if (scenario.training.framework.logits_dtype == LogitsType::fp32 && d.dtype != DType::fp32)
+        logits = in_fp32(w, logits);
+    const DType logits_dtype = w.dtype(logits);
+    if (d.scales_loss()) w.scale_loss();
     const TensorId targets = w.tensor("targets", Role::stash, DType::i32, {d.tokens});
 
     // Softmax over a sharded vocabulary (Shoeybi 2019): the maximum, then the sum of exponentials
     // with the target's logit, are reduced over the tensor group; 4 and 8 bytes per token travel.
     const TensorId largest = w.tensor("largest", Role::scratch, DType::fp32, {d.tokens});
-    w.op(OpKind::cross_entropy_max, "max logit", {d.tokens, d.vocabulary}, {logits}, {largest});
+    w.op(OpKind::cross_entropy_max, "max logit", {d.tokens, d.vocabulary}, {logits}, {largest})
+        .dtype = logits_dtype;
     if (d.tensor > 1)
         w.op(OpKind::all_reduce, "max logit", {d.tokens}, {largest}, {largest}).dtype = DType::fp32;
     const TensorId sums = w.tensor("sums", Role::scratch, DType::fp32, {d.tokens, 2});
     w.op(OpKind::cross_entropy_sum, "sum of exponentials", {d.tokens, d.vocabulary},
-         {logits, largest, targets}, {sums});
+         {logits, largest, targets}, {sums})
+        .dtype = logits_dtype;
     if (d.tensor > 1)
         w.op(OpKind::all_reduce, "sum of exponentials", {2 * d.tokens}, {sums}, {sums}).dtype =
             DType::fp32;

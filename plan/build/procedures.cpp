@@ -5,13 +5,22 @@
 namespace orrery::plan {
 namespace {
 
-BlockUse use_of(const StagePart& part, std::size_t position, bool forward) {
+BlockUse use_of(const StagePart& part, std::size_t position, std::int32_t block) {
     BlockUse use;
-    use.block = forward ? part.forward : part.backward;
+    use.block = block;
     use.layer = part.layer;
     use.position = static_cast<std::int32_t>(position);
     use.bucket = part.bucket;
     return use;
+}
+
+// The parts before this one that run again, of which it is the group's last.
+void recompute_before(const Stage& stage, std::size_t last, std::vector<BlockUse>& uses) {
+    std::size_t first = last;
+    while (first > 0 && stage.parts[first - 1].recompute >= 0)
+        --first;
+    for (std::size_t p = first; p < last; ++p)
+        uses.push_back(use_of(stage.parts[p], p, stage.parts[p].recompute));
 }
 
 std::vector<BlockUse> backward_uses(ProgramBuilder& builder, const Stage& stage, bool last) {
@@ -20,7 +29,8 @@ std::vector<BlockUse> backward_uses(ProgramBuilder& builder, const Stage& stage,
     std::vector<BlockUse> uses;
     for (std::size_t p = stage.parts.size(); p-- > 0;) {
         const StagePart& part = stage.parts[p];
-        uses.push_back(use_of(part, p, false));
+        if (part.recompute < 0) recompute_before(stage, p, uses);
+        uses.push_back(use_of(part, p, part.backward));
         const Bucket bucket = builder.bucket(part.bucket);
         if (bucket.first_position != static_cast<std::int32_t>(p)) continue;
         // Both gradients of a tied embedding are complete once the table's own is; shards are
@@ -47,7 +57,7 @@ std::vector<BlockUse> backward_uses(ProgramBuilder& builder, const Stage& stage,
 std::vector<BlockUse> forward_uses(ProgramBuilder& builder, const Stage& stage, bool gathers) {
     std::vector<BlockUse> uses;
     for (std::size_t p = 0; p < stage.parts.size(); ++p)
-        uses.push_back(use_of(stage.parts[p], p, true));
+        uses.push_back(use_of(stage.parts[p], p, stage.parts[p].forward));
     if (scatters_transfers(builder.scenario, builder.dims) && stage.index > 0)
         uses.insert(uses.begin(), gather_received(builder, stage, true));
     insert_rings(builder, uses, Phase::forward, gathers);

@@ -37,8 +37,10 @@ struct PartKind {
     std::int64_t input_bytes = 0;  // of the stash: the activation handed in, which comes first
     std::int64_t parameters = 0;   // elements, local to the rank
     std::int64_t replicated = 0;
-    bool tied = false;         // its parameter is the tied embedding
-    bool held_before = false;  // … which an earlier part of the same rank holds
+    std::int32_t recompute = -1;         // block that backward runs first, −1: none
+    std::int64_t recomputed_bytes = -1;  // what it makes or receives again, −1: nothing
+    bool tied = false;                   // its parameter is the tied embedding
+    bool held_before = false;            // … which an earlier part of the same rank holds
 };
 
 struct ProgramBuilder {
@@ -48,6 +50,7 @@ struct ProgramBuilder {
     BlockLibrary& blocks;
     Program program;
     std::vector<std::vector<PartKind>> part_kinds;  // by chunk, by position
+    std::int64_t recomputed_bytes = 0;  // of the largest group of layers, made again in backward
 
     // Sharding stage; one rank alone has nothing to shard.
     int zero() const { return scenario.layout.zero_ranks() > 1 ? scenario.layout.zero_stage : 0; }
@@ -58,9 +61,7 @@ struct ProgramBuilder {
     GroupKind shard_group() const { return hybrid() ? GroupKind::shard : GroupKind::data; }
     // Whether gathered parameters stay from forward to backward.
     bool keeps_gathered() const { return zero() >= 3 && !scenario.layout.reshard_after_forward; }
-    DType gradient_dtype() const {
-        return scenario.training.framework.gradient_bytes == 4 ? DType::fp32 : DType::bf16;
-    }
+    DType gradient_dtype() const { return dims.gradient_dtype; }
     // Elements of a bucket's state on this rank, for ZeRO stages from `from` on sharded.
     std::int64_t held(const Bucket& bucket, int from) const {
         return zero() >= from ? bucket.padded / shards() : bucket.elements;

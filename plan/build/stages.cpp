@@ -1,5 +1,7 @@
 #include "plan/build/stages.hpp"
 
+#include <algorithm>
+
 #include "plan/ir/check.hpp"
 #include "plan/memory/arena.hpp"
 #include "plan/passes/passes.hpp"
@@ -26,24 +28,52 @@ PartKind add_pair(BlockLibrary& blocks, BlockPair pair, bool overlap) {
     return kind;
 }
 
+// Layers of the largest group of any stage.
+std::int64_t largest_group(const Layout& layout) {
+    std::int64_t largest = 1;
+    for (std::int64_t layers : layout.layers_per_stage)
+        largest = std::max(largest, std::min(layers, layers_per_group(layout, layers)));
+    return largest;
+}
+
+// With the block that runs again, and where what it makes lies.
+PartKind add_group_part(BlockLibrary& blocks, GroupPart part, bool overlap) {
+    const StashArea area =
+        stash_area(part.recompute ? *part.recompute : part.pair.backward, Role::recomputed);
+    PartKind kind = add_pair(blocks, std::move(part.pair), overlap);
+    kind.recomputed_bytes = area.bytes;
+    if (part.recompute) kind.recompute = blocks.add(std::move(*part.recompute));
+    return kind;
+}
+
 }  // namespace
 
 PartKinds build_parts(const Scenario& scenario, const Dims& dims, BlockLibrary& blocks) {
     const Framework& framework = scenario.training.framework;
-    const DType gradient = framework.gradient_bytes == 4 ? DType::fp32 : DType::bf16;
     auto add = [&](ForwardBlock forward, bool recompute_all) {
-        return add_pair(blocks, derive_backward(std::move(forward), gradient, recompute_all),
+        return add_pair(blocks,
+                        derive_backward(std::move(forward), dims.gradient_dtype, recompute_all),
                         framework.overlap_tensor_backward);
     };
+    const Recompute recompute = scenario.layout.recompute;
     ForwardBlock layer = layer_forward(scenario, dims);
-    if (scenario.layout.recompute == Recompute::selective) recompute_attention_core(layer);
+    if (recompute == Recompute::selective) recompute_attention_core(layer);
     PartKinds kinds;
     kinds.embedding = add(embedding_forward(dims), false);
     if (scenario.model.embedding_norm)
         kinds.embedding_norm = add(embedding_norm_forward(scenario, dims), false);
     if (scenario.model.learned_positions())
         kinds.positions = add(positions_forward(scenario, dims), false);
-    kinds.layer = add(std::move(layer), scenario.layout.recompute == Recompute::full);
+    const std::int64_t group = largest_group(scenario.layout);
+    auto part = [&](GroupPlace place) {
+        return add_group_part(blocks, group_part(layer, dims.gradient_dtype, place),
+                              framework.overlap_tensor_backward);
+    };
+    if (group > 1) kinds.first_layer = part(GroupPlace::first);
+    if (group > 2) kinds.middle_layer = part(GroupPlace::middle);
+    if (group > 1) kinds.last_layer = part(GroupPlace::last);
+    kinds.layer =
+        add(std::move(layer), recompute == Recompute::full || recompute == Recompute::every_k);
     kinds.final_norm = add(final_norm_forward(scenario, dims), false);
     kinds.head = add(head_forward(scenario, dims), false);
     kinds.embedding.tied = kinds.head.tied = scenario.model.tied_embeddings;
@@ -70,6 +100,17 @@ Block exchange_block(const Scenario& scenario, const Dims& dims) {
     return block;
 }
 
+namespace {
+
+// Of the layer at this place of a group of this size.
+const PartKind& layer_kind(const PartKinds& kinds, std::int32_t place, std::int32_t size) {
+    if (size == 1) return kinds.layer;
+    if (place == 0) return kinds.first_layer;
+    return place + 1 == size ? kinds.last_layer : kinds.middle_layer;
+}
+
+}  // namespace
+
 void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
     const Layout& layout = builder.scenario.layout;
     const auto stages = static_cast<std::int32_t>(layout.stages());
@@ -83,17 +124,27 @@ void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
             Stage stage;
             stage.index = s;
             std::vector<PartKind> parts;
+            const auto group = static_cast<std::int32_t>(layers_per_group(layout, layers));
+            std::int64_t recomputed = 0;  // of the group so far
             auto add = [&](const PartKind& kind, std::int32_t layer) {
                 const std::int64_t received = s > 0 && parts.empty() ? kind.input_bytes : 0;
-                stage.parts.push_back({kind.forward, kind.backward, layer, stage.stash_bytes, -1});
+                const std::int64_t offset = kind.recomputed_bytes < 0 ? -1 : recomputed;
+                stage.parts.push_back({kind.forward, kind.backward, layer, stage.stash_bytes, -1,
+                                       kind.recompute, offset});
+                recomputed += std::max<std::int64_t>(0, kind.recomputed_bytes);
+                builder.recomputed_bytes = std::max(builder.recomputed_bytes, recomputed);
                 stage.stash_bytes += kind.stash_bytes - received;
                 parts.push_back(kind);
             };
             if (s == 0) add(kinds.embedding, -1);
             if (s == 0 && kinds.embedding_norm.forward >= 0) add(kinds.embedding_norm, -1);
             if (s == 0 && kinds.positions.forward >= 0) add(kinds.positions, -1);
-            for (std::int32_t layer = first_layer; layer < end; ++layer)
-                add(kinds.layer, layer);
+            for (std::int32_t layer = first_layer; layer < end; ++layer) {
+                const std::int32_t place = (layer - first_layer) % group;
+                const std::int32_t size = std::min(group, end - layer + place);
+                if (place == 0) recomputed = 0;
+                add(layer_kind(kinds, place, size), layer);
+            }
             if (s == stages - 1) add(kinds.final_norm, -1);
             if (s == stages - 1) add(kinds.head, -1);
             builder.program.stages.push_back(std::move(stage));

@@ -13,7 +13,10 @@ struct PartKinds {
     PartKind embedding;
     PartKind embedding_norm;  // where the model has one
     PartKind positions;       // where the model learns positions
-    PartKind layer;
+    PartKind layer;           // without recomputation, or alone in its group
+    PartKind first_layer;     // of a group of several that keeps only its input …
+    PartKind middle_layer;
+    PartKind last_layer;
     PartKind final_norm;
     PartKind head;
 };

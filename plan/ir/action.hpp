@@ -1,6 +1,6 @@
 // Actions, the schedule's level of a plan, in the spelling that PyTorch's pipelining package uses
 // ("2F0": stage 2, forward, micro-batch 0), so that schedules can be exchanged as text.
-// REDUCE_TIED, CLIP and STEP are ours: what follows the last backward.
+// REDUCE_TIED, UNSCALE, CLIP and STEP are ours: what follows the last backward.
 #pragma once
 
 #include <compare>
@@ -20,10 +20,11 @@ enum class ActionKind : std::uint8_t {
     recv_b,       // RECV_B
     reduce_grad,  // REDUCE_GRAD: gradients of a stage over its data group
     reduce_tied,  // REDUCE_TIED: tied embedding gradients over first and last stage
+    unscale,      // UNSCALE: loss scale taken off the gradients, overflow looked for
     clip,         // CLIP: global gradient norm
     step          // STEP: optimizer, and the gathering of sharded parameters
 };
-inline constexpr std::size_t kActionKinds = 10;
+inline constexpr std::size_t kActionKinds = 11;
 
 struct Action {
     std::int32_t stage = 0;

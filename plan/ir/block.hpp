@@ -21,12 +21,13 @@ enum class Role : std::uint8_t {
     gradient_shard,   // … and of its gradients; the whole where there is no sharding
     input,            // handed over by the block before in the same action (or received)
     output,           // handed to the block after in the same action (or sent)
-    stash,    // written by the forward block, read by the backward block of the same layer and
-              // micro-batch
-    scratch,  // dies within the block
-    scalar    // device scalars of the step: gradient norm, loss
+    stash,       // written by the forward block, read by the backward block of the same layer and
+                 // micro-batch
+    recomputed,  // as stash, but made again within the backward action that reads it
+    scratch,     // dies within the block
+    scalar       // device scalars of the step: gradient norm, loss
 };
-inline constexpr std::size_t kRoles = 10;
+inline constexpr std::size_t kRoles = 11;
 
 struct Tensor {
     std::string name;

@@ -69,7 +69,9 @@ Json stage_json(const Stage& stage) {
                          {"backward", part.backward},
                          {"layer", id_json(part.layer)},
                          {"stash_offset", part.stash_offset},
-                         {"bucket", id_json(part.bucket)}});
+                         {"bucket", id_json(part.bucket)},
+                         {"recompute", id_json(part.recompute)},
+                         {"recomputed_offset", id_json(part.recomputed_offset)}});
     return {
         {"index", stage.index}, {"stash_bytes", stage.stash_bytes}, {"parts", std::move(parts)}};
 }
@@ -138,6 +140,7 @@ Json program_json(const Program& program) {
             {"workspace", id_json(program.workspace)},
             {"frames", {id_json(program.frames[0]), id_json(program.frames[1])}},
             {"scalars", id_json(program.scalars)},
+            {"recomputed", id_json(program.recomputed)},
             {"parameter_ring", program.parameter_ring},
             {"gradient_ring", program.gradient_ring},
             {"stages", list_json(program.stages, stage_json)},

@@ -3,8 +3,8 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::array<std::string_view, kDTypes> kDTypeNames = {"u8", "i32", "bf16", "fp32"};
-constexpr std::array<std::int64_t, kDTypes> kDTypeBytes = {1, 4, 2, 4};
+constexpr std::array<std::string_view, kDTypes> kDTypeNames = {"u8", "i32", "bf16", "fp16", "fp32"};
+constexpr std::array<std::int64_t, kDTypes> kDTypeBytes = {1, 4, 2, 2, 4};
 constexpr std::array<std::string_view, kStreams> kStreamNames = {
     "compute", "tensor_comm", "context_comm", "expert_comm", "data_comm", "pipeline_comm", "copy"};
 constexpr std::array<std::string_view, kGroupKinds> kGroupNames = {
@@ -48,6 +48,8 @@ constexpr std::array<KindRow, kOpKinds> kKinds = {{
     {"cross_entropy", kRows},
     {"cross_entropy_backward", kRows},
     {"gradient_norm", kElements},
+    {"unscale", kElements},
+    {"update_loss_scale", kElements},
     {"adamw", kElements},
     {"cast", kElements},
     {"all_reduce", kElements},

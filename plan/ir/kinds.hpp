@@ -10,8 +10,8 @@
 
 namespace orrery::plan {
 
-enum class DType : std::uint8_t { u8, i32, bf16, fp32 };
-inline constexpr std::size_t kDTypes = 4;
+enum class DType : std::uint8_t { u8, i32, bf16, fp16, fp32 };
+inline constexpr std::size_t kDTypes = 5;
 
 // In-order queues of one rank. Ops of different streams may overlap; edges between streams follow
 // from tensors.
@@ -74,6 +74,8 @@ enum class OpKind : std::uint8_t {
     cross_entropy,
     cross_entropy_backward,
     gradient_norm,
+    unscale,            // takes the loss scale off gradients and looks for infinities
+    update_loss_scale,  // the next step's, by whether this one overflowed
     adamw,
     cast,
     // communication
@@ -82,7 +84,7 @@ enum class OpKind : std::uint8_t {
     reduce_scatter,
     exchange
 };
-inline constexpr std::size_t kOpKinds = 30;
+inline constexpr std::size_t kOpKinds = 32;
 
 // Names of the fields of Op::shape that a kind uses, in order; empty names end the list.
 using ShapeFields = std::array<std::string_view, 6>;

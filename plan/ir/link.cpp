@@ -9,7 +9,8 @@
 namespace orrery::plan {
 namespace {
 
-// Pieces of memory whose accesses are ordered: each resident, a stash split by block position.
+// Pieces of memory whose accesses are ordered: each resident; a stash by block position, what is
+// made again by place in its group.
 class Linker {
   public:
     Linker(const Plan& plan, const Program& program)
@@ -87,6 +88,11 @@ class Linker {
             if (step.stash >= 0)
                 parts[static_cast<std::size_t>(step.stash)] = std::max<std::int32_t>(
                     1, static_cast<std::int32_t>(stage_of(step.action.stage).parts.size()));
+        if (program_.recomputed >= 0)
+            for (const Stage& stage : program_.stages)
+                parts[static_cast<std::size_t>(program_.recomputed)] =
+                    std::max(parts[static_cast<std::size_t>(program_.recomputed)],
+                             static_cast<std::int32_t>(stage.parts.size()));
         std::int32_t next = 0;
         for (std::size_t i = 0; i < parts.size(); ++i) {
             first_piece_.push_back(next);
@@ -150,6 +156,8 @@ class Linker {
                 if (is_received(step, use, tensor))
                     return first_piece(received_.at({step.action.stage, step.action.micro_batch}));
                 return first_piece(step.stash) + use.position;
+            case Role::recomputed:
+                return recomputed_piece(step, use.position);
             case Role::scratch:
                 return first_piece(program_.scratch);
             case Role::input:
@@ -163,10 +171,23 @@ class Linker {
             if (use.position == end) return first_piece(step.output);
             return activation_into(step, stage, use.position + 1);
         }
+        // What runs again hands on to what runs again next.
+        if (stage.parts[static_cast<std::size_t>(use.position)].recompute == use.block)
+            return recomputed_piece(step, use.position + 1);
         if (id == block.input)
             return first_piece(use.position == end ? step.input
                                                    : gradient_frame(stage, use.position + 1));
         return first_piece(use.position == 0 ? step.output : gradient_frame(stage, use.position));
+    }
+
+    // Of the part's place in its group: layers are alike, so that groups overlay place by place.
+    std::int32_t recomputed_piece(const Step& step, std::int32_t position) const {
+        const Stage& stage = stage_of(step.action.stage);
+        std::int32_t place = 0;
+        while (place < position &&
+               stage.parts[static_cast<std::size_t>(position - place - 1)].recompute >= 0)
+            ++place;
+        return first_piece(program_.recomputed) + place;
     }
 
     std::int32_t frame(std::int32_t number) const {

@@ -78,6 +78,11 @@ struct StagePart {
     // in a block's area, and the others move down by its size.
     std::int64_t stash_offset = 0;
     std::int32_t bucket = -1;
+    // Of a group of layers that keeps only its first one's input: the block that backward runs
+    // again for each but the last, in order, before the group's first backward block, and where the
+    // tensors that it makes or receives lie within Program::recomputed; −1: none.
+    std::int32_t recompute = -1;
+    std::int64_t recomputed_offset = -1;
     bool operator==(const StagePart&) const = default;
 };
 
@@ -139,6 +144,7 @@ struct Program {
     std::int32_t workspace = -1;
     std::array<std::int32_t, 2> frames{-1, -1};
     std::int32_t scalars = -1;
+    std::int32_t recomputed = -1;  // what a backward action makes again of one group of layers
     std::vector<std::int32_t> parameter_ring;  // ZeRO-3: gathered parameters, slots in turn; one
                                                // by bucket where they are kept for backward
     std::vector<std::int32_t> gradient_ring;   // ZeRO-2 and 3: gradients on their way to shards

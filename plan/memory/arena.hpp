@@ -24,12 +24,12 @@ inline std::int64_t aligned(std::int64_t bytes) {
 void plan_scratch(Block& block);
 
 // Offset of each stash tensor of a forward block within its stash area (−1: not a stash tensor),
-// and the area's bytes.
+// and the area's bytes; the same of what is recomputed.
 struct StashArea {
     std::vector<std::int64_t> offsets;
     std::int64_t bytes = 0;
 };
-StashArea stash_area(const Block& forward);
+StashArea stash_area(const Block& forward, Role role = Role::stash);
 
 // Fills offsets and reuses of the residents and the arena's size: persistent ones, then stashes,
 // then buffers of transfers, each by first fit in order of birth (an interval colouring: exact when

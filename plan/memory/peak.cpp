@@ -61,7 +61,8 @@ void for_each_step(const Plan& plan, const Program& program, Visit visit) {
     using Bytes = std::array<std::int64_t, kMemoryCategories>;
     std::vector<Bytes> change(program.steps.size() + 1, Bytes{});
     for (std::size_t i = 0; i < program.residents.size(); ++i) {
-        if (static_cast<std::int32_t>(i) == program.scratch) continue;
+        const auto id = static_cast<std::int32_t>(i);
+        if (id == program.scratch || id == program.recomputed) continue;
         const Resident& resident = program.residents[i];
         const auto category = static_cast<std::size_t>(resident.category);
         change[static_cast<std::size_t>(resident.first_step)][category] += resident.bytes;
@@ -80,6 +81,9 @@ void for_each_step(const Plan& plan, const Program& program, Visit visit) {
         if (procedure >= 0)
             now[static_cast<std::size_t>(MemoryCategory::activations)] +=
                 scratch[static_cast<std::size_t>(procedure)];
+        if (program.recomputed >= 0 && program.steps[s].action.kind == ActionKind::backward)
+            now[static_cast<std::size_t>(MemoryCategory::activations)] +=
+                program.residents[static_cast<std::size_t>(program.recomputed)].bytes;
         visit(s, now);
     }
 }

@@ -148,10 +148,10 @@ void plan_scratch(Block& block) {
     });
 }
 
-StashArea stash_area(const Block& forward) {
+StashArea stash_area(const Block& forward, Role role) {
     StashArea area;
     for (const Tensor& tensor : forward.tensors) {
-        if (tensor.role != Role::stash) {
+        if (tensor.role != role) {
             area.offsets.push_back(-1);
             continue;
         }

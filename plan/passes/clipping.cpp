@@ -41,19 +41,23 @@ Block total_norm(const ProgramBuilder& builder) {
     sum.writes = {1};
     sum.label = "sum of norms";
     block.ops.push_back(std::move(sum));
-    // Without sharding every data-parallel rank holds all gradients: one copy of the model
-    // suffices. So do the ranks that share out one copy's states, where there are replicas of it.
-    std::vector<GroupKind> groups = {GroupKind::model};
-    if (builder.zero() >= 1) groups = {GroupKind::world};
-    if (builder.hybrid()) groups = {GroupKind::shard, GroupKind::model};
-    for (const GroupKind group : groups)
-        if (builder.mesh.group_size(group) > 1)
-            block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::optimizer,
-                                              Stream::data_comm, group, 1, "gradient norm", 1, 1));
+    for (const GroupKind group : statistics_groups(builder))
+        block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::optimizer,
+                                          Stream::data_comm, group, 1, "gradient norm", 1, 1));
     return block;
 }
 
 }  // namespace
+
+// Without sharding every data-parallel rank holds all gradients: one copy of the model suffices. So
+// do the ranks that share out one copy's states, where there are replicas of it.
+std::vector<GroupKind> statistics_groups(const ProgramBuilder& builder) {
+    std::vector<GroupKind> groups = {GroupKind::model};
+    if (builder.zero() >= 1) groups = {GroupKind::world};
+    if (builder.hybrid()) groups = {GroupKind::shard, GroupKind::model};
+    std::erase_if(groups, [&](GroupKind group) { return builder.mesh.group_size(group) == 1; });
+    return groups;
+}
 
 void add_clipping(ProgramBuilder& builder) {
     if (builder.scenario.training.optimizer.clip_norm <= 0) return;

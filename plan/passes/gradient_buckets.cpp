@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "plan/passes/passes.hpp"
@@ -49,7 +50,11 @@ BlockUse use_of(ProgramBuilder& builder, Block block, std::int32_t bucket) {
 }  // namespace
 
 void form_buckets(ProgramBuilder& builder) {
-    const double target = builder.scenario.training.framework.gradient_bucket_mb * 1e6;
+    const Framework& framework = builder.scenario.training.framework;
+    const double target =
+        1e6 * std::max(framework.gradient_bucket_mb,
+                       framework.gradient_bucket_mb_per_rank *
+                           static_cast<double>(builder.mesh.group_size(GroupKind::data)));
     const double gradient_bytes = static_cast<double>(size_bytes(builder.gradient_dtype()));
     auto& buckets = builder.program.buckets;
     for (std::size_t chunk = 0; chunk < builder.program.stages.size(); ++chunk) {

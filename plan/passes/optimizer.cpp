@@ -19,10 +19,12 @@ Block adamw_block(const ProgramBuilder& builder, const Bucket& bucket) {
     op.shape[0] = elements;
     op.reads = {0, 1};
     if (builder.dims.dtype == DType::fp32) op.reads.push_back(2);
-    if (builder.scenario.training.optimizer.clip_norm > 0) {
+    auto reads_scalar = [&](const char* name) {
         op.reads.push_back(static_cast<TensorId>(block.tensors.size()));
-        block.tensors.push_back({"norm", Role::scalar, DType::fp32, {1}});
-    }
+        block.tensors.push_back({name, Role::scalar, DType::fp32, {1}});
+    };
+    if (builder.scenario.training.optimizer.clip_norm > 0) reads_scalar("norm");
+    if (builder.dims.scales_loss()) reads_scalar("overflow");
     op.writes = {1, 2};
     op.label = "adamw";
     block.ops.push_back(op);

@@ -2,6 +2,10 @@
 // order of this list.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
+#include "plan/build/backward.hpp"
 #include "plan/build/forward_block.hpp"
 #include "plan/build/program_builder.hpp"
 
@@ -14,6 +18,17 @@ Op collective_op(const Block& block, OpKind kind, Phase phase, Stream stream, Gr
 // recompute.cpp — selective: backward makes the attention core again instead of keeping scores,
 // probabilities and masks (Korthikanti 2022 §5). Nothing to do for a fused attention kernel.
 void recompute_attention_core(ForwardBlock& block);
+
+// Of every k layers only the first one's input is kept (Chen 2016; Megatron-LM's --recompute-method
+// uniform). Backward runs the forward pass of the group again, keeping what backward blocks read
+// until they have read it. The last layer's runs within its backward block, as under `full`: what
+// it makes is needed at once. Parts stay single layers, so that buckets and ZeRO's gathers do too.
+enum class GroupPlace : std::uint8_t { first, middle, last };
+struct GroupPart {
+    BlockPair pair;
+    std::optional<Block> recompute;  // run again before the backward blocks of the group
+};
+GroupPart group_part(const ForwardBlock& layer, DType gradient_dtype, GroupPlace place);
 
 // tensor_overlap.cpp — for stacks that do not overlap: each tensor-parallel collective of a
 // backward block starts after the compute op issued before it.
@@ -55,6 +70,14 @@ void insert_rings(ProgramBuilder& builder, std::vector<BlockUse>& uses, Phase ph
 // both, all-reduced over the embedding group where first and last pipeline rank hold one each.
 std::vector<BlockUse> tied_add_uses(ProgramBuilder& builder);
 void add_tied_reduction(ProgramBuilder& builder);
+
+// loss_scale.cpp — fp16: takes the loss scale off the gradients, looks for overflow on all ranks,
+// and settles the next step's scale. Overflow and scale are device scalars; adamw reads the former
+// and then changes nothing.
+void add_unscaling(ProgramBuilder& builder);
+// Over which statistics of gradients are summed, one after another: together the ranks that hold
+// other parameters or other shards.
+std::vector<GroupKind> statistics_groups(const ProgramBuilder& builder);
 
 // clipping.cpp — the global gradient norm, each rank's part and the sum over ranks.
 void add_clipping(ProgramBuilder& builder);

@@ -13,4 +13,33 @@ void recompute_attention_core(ForwardBlock& forward) {
     }
 }
 
+namespace {
+
+// What a block would find in the stash it finds where it was made again; the group's input stays.
+void read_recomputed(Block& block, const std::string& kept) {
+    for (Tensor& tensor : block.tensors)
+        if (tensor.role == Role::stash && tensor.name != kept) tensor.role = Role::recomputed;
+}
+
+}  // namespace
+
+GroupPart group_part(const ForwardBlock& layer, DType gradient_dtype, GroupPlace place) {
+    const auto input = static_cast<std::size_t>(layer.block.input);
+    const std::string kept = place == GroupPlace::first ? layer.block.tensors[input].name : "";
+    GroupPart part;
+    part.pair = derive_backward(layer, gradient_dtype, true);
+    if (place != GroupPlace::first) part.pair.forward.tensors[input].role = Role::input;
+    if (place != GroupPlace::last) {
+        BlockPair whole = derive_backward(layer, gradient_dtype, false);
+        part.pair.backward = std::move(whole.backward);
+        part.recompute = std::move(whole.forward);
+        part.recompute->name = "layer.recompute";
+        for (Op& op : part.recompute->ops)
+            op.phase = Phase::recompute;
+        read_recomputed(*part.recompute, kept);
+    }
+    read_recomputed(part.pair.backward, kept);
+    return part;
+}
+
 }  // namespace orrery::plan

@@ -14,7 +14,7 @@ namespace orrery::plan {
 
 // What a Scenario does not hold but its resolved text must.
 struct Verbatim {
-    std::string gradient_dtype;                  // "fp32", "bf16" or "same"
+    std::string gradient_dtype;                  // "same" or a type
     std::map<std::string, std::string> sources;  // of each framework constant, by key
 };
 
@@ -29,7 +29,8 @@ struct LayoutChoices {
 void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices);
 
 void read_training(Reading& reading, Training& training, Model& model, Verbatim& verbatim);
-void read_framework(Reading& reading, Section& keys, Framework& framework, Verbatim& verbatim);
+void read_framework(Reading& reading, Section& keys, Precision precision, Framework& framework,
+                    Verbatim& verbatim);
 void read_run(Reading& reading, Run& run);
 
 }  // namespace orrery::plan

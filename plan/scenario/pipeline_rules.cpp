@@ -1,6 +1,7 @@
 // Rules of the pipeline: layers over stages, virtual stages, micro-batches over the schedule.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "plan/scenario/arithmetic.hpp"
@@ -118,6 +119,23 @@ void check_stages(Reading& reading, const LayoutChoices& choices, Scenario& scen
     } else {
         report_empty_stages(reading, layout);
     }
+}
+
+// A group lies within a stage.
+void check_groups_of_layers(Reading& reading, const Scenario& scenario) {
+    const Layout& layout = scenario.layout;
+    if (!reading.good({"layout.recompute", "layout.recompute_every", "layout.layers_per_stage",
+                       "layout.pipeline_parallel", "layout.virtual_pipeline", "model.layers"}) ||
+        layout.layers_per_stage.empty())
+        return;
+    const std::int64_t most =
+        *std::max_element(layout.layers_per_stage.begin(), layout.layers_per_stage.end());
+    if (layout.recompute_every <= most) return;
+    Diagnostic& fault = reading.report_field("S029", "layout.recompute_every",
+                                             "no stage has as many layers as a group");
+    fault.arithmetic = fmt::format("recompute_every = {}, layers of the largest stage = {}",
+                                   layout.recompute_every, most);
+    fault.help.push_back(fmt::format("recompute_every of at most {}, or \"sqrt\"", most));
 }
 
 namespace {

@@ -42,13 +42,26 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
          }},
         {"gradient_dtype",
          [&gradient_dtype](Section& section, const std::string& key) {
-             return section.word_of(key, gradient_dtype, {"same", "bf16", "fp32"}, "");
+             return section.word_of(key, gradient_dtype, {"same", "bf16", "fp16", "fp32"}, "");
+         }},
+        {"dropout_masks",
+         [&framework](Section& section, const std::string& key) {
+             return section.choice<DropoutMasks>(
+                 key, framework.dropout_masks,
+                 {{"stored", DropoutMasks::stored}, {"recomputed", DropoutMasks::recomputed}});
+         }},
+        {"logits_dtype",
+         [&framework](Section& section, const std::string& key) {
+             return section.choice<LogitsType>(
+                 key, framework.logits_dtype,
+                 {{"same", LogitsType::same}, {"fp32", LogitsType::fp32}});
          }},
         {"overlap_gradient_reduce", boolean(framework.overlap_gradient_reduce)},
         {"overlap_tensor_backward", boolean(framework.overlap_tensor_backward)},
         {"scatter_gather_transfers", boolean(framework.scatter_gather_transfers)},
         {"zero_prefetch", integer(framework.zero_prefetch, 0)},
         {"gradient_bucket_mb", number(framework.gradient_bucket_mb, {0, 1e9, true, false})},
+        {"gradient_bucket_mb_per_rank", number(framework.gradient_bucket_mb_per_rank, kAny)},
         {"vocabulary_multiple", integer(framework.vocabulary_multiple)},
         {"launch_us", number(framework.launch_us, kAny)},
         {"launch_queue", integer(framework.launch_queue)},
@@ -95,18 +108,25 @@ std::string said_by(const Reading& reading, const std::string& pointer) {
                                                : where.origin.substr(5);
 }
 
-void settle_gradients(Reading& reading, const Section& keys, Framework& framework,
-                      const std::string& dtype) {
+// Accumulators are of the weights' type or of fp32.
+void settle_gradients(Reading& reading, const Section& keys, Precision precision,
+                      Framework& framework, const std::string& dtype) {
     const bool own = keys.has("gradient_dtype");
     const std::string pointer =
         own ? keys.pointer("gradient_dtype") : "/training/framework/flags/gradient_dtype/value";
     if (!reading.good({"training.precision"}) || !reading.good_at(pointer)) return;
-    const Json* precision = keys.find("precision");
-    const bool fp32 = precision != nullptr && *precision == "fp32";
-    if (fp32 && dtype == "bf16") {
+    const bool fp32 = precision == Precision::fp32;
+    if (dtype != "same" && dtype != "fp32" && dtype != name(precision)) {
         Diagnostic& fault = reading.report(
-            "S024", pointer, "gradients cannot be narrower than the weights they belong to");
-        fault.arithmetic = "gradient_dtype = bf16 (2 bytes), training.precision = fp32 (4 bytes)";
+            "S024", pointer,
+            fp32 ? "gradients cannot be narrower than the weights they belong to"
+                 : "gradients of 16 bits are of the type of the weights they belong to");
+        fault.arithmetic = fp32 ? fmt::format(
+                                      "gradient_dtype = {} (2 bytes), training.precision = "
+                                      "fp32 (4 bytes)",
+                                      dtype)
+                                : fmt::format("gradient_dtype = {}, training.precision = {}", dtype,
+                                              name(precision));
         fault.help.push_back("gradient_dtype: \"same\" or \"fp32\"");
         return;
     }
@@ -115,7 +135,8 @@ void settle_gradients(Reading& reading, const Section& keys, Framework& framewor
 
 }  // namespace
 
-void read_framework(Reading& reading, Section& keys, Framework& framework, Verbatim& verbatim) {
+void read_framework(Reading& reading, Section& keys, Precision precision, Framework& framework,
+                    Verbatim& verbatim) {
     const std::vector<Constant> all = constants(framework, verbatim.gradient_dtype);
     if (reading.good({"training.framework"})) read_preset(reading, all, framework, verbatim);
     for (const Constant& constant : all) {
@@ -123,7 +144,7 @@ void read_framework(Reading& reading, Section& keys, Framework& framework, Verba
         verbatim.sources[constant.key] = said_by(reading, keys.pointer(constant.key));
     }
     if (reading.good({"training.framework"})) {
-        settle_gradients(reading, keys, framework, verbatim.gradient_dtype);
+        settle_gradients(reading, keys, precision, framework, verbatim.gradient_dtype);
     }
 }
 

@@ -53,6 +53,25 @@ void read_layers(Reading& reading, Section& section, Layout& layout, bool& even)
     }
 }
 
+// A count of layers or "sqrt", for groups of layers alone.
+void read_recompute_every(Reading& reading, Section& section, Layout& layout) {
+    section.known("recompute_every");
+    reading.remember("layout.recompute_every", section.pointer("recompute_every"), "\"sqrt\"");
+    const Json* value = section.find("recompute_every");
+    if (value == nullptr) return;
+    if (value->is_number()) {
+        section.integer("recompute_every", layout.recompute_every);
+    } else if (*value != "sqrt") {
+        section.wrong_type("recompute_every", "a whole number or \"sqrt\"");
+        return;
+    }
+    if (!reading.good({"layout.recompute"}) || layout.recompute == Recompute::every_k) return;
+    reading
+        .report("S029", section.pointer("recompute_every"),
+                "only \"recompute\": \"every_k\" forms groups of layers")
+        .help.push_back("leave recompute_every out, or \"recompute\": \"every_k\"");
+}
+
 // Keys of the format whose techniques are not built yet: any value but the neutral one is refused,
 // never passed over.
 void read_unsupported(Reading& reading, Section& section, Layout& layout) {
@@ -98,7 +117,9 @@ void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices) {
     section.choice<Recompute>("recompute", layout.recompute,
                               {{"none", Recompute::none},
                                {"selective", Recompute::selective},
-                               {"full", Recompute::full}});
+                               {"full", Recompute::full},
+                               {"every_k", Recompute::every_k}});
+    read_recompute_every(reading, section, layout);
     section.integer("micro_batch_size", layout.micro_batch_size);
     section.integer("global_batch_size", layout.global_batch_size, {}, Presence::required);
     section.finish();

@@ -46,20 +46,40 @@ void read_dropout(Section& section, Model& model) {
     model.attention_dropout = dropout;
 }
 
+// "dynamic", or a number that stays.
+void read_loss_scale(Reading& reading, Section& section, Training& training) {
+    section.known("loss_scale");
+    const Json* value = section.find("loss_scale");
+    if (value == nullptr) return;
+    if (value->is_number()) {
+        section.number("loss_scale", training.loss_scale, kPositive);
+    } else if (*value != "dynamic") {
+        section.wrong_type("loss_scale", "a number or \"dynamic\"");
+        return;
+    }
+    if (!reading.good({"training.precision"}) || training.precision == Precision::fp16) return;
+    Diagnostic& fault = reading.report("S028", section.pointer("loss_scale"),
+                                       "only gradients in fp16 need their loss scaled");
+    fault.arithmetic = fmt::format("training.precision = {}", name(training.precision));
+    fault.help.push_back("leave loss_scale out, or \"precision\": \"fp16\"");
+}
+
 }  // namespace
 
 void read_training(Reading& reading, Training& training, Model& model, Verbatim& verbatim) {
     Section section(reading, "/training", "training");
     if (!section.exists()) return;
     section.integer("sequence_length", training.sequence_length, {}, Presence::required);
-    section.choice<Precision>("precision", training.precision,
-                              {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}});
+    section.choice<Precision>(
+        "precision", training.precision,
+        {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}, {"fp16", Precision::fp16}});
+    read_loss_scale(reading, section, training);
     section.number("tokens", training.tokens);
     section.known("optimizer");
     section.known("schedule");
     section.known("framework");
     read_dropout(section, model);
-    read_framework(reading, section, training.framework, verbatim);
+    read_framework(reading, section, training.precision, training.framework, verbatim);
     section.finish();
     read_optimizer(reading, training.optimizer);
     read_schedule(reading, training.optimizer, training.schedule);

@@ -58,6 +58,7 @@ void check_rules(Reading& reading, const LayoutChoices& choices, Scenario& scena
     // What the model excludes comes first: the rules after it then skip that degree.
     check_tensor(reading, scenario);
     check_stages(reading, choices, scenario);
+    check_groups_of_layers(reading, scenario);
     check_ranks(reading, choices, scenario);
     check_batch(reading, choices, scenario);
     check_zero(reading, scenario);

@@ -39,6 +39,8 @@ const char* text(Recompute recompute) {
             return "selective";
         case Recompute::full:
             return "full";
+        case Recompute::every_k:
+            return "every_k";
     }
     return "";
 }
@@ -85,22 +87,26 @@ Json cluster_part(const Cluster& cluster, const Document& document) {
 }
 
 Json layout_part(const Layout& layout) {
-    return {{"tensor_parallel", layout.tensor_parallel},
-            {"pipeline_parallel", layout.pipeline_parallel},
-            {"context_parallel", layout.context_parallel},
-            {"expert_parallel", layout.expert_parallel},
-            {"data_parallel", layout.data_parallel},
-            {"virtual_pipeline", layout.virtual_pipeline},
-            {"schedule", layout.schedule},
-            {"layers_per_stage", layout.layers_per_stage},
-            {"sequence_parallel", layout.sequence_parallel},
-            {"zero_stage", layout.zero_stage},
-            {"zero_group_size",
-             layout.zero_group_size > 0 ? Json(layout.zero_group_size) : Json("all")},
-            {"reshard_after_forward", layout.reshard_after_forward},
-            {"recompute", text(layout.recompute)},
-            {"micro_batch_size", layout.micro_batch_size},
-            {"global_batch_size", layout.global_batch_size}};
+    Json out = {{"tensor_parallel", layout.tensor_parallel},
+                {"pipeline_parallel", layout.pipeline_parallel},
+                {"context_parallel", layout.context_parallel},
+                {"expert_parallel", layout.expert_parallel},
+                {"data_parallel", layout.data_parallel},
+                {"virtual_pipeline", layout.virtual_pipeline},
+                {"schedule", layout.schedule},
+                {"layers_per_stage", layout.layers_per_stage},
+                {"sequence_parallel", layout.sequence_parallel},
+                {"zero_stage", layout.zero_stage},
+                {"zero_group_size",
+                 layout.zero_group_size > 0 ? Json(layout.zero_group_size) : Json("all")},
+                {"reshard_after_forward", layout.reshard_after_forward},
+                {"recompute", text(layout.recompute)}};
+    if (layout.recompute == Recompute::every_k)
+        out["recompute_every"] =
+            layout.recompute_every > 0 ? Json(layout.recompute_every) : Json("sqrt");
+    out["micro_batch_size"] = layout.micro_batch_size;
+    out["global_batch_size"] = layout.global_batch_size;
+    return out;
 }
 
 Json framework_part(const Framework& framework, const Verbatim& verbatim) {
@@ -111,11 +117,14 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     put("attention_kernel",
         framework.attention_kernel == AttentionKernel::flash ? "flash" : "unfused");
     put("gradient_dtype", verbatim.gradient_dtype);
+    put("dropout_masks", framework.dropout_masks == DropoutMasks::stored ? "stored" : "recomputed");
+    put("logits_dtype", framework.logits_dtype == LogitsType::fp32 ? "fp32" : "same");
     put("overlap_gradient_reduce", framework.overlap_gradient_reduce);
     put("overlap_tensor_backward", framework.overlap_tensor_backward);
     put("scatter_gather_transfers", framework.scatter_gather_transfers);
     put("zero_prefetch", framework.zero_prefetch);
     put("gradient_bucket_mb", plain(framework.gradient_bucket_mb));
+    put("gradient_bucket_mb_per_rank", plain(framework.gradient_bucket_mb_per_rank));
     put("vocabulary_multiple", framework.vocabulary_multiple);
     put("launch_us", plain(framework.launch_us));
     put("launch_queue", framework.launch_queue);
@@ -130,8 +139,10 @@ Json training_part(const Training& training, const Document& document, const Ver
     const Optimizer& optimizer = training.optimizer;
     const LearningRateSchedule& schedule = training.schedule;
     Json out = {{"sequence_length", training.sequence_length},
-                {"precision", training.precision == Precision::bf16 ? "bf16" : "fp32"},
-                {"tokens", plain(training.tokens)}};
+                {"precision", name(training.precision)}};
+    if (training.precision == Precision::fp16)
+        out["loss_scale"] = training.loss_scale > 0 ? plain(training.loss_scale) : Json("dynamic");
+    out["tokens"] = plain(training.tokens);
     if (const Json* dropout = document.find("/training/dropout")) out["dropout"] = *dropout;
     out["optimizer"] = {{"kind", optimizer.kind},
                         {"learning_rate", plain(optimizer.learning_rate)},

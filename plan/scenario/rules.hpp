@@ -11,6 +11,7 @@ void check_ranks(Reading& reading, const LayoutChoices& choices, Scenario& scena
 void check_batch(Reading& reading, const LayoutChoices& choices, const Scenario& scenario);
 void check_stages(Reading& reading, const LayoutChoices& choices, Scenario& scenario);
 void check_zero(Reading& reading, const Scenario& scenario);
+void check_groups_of_layers(Reading& reading, const Scenario& scenario);
 void check_schedule(Reading& reading, const Scenario& scenario);
 void check_tensor(Reading& reading, const Scenario& scenario);
 void check_sequence(Reading& reading, const Scenario& scenario);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace orrery::plan {
@@ -12,9 +13,11 @@ namespace orrery::plan {
 enum class Norm : std::uint8_t { layer_norm, rms_norm };
 enum class Positions : std::uint8_t { learned, rotary, alibi };
 enum class Activation : std::uint8_t { gelu, relu, swiglu, geglu };
-enum class Precision : std::uint8_t { fp32, bf16 };
-enum class Recompute : std::uint8_t { none, selective, full };
+enum class Precision : std::uint8_t { fp32, bf16, fp16 };
+enum class Recompute : std::uint8_t { none, selective, full, every_k };
 enum class AttentionKernel : std::uint8_t { flash, unfused };
+enum class DropoutMasks : std::uint8_t { stored, recomputed };
+enum class LogitsType : std::uint8_t { same, fp32 };
 // nvswitch: any device reaches any other at its full rate; xgmi: one direct link for each pair, the
 // rate divided among them; pcie and host: a shared root or memory, taken as a switch.
 enum class IntraNodeKind : std::uint8_t { nvswitch, xgmi, pcie, host };
@@ -114,6 +117,7 @@ struct Layout {
     std::int64_t zero_group_size = 0;   // ranks that share out states; 0: all of a data group
     bool reshard_after_forward = true;  // ZeRO-3: false keeps gathered parameters until backward
     Recompute recompute = Recompute::none;
+    std::int64_t recompute_every = 0;  // every_k: layers per group; 0: √ of the stage's, rounded
     std::int64_t micro_batch_size = 1;
     std::int64_t global_batch_size = 1;
 
@@ -151,14 +155,20 @@ struct Optimizer {
 struct Framework {
     std::string name = "orrery";
     AttentionKernel attention_kernel = AttentionKernel::flash;
-    int gradient_bytes = 2;               // bytes per element of the accumulated gradient
+    int gradient_bytes = 2;  // bytes per element of the accumulated gradient
+    // stored: a byte per element kept for backward; recomputed: backward draws the same
+    // counter-based random numbers again.
+    DropoutMasks dropout_masks = DropoutMasks::recomputed;
+    // fp32: the loss works on a copy of the logits in fp32, which is kept for backward.
+    LogitsType logits_dtype = LogitsType::same;
     bool overlap_gradient_reduce = true;  // bucket reductions run behind the last backward
     bool overlap_tensor_backward =
         true;  // backward tensor all-reduce runs behind the weight gradient
     bool scatter_gather_transfers = true;  // pipeline transfers without sequence parallelism: each
                                            // tensor rank sends 1/t, the receivers gather
     std::int64_t zero_prefetch = 1;        // ZeRO-3: parts that are gathered ahead of their use
-    double gradient_bucket_mb = 100;       // 1e6 bytes of gradient per bucket
+    double gradient_bucket_mb = 100;       // 1e6 bytes of gradient per bucket, at least …
+    double gradient_bucket_mb_per_rank = 0;  // … this × data-parallel ranks
     std::int64_t vocabulary_multiple = 128;  // vocabulary is padded to a multiple of this × tensor
     double launch_us = 5.0;                  // host time to issue one kernel or collective
     std::int64_t launch_queue = 1024;        // ops that the host may run ahead
@@ -185,7 +195,8 @@ struct LearningRateSchedule {
 struct Training {
     std::int64_t sequence_length = 0;
     Precision precision = Precision::bf16;
-    double tokens = 0;  // of the whole run; 0: unknown, the run is not reported
+    double loss_scale = 0;  // fp16: constant; 0: dynamic
+    double tokens = 0;      // of the whole run; 0: unknown, the run is not reported
     Optimizer optimizer;
     Framework framework;
     LearningRateSchedule schedule;
@@ -213,6 +224,13 @@ struct Scenario {
 
     bool operator==(const Scenario&) const = default;
 };
+
+// Layers of a group that keeps only its first one's input (full: 1), in a stage of so many layers.
+// The default is the root of the layers, which makes groups and layers per group alike, both
+// O(√L) (Chen et al. 2016, arXiv 1604.06174).
+std::int64_t layers_per_group(const Layout& layout, std::int64_t layers);
+
+std::string_view name(Precision precision);  // "bf16"
 
 // Vocabulary rows after padding to framework.vocabulary_multiple × tensor_parallel.
 std::int64_t padded_vocabulary(const Scenario& scenario);

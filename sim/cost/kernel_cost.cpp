@@ -32,11 +32,9 @@ double to_double(std::int64_t value) {
 KernelCost::KernelCost(const Profile& profile) : profile_(profile) {}
 
 const GemmCurve& KernelCost::gemm_curve(plan::DType dtype) const {
-    const auto& curve = profile_.gemm[static_cast<std::size_t>(dtype)];
-    if (!curve)
-        throw ProfileError(fmt::format("{}: /gemm/{}: missing, and the plan computes in {}",
-                                       profile_.path, plan::name(dtype), plan::name(dtype)));
-    return *curve;
+    if (const GemmCurve* curve = profile_.gemm_curve(dtype)) return *curve;
+    throw ProfileError(fmt::format("{}: /gemm/{}: missing, and the plan computes in {}",
+                                   profile_.path, plan::name(dtype), plan::name(dtype)));
 }
 
 Price KernelCost::price_gemm(const plan::Op& op) const {
@@ -78,7 +76,9 @@ Price KernelCost::price_attention(const plan::Op& op, bool backward) const {
     shape.kv_heads = to_double(op.shape[4]);
     shape.head_dim = to_double(op.shape[5]);
     AttentionCurve curve = nearest_curve(attention, op.shape[5]);
-    if (op.dtype != attention.dtype) {  // as much slower as its GEMMs, its elements as much wider
+    const bool other_type =
+        op.dtype != attention.dtype && &gemm_curve(op.dtype) != &gemm_curve(attention.dtype);
+    if (other_type) {  // as much slower as its GEMMs, its elements as much wider
         const double rates =
             gemm_curve(op.dtype).rate_tflops / gemm_curve(attention.dtype).rate_tflops;
         const double widths = element_bytes(op.dtype) / element_bytes(attention.dtype);
@@ -95,7 +95,7 @@ Price KernelCost::price_attention(const plan::Op& op, bool backward) const {
     price.family = CostFamily::attention;
     price.seconds = attention_seconds(curve, shape);
     price.relative_sd = curve.relative_sd;
-    if (curve.head_dim != op.shape[5] || op.dtype != attention.dtype)
+    if (curve.head_dim != op.shape[5] || other_type)
         price.relative_sd = std::max(price.relative_sd, kBorrowedCurveSd);
     if (backward) {
         price.seconds *= attention.backward_flop_ratio.value / attention.backward_rate_ratio.value;
@@ -154,6 +154,8 @@ Price KernelCost::price(const plan::Block& block, const plan::Op& op) const {
         case OpKind::cross_entropy:
         case OpKind::cross_entropy_backward:
         case OpKind::embedding:
+        case OpKind::unscale:
+        case OpKind::update_loss_scale:
         case OpKind::adamw:
         case OpKind::cast:
             return price_memory(plan::bytes_moved(block, op), memory.t0_us.value);

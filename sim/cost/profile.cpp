@@ -102,8 +102,8 @@ AttentionCurve read_attention_curve(ProfileSection s) {
 AttentionProfile read_attention(ProfileSection s) {
     AttentionProfile attention;
     const auto dtype = plan::from_name<plan::DType>(s.text("dtype"));
-    if (dtype != plan::DType::bf16 && dtype != plan::DType::fp32)
-        s.fail("dtype", "bf16 or fp32 is expected");
+    if (dtype != plan::DType::bf16 && dtype != plan::DType::fp16 && dtype != plan::DType::fp32)
+        s.fail("dtype", "bf16, fp16 or fp32 is expected");
     attention.dtype = *dtype;
     ProfileSection forward = s.section("forward");
     for (const std::string& key : forward.keys()) {
@@ -175,7 +175,7 @@ Profile read_profile(ProfileSection s, const std::string& path) {
     profile.provenance = read_provenance(s);
     profile.hardware = read_hardware(s.section("hardware"));
     ProfileSection gemm = s.section("gemm");
-    for (plan::DType dtype : {plan::DType::bf16, plan::DType::fp32}) {
+    for (plan::DType dtype : {plan::DType::bf16, plan::DType::fp16, plan::DType::fp32}) {
         const std::string key(plan::name(dtype));
         if (gemm.has(key))
             profile.gemm[static_cast<std::size_t>(dtype)] = read_gemm(gemm.section(key));
@@ -198,6 +198,13 @@ Profile read_profile(ProfileSection s, const std::string& path) {
 const Quantity* Hardware::peak(const std::string& dtype) const {
     for (const auto& [name, quantity] : peak_tflops)
         if (name == dtype) return &quantity;
+    return nullptr;
+}
+
+const GemmCurve* Profile::gemm_curve(plan::DType dtype) const {
+    const auto& own = gemm[static_cast<std::size_t>(dtype)];
+    if (own) return &*own;
+    if (dtype == plan::DType::fp16) return gemm_curve(plan::DType::bf16);
     return nullptr;
 }
 

@@ -136,12 +136,16 @@ struct Profile {
     std::string device;
     std::vector<std::string> provenance;
     Hardware hardware;
-    std::array<std::optional<GemmCurve>, plan::kDTypes> gemm;  // by DType
+    std::array<std::optional<GemmCurve>, plan::kDTypes> gemm;  // by DType, as the file has them
     AttentionProfile attention;
     BatchedGemmProfile batched_gemm;
     MemoryProfile memory;
     OverlapProfile overlap;
     std::string collectives_json;  // the object of sim/network, or empty
+
+    // What products of an element type cost; fp16 without a curve of its own costs what bf16 does:
+    // tensor cores run both at one rate, operands are as wide. Null: nothing known.
+    const GemmCurve* gemm_curve(plan::DType dtype) const;
 };
 
 // Throws ProfileError when the file is missing, is not JSON or is not a profile.

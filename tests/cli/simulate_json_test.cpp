@@ -54,6 +54,16 @@ const std::map<std::string, char> kBreakdown = {
     {"exposed_pipeline", 'x'}, {"bubble", 'x'},         {"imbalance", 'x'},
     {"launch", 'x'},           {"optimizer", 'x'},      {"other", 'x'}};
 
+// The profile's sheet lists no fp16: its peak is bf16's, and is called so.
+TEST(SimulateJson, TakesThePeakOfBf16WhereTheSheetHasNoneOfFp16) {
+    const json bf16 = simulated()["throughput"];
+    const json fp16 = simulated({"--set", "training.precision=fp16"})["throughput"];
+    EXPECT_EQ(fp16["peak_tflops"], bf16["peak_tflops"]);
+    EXPECT_EQ(fp16["peak_source"],
+              "of bf16, the profile has none of fp16: " + bf16["peak_source"].get<std::string>());
+    EXPECT_LT(fp16["mfu"], bf16["mfu"]);  // gradients are unscaled, and overflow is looked for
+}
+
 TEST(SimulateJson, HasEveryKeyOfTheContract) {
     const json result = simulated();
     expect_keys(result["conserved"], {{"layers", 'n'},

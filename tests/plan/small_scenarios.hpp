@@ -143,6 +143,7 @@ inline void set_pipeline(Scenario& s, const std::string& schedule, std::int64_t 
 // Attention as the stacks of 2019–2022 ran it: kernels of its own for scores, softmax, dropout.
 inline void set_unfused_dropout(Scenario& s) {
     s.training.framework.attention_kernel = AttentionKernel::unfused;
+    s.training.framework.dropout_masks = DropoutMasks::stored;
     s.model.hidden_dropout = 0.1;
     s.model.attention_dropout = 0.1;
 }

@@ -53,16 +53,19 @@ std::vector<std::string> shipped(const char* kind) {
 const std::vector<Choice>& free_keys() {
     static const std::vector<std::string> both = {"false", "true"};
     static const std::vector<Choice> keys = {
-        {"layout.recompute", {"none", "selective", "full"}},
+        {"layout.recompute", {"none", "selective", "full", "every_k"}},
         {"model.tie_word_embeddings", both},
         {"training.zero_prefetch", {"1", "0", "2"}},
         {"training.framework", shipped("frameworks")},
         {"training.gradient_dtype", {"same", "fp32"}},
+        {"training.dropout_masks", {"stored", "recomputed"}},
+        {"training.logits_dtype", {"same", "fp32"}},
         {"training.attention_kernel", {"flash", "unfused"}},
         {"training.overlap_gradient_reduce", both},
         {"training.overlap_tensor_backward", both},
         {"training.scatter_gather_transfers", both},
         {"training.gradient_bucket_mb", {"100", "0.01", "0.001"}},
+        {"training.gradient_bucket_mb_per_rank", {"0", "0.01"}},
         {"training.vocabulary_multiple", {"128", "1", "7"}},
         {"training.launch_us", {"5", "0", "50"}},
         {"training.launch_queue", {"1024", "1", "16"}},
@@ -88,8 +91,8 @@ struct Device {
 
 const std::vector<Device>& devices() {
     static const std::vector<Device> all = {
-        {"a100-80gb-sxm", "profiles/a100-80gb-sxm.json", {"bf16", "fp32"}},
-        {"h100-sxm", "profiles/h100-sxm.json", {"bf16", "fp32"}},
+        {"a100-80gb-sxm", "profiles/a100-80gb-sxm.json", {"bf16", "fp16", "fp32"}},
+        {"h100-sxm", "profiles/h100-sxm.json", {"bf16", "fp16", "fp32"}},
         {"cpu-core", "profiles/cpu-core.json", {"fp32"}},
     };
     return all;

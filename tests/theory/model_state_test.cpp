@@ -32,6 +32,13 @@ const Precision kPrecisions[] = {
      2,
      4,
      12},
+    {"Megatron Core: fp32 main gradients", {"training.framework=megatron"}, 2, 4, 12},
+    {"fp16", {"training.precision=fp16"}, 2, 2, 12},
+    {"fp16 with fp32 gradients",
+     {"training.precision=fp16", "training.gradient_dtype=fp32"},
+     2,
+     4,
+     12},
     // fp32 parameters are their own master copy: 4 + 4 + 8 is 16 again.
     {"fp32", {"training.precision=fp32"}, 4, 4, 8},
 };

@@ -32,35 +32,80 @@ std::int64_t layer_stash(Sets sets, const char* text = kGpt) {
     return stash(block_named(plan_of(sets, text), "layer.forward"));
 }
 
-const Sets kUnfused = {"training.attention_kernel=unfused", "training.dropout=0.1"};
+struct Sizes {
+    std::int64_t s, b, h, a;
+    std::int64_t sbh() const { return s * b * h; }
+    std::int64_t maps() const { return 5 * a * s * s * b; }  // 5as/h · sbh
+};
 
-std::int64_t unfused(std::int64_t t, bool sequence_parallel, const char* recompute) {
-    Sets sets = kUnfused;
-    sets.push_back(set("layout.tensor_parallel", t));
-    if (sequence_parallel) sets.push_back("layout.sequence_parallel=true");
-    sets.push_back(std::string("layout.recompute=") + recompute);
-    return layer_stash(sets);
+const Sizes kSizes[] = {{32, 2, 512, 8}, {64, 1, 768, 24}, {128, 3, 256, 16}};
+
+std::int64_t unfused(const Sizes& q, std::int64_t t, bool sequence_parallel,
+                     const char* recompute) {
+    return stash(block_named(
+        plan_of({"training.attention_kernel=unfused", "training.dropout=0.1",
+                 "training.dropout_masks=stored", "training.precision=fp16",
+                 set("training.sequence_length", q.s), set("model.n_positions", q.s),
+                 set("model.n_embd", q.h), set("model.n_head", q.a),
+                 set("layout.micro_batch_size", q.b), set("layout.global_batch_size", q.b),
+                 set("layout.tensor_parallel", t),
+                 std::string("layout.sequence_parallel=") + (sequence_parallel ? "true" : "false"),
+                 std::string("layout.recompute=") + recompute}),
+        "layer.forward"));
 }
 
 TEST(Stash, OfOneRankIsThirtyFourAndTheMaps) {
-    EXPECT_EQ(unfused(1, false, "none"), 34 * sbh + kMaps);
-    EXPECT_EQ(unfused(1, false, "selective"), 34 * sbh);
-    EXPECT_EQ(unfused(1, false, "full"), 2 * sbh);
-}
-
-TEST(Stash, UnderTensorParallelismKeepsTenPartsWhole) {
-    for (std::int64_t t : {2, 4, 8}) {
-        EXPECT_EQ(unfused(t, false, "none"), 10 * sbh + 24 * sbh / t + kMaps / t);
-        EXPECT_EQ(unfused(t, false, "selective"), 10 * sbh + 24 * sbh / t);
-        EXPECT_EQ(unfused(t, false, "full"), 2 * sbh);
+    for (const Sizes& q : kSizes) {
+        EXPECT_EQ(unfused(q, 1, false, "none"), 34 * q.sbh() + q.maps());
+        EXPECT_EQ(unfused(q, 1, false, "selective"), 34 * q.sbh());
+        EXPECT_EQ(unfused(q, 1, false, "full"), 2 * q.sbh());
     }
 }
 
+TEST(Stash, UnderTensorParallelismKeepsTenPartsWhole) {
+    for (const Sizes& q : kSizes)
+        for (std::int64_t t : {2, 4, 8}) {
+            const std::int64_t layer = 10 * q.sbh() + 24 * q.sbh() / t;
+            EXPECT_EQ(unfused(q, t, false, "none"), layer + q.maps() / t);
+            EXPECT_EQ(unfused(q, t, false, "selective"), layer);
+            EXPECT_EQ(unfused(q, t, false, "full"), 2 * q.sbh());
+        }
+}
+
 TEST(Stash, UnderSequenceParallelismIsDividedWhole) {
-    for (std::int64_t t : {2, 4, 8}) {
-        EXPECT_EQ(unfused(t, true, "none"), 34 * sbh / t + kMaps / t);
-        EXPECT_EQ(unfused(t, true, "selective"), 34 * sbh / t);
-        EXPECT_EQ(unfused(t, true, "full"), 2 * sbh / t);
+    for (const Sizes& q : kSizes)
+        for (std::int64_t t : {2, 4, 8}) {
+            EXPECT_EQ(unfused(q, t, true, "none"), 34 * q.sbh() / t + q.maps() / t);
+            EXPECT_EQ(unfused(q, t, true, "selective"), 34 * q.sbh() / t);
+            EXPECT_EQ(unfused(q, t, true, "full"), 2 * q.sbh() / t);
+        }
+}
+
+// Without masks: two of sbh bytes, and one of the attention maps' five parts, are not kept.
+TEST(Stash, WithRecomputedMasksLacksTheirBytes) {
+    const Sets unfused_dropout = {"training.attention_kernel=unfused", "training.dropout=0.1"};
+    EXPECT_EQ(layer_stash(unfused_dropout), 32 * sbh + kMaps / 5 * 4);
+    Sets selective = unfused_dropout;
+    selective.push_back("layout.recompute=selective");
+    EXPECT_EQ(layer_stash(selective), 32 * sbh);
+}
+
+// The loss keeps its logits, a maximum and two sums per token and the targets; an fp32 copy of the
+// logits takes the place of those of 16 bits.
+TEST(Stash, OfTheHeadIsItsLogits) {
+    const std::int64_t v = 128;
+    const std::int64_t small = b * s * (4 + 8 + 4);
+    const Sets sets = {set("layout.micro_batch_size", b)};
+    const std::int64_t x = 2 * sbh;
+    EXPECT_EQ(stash(block_named(plan_of(sets), "head.forward")), x + small + 2 * b * s * v);
+    for (std::int64_t t : {1, 2, 4}) {
+        Sets wide = sets;
+        wide.push_back("training.logits_dtype=fp32");
+        wide.push_back(set("layout.tensor_parallel", t));
+        const plan::Plan plan = plan_of(wide);
+        EXPECT_EQ(stash(block_named(plan, "head.forward")), x + small + 4 * b * s * v / t);
+        // The 16-bit gradient that the products read is made beside it: 6 bytes at the peak.
+        EXPECT_GE(block_named(plan, "head.backward").scratch_bytes, 2 * b * s * v / t);
     }
 }
 

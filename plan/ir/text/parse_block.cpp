@@ -9,7 +9,7 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::string_view kDTypeWords = "an element type (u8, i32, bf16, fp32)";
+constexpr std::string_view kDTypeWords = "an element type (u8, i32, bf16, fp16, fp32)";
 
 class BlockReader {
   public:

@@ -85,6 +85,7 @@ class ProgramReader {
             frame = resident_ahead();
         reader_.expect_word("scalars");
         program_.scalars = resident_ahead();
+        if (reader_.accept_word("recomputed")) program_.recomputed = resident_ahead();
         if (reader_.accept_word("parameter_ring")) do
                 program_.parameter_ring.push_back(resident_ahead());
             while (at_resident());
@@ -151,15 +152,20 @@ class ProgramReader {
             const std::int32_t forward = block();
             const std::int32_t backward = block();
             const std::int64_t count = times();
-            Field layer, bucket, offset;
+            Field layer, bucket, offset, recomputed;
             if (reader_.accept_word("layer")) layer = field(count, "layers", kMostIndex);
             if (reader_.accept_word("bucket")) bucket = bucket_field(count);
             reader_.expect_word("stash");
             reader_.expect_sign("@");
             offset = field(count, "offsets in the stash", kLargest);
+            const std::int32_t again = reader_.accept_word("recompute") ? block() : -1;
+            if (reader_.accept_word("recomputed")) {
+                reader_.expect_sign("@");
+                recomputed = field(count, "offsets in what is recomputed", kLargest);
+            }
             for (std::int64_t i = 0; i < count; ++i)
-                stage.parts.push_back(
-                    {forward, backward, layer.index_at(i), offset.at(i), bucket.index_at(i)});
+                stage.parts.push_back({forward, backward, layer.index_at(i), offset.at(i),
+                                       bucket.index_at(i), again, recomputed.at(i)});
         }
         program_.stages.push_back(std::move(stage));
     }

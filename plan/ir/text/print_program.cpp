@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "plan/ir/check.hpp"
 #include "plan/ir/text/lines.hpp"
@@ -82,6 +83,7 @@ class ProgramPrinter {
             "scratch " + id_text('r', p.scratch), "workspace " + id_text('r', p.workspace),
             "frames " + id_text('r', p.frames[0]) + ' ' + id_text('r', p.frames[1]),
             "scalars " + id_text('r', p.scalars)};
+        if (p.recomputed >= 0) pieces.push_back("recomputed " + id_text('r', p.recomputed));
         auto ring = [&](const char* what, const std::vector<std::int32_t>& slots) {
             if (slots.empty()) return;
             pieces.emplace_back(what);
@@ -104,10 +106,12 @@ class ProgramPrinter {
     }
 
     std::string stage_lines(const Stage& stage) const {
-        using Fields = std::array<std::int64_t, 3>;
-        auto fields = [](const StagePart& p) { return Fields{p.layer, p.stash_offset, p.bucket}; };
+        using Fields = std::array<std::int64_t, 4>;
+        auto fields = [](const StagePart& p) {
+            return Fields{p.layer, p.stash_offset, p.bucket, p.recomputed_offset};
+        };
         auto same = [](const StagePart& a, const StagePart& b) {
-            return a.forward == b.forward && a.backward == b.backward;
+            return a.forward == b.forward && a.backward == b.backward && a.recompute == b.recompute;
         };
         Table table(4);
         for (std::size_t i = 0; i < stage.parts.size();) {
@@ -119,8 +123,12 @@ class ProgramPrinter {
                 if (first[f] == unsaid && second[f] == unsaid) return std::string();
                 return what + Progression{first[f], second[f] - first[f]}.text(count);
             };
+            std::vector<std::string> again;
+            if (part.recompute >= 0) again.push_back("recompute " + block_name(part.recompute));
+            if (part.recomputed_offset >= 0) again.push_back(field("recomputed @", 3, -1));
             table.add({block_name(part.forward), block_name(part.backward), times(count),
-                       field("layer ", 0, -1), field("bucket ", 2, -1), field("stash @", 1, -1)});
+                       field("layer ", 0, -1), field("bucket ", 2, -1), field("stash @", 1, -1)},
+                      std::move(again));
             i += count;
         }
         return "  stage " + std::to_string(stage.index) + "  stash " +

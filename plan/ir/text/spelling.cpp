@@ -7,10 +7,10 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::array<std::string_view, 20> kKeywords = {
-    "after",     "backward", "block",     "bucket",  "chain", "end",       "forward",
-    "none",      "nothing",  "optimizer", "order",   "phase", "procedure", "program",
-    "recompute", "resident", "reuse",     "scratch", "stage", "steps"};
+constexpr std::array<std::string_view, 21> kKeywords = {
+    "after",     "backward",   "block",     "bucket", "chain",   "end",       "forward",
+    "none",      "nothing",    "optimizer", "order",  "phase",   "procedure", "program",
+    "recompute", "recomputed", "resident",  "reuse",  "scratch", "stage",     "steps"};
 
 bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -113,6 +113,8 @@ std::string UsualBindings::procedure_name(const Action& action) const {
             return "reduce" + stage;
         case ActionKind::reduce_tied:
             return "tied reduction";
+        case ActionKind::unscale:
+            return "unscale";
         case ActionKind::clip:
             return "clip";
         default:

@@ -39,9 +39,9 @@ Phase usual_phase(const Block& block);
 
 // What names say a step is bound to; a text spells out only what differs. Procedures are found by
 // "forward 1", "backward 1", "last backward 1" (of the last micro-batch), "reduce 1",
-// "tied reduction", "clip", "optimizer"; residents by "stash 1F0", "sending 1F0", "sending 1B0",
-// "received 1RECV_B0"; the peer of a transfer owns the next or the stage before; its bytes are
-// those of the exchange block.
+// "tied reduction", "unscale", "clip", "optimizer"; residents by "stash 1F0", "sending 1F0",
+// "sending 1B0", "received 1RECV_B0"; the peer of a transfer owns the next or the stage before; its
+// bytes are those of the exchange block.
 class UsualBindings {
   public:
     UsualBindings(const Plan& plan, const Program& program);

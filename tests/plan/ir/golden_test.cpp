@@ -96,6 +96,9 @@ TEST(PlanGolden, HeadBlocks) {
     expect_golden("head_tensor", blocks_named(build_plan(tensor_2(small_gpt2())), "head"));
     expect_golden("head_sequence", blocks_named(build_plan(sequence_2(small_gpt2())), "head"));
     expect_golden("head_llama", blocks_named(build_plan(small_llama()), "head"));
+    Scenario s = tensor_2(small_llama());
+    s.training.framework.logits_dtype = LogitsType::fp32;
+    expect_golden("head_fp32_logits", blocks_named(build_plan(s), "head"));
 }
 
 TEST(PlanGolden, LayerBlocksOfGpt2) {
@@ -106,6 +109,8 @@ TEST(PlanGolden, LayerBlocksOfGpt2) {
     Scenario s = small_gpt2();
     set_unfused_dropout(s);
     expect_golden("layer_gpt2_unfused_dropout", blocks_named(build_plan(s), "layer"));
+    s.training.framework.dropout_masks = DropoutMasks::recomputed;
+    expect_golden("layer_gpt2_recomputed_masks", blocks_named(build_plan(s), "layer"));
     s.training.precision = Precision::fp32;
     s.model.hidden_dropout = s.model.attention_dropout = 0;
     expect_golden("layer_gpt2_unfused_fp32", blocks_named(build_plan(s), "layer"));
@@ -162,6 +167,11 @@ TEST(PlanGolden, Recomputation) {
     Scenario flash = tensor_2(small_llama());
     flash.layout.recompute = Recompute::full;
     expect_golden("recompute_full_llama_tensor", blocks_named(build_plan(flash), "layer"));
+    flash.layout.recompute = Recompute::every_k;
+    flash.layout.recompute_every = 3;  // of 4 layers: a group of three, and one alone
+    const Plan grouped = build_plan(flash);
+    expect_golden("recompute_every", blocks_named(grouped, "layer"));
+    expect_golden("recompute_every_plan", without_parts(grouped));
 }
 
 TEST(PlanGolden, SerialisedTensorCommunication) {
@@ -260,6 +270,20 @@ TEST(PlanGolden, Clipping) {
     expect_golden("clipping", without_parts(build_plan(s)));
     s.layout.zero_stage = 1;
     expect_golden("clipping_zero_1", without_parts(build_plan(s)));
+}
+
+TEST(PlanGolden, LossScale) {
+    Scenario s = bucketed();
+    s.training.precision = Precision::fp16;
+    s.training.optimizer.clip_norm = 1;
+    set_tensor(s, 2, false);
+    const Plan dynamic = build_plan(s);
+    expect_golden("loss_scale_dynamic",
+                  without_parts(dynamic) + '\n' + blocks_named(dynamic, "head"));
+    s.training.loss_scale = 1024;
+    s.training.optimizer.clip_norm = 0;
+    s.layout.zero_stage = 1;
+    expect_golden("loss_scale_static_zero_1", without_parts(build_plan(s)));
 }
 
 TEST(PlanGolden, TiedEmbedding) {

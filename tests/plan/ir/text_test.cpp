@@ -34,7 +34,8 @@ TEST(PlanText, ParsesBackToTheSamePlanOverAGridOfLayouts) {
           Pipeline{"gpipe", 2, 1}, Pipeline{"interleaved", 2, 2}})
         for (int zero = 0; zero <= 3; ++zero)
             for (bool sequence : {false, true})
-                for (Recompute recompute : {Recompute::none, Recompute::selective, Recompute::full})
+                for (Recompute recompute :
+                     {Recompute::none, Recompute::selective, Recompute::full, Recompute::every_k})
                     for (bool llama : {false, true})
                         for (bool fp32 : {false, true}) {
                             Scenario s = llama ? small_llama() : small_gpt2();
@@ -44,7 +45,10 @@ TEST(PlanText, ParsesBackToTheSamePlanOverAGridOfLayouts) {
                             set_tensor(s, 2, sequence);
                             s.layout.zero_stage = zero;
                             s.layout.recompute = recompute;
-                            if (fp32) s.training.precision = Precision::fp32;
+                            if (fp32)
+                                s.training.precision = Precision::fp32;
+                            else if (sequence)
+                                s.training.precision = Precision::fp16;
                             if (!llama) set_unfused_dropout(s);
                             s.training.framework.overlap_gradient_reduce = !fp32;
                             s.training.framework.overlap_tensor_backward = sequence;
@@ -57,7 +61,7 @@ TEST(PlanText, ParsesBackToTheSamePlanOverAGridOfLayouts) {
                                                   std::to_string(static_cast<int>(recompute)));
                             ++plans;
                         }
-    EXPECT_EQ(plans, 5 * 4 * 2 * 3 * 2 * 2);
+    EXPECT_EQ(plans, 5 * 4 * 2 * 4 * 2 * 2);
 }
 
 TEST(PlanText, ParsesBackHybridAndKeptParameters) {
@@ -273,7 +277,7 @@ TEST(PlanText, FaultsAreToldWithTheirPlace) {
          "line 6, column 45: found \"b1\", expected the block that transfers use (b0)"},
         {"block 0 layer", "block 1 layer", "line 8, column 7: found \"1\", expected block 0"},
         {"x  bf16", "x  bf17",
-         "line 10, column 8: found \"bf17\", expected an element type (u8, i32, bf16, fp32)"},
+         "line 10, column 8: found \"bf17\", expected an element type (u8, i32, bf16, fp16, fp32)"},
         {"x  bf16 [2,2]", "x  bf16 [2,9999999999999999]",
          "line 10, column 16: found \"9999999999999999\", expected a dimension"},
         {"x  bf16 [2,2]", "x  bf16 [999999999,99999999]",

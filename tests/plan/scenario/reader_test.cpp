@@ -122,6 +122,9 @@ TEST(Reader, GradientsFollowTheWeightsUnlessSet) {
     EXPECT_EQ(bytes({"training.precision=fp32"}), 4);
     EXPECT_EQ(bytes({"training.gradient_dtype=fp32"}), 4);
     EXPECT_EQ(bytes({"training.gradient_dtype=bf16"}), 2);
+    EXPECT_EQ(bytes({"training.precision=fp16"}), 2);
+    EXPECT_EQ(bytes({"training.precision=fp16", "training.gradient_dtype=fp16"}), 2);
+    EXPECT_EQ(bytes({"training.precision=fp16", "training.gradient_dtype=fp32"}), 4);
 }
 
 TEST(Reader, VocabularyIsPaddedToAMultipleTimesTensor) {
@@ -177,6 +180,23 @@ TEST(Reader, ResolvedTextReadsToTheSameScenario) {
                       "run.checkpoint={\"path\":\"out\",\"every_steps\":5}", "cluster.pue=1.15",
                       "description=a test", "cluster.name=ours"}),
         "", kTestLibrary);
+}
+
+TEST(Reader, ResolvedPrecisionAndRecomputationReadToTheSame) {
+    const std::vector<std::string> fp16 = {"training.precision=fp16"};
+    EXPECT_EQ(sound(kSmall, fp16).training.loss_scale, 0);  // dynamic
+    expect_round_trip(read(kSmall, fp16), "", kTestLibrary);
+    const std::vector<std::string> fixed = {
+        "training.precision=fp16", "training.loss_scale=1024", "training.dropout_masks=stored",
+        "training.logits_dtype=fp32", "training.gradient_bucket_mb_per_rank=4"};
+    EXPECT_EQ(sound(kSmall, fixed).training.loss_scale, 1024);
+    expect_round_trip(read(kSmall, fixed), "", kTestLibrary);
+    const std::vector<std::string> root = {"layout.recompute=every_k"};
+    EXPECT_EQ(sound(kSmall, root).layout.recompute_every, 0);
+    expect_round_trip(read(kSmall, root), "", kTestLibrary);
+    const std::vector<std::string> three = {"layout.recompute=every_k", "layout.recompute_every=3"};
+    EXPECT_EQ(sound(kSmall, three).layout.recompute_every, 3);
+    expect_round_trip(read(kSmall, three), "", kTestLibrary);
 }
 
 TEST(Reader, ResolvedConstantsCarryTheirSource) {

@@ -47,6 +47,34 @@ class TinyCost : public testing::Test {
     KernelCost cost_{profile_};
 };
 
+// The profile knows no fp16: as wide as bf16, at one tensor-core rate, and as sure.
+TEST_F(TinyCost, PricesFp16AsBf16WithoutACurveOfItsOwn) {
+    const auto same = [&](OpKind kind, std::array<std::int64_t, 6> shape) {
+        const Price bf16 = price(op_of(kind, shape));
+        const Price fp16 = price(op_of(kind, shape, DType::fp16));
+        EXPECT_GT(fp16.seconds, 0);
+        EXPECT_EQ(fp16.seconds, bf16.seconds);
+        EXPECT_EQ(fp16.relative_sd, bf16.relative_sd);
+    };
+    same(OpKind::gemm, {1000, 2000, 4000});
+    same(OpKind::batched_gemm, {100, 200, 400, 1000});
+    same(OpKind::attention, {1, 2048, 2048, 8, 8, 128});
+    same(OpKind::attention_backward, {1, 2048, 2048, 8, 8, 128});
+}
+
+TEST_F(TinyCost, PricesFp16ByItsOwnCurve) {
+    std::string text = tiny_profile_text();
+    const std::string bf16 = R"("bf16": {"measured")";
+    text.insert(text.find(bf16), R"("fp16": {"measured": false, "source": "made up", "t0_us": 5,
+        "rate_tflops": 50, "bandwidth_GBps": 2000, "sustained": 1, "relative_sd": 0.05}, )");
+    const Profile profile = parse_profile(text, "tiny.json");
+    const KernelCost cost(profile);
+    const Price price =
+        cost.price(plan::Block{}, op_of(OpKind::gemm, {1000, 2000, 4000}, DType::fp16));
+    // 16 GFLOP ÷ 50 TFLOP/s + 28 MB ÷ 2 TB/s
+    EXPECT_NEAR(price.seconds, (5 + 320 + 14) * 1e-6, 1e-15);
+}
+
 TEST_F(TinyCost, PricesMatrixProducts) {
     const Price bf16 = price(op_of(OpKind::gemm, {1000, 2000, 4000}));
     // 16 GFLOP ÷ 80 TFLOP/s + 28 MB ÷ 2 TB/s

@@ -153,6 +153,12 @@ class MemoryOrder {
         return {frame(changes), 0};
     }
 
+    // Where what a part makes again lies, in units of the planner's alignment.
+    Piece recomputed(const plan::Step& step, std::size_t position) const {
+        const std::int64_t offset = stage_of(step).parts[position].recomputed_offset;
+        return {program_.recomputed, static_cast<std::int32_t>(offset / 256)};
+    }
+
     Piece piece_of(const plan::Step& step, const plan::BlockUse& use, const plan::Tensor& tensor,
                    bool is_input) const {
         const auto bucket = [&]() -> const plan::Bucket& {
@@ -176,6 +182,8 @@ class MemoryOrder {
                 if (is_received(step, use, tensor))
                     return {received_.at({step.action.stage, step.action.micro_batch}), 0};
                 return {step.stash, use.position};
+            case plan::Role::recomputed:
+                return recomputed(step, position);
             case plan::Role::scratch:
                 return {program_.scratch, 0};
             case plan::Role::input:
@@ -184,6 +192,8 @@ class MemoryOrder {
         }
         if (step.action.kind == plan::ActionKind::forward)
             return is_input ? Piece{frame(position), 0} : handed_forward(step, position + 1);
+        if (stage_of(step).parts[position].recompute == use.block)
+            return recomputed(step, position + 1);
         return handed_backward(step, is_input ? position + 1 : position);
     }
 
