@@ -27,6 +27,21 @@ std::string recompute_text(const plan::Layout& layout) {
     return "";
 }
 
+// "; layers per stage 0, 126 x 1, 0", where stages differ.
+std::string stages_text(const plan::Layout& layout) {
+    const std::vector<std::int64_t>& counts = layout.layers_per_stage;
+    std::string text;
+    for (std::size_t i = 0, end = 0; i < counts.size(); i = end) {
+        while (end < counts.size() && counts[end] == counts[i])
+            ++end;
+        if (i == 0 && end == counts.size()) return "";
+        const std::string count = std::to_string(counts[i]);
+        text += (text.empty() ? "; layers per stage " : ", ") +
+                (end - i > 1 ? fmt::format("{} x {}", end - i, count) : count);
+    }
+    return text;
+}
+
 std::string layout_line(const plan::Layout& layout) {
     std::string text = fmt::format("tensor {} x pipeline {} x data {}", layout.tensor_parallel,
                                    layout.pipeline_parallel, layout.data_parallel);
@@ -40,7 +55,7 @@ std::string layout_line(const plan::Layout& layout) {
         text +=
             fmt::format(" within {} of {} data ranks", layout.zero_ranks(), layout.data_ranks());
     if (!layout.reshard_after_forward) text += " without resharding after forward";
-    return text + fmt::format(", {}", recompute_text(layout));
+    return text + ", " + recompute_text(layout) + stages_text(layout);
 }
 
 std::string precision_text(const plan::Training& training) {

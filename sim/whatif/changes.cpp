@@ -10,13 +10,14 @@ Setting number(const char* key, std::int64_t value) {
     return {key, std::to_string(value)};
 }
 
-// Words of the format from little to much recomputation; a word that the reader does not know, or
-// that needs another key, makes no valid scenario and is passed over.
+// From little to much recomputation; groups of √L layers keep the least where layers are many.
 Family recomputation(plan::Recompute now) {
-    if (now == plan::Recompute::full) return {};
+    using plan::Recompute;
     Family family;
-    if (now == plan::Recompute::none) family.push_back({{{"layout.recompute", "selective"}}});
-    family.push_back({{{"layout.recompute", "full"}}});
+    const auto offer = [&](const char* word) { family.push_back({{{"layout.recompute", word}}}); };
+    if (now == Recompute::none) offer("selective");
+    if (now != Recompute::full) offer("full");
+    if (now != Recompute::every_k) offer("every_k");
     return family;
 }
 

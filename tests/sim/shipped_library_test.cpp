@@ -64,14 +64,16 @@ std::string small_run(const fs::path& cluster) {
     const std::int64_t inside = std::min<std::int64_t>(per_node, 4);
     const std::int64_t data =
         std::min<std::int64_t>(per_node / inside * std::min<std::int64_t>(nodes, 2), 4);
+    const Profile profile = load_profile(kLibrary + "/" + json.at("profile").get<std::string>());
+    const char* precision = profile.hardware.peak("bf16") != nullptr ? "bf16" : "fp16";  // V100
     const std::string path = testing::TempDir() + cluster.filename().string();
     std::ofstream(path) << fmt::format(
         R"({{"model": "models/tiny-gpt.json", "cluster": "clusters/{}",
              "layout": {{"tensor_parallel": {}, "data_parallel": {}, "schedule": "1f1b",
                          "micro_batch_size": 1, "global_batch_size": {}}},
-             "training": {{"sequence_length": 128, "precision": "bf16", "framework": "orrery",
+             "training": {{"sequence_length": 128, "precision": "{}", "framework": "orrery",
                            "optimizer": {{"kind": "adamw", "learning_rate": 1e-3}}}}}})",
-        cluster.filename().string(), inside, data, data);
+        cluster.filename().string(), inside, data, data, precision);
     return path;
 }
 

@@ -93,7 +93,7 @@ TEST(ShippedDatasheets, DerivedProfilesAreLessSure) {
 
 struct Published {
     const char* device;
-    double bf16_tflops;  // dense
+    double half_tflops;  // of 16-bit formats, dense
     double memory_GBps;
     double gigabytes;  // as sold
     double power_w;
@@ -101,7 +101,9 @@ struct Published {
 
 TEST(ShippedDatasheets, HaveThePublishedFigures) {
     for (const Published& card :
-         {Published{"a100-40gb-sxm", 312, 1555, 40, 400},
+         {Published{"v100-16gb-sxm", 125, 900, 16, 300},
+          Published{"v100-32gb-sxm", 125, 900, 32, 300},
+          Published{"a100-40gb-sxm", 312, 1555, 40, 400},
           Published{"a100-80gb-sxm", 312, 2039, 80, 400},
           Published{"a100-80gb-pcie", 312, 1935, 80, 300},
           Published{"h100-sxm", 989, 3350, 80, 700},
@@ -115,11 +117,14 @@ TEST(ShippedDatasheets, HaveThePublishedFigures) {
         SCOPED_TRACE(card.device);
         const sim::Profile profile =
             sim::load_profile((profiles() / (std::string(card.device) + ".json")).string());
-        ASSERT_NE(profile.hardware.peak("bf16"), nullptr);
-        EXPECT_EQ(profile.hardware.peak("bf16")->value, card.bf16_tflops);
-        // Tensor cores run both 16-bit formats at one rate.
+        // Tensor cores run both 16-bit formats at one rate; Volta's know fp16 alone.
+        const bool volta = profile.device.rfind("v100", 0) == 0;
+        ASSERT_EQ(profile.hardware.peak("bf16") == nullptr, volta);
+        if (!volta) {
+            EXPECT_EQ(profile.hardware.peak("bf16")->value, card.half_tflops);
+        }
         ASSERT_NE(profile.hardware.peak("fp16"), nullptr);
-        EXPECT_EQ(profile.hardware.peak("fp16")->value, card.bf16_tflops);
+        EXPECT_EQ(profile.hardware.peak("fp16")->value, card.half_tflops);
         EXPECT_EQ(profile.hardware.memory_GBps.value, card.memory_GBps);
         EXPECT_EQ(profile.hardware.power_w.value, card.power_w);
         // GB as sold are 1e9 or 2^30 bytes, less what the driver and ECC keep: a GDDR card's 7 %.
