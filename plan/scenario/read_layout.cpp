@@ -8,6 +8,7 @@ namespace orrery::plan {
 namespace {
 
 constexpr std::int64_t kMostRanks = 1 << 20;  // so that a product of three degrees fits 64 bits
+constexpr std::int64_t kMostPipeline = 4096;  // each pipeline rank knows its way to each other
 constexpr std::int64_t kMostChunks = 10'000;
 
 void read_data_parallel(Reading& reading, Section& section, Layout& layout, bool& automatic) {
@@ -106,7 +107,7 @@ void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices) {
     Section section(reading, "/layout", "layout");
     if (!section.exists()) return;
     section.integer("tensor_parallel", layout.tensor_parallel, {1, kMostRanks});
-    section.integer("pipeline_parallel", layout.pipeline_parallel, {1, kMostRanks});
+    section.integer("pipeline_parallel", layout.pipeline_parallel, {1, kMostPipeline});
     read_unsupported(reading, section, layout);
     read_data_parallel(reading, section, layout, choices.data_parallel_auto);
     section.integer("virtual_pipeline", layout.virtual_pipeline, {1, kMostChunks});

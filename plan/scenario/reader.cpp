@@ -64,6 +64,7 @@ void check_rules(Reading& reading, const LayoutChoices& choices, Scenario& scena
     check_zero(reading, scenario);
     check_schedule(reading, scenario);
     check_sequence(reading, scenario);
+    check_sizes(reading, scenario);
 }
 
 }  // namespace

@@ -15,5 +15,6 @@ void check_groups_of_layers(Reading& reading, const Scenario& scenario);
 void check_schedule(Reading& reading, const Scenario& scenario);
 void check_tensor(Reading& reading, const Scenario& scenario);
 void check_sequence(Reading& reading, const Scenario& scenario);
+void check_sizes(Reading& reading, const Scenario& scenario);  // last
 
 }  // namespace orrery::plan

@@ -1,8 +1,11 @@
 #include "sim/engine/engine.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "plan/ir/check.hpp"
+#include "sim/cost/profile.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/engine/op_index.hpp"
 
@@ -74,6 +77,7 @@ class Engine {
         }
         while (!queue_.empty()) {
             const auto entry = queue_.pop();
+            check_clock(entry.time);
             handle(entry.time, entry.payload);
         }
         report_stuck();
@@ -90,6 +94,16 @@ class Engine {
     Event& event(TrackId track, std::uint32_t op) {
         return result_.events[static_cast<std::size_t>(track)][op];
     }
+    // What follows adds one op's duration, which is far less than what is left of 64 bits.
+    static void check_clock(Picoseconds now) {
+        if (now > kLongestStep)
+            throw ProfileError(fmt::format(
+                "the step takes more than {:.0f} days, and traces hold no more; look at the "
+                "bandwidths and latencies of the cluster and its profile, and at the sizes of the "
+                "scenario",
+                to_seconds(kLongestStep) / 86400));
+    }
+
     // The host issues in order, one op per launch time, as far ahead as its queue allows. Until the
     // op is ready, Event::ready holds when it was issued.
     void issue(TrackId track, Picoseconds now) {
@@ -102,6 +116,7 @@ class Engine {
         t.host_clock = std::max(t.host_clock, now);
         for (; t.issued < limit; ++t.issued) {
             t.host_clock += in_.launch;
+            check_clock(t.host_clock);
             event(track, t.issued).ready = t.host_clock;
         }
     }

@@ -58,6 +58,9 @@ struct EngineResult {
     std::vector<StuckTrack> stuck;                  // not empty: a deadlock, events are incomplete
 };
 
+// Throws ProfileError when the step takes longer than kLongestStep, the end of a trace's clock;
+// durations are below a tenth of that.
+inline constexpr Picoseconds kLongestStep = Picoseconds{1} << 61;
 EngineResult run_engine(const EngineInput& input);
 
 }  // namespace orrery::sim

@@ -8,15 +8,10 @@
 #include <system_error>
 
 #include "plan/ir/check.hpp"
-#include "sim/prediction.hpp"
-#include "tests/fuzz/memory_files.hpp"
-#include "tests/fuzz/reading.hpp"
 #include "tests/fuzz/targets.hpp"
+#include "tests/fuzz/traces.hpp"
 #include "tests/trace/native_container.hpp"
-#include "trace/accounts.hpp"
-#include "trace/memory_over_time.hpp"
 #include "trace/native.hpp"
-#include "trace/timeline.hpp"
 
 namespace orrery::fuzz {
 namespace {
@@ -49,22 +44,6 @@ std::string written(const trace::Trace& trace) {
     return trace::bytes_of_file(path);
 }
 
-void view(const trace::Trace& trace) {
-    constexpr int kSlices = 7;
-    for (const trace::Track& track : trace.tracks) {
-        trace::Picoseconds sum = 0;
-        for (const trace::Picoseconds account : trace::accounts_of(trace, track)) {
-            ORRERY_CHECK(account >= 0, "a negative account");
-            sum += account;
-        }
-        ORRERY_CHECK(sum == trace.step_end - trace.step_start, "accounts do not sum to the step");
-        ORRERY_CHECK(trace::memory_over_time(trace, track, kSlices).size() == kSlices, "slices");
-    }
-    trace::communication_sums(trace);
-    trace::mean_accounts(trace);
-    ORRERY_CHECK(!trace::timeline_text(trace, {}).empty(), "no timeline");
-}
-
 void run_file(std::string_view input) {
     const MemoryFile file(input);
     trace::Trace trace;
@@ -76,7 +55,7 @@ void run_file(std::string_view input) {
     }
     ORRERY_CHECK(trace::read_native(MemoryFile(written(trace)).path()) == trace,
                  "what was written reads to another trace");
-    view(trace);
+    check_views(trace);
 }
 
 // Input: per frame its code (4 bytes), index (1), size (2, little-endian), content.
@@ -101,15 +80,9 @@ void run_frames(std::string_view input) {
     run_file(container.file());
 }
 
-std::string simulated(std::vector<std::string> sets) {
-    const plan::ReadResult read = read_checked(kSmallScenario, sets);
-    const sim::Profile& profile = shipped_profile(read.scenario->cluster.profile_path);
-    return written(sim::simulate(*read.scenario, profile, {}, "{}").trace);
-}
-
 std::vector<std::string> file_seeds() {
-    return {simulated({"layout.global_batch_size=2"}),
-            simulated({"layout.pipeline_parallel=2", "layout.tensor_parallel=2"})};
+    return {written(simulated_trace({"layout.global_batch_size=2"})),
+            written(simulated_trace({"layout.pipeline_parallel=2", "layout.tensor_parallel=2"}))};
 }
 
 std::vector<std::string> frame_seeds() {

@@ -13,24 +13,16 @@
 namespace orrery::fuzz {
 namespace {
 
-// Sizes whose products stay within 64 bits besides: no rule of the reader bounds those yet.
-bool small(const plan::Scenario& scenario) {
+// For speed alone: the reader refuses what is too large to be counted.
+bool quick(const plan::Scenario& scenario) {
     const plan::Layout& layout = scenario.layout;
-    const plan::Model& model = scenario.model;
-    constexpr std::int64_t kMostTokens = 1 << 16;
-    constexpr std::int64_t kWidest = 1 << 14;
-    return layout.ranks() <= 64 && layout.stages() <= 16 && model.layers <= 16 &&
-           layout.micro_batches() * layout.stages() <= 64 &&
-           layout.micro_batch_size <= kMostTokens &&
-           scenario.training.sequence_length <= kMostTokens &&
-           layout.micro_batch_size * scenario.training.sequence_length <= kMostTokens &&
-           model.hidden <= kWidest && model.heads * model.head_dim <= kWidest &&
-           model.ffn_hidden <= kWidest && plan::padded_vocabulary(scenario) <= kMostTokens;
+    return layout.ranks() <= 4096 && layout.pipeline_parallel <= 32 &&
+           (scenario.model.layers + layout.stages()) * layout.micro_batches() <= 256;
 }
 
 void run(std::string_view input) {
     const plan::ReadResult read = read_checked(kSmallScenario, sets_in(input));
-    if (!read.scenario || !small(*read.scenario)) return;
+    if (!read.scenario || !quick(*read.scenario)) return;
     const plan::Plan plan = plan::build_plan(*read.scenario);
     const plan::ParsedPlan parsed = plan::parse_plan(plan::to_text(plan));
     ORRERY_CHECK(parsed.plan.has_value(), parsed.error);

@@ -8,8 +8,9 @@
 namespace orrery::fuzz {
 
 const std::vector<Target>& targets() {
-    static const std::vector<Target> all = {kScenario,    kOverrides,    kPrediction, kPlanText,
-                                            kNativeTrace, kNativeFrames, kProfile,    kCollectives};
+    static const std::vector<Target> all = {
+        kScenario,     kOverrides,     kPrediction,  kPlanText, kNativeTrace,
+        kNativeFrames, kPerfettoTrace, kChromeTrace, kProfile,  kCollectives};
     return all;
 }
 

@@ -24,6 +24,8 @@ extern const Target kPrediction;
 extern const Target kPlanText;
 extern const Target kNativeTrace;
 extern const Target kNativeFrames;
+extern const Target kPerfettoTrace;
+extern const Target kChromeTrace;
 extern const Target kProfile;
 extern const Target kCollectives;
 

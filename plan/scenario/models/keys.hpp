@@ -9,7 +9,7 @@
 
 namespace orrery::plan {
 
-constexpr std::int64_t kMostLayers = 100'000;
+constexpr std::int64_t kMostLayers = 32'767;  // traces have 16 bits for the layer of an op
 constexpr std::int64_t kMostHidden = 1'000'000;
 constexpr std::int64_t kMostFfn = 10'000'000;
 constexpr NumberRange kProbability = {0, 1, false, true};
