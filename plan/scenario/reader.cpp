@@ -9,9 +9,12 @@
 #include "plan/scenario/resolved.hpp"
 #include "plan/scenario/rules.hpp"
 #include "plan/scenario/section.hpp"
+#include "plan/scenario/suggest.hpp"
 
 namespace orrery::plan {
 namespace {
+
+namespace fs = std::filesystem;
 
 ReadResult unreadable(Diagnostic fault) {
     ReadResult result;
@@ -69,6 +72,25 @@ void check_rules(Reading& reading, const LayoutChoices& choices, Scenario& scena
 
 }  // namespace
 
+namespace {
+
+// A file beside the one that is missing, or in the library's runs, whose name is nearly the same
+// but for a forgotten ending; else empty.
+std::string meant_scenario(const std::string& path, const std::string& library_dir) {
+    const fs::path wanted(path);
+    std::string name = wanted.filename().string();
+    if (wanted.extension() != ".json") name += ".json";
+    for (const fs::path& folder : {wanted.parent_path(), fs::path(library_dir) / "runs"}) {
+        const std::string found =
+            nearest(name, disk().names(folder.empty() ? "." : folder.string()));
+        // The very file, when it is there but cannot be read, is no help.
+        if (!found.empty()) return folder / found == wanted ? "" : (folder / found).string();
+    }
+    return "";
+}
+
+}  // namespace
+
 bool valid_override(std::string_view text) {
     const std::size_t equals = text.find('=');
     return equals != std::string_view::npos && equals > 0;
@@ -120,6 +142,8 @@ ReadResult read_scenario(const std::string& path, const std::vector<std::string>
         fault.file = path;
         fault.origin = "file " + path;
         fault.message = "the scenario cannot be read: " + why;
+        const std::string meant = meant_scenario(path, library_dir);
+        if (!meant.empty()) fault.help.push_back("did you mean " + meant + "?");
         return unreadable(std::move(fault));
     }
     const std::string folder = std::filesystem::path(path).parent_path().string();

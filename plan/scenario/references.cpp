@@ -40,6 +40,15 @@ std::vector<std::string> library_names(const std::string& kind, const Folders& f
     return names;
 }
 
+// The file of the library that a reference without its folder or its ending means, or one that is
+// misspelt; else empty.
+std::string meant_file(const std::string& reference, const std::string& kind,
+                       const std::vector<std::string>& names) {
+    std::string full = fs::path(reference).filename().string();
+    if (!ends_with(full, ".json")) full += ".json";
+    return nearest(kind + '/' + full, names);
+}
+
 }  // namespace
 
 std::string find_file(const std::string& reference, const Source& source, const Folders& folders) {
@@ -75,6 +84,8 @@ void report_missing_file(Reading& reading, const std::string& pointer, const std
         fault.help.push_back(fmt::format("the library has no {}", kind));
         return;
     }
+    const std::string meant = meant_file(reference, kind, names);
+    if (!meant.empty()) fault.help.push_back(fmt::format("did you mean \"{}\"?", meant));
     std::string list;
     for (const std::string& name : names)
         list += (list.empty() ? "" : ", ") + name;

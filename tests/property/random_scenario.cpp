@@ -53,7 +53,6 @@ std::vector<std::string> shipped(const char* kind) {
 const std::vector<Choice>& free_keys() {
     static const std::vector<std::string> both = {"false", "true"};
     static const std::vector<Choice> keys = {
-        {"layout.recompute", {"none", "selective", "full", "every_k"}},
         {"model.tie_word_embeddings", both},
         {"training.zero_prefetch", {"1", "0", "2"}},
         {"training.framework", shipped("frameworks")},
@@ -109,6 +108,7 @@ class Draft {
         draw_degrees();
         draw_model();
         draw_stages();
+        draw_recompute();
         draw_batch();
         draw_zero();
         draw_cluster();
@@ -157,6 +157,8 @@ class Draft {
         set("training.sequence_length", sequence_);
         if (*family_.positions)
             set_model(family_.positions, sequence_ * one_of<std::int64_t>({1, 2}));
+        if (*family_.window && one_in(2))
+            set_model(family_.window, sequence_ * one_of<std::int64_t>({1, 2}));
         for (const char* key : family_.switches)
             if (one_in(2)) set(std::string("model.") + key, one_of<std::string>({"false", "true"}));
         if (tensor_ > 1 && one_in(2)) set("layout.sequence_parallel", "true");
@@ -165,15 +167,17 @@ class Draft {
     // Even, or a count for each stage; the first and the last may hold no layer.
     void draw_stages() {
         const std::int64_t stages = pipeline_ * chunks_;
-        std::int64_t layers = stages * one_of<std::int64_t>({1, 2});
+        largest_stage_ = one_of<std::int64_t>({1, 2, 3});
+        std::int64_t layers = stages * largest_stage_;
         if (one_in(3)) {
-            layers = 0;
+            layers = largest_stage_ = 0;
             std::string counts;
             for (std::int64_t stage = 0; stage < stages; ++stage) {
                 const bool end = stage == 0 || stage + 1 == stages;
                 std::int64_t count = one_of<std::int64_t>({1, 2, 3});
                 if (end && stages > 2 && one_in(3)) count = 0;
                 layers += count;
+                largest_stage_ = std::max(largest_stage_, count);
                 counts += (counts.empty() ? "" : ",") + std::to_string(count);
             }
             set("layout.layers_per_stage", "[" + counts + "]");
@@ -183,6 +187,15 @@ class Draft {
             set("layout.schedule", "interleaved");
         else if (one_in(2))
             set("layout.schedule", one_of<std::string>({"1f1b", "gpipe"}));
+    }
+
+    // Groups of layers lie within a stage.
+    void draw_recompute() {
+        const auto recompute = one_of<std::string>({"none", "selective", "full", "every_k"});
+        set("layout.recompute", recompute);
+        if (recompute != "every_k" || one_in(3)) return;
+        set("layout.recompute_every",
+            1 + static_cast<std::int64_t>(below(static_cast<std::size_t>(largest_stage_))));
     }
 
     void draw_batch() {
@@ -207,7 +220,10 @@ class Draft {
         const Device& device = devices()[below(devices().size())];
         set("cluster.device", device.name);
         set("cluster.profile", device.profile);
-        set("training.precision", one_of(device.precisions));
+        const std::string precision = one_of(device.precisions);
+        set("training.precision", precision);
+        if (precision == "fp16" && one_in(2))
+            set("training.loss_scale", one_of<std::string>({"dynamic", "1024"}));
         const std::int64_t ranks = tensor_ * pipeline_ * data_;
         const std::int64_t per_node = one_of<std::int64_t>({8, 1, 2, 3, 4, 6});
         const std::int64_t nodes = (ranks + per_node - 1) / per_node + (one_in(4) ? 1 : 0);
@@ -229,13 +245,14 @@ class Draft {
 
     const Family& family_;
     std::vector<std::string> sets_;
-    std::int64_t tensor_ = 1, pipeline_ = 1, data_ = 1, chunks_ = 1, sequence_ = 1;
+    std::int64_t tensor_ = 1, pipeline_ = 1, data_ = 1, chunks_ = 1, sequence_ = 1,
+                 largest_stage_ = 1;
 };
 
 }  // namespace
 
 // Type, layers, hidden, heads, kv_heads, head_dim, MLP, whether it must be given, positions,
-// switches, always.
+// window, switches, always.
 const std::vector<Family>& families() {
     static const char* const kLayers = "num_hidden_layers";
     static const char* const kHidden = "hidden_size";
@@ -243,8 +260,20 @@ const std::vector<Family>& families() {
     static const char* const kKvHeads = "num_key_value_heads";
     static const char* const kFfn = "intermediate_size";
     static const char* const kPositions = "max_position_embeddings";
+    static const char* const kWindow = "sliding_window";
     static const std::vector<Family> all = {
-        {"gpt2", "n_layer", "n_embd", "n_head", "", "", "n_inner", false, "n_positions", {}, {}},
+        {"gpt2",
+         "n_layer",
+         "n_embd",
+         "n_head",
+         "",
+         "",
+         "n_inner",
+         false,
+         "n_positions",
+         "",
+         {},
+         {}},
         {"llama",
          kLayers,
          kHidden,
@@ -254,10 +283,33 @@ const std::vector<Family>& families() {
          kFfn,
          true,
          "",
+         "",
          {"attention_bias", "mlp_bias"},
          {}},
-        {"mistral", kLayers, kHidden, kHeads, kKvHeads, "head_dim", kFfn, true, "", {}, {}},
-        {"qwen2", kLayers, kHidden, kHeads, kKvHeads, "", kFfn, true, "", {}, {}},
+        {"mistral",
+         kLayers,
+         kHidden,
+         kHeads,
+         kKvHeads,
+         "head_dim",
+         kFfn,
+         true,
+         "",
+         kWindow,
+         {},
+         {}},
+        {"qwen2",
+         kLayers,
+         kHidden,
+         kHeads,
+         kKvHeads,
+         "",
+         kFfn,
+         true,
+         "",
+         kWindow,
+         {"use_sliding_window"},
+         {"max_window_layers=0"}},
         {"gemma",
          kLayers,
          kHidden,
@@ -267,9 +319,21 @@ const std::vector<Family>& families() {
          kFfn,
          true,
          "",
+         "",
          {"attention_bias"},
          {}},
-        {"opt", kLayers, kHidden, kHeads, "", "", "ffn_dim", true, kPositions, {"enable_bias"}, {}},
+        {"opt",
+         kLayers,
+         kHidden,
+         kHeads,
+         "",
+         "",
+         "ffn_dim",
+         true,
+         kPositions,
+         "",
+         {"enable_bias"},
+         {}},
         {"gpt_neox",
          kLayers,
          kHidden,
@@ -279,9 +343,10 @@ const std::vector<Family>& families() {
          kFfn,
          true,
          "",
+         "",
          {"use_parallel_residual", "attention_bias"},
          {}},
-        {"bloom", "n_layer", kHidden, "n_head", "", "", "", false, "", {}, {}},
+        {"bloom", "n_layer", kHidden, "n_head", "", "", "", false, "", "", {}, {}},
         {"falcon",
          kLayers,
          kHidden,
@@ -290,6 +355,7 @@ const std::vector<Family>& families() {
          "",
          "ffn_hidden_size",
          false,
+         "",
          "",
          {"new_decoder_architecture", "parallel_attn", "bias", "alibi"},
          {"multi_query=false"}},

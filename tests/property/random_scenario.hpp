@@ -26,6 +26,7 @@ struct Family {
     const char* ffn;
     bool ffn_required;
     const char* positions;              // required where there is one
+    const char* window;                 // of attention; at least the sequence
     std::vector<const char*> switches;  // booleans that suit every size
     std::vector<const char*> always;    // "key=value" without which a size would not be free
 };
