@@ -112,9 +112,9 @@ class Writer {
         const Track& track = trace_.tracks[t];
         const auto i = static_cast<std::size_t>(slice.index);
         const OpName& op = trace_.op_of(track, i);
-        put(",\n{{\"ph\":\"X\",\"pid\":{},\"tid\":{},{},\"name\":{},\"cat\":\"{},{}\",\"args\":{{",
-            pids_[t], tid, span(slice.start, slice.end), name_of(track, i), plan::name(op.kind),
-            plan::name(op.phase));
+        put(",\n{{\"ph\":\"X\",\"pid\":{},\"tid\":{},{},\"name\":{},\"cat\":\"{}\",\"args\":{{",
+            pids_[t], tid, span(slice.start, slice.end), name_of(track, i),
+            fmt::join(categories_of(op), ","));
         put_times(track, i);
         put_description(track, i, op);
         put("}}}}");

@@ -251,7 +251,7 @@ class Writer {
         const OpName& op = trace_.op_of(track, i);
         event_.begin(EventType::begin, uuid);
         event_.writer().add_uint64(tag(TrackEvent::name_iid), names_.iid(name_of(track, i)));
-        for (const std::string_view category : {plan::name(op.kind), plan::name(op.phase)})
+        for (const std::string_view category : categories_of(op))
             event_.writer().add_uint64(tag(TrackEvent::category_iids),
                                        categories_.iid(std::string(category)));
         put_flows(transfers_.sent[t], slice.index, TrackEvent::flow_ids);

@@ -91,8 +91,10 @@ TEST(ViewerFiles, HoldEachEventOnceWithWhatItIs) {
                     const OpName& op = trace.op_of(track, i);
                     const Event& event = track.events.at(i);
                     EXPECT_EQ(lane.name, plan::name(op.stream));
-                    EXPECT_EQ(slice.categories, std::string(plan::name(op.kind)) + "," +
-                                                    std::string(plan::name(op.phase)));
+                    const bool exchange = op.kind == plan::OpKind::exchange;
+                    EXPECT_EQ(slice.categories, exchange ? "exchange"
+                                                         : std::string(plan::name(op.kind)) + "," +
+                                                               std::string(plan::name(op.phase)));
                     EXPECT_EQ(slice.texts.at("action"), program.actions[program.step[i]]);
                     EXPECT_EQ(slice.texts.at("block"), op.block);
                     EXPECT_TRUE(slice.name.starts_with(slice.texts.at("action")));

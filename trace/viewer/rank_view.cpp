@@ -94,6 +94,11 @@ std::string slice_name(const Trace& trace, const ProgramOps& program, std::size_
     return text;
 }
 
+std::vector<std::string_view> categories_of(const OpName& op) {
+    if (op.kind == plan::OpKind::exchange) return {plan::name(op.kind)};
+    return {plan::name(op.kind), plan::name(op.phase)};
+}
+
 std::string waited_for(const Trace& trace, const Track& track, std::size_t event) {
     const std::int32_t blocker = track.events[event].blocker;
     if (blocker >= 0)

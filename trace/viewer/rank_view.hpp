@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trace/memory_over_time.hpp"
@@ -36,6 +37,9 @@ RankView rank_view(const Trace& trace, const Track& track);
 // "2F5 fc2 dgrad", "2F5 fc2 all gather", "2B5 fc1 recompute"; an exchange is its action,
 // "1SEND_B1+1RECV_F8".
 std::string slice_name(const Trace& trace, const ProgramOps& program, std::size_t event);
+
+// The op's kind and phase; an exchange, which may carry both ways, has its kind alone.
+std::vector<std::string_view> categories_of(const OpName& op);
 
 // What the event waited for last: the slice name of an op, "the host", or empty.
 std::string waited_for(const Trace& trace, const Track& track, std::size_t event);
