@@ -98,10 +98,11 @@ class Engine {
     static void check_clock(Picoseconds now) {
         if (now > kLongestStep)
             throw ProfileError(fmt::format(
-                "the step takes more than {:.0f} days, and traces hold no more; look at the "
-                "bandwidths and latencies of the cluster and its profile, and at the sizes of the "
+                "the step takes more than {} days, and traces hold no more; look at the bandwidths "
+                "and "
+                "latencies of the cluster and its profile, and at launch_us and the sizes of the "
                 "scenario",
-                to_seconds(kLongestStep) / 86400));
+                static_cast<int>(to_seconds(kLongestStep) / 86400)));
     }
 
     // The host issues in order, one op per launch time, as far ahead as its queue allows. Until the

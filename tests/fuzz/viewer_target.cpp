@@ -54,7 +54,7 @@ using trace::read_chrome, trace::read_perfetto, trace::write_chrome, trace::writ
 
 const Target kPerfettoTrace = {"perfetto_trace", 65536, run<write_perfetto, read_perfetto>,
                                seeds<write_perfetto>};
-const Target kChromeTrace = {"chrome_trace", 131072, run<write_chrome, read_chrome>,
+const Target kChromeTrace = {"chrome_trace", 65536, run<write_chrome, read_chrome>,
                              seeds<write_chrome>};
 
 }  // namespace orrery::fuzz

@@ -334,5 +334,32 @@ TEST(Reader, SurvivesDamagedText) {
     }
 }
 
+// The largest size that each rule of S030 admits, and the next one.
+TEST(Reader, RefusesSizesThatCannotBeCounted) {
+    const auto code = [](const std::vector<std::string>& sets) {
+        const ReadResult result = read(kSmall, sets);
+        return result.errors.empty() ? std::string() : result.errors.front().code;
+    };
+    // 96 layers × m micro-batches ≤ 10^6: m = 10,416; 128 devices ÷ (8 × 4) = 4 data ranks.
+    EXPECT_EQ(code({"layout.global_batch_size=41664"}), "");
+    EXPECT_EQ(code({"layout.global_batch_size=41668"}), "S030");
+    // 131,072 nodes of 8 devices are 2^20.
+    const std::string batch = "layout.global_batch_size=" + std::to_string(1 << 20);
+    EXPECT_EQ(code({"cluster.nodes=131072", batch}), "");
+    EXPECT_EQ(code({"cluster.nodes=131104", "layout.global_batch_size=32776"}), "S030");
+    // A step of 98 × 1 × tokens × 196,608 scores per token ≤ 10^16: 519,006,430 tokens.
+    const std::vector<std::string> long_step = {
+        "layout.tensor_parallel=1", "layout.pipeline_parallel=1", "layout.data_parallel=1",
+        "training.attention_kernel=unfused"};
+    const auto with_batch = [&](const std::string& sequences) {
+        std::vector<std::string> sets = long_step;
+        sets.push_back("layout.micro_batch_size=" + sequences);
+        sets.push_back("layout.global_batch_size=" + sequences);
+        return code(sets);
+    };
+    EXPECT_EQ(with_batch("253421"), "");      // × 2048 = 519,006,208 tokens
+    EXPECT_EQ(with_batch("253422"), "S030");  // × 2048 = 519,008,256
+}
+
 }  // namespace
 }  // namespace orrery::plan

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/cost/profile.hpp"
 #include "tests/sim/engine/engine_world.hpp"
 
 namespace orrery::sim {
@@ -113,6 +114,23 @@ TEST(Engine, TheHostRunsNoFurtherAheadThanItsQueue) {
     EXPECT_EQ(last_end(1), n * (10 + 100));
     EXPECT_EQ(last_end(2), 10 + n * 100);
     EXPECT_EQ(last_end(1000), 10 + n * 100);
+}
+
+// A trace's clock ends at 2^61 ps, whether ops or the host get there.
+TEST(Engine, RefusesAStepBeyondTheClock) {
+    constexpr Picoseconds kEighth = Picoseconds{1} << 58;
+    const auto run = [](int ops, Picoseconds duration, Picoseconds launch) {
+        EngineWorld world(1);
+        const auto kernel = world.compute(duration);
+        for (int i = 0; i < ops; ++i)
+            world.add(0, kernel);
+        world.input().launch = launch;
+        return world.run().events[0].back().end;
+    };
+    EXPECT_EQ(run(8, kEighth, 0), Picoseconds{1} << 61);
+    EXPECT_THROW(run(9, kEighth, 0), ProfileError);
+    EXPECT_EQ(run(8, 0, kEighth), Picoseconds{1} << 61);
+    EXPECT_THROW(run(9, 0, kEighth), ProfileError);
 }
 
 // The queue holds ops of all streams: behind a long transfer two kernels fit, the third waits.
