@@ -11,6 +11,7 @@ namespace orrery::plan {
 namespace {
 
 constexpr NumberRange kAny = {0, 1e9, false, false};
+constexpr NumberRange kMegabytes = {0, 1e7, false, false};
 
 // How one constant is read from a section under some key, wherever it stands.
 struct Constant {
@@ -65,9 +66,9 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
         {"vocabulary_multiple", integer(framework.vocabulary_multiple)},
         {"launch_us", number(framework.launch_us, kAny)},
         {"launch_queue", integer(framework.launch_queue)},
-        {"workspace_mb", number(framework.workspace_mb, kAny)},
-        {"context_mb", number(framework.context_mb, kAny)},
-        {"communicator_mb", number(framework.communicator_mb, kAny)},
+        {"workspace_mb", number(framework.workspace_mb, kMegabytes)},
+        {"context_mb", number(framework.context_mb, kMegabytes)},
+        {"communicator_mb", number(framework.communicator_mb, kMegabytes)},
         {"fragmentation", number(framework.fragmentation, {0, 1, false, true})},
     };
 }

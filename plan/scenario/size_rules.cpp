@@ -12,12 +12,14 @@ namespace orrery::plan {
 namespace {
 
 constexpr double kMostRanks = 1 << 20;
-// Of a layer over a micro-batch, in all stages together: about 100 ops and 10 kB each.
+// Of a layer over a micro-batch, in all stages together: at least 1.5 kB of plan and trace each.
 constexpr double kMostPasses = 1e6;
-// At most 24 bytes for each: weight, gradient, optimizer states, copies that ZeRO gathers.
-constexpr double kMostParameters = 1e15;
-// A layer keeps fewer than 50 tensors of at most the widest size and 4 bytes per element.
-constexpr double kMostActivations = 1e16;
+constexpr double kMostParameters = 1e15;  // of the model
+// On one rank the two below stay within half of 2^50 bytes each, the end of a plan's sizes
+// (plan/ir/text): at most 24 bytes for each parameter, for weight, gradient, optimizer states and
+// what ZeRO gathers.
+constexpr double kMostRankParameters = 2e13;
+constexpr double kMostActivations = 1e14;  // of up to 4 bytes, plus what alignment adds
 
 double real(std::int64_t count) {
     return static_cast<double>(count);
@@ -66,63 +68,72 @@ void check_passes(Reading& reading, const Scenario& scenario) {
                     most * layout.data_parallel * layout.micro_batch_size));
 }
 
+// Layers of the pipeline rank that has most.
+std::int64_t most_layers(const Layout& layout) {
+    std::vector<std::int64_t> layers(static_cast<std::size_t>(layout.pipeline_parallel));
+    for (std::size_t s = 0; s < layout.layers_per_stage.size(); ++s)
+        layers[s % layers.size()] += layout.layers_per_stage[s];
+    return *std::max_element(layers.begin(), layers.end());
+}
+
 void check_parameters(Reading& reading, const Scenario& scenario) {
     const Model& m = scenario.model;
     const double head_columns = (2 * real(m.heads) + 2 * real(m.kv_heads)) * real(m.head_dim);
     const double columns = head_columns + (m.gated_mlp() ? 3 : 2) * real(m.ffn_hidden);
     const double rows = 2 * real(padded_vocabulary(scenario)) + real(m.position_rows());
-    const double parameters = real(m.hidden) * (real(m.layers) * columns + rows);
-    if (parameters <= kMostParameters) return;
-    Diagnostic& fault =
-        reading.report_field("S030", "model.hidden", "more parameters than can be counted");
-    limit(fault,
-          fmt::format("{} × (layers × columns of a layer + rows of the tables) = {} × ({} × {} + "
-                      "{}) = {}",
-                      reading.shown("model.hidden"), m.hidden, m.layers, figure(columns),
-                      figure(rows), figure(parameters)),
-          kMostParameters, "parameters");
+    const auto check = [&](const char* whose, std::int64_t layers, double most) {
+        const double parameters = real(m.hidden) * (real(layers) * columns + rows);
+        if (parameters <= most) return true;
+        Diagnostic& fault =
+            reading.report_field("S030", "model.hidden", "more parameters than can be counted");
+        limit(fault,
+              fmt::format("{} × ({} × columns of a layer + rows of the tables) = {} × ({} × {} + "
+                          "{}) = {}",
+                          reading.shown("model.hidden"), whose, m.hidden, layers, figure(columns),
+                          figure(rows), figure(parameters)),
+              most, "parameters");
+        return false;
+    };
+    if (check("layers", m.layers, kMostParameters))
+        check("layers of a pipeline rank", most_layers(scenario.layout), kMostRankParameters);
 }
 
-struct Width {
-    const char* what;
-    double elements;  // per token
-};
-
-// What the layers write that is widest; unsharded, since some of it is.
-Width widest(const Scenario& scenario) {
+// Upper bounds for what one rank keeps of a token, unsharded: of one layer, and of the ends of the
+// model, in elements.
+double layer_width(const Scenario& scenario) {
     const Model& m = scenario.model;
-    std::vector<Width> widths = {
-        {"hidden size", real(m.hidden)},
-        {"width of the MLP", real(m.ffn_hidden)},
-        {"heads and key-value heads", (real(m.heads) + 2 * real(m.kv_heads)) * real(m.head_dim)},
-        {"padded vocabulary", real(padded_vocabulary(scenario))}};
-    if (scenario.training.framework.attention_kernel == AttentionKernel::unfused)
-        widths.push_back({"scores of all heads, heads × sequence_length",
-                          real(m.heads) * real(scenario.training.sequence_length)});
-    return *std::max_element(widths.begin(), widths.end(), [](const Width& a, const Width& b) {
-        return a.elements < b.elements;
-    });
+    const bool scores = scenario.training.framework.attention_kernel == AttentionKernel::unfused;
+    return 16 * real(m.hidden) + 6 * (real(m.heads) + 2 * real(m.kv_heads)) * real(m.head_dim) +
+           6 * real(m.ffn_hidden) +
+           (scores ? 5 * real(m.heads) * real(scenario.training.sequence_length) : 0);
+}
+double ends_width(const Scenario& scenario) {
+    return 16 * real(scenario.model.hidden) + 5 * real(padded_vocabulary(scenario));
 }
 
 void check_activations(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
     const double tokens = real(layout.micro_batch_size) * real(scenario.training.sequence_length);
-    // The first and the last stage may be without a layer.
-    const double passes = (real(scenario.model.layers) + 2) * real(layout.micro_batches());
-    const Width width = widest(scenario);
-    const double elements = passes * tokens * width.elements;
+    // These schedules start no more on a rank before the first one ends.
+    const bool bounded = layout.schedule == "1f1b" || layout.schedule == "interleaved";
+    const double in_flight = bounded
+                                 ? std::min(real(layout.micro_batches()), 2 * real(layout.stages()))
+                                 : real(layout.micro_batches());
+    const std::int64_t layers = most_layers(layout);
+    const double width =
+        real(layers) * layer_width(scenario) + real(layout.virtual_pipeline) * ends_width(scenario);
+    const double elements = in_flight * tokens * width;
     if (elements <= kMostActivations) return;
     Diagnostic& fault = reading.report_field("S030", "layout.micro_batch_size",
                                              "larger activations than can be counted");
-    limit(fault,
-          fmt::format(
-              "micro_batch_size × sequence_length = {} × {} = {} tokens\n"
-              "widest activation: {} ({})\n(layers + 2) × micro-batches × tokens × widest = "
-              "({} + 2) × {} × {} × {} = {} elements",
-              layout.micro_batch_size, scenario.training.sequence_length, figure(tokens),
-              figure(width.elements), width.what, scenario.model.layers, layout.micro_batches(),
-              figure(tokens), figure(width.elements), figure(elements)),
-          kMostActivations, "elements");
+    limit(
+        fault,
+        fmt::format("micro_batch_size × sequence_length = {} × {} = {} tokens\n"
+                    "micro-batches in flight × tokens × elements per token in {} layers = {} × {} "
+                    "× {} = {} elements on a rank",
+                    layout.micro_batch_size, scenario.training.sequence_length, figure(tokens),
+                    layers, figure(in_flight), figure(tokens), figure(width), figure(elements)),
+        kMostActivations, "elements");
 }
 
 }  // namespace
@@ -135,11 +146,14 @@ void check_sizes(Reading& reading, const Scenario& scenario) {
                                      "model.kv_heads", "model.head_dim", "model.ffn_hidden",
                                      "model.vocabulary", "model.max_positions",
                                      "training.vocabulary_multiple", "layout.tensor_parallel"});
-    if (model) check_parameters(reading, scenario);
+    const bool stages = reading.good({"layout.layers_per_stage", "layout.virtual_pipeline",
+                                      "layout.pipeline_parallel", "layout.schedule"}) &&
+                        !scenario.layout.layers_per_stage.empty();
+    if (model && stages) check_parameters(reading, scenario);
     const bool batches = reading.good({"model.layers", "layout.data_parallel",
                                        "layout.micro_batch_size", "layout.global_batch_size"});
     if (batches) check_passes(reading, scenario);
-    if (batches && model &&
+    if (batches && model && stages && reading.good({"model.hidden"}) &&
         reading.good(
             {"training.sequence_length", "training.attention_kernel", "layout.global_batch_size"}))
         check_activations(reading, scenario);

@@ -347,18 +347,22 @@ TEST(Reader, RefusesSizesThatCannotBeCounted) {
     const std::string batch = "layout.global_batch_size=" + std::to_string(1 << 20);
     EXPECT_EQ(code({"cluster.nodes=131072", batch}), "");
     EXPECT_EQ(code({"cluster.nodes=131104", "layout.global_batch_size=32776"}), "S030");
-    // A step of 98 × 1 × tokens × 196,608 scores per token ≤ 10^16: 519,006,430 tokens.
-    const std::vector<std::string> long_step = {
-        "layout.tensor_parallel=1", "layout.pipeline_parallel=1", "layout.data_parallel=1",
-        "training.attention_kernel=unfused"};
-    const auto with_batch = [&](const std::string& sequences) {
-        std::vector<std::string> sets = long_step;
-        sets.push_back("layout.micro_batch_size=" + sequences);
-        sets.push_back("layout.global_batch_size=" + sequences);
-        return code(sets);
+    // One rank, one micro-batch in flight of b sequences of 2,048 tokens. Elements per token: in
+    // each of 96 layers 16 × 12,288 of the hidden size, 6 × 3 × 12,288 of heads, 6 × 49,152 of the
+    // MLP, 5 × 96 × 2,048 scores; at the ends 16 × 12,288 and 5 × padded words.
+    const std::int64_t words = sound(kSmall).model.vocabulary;
+    const double padded = static_cast<double>((words + 127) / 128 * 128);
+    const double width =
+        96.0 * (16 * 12288 + 18 * 12288 + 6 * 49152 + 5 * 96 * 2048) + 16 * 12288 + 5 * padded;
+    const auto most = static_cast<std::int64_t>(1e14 / (2048 * width));
+    const auto with_batch = [&](std::int64_t sequences) {
+        const std::string count = std::to_string(sequences);
+        return code({"layout.tensor_parallel=1", "layout.pipeline_parallel=1",
+                     "layout.data_parallel=1", "training.attention_kernel=unfused",
+                     "layout.micro_batch_size=" + count, "layout.global_batch_size=" + count});
     };
-    EXPECT_EQ(with_batch("253421"), "");      // × 2048 = 519,006,208 tokens
-    EXPECT_EQ(with_batch("253422"), "S030");  // × 2048 = 519,008,256
+    EXPECT_EQ(with_batch(most), "");
+    EXPECT_EQ(with_batch(most + 1), "S030");
 }
 
 }  // namespace
