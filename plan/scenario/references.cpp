@@ -60,7 +60,7 @@ std::string find_file(const std::string& reference, const Source& source, const 
     if (set) places.push_back(here);
     places.push_back(here / folders.library);
     for (const fs::path& place : places) {
-        const std::string path = (place / named).lexically_normal().string();
+        std::string path = (place / named).lexically_normal().string();
         if (folders.files.is_file(path)) return path;
     }
     return "";
