@@ -49,7 +49,7 @@ std::string place_of(const trace::Trace& trace, std::int32_t index) {
     if (trace.tracks.size() == 1) return track.represents > 1 ? "every rank" : "the one rank";
     const auto pipeline_rank =
         trace.programs[static_cast<std::size_t>(track.program)].pipeline_rank;
-    const std::string pipeline = fmt::format("pipeline rank {}", pipeline_rank);
+    std::string pipeline = fmt::format("pipeline rank {}", pipeline_rank);
     if (trace.tracks.size() == trace.programs.size()) return pipeline;
     const std::string rank = fmt::format("rank {}", track.rank);
     return trace.programs.size() == 1 ? rank : fmt::format("{} ({})", rank, pipeline);

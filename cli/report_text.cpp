@@ -59,7 +59,7 @@ std::string layout_line(const plan::Layout& layout) {
 }
 
 std::string precision_text(const plan::Training& training) {
-    const std::string text(plan::name(training.precision));
+    std::string text(plan::name(training.precision));
     if (training.precision != plan::Precision::fp16) return text;
     if (training.loss_scale == 0) return text + " with dynamic loss scale";
     return text + " with loss scale " + digits_text(training.loss_scale);

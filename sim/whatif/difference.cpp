@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "plan/ir/check.hpp"
+
 namespace orrery::sim {
 namespace {
 
@@ -73,6 +75,7 @@ trace::Accounts whole_mean_accounts(const trace::Trace& trace) {
     std::int64_t ranks = 0;
     for (const trace::Track& track : trace.tracks)
         ranks += track.represents;
+    ORRERY_CHECK(ranks > 0, "a trace of nobody");
     // Quotients and remainders by the number of ranks apart, so that no product is too large.
     trace::Accounts mean{};
     trace::Accounts remainders{};
