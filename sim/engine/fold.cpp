@@ -11,10 +11,11 @@ using plan::Rank;
 
 // The kinds of group that collectives run over.
 std::vector<GroupKind> meeting_kinds(const plan::Mesh& mesh) {
-    std::vector<GroupKind> kinds = {GroupKind::tensor,    GroupKind::context, GroupKind::data,
-                                    GroupKind::embedding, GroupKind::model,   GroupKind::world};
-    if (mesh.shard > 0) kinds.insert(kinds.end(), {GroupKind::shard, GroupKind::replica});
-    return kinds;
+    if (mesh.shard > 0)
+        return {GroupKind::tensor, GroupKind::context, GroupKind::data,  GroupKind::embedding,
+                GroupKind::model,  GroupKind::world,   GroupKind::shard, GroupKind::replica};
+    return {GroupKind::tensor,    GroupKind::context, GroupKind::data,
+            GroupKind::embedding, GroupKind::model,   GroupKind::world};
 }
 
 // The groups of one kind: members, shapes, and which group a rank is in.
