@@ -29,22 +29,23 @@ def write_seeds():
     return {name: int(length) for name, length in (line.split() for line in printed.stdout.splitlines())}
 
 
-def fuzz(target, longest, seconds, folder):
+def fuzz(target, longest, asked, folder):
     """Runs one fuzzer; returns (exit status, log)."""
     corpus = BUILD / "corpus" / target
     found = BUILD / "found"
     corpus.mkdir(parents=True, exist_ok=True)
     found.mkdir(exist_ok=True)
     known = ROOT / "tests/fuzz/regressions" / target
-    command = [BUILD / "bin/orrery_fuzz", *OPTIONS, f"-max_total_time={seconds}", f"-max_len={longest}",
+    command = [BUILD / "bin/orrery_fuzz", *OPTIONS, f"-max_total_time={asked.seconds}", f"-seed={asked.seed}",
+               f"-max_len={longest}",
                f"-dict={BUILD / 'seeds/words.dict'}", f"-artifact_prefix={found}/{target}-",
                corpus, BUILD / "seeds" / target, *([known] if known.is_dir() else [])]
     environment = {**os.environ, **SANITIZERS, "ORRERY_FUZZ_TARGET": target, "TMPDIR": folder}
     try:
         run = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                             stderr=subprocess.STDOUT, timeout=seconds + MARGIN_S, check=False)
+                             stderr=subprocess.STDOUT, timeout=asked.seconds + MARGIN_S, check=False)
     except subprocess.TimeoutExpired as hung:
-        return 1, (hung.stdout or b"").decode(errors="replace") + f"\nstill running after {seconds + MARGIN_S} s"
+        return 1, (hung.stdout or b"").decode(errors="replace") + f"\nstill running after {asked.seconds + MARGIN_S} s"
     return run.returncode, run.stdout.decode(errors="replace")
 
 
@@ -67,6 +68,7 @@ def numbers(log):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=60, help="per target")
+    parser.add_argument("--seed", type=int, default=0, help="0: another one each time")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("targets", nargs="*", help="all, if none is named")
     asked = parser.parse_args()
@@ -80,7 +82,7 @@ def main():
     print(f"{'target':16}" + "".join(f"{name:>12}" for name in COLUMNS))
     with tempfile.TemporaryDirectory(dir=memory) as folder, \
             concurrent.futures.ThreadPoolExecutor(asked.jobs) as pool:
-        runs = {target: pool.submit(fuzz, target, longest[target], asked.seconds, folder)
+        runs = {target: pool.submit(fuzz, target, longest[target], asked, folder)
                 for target in asked.targets or longest}
         for target, run in runs.items():
             status, log = run.result()
