@@ -61,15 +61,7 @@ std::vector<GroupKind> statistics_groups(const ProgramBuilder& builder) {
 
 void add_clipping(ProgramBuilder& builder) {
     if (builder.scenario.training.optimizer.clip_norm <= 0) return;
-    std::vector<BlockUse> uses;
-    for (std::size_t i = 0; i < builder.program.buckets.size(); ++i) {
-        const Bucket& bucket = builder.program.buckets[i];
-        if (bucket.elements == 0) continue;
-        BlockUse use;
-        use.block = builder.blocks.add(partial_norm(builder, bucket));
-        use.bucket = static_cast<std::int32_t>(i);
-        uses.push_back(use);
-    }
+    std::vector<BlockUse> uses = uses_by_bucket(builder, partial_norm);
     BlockUse use;
     use.block = builder.blocks.add(total_norm(builder));
     uses.push_back(use);

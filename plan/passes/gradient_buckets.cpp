@@ -86,6 +86,20 @@ void form_buckets(ProgramBuilder& builder) {
         if (bucket.tied_elements > 0) bucket.parameters = builder.bucket(holder).parameters;
 }
 
+std::vector<BlockUse> uses_by_bucket(ProgramBuilder& builder,
+                                     Block (*block_of)(const ProgramBuilder&, const Bucket&)) {
+    std::vector<BlockUse> uses;
+    for (std::size_t i = 0; i < builder.program.buckets.size(); ++i) {
+        const Bucket& bucket = builder.program.buckets[i];
+        if (bucket.elements == 0) continue;
+        BlockUse use;
+        use.block = builder.blocks.add(block_of(builder, bucket));
+        use.bucket = static_cast<std::int32_t>(i);
+        uses.push_back(use);
+    }
+    return uses;
+}
+
 std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
     const Bucket bucket = builder.bucket(index);
     const bool partial = builder.zero() < 2 && left_partial(builder, bucket);

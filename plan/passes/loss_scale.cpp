@@ -61,15 +61,7 @@ Block settle_block(const ProgramBuilder& builder) {
 
 void add_unscaling(ProgramBuilder& builder) {
     if (!builder.dims.scales_loss()) return;
-    std::vector<BlockUse> uses;
-    for (std::size_t i = 0; i < builder.program.buckets.size(); ++i) {
-        const Bucket& bucket = builder.program.buckets[i];
-        if (bucket.elements == 0) continue;
-        BlockUse use;
-        use.block = builder.blocks.add(unscale_block(builder, bucket));
-        use.bucket = static_cast<std::int32_t>(i);
-        uses.push_back(use);
-    }
+    std::vector<BlockUse> uses = uses_by_bucket(builder, unscale_block);
     BlockUse use;
     use.block = builder.blocks.add(settle_block(builder));
     uses.push_back(use);

@@ -39,6 +39,10 @@ void serialise_tensor_communication(Block& block);
 // has a bucket of its own on either end, so that shards of both copies hold the same elements.
 void form_buckets(ProgramBuilder& builder);
 
+// One use for each bucket with parameters of its own, of the block that `block_of` makes for it.
+std::vector<BlockUse> uses_by_bucket(ProgramBuilder& builder,
+                                     Block (*block_of)(const ProgramBuilder&, const Bucket&));
+
 // The uses that reduce a bucket's gradients: over the tensor group what sequence parallelism left
 // partial (until ZeRO-1), then over the ranks that share states out (all-reduce; reduce-scatter
 // from ZeRO-1 on; from ZeRO-2 on into the shard, which accumulates over micro-batches). Empty where
