@@ -1,13 +1,8 @@
 // Native traces, *.orrery: as bytes, and as the frames inside, packed with checksums that are
 // right, so that what is behind them is reached. A trace that is read can be written, reads back
 // the same, and every view of it works.
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <system_error>
-
 #include "plan/ir/check.hpp"
+#include "tests/fuzz/memory_file.hpp"
 #include "tests/fuzz/targets.hpp"
 #include "tests/fuzz/traces.hpp"
 #include "tests/trace/native_container.hpp"
@@ -15,27 +10,6 @@
 
 namespace orrery::fuzz {
 namespace {
-
-// A file without a place on any disk.
-class MemoryFile {
-  public:
-    explicit MemoryFile(std::string_view bytes) : descriptor_(::memfd_create("fuzz", MFD_CLOEXEC)) {
-        if (descriptor_ < 0)
-            throw std::system_error(errno, std::generic_category(), "memfd_create");
-        while (!bytes.empty()) {
-            const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-            if (written < 0) throw std::system_error(errno, std::generic_category(), "write");
-            bytes.remove_prefix(static_cast<std::size_t>(written));
-        }
-    }
-    ~MemoryFile() { ::close(descriptor_); }
-    MemoryFile(const MemoryFile&) = delete;
-    MemoryFile& operator=(const MemoryFile&) = delete;
-    std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
-
-  private:
-    int descriptor_;
-};
 
 std::string written(const trace::Trace& trace) {
     static const trace::TestFolder folder;

@@ -9,8 +9,8 @@ namespace orrery::fuzz {
 
 const std::vector<Target>& targets() {
     static const std::vector<Target> all = {
-        kScenario,     kOverrides,     kPrediction,  kPlanText, kNativeTrace,
-        kNativeFrames, kPerfettoTrace, kChromeTrace, kProfile,  kCollectives};
+        kScenario,      kOverrides,   kPrediction, kPlanText,    kNativeTrace, kNativeFrames,
+        kPerfettoTrace, kChromeTrace, kProfile,    kCollectives, kTokens};
     return all;
 }
 

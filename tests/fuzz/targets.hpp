@@ -28,6 +28,7 @@ extern const Target kPerfettoTrace;
 extern const Target kChromeTrace;
 extern const Target kProfile;
 extern const Target kCollectives;
+extern const Target kTokens;
 
 const std::vector<Target>& targets();
 const Target* find_target(std::string_view name);  // null: no such target

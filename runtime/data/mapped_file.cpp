@@ -1,0 +1,46 @@
+#include "runtime/data/mapped_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace orrery::runtime {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const char* what) {
+    throw DataError(path, what + (": " + std::generic_category().message(errno)));
+}
+
+// Closed at the end of the constructor: a mapping outlives its descriptor.
+struct Descriptor {
+    int number;
+    ~Descriptor() {
+        if (number >= 0) ::close(number);
+    }
+};
+
+}  // namespace
+
+MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
+    // Not to wait for the other end of a pipe.
+    const Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+    struct stat status {};
+    if (file.number < 0 || ::fstat(file.number, &status) != 0) fail(path_, "cannot be opened");
+    if (!S_ISREG(status.st_mode)) throw DataError(path_, "is not a regular file");
+    if (status.st_size == 0) return;  // nothing to map
+    const auto size = static_cast<std::size_t>(status.st_size);
+    void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number, 0);
+    if (start == MAP_FAILED) fail(path_, "cannot be mapped into memory");
+    bytes_ = {static_cast<const std::byte*>(start), size};
+}
+
+MappedFile::~MappedFile() {
+    if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+}  // namespace orrery::runtime

@@ -1,0 +1,145 @@
+#include "runtime/data/token_source.hpp"
+
+#include <fmt/format.h>
+
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <string_view>
+
+#include "plan/ir/check.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+// Numbers are copied as they stand in the file.
+static_assert(std::endian::native == std::endian::little);
+
+constexpr std::int64_t kBytes = 256;  // values of a byte
+
+constexpr std::int64_t kHeaderBytes = 256 * 4;
+constexpr std::uint32_t kMagicOf16Bits = 20240520, kMagicOf32Bits = 20240801;
+
+template <class Number>
+Number number_at(std::span<const std::byte> bytes, std::int64_t offset) {
+    Number value;
+    std::memcpy(&value, bytes.data() + offset, sizeof value);
+    return value;
+}
+
+bool begins_with_magic(std::span<const std::byte> bytes) {
+    if (bytes.size() < sizeof(std::uint32_t)) return false;
+    const auto magic = number_at<std::uint32_t>(bytes, 0);
+    return magic == kMagicOf16Bits || magic == kMagicOf32Bits;
+}
+
+TokenFormat format_of(const MappedFile& file) {
+    if (begins_with_magic(file.bytes())) return TokenFormat::llmc;
+    return std::string_view(file.path()).ends_with(".bin") ? TokenFormat::nanogpt
+                                                           : TokenFormat::text;
+}
+
+TokenLayout text_layout(const MappedFile& file, std::int64_t vocabulary) {
+    if (vocabulary < kBytes)
+        throw DataError(
+            file.path(),
+            fmt::format("text is read a byte a token, which takes a vocabulary of {}; the "
+                        "model's is {}",
+                        kBytes, vocabulary));
+    return {0, 1, std::ssize(file.bytes())};
+}
+
+TokenLayout nanogpt_layout(const MappedFile& file) {
+    const std::int64_t size = std::ssize(file.bytes());
+    if (size % 2 != 0)
+        throw DataError(file.path(), fmt::format("{} bytes are not a whole number of tokens of 2 "
+                                                 "bytes, as a nanoGPT file has them",
+                                                 size));
+    return {0, 2, size / 2};
+}
+
+TokenLayout llmc_layout(const MappedFile& file) {
+    const std::span<const std::byte> bytes = file.bytes();
+    const std::int64_t size = std::ssize(bytes);
+    if (size < kHeaderBytes)
+        throw DataError(file.path(),
+                        fmt::format("ends at byte {}, within the header of {} bytes that an llm.c "
+                                    "file has",
+                                    size, kHeaderBytes));
+    if (!begins_with_magic(bytes))
+        throw DataError(
+            file.path(),
+            fmt::format("byte 0: magic {}; tokens in llm.c's format begin with {} (16 "
+                        "bits) or {} (32 bits)",
+                        number_at<std::uint32_t>(bytes, 0), kMagicOf16Bits, kMagicOf32Bits));
+    const auto magic = number_at<std::uint32_t>(bytes, 0);
+    const std::int64_t width = magic == kMagicOf16Bits ? 2 : 4;
+    const auto version = number_at<std::int32_t>(bytes, 4);
+    const std::int32_t known = magic == kMagicOf16Bits ? 1 : 7;
+    if (version != known)
+        throw DataError(file.path(), fmt::format("byte 4: version {}; of llm.c files with magic {} "
+                                                 "version {} is read",
+                                                 version, magic, known));
+    const auto tokens = number_at<std::int32_t>(bytes, 8);
+    const std::int64_t expected = kHeaderBytes + tokens * width;
+    if (tokens < 0 || size != expected)
+        throw DataError(file.path(),
+                        fmt::format("byte 8: {} tokens; {} + {} × {} = {} bytes, the file has {}",
+                                    tokens, kHeaderBytes, tokens, width, expected, size));
+    return {kHeaderBytes, width, tokens};
+}
+
+TokenLayout layout_of(const MappedFile& file, TokenFormat format, std::int64_t vocabulary) {
+    switch (format == TokenFormat::automatic ? format_of(file) : format) {
+        case TokenFormat::text:
+            return text_layout(file, vocabulary);
+        case TokenFormat::nanogpt:
+            return nanogpt_layout(file);
+        case TokenFormat::llmc:
+            return llmc_layout(file);
+        case TokenFormat::automatic:
+            break;
+    }
+    ORRERY_CHECK(false, "no such format");
+    return {};
+}
+
+}  // namespace
+
+TokenSource::TokenSource(const std::string& path, TokenFormat format, std::int64_t vocabulary)
+    : file_(path), vocabulary_(vocabulary), layout_(layout_of(file_, format, vocabulary)) {
+    ORRERY_CHECK(vocabulary > 0, "a model without words");
+}
+
+template <class Token>
+void TokenSource::copy_as(std::int64_t first, std::span<std::int32_t> out) const {
+    constexpr std::int64_t kWidth = sizeof(Token);
+    // What a model holds as a token: 31 bits.
+    const std::int64_t end =
+        std::min<std::int64_t>(vocabulary_, std::numeric_limits<std::int32_t>::max());
+    for (std::int64_t i = 0; i < std::ssize(out); ++i) {
+        const std::int64_t offset = layout_.first_byte + (first + i) * kWidth;
+        const auto token = static_cast<std::int64_t>(number_at<Token>(file_.bytes(), offset));
+        if (token >= end)
+            throw DataError(path(),
+                            fmt::format("byte {}: token {}, number {} of the file from 0; the "
+                                        "model's vocabulary is {}, its tokens are 0 to {}",
+                                        offset, token, first + i, vocabulary_, end - 1));
+        out[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(token);
+    }
+}
+
+void TokenSource::copy(std::int64_t first, std::span<std::int32_t> out) const {
+    ORRERY_CHECK(first >= 0 && first <= tokens() && std::ssize(out) <= tokens() - first,
+                 "tokens beyond the end of the file");
+    switch (layout_.bytes_per_token) {
+        case 1:
+            return copy_as<std::uint8_t>(first, out);
+        case 2:
+            return copy_as<std::uint16_t>(first, out);
+        default:
+            return copy_as<std::uint32_t>(first, out);
+    }
+}
+
+}  // namespace orrery::runtime

@@ -1,0 +1,52 @@
+// The tokens that a model is trained on, from a file as people have it:
+//   text     any file; a byte is a token
+//   nanogpt  nanoGPT's .bin (data/*/prepare.py): 16-bit tokens and nothing else
+//   llmc     llm.c's .bin (dev/data/data_common.py, write_datafile): 256 32-bit words, of which
+//            the first three are magic, version and number of tokens; then the tokens, of 16 bits
+//            (magic 20240520, version 1: GPT-2) or 32 (magic 20240801, version 7: Llama 3)
+// All numbers little-endian.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "runtime/data/mapped_file.hpp"
+
+namespace orrery::runtime {
+
+// automatic: llmc where the file begins with one of its magics, which no text in UTF-8 and no
+// tokens of GPT-2 do; else nanogpt where its name ends in .bin; else text.
+enum class TokenFormat : std::uint8_t { automatic, text, nanogpt, llmc };
+
+// Where a file's tokens stand.
+struct TokenLayout {
+    std::int64_t first_byte = 0;
+    std::int64_t bytes_per_token = 1;
+    std::int64_t tokens = 0;
+};
+
+class TokenSource {
+  public:
+    // `vocabulary` > 0 is the model's, without padding. Throws DataError: what MappedFile does, a
+    // file that is not in this format, a vocabulary that cannot hold bytes where they are tokens.
+    TokenSource(const std::string& path, TokenFormat format, std::int64_t vocabulary);
+
+    const std::string& path() const { return file_.path(); }
+    std::int64_t tokens() const { return layout_.tokens; }
+
+    // Tokens `first` and what follows; the range lies within the file (ORRERY_CHECK). Throws
+    // DataError for a token that the vocabulary does not have: to look at all of them beforehand
+    // would read the whole data set. Any number of threads at once.
+    void copy(std::int64_t first, std::span<std::int32_t> out) const;
+
+  private:
+    template <class Token>
+    void copy_as(std::int64_t first, std::span<std::int32_t> out) const;
+
+    MappedFile file_;
+    std::int64_t vocabulary_;
+    TokenLayout layout_;
+};
+
+}  // namespace orrery::runtime
