@@ -1,7 +1,6 @@
 #include "plan/build/build_plan.hpp"
 
 #include <algorithm>
-#include <map>
 #include <string>
 
 #include "plan/build/bind_steps.hpp"
@@ -14,8 +13,6 @@
 
 namespace orrery::plan {
 namespace {
-
-constexpr std::int64_t kScalarAlignment = 16;  // of each device scalar among the others
 
 // What waits for the last backward passes of all stages.
 void add_gradient_reduction(ProgramBuilder& builder) {
@@ -54,20 +51,12 @@ void add_fixed_residents(ProgramBuilder& builder, std::int64_t boundary_bytes) {
 void settle_residents(ProgramBuilder& builder) {
     Program& program = builder.program;
     std::int64_t scratch = 0;
-    std::map<std::string, std::int64_t> scalars;  // bytes, by name
     for (const Procedure& procedure : program.procedures)
-        for (const BlockUse& use : procedure.uses) {
-            const Block& block = builder.blocks.block(use.block);
-            scratch = std::max(scratch, block.scratch_bytes);
-            for (const Tensor& tensor : block.tensors)
-                if (tensor.role == Role::scalar) scalars[tensor.name] = tensor.bytes();
-        }
+        for (const BlockUse& use : procedure.uses)
+            scratch = std::max(scratch, builder.blocks.block(use.block).scratch_bytes);
     program.residents[static_cast<std::size_t>(program.scratch)].bytes = scratch;
-    std::int64_t scalar_bytes = 0;
-    for (const auto& [name, bytes] : scalars)
-        scalar_bytes += (bytes + kScalarAlignment - 1) / kScalarAlignment * kScalarAlignment;
     program.residents[static_cast<std::size_t>(program.scalars)].bytes =
-        std::max(kAlignment, aligned(scalar_bytes));
+        std::max(kAlignment, aligned(scalar_offsets(builder.blocks.blocks(), program).at("")));
     const auto last = static_cast<std::int32_t>(program.steps.size()) - 1;
     for (Resident& resident : program.residents)
         if (resident.first_step < 0) {  // persistent

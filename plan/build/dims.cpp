@@ -20,8 +20,9 @@ Dims dims_of(const Scenario& scenario) {
     dims.vocabulary = padded_vocabulary(scenario) / t;
     dims.tensor = t;
     dims.dtype = *from_name<DType>(name(scenario.training.precision));
+    dims.wide_dtype = dims.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
     dims.gradient_dtype =
-        scenario.training.framework.gradient_bytes == 4 ? DType::fp32 : dims.dtype;
+        scenario.training.framework.gradient_bytes >= 4 ? dims.wide_dtype : dims.dtype;
     return dims;
 }
 

@@ -25,10 +25,14 @@ struct Dims {
     bool sequence_parallel = false;
     DType dtype = DType::bf16;           // of parameters and activations
     DType gradient_dtype = DType::bf16;  // of the accumulators of parameters' gradients
+    DType wide_dtype = DType::fp32;      // of statistics, the loss, and the optimizer's states
 
     // fp16 has 5 bits of exponent: the loss is scaled up so that gradients stay above its smallest
     // numbers (Micikevicius et al. 2018, arXiv 1710.03740, section 3.2).
     bool scales_loss() const { return dtype == DType::fp16; }
+
+    // Parameters of 32 bits and more are their own masters.
+    bool keeps_masters() const { return dtype != wide_dtype; }
 
     std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
     std::int64_t context_width() const { return heads * head_dim; }

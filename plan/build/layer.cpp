@@ -13,7 +13,7 @@ TensorId norm(ForwardWriter& w, const Model& model, const std::string& name, Ten
     if (model.layer_norm()) reads.push_back(w.parameter(name + ".bias", {d.hidden}, true));
     const TensorId out = w.activation(name, d.sharded_tokens, d.hidden);
     // LayerNorm keeps mean and 1/σ per token, RMSNorm 1/σ alone.
-    const TensorId stats = w.tensor(name + "_stats", Role::scratch, DType::fp32,
+    const TensorId stats = w.tensor(name + "_stats", Role::scratch, d.wide_dtype,
                                     {d.sharded_tokens, model.layer_norm() ? 2 : 1});
     w.op(OpKind::norm, name, {d.sharded_tokens, d.hidden}, std::move(reads), {out, stats});
     return out;
@@ -54,7 +54,7 @@ TensorId flash_attention(ForwardWriter& w, TensorId qkv) {
     const Dims& d = w.dims();
     const TensorId out = w.activation("context", d.tokens, d.context_width());
     const TensorId lse =
-        w.tensor("lse", Role::scratch, DType::fp32, {d.batch, d.heads, d.sequence});
+        w.tensor("lse", Role::scratch, d.wide_dtype, {d.batch, d.heads, d.sequence});
     w.op(OpKind::attention, "attention",
          {d.batch, d.sequence, d.sequence, d.heads, d.kv_heads, d.head_dim}, {qkv}, {out, lse});
     return out;
@@ -237,7 +237,7 @@ ForwardBlock head_forward(const Scenario& scenario, const Dims& d) {
         w.parameter(scenario.model.tied_embeddings ? "embedding.weight" : "head.weight",
                     {d.vocabulary, d.hidden}, false);
     TensorId logits = w.column_parallel_with("logits", x, weight, -1, d.vocabulary);
-    if (scenario.training.framework.logits_dtype == LogitsType::fp32 && d.dtype != DType::fp32)
+    if (scenario.training.framework.logits_dtype == LogitsType::fp32 && d.dtype != d.wide_dtype)
         logits = in_fp32(w, logits);
     const DType logits_dtype = w.dtype(logits);
     if (d.scales_loss()) w.scale_loss();
@@ -245,20 +245,21 @@ ForwardBlock head_forward(const Scenario& scenario, const Dims& d) {
 
     // Softmax over a sharded vocabulary (Shoeybi 2019): the maximum, then the sum of exponentials
     // with the target's logit, are reduced over the tensor group; 4 and 8 bytes per token travel.
-    const TensorId largest = w.tensor("largest", Role::scratch, DType::fp32, {d.tokens});
+    const TensorId largest = w.tensor("largest", Role::scratch, d.wide_dtype, {d.tokens});
     w.op(OpKind::cross_entropy_max, "max logit", {d.tokens, d.vocabulary}, {logits}, {largest})
         .dtype = logits_dtype;
     if (d.tensor > 1)
-        w.op(OpKind::all_reduce, "max logit", {d.tokens}, {largest}, {largest}).dtype = DType::fp32;
-    const TensorId sums = w.tensor("sums", Role::scratch, DType::fp32, {d.tokens, 2});
+        w.op(OpKind::all_reduce, "max logit", {d.tokens}, {largest}, {largest}).dtype =
+            d.wide_dtype;
+    const TensorId sums = w.tensor("sums", Role::scratch, d.wide_dtype, {d.tokens, 2});
     w.op(OpKind::cross_entropy_sum, "sum of exponentials", {d.tokens, d.vocabulary},
          {logits, largest, targets}, {sums})
         .dtype = logits_dtype;
     if (d.tensor > 1)
         w.op(OpKind::all_reduce, "sum of exponentials", {2 * d.tokens}, {sums}, {sums}).dtype =
-            DType::fp32;
-    const TensorId loss = w.tensor("loss", Role::scalar, DType::fp32, {1});
-    w.op(OpKind::cross_entropy, "loss", {d.tokens, 2}, {sums, largest}, {loss});
+            d.wide_dtype;
+    const TensorId loss = w.tensor("loss", Role::scalar, d.wide_dtype, {1});
+    w.op(OpKind::cross_entropy, "loss", {d.tokens, 2}, {sums, largest, targets, loss}, {loss});
     return w.finish();
 }
 

@@ -23,6 +23,7 @@ class BlockLibrary {
     const Block& block(std::int32_t index) const {
         return blocks_[static_cast<std::size_t>(index)];
     }
+    const std::vector<Block>& blocks() const { return blocks_; }
     std::vector<Block> take() { return std::move(blocks_); }
 
   private:
@@ -62,9 +63,11 @@ struct ProgramBuilder {
     // Whether gathered parameters stay from forward to backward.
     bool keeps_gathered() const { return zero() >= 3 && !scenario.layout.reshard_after_forward; }
     DType gradient_dtype() const { return dims.gradient_dtype; }
-    // Elements of a bucket's state on this rank, for ZeRO stages from `from` on sharded.
+    // Elements of a bucket's state on this rank, for ZeRO stages from `from` on sharded. What is
+    // scattered or gathered in place has room for the padding.
     std::int64_t held(const Bucket& bucket, int from) const {
-        return zero() >= from ? bucket.padded / shards() : bucket.elements;
+        if (zero() >= from) return bucket.padded / shards();
+        return zero() >= 1 ? bucket.padded : bucket.elements;
     }
     std::int64_t padded(std::int64_t elements) const {
         return (elements + shards() - 1) / shards() * shards();

@@ -3,8 +3,9 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::array<std::string_view, kDTypes> kDTypeNames = {"u8", "i32", "bf16", "fp16", "fp32"};
-constexpr std::array<std::int64_t, kDTypes> kDTypeBytes = {1, 4, 2, 2, 4};
+constexpr std::array<std::string_view, kDTypes> kDTypeNames = {"u8",   "i32",  "bf16",
+                                                               "fp16", "fp32", "fp64"};
+constexpr std::array<std::int64_t, kDTypes> kDTypeBytes = {1, 4, 2, 2, 4, 8};
 constexpr std::array<std::string_view, kStreams> kStreamNames = {
     "compute", "tensor_comm", "context_comm", "expert_comm", "data_comm", "pipeline_comm", "copy"};
 constexpr std::array<std::string_view, kGroupKinds> kGroupNames = {

@@ -10,8 +10,8 @@
 
 namespace orrery::plan {
 
-enum class DType : std::uint8_t { u8, i32, bf16, fp16, fp32 };
-inline constexpr std::size_t kDTypes = 5;
+enum class DType : std::uint8_t { u8, i32, bf16, fp16, fp32, fp64 };
+inline constexpr std::size_t kDTypes = 6;
 
 // In-order queues of one rank. Ops of different streams may overlap; edges between streams follow
 // from tensors.

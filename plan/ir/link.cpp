@@ -1,10 +1,9 @@
 #include "plan/ir/link.hpp"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
-#include "plan/ir/check.hpp"
+#include "plan/ir/homes.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -14,7 +13,7 @@ namespace {
 class Linker {
   public:
     Linker(const Plan& plan, const Program& program)
-        : plan_(plan), program_(program), first_op_(plan.first_ops()) {
+        : plan_(plan), program_(program), homes_(plan, program), first_op_(plan.first_ops()) {
         orders_.reserve(plan.blocks.size());
         for (const Block& block : plan.blocks)
             orders_.push_back(order_of(block));
@@ -44,8 +43,6 @@ class Linker {
                 take_over(births_[next_birth++]);
             const Step& step = program_.steps[s];
             step_ = static_cast<std::uint32_t>(s);
-            if (step.action.kind == ActionKind::forward)
-                received_[{step.action.stage, step.action.micro_batch}] = step.input;
             if (step.procedure < 0) {
                 link_transfers(step);
                 continue;
@@ -75,19 +72,12 @@ class Linker {
                 piece(p) = before;
     }
 
-    const Stage& stage_of(std::int32_t index) const {
-        for (const Stage& stage : program_.stages)
-            if (stage.index == index) return stage;
-        ORRERY_CHECK(false, "stage of another rank");
-        return program_.stages.front();
-    }
-
     void number_pieces() {
         std::vector<std::int32_t> parts(program_.residents.size(), 1);
         for (const Step& step : program_.steps)
             if (step.stash >= 0)
                 parts[static_cast<std::size_t>(step.stash)] = std::max<std::int32_t>(
-                    1, static_cast<std::int32_t>(stage_of(step.action.stage).parts.size()));
+                    1, static_cast<std::int32_t>(homes_.stage(step.action.stage).parts.size()));
         if (program_.recomputed >= 0)
             for (const Stage& stage : program_.stages)
                 parts[static_cast<std::size_t>(program_.recomputed)] =
@@ -126,102 +116,11 @@ class Linker {
     }
     Accesses& piece(std::int32_t index) { return pieces_[static_cast<std::size_t>(index)]; }
 
-    const Bucket& bucket_of(const BlockUse& use) const {
-        ORRERY_CHECK(use.bucket >= 0, "a block that touches parameters has a bucket");
-        return program_.buckets[static_cast<std::size_t>(use.bucket)];
-    }
-
-    std::int32_t bucket_state(const BlockUse& use, Role role) const {
-        const Bucket& bucket = bucket_of(use);
-        if (role == Role::parameter) return use.gathered >= 0 ? use.gathered : bucket.parameters;
-        if (role == Role::gradient) return use.reducing >= 0 ? use.reducing : bucket.gradients;
-        return bucket.optimizer;
-    }
-
     // The piece of memory behind a tensor that outlives its block.
     std::int32_t piece_of(const Step& step, const BlockUse& use, const Block& block,
-                          const Tensor& tensor, TensorId id) const {
-        switch (tensor.role) {
-            case Role::parameter:
-            case Role::gradient:
-            case Role::optimizer:
-                return first_piece(bucket_state(use, tensor.role));
-            case Role::parameter_shard:
-                return first_piece(bucket_of(use).parameters);
-            case Role::gradient_shard:
-                return first_piece(bucket_of(use).gradients);
-            case Role::scalar:
-                return first_piece(program_.scalars);
-            case Role::stash:
-                if (is_received(step, use, tensor))
-                    return first_piece(received_.at({step.action.stage, step.action.micro_batch}));
-                return first_piece(step.stash) + use.position;
-            case Role::recomputed:
-                return recomputed_piece(step, use.position);
-            case Role::scratch:
-                return first_piece(program_.scratch);
-            case Role::input:
-            case Role::output:
-                break;
-        }
-        const Stage& stage = stage_of(step.action.stage);
-        const std::int32_t end = static_cast<std::int32_t>(stage.parts.size()) - 1;
-        if (step.action.kind == ActionKind::forward) {
-            if (id == block.input) return first_piece(frame(use.position));
-            if (use.position == end) return first_piece(step.output);
-            return activation_into(step, stage, use.position + 1);
-        }
-        // What runs again hands on to what runs again next.
-        if (stage.parts[static_cast<std::size_t>(use.position)].recompute == use.block)
-            return recomputed_piece(step, use.position + 1);
-        if (id == block.input)
-            return first_piece(use.position == end ? step.input
-                                                   : gradient_frame(stage, use.position + 1));
-        return first_piece(use.position == 0 ? step.output : gradient_frame(stage, use.position));
-    }
-
-    // Of the part's place in its group: layers are alike, so that groups overlay place by place.
-    std::int32_t recomputed_piece(const Step& step, std::int32_t position) const {
-        const Stage& stage = stage_of(step.action.stage);
-        std::int32_t place = 0;
-        while (place < position &&
-               stage.parts[static_cast<std::size_t>(position - place - 1)].recompute >= 0)
-            ++place;
-        return first_piece(program_.recomputed) + place;
-    }
-
-    std::int32_t frame(std::int32_t number) const {
-        return program_.frames[static_cast<std::size_t>(number) % 2];
-    }
-
-    // Where the part at `position` finds its input: in its stash, or in a frame where backward does
-    // not need it.
-    std::int32_t activation_into(const Step& step, const Stage& stage,
-                                 std::int32_t position) const {
-        const StagePart& part = stage.parts[static_cast<std::size_t>(position)];
-        const Block& block = plan_.blocks[static_cast<std::size_t>(part.forward)];
-        const Tensor& input = block.tensors[static_cast<std::size_t>(block.input)];
-        return input.role == Role::stash ? first_piece(step.stash) + position
-                                         : first_piece(frame(position));
-    }
-
-    // The frame with the gradient that the part at `position` hands to the one before it.
-    std::int32_t gradient_frame(const Stage& stage, std::int32_t position) const {
-        std::int32_t flips = 0;
-        for (auto p = static_cast<std::int32_t>(stage.parts.size()); p-- > position;) {
-            const Block& block = plan_.blocks[static_cast<std::size_t>(
-                stage.parts[static_cast<std::size_t>(p)].backward)];
-            if (block.output != block.input) ++flips;
-        }
-        return frame(flips);
-    }
-
-    // The activation that a later stage received is a piece of its own until backward has read it.
-    bool is_received(const Step& step, const BlockUse& use, const Tensor& tensor) const {
-        if (use.position != 0 || step.action.stage == 0) return false;
-        const StagePart& part = stage_of(step.action.stage).parts.front();
-        const Block& forward = plan_.blocks[static_cast<std::size_t>(part.forward)];
-        return tensor.name == forward.tensors[static_cast<std::size_t>(forward.input)].name;
+                          TensorId id) const {
+        const Home home = homes_.of(step, use, block, id);
+        return first_piece(home.resident) + home.piece;
     }
 
     void read(std::int32_t index, StreamCounts& waits) { join(waits, piece(index).writes); }
@@ -294,8 +193,7 @@ class Linker {
     // Accesses by earlier blocks; those within the block are in its order already.
     void before_access(const Step& step, const BlockUse& use, const Block& block,
                        const OutsideAccess& access, const StreamCounts& base, StreamCounts& waits) {
-        const Tensor& tensor = block.tensors[static_cast<std::size_t>(access.tensor)];
-        const std::int32_t index = piece_of(step, use, block, tensor, access.tensor);
+        const std::int32_t index = piece_of(step, use, block, access.tensor);
         StreamCounts found{};
         access.writes ? write(index, found) : read(index, found);
         for (std::size_t s = 0; s < kStreams; ++s)
@@ -304,18 +202,16 @@ class Linker {
 
     void note_access(const Step& step, const BlockUse& use, const Block& block,
                      const OutsideAccess& access, std::size_t own) {
-        const Tensor& tensor = block.tensors[static_cast<std::size_t>(access.tensor)];
-        Accesses& into = piece(piece_of(step, use, block, tensor, access.tensor));
+        Accesses& into = piece(piece_of(step, use, block, access.tensor));
         (access.writes ? into.writes : into.reads)[own] = issued_[own];
     }
 
     const Plan& plan_;
     const Program& program_;
+    Homes homes_;
     std::vector<std::uint32_t> first_op_;
     std::vector<BlockOrder> orders_;
     std::vector<std::int32_t> first_piece_;
-    std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t>
-        received_;                      // by stage, micro-batch
     std::vector<std::int32_t> births_;  // residents that take memory over, by birth
     std::vector<Accesses> pieces_;
     StreamCounts issued_{};

@@ -114,6 +114,24 @@ std::vector<bool> stashes(const Program& program) {
 
 }  // namespace
 
+std::map<std::string, std::int64_t> scalar_offsets(const std::vector<Block>& blocks,
+                                                   const Program& program) {
+    constexpr std::int64_t kScalarAlignment = 16;
+    std::map<std::string, std::int64_t> scalars;  // bytes first
+    for (const Procedure& procedure : program.procedures)
+        for (const BlockUse& use : procedure.uses)
+            for (const Tensor& tensor : blocks[static_cast<std::size_t>(use.block)].tensors)
+                if (tensor.role == Role::scalar) scalars[tensor.name] = tensor.bytes();
+    std::int64_t end = 0;
+    for (auto& [name, bytes] : scalars) {
+        const std::int64_t size = (bytes + kScalarAlignment - 1) / kScalarAlignment;
+        bytes = end;
+        end += size * kScalarAlignment;
+    }
+    scalars[""] = end;
+    return scalars;
+}
+
 // Three pools: what lives for the whole step; stashes, which compute bears and buries, so that
 // their reuse makes nobody wait; and buffers of transfers. One of these is posted early, while
 // compute still runs: it takes over memory only of buffers whose last compute step has been left

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,11 @@ struct StashArea {
     std::int64_t bytes = 0;
 };
 StashArea stash_area(const Block& forward, Role role = Role::stash);
+
+// Where each device scalar of a program's blocks lies among the others, and the bytes that all take
+// (entry ""): by name, so that one name is one scalar in all blocks.
+std::map<std::string, std::int64_t> scalar_offsets(const std::vector<Block>& blocks,
+                                                   const Program& program);
 
 // Fills offsets and reuses of the residents and the arena's size: persistent ones, then stashes,
 // then buffers of transfers, each by first fit in order of birth (an interval colouring: exact when

@@ -12,7 +12,8 @@ void add_states(ProgramBuilder& builder, Bucket& bucket, std::int32_t index) {
     const std::int64_t gradient_bytes = size_bytes(builder.gradient_dtype());
     // fp32 master weights and two moments beside 16-bit parameters; fp32 parameters are their own
     // masters (Rajbhandari 2020: K = 12, and 8).
-    const std::int64_t state_bytes = builder.dims.dtype == DType::fp32 ? 8 : 12;
+    const std::int64_t state_bytes =
+        (builder.dims.keeps_masters() ? 3 : 2) * size_bytes(builder.dims.wide_dtype);
     bucket.gradients = builder.add_resident(
         "gradients" + suffix, MemoryCategory::gradients,
         (builder.held(bucket, 2) + builder.tied_held(bucket)) * gradient_bytes);
@@ -27,17 +28,6 @@ void add_states(ProgramBuilder& builder, Bucket& bucket, std::int32_t index) {
 bool left_partial(const ProgramBuilder& builder, const Bucket& bucket) {
     return builder.dims.sequence_parallel && builder.mesh.tensor > 1 &&
            bucket.replicated_elements > 0;
-}
-
-Block shard_reduction(const ProgramBuilder& builder, const char* name, GroupKind group,
-                      Stream stream, std::int64_t elements, const char* label) {
-    Block block;
-    block.name = name;
-    block.tensors.push_back(
-        {"gradient shard", Role::gradient_shard, builder.gradient_dtype(), {elements}});
-    block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::backward, stream, group,
-                                      elements, label, 0, 0));
-    return block;
 }
 
 BlockUse use_of(ProgramBuilder& builder, Block block, std::int32_t bucket) {
@@ -102,7 +92,7 @@ std::vector<BlockUse> uses_by_bucket(ProgramBuilder& builder,
 
 std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
     const Bucket bucket = builder.bucket(index);
-    const bool partial = builder.zero() < 2 && left_partial(builder, bucket);
+    const bool partial = left_partial(builder, bucket);
     const std::int64_t shards = builder.shards();
     const std::int64_t whole = builder.zero() >= 2 ? builder.whole(bucket) : bucket.padded;
     if (whole == 0 || (!partial && shards == 1)) return {};
@@ -142,24 +132,18 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
 std::vector<BlockUse> replica_uses(ProgramBuilder& builder, std::int32_t index) {
     const Bucket bucket = builder.bucket(index);
     if (!builder.hybrid() || bucket.elements == 0) return {};
-    return {use_of(builder,
-                   shard_reduction(builder, "reduce.replicas", GroupKind::replica,
-                                   Stream::data_comm, builder.held(bucket, 1), "gradient shard"),
-                   index)};
+    const std::int64_t elements = builder.held(bucket, 1);
+    Block block;
+    block.name = "reduce.replicas";
+    block.tensors.push_back(
+        {"gradient shard", Role::gradient_shard, builder.gradient_dtype(), {elements}});
+    block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::backward, Stream::data_comm,
+                                      GroupKind::replica, elements, "gradient shard", 0, 0));
+    return {use_of(builder, std::move(block), index)};
 }
 
-// What all tensor ranks hold whole lies spread over the shards of its bucket, in equal parts: each
-// shard is reduced by itself, once it is complete.
 std::vector<BlockUse> late_reduce_uses(ProgramBuilder& builder, std::int32_t index) {
-    const Bucket bucket = builder.bucket(index);
-    if (builder.zero() >= 2) {
-        if (!left_partial(builder, bucket)) return {};
-        const std::int64_t share = builder.padded(bucket.replicated_elements) / builder.shards();
-        return {use_of(builder,
-                       shard_reduction(builder, "reduce.replicated", GroupKind::tensor,
-                                       Stream::tensor_comm, share, "replicated gradients"),
-                       index)};
-    }
+    if (builder.zero() >= 2) return {};
     if (builder.scenario.training.framework.overlap_gradient_reduce) return {};
     std::vector<BlockUse> uses = reduce_uses(builder, index);
     for (const BlockUse& use : replica_uses(builder, index))

@@ -5,8 +5,8 @@
 namespace orrery::plan {
 namespace {
 
-std::vector<std::int64_t> slots(const ProgramBuilder& builder) {
-    return {static_cast<std::int64_t>(builder.program.buckets.size())};
+Tensor overflow_scalar() {
+    return {"overflow", Role::scalar, DType::fp32, {1}};
 }
 
 Op optimizer_op(OpKind kind, const char* label, DType dtype, std::vector<TensorId> reads,
@@ -22,38 +22,35 @@ Op optimizer_op(OpKind kind, const char* label, DType dtype, std::vector<TensorI
     return op;
 }
 
-// Gradients ÷ loss scale, in place, and whether one is not finite, into the bucket's own slot.
+// Gradients ÷ loss scale, in place, and whether one of these or of those before is not finite.
 Block unscale_block(const ProgramBuilder& builder, const Bucket& bucket) {
     const std::int64_t elements = builder.held(bucket, 1);
     Block block;
     block.name = "unscale.bucket";
     block.tensors = {{"gradients", Role::gradient_shard, builder.gradient_dtype(), {elements}},
                      {"loss scale", Role::scalar, DType::fp32, {1}},
-                     {"overflows", Role::scalar, DType::fp32, slots(builder)}};
-    Op op = optimizer_op(OpKind::unscale, "loss scale", builder.gradient_dtype(), {0, 1}, {0, 2});
+                     overflow_scalar()};
+    Op op =
+        optimizer_op(OpKind::unscale, "loss scale", builder.gradient_dtype(), {0, 1, 2}, {0, 2});
     op.shape[0] = elements;
     block.ops.push_back(std::move(op));
     return block;
 }
 
-// A sum of flags over buckets and ranks: not zero where any gradient overflowed. A dynamic scale
+// The sum of the flags over ranks: not zero where any gradient overflowed. A dynamic scale
 // then falls, or rises after a number of steps without (the counters).
 Block settle_block(const ProgramBuilder& builder) {
     Block block;
     block.name = "unscale.total";
-    block.tensors = {{"overflows", Role::scalar, DType::fp32, slots(builder)},
-                     {"overflow", Role::scalar, DType::fp32, {1}}};
-    Op sum = optimizer_op(OpKind::add, "overflows", DType::fp32, {0}, {1});
-    sum.shape = {1, slots(builder)[0]};
-    block.ops.push_back(std::move(sum));
+    block.tensors = {overflow_scalar()};
     for (const GroupKind group : statistics_groups(builder))
         block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::optimizer,
-                                          Stream::data_comm, group, 1, "overflow", 1, 1));
+                                          Stream::data_comm, group, 1, "overflow", 0, 0));
     if (builder.scenario.training.loss_scale > 0) return block;
     block.tensors.push_back({"loss scale", Role::scalar, DType::fp32, {1}});
     block.tensors.push_back({"loss scale counters", Role::scalar, DType::i32, {2}});
     block.ops.push_back(
-        optimizer_op(OpKind::update_loss_scale, "loss scale", DType::fp32, {1, 2, 3}, {2, 3}));
+        optimizer_op(OpKind::update_loss_scale, "loss scale", DType::fp32, {0, 1, 2}, {1, 2}));
     return block;
 }
 
@@ -62,9 +59,11 @@ Block settle_block(const ProgramBuilder& builder) {
 void add_unscaling(ProgramBuilder& builder) {
     if (!builder.dims.scales_loss()) return;
     std::vector<BlockUse> uses = uses_by_bucket(builder, unscale_block);
-    BlockUse use;
-    use.block = builder.blocks.add(settle_block(builder));
-    uses.push_back(use);
+    if (Block settle = settle_block(builder); !settle.ops.empty()) {
+        BlockUse use;
+        use.block = builder.blocks.add(std::move(settle));
+        uses.push_back(use);
+    }
     builder.add_step(ActionKind::unscale, builder.program.stages.front().index,
                      builder.add_procedure("unscale", std::move(uses)));
 }

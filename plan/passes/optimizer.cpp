@@ -5,26 +5,27 @@ namespace {
 
 Block adamw_block(const ProgramBuilder& builder, const Bucket& bucket) {
     const std::int64_t elements = builder.held(bucket, 1);
-    const std::int64_t states = builder.dims.dtype == DType::fp32 ? 2 : 3;
+    const std::int64_t states = builder.dims.keeps_masters() ? 3 : 2;
     Block block;
     block.name = "adamw.bucket";
     block.tensors.push_back(
         {"gradients", Role::gradient_shard, builder.gradient_dtype(), {elements}});
-    block.tensors.push_back({"states", Role::optimizer, DType::fp32, {states, elements}});
+    block.tensors.push_back(
+        {"states", Role::optimizer, builder.dims.wide_dtype, {states, elements}});
     block.tensors.push_back({"parameters", Role::parameter_shard, builder.dims.dtype, {elements}});
     Op op;
     op.kind = OpKind::adamw;
     op.phase = Phase::optimizer;
-    op.dtype = DType::fp32;
+    op.dtype = builder.dims.wide_dtype;
     op.shape[0] = elements;
     op.reads = {0, 1};
-    if (builder.dims.dtype == DType::fp32) op.reads.push_back(2);
-    auto reads_scalar = [&](const char* name) {
+    if (!builder.dims.keeps_masters()) op.reads.push_back(2);
+    auto reads_scalar = [&](Tensor scalar) {
         op.reads.push_back(static_cast<TensorId>(block.tensors.size()));
-        block.tensors.push_back({name, Role::scalar, DType::fp32, {1}});
+        block.tensors.push_back(std::move(scalar));
     };
-    if (builder.scenario.training.optimizer.clip_norm > 0) reads_scalar("norm");
-    if (builder.dims.scales_loss()) reads_scalar("overflow");
+    if (builder.scenario.training.optimizer.clip_norm > 0) reads_scalar(norm_scalar());
+    if (builder.dims.scales_loss()) reads_scalar({"overflow", Role::scalar, DType::fp32, {1}});
     op.writes = {1, 2};
     op.label = "adamw";
     block.ops.push_back(op);

@@ -44,16 +44,16 @@ std::vector<BlockUse> uses_by_bucket(ProgramBuilder& builder,
                                      Block (*block_of)(const ProgramBuilder&, const Bucket&));
 
 // The uses that reduce a bucket's gradients: over the tensor group what sequence parallelism left
-// partial (until ZeRO-1), then over the ranks that share states out (all-reduce; reduce-scatter
-// from ZeRO-1 on; from ZeRO-2 on into the shard, which accumulates over micro-batches). Empty where
-// no group has two ranks.
+// partial, the parameters that lie first in a bucket (plan/build/parameters.hpp); then over the
+// ranks that share states out (all-reduce; reduce-scatter from ZeRO-1 on; from ZeRO-2 on into the
+// shard, which accumulates over micro-batches). Empty where no group has two ranks.
 std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t bucket);
 
 // Hybrid ZeRO: the use that sums a complete shard of gradients over its replicas, once per step.
 std::vector<BlockUse> replica_uses(ProgramBuilder& builder, std::int32_t bucket);
 
-// Those of them that follow the last backward in a step of their own: everything until ZeRO-1 where
-// the stack does not overlap; from ZeRO-2 on what sequence parallelism left partial, of the shard.
+// Those of them that follow the last backward in a step of their own: all, until ZeRO-1, where the
+// stack does not overlap.
 std::vector<BlockUse> late_reduce_uses(ProgramBuilder& builder, std::int32_t bucket);
 
 // scatter_gather.cpp — where every tensor rank holds the same boundary activation, each sends one
@@ -83,7 +83,11 @@ void add_unscaling(ProgramBuilder& builder);
 // other parameters or other shards.
 std::vector<GroupKind> statistics_groups(const ProgramBuilder& builder);
 
-// clipping.cpp — the global gradient norm, each rank's part and the sum over ranks.
+// clipping.cpp — the global gradient norm, each rank's part and the sum over ranks. The sum of
+// squares is kept exactly, as doubles that each count in units of their own, so that it does not
+// depend on the order of its terms, nor on who holds them.
+inline constexpr std::int64_t kNormBins = 5;
+Tensor norm_scalar();
 void add_clipping(ProgramBuilder& builder);
 
 // optimizer.cpp — AdamW on this rank's share of each bucket; ZeRO-1 and 2 gather the parameters.

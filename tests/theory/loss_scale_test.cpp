@@ -59,7 +59,7 @@ TEST(LossScale, IsReadWhereBackwardStartsAndItsOverflowWhereTheStepEnds) {
                 EXPECT_TRUE(touches(block, op.reads, "loss scale"));
             }
             if (op.kind == OpKind::unscale) {
-                EXPECT_TRUE(touches(block, op.writes, "overflows"));
+                EXPECT_TRUE(touches(block, op.writes, "overflow"));
             }
             if (op.kind == OpKind::update_loss_scale) {
                 EXPECT_TRUE(touches(block, op.reads, "overflow"));
