@@ -1,6 +1,27 @@
 #include "plan/scenario/scenario.hpp"
 
+#include <cmath>
+
 namespace orrery::plan {
+
+namespace {
+
+// The leading one included.
+int significant_bits(Precision precision) {
+    switch (precision) {
+        case Precision::bf16:
+            return 8;
+        case Precision::fp16:
+            return 11;
+        case Precision::fp32:
+            return 24;
+        case Precision::fp64:
+            return 53;
+    }
+    return 53;
+}
+
+}  // namespace
 
 std::int64_t layers_per_group(const Layout& layout, std::int64_t layers) {
     if (layout.recompute != Recompute::every_k) return 1;
@@ -19,8 +40,28 @@ std::string_view name(Precision precision) {
             return "bf16";
         case Precision::fp16:
             return "fp16";
+        case Precision::fp64:
+            return "fp64";
     }
     return "";
+}
+
+double embedding_scale(const Scenario& scenario) {
+    const int significant = significant_bits(scenario.training.precision);
+    int exponent = 0;
+    const double fraction = std::frexp(scenario.model.embedding_scale, &exponent);
+    // Ties to even, the default direction of rounding.
+    return std::ldexp(std::nearbyint(std::ldexp(fraction, significant)), exponent - significant);
+}
+
+std::int64_t global_batch_at(const Scenario& scenario, std::int64_t consumed_samples) {
+    const BatchRamp& ramp = scenario.training.batch_ramp;
+    const std::int64_t whole = scenario.layout.global_batch_size;
+    if (ramp.start_batch_size == 0 || consumed_samples >= ramp.over_samples) return whole;
+    const std::int64_t increments = (whole - ramp.start_batch_size) / ramp.increment;
+    // ⌊consumed ÷ (over_samples ÷ increments)⌋, in whole numbers: both factors are below 2^30.
+    return ramp.start_batch_size +
+           consumed_samples * increments / ramp.over_samples * ramp.increment;
 }
 
 std::int64_t padded_vocabulary(const Scenario& scenario) {

@@ -3,6 +3,7 @@
 // Keys, units and defaults are those of DESIGN §6; a field's JSON key is its name here.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,7 +14,11 @@ namespace orrery::plan {
 enum class Norm : std::uint8_t { layer_norm, rms_norm };
 enum class Positions : std::uint8_t { learned, rotary, alibi };
 enum class Activation : std::uint8_t { gelu, relu, swiglu, geglu };
-enum class Precision : std::uint8_t { fp32, bf16, fp16 };
+// tanh: 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))), an approximation; erf: x·Φ(x) (Hendrycks and
+// Gimpel 2016, arXiv 1606.08415).
+enum class Gelu : std::uint8_t { tanh, erf };
+// fp64 is for tests and for finding faults.
+enum class Precision : std::uint8_t { fp32, bf16, fp16, fp64 };
 enum class Recompute : std::uint8_t { none, selective, full, every_k };
 enum class AttentionKernel : std::uint8_t { flash, unfused };
 enum class DropoutMasks : std::uint8_t { stored, recomputed };
@@ -22,6 +27,19 @@ enum class LogitsType : std::uint8_t { same, fp32 };
 // rate divided among them; pcie and host: a shared root or memory, taken as a switch.
 enum class IntraNodeKind : std::uint8_t { nvswitch, xgmi, pcie, host };
 enum class InterNodeKind : std::uint8_t { none, infiniband, ethernet };
+
+// How rotary frequencies are stretched over longer sequences than a model began with; see
+// plan/scenario/positions.hpp.
+struct RopeScaling {
+    enum class Kind : std::uint8_t { none, linear, llama3 };
+    Kind kind = Kind::none;
+    double factor = 1;
+    double low_freq_factor = 1;   // llama3: turns of the original length below which …
+    double high_freq_factor = 4;  // … and above which a frequency is slow, or fast
+    std::int64_t original_max_positions = 0;  // llama3
+
+    bool operator==(const RopeScaling&) const = default;
+};
 
 // A decoder by what it computes, read from its family's Hugging Face config.json (the families are
 // in plan/scenario/models). Whoever builds or prices it asks for these features, never for the
@@ -43,6 +61,7 @@ struct Model {
     Norm norm = Norm::layer_norm;
     Positions positions = Positions::learned;
     Activation activation = Activation::gelu;
+    Gelu gelu = Gelu::tanh;  // where the activation has one
     bool qkv_bias = true;
     bool projection_bias = true;
     bool mlp_bias = true;
@@ -54,6 +73,17 @@ struct Model {
     bool embedding_dropout = true;   // hidden_dropout also follows the learned positions
     double hidden_dropout = 0.0;     // on what the residual adds
     double attention_dropout = 0.0;  // on attention probabilities
+    // Numbers on which no size depends.
+    double norm_epsilon = 1e-5;
+    double norm_weight_offset =
+        0;  // a norm multiplies by this + its weight, which starts at 1 − this
+    double embedding_scale = 1;  // of what the embedding looks up, before positions; see
+                                 // embedding_scale()
+    double rope_theta = 10000;   // base of the rotary frequencies
+    RopeScaling rope_scaling;
+    bool scaled_alibi = false;        // ALiBi is added before the scores are multiplied by
+                                      // attention_scale(), not after
+    double initializer_range = 0.02;  // standard deviation of the normal that weights start from
 
     bool gated_mlp() const {
         return activation == Activation::swiglu || activation == Activation::geglu;
@@ -62,6 +92,7 @@ struct Model {
     bool learned_positions() const { return positions == Positions::learned; }
     bool rotary() const { return positions == Positions::rotary; }
     int norms_per_layer() const { return parallel_block && shared_norm ? 1 : 2; }
+    double attention_scale() const { return 1 / std::sqrt(static_cast<double>(head_dim)); }
     std::int64_t position_rows() const { return max_positions + position_offset; }
 
     bool operator==(const Model&) const = default;
@@ -192,11 +223,49 @@ struct LearningRateSchedule {
     bool operator==(const LearningRateSchedule&) const = default;
 };
 
+// How a dynamic loss scale moves (fp16; Micikevicius et al. 2018, arXiv 1710.03740): halved, not
+// below the minimum, once `hysteresis` steps have overflowed since it last grew; doubled after
+// growth_interval steps in a row that have not. Rule, minimum and hysteresis are Megatron-LM's
+// (megatron/core/optimizer/grad_scaler.py), its --loss-scale-window 1000; it starts at 2^32 and
+// skips its way down, this one where PyTorch's GradScaler does.
+struct DynamicLossScale {
+    double initial = 65536;
+    std::int64_t growth_interval = 1000;
+    std::int64_t hysteresis = 2;
+    double minimum = 1;
+
+    bool operator==(const DynamicLossScale&) const = default;
+};
+
+// A step whose loss is more than skip_above × the mean loss of the last `window` accepted steps is
+// not taken. Nothing is skipped before `window` steps have been accepted.
+struct LossSpike {
+    double skip_above = 0;  // 0: every step is taken
+    std::int64_t window = 0;
+
+    bool operator==(const LossSpike&) const = default;
+};
+
+// Megatron-LM's --rampup-batch-size: the global batch grows from start_batch_size to
+// layout.global_batch_size by equal increments, each of which lasts for an equal share of
+// over_samples; see global_batch_at(). A simulated step is one of the whole batch.
+struct BatchRamp {
+    std::int64_t start_batch_size = 0;  // 0: the whole batch from the first step on
+    std::int64_t increment = 0;
+    std::int64_t over_samples = 0;
+
+    bool operator==(const BatchRamp&) const = default;
+};
+
 struct Training {
     std::int64_t sequence_length = 0;
     Precision precision = Precision::bf16;
     double loss_scale = 0;  // fp16: constant; 0: dynamic
-    double tokens = 0;      // of the whole run; 0: unknown, the run is not reported
+    DynamicLossScale dynamic_loss_scale;
+    LossSpike loss_spike;
+    BatchRamp batch_ramp;
+    std::int64_t seed = 1234;  // of first weights, dropout and the order of samples
+    double tokens = 0;         // of the whole run; 0: unknown, the run is not reported
     Optimizer optimizer;
     Framework framework;
     LearningRateSchedule schedule;
@@ -204,11 +273,18 @@ struct Training {
     bool operator==(const Training&) const = default;
 };
 
+// automatic: by the file's ending and first bytes.
+enum class DataFormat : std::uint8_t { automatic, text, nanogpt, llmc };
+
 // What `orrery train` needs beyond the step itself; empty or 0 where the scenario says nothing.
 struct Run {
-    std::string data;             // token file or text file
-    std::int64_t steps = 0;       // number of the last step
-    std::string checkpoint_path;  // no checkpoints without a path
+    std::string data;       // token file or text file, as the scenario calls it
+    std::string data_path;  // where it was found, as references are; empty: nowhere, and only who
+                            // trains needs it
+    DataFormat format = DataFormat::automatic;
+    std::int64_t steps = 0;             // number of the last step
+    std::int64_t threads_per_rank = 0;  // 0: cores ÷ ranks of the machine, at least 1
+    std::string checkpoint_path;        // no checkpoints without a path
     std::int64_t checkpoint_every_steps = 0;
 
     bool operator==(const Run&) const = default;
@@ -231,6 +307,13 @@ struct Scenario {
 std::int64_t layers_per_group(const Layout& layout, std::int64_t layers);
 
 std::string_view name(Precision precision);  // "bf16"
+
+// Model::embedding_scale rounded to the precision of the training, as PyTorch rounds a factor that
+// it makes a tensor of: √3072 = 55.43 is 55.5 in bf16.
+double embedding_scale(const Scenario& scenario);
+
+// Sequences of the step that begins after so many samples.
+std::int64_t global_batch_at(const Scenario& scenario, std::int64_t consumed_samples);
 
 // Vocabulary rows after padding to framework.vocabulary_multiple × tensor_parallel.
 std::int64_t padded_vocabulary(const Scenario& scenario);

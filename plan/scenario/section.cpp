@@ -17,6 +17,7 @@ std::string shown_number(double value) {
 }
 
 std::string expected_range(const NumberRange& range) {
+    if (range.min == range.max) return shown_number(range.min);
     std::string low = (range.open_min ? "more than " : "at least ") + shown_number(range.min);
     if (range.max >= kLargestNumber) return low;
     return low + (range.open_max ? " and less than " : " and at most ") + shown_number(range.max);

@@ -14,6 +14,9 @@ void read(Reading& reading, Section& section, Model& model) {
     split_heads(reading, model);
     model.positions = Positions::alibi;
     model.embedding_norm = true;
+    model.gelu = Gelu::tanh;  // of its own, whatever the config says
+    read_norm_epsilon(section, model, "layer_norm_epsilon", 1e-5);
+    read_initializer(section, model);
     model.embedding_dropout = false;
     section.boolean("tie_word_embeddings", model.tied_embeddings);
     section.number("hidden_dropout", model.hidden_dropout, kProbability);
@@ -26,6 +29,8 @@ void write(const Model& model, Json& out) {
     out["n_layer"] = model.layers;
     out["hidden_size"] = model.hidden;
     out["n_head"] = model.heads;
+    out["layer_norm_epsilon"] = plain(model.norm_epsilon);
+    out["initializer_range"] = plain(model.initializer_range);
     out["hidden_dropout"] = plain(model.hidden_dropout);
     out["attention_dropout"] = plain(model.attention_dropout);
 }
@@ -33,11 +38,11 @@ void write(const Model& model, Json& out) {
 }  // namespace
 
 Family bloom() {
-    return {
-        "bloom",
-        {"n_layer", "num_hidden_layers", "n_embed", "hidden_size", "n_head", "num_attention_heads"},
-        read,
-        write};
+    return {"bloom",
+            {"n_layer", "num_hidden_layers", "n_embed", "hidden_size", "n_head",
+             "num_attention_heads", "layer_norm_epsilon"},
+            read,
+            write};
 }
 
 }  // namespace orrery::plan

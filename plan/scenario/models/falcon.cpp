@@ -3,6 +3,7 @@
 // (7B), the newer grouped queries (num_kv_heads) and a norm per branch (40B, 180B) unless
 // num_ln_in_parallel_attn says one (Falcon2-11B).
 #include "plan/scenario/models/keys.hpp"
+#include "plan/scenario/models/rotary.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -17,8 +18,10 @@ void read_attention(Reading& reading, Section& section, bool newer, Model& model
     section.boolean("alibi", alibi);
     if (alibi) {
         model.positions = Positions::alibi;
+        model.scaled_alibi = true;
+        pass_over_rotary(section);
     } else {
-        use_rotary(reading, model);
+        read_rotary(reading, section, model);
     }
     std::int64_t positions = 0;  // no table, so no bound that a plan depends on
     section.integer("max_position_embeddings", positions);
@@ -47,6 +50,8 @@ void read(Reading& reading, Section& section, Model& model) {
     read_attention(reading, section, newer, model);
     read_block(section, newer, model);
     read_activation(section, model, "activation", Words::gelu_or_relu, "gelu");
+    read_norm_epsilon(section, model, "layer_norm_epsilon", 1e-5);
+    read_initializer(section, model);
     model.embedding_dropout = false;
     section.boolean("tie_word_embeddings", model.tied_embeddings);
     section.number("hidden_dropout", model.hidden_dropout, kProbability);
@@ -63,6 +68,10 @@ void write(const Model& model, Json& out) {
     out["parallel_attn"] = model.parallel_block;
     out["bias"] = model.qkv_bias;
     out["alibi"] = model.positions == Positions::alibi;
+    if (model.rotary()) write_rotary(model, out);
+    write_activation(model, out, "activation");
+    out["layer_norm_epsilon"] = plain(model.norm_epsilon);
+    out["initializer_range"] = plain(model.initializer_range);
     out["hidden_dropout"] = plain(model.hidden_dropout);
     out["attention_dropout"] = plain(model.attention_dropout);
 }
@@ -73,7 +82,8 @@ Family falcon() {
     return {"falcon",
             {"hidden_size", "num_hidden_layers", "num_attention_heads", "n_embed", "num_kv_heads",
              "ffn_hidden_size", "new_decoder_architecture", "parallel_attn", "alibi",
-             "num_ln_in_parallel_attn"},
+             "num_ln_in_parallel_attn", "layer_norm_epsilon", "rope_theta", "rope_scaling",
+             "rope_parameters"},
             read,
             write};
 }

@@ -1,6 +1,8 @@
 // Gemma (Gemma Team 2024): a Llama with GeGLU, tied embeddings and heads of 256 whatever the hidden
-// size. The look-up is scaled by the square root of the hidden size: a factor within the kernel of
-// the embedding, no op of its own.
+// size. The look-up is scaled by the square root of the hidden size, norms multiply by 1 + w:
+// factors within the kernels of embedding and norm, no ops of their own.
+#include <cmath>
+
 #include "plan/scenario/models/llama_like.hpp"
 
 namespace orrery::plan {
@@ -14,14 +16,18 @@ void read(Reading& reading, Section& section, Model& model) {
     read_llama_like(reading, section, usual, model);
     section.boolean("attention_bias", model.qkv_bias);
     model.projection_bias = model.qkv_bias;
-    // Either spelling is some GELU; which of them counts depends on the release that reads it.
+    // hidden_act says "gelu" in configs of models that were trained with the tanh form: Hugging
+    // Face reads hidden_activation alone (transformers pull request 29402).
     read_activation(section, model, "hidden_act", Words::gelu, "gelu_pytorch_tanh");
     read_activation(section, model, "hidden_activation", Words::gelu, "gelu_pytorch_tanh");
     model.activation = Activation::geglu;
+    model.norm_weight_offset = 1;
+    model.embedding_scale = std::sqrt(static_cast<double>(model.hidden));
 }
 
 void write(const Model& model, Json& out) {
     write_llama_like(model, out);
+    write_activation(model, out, "hidden_activation");
     out["attention_bias"] = model.qkv_bias;
 }
 

@@ -34,6 +34,8 @@ void read(Reading& reading, Section& section, Model& model) {
     model.kv_heads = model.heads;
     section.boolean("tie_word_embeddings", model.tied_embeddings);
     read_activation(section, model, "activation_function", Words::gelu, "gelu_new");
+    read_norm_epsilon(section, model, "layer_norm_epsilon", 1e-5);
+    read_initializer(section, model);
     read_dropout(reading, section, model);
     split_heads(reading, model);
 }
@@ -45,6 +47,9 @@ void write(const Model& model, Json& out) {
     out["n_head"] = model.heads;
     out["n_inner"] = model.ffn_hidden;
     out["n_positions"] = model.max_positions;
+    write_activation(model, out, "activation_function");
+    out["layer_norm_epsilon"] = plain(model.norm_epsilon);
+    out["initializer_range"] = plain(model.initializer_range);
     out["resid_pdrop"] = plain(model.hidden_dropout);
     out["embd_pdrop"] = plain(model.hidden_dropout);
     out["attn_pdrop"] = plain(model.attention_dropout);
@@ -53,7 +58,10 @@ void write(const Model& model, Json& out) {
 }  // namespace
 
 Family gpt2() {
-    return {"gpt2", {"n_embd", "n_layer", "n_head", "n_inner", "n_positions"}, read, write};
+    return {"gpt2",
+            {"n_embd", "n_layer", "n_head", "n_inner", "n_positions", "layer_norm_epsilon"},
+            read,
+            write};
 }
 
 }  // namespace orrery::plan

@@ -1,9 +1,12 @@
 // GPT-NeoX and Pythia (Black et al. 2022): attention and MLP in parallel behind a norm each, rotary
 // positions on a part of each head, biases everywhere.
 #include "plan/scenario/models/keys.hpp"
+#include "plan/scenario/models/rotary.hpp"
 
 namespace orrery::plan {
 namespace {
+
+constexpr RotaryKeys kRotary = {"rotary_emb_base", "rotary_pct", 0.25};
 
 void read(Reading& reading, Section& section, Model& model) {
     read_sizes(section, model, "num_hidden_layers", "hidden_size", "num_attention_heads");
@@ -11,9 +14,7 @@ void read(Reading& reading, Section& section, Model& model) {
                     "ffn_hidden");
     model.kv_heads = model.heads;
     split_heads(reading, model);
-    double share = 0.25;  // Hugging Face's default
-    section.number("rotary_pct", share, {0, 1, true, false});
-    use_rotary(reading, model, share);
+    read_rotary(reading, section, model, kRotary);
     std::int64_t positions = 0;  // no table, so no bound that a plan depends on
     section.integer("max_position_embeddings", positions);
     model.parallel_block = true;
@@ -23,6 +24,8 @@ void read(Reading& reading, Section& section, Model& model) {
     model.tied_embeddings = false;
     section.boolean("tie_word_embeddings", model.tied_embeddings);
     read_activation(section, model, "hidden_act", Words::gelu_or_relu, "gelu");
+    read_norm_epsilon(section, model, "layer_norm_eps", 1e-5);
+    read_initializer(section, model);
     model.embedding_dropout = false;
     section.number("hidden_dropout", model.hidden_dropout, kProbability);
     section.number("attention_dropout", model.attention_dropout, kProbability);
@@ -35,6 +38,10 @@ void write(const Model& model, Json& out) {
     out["intermediate_size"] = model.ffn_hidden;
     out["use_parallel_residual"] = model.parallel_block;
     out["attention_bias"] = model.qkv_bias;
+    write_rotary(model, out, kRotary);
+    write_activation(model, out, "hidden_act");
+    out["layer_norm_eps"] = plain(model.norm_epsilon);
+    out["initializer_range"] = plain(model.initializer_range);
     out["hidden_dropout"] = plain(model.hidden_dropout);
     out["attention_dropout"] = plain(model.attention_dropout);
 }
@@ -44,7 +51,7 @@ void write(const Model& model, Json& out) {
 Family gpt_neox() {
     return {"gpt_neox",
             {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
-             "rotary_pct"},
+             "rotary_pct", "rotary_emb_base", "layer_norm_eps"},
             read,
             write};
 }

@@ -69,21 +69,6 @@ void read_head_dim(Reading& reading, Section& section, Model& model, std::int64_
     section.integer("head_dim", model.head_dim, {1, kMostHidden}, Presence::optional, "head_dim");
 }
 
-void use_rotary(Reading& reading, Model& model, double share) {
-    model.positions = Positions::rotary;
-    model.rotary_dim = static_cast<std::int64_t>(static_cast<double>(model.head_dim) * share);
-    if (!reading.good({"model.head_dim", "model.hidden", "model.heads"})) return;
-    if (model.rotary_dim % 2 == 0) return;
-    const bool whole = share == 1;
-    reading
-        .report_field("S011", "model.head_dim",
-                      whole ? "rotary positions need an even head_dim"
-                            : "rotary positions need an even part of each head")
-        .arithmetic = whole ? fmt::format("head_dim = {}", model.head_dim)
-                            : fmt::format("{} × {} = {} elements of head_dim", share,
-                                          model.head_dim, model.rotary_dim);
-}
-
 void read_activation(Section& section, Model& model, const char* key, Words words,
                      const char* usual) {
     std::vector<std::string> names = {"gelu_new", "gelu", "gelu_fast", "gelu_pytorch_tanh"};
@@ -91,6 +76,27 @@ void read_activation(Section& section, Model& model, const char* key, Words word
     std::string word = usual;
     section.word_of(key, word, names, usual);
     model.activation = word == "relu" ? Activation::relu : Activation::gelu;
+    // The other three differ in how they round √(2/π) and in what fuses their kernels.
+    model.gelu = word == "gelu" ? Gelu::erf : Gelu::tanh;
+}
+
+void write_activation(const Model& model, Json& out, const char* key) {
+    if (out.contains(key)) return;
+    if (model.activation == Activation::relu) {
+        out[key] = "relu";
+    } else {
+        out[key] = model.gelu == Gelu::erf ? "gelu" : "gelu_pytorch_tanh";
+    }
+}
+
+void read_norm_epsilon(Section& section, Model& model, const char* key, double usual) {
+    model.norm_epsilon = usual;
+    section.number(key, model.norm_epsilon, {0, 1, true, true}, Presence::optional, "norm_epsilon");
+}
+
+void read_initializer(Section& section, Model& model, const char* key) {
+    section.number(key, model.initializer_range, {0, kLargestNumber, true, false},
+                   Presence::optional, "initializer_range");
 }
 
 }  // namespace orrery::plan

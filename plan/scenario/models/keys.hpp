@@ -1,5 +1,5 @@
 // Reading the keys of a config.json that families share: sizes, alternative spellings, attention
-// heads, activations, dropout. Internal to plan/scenario/models.
+// heads, activations, norms, first weights. Internal to plan/scenario/models.
 #pragma once
 
 #include <initializer_list>
@@ -35,13 +35,14 @@ void split_heads(Reading& reading, Model& model);
 // The same unless the key "head_dim" says otherwise; `usual` where the family has a default.
 void read_head_dim(Reading& reading, Section& section, Model& model, std::int64_t usual);
 
-// Rotary positions over `share` of each head (a whole even number of elements, rounded down as
-// Hugging Face does).
-void use_rotary(Reading& reading, Model& model, double share = 1);
-
-// A word for some GELU, or, where `others`, for a ReLU too; the last one given is the default.
+// A word for some GELU, or for a ReLU too; `usual` is the default.
 enum class Words { gelu, gelu_or_relu };
 void read_activation(Section& section, Model& model, const char* key, Words words,
                      const char* usual);
+// A word that reads to the same, where none stands there yet.
+void write_activation(const Model& model, Json& out, const char* key);
+
+void read_norm_epsilon(Section& section, Model& model, const char* key, double usual);
+void read_initializer(Section& section, Model& model, const char* key = "initializer_range");
 
 }  // namespace orrery::plan

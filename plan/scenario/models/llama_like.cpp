@@ -1,5 +1,7 @@
 #include "plan/scenario/models/llama_like.hpp"
 
+#include "plan/scenario/models/rotary.hpp"
+
 namespace orrery::plan {
 
 void read_llama_like(Reading& reading, Section& section, const LlamaLike& usual, Model& model) {
@@ -12,7 +14,9 @@ void read_llama_like(Reading& reading, Section& section, const LlamaLike& usual,
                     "ffn_hidden");
     read_kv_heads(reading, section, model, "num_key_value_heads", usual.kv_heads);
     read_head_dim(reading, section, model, usual.head_dim);
-    use_rotary(reading, model);
+    read_rotary(reading, section, model);
+    read_norm_epsilon(section, model, "rms_norm_eps", 1e-6);
+    read_initializer(section, model);
     std::int64_t positions = 0;  // rotary: no table, so no bound that a plan depends on
     section.integer("max_position_embeddings", positions);
     section.boolean("tie_word_embeddings", model.tied_embeddings);
@@ -32,12 +36,16 @@ void write_llama_like(const Model& model, Json& out) {
     out["num_key_value_heads"] = model.kv_heads;
     out["head_dim"] = model.head_dim;
     out["intermediate_size"] = model.ffn_hidden;
+    write_rotary(model, out);
+    out["rms_norm_eps"] = plain(model.norm_epsilon);
+    out["initializer_range"] = plain(model.initializer_range);
     out["attention_dropout"] = plain(model.attention_dropout);
 }
 
 std::vector<const char*> llama_like_keys() {
-    return {"hidden_size",         "num_hidden_layers", "num_attention_heads",
-            "num_key_value_heads", "head_dim",          "intermediate_size"};
+    return {"hidden_size",  "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+            "head_dim",     "intermediate_size", "rms_norm_eps",        "rope_theta",
+            "rope_scaling", "rope_parameters"};
 }
 
 }  // namespace orrery::plan

@@ -13,8 +13,8 @@ struct LlamaLike {
     bool tied_embeddings = false;
 };
 
-// Sizes, heads, positions, dropout; no biases. What a sliding window or a bias makes of it, and the
-// activation, is the family's.
+// Sizes, heads, positions, norms, dropout; no biases. What a sliding window or a bias makes of it,
+// and the activation, is the family's.
 void read_llama_like(Reading& reading, Section& section, const LlamaLike& usual, Model& model);
 
 // hidden_act of a SwiGLU.

@@ -35,6 +35,8 @@ void read(Reading& reading, Section& section, Model& model) {
     model.projection_bias = model.mlp_bias = model.qkv_bias;
     section.boolean("tie_word_embeddings", model.tied_embeddings);
     read_activation(section, model, "activation_function", Words::gelu_or_relu, "relu");
+    model.norm_epsilon = 1e-5;  // PyTorch's default: OPT has no key for it
+    read_initializer(section, model, "init_std");
     model.embedding_dropout = false;
     model.hidden_dropout = 0.1;  // Hugging Face's default
     section.number("dropout", model.hidden_dropout, kProbability);
@@ -47,6 +49,8 @@ void write(const Model& model, Json& out) {
     out["num_attention_heads"] = model.heads;
     out["ffn_dim"] = model.ffn_hidden;
     out["max_position_embeddings"] = model.max_positions;
+    write_activation(model, out, "activation_function");
+    out["init_std"] = plain(model.initializer_range);
     out["enable_bias"] = model.qkv_bias;
     out["dropout"] = plain(model.hidden_dropout);
     out["attention_dropout"] = plain(model.attention_dropout);

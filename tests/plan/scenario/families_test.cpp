@@ -2,6 +2,7 @@
 // model that its authors published, and comes back the same from the resolved text.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -119,6 +120,107 @@ TEST(Families, DifferInTheirFeatures) {
     EXPECT_FALSE(pythia.shared_norm);
 }
 
+// What no size depends on, as the configs have it.
+struct Numbers {
+    const char* name;
+    double norm_epsilon;
+    double rope_theta;  // 0: no rotary positions
+    Gelu gelu;          // tanh also where there is none
+};
+
+TEST(Families, NumbersAreTheConfigs) {
+    const Numbers all[] = {
+        {"gpt2-medium", 1e-5, 0, Gelu::tanh},    {"llama-3.1-8b", 1e-5, 5e5, Gelu::tanh},
+        {"qwen2.5-0.5b", 1e-6, 1e6, Gelu::tanh}, {"mistral-7b-v0.1", 1e-5, 1e4, Gelu::tanh},
+        {"gemma-2b", 1e-6, 1e4, Gelu::tanh},     {"mistral-nemo-base-2407", 1e-5, 1e6, Gelu::tanh},
+        {"opt-13b", 1e-5, 0, Gelu::tanh},        {"bloom-560m", 1e-5, 0, Gelu::tanh},
+        {"falcon-7b", 1e-5, 1e4, Gelu::erf},     {"falcon-rw-1b", 1e-5, 0, Gelu::erf},
+        {"pythia-6.9b", 1e-5, 1e4, Gelu::erf},
+    };
+    for (const Numbers& expected : all) {
+        SCOPED_TRACE(expected.name);
+        const Model model = model_of(expected.name);
+        EXPECT_EQ(model.norm_epsilon, expected.norm_epsilon);
+        EXPECT_EQ(model.rotary() ? model.rope_theta : 0, expected.rope_theta);
+        EXPECT_EQ(model.gelu, expected.gelu);
+        EXPECT_EQ(model.initializer_range, 0.02);
+        const bool gemma = model.family == "gemma";
+        EXPECT_EQ(model.norm_weight_offset, gemma ? 1 : 0);
+        EXPECT_EQ(model.embedding_scale, gemma ? std::sqrt(2048.0) : 1);
+        EXPECT_EQ(model.scaled_alibi, model.family == "falcon" && !model.rotary());
+        const double head = static_cast<double>(model.head_dim);
+        EXPECT_NEAR(model.attention_scale() * model.attention_scale(), 1 / head, 1e-17);
+    }
+}
+
+TEST(Families, RotaryScalingIsRead) {
+    using Kind = RopeScaling::Kind;
+    EXPECT_EQ(model_of("llama-3.1-8b").rope_scaling, (RopeScaling{Kind::llama3, 8, 1, 4, 8192}));
+    EXPECT_EQ(model_of("gemma-2b").rope_scaling, RopeScaling{});  // null
+    const auto scaled = [](const std::string& value) {
+        return model_of("mistral-7b-v0.1", {"model.rope_scaling=" + value}).rope_scaling;
+    };
+    EXPECT_EQ(scaled(R"({"type": "linear", "factor": 2.5})"),
+              (RopeScaling{Kind::linear, 2.5, 1, 4, 0}));
+    EXPECT_EQ(scaled(R"({"rope_type": "default"})"), RopeScaling{});
+    // As releases write it that moved from one key to the other.
+    EXPECT_EQ(scaled(R"({"type": "linear", "rope_type": "linear", "factor": 4})").factor, 4);
+}
+
+// transformers 5 writes base, share and scaling as one object.
+TEST(Families, RopeParametersAreReadToo) {
+    const Model pythia = model_of(
+        "pythia-6.9b", {"model.rotary_pct=null", "model.rotary_emb_base=null",
+                        R"(model.rope_parameters={"rope_theta": 5000, "partial_rotary_factor": 0.5,
+                                                  "rope_type": "linear", "factor": 2})"});
+    EXPECT_EQ(pythia.rope_theta, 5000);
+    EXPECT_EQ(pythia.rotary_dim, 64);
+    EXPECT_EQ(pythia.rope_scaling.factor, 2);
+    EXPECT_EQ(model_of("mistral-7b-v0.1",
+                       {"model.rope_theta=null", R"(model.rope_parameters={"rope_theta": 7000})"})
+                  .rope_theta,
+              7000);
+}
+
+TEST(Families, NumbersComeBackFromTheResolvedText) {
+    const std::vector<std::vector<std::string>> changes = {
+        {"pythia-6.9b", "model.rope_theta=5000", "model.rotary_emb_base=null"},
+        {"pythia-6.9b", "model.rotary_pct=null",
+         R"(model.rope_parameters={"rope_theta": 5000, "partial_rotary_factor": 0.5})"},
+        {"gemma-2b", "model.hidden_activation=gelu", "model.initializer_range=0.01"},
+        {"falcon-7b", R"(model.rope_scaling={"rope_type": "linear", "factor": 2})"},
+        {"gpt2-medium", "model.activation_function=gelu", "model.layer_norm_epsilon=1e-6"},
+        {"opt-13b", "model.init_std=0.006"},
+    };
+    for (const std::vector<std::string>& change : changes) {
+        SCOPED_TRACE(change[1]);
+        const ReadResult first = read_config(change[0], 1024, {change.begin() + 1, change.end()});
+        ASSERT_TRUE(first.scenario.has_value()) << format_text(first.errors);
+        EXPECT_FALSE(first.scenario->model == model_of(change[0]));
+        const ReadResult again =
+            read_scenario_text(first.resolved_json, "families.json", "", {}, kLibrary);
+        ASSERT_TRUE(again.scenario.has_value()) << format_text(again.errors);
+        EXPECT_EQ(again.scenario->model, first.scenario->model);
+        EXPECT_EQ(again.resolved_json, first.resolved_json);
+    }
+}
+
+// √3072 = 55.4256: steps of 1/4 in bf16, of 1/32 in fp16 between 32 and 64.
+TEST(Families, EmbeddingScaleIsRoundedToThePrecision) {
+    Scenario scenario;
+    scenario.model.embedding_scale = std::sqrt(3072.0);
+    const auto at = [&](Precision precision) {
+        scenario.training.precision = precision;
+        return embedding_scale(scenario);
+    };
+    EXPECT_EQ(at(Precision::bf16), 55.5);
+    EXPECT_EQ(at(Precision::fp16), 55.4375);
+    EXPECT_EQ(at(Precision::fp32), static_cast<double>(std::sqrt(3072.0F)));
+    EXPECT_EQ(at(Precision::fp64), std::sqrt(3072.0));
+    scenario.model.embedding_scale = 1;
+    EXPECT_EQ(at(Precision::bf16), 1);
+}
+
 TEST(Families, FalconsDifferByGeneration) {
     const Model first = model_of("falcon-7b");
     EXPECT_EQ(first.kv_heads, 1);
@@ -163,6 +265,8 @@ TEST(Families, DefaultsAreHuggingFaces) {
     const Model mistral = read(R"({"model_type": "mistral", )" + gated + "}");
     EXPECT_EQ(mistral.kv_heads, 8);
     EXPECT_EQ(mistral.attention_window, 4096);
+    EXPECT_EQ(mistral.norm_epsilon, 1e-6);
+    EXPECT_EQ(mistral.rope_theta, 10000);
     EXPECT_FALSE(mistral.tied_embeddings);
     EXPECT_EQ(
         read(R"({"model_type": "mistral", "num_key_value_heads": null, )" + gated + "}").kv_heads,
@@ -178,16 +282,22 @@ TEST(Families, DefaultsAreHuggingFaces) {
     EXPECT_EQ(opt.hidden_dropout, 0.1);
     EXPECT_EQ(opt.attention_dropout, 0.0);
     EXPECT_TRUE(opt.qkv_bias);
+    EXPECT_EQ(opt.norm_epsilon, 1e-5);
     const Model bloom = read(R"({"model_type": "bloom", )" + sizes + "}");
     EXPECT_EQ(bloom.ffn_hidden, 4 * 4096);
     EXPECT_EQ(bloom.hidden_dropout, 0.0);
     const Model falcon = read(R"({"model_type": "falcon", )" + sizes + "}");
     EXPECT_EQ(falcon.ffn_hidden, 4 * 4096);
     EXPECT_EQ(falcon.kv_heads, 1);
+    EXPECT_EQ(falcon.gelu, Gelu::erf);
+    EXPECT_EQ(falcon.norm_epsilon, 1e-5);
     EXPECT_TRUE(falcon.parallel_block && falcon.shared_norm && falcon.tied_embeddings);
     EXPECT_FALSE(falcon.qkv_bias);
     const Model neox = read(R"({"model_type": "gpt_neox", )" + gated + "}");
     EXPECT_EQ(neox.rotary_dim, 32);
+    EXPECT_EQ(neox.rope_theta, 10000);
+    EXPECT_EQ(neox.norm_epsilon, 1e-5);
+    EXPECT_EQ(neox.gelu, Gelu::erf);
     EXPECT_TRUE(neox.parallel_block && neox.qkv_bias && neox.mlp_bias);
     EXPECT_FALSE(neox.tied_embeddings);
 }

@@ -125,6 +125,8 @@ TEST(Reader, GradientsFollowTheWeightsUnlessSet) {
     EXPECT_EQ(bytes({"training.precision=fp16"}), 2);
     EXPECT_EQ(bytes({"training.precision=fp16", "training.gradient_dtype=fp16"}), 2);
     EXPECT_EQ(bytes({"training.precision=fp16", "training.gradient_dtype=fp32"}), 4);
+    EXPECT_EQ(bytes({"training.precision=fp64"}), 8);
+    EXPECT_EQ(bytes({"training.precision=fp64", "training.gradient_dtype=fp64"}), 8);
 }
 
 TEST(Reader, VocabularyIsPaddedToAMultipleTimesTensor) {
@@ -147,7 +149,9 @@ TEST(Reader, TakesAHuggingFaceConfigAsItIs) {
         "intermediate_size": 14336, "max_position_embeddings": 131072, "mlp_bias": false,
         "model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 32,
         "num_key_value_heads": 8, "pretraining_tp": 1, "rms_norm_eps": 1e-05,
-        "rope_scaling": {"factor": 8.0, "rope_type": "llama3"}, "rope_theta": 500000.0,
+        "rope_scaling": {"factor": 8.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                         "original_max_position_embeddings": 8192, "rope_type": "llama3"},
+        "rope_theta": 500000.0,
         "sliding_window": null, "tie_word_embeddings": false, "torch_dtype": "bfloat16",
         "transformers_version": "4.43.0.dev0", "use_cache": true, "vocab_size": 128256,
         "_name_or_path": "meta-llama/Llama-3.1-8B"})";
@@ -156,7 +160,8 @@ TEST(Reader, TakesAHuggingFaceConfigAsItIs) {
     EXPECT_EQ(result.scenario->model.name, "meta-llama/Llama-3.1-8B");
     EXPECT_EQ(result.scenario->model.head_dim, 128);
     const auto resolved = nlohmann::json::parse(result.resolved_json);
-    EXPECT_EQ(resolved["model"]["rope_theta"], 500000.0);  // carried along for the runtime
+    EXPECT_EQ(resolved["model"]["rope_theta"], 500000.0);
+    EXPECT_EQ(resolved["model"]["torch_dtype"], "bfloat16");  // not ours: carried along
 }
 
 void expect_round_trip(const ReadResult& first, const std::string& base_dir,
@@ -191,6 +196,9 @@ TEST(Reader, ResolvedPrecisionAndRecomputationReadToTheSame) {
         "training.logits_dtype=fp32", "training.gradient_bucket_mb_per_rank=4"};
     EXPECT_EQ(sound(kSmall, fixed).training.loss_scale, 1024);
     expect_round_trip(read(kSmall, fixed), "", kTestLibrary);
+    const std::vector<std::string> wide = {"training.precision=fp64"};
+    EXPECT_EQ(sound(kSmall, wide).training.precision, Precision::fp64);
+    expect_round_trip(read(kSmall, wide), "", kTestLibrary);
     const std::vector<std::string> root = {"layout.recompute=every_k"};
     EXPECT_EQ(sound(kSmall, root).layout.recompute_every, 0);
     expect_round_trip(read(kSmall, root), "", kTestLibrary);

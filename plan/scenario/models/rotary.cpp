@@ -1,0 +1,145 @@
+#include "plan/scenario/models/rotary.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "plan/scenario/models/keys.hpp"
+
+namespace orrery::plan {
+namespace {
+
+using Kind = RopeScaling::Kind;
+
+constexpr NumberRange kPositive = {0, kLargestNumber, true, false};
+constexpr NumberRange kShare = {0, 1, true, false};
+constexpr NumberRange kStretch = {1, kLargestNumber, false, false};
+
+const std::vector<std::pair<std::string, Kind>> kKinds = {
+    {"default", Kind::none}, {"linear", Kind::linear}, {"llama3", Kind::llama3}};
+
+// Types that Hugging Face has too, and that turn heads by other angles.
+bool is_unmodelled(const std::string& type) {
+    const auto types = {"dynamic", "yarn", "longrope", "su", "mrope", "proportional"};
+    return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+// Says why a type that is not known may be meant all the same.
+void explain_type(Reading& reading, const Json& type) {
+    if (!type.is_string() || !is_unmodelled(type.get<std::string>())) return;
+    Diagnostic& fault = reading.errors().back();
+    fault.note = fmt::format("not modelled: rotary positions of type {}", type.dump());
+    fault.help.erase(fault.help.begin(),
+                     fault.help.end() - 1);  // no neighbour in spelling was meant
+}
+
+void read_stretch(Reading& reading, Section& rope, RopeScaling& scaling) {
+    if (scaling.kind == Kind::none) return;
+    rope.number("factor", scaling.factor, kStretch, Presence::required);
+    if (scaling.kind == Kind::linear) return;
+    rope.number("low_freq_factor", scaling.low_freq_factor, kPositive, Presence::required);
+    rope.number("high_freq_factor", scaling.high_freq_factor, kPositive, Presence::required);
+    rope.integer("original_max_position_embeddings", scaling.original_max_positions, {},
+                 Presence::required);
+    if (!reading.good_at(rope.pointer("low_freq_factor")) ||
+        !reading.good_at(rope.pointer("high_freq_factor")) ||
+        scaling.low_freq_factor < scaling.high_freq_factor)
+        return;
+    reading
+        .report("S011", rope.pointer("high_freq_factor"),
+                "high_freq_factor must be more than low_freq_factor")
+        .arithmetic = fmt::format("low_freq_factor = {}, high_freq_factor = {}",
+                                  scaling.low_freq_factor, scaling.high_freq_factor);
+}
+
+// What stands under rope_scaling, or under rope_parameters with the base and the share.
+void read_object(Reading& reading, Section& section, const std::string& key, Model& model,
+                 const RotaryKeys& keys, double& share) {
+    Section rope(reading, section.pointer(key), "model." + key, Section::Null::is_absent);
+    if (!rope.exists()) return;
+    const bool whole = key == "rope_parameters";
+    if (whole) {
+        rope.number("rope_theta", model.rope_theta, kPositive);
+        rope.number("partial_rotary_factor", share,
+                    keys.share != nullptr ? kShare : NumberRange{1, 1, false, false});
+    }
+    const std::string type = rope.has("type") && !rope.has("rope_type") ? "type" : "rope_type";
+    rope.known("type");  // of two, Hugging Face reads rope_type
+    if (!rope.has(type) && !whole) {
+        reading.report("S005", rope.pointer(type),
+                       fmt::format("model.{} needs the key \"rope_type\"", key));
+        return;
+    }
+    if (!rope.choice<Kind>(type, model.rope_scaling.kind, kKinds) && rope.has(type)) {
+        explain_type(reading, *rope.find(type));
+        return;  // the other keys are those of another type
+    }
+    read_stretch(reading, rope, model.rope_scaling);
+    rope.finish();
+}
+
+void use_rotary(Reading& reading, Model& model, double share) {
+    model.positions = Positions::rotary;
+    model.rotary_dim = static_cast<std::int64_t>(static_cast<double>(model.head_dim) * share);
+    if (!reading.good({"model.head_dim", "model.hidden", "model.heads"})) return;
+    if (model.rotary_dim % 2 == 0) return;
+    const bool whole = share == 1;
+    reading
+        .report_field("S011", "model.head_dim",
+                      whole ? "rotary positions need an even head_dim"
+                            : "rotary positions need an even part of each head")
+        .arithmetic = whole ? fmt::format("head_dim = {}", model.head_dim)
+                            : fmt::format("{} × {} = {} elements of head_dim", share,
+                                          model.head_dim, model.rotary_dim);
+}
+
+}  // namespace
+
+void read_rotary(Reading& reading, Section& section, Model& model, const RotaryKeys& keys) {
+    section.number(spelling(reading, section, {keys.theta, "rope_theta"}), model.rope_theta,
+                   kPositive, Presence::optional, "rope_theta");
+    double share = keys.usual_share;
+    if (keys.share != nullptr)
+        section.number(spelling(reading, section, {keys.share, "partial_rotary_factor"}), share,
+                       kShare);
+    const std::string object = spelling(reading, section, {"rope_scaling", "rope_parameters"});
+    if (section.has(object)) read_object(reading, section, object, model, keys, share);
+    use_rotary(reading, model, share);
+}
+
+void write_rotary(const Model& model, Json& out, const RotaryKeys& keys) {
+    if (keys.share != nullptr && !out.contains(keys.share)) {
+        Json share = keys.usual_share;
+        if (out.contains("partial_rotary_factor")) share = out["partial_rotary_factor"];
+        if (out.contains("rope_parameters"))
+            share = out["rope_parameters"].value("partial_rotary_factor", share);
+        out[keys.share] = share;
+    }
+    // What stays keeps its place: the text of the text is the text.
+    if (keys.theta != std::string_view("rope_theta")) out.erase("rope_theta");
+    if (keys.share != nullptr) out.erase("partial_rotary_factor");
+    out.erase("rope_parameters");
+    out[keys.theta] = plain(model.rope_theta);
+    const RopeScaling& scaling = model.rope_scaling;
+    if (scaling.kind == Kind::none) {
+        out.erase("rope_scaling");
+        return;
+    }
+    const bool linear = scaling.kind == Kind::linear;
+    Json& rope = out["rope_scaling"] = {{"rope_type", linear ? "linear" : "llama3"},
+                                        {"factor", plain(scaling.factor)}};
+    if (linear) return;
+    rope["low_freq_factor"] = plain(scaling.low_freq_factor);
+    rope["high_freq_factor"] = plain(scaling.high_freq_factor);
+    rope["original_max_position_embeddings"] = scaling.original_max_positions;
+}
+
+void pass_over_rotary(Section& section) {
+    for (const char* key : {"rope_theta", "rope_scaling", "rope_parameters"})
+        section.known(key);
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,61 @@
+#include "plan/scenario/positions.hpp"
+
+#include <cmath>
+#include <numbers>
+
+#include "plan/ir/check.hpp"
+
+namespace orrery::plan {
+namespace {
+
+double llama3_frequency(double frequency, const RopeScaling& scaling) {
+    const double turns =
+        static_cast<double>(scaling.original_max_positions) * frequency / (2 * std::numbers::pi);
+    if (turns < scaling.low_freq_factor) return frequency / scaling.factor;
+    if (turns > scaling.high_freq_factor) return frequency;
+    const double kept =
+        (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
+    return (1 - kept) * frequency / scaling.factor + kept * frequency;
+}
+
+double stretched(double frequency, const RopeScaling& scaling) {
+    switch (scaling.kind) {
+        case RopeScaling::Kind::none:
+            return frequency;
+        case RopeScaling::Kind::linear:
+            return frequency / scaling.factor;
+        case RopeScaling::Kind::llama3:
+            return llama3_frequency(frequency, scaling);
+    }
+    return frequency;
+}
+
+}  // namespace
+
+std::vector<double> inverse_frequencies(const Model& model) {
+    ORRERY_CHECK(model.rotary(), "frequencies of a model without rotary positions");
+    std::vector<double> out;
+    for (std::int64_t i = 0; i < model.rotary_dim; i += 2) {
+        const double share = static_cast<double>(i) / static_cast<double>(model.rotary_dim);
+        out.push_back(stretched(std::pow(model.rope_theta, -share), model.rope_scaling));
+    }
+    return out;
+}
+
+double alibi_slope(std::int64_t heads, std::int64_t head) {
+    ORRERY_CHECK(head >= 0 && head < heads, "slope of a head that there is none of");
+    std::int64_t power = 1;
+    while (2 * power <= heads)
+        power *= 2;
+    if (head < power)
+        return std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(power));
+    const std::int64_t odd = 2 * (head - power) + 1;
+    return std::exp2(-8.0 * static_cast<double>(odd) / static_cast<double>(2 * power));
+}
+
+double alibi_slope(const Model& model, std::int64_t head) {
+    const double slope = alibi_slope(model.heads, head);
+    return model.scaled_alibi ? slope * model.attention_scale() : slope;
+}
+
+}  // namespace orrery::plan
