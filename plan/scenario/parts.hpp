@@ -31,6 +31,6 @@ void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices);
 void read_training(Reading& reading, Training& training, Model& model, Verbatim& verbatim);
 void read_framework(Reading& reading, Section& keys, Precision precision, Framework& framework,
                     Verbatim& verbatim);
-void read_run(Reading& reading, Run& run);
+void read_run(Reading& reading, const Folders& folders, Run& run);
 
 }  // namespace orrery::plan

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <functional>
+#include <string_view>
 
 #include "plan/scenario/parts.hpp"
 #include "plan/scenario/section.hpp"
@@ -43,7 +44,8 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
          }},
         {"gradient_dtype",
          [&gradient_dtype](Section& section, const std::string& key) {
-             return section.word_of(key, gradient_dtype, {"same", "bf16", "fp16", "fp32"}, "");
+             return section.word_of(key, gradient_dtype, {"same", "bf16", "fp16", "fp32", "fp64"},
+                                    "");
          }},
         {"dropout_masks",
          [&framework](Section& section, const std::string& key) {
@@ -109,29 +111,39 @@ std::string said_by(const Reading& reading, const std::string& pointer) {
                                                : where.origin.substr(5);
 }
 
-// Accumulators are of the weights' type or of fp32.
+int bytes_of(std::string_view dtype) {
+    if (dtype == "fp64") return 8;
+    return dtype == "fp32" ? 4 : 2;
+}
+
+// Accumulators are of the weights' type, or of fp32 beside weights of 16 bits.
 void settle_gradients(Reading& reading, const Section& keys, Precision precision,
                       Framework& framework, const std::string& dtype) {
     const bool own = keys.has("gradient_dtype");
     const std::string pointer =
         own ? keys.pointer("gradient_dtype") : "/training/framework/flags/gradient_dtype/value";
     if (!reading.good({"training.precision"}) || !reading.good_at(pointer)) return;
-    const bool fp32 = precision == Precision::fp32;
-    if (dtype != "same" && dtype != "fp32" && dtype != name(precision)) {
-        Diagnostic& fault = reading.report(
-            "S024", pointer,
-            fp32 ? "gradients cannot be narrower than the weights they belong to"
-                 : "gradients of 16 bits are of the type of the weights they belong to");
-        fault.arithmetic = fp32 ? fmt::format(
-                                      "gradient_dtype = {} (2 bytes), training.precision = "
-                                      "fp32 (4 bytes)",
-                                      dtype)
-                                : fmt::format("gradient_dtype = {}, training.precision = {}", dtype,
-                                              name(precision));
-        fault.help.push_back("gradient_dtype: \"same\" or \"fp32\"");
-        return;
+    const std::string_view weights = name(precision);
+    const std::string_view gradients = dtype == "same" ? weights : std::string_view(dtype);
+    framework.gradient_bytes = bytes_of(gradients);
+    const int width = bytes_of(weights);
+    if (gradients == weights || (gradients == "fp32" && width == 2)) return;
+    const bool narrower = framework.gradient_bytes < width;
+    Diagnostic& fault = reading.report("S024", pointer, "");
+    fault.arithmetic =
+        fmt::format("gradient_dtype = {}, training.precision = {}", gradients, weights);
+    if (narrower) {
+        fault.message = "gradients cannot be narrower than the weights they belong to";
+        fault.arithmetic =
+            fmt::format("gradient_dtype = {} ({} bytes), training.precision = {} ({} bytes)",
+                        gradients, framework.gradient_bytes, weights, width);
+    } else if (gradients == "fp64") {
+        fault.message = "gradients in fp64 belong to weights in fp64";
+    } else {
+        fault.message = "gradients of 16 bits are of the type of the weights they belong to";
     }
-    framework.gradient_bytes = dtype == "fp32" || fp32 ? 4 : 2;
+    fault.help.push_back(precision == Precision::fp64 ? "gradient_dtype: \"same\" or \"fp64\""
+                                                      : "gradient_dtype: \"same\" or \"fp32\"");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ namespace orrery::plan {
 namespace {
 
 constexpr NumberRange kPositive = {0, kLargestNumber, true, false};
+constexpr std::int64_t kLargestSeed = 9'007'199'254'740'991;  // as a double of JSON still exact
 constexpr NumberRange kBelowOne = {0, 1, false, true};
 
 void read_optimizer(Reading& reading, Optimizer& optimizer) {
@@ -46,15 +47,31 @@ void read_dropout(Section& section, Model& model) {
     model.attention_dropout = dropout;
 }
 
-// "dynamic", or a number that stays.
+void read_dynamic_scale(Reading& reading, DynamicLossScale& scale) {
+    Section section(reading, "/training/loss_scale", "training.loss_scale");
+    section.number("initial", scale.initial, kPositive);
+    section.integer("growth_interval", scale.growth_interval);
+    section.integer("hysteresis", scale.hysteresis);
+    section.number("minimum", scale.minimum, kPositive);
+    section.finish();
+    if (!reading.good({"training.loss_scale.initial", "training.loss_scale.minimum"}) ||
+        scale.initial >= scale.minimum)
+        return;
+    reading.report("S031", section.pointer("initial"), "the loss scale starts below its minimum")
+        .arithmetic = fmt::format("initial = {}, minimum = {}", scale.initial, scale.minimum);
+}
+
+// A number that stays, or "dynamic", or an object that says how.
 void read_loss_scale(Reading& reading, Section& section, Training& training) {
     section.known("loss_scale");
     const Json* value = section.find("loss_scale");
     if (value == nullptr) return;
     if (value->is_number()) {
         section.number("loss_scale", training.loss_scale, kPositive);
+    } else if (value->is_object()) {
+        read_dynamic_scale(reading, training.dynamic_loss_scale);
     } else if (*value != "dynamic") {
-        section.wrong_type("loss_scale", "a number or \"dynamic\"");
+        section.wrong_type("loss_scale", "a number, \"dynamic\" or an object");
         return;
     }
     if (!reading.good({"training.precision"}) || training.precision == Precision::fp16) return;
@@ -64,30 +81,59 @@ void read_loss_scale(Reading& reading, Section& section, Training& training) {
     fault.help.push_back("leave loss_scale out, or \"precision\": \"fp16\"");
 }
 
+void read_loss_spike(Reading& reading, LossSpike& spike) {
+    Section section(reading, "/training/loss_spike", "training.loss_spike");
+    section.number("skip_above", spike.skip_above, {1, kLargestNumber, true, false},
+                   Presence::required);
+    section.integer("window", spike.window, {}, Presence::required);
+    section.finish();
+}
+
+void read_batch_ramp(Reading& reading, BatchRamp& ramp) {
+    Section section(reading, "/training/batch_ramp", "training.batch_ramp");
+    section.integer("start_batch_size", ramp.start_batch_size, {}, Presence::required);
+    section.integer("increment", ramp.increment, {}, Presence::required);
+    section.integer("over_samples", ramp.over_samples, {}, Presence::required);
+    section.finish();
+}
+
 }  // namespace
 
 void read_training(Reading& reading, Training& training, Model& model, Verbatim& verbatim) {
     Section section(reading, "/training", "training");
     if (!section.exists()) return;
     section.integer("sequence_length", training.sequence_length, {}, Presence::required);
-    section.choice<Precision>(
-        "precision", training.precision,
-        {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}, {"fp16", Precision::fp16}});
+    section.choice<Precision>("precision", training.precision,
+                              {{"fp32", Precision::fp32},
+                               {"bf16", Precision::bf16},
+                               {"fp16", Precision::fp16},
+                               {"fp64", Precision::fp64}});
     read_loss_scale(reading, section, training);
     section.number("tokens", training.tokens);
-    section.known("optimizer");
-    section.known("schedule");
-    section.known("framework");
+    section.integer("seed", training.seed, {0, kLargestSeed});
+    for (const char* part : {"optimizer", "schedule", "framework", "loss_spike", "batch_ramp"})
+        section.known(part);
     read_dropout(section, model);
     read_framework(reading, section, training.precision, training.framework, verbatim);
     section.finish();
     read_optimizer(reading, training.optimizer);
     read_schedule(reading, training.optimizer, training.schedule);
+    read_loss_spike(reading, training.loss_spike);
+    read_batch_ramp(reading, training.batch_ramp);
 }
 
-void read_run(Reading& reading, Run& run) {
+void read_run(Reading& reading, const Folders& folders, Run& run) {
     Section section(reading, "/run", "run");
-    section.text("data", run.data);
+    if (section.text("data", run.data) && !run.data.empty()) {
+        const Source& source = reading.document().source(section.pointer("data"));
+        run.data_path = find_file(run.data, source, folders);
+    }
+    section.choice<DataFormat>("format", run.format,
+                               {{"auto", DataFormat::automatic},
+                                {"text", DataFormat::text},
+                                {"nanogpt", DataFormat::nanogpt},
+                                {"llmc", DataFormat::llmc}});
+    section.integer("threads_per_rank", run.threads_per_rank, {0, 4096});
     section.integer("steps", run.steps);
     section.known("checkpoint");
     section.finish();

@@ -54,7 +54,7 @@ void read_parts(Reading& reading, const Folders& folders, Scenario& scenario,
     read_cluster(reading, folders, scenario.cluster);
     read_layout(reading, scenario.layout, choices);
     read_training(reading, scenario.training, scenario.model, verbatim);
-    read_run(reading, scenario.run);
+    read_run(reading, folders, scenario.run);
 }
 
 void check_rules(Reading& reading, const LayoutChoices& choices, Scenario& scenario) {
@@ -64,6 +64,7 @@ void check_rules(Reading& reading, const LayoutChoices& choices, Scenario& scena
     check_groups_of_layers(reading, scenario);
     check_ranks(reading, choices, scenario);
     check_batch(reading, choices, scenario);
+    check_batch_ramp(reading, scenario);
     check_zero(reading, scenario);
     check_schedule(reading, scenario);
     check_sequence(reading, scenario);

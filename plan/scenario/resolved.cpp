@@ -45,7 +45,21 @@ const char* text(Recompute recompute) {
     return "";
 }
 
-// What the model's file says that we do not read (rope_theta, rms_norm_eps, …) is carried along.
+const char* text(DataFormat format) {
+    switch (format) {
+        case DataFormat::automatic:
+            return "auto";
+        case DataFormat::text:
+            return "text";
+        case DataFormat::nanogpt:
+            return "nanogpt";
+        case DataFormat::llmc:
+            return "llmc";
+    }
+    return "";
+}
+
+// What the model's file says that we do not read (torch_dtype, architectures, …) is carried along.
 Json model_part(const Model& model, const Document& document) {
     Json out = Json::object();
     for (const auto& [key, value] : document.find("/model")->items()) {
@@ -135,13 +149,29 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     return {{"name", framework.name}, {"flags", std::move(flags)}};
 }
 
+Json loss_scale_part(const Training& training) {
+    if (training.loss_scale > 0) return plain(training.loss_scale);
+    const DynamicLossScale& scale = training.dynamic_loss_scale;
+    return {{"initial", plain(scale.initial)},
+            {"growth_interval", scale.growth_interval},
+            {"hysteresis", scale.hysteresis},
+            {"minimum", plain(scale.minimum)}};
+}
+
 Json training_part(const Training& training, const Document& document, const Verbatim& verbatim) {
     const Optimizer& optimizer = training.optimizer;
     const LearningRateSchedule& schedule = training.schedule;
     Json out = {{"sequence_length", training.sequence_length},
                 {"precision", name(training.precision)}};
-    if (training.precision == Precision::fp16)
-        out["loss_scale"] = training.loss_scale > 0 ? plain(training.loss_scale) : Json("dynamic");
+    if (training.precision == Precision::fp16) out["loss_scale"] = loss_scale_part(training);
+    if (training.loss_spike.skip_above > 0)
+        out["loss_spike"] = {{"skip_above", plain(training.loss_spike.skip_above)},
+                             {"window", training.loss_spike.window}};
+    if (training.batch_ramp.start_batch_size > 0)
+        out["batch_ramp"] = {{"start_batch_size", training.batch_ramp.start_batch_size},
+                             {"increment", training.batch_ramp.increment},
+                             {"over_samples", training.batch_ramp.over_samples}};
+    out["seed"] = training.seed;
     out["tokens"] = plain(training.tokens);
     if (const Json* dropout = document.find("/training/dropout")) out["dropout"] = *dropout;
     out["optimizer"] = {{"kind", optimizer.kind},
@@ -161,7 +191,9 @@ Json training_part(const Training& training, const Document& document, const Ver
 Json run_part(const Run& run) {
     Json out = Json::object();
     if (!run.data.empty()) out["data"] = run.data;
+    out["format"] = text(run.format);
     if (run.steps > 0) out["steps"] = run.steps;
+    out["threads_per_rank"] = run.threads_per_rank;
     if (!run.checkpoint_path.empty()) {
         out["checkpoint"] = {{"path", run.checkpoint_path},
                              {"every_steps", run.checkpoint_every_steps}};

@@ -9,6 +9,7 @@ namespace orrery::plan {
 
 void check_ranks(Reading& reading, const LayoutChoices& choices, Scenario& scenario);
 void check_batch(Reading& reading, const LayoutChoices& choices, const Scenario& scenario);
+void check_batch_ramp(Reading& reading, const Scenario& scenario);
 void check_stages(Reading& reading, const LayoutChoices& choices, Scenario& scenario);
 void check_zero(Reading& reading, const Scenario& scenario);
 void check_groups_of_layers(Reading& reading, const Scenario& scenario);

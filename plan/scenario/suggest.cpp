@@ -68,6 +68,7 @@ constexpr Pair kAliases[] = {
     {"gpus_per_node", "devices_per_node"},
     {"gpu", "device"},
     {"train_iters", "steps"},
+    {"rampup_batch_size", "batch_ramp"},
     {"hidden_size", "n_embd"},
     {"num_hidden_layers", "n_layer"},
     {"num_layers", "n_layer"},
@@ -109,6 +110,9 @@ constexpr Pair kParts[] = {
     {"framework", "training"},
     {"dropout", "training"},
     {"loss_scale", "training"},
+    {"loss_spike", "training"},
+    {"batch_ramp", "training"},
+    {"seed", "training"},
     {"attention_kernel", "training"},
     {"gradient_dtype", "training"},
     {"dropout_masks", "training"},
@@ -126,6 +130,7 @@ constexpr Pair kParts[] = {
     {"profile", "cluster"},
     {"steps", "run"},
     {"data", "run"},
+    {"threads_per_rank", "run"},
     {"checkpoint", "run"},
 };
 

@@ -1,0 +1,96 @@
+// Rules of training.batch_ramp: every batch on the way is one that the layout can split, and the
+// last increment ends at the whole batch.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "plan/scenario/arithmetic.hpp"
+#include "plan/scenario/rules.hpp"
+
+namespace orrery::plan {
+namespace {
+
+constexpr std::size_t kFewChoices = 4;
+
+// What every batch is a multiple of, and how a message writes it.
+struct Unit {
+    std::int64_t sequences = 1;
+    std::string text;
+};
+
+Unit unit_of(const Layout& layout) {
+    Unit unit;
+    unit.sequences = layout.data_parallel * layout.micro_batch_size;
+    unit.text = fmt::format("data_parallel × micro_batch_size = {} × {}", layout.data_parallel,
+                            layout.micro_batch_size);
+    if (layout.schedule == "interleaved") {  // S018: its micro-batches come in rounds of a pipeline
+        unit.sequences *= layout.pipeline_parallel;
+        unit.text =
+            fmt::format("data_parallel × micro_batch_size × pipeline_parallel = {} × {} × {}",
+                        layout.data_parallel, layout.micro_batch_size, layout.pipeline_parallel);
+    }
+    return unit;
+}
+
+// Multiples of `unit` that divide `number`.
+std::vector<std::int64_t> splits(std::int64_t number, std::int64_t unit) {
+    std::vector<std::int64_t> out = divisors(number / unit, number / unit);
+    for (std::int64_t& divisor : out)
+        divisor *= unit;
+    return out;
+}
+
+void check_start(Reading& reading, const Unit& unit, std::int64_t start, std::int64_t whole) {
+    if (start % unit.sequences == 0 && start < whole) return;
+    const bool above = start >= whole;
+    Diagnostic& fault =
+        reading.report_field("S032", "training.batch_ramp.start_batch_size",
+                             above ? "a batch that grows starts below the whole batch"
+                                   : "the first batch does not split into whole micro-batches on "
+                                     "every data-parallel rank");
+    fault.arithmetic =
+        above ? fmt::format("start_batch_size = {}, layout.global_batch_size = {}", start, whole)
+              : fmt::format("start_batch_size = {}, {}", start, unit.text);
+    std::vector<std::int64_t> choices;
+    const std::int64_t below = std::min(start, whole - 1) / unit.sequences * unit.sequences;
+    for (const std::int64_t choice : {below, below + unit.sequences})
+        if (choice > 0 && choice < whole) choices.push_back(choice);
+    fault.help.push_back(choices.empty()
+                             ? "leave batch_ramp out: no smaller batch can be split"
+                             : "start_batch_size: " + choices_near(start, choices, kFewChoices));
+}
+
+void check_increment(Reading& reading, const Unit& unit, const BatchRamp& ramp,
+                     std::int64_t whole) {
+    const std::int64_t growth = whole - ramp.start_batch_size;
+    if (ramp.increment % unit.sequences == 0 && growth % ramp.increment == 0) return;
+    Diagnostic& fault = reading.report_field(
+        "S032", "training.batch_ramp.increment",
+        "the increments do not lead from batch to batch that the layout can split");
+    fault.arithmetic = fmt::format(
+        "(global_batch_size - start_batch_size) / increment = ({} - {}) / {} = {}\n"
+        "increment / ({}) = {} / {} = {}",
+        whole, ramp.start_batch_size, ramp.increment, quotient(growth, ramp.increment),
+        unit.text.substr(0, unit.text.find(" =")), ramp.increment, unit.sequences,
+        quotient(ramp.increment, unit.sequences));
+    fault.help.push_back("increment: " +
+                         choices_near(ramp.increment, splits(growth, unit.sequences), kFewChoices));
+}
+
+}  // namespace
+
+void check_batch_ramp(Reading& reading, const Scenario& scenario) {
+    const BatchRamp& ramp = scenario.training.batch_ramp;
+    const std::int64_t whole = scenario.layout.global_batch_size;
+    if (!reading.good({"layout.data_parallel", "layout.micro_batch_size",
+                       "layout.global_batch_size", "layout.schedule", "layout.pipeline_parallel",
+                       "training.batch_ramp.start_batch_size"}) ||
+        ramp.start_batch_size == 0)
+        return;
+    const Unit unit = unit_of(scenario.layout);
+    check_start(reading, unit, ramp.start_batch_size, whole);
+    if (reading.good({"training.batch_ramp.start_batch_size", "training.batch_ramp.increment"}))
+        check_increment(reading, unit, ramp, whole);
+}
+
+}  // namespace orrery::plan
