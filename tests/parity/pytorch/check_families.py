@@ -1,0 +1,154 @@
+"""Compares decoder.py with Hugging Face's modeling code: loss and gradient norm of the first batch in fp64, for each
+family, so that the goldens are those of the models that people train. Needs transformers beside torch."""
+
+import sys
+
+import torch
+import transformers
+
+from decoder import Decoder
+from families import FAMILIES
+from make_goldens import batch
+
+# Relative. Many of the families compute norms, rotary angles or softmax in fp32 whatever they are asked for; a
+# convention that differs shows from 1e-3 on.
+TOLERANCE = 1e-7
+
+
+def split_qkv(shape, tensor):
+    widths = [heads * shape.head_dim for heads in (shape.heads, shape.kv_heads, shape.kv_heads)]
+    return tensor.split(widths, 0)
+
+
+def by_head(shape, tensor):
+    """Rows q | k | v of all heads to q | k | v of each head in turn, as BLOOM and GPT-NeoX have them."""
+    heads = torch.stack([part.reshape(shape.heads, shape.head_dim, -1) for part in split_qkv(shape, tensor)], 1)
+    return heads.reshape(tensor.shape)
+
+
+def renamed(names, ours):
+    """What is left of a name after the first match of a pair (ours, theirs)."""
+    for prefix, theirs in names:
+        if ours.startswith(prefix):
+            return theirs + ours[len(prefix):]
+    raise KeyError(ours)
+
+
+def layers_of(prefix, inner):
+    """Pairs for two to four layers."""
+    return [(f"layer.{i}/{ours}.", f"{prefix}.{i}.{theirs}.") for i in range(4) for ours, theirs in inner]
+
+
+def llama_like(shape, parameters):
+    names = [("embedding.", "model.embed_tokens."), ("final_norm.", "model.norm."), ("head.", "lm_head."),
+             *layers_of("model.layers", [("norm1", "input_layernorm"), ("norm2", "post_attention_layernorm"),
+                                         ("projection", "self_attn.o_proj"), ("fc2", "mlp.down_proj")])]
+    for name, tensor in parameters.items():
+        layer, _, what = name.partition("/")
+        if what.startswith("qkv."):
+            for letter, part in zip("qkv", split_qkv(shape, tensor)):
+                yield f"model.layers.{layer[6:]}.self_attn.{letter}_proj.{what[4:]}", part
+        elif what.startswith("fc1."):
+            for word, part in zip(("gate", "up"), tensor.chunk(2, 0)):
+                yield f"model.layers.{layer[6:]}.mlp.{word}_proj.{what[4:]}", part
+        else:
+            yield renamed(names, name), tensor
+
+
+def gpt2(_, parameters):
+    names = [("embedding.", "transformer.wte."), ("positions.", "transformer.wpe."),
+             ("final_norm.", "transformer.ln_f."),
+             *layers_of("transformer.h", [("norm1", "ln_1"), ("norm2", "ln_2"), ("qkv", "attn.c_attn"),
+                                          ("projection", "attn.c_proj"), ("fc1", "mlp.c_fc"), ("fc2", "mlp.c_proj")])]
+    for name, tensor in parameters.items():
+        turned = "/" in name and tensor.dim() == 2  # its linears are [in, out]
+        yield renamed(names, name), tensor.T if turned else tensor
+
+
+def bloom(shape, parameters):
+    names = [("embedding.", "transformer.word_embeddings."),
+             ("embedding_norm.", "transformer.word_embeddings_layernorm."), ("final_norm.", "transformer.ln_f."),
+             *layers_of("transformer.h", [("norm1", "input_layernorm"), ("norm2", "post_attention_layernorm"),
+                                          ("qkv", "self_attention.query_key_value"),
+                                          ("projection", "self_attention.dense"), ("fc1", "mlp.dense_h_to_4h"),
+                                          ("fc2", "mlp.dense_4h_to_h")])]
+    for name, tensor in parameters.items():
+        yield renamed(names, name), by_head(shape, tensor) if "/qkv." in name else tensor
+
+
+def gpt_neox(shape, parameters):
+    names = [("embedding.", "gpt_neox.embed_in."), ("final_norm.", "gpt_neox.final_layer_norm."),
+             ("head.", "lm_head."),
+             *layers_of("gpt_neox.layers", [("norm1", "input_layernorm"), ("norm2", "post_attention_layernorm"),
+                                            ("qkv", "attention.query_key_value"), ("projection", "attention.dense"),
+                                            ("fc1", "mlp.dense_h_to_4h"), ("fc2", "mlp.dense_4h_to_h")])]
+    for name, tensor in parameters.items():
+        yield renamed(names, name), by_head(shape, tensor) if "/qkv." in name else tensor
+
+
+def falcon(_, parameters):
+    names = [("embedding.", "transformer.word_embeddings."), ("final_norm.", "transformer.ln_f."),
+             *layers_of("transformer.h", [("norm1", "input_layernorm"), ("qkv", "self_attention.query_key_value"),
+                                          ("projection", "self_attention.dense"), ("fc1", "mlp.dense_h_to_4h"),
+                                          ("fc2", "mlp.dense_4h_to_h")])]
+    for name, tensor in parameters.items():
+        yield renamed(names, name), tensor
+
+
+def opt(shape, parameters):
+    names = [("embedding.", "model.decoder.embed_tokens."), ("positions.", "model.decoder.embed_positions."),
+             ("final_norm.", "model.decoder.final_layer_norm."),
+             *layers_of("model.decoder.layers", [("norm1", "self_attn_layer_norm"), ("norm2", "final_layer_norm"),
+                                                 ("projection", "self_attn.out_proj"), ("fc1", "fc1"),
+                                                 ("fc2", "fc2")])]
+    for name, tensor in parameters.items():
+        layer, _, what = name.partition("/")
+        if not what.startswith("qkv."):
+            yield renamed(names, name), tensor
+            continue
+        for letter, part in zip("qkv", split_qkv(shape, tensor)):
+            yield f"model.decoder.layers.{layer[6:]}.self_attn.{letter}_proj.{what[4:]}", part
+
+
+WEIGHTS = {"gpt2": gpt2, "bloom": bloom, "gpt_neox": gpt_neox, "falcon": falcon, "opt": opt}
+
+
+def theirs(config, shape, parameters):
+    more = {key: value for key, value in config.items() if key != "model_type"}
+    # Their gradient leaves out the row of the token for padding; here no token is one.
+    asked = transformers.AutoConfig.for_model(config["model_type"], **more, pad_token_id=None)
+    asked._attn_implementation = "eager"
+    model = transformers.AutoModelForCausalLM.from_config(asked).to(torch.float64)
+    weights = dict(WEIGHTS.get(config["model_type"], llama_like)(shape, parameters))
+    missing, unexpected = model.load_state_dict({name: t.detach() for name, t in weights.items()}, strict=False)
+    missing = [name for name in missing if name != "lm_head.weight" or not shape.tied]
+    if missing or unexpected:
+        raise KeyError(f"missing {missing}, unexpected {unexpected}")
+    return model.train()
+
+
+def measured(loss, parameters):
+    loss.backward()
+    grads = [p.grad.norm() for p in parameters if p.grad is not None]
+    return loss.item(), torch.linalg.vector_norm(torch.stack(grads)).item()
+
+
+def main():
+    worst = 0.0
+    for family in FAMILIES:
+        config, shape = family()
+        inputs, targets = batch(0, shape.vocabulary)
+        ours = Decoder(shape, torch.float64)
+        model = theirs(config, shape, ours.parameters)
+        logits = model(input_ids=inputs, use_cache=False).logits
+        loss = torch.nn.functional.cross_entropy(logits.reshape(-1, shape.vocabulary).double(), targets.reshape(-1))
+        expected = measured(loss, model.parameters())
+        found = measured(ours.loss(inputs, targets), ours.parameters.values())
+        off = max(abs(a / b - 1) for a, b in zip(found, expected))
+        worst = max(worst, off)
+        print(f"{family.__name__:<9} loss {expected[0]:.9f}  gradient norm {expected[1]:.9f}  off by {off:.1e}")
+    sys.exit(1 if worst > TOLERANCE else 0)
+
+
+if __name__ == "__main__":
+    main()
