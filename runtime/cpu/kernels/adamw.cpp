@@ -1,0 +1,65 @@
+// unscale and adamw.
+#include <atomic>
+
+#include "runtime/cpu/kernels/elements.hpp"
+#include "runtime/cpu/kernels/functions.hpp"
+
+namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
+namespace {
+
+template <typename W>
+void unscale_as(const Unscale& op, Team& team) {
+    std::atomic<bool> overflow = false;
+    for_pieces(team, op.elements, [&](std::int64_t begin, std::int64_t n) {
+        Space<W> space, scaled;
+        const ConstArray<W> g(read(op.gradients, begin, n, space.at), n);
+        // Before the factor, and before what it makes is rounded: both may hide an infinity.
+        if (!(g - g).isZero(0)) overflow = true;
+        W* const y = target(op.gradients, begin, scaled.at);
+        Array<W>(y, n) = g * static_cast<W>(op.factor);
+        store(y, op.gradients, begin, n);
+    });
+    *op.overflow = overflow ? 1.0F : 0.0F;
+}
+
+template <typename W>
+void adamw_piece(const AdamW& op, std::int64_t begin, std::int64_t n) {
+    Space<W> gradient, parameter;
+    const Buffer& weights = op.master ? op.master : op.parameters;
+    const auto beta1 = static_cast<W>(op.beta1), beta2 = static_cast<W>(op.beta2);
+    const auto rest1 = static_cast<W>(1 - op.beta1), rest2 = static_cast<W>(1 - op.beta2);
+    const auto factor = static_cast<W>(op.gradient_factor), epsilon = static_cast<W>(op.epsilon);
+    const auto rate = static_cast<W>(op.learning_rate / op.correction1);
+    const auto inverse2 = static_cast<W>(1 / op.correction2);
+    const auto kept = static_cast<W>(1 - op.learning_rate * op.weight_decay);
+    const W* const g = read(op.gradients, begin, n, gradient.at);
+    W* const m = data<W>(op.m, begin);
+    W* const v = data<W>(op.v, begin);
+    const W* const before = read(weights, begin, n, parameter.at);
+    W* const w = target(weights, begin, parameter.at);
+    for (std::int64_t i = 0; i < n; ++i) {
+        const W clipped = g[i] * factor;
+        m[i] = beta1 * m[i] + rest1 * clipped;
+        v[i] = beta2 * v[i] + rest2 * clipped * clipped;
+        w[i] = kept * before[i] - rate * m[i] / (std::sqrt(v[i] * inverse2) + epsilon);
+    }
+    store(w, weights, begin, n);
+    if (op.master) convert_to(op.parameters, begin, n, w);
+}
+
+}  // namespace
+
+void unscale(const Unscale& op, Team& team) {
+    with_work_type(op.gradients.dtype, [&](auto w) { unscale_as<decltype(w)>(op, team); });
+}
+
+void adamw(const AdamW& op, Team& team) {
+    if (op.skip) return;
+    with_work_type(op.m.dtype, [&](auto w) {
+        for_pieces(team, op.elements, [&](std::int64_t begin, std::int64_t n) {
+            adamw_piece<decltype(w)>(op, begin, n);
+        });
+    });
+}
+
+}  // namespace orrery::runtime::ORRERY_INSTRUCTION_SET

@@ -1,0 +1,125 @@
+#include <cmath>
+#include <limits>
+
+#include "runtime/cpu/kernels/attention_tile.hpp"
+#include "runtime/cpu/kernels/functions.hpp"
+
+namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
+namespace {
+
+template <typename W>
+struct AttentionSpace {
+    W* key;  // [S, d] each, where they are not W already
+    W* value;
+    W* query;    // [kQueries, d]
+    W* scores;   // [kQueries, kKeys]
+    W* context;  // [kQueries, d]
+    W* factor;   // [kKeys]
+    W* largest;  // [kQueries] each: of the scores so far, and Σ exp(score − largest)
+    W* sum;
+
+    static std::int64_t size(const AttentionShape& shape) {
+        return (2 * shape.sequence + 2 * kQueries) * whole_lanes(shape.head_dim) +
+               kQueries * kKeys + kKeys + 2 * kQueries;
+    }
+    AttentionSpace(W* space, const AttentionShape& shape) {
+        const std::int64_t d = whole_lanes(shape.head_dim);
+        key = space;
+        value = key + shape.sequence * d;
+        query = value + shape.sequence * d;
+        scores = query + kQueries * d;
+        context = scores + kQueries * kKeys;
+        factor = context + kQueries * d;
+        largest = factor + kKeys;
+        sum = largest + kQueries;
+    }
+};
+
+// Context and lse of one head, a tile of queries after the other.
+template <typename W>
+class HeadForward {
+  public:
+    HeadForward(const Attention& op, std::int64_t sample, std::int64_t head, W* space)
+        : op_(op), sample_(sample), head_(head), d_(op.shape.head_dim), space_(space, op.shape) {
+        const std::int64_t kv_head = head / group_size(op.shape);
+        const std::int64_t s = op.shape.sequence;
+        k_ = read_head(op.qkv, key_columns(op.shape, kv_head), sample * s, s, d_, space_.key);
+        v_ = read_head(op.qkv, value_columns(op.shape, kv_head), sample * s, s, d_, space_.value);
+    }
+
+    void run() {
+        const std::int64_t s = op_.shape.sequence;
+        for (std::int64_t query = 0; query < s; query += kQueries)
+            attend(query, s - query < kQueries ? s - query : kQueries);
+    }
+
+  private:
+    void attend(std::int64_t query, std::int64_t queries) {
+        const std::int64_t at = sample_ * op_.shape.sequence + query;
+        q_ = read_head(op_.qkv, query_columns(op_.shape, head_), at, queries, d_, space_.query);
+        Array<W>(space_.context, queries * d_).setZero();
+        Array<W>(space_.largest, queries).setConstant(-std::numeric_limits<W>::infinity());
+        Array<W>(space_.sum, queries).setZero();
+        for_tiles_of_queries(op_.mask, query, queries,
+                             [&](const AttentionTile& tile) { add_tile(tile); });
+        W* const lse = data<W>(op_.lse, (sample_ * op_.shape.heads + head_) * op_.shape.sequence);
+        for (std::int64_t r = 0; r < queries; ++r) {
+            Array<W>(space_.context + r * d_, d_) /= space_.sum[r];
+            lse[query + r] = space_.largest[r] + std::log(space_.sum[r]);
+        }
+        write_head<W>({space_.context, d_}, op_.context, context_columns(op_.shape, head_), at,
+                      queries, d_);
+    }
+
+    void add_tile(const AttentionTile& tile) {
+        multiply(ProductForm::rows_by_rows, {tile.queries, tile.keys, d_}, q_,
+                 k_.from_row(tile.key), {space_.scores, kKeys}, false, static_cast<W>(op_.scale));
+        for (std::int64_t r = 0; r < tile.queries; ++r)
+            add_row(tile, r, space_.scores + r * kKeys);
+        multiply(ProductForm::rows_by_columns, {tile.queries, d_, tile.keys},
+                 {space_.scores, kKeys}, v_.from_row(tile.key), {space_.context, d_}, true);
+    }
+
+    // Scores of a row become its probabilities times Σ; what was summed before is scaled to the
+    // largest score now known (Milakov and Gimelshein 2018).
+    void add_row(const AttentionTile& tile, std::int64_t r, W* scores) {
+        const SeenKeys seen = keys_seen_in(tile, r, op_.mask);
+        if (seen.first >= seen.end) return Array<W>(scores, tile.keys).setZero(), void();
+        add_slope(tile, r, op_.mask, head_, scores);
+        const W before = space_.largest[r];
+        const W here = max_of(scores + seen.first, seen.end - seen.first);
+        const W largest = here > before ? here : before;
+        exponentials_of_seen(scores, tile.keys, seen, largest);
+        const W rescale = std::exp(before - largest);
+        if (rescale != 1) Array<W>(space_.context + r * d_, d_) *= rescale;
+        space_.sum[r] = space_.sum[r] * rescale +
+                        sum_of<W>(tile.keys, [&](std::int64_t i) { return scores[i]; });
+        space_.largest[r] = largest;
+        if (!op_.dropout.key) return;
+        probability_factors(op_.shape, op_.dropout, sample_, head_, tile, r, space_.factor);
+        Array<W>(scores, tile.keys) *= ConstArray<W>(space_.factor, tile.keys);
+    }
+
+    const Attention& op_;
+    std::int64_t sample_, head_, d_;
+    AttentionSpace<W> space_;
+    Matrix<const W> q_{}, k_{}, v_{};
+};
+
+template <typename W>
+void attention_as(const Attention& op, Team& team) {
+    team.reserve(0, static_cast<std::size_t>(AttentionSpace<W>::size(op.shape)) * sizeof(W));
+    team.parallel_for(op.shape.maps(), 1, [&](std::int64_t map, auto, int worker) {
+        HeadForward<W>(op, map / op.shape.heads, map % op.shape.heads,
+                       static_cast<W*>(team.scratch(worker)))
+            .run();
+    });
+}
+
+}  // namespace
+
+void attention(const Attention& op, Team& team) {
+    with_work_type(op.qkv.dtype, [&](auto w) { attention_as<decltype(w)>(op, team); });
+}
+
+}  // namespace orrery::runtime::ORRERY_INSTRUCTION_SET

@@ -1,0 +1,164 @@
+#include <cmath>
+
+#include "runtime/cpu/kernels/attention_tile.hpp"
+#include "runtime/cpu/kernels/functions.hpp"
+
+namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
+namespace {
+
+template <typename W>
+struct BackwardSpace {
+    W* q;  // [S, d] each; the first four where the tensors are not W already
+    W* k;
+    W* v;
+    W* dcontext;
+    W* dq;
+    W* dk;
+    W* dv;
+    W* p;        // [kQueries, kKeys] each: probabilities, with dropout after it;
+    W* ds;       // and gradients of scores
+    W* factor;   // [kKeys]
+    W* context;  // [d]
+    W* along;    // [S], Σ over d of dcontext·context
+
+    static std::int64_t size(const AttentionShape& shape) {
+        return (7 * shape.sequence + 1) * whole_lanes(shape.head_dim) + 2 * kQueries * kKeys +
+               kKeys + shape.sequence;
+    }
+    BackwardSpace(W* space, const AttentionShape& shape) {
+        const std::int64_t d = whole_lanes(shape.head_dim);
+        const std::int64_t rows = shape.sequence * d;
+        q = space;
+        k = q + rows;
+        v = k + rows;
+        dcontext = v + rows;
+        dq = dcontext + rows;
+        dk = dq + rows;
+        dv = dk + rows;
+        p = dv + rows;
+        ds = p + kQueries * kKeys;
+        factor = ds + kQueries * kKeys;
+        context = factor + kKeys;
+        along = context + d;
+    }
+};
+
+// Gradients of one kv head and of the query heads that share it (Dao 2022, algorithm 4, with tiles
+// of queries as the outer loop). Probabilities are made again from lse.
+template <typename W>
+class GroupBackward {
+  public:
+    GroupBackward(const AttentionBackward& op, std::int64_t sample, std::int64_t kv_head, W* space)
+        : op_(op),
+          shape_(op.shape),
+          sample_(sample),
+          kv_head_(kv_head),
+          s_(op.shape.sequence),
+          d_(op.shape.head_dim),
+          space_(space, op.shape) {}
+
+    void run() {
+        const std::int64_t row = sample_ * s_;
+        k_ = read_head(op_.qkv, key_columns(shape_, kv_head_), row, s_, d_, space_.k);
+        v_ = read_head(op_.qkv, value_columns(shape_, kv_head_), row, s_, d_, space_.v);
+        Array<W>(space_.dk, s_ * d_).setZero();
+        Array<W>(space_.dv, s_ * d_).setZero();
+        const std::int64_t group = group_size(shape_);
+        for (head_ = kv_head_ * group; head_ < (kv_head_ + 1) * group; ++head_)
+            run_head();
+        write_head<W>({space_.dk, d_}, op_.dqkv, key_columns(shape_, kv_head_), row, s_, d_);
+        write_head<W>({space_.dv, d_}, op_.dqkv, value_columns(shape_, kv_head_), row, s_, d_);
+    }
+
+  private:
+    void run_head() {
+        const std::int64_t row = sample_ * s_;
+        const HeadColumns columns = context_columns(shape_, head_);
+        q_ = read_head(op_.qkv, query_columns(shape_, head_), row, s_, d_, space_.q);
+        dcontext_ = read_head(op_.dcontext, columns, row, s_, d_, space_.dcontext);
+        lse_ = data<W>(op_.lse, (sample_ * shape_.heads + head_) * s_);
+        for (std::int64_t r = 0; r < s_; ++r) {
+            const W* const context =
+                read_head(op_.context, columns, row + r, 1, d_, space_.context).data;
+            const W* const dcontext = dcontext_.from_row(r).data;
+            space_.along[r] = sum_of<W>(d_, [&](auto i) { return dcontext[i] * context[i]; });
+        }
+        Array<W>(space_.dq, s_ * d_).setZero();
+        for (std::int64_t query = 0; query < s_; query += kQueries)
+            for_tiles_of_queries(op_.mask, query, s_ - query < kQueries ? s_ - query : kQueries,
+                                 [&](const AttentionTile& tile) { add_tile(tile); });
+        write_head<W>({space_.dq, d_}, op_.dqkv, query_columns(shape_, head_), row, s_, d_);
+    }
+
+    // P = exp(scale·Q·Kᵀ − lse), F = factors of dropout: dV += (P∘F)ᵀ·dC;
+    // dS = scale·P∘(F∘(dC·Vᵀ) − dC·C), dQ += dS·K, dK += dSᵀ·Q.
+    void add_tile(const AttentionTile& tile) {
+        const Matrix<W> p{space_.p, kKeys}, ds{space_.ds, kKeys};
+        const Matrix<const W> q = q_.from_row(tile.query), k = k_.from_row(tile.key);
+        const Matrix<const W> v = v_.from_row(tile.key), dc = dcontext_.from_row(tile.query);
+        const auto [m, n] = std::array{tile.queries, tile.keys};
+        multiply(ProductForm::rows_by_rows, {m, n, d_}, q, k, p, false, static_cast<W>(op_.scale));
+        multiply(ProductForm::rows_by_rows, {m, n, d_}, dc, v, ds, false);
+        for (std::int64_t r = 0; r < m; ++r)
+            differentiate_row(tile, r, p.from_row(r).data, ds.from_row(r).data);
+        const Matrix<const W> p_read{p.data, kKeys}, ds_read{ds.data, kKeys};
+        multiply(ProductForm::columns_by_columns, {n, d_, m}, p_read, dc,
+                 {space_.dv + tile.key * d_, d_}, true);
+        multiply(ProductForm::rows_by_columns, {m, d_, n}, ds_read, k,
+                 {space_.dq + tile.query * d_, d_}, true);
+        multiply(ProductForm::columns_by_columns, {n, d_, m}, ds_read, q,
+                 {space_.dk + tile.key * d_, d_}, true);
+    }
+
+    // Scores become probabilities, after dropout; gradients of those, gradients of scores.
+    void differentiate_row(const AttentionTile& tile, std::int64_t r, W* p, W* ds) {
+        const SeenKeys seen = keys_seen_in(tile, r, op_.mask);
+        if (seen.first >= seen.end) {
+            Array<W>(p, tile.keys).setZero();
+            Array<W>(ds, tile.keys).setZero();
+            return;
+        }
+        add_slope(tile, r, op_.mask, head_, p);
+        exponentials_of_seen(p, tile.keys, seen, lse_[tile.query + r]);
+        const W along = space_.along[tile.query + r];
+        const auto scale = static_cast<W>(op_.scale);
+        if (!op_.dropout.key) {
+            for (std::int64_t i = 0; i < tile.keys; ++i)
+                ds[i] = scale * p[i] * (ds[i] - along);
+            return;
+        }
+        W* const factor = space_.factor;
+        probability_factors(shape_, op_.dropout, sample_, head_, tile, r, factor);
+        for (std::int64_t i = 0; i < tile.keys; ++i) {
+            ds[i] = scale * p[i] * (ds[i] * factor[i] - along);
+            p[i] *= factor[i];
+        }
+    }
+
+    const AttentionBackward& op_;
+    const AttentionShape& shape_;
+    std::int64_t sample_, kv_head_, s_, d_;
+    std::int64_t head_ = 0;
+    BackwardSpace<W> space_;
+    Matrix<const W> q_{}, k_{}, v_{}, dcontext_{};
+    const W* lse_ = nullptr;
+};
+
+template <typename W>
+void attention_backward_as(const AttentionBackward& op, Team& team) {
+    team.reserve(0, static_cast<std::size_t>(BackwardSpace<W>::size(op.shape)) * sizeof(W));
+    team.parallel_for(op.shape.batch * op.shape.kv_heads, 1,
+                      [&](std::int64_t unit, auto, int worker) {
+                          GroupBackward<W>(op, unit / op.shape.kv_heads, unit % op.shape.kv_heads,
+                                           static_cast<W*>(team.scratch(worker)))
+                              .run();
+                      });
+}
+
+}  // namespace
+
+void attention_backward(const AttentionBackward& op, Team& team) {
+    with_work_type(op.qkv.dtype, [&](auto w) { attention_backward_as<decltype(w)>(op, team); });
+}
+
+}  // namespace orrery::runtime::ORRERY_INSTRUCTION_SET

@@ -1,0 +1,134 @@
+// The four kernels of the vocabulary-parallel loss.
+#include <cmath>
+#include <limits>
+
+#include "runtime/cpu/kernels/elements.hpp"
+#include "runtime/cpu/kernels/functions.hpp"
+#include "runtime/cpu/kernels/lanes.hpp"
+
+namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
+namespace {
+
+// Calls f(row, column, length) for pieces of the columns [0, columns) of one row after another.
+template <typename F>
+void for_pieces_of(const LogitsPart& part, std::int64_t row, std::int64_t columns, const F& f) {
+    for (std::int64_t column = 0; column < columns; column += kPiece)
+        f(row * part.columns + column, column,
+          columns - column < kPiece ? columns - column : kPiece);
+}
+
+template <typename F>
+void for_rows(const LogitsPart& part, Team& team, const F& f) {
+    team.parallel_for(part.rows, rows_per_part(part.columns), [&](auto begin, auto end) {
+        for (std::int64_t row = begin; row < end; ++row)
+            f(row);
+    });
+}
+
+// Column of the target on this rank, or −1.
+std::int64_t column_of(const LogitsPart& part, std::int32_t target) {
+    const std::int64_t column = target - part.first_column;
+    return target >= 0 && column >= 0 && column < part.valid_columns ? column : -1;
+}
+
+template <typename W>
+W element(const Buffer& buffer, std::int64_t index) {
+    W value;
+    convert_from(buffer, index, 1, &value);
+    return value;
+}
+
+// exp(logit − largest) of a piece, in padded space.
+template <typename W>
+void exponentials(const Buffer& logits, std::int64_t at, std::int64_t n, W largest, W* space) {
+    convert_from(logits, at, n, space);
+    auto x = padded(space, n);
+    x = (x - largest).exp();
+}
+
+template <typename W>
+void max_as(const CrossEntropyMax& op, Team& team) {
+    for_rows(op.part, team, [&](std::int64_t row) {
+        W largest = -std::numeric_limits<W>::infinity();
+        for_pieces_of(op.part, row, op.part.valid_columns, [&](auto at, auto, auto n) {
+            Space<W> space;
+            const W here = max_of(read(op.logits, at, n, space.at), n);
+            largest = here > largest ? here : largest;
+        });
+        data<W>(op.largest)[row] = largest;
+    });
+}
+
+template <typename W>
+void sum_as(const CrossEntropySum& op, Team& team) {
+    for_rows(op.part, team, [&](std::int64_t row) {
+        W* const sums = data<W>(op.sums, 2 * row);
+        sums[0] = op.part.first_column == 0 ? W(1) : W(0);
+        sums[1] = 0;
+        if (op.targets[row] < 0) return;
+        const W largest = data<W>(op.largest)[row];
+        double total = 0;
+        for_pieces_of(op.part, row, op.part.valid_columns, [&](auto at, auto, auto n) {
+            Space<W> space;
+            exponentials(op.logits, at, n, largest, space.at);
+            total += static_cast<double>(sum_of<W>(n, [&](auto i) { return space.at[i]; }));
+        });
+        sums[0] = static_cast<W>(total);
+        const std::int64_t target = column_of(op.part, op.targets[row]);
+        if (target >= 0) sums[1] = element<W>(op.logits, row * op.part.columns + target) - largest;
+    });
+}
+
+template <typename W>
+void loss_as(const CrossEntropy& op) {
+    double total = 0;
+    const W* const sums = data<W>(op.sums);
+    for (std::int64_t row = 0; row < op.rows; ++row)
+        total +=
+            std::log(static_cast<double>(sums[2 * row])) - static_cast<double>(sums[2 * row + 1]);
+    W* const loss = data<W>(op.loss);
+    const double before = op.accumulate ? static_cast<double>(*loss) : 0;
+    *loss = static_cast<W>(before + op.factor * total);
+}
+
+template <typename W>
+void backward_as(const CrossEntropyBackward& op, Team& team) {
+    for_rows(op.part, team, [&](std::int64_t row) {
+        const bool ignored = op.targets[row] < 0;
+        const std::int64_t valid = ignored ? 0 : op.part.valid_columns;
+        const W largest = data<W>(op.largest)[row];
+        const auto scale = static_cast<W>(op.scale);
+        const W share = scale / data<W>(op.sums)[2 * row];
+        const std::int64_t target = column_of(op.part, op.targets[row]);
+        for_pieces_of(op.part, row, op.part.columns, [&](auto at, auto column, auto n) {
+            Space<W> space;
+            std::int64_t seen = valid - column < n ? valid - column : n;
+            seen = seen > 0 ? seen : 0;
+            if (seen > 0) exponentials(op.logits, at, seen, largest, space.at);
+            Array<W>(space.at, seen) *= share;
+            Array<W>(space.at + seen, n - seen).setZero();
+            if (target >= column && target < column + n) space.at[target - column] -= scale;
+            convert_to(op.logits, at, n, space.at);
+        });
+    });
+}
+
+}  // namespace
+
+void cross_entropy_max(const CrossEntropyMax& op, Team& team) {
+    with_work_type(op.logits.dtype, [&](auto w) { max_as<decltype(w)>(op, team); });
+}
+
+void cross_entropy_sum(const CrossEntropySum& op, Team& team) {
+    with_work_type(op.logits.dtype, [&](auto w) { sum_as<decltype(w)>(op, team); });
+}
+
+void cross_entropy(const CrossEntropy& op, Team&) {
+    with_work_type(op.sums.dtype, [&](auto w) { loss_as<decltype(w)>(op); });
+}
+
+void cross_entropy_backward(const CrossEntropyBackward& op, Team& team) {
+    with_work_type(op.logits.dtype, [&](auto w) { backward_as<decltype(w)>(op, team); });
+}
+
+}  // namespace orrery::runtime::ORRERY_INSTRUCTION_SET

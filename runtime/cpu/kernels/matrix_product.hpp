@@ -1,0 +1,33 @@
+// The product of two matrices on one thread, on which all products of the kernels rest. Its result
+// depends on the matrices and their sizes alone: not on addresses, threads or the size of caches.
+#pragma once
+
+#include <cstdint>
+
+namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
+
+// Row-major, `stride` elements from row to row.
+template <typename W>
+struct Matrix {
+    W* data;
+    std::int64_t stride;
+
+    Matrix from_row(std::int64_t row) const { return {data + row * stride, stride}; }
+};
+
+enum class ProductForm : std::uint8_t {
+    rows_by_rows,        // c[m,n] = a[m,k]·b[n,k]ᵀ
+    rows_by_columns,     // c[m,n] = a[m,k]·b[k,n]
+    columns_by_columns,  // c[m,n] = a[k,m]ᵀ·b[k,n]
+};
+
+struct ProductSize {
+    std::int64_t m, n, k;
+};
+
+// c = scale·product, or c += scale·product. Defined for float and double.
+template <typename W>
+void multiply(ProductForm form, const ProductSize& size, Matrix<const W> a, Matrix<const W> b,
+              Matrix<W> c, bool add, W scale = 1);
+
+}  // namespace orrery::runtime::ORRERY_INSTRUCTION_SET

@@ -1,0 +1,93 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/runtime/cpu/kernel_world.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+using plan::DType;
+
+struct Size {
+    std::int64_t m, n, k;
+};
+// Odd ones, single ones, and ones that cross every edge of a tile (256 × 384) and of a panel
+// (1024).
+constexpr Size kSizes[] = {{1, 1, 1}, {5, 3, 7}, {37, 53, 29}, {259, 389, 31}, {9, 11, 1031}};
+constexpr GemmForm kForms[] = {GemmForm::forward, GemmForm::input_gradient,
+                               GemmForm::weight_gradient};
+
+Values product(GemmForm form, const Size& size, const Values& a, const Values& b) {
+    const auto [m, n, k] = size;
+    Values c(static_cast<std::size_t>(m * n));
+    for (std::int64_t i = 0; i < m; ++i)
+        for (std::int64_t j = 0; j < n; ++j)
+            for (std::int64_t l = 0; l < k; ++l) {
+                const std::int64_t of_a = form == GemmForm::weight_gradient ? l * m + i : i * k + l;
+                const std::int64_t of_b = form == GemmForm::forward ? j * k + l : l * n + j;
+                c[static_cast<std::size_t>(i * n + j)] +=
+                    a[static_cast<std::size_t>(of_a)] * b[static_cast<std::size_t>(of_b)];
+            }
+    return c;
+}
+
+// Products of multiples of 1/64 below 4 are multiples of 2^-12 below 2^4; sums of up to 1031 of
+// them are exact in fp64, and the loop gives the exact value.
+TEST(Gemm, EachFormIsItsPlainLoop) {
+    for (const Size& size : kSizes)
+        for (const GemmForm form : kForms) {
+            const Values a = exact_numbers(size.m * size.k, 1),
+                         b = exact_numbers(size.n * size.k, 2);
+            const Values bias = exact_numbers(size.n, 3);
+            const bool biased = form == GemmForm::forward;
+            const Computation run = [&](const World& world) {
+                const Tensor ta = world.in(a), tb = world.in(b), tbias = world.in(bias);
+                const Tensor c = world.out(static_cast<std::size_t>(size.m * size.n));
+                world.table.gemm({form, size.m, size.n, size.k, ta.buffer(), tb.buffer(),
+                                  biased ? tbias.buffer() : Buffer{}, c.buffer(), false},
+                                 world.team);
+                return std::vector{c};
+            };
+            Values expected = product(form, size, a, b);
+            for (std::size_t i = 0; biased && i < expected.size(); ++i)
+                expected[i] += bias[i % static_cast<std::size_t>(size.n)];
+            EXPECT_EQ(in_fp64(run)[0], expected);
+            // k products and additions, each rounded, of partial sums that hardly exceed the sum.
+            expect_everywhere(run, 2.0 * static_cast<double>(size.k));
+        }
+}
+
+// A gradient in any type of its own is read, added to and rounded once.
+TEST(Gemm, AccumulatesWeightGradientsInTheirType) {
+    constexpr Size kSize{70, 45, 33};
+    const Values a = exact_numbers(kSize.m * kSize.k, 1), b = exact_numbers(kSize.n * kSize.k, 2);
+    const Values before = exact_numbers(kSize.m * kSize.n, 3);
+    Values expected = product(GemmForm::weight_gradient, kSize, a, b);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+        expected[i] += before[i];
+    for (const DType type : {DType::bf16, DType::fp16, DType::fp32, DType::fp64}) {
+        const Computation run = [&](const World& world) {
+            const Tensor ta = world.in(a), tb = world.in(b), c(type, before);
+            world.table.gemm({GemmForm::weight_gradient,
+                              kSize.m,
+                              kSize.n,
+                              kSize.k,
+                              ta.buffer(),
+                              tb.buffer(),
+                              {},
+                              c.buffer(),
+                              true},
+                             world.team);
+            return std::vector{c};
+        };
+        const double round = unit_of(type);
+        const Values found = in_fp64(run)[0];
+        for (std::size_t i = 0; i < found.size(); ++i)
+            EXPECT_NEAR(found[i], expected[i], round * std::abs(expected[i]));
+        expect_everywhere(run, 2.0 * kSize.k + 2 * round / 0x1p-24);
+    }
+}
+
+}  // namespace
+}  // namespace orrery::runtime
