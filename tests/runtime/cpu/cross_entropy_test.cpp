@@ -1,0 +1,172 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tests/runtime/cpu/kernel_world.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+constexpr std::int64_t kRows = 19;
+constexpr std::int64_t kVocabulary = 2100;  // more than two pieces
+constexpr double kFactor = 0.25, kScale = 0.125;
+
+// Three ranks share out a vocabulary of 2100 that is padded to 2400; one of them holds padding, and
+// the last nothing else.
+constexpr LogitsPart kParts[] = {
+    {kRows, 1100, 0, 1100}, {kRows, 1100, 1100, 1000}, {kRows, 200, 2200, 0}};
+
+std::vector<std::int32_t> targets() {
+    std::vector<std::int32_t> found;
+    for (std::uint64_t row = 0; row < kRows; ++row)
+        found.push_back(static_cast<std::int32_t>(random_word({5, 0, 0}, row) % kVocabulary));
+    found[3] = -1;  // ignored
+    found[7] = 0;
+    found[8] = kVocabulary - 1;
+    return found;
+}
+
+// Rows of one rank: its columns of the whole, and rubbish in the padding.
+Values part_of(const LogitsPart& part, const Values& whole) {
+    Values found;
+    for (std::int64_t row = 0; row < kRows; ++row)
+        for (std::int64_t column = 0; column < part.columns; ++column)
+            found.push_back(column < part.valid_columns
+                                ? whole[static_cast<std::size_t>(row * kVocabulary +
+                                                                 part.first_column + column)]
+                                : 3.75);
+    return found;
+}
+
+Values sum_of_ranks(const std::vector<Tensor>& ranks) {
+    Values sum = ranks[0].values();
+    for (std::size_t rank = 1; rank < ranks.size(); ++rank)
+        for (std::size_t i = 0; i < sum.size(); ++i)
+            sum[i] += ranks[rank].values()[i];
+    return sum;
+}
+
+Values largest_of_ranks(const std::vector<Tensor>& ranks) {
+    Values largest = ranks[0].values();
+    for (const Tensor& rank : ranks)
+        for (std::size_t i = 0; i < largest.size(); ++i)
+            largest[i] = std::max(largest[i], rank.values()[i]);
+    return largest;
+}
+
+// What ranks with these parts compute, reduced in between as their all-reduces do. Outputs: loss,
+// largest, sums, and of each rank the gradient of its logits.
+std::vector<Tensor> loss_and_gradients(const World& world, const std::vector<LogitsPart>& parts,
+                                       const Values& logits) {
+    const std::vector<std::int32_t> target = targets();
+    std::vector<Tensor> of_rank, largest, sums;
+    for (const LogitsPart& part : parts) {
+        of_rank.push_back(world.in(part_of(part, logits)));
+        largest.push_back(world.work_out(kRows));
+        sums.push_back(world.work_out(2 * kRows));
+        world.table.cross_entropy_max({part, of_rank.back().buffer(), largest.back().buffer()},
+                                      world.team);
+    }
+    const Tensor all_largest = world.work_in(largest_of_ranks(largest));
+    for (std::size_t rank = 0; rank < parts.size(); ++rank)
+        world.table.cross_entropy_sum({parts[rank], target.data(), of_rank[rank].buffer(),
+                                       all_largest.buffer(), sums[rank].buffer()},
+                                      world.team);
+    const Tensor all_sums = world.work_in(sum_of_ranks(sums)), loss = world.work_in({100});
+    world.table.cross_entropy({kRows, kFactor, all_sums.buffer(), loss.buffer(), true}, world.team);
+    for (std::size_t rank = 0; rank < parts.size(); ++rank)
+        world.table.cross_entropy_backward(
+            {parts[rank], target.data(), kScale, all_largest.buffer(), all_sums.buffer(),
+             of_rank[rank].buffer()},
+            world.team);
+    std::vector<Tensor> found = {loss, all_largest, all_sums};
+    found.insert(found.end(), of_rank.begin(), of_rank.end());
+    return found;
+}
+
+const std::vector<LogitsPart> kAlone = {{kRows, kVocabulary, 0, kVocabulary}};
+const std::vector<LogitsPart> kThree = {kParts[0], kParts[1], kParts[2]};
+
+TEST(CrossEntropy, LossIsItsFormulaHoweverTheVocabularyIsShared) {
+    const Values logits = exact_numbers(kRows * kVocabulary, 1);
+    const std::vector<std::int32_t> target = targets();
+    double expected = 0;
+    for (std::size_t row = 0; row < kRows; ++row) {
+        if (target[row] < 0) continue;
+        double sum = 0;
+        for (std::size_t i = 0; i < kVocabulary; ++i)
+            sum += std::exp(logits[row * kVocabulary + i]);
+        expected +=
+            std::log(sum) - logits[row * kVocabulary + static_cast<std::size_t>(target[row])];
+    }
+    for (const auto& parts : {kAlone, kThree}) {
+        const Computation run = [&](const World& world) {
+            return loss_and_gradients(world, parts, logits);
+        };
+        EXPECT_NEAR(in_fp64(run)[0][0], 100 + kFactor * expected, 1e-12 * expected);
+        expect_everywhere(run, 2000);  // roundings of sums of 2100 exponentials
+    }
+}
+
+TEST(CrossEntropy, BackwardIsTheGradient) {
+    const Values logits = exact_numbers(kRows * kVocabulary, 1);
+    const auto found =
+        in_fp64([&](const World& world) { return loss_and_gradients(world, kAlone, logits); });
+    Values gradient = found[3];
+    for (double& g : gradient)
+        g *= kFactor / kScale;  // backward has a scale of its own
+    expect_gradient(
+        [&](const Values& x) {
+            return in_fp64(
+                [&](const World& world) { return loss_and_gradients(world, kAlone, x); })[0][0];
+        },
+        logits, gradient);
+    for (std::size_t i = 0; i < kVocabulary; ++i)
+        EXPECT_EQ(gradient[3 * kVocabulary + i], 0);  // of the ignored row
+}
+
+TEST(CrossEntropy, GradientsOfSharedLogitsArePartsOfTheWhole) {
+    const Values logits = exact_numbers(kRows * kVocabulary, 1);
+    const auto gradients = [&](const std::vector<LogitsPart>& parts) {
+        return in_fp64(
+            [&](const World& world) { return loss_and_gradients(world, parts, logits); });
+    };
+    const Values whole = gradients(kAlone)[3];
+    const std::vector<Values> shared = gradients(kThree);
+    for (std::size_t rank = 0; rank < kThree.size(); ++rank) {
+        Values expected = part_of(kThree[rank], whole);
+        for (std::size_t i = 0; i < expected.size(); ++i)
+            if (static_cast<std::int64_t>(i) % kThree[rank].columns >= kThree[rank].valid_columns)
+                expected[i] = 0;  // padding
+        expect_equal_in_fp64(shared[3 + rank], expected, 10);
+    }
+}
+
+TEST(CrossEntropy, OfLargeLogitsIsFinite) {
+    Values logits(kRows * kVocabulary, 28672);
+    for (std::size_t i = 0; i < logits.size(); i += 3)
+        logits[i] = -28672;
+    expect_everywhere(
+        [&](const World& world) {
+            const auto found = loss_and_gradients(world, kAlone, logits);
+            EXPECT_TRUE(std::isfinite(found[0].values()[0]));
+            return std::vector{found[0]};
+        },
+        100);
+}
+
+TEST(CrossEntropy, OfNaNIsNaN) {
+    Values logits = exact_numbers(kRows * kVocabulary, 1);
+    logits[5] = std::nan("");
+    for (const KernelTable* table : {&baseline_kernels(), &kernels()})
+        for (const plan::DType type : {plan::DType::bf16, plan::DType::fp32, plan::DType::fp64}) {
+            Team team(1);
+            const auto found = loss_and_gradients({*table, team, type}, kAlone, logits);
+            EXPECT_TRUE(std::isnan(found[0].values()[0]));
+        }
+}
+
+}  // namespace
+}  // namespace orrery::runtime
