@@ -30,9 +30,9 @@ struct ThreadWorldOptions {
 };
 
 // Runs `body` once per rank of the mesh, each on a thread of its own, and returns when all have
-// returned. If any did not return normally, rethrows what ended the run first, as it was thrown:
-// the exception that left the body of the rank that failed first, else the CommunicationError of
-// the rank that found the fault. A rank that called abort() and then throws rethrows what it threw.
+// returned. If the run ended before, rethrows what ended it first, as it was thrown: what left the
+// body of the rank that failed first, or the CommunicationError of the rank that found a fault. Of
+// a rank that called abort() it is what its body throws then, if that is no CommunicationError.
 void run_ranks(const plan::Mesh& mesh, const ThreadWorldOptions& options,
                const std::function<void(plan::Rank, Communicator&)>& body);
 
