@@ -4,6 +4,7 @@
 #include <map>
 
 #include "plan/ir/check.hpp"
+#include "plan/ir/product.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -307,14 +308,14 @@ void Derivation::derive_batched_gemm(const Op& op) {
         const TensorId p = op.reads[0];
         const TensorId kept = need(p);
         const TensorId dp = fresh_gradient(p);
-        emit(OpKind::batched_gemm, "PV dP", {m, k, n, batch}, {dc, need(qkv)}, {dp});
-        emit(OpKind::batched_gemm, "PV dV", {k, n, m, batch}, {kept, dc}, {dqkv});
+        emit(OpKind::batched_gemm, kProbabilityGradient, {m, k, n, batch}, {dc, need(qkv)}, {dp});
+        emit(OpKind::batched_gemm, kValueGradient, {k, n, m, batch}, {kept, dc}, {dqkv});
         contribute(p, dp);
         return;
     }
     const TensorId kept = need(qkv);
-    emit(OpKind::batched_gemm, "QK dQ", {m, k, n, batch}, {dc, kept}, {dqkv});
-    emit(OpKind::batched_gemm, "QK dK", {n, k, m, batch}, {dc, kept}, {dqkv});
+    emit(OpKind::batched_gemm, kQueryGradient, {m, k, n, batch}, {dc, kept}, {dqkv});
+    emit(OpKind::batched_gemm, kKeyGradient, {n, k, m, batch}, {dc, kept}, {dqkv});
 }
 
 void Derivation::derive_attention(const Op& op) {

@@ -2,6 +2,7 @@
 // norm, qkv, attention, projection, residual; norm, fc1, activation, fc2, residual. In a parallel
 // block both branches come first, then one residual.
 #include "plan/build/forward_block.hpp"
+#include "plan/ir/product.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -69,7 +70,7 @@ TensorId unfused_attention(ForwardWriter& w, const Scenario& scenario, TensorId 
     };
     w.begin_attention_core();
     const TensorId scores = scores_like("scores", d.dtype);
-    w.op(OpKind::batched_gemm, "QK", {d.sequence, d.sequence, d.head_dim, maps}, {qkv}, {scores});
+    w.op(OpKind::batched_gemm, kScores, {d.sequence, d.sequence, d.head_dim, maps}, {qkv}, {scores});
     TensorId probabilities = scores_like("probabilities", d.dtype);
     w.op(OpKind::softmax, "softmax", {maps, d.sequence, d.sequence}, {scores}, {probabilities});
     if (scenario.model.attention_dropout > 0) {
@@ -83,7 +84,7 @@ TensorId unfused_attention(ForwardWriter& w, const Scenario& scenario, TensorId 
         probabilities = dropped;
     }
     const TensorId out = w.activation("context", d.tokens, d.context_width());
-    w.op(OpKind::batched_gemm, "PV", {d.sequence, d.head_dim, d.sequence, maps},
+    w.op(OpKind::batched_gemm, kContext, {d.sequence, d.head_dim, d.sequence, maps},
          {probabilities, qkv}, {out});
     w.end_attention_core();
     return out;

@@ -1,0 +1,158 @@
+#include "runtime/cpu/cpu_device.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "plan/ir/check.hpp"
+#include "runtime/random.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+// What a thread leaves its ops with when the other one of its rank has failed.
+struct StepGivenUp {};
+
+constexpr std::size_t kArenaAlignment = 4096;
+constexpr std::uint32_t kAll = ~std::uint32_t{0};
+constexpr std::uint32_t kDelaySite = 0xdeadU;
+
+std::int64_t now() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
+
+std::byte* allocate(std::int64_t bytes) {
+    const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
+    auto* arena = static_cast<std::byte*>(::operator new (size, std::align_val_t{kArenaAlignment}));
+    std::memset(arena, 0, size);
+    return arena;
+}
+
+}  // namespace
+
+void CpuDevice::ArenaDeleter::operator()(std::byte* arena) const {
+    ::operator delete (arena, std::align_val_t{kArenaAlignment});
+}
+
+CpuDevice::CpuDevice(const BoundProgram& program, const plan::Scenario& scenario,
+                     Communicator& communicator, const CpuOptions& options)
+    : program_(program),
+      communicator_(communicator),
+      options_(options),
+      arena_(allocate(program.arena_bytes)),
+      performer_(program, scenario, communicator, arena_.get(), options.threads),
+      times_(program.ops.size()) {
+    for (std::uint32_t id = 0; id < program.ops.size(); ++id)
+        (program.ops[id].op->stream == plan::Stream::compute ? compute_ : communication_)
+            .push_back(id);
+    communication_thread_ = std::thread([this] { serve(); });
+}
+
+CpuDevice::~CpuDevice() {
+    leaving_.store(true);
+    step_.fetch_add(1);
+    step_.notify_all();
+    communication_thread_.join();
+}
+
+void CpuDevice::run(const StepInputs& inputs) {
+    ORRERY_CHECK(!failed_.load(), "a device that has failed performs no more steps");
+    inputs_ = &inputs;
+    for (auto& ended : ended_)
+        ended.store(0, std::memory_order_relaxed);
+    const std::uint32_t step = step_.fetch_add(1) + 1;
+    step_.notify_all();
+    walk(compute_);
+    for (std::uint32_t done = done_.load(); done != step; done = done_.load())
+        done_.wait(done);
+    if (failed_.load()) std::rethrow_exception(cause_);
+}
+
+void CpuDevice::serve() {
+    for (std::uint32_t step = 0;; ++step) {
+        step_.wait(step);
+        if (leaving_.load()) return;
+        walk(communication_);
+        done_.store(step + 1);
+        done_.notify_all();
+    }
+}
+
+void CpuDevice::walk(const std::vector<std::uint32_t>& ops) {
+    try {
+        for (const std::uint32_t id : ops) {
+            const BoundOp& bound = program_.ops[id];
+            for (const plan::Wait& wait : bound.waits)
+                wait_for(wait);
+            perform(id);
+            auto& ended = ended_[plan::index_of(bound.op->stream)];
+            ended.fetch_add(1, std::memory_order_release);
+            ended.notify_all();
+        }
+    } catch (const StepGivenUp&) {  // the other thread has the cause
+    } catch (...) {
+        fail(std::current_exception());
+    }
+}
+
+void CpuDevice::wait_for(const plan::Wait& wait) {
+    auto& ended = ended_[plan::index_of(wait.stream)];
+    std::uint32_t count = ended.load(std::memory_order_acquire);
+    while (count < wait.count && !failed_.load()) {
+        ended.wait(count, std::memory_order_acquire);
+        count = ended.load(std::memory_order_acquire);
+    }
+    if (failed_.load(std::memory_order_relaxed)) throw StepGivenUp{};
+}
+
+void CpuDevice::perform(std::uint32_t id) {
+    const BoundOp& bound = program_.ops[id];
+    if (options_.delay_seed != 0) {
+        const RandomKey key{options_.delay_seed, kDelaySite,
+                            static_cast<std::uint32_t>(inputs_->step)};
+        if (uniform(key, id) < 0.2)
+            std::this_thread::sleep_for(
+                std::chrono::microseconds(static_cast<int>(400 * uniform(key, id + (1U << 31)))));
+    }
+    if (options_.poison)
+        for (const Birth& birth : bound.births)
+            std::memset(arena_.get() + birth.offset, 0xff, static_cast<std::size_t>(birth.bytes));
+    OpTime& time = times_[id];
+    time.begin = now();
+    performer_.perform(bound, *inputs_);
+    time.end = now();
+}
+
+void CpuDevice::fail(std::exception_ptr cause) {
+    {
+        const std::lock_guard lock(cause_mutex_);
+        if (!cause_) cause_ = std::move(cause);
+    }
+    failed_.store(true);
+    try {
+        std::rethrow_exception(cause_);
+    } catch (const std::exception& error) {
+        communicator_.abort(error.what());
+    } catch (...) {
+        communicator_.abort("an unknown error");
+    }
+    for (auto& ended : ended_) {
+        ended.store(kAll);
+        ended.notify_all();
+    }
+}
+
+void CpuDevice::read(std::int64_t offset, std::span<std::byte> into) const {
+    std::memcpy(into.data(), arena_.get() + offset, into.size());
+}
+
+void CpuDevice::write(std::int64_t offset, std::span<const std::byte> from) {
+    std::memcpy(arena_.get() + offset, from.data(), from.size());
+}
+
+}  // namespace orrery::runtime

@@ -1,0 +1,70 @@
+// The CPU as a device: the arena is host memory, the compute stream is the thread that calls run()
+// (and its team), all communication streams are one thread, which takes their ops in issue order.
+// That order is the same on every rank as far as groups are concerned (plan_faults), so that
+// blocking calls cannot wait for each other in a ring.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "runtime/comm/communicator.hpp"
+#include "runtime/cpu/performer.hpp"
+#include "runtime/executor/device.hpp"
+
+namespace orrery::runtime {
+
+struct CpuOptions {
+    int threads = 1;               // of the rank's team, for compute
+    bool poison = false;           // memory that changes hands is filled with NaN first
+    std::uint64_t delay_seed = 0;  // not 0: ops start after random delays, to shake out races
+};
+
+class CpuDevice final : public Device {
+  public:
+    // The program, the scenario and the communicator must outlive the device.
+    CpuDevice(const BoundProgram& program, const plan::Scenario& scenario,
+              Communicator& communicator, const CpuOptions& options);
+    ~CpuDevice() override;
+
+    void run(const StepInputs& inputs) override;
+    std::span<const OpTime> times() const override { return times_; }
+    void read(std::int64_t offset, std::span<std::byte> into) const override;
+    void write(std::int64_t offset, std::span<const std::byte> from) override;
+
+  private:
+    struct ArenaDeleter {
+        void operator()(std::byte* arena) const;
+    };
+
+    void serve();
+    void walk(const std::vector<std::uint32_t>& ops);
+    void wait_for(const plan::Wait& wait);
+    void perform(std::uint32_t id);
+    void fail(std::exception_ptr cause);
+
+    const BoundProgram& program_;
+    Communicator& communicator_;
+    CpuOptions options_;
+    std::unique_ptr<std::byte, ArenaDeleter> arena_;
+    Performer performer_;
+    std::vector<std::uint32_t> compute_;  // op ids, in issue order
+    std::vector<std::uint32_t> communication_;
+    std::vector<OpTime> times_;
+    std::array<std::atomic<std::uint32_t>, plan::kStreams> ended_{};
+    std::atomic<bool> failed_{false};
+    std::mutex cause_mutex_;
+    std::exception_ptr cause_;
+    const StepInputs* inputs_ = nullptr;
+    std::atomic<std::uint32_t> step_{0};  // steps begun; the communication thread follows
+    std::atomic<std::uint32_t> done_{0};  // steps that the communication thread has ended
+    std::atomic<bool> leaving_{false};
+    std::thread communication_thread_;
+};
+
+}  // namespace orrery::runtime

@@ -1,0 +1,153 @@
+#include "runtime/cpu/performer.hpp"
+
+#include <cstring>
+
+#include "plan/ir/check.hpp"
+#include "plan/scenario/positions.hpp"
+
+namespace orrery::runtime {
+
+using plan::OpKind;
+
+Performer::Performer(const BoundProgram& program, const plan::Scenario& scenario,
+                     Communicator& communicator, std::byte* arena, int threads)
+    : program_(program),
+      scenario_(scenario),
+      communicator_(communicator),
+      arena_(arena),
+      dims_(plan::dims_of(scenario)),
+      kernels_(kernels()),
+      team_(threads),
+      communication_team_(1) {
+    const plan::Model& model = scenario.model;
+    if (model.rotary()) inverse_frequencies_ = plan::inverse_frequencies(model);
+    if (model.positions == plan::Positions::alibi)
+        for (std::int64_t head = 0; head < dims_.heads; ++head)
+            slopes_.push_back(plan::alibi_slope(model, program.at.tensor * dims_.heads + head));
+}
+
+void Performer::perform(const BoundOp& bound, const StepInputs& inputs) {
+    const Call call{bound, inputs};
+    if (bound.feed != Feed::none) feed(call);
+    if (plan::is_communication(bound.op->kind)) {
+        communicate(call);
+    } else if (bound.op->stream != plan::Stream::compute) {
+        ORRERY_CHECK(bound.op->kind == OpKind::add, "what runs beside communication is a sum");
+        add(call, communication_team_);
+    } else {
+        compute(call);
+    }
+}
+
+void Performer::compute(const Call& call) {
+    switch (call.bound.op->kind) {
+        case OpKind::gemm:
+            return gemm(call);
+        case OpKind::batched_gemm:
+            return batched_gemm(call);
+        case OpKind::attention:
+            return attention(call);
+        case OpKind::attention_backward:
+            return attention_backward(call);
+        case OpKind::softmax:
+            return softmax(call);
+        case OpKind::softmax_backward:
+            return softmax_backward(call);
+        case OpKind::dropout:
+            return dropout(call);
+        case OpKind::dropout_backward:
+            return dropout_backward(call);
+        case OpKind::norm:
+            return norm(call);
+        case OpKind::norm_backward:
+            return norm_backward(call);
+        case OpKind::activation:
+            return activation(call);
+        case OpKind::activation_backward:
+            return activation_backward(call);
+        case OpKind::rope:
+            return rope(call, false);
+        case OpKind::rope_backward:
+            return rope(call, true);
+        case OpKind::residual_add:
+            return residual_add(call);
+        case OpKind::add:
+            return add(call, team_);
+        case OpKind::bias_gradient:
+            return bias_gradient(call);
+        case OpKind::embedding:
+            return embedding(call);
+        case OpKind::embedding_backward:
+            return embedding_backward(call);
+        case OpKind::cross_entropy_max:
+            return cross_entropy_max(call);
+        case OpKind::cross_entropy_sum:
+            return cross_entropy_sum(call);
+        case OpKind::cross_entropy:
+            return cross_entropy(call);
+        case OpKind::cross_entropy_backward:
+            return cross_entropy_backward(call);
+        case OpKind::gradient_norm:
+            return gradient_norm(call);
+        case OpKind::unscale:
+            return unscale(call);
+        case OpKind::update_loss_scale:
+            return update_loss_scale(call);
+        case OpKind::adamw:
+            return adamw(call);
+        case OpKind::cast:
+            return kernels_.cast({call.shape(0), read(call, 0), written(call, 0)}, team_);
+        default:
+            ORRERY_CHECK(false, "no kernel for " + std::string(name(call.bound.op->kind)));
+    }
+}
+
+// Tokens of a micro-batch go to where the plan has them once the memory is free.
+void Performer::feed(const Call& call) {
+    const BoundOp& bound = call.bound;
+    const std::span<const std::int32_t> all =
+        bound.feed == Feed::tokens ? call.inputs.tokens : call.inputs.targets;
+    const auto count = static_cast<std::size_t>(bound.fed.elements);
+    const std::size_t first = static_cast<std::size_t>(bound.micro_batch) * count;
+    ORRERY_CHECK(first + count <= all.size(), "the host brought too few tokens");
+    std::memcpy(at<std::int32_t>(bound.fed), all.data() + first, count * sizeof(std::int32_t));
+}
+
+Buffer Performer::buffer(const Operand& operand) const {
+    return {arena_ + operand.offset, operand.dtype};
+}
+Buffer Performer::read(const Call& call, std::size_t index) const {
+    return buffer(call.bound.reads[index]);
+}
+Buffer Performer::written(const Call& call, std::size_t index) const {
+    return buffer(call.bound.writes[index]);
+}
+
+// Micro-batches take samples in turn over the data-parallel ranks, as Megatron-LM's samplers do.
+std::int64_t Performer::first_sample(const Call& call) const {
+    const plan::Layout& layout = scenario_.layout;
+    return call.inputs.first_sample +
+           (call.bound.micro_batch * layout.data_parallel + program_.at.data) *
+               layout.micro_batch_size;
+}
+
+// Of a range of rows of the micro-batch: all of them, or this tensor rank's.
+std::int64_t Performer::first_row(std::int64_t rows) const {
+    return rows == dims_.tokens ? 0 : program_.at.tensor * rows;
+}
+
+ElementIndex Performer::rows_index(const Call& call, std::int64_t rows, std::int64_t width) const {
+    const std::int64_t row = first_sample(call) * dims_.sequence + first_row(rows);
+    return {static_cast<std::uint64_t>(row * width), 0, 0};
+}
+
+// A site is a place in a layer where something is dropped.
+DropoutKey Performer::dropout_key(const Call& call, double p, std::uint32_t place) const {
+    constexpr std::uint32_t kPlaces = 4;
+    const auto layer = static_cast<std::uint32_t>(call.bound.layer + 1);
+    return {{static_cast<std::uint64_t>(scenario_.training.seed), layer * kPlaces + place,
+             static_cast<std::uint32_t>(call.inputs.step)},
+            p};
+}
+
+}  // namespace orrery::runtime

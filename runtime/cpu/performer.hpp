@@ -1,0 +1,114 @@
+// From an op of the plan to a call of a kernel or of the communicator. Everything that a kernel is
+// told beyond shapes comes from the scenario (epsilon, scales, masks) or from where the rank
+// stands.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "plan/build/dims.hpp"
+#include "runtime/comm/communicator.hpp"
+#include "runtime/cpu/kernels.hpp"
+#include "runtime/executor/device.hpp"
+
+namespace orrery::runtime {
+
+class Performer {
+  public:
+    // All must outlive the object; `arena` is the rank's.
+    Performer(const BoundProgram& program, const plan::Scenario& scenario,
+              Communicator& communicator, std::byte* arena, int threads);
+
+    // Compute ops come from one thread, communication ops from one other.
+    void perform(const BoundOp& bound, const StepInputs& inputs);
+
+  private:
+    struct Call;  // an op and the step it belongs to
+
+    // performer_matrix.cpp
+    void gemm(const Call& call);
+    void batched_gemm(const Call& call);
+    void attention(const Call& call);
+    void attention_backward(const Call& call);
+    void softmax(const Call& call);
+    void softmax_backward(const Call& call);
+    AttentionShape attention_shape() const;
+    AttentionMask attention_mask() const;
+    AttentionDropout attention_dropout(const Call& call) const;
+
+    // performer_rows.cpp
+    void norm(const Call& call);
+    void norm_backward(const Call& call);
+    void activation(const Call& call);
+    void activation_backward(const Call& call);
+    void rope(const Call& call, bool backward);
+    void residual_add(const Call& call);
+    void dropout(const Call& call);
+    void dropout_backward(const Call& call);
+    void add(const Call& call, Team& team);
+    void bias_gradient(const Call& call);
+    void embedding(const Call& call);
+    void embedding_backward(const Call& call);
+
+    // performer_loss.cpp
+    void cross_entropy_max(const Call& call);
+    void cross_entropy_sum(const Call& call);
+    void cross_entropy(const Call& call);
+    void cross_entropy_backward(const Call& call);
+    void gradient_norm(const Call& call);
+    void unscale(const Call& call);
+    void update_loss_scale(const Call& call);
+    void adamw(const Call& call);
+
+    // performer_communication.cpp
+    void communicate(const Call& call);
+    void clear_padding(const Call& call);
+
+    void compute(const Call& call);
+    void feed(const Call& call);
+
+    Buffer buffer(const Operand& operand) const;
+    Buffer read(const Call& call, std::size_t index) const;
+    Buffer written(const Call& call, std::size_t index) const;
+    template <typename T>
+    T* at(const Operand& operand) const {
+        return reinterpret_cast<T*>(arena_ + operand.offset);
+    }
+    DropoutKey dropout_key(const Call& call, double p, std::uint32_t place) const;
+    std::int64_t first_sample(const Call& call) const;
+    std::int64_t first_row(std::int64_t rows) const;
+    ElementIndex rows_index(const Call& call, std::int64_t rows, std::int64_t width) const;
+    ElementIndex dropout_index(const Call& call) const;
+    double dropout_rate(const Call& call) const;
+    ActivationForm activation_form() const;
+    LogitsPart logits_part(const Call& call) const;
+    std::int64_t positions_operand(const Call& call) const;
+
+    const BoundProgram& program_;
+    const plan::Scenario& scenario_;
+    Communicator& communicator_;
+    std::byte* arena_;
+    plan::Dims dims_;
+    const KernelTable& kernels_;
+    Team team_;
+    Team communication_team_;  // of one thread: sums on communication streams
+    std::vector<double> inverse_frequencies_;
+    std::vector<double> slopes_;  // of this rank's heads
+    std::vector<Transfer> transfers_;
+};
+
+struct Performer::Call {
+    const BoundOp& bound;
+    const StepInputs& inputs;
+
+    std::int64_t shape(std::size_t i) const { return bound.op->shape[i]; }
+    const plan::Tensor& read_tensor(std::size_t i) const {
+        return bound.block->tensors[static_cast<std::size_t>(bound.op->reads[i])];
+    }
+    const plan::Tensor& written_tensor(std::size_t i) const {
+        return bound.block->tensors[static_cast<std::size_t>(bound.op->writes[i])];
+    }
+};
+
+}  // namespace orrery::runtime

@@ -1,0 +1,65 @@
+// Collectives and transfers.
+#include <algorithm>
+#include <cstring>
+
+#include "plan/ir/check.hpp"
+#include "plan/ir/product.hpp"
+#include "runtime/cpu/performer.hpp"
+
+namespace orrery::runtime {
+
+using plan::OpKind;
+
+void Performer::communicate(const Call& call) {
+    const plan::Op& op = *call.bound.op;
+    communicator_.set_label(op.label);
+    if (op.kind == OpKind::exchange) {
+        transfers_.clear();
+        for (const BoundTransfer& transfer : call.bound.transfers)
+            transfers_.push_back({transfer.peer,
+                                  transfer.sends ? Direction::send : Direction::receive,
+                                  arena_ + transfer.offset, transfer.bytes, transfer.tag});
+        communicator_.exchange(transfers_);
+        return;
+    }
+    const std::int64_t elements = op.shape[0];
+    const Buffer in = read(call, 0);
+    const Buffer out = written(call, 0);
+    const auto members = static_cast<std::int64_t>(communicator_.members(op.group).size());
+    // In place, a member's share lies at its own place in the whole.
+    const std::int64_t own =
+        op.reads[0] == op.writes[0]
+            ? communicator_.index_in(op.group) * (elements / members) * plan::size_bytes(out.dtype)
+            : 0;
+    clear_padding(call);
+    switch (op.kind) {
+        case OpKind::all_reduce:
+            return communicator_.all_reduce(
+                op.group, out.dtype, out.data, elements,
+                plan::takes_largest(*call.bound.block, op) ? Reduction::max : Reduction::sum);
+        case OpKind::all_gather:
+            return communicator_.all_gather(
+                op.group, out.dtype, static_cast<std::byte*>(in.data) + own, out.data, elements);
+        case OpKind::reduce_scatter:
+            return communicator_.reduce_scatter(op.group, out.dtype, in.data,
+                                                static_cast<std::byte*>(out.data) + own, elements);
+        default:
+            ORRERY_CHECK(false, "no such communication: " + std::string(name(op.kind)));
+    }
+}
+
+// A bucket's end that no parameter fills is reduced with the rest: in a ring's slot it holds what
+// was there before.
+void Performer::clear_padding(const Call& call) {
+    const plan::Tensor& tensor = call.read_tensor(0);
+    if (tensor.role != plan::Role::gradient || call.bound.bucket < 0) return;
+    const plan::Bucket& bucket = program_.buckets[static_cast<std::size_t>(call.bound.bucket)];
+    const std::int64_t filled = bucket.elements + bucket.tied_elements;
+    const std::int64_t padding = tensor.elements() - filled;
+    if (padding <= 0) return;
+    const std::int64_t size = plan::size_bytes(tensor.dtype);
+    std::memset(arena_ + call.bound.reads[0].offset + filled * size, 0,
+                static_cast<std::size_t>(padding * size));
+}
+
+}  // namespace orrery::runtime

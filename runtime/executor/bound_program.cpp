@@ -1,0 +1,228 @@
+#include "runtime/executor/bound_program.hpp"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "plan/ir/check.hpp"
+#include "plan/ir/product.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+using plan::Block;
+using plan::BlockUse;
+using plan::Op;
+using plan::Role;
+using plan::Step;
+using plan::Tensor;
+using plan::TensorId;
+
+class Binder {
+  public:
+    Binder(const plan::Plan& plan, const plan::Program& program, const plan::Scenario& scenario,
+           plan::Rank rank)
+        : plan_(plan),
+          program_(program),
+          rank_(rank),
+          places_(plan, program, scenario, rank),
+          born_(program.residents.size(), false) {
+        out_.linked = plan::link(plan, program);
+        out_.arena_bytes = program.arena_bytes;
+        out_.buckets = program.buckets;
+        out_.at = plan.mesh.coordinates(rank);
+        out_.shard = places_.shard();
+        out_.shards = places_.shards();
+        out_.shards_states = places_.shards() > 1 && scenario.layout.zero_stage > 0;
+        for (std::size_t b = 0; b < program.buckets.size(); ++b)
+            out_.entries.push_back(places_.entries(b));
+        for (const auto& [name, offset] : plan::scalar_offsets(plan.blocks, program))
+            out_.scalars[name] = places_.address({program.scalars, offset});
+        for (std::size_t b = 0; b < plan.blocks.size(); ++b)
+            for (std::size_t i = 0; i < plan.blocks[b].ops.size(); ++i)
+                numbered_.push_back({&plan.blocks[b], &plan.blocks[b].ops[i]});
+    }
+
+    BoundProgram run() {
+        const std::size_t ops = out_.linked.size();
+        for (std::size_t id = 0; id < ops; ++id)
+            bind(id);
+        set_spans();
+        return std::move(out_);
+    }
+
+  private:
+    // Indices into the backing, until that has grown to its size.
+    struct Range {
+        std::size_t reads = 0, writes = 0, end = 0;
+        std::size_t transfers = 0, births = 0;
+    };
+
+    void bind(std::size_t id) {
+        const Step& step = program_.steps[out_.linked.step[id]];
+        BoundOp bound;
+        std::tie(bound.block, bound.op) = numbered_[out_.linked.op[id]];
+        bound.micro_batch = step.action.micro_batch;
+        Range range;
+        range.reads = out_.operands.size();
+        range.transfers = out_.transfers.size();
+        range.births = out_.births.size();
+        if (step.procedure < 0) {
+            bind_transfers(step);
+            range.writes = out_.operands.size();
+        } else {
+            const BlockUse& use = program_.procedures[static_cast<std::size_t>(step.procedure)]
+                                      .uses[out_.linked.use[id]];
+            bound.layer = use.layer;
+            bound.bucket = use.bucket;
+            for (TensorId tensor : bound.op->reads)
+                out_.operands.push_back(operand(step, use, *bound.block, tensor));
+            range.writes = out_.operands.size();
+            for (TensorId tensor : bound.op->writes)
+                out_.operands.push_back(operand(step, use, *bound.block, tensor));
+            bound.accumulates = adds(step, use, *bound.block, *bound.op, range.writes);
+            feed(step, use, bound);
+        }
+        range.end = out_.operands.size();
+        ranges_.push_back(range);
+        out_.ops.push_back(bound);
+    }
+
+    Operand operand(const Step& step, const BlockUse& use, const Block& block, TensorId id) {
+        const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
+        const plan::Place place = places_.of(step, use, id);
+        touch(place.resident);
+        return located({places_.address(place), tensor.elements(), tensor.dtype}, place);
+    }
+
+    Operand located(Operand operand, const plan::Place& place) {
+        const plan::Resident& resident =
+            program_.residents[static_cast<std::size_t>(place.resident)];
+        ORRERY_CHECK(place.offset >= 0 && place.offset + operand.bytes() <= resident.bytes,
+                     "a tensor lies within " + resident.name);
+        out_.high_water_bytes =
+            std::max(out_.high_water_bytes, operand.offset + plan::aligned(operand.bytes()));
+        return operand;
+    }
+
+    void touch(std::int32_t resident) {
+        const auto r = static_cast<std::size_t>(resident);
+        if (born_[r]) return;
+        born_[r] = true;
+        const plan::Resident& memory = program_.residents[r];
+        const bool persistent =
+            memory.first_step == 0 &&
+            memory.last_step + 1 == static_cast<std::int32_t>(program_.steps.size());
+        if (!persistent) out_.births.push_back({memory.offset, memory.bytes});
+    }
+
+    // The first sum of a step overwrites; so does each in a ring, whose slots pass from part to
+    // part.
+    bool adds(const Step& step, const BlockUse& use, const Block& block, const Op& op,
+              std::size_t first_write) {
+        if (!plan::accumulates(block, op)) return false;
+        bool seen = false;
+        for (std::size_t w = 0; w < op.writes.size(); ++w) {
+            const TensorId id = op.writes[w];
+            const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
+            if (std::find(op.reads.begin(), op.reads.end(), id) == op.reads.end()) continue;
+            if (op.kind == plan::OpKind::unscale && tensor.role != Role::scalar) continue;
+            const std::int32_t resident = places_.of(step, use, id).resident;
+            const auto& ring = program_.gradient_ring;
+            if (std::find(ring.begin(), ring.end(), resident) != ring.end()) continue;
+            seen = !sums_.insert(out_.operands[first_write + w].offset).second || seen;
+        }
+        return seen;
+    }
+
+    // What a forward op reads and nobody wrote, the host brings.
+    void feed(const Step& step, const BlockUse& use, BoundOp& bound) {
+        if (bound.op->phase != plan::Phase::forward) return;
+        for (TensorId id : bound.op->reads) {
+            const Tensor& tensor = bound.block->tensors[static_cast<std::size_t>(id)];
+            if (tensor.role != Role::stash || tensor.dtype != plan::DType::i32) continue;
+            if (bound.op->kind == plan::OpKind::cross_entropy) continue;  // brought before
+            bound.feed = tensor.name == "tokens" ? Feed::tokens : Feed::targets;
+            bound.fed = operand(step, use, *bound.block, id);
+        }
+    }
+
+    void bind_transfers(const Step& step) {
+        for (const plan::Transfer& transfer : step.transfers) {
+            touch(transfer.resident);
+            const plan::Place place = places_.of(transfer);
+            BoundTransfer bound;
+            bound.peer = plan_.mesh.pipeline_peer(rank_, transfer.peer);
+            bound.sends = plan::is_send(transfer.action.kind);
+            bound.offset =
+                located({places_.address(place), transfer.bytes, plan::DType::u8}, place).offset;
+            bound.bytes = transfer.bytes;
+            bound.tag = tag_of(transfer.action);
+            out_.transfers.push_back(bound);
+        }
+    }
+
+    // Of the message: what one side sends of a stage, the other receives as the next or the last.
+    static std::int64_t tag_of(const plan::Action& action) {
+        const bool forward =
+            action.kind == plan::ActionKind::send_f || action.kind == plan::ActionKind::recv_f;
+        const bool sends = plan::is_send(action.kind);
+        const std::int64_t sender = sends ? action.stage : action.stage + (forward ? -1 : 1);
+        return (static_cast<std::int64_t>(action.micro_batch) * 4096 + sender) * 2 +
+               (forward ? 0 : 1);
+    }
+
+    void set_spans() {
+        const std::span<const Operand> operands(out_.operands);
+        const std::span<const BoundTransfer> transfers(out_.transfers);
+        const std::span<const Birth> births(out_.births);
+        const std::span<const plan::Wait> waits(out_.linked.waits);
+        for (std::size_t id = 0; id < out_.ops.size(); ++id) {
+            const Range& range = ranges_[id];
+            const bool last = id + 1 == out_.ops.size();
+            BoundOp& bound = out_.ops[id];
+            bound.reads = operands.subspan(range.reads, range.writes - range.reads);
+            bound.writes = operands.subspan(range.writes, bound.op->writes.size());
+            bound.transfers = transfers.subspan(
+                range.transfers,
+                (last ? transfers.size() : ranges_[id + 1].transfers) - range.transfers);
+            bound.births = births.subspan(
+                range.births, (last ? births.size() : ranges_[id + 1].births) - range.births);
+            const std::uint32_t first = out_.linked.first_wait[id];
+            bound.waits = waits.subspan(first, out_.linked.first_wait[id + 1] - first);
+        }
+    }
+
+    const plan::Plan& plan_;
+    const plan::Program& program_;
+    plan::Rank rank_;
+    plan::Places places_;
+    std::vector<std::pair<const Block*, const Op*>> numbered_;
+    std::vector<bool> born_;       // by resident
+    std::set<std::int64_t> sums_;  // offsets of sums that have a term
+    std::vector<Range> ranges_;
+    BoundProgram out_;
+};
+
+}  // namespace
+
+std::int64_t BoundProgram::scalar(const std::string& name) const {
+    const auto found = scalars.find(name);
+    return found == scalars.end() ? -1 : found->second;
+}
+
+std::int64_t BoundProgram::stepped(std::size_t bucket) const {
+    return shards_states ? buckets[bucket].padded / shards : buckets[bucket].elements;
+}
+
+std::int64_t BoundProgram::first_stepped(std::size_t bucket) const {
+    return shards_states ? shard * stepped(bucket) : 0;
+}
+
+BoundProgram bind_program(const plan::Plan& plan, const plan::Program& program,
+                          const plan::Scenario& scenario, plan::Rank rank) {
+    return Binder(plan, program, scenario, rank).run();
+}
+
+}  // namespace orrery::runtime

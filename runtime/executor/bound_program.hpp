@@ -1,0 +1,86 @@
+// A rank's program with every tensor at its byte of the arena: what a device performs. Binding
+// decides nothing; it looks up what the plan says (places, order, products), once for all steps.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan/ir/link.hpp"
+#include "plan/memory/places.hpp"
+#include "plan/scenario/scenario.hpp"
+
+namespace orrery::runtime {
+
+// A tensor in the arena.
+struct Operand {
+    std::int64_t offset = 0;    // bytes from the arena's start
+    std::int64_t elements = 0;  // 0: the op has no such operand
+    plan::DType dtype = plan::DType::fp32;
+
+    std::int64_t bytes() const { return elements * plan::size_bytes(dtype); }
+};
+
+// One side of a transfer.
+struct BoundTransfer {
+    plan::Rank peer = 0;
+    bool sends = false;
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;
+    std::int64_t tag = 0;  // tells messages between two ranks apart: stage, micro-batch, direction
+};
+
+// Memory that changes hands with an op: it is this op that first touches it.
+struct Birth {
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;
+};
+
+// A tensor that the host fills before the op runs: tokens or targets of its micro-batch.
+enum class Feed : std::uint8_t { none, tokens, targets };
+
+struct BoundOp {
+    const plan::Block* block = nullptr;
+    const plan::Op* op = nullptr;
+    std::span<const plan::Wait> waits;
+    std::span<const Operand> reads;
+    std::span<const Operand> writes;
+    std::span<const BoundTransfer> transfers;
+    std::span<const Birth> births;
+    std::int32_t layer = -1;
+    std::int32_t micro_batch = -1;
+    std::int32_t bucket = -1;
+    bool accumulates = false;  // adds to what it writes; else overwrites
+    Feed feed = Feed::none;
+    Operand fed;
+};
+
+struct BoundProgram {
+    std::vector<BoundOp> ops;                             // by op id, in issue order
+    std::vector<std::vector<plan::BucketEntry>> entries;  // by bucket
+    std::vector<plan::Bucket> buckets;
+    std::int64_t arena_bytes = 0;
+    std::int64_t high_water_bytes = 0;  // end of the last operand
+    plan::Coordinates at;
+    std::int64_t shard = 0, shards = 1;
+    // Bytes from the arena's start, −1: the program has none.
+    std::int64_t scalar(const std::string& name) const;
+    // Elements of `bucket` that this rank steps: [first, first + count).
+    std::int64_t first_stepped(std::size_t bucket) const;
+    std::int64_t stepped(std::size_t bucket) const;
+
+    // Backing of the spans above.
+    plan::LinkedProgram linked;
+    std::vector<Operand> operands;
+    std::vector<BoundTransfer> transfers;
+    std::vector<Birth> births;
+    std::map<std::string, std::int64_t> scalars;
+    bool shards_states = false;
+};
+
+// `plan` and `program` must outlive the result, which does not move its backing when it is moved.
+BoundProgram bind_program(const plan::Plan& plan, const plan::Program& program,
+                          const plan::Scenario& scenario, plan::Rank rank);
+
+}  // namespace orrery::runtime

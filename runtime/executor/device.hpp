@@ -1,0 +1,53 @@
+// What performs a bound program: the seam between the executor and a backend. A device owns the
+// arena and the plan's streams; it starts the ops of each stream in order, each once what it waits
+// for on other streams has ended, and reports when each began and ended.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/executor/bound_program.hpp"
+
+namespace orrery::runtime {
+
+// What changes from step to step. Spans belong to the caller and live until run() returns.
+struct StepInputs {
+    std::int64_t step = 1;     // number of the step in the run
+    std::int64_t updates = 1;  // optimizer updates so far, this one included
+    double learning_rate = 0;
+    double gradient_scale = 1;      // 1 / valid tokens of the global batch
+    std::int64_t first_sample = 0;  // of the global batch, in the run …
+    std::int64_t samples = 0;       // … and how many it has
+    // Tokens and targets of this rank, by micro-batch; empty on ranks that need none.
+    std::span<const std::int32_t> tokens;
+    std::span<const std::int32_t> targets;
+};
+
+// Nanoseconds of a clock that all ranks of a process share.
+struct OpTime {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+};
+
+class Device {
+  public:
+    virtual ~Device() = default;
+    Device() = default;
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+
+    // Performs one step and returns when all of it has ended. Throws what an op throws, after it
+    // has ended the run for the other ranks; the device is of no use then.
+    virtual void run(const StepInputs& inputs) = 0;
+
+    // Of the last step, by op id.
+    virtual std::span<const OpTime> times() const = 0;
+
+    // Between steps: bytes of the arena, to and from the host.
+    virtual void read(std::int64_t offset, std::span<std::byte> into) const = 0;
+    virtual void write(std::int64_t offset, std::span<const std::byte> from) = 0;
+};
+
+}  // namespace orrery::runtime

@@ -1,0 +1,162 @@
+#include "runtime/train/model_state.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+
+#include "plan/build/dims.hpp"
+#include "plan/ir/check.hpp"
+#include "runtime/number.hpp"
+#include "runtime/random.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+using plan::DType;
+
+// Where a bucket's state of one kind begins, and which of the bucket's elements it has.
+struct Held {
+    std::int32_t resident = -1;
+    std::int64_t skipped = 0;  // elements of the resident before the first
+    std::int64_t first = 0;    // of the bucket
+    std::int64_t elements = 0;
+    DType dtype = DType::fp32;
+};
+
+Held held_of(const BoundProgram& program, const plan::Scenario& scenario, std::size_t bucket,
+             StateKind kind) {
+    const plan::Bucket& state = program.buckets[bucket];
+    const plan::Dims dims = plan::dims_of(scenario);
+    const int zero = program.shards_states ? scenario.layout.zero_stage : 0;
+    const std::int64_t first = program.first_stepped(bucket);
+    const std::int64_t stepped = program.stepped(bucket);
+    switch (kind) {
+        case StateKind::parameters:
+            if (zero >= 3) return {state.parameters, 0, first, stepped, dims.dtype};
+            return {state.parameters, 0, 0, state.elements, dims.dtype};
+        case StateKind::masters:
+            if (!dims.keeps_masters()) return {};
+            return {state.optimizer, 2 * stepped, first, stepped, dims.wide_dtype};
+        case StateKind::gradients:
+            break;
+    }
+    // ZeRO-1's whole buffer holds sums in the shard alone.
+    return {state.gradients, zero == 1 ? first : 0, first, stepped, dims.gradient_dtype};
+}
+
+std::uint32_t site_of(const std::string& name) {
+    std::uint32_t hash = 2166136261U;  // FNV-1a
+    for (const char c : name)
+        hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+    return hash;
+}
+
+double to_double(const std::byte* at, DType dtype) {
+    auto load = [at](auto value) {
+        std::memcpy(&value, at, sizeof value);
+        return value;
+    };
+    switch (dtype) {
+        case DType::fp64:
+            return load(double{});
+        case DType::fp32:
+            return load(float{});
+        case DType::bf16:
+            return to_float(load(BFloat16{}));
+        case DType::fp16:
+            return to_float(load(Half{}));
+        default:
+            ORRERY_CHECK(false, "states are floating-point numbers");
+    }
+    return 0;
+}
+
+void from_double(double value, std::byte* at, DType dtype) {
+    auto store = [at](auto stored) { std::memcpy(at, &stored, sizeof stored); };
+    switch (dtype) {
+        case DType::fp64:
+            return store(value);
+        case DType::fp32:
+            return store(static_cast<float>(value));
+        case DType::bf16:
+            return store(to_bfloat16(static_cast<float>(value)));
+        case DType::fp16:
+            return store(to_half(static_cast<float>(value)));
+        default:
+            ORRERY_CHECK(false, "states are floating-point numbers");
+    }
+}
+
+}  // namespace
+
+std::vector<StateRun> state_runs(const BoundProgram& program, const plan::Program& planned,
+                                 const plan::Scenario& scenario, StateKind kind) {
+    std::vector<StateRun> runs;
+    for (std::size_t b = 0; b < program.buckets.size(); ++b) {
+        if (program.buckets[b].elements == 0) continue;
+        const Held held = held_of(program, scenario, b, kind);
+        if (held.resident < 0) continue;
+        const std::int64_t base = planned.residents[static_cast<std::size_t>(held.resident)].offset;
+        const std::int64_t size = plan::size_bytes(held.dtype);
+        for (const plan::BucketEntry& entry : program.entries[b])
+            for (const plan::ParameterRun& run : plan::runs_of(
+                     entry.parameter, scenario.layout.tensor_parallel, program.at.tensor)) {
+                const std::int64_t begin = std::max(held.first, entry.offset + run.local);
+                const std::int64_t end =
+                    std::min(held.first + held.elements, entry.offset + run.local + run.elements);
+                if (begin >= end) continue;
+                runs.push_back({&entry.parameter, plan::full_name(entry.layer, entry.name),
+                                run.whole + begin - entry.offset - run.local,
+                                base + (held.skipped + begin - held.first) * size, end - begin,
+                                held.dtype});
+            }
+    }
+    return runs;
+}
+
+FirstWeights random_weights(const plan::Scenario& scenario) {
+    const auto seed = static_cast<std::uint64_t>(scenario.training.seed);
+    const double deviation = scenario.model.initializer_range;
+    const double residual = deviation / std::sqrt(2.0 * static_cast<double>(scenario.model.layers));
+    return [=](const plan::Parameter& parameter, const std::string& name, std::int64_t element) {
+        const RandomKey key{seed, site_of(name), 0};
+        switch (parameter.start) {
+            case plan::Start::zero:
+                return 0.0;
+            case plan::Start::one:
+                return 1.0;
+            case plan::Start::normal:
+                return deviation * normal(key, static_cast<std::uint64_t>(element));
+            case plan::Start::residual_normal:
+                break;
+        }
+        return residual * normal(key, static_cast<std::uint64_t>(element));
+    };
+}
+
+void fill_weights(Device& device, const BoundProgram& program, const plan::Program& planned,
+                  const plan::Scenario& scenario, const FirstWeights& weights) {
+    std::vector<std::byte> bytes;
+    for (const StateKind kind : {StateKind::parameters, StateKind::masters})
+        for (const StateRun& run : state_runs(program, planned, scenario, kind)) {
+            const std::int64_t size = plan::size_bytes(run.dtype);
+            bytes.resize(static_cast<std::size_t>(run.elements * size));
+            for (std::int64_t i = 0; i < run.elements; ++i)
+                from_double(weights(*run.parameter, run.name, run.whole + i),
+                            bytes.data() + i * size, run.dtype);
+            device.write(run.offset, bytes);
+        }
+}
+
+std::vector<double> read_run(const Device& device, const StateRun& run) {
+    const std::int64_t size = plan::size_bytes(run.dtype);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(run.elements * size));
+    device.read(run.offset, bytes);
+    std::vector<double> values(static_cast<std::size_t>(run.elements));
+    for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = to_double(bytes.data() + static_cast<std::int64_t>(i) * size, run.dtype);
+    return values;
+}
+
+}  // namespace orrery::runtime

@@ -1,0 +1,51 @@
+// A rank's share of the model between steps: which elements of which whole parameter lie where in
+// its arena. Filling first weights, comparing gradients over layouts and saving a model are all
+// walks over this.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "plan/build/parameters.hpp"
+#include "runtime/executor/device.hpp"
+
+namespace orrery::runtime {
+
+enum class StateKind : std::uint8_t { parameters, masters, gradients };
+
+// Elements in a row both in the arena and in the whole parameter.
+struct StateRun {
+    const plan::Parameter* parameter = nullptr;
+    std::string name;         // plan::full_name
+    std::int64_t whole = 0;   // index of the first element in the whole parameter
+    std::int64_t offset = 0;  // bytes from the arena's start
+    std::int64_t elements = 0;
+    plan::DType dtype = plan::DType::fp32;
+};
+
+// What this rank holds between steps: parameters of ZeRO-3 and gradients of ZeRO-1 and up as
+// shards, masters only where parameters are of 16 bits. Gradients are the step's, summed over all
+// ranks. The copy of a tied embedding on a last stage is there as well, its second accumulator on
+// a rank that holds both is not.
+std::vector<StateRun> state_runs(const BoundProgram& program, const plan::Program& planned,
+                                 const plan::Scenario& scenario, StateKind kind);
+
+// Value of an element of a whole parameter.
+using FirstWeights =
+    std::function<double(const plan::Parameter&, const std::string& name, std::int64_t element)>;
+
+// Normal with deviation model.initializer_range, divided by √(2·layers) for what a residual adds
+// (Radford 2019; Megatron-LM's scaled_init_method_normal); norms start as the identity, biases at
+// 0. Elements are numbered, so that every layout starts from the same model.
+FirstWeights random_weights(const plan::Scenario& scenario);
+
+// Fills parameters and their masters.
+void fill_weights(Device& device, const BoundProgram& program, const plan::Program& planned,
+                  const plan::Scenario& scenario, const FirstWeights& weights);
+
+// The elements of a run, as doubles.
+std::vector<double> read_run(const Device& device, const StateRun& run);
+
+}  // namespace orrery::runtime

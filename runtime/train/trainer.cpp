@@ -1,0 +1,260 @@
+#include "runtime/train/trainer.hpp"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <span>
+#include <utility>
+
+#include "plan/build/build_plan.hpp"
+#include "plan/build/dims.hpp"
+#include "plan/ir/check.hpp"
+#include "plan/scenario/learning_rate.hpp"
+#include "runtime/comm/thread_world.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A plan for each size of the global batch that a run comes to.
+class Plans {
+  public:
+    Plans(const plan::Scenario& scenario, const TrainOptions& options)
+        : scenario_(scenario), options_(options) {}
+
+    struct Entry {
+        plan::Scenario scenario;
+        plan::Plan plan;
+    };
+
+    const Entry& of(std::int64_t global_batch) {
+        const std::lock_guard lock(mutex_);
+        const auto found = entries_.find(global_batch);
+        if (found != entries_.end()) return *found->second;
+        auto entry = std::make_unique<Entry>();
+        entry->scenario = scenario_;
+        entry->scenario.layout.global_batch_size = global_batch;
+        entry->plan = plan::build_plan(entry->scenario);
+        if (options_.change_plan) options_.change_plan(entry->plan);
+        return *(entries_[global_batch] = std::move(entry));
+    }
+
+  private:
+    const plan::Scenario& scenario_;
+    const TrainOptions& options_;
+    std::mutex mutex_;
+    std::map<std::int64_t, std::unique_ptr<Entry>> entries_;
+};
+
+// One rank of a run.
+class RankRun {
+  public:
+    RankRun(Plans& plans, const TrainOptions& options, const SampleReader& samples,
+            Communicator& communicator)
+        : plans_(plans), options_(options), samples_(samples), communicator_(communicator) {}
+
+    // What is the same on all ranks once the step has ended.
+    StepReport step(std::int64_t number, std::int64_t global_batch) {
+        set_batch(global_batch);
+        const plan::Scenario& scenario = entry_->scenario;
+        read_samples();
+        StepInputs inputs;
+        inputs.step = number;
+        inputs.updates = updates_ + 1;
+        inputs.learning_rate = plan::learning_rate_at(scenario, number);
+        inputs.first_sample = consumed_;
+        inputs.samples = global_batch;
+        inputs.gradient_scale =
+            1.0 / static_cast<double>(global_batch * scenario.training.sequence_length);
+        inputs.tokens = tokens_;
+        inputs.targets = targets_;
+        StepReport report;
+        report.step = number;
+        report.learning_rate = inputs.learning_rate;
+        report.samples = global_batch;
+        report.tokens = global_batch * scenario.training.sequence_length;
+        if (program_->scalar("loss scale") >= 0) report.loss_scale = scalar<float>("loss scale");
+        device_->run(inputs);
+        if (options_.after_step)
+            options_.after_step(communicator_.rank(), *device_, *program_, planned(), number);
+        settle(report);
+        return report;
+    }
+
+    RankMemory memory() const { return {program_->arena_bytes, program_->high_water_bytes}; }
+    std::vector<OpTime> times() const {
+        const auto times = device_->times();
+        return {times.begin(), times.end()};
+    }
+    const plan::Plan& plan() const { return entry_->plan; }
+
+  private:
+    const plan::Program& planned() const { return entry_->plan.program_of(communicator_.rank()); }
+
+    // Another size of the global batch is another plan: parameters and states move over.
+    void set_batch(std::int64_t global_batch) {
+        const Plans::Entry& entry = plans_.of(global_batch);
+        if (entry_ == &entry) return;
+        const auto kept = device_ ? persistent() : std::map<std::string, std::vector<std::byte>>{};
+        device_.reset();
+        entry_ = &entry;
+        program_ = std::make_unique<BoundProgram>(
+            bind_program(entry.plan, planned(), entry.scenario, communicator_.rank()));
+        device_ =
+            std::make_unique<CpuDevice>(*program_, entry.scenario, communicator_, options_.cpu);
+        if (kept.empty())
+            begin();
+        else
+            restore(kept);
+    }
+
+    void begin() {
+        const plan::Scenario& scenario = entry_->scenario;
+        fill_weights(*device_, *program_, planned(), scenario,
+                     options_.first_weights ? options_.first_weights : random_weights(scenario));
+        const plan::Training& training = scenario.training;
+        const double scale =
+            training.loss_scale > 0 ? training.loss_scale : training.dynamic_loss_scale.initial;
+        set_scalar("loss scale", static_cast<float>(scale));
+    }
+
+    std::map<std::string, std::vector<std::byte>> persistent() const {
+        std::map<std::string, std::vector<std::byte>> kept;
+        const plan::Program& program = planned();
+        auto keep = [&](std::int32_t id) {
+            if (id < 0) return;
+            const plan::Resident& resident = program.residents[static_cast<std::size_t>(id)];
+            std::vector<std::byte>& bytes = kept[resident.name];
+            bytes.resize(static_cast<std::size_t>(resident.bytes));
+            device_->read(resident.offset, bytes);
+        };
+        for (const plan::Bucket& bucket : program.buckets) {
+            keep(bucket.parameters);
+            keep(bucket.optimizer);
+        }
+        keep(program.scalars);
+        return kept;
+    }
+
+    void restore(const std::map<std::string, std::vector<std::byte>>& kept) {
+        for (const plan::Resident& resident : planned().residents)
+            if (const auto found = kept.find(resident.name); found != kept.end()) {
+                ORRERY_CHECK(static_cast<std::int64_t>(found->second.size()) == resident.bytes,
+                             "states do not depend on the batch");
+                device_->write(resident.offset, found->second);
+            }
+    }
+
+    // Micro-batches take samples in turn over the data-parallel ranks. Ends of the pipeline alone
+    // need them.
+    void read_samples() {
+        const plan::Layout& layout = entry_->scenario.layout;
+        const auto& at = program_->at;
+        const bool first = at.pipeline == 0;
+        const bool last = at.pipeline + 1 == layout.pipeline_parallel;
+        const auto length = static_cast<std::size_t>(entry_->scenario.training.sequence_length);
+        const auto own = static_cast<std::size_t>(
+            first || last ? layout.micro_batches() * layout.micro_batch_size : 0);
+        tokens_.resize(own * length);
+        targets_.resize(own * length);
+        for (std::size_t i = 0; i < own; ++i) {
+            const auto size = static_cast<std::size_t>(layout.micro_batch_size);
+            const auto micro_batch = static_cast<std::int64_t>(i / size);
+            const std::int64_t sample =
+                consumed_ +
+                (micro_batch * layout.data_parallel + at.data) * layout.micro_batch_size +
+                static_cast<std::int64_t>(i % size);
+            samples_(sample, std::span(tokens_).subspan(i * length, length),
+                     std::span(targets_).subspan(i * length, length));
+        }
+    }
+
+    // The loss is summed over the ranks that hold one; norm and overflow are the same everywhere.
+    void settle(StepReport& report) {
+        const plan::Layout& layout = entry_->scenario.layout;
+        const bool holds_loss = program_->at.pipeline + 1 == layout.pipeline_parallel &&
+                                program_->at.tensor == 0 && program_->scalar("loss") >= 0;
+        double loss = 0;
+        if (holds_loss)
+            loss = plan::dims_of(entry_->scenario).wide_dtype == plan::DType::fp64
+                       ? scalar<double>("loss")
+                       : static_cast<double>(scalar<float>("loss"));
+        communicator_.set_label("loss");
+        communicator_.all_reduce(plan::GroupKind::world, plan::DType::fp64, &loss, 1);
+        report.loss = loss;
+        if (const std::int64_t norm = program_->scalar("norm"); norm >= 0) {
+            std::array<double, 5> bins{};
+            device_->read(norm, std::as_writable_bytes(std::span(bins)));
+            report.grad_norm = norm_of(bins.data());
+        }
+        if (program_->scalar("overflow") >= 0 && scalar<float>("overflow") > 0)
+            report.skipped = Skipped::overflow;
+        if (report.skipped == Skipped::no) ++updates_;
+        consumed_ += report.samples;
+        report.consumed_samples = consumed_;
+    }
+
+    template <typename T>
+    T scalar(const char* name) const {
+        T value{};
+        device_->read(program_->scalar(name), std::as_writable_bytes(std::span(&value, 1)));
+        return value;
+    }
+    template <typename T>
+    void set_scalar(const char* name, T value) {
+        if (program_->scalar(name) >= 0)
+            device_->write(program_->scalar(name), std::as_bytes(std::span(&value, 1)));
+    }
+
+    Plans& plans_;
+    const TrainOptions& options_;
+    const SampleReader& samples_;
+    Communicator& communicator_;
+    const Plans::Entry* entry_ = nullptr;
+    std::unique_ptr<BoundProgram> program_;
+    std::unique_ptr<Device> device_;
+    std::vector<std::int32_t> tokens_, targets_;
+    std::int64_t consumed_ = 0;  // samples of the steps before
+    std::int64_t updates_ = 0;
+};
+
+}  // namespace
+
+TrainResult train(const plan::Scenario& scenario, const TrainOptions& options,
+                  const SampleReader& samples,
+                  const std::function<bool(const StepReport&)>& report) {
+    Plans plans(scenario, options);
+    const plan::Mesh mesh = plans.of(plan::global_batch_at(scenario, 0)).plan.mesh;
+    TrainResult result;
+    result.memory.resize(static_cast<std::size_t>(mesh.ranks()));
+    result.times.resize(options.record ? static_cast<std::size_t>(mesh.ranks()) : 0);
+    ThreadWorldOptions world;
+    world.timeout = options.timeout;
+    world.threads_per_rank = options.cpu.threads + 1;
+    run_ranks(mesh, world, [&](plan::Rank rank, Communicator& communicator) {
+        RankRun run(plans, options, samples, communicator);
+        std::int64_t consumed = 0;
+        for (std::int64_t number = 1; number <= options.steps; ++number) {
+            const Clock::time_point start = Clock::now();
+            StepReport step = run.step(number, plan::global_batch_at(scenario, consumed));
+            consumed = step.consumed_samples;
+            std::int32_t go_on = 1;
+            if (rank == 0) {
+                step.time_s = std::chrono::duration<double>(Clock::now() - start).count();
+                result.step_times_s.push_back(step.time_s);
+                go_on = report(step) ? 1 : 0;
+            }
+            communicator.set_label("end of step");
+            communicator.broadcast(plan::GroupKind::world, plan::DType::i32, &go_on, 1, 0);
+            if (go_on == 0) break;
+        }
+        const auto r = static_cast<std::size_t>(rank);
+        result.memory[r] = run.memory();
+        if (options.record) result.times[r] = run.times();
+        if (rank == 0) result.plan = run.plan();
+    });
+    return result;
+}
+
+}  // namespace orrery::runtime

@@ -1,0 +1,74 @@
+// A training run on this machine: ranks as threads, each performing its program step after step.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/ir/plan.hpp"
+#include "plan/scenario/scenario.hpp"
+#include "runtime/cpu/cpu_device.hpp"
+#include "runtime/executor/device.hpp"
+#include "runtime/train/model_state.hpp"
+#include "trace/trace.hpp"
+
+namespace orrery::runtime {
+
+// Why a step changed nothing.
+enum class Skipped : std::uint8_t { no, overflow, loss_spike };
+
+// One step, as all ranks together saw it.
+struct StepReport {
+    std::int64_t step = 0;
+    double loss = 0;  // mean over the valid tokens of the global batch, before the update
+    std::optional<double> grad_norm;  // before clipping; where the scenario clips
+    double learning_rate = 0;
+    std::optional<double> loss_scale;  // that the step used
+    Skipped skipped = Skipped::no;
+    std::int64_t samples = 0;  // sequences of the step …
+    std::int64_t tokens = 0;
+    std::int64_t consumed_samples = 0;  // … and of the run so far
+    double time_s = 0;                  // from the start of the step to the start of the next
+};
+
+// What the process held, for comparison with what was planned.
+struct RankMemory {
+    std::int64_t arena_bytes = 0;
+    std::int64_t high_water_bytes = 0;  // end of the last tensor that was bound
+};
+
+// Samples of the run by number: tokens and targets of sequence_length each. Called from any thread.
+using SampleReader = std::function<void(std::int64_t sample, std::span<std::int32_t> tokens,
+                                        std::span<std::int32_t> targets)>;
+
+struct TrainOptions {
+    std::int64_t steps = 0;  // number of the last step
+    CpuOptions cpu;
+    std::chrono::milliseconds timeout = std::chrono::minutes(10);
+    bool record = false;         // keep the last step's times
+    FirstWeights first_weights;  // empty: random_weights
+    // For tests: changes the plan that is performed, and sees each rank's device after a step.
+    std::function<void(plan::Plan&)> change_plan;
+    std::function<void(plan::Rank, const Device&, const BoundProgram&, const plan::Program&,
+                       std::int64_t step)>
+        after_step;
+};
+
+struct TrainResult {
+    plan::Plan plan;
+    std::vector<RankMemory> memory;          // by rank
+    std::vector<std::vector<OpTime>> times;  // of the last step, by rank; if recorded
+    std::vector<double> step_times_s;
+};
+
+// Every step is reported on rank 0's thread, once it has ended on all ranks; false ends the run
+// after it. Throws what ended the run: CommunicationError, DataError, …
+TrainResult train(const plan::Scenario& scenario, const TrainOptions& options,
+                  const SampleReader& samples,
+                  const std::function<bool(const StepReport&)>& report);
+
+}  // namespace orrery::runtime
