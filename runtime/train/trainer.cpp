@@ -75,6 +75,7 @@ class RankRun {
         report.samples = global_batch;
         report.tokens = global_batch * scenario.training.sequence_length;
         if (program_->scalar("loss scale") >= 0) report.loss_scale = scalar<float>("loss scale");
+        if (options_.change_inputs) options_.change_inputs(inputs);
         device_->run(inputs);
         if (options_.after_step)
             options_.after_step(communicator_.rank(), *device_, *program_, planned(), number);

@@ -51,8 +51,10 @@ struct TrainOptions {
     std::chrono::milliseconds timeout = std::chrono::minutes(10);
     bool record = false;         // keep the last step's times
     FirstWeights first_weights;  // empty: random_weights
-    // For tests: changes the plan that is performed, and sees each rank's device after a step.
+    // For tests: changes the plan that is performed or what a step is told, and sees each rank's
+    // device after a step.
     std::function<void(plan::Plan&)> change_plan;
+    std::function<void(StepInputs&)> change_inputs;
     std::function<void(plan::Rank, const Device&, const BoundProgram&, const plan::Program&,
                        std::int64_t step)>
         after_step;

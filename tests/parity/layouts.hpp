@@ -1,0 +1,145 @@
+// What is trained in the parity tests: small decoders with every kind of op, and more than sixty
+// layouts of them, as settings of a scenario.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace orrery::parity {
+
+using Sets = std::vector<std::string>;
+
+// 4 layers of width 64, 8 heads, sequences of 16, 8 of them in a step. The vocabulary of 125 is
+// padded, differently for each number of tensor ranks.
+inline constexpr const char* kGpt = R"({
+  "model": {"model_type": "gpt2", "n_layer": 4, "n_embd": 64, "n_head": 8, "n_positions": 32,
+            "vocab_size": 125, "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0},
+  "cluster": {"nodes": 1, "devices_per_node": 8, "device": "cpu-core",
+              "profile": "profiles/cpu-core.json",
+              "intra_node": {"kind": "host", "bandwidth_GBps": 10, "latency_us": 1},
+              "inter_node": {"kind": "none"}},
+  "layout": {"data_parallel": 1, "global_batch_size": 8},
+  "training": {"sequence_length": 16, "framework": "orrery", "vocabulary_multiple": 8,
+               "workspace_mb": 0.001,
+               "optimizer": {"learning_rate": 3e-3, "clip_norm": 1.0, "weight_decay": 0.1}}
+})";
+
+// Grouped queries, rotary positions, gated MLP, embeddings of their own at both ends.
+inline constexpr const char* kLlama = R"({
+  "model": {"model_type": "llama", "num_hidden_layers": 4, "hidden_size": 64,
+            "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 96,
+            "vocab_size": 125, "tie_word_embeddings": false},
+  "cluster": {"nodes": 1, "devices_per_node": 8, "device": "cpu-core",
+              "profile": "profiles/cpu-core.json",
+              "intra_node": {"kind": "host", "bandwidth_GBps": 10, "latency_us": 1},
+              "inter_node": {"kind": "none"}},
+  "layout": {"data_parallel": 1, "global_batch_size": 8},
+  "training": {"sequence_length": 16, "framework": "orrery", "vocabulary_multiple": 8,
+               "workspace_mb": 0.001,
+               "optimizer": {"learning_rate": 3e-3, "clip_norm": 1.0, "weight_decay": 0.1}}
+})";
+
+struct NamedLayout {
+    std::string name;
+    Sets sets;
+};
+
+// "tensor_parallel=2" is short for "layout.tensor_parallel=2".
+inline NamedLayout layout(std::string name, const std::vector<std::string>& keys) {
+    NamedLayout named{std::move(name), {}};
+    for (const std::string& key : keys)
+        named.sets.push_back(key.find('.') < key.find('=') ? key : "layout." + key);
+    return named;
+}
+
+inline std::vector<NamedLayout> all_layouts() {
+    std::vector<NamedLayout> all;
+    auto add = [&](const std::string& name, const std::vector<std::string>& keys) {
+        all.push_back(layout(name, keys));
+    };
+    const std::string tp2 = "tensor_parallel=2", tp4 = "tensor_parallel=4",
+                      tp8 = "tensor_parallel=8", sp = "sequence_parallel=true";
+    const std::string dp2 = "data_parallel=2", dp4 = "data_parallel=4", dp8 = "data_parallel=8";
+    const std::string pp2 = "pipeline_parallel=2", pp4 = "pipeline_parallel=4";
+    const std::string v2 = "virtual_pipeline=2", gpipe = "schedule=gpipe",
+                      interleaved = "schedule=interleaved";
+    auto zero = [](int stage) { return "zero_stage=" + std::to_string(stage); };
+    const std::string unfused = "training.attention_kernel=unfused",
+                      small_buckets = "training.gradient_bucket_mb=0.02",
+                      late = "training.overlap_gradient_reduce=false";
+
+    // One dimension at a time.
+    add("micro_batch_2", {"micro_batch_size=2"});
+    add("micro_batch_8", {"micro_batch_size=8"});
+    add("tensor_2", {tp2});
+    add("tensor_4", {tp4});
+    add("tensor_8", {tp8});
+    add("sequence_2", {tp2, sp});
+    add("sequence_4", {tp4, sp});
+    add("sequence_8", {tp8, sp});
+    add("data_2", {dp2});
+    add("data_4", {dp4});
+    add("data_8", {dp8});
+    add("data_2_small_buckets", {dp2, small_buckets});
+    add("data_2_late", {dp2, late});
+    add("pipeline_2", {pp2});
+    add("pipeline_4", {pp4});
+    add("pipeline_2_gpipe", {pp2, gpipe});
+    add("pipeline_4_gpipe", {pp4, gpipe});
+    add("pipeline_2_interleaved", {pp2, v2, interleaved});
+    add("pipeline_4_uneven", {pp4, "layers_per_stage=[0,2,2,0]"});
+    add("pipeline_2_uneven", {pp2, "layers_per_stage=[3,1]"});
+
+    // Sharded states.
+    for (int stage = 1; stage <= 3; ++stage) {
+        const std::string s = std::to_string(stage);
+        add("zero" + s + "_data_2", {dp2, zero(stage)});
+        add("zero" + s + "_data_4", {dp4, zero(stage)});
+        add("zero" + s + "_data_4_hybrid", {dp4, zero(stage), "zero_group_size=2"});
+        add("zero" + s + "_tensor_2", {dp2, tp2, zero(stage)});
+        add("zero" + s + "_sequence_2", {dp2, tp2, sp, zero(stage)});
+        add("zero" + s + "_pipeline_2", {dp2, pp2, zero(stage)});
+        add("zero" + s + "_sequence_pipeline", {dp2, tp2, sp, pp2, zero(stage)});
+        add("zero" + s + "_late", {dp2, zero(stage), late});
+    }
+    add("zero3_kept", {dp2, zero(3), "reshard_after_forward=false"});
+    add("zero3_kept_pipeline", {dp2, pp2, zero(3), "reshard_after_forward=false"});
+    add("zero3_prefetch_0", {dp2, zero(3), "training.zero_prefetch=0"});
+    add("zero3_prefetch_3", {dp2, zero(3), "training.zero_prefetch=3"});
+    add("zero3_data_8", {dp8, zero(3)});
+
+    // Recomputation.
+    add("recompute_full", {"recompute=full"});
+    add("recompute_full_tensor_2", {tp2, "recompute=full"});
+    add("recompute_full_sequence_2", {tp2, sp, "recompute=full"});
+    add("recompute_selective_unfused", {"recompute=selective", unfused});
+    add("recompute_selective_sequence", {tp2, sp, "recompute=selective", unfused});
+    add("recompute_every_2", {"recompute=every_k", "recompute_every=2"});
+    add("recompute_every_3", {"recompute=every_k", "recompute_every=3"});
+    add("recompute_every_2_sequence_pipeline",
+        {tp2, sp, pp2, "recompute=every_k", "recompute_every=2"});
+    add("recompute_every_2_zero3", {dp2, zero(3), "recompute=every_k", "recompute_every=2"});
+    add("unfused", {unfused});
+    add("unfused_tensor_4", {tp4, unfused});
+
+    // Products.
+    add("tensor_pipeline", {tp2, pp2});
+    add("tensor_pipeline_whole_transfers", {tp2, pp2, "training.scatter_gather_transfers=false"});
+    add("tensor_data", {tp2, dp2});
+    add("pipeline_data", {pp2, dp2});
+    add("pipeline_data_micro_batch_2", {pp2, dp2, "micro_batch_size=2"});
+    add("sequence_pipeline_4", {tp2, sp, pp4});
+    add("tensor_4_pipeline_2", {tp4, pp2});
+    add("tensor_pipeline_data", {tp2, pp2, dp2});
+    add("sequence_pipeline_data", {tp2, sp, pp2, dp2});
+    add("sequence_interleaved_data", {tp2, sp, pp2, dp2, v2, interleaved});
+    add("interleaved_zero1", {pp2, dp2, v2, interleaved, zero(1), small_buckets});
+    add("interleaved_zero2", {pp2, dp2, v2, interleaved, zero(2)});
+    add("interleaved_zero3", {pp2, dp2, v2, interleaved, zero(3)});
+    add("gpipe_zero2_sequence", {tp2, sp, pp2, dp2, gpipe, zero(2)});
+    add("no_tensor_overlap", {tp2, "training.overlap_tensor_backward=false"});
+    add("no_clipping", {tp2, dp2, "training.optimizer.clip_norm=0"});
+    return all;
+}
+
+}  // namespace orrery::parity

@@ -1,0 +1,80 @@
+// Every layout trains the same model: losses of 20 steps and gradients of the first are those of
+// one rank.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "tests/parity/run.hpp"
+
+namespace orrery::parity {
+namespace {
+
+struct Case {
+    const char* model;
+    const char* text;
+    std::string precision;
+    NamedLayout layout;
+};
+
+// gtest prints the name alone.
+void PrintTo(const Case& c, std::ostream* os) {
+    *os << c.model << " " << c.precision << " " << c.layout.name;
+}
+
+const Run& alone(const Case& c, const Sets& sets) {
+    static std::map<std::string, Run> runs;
+    std::string key = c.model + c.precision;
+    for (const std::string& set : sets)
+        key += " " + set;
+    const auto found = runs.find(key);
+    if (found != runs.end()) return found->second;
+    return runs[key] = train(scenario(c.text, sets));
+}
+
+// Settings that say what is computed, not where.
+Sets model_settings(const Case& c) {
+    Sets sets = {"training.precision=" + c.precision};
+    for (const std::string& set : c.layout.sets)
+        if (set.find("clip_norm") != std::string::npos) sets.push_back(set);
+    return sets;
+}
+
+class Layouts : public testing::TestWithParam<Case> {};
+
+TEST_P(Layouts, TrainTheModelOfOneRank) {
+    const Case& c = GetParam();
+    const Run& reference = alone(c, model_settings(c));
+    Sets sets = c.layout.sets;
+    sets.push_back("training.precision=" + c.precision);
+    const Run run = train(scenario(c.text, sets));
+    const double loss_tolerance = c.precision == "fp64" ? 1e-13 : 5e-6;
+    const double gradient_tolerance = c.precision == "fp64" ? 1e-12 : 1e-5;
+    ASSERT_EQ(run.losses.size(), reference.losses.size());
+    for (std::size_t i = 0; i < run.losses.size(); ++i)
+        EXPECT_LE(std::abs(run.losses[i] / reference.losses[i] - 1), loss_tolerance)
+            << "step " << i + 1 << ": " << run.losses[i] << " and " << reference.losses[i];
+    const Difference worst = difference(run.gradients, reference.gradients);
+    EXPECT_LE(worst.relative, gradient_tolerance) << worst.name;
+    EXPECT_LT(run.losses.back(), run.losses.front()) << "nothing is learned";
+    for (const runtime::RankMemory& memory : run.result.memory)
+        EXPECT_EQ(memory.high_water_bytes, memory.arena_bytes);
+}
+
+std::vector<Case> cases() {
+    std::vector<Case> all;
+    for (const NamedLayout& layout : all_layouts())
+        for (const char* precision : {"fp64", "fp32"}) {
+            all.push_back({"gpt", kGpt, precision, layout});
+            all.push_back({"llama", kLlama, precision, layout});
+        }
+    return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Layouts, testing::ValuesIn(cases()), [](const auto& info) {
+    return std::string(info.param.model) + "_" + info.param.precision + "_" +
+           info.param.layout.name;
+});
+
+}  // namespace
+}  // namespace orrery::parity

@@ -1,0 +1,133 @@
+#include "tests/parity/run.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <mutex>
+
+#include "plan/scenario/reader.hpp"
+#include "runtime/random.hpp"
+
+namespace orrery::parity {
+namespace {
+
+constexpr std::uint64_t kSeed = 42;
+
+// Rows of the vocabulary beyond the true one are padding, whose number depends on the layout.
+std::int64_t kept_elements(const plan::Scenario& scenario, const plan::Parameter& parameter) {
+    const bool vocabulary = parameter.name == "embedding.weight" || parameter.name == "head.weight";
+    return vocabulary ? scenario.model.vocabulary * scenario.model.hidden : parameter.elements();
+}
+
+class Collector {
+  public:
+    explicit Collector(const plan::Scenario& scenario) : scenario_(scenario) {}
+
+    void add(const runtime::Device& device, const runtime::BoundProgram& program,
+             const plan::Program& planned, runtime::StateKind kind) {
+        const std::lock_guard lock(mutex_);
+        for (const runtime::StateRun& run :
+             runtime::state_runs(program, planned, scenario_, kind)) {
+            const std::vector<double> values = runtime::read_run(device, run);
+            std::vector<double>& whole = whole_[run.name];
+            const std::int64_t kept = kept_elements(scenario_, *run.parameter);
+            whole.resize(static_cast<std::size_t>(kept), std::numeric_limits<double>::quiet_NaN());
+            for (std::int64_t i = 0; i < run.elements && run.whole + i < kept; ++i) {
+                double& element = whole[static_cast<std::size_t>(run.whole + i)];
+                const double value = values[static_cast<std::size_t>(i)];
+                if (!std::isnan(element) && element != value)
+                    ADD_FAILURE() << run.name << "[" << run.whole + i << "] is " << element
+                                  << " on one rank and " << value << " on another";
+                element = value;
+            }
+        }
+    }
+
+    Whole take() { return std::move(whole_); }
+
+  private:
+    const plan::Scenario& scenario_;
+    std::mutex mutex_;
+    Whole whole_;
+};
+
+double norm_of(const std::vector<double>& values) {
+    double sum = 0;
+    for (double value : values)
+        sum += value * value;
+    return std::sqrt(sum);
+}
+
+}  // namespace
+
+plan::Scenario scenario(const char* text, const Sets& sets) {
+    const plan::ReadResult read = plan::read_scenario_text(
+        text, "parity.json", "", sets, std::string(ORRERY_SOURCE_DIR) + "/scenarios");
+    EXPECT_TRUE(read.scenario.has_value()) << plan::format_text(read.errors);
+    return read.scenario.value_or(plan::Scenario{});
+}
+
+Run train(const plan::Scenario& scenario, const RunOptions& options) {
+    Run run;
+    Collector gradients(scenario);
+    Collector parameters(scenario);
+    runtime::TrainOptions train;
+    train.steps = options.steps;
+    train.cpu = options.cpu;
+    train.timeout = std::chrono::seconds(60);
+    train.change_plan = options.change_plan;
+    train.change_inputs = options.change_inputs;
+    train.first_weights = options.first_weights;
+    train.after_step = [&](plan::Rank, const runtime::Device& device,
+                           const runtime::BoundProgram& program, const plan::Program& planned,
+                           std::int64_t step) {
+        if (step == 1) gradients.add(device, program, planned, runtime::StateKind::gradients);
+        if (step == options.steps)
+            parameters.add(device, program, planned, runtime::StateKind::parameters);
+    };
+    const auto vocabulary = static_cast<std::uint64_t>(scenario.model.vocabulary);
+    const auto samples = [&](std::int64_t sample, std::span<std::int32_t> tokens,
+                             std::span<std::int32_t> targets) {
+        // The next token follows from the one before, so that there is something to learn.
+        const runtime::RandomKey key{kSeed, 0, static_cast<std::uint32_t>(sample)};
+        std::uint64_t token = runtime::random_word(key, 0) % vocabulary;
+        for (std::size_t i = 0; i < tokens.size(); ++i) {
+            tokens[i] = static_cast<std::int32_t>(token);
+            token = (token * 5 + 3 + runtime::random_word(key, i + 1) % 3) % vocabulary;
+            targets[i] = static_cast<std::int32_t>(token);
+        }
+    };
+    run.result = runtime::train(scenario, train, samples, [&](const runtime::StepReport& step) {
+        run.losses.push_back(step.loss);
+        run.norms.push_back(step.grad_norm.value_or(0));
+        run.skipped.push_back(step.skipped);
+        return true;
+    });
+    run.gradients = gradients.take();
+    run.parameters = parameters.take();
+    return run;
+}
+
+Difference difference(const Whole& a, const Whole& b) {
+    double all = 0;
+    for (const auto& [name, values] : b)
+        all += std::pow(norm_of(values), 2);
+    const double floor = 1e-3 * std::sqrt(all / static_cast<double>(b.size()));
+    Difference worst;
+    for (const auto& [name, values] : b) {
+        const auto found = a.find(name);
+        if (found == a.end() || found->second.size() != values.size())
+            return {std::numeric_limits<double>::infinity(), name + " is missing"};
+        std::vector<double> apart(values.size());
+        for (std::size_t i = 0; i < values.size(); ++i)
+            apart[i] = found->second[i] - values[i];
+        const double relative = norm_of(apart) / std::max(norm_of(values), floor);
+        if (!(relative <= worst.relative)) worst = {relative, name};  // NaN is worst of all
+    }
+    return worst;
+}
+
+}  // namespace orrery::parity

@@ -1,0 +1,50 @@
+// Trains a scenario in the test's process and keeps what layouts must agree on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plan/scenario/scenario.hpp"
+#include "runtime/train/trainer.hpp"
+#include "tests/parity/layouts.hpp"
+
+namespace orrery::parity {
+
+plan::Scenario scenario(const char* text, const Sets& sets);
+
+// Of whole parameters, by full name and element; padding of the vocabulary left out, tied copies
+// once.
+using Whole = std::map<std::string, std::vector<double>>;
+
+struct Run {
+    std::vector<double> losses;
+    std::vector<double> norms;
+    std::vector<runtime::Skipped> skipped;
+    Whole gradients;   // of the first step, after clipping's norm was taken, before any update
+    Whole parameters;  // after the last step
+    runtime::TrainResult result;
+};
+
+struct RunOptions {
+    std::int64_t steps = 20;
+    runtime::CpuOptions cpu;
+    std::function<void(plan::Plan&)> change_plan;
+    std::function<void(runtime::StepInputs&)> change_inputs;
+    runtime::FirstWeights first_weights;
+};
+
+// Samples are random tokens, numbered. Fails the test where ranks disagree on an element that
+// several hold.
+Run train(const plan::Scenario& scenario, const RunOptions& options = {});
+
+// Largest ‖a − b‖_F over max(‖b‖_F, 1e-3·‖all of b‖_F/√tensors) of all tensors, with its name.
+struct Difference {
+    double relative = 0;
+    std::string name;
+};
+Difference difference(const Whole& a, const Whole& b);
+
+}  // namespace orrery::parity
