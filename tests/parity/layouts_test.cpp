@@ -22,8 +22,8 @@ void PrintTo(const Case& c, std::ostream* os) {
     *os << c.model << " " << c.precision << " " << c.layout.name;
 }
 
-const Run& alone(const Case& c, const Sets& sets) {
-    static std::map<std::string, Run> runs;
+const Trained& alone(const Case& c, const Sets& sets) {
+    static std::map<std::string, Trained> runs;
     std::string key = c.model + c.precision;
     for (const std::string& set : sets)
         key += " " + set;
@@ -44,10 +44,10 @@ class Layouts : public testing::TestWithParam<Case> {};
 
 TEST_P(Layouts, TrainTheModelOfOneRank) {
     const Case& c = GetParam();
-    const Run& reference = alone(c, model_settings(c));
+    const Trained& reference = alone(c, model_settings(c));
     Sets sets = c.layout.sets;
     sets.push_back("training.precision=" + c.precision);
-    const Run run = train(scenario(c.text, sets));
+    const Trained run = train(scenario(c.text, sets));
     const double loss_tolerance = c.precision == "fp64" ? 1e-13 : 5e-6;
     const double gradient_tolerance = c.precision == "fp64" ? 1e-12 : 1e-5;
     ASSERT_EQ(run.losses.size(), reference.losses.size());
@@ -71,10 +71,12 @@ std::vector<Case> cases() {
     return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Layouts, testing::ValuesIn(cases()), [](const auto& info) {
-    return std::string(info.param.model) + "_" + info.param.precision + "_" +
-           info.param.layout.name;
-});
+std::string name_of(const testing::TestParamInfo<Case>& tested) {
+    const Case& c = tested.param;
+    return std::string(c.model) + "_" + c.precision + "_" + c.layout.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Layouts, testing::ValuesIn(cases()), name_of);
 
 }  // namespace
 }  // namespace orrery::parity

@@ -70,8 +70,8 @@ plan::Scenario scenario(const char* text, const Sets& sets) {
     return read.scenario.value_or(plan::Scenario{});
 }
 
-Run train(const plan::Scenario& scenario, const RunOptions& options) {
-    Run run;
+Trained train(const plan::Scenario& scenario, const RunOptions& options) {
+    Trained run;
     Collector gradients(scenario);
     Collector parameters(scenario);
     runtime::TrainOptions train;

@@ -19,7 +19,7 @@ plan::Scenario scenario(const char* text, const Sets& sets);
 // once.
 using Whole = std::map<std::string, std::vector<double>>;
 
-struct Run {
+struct Trained {
     std::vector<double> losses;
     std::vector<double> norms;
     std::vector<runtime::Skipped> skipped;
@@ -38,7 +38,7 @@ struct RunOptions {
 
 // Samples are random tokens, numbered. Fails the test where ranks disagree on an element that
 // several hold.
-Run train(const plan::Scenario& scenario, const RunOptions& options = {});
+Trained train(const plan::Scenario& scenario, const RunOptions& options = {});
 
 // Largest ‖a − b‖_F over max(‖b‖_F, 1e-3·‖all of b‖_F/√tensors) of all tensors, with its name.
 struct Difference {

@@ -1,0 +1,87 @@
+// What is promised to the last bit: canonical order makes some layouts, and every timing of one
+// layout, compute the same numbers.
+#include <gtest/gtest.h>
+
+#include "tests/parity/run.hpp"
+
+namespace orrery::parity {
+namespace {
+
+void expect_same(const Trained& a, const Trained& b) {
+    EXPECT_EQ(a.losses, b.losses);
+    EXPECT_EQ(a.norms, b.norms);
+    EXPECT_EQ(a.gradients, b.gradients);
+    EXPECT_EQ(a.parameters, b.parameters);
+}
+
+Trained train_sets(Sets sets, const RunOptions& options = {}) {
+    Sets all = {"training.precision=fp32"};
+    all.insert(all.end(), sets.begin(), sets.end());
+    return train(scenario(kGpt, all), options);
+}
+
+TEST(Bitwise, ShardsOfStatesDoNotChangeTheModel) {
+    const Trained whole = train_sets({"layout.data_parallel=4"});
+    for (const char* stage : {"1", "2", "3"})
+        expect_same(train_sets({"layout.data_parallel=4", std::string("layout.zero_stage=") + stage,
+                                // One micro-batch, as ZeRO-2 sums each one's over the ranks first.
+                                "layout.micro_batch_size=2"}),
+                    train_sets({"layout.data_parallel=4", "layout.micro_batch_size=2"}));
+    expect_same(train_sets({"layout.data_parallel=4", "layout.zero_stage=1"}), whole);
+}
+
+TEST(Bitwise, PipelinesComputeWhatOneRankDoes) {
+    const Trained one = train_sets({});
+    for (const Sets& sets : {Sets{"layout.pipeline_parallel=2"}, Sets{"layout.pipeline_parallel=4"},
+                             Sets{"layout.pipeline_parallel=2", "layout.schedule=gpipe"},
+                             Sets{"layout.pipeline_parallel=2", "layout.schedule=interleaved",
+                                  "layout.virtual_pipeline=2"}})
+        expect_same(train_sets(sets), one);
+}
+
+TEST(Bitwise, RecomputationRepeatsTheForwardPass) {
+    const Trained kept = train_sets({});
+    expect_same(train_sets({"layout.recompute=full"}), kept);
+    expect_same(train_sets({"layout.recompute=every_k", "layout.recompute_every=2"}), kept);
+    expect_same(train_sets({"layout.recompute=selective", "training.attention_kernel=unfused"}),
+                train_sets({"training.attention_kernel=unfused"}));
+}
+
+TEST(Bitwise, ThreadsOfARankDoNotChangeTheModel) {
+    RunOptions three;
+    three.cpu.threads = 3;
+    expect_same(train_sets({"layout.tensor_parallel=2"}, three),
+                train_sets({"layout.tensor_parallel=2"}));
+}
+
+// Memory that changes hands is filled with NaN by whoever touches it first: were an edge missing,
+// ops that a delay lets run late would find it, or be found by it.
+class Delays : public testing::TestWithParam<NamedLayout> {};
+
+TEST_P(Delays, ChangeNothing) {
+    RunOptions calm;
+    calm.steps = 3;
+    const Trained expected = train_sets(GetParam().sets, calm);
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+        RunOptions delayed = calm;
+        delayed.cpu.poison = true;
+        delayed.cpu.delay_seed = seed;
+        expect_same(train_sets(GetParam().sets, delayed), expected);
+    }
+}
+
+const NamedLayout kDelayed[] = {
+    layout("pipeline_data", {"pipeline_parallel=2", "data_parallel=2"}),
+    layout("sequence_interleaved",
+           {"tensor_parallel=2", "sequence_parallel=true", "pipeline_parallel=2",
+            "schedule=interleaved", "virtual_pipeline=2"}),
+    layout("zero3_recomputed",
+           {"data_parallel=2", "zero_stage=3", "recompute=every_k", "recompute_every=2"}),
+    layout("zero2_tensor", {"data_parallel=2", "tensor_parallel=2", "zero_stage=2"}),
+    layout("gpipe_tensor", {"tensor_parallel=2", "pipeline_parallel=2", "schedule=gpipe"}),
+};
+INSTANTIATE_TEST_SUITE_P(All, Delays, testing::ValuesIn(kDelayed),
+                         [](const auto& tested) { return tested.param.name; });
+
+}  // namespace
+}  // namespace orrery::parity

@@ -1,0 +1,113 @@
+// Faults that the parity of layouts must find: each is planted in a plan that is performed, and
+// what layouts agree on must then be another.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/parity/run.hpp"
+
+namespace orrery::parity {
+namespace {
+
+using plan::Block;
+using plan::Op;
+using plan::OpKind;
+
+Trained train_sets(Sets sets, const RunOptions& options) {
+    sets.push_back("training.precision=fp64");
+    return train(scenario(kGpt, sets), options);
+}
+
+// Whether a run is told apart from a sound one, in the terms of the parity tests.
+bool is_found(const Sets& sets, RunOptions faulty) {
+    RunOptions sound;
+    sound.steps = faulty.steps = 3;
+    const Trained expected = train_sets(sets, sound);
+    const Trained found = train_sets(sets, faulty);
+    for (std::size_t i = 0; i < expected.losses.size(); ++i)
+        if (!(std::abs(found.losses[i] / expected.losses[i] - 1) <= 1e-13)) return true;
+    return !(difference(found.gradients, expected.gradients).relative <= 1e-12);
+}
+
+// Context groups are of one rank: nothing is left of a collective over one.
+void make_void(Op& op) {
+    op.group = plan::GroupKind::context;
+}
+
+// The n-th all-reduce of a plan does nothing; false where there are fewer.
+bool void_all_reduce(plan::Plan& plan, int n) {
+    for (Block& block : plan.blocks)
+        for (Op& op : block.ops)
+            if (op.kind == OpKind::all_reduce && n-- == 0) {
+                make_void(op);
+                return true;
+            }
+    return false;
+}
+
+TEST(Mutation, EveryAllReduceIsNeeded) {
+    const Sets sets = {"layout.tensor_parallel=2", "layout.data_parallel=2",
+                       "training.gradient_bucket_mb=0.02"};
+    int n = 0;
+    bool there = true;
+    for (; there; ++n) {
+        RunOptions options;
+        std::string label;
+        options.change_plan = [&](plan::Plan& plan) {
+            there = void_all_reduce(plan, n);
+            if (!there) return;
+            for (const Block& block : plan.blocks)
+                for (const Op& op : block.ops)
+                    if (op.kind == OpKind::all_reduce && op.group == plan::GroupKind::context)
+                        label = block.name + " " + op.label;
+        };
+        const bool found = is_found(sets, options);
+        // The largest logit only keeps the exponentials in range.
+        if (there && label != "head.forward max logit") {
+            EXPECT_TRUE(found) << label;
+        }
+    }
+    EXPECT_GT(n, 8);
+}
+
+TEST(Mutation, AWrongScaleOfGradientsIsFound) {
+    RunOptions options;
+    options.change_inputs = [](runtime::StepInputs& inputs) { inputs.gradient_scale *= 2; };
+    EXPECT_TRUE(is_found({"layout.data_parallel=2"}, options));
+}
+
+TEST(Mutation, ADroppedLayerIsFound) {
+    RunOptions options;
+    options.change_plan = [](plan::Plan& plan) {
+        for (plan::Program& program : plan.programs)
+            for (plan::Procedure& procedure : program.procedures)
+                std::erase_if(procedure.uses,
+                              [](const plan::BlockUse& use) { return use.layer == 2; });
+    };
+    EXPECT_TRUE(is_found({}, options));
+}
+
+TEST(Mutation, AMissingReuseEdgeIsFound) {
+    const Sets sets = {"layout.tensor_parallel=2", "layout.pipeline_parallel=2"};
+    bool found = false;
+    int edges = 0;
+    for (std::uint64_t seed = 1; seed <= 8 && !found; ++seed) {
+        RunOptions options;
+        options.cpu.poison = true;
+        options.cpu.delay_seed = seed;
+        options.change_plan = [&](plan::Plan& plan) {
+            for (plan::Program& program : plan.programs)
+                for (plan::Resident& resident : program.residents) {
+                    edges += static_cast<int>(resident.reuses.size());
+                    resident.reuses.clear();
+                }
+        };
+        found = is_found(sets, options);
+    }
+    EXPECT_GT(edges, 0);
+    EXPECT_TRUE(found);
+}
+
+}  // namespace
+}  // namespace orrery::parity
