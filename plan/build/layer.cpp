@@ -70,7 +70,8 @@ TensorId unfused_attention(ForwardWriter& w, const Scenario& scenario, TensorId 
     };
     w.begin_attention_core();
     const TensorId scores = scores_like("scores", d.dtype);
-    w.op(OpKind::batched_gemm, kScores, {d.sequence, d.sequence, d.head_dim, maps}, {qkv}, {scores});
+    w.op(OpKind::batched_gemm, kScores, {d.sequence, d.sequence, d.head_dim, maps}, {qkv},
+         {scores});
     TensorId probabilities = scores_like("probabilities", d.dtype);
     w.op(OpKind::softmax, "softmax", {maps, d.sequence, d.sequence}, {scores}, {probabilities});
     if (scenario.model.attention_dropout > 0) {

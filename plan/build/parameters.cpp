@@ -76,7 +76,7 @@ Parameter parameter_of(const Scenario& scenario, const std::string& name) {
 }
 
 std::vector<ParameterRun> runs_of(const Parameter& parameter, std::int64_t tensor_ranks,
-                         std::int64_t tensor_rank) {
+                                  std::int64_t tensor_rank) {
     const std::int64_t width = parameter.dims.size() > 1 ? parameter.dims[1] : 1;
     if (parameter.cut == Cut::whole || tensor_ranks == 1) return {{0, 0, parameter.elements()}};
     std::vector<ParameterRun> runs;

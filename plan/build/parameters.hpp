@@ -45,7 +45,7 @@ struct ParameterRun {
     std::int64_t elements = 0;
 };
 std::vector<ParameterRun> runs_of(const Parameter& parameter, std::int64_t tensor_ranks,
-                         std::int64_t tensor_rank);
+                                  std::int64_t tensor_rank);
 
 // A parameter in its bucket. Those that every tensor rank holds whole come first, so that sequence
 // parallelism reduces them as one piece; within either kind the order is that of parts and blocks.

@@ -50,8 +50,8 @@ bool accumulates(const Block& block, const Op& op) {
         return false;
     return std::any_of(op.writes.begin(), op.writes.end(), [&](TensorId id) {
         const Role role = tensor_of(block, id).role;
-        const bool sum = role == Role::gradient || role == Role::gradient_shard ||
-                         role == Role::scalar;
+        const bool sum =
+            role == Role::gradient || role == Role::gradient_shard || role == Role::scalar;
         return sum && std::find(op.reads.begin(), op.reads.end(), id) != op.reads.end();
     });
 }

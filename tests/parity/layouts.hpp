@@ -27,7 +27,7 @@ inline constexpr const char* kGpt = R"({
 // Grouped queries, rotary positions, gated MLP, embeddings of their own at both ends.
 inline constexpr const char* kLlama = R"({
   "model": {"model_type": "llama", "num_hidden_layers": 4, "hidden_size": 64,
-            "num_attention_heads": 8, "num_key_value_heads": 4, "intermediate_size": 96,
+            "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 96,
             "vocab_size": 125, "tie_word_embeddings": false},
   "cluster": {"nodes": 1, "devices_per_node": 8, "device": "cpu-core",
               "profile": "profiles/cpu-core.json",
