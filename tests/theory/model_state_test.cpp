@@ -1,6 +1,7 @@
 // Rajbhandari et al. 2020: mixed-precision Adam holds 2Φ of parameters, 2Φ of gradients and 12Φ of
 // optimizer state, 16Φ bytes; ZeRO-1 divides the optimizer by N, ZeRO-2 the gradients too, ZeRO-3
-// everything. The bytes are those of the plan's residents, compared exactly.
+// everything. In fp64, for tests, all is twice what fp32 takes. The bytes are those of the plan's
+// residents, compared exactly.
 #include <cstdint>
 
 #include "tests/theory/theory_scenarios.hpp"
@@ -41,6 +42,7 @@ const Precision kPrecisions[] = {
      12},
     // fp32 parameters are their own master copy: 4 + 4 + 8 is 16 again.
     {"fp32", {"training.precision=fp32"}, 4, 4, 8},
+    {"fp64", {"training.precision=fp64"}, 8, 8, 16},
 };
 
 // Hybrid sharding (MiCS, Zhang et al. 2022; HSDP): a group of g ranks holds one copy of the states.

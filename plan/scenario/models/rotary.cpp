@@ -111,16 +111,16 @@ void read_rotary(Reading& reading, Section& section, Model& model, const RotaryK
 }
 
 void write_rotary(const Model& model, Json& out, const RotaryKeys& keys) {
-    if (keys.share != nullptr && !out.contains(keys.share)) {
-        Json share = keys.usual_share;
-        if (out.contains("partial_rotary_factor")) share = out["partial_rotary_factor"];
+    if (keys.share != nullptr) {
+        Json share = out.value("partial_rotary_factor", Json(keys.usual_share));
+        share = out.value(keys.share, share);
         if (out.contains("rope_parameters"))
             share = out["rope_parameters"].value("partial_rotary_factor", share);
         out[keys.share] = share;
+        out.erase("partial_rotary_factor");
     }
     // What stays keeps its place: the text of the text is the text.
     if (keys.theta != std::string_view("rope_theta")) out.erase("rope_theta");
-    if (keys.share != nullptr) out.erase("partial_rotary_factor");
     out.erase("rope_parameters");
     out[keys.theta] = plain(model.rope_theta);
     const RopeScaling& scaling = model.rope_scaling;

@@ -187,6 +187,7 @@ TEST(Families, NumbersComeBackFromTheResolvedText) {
         {"pythia-6.9b", "model.rope_theta=5000", "model.rotary_emb_base=null"},
         {"pythia-6.9b", "model.rotary_pct=null",
          R"(model.rope_parameters={"rope_theta": 5000, "partial_rotary_factor": 0.5})"},
+        {"pythia-6.9b", R"(model.rope_parameters={"partial_rotary_factor": 0.5})"},
         {"gemma-2b", "model.hidden_activation=gelu", "model.initializer_range=0.01"},
         {"falcon-7b", R"(model.rope_scaling={"rope_type": "linear", "factor": 2})"},
         {"gpt2-medium", "model.activation_function=gelu", "model.layer_norm_epsilon=1e-6"},

@@ -220,8 +220,10 @@ TEST(Reader, ResolvedConstantsCarryTheirSource) {
 TEST(Reader, ShippedRunsAreSoundAndRoundTrip) {
     for (const fs::path& path : files("runs")) {
         SCOPED_TRACE(path.filename().string());
-        expect_round_trip(read_scenario(path.string(), {}, kLibrary), path.parent_path().string(),
-                          kLibrary);
+        const ReadResult result = read_scenario(path.string(), {}, kLibrary);
+        expect_round_trip(result, path.parent_path().string(), kLibrary);
+        const plan::Run run = result.scenario.value_or(Scenario{}).run;
+        EXPECT_EQ(fs::exists(run.data_path), !run.data.empty());
     }
 }
 
