@@ -12,6 +12,8 @@
 namespace orrery::runtime {
 namespace {
 
+using plan::DataFormat;
+
 // Numbers are copied as they stand in the file.
 static_assert(std::endian::native == std::endian::little);
 
@@ -33,10 +35,9 @@ bool begins_with_magic(std::span<const std::byte> bytes) {
     return magic == kMagicOf16Bits || magic == kMagicOf32Bits;
 }
 
-TokenFormat format_of(const MappedFile& file) {
-    if (begins_with_magic(file.bytes())) return TokenFormat::llmc;
-    return std::string_view(file.path()).ends_with(".bin") ? TokenFormat::nanogpt
-                                                           : TokenFormat::text;
+DataFormat format_of(const MappedFile& file) {
+    if (begins_with_magic(file.bytes())) return DataFormat::llmc;
+    return std::string_view(file.path()).ends_with(".bin") ? DataFormat::nanogpt : DataFormat::text;
 }
 
 TokenLayout text_layout(const MappedFile& file, std::int64_t vocabulary) {
@@ -89,15 +90,15 @@ TokenLayout llmc_layout(const MappedFile& file) {
     return {kHeaderBytes, width, tokens};
 }
 
-TokenLayout layout_of(const MappedFile& file, TokenFormat format, std::int64_t vocabulary) {
-    switch (format == TokenFormat::automatic ? format_of(file) : format) {
-        case TokenFormat::text:
+TokenLayout layout_of(const MappedFile& file, DataFormat format, std::int64_t vocabulary) {
+    switch (format == DataFormat::automatic ? format_of(file) : format) {
+        case DataFormat::text:
             return text_layout(file, vocabulary);
-        case TokenFormat::nanogpt:
+        case DataFormat::nanogpt:
             return nanogpt_layout(file);
-        case TokenFormat::llmc:
+        case DataFormat::llmc:
             return llmc_layout(file);
-        case TokenFormat::automatic:
+        case DataFormat::automatic:
             break;
     }
     ORRERY_CHECK(false, "no such format");
@@ -106,7 +107,7 @@ TokenLayout layout_of(const MappedFile& file, TokenFormat format, std::int64_t v
 
 }  // namespace
 
-TokenSource::TokenSource(const std::string& path, TokenFormat format, std::int64_t vocabulary)
+TokenSource::TokenSource(const std::string& path, plan::DataFormat format, std::int64_t vocabulary)
     : file_(path), vocabulary_(vocabulary), layout_(layout_of(file_, format, vocabulary)) {
     ORRERY_CHECK(vocabulary > 0, "a model without words");
 }

@@ -1,9 +1,11 @@
-// The tokens that a model is trained on, from a file as people have it:
-//   text     any file; a byte is a token
-//   nanogpt  nanoGPT's .bin (data/*/prepare.py): 16-bit tokens and nothing else
-//   llmc     llm.c's .bin (dev/data/data_common.py, write_datafile): 256 32-bit words, of which
-//            the first three are magic, version and number of tokens; then the tokens, of 16 bits
-//            (magic 20240520, version 1: GPT-2) or 32 (magic 20240801, version 7: Llama 3)
+// The tokens that a model is trained on, from a file as people have it (plan::DataFormat):
+//   text       any file; a byte is a token
+//   nanogpt    nanoGPT's .bin (data/*/prepare.py): 16-bit tokens and nothing else
+//   llmc       llm.c's .bin (dev/data/data_common.py, write_datafile): 256 32-bit words, of which
+//              the first three are magic, version and number of tokens; then the tokens, of 16 bits
+//              (magic 20240520, version 1: GPT-2) or 32 (magic 20240801, version 7: Llama 3)
+//   automatic  llmc where the file begins with one of its magics, which no text in UTF-8 and no
+//              tokens of GPT-2 do; else nanogpt where its name ends in .bin; else text
 // All numbers little-endian.
 #pragma once
 
@@ -11,13 +13,10 @@
 #include <span>
 #include <string>
 
+#include "plan/scenario/scenario.hpp"
 #include "runtime/data/mapped_file.hpp"
 
 namespace orrery::runtime {
-
-// automatic: llmc where the file begins with one of its magics, which no text in UTF-8 and no
-// tokens of GPT-2 do; else nanogpt where its name ends in .bin; else text.
-enum class TokenFormat : std::uint8_t { automatic, text, nanogpt, llmc };
 
 // Where a file's tokens stand.
 struct TokenLayout {
@@ -30,7 +29,7 @@ class TokenSource {
   public:
     // `vocabulary` > 0 is the model's, without padding. Throws DataError: what MappedFile does, a
     // file that is not in this format, a vocabulary that cannot hold bytes where they are tokens.
-    TokenSource(const std::string& path, TokenFormat format, std::int64_t vocabulary);
+    TokenSource(const std::string& path, plan::DataFormat format, std::int64_t vocabulary);
 
     const std::string& path() const { return file_.path(); }
     std::int64_t tokens() const { return layout_.tokens; }

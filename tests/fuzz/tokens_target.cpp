@@ -9,9 +9,9 @@
 namespace orrery::fuzz {
 namespace {
 
+using plan::DataFormat;
 using runtime::DataError;
 using runtime::Sampler;
-using runtime::TokenFormat;
 using runtime::TokenSource;
 
 constexpr std::int64_t kVocabularies[] = {1, 256, 50257, std::int64_t{1} << 33};
@@ -32,7 +32,7 @@ void check_samples(const TokenSource& source, std::int64_t vocabulary) {
 // Input: the format and the vocabulary in one byte, then the file.
 void run(std::string_view input) {
     const auto choice = static_cast<unsigned char>(input.empty() ? 0 : input[0]);
-    const auto format = static_cast<TokenFormat>(choice % 4);
+    const auto format = static_cast<DataFormat>(choice % 4);
     const std::int64_t vocabulary = kVocabularies[choice / 4 % std::size(kVocabularies)];
     const MemoryFile file(input.substr(input.empty() ? 0 : 1));
     try {
@@ -44,15 +44,15 @@ void run(std::string_view input) {
     }
 }
 
-std::string chosen(TokenFormat format, unsigned vocabulary) {
+std::string chosen(DataFormat format, unsigned vocabulary) {
     return {static_cast<char>(static_cast<unsigned>(format) + 4 * vocabulary)};
 }
 
 std::vector<std::string> seeds() {
-    return {chosen(TokenFormat::text, 1) + "What a file says.",
-            chosen(TokenFormat::nanogpt, 2) + runtime::nanogpt_bytes({1, 2, 3, 50256}),
-            chosen(TokenFormat::llmc, 2) + runtime::llmc_gpt2({50256, 3, 4, 5, 6, 7, 8}),
-            chosen(TokenFormat::automatic, 3) + runtime::llmc_llama3({128000, 3, 4, 5})};
+    return {chosen(DataFormat::text, 1) + "What a file says.",
+            chosen(DataFormat::nanogpt, 2) + runtime::nanogpt_bytes({1, 2, 3, 50256}),
+            chosen(DataFormat::llmc, 2) + runtime::llmc_gpt2({50256, 3, 4, 5, 6, 7, 8}),
+            chosen(DataFormat::automatic, 3) + runtime::llmc_llama3({128000, 3, 4, 5})};
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ double symmetric(const std::string& name, std::uint64_t i);
 double initial(const std::string& name, std::uint64_t i, int norm_weight_offset);
 
 std::int32_t token(std::uint64_t i, std::int64_t vocabulary);
-// The data file, for TokenFormat::text: a byte a token.
+// The data file, for DataFormat::text: a byte a token.
 std::string data_file(const Golden& golden);
 
 ThreeNumbers three_numbers(const std::string& name, std::span<const double> values);

@@ -39,7 +39,7 @@ TEST_P(PytorchGolden, ShowsTheSameData) {
     const trace::TestFolder folder;
     const std::string path = folder.file("data.txt");
     trace::put_file(path, data_file(golden_));
-    const runtime::TokenSource source(path, runtime::TokenFormat::text, golden_.vocabulary);
+    const runtime::TokenSource source(path, plan::DataFormat::text, golden_.vocabulary);
     std::vector<std::int32_t> last(golden_.last_tokens.size());
     source.copy(source.tokens() - std::ssize(last), last);
     EXPECT_EQ(last, golden_.last_tokens);

@@ -16,6 +16,7 @@
 namespace orrery::runtime {
 namespace {
 
+using plan::DataFormat;
 using testing::ElementsAre;
 
 std::vector<std::uint64_t> order(std::uint64_t seed, std::uint64_t number, std::uint64_t n) {
@@ -70,7 +71,7 @@ class SamplerTest : public testing::Test {
         for (int i = 0; i < tokens; ++i)
             bytes += static_cast<char>(i);
         trace::put_file(folder_.file("t.txt"), bytes);
-        return {folder_.file("t.txt"), TokenFormat::text, 256};
+        return {folder_.file("t.txt"), DataFormat::text, 256};
     }
 
     trace::TestFolder folder_;
@@ -148,7 +149,7 @@ RC_GTEST_FIXTURE_PROP(SamplerTest, GivesRanksTogetherWhatItGivesOne, ()) {
     };
     std::map<std::int64_t, std::vector<std::int32_t>> together;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
-        const TokenSource own(source.path(), TokenFormat::text, 256);
+        const TokenSource own(source.path(), DataFormat::text, 256);
         const Sampler sampler(seed, own, length);
         std::int64_t consumed = 0;
         for (std::int64_t per_rank = 1; per_rank <= 4; ++per_rank) {
