@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "calib/compare/trace_join.hpp"
 #include "calib/compare/validate.hpp"
 #include "calib/fit/fit_error.hpp"
 #include "cli/exit_code.hpp"
@@ -115,6 +116,8 @@ int run_subcommand(Subcommand& subcommand, Console& console) {
         return failure(subcommand, console, kExitUnreadable, error.what());
     } catch (const compare::RecordsError& error) {
         return failure(subcommand, console, kExitUnreadable, error.what());
+    } catch (const compare::PlansDiffer& error) {
+        return failure(subcommand, console, kExitInvalidScenario, error.what());
     } catch (const fit::FitError& error) {
         return failure(subcommand, console, kExitUnreadable, error.what());
     } catch (const trace::TraceFileError& error) {

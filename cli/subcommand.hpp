@@ -21,6 +21,7 @@ namespace orrery::cli {
     X(explain)                \
     X(diff)                   \
     X(plan)                   \
+    X(compare)                \
     X(validate)               \
     X(fit)                    \
     X(convert)
@@ -43,7 +44,7 @@ class Subcommand {
     // Whether errors are to be printed on console.out as {"errors": […]} too.
     virtual bool prints_json() const { return false; }
     // Returns an exit code. May throw UsageError, sim::ProfileError, fit::FitError,
-    // compare::RecordsError, trace::TraceFileError.
+    // compare::RecordsError, compare::PlansDiffer, trace::TraceFileError.
     virtual int run(Console& console) = 0;
 };
 

@@ -3,61 +3,17 @@
 
 #include "plan/build/build_plan.hpp"
 #include "plan/ir/check.hpp"
-#include "plan/memory/arena.hpp"
 #include "sim/machine.hpp"
-#include "sim/network/algorithms.hpp"
 #include "sim/prediction.hpp"
+#include "trace/describe_plan.hpp"
 
 namespace orrery::sim {
 namespace {
 
 trace::Trace make_trace(const plan::Plan& plan, Machine& machine, EngineResult& result,
                         const std::string& resolved_json) {
-    trace::Trace trace;
+    trace::Trace trace = trace::describe_plan(plan, std::move(machine.input.linked));
     trace.scenario_json = resolved_json;
-    for (const plan::Block& block : plan.blocks)
-        for (const plan::Op& op : block.ops) {
-            trace::OpName name{block.name, op.label, op.kind, op.phase, op.stream, op.group};
-            name.flops = plan::flops(op);
-            if (plan::is_communication(op.kind)) {
-                const std::int64_t bytes = plan::message_bytes(op);
-                name.bytes = static_cast<double>(bytes);
-                name.sent_bytes =
-                    op.kind == plan::OpKind::exchange
-                        ? static_cast<double>(bytes)
-                        : bytes_sent_per_rank(op.kind, static_cast<double>(bytes),
-                                              static_cast<int>(plan.mesh.group_size(op.group)));
-            } else {
-                name.bytes = plan::bytes_moved(block, op);
-            }
-            trace.ops.push_back(std::move(name));
-        }
-    for (std::size_t p = 0; p < plan.programs.size(); ++p) {
-        const plan::Program& program = plan.programs[p];
-        plan::LinkedProgram& linked = machine.input.linked[p];
-        trace::ProgramOps ops;
-        ops.pipeline_rank = program.pipeline_rank;
-        for (const plan::Step& step : program.steps) {
-            std::string text = plan::to_text(step.action);
-            for (std::size_t i = 1; i < step.transfers.size(); ++i)
-                text += "+" + plan::to_text(step.transfers[i].action);
-            ops.actions.push_back(std::move(text));
-        }
-        ops.layer.reserve(linked.size());
-        for (std::size_t i = 0; i < linked.size(); ++i) {
-            const std::int32_t procedure = program.steps[linked.step[i]].procedure;
-            ops.layer.push_back(procedure < 0
-                                    ? std::int16_t{-1}
-                                    : static_cast<std::int16_t>(
-                                          program.procedures[static_cast<std::size_t>(procedure)]
-                                              .uses[linked.use[i]]
-                                              .layer));
-        }
-        ops.op = std::move(linked.op);
-        ops.step = std::move(linked.step);
-        ops.live_bytes = plan::live_bytes_by_step(plan, program);
-        trace.programs.push_back(std::move(ops));
-    }
     const StepWindow window = step_window(machine, result);
     trace.step_start = window.start;
     trace.step_end = window.end;

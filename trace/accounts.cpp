@@ -85,9 +85,13 @@ class Walk {
 
     const Event& at(std::int32_t op) const { return track_.events[static_cast<std::size_t>(op)]; }
 
-    // [from, to) is idle and `waiting` is the compute op that comes next (−1: none, the tail).
+    // [from, to) is idle and `waiting` is the compute op that comes next (−1: none, the tail). Once
+    // it was ready, only who starts it was late.
     void charge_wait(Picoseconds from, Picoseconds to, std::int32_t waiting) {
-        follow(from, to, waiting >= 0 ? at(waiting).blocker : tail_);
+        if (waiting < 0) return follow(from, to, tail_);
+        const Picoseconds ready = std::clamp(at(waiting).ready, from, to);
+        charge(Account::launch, ready, to);
+        follow(from, ready, at(waiting).blocker);
     }
 
     bool is_compute(std::int32_t op) const {

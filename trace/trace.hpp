@@ -47,7 +47,8 @@ inline constexpr std::int32_t kNothing = -2;  // ready from the start
 
 struct Event {
     Picoseconds ready = 0;  // everything of this rank that it waits for has ended
-    Picoseconds start = 0;  // every member is there; for compute equal to ready
+    Picoseconds start = 0;  // every member is there; for compute ready, or later where the thread
+                            // that starts it was busy
     Picoseconds end = 0;
     std::int32_t blocker = kNothing;  // op id of this rank that ended last before `ready`
     std::int32_t late_track = -1;  // communication: track of the member that came last, −1: this

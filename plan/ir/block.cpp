@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/ir/check.hpp"
+
 namespace orrery::plan {
 namespace {
 constexpr std::array<std::string_view, kRoles> kRoleNames = {
@@ -66,6 +68,23 @@ double bytes_moved(const Block& block, const Op& op) {
 
 std::int64_t message_bytes(const Op& op) {
     return op.shape[0] * size_bytes(op.dtype);
+}
+
+double bytes_sent_per_rank(OpKind kind, double bytes, int ranks) {
+    if (ranks <= 1) return 0;
+    const double others = static_cast<double>(ranks - 1) / ranks;
+    switch (kind) {
+        case OpKind::all_reduce:
+            return 2 * others * bytes;
+        case OpKind::all_gather:
+        case OpKind::reduce_scatter:
+            return others * bytes;
+        case OpKind::exchange:
+            return bytes;
+        default:
+            ORRERY_CHECK(false, "an op that does not communicate");
+    }
+    return 0;
 }
 
 }  // namespace orrery::plan

@@ -96,4 +96,9 @@ double bytes_moved(const Block& block, const Op& op);
 // whole gathered buffer for all_gather and reduce_scatter, one message for exchange.
 std::int64_t message_bytes(const Op& op);
 
+// Bytes that each rank sends for a message of S bytes over N ranks, on a ring: all_reduce
+// 2(N−1)/N·S, all_gather and reduce_scatter (N−1)/N·S (nccl-tests, doc/PERFORMANCE.md); exchange S.
+// 0 where N is 1. Aborts for other kinds.
+double bytes_sent_per_rank(OpKind kind, double bytes, int ranks);
+
 }  // namespace orrery::plan

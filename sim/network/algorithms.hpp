@@ -3,7 +3,7 @@
 // per algorithm: ring.cpp, tree.cpp, hierarchical.cpp. Uses + − × ÷ √ only.
 #pragma once
 
-#include "plan/ir/kinds.hpp"
+#include "plan/ir/block.hpp"
 #include "plan/scenario/scenario.hpp"
 #include "sim/network/collective_table.hpp"
 
@@ -22,10 +22,7 @@ struct GroupLinks {
     double network_latency_us = 0;  // the cluster's, end to end
 };
 
-// Bytes that each rank sends for a message of S bytes over N ranks, on a ring: all_reduce
-// 2(N−1)/N·S, all_gather and reduce_scatter (N−1)/N·S (nccl-tests, doc/PERFORMANCE.md); exchange S.
-// 0 where N is 1. Aborts for other kinds.
-double bytes_sent_per_rank(plan::OpKind kind, double bytes, int ranks);
+using plan::bytes_sent_per_rank;
 
 // Flat ring over all ranks.
 double ring_seconds(plan::OpKind kind, double bytes, const GroupLinks& links,

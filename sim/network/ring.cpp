@@ -16,24 +16,6 @@
 #include "sim/network/algorithms.hpp"
 
 namespace orrery::sim {
-
-double bytes_sent_per_rank(plan::OpKind kind, double bytes, int ranks) {
-    if (ranks <= 1) return 0;
-    const double others = static_cast<double>(ranks - 1) / ranks;
-    switch (kind) {
-        case plan::OpKind::all_reduce:
-            return 2 * others * bytes;
-        case plan::OpKind::all_gather:
-        case plan::OpKind::reduce_scatter:
-            return others * bytes;
-        case plan::OpKind::exchange:
-            return bytes;
-        default:
-            ORRERY_CHECK(false, "an op that does not communicate");
-    }
-    return 0;
-}
-
 namespace {
 
 double protocol_seconds(plan::OpKind kind, double bytes, const GroupLinks& links,

@@ -272,6 +272,18 @@ TEST(Accounts, ExposeAGatherAtTheEnd) {
                      {Account::bubble, 10}});
 }
 
+// A measured kernel is ready when the gather ends at 30; its thread comes to it at 37.
+TEST(Accounts, CountALateStartOfAKernelAsLaunch) {
+    Trace trace = step(100);
+    Rank(trace)
+        .compute(Phase::forward, 0, 10)
+        .transfer(GroupKind::tensor, {10, 10, 30, 0, -1})
+        .compute(Phase::forward, 37, 100, 1);
+    trace.tracks[0].events[2].ready = 30;
+    expect_accounts(trace, 0,
+                    {{Account::compute, 73}, {Account::exposed_tensor, 20}, {Account::launch, 7}});
+}
+
 TEST(Accounts, CountOnlyWhatLiesInTheWindow) {
     Trace trace = step(100, 20);
     Rank(trace)

@@ -1,0 +1,129 @@
+// `orrery compare`: what a person reads, the contract of --json, and what it refuses.
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/text_table.hpp"
+#include "tests/cli/world.hpp"
+#include "trace/trace_file.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using nlohmann::json;
+
+// A measured trace of tests/cli/tiny.json: what was predicted, every rank r slower by r percent,
+// attention by a tenth on top.
+trace::Trace measured_trace() {
+    const std::string path = testing::TempDir() + "compare_as_predicted.orrery";
+    const Outcome outcome = run({"simulate", tiny(), "--unfolded", "--trace", path});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    trace::Trace trace = trace::read_trace(path);
+    trace.origin = trace::Origin::measured;
+    for (trace::Track& track : trace.tracks)
+        for (std::size_t i = 0; i < track.events.size(); ++i) {
+            trace::Event& event = track.events[i];
+            const bool attention = trace.op_of(track, i).label == "attention";
+            const auto length = static_cast<double>(event.end - event.start);
+            const double slower = static_cast<double>(track.rank) + (attention ? 10 : 0);
+            event.end = event.start + std::llround(length * (1 + slower / 100));
+            trace.step_end = std::max(trace.step_end, event.end);
+        }
+    return trace;
+}
+
+std::string written_trace(const std::string& name, const trace::Trace& trace) {
+    std::string path = testing::TempDir() + name;
+    trace::write_trace(trace, path);
+    return path;
+}
+
+trace::Trace with_facts(trace::Trace trace) {
+    trace.scenario_json.insert(
+        trace.scenario_json.find('{') + 1,
+        R"("measured":{"backend":"cpu","high_water_bytes_by_rank":[279000000,279500000,279000000,279000000,270000000,270000000,270000000,270000000],
+           "other_bytes_by_rank":[150000000,151000000,152000000,150000000,150000000,150000000,150000000,150000000],"step_times_s":[0.0217,0.0214,0.0221]},)");
+    return trace;
+}
+
+TEST(Compare, ReadsLikeThis) {
+    const std::string measured =
+        written_trace("compare_measured.orrery", with_facts(measured_trace()));
+    const Outcome outcome = run({"compare", tiny(), measured});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    std::istringstream lines(replaced(replaced(outcome.out, folder(), ""), testing::TempDir(), ""));
+    for (std::string line; std::getline(lines, line);)
+        EXPECT_LE(width_of(line), 100u) << line;
+    expect_golden("compare.txt",
+                  replaced(replaced(outcome.out, folder(), ""), testing::TempDir(), ""));
+}
+
+TEST(Compare, JsonHasItsKeysAndSums) {
+    const std::string measured = written_trace("compare_json.orrery", with_facts(measured_trace()));
+    const Outcome outcome = run({"compare", tiny(), measured, "--json"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json result = json::parse(outcome.out);
+    const json& step = result["step"];
+    const double predicted = step["predicted_s"];
+    const double took = step["measured_s"];
+    EXPECT_DOUBLE_EQ(step["error_pct"].get<double>(), (predicted - took) / took * 100);
+    EXPECT_EQ(step["steps_measured"], 3);
+    EXPECT_EQ(step["step_times_s"]["median"], 0.0217);
+    EXPECT_EQ(result["memory"]["measured_peak_bytes"], 279500000);
+    EXPECT_EQ(result["memory"]["measured_other_bytes"], 152000000);
+    EXPECT_GT(result["memory"]["predicted_peak_bytes"], 0);
+    EXPECT_GT(result["memory"]["predicted_other_bytes"], 0);
+    double sum = 0;
+    for (const auto& [name, account] : result["accounts"].items())
+        sum += account["measured_s"].get<double>();
+    EXPECT_NEAR(sum, took, 1e-12);
+    // Ranks 0 to 7 are slower by 3.5 % in the mean, and rank 7 by 7: to that it was predicted
+    // short.
+    for (const json& kind : result["kinds"]) {
+        ASSERT_TRUE(kind["kind"].is_string());
+        if (kind["kind"] != "norm") continue;
+        EXPECT_NEAR(kind["rank_error_pct"]["low"].get<double>(), (1 / 1.07 - 1) * 100, 1e-4);
+        EXPECT_NEAR(kind["rank_error_pct"]["high"].get<double>(), 0, 1e-4);
+    }
+    double shares = 0;
+    for (const json& op : result["ops"])
+        shares += op["share_of_error"].get<double>();
+    EXPECT_NEAR(shares, 1, 1e-12);
+    const json top = json::parse(run({"compare", tiny(), measured, "--json", "--top", "3"}).out);
+    EXPECT_EQ(top["ops"].size(), 3u);
+}
+
+TEST(Compare, TakesATraceForThePrediction) {
+    const std::string predicted = testing::TempDir() + "compare_predicted.json";
+    ASSERT_EQ(run({"simulate", tiny(), "--trace", predicted}).code, 0);
+    const std::string measured = written_trace("compare_two.orrery", measured_trace());
+    // The profile that the trace's scenario names is looked for beside the trace.
+    const std::string profile =
+        written("tiny-profile.json", content_of(folder() + "tiny-profile.json"));
+    const Outcome of_trace = run({"compare", predicted, measured, "--json"});
+    ASSERT_EQ(of_trace.code, 0) << of_trace.err;
+    const Outcome of_scenario = run({"compare", tiny(), measured, "--json"});
+    for (const char* key : {"step", "memory", "accounts", "kinds", "ops", "streams"})
+        EXPECT_EQ(json::parse(of_trace.out)[key], json::parse(of_scenario.out)[key]) << key;
+    EXPECT_EQ(run({"compare", predicted, measured, "--set", "layout.zero_stage=0"}).code, 2);
+}
+
+TEST(Compare, RefusesWhatDoesNotJoin) {
+    const std::string measured = written_trace("compare_other.orrery", measured_trace());
+    const Outcome other =
+        run({"compare", tiny(), measured, "--set", "layout.recompute=full", "--json"});
+    EXPECT_EQ(other.code, 3);
+    EXPECT_NE(other.err.find("/layout/recompute: predicted \"full\", measured \"none\""),
+              std::string::npos)
+        << other.err;
+    EXPECT_TRUE(json::parse(other.out).contains("errors"));
+    EXPECT_EQ(run({"compare", tiny(), testing::TempDir() + "none.orrery"}).code, 5);
+    EXPECT_EQ(run({"compare", testing::TempDir() + "none.orrery", measured}).code, 5);
+    EXPECT_EQ(run({"compare", testing::TempDir() + "none.json", measured}).code, 5);
+    EXPECT_EQ(run({"compare", tiny(), tiny()}).code, 5);
+    EXPECT_EQ(run({"compare", tiny()}).code, 2);
+}
+
+}  // namespace
+}  // namespace orrery::cli
