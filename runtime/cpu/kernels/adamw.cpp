@@ -32,17 +32,13 @@ void adamw_piece(const AdamW& op, std::int64_t begin, std::int64_t n) {
     const auto rate = static_cast<W>(op.learning_rate / op.correction1);
     const auto inverse2 = static_cast<W>(1 / op.correction2);
     const auto kept = static_cast<W>(1 - op.learning_rate * op.weight_decay);
-    const W* const g = read(op.gradients, begin, n, gradient.at);
-    W* const m = data<W>(op.m, begin);
-    W* const v = data<W>(op.v, begin);
-    const W* const before = read(weights, begin, n, parameter.at);
+    const ConstArray<W> g(read(op.gradients, begin, n, gradient.at), n);
+    Array<W> m(data<W>(op.m, begin), n), v(data<W>(op.v, begin), n);
+    const ConstArray<W> before(read(weights, begin, n, parameter.at), n);
     W* const w = target(weights, begin, parameter.at);
-    for (std::int64_t i = 0; i < n; ++i) {
-        const W clipped = g[i] * factor;
-        m[i] = beta1 * m[i] + rest1 * clipped;
-        v[i] = beta2 * v[i] + rest2 * clipped * clipped;
-        w[i] = kept * before[i] - rate * m[i] / (std::sqrt(v[i] * inverse2) + epsilon);
-    }
+    m = beta1 * m + (rest1 * factor) * g;
+    v = beta2 * v + (rest2 * factor * factor) * g.square();
+    Array<W>(w, n) = kept * before - rate * m / ((v * inverse2).sqrt() + epsilon);
     store(w, weights, begin, n);
     if (op.master) convert_to(op.parameters, begin, n, w);
 }

@@ -7,10 +7,29 @@ namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
 namespace {
 
 // The output is cut into tiles by its size alone, whatever the number of threads, and a tile is one
-// thread's. Operands of another type are converted in panels of a tile's rows and of kDepth of k.
-constexpr std::int64_t kTileRows = 256;
-constexpr std::int64_t kTileColumns = 384;
-constexpr std::int64_t kDepth = 1024;
+// thread's. Large tiles are faster by a tenth, but a small output needs enough of them to share
+// out. Operands of another type are converted in panels of a tile's rows and of kDepth of k.
+constexpr std::int64_t kTileRows = 512;
+constexpr std::int64_t kTileColumns = 768;
+constexpr std::int64_t kLeastTiles = 8;
+constexpr std::int64_t kDepth = 512;
+
+std::int64_t parts_of(std::int64_t n, std::int64_t size) {
+    return (n + size - 1) / size;
+}
+
+struct TileSize {
+    std::int64_t rows, columns;
+};
+
+TileSize tile_size_of(std::int64_t m, std::int64_t n) {
+    TileSize size{kTileRows, kTileColumns};
+    for (int halvings = 0; halvings < 4; ++halvings) {
+        if (parts_of(m, size.rows) * parts_of(n, size.columns) >= kLeastTiles) break;
+        (size.columns > size.rows ? size.columns : size.rows) /= 2;
+    }
+    return size;
+}
 
 // Rows × columns of an operand from a corner on, converted to W if need be.
 struct Panel {
@@ -38,18 +57,21 @@ template <typename W>
 class TiledProduct {
   public:
     TiledProduct(const Gemm& op, Team& team)
-        : op_(op), team_(team), depth_(op.a.dtype == kDType<W> ? op.k : kDepth) {}
+        : op_(op),
+          team_(team),
+          tile_(tile_size_of(op.m, op.n)),
+          depth_(op.a.dtype == kDType<W> ? op.k : kDepth) {}
 
     void run() {
-        const std::int64_t down = (op_.m + kTileRows - 1) / kTileRows;
-        const std::int64_t across = (op_.n + kTileColumns - 1) / kTileColumns;
+        const std::int64_t down = parts_of(op_.m, tile_.rows);
+        const std::int64_t across = parts_of(op_.n, tile_.columns);
         team_.reserve(0, kSpace * sizeof(W));
         team_.parallel_for(down * across, 1, [&](auto begin, auto, int worker) {
             // Down first: neighbours in time share columns of b, which are many in a head.
-            const std::int64_t row = begin % down * kTileRows;
-            const std::int64_t column = begin / down * kTileColumns;
+            const std::int64_t row = begin % down * tile_.rows;
+            const std::int64_t column = begin / down * tile_.columns;
             compute(
-                {row, column, least(kTileRows, op_.m - row), least(kTileColumns, op_.n - column)},
+                {row, column, least(tile_.rows, op_.m - row), least(tile_.columns, op_.n - column)},
                 static_cast<W*>(team_.scratch(worker)));
         });
     }
@@ -116,6 +138,7 @@ class TiledProduct {
 
     const Gemm& op_;
     Team& team_;
+    TileSize tile_;
     std::int64_t depth_;
 };
 

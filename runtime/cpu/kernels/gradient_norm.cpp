@@ -1,4 +1,5 @@
 #include <cstdint>
+#include <new>
 
 #include "runtime/cpu/kernels/elements.hpp"
 #include "runtime/cpu/kernels/functions.hpp"
@@ -13,18 +14,22 @@ constexpr double kConstant[kBins] = {0x1.8p39, 0x1.8p18, 0x1.8p-3, 0x1.8p-24, 0x
 constexpr std::int64_t kLanes = 8;  // sums side by side, so that vector instructions apply
 
 struct Bins {
-    double sum[kBins][kLanes] = {};
+    Eigen::Array<double, kLanes, 1> sum[kBins];
+
+    Bins() {
+        for (auto& bin : sum)
+            bin.setZero();
+    }
 
     template <typename W>
     void add(const W* gradients) {
-        for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-            const auto g = static_cast<double>(gradients[lane]);
-            double rest = g * g;
-            for (int bin = 0; bin < kBins; ++bin) {
-                const double part = (rest + kConstant[bin]) - kConstant[bin];
-                sum[bin][lane] += part;
-                rest -= part;
-            }
+        const Eigen::Array<double, kLanes, 1> g =
+            Eigen::Map<const Eigen::Array<W, kLanes, 1>>(gradients).template cast<double>();
+        Eigen::Array<double, kLanes, 1> rest = g * g;
+        for (int bin = 0; bin < kBins; ++bin) {
+            const Eigen::Array<double, kLanes, 1> part = (rest + kConstant[bin]) - kConstant[bin];
+            sum[bin] += part;
+            rest -= part;
         }
     }
 };
@@ -45,7 +50,7 @@ void gradient_norm_as(const GradientNorm& op, Team& team) {
     team.reserve(static_cast<std::size_t>(team.size()) * sizeof(Bins), 0);
     auto* const of_worker = static_cast<Bins*>(team.shared_scratch());
     for (int worker = 0; worker < team.size(); ++worker)
-        of_worker[worker] = Bins{};
+        new (of_worker + worker) Bins;
     team.parallel_for(op.elements, kPiece * kPiecesPerPart,
                       [&](std::int64_t begin, std::int64_t end, int worker) {
                           Space<W> space;
@@ -56,8 +61,8 @@ void gradient_norm_as(const GradientNorm& op, Team& team) {
                       });
     for (int worker = 0; worker < team.size(); ++worker)
         for (int bin = 0; bin < kBins; ++bin)
-            for (const double sum : of_worker[worker].sum[bin])
-                op.bins[bin] += sum;
+            for (std::int64_t lane = 0; lane < kLanes; ++lane)
+                op.bins[bin] += of_worker[worker].sum[bin][lane];
 }
 
 }  // namespace
