@@ -46,7 +46,8 @@ Golden read_golden(const std::string& family) {
     golden.model_json = model.dump();
     golden.optimizer_json = training.at("optimizer").dump();
     golden.vocabulary = model.at("vocab_size");
-    golden.layers = model.at(model.contains("n_layer") ? "n_layer" : "num_hidden_layers");
+    golden.attention_window = model.value("sliding_window", std::int64_t{0});
+    golden.norm_weight_offset = family == "gemma" ? 1 : 0;
     golden.sequence_length = training.at("sequence_length");
     golden.global_batch_size = training.at("global_batch_size");
     golden.steps = training.at("steps");
@@ -79,9 +80,10 @@ double symmetric(const std::string& name, std::uint64_t i) {
     return 2 * uniform(name, i) - 1;
 }
 
-double initial(const std::string& name, std::uint64_t i, int norm_weight_offset) {
+double initial(const Golden& golden, const std::string& name, std::uint64_t i) {
     for (const char* norm : {"norm.weight", "norm1.weight", "norm2.weight"})
-        if (ends_with(name, norm)) return (1 - norm_weight_offset) + symmetric(name, i) * 0.1;
+        if (ends_with(name, norm))
+            return (1 - golden.norm_weight_offset) + symmetric(name, i) * 0.1;
     return symmetric(name, i) * (ends_with(name, ".bias") ? 0.1 : 0.15);
 }
 

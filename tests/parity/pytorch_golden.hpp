@@ -30,7 +30,9 @@ struct Golden {
     std::string family;
     std::string model_json;  // config.json
     std::string optimizer_json;
-    std::int64_t vocabulary = 0, layers = 0;
+    std::int64_t vocabulary = 0;
+    std::int64_t attention_window = 0;  // 0: none
+    int norm_weight_offset = 0;         // 1: norms multiply by 1 + weight
     std::int64_t sequence_length = 0, global_batch_size = 0, steps = 0, windows = 0;
     std::uint64_t seed = 0;
     std::vector<std::int64_t> windows_shown;  // of the data file, by sample
@@ -46,8 +48,8 @@ Golden read_golden(const std::string& family);
 double uniform(const std::string& name, std::uint64_t i);
 double symmetric(const std::string& name, std::uint64_t i);
 
-// Element `i` of a parameter before training; `norm_weight_offset` 1 where norms multiply by 1 + w.
-double initial(const std::string& name, std::uint64_t i, int norm_weight_offset);
+// Element `i` of a parameter before training.
+double initial(const Golden& golden, const std::string& name, std::uint64_t i);
 
 std::int32_t token(std::uint64_t i, std::int64_t vocabulary);
 // The data file, for DataFormat::text: a byte a token.

@@ -17,14 +17,13 @@ class PytorchGolden : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(PytorchGolden, StartsFromTheSameWeights) {
-    const int norm_weight_offset = GetParam() == "gemma" ? 1 : 0;
     for (const auto& [name, tensor] : golden_.tensors) {
         std::uint64_t size = 1;
         for (const std::int64_t extent : tensor.shape)
             size *= static_cast<std::uint64_t>(extent);
         std::vector<double> values;
         for (std::uint64_t i = 0; i < size; ++i)
-            values.push_back(initial(name, i, norm_weight_offset));
+            values.push_back(initial(golden_, name, i));
         const ThreeNumbers ours = three_numbers(name, values);
         // Every value is the same double; sums in another order differ by less than n·ε·Σ|xr|, and
         // Σ|xr| ≤ √n·√Σx².

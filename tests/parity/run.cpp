@@ -91,6 +91,7 @@ Trained train(const plan::Scenario& scenario, const RunOptions& options) {
     const auto vocabulary = static_cast<std::uint64_t>(scenario.model.vocabulary);
     const auto samples = [&](std::int64_t sample, std::span<std::int32_t> tokens,
                              std::span<std::int32_t> targets) {
+        if (options.samples) return options.samples(sample, tokens, targets);
         // The next token follows from the one before, so that there is something to learn.
         const runtime::RandomKey key{kSeed, 0, static_cast<std::uint32_t>(sample)};
         std::uint64_t token = runtime::random_word(key, 0) % vocabulary;

@@ -30,6 +30,7 @@ struct Trained {
 
 struct RunOptions {
     std::int64_t steps = 20;
+    runtime::SampleReader samples;  // empty: random tokens
     runtime::CpuOptions cpu;
     std::function<void(plan::Plan&)> change_plan;
     std::function<void(runtime::StepInputs&)> change_inputs;
