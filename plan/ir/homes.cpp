@@ -68,9 +68,8 @@ Home Homes::of_chain(const Step& step, const BlockUse& use, const Block& block, 
         if (use.position == end) return {step.output, 0};
         return {frame(use.position + 1), 0};
     }
-    if (id == block.input)
-        return {use.position == end ? step.input : gradient_frame(stage, use.position + 1), 0};
-    return {use.position == 0 ? step.output : gradient_frame(stage, use.position), 0};
+    if (id == block.input) return {gradient_into(step, stage, use.position), 0};
+    return {use.position == 0 ? step.output : gradient_into(step, stage, use.position - 1), 0};
 }
 
 std::int32_t Homes::receiving_part(const Step& step, const BlockUse& use, const Block& block,
@@ -106,15 +105,17 @@ std::int32_t Homes::frame(std::int32_t number) const {
     return program_.frames[static_cast<std::size_t>(number) % 2];
 }
 
-// The frame with the gradient that the part at `position` hands to the one before it.
-std::int32_t Homes::gradient_frame(const Stage& stage, std::int32_t position) const {
+// Where the part at `position` finds the gradient of its output: what the stage received, until a
+// part makes another of it, then a frame.
+std::int32_t Homes::gradient_into(const Step& step, const Stage& stage,
+                                  std::int32_t position) const {
     std::int32_t flips = 0;
-    for (auto p = static_cast<std::int32_t>(stage.parts.size()); p-- > position;) {
+    for (auto p = static_cast<std::int32_t>(stage.parts.size()); p-- > position + 1;) {
         const Block& block = plan_.blocks[static_cast<std::size_t>(
             stage.parts[static_cast<std::size_t>(p)].backward)];
         if (block.output != block.input) ++flips;
     }
-    return frame(flips);
+    return flips == 0 ? step.input : frame(flips);
 }
 
 bool Homes::is_received(const Step& step, const BlockUse& use, const Tensor& tensor) const {

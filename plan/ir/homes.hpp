@@ -41,7 +41,7 @@ class Homes {
     std::int32_t bucket_state(const BlockUse& use, Role role) const;
     Home recomputed(const Step& step, std::int32_t position) const;
     std::int32_t frame(std::int32_t number) const;
-    std::int32_t gradient_frame(const Stage& stage, std::int32_t position) const;
+    std::int32_t gradient_into(const Step& step, const Stage& stage, std::int32_t position) const;
     Home of_chain(const Step& step, const BlockUse& use, const Block& block, TensorId tensor) const;
 
     const Plan& plan_;

@@ -14,20 +14,28 @@ void expect_same(const Trained& a, const Trained& b) {
     EXPECT_EQ(a.parameters, b.parameters);
 }
 
-Trained train_sets(Sets sets, const RunOptions& options = {}) {
-    Sets all = {"training.precision=fp32"};
-    all.insert(all.end(), sets.begin(), sets.end());
-    return train(scenario(kGpt, all), options);
+Trained train_sets(Sets sets, const RunOptions& options = {}, const char* text = kGpt) {
+    sets.push_back("training.precision=fp32");
+    return train(scenario(text, sets), options);
 }
 
-TEST(Bitwise, ShardsOfStatesDoNotChangeTheModel) {
-    const Trained whole = train_sets({"layout.data_parallel=4"});
-    for (const char* stage : {"1", "2", "3"})
-        expect_same(train_sets({"layout.data_parallel=4", std::string("layout.zero_stage=") + stage,
-                                // One micro-batch, as ZeRO-2 sums each one's over the ranks first.
-                                "layout.micro_batch_size=2"}),
-                    train_sets({"layout.data_parallel=4", "layout.micro_batch_size=2"}));
-    expect_same(train_sets({"layout.data_parallel=4", "layout.zero_stage=1"}), whole);
+TEST(Bitwise, ShardsOfOptimizerStatesDoNotChangeTheModel) {
+    const Sets whole = {"layout.data_parallel=4", "training.gradient_bucket_mb=0.02"};
+    Sets sharded = whole;
+    sharded.push_back("layout.zero_stage=1");
+    expect_same(train_sets(sharded), train_sets(whole));
+}
+
+// With one micro-batch: of several, these sum each one over ranks before they sum over them. And
+// without tied embeddings, both of whose gradients are summed over ranks before they are added.
+TEST(Bitwise, NorDoShardsOfGradientsAndParameters) {
+    const Sets whole = {"layout.data_parallel=4", "layout.micro_batch_size=2"};
+    const Trained expected = train_sets(whole, {}, kLlama);
+    for (const char* stage : {"2", "3"}) {
+        Sets sharded = whole;
+        sharded.push_back(std::string("layout.zero_stage=") + stage);
+        expect_same(train_sets(sharded, {}, kLlama), expected);
+    }
 }
 
 TEST(Bitwise, PipelinesComputeWhatOneRankDoes) {

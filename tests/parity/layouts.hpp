@@ -21,7 +21,7 @@ inline constexpr const char* kGpt = R"({
   "layout": {"data_parallel": 1, "global_batch_size": 8},
   "training": {"sequence_length": 16, "framework": "orrery", "vocabulary_multiple": 8,
                "workspace_mb": 0.001,
-               "optimizer": {"learning_rate": 3e-3, "clip_norm": 1.0, "weight_decay": 0.1}}
+               "optimizer": {"learning_rate": 1e-3, "clip_norm": 1.0, "weight_decay": 0.1}}
 })";
 
 // Grouped queries, rotary positions, gated MLP, embeddings of their own at both ends.
@@ -36,7 +36,7 @@ inline constexpr const char* kLlama = R"({
   "layout": {"data_parallel": 1, "global_batch_size": 8},
   "training": {"sequence_length": 16, "framework": "orrery", "vocabulary_multiple": 8,
                "workspace_mb": 0.001,
-               "optimizer": {"learning_rate": 3e-3, "clip_norm": 1.0, "weight_decay": 0.1}}
+               "optimizer": {"learning_rate": 1e-3, "clip_norm": 1.0, "weight_decay": 0.1}}
 })";
 
 struct NamedLayout {

@@ -56,6 +56,7 @@ TEST_P(Layouts, TrainTheModelOfOneRank) {
             << "step " << i + 1 << ": " << run.losses[i] << " and " << reference.losses[i];
     const Difference worst = difference(run.gradients, reference.gradients);
     EXPECT_LE(worst.relative, gradient_tolerance) << worst.name;
+    EXPECT_EQ(run.disagreement, "");
     EXPECT_LT(run.losses.back(), run.losses.front()) << "nothing is learned";
     for (const runtime::RankMemory& memory : run.result.memory)
         EXPECT_EQ(memory.high_water_bytes, memory.arena_bytes);

@@ -25,6 +25,7 @@ bool is_found(const Sets& sets, RunOptions faulty) {
     sound.steps = faulty.steps = 3;
     const Trained expected = train_sets(sets, sound);
     const Trained found = train_sets(sets, faulty);
+    if (!found.disagreement.empty()) return true;
     for (std::size_t i = 0; i < expected.losses.size(); ++i)
         if (!(std::abs(found.losses[i] / expected.losses[i] - 1) <= 1e-13)) return true;
     return !(difference(found.gradients, expected.gradients).relative <= 1e-12);
@@ -89,7 +90,8 @@ TEST(Mutation, ADroppedLayerIsFound) {
 }
 
 TEST(Mutation, AMissingReuseEdgeIsFound) {
-    const Sets sets = {"layout.tensor_parallel=2", "layout.pipeline_parallel=2"};
+    // The first stage runs ahead of its sends.
+    const Sets sets = {"layout.pipeline_parallel=2", "layout.schedule=gpipe"};
     bool found = false;
     int edges = 0;
     for (std::uint64_t seed = 1; seed <= 8 && !found; ++seed) {

@@ -1,5 +1,6 @@
 #include "tests/parity/run.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,20 +39,22 @@ class Collector {
             for (std::int64_t i = 0; i < run.elements && run.whole + i < kept; ++i) {
                 double& element = whole[static_cast<std::size_t>(run.whole + i)];
                 const double value = values[static_cast<std::size_t>(i)];
-                if (!std::isnan(element) && element != value)
-                    ADD_FAILURE() << run.name << "[" << run.whole + i << "] is " << element
-                                  << " on one rank and " << value << " on another";
+                if (!std::isnan(element) && element != value && disagreement_.empty())
+                    disagreement_ = fmt::format("{}[{}] is {} on one rank and {} on another",
+                                                run.name, run.whole + i, element, value);
                 element = value;
             }
         }
     }
 
     Whole take() { return std::move(whole_); }
+    const std::string& disagreement() const { return disagreement_; }
 
   private:
     const plan::Scenario& scenario_;
     std::mutex mutex_;
     Whole whole_;
+    std::string disagreement_;
 };
 
 double norm_of(const std::vector<double>& values) {
@@ -107,6 +110,7 @@ Trained train(const plan::Scenario& scenario, const RunOptions& options) {
         run.skipped.push_back(step.skipped);
         return true;
     });
+    run.disagreement = gradients.disagreement() + parameters.disagreement();
     run.gradients = gradients.take();
     run.parameters = parameters.take();
     return run;
