@@ -51,8 +51,12 @@ TEST(Frequencies, OfLlama31) {
     ASSERT_EQ(after.size(), 64u);
     for (std::size_t i = 0; i < 64; ++i) {
         SCOPED_TRACE(i);
-        if (i <= 28) EXPECT_EQ(after[i], before[i]);
-        if (i >= 35) EXPECT_EQ(after[i], before[i] / 8);
+        if (i <= 28) {
+            EXPECT_EQ(after[i], before[i]);
+        }
+        if (i >= 35) {
+            EXPECT_EQ(after[i], before[i] / 8);
+        }
         if (i > 28 && i < 35) {
             EXPECT_LT(after[i], before[i]);
             EXPECT_GT(after[i], before[i] / 8);
