@@ -3,15 +3,18 @@
 
 #include <algorithm>
 #include <fstream>
+#include <optional>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "calib/compare/measured_facts.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/report_sections.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/build/build_plan.hpp"
+#include "sim/cost/measured.hpp"
 #include "sim/prediction.hpp"
 #include "trace/trace_file.hpp"
 
@@ -34,6 +37,7 @@ struct Predicted {
     plan::ReadResult read;
     sim::Profile profile;
     std::string from;
+    std::string prices;  // of measured costs; empty: the profile's
 };
 
 class Compare : public Subcommand {
@@ -52,6 +56,9 @@ class Compare : public Subcommand {
         input_.declare(app, "PREDICTED", "--set");
         app.get_option("PREDICTED")->description("A predicted trace, or a scenario to simulate");
         app.add_option("MEASURED", measured_, "A measured trace")->required()->option_text(" ");
+        app.add_option("--costs", costs_,
+                       "A measured trace that prices the simulation of PREDICTED")
+            ->type_name("TRACE");
         app.add_flag("--json", json_, "Print one JSON object");
         app.add_option("--top", top_, "Ops to list: of the text 10, of --json all, if not given")
             ->check(CLI::PositiveNumber)
@@ -74,7 +81,9 @@ class Compare : public Subcommand {
             comparison, predicted.from,
             fmt::format("{}: {} ranks{}", measured_, comparison.ranks,
                         comparison.backend.empty() ? "" : ", backend " + comparison.backend),
-            "profile " + file_name(scenario.cluster.profile_path), top_};
+            predicted.prices.empty() ? "profile " + file_name(scenario.cluster.profile_path)
+                                     : predicted.prices,
+            top_};
         console.out << (json_ ? comparison_json(report) : comparison_text(report, console));
         return kExitOk;
     }
@@ -101,10 +110,14 @@ class Compare : public Subcommand {
         predicted.read = input_.read(console, json_);
         if (!predicted.read.scenario) return predicted;
         predicted.profile = sim::load_profile(predicted.read.scenario->cluster.profile_path);
-        sim::Prediction prediction = sim::simulate(*predicted.read.scenario, predicted.profile, {},
-                                                   predicted.read.resolved_json);
+        std::optional<sim::MeasuredCosts> costs;
+        if (!costs_.empty()) costs.emplace(trace::read_trace(costs_), costs_);
+        sim::Prediction prediction =
+            sim::simulate(*predicted.read.scenario, predicted.profile,
+                          {false, costs ? &*costs : nullptr}, predicted.read.resolved_json);
         if (!prediction.stuck.empty())
             throw std::runtime_error("the plan deadlocks\n" + prediction.stuck);
+        if (prediction.prices) predicted.prices = prices_text(*prediction.prices);
         predicted.trace = std::move(prediction.trace);
         predicted.from = fmt::format("{}, simulated", input_.arguments());
         return predicted;
@@ -113,6 +126,8 @@ class Compare : public Subcommand {
     Predicted from_trace(Console& console) const {
         if (!input_.sets.empty())
             throw UsageError("--set: PREDICTED is a trace, and only a scenario has keys to set");
+        if (!costs_.empty())
+            throw UsageError("--costs: PREDICTED is a trace, and only a scenario is simulated");
         Predicted predicted;
         predicted.trace = trace::read_trace(input_.file);
         predicted.read =
@@ -130,6 +145,7 @@ class Compare : public Subcommand {
 
     ScenarioInput input_;
     std::string measured_;
+    std::string costs_;
     bool json_ = false;
     std::size_t top_ = 0;
 };

@@ -52,7 +52,7 @@ std::string failed_text(const ReportInput& input) {
 
 std::string fixes_text(const ReportInput& input, const Console& console) {
     const sim::Verdict verdict = input.prediction.memory.verdict;
-    if (verdict == sim::Verdict::fits) return "";
+    if (verdict == sim::Verdict::fits || input.prediction.prices) return "";
     std::string text = heading(verdict == sim::Verdict::tight
                                    ? "to make it fit surely: the smallest changes, each simulated"
                                    : "to make it fit: the smallest changes, each simulated",

@@ -90,6 +90,16 @@ Json communication_json(const ReportInput& input) {
     return json;
 }
 
+// Where prices are from that a profile did not make alone.
+Json prices_json(const sim::PriceSources& prices) {
+    constexpr std::array<const char*, sim::kPriceSources> kNames = {"own_time", "median",
+                                                                    "profile"};
+    Json json = {{"trace", prices.path}};
+    for (std::size_t source = 0; source < sim::kPriceSources; ++source)
+        json[kNames[source]] = {{"ops", prices.ops[source]}, {"share", prices.share[source]}};
+    return json;
+}
+
 // "full" or 4: as it would stand in the scenario.
 Json settings_json(const std::vector<sim::Setting>& settings) {
     Json json = Json::object();
@@ -145,8 +155,9 @@ std::string report_json(const ReportInput& input) {
                              {"model_flops_per_step", prediction.conserved.model_flops_per_step}};
         json["memory"] = memory_json(prediction.memory);
         json["fixes"] = fixes_json(input.fixes.fixes);
-        if (prediction.memory.verdict != sim::Verdict::fits)
+        if (prediction.memory.verdict != sim::Verdict::fits && !prediction.prices)
             json["fix_search"] = search_json(input.fixes);
+        if (prediction.prices) json["prices"] = prices_json(*prediction.prices);
         json["step"] = step_json(prediction.step);
         json["throughput"] = throughput_json(prediction.throughput);
         json["communication"] = communication_json(input);

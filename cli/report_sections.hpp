@@ -22,6 +22,8 @@ std::string memory_text(const ReportInput& input, const Console& console);
 // What would make it fit; nothing where it fits.
 std::string fixes_text(const ReportInput& input, const Console& console);
 // Which prices rest on assumptions, and how much of the compute time they make up.
+// "measured in FILE: …": how many ops have which source of prices, and their share of the time.
+std::string prices_text(const sim::PriceSources& prices);
 std::string sources_text(const ReportInput& input, const Console& console);
 
 }  // namespace orrery::cli

@@ -76,7 +76,22 @@ bool is_measured(Family family, const ReportInput& input) {
 
 }  // namespace
 
+std::string prices_text(const sim::PriceSources& prices) {
+    constexpr std::array<const char*, sim::kPriceSources> kWords = {
+        "what they took themselves", "the median of the same op of a block", "the profile"};
+    std::string list;
+    for (std::size_t source = 0; source < sim::kPriceSources; ++source)
+        if (prices.ops[source] > 0)
+            list += fmt::format("{}{} ops by {} ({} of the time of ops)", list.empty() ? "" : ", ",
+                                whole_text(prices.ops[source]), kWords[source],
+                                percent_text(prices.share[source]));
+    return fmt::format("measured in {}: {}", prices.path, list);
+}
+
 std::string sources_text(const ReportInput& input, const Console& console) {
+    if (input.prediction.prices)
+        return heading("where the prices are from", console) +
+               labelled("prices", prices_text(*input.prediction.prices));
     const auto shares = shares_of(input.prediction.trace);
     std::string list;
     for (std::size_t f = 0; f < shares.size(); ++f) {

@@ -12,6 +12,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/scenario/suggest.hpp"
+#include "sim/cost/measured.hpp"
 #include "sim/cost/profile.hpp"
 #include "trace/native.hpp"
 
@@ -116,6 +117,8 @@ int run_subcommand(Subcommand& subcommand, Console& console) {
         return failure(subcommand, console, kExitUnreadable, error.what());
     } catch (const compare::RecordsError& error) {
         return failure(subcommand, console, kExitUnreadable, error.what());
+    } catch (const sim::CostsError& error) {
+        return failure(subcommand, console, kExitInvalidScenario, error.what());
     } catch (const compare::PlansDiffer& error) {
         return failure(subcommand, console, kExitInvalidScenario, error.what());
     } catch (const fit::FitError& error) {

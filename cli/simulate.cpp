@@ -1,4 +1,6 @@
 // orrery simulate: what a scenario's training step takes, in time, memory and money.
+#include <optional>
+
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -6,6 +8,7 @@
 #include "cli/report.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
+#include "sim/cost/measured.hpp"
 #include "sim/prediction.hpp"
 #include "trace/timeline.hpp"
 #include "trace/trace_file.hpp"
@@ -25,8 +28,10 @@ class Simulate : public Subcommand {
     std::vector<std::string> examples() const override {
         return {"simulate scenarios/runs/gpt3-175b-a100x1024.json",
                 "simulate run.json --set layout.tensor_parallel=4 --set layout.zero_stage=2",
-                "simulate run.json --timeline", "simulate run.json --trace run.pftrace",
-                "simulate run.json --json --trace run.orrery"};
+                "simulate run.json --timeline",
+                "simulate run.json --trace run.pftrace",
+                "simulate run.json --json --trace run.orrery",
+                "simulate run.json --costs measured.orrery --set layout.schedule=gpipe"};
     }
 
     void declare(CLI::App& app) override {
@@ -38,6 +43,9 @@ class Simulate : public Subcommand {
         app.add_flag("--unfolded", unfolded_,
                      fmt::format("Simulate every rank instead of one of each class; up to {} ranks",
                                  kMostUnfoldedRanks));
+        app.add_option("--costs", costs_file_,
+                       "A measured trace that prices its ops; the profile prices the rest")
+            ->type_name("TRACE");
         app.add_flag("--timeline", timeline_, "Print the pipeline over time instead of the report");
     }
 
@@ -50,8 +58,10 @@ class Simulate : public Subcommand {
         if (!read.scenario) return exit_code_of(read);
         check_unfolded(*read.scenario);
         const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
-        const sim::Prediction prediction =
-            sim::simulate(*read.scenario, profile, {unfolded_}, read.resolved_json);
+        std::optional<sim::MeasuredCosts> costs;
+        if (!costs_file_.empty()) costs.emplace(trace::read_trace(costs_file_), costs_file_);
+        const sim::Prediction prediction = sim::simulate(
+            *read.scenario, profile, {unfolded_, costs ? &*costs : nullptr}, read.resolved_json);
         print({*read.scenario, profile, prediction, input_, read.resolved_json,
                fixes_of(*read.scenario, profile, prediction)},
               console);
@@ -78,7 +88,8 @@ class Simulate : public Subcommand {
 
     sim::FixSearch fixes_of(const plan::Scenario& scenario, const sim::Profile& profile,
                             const sim::Prediction& prediction) const {
-        if (timeline_ || !prediction.stuck.empty()) return {};
+        // What-ifs of a fix are priced by the profile: no match for measured prices.
+        if (timeline_ || !prediction.stuck.empty() || prediction.prices) return {};
         return sim::find_fixes(
             scenario, profile, prediction,
             [this](const std::vector<std::string>& changes) { return input_.read_with(changes); });
@@ -106,6 +117,7 @@ class Simulate : public Subcommand {
 
     ScenarioInput input_;
     std::string trace_file_;
+    std::string costs_file_;
     bool json_ = false;
     bool unfolded_ = false;
     bool timeline_ = false;

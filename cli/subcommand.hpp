@@ -43,8 +43,8 @@ class Subcommand {
     virtual void declare(CLI::App& app) = 0;
     // Whether errors are to be printed on console.out as {"errors": […]} too.
     virtual bool prints_json() const { return false; }
-    // Returns an exit code. May throw UsageError, sim::ProfileError, fit::FitError,
-    // compare::RecordsError, compare::PlansDiffer, trace::TraceFileError.
+    // Returns an exit code. May throw UsageError, sim::ProfileError, sim::CostsError,
+    // fit::FitError, compare::RecordsError, compare::PlansDiffer, trace::TraceFileError.
     virtual int run(Console& console) = 0;
 };
 

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "sim/network/collective_cost.hpp"
+#include "trace/describe_plan.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -46,6 +49,65 @@ PriceTable price_table(const plan::Plan& plan, const KernelCost& kernels, const 
     return table;
 }
 
+// Puts medians of what was measured in the place of the profile's prices.
+void take_medians(const std::vector<trace::OpName>& ops, const MeasuredCosts& costs,
+                  PriceTable& table) {
+    table.sources.assign(ops.size(), PriceSource::profile);
+    for (std::size_t op = 0; op < ops.size(); ++op) {
+        const MeasuredOp* measured = costs.find(ops[op]);
+        if (measured == nullptr) continue;
+        table.sources[op] = PriceSource::median;
+        table.durations[op] = measured->time.duration;
+        table.prices[op].seconds = to_seconds(measured->time.duration);
+        table.prices[op].relative_sd = measured->relative_sd;
+    }
+}
+
+// What each op of a program takes by a table: medians, and the profile where there are none.
+std::vector<OpTime> times_by_table(const std::vector<trace::OpName>& ops,
+                                   const std::vector<std::uint32_t>& program,
+                                   const MeasuredCosts& costs, const EngineTrack& track,
+                                   const plan::Program& plan_of_track,
+                                   const std::vector<std::uint32_t>& step) {
+    std::vector<OpTime> times;
+    for (std::size_t i = 0; i < program.size(); ++i) {
+        const std::uint32_t op = program[i];
+        OpTime time{0, (*track.durations)[op]};
+        if (const MeasuredOp* measured = costs.find(ops[op]))
+            time = measured->time;
+        else if (ops[op].kind == plan::OpKind::exchange)
+            for (const plan::Transfer& transfer : plan_of_track.steps[step[i]].transfers)
+                time.duration = std::max(
+                    time.duration, track.transfer_to_peer[static_cast<std::size_t>(transfer.peer)]);
+        times.push_back(time);
+    }
+    return times;
+}
+
+// What was measured takes the place of prices, rank by rank or by medians.
+void take_measured_times(const plan::Plan& plan, const std::vector<trace::OpName>& ops,
+                         const MeasuredCosts& costs, std::optional<Replay> replay,
+                         Machine& machine) {
+    machine.input.launch = 0;
+    machine.input.compute_slowdown_permille = 0;
+    machine.times.resize(machine.input.tracks.size());  // before anything points into it
+    for (std::size_t t = 0; t < machine.input.tracks.size(); ++t) {
+        EngineTrack& track = machine.input.tracks[t];
+        const auto program = static_cast<std::size_t>(track.program);
+        const plan::LinkedProgram& linked = machine.input.linked[program];
+        machine.input.launch_queue =
+            std::max(machine.input.launch_queue, static_cast<std::int64_t>(linked.size()));
+        const std::size_t of_one = linked.size() / static_cast<std::size_t>(machine.repetitions);
+        const std::vector<std::uint32_t> once(
+            linked.op.begin(), linked.op.begin() + static_cast<std::ptrdiff_t>(of_one));
+        machine.times[t] =
+            replay ? std::move(
+                         replay->times[static_cast<std::size_t>(machine.classes.members[t].rank)])
+                   : times_by_table(ops, once, costs, track, plan.programs[program], linked.step);
+        track.times = &machine.times[t];
+    }
+}
+
 // Ranks of a node that send to a pipeline peer in another node at the same time.
 int flows_out_of_node(const plan::Mesh& mesh, const plan::Cluster& cluster) {
     return static_cast<int>(std::min(cluster.devices_per_node, mesh.ranks()));
@@ -54,14 +116,16 @@ int flows_out_of_node(const plan::Mesh& mesh, const plan::Cluster& cluster) {
 }  // namespace
 
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
-                      const Profile& profile, bool unfolded) {
+                      const Profile& profile, bool unfolded, const MeasuredCosts* costs) {
     const plan::Cluster& cluster = scenario.cluster;
     const plan::Framework& framework = scenario.training.framework;
     const Network network(cluster, parse_collectives(profile.collectives_json, profile.path));
     const KernelCost kernels(profile);
 
     Machine machine;
-    machine.classes = fold_ranks(plan.mesh, cluster, unfolded);
+    std::optional<Replay> replay;
+    if (costs != nullptr) replay = costs->replay_of(plan);
+    machine.classes = fold_ranks(plan.mesh, cluster, unfolded || replay);
     machine.input.plan = &plan;
     // A global gradient norm, or a look for overflow, keeps every rank until the last has done its
     // backward passes; without, the first stages begin the next step while the last still end this
@@ -70,6 +134,8 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                        scenario.training.precision == plan::Precision::fp16;
     const bool overlaps = plan.mesh.pipeline > 1 && !waits;
     machine.repetitions = overlaps ? 2 : 1;
+    if (replay) machine.repetitions = replay->repetitions;
+    if (replay) machine.tail = replay->tail;
     for (const plan::Program& program : plan.programs)
         machine.input.linked.push_back(plan::link(plan, program, machine.repetitions));
     machine.input.groups = machine.classes.groups;
@@ -85,12 +151,15 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
         return duration_of(network.point_to_point(boundary, in_node, flows).seconds,
                            "a transfer between pipeline ranks");
     };
+    std::vector<trace::OpName> ops;
+    if (costs != nullptr) ops = trace::describe_plan(plan, machine.input.linked).ops;
     std::map<std::vector<std::int64_t>, const PriceTable*> tables;
     for (const Classes::Member& member : machine.classes.members) {
         const PriceTable*& table = tables[key_of(member)];
         if (table == nullptr) {
             machine.tables.push_back(
                 std::make_unique<PriceTable>(price_table(plan, kernels, network, member)));
+            if (costs != nullptr) take_medians(ops, *costs, *machine.tables.back());
             table = machine.tables.back().get();
         }
         machine.table_of.push_back(table);
@@ -105,7 +174,35 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                                                  : hop(member.peer_in_node[peer]));
         machine.input.tracks.push_back(std::move(track));
     }
+    if (costs != nullptr) {
+        if (replay)
+            for (const auto& table : machine.tables)
+                table->sources.assign(table->sources.size(), PriceSource::own_time);
+        take_measured_times(plan, ops, *costs, std::move(replay), machine);
+    }
     return machine;
+}
+
+PriceSources price_sources(const Machine& machine, const MeasuredCosts& costs) {
+    PriceSources sources;
+    sources.path = costs.path();
+    double all = 0;
+    for (std::size_t t = 0; t < machine.input.tracks.size(); ++t) {
+        const auto& ops =
+            machine.input.linked[static_cast<std::size_t>(machine.input.tracks[t].program)].op;
+        const std::vector<OpTime>& times = *machine.input.tracks[t].times;
+        const std::int64_t ranks = machine.classes.members[t].represents;
+        for (std::size_t i = 0; i < times.size(); ++i) {
+            const auto source = static_cast<std::size_t>(machine.table_of[t]->sources[ops[i]]);
+            const double time = static_cast<double>(times[i].duration) * static_cast<double>(ranks);
+            sources.ops[source] += ranks;
+            sources.share[source] += time;
+            all += time;
+        }
+    }
+    for (double& share : sources.share)
+        share = all > 0 ? share / all : 0;
+    return sources;
 }
 
 StepWindow step_window(const Machine& machine, const EngineResult& result) {
@@ -119,6 +216,8 @@ StepWindow step_window(const Machine& machine, const EngineResult& result) {
                 window.start = std::max(window.start, events[i].end);
         }
     }
+    window.end += machine.tail;
+    if (machine.repetitions > 1) window.start += machine.tail;
     return window;
 }
 

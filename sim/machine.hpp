@@ -10,6 +10,7 @@
 #include "plan/ir/plan.hpp"
 #include "plan/scenario/scenario.hpp"
 #include "sim/cost/kernel_cost.hpp"
+#include "sim/cost/measured.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/fold.hpp"
 
@@ -19,6 +20,7 @@ namespace orrery::sim {
 struct PriceTable {
     std::vector<Picoseconds> durations;
     std::vector<Price> prices;
+    std::vector<PriceSource> sources;  // of measured costs; empty without
 };
 
 struct Machine {
@@ -26,12 +28,19 @@ struct Machine {
     std::vector<std::unique_ptr<PriceTable>> tables;  // shared by tracks
     std::vector<const PriceTable*> table_of;          // by track
     EngineInput input;                                // points into tables
-    int repetitions = 1;  // steps simulated one after another; the last is the one that counts
+    int repetitions = 1;   // steps simulated one after another; the last is the one that counts
+    Picoseconds tail = 0;  // of the step, after its last op
+    std::vector<std::vector<OpTime>> times;  // of measured costs, shared by tracks
 };
 
-// `plan` must outlive the machine.
+// `plan` must outlive the machine. With `costs` ops take what was measured (sim/cost/measured.hpp);
+// the host's launches and the slow-down beside communication are then in the measurements, and are
+// not added again. Where the plan is the one that was measured, every rank is simulated.
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
-                      const Profile& profile, bool unfolded);
+                      const Profile& profile, bool unfolded, const MeasuredCosts* costs = nullptr);
+
+// Where the prices of a machine that was built with costs are from.
+PriceSources price_sources(const Machine& machine, const MeasuredCosts& costs);
 
 // The step in what a machine's run has recorded, all ranks together: from the last end of the steps
 // before it, or 0, to its own last end.

@@ -10,6 +10,7 @@
 
 #include "plan/ir/plan.hpp"
 #include "plan/scenario/scenario.hpp"
+#include "sim/cost/measured.hpp"
 #include "sim/cost/profile.hpp"
 #include "sim/engine/engine.hpp"
 #include "trace/accounts.hpp"
@@ -76,13 +77,15 @@ struct Prediction {
     ThroughputPrediction throughput;
     std::array<trace::CommunicationSums, trace::kAccounts> communication{};  // by exposed_* account
     RunPrediction run;
+    std::optional<PriceSources> prices;  // of measured costs; without, all are the profile's
     std::uint64_t op_events = 0;
     std::string stuck;  // a deadlock report; the rest is then meaningless
     trace::Trace trace;
 };
 
 struct SimulateOptions {
-    bool unfolded = false;  // every rank for itself
+    bool unfolded = false;                 // every rank for itself
+    const MeasuredCosts* costs = nullptr;  // in place of the profile's prices, where measured
 };
 
 // Throws ProfileError where the profile cannot price the plan. resolved_json goes into the trace.

@@ -137,12 +137,13 @@ std::string describe_stuck(const trace::Trace& trace, const EngineResult& result
 Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
                     const SimulateOptions& options, const std::string& resolved_json) {
     const plan::Plan plan = plan::build_plan(scenario);
-    Machine machine = build_machine(plan, scenario, profile, options.unfolded);
+    Machine machine = build_machine(plan, scenario, profile, options.unfolded, options.costs);
     EngineResult result = run_engine(machine.input);
 
     Prediction prediction;
     prediction.conserved = plan.conserved;
     prediction.op_events = result.processed;
+    if (options.costs != nullptr) prediction.prices = price_sources(machine, *options.costs);
     prediction.trace = make_trace(plan, machine, result, resolved_json);
     prediction.stuck = describe_stuck(prediction.trace, result);
     prediction.memory = predict_memory(plan, scenario, profile);

@@ -17,13 +17,13 @@ using trace::Event;
 
 constexpr std::size_t kCompute = static_cast<std::size_t>(plan::Stream::compute);
 
-enum class Kind : std::uint8_t { start, end, collective_end, transfer_end };
+enum class Kind : std::uint8_t { start, end, transfer_end };
 
 struct Happening {
     Kind kind;
     std::uint8_t stream = 0;
-    TrackId track = 0;             // group for collective_end
-    std::uint32_t op = 0;          // peer track for transfer_end
+    TrackId track = 0;
+    std::uint32_t op = 0;
     std::uint32_t generation = 0;  // of a compute op whose end has been moved
 };
 
@@ -55,7 +55,7 @@ struct TrackState {
 
 struct GroupState {
     std::uint32_t arrived = 0;
-    Picoseconds duration = 0;
+    Picoseconds duration = 0;  // of the member for which it takes longest
     std::uint32_t first_op_number = 0;
 };
 
@@ -94,6 +94,19 @@ class Engine {
     Event& event(TrackId track, std::uint32_t op) {
         return result_.events[static_cast<std::size_t>(track)][op];
     }
+    const OpTime* time_of(TrackId track, std::uint32_t op) const {
+        const std::vector<OpTime>* times = spec(track).times;
+        return times == nullptr ? nullptr : &(*times)[op % times->size()];
+    }
+    Picoseconds late(TrackId track, std::uint32_t op) const {
+        const OpTime* time = time_of(track, op);
+        return time == nullptr ? 0 : time->late;
+    }
+    Picoseconds duration(TrackId track, std::uint32_t op) const {
+        const OpTime* time = time_of(track, op);
+        return time == nullptr ? (*spec(track).durations)[linked(track).op[op]] : time->duration;
+    }
+
     // What follows adds one op's duration, which is far less than what is left of 64 bits.
     static void check_clock(Picoseconds now) {
         if (now > kLongestStep)
@@ -174,27 +187,28 @@ class Engine {
         const Picoseconds free = last < 0 ? 0 : event(track, static_cast<std::uint32_t>(last)).end;
         e.blocker = e.ready > free ? trace::kHost : last;
         e.ready = now;
-        begin(track, op, now);
+        const Picoseconds wait = late(track, op);
+        if (wait == 0) return begin(track, op, now);
+        queue_.push(now + wait, {Kind::start, static_cast<std::uint8_t>(stream), track, op, 0});
     }
 
     void begin(TrackId track, std::uint32_t op, Picoseconds now) {
         const OpFacts& f = index_.facts(track, op);
         const bool exchange = f.kind == plan::OpKind::exchange;
         if (exchange && !in_.peers_never_wait) return begin_exchange(track, op, now);
-        const Picoseconds duration =
-            exchange ? longest_transfer(track, op) : (*spec(track).durations)[linked(track).op[op]];
+        const Picoseconds takes = exchange ? longest_transfer(track, op) : duration(track, op);
         if (f.communication) {
             const std::int32_t group =
                 exchange ? -1 : spec(track).groups[static_cast<std::size_t>(f.group)];
-            if (group >= 0) return arrive(group, track, op, duration, now);
+            if (group >= 0) return arrive(group, track, op, takes, now);
             set_communicating(track, +1, now);
         }
         Event& e = event(track, op);
         e.start = now;
-        e.end = now + duration;
+        e.end = now + takes;
         TrackState& t = state(track);
         if (f.stream == kCompute && in_.compute_slowdown_permille > 0) {
-            t.work_left = duration * pace(false);
+            t.work_left = takes * pace(false);
             t.work_since = now;
             e.end = end_of_work(t, t.communicating > 0);
         }
@@ -230,7 +244,7 @@ class Engine {
                     {Kind::end, static_cast<std::uint8_t>(kCompute), track, op, ++t.generation});
     }
 
-    void arrive(std::int32_t group, TrackId track, std::uint32_t op, Picoseconds duration,
+    void arrive(std::int32_t group, TrackId track, std::uint32_t op, Picoseconds takes,
                 Picoseconds now) {
         GroupState& g = groups_[static_cast<std::size_t>(group)];
         const std::uint32_t number = linked(track).op[op];
@@ -241,26 +255,31 @@ class Engine {
         const OpFacts &mine = index_.facts(number), &first = index_.facts(g.first_op_number);
         ORRERY_CHECK(mine.kind == first.kind && mine.elements == first.elements,
                      "members of a group disagree on their collective");
-        g.duration = std::max(g.duration, duration);
+        g.duration = std::max(g.duration, takes);
         const auto& members = in_.groups[static_cast<std::size_t>(group)];
         if (++g.arrived < members.size()) return;
-        auto event_of = [&](TrackId member) -> Event& {
+        g.arrived = 0;
+        const auto head_of = [&](TrackId member) {
             const std::size_t head = state(member).streams[mine.stream].position;
-            return event(member, stream_ops(member, mine.stream)[head]);
+            return stream_ops(member, mine.stream)[head];
+        };
+        const auto came = [&](TrackId member) {
+            return event(member, head_of(member)).ready + late(member, head_of(member));
         };
         // Of several that came last together the first is named: the same program in a folded run
         // and in an unfolded one.
-        const TrackId late = *std::find_if(members.begin(), members.end(), [&](TrackId member) {
-            return event_of(member).ready == now;
-        });
+        const TrackId last = *std::find_if(members.begin(), members.end(),
+                                           [&](TrackId member) { return came(member) == now; });
         for (TrackId member : members) {
-            Event& e = event_of(member);
+            const std::uint32_t head = head_of(member);
+            Event& e = event(member, head);
+            const OpTime* own = time_of(member, head);
             e.start = now;
-            e.end = now + g.duration;
-            e.late_track = e.ready == now ? -1 : late;
+            e.end = now + (own == nullptr ? g.duration : own->duration);
+            e.late_track = came(member) == now ? -1 : last;
             set_communicating(member, +1, now);
+            queue_.push(e.end, {Kind::end, mine.stream, member, head, state(member).generation});
         }
-        queue_.push(now + g.duration, {Kind::collective_end, mine.stream, group, 0, 0});
     }
 
     const plan::Step& step_of(TrackId track, std::uint32_t op) const {
@@ -305,17 +324,18 @@ class Engine {
 
     void begin_transfer(TrackId track, TrackId peer, const plan::Transfer& transfer,
                         Picoseconds now) {
+        const Picoseconds duration =
+            spec(track).transfer_to_peer[static_cast<std::size_t>(transfer.peer)];
         for (TrackId side : {track, peer}) {
             const Exchanging& x = state(side).exchanging;
             Event& e = event(side, x.op);
             e.start = now;
             e.late_track = side == peer && e.ready < now ? track : -1;
             set_communicating(side, +1, now);
+            const OpTime* own = time_of(side, x.op);
+            queue_.push(now + (own == nullptr ? duration : own->duration),
+                        {Kind::transfer_end, 0, side, 0, 0});
         }
-        const Picoseconds duration =
-            spec(track).transfer_to_peer[static_cast<std::size_t>(transfer.peer)];
-        queue_.push(now + duration,
-                    {Kind::transfer_end, 0, track, static_cast<std::uint32_t>(peer), 0});
     }
 
     void end_transfer(TrackId track, Picoseconds now) {
@@ -326,14 +346,6 @@ class Engine {
         x.step = nullptr;
         event(track, op).end = now;
         finish(track, static_cast<std::size_t>(plan::Stream::pipeline_comm), now);
-    }
-
-    void end_collective(std::int32_t group, std::size_t stream, Picoseconds now) {
-        groups_[static_cast<std::size_t>(group)].arrived = 0;
-        for (TrackId member : in_.groups[static_cast<std::size_t>(group)])
-            set_communicating(member, -1, now);
-        for (TrackId member : in_.groups[static_cast<std::size_t>(group)])
-            finish(member, stream, now);
     }
 
     // An op has ended: the host may go on, and heads that waited may start.
@@ -366,11 +378,8 @@ class Engine {
                 return begin(what.track, what.op, now);
             case Kind::end:
                 return end_op(now, what);
-            case Kind::collective_end:
-                return end_collective(what.track, what.stream, now);
             case Kind::transfer_end:
-                end_transfer(what.track, now);
-                end_transfer(static_cast<TrackId>(what.op), now);
+                return end_transfer(what.track, now);
         }
     }
 

@@ -21,6 +21,13 @@ namespace orrery::sim {
 
 using TrackId = std::int32_t;
 
+// What an op takes on one rank, where that is known rank by rank: it comes `late` after it was
+// ready, and runs for `duration` once every member is there.
+struct OpTime {
+    Picoseconds late = 0;
+    Picoseconds duration = 0;
+};
+
 // One simulated rank.
 struct EngineTrack {
     std::int32_t program = 0;  // into Plan::programs and EngineInput::linked
@@ -28,6 +35,9 @@ struct EngineTrack {
     std::array<std::int32_t, plan::kGroupKinds> groups{};  // into EngineInput::groups, −1: alone
     std::vector<TrackId> pipeline_peers;                   // by pipeline rank
     std::vector<Picoseconds> transfer_to_peer;  // by pipeline rank: duration of one boundary
+    // By op id of one step, in place of durations and transfers; null: none are known. An exchange
+    // ends its duration after the last of its transfers has begun.
+    const std::vector<OpTime>* times = nullptr;
 };
 
 struct EngineInput {

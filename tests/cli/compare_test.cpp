@@ -125,5 +125,45 @@ TEST(Compare, RefusesWhatDoesNotJoin) {
     EXPECT_EQ(run({"compare", tiny()}).code, 2);
 }
 
+// What was predicted, taken for measured, replays to itself.
+TEST(Costs, ReplayTheStepThatWasMeasured) {
+    const std::string predicted = testing::TempDir() + "costs_predicted.orrery";
+    const Outcome plain = run({"simulate", tiny(), "--unfolded", "--json", "--trace", predicted});
+    trace::Trace trace = trace::read_trace(predicted);
+    trace.origin = trace::Origin::measured;
+    const std::string measured = written_trace("costs_measured.orrery", trace);
+    const Outcome outcome = run({"simulate", tiny(), "--costs", measured, "--json"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json result = json::parse(outcome.out);
+    EXPECT_EQ(result["step"]["time_s"], json::parse(plain.out)["step"]["time_s"]);
+    EXPECT_EQ(result["prices"]["trace"], measured);
+    EXPECT_EQ(result["prices"]["own_time"]["share"], 1.0);
+    EXPECT_EQ(result["prices"]["profile"]["ops"], 0);
+    EXPECT_FALSE(json::parse(plain.out).contains("prices"));
+
+    const Outcome text = run({"simulate", tiny(), "--costs", measured});
+    EXPECT_NE(text.out.find("where the prices are from"), std::string::npos);
+    EXPECT_NE(text.out.find("by what they took themselves"), std::string::npos) << text.out;
+    const Outcome compared = run({"compare", tiny(), measured, "--costs", measured, "--json"});
+    EXPECT_EQ(json::parse(compared.out)["step"]["error_pct"], 0.0);
+    EXPECT_NE(json::parse(compared.out)["prices"].get<std::string>().find("measured in "),
+              std::string::npos);
+
+    const json asked = json::parse(run({"simulate", tiny(), "--costs", measured, "--json", "--set",
+                                        "layout.global_batch_size=16"})
+                                       .out);
+    EXPECT_GT(asked["step"]["time_s"], result["step"]["time_s"]);
+    EXPECT_EQ(asked["prices"]["median"]["share"], 1.0);
+}
+
+TEST(Costs, AreRefusedWhereNothingWasMeasured) {
+    const std::string predicted = testing::TempDir() + "costs_refused.orrery";
+    ASSERT_EQ(run({"simulate", tiny(), "--trace", predicted}).code, 0);
+    EXPECT_EQ(run({"simulate", tiny(), "--costs", predicted}).code, 3);
+    EXPECT_EQ(run({"simulate", tiny(), "--costs", tiny()}).code, 5);
+    EXPECT_EQ(run({"simulate", tiny(), "--costs", "none.orrery"}).code, 5);
+    EXPECT_EQ(run({"compare", predicted, predicted, "--costs", predicted}).code, 2);
+}
+
 }  // namespace
 }  // namespace orrery::cli

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <string>
@@ -36,13 +37,18 @@ class MeasuredRun {
         for (const plan::Program& program : plan.programs) {
             linked_.push_back(plan::link(plan, program, repetitions));
             on_stream_.emplace_back();
-            for (std::uint32_t i = 0; i < linked_.back().size(); ++i)
-                on_stream_.back()[plan::index_of(ops_[linked_.back().op[i]]->stream)].push_back(i);
+            over_group_.emplace_back();
+            for (std::uint32_t i = 0; i < linked_.back().size(); ++i) {
+                const plan::Op& op = *ops_[linked_.back().op[i]];
+                on_stream_.back()[plan::index_of(op.stream)].push_back(i);
+                over_group_.back()[static_cast<std::size_t>(op.group)].push_back(i);
+            }
         }
         for (plan::Rank rank = 0; rank < plan.mesh.ranks(); ++rank) {
             events_.emplace_back(program(rank).size());
             came_.emplace_back(program(rank).size(), -1);
             done_.emplace_back(program(rank).size(), false);
+            heads_.emplace_back();
         }
     }
 
@@ -90,16 +96,26 @@ class MeasuredRun {
         return trace::describe_plan(plan_, std::move(once));
     }
 
-    // Whether any op has come or ended that had not.
+    // Whether any op has come or ended that had not. Streams are in order: only heads can.
     bool pass() {
         bool moved = false;
         for (plan::Rank rank = 0; rank < plan_.mesh.ranks(); ++rank)
-            for (std::uint32_t op = 0; op < program(rank).size(); ++op) {
-                if (came_[index(rank)][op] < 0) moved |= come(rank, op);
-                if (came_[index(rank)][op] >= 0 && !done_[index(rank)][op])
-                    moved |= perform(rank, op);
+            for (std::size_t s = 0; s < plan::kStreams; ++s) {
+                const auto& ops = on_stream_[program_of(rank)][s];
+                for (std::size_t& head = heads_[index(rank)][s]; head < ops.size(); ++head) {
+                    const std::uint32_t op = ops[head];
+                    if (came_[index(rank)][op] < 0 && !come(rank, op)) break;
+                    if (came_[index(rank)][op] >= 0 && !performed(rank, op, moved)) break;
+                    moved = true;
+                }
             }
         return moved;
+    }
+
+    // Who waits for others has at least come, once.
+    bool performed(plan::Rank rank, std::uint32_t op, bool& moved) {
+        moved |= members_.count({rank, op}) == 0;
+        return perform(rank, op);
     }
 
     Timing timing(plan::Rank rank, std::uint32_t op) const {
@@ -139,25 +155,14 @@ class MeasuredRun {
         const plan::Op& what = op_at(rank, op);
         if (!plan::is_communication(what.kind)) return {{rank, op}};
         if (what.kind == plan::OpKind::exchange) return peers_of(rank, op);
+        const auto group = static_cast<std::size_t>(what.group);
+        const auto& own = over_group_[program_of(rank)][group];
+        const auto turn =
+            static_cast<std::size_t>(std::lower_bound(own.begin(), own.end(), op) - own.begin());
         std::vector<Member> members;
-        const std::size_t turn = turn_of(rank, op);
-        for (const plan::Rank other : plan_.mesh.group(what.group, rank)) {
-            std::size_t seen = 0;
-            for (std::uint32_t i = 0; i < program(other).size(); ++i)
-                if (op_at(other, i).group == what.group && seen++ == turn) {
-                    members.push_back({other, i});
-                    break;
-                }
-        }
+        for (const plan::Rank other : plan_.mesh.group(what.group, rank))
+            members.push_back({other, over_group_[program_of(other)][group].at(turn)});
         return members;
-    }
-
-    // How many ops over the same group the rank has before this one.
-    std::size_t turn_of(plan::Rank rank, std::uint32_t op) const {
-        std::size_t turn = 0;
-        for (std::uint32_t i = 0; i < op; ++i)
-            if (op_at(rank, i).group == op_at(rank, op).group) ++turn;
-        return turn;
     }
 
     std::vector<Member> peers_of(plan::Rank rank, std::uint32_t op) const {
@@ -205,8 +210,10 @@ class MeasuredRun {
     std::vector<const plan::Op*> ops_;
     std::vector<plan::LinkedProgram> linked_;  // by program
     std::vector<std::array<std::vector<std::uint32_t>, plan::kStreams>> on_stream_;
-    std::vector<std::vector<trace::Event>> events_;      // by rank, by op id
-    std::vector<std::vector<trace::Picoseconds>> came_;  // −1: not yet
+    std::vector<std::array<std::vector<std::uint32_t>, plan::kGroupKinds>> over_group_;
+    std::vector<std::array<std::size_t, plan::kStreams>> heads_;  // by rank: done of each stream
+    std::vector<std::vector<trace::Event>> events_;               // by rank, by op id
+    std::vector<std::vector<trace::Picoseconds>> came_;           // −1: not yet
     std::vector<std::vector<bool>> done_;
     std::map<std::pair<plan::Rank, std::uint32_t>, std::vector<Member>> members_;
 };
