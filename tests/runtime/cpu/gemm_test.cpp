@@ -12,8 +12,8 @@ using plan::DType;
 struct Size {
     std::int64_t m, n, k;
 };
-// Odd ones, single ones, and ones that cross every edge of a tile (256 × 384) and of a panel
-// (1024).
+// Odd ones, single ones, ones of several tiles (128 × 192 at this size), and ones deeper than a
+// panel of converted numbers (512).
 constexpr Size kSizes[] = {{1, 1, 1}, {5, 3, 7}, {37, 53, 29}, {259, 389, 31}, {9, 11, 1031}};
 constexpr GemmForm kForms[] = {GemmForm::forward, GemmForm::input_gradient,
                                GemmForm::weight_gradient};
