@@ -13,6 +13,7 @@ struct Console {
     std::ostream& err;
     bool colour = false;  // whether `out` may hold ANSI colours
     int columns = 100;    // width of `out`
+    bool live = false;    // whether `err` is a terminal, on which a line can be rewritten
 
     std::string bold(std::string_view text) const { return styled("1", text); }
     std::string faint(std::string_view text) const { return styled("2", text); }

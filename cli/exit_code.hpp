@@ -10,6 +10,7 @@ enum ExitCode : int {
     kExitInvalidScenario = 3,
     kExitInfeasible = 4,  // does not fit; the result is printed all the same
     kExitUnreadable = 5,  // missing or corrupt file
+    kExitDevice = 6,      // a device or communication between ranks failed
     kExitStorage = 8,     // could not be written
     kExitInterrupted = 130
 };

@@ -5,73 +5,12 @@
 #include "cli/quantity.hpp"
 #include "cli/report.hpp"
 #include "cli/report_sections.hpp"
+#include "cli/scenario_lines.hpp"
 #include "cli/text_table.hpp"
 #include "plan/build/build_plan.hpp"
 
 namespace orrery::cli {
 namespace {
-
-std::string recompute_text(const plan::Layout& layout) {
-    switch (layout.recompute) {
-        case plan::Recompute::none:
-            return "no recomputation";
-        case plan::Recompute::selective:
-            return "selective recomputation";
-        case plan::Recompute::full:
-            return "full recomputation";
-        case plan::Recompute::every_k:
-            return layout.recompute_every == 0 ? "recomputation in groups of √(layers of a stage)"
-                                               : fmt::format("recomputation in groups of {} layers",
-                                                             layout.recompute_every);
-    }
-    return "";
-}
-
-// "; layers per stage 0, 126 x 1, 0", where stages differ.
-std::string stages_text(const plan::Layout& layout) {
-    const std::vector<std::int64_t>& counts = layout.layers_per_stage;
-    std::string text;
-    for (std::size_t i = 0, end = 0; i < counts.size(); i = end) {
-        while (end < counts.size() && counts[end] == counts[i])
-            ++end;
-        if (i == 0 && end == counts.size()) return "";
-        const std::string count = std::to_string(counts[i]);
-        text += (text.empty() ? "; layers per stage " : ", ") +
-                (end - i > 1 ? fmt::format("{} x {}", end - i, count) : count);
-    }
-    return text;
-}
-
-std::string layout_line(const plan::Layout& layout) {
-    std::string text = fmt::format("tensor {} x pipeline {} x data {}", layout.tensor_parallel,
-                                   layout.pipeline_parallel, layout.data_parallel);
-    if (layout.context_parallel > 1) text += fmt::format(" x context {}", layout.context_parallel);
-    if (layout.virtual_pipeline > 1)
-        text += fmt::format(", {} stages per rank", layout.virtual_pipeline);
-    if (layout.pipeline_parallel > 1) text += ", " + layout.schedule;
-    if (layout.sequence_parallel) text += ", sequence parallel";
-    text += fmt::format(", ZeRO-{}", layout.zero_stage);
-    if (layout.zero_ranks() > 1 && layout.zero_ranks() < layout.data_ranks())
-        text +=
-            fmt::format(" within {} of {} data ranks", layout.zero_ranks(), layout.data_ranks());
-    if (!layout.reshard_after_forward) text += " without resharding after forward";
-    return text + ", " + recompute_text(layout) + stages_text(layout);
-}
-
-std::string precision_text(const plan::Training& training) {
-    std::string text(plan::name(training.precision));
-    if (training.precision != plan::Precision::fp16) return text;
-    if (training.loss_scale == 0) return text + " with dynamic loss scale";
-    return text + " with loss scale " + digits_text(training.loss_scale);
-}
-
-std::string batch_line(const plan::Scenario& scenario) {
-    const plan::Layout& layout = scenario.layout;
-    return fmt::format("{} sequences of {} tokens = data {} x {} micro-batches of {}",
-                       whole_text(layout.global_batch_size),
-                       whole_text(scenario.training.sequence_length), layout.data_parallel,
-                       whole_text(layout.micro_batches()), layout.micro_batch_size);
-}
 
 std::string cluster_line(const plan::Cluster& cluster) {
     const std::string name = cluster.name.empty() ? "" : cluster.name + ": ";

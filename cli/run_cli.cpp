@@ -1,17 +1,12 @@
 #include "cli/run_cli.hpp"
 
-#include <memory>
-
-#include <fmt/format.h>
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
-
 #include "calib/compare/trace_join.hpp"
 #include "calib/compare/validate.hpp"
 #include "calib/fit/fit_error.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/program.hpp"
+#include "cli/run/subcommands.hpp"
 #include "cli/subcommand.hpp"
-#include "plan/scenario/suggest.hpp"
 #include "sim/cost/measured.hpp"
 #include "sim/cost/profile.hpp"
 #include "trace/native.hpp"
@@ -19,167 +14,33 @@
 namespace orrery::cli {
 namespace {
 
-// Examples stand first, then what CLI11 knows.
-class ExamplesFirst : public CLI::Formatter {
-  public:
-    std::string make_help(const CLI::App* app, std::string name,
-                          CLI::AppFormatMode mode) const override {
-        if (mode == CLI::AppFormatMode::Sub) return make_expanded(app);
-        if (app->get_parent() != nullptr)
-            name = app->get_parent()->get_name() + ' ' + app->get_name();
-        return app->get_description() + "\n\n" + app->get_footer() + "\n" + make_usage(app, name) +
-               make_positionals(app) + make_groups(app, mode) + make_subcommands(app, mode);
-    }
-};
-
-std::string examples_text(const std::vector<std::string>& lines) {
-    std::string text = "Examples:\n";
-    for (const std::string& line : lines)
-        text += "  orrery " + line + '\n';
-    return text;
+template <typename... Errors>
+bool is_any(const std::exception& error) {
+    return (... || (dynamic_cast<const Errors*>(&error) != nullptr));
 }
 
-std::vector<std::unique_ptr<Subcommand>> all_subcommands() {
-    std::vector<std::unique_ptr<Subcommand>> all;
-#define ORRERY_ADD(name) all.push_back(name##_command());
-    ORRERY_SUBCOMMANDS(ORRERY_ADD)
-#undef ORRERY_ADD
-    return all;
-}
-
-std::unique_ptr<CLI::App> make_app(const std::vector<std::unique_ptr<Subcommand>>& subcommands) {
-    auto app = std::make_unique<CLI::App>(
-        "Orrery predicts what every GPU of a cluster does in a training step.", "orrery");
-    const auto formatter = std::make_shared<ExamplesFirst>();
-    formatter->column_width(28);
-    app->formatter(formatter);
-    app->allow_extras();            // what is left over is reported with a suggestion
-    app->require_subcommand(0, 1);  // after it, a word is never a second one
-    app->set_help_flag("-h,--help", "Show this help");
-    app->set_version_flag("--version", std::string("orrery ") + kVersion, "Show the version");
-    std::vector<std::string> first;
-    for (const auto& subcommand : subcommands) {
-        first.push_back(subcommand->examples().front());
-        CLI::App* sub = app->add_subcommand(subcommand->name(), subcommand->summary());
-        sub->allow_extras();
-        sub->footer(examples_text(subcommand->examples()));
-        subcommand->declare(*sub);
-    }
-    app->footer(examples_text(first));
-    return app;
-}
-
-std::vector<std::string> option_names(const CLI::App& app) {
-    std::vector<std::string> names;
-    for (const CLI::Option* option : app.get_options())
-        for (const std::string& name : option->get_lnames())
-            names.push_back("--" + name);
-    return names;
-}
-
-// Empty if nothing is left over.
-std::string complaint_about(const CLI::App& app, const std::vector<std::string>& known,
-                            const char* what) {
-    const std::vector<std::string> left = app.remaining();
-    if (left.empty()) return "";
-    const std::string& word = left.front();
-    const bool is_option = word.size() > 1 && word.front() == '-';
-    const std::string name = word.substr(0, word.find('='));
-    if (!is_option && *what == '\0') return fmt::format("'{}' is one argument too many", word);
-    const std::string near = plan::nearest(name, is_option ? option_names(app) : known);
-    std::string text = fmt::format("unknown {} '{}'", is_option ? "option" : what, name);
-    return near.empty() ? text : text + fmt::format("; did you mean '{}'?", near);
-}
-
-int usage_error(const Console& console, const std::string& subcommand, const std::string& message) {
-    console.err << "orrery" << (subcommand.empty() ? "" : " " + subcommand) << ": " << message
-                << "\nsee: orrery" << (subcommand.empty() ? "" : " " + subcommand) << " --help\n";
-    return kExitUsage;
-}
-
-int failure(const Subcommand& subcommand, const Console& console, int code,
-            const std::string& message) {
-    console.err << "orrery " << subcommand.name() << ": " << message << '\n';
-    if (subcommand.prints_json()) {
-        nlohmann::ordered_json errors;
-        errors["errors"] = {{{"message", message}}};
-        console.out << errors.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
-    }
-    return code;
-}
-
-int run_subcommand(Subcommand& subcommand, Console& console) {
-    try {
-        return subcommand.run(console);
-    } catch (const UsageError& error) {
-        return usage_error(console, subcommand.name(), error.what());
-    } catch (const sim::ProfileError& error) {
-        return failure(subcommand, console, kExitUnreadable, error.what());
-    } catch (const compare::RecordsError& error) {
-        return failure(subcommand, console, kExitUnreadable, error.what());
-    } catch (const sim::CostsError& error) {
-        return failure(subcommand, console, kExitInvalidScenario, error.what());
-    } catch (const compare::PlansDiffer& error) {
-        return failure(subcommand, console, kExitInvalidScenario, error.what());
-    } catch (const fit::FitError& error) {
-        return failure(subcommand, console, kExitUnreadable, error.what());
-    } catch (const trace::TraceFileError& error) {
-        const bool storage = error.fault() == trace::TraceFault::storage;
-        return failure(subcommand, console, storage ? kExitStorage : kExitUnreadable, error.what());
-    } catch (const std::exception& error) {
-        return failure(subcommand, console, kExitInternal,
-                       fmt::format("internal error: {}", error.what()));
-    }
-}
-
-// Help and version come as "errors" with exit code 0.
-int parse_failure(CLI::App& app, const CLI::ParseError& error, Console& console) {
-    const std::vector<CLI::App*> parsed = app.get_subcommands();
-    if (dynamic_cast<const CLI::CallForVersion*>(&error) != nullptr) {
-        console.out << error.what() << '\n';
-        return kExitOk;
-    }
-    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
-        console.out << (parsed.empty() ? app : *parsed.front()).help();
-        return kExitOk;
-    }
-    return usage_error(console, parsed.empty() ? "" : parsed.front()->get_name(), error.what());
-}
-
-int dispatch(const std::vector<std::string>& args, Console& console) {
-    const auto subcommands = all_subcommands();
-    const std::unique_ptr<CLI::App> app = make_app(subcommands);
-    try {
-        app->parse(std::vector<std::string>(args.rbegin(), args.rend()));
-    } catch (const CLI::ParseError& error) {
-        return parse_failure(*app, error, console);
-    }
-    std::vector<std::string> names;
-    for (const auto& subcommand : subcommands)
-        names.push_back(subcommand->name());
-    for (const auto& subcommand : subcommands) {
-        const CLI::App* sub = app->get_subcommand(subcommand->name());
-        if (!sub->parsed()) continue;
-        const std::string complaint = complaint_about(*sub, {}, "");
-        if (!complaint.empty()) return usage_error(console, subcommand->name(), complaint);
-        return run_subcommand(*subcommand, console);
-    }
-    const std::string complaint = complaint_about(*app, names, "subcommand");
-    if (!complaint.empty()) return usage_error(console, "", complaint);
-    console.err << app->help();
-    return kExitUsage;
+int exit_code_of(const std::exception& error) {
+    if (is_any<sim::ProfileError, compare::RecordsError, fit::FitError>(error))
+        return kExitUnreadable;
+    if (is_any<compare::PlansDiffer, sim::CostsError>(error)) return kExitInvalidScenario;
+    if (const auto* file = dynamic_cast<const trace::TraceFileError*>(&error))
+        return file->fault() == trace::TraceFault::storage ? kExitStorage : kExitUnreadable;
+    return kExitInternal;
 }
 
 }  // namespace
 
 int run_cli(const std::vector<std::string>& args, Console console) {
-    const int code = dispatch(args, console);
-    console.out.flush();
-    if (!console.out.good()) {
-        console.err << "orrery: the output could not be written\n";
-        return kExitStorage;
-    }
-    return code;
+    Program program;
+    program.description =
+        "Orrery predicts what every GPU of a cluster does in a training step, and trains.";
+    program.exit_code_of = exit_code_of;
+#define ORRERY_ADD(name) program.subcommands.push_back(name##_command());
+    ORRERY_SUBCOMMANDS(ORRERY_ADD)
+#undef ORRERY_ADD
+    for (const RunSubcommand& other : kRunSubcommands)
+        program.elsewhere.push_back({other.name, other.summary, other.example, "orrery-run"});
+    return run_program(program, args, console);
 }
 
 }  // namespace orrery::cli

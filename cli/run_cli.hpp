@@ -1,4 +1,4 @@
-// The program without its process: arguments in, text and an exit code out.
+// The program orrery without its process: arguments in, text and an exit code out.
 #pragma once
 
 #include <string>
@@ -7,8 +7,6 @@
 #include "cli/console.hpp"
 
 namespace orrery::cli {
-
-inline constexpr const char* kVersion = "0.1.0";
 
 // `args` without the program's name. Everything that a subcommand throws ends here as a message on
 // console.err and an exit code.

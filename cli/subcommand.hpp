@@ -1,5 +1,5 @@
-// What a subcommand is. To add one: write cli/<name>.cpp that defines <name>_command(), and name it
-// in ORRERY_SUBCOMMANDS.
+// What a subcommand is. To add one to orrery: write cli/<name>.cpp that defines <name>_command(),
+// and name it in ORRERY_SUBCOMMANDS; to orrery-run: see cli/run/subcommands.hpp.
 #pragma once
 
 #include <memory>
@@ -43,8 +43,8 @@ class Subcommand {
     virtual void declare(CLI::App& app) = 0;
     // Whether errors are to be printed on console.out as {"errors": […]} too.
     virtual bool prints_json() const { return false; }
-    // Returns an exit code. May throw UsageError, sim::ProfileError, sim::CostsError,
-    // fit::FitError, compare::RecordsError, compare::PlansDiffer, trace::TraceFileError.
+    // Returns an exit code. May throw UsageError and what its program has an exit code for
+    // (Program::exit_code_of).
     virtual int run(Console& console) = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/program.hpp"
 #include "tests/cli/world.hpp"
 #include "trace/native.hpp"
 

@@ -1,0 +1,37 @@
+// A program of subcommands: arguments in, text and an exit code out. orrery and orrery-run are two
+// of these, one to their user: both call themselves orrery.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/console.hpp"
+#include "cli/subcommand.hpp"
+
+namespace orrery::cli {
+
+inline constexpr const char* kVersion = "0.1.0";
+
+// A subcommand of another program, for help.
+struct Elsewhere {
+    std::string name;
+    std::string summary;
+    std::string example;
+    std::string program;
+};
+
+struct Program {
+    std::string description;
+    std::vector<std::unique_ptr<Subcommand>> subcommands;
+    std::vector<Elsewhere> elsewhere;
+    // Of what a subcommand throws; kExitInternal for what it should not have thrown.
+    int (*exit_code_of)(const std::exception&);
+};
+
+// `args` without the program's name. Everything that a subcommand throws ends here as a message on
+// console.err and an exit code.
+int run_program(const Program& program, const std::vector<std::string>& args, Console console);
+
+}  // namespace orrery::cli

@@ -1,0 +1,44 @@
+// orrery-run, the program that performs plans: what needs the runtime, and later GPUs and MPI,
+// which the program orrery does without.
+#include <new>
+
+#include "cli/exit_code.hpp"
+#include "cli/process.hpp"
+#include "cli/program.hpp"
+#include "cli/run/subcommands.hpp"
+#include "runtime/comm/communication_error.hpp"
+#include "runtime/data/mapped_file.hpp"
+#include "sim/cost/profile.hpp"
+#include "trace/native.hpp"
+
+namespace {
+
+using namespace orrery;
+
+template <typename... Errors>
+bool is_any(const std::exception& error) {
+    return (... || (dynamic_cast<const Errors*>(&error) != nullptr));
+}
+
+int exit_code_of(const std::exception& error) {
+    if (is_any<runtime::CommunicationError, std::bad_alloc>(error)) return cli::kExitDevice;
+    if (is_any<runtime::DataError, sim::ProfileError>(error)) return cli::kExitUnreadable;
+    if (const auto* file = dynamic_cast<const trace::TraceFileError*>(&error))
+        return file->fault() == trace::TraceFault::storage ? cli::kExitStorage
+                                                           : cli::kExitUnreadable;
+    return cli::kExitInternal;
+}
+
+int run(const std::vector<std::string>& args, cli::Console console) {
+    cli::Program program;
+    program.description = "The part of Orrery that trains; ./orrery starts it.";
+    program.exit_code_of = exit_code_of;
+    program.subcommands.push_back(cli::train_command());
+    return cli::run_program(program, args, console);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    return cli::run_process(argc, argv, run);
+}

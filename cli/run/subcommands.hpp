@@ -1,0 +1,29 @@
+// The subcommands of orrery-run, the program that performs plans. The wrapper ./orrery starts it
+// for them (its list run_subcommands), and the help of orrery names them. To add one: a file
+// cli/run/<name>.cpp that defines <name>_command(), an entry here and in kRunSubcommands, a word in
+// the wrapper.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "cli/subcommand.hpp"
+
+namespace orrery::cli {
+
+struct RunSubcommand {
+    const char* name;
+    const char* summary;
+    const char* example;
+};
+
+inline constexpr RunSubcommand kTrain{"train",
+                                      "Train a scenario's model by the plan that simulate prices",
+                                      "train scenarios/runs/tiny-gpt.json"};
+
+// In the order of --help.
+inline constexpr std::array kRunSubcommands{kTrain};
+
+std::unique_ptr<Subcommand> train_command();
+
+}  // namespace orrery::cli

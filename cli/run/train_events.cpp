@@ -1,0 +1,104 @@
+// orrery train --json: a run as lines of JSON.
+#include <nlohmann/json.hpp>
+
+#include "cli/run/train_run.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class TrainEvents : public TrainOutput {
+  public:
+    explicit TrainEvents(const Console& console) : out_(console.out) {}
+
+    void started(const TrainRun& run) override {
+        Json event{{"event", "start"},
+                   {"steps", run.steps},
+                   {"ranks", run.scenario.layout.ranks()},
+                   {"threads_per_rank", run.threads_per_rank},
+                   {"cores", run.cores},
+                   {"parameters", run.conserved.parameters},
+                   {"tokens_per_step", run.conserved.tokens_per_step},
+                   {"model_flops_per_step", run.conserved.model_flops_per_step},
+                   {"peak_tflops", nullptr},
+                   {"data", run.scenario.run.data_path},
+                   {"data_tokens", run.data_tokens},
+                   {"samples_per_epoch", run.samples_per_epoch},
+                   {"arena_bytes_by_rank", run.arenas},
+                   {"scenario", Json::parse(run.resolved_json)}};
+        if (run.peak_flops_per_s) event["peak_tflops"] = *run.peak_flops_per_s / 1e12;
+        print(event);
+    }
+
+    void stepped(const TrainRun& run, const runtime::StepReport& step) override {
+        const bool skipped = step.skipped != runtime::Skipped::no;
+        Json event{{"event", skipped ? "skip" : "step"}, {"step", step.step}};
+        if (skipped)
+            event["reason"] =
+                step.skipped == runtime::Skipped::overflow ? "overflow" : "loss spike";
+        event["loss"] = step.loss;
+        event["grad_norm"] = optional(step.grad_norm);
+        event["learning_rate"] = step.learning_rate;
+        event["time_s"] = step.time_s;
+        event["tokens_per_s"] = tokens_per_s(step);
+        event["mfu"] = optional(run.mfu(step.samples, step.time_s));
+        event["samples"] = step.samples;
+        event["consumed_samples"] = step.consumed_samples;
+        if (step.loss_scale) event["loss_scale"] = *step.loss_scale;
+        print(event);
+    }
+
+    void ended(const TrainRun& run, const TrainEnd& end) override {
+        const runtime::StepReport& last = end.steps.back();
+        const double time_s = end.step_time_s();
+        Json arenas = Json::array();
+        Json high_water = Json::array();
+        for (const runtime::RankMemory& rank : end.memory) {
+            arenas.push_back(rank.arena_bytes);
+            high_water.push_back(rank.high_water_bytes);
+        }
+        print({{"event", "end"},
+               {"interrupted", end.interrupted},
+               {"step", last.step},
+               {"first_loss", end.steps.front().loss},
+               {"last_loss", last.loss},
+               {"step_time_s", time_s},
+               {"tokens_per_s", time_s > 0 ? static_cast<double>(last.tokens) / time_s : 0.0},
+               {"mfu", optional(run.mfu(last.samples, time_s))},
+               {"arena_bytes_by_rank", std::move(arenas)},
+               {"high_water_bytes_by_rank", std::move(high_water)},
+               {"other_bytes_by_rank",
+                std::vector<std::int64_t>(end.memory.size(), end.other_bytes_per_rank)}});
+    }
+
+    void failed(const std::string& message) override {
+        print({{"event", "error"}, {"message", message}});
+    }
+
+    void refused(const std::vector<plan::Diagnostic>& reasons) override {
+        Json event{{"event", "error"}, {"message", "the scenario cannot be trained"}};
+        event["errors"] = Json::parse(plan::format_json(reasons))["errors"];
+        print(event);
+    }
+
+  private:
+    static Json optional(const std::optional<double>& value) {
+        return value ? Json(*value) : Json(nullptr);
+    }
+
+    // What is not finite is null.
+    void print(const Json& event) {
+        out_ << event.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
+    }
+
+    std::ostream& out_;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainOutput> train_events(const Console& console) {
+    return std::make_unique<TrainEvents>(console);
+}
+
+}  // namespace orrery::cli

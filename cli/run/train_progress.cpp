@@ -1,0 +1,131 @@
+// orrery train for people: what is trained, a line per step, what came of it.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/quantity.hpp"
+#include "cli/run/train_run.hpp"
+#include "cli/scenario_lines.hpp"
+
+namespace orrery::cli {
+namespace {
+
+std::string line(const char* label, const std::string& text) {
+    return fmt::format("  {:<12}{}\n", label, text);
+}
+
+// "1.25 MB", "1.25 MB to 2.50 MB".
+std::string range_text(const std::vector<std::int64_t>& bytes) {
+    const auto [least, most] = std::minmax_element(bytes.begin(), bytes.end());
+    const std::string largest = bytes_text(static_cast<double>(*most));
+    if (*least == *most) return largest;
+    return bytes_text(static_cast<double>(*least)) + " to " + largest;
+}
+
+std::string plural(std::int64_t count, const char* what) {
+    return fmt::format("{} {}{}", whole_text(count), what, count == 1 ? "" : "s");
+}
+
+class TrainProgress : public TrainOutput {
+  public:
+    explicit TrainProgress(const Console& console) : console_(console) {}
+
+    void started(const TrainRun& run) override {
+        const plan::Scenario& scenario = run.scenario;
+        const std::int64_t ranks = scenario.layout.ranks();
+        const std::int64_t threads = ranks * run.threads_per_rank;
+        std::string shared = plural(run.cores, "core");
+        if (threads > run.cores) shared += ", fewer than threads: ranks will take turns";
+        console_.out << console_.bold(fmt::format(
+                            "training {} on {}",
+                            scenario.model.name.empty() ? "a model" : scenario.model.name,
+                            plural(ranks, "CPU rank")))
+                     << '\n'
+                     << line("layout", layout_line(scenario.layout))
+                     << line("batch", fmt::format("{}; {} tokens per step", batch_line(scenario),
+                                                  whole_text(run.conserved.tokens_per_step)))
+                     << line("precision", precision_text(scenario.training))
+                     << line("data",
+                             fmt::format("{}: {} tokens, {} per epoch", scenario.run.data_path,
+                                         whole_text(run.data_tokens),
+                                         plural(run.samples_per_epoch, "sample")))
+                     << line("threads",
+                             fmt::format("{} per rank on {}", run.threads_per_rank, shared))
+                     << line("memory",
+                             fmt::format("arena {} per rank; {} parameters", range_text(run.arenas),
+                                         whole_text(run.conserved.parameters)))
+                     << line("steps", whole_text(run.steps)) << '\n'
+                     << std::flush;
+    }
+
+    void stepped(const TrainRun& run, const runtime::StepReport& step) override {
+        std::string text = fmt::format("step {}/{}   loss {:.4f}", step.step, run.steps, step.loss);
+        if (step.grad_norm) text += fmt::format("   norm {:.3g}", *step.grad_norm);
+        text += fmt::format("   rate {:.3g}   {} tokens/s", step.learning_rate,
+                            digits_text(tokens_per_s(step)));
+        if (const auto mfu = run.mfu(step.samples, step.time_s))
+            text += "   MFU " + percent_text(*mfu);
+        spent_s_ += step.time_s;
+        if (step.step < run.steps)
+            text += "   left " + seconds_text(spent_s_ / static_cast<double>(step.step) *
+                                              static_cast<double>(run.steps - step.step));
+        if (step.skipped == runtime::Skipped::overflow)
+            text += fmt::format("   not taken: overflow at loss scale {}",
+                                digits_text(step.loss_scale.value_or(1)));
+        if (step.skipped == runtime::Skipped::loss_spike) text += "   not taken: the loss spiked";
+        if (!console_.live) {
+            console_.err << text << '\n';
+            return;
+        }
+        console_.err << "\r\x1b[K" << text << std::flush;
+        rewritten_ = true;
+        if (step.skipped != runtime::Skipped::no) keep_line();  // worth more than a moment
+    }
+
+    void ended(const TrainRun& run, const TrainEnd& end) override {
+        keep_line();
+        const runtime::StepReport& last = end.steps.back();
+        const double time_s = end.step_time_s();
+        std::string speed =
+            fmt::format("{}, {} tokens/s", seconds_text(time_s),
+                        digits_text(time_s > 0 ? static_cast<double>(last.tokens) / time_s : 0));
+        if (const auto mfu = run.mfu(last.samples, time_s)) speed += ", MFU " + percent_text(*mfu);
+        std::vector<std::int64_t> high_water;
+        for (const runtime::RankMemory& rank : end.memory)
+            high_water.push_back(rank.high_water_bytes);
+        console_.out << console_.bold(fmt::format("{} {} of {}",
+                                                  end.interrupted ? "interrupted after" : "done:",
+                                                  plural(last.step, "step"), run.steps))
+                     << '\n'
+                     << line("loss",
+                             fmt::format("{:.4f} to {:.4f}", end.steps.front().loss, last.loss))
+                     << line("step time", speed)
+                     << line(
+                            "memory",
+                            fmt::format("arena {} per rank, {} of it used; {} beside it",
+                                        range_text(run.arenas), range_text(high_water),
+                                        bytes_text(static_cast<double>(end.other_bytes_per_rank))));
+    }
+
+    void failed(const std::string&) override { keep_line(); }
+    void refused(const std::vector<plan::Diagnostic>&) override {}
+
+  private:
+    // What comes next on console.err begins a line of its own.
+    void keep_line() {
+        if (rewritten_) console_.err << '\n';
+        rewritten_ = false;
+    }
+
+    Console console_;
+    double spent_s_ = 0;
+    bool rewritten_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<TrainOutput> train_progress(const Console& console) {
+    return std::make_unique<TrainProgress>(console);
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,134 @@
+#include "cli/run/train_run.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "plan/build/build_plan.hpp"
+#include "sim/cost/profile.hpp"
+
+namespace orrery::cli {
+namespace {
+
+constexpr std::size_t kWarmUpSteps = 3;
+constexpr double kTera = 1e12;
+constexpr std::int64_t kBytesPerKiB = 1024;  // getrusage counts in these
+
+plan::Diagnostic reason(const char* code, const std::string& file, const char* pointer,
+                        std::string message, std::vector<std::string> help) {
+    plan::Diagnostic diagnostic;
+    diagnostic.code = code;
+    diagnostic.file = file;
+    diagnostic.pointer = pointer;
+    diagnostic.message = std::move(message);
+    diagnostic.help = std::move(help);
+    return diagnostic;
+}
+
+// Threads of a rank's team: the machine's cores shared out, unless the scenario says.
+int threads_of(const plan::Scenario& scenario, int cores) {
+    if (scenario.run.threads_per_rank > 0) return static_cast<int>(scenario.run.threads_per_rank);
+    return static_cast<int>(std::max<std::int64_t>(1, cores / scenario.layout.ranks()));
+}
+
+}  // namespace
+
+std::optional<double> TrainRun::mfu(std::int64_t samples, double seconds) const {
+    if (!peak_flops_per_s || seconds <= 0) return std::nullopt;
+    const double flops = conserved.model_flops_per_step * static_cast<double>(samples) /
+                         static_cast<double>(scenario.layout.global_batch_size);
+    return flops / seconds / *peak_flops_per_s;
+}
+
+std::vector<plan::Diagnostic> reasons_not_to_train(const plan::Scenario& scenario,
+                                                   const std::string& file, std::int64_t steps) {
+    std::vector<plan::Diagnostic> reasons;
+    if (scenario.run.data.empty())
+        reasons.push_back(reason("T001", file, "/run/data", "there is nothing to train on",
+                                 {"any text file, or a token file of nanoGPT or llm.c: "
+                                  "--set run.data=FILE",
+                                  "the shipped sample: --set run.data=data/sample.txt"}));
+    if (steps == 0 && scenario.run.steps == 0)
+        reasons.push_back(reason("T002", file, "/run/steps", "the run has no last step",
+                                 {"--steps N, or --set run.steps=N"}));
+    if (scenario.training.loss_spike.skip_above > 0)
+        reasons.push_back(reason("T003", file, "/training/loss_spike",
+                                 "steps are not skipped yet when the loss spikes",
+                                 {"leave loss_spike out: every step is taken"}));
+    return reasons;
+}
+
+TrainRun train_run_of(const plan::Scenario& scenario, std::int64_t steps) {
+    const plan::Plan plan = plan::build_plan(scenario);
+    TrainRun run{scenario};
+    run.steps = steps > 0 ? steps : scenario.run.steps;
+    run.cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    run.threads_per_rank = threads_of(scenario, run.cores);
+    run.conserved = plan.conserved;
+    for (plan::Rank rank = 0; rank < plan.mesh.ranks(); ++rank)
+        run.arenas.push_back(plan.program_of(rank).arena_bytes);
+    const sim::Profile profile = sim::load_profile(scenario.cluster.profile_path);
+    const std::string dtype(plan::name(scenario.training.precision));
+    if (const sim::Quantity* peak = profile.hardware.peak(dtype))
+        run.peak_flops_per_s = peak->value * kTera * static_cast<double>(scenario.layout.ranks());
+    return run;
+}
+
+std::optional<std::int64_t> physical_memory_bytes() {
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    const long size = sysconf(_SC_PAGESIZE);
+    if (pages <= 0 || size <= 0) return std::nullopt;
+    return std::int64_t{pages} * size;
+}
+
+std::vector<double> TrainEnd::step_times_s() const {
+    std::vector<double> times;
+    for (const runtime::StepReport& step : steps)
+        if (step.samples == steps.back().samples) times.push_back(step.time_s);
+    const std::size_t warm_up = std::min(kWarmUpSteps, times.size() - 1);
+    times.erase(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(warm_up));
+    return times;
+}
+
+double TrainEnd::step_time_s() const {
+    std::vector<double> times = step_times_s();
+    std::sort(times.begin(), times.end());
+    const std::size_t middle = times.size() / 2;
+    return times.size() % 2 == 1 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
+}
+
+std::int64_t other_bytes_per_rank(const std::vector<runtime::RankMemory>& memory) {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    std::int64_t other = std::int64_t{usage.ru_maxrss} * kBytesPerKiB;
+    for (const runtime::RankMemory& rank : memory)
+        other -= rank.arena_bytes;
+    return std::max<std::int64_t>(0, other) / static_cast<std::int64_t>(memory.size());
+}
+
+std::string measured_scenario_json(const TrainRun& run, const TrainEnd& end) {
+    using Json = nlohmann::ordered_json;
+    Json measured{{"backend", "cpu"},
+                  {"arena_bytes_by_rank", Json::array()},
+                  {"high_water_bytes_by_rank", Json::array()},
+                  {"other_bytes_by_rank", Json::array()},
+                  {"step_times_s", end.step_times_s()}};
+    for (const runtime::RankMemory& rank : end.memory) {
+        measured["arena_bytes_by_rank"].push_back(rank.arena_bytes);
+        measured["high_water_bytes_by_rank"].push_back(rank.high_water_bytes);
+        measured["other_bytes_by_rank"].push_back(end.other_bytes_per_rank);
+    }
+    Json scenario = Json::parse(run.resolved_json);
+    scenario["measured"] = std::move(measured);
+    return scenario.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+double tokens_per_s(const runtime::StepReport& step) {
+    return step.time_s > 0 ? static_cast<double>(step.tokens) / step.time_s : 0;
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,85 @@
+// What `orrery train` knows of a run before its first step and after its last one, for whoever
+// prints it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/console.hpp"
+#include "plan/ir/plan.hpp"
+#include "plan/scenario/diagnostic.hpp"
+#include "plan/scenario/scenario.hpp"
+#include "runtime/train/trainer.hpp"
+
+namespace orrery::cli {
+
+struct TrainRun {
+    const plan::Scenario& scenario;
+    std::string resolved_json = {};
+    std::int64_t steps = 0;  // number of the last one
+    int threads_per_rank = 1;
+    int cores = 1;
+    plan::Conserved conserved = {};               // of a step of the whole batch
+    std::vector<std::int64_t> arenas = {};        // bytes by rank, of the whole batch's plan
+    std::optional<double> peak_flops_per_s = {};  // of all ranks, where the profile has one
+    std::int64_t data_tokens = 0;
+    std::int64_t samples_per_epoch = 0;
+
+    // Model FLOPs over the peak, of so many sequences in so many seconds.
+    std::optional<double> mfu(std::int64_t samples, double seconds) const;
+};
+
+// Why this scenario cannot be trained here, all reasons at once; codes T001 and on.
+std::vector<plan::Diagnostic> reasons_not_to_train(const plan::Scenario& scenario,
+                                                   const std::string& file, std::int64_t steps);
+
+// `steps`: of the command line, 0: the scenario's. Throws sim::ProfileError. Data is not looked at.
+TrainRun train_run_of(const plan::Scenario& scenario, std::int64_t steps);
+
+// Of the whole machine; nullopt where the system does not say.
+std::optional<std::int64_t> physical_memory_bytes();
+
+struct TrainEnd {
+    const std::vector<runtime::StepReport>& steps;   // at least one
+    const std::vector<runtime::RankMemory>& memory;  // by rank
+    std::int64_t other_bytes_per_rank = 0;           // of the process at its largest, less arenas
+    bool interrupted = false;
+
+    // Of the steps that count: without 3 of warm-up, of fewer than 4 the last; where the batch
+    // grows, only steps with the last one's.
+    std::vector<double> step_times_s() const;
+    // Their median.
+    double step_time_s() const;
+};
+
+// The largest that this process has been, less all arenas, shared out over the ranks.
+std::int64_t other_bytes_per_rank(const std::vector<runtime::RankMemory>& memory);
+
+// The resolved scenario of a measured trace: with the key "measured" (docs/train.md).
+std::string measured_scenario_json(const TrainRun& run, const TrainEnd& end);
+
+double tokens_per_s(const runtime::StepReport& step);
+
+// Sees a run as it goes on. All calls come one after the other.
+class TrainOutput {
+  public:
+    virtual ~TrainOutput() = default;
+    virtual void started(const TrainRun& run) = 0;
+    virtual void stepped(const TrainRun& run, const runtime::StepReport& step) = 0;
+    virtual void ended(const TrainRun& run, const TrainEnd& end) = 0;
+    // The run, or its preparation, has ended with this; whoever calls says so on console.err.
+    virtual void failed(const std::string& message) = 0;
+    virtual void refused(const std::vector<plan::Diagnostic>& reasons) = 0;
+};
+
+// For people: header and summary on console.out, progress on console.err.
+std::unique_ptr<TrainOutput> train_progress(const Console& console);
+
+// For programs: one JSON object per line on console.out, flushed. Keys are a contract:
+// docs/train.md.
+std::unique_ptr<TrainOutput> train_events(const Console& console);
+
+}  // namespace orrery::cli

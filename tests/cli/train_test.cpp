@@ -1,0 +1,364 @@
+// orrery train as its user meets it: the program orrery-run on the shipped scenario, in several
+// layouts, with every way to fail.
+#include <sys/wait.h>
+
+#include <unistd.h>
+#include <csignal>
+
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/run/subcommands.hpp"
+#include "cli/run/train_run.hpp"
+#include "tests/cli/world.hpp"
+#include "trace/accounts.hpp"
+#include "trace/trace_file.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testing::TempDir;
+
+std::string shipped(const std::string& name) {
+    return std::string(ORRERY_SOURCE_DIR) + "/scenarios/" + name;
+}
+
+// The program itself; `arguments` as in a shell.
+Outcome train(const std::string& arguments) {
+    const std::string base = TempDir() + fmt::format("train-{}", getpid());
+    const std::string command =
+        fmt::format("{} train {} >{}.out 2>{}.err", ORRERY_RUN_BINARY, arguments, base, base);
+    const int status = std::system(command.c_str());
+    Outcome outcome{WIFEXITED(status) ? WEXITSTATUS(status) : -1, content_of(base + ".out"),
+                    content_of(base + ".err")};
+    std::filesystem::remove(base + ".out");
+    std::filesystem::remove(base + ".err");
+    return outcome;
+}
+
+Outcome train_tiny(const std::string& arguments) {
+    return train(shipped("runs/tiny-gpt.json ") + arguments);
+}
+
+std::vector<json> events_of(const std::string& out) {
+    std::vector<json> events;
+    std::istringstream lines(out);
+    for (std::string line; std::getline(lines, line);)
+        events.push_back(json::parse(line));
+    return events;
+}
+
+std::vector<double> losses_of(const std::vector<json>& events) {
+    std::vector<double> losses;
+    for (const json& event : events)
+        if (event["event"] == "step") losses.push_back(event["loss"]);
+    return losses;
+}
+
+TEST(Train, PrintsOneJsonObjectPerLine) {
+    const Outcome outcome = train_tiny("--json --steps 6");
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    const std::vector<json> events = events_of(outcome.out);
+    ASSERT_EQ(events.size(), 8u);  // start, six steps, end
+
+    const json& start = events.front();
+    EXPECT_EQ(start["event"], "start");
+    EXPECT_EQ(start["ranks"], 8);
+    EXPECT_EQ(start["steps"], 6);
+    EXPECT_EQ(start["tokens_per_step"], 16 * 128);  // global_batch_size × sequence_length
+    EXPECT_EQ(start["scenario"]["run"]["steps"], 20) << "the scenario's, whatever --steps";
+    EXPECT_EQ(start["arena_bytes_by_rank"].size(), 8u);
+
+    std::vector<double> times;
+    for (std::size_t i = 1; i <= 6; ++i) {
+        const json& step = events[i];
+        EXPECT_EQ(step["event"], "step");
+        EXPECT_EQ(step["step"], i);
+        EXPECT_EQ(step["samples"], 16);
+        EXPECT_EQ(step["consumed_samples"], 16 * i);
+        EXPECT_GT(step["grad_norm"].get<double>(), 0);
+        // 5 steps of warm-up to 3e-3.
+        if (i <= 5) {
+            EXPECT_DOUBLE_EQ(step["learning_rate"].get<double>(),
+                             3e-3 * static_cast<double>(i) / 5);
+        }
+        times.push_back(step["time_s"]);
+        EXPECT_DOUBLE_EQ(step["tokens_per_s"].get<double>(), 16 * 128 / times.back());
+        EXPECT_FALSE(step.contains("loss_scale")) << "fp32 has none";
+        // mfu × peak × time is the model's FLOPs of a step.
+        EXPECT_NEAR(
+            step["mfu"].get<double>() * start["peak_tflops"].get<double>() * 1e12 * times.back(),
+            start["model_flops_per_step"].get<double>(), 1);
+    }
+
+    const json& end = events.back();
+    EXPECT_EQ(end["event"], "end");
+    EXPECT_EQ(end["interrupted"], false);
+    EXPECT_EQ(end["first_loss"], events[1]["loss"]);
+    EXPECT_EQ(end["last_loss"], events[6]["loss"]);
+    // Three left after the warm-up; the one in the middle.
+    std::sort(times.begin() + 3, times.end());
+    EXPECT_EQ(end["step_time_s"].get<double>(), times[4]);
+    EXPECT_EQ(end["arena_bytes_by_rank"], start["arena_bytes_by_rank"]);
+    for (std::size_t rank = 0; rank < 8; ++rank) {
+        EXPECT_LE(end["high_water_bytes_by_rank"][rank], end["arena_bytes_by_rank"][rank]);
+        EXPECT_GT(end["high_water_bytes_by_rank"][rank], 0);
+        EXPECT_GT(end["other_bytes_by_rank"][rank], 0);
+    }
+}
+
+// ln 256 = 5.5 is what a model has that knows nothing of bytes.
+TEST(Train, LayoutsLearnTheSame) {
+    const std::string one =
+        "--set layout.tensor_parallel=1 --set layout.pipeline_parallel=1 "
+        "--set layout.data_parallel=1";
+    const std::vector<double> alone = losses_of(events_of(train_tiny(one + " --json").out));
+    ASSERT_EQ(alone.size(), 20u);
+    EXPECT_NEAR(alone.front(), std::log(256), 0.1);
+    EXPECT_LT(alone.back(), 0.7 * alone.front());
+    for (const char* layout : {"",
+                               "--set layout.tensor_parallel=8 --set layout.sequence_parallel=true "
+                               "--set layout.pipeline_parallel=1 --check-memory",
+                               "--set layout.tensor_parallel=1 --set layout.pipeline_parallel=4 "
+                               "--set layout.zero_stage=1 --set layout.recompute=full"}) {
+        const Outcome outcome = train_tiny(std::string(layout) + " --json --steps 8");
+        ASSERT_EQ(outcome.code, 0) << outcome.err;
+        const std::vector<double> losses = losses_of(events_of(outcome.out));
+        ASSERT_EQ(losses.size(), 8u) << layout;
+        // fp32 sums in another order; the differences grow slowly from 2^-24.
+        for (std::size_t i = 0; i < losses.size(); ++i)
+            EXPECT_NEAR(losses[i], alone[i], 1e-3) << layout << ", step " << i + 1;
+    }
+}
+
+TEST(Train, PrintsWhatItDoesToPeople) {
+    const Outcome outcome = train_tiny("--steps 2 --set run.threads_per_rank=512");
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_THAT(outcome.out, HasSubstr("training tiny-gpt on 8 CPU ranks\n"));
+    EXPECT_THAT(outcome.out, HasSubstr("tensor 2 x pipeline 2 x data 2"));
+    EXPECT_THAT(outcome.out, HasSubstr("512 per rank"));
+    EXPECT_THAT(outcome.out, HasSubstr("ranks will take turns"));
+    EXPECT_THAT(outcome.out, HasSubstr("done: 2 steps of 2\n"));
+    EXPECT_THAT(outcome.err, HasSubstr("step 1/2   loss 5.5"));
+    EXPECT_THAT(outcome.err, HasSubstr("step 2/2   loss 5."));
+    EXPECT_EQ(outcome.err.find('\r'), std::string::npos) << "a file is no terminal";
+}
+
+void expect_events_in_order(const trace::Trace& trace) {
+    for (const trace::Track& track : trace.tracks) {
+        const trace::ProgramOps& program = trace.programs[static_cast<std::size_t>(track.program)];
+        ASSERT_EQ(track.events.size(), program.op.size()) << "an event for every op";
+        std::array<trace::Picoseconds, plan::kStreams> ended{};
+        for (std::size_t i = 0; i < track.events.size(); ++i) {
+            const trace::Event& event = track.events[i];
+            EXPECT_LE(0, event.ready);
+            EXPECT_LE(event.ready, event.start);
+            EXPECT_LE(event.start, event.end);
+            EXPECT_LE(event.end, trace.step_end);
+            auto& last = ended[plan::index_of(trace.op_of(track, i).stream)];
+            EXPECT_GE(event.end, last) << "a stream performs its ops one after the other";
+            last = event.end;
+        }
+        trace::Picoseconds sum = 0;
+        for (const trace::Picoseconds part : trace::accounts_of(trace, track))
+            sum += part;
+        EXPECT_EQ(sum, trace.step_end - trace.step_start) << "accounts of rank " << track.rank;
+    }
+}
+
+TEST(Train, WritesTheLastStepAsATrace) {
+    const std::string path = TempDir() + fmt::format("measured-{}.orrery", getpid());
+    const Outcome outcome = train_tiny("--json --steps 2 --trace " + path);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const trace::Trace trace = trace::read_trace(path);
+    EXPECT_EQ(trace.origin, trace::Origin::measured);
+    ASSERT_EQ(trace.tracks.size(), 8u);
+    expect_events_in_order(trace);
+
+    const std::vector<json> events = events_of(outcome.out);
+    const json measured = json::parse(trace.scenario_json)["measured"];
+    EXPECT_EQ(measured["backend"], "cpu");
+    EXPECT_EQ(measured["arena_bytes_by_rank"], events.back()["arena_bytes_by_rank"]);
+    EXPECT_EQ(measured["step_times_s"], json::array({events[2]["time_s"]}));
+
+    EXPECT_EQ(run({"convert", path, TempDir() + fmt::format("measured-{}.json", getpid())}).code,
+              0);
+    const std::string predicted = TempDir() + fmt::format("predicted-{}.orrery", getpid());
+    EXPECT_EQ(run({"simulate", shipped("runs/tiny-gpt.json"), "--trace", predicted}).code, 0);
+    const Outcome compared = run({"compare", predicted, path, "--json"});
+    EXPECT_EQ(compared.code, 0) << compared.err;
+    const json memory = json::parse(compared.out)["memory"];
+    EXPECT_EQ(memory["predicted_peak_bytes"], memory["measured_peak_bytes"]);
+}
+
+TEST(Train, GrowingBatchesAreReported) {
+    const Outcome outcome = train_tiny(
+        "--json --steps 3 --set training.batch_ramp.start_batch_size=8 "
+        "--set training.batch_ramp.increment=8 --set training.batch_ramp.over_samples=8");
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const std::vector<json> events = events_of(outcome.out);
+    EXPECT_EQ(events[1]["samples"], 8);
+    EXPECT_EQ(events[2]["samples"], 16);
+    EXPECT_EQ(events[3]["consumed_samples"], 8 + 16 + 16);
+    // Of two whole steps, fewer than 4, the last.
+    EXPECT_EQ(events[4]["step_time_s"], events[3]["time_s"]);
+}
+
+TEST(Train, OverflowOfTheLossScaleSkipsTheStep) {
+    const Outcome outcome = train_tiny(
+        "--json --steps 2 --set training.precision=fp16 --set training.loss_scale.initial=1e30 "
+        "--set training.loss_scale.hysteresis=1");
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const std::vector<json> events = events_of(outcome.out);
+    ASSERT_EQ(events.size(), 4u);
+    EXPECT_EQ(events[1]["event"], "skip");
+    EXPECT_EQ(events[1]["reason"], "overflow");
+    EXPECT_EQ(events[1]["loss_scale"].get<double>(), static_cast<double>(1e30F));
+    EXPECT_EQ(events[2]["loss_scale"].get<double>(), static_cast<double>(1e30F / 2));
+}
+
+void expect_refusal(const std::string& arguments, int code, const std::string& message) {
+    const Outcome text = train_tiny(arguments);
+    EXPECT_EQ(text.code, code) << arguments;
+    EXPECT_EQ(text.out, "") << arguments;
+    EXPECT_THAT(text.err, HasSubstr(message)) << arguments;
+    const Outcome lines = train_tiny(arguments + " --json");
+    EXPECT_EQ(lines.code, code) << arguments;
+    EXPECT_EQ(lines.err, text.err) << arguments;
+    const std::vector<json> events = events_of(lines.out);
+    ASSERT_EQ(events.size(), 1u) << arguments;
+    EXPECT_EQ(events[0]["event"], "error");
+    EXPECT_TRUE(events[0]["message"].is_string());
+}
+
+TEST(Train, InvalidScenariosAre3WithAllErrors) {
+    const std::string both = "--set layout.tensor_paralel=2 --set training.precision=fp8";
+    expect_refusal(both, 3, "2 errors; nothing was run.");
+    EXPECT_EQ(events_of(train_tiny(both + " --json").out)[0]["errors"].size(), 2u);
+    expect_refusal("--set layout.context_parallel=2", 3, "error[S020]");
+}
+
+TEST(Train, ScenariosThatCannotBeTrainedAre3) {
+    expect_refusal("--set run={}", 3, "error[T001]: there is nothing to train on");
+    expect_refusal("--set run={}", 3, "--set run.data=data/sample.txt");
+    expect_refusal("--set run={} --set training.schedule.decay=constant", 3,
+                   "error[T002]: the run has no last step");
+    expect_refusal("--set training.loss_spike.skip_above=2 --set training.loss_spike.window=3", 3,
+                   "error[T003]: steps are not skipped yet");
+}
+
+TEST(Train, UnreadableDataAre5) {
+    expect_refusal("--set run.data=nowhere.txt", 5, "nowhere.txt");
+    const std::string path = written("train-short.txt", "too short");
+    expect_refusal("--set run.data=" + path, 5, path);
+    EXPECT_EQ(train("/no/such/file.json").code, 5);
+}
+
+// A token that the vocabulary lacks is found when it is read: by then the run has begun.
+TEST(Train, ATokenOutsideTheVocabularyEndsTheRunWith5) {
+    const std::string path = written("train-tokens.bin", std::string(4096, '\xff'));
+    const Outcome outcome = train_tiny("--json --set run.data=" + path);
+    EXPECT_EQ(outcome.code, 5) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("orrery train: " + path));
+    const std::vector<json> events = events_of(outcome.out);
+    ASSERT_EQ(events.size(), 2u);
+    EXPECT_EQ(events[0]["event"], "start");
+    EXPECT_EQ(events[1]["event"], "error");
+    EXPECT_THAT(events[1]["message"].get<std::string>(), HasSubstr(path));
+}
+
+TEST(Train, ArenasLargerThanTheMachineAre4) {
+    const Outcome outcome = train(shipped("runs/llama3.1-405b-h100x16384.json") +
+                                  " --set run.data=data/sample.txt --set run.steps=1");
+    EXPECT_EQ(outcome.code, 4) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("this machine has"));
+}
+
+TEST(Train, UsageIs2) {
+    EXPECT_EQ(train("").code, 2);
+    EXPECT_EQ(train_tiny("--steps 0").code, 2);
+    EXPECT_EQ(train_tiny("--steps many").code, 2);
+    EXPECT_EQ(train_tiny("--trace step.txt").code, 2);
+    EXPECT_EQ(train_tiny("--set layout").code, 2);
+    const Outcome misspelt = train_tiny("--jsn");
+    EXPECT_EQ(misspelt.code, 2);
+    EXPECT_THAT(misspelt.err, HasSubstr("did you mean '--json'?"));
+}
+
+TEST(Train, CheckpointsAreSaidNotToBeWritten) {
+    const Outcome outcome =
+        train_tiny("--steps 1 --set run.checkpoint.path=/tmp/x --set run.checkpoint.every_steps=1");
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_THAT(outcome.err, HasSubstr("warning: run.checkpoint"));
+}
+
+// Reads lines until one holds `text`.
+bool read_until(FILE* stream, const std::string& text, std::string& all) {
+    char line[65536];
+    while (std::fgets(line, sizeof line, stream) != nullptr) {
+        all += line;
+        if (std::string(line).find(text) != std::string::npos) return true;
+    }
+    return false;
+}
+
+struct Child {
+    pid_t pid = 0;
+    FILE* out = nullptr;
+};
+
+Child start_long_run() {
+    int pipe_ends[2];
+    EXPECT_EQ(pipe(pipe_ends), 0);
+    const std::string scenario = shipped("runs/tiny-gpt.json");
+    const pid_t pid = fork();
+    if (pid == 0) {
+        dup2(pipe_ends[1], STDOUT_FILENO);
+        execl(ORRERY_RUN_BINARY, ORRERY_RUN_BINARY, "train", scenario.c_str(), "--json", "--steps",
+              "1000000", nullptr);
+        _exit(127);
+    }
+    close(pipe_ends[1]);
+    return {pid, fdopen(pipe_ends[0], "r")};
+}
+
+int exit_code_of(const Child& child) {
+    int status = 0;
+    waitpid(child.pid, &status, 0);
+    std::fclose(child.out);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Train, AnInterruptEndsAfterTheStep) {
+    for (const int signal : {SIGINT, SIGTERM}) {
+        const Child child = start_long_run();
+        std::string all;
+        ASSERT_TRUE(read_until(child.out, "\"step\":2,", all));
+        kill(child.pid, signal);
+        ASSERT_TRUE(read_until(child.out, "\"event\":\"end\"", all));
+        EXPECT_EQ(exit_code_of(child), 130);
+        const std::vector<json> events = events_of(all);
+        EXPECT_EQ(events.back()["interrupted"], true);
+        EXPECT_EQ(events.back()["step"], events[events.size() - 2]["step"]);
+    }
+}
+
+// What the wrapper starts orrery-run for, and what that has.
+TEST(Train, TheWrapperKnowsTheSubcommandsOfTheSecondProgram) {
+    std::string names;
+    for (const RunSubcommand& subcommand : kRunSubcommands)
+        names += (names.empty() ? "" : " ") + std::string(subcommand.name);
+    EXPECT_THAT(content_of(std::string(ORRERY_SOURCE_DIR) + "/orrery"),
+                HasSubstr("\nrun_subcommands=(" + names + ")\n"));
+    EXPECT_THAT(run({"train", "x.json", "--json"}).err, HasSubstr("orrery-run"));
+}
+
+}  // namespace
+}  // namespace orrery::cli
