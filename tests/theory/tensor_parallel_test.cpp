@@ -200,8 +200,8 @@ TEST(ReplicatedGradients, AreReducedOverTheTensorGroupUnderSequenceParallelism) 
               (llama.model.layers * 2 + 1) * llama.model.hidden);
 }
 
-// From ZeRO-2 on each rank reduces its share of them.
-TEST(ReplicatedGradients, AreReducedOncePerStep) {
+// Before they are scattered: once per step, and from ZeRO-2 on with each micro-batch.
+TEST(ReplicatedGradients, AreReducedBeforeTheyAreScattered) {
     const std::int64_t m = 4;
     const Sets both = with(kSequence, {"layout.data_parallel=2", "layout.micro_batch_size=1",
                                        set("layout.global_batch_size", 2 * m)});
@@ -211,7 +211,7 @@ TEST(ReplicatedGradients, AreReducedOncePerStep) {
             EXPECT_EQ(replicated_reduced(plan_of(with(
                           both, {set("layout.zero_stage", zero),
                                  std::string("training.overlap_gradient_reduce=") + overlap}))),
-                      zero >= 2 ? once / 2 : once)
+                      zero >= 2 ? m * once : once)
                 << zero << ' ' << overlap;
 }
 

@@ -1,5 +1,6 @@
 // unscale and adamw.
 #include <atomic>
+#include <cmath>
 
 #include "runtime/cpu/kernels/elements.hpp"
 #include "runtime/cpu/kernels/functions.hpp"
@@ -38,7 +39,12 @@ void adamw_piece(const AdamW& op, std::int64_t begin, std::int64_t n) {
     W* const w = target(weights, begin, parameter.at);
     m = beta1 * m + (rest1 * factor) * g;
     v = beta2 * v + (rest2 * factor * factor) * g.square();
-    Array<W>(w, n) = kept * before - rate * m / ((v * inverse2).sqrt() + epsilon);
+    // Eigen's root of a packet is an approximation, that of a single number is not; and which are
+    // in packets depends on how the memory happens to be aligned.
+    Space<W> roots;
+    for (std::int64_t i = 0; i < n; ++i)
+        roots.at[i] = std::sqrt(v[i] * inverse2);
+    Array<W>(w, n) = kept * before - rate * m / (ConstArray<W>(roots.at, n) + epsilon);
     store(w, weights, begin, n);
     if (op.master) convert_to(op.parameters, begin, n, w);
 }
