@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <type_traits>
 
 #include "plan/ir/check.hpp"
@@ -55,10 +56,12 @@ struct Largest {
     template <typename Element, typename Value>
     static Value join(Value so_far, Element next) {
         const Value value = widened(next);
-        if constexpr (std::is_same_v<Element, std::int32_t>)
-            return std::max(static_cast<std::int32_t>(so_far), next);
+        if constexpr (std::is_floating_point_v<Value>)
+            return value > so_far || std::isnan(value) ? value : so_far;
+        else if constexpr (std::is_signed_v<Element>)
+            return static_cast<Value>(std::max(static_cast<Element>(so_far), next));
         else
-            return value > so_far || value != value ? value : so_far;
+            return std::max(so_far, value);
     }
 };
 
