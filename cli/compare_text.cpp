@@ -23,7 +23,7 @@ std::string spaced(std::string_view name) {
 
 // "+1.6 %": how much more was predicted than measured.
 std::string error_text(double error_pct) {
-    const std::string size = percent_text(std::abs(error_pct) / 100);
+    std::string size = percent_text(std::abs(error_pct) / 100);
     if (error_pct == 0 || size.front() == '<') return size;
     return (error_pct < 0 ? "-" : "+") + size;
 }
