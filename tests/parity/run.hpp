@@ -30,8 +30,15 @@ struct Trained {
     runtime::TrainResult result;
 };
 
+// Faults of memory show in a few steps, and sanitizers make each slow.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr std::int64_t kSteps = 4;
+#else
+inline constexpr std::int64_t kSteps = 20;
+#endif
+
 struct RunOptions {
-    std::int64_t steps = 20;
+    std::int64_t steps = kSteps;
     runtime::SampleReader samples;  // empty: random tokens
     runtime::CpuOptions cpu;
     std::function<void(plan::Plan&)> change_plan;
