@@ -1,9 +1,12 @@
 #include "calib/fit/write_profile.hpp"
 
 #include <cstdlib>
+#include <fstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+
+#include "calib/fit/fit_error.hpp"
 
 namespace orrery::fit {
 namespace {
@@ -61,6 +64,16 @@ std::string profile_text(const nlohmann::ordered_json& profile) {
     std::string out;
     print(profile, "", out);
     return out + "\n";
+}
+
+sim::Profile write_profile(const nlohmann::ordered_json& profile, const std::string& path) {
+    const std::string text = profile_text(profile);
+    sim::Profile result = sim::parse_profile(text, path);
+    std::ofstream file(path, std::ios::binary);
+    file << text;
+    file.close();
+    if (!file) throw FitStorageError(fmt::format("{}: cannot be written", path));
+    return result;
 }
 
 }  // namespace orrery::fit

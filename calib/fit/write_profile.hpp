@@ -6,6 +6,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "sim/cost/profile.hpp"
+
 namespace orrery::fit {
 
 // `value` rounded to this many significant decimal digits.
@@ -14,5 +16,10 @@ double rounded(double value, int digits);
 // Members of an object each on a line, in their order; an array without objects or arrays inside
 // on one line. Ends with a newline.
 std::string profile_text(const nlohmann::ordered_json& profile);
+
+// Writes that text, once it has been read back as the profile that is returned. Throws
+// sim::ProfileError where it is none (then nothing is written), FitStorageError where it cannot be
+// written.
+sim::Profile write_profile(const nlohmann::ordered_json& profile, const std::string& path);
 
 }  // namespace orrery::fit

@@ -1,0 +1,121 @@
+#include "calib/fit/curve_json.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "calib/fit/write_profile.hpp"
+#include "sim/network/collective_table.hpp"
+
+namespace orrery::fit {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kDigits = 4;  // of fitted coefficients and errors
+constexpr int kPointDigits = 4;
+
+Json held_out_json(const ErrorSummary& summary) {
+    Json json;
+    json["rows"] = summary.absolute.rows;
+    json["mean_abs_error"] = rounded(summary.absolute.mean_abs_error, kDigits);
+    json["median_abs_error"] = rounded(summary.absolute.median_abs_error, kDigits);
+    json["p95_abs_error"] = rounded(summary.absolute.p95_abs_error, kDigits);
+    return json;
+}
+
+Json span_json(const sim::Span& span) {
+    return Json::array({static_cast<std::int64_t>(span.low), static_cast<std::int64_t>(span.high)});
+}
+
+}  // namespace
+
+Json curve_json(const GemmFit& fit, const std::string& source, const Json& sustained) {
+    const sim::GemmCurve& curve = fit.curve;
+    Json json;
+    json["measured"] = true;
+    json["source"] = fmt::format(
+        "{}; fitted to {} rows, relative Huber least squares; without the neighbours the held-out "
+        "mean error is {:.1f} %, the mean signed error with them {:+.1f} %",
+        source, fit.fitted_rows, 100 * fit.held_out_curve_only.absolute.mean_abs_error,
+        100 * fit.held_out.bias);
+    json["t0_us"] = rounded(curve.t0_us, kDigits);
+    json["rate_tflops"] = rounded(curve.rate_tflops, kDigits);
+    json["bandwidth_GBps"] = rounded(curve.bandwidth_GBps, kDigits);
+    json["sustained"] = sustained;
+    json["relative_sd"] = rounded(curve.relative_sd, kDigits);
+    json["held_out"] = held_out_json(fit.held_out);
+    json["m"] = span_json(curve.m);
+    json["n"] = span_json(curve.n);
+    json["k"] = span_json(curve.k);
+    json["neighbours"] = Json::array();
+    for (const sim::NeighbourPoint& p : curve.neighbours)
+        json["neighbours"].push_back(
+            Json::array({rounded(p.log2_m, kPointDigits), rounded(p.log2_n, kPointDigits),
+                         rounded(p.log2_k, kPointDigits), rounded(p.ratio, kPointDigits)}));
+    return json;
+}
+
+Json curve_json(const AttentionFit& fit, const std::string& source) {
+    Json json;
+    json["measured"] = true;
+    json["source"] = fmt::format(
+        "{}; fitted to {} rows, relative Huber least squares; held-out mean signed error {:+.1f} %",
+        source, fit.fitted_rows, 100 * fit.held_out.bias);
+    json["t0_us"] = rounded(fit.curve.t0_us, kDigits);
+    json["query_element_ps"] = rounded(fit.curve.query_element_ps, kDigits);
+    json["key_element_ps"] = rounded(fit.curve.key_element_ps, kDigits);
+    json["rate_tflops"] = rounded(fit.curve.rate_tflops, kDigits);
+    json["relative_sd"] = rounded(fit.curve.relative_sd, kDigits);
+    json["held_out"] = held_out_json(fit.held_out);
+    json["sequence"] = span_json(fit.curve.sequence);
+    return json;
+}
+
+FamilyReport family_report(const std::string& dtype, const GemmFit& fit) {
+    FamilyReport family;
+    family.family = "gemm " + dtype;
+    family.fitted_rows = fit.fitted_rows;
+    family.left_out_rows = fit.odd_rows;
+    family.held_out = fit.held_out;
+    family.parameters = fmt::format(
+        "t0 {:.2f} us, {:.4g} TFLOP/s, {:.4g} GB/s, {} neighbour points (without them {:.1f} %)",
+        fit.curve.t0_us, fit.curve.rate_tflops, fit.curve.bandwidth_GBps,
+        fit.curve.neighbours.size(), 100 * fit.held_out_curve_only.absolute.mean_abs_error);
+    return family;
+}
+
+FamilyReport family_report(const AttentionFit& fit) {
+    FamilyReport family;
+    family.family = fmt::format("attention d{}", fit.curve.head_dim);
+    family.fitted_rows = fit.fitted_rows;
+    family.held_out = fit.held_out;
+    family.parameters = fmt::format(
+        "t0 {:.2f} us, {:.3f} ps per query element, {:.3f} ps per key element, {:.4g} TFLOP/s",
+        fit.curve.t0_us, fit.curve.query_element_ps, fit.curve.key_element_ps,
+        fit.curve.rate_tflops);
+    return family;
+}
+
+FamilyReport family_report(const MemoryFit& fit) {
+    FamilyReport family;
+    family.family = "memory-bound";
+    family.fitted_rows = fit.fitted_rows;
+    family.left_out_rows = fit.between_rows;
+    family.held_out = fit.held_out;
+    family.parameters = fmt::format(
+        "t0 {:.2f} us, of reductions {:.2f} us, {:.4g} GB/s in cache, {:.4g} GB/s in memory",
+        fit.t0_us, fit.reduction_t0_us, fit.cache_GBps, fit.memory_GBps);
+    return family;
+}
+
+std::vector<CollectiveReport> collective_reports(const sim::Profile& profile) {
+    std::vector<CollectiveReport> reports;
+    if (profile.collectives_json.empty()) return reports;
+    const auto table = sim::parse_collectives(profile.collectives_json, profile.path);
+    for (const sim::CollectiveCurve& curve : table.curves)
+        reports.push_back({std::string(plan::name(curve.collective)), curve.ranks,
+                           curve.points.size(), curve.relative_sd});
+    return reports;
+}
+
+}  // namespace orrery::fit

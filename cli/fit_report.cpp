@@ -1,0 +1,49 @@
+#include "cli/fit_report.hpp"
+
+#include "cli/quantity.hpp"
+#include "cli/text_table.hpp"
+
+namespace orrery::cli {
+namespace {
+
+// Errors over the rows that the fit has not seen.
+std::string families_text(const std::vector<fit::FamilyReport>& families) {
+    if (families.empty()) return "";
+    TextTable table({Align::left, Align::right, Align::right, Align::right, Align::right,
+                     Align::right, Align::right, Align::right});
+    TextTable curves({Align::left, Align::left});
+    table.add({"kernels", "fitted", "left out", "held out", "mean", "median", "p95", "bias"});
+    for (const fit::FamilyReport& family : families) {
+        const sim::HeldOut& errors = family.held_out.absolute;
+        table.add({family.family, whole_text(family.fitted_rows) + " rows",
+                   whole_text(family.left_out_rows) + " rows", whole_text(errors.rows) + " rows",
+                   percent_text(errors.mean_abs_error), percent_text(errors.median_abs_error),
+                   percent_text(errors.p95_abs_error), percent_text(family.held_out.bias)});
+        curves.add({family.family, family.parameters});
+    }
+    return "errors of the curves, predicted / measured - 1, over rows that the fit has not seen\n" +
+           table.text() + "\ncurves\n" + curves.text();
+}
+
+std::string collectives_text(const std::vector<fit::CollectiveReport>& collectives) {
+    if (collectives.empty()) return "";
+    TextTable table({Align::left, Align::right, Align::right, Align::right});
+    table.add({"collective", "ranks", "points", "error"});
+    for (const fit::CollectiveReport& collective : collectives)
+        table.add({collective.collective, std::to_string(collective.ranks) + " ranks",
+                   std::to_string(collective.points) + " points",
+                   percent_text(collective.relative_sd)});
+    return "root mean square error at every second point, interpolated from the others\n" +
+           table.text();
+}
+
+}  // namespace
+
+std::string fit_report_text(const fit::FitReport& report) {
+    const std::string families = families_text(report.families);
+    const std::string collectives = collectives_text(report.collectives);
+    return (families.empty() ? "" : "\n" + families) +
+           (collectives.empty() ? "" : "\n" + collectives);
+}
+
+}  // namespace orrery::cli
