@@ -1,0 +1,205 @@
+#include "calib/measure/cpu_profile.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "calib/fit/curve_json.hpp"
+#include "calib/fit/fit_error.hpp"
+#include "calib/fit/relative_fit.hpp"
+#include "calib/fit/write_profile.hpp"
+#include "runtime/cpu/kernels.hpp"
+
+namespace orrery::measure {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kDigits = 4;
+
+Json quantity(double value, const std::string& source) {
+    return {{"value", fit::rounded(value, kDigits)}, {"source", source}};
+}
+
+double median(std::vector<double> values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
+// Of the last-level cache, what operands of one rank may fill. Beyond the limit a larger cache is
+// not asked for its edge: kernels of a step seldom have larger operands.
+double resident_share(const CalibrationOptions& options, const Machine& machine) {
+    constexpr double kLargest = 32 << 20;
+    const std::int64_t share = machine.cache_bytes / options.ranks;
+    return std::min(kLargest, static_cast<double>(share));
+}
+
+// Root mean square of value ÷ middle − 1.
+double spread(const std::vector<double>& values, double middle) {
+    double sum = 0;
+    for (const double value : values)
+        sum += (value / middle - 1) * (value / middle - 1);
+    return std::sqrt(sum / static_cast<double>(values.size()));
+}
+
+Json hardware_json(const CalibrationOptions& options, const Machine& machine,
+                   const CpuTimings& timings, double resident_bytes, const std::string& source) {
+    double fastest = 0;
+    for (const fit::GemmRow& row : timings.gemm.front().second)
+        fastest = std::max(fastest, 2e-6 * static_cast<double>(row.m * row.n) *
+                                        static_cast<double>(row.k) / row.time_us);
+    const Json peak = quantity(fastest,
+                               "the fastest fp32 product that was measured; 16 bits are "
+                               "computed in fp32");
+    Json hardware;
+    hardware["source"] = source;
+    hardware["capacity_bytes"] = {
+        {"value", machine.memory_bytes / options.ranks},
+        {"source", fmt::format("physical memory, shared by {} ranks", options.ranks)}};
+    hardware["memory_GBps"] =
+        quantity(timings.copy_bytes_per_s / 1e9, "copies by all ranks at once, read and written");
+    hardware["cache_bytes"] = {{"value", resident_bytes},
+                               {"source", "last-level cache, shared by the ranks"}};
+    hardware["multiprocessors"] = options.threads_per_rank;
+    hardware["power_w"] = quantity(10.0 * options.threads_per_rank, "assumed: 10 W per core");
+    hardware["peak_tflops"] = {{"bf16", peak}, {"fp16", peak}, {"fp32", peak}};
+    return hardware;
+}
+
+Json attention_json(const AttentionTimings& timings, const KernelGrid& grid,
+                    const std::string& source, std::vector<fit::FamilyReport>& families) {
+    Json attention;
+    attention["dtype"] = "fp32";
+    for (const std::int64_t head_dim : grid.head_dims) {
+        const fit::AttentionFit fit = fit::fit_attention(timings.forward, head_dim);
+        attention["forward"][std::to_string(head_dim)] = fit::curve_json(fit, source);
+        families.push_back(fit::family_report(fit));
+    }
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < timings.forward.size(); ++i)
+        ratios.push_back(timings.backward_us[i] / timings.forward[i].time_us);
+    const double ratio = median(ratios);
+    constexpr double kFlopRatio = 2.5;
+    attention["backward"] = {
+        {"flop_ratio",
+         quantity(kFlopRatio, "five matrix products instead of two (Dao 2023, arXiv 2307.08691)")},
+        {"rate_ratio", quantity(kFlopRatio / ratio, fmt::format("{}; median of {} shapes: {:.2f} "
+                                                                "times the forward",
+                                                                source, ratios.size(), ratio))},
+        {"relative_sd", quantity(spread(ratios, ratio), "root mean square over the shapes")}};
+    return attention;
+}
+
+// The rate is that of a constant and FLOP alone. The simulator adds the operands at the bandwidth
+// of memory, which overstates small ones: the error stated is that of its whole formula
+// (KernelCost::price_batched_gemm).
+Json batched_gemm_json(const std::vector<ProductRow>& rows, const Json& gemm,
+                       const fit::MemoryFit& memory, const std::string& source) {
+    fit::RelativeProblem problem;
+    problem.columns = 2;
+    for (const ProductRow& row : rows) {
+        problem.terms.insert(problem.terms.end(), {1.0, row.flops});
+        problem.times.push_back(row.time_us);
+    }
+    const double us_per_flop = fit::fit_relative(problem)[1];
+    if (us_per_flop <= 0) throw fit::FitError("products of unfused attention show no rate");
+    std::vector<double> predicted;
+    for (const ProductRow& row : rows)
+        predicted.push_back((gemm.at("t0_us").get<double>() + row.flops * us_per_flop +
+                             row.bytes / (memory.memory_GBps * 1e3)) /
+                            row.time_us);
+    const double rate_tflops = 1e-6 / us_per_flop;
+    return {
+        {"source", fmt::format("{}; {} shapes, none held out", source, rows.size())},
+        {"rate_ratio", fit::rounded(rate_tflops / gemm.at("rate_tflops").get<double>(), kDigits)},
+        {"relative_sd", fit::rounded(spread(predicted, 1), kDigits)}};
+}
+
+// The profile states bandwidths as shares of the hardware's: efficiency times each.
+Json memory_json(const fit::MemoryFit& fit, double memory_GBps, double resident_bytes,
+                 const std::string& source) {
+    const double efficiency = fit.memory_GBps / memory_GBps;
+    Json memory;
+    memory["measured"] = true;
+    memory["source"] = fmt::format(
+        "{}; fitted to {} rows, relative Huber least squares; {} rows held out: mean error {:.1f} "
+        "%, median {:.1f} %, p95 {:.1f} %",
+        source, fit.fitted_rows, fit.held_out.absolute.rows,
+        100 * fit.held_out.absolute.mean_abs_error, 100 * fit.held_out.absolute.median_abs_error,
+        100 * fit.held_out.absolute.p95_abs_error);
+    memory["t0_us"] = fit::rounded(fit.t0_us, kDigits);
+    memory["reduction_t0_us"] = fit::rounded(fit.reduction_t0_us, kDigits);
+    memory["efficiency"] = fit::rounded(efficiency, kDigits);
+    memory["resident_bytes"] = resident_bytes;
+    memory["cache_GBps"] = fit::rounded(fit.cache_GBps / efficiency, kDigits);
+    memory["relative_sd"] = fit::rounded(fit.held_out.standard_deviation, kDigits);
+    return memory;
+}
+
+Json collectives_json(const CalibrationOptions& options,
+                      const std::vector<fit::CollectiveSample>& samples) {
+    fit::CollectiveFit fit;
+    fit.system = options.device;
+    fit.intra_node_bandwidth_GBps = options.intra_node_bandwidth_GBps;
+    fit.algorithms = fit::Algorithms::links;
+    return Json(fit::fit_collectives(samples, fit));
+}
+
+}  // namespace
+
+Calibration profile_of(const CpuTimings& timings, const CalibrationOptions& options,
+                       const Machine& machine) {
+    const double resident_bytes = resident_share(options, machine);
+    const std::string source = fmt::format(
+        "orrery {} calibrate, {}: {} on {} cores, {} ranks of {} thread{} busy at once, {} kernels",
+        options.version, machine.date, machine.processor, machine.cores, options.ranks,
+        options.threads_per_rank, options.threads_per_rank == 1 ? "" : "s",
+        runtime::kernels().instruction_set);
+    Calibration result;
+    Json& profile = result.profile;
+    profile["format"] = "orrery profile";
+    profile["version"] = 1;
+    profile["device"] = options.device;
+    profile["provenance"] = {
+        source, "built with " + machine.compiler,
+        fmt::format("each time: the mean over ranks of the median of {} samples after {} warm-ups, "
+                    "on numbers of N(0, 1)",
+                    options.sampling.samples, options.sampling.warm_ups)};
+    profile["hardware"] = hardware_json(options, machine, timings, resident_bytes, source);
+    for (const auto& [dtype, rows] : timings.gemm) {
+        const std::string name(plan::name(dtype));
+        const fit::GemmFit fit = fit::fit_gemm(rows, static_cast<double>(plan::size_bytes(dtype)));
+        profile["gemm"][name] =
+            fit::curve_json(fit, source, quantity(1, "timed with all ranks busy throughout"));
+        result.families.push_back(fit::family_report(name, fit));
+    }
+    const fit::MemoryFit memory = fit::fit_memory(timings.memory, resident_bytes);
+    profile["batched_gemm"] =
+        batched_gemm_json(timings.products, profile["gemm"]["fp32"], memory, source);
+    profile["attention"] =
+        attention_json(timings.attention, options.kernels, source, result.families);
+    const double memory_GBps = profile["hardware"]["memory_GBps"]["value"].get<double>();
+    profile["memory"] = memory_json(memory, memory_GBps, resident_bytes, source);
+    result.families.push_back(fit::family_report(memory));
+    profile["overlap"] = {{"measured", false}, {"source", "not measured"}, {"compute_slowdown", 1}};
+    if (!timings.collectives.empty())
+        profile["collectives"] = collectives_json(options, timings.collectives);
+    return result;
+}
+
+Calibration measure_cpu_profile(const CalibrationOptions& wanted,
+                                const std::function<void(const std::string&)>& progress) {
+    const Machine machine = this_machine();
+    CalibrationOptions options = wanted;
+    if (options.ranks == 0)
+        options.ranks = std::max<std::int64_t>(1, machine.cores / options.threads_per_rank);
+    options.kernels.memory_high =
+        std::max(options.kernels.memory_high, 8 * resident_share(options, machine));
+    return profile_of(time_cpu(options, progress), options, machine);
+}
+
+}  // namespace orrery::measure

@@ -1,0 +1,54 @@
+#include "calib/measure/cpu_timings.hpp"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "runtime/comm/thread_world.hpp"
+
+namespace orrery::measure {
+
+using plan::DType;
+
+CpuTimings time_cpu(const CalibrationOptions& options,
+                    const std::function<void(const std::string&)>& progress) {
+    CpuTimings timings;
+    plan::Mesh mesh;
+    mesh.data = options.ranks;
+    runtime::ThreadWorldOptions world;
+    world.threads_per_rank = options.threads_per_rank;
+    runtime::run_ranks(mesh, world, [&](plan::Rank rank, runtime::Communicator& ranks) {
+        runtime::Team team(options.threads_per_rank);
+        const auto tell = [&](const char* what) {
+            if (rank == 0) progress(what);
+        };
+        CpuTimings own;
+        for (const DType dtype : {DType::fp32, DType::bf16}) {
+            tell(dtype == DType::fp32 ? "matrix products, fp32" : "matrix products, bf16");
+            own.gemm.emplace_back(dtype,
+                                  time_gemm(ranks, team, options.sampling, options.kernels, dtype));
+        }
+        tell("attention");
+        own.attention = time_attention(ranks, team, options.sampling, options.kernels);
+        own.products = time_attention_products(ranks, team, options.sampling, options.kernels);
+        tell("memory-bound kernels");
+        own.memory = time_memory_bound(ranks, team, options.sampling, options.kernels);
+        own.copy_bytes_per_s = time_copy(ranks, options.sampling, options.kernels);
+        if (rank == 0) timings = std::move(own);
+    });
+    const fit::CollectiveSample like{options.device,          options.version, "", 0, 1, 0, 0,
+                                     "threads of one process"};
+    for (mesh.data = 2; mesh.data <= options.ranks; ++mesh.data) {
+        progress(fmt::format("collectives of {} ranks", mesh.data));
+        runtime::run_ranks(mesh, world, [&](plan::Rank rank, runtime::Communicator& ranks) {
+            const auto samples =
+                time_collectives(ranks, options.sampling, options.collectives, like);
+            if (rank == 0)
+                timings.collectives.insert(timings.collectives.end(), samples.begin(),
+                                           samples.end());
+        });
+    }
+    return timings;
+}
+
+}  // namespace orrery::measure

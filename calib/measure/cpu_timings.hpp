@@ -1,0 +1,42 @@
+// Everything that a profile of the CPU backend is fitted to, timed with all ranks busy at once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "calib/measure/collective_timings.hpp"
+#include "calib/measure/kernel_timings.hpp"
+#include "calib/measure/timing.hpp"
+
+namespace orrery::measure {
+
+struct CalibrationOptions {
+    std::string device = "cpu-core";  // name in the profile; a cluster asks for it
+    std::string version;              // of this program
+    std::int64_t ranks = 0;           // all busy at once; 0: as many as there are cores for
+    int threads_per_rank = 1;         // of kernels
+    // Collectives are scaled from this to the intra_node.bandwidth_GBps of a cluster: with the
+    // cluster's own value they are priced as measured.
+    double intra_node_bandwidth_GBps = 5;
+    Sampling sampling;
+    KernelGrid kernels;
+    CollectiveGrid collectives;
+};
+
+struct CpuTimings {
+    std::vector<std::pair<plan::DType, std::vector<fit::GemmRow>>> gemm;  // fp32 first
+    AttentionTimings attention;
+    std::vector<ProductRow> products;
+    std::vector<fit::MemoryRow> memory;
+    double copy_bytes_per_s = 0;
+    std::vector<fit::CollectiveSample> collectives;  // none where there is one rank
+};
+
+// `options.ranks` is at least 1; `progress` is told what is being timed.
+CpuTimings time_cpu(const CalibrationOptions& options,
+                    const std::function<void(const std::string&)>& progress);
+
+}  // namespace orrery::measure

@@ -1,0 +1,53 @@
+#include "calib/measure/machine.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <fstream>
+#include <thread>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+namespace orrery::measure {
+namespace {
+
+std::string processor_name() {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+        const std::size_t colon = line.find(": ");
+        if (line.rfind("model name", 0) == 0 && colon != std::string::npos)
+            return line.substr(colon + 2);
+    }
+    return "unknown processor";
+}
+
+// 0 where the system does not say.
+std::int64_t last_level_cache() {
+    for (const int level : {_SC_LEVEL3_CACHE_SIZE, _SC_LEVEL2_CACHE_SIZE})
+        if (const long bytes = sysconf(level); bytes > 0) return bytes;
+    return 0;
+}
+
+}  // namespace
+
+Machine this_machine() {
+    Machine machine;
+    machine.processor = processor_name();
+    machine.cores = std::max(1U, std::thread::hardware_concurrency());
+    machine.memory_bytes =
+        static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+    machine.cache_bytes = last_level_cache();
+#if defined(__clang__)
+    machine.compiler = "clang " __clang_version__;
+#else
+    machine.compiler = "gcc " __VERSION__;
+#endif
+    const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+    machine.date = fmt::format("{:%Y-%m-%d}", fmt::gmtime(now));
+    return machine;
+}
+
+}  // namespace orrery::measure

@@ -1,0 +1,121 @@
+// Memory-bound kernels, each over sizes from the first cache to beyond the last. Bytes are those of
+// the operands of the plan's op, each once, as the simulator prices it.
+#include <functional>
+
+#include "calib/measure/kernel_timings.hpp"
+#include "calib/measure/operand.hpp"
+#include "runtime/cpu/kernels.hpp"
+
+namespace orrery::measure {
+namespace {
+
+using plan::DType;
+using runtime::kernels;
+using runtime::Team;
+
+constexpr std::int64_t kWidth = 256;  // of rows
+
+// Operands of one size, shared by all kernels; `big` and `other` are [rows, width].
+struct Operands {
+    explicit Operands(std::int64_t row_count)
+        : rows(row_count),
+          elements(row_count * kWidth),
+          a(DType::fp32, elements),
+          b(DType::fp32, elements),
+          c(DType::fp32, elements),
+          d(DType::fp32, elements),
+          weight(DType::fp32, kWidth),
+          bias(DType::fp32, kWidth),
+          stats(DType::fp32, 2 * row_count) {}
+
+    std::int64_t rows;
+    std::int64_t elements;
+    Operand a, b, c, d;
+    Operand weight, bias, stats;
+};
+
+struct MemoryKernel {
+    const char* name;
+    bool reduction;
+    double tensors;  // of [rows, width], each counted once per read and once per write
+    void (*call)(Operands&, Team&);
+};
+
+const MemoryKernel kKernels[] = {
+    {"norm", false, 2,
+     [](Operands& o, Team& team) {
+         kernels().norm({o.rows, kWidth, true, 1e-5, 0, o.a, o.weight, o.bias, o.b, o.stats}, team);
+     }},
+    {"norm_backward", true, 3,
+     [](Operands& o, Team& team) {
+         kernels().norm_backward({o.rows,
+                                  kWidth,
+                                  true,
+                                  0,
+                                  o.a,
+                                  o.b,
+                                  o.weight,
+                                  o.stats,
+                                  {},
+                                  o.c,
+                                  o.weight,
+                                  o.bias,
+                                  false},
+                                 team);
+     }},
+    {"activation", false, 2,
+     [](Operands& o, Team& team) {
+         kernels().activation({runtime::ActivationForm::gelu_tanh, o.rows, kWidth, o.a, o.b}, team);
+     }},
+    {"activation_backward", false, 3,
+     [](Operands& o, Team& team) {
+         kernels().activation_backward(
+             {runtime::ActivationForm::gelu_tanh, o.rows, kWidth, o.a, o.b, o.c}, team);
+     }},
+    {"add", false, 3,
+     [](Operands& o, Team& team) {
+         kernels().add({o.elements, o.a, o.b, o.c}, team);
+     }},
+    {"bias_gradient", true, 1,
+     [](Operands& o, Team& team) {
+         kernels().bias_gradient({o.rows, kWidth, o.a, o.bias, false}, team);
+     }},
+    {"cast", false, 2,
+     [](Operands& o, Team& team) {
+         kernels().cast({o.elements, o.a, o.b}, team);
+     }},
+    {"adamw", false, 7,  // gradients; moments and parameters read and written
+     [](Operands& o, Team& team) {
+         runtime::AdamW adamw;
+         adamw.elements = o.elements;
+         adamw.learning_rate = 1e-6;
+         adamw.gradients = o.a;
+         adamw.m = o.b;
+         adamw.v = o.c;
+         adamw.parameters = o.d;
+         kernels().adamw(adamw, team);
+     }},
+};
+
+}  // namespace
+
+std::vector<fit::MemoryRow> time_memory_bound(runtime::Communicator& ranks, Team& team,
+                                              const Sampling& sampling, const KernelGrid& grid) {
+    std::vector<fit::MemoryRow> rows;
+    for (const MemoryKernel& kernel : kKernels) {
+        std::int64_t last = 0;
+        for (double bytes = grid.memory_low; bytes <= grid.memory_high; bytes *= 2) {
+            const auto count = static_cast<std::int64_t>(bytes / kernel.tensors / kWidth / 4);
+            if (count <= last) continue;  // too few bytes for another row
+            last = count;
+            Operands operands(count);
+            const double seconds = timed(ranks, sampling, [&] { kernel.call(operands, team); });
+            rows.push_back({kernel.name, kernel.reduction,
+                            kernel.tensors * static_cast<double>(operands.elements) * 4,
+                            seconds * 1e6});
+        }
+    }
+    return rows;
+}
+
+}  // namespace orrery::measure

@@ -1,0 +1,55 @@
+#include "calib/measure/operand.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <random>
+
+#include "plan/ir/check.hpp"
+
+namespace orrery::measure {
+namespace {
+
+using plan::DType;
+
+constexpr std::size_t kDrawn = 4096;  // then they repeat
+
+const std::array<float, kDrawn>& normal_numbers() {
+    static const std::array<float, kDrawn> numbers = [] {
+        std::mt19937_64 bits(1);
+        std::normal_distribution<float> normal;
+        std::array<float, kDrawn> drawn{};
+        std::generate(drawn.begin(), drawn.end(), [&] { return normal(bits); });
+        return drawn;
+    }();
+    return numbers;
+}
+
+void store(std::byte* to, DType dtype, float number) {
+    const auto put = [&](auto element) { std::memcpy(to, &element, sizeof element); };
+    switch (dtype) {
+        case DType::bf16:
+            return put(runtime::to_bfloat16(number));
+        case DType::fp16:
+            return put(runtime::to_half(number));
+        case DType::fp32:
+            return put(number);
+        case DType::fp64:
+            return put(static_cast<double>(number));
+        case DType::u8:
+        case DType::i32:
+            break;
+    }
+    ORRERY_CHECK(false, "integers are not normally distributed");
+}
+
+}  // namespace
+
+Operand::Operand(DType dtype, std::int64_t elements)
+    : dtype_(dtype), bytes_(static_cast<std::size_t>(elements * plan::size_bytes(dtype))) {
+    const auto width = static_cast<std::size_t>(plan::size_bytes(dtype));
+    for (std::size_t i = 0; i * width < bytes_.size(); ++i)
+        store(bytes_.data() + i * width, dtype, normal_numbers()[i % kDrawn]);
+}
+
+}  // namespace orrery::measure

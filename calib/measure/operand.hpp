@@ -1,0 +1,24 @@
+// Memory for a kernel under measurement, with numbers of N(0, 1): zeros are faster than what
+// training multiplies.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/number.hpp"
+
+namespace orrery::measure {
+
+class Operand {
+  public:
+    Operand(plan::DType dtype, std::int64_t elements);
+    operator runtime::Buffer() { return {bytes_.data(), dtype_}; }
+    void* data() { return bytes_.data(); }
+
+  private:
+    plan::DType dtype_;
+    std::vector<std::byte> bytes_;
+};
+
+}  // namespace orrery::measure

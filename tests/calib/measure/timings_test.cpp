@@ -1,0 +1,94 @@
+// Which calls are timed, and on which sizes; never how long they take.
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "calib/fit/held_out.hpp"
+#include "calib/measure/cpu_timings.hpp"
+#include "runtime/comm/thread_world.hpp"
+
+namespace orrery::measure {
+namespace {
+
+KernelGrid small_grid() {
+    KernelGrid grid;
+    grid.gemm_shapes = 3;
+    grid.gemm_high = 64;
+    grid.sequences = {32};
+    grid.memory_high = 64 << 10;
+    return grid;
+}
+
+constexpr Sampling kOnce{1, 1, 1e-9};  // so short a sample that it is one call
+
+TEST(Timings, CallWarmUpsAndSamples) {
+    plan::Mesh mesh;
+    mesh.data = 3;
+    runtime::run_ranks(mesh, {}, [](plan::Rank, runtime::Communicator& ranks) {
+        int calls = 0;
+        const double seconds = timed(ranks, {2, 5, 1e-9}, [&] { ++calls; });
+        EXPECT_EQ(calls, 2 + 5);
+        EXPECT_GE(seconds, 0);
+    });
+}
+
+TEST(Timings, CoverWhatAProfileNeeds) {
+    CalibrationOptions options;
+    options.version = "1.2.3";
+    options.ranks = 2;
+    options.sampling = kOnce;
+    options.kernels = small_grid();
+    options.collectives = {256, 1024, 2};
+    std::vector<std::string> told;
+    const CpuTimings timings =
+        time_cpu(options, [&](const std::string& what) { told.push_back(what); });
+    ASSERT_EQ(timings.gemm.size(), 2U);
+    for (const auto& [dtype, rows] : timings.gemm)
+        EXPECT_EQ(rows.size(), 3 * 3U) << plan::name(dtype);  // shapes × forms
+    for (const fit::GemmRow& row : timings.gemm.front().second) {
+        EXPECT_GT(row.time_us, 0);
+        for (const std::int64_t size : {row.m, row.n, row.k}) {
+            EXPECT_EQ(size % 8, 0);
+            EXPECT_GE(size, 8);
+            EXPECT_LE(size, 64);
+        }
+    }
+    EXPECT_EQ(timings.attention.forward.size(), timings.attention.backward_us.size());
+    EXPECT_EQ(fit::head_dims(timings.attention.forward), options.kernels.head_dims);
+    std::set<std::string> kernels;
+    for (const fit::MemoryRow& row : timings.memory) {
+        kernels.insert(row.kernel);
+        EXPECT_LE(row.bytes, options.kernels.memory_high);
+        EXPECT_GT(row.time_us, 0);
+    }
+    EXPECT_GE(kernels.size(), 8U);
+    EXPECT_GT(timings.copy_bytes_per_s, 0);
+    EXPECT_EQ(timings.collectives.size(), 2 * 3 * 3U);  // repetitions, sizes, collectives
+    EXPECT_EQ(told.back(), "collectives of 2 ranks");
+}
+
+// The shapes are fixed, and so is what is held out of them (calib/fit/held_out.hpp).
+TEST(Timings, HoldSomethingOutOfEachFamily) {
+    const KernelGrid grid;
+    plan::Mesh one;
+    runtime::run_ranks(one, {}, [&](plan::Rank, runtime::Communicator& ranks) {
+        runtime::Team team(1);
+        KernelGrid light = grid;
+        light.attention_most_flops = 4e6;
+        const auto rows = time_attention(ranks, team, kOnce, light).forward;
+        for (const std::int64_t head_dim : grid.head_dims) {
+            int held_out = 0;
+            for (const fit::AttentionRow& row : rows)
+                if (row.head_dim == head_dim &&
+                    fit::is_held_out(
+                        "attention " + std::to_string(row.batch) + " " +
+                        std::to_string(row.sequence) + " " + std::to_string(row.heads) + " " +
+                        std::to_string(row.kv_heads) + " " + std::to_string(row.head_dim)))
+                    ++held_out;
+            EXPECT_GT(held_out, 0) << head_dim;
+        }
+    });
+}
+
+}  // namespace
+}  // namespace orrery::measure
