@@ -1,5 +1,5 @@
-#include "cli/run/calibrate.hpp"
-
+// orrery calibrate: times what the backend does on this machine and writes the profile that
+// simulate reads.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -10,18 +10,17 @@
 #include "cli/exit_code.hpp"
 #include "cli/fit_report.hpp"
 #include "cli/program.hpp"
+#include "cli/run/subcommands.hpp"
 
 namespace orrery::cli {
 namespace {
 
 class Calibrate : public Subcommand {
   public:
-    std::string name() const override { return "calibrate"; }
-    std::string summary() const override {
-        return "Time this machine's kernels and communication, and write its profile";
-    }
+    std::string name() const override { return kCalibrate.name; }
+    std::string summary() const override { return kCalibrate.summary; }
     std::vector<std::string> examples() const override {
-        return {"calibrate --backend cpu -o my-machine.json",
+        return {kCalibrate.example,
                 "calibrate --backend cpu --ranks 4 --threads-per-rank 2 -o my-machine.json"};
     }
 

@@ -2,6 +2,7 @@
 // which the program orrery does without.
 #include <new>
 
+#include "calib/fit/fit_error.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/process.hpp"
 #include "cli/program.hpp"
@@ -21,7 +22,8 @@ bool is_any(const std::exception& error) {
 }
 
 int exit_code_of(const std::exception& error) {
-    if (is_any<runtime::CommunicationError, std::bad_alloc>(error)) return cli::kExitDevice;
+    if (is_any<runtime::CommunicationError, fit::FitError, std::bad_alloc>(error))
+        return cli::kExitDevice;
     if (is_any<runtime::DataError, sim::ProfileError>(error)) return cli::kExitUnreadable;
     if (const auto* file = dynamic_cast<const trace::TraceFileError*>(&error))
         return file->fault() == trace::TraceFault::storage ? cli::kExitStorage
@@ -31,9 +33,10 @@ int exit_code_of(const std::exception& error) {
 
 int run(const std::vector<std::string>& args, cli::Console console) {
     cli::Program program;
-    program.description = "The part of Orrery that trains; ./orrery starts it.";
+    program.description = "The part of Orrery that trains and measures; ./orrery starts it.";
     program.exit_code_of = exit_code_of;
     program.subcommands.push_back(cli::train_command());
+    program.subcommands.push_back(cli::calibrate_command());
     return cli::run_program(program, args, console);
 }
 

@@ -21,9 +21,14 @@ inline constexpr RunSubcommand kTrain{"train",
                                       "Train a scenario's model by the plan that simulate prices",
                                       "train scenarios/runs/tiny-gpt.json"};
 
+inline constexpr RunSubcommand kCalibrate{
+    "calibrate", "Time this machine's kernels and communication, and write its profile",
+    "calibrate --backend cpu -o my-machine.json"};
+
 // In the order of --help.
-inline constexpr std::array kRunSubcommands{kTrain};
+inline constexpr std::array kRunSubcommands{kTrain, kCalibrate};
 
 std::unique_ptr<Subcommand> train_command();
+std::unique_ptr<Subcommand> calibrate_command();
 
 }  // namespace orrery::cli
