@@ -132,7 +132,7 @@ class Compare : public Subcommand {
         predicted.trace = trace::read_trace(input_.file);
         predicted.read =
             plan::read_scenario_text(compare::scenario_text(predicted.trace, input_.file),
-                                     input_.file, folder_of(input_.file), {}, ORRERY_SCENARIO_DIR);
+                                     input_.file, folder_of(input_.file), {}, library_folder());
         if (!predicted.read.scenario) {
             console.err << plan::format_text(predicted.read.errors);
             if (json_) console.out << plan::format_json(predicted.read.errors);

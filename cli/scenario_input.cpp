@@ -54,7 +54,7 @@ plan::ReadResult ScenarioInput::read(Console& console, bool json) const {
             throw UsageError(
                 fmt::format("{} {}: KEY=VALUE is expected, e.g. {} layout.tensor_parallel=4",
                             option, set, option));
-    plan::ReadResult result = plan::read_scenario(file, sets, ORRERY_SCENARIO_DIR);
+    plan::ReadResult result = plan::read_scenario(file, sets, library_folder());
     if (!result.errors.empty()) {
         console.err << plan::format_text(result.errors);
         if (json) console.out << plan::format_json(result.errors);
@@ -84,7 +84,11 @@ std::optional<plan::Scenario> ScenarioInput::read_with(
     const std::vector<std::string>& changes) const {
     std::vector<std::string> all = sets;
     all.insert(all.end(), changes.begin(), changes.end());
-    return plan::read_scenario(file, all, ORRERY_SCENARIO_DIR).scenario;
+    return plan::read_scenario(file, all, library_folder()).scenario;
+}
+
+std::string library_folder() {
+    return ORRERY_SCENARIO_DIR;
 }
 
 int exit_code_of(const plan::ReadResult& result) {

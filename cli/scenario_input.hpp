@@ -34,6 +34,9 @@ struct ScenarioInput {
     std::optional<plan::Scenario> read_with(const std::vector<std::string>& changes) const;
 };
 
+// Where models, clusters, profiles and frameworks lie that a scenario does not bring itself.
+std::string library_folder();
+
 // Of a result with errors.
 int exit_code_of(const plan::ReadResult& result);
 

@@ -3,6 +3,7 @@
 
 #include "calib/compare/validate.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 
 namespace orrery::cli {
@@ -30,7 +31,7 @@ class Validate : public Subcommand {
 
     int run(Console& console) override {
         const compare::Validation validation =
-            compare::validate_records(records_path_, ORRERY_SCENARIO_DIR);
+            compare::validate_records(records_path_, library_folder());
         console.out << (json_ ? compare::validation_json(validation)
                               : compare::validation_text(validation));
         return kExitOk;

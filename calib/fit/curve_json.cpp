@@ -71,6 +71,15 @@ Json curve_json(const AttentionFit& fit, const std::string& source) {
     return json;
 }
 
+Json curve_json(const KernelFit& fit) {
+    Json json;
+    json["t0_us"] = rounded(fit.t0_us, kDigits);
+    json["GBps"] = rounded(fit.GBps, kDigits);
+    json["relative_sd"] = rounded(fit.held_out.standard_deviation, kDigits);
+    json["held_out"] = held_out_json(fit.held_out);
+    return json;
+}
+
 FamilyReport family_report(const std::string& dtype, const GemmFit& fit) {
     FamilyReport family;
     family.family = "gemm " + dtype;
@@ -105,6 +114,15 @@ FamilyReport family_report(const MemoryFit& fit) {
     family.parameters = fmt::format(
         "t0 {:.2f} us, of reductions {:.2f} us, {:.4g} GB/s in cache, {:.4g} GB/s in memory",
         fit.t0_us, fit.reduction_t0_us, fit.cache_GBps, fit.memory_GBps);
+    return family;
+}
+
+FamilyReport family_report(const KernelFit& fit) {
+    FamilyReport family;
+    family.family = fit.kernel;
+    family.fitted_rows = fit.fitted_rows;
+    family.held_out = fit.held_out;
+    family.parameters = fmt::format("t0 {:.2f} us, {:.4g} GB/s", fit.t0_us, fit.GBps);
     return family;
 }
 

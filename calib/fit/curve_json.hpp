@@ -8,6 +8,7 @@
 
 #include "calib/fit/fit_attention.hpp"
 #include "calib/fit/fit_gemm.hpp"
+#include "calib/fit/fit_kernels.hpp"
 #include "calib/fit/fit_memory.hpp"
 #include "calib/fit/fit_profile.hpp"
 
@@ -19,9 +20,13 @@ nlohmann::ordered_json curve_json(const GemmFit& fit, const std::string& source,
                                   const nlohmann::ordered_json& sustained);
 nlohmann::ordered_json curve_json(const AttentionFit& fit, const std::string& source);
 
+// The source is that of the section around it.
+nlohmann::ordered_json curve_json(const KernelFit& fit);
+
 FamilyReport family_report(const std::string& dtype, const GemmFit& fit);
 FamilyReport family_report(const AttentionFit& fit);
 FamilyReport family_report(const MemoryFit& fit);
+FamilyReport family_report(const KernelFit& fit);
 // Of each measured curve.
 std::vector<CollectiveReport> collective_reports(const sim::Profile& profile);
 

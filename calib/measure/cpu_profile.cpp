@@ -9,6 +9,7 @@
 
 #include "calib/fit/curve_json.hpp"
 #include "calib/fit/fit_error.hpp"
+#include "calib/fit/fit_kernels.hpp"
 #include "calib/fit/relative_fit.hpp"
 #include "calib/fit/write_profile.hpp"
 #include "runtime/cpu/kernels.hpp"
@@ -140,6 +141,14 @@ Json memory_json(const fit::MemoryFit& fit, double memory_GBps, double resident_
     return memory;
 }
 
+Json kernels_json(const std::vector<fit::KernelFit>& fits, const std::string& source) {
+    Json kernels;
+    kernels["source"] = source + ", in whole steps of small models";
+    for (const fit::KernelFit& fit : fits)
+        kernels[fit.kernel] = fit::curve_json(fit);
+    return kernels;
+}
+
 Json collectives_json(const CalibrationOptions& options,
                       const std::vector<fit::CollectiveSample>& samples) {
     fit::CollectiveFit fit;
@@ -185,6 +194,11 @@ Calibration profile_of(const CpuTimings& timings, const CalibrationOptions& opti
     const double memory_GBps = profile["hardware"]["memory_GBps"]["value"].get<double>();
     profile["memory"] = memory_json(memory, memory_GBps, resident_bytes, source);
     result.families.push_back(fit::family_report(memory));
+    const std::vector<fit::KernelFit> kernels =
+        fit::fit_kernels(timings.steps.memory, resident_bytes);
+    profile["memory"]["kernels"] = kernels_json(kernels, source);
+    for (const fit::KernelFit& fit : kernels)
+        result.families.push_back(fit::family_report(fit));
     profile["overlap"] = {{"measured", false}, {"source", "not measured"}, {"compute_slowdown", 1}};
     if (!timings.collectives.empty())
         profile["collectives"] = collectives_json(options, timings.collectives);

@@ -36,6 +36,9 @@ CpuTimings time_cpu(const CalibrationOptions& options,
         own.copy_bytes_per_s = time_copy(ranks, options.sampling, options.kernels);
         if (rank == 0) timings = std::move(own);
     });
+    progress("kernels in whole steps");
+    timings.steps =
+        time_steps(options.ranks, options.threads_per_rank, options.steps, options.library_dir);
     const fit::CollectiveSample like{options.device,          options.version, "", 0, 1, 0, 0,
                                      "threads of one process"};
     for (mesh.data = 2; mesh.data <= options.ranks; ++mesh.data) {

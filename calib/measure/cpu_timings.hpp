@@ -9,6 +9,7 @@
 
 #include "calib/measure/collective_timings.hpp"
 #include "calib/measure/kernel_timings.hpp"
+#include "calib/measure/step_timings.hpp"
 #include "calib/measure/timing.hpp"
 
 namespace orrery::measure {
@@ -24,13 +25,16 @@ struct CalibrationOptions {
     Sampling sampling;
     KernelGrid kernels;
     CollectiveGrid collectives;
+    StepGrid steps;
+    std::string library_dir;  // has the profiles and frameworks that scenarios name
 };
 
 struct CpuTimings {
     std::vector<std::pair<plan::DType, std::vector<fit::GemmRow>>> gemm;  // fp32 first
     AttentionTimings attention;
     std::vector<ProductRow> products;
-    std::vector<fit::MemoryRow> memory;
+    std::vector<fit::MemoryRow> memory;  // of kernels that only move bytes
+    StepTimings steps;
     double copy_bytes_per_s = 0;
     std::vector<fit::CollectiveSample> collectives;  // none where there is one rank
 };

@@ -1,5 +1,5 @@
-// Memory-bound kernels, each over sizes from the first cache to beyond the last. Bytes are those of
-// the operands of the plan's op, each once, as the simulator prices it.
+// Kernels that only move bytes, each over sizes from the first cache to beyond the last. Bytes are
+// those of the operands of the plan's op, each once, as the simulator prices it.
 #include <functional>
 
 #include "calib/measure/kernel_timings.hpp"
@@ -24,14 +24,12 @@ struct Operands {
           b(DType::fp32, elements),
           c(DType::fp32, elements),
           d(DType::fp32, elements),
-          weight(DType::fp32, kWidth),
-          bias(DType::fp32, kWidth),
-          stats(DType::fp32, 2 * row_count) {}
+          bias(DType::fp32, kWidth) {}
 
     std::int64_t rows;
     std::int64_t elements;
     Operand a, b, c, d;
-    Operand weight, bias, stats;
+    Operand bias;
 };
 
 struct MemoryKernel {
@@ -42,36 +40,6 @@ struct MemoryKernel {
 };
 
 const MemoryKernel kKernels[] = {
-    {"norm", false, 2,
-     [](Operands& o, Team& team) {
-         kernels().norm({o.rows, kWidth, true, 1e-5, 0, o.a, o.weight, o.bias, o.b, o.stats}, team);
-     }},
-    {"norm_backward", true, 3,
-     [](Operands& o, Team& team) {
-         kernels().norm_backward({o.rows,
-                                  kWidth,
-                                  true,
-                                  0,
-                                  o.a,
-                                  o.b,
-                                  o.weight,
-                                  o.stats,
-                                  {},
-                                  o.c,
-                                  o.weight,
-                                  o.bias,
-                                  false},
-                                 team);
-     }},
-    {"activation", false, 2,
-     [](Operands& o, Team& team) {
-         kernels().activation({runtime::ActivationForm::gelu_tanh, o.rows, kWidth, o.a, o.b}, team);
-     }},
-    {"activation_backward", false, 3,
-     [](Operands& o, Team& team) {
-         kernels().activation_backward(
-             {runtime::ActivationForm::gelu_tanh, o.rows, kWidth, o.a, o.b, o.c}, team);
-     }},
     {"add", false, 3,
      [](Operands& o, Team& team) {
          kernels().add({o.elements, o.a, o.b, o.c}, team);

@@ -11,6 +11,7 @@
 #include "cli/fit_report.hpp"
 #include "cli/program.hpp"
 #include "cli/run/subcommands.hpp"
+#include "cli/scenario_input.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -47,6 +48,7 @@ class Calibrate : public Subcommand {
 
     int run(Console& console) override {
         options_.version = kVersion;
+        options_.library_dir = library_folder();
         const measure::Calibration calibration =
             measure::measure_cpu_profile(options_, [&](const std::string& what) {
                 console.err << "timing " << what << '\n' << std::flush;

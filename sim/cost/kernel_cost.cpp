@@ -107,8 +107,9 @@ Price KernelCost::price_attention(const plan::Op& op, bool backward) const {
 
 // Two regimes: operands that fit the cache travel at its bandwidth, operands of twice the cache or
 // more at the memory's; between the two the time is linear in the bytes, so that it never falls.
-Price KernelCost::price_memory(double bytes, double t0_us) const {
+Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, double t0_us) const {
     const MemoryProfile& memory = profile_.memory;
+    const double bytes = plan::bytes_moved(block, op);
     const double resident = memory.resident_bytes.value;
     const double cache_bandwidth = memory.efficiency.value * memory.cache_GBps.value * 1e9;
     const double bandwidth = memory.efficiency.value * profile_.hardware.memory_GBps.value * 1e9;
@@ -124,6 +125,11 @@ Price KernelCost::price_memory(double bytes, double t0_us) const {
     price.family = CostFamily::memory;
     price.seconds = t0_us * 1e-6 + seconds;
     price.relative_sd = memory.relative_sd;
+    if (const auto& own = memory.kernels[static_cast<std::size_t>(op.kind)]) {
+        if (own->GBps > 0) seconds = std::max(seconds, bytes / (own->GBps * 1e9));
+        price.seconds = own->t0_us * 1e-6 + seconds;
+        price.relative_sd = own->relative_sd;
+    }
     return price;
 }
 
@@ -158,12 +164,12 @@ Price KernelCost::price(const plan::Block& block, const plan::Op& op) const {
         case OpKind::update_loss_scale:
         case OpKind::adamw:
         case OpKind::cast:
-            return price_memory(plan::bytes_moved(block, op), memory.t0_us.value);
+            return price_memory(block, op, memory.t0_us.value);
         case OpKind::norm_backward:
         case OpKind::bias_gradient:
         case OpKind::embedding_backward:
         case OpKind::gradient_norm:
-            return price_memory(plan::bytes_moved(block, op), memory.reduction_t0_us.value);
+            return price_memory(block, op, memory.reduction_t0_us.value);
         case OpKind::all_reduce:
         case OpKind::all_gather:
         case OpKind::reduce_scatter:

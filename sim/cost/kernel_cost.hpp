@@ -43,7 +43,7 @@ class KernelCost {
     Price price_gemm(const plan::Op& op) const;
     Price price_batched_gemm(const plan::Op& op) const;
     Price price_attention(const plan::Op& op, bool backward) const;
-    Price price_memory(double bytes, double t0_us) const;
+    Price price_memory(const plan::Block& block, const plan::Op& op, double t0_us) const;
 
     const Profile& profile_;
 };

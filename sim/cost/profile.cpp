@@ -128,6 +128,36 @@ AttentionProfile read_attention(ProfileSection s) {
     return attention;
 }
 
+bool is_memory_bound(plan::OpKind kind) {
+    switch (kind) {
+        case plan::OpKind::gemm:
+        case plan::OpKind::batched_gemm:
+        case plan::OpKind::attention:
+        case plan::OpKind::attention_backward:
+            return false;
+        default:
+            return !plan::is_communication(kind);
+    }
+}
+
+void read_kernels(ProfileSection s, MemoryProfile& memory) {
+    for (const std::string& key : s.keys()) {
+        if (key == "source") continue;
+        const auto kind = plan::from_name<plan::OpKind>(key);
+        if (!kind || !is_memory_bound(*kind))
+            s.fail(key, "the name of a memory-bound kernel is expected as key");
+        ProfileSection section = s.section(key);
+        KernelCurve curve;
+        curve.source = section.source();
+        curve.t0_us = section.number("t0_us", 0);
+        curve.GBps = section.number("GBps", 0);
+        curve.relative_sd = section.positive("relative_sd");
+        curve.held_out = read_held_out(section.section("held_out"));
+        section.finish();
+        memory.kernels[static_cast<std::size_t>(*kind)] = curve;
+    }
+}
+
 MemoryProfile read_memory(ProfileSection s) {
     MemoryProfile memory;
     memory.measured = s.flag("measured");
@@ -137,6 +167,7 @@ MemoryProfile read_memory(ProfileSection s) {
     memory.resident_bytes = s.quantity("resident_bytes", 0);
     memory.cache_GBps = s.positive_quantity("cache_GBps");
     memory.relative_sd = s.positive("relative_sd");
+    if (s.has("kernels")) read_kernels(s.section("kernels"), memory);
     s.finish();
     return memory;
 }

@@ -112,9 +112,19 @@ struct BatchedGemmProfile {
     double relative_sd = 0;
 };
 
+// A kernel that moves bytes but is not as fast as they could be moved (it computes on each element,
+// as all do on a CPU): t = t0 + the longer of bytes ÷ rate and what memory or cache takes.
+struct KernelCurve {
+    std::string source;
+    double t0_us = 0;
+    double GBps = 0;  // 0: as fast as the bytes
+    double relative_sd = 0;
+    HeldOut held_out;
+};
+
 // t = t0 + bytes ÷ (efficiency × memory bandwidth); operands of at most resident_bytes travel at
 // cache_GBps. Kernels that reduce over rows (gradients of norms, biases, embeddings; the gradient
-// norm) have reduction_t0.
+// norm) have reduction_t0. Kernels that were timed one by one have curves of their own.
 struct MemoryProfile {
     bool measured = false;
     Quantity t0_us;
@@ -123,6 +133,7 @@ struct MemoryProfile {
     Quantity resident_bytes;
     Quantity cache_GBps;
     double relative_sd = 0;
+    std::array<std::optional<KernelCurve>, plan::kOpKinds> kernels;  // by OpKind
 };
 
 // By how much a compute op stretches while its rank communicates. The reverse is not modelled.

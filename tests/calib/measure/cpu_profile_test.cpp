@@ -51,6 +51,9 @@ CpuTimings timings_of_curves(const KernelGrid& grid) {
             timings.memory.push_back(
                 {"kernel", reduction, bytes,
                  (reduction ? 3 : 1) + bytes / (bytes <= 1 << 20 ? 16e3 : 4e3)});
+    // Slower than memory in cache, with a constant of its own: 2 us + 3 GB/s.
+    for (double bytes = 4096; bytes <= 1 << 20; bytes *= 1.2)
+        timings.steps.memory.push_back({"activation", false, bytes, 2 + bytes / 3e3});
     timings.copy_bytes_per_s = 8e9;
     for (double bytes = 256; bytes <= 1 << 24; bytes *= 2)
         for (const char* collective : {"all_reduce", "all_gather", "all_to_all"})
@@ -94,6 +97,13 @@ TEST(CpuProfile, HoldsTheCurvesOfTheTimings) {
     EXPECT_NEAR(profile.memory.efficiency.value * profile.hardware.memory_GBps.value, 4, 0.01);
     EXPECT_NEAR(profile.memory.efficiency.value * profile.memory.cache_GBps.value, 16, 0.01);
     EXPECT_EQ(profile.hardware.capacity_bytes.value, 4LL << 30);
+    const auto& activation =
+        profile.memory.kernels[static_cast<std::size_t>(plan::OpKind::activation)];
+    ASSERT_TRUE(activation.has_value());
+    EXPECT_NEAR(activation->t0_us, 2, 0.01);
+    EXPECT_NEAR(activation->GBps, 3, 0.01);
+    EXPECT_GT(activation->held_out.rows, 0);
+    EXPECT_FALSE(profile.memory.kernels[static_cast<std::size_t>(plan::OpKind::norm)].has_value());
 }
 
 TEST(CpuProfile, HoldsTheCollectivesOfThePlan) {
@@ -119,7 +129,7 @@ TEST(CpuProfile, SaysWhereItComesFrom) {
                                 "ranks of 1 thread busy at once"));
     EXPECT_THAT(text, HasSubstr("built with gcc 12"));
     EXPECT_THAT(text, HasSubstr("library version 1.2.3"));
-    ASSERT_EQ(calibration.families.size(), 3 + options.kernels.head_dims.size());
+    ASSERT_EQ(calibration.families.size(), 4 + options.kernels.head_dims.size());
     for (const fit::FamilyReport& family : calibration.families)
         EXPECT_GT(family.held_out.absolute.rows, 0) << family.family;
 }

@@ -39,6 +39,11 @@ TEST(Timings, CoverWhatAProfileNeeds) {
     options.sampling = kOnce;
     options.kernels = small_grid();
     options.collectives = {256, 1024, 2};
+    options.steps.models = 2;  // one of each kind
+    options.steps.most_width = 64;
+    options.steps.most_sequence = 32;
+    options.steps.steps = 1;
+    options.library_dir = ORRERY_SOURCE_DIR "/scenarios";
     std::vector<std::string> told;
     const CpuTimings timings =
         time_cpu(options, [&](const std::string& what) { told.push_back(what); });
@@ -61,7 +66,16 @@ TEST(Timings, CoverWhatAProfileNeeds) {
         EXPECT_LE(row.bytes, options.kernels.memory_high);
         EXPECT_GT(row.time_us, 0);
     }
-    EXPECT_GE(kernels.size(), 8U);
+    EXPECT_EQ(kernels, (std::set<std::string>{"add", "adamw", "bias_gradient", "cast"}));
+    std::set<std::string> in_steps;
+    for (const fit::MemoryRow& row : timings.steps.memory)
+        in_steps.insert(row.kernel);
+    for (const char* kernel : {"norm", "norm_backward", "activation", "activation_backward", "rope",
+                               "rope_backward", "residual_add", "embedding", "embedding_backward",
+                               "cross_entropy_max", "cross_entropy_sum", "cross_entropy",
+                               "cross_entropy_backward", "bias_gradient", "gradient_norm", "adamw"})
+        EXPECT_EQ(in_steps.count(kernel), 1U) << kernel;
+    EXPECT_FALSE(timings.steps.gemm.empty());
     EXPECT_GT(timings.copy_bytes_per_s, 0);
     EXPECT_EQ(timings.collectives.size(), 2 * 3 * 3U);  // repetitions, sizes, collectives
     EXPECT_EQ(told.back(), "collectives of 2 ranks");

@@ -134,6 +134,19 @@ TEST_F(TinyCost, PricesMemoryInTwoRegimes) {
     EXPECT_EQ(memory_price(OpKind::norm, 0).seconds, 2e-6);
 }
 
+// 3 µs and 100 GB/s, which is slower than cache and memory; or as fast as they are.
+TEST_F(TinyCost, PricesAKernelByItsOwnCurve) {
+    KernelCurve& own = profile_.memory.kernels[static_cast<std::size_t>(OpKind::norm)].emplace();
+    own = {"made up", 3, 100, 0.07, {}};
+    EXPECT_NEAR(memory_price(OpKind::norm, 2'500'000).seconds, (3 + 100) * 1e-6, 1e-15);
+    EXPECT_EQ(memory_price(OpKind::norm, 2'500'000).relative_sd, 0.07);
+    EXPECT_EQ(memory_price(OpKind::rope, 2'500'000).seconds, (2 + 2.5) * 1e-6);
+    own.GBps = 1e5;
+    EXPECT_NEAR(memory_price(OpKind::norm, 100'000'000).seconds, (3 + 500) * 1e-6, 1e-14);
+    own.GBps = 0;
+    EXPECT_NEAR(memory_price(OpKind::norm, 2'500'000).seconds, (3 + 2.5) * 1e-6, 1e-15);
+}
+
 TEST_F(TinyCost, ALookupMovesItsRowsAndNotTheTable) {
     plan::Block block;
     const std::vector<std::pair<DType, std::vector<std::int64_t>>> tensors = {

@@ -69,6 +69,34 @@ TEST(Profile, NamesFileAndPlaceOfAFault) {
               "tiny.json: /attention/forward/64x: a head size is expected as key");
 }
 
+TEST(Profile, ReadsTheCurvesOfSingleKernels) {
+    const auto with_kernels = [](const std::string& kernels) {
+        std::string text = tiny_profile_text();
+        const std::string after = "\"resident_bytes\"";
+        return text.insert(text.find(after), "\"kernels\": {" + kernels + "}, ");
+    };
+    const std::string numbers = R"({"t0_us": 3, "GBps": 100, "relative_sd": 0.1, "held_out":
+        {"rows": 4, "mean_abs_error": 0.1, "median_abs_error": 0.1, "p95_abs_error": 0.2}})";
+    const Profile profile =
+        parse_profile(with_kernels(R"("source": "a bench", "norm": )" + numbers), "tiny.json");
+    const auto& norm = profile.memory.kernels[static_cast<std::size_t>(plan::OpKind::norm)];
+    ASSERT_TRUE(norm.has_value());
+    EXPECT_EQ(norm->source, "a bench");
+    EXPECT_EQ(norm->t0_us, 3);
+    EXPECT_EQ(norm->GBps, 100);
+    EXPECT_EQ(norm->relative_sd, 0.1);
+    EXPECT_EQ(norm->held_out.rows, 4);
+    EXPECT_FALSE(profile.memory.kernels[static_cast<std::size_t>(plan::OpKind::rope)].has_value());
+    for (const char* key : {"gemm", "attention", "all_reduce", "normal"})
+        EXPECT_THAT(
+            [&] {
+                parse_profile(with_kernels('"' + std::string(key) + "\": " + numbers), "tiny.json");
+            },
+            testing::ThrowsMessage<ProfileError>(
+                "tiny.json: /memory/kernels/" + std::string(key) +
+                ": the name of a memory-bound kernel is expected as key"));
+}
+
 TEST(Profile, RefusesANumberWithoutSource) {
     EXPECT_EQ(error_after("\"hardware\": {\"source\": \"made up\", ", "\"hardware\": {"),
               "tiny.json: /hardware/capacity_bytes: the number has no source, neither has its "

@@ -1,0 +1,35 @@
+// Kernels timed where they run: in whole steps of small models that the runtime performs, with the
+// operands as the op before left them. What a kernel takes alone, called again and again, is not
+// what it takes there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "calib/fit/fit_gemm.hpp"
+#include "calib/fit/fit_memory.hpp"
+
+namespace orrery::measure {
+
+// Models of one layer, GPT and Llama in turn, sizes drawn log-uniformly.
+struct StepGrid {
+    int models = 40;
+    std::int64_t least_width = 64, most_width = 512;  // of the hidden state
+    std::int64_t least_sequence = 32, most_sequence = 256;
+    std::int64_t least_vocabulary = 128, most_vocabulary = 4096;
+    std::int64_t steps = 4;  // of which the last one counts
+};
+
+struct StepTimings {
+    std::vector<fit::MemoryRow> memory;  // kernel: plan::name of its kind
+    std::vector<fit::GemmRow> gemm;
+};
+
+// fp32; data parallel over `ranks` threads with so many threads each: all busy at once. A row is
+// the median over an op's runs in the step (its micro-batches), the mean over the ranks.
+// `library_dir` has the profiles and frameworks that a scenario names.
+StepTimings time_steps(std::int64_t ranks, int threads_per_rank, const StepGrid& grid,
+                       const std::string& library_dir);
+
+}  // namespace orrery::measure
