@@ -183,7 +183,7 @@ TEST(SimulateJson, OfADeadlockNamesTheWaitingRanks) {
 // The program itself: what a shell sees when stdout is no terminal.
 TEST(Process, PrintsTheSameBytes) {
     const std::string path = testing::TempDir() + "process.out";
-    const std::string command = std::string("TERM=xterm COLUMNS=100 " ORRERY_BINARY " simulate ") +
+    const std::string command = "TERM=xterm COLUMNS=100 " + program("orrery") + " simulate " +
                                 tiny() + " --timeline > " + path;
     ASSERT_EQ(std::system(command.c_str()), 0);
     EXPECT_EQ(content_of(path), run({"simulate", tiny(), "--timeline"}).out);
@@ -194,8 +194,8 @@ int exit_code_after(const std::string& signal) {
     const std::string pipe = testing::TempDir() + "never_" + signal;
     std::remove(pipe.c_str());
     if (mkfifo(pipe.c_str(), 0600) != 0) return -1;
-    const std::string command = "timeout --preserve-status -s " + signal +
-                                " 0.3 " ORRERY_BINARY " simulate " + pipe + " 2>/dev/null";
+    const std::string command = "timeout --preserve-status -s " + signal + " 0.3 " +
+                                program("orrery") + " simulate " + pipe + " 2>/dev/null";
     const int status = std::system(command.c_str());
     std::remove(pipe.c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -32,6 +33,11 @@ inline std::string folder() {
 }
 inline std::string tiny() {
     return folder() + "tiny.json";
+}
+
+// A program of this build: it lies beside the tests.
+inline std::string program(const std::string& name) {
+    return std::filesystem::read_symlink("/proc/self/exe").replace_filename(name);
 }
 
 inline std::string content_of(const std::string& path) {

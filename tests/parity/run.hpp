@@ -10,6 +10,7 @@
 #include "plan/scenario/scenario.hpp"
 #include "runtime/train/trainer.hpp"
 #include "tests/parity/layouts.hpp"
+#include "tests/sanitized.hpp"
 
 namespace orrery::parity {
 
@@ -31,14 +32,12 @@ struct Trained {
 };
 
 // Faults of memory show in a few steps, and sanitizers make each slow.
-#ifdef __SANITIZE_ADDRESS__
-inline constexpr std::int64_t kSteps = 4;
-#else
-inline constexpr std::int64_t kSteps = 20;
-#endif
+inline std::int64_t usual_steps() {
+    return sanitized() ? 4 : 20;
+}
 
 struct RunOptions {
-    std::int64_t steps = kSteps;
+    std::int64_t steps = usual_steps();
     runtime::SampleReader samples;  // empty: random tokens
     runtime::CpuOptions cpu;
     std::function<void(plan::Plan&)> change_plan;

@@ -1,0 +1,14 @@
+// Whether what is tested was built with AddressSanitizer. Tests themselves are compiled alike in
+// every build, so only the linked program knows.
+#pragma once
+
+extern "C" __attribute__((weak)) void
+__asan_init();
+
+namespace orrery {
+
+inline bool sanitized() {
+    return &__asan_init != nullptr;
+}
+
+}  // namespace orrery
