@@ -55,10 +55,6 @@ std::vector<plan::Diagnostic> reasons_not_to_train(const plan::Scenario& scenari
     if (steps == 0 && scenario.run.steps == 0)
         reasons.push_back(reason("T002", file, "/run/steps", "the run has no last step",
                                  {"--steps N, or --set run.steps=N"}));
-    if (scenario.training.loss_spike.skip_above > 0)
-        reasons.push_back(reason("T003", file, "/training/loss_spike",
-                                 "steps are not skipped yet when the loss spikes",
-                                 {"leave loss_spike out: every step is taken"}));
     return reasons;
 }
 

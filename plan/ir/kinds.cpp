@@ -51,6 +51,8 @@ constexpr std::array<KindRow, kOpKinds> kKinds = {{
     {"gradient_norm", kElements},
     {"unscale", kElements},
     {"update_loss_scale", kElements},
+    {"loss_share", kElements},
+    {"judge_loss", kElements},
     {"adamw", kElements},
     {"cast", kElements},
     {"all_reduce", kElements},

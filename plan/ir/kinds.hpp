@@ -76,6 +76,8 @@ enum class OpKind : std::uint8_t {
     gradient_norm,
     unscale,            // takes the loss scale off gradients and looks for infinities
     update_loss_scale,  // the next step's, by whether this one overflowed
+    loss_share,         // what this rank adds to the batch's loss: nothing where another has it
+    judge_loss,         // whether it has spiked; one that has not counts from then on
     adamw,
     cast,
     // communication
@@ -84,7 +86,7 @@ enum class OpKind : std::uint8_t {
     reduce_scatter,
     exchange
 };
-inline constexpr std::size_t kOpKinds = 32;
+inline constexpr std::size_t kOpKinds = 34;
 
 // Names of the fields of Op::shape that a kind uses, in order; empty names end the list.
 using ShapeFields = std::array<std::string_view, 6>;

@@ -46,7 +46,7 @@ bool takes_largest(const Block& block, const Op& op) {
 
 bool accumulates(const Block& block, const Op& op) {
     if (is_communication(op.kind) || op.kind == OpKind::adamw ||
-        op.kind == OpKind::update_loss_scale)
+        op.kind == OpKind::update_loss_scale || op.kind == OpKind::judge_loss)
         return false;
     return std::any_of(op.writes.begin(), op.writes.end(), [&](TensorId id) {
         const Role role = tensor_of(block, id).role;

@@ -26,6 +26,7 @@ Block adamw_block(const ProgramBuilder& builder, const Bucket& bucket) {
     };
     if (builder.scenario.training.optimizer.clip_norm > 0) reads_scalar(norm_scalar());
     if (builder.dims.scales_loss()) reads_scalar({"overflow", Role::scalar, DType::fp32, {1}});
+    if (builder.scenario.training.loss_spike.skips()) reads_scalar(loss_spike_scalar());
     op.writes = {1, 2};
     op.label = "adamw";
     block.ops.push_back(op);
@@ -45,7 +46,7 @@ Block gather_block(const ProgramBuilder& builder, const Bucket& bucket) {
 }  // namespace
 
 void add_optimizer(ProgramBuilder& builder) {
-    std::vector<BlockUse> uses;
+    std::vector<BlockUse> uses = loss_spike_uses(builder);
     for (std::size_t i = 0; i < builder.program.buckets.size(); ++i) {
         const Bucket& bucket = builder.program.buckets[i];
         if (bucket.elements == 0) continue;

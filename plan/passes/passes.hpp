@@ -90,6 +90,12 @@ inline constexpr std::int64_t kNormBins = 5;
 Tensor norm_scalar();
 void add_clipping(ProgramBuilder& builder);
 
+// loss_spike.cpp — the batch's loss on every rank, and whether it has spiked: a device scalar, which
+// adamw reads and then changes nothing. The uses that a step's optimizer begins with; none where
+// every step is taken.
+std::vector<BlockUse> loss_spike_uses(ProgramBuilder& builder);
+Tensor loss_spike_scalar();
+
 // optimizer.cpp — AdamW on this rank's share of each bucket; ZeRO-1 and 2 gather the parameters.
 void add_optimizer(ProgramBuilder& builder);
 

@@ -164,7 +164,7 @@ Json training_part(const Training& training, const Document& document, const Ver
     Json out = {{"sequence_length", training.sequence_length},
                 {"precision", name(training.precision)}};
     if (training.precision == Precision::fp16) out["loss_scale"] = loss_scale_part(training);
-    if (training.loss_spike.skip_above > 0)
+    if (training.loss_spike.skips())
         out["loss_spike"] = {{"skip_above", plain(training.loss_spike.skip_above)},
                              {"window", training.loss_spike.window}};
     if (training.batch_ramp.start_batch_size > 0)

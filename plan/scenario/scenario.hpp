@@ -243,6 +243,8 @@ struct LossSpike {
     double skip_above = 0;  // 0: every step is taken
     std::int64_t window = 0;
 
+    bool skips() const { return skip_above > 0; }
+
     bool operator==(const LossSpike&) const = default;
 };
 

@@ -93,6 +93,10 @@ void Performer::compute(const Call& call) {
             return unscale(call);
         case OpKind::update_loss_scale:
             return update_loss_scale(call);
+        case OpKind::loss_share:
+            return loss_share(call);
+        case OpKind::judge_loss:
+            return judge_loss(call);
         case OpKind::adamw:
             return adamw(call);
         case OpKind::cast:

@@ -59,6 +59,8 @@ class Performer {
     void gradient_norm(const Call& call);
     void unscale(const Call& call);
     void update_loss_scale(const Call& call);
+    void loss_share(const Call& call);
+    void judge_loss(const Call& call);
     void adamw(const Call& call);
 
     // performer_communication.cpp

@@ -1,6 +1,8 @@
 // The loss, and what is done to gradients and states at the end of a step.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <span>
 
 #include "plan/ir/check.hpp"
 #include "runtime/cpu/performer.hpp"
@@ -113,6 +115,36 @@ void Performer::update_loss_scale(const Call& call) {
     }
 }
 
+// Every tensor rank of the last stage has the loss: it counts on the first one.
+void Performer::loss_share(const Call& call) {
+    auto& share = *at<double>(call.bound.writes[0]);
+    share = 0;
+    if (call.bound.reads.empty() || program_.at.tensor > 0) return;
+    const Buffer loss = read(call, 0);
+    share = loss.dtype == plan::DType::fp64
+                ? *static_cast<const double*>(loss.data)
+                : static_cast<double>(*static_cast<const float*>(loss.data));
+}
+
+// Reads the batch's loss, the losses that count (the latest ones, in turn) with how many there have
+// been, and whether gradients overflowed, where they can: such a step is not taken either way, and
+// its loss does not count. A loss that is not a number has spiked.
+void Performer::judge_loss(const Call& call) {
+    const plan::LossSpike& rule = scenario_.training.loss_spike;
+    const double loss = *at<double>(call.bound.reads[0]);
+    const bool overflow = call.bound.reads.size() > 3 && *at<float>(call.bound.reads[3]) > 0;
+    const std::span accepted(at<double>(call.bound.writes[0]),
+                             static_cast<std::size_t>(rule.window));
+    auto& count = *at<std::int32_t>(call.bound.writes[1]);
+    const double mean =
+        std::accumulate(accepted.begin(), accepted.end(), 0.0) / static_cast<double>(rule.window);
+    const bool spiked = !overflow && count >= rule.window && !(loss <= rule.skip_above * mean);
+    *at<float>(call.bound.writes[2]) = spiked ? 1 : 0;
+    if (spiked || overflow) return;
+    accepted[static_cast<std::size_t>(count % rule.window)] = loss;
+    ++count;
+}
+
 // Reads gradients, states, parameters that are their own masters, then scalars by name. States are
 // m and v, and then masters.
 void Performer::adamw(const Call& call) {
@@ -126,8 +158,8 @@ void Performer::adamw(const Call& call) {
     adamw.correction1 = 1 - std::pow(optimizer.beta1, updates);
     adamw.correction2 = 1 - std::pow(optimizer.beta2, updates);
     for (std::size_t i = 2; i < call.bound.reads.size(); ++i) {
-        if (call.read_tensor(i).name == "overflow")
-            adamw.skip = *at<float>(call.bound.reads[i]) > 0;
+        if (call.read_tensor(i).name == "overflow" || call.read_tensor(i).name == "loss spike")
+            adamw.skip = adamw.skip || *at<float>(call.bound.reads[i]) > 0;
         if (call.read_tensor(i).name != "norm") continue;
         // PyTorch's clip_grad_norm_ and Megatron-LM's clip_grad_by_total_norm_fp32.
         const double norm = norm_of(at<double>(call.bound.reads[i]));

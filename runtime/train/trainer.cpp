@@ -191,6 +191,8 @@ class RankRun {
         }
         if (program_->scalar("overflow") >= 0 && scalar<float>("overflow") > 0)
             report.skipped = Skipped::overflow;
+        if (program_->scalar("loss spike") >= 0 && scalar<float>("loss spike") > 0)
+            report.skipped = Skipped::loss_spike;
         if (report.skipped == Skipped::no) ++updates_;
         consumed_ += report.samples;
         report.consumed_samples = consumed_;

@@ -162,6 +162,8 @@ Price KernelCost::price(const plan::Block& block, const plan::Op& op) const {
         case OpKind::embedding:
         case OpKind::unscale:
         case OpKind::update_loss_scale:
+        case OpKind::loss_share:
+        case OpKind::judge_loss:
         case OpKind::adamw:
         case OpKind::cast:
             return price_memory(block, op, memory.t0_us.value);

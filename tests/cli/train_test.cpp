@@ -229,6 +229,24 @@ TEST(Train, OverflowOfTheLossScaleSkipsTheStep) {
     EXPECT_EQ(events[2]["loss_scale"].get<double>(), static_cast<double>(1e30F / 2));
 }
 
+// The first update throws the model off.
+TEST(Train, ASpikeOfTheLossSkipsTheStep) {
+    const std::string spike =
+        "--steps 3 --set training.optimizer.learning_rate=10 "
+        "--set training.loss_spike.skip_above=1.5 --set training.loss_spike.window=1";
+    const Outcome outcome = train_tiny("--json " + spike);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const std::vector<json> events = events_of(outcome.out);
+    ASSERT_EQ(events.size(), 5u);
+    EXPECT_EQ(events[1]["event"], "step");
+    for (std::size_t step : {2U, 3U}) {
+        EXPECT_GT(events[step]["loss"], 1.5 * events[1]["loss"].get<double>());
+        EXPECT_EQ(events[step]["event"], "skip");
+        EXPECT_EQ(events[step]["reason"], "loss spike");
+    }
+    EXPECT_THAT(train_tiny(spike).err, HasSubstr("not taken: the loss spiked"));
+}
+
 void expect_refusal(const std::string& arguments, int code, const std::string& message) {
     const Outcome text = train_tiny(arguments);
     EXPECT_EQ(text.code, code) << arguments;
@@ -255,8 +273,6 @@ TEST(Train, ScenariosThatCannotBeTrainedAre3) {
     expect_refusal("--set run={}", 3, "--set run.data=data/sample.txt");
     expect_refusal("--set run={} --set training.schedule.decay=constant", 3,
                    "error[T002]: the run has no last step");
-    expect_refusal("--set training.loss_spike.skip_above=2 --set training.loss_spike.window=3", 3,
-                   "error[T003]: steps are not skipped yet");
 }
 
 TEST(Train, UnreadableDataAre5) {

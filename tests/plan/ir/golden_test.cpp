@@ -286,6 +286,16 @@ TEST(PlanGolden, LossScale) {
     expect_golden("loss_scale_static_zero_1", without_parts(build_plan(s)));
 }
 
+// On two stages, of which the second has the loss; with fp16, whose overflow decides first.
+TEST(PlanGolden, LossSpike) {
+    Scenario s = small_llama();
+    s.training.precision = Precision::fp16;
+    s.training.optimizer.clip_norm = 0;
+    s.training.loss_spike = {1.5, 4};
+    set_pipeline(s, "1f1b", 2, 1, 2);
+    expect_golden("loss_spike", without_parts(build_plan(s)));
+}
+
 TEST(PlanGolden, TiedEmbedding) {
     for (int zero : {0, 2}) {
         Scenario s = small_gpt2();

@@ -1,0 +1,69 @@
+// Steps whose loss spikes are not taken, as PaLM's authors did by hand (Chowdhery 2022, §5.1): the
+// batch's loss is held against the mean of the last ones that counted, on every rank alike.
+#include "plan/passes/passes.hpp"
+
+namespace orrery::plan {
+namespace {
+
+Op scalar_op(OpKind kind, const char* label, std::vector<TensorId> reads,
+             std::vector<TensorId> writes) {
+    Op op;
+    op.kind = kind;
+    op.phase = Phase::optimizer;
+    op.dtype = DType::fp64;
+    op.shape = {1};
+    op.reads = std::move(reads);
+    op.writes = std::move(writes);
+    op.label = label;
+    return op;
+}
+
+bool has_last_stage(const ProgramBuilder& builder) {
+    return builder.program.stages.back().index + 1 ==
+           static_cast<std::int32_t>(builder.scenario.layout.stages());
+}
+
+// The last stage has the loss of a data-parallel rank's samples; the sum over all ranks is the
+// batch's. Kept between steps: the losses that count, and how many there have been.
+Block judge_block(const ProgramBuilder& builder) {
+    Block block;
+    block.name = "loss_spike";
+    auto scalar = [&](const char* name, DType dtype, std::int64_t elements) {
+        block.tensors.push_back({name, Role::scalar, dtype, {elements}});
+        return static_cast<TensorId>(block.tensors.size()) - 1;
+    };
+    std::vector<TensorId> own;
+    if (has_last_stage(builder)) own.push_back(scalar("loss", builder.dims.wide_dtype, 1));
+    const TensorId loss = scalar("batch loss", DType::fp64, 1);
+    const TensorId accepted =
+        scalar("accepted losses", DType::fp64, builder.scenario.training.loss_spike.window);
+    const TensorId count = scalar("losses accepted", DType::i32, 1);
+    block.tensors.push_back(loss_spike_scalar());
+    const auto spike = static_cast<TensorId>(block.tensors.size()) - 1;
+    std::vector<TensorId> judged = {loss, accepted, count};
+    if (builder.dims.scales_loss()) judged.push_back(scalar("overflow", DType::fp32, 1));
+
+    block.ops.push_back(scalar_op(OpKind::loss_share, "loss", std::move(own), {loss}));
+    if (builder.mesh.ranks() > 1)
+        block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::optimizer,
+                                          Stream::data_comm, GroupKind::world, 1, "loss", loss,
+                                          loss));
+    block.ops.push_back(
+        scalar_op(OpKind::judge_loss, "loss spike", std::move(judged), {accepted, count, spike}));
+    return block;
+}
+
+}  // namespace
+
+Tensor loss_spike_scalar() {
+    return {"loss spike", Role::scalar, DType::fp32, {1}};
+}
+
+std::vector<BlockUse> loss_spike_uses(ProgramBuilder& builder) {
+    if (!builder.scenario.training.loss_spike.skips()) return {};
+    BlockUse use;
+    use.block = builder.blocks.add(judge_block(builder));
+    return {use};
+}
+
+}  // namespace orrery::plan
