@@ -39,7 +39,8 @@ class Train : public Subcommand {
         app.add_flag("--json", json_,
                      "Print one JSON object per line: start, step, skip, error, end");
         app.add_flag("--check-memory", check_memory_,
-                     "Fill memory with NaN before it changes hands: a read too many shows");
+                     "Fill memory with NaN before it changes hands, and hold every op to its "
+                     "tensors: slow");
     }
 
     int run(Console& console) override {
@@ -112,6 +113,7 @@ class Train : public Subcommand {
         options.steps = run.steps;
         options.cpu.threads = run.threads_per_rank;
         options.cpu.poison = check_memory_;
+        options.cpu.guard = check_memory_;
         options.record = !trace_file_.empty();
         std::vector<runtime::StepReport> steps;
         const runtime::TrainResult result = runtime::train(

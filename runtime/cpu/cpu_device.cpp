@@ -28,15 +28,16 @@ std::int64_t now() {
 
 std::byte* allocate(std::int64_t bytes) {
     const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
-    auto* arena = static_cast<std::byte*>(::operator new (size, std::align_val_t{kArenaAlignment}));
-    std::memset(arena, 0, size);
-    return arena;
+    auto* memory =
+        static_cast<std::byte*>(::operator new (size, std::align_val_t{kArenaAlignment}));
+    std::memset(memory, 0, size);
+    return memory;
 }
 
 }  // namespace
 
-void CpuDevice::ArenaDeleter::operator()(std::byte* arena) const {
-    ::operator delete (arena, std::align_val_t{kArenaAlignment});
+void CpuDevice::MemoryDeleter::operator()(std::byte* memory) const {
+    ::operator delete (memory, std::align_val_t{kArenaAlignment});
 }
 
 CpuDevice::CpuDevice(const BoundProgram& program, const plan::Scenario& scenario,
@@ -44,9 +45,11 @@ CpuDevice::CpuDevice(const BoundProgram& program, const plan::Scenario& scenario
     : program_(program),
       communicator_(communicator),
       options_(options),
-      arena_(allocate(program.arena_bytes)),
-      performer_(program, scenario, communicator, arena_.get(), options.threads),
+      memory_(allocate(program.arena_bytes + (options.guard ? 2 * ArenaGuard::kZone : 0))),
+      arena_(memory_.get() + (options.guard ? ArenaGuard::kZone : 0)),
+      performer_(program, scenario, communicator, arena_, options.threads),
       times_(program.ops.size()) {
+    if (options.guard) guard_ = std::make_unique<ArenaGuard>(program, communicator.rank(), arena_);
     for (std::uint32_t id = 0; id < program.ops.size(); ++id)
         (program.ops[id].op->stream == plan::Stream::compute ? compute_ : communication_)
             .push_back(id);
@@ -119,12 +122,35 @@ void CpuDevice::perform(std::uint32_t id) {
             std::this_thread::sleep_for(
                 std::chrono::microseconds(static_cast<int>(400 * uniform(key, id + (1U << 31)))));
     }
-    if (options_.poison)
+    if (guard_) return perform_alone(id);
+    if (options_.poison) poison(bound);
+    run_op(id);
+}
+
+// Ops that wait for other ranks hold up those of this one. That closes no circle: what another rank
+// needs of this one's, it gets by communication, whose order all ranks share.
+void CpuDevice::perform_alone(std::uint32_t id) {
+    const std::lock_guard alone(guard_mutex_);
+    const BoundOp& bound = program_.ops[id];
+    if (options_.poison) {
+        poison(bound);
         for (const Birth& birth : bound.births)
-            std::memset(arena_.get() + birth.offset, 0xff, static_cast<std::size_t>(birth.bytes));
+            guard_->accept(birth.offset, birth.bytes);
+    }
+    guard_->begin(bound);
+    run_op(id);
+    guard_->end(bound);
+}
+
+void CpuDevice::poison(const BoundOp& bound) {
+    for (const Birth& birth : bound.births)
+        std::memset(arena_ + birth.offset, 0xff, static_cast<std::size_t>(birth.bytes));
+}
+
+void CpuDevice::run_op(std::uint32_t id) {
     OpTime& time = times_[id];
     time.begin = now();
-    performer_.perform(bound, *inputs_);
+    performer_.perform(program_.ops[id], *inputs_);
     time.end = now();
 }
 
@@ -148,11 +174,12 @@ void CpuDevice::fail(std::exception_ptr cause) {
 }
 
 void CpuDevice::read(std::int64_t offset, std::span<std::byte> into) const {
-    std::memcpy(into.data(), arena_.get() + offset, into.size());
+    std::memcpy(into.data(), arena_ + offset, into.size());
 }
 
 void CpuDevice::write(std::int64_t offset, std::span<const std::byte> from) {
-    std::memcpy(arena_.get() + offset, from.data(), from.size());
+    std::memcpy(arena_ + offset, from.data(), from.size());
+    if (guard_) guard_->accept(offset, static_cast<std::int64_t>(from.size()));
 }
 
 }  // namespace orrery::runtime

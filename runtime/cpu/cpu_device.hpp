@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/comm/communicator.hpp"
+#include "runtime/cpu/arena_guard.hpp"
 #include "runtime/cpu/performer.hpp"
 #include "runtime/executor/device.hpp"
 
@@ -22,6 +23,7 @@ namespace orrery::runtime {
 struct CpuOptions {
     int threads = 1;               // of the rank's team, for compute
     bool poison = false;           // memory that changes hands is filled with NaN first
+    bool guard = false;            // ops run one at a time, and must keep to their tensors
     std::uint64_t delay_seed = 0;  // not 0: ops start after random delays, to shake out races
 };
 
@@ -38,20 +40,26 @@ class CpuDevice final : public Device {
     void write(std::int64_t offset, std::span<const std::byte> from) override;
 
   private:
-    struct ArenaDeleter {
-        void operator()(std::byte* arena) const;
+    struct MemoryDeleter {
+        void operator()(std::byte* memory) const;
     };
 
     void serve();
     void walk(const std::vector<std::uint32_t>& ops);
     void wait_for(const plan::Wait& wait);
     void perform(std::uint32_t id);
+    void perform_alone(std::uint32_t id);
+    void poison(const BoundOp& bound);
+    void run_op(std::uint32_t id);
     void fail(std::exception_ptr cause);
 
     const BoundProgram& program_;
     Communicator& communicator_;
     CpuOptions options_;
-    std::unique_ptr<std::byte, ArenaDeleter> arena_;
+    std::unique_ptr<std::byte, MemoryDeleter> memory_;
+    std::byte* arena_;  // in the memory, between zones where there is a guard
+    std::unique_ptr<ArenaGuard> guard_;
+    std::mutex guard_mutex_;
     Performer performer_;
     std::vector<std::uint32_t> compute_;  // op ids, in issue order
     std::vector<std::uint32_t> communication_;

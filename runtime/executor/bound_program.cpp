@@ -31,6 +31,10 @@ class Binder {
         out_.linked = plan::link(plan, program);
         out_.arena_bytes = program.arena_bytes;
         out_.buckets = program.buckets;
+        out_.residents = program.residents;
+        out_.spare = {program.workspace, program.frames[0], program.frames[1]};
+        for (const auto* ring : {&program.parameter_ring, &program.gradient_ring})
+            out_.spare.insert(ring->begin(), ring->end());
         out_.at = plan.mesh.coordinates(rank);
         out_.shard = places_.shard();
         out_.shards = places_.shards();

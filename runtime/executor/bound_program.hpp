@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,6 +61,11 @@ struct BoundProgram {
     std::vector<BoundOp> ops;                             // by op id, in issue order
     std::vector<std::vector<plan::BucketEntry>> entries;  // by bucket
     std::vector<plan::Bucket> buckets;
+    std::vector<plan::Resident> residents;
+    // Residents that may be more than a program has use for: the workspace of GEMMs, the two
+    // frames, which stages of one part or two pass by, and slots of rings, as large as the largest
+    // that passes through any of them.
+    std::set<std::int32_t> spare;
     std::int64_t arena_bytes = 0;
     std::int64_t high_water_bytes = 0;  // end of the last operand
     plan::Coordinates at;

@@ -1,0 +1,140 @@
+#include "runtime/cpu/arena_guard.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "plan/ir/product.hpp"
+#include "plan/memory/arena.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+constexpr std::byte kZoneByte{0xa5};
+constexpr std::byte kUnwritten{0xff};
+
+bool overlap(const Operand& a, const Operand& b) {
+    return a.offset < b.offset + b.bytes() && b.offset < a.offset + a.bytes();
+}
+
+// Three products of unfused attention write a third each of the gradients of queries, keys, values.
+bool writes_a_third(const plan::Op& op) {
+    if (op.kind != plan::OpKind::batched_gemm) return false;
+    const plan::AttentionProduct product = plan::product_of_attention(op);
+    return product == plan::AttentionProduct::queries || product == plan::AttentionProduct::keys ||
+           product == plan::AttentionProduct::values;
+}
+
+// Whether the op makes all of the tensor: what it reads as well it may change in part, and what
+// adamw steps it may leave alone.
+bool makes(const BoundOp& bound, const Operand& written) {
+    if (bound.op->kind == plan::OpKind::adamw || writes_a_third(*bound.op)) return false;
+    return std::none_of(bound.reads.begin(), bound.reads.end(),
+                        [&](const Operand& read) { return overlap(read, written); });
+}
+
+struct Extent {
+    std::int64_t begin = 0, end = 0;
+};
+
+// What ops touch, in order of where it begins.
+std::vector<Extent> touched(const BoundProgram& program) {
+    std::vector<Extent> extents;
+    for (const Operand& operand : program.operands)
+        extents.push_back({operand.offset, operand.offset + operand.bytes()});
+    for (const BoundTransfer& transfer : program.transfers)
+        extents.push_back({transfer.offset, transfer.offset + transfer.bytes});
+    std::sort(extents.begin(), extents.end(),
+              [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
+    return extents;
+}
+
+// The first part of a resident that no op touches; empty where there is none to speak of.
+Extent untouched(const std::vector<Extent>& extents, const plan::Resident& resident) {
+    const std::int64_t end = resident.offset + resident.bytes;
+    std::int64_t seen = resident.offset;
+    for (const Extent& extent : extents) {
+        if (extent.begin >= end || extent.begin - seen >= plan::kAlignment) break;
+        seen = std::max(seen, extent.end);
+    }
+    return end - seen >= plan::kAlignment ? Extent{seen, end} : Extent{};
+}
+
+}  // namespace
+
+ArenaGuard::ArenaGuard(const BoundProgram& program, plan::Rank rank, std::byte* arena)
+    : program_(program),
+      rank_(rank),
+      memory_(arena - kZone, static_cast<std::size_t>(program.arena_bytes + 2 * kZone)) {
+    if (program.high_water_bytes > program.arena_bytes)
+        throw MemoryFault(fmt::format("rank {}: tensors end at byte {}, beyond an arena of {}",
+                                      rank, program.high_water_bytes, program.arena_bytes));
+    std::fill_n(memory_.begin(), kZone, kZoneByte);
+    std::fill_n(memory_.end() - kZone, kZone, kZoneByte);
+    expected_.assign(memory_.begin(), memory_.end());
+    const std::vector<Extent> extents = touched(program);
+    for (std::size_t id = 0; id < program.residents.size(); ++id) {
+        if (program.spare.contains(static_cast<std::int32_t>(id))) continue;
+        const Extent missed = untouched(extents, program.residents[id]);
+        if (missed.begin < missed.end)
+            throw MemoryFault(
+                fmt::format("rank {}: no op touches bytes from {} on of \"{}\", of {}", rank,
+                            missed.begin - program.residents[id].offset, program.residents[id].name,
+                            program.residents[id].bytes));
+    }
+}
+
+void ArenaGuard::begin(const BoundOp& bound) {
+    for (const Operand& written : bound.writes)
+        if (makes(bound, written)) std::fill_n(at(written.offset), written.bytes(), kUnwritten);
+}
+
+void ArenaGuard::end(const BoundOp& bound) {
+    for (const Operand& written : bound.writes) {
+        if (makes(bound, written)) expect_whole(bound, written);
+        accept(written.offset, written.bytes());
+    }
+    for (const BoundTransfer& transfer : bound.transfers)
+        if (!transfer.sends) accept(transfer.offset, transfer.bytes);
+    if (bound.feed != Feed::none) accept(bound.fed.offset, bound.fed.bytes());
+    // The padding of a bucket is cleared before it is reduced.
+    if (plan::is_communication(bound.op->kind) && bound.bucket >= 0 && !bound.reads.empty())
+        accept(bound.reads[0].offset, bound.reads[0].bytes());
+    expect_unchanged(bound);
+}
+
+void ArenaGuard::accept(std::int64_t offset, std::int64_t bytes) {
+    std::memcpy(expected_.data() + kZone + offset, at(offset), static_cast<std::size_t>(bytes));
+}
+
+void ArenaGuard::expect_whole(const BoundOp& bound, const Operand& written) const {
+    const std::int64_t size = plan::size_bytes(written.dtype);
+    for (std::int64_t i = 0; i < written.elements; ++i) {
+        const std::byte* const element = at(written.offset + i * size);
+        if (std::any_of(element, element + size, [](std::byte b) { return b != kUnwritten; }))
+            continue;
+        throw MemoryFault(fmt::format("{} did not write element {} of {} that it makes",
+                                      named(bound), i, written.elements));
+    }
+}
+
+void ArenaGuard::expect_unchanged(const BoundOp& bound) const {
+    if (std::memcmp(memory_.data(), expected_.data(), expected_.size()) == 0) return;
+    const auto first = std::mismatch(memory_.begin(), memory_.end(), expected_.begin()).first;
+    throw MemoryFault(
+        fmt::format("{} wrote byte {} of an arena of {}, which is in no tensor that "
+                    "it writes",
+                    named(bound), first - memory_.begin() - kZone, program_.arena_bytes));
+}
+
+// rank 2: layer.forward gemm "fc1", layer 3, micro-batch 0
+std::string ArenaGuard::named(const BoundOp& bound) const {
+    std::string text = fmt::format("rank {}: {} {} \"{}\"", rank_, bound.block->name,
+                                   plan::name(bound.op->kind), bound.op->label);
+    if (bound.layer >= 0) text += fmt::format(", layer {}", bound.layer);
+    if (bound.micro_batch >= 0) text += fmt::format(", micro-batch {}", bound.micro_batch);
+    return text;
+}
+
+}  // namespace orrery::runtime

@@ -1,0 +1,53 @@
+// Whether ops keep to their tensors: a debug mode of the CPU device, whose ops then run one at a
+// time. A copy of the arena says what it must hold but for what an op writes, so that a byte that
+// an op has no business with is found wherever it lies, also in zones on both sides of the arena.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "runtime/executor/bound_program.hpp"
+
+namespace orrery::runtime {
+
+// A bug of ours, named by rank and op.
+class MemoryFault : public std::logic_error {
+  public:
+    using std::logic_error::logic_error;
+};
+
+class ArenaGuard {
+  public:
+    static constexpr std::int64_t kZone = 4096;  // bytes that stand before and behind the arena
+
+    // Fills the zones. Throws MemoryFault where tensors lie beyond the arena, and where the plan
+    // has memory that no op touches: within a resident, more than alignment leaves between two
+    // tensors; BoundProgram::spare aside.
+    ArenaGuard(const BoundProgram& program, plan::Rank rank, std::byte* arena);
+
+    // Around an op. What it writes and does not read is filled first, with a NaN that no arithmetic
+    // makes. Throws MemoryFault where any of that is left, or where a byte has changed outside of
+    // what the op writes.
+    void begin(const BoundOp& bound);
+    void end(const BoundOp& bound);
+
+    // What was written by no op: by the host, or when memory changed hands.
+    void accept(std::int64_t offset, std::int64_t bytes);
+
+  private:
+    void expect_whole(const BoundOp& bound, const Operand& written) const;
+    void expect_unchanged(const BoundOp& bound) const;
+    std::string named(const BoundOp& bound) const;
+    std::byte* at(std::int64_t offset) const { return memory_.data() + kZone + offset; }
+
+    const BoundProgram& program_;
+    plan::Rank rank_;
+    std::span<std::byte> memory_;      // the arena between its zones
+    std::vector<std::byte> expected_;  // the same
+};
+
+}  // namespace orrery::runtime
