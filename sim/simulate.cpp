@@ -91,14 +91,16 @@ ThroughputPrediction predict_throughput(const plan::Scenario& scenario,
     const double per_gpu = 1e-12 / time_s / gpus;
     throughput.model_tflops_per_gpu = conserved.model_flops_per_step * per_gpu;
     throughput.mfu = throughput.model_tflops_per_gpu / throughput.peak_tflops;
-    // 12·L·heads·head_dim·s per token of unmasked attention; the causal mask needs half of it.
+    // 12·L·heads·head_dim·w per token of unmasked attention, where w is the sequence or the window.
+    // Of the s·w pairs the causal mask takes w²/2: half of them, where there is no window.
     const plan::Model& model = scenario.model;
+    const auto span = static_cast<double>(plan::attention_span(scenario));
     const double attention = 12.0 *
                              static_cast<double>(model.layers * model.heads * model.head_dim) *
-                             static_cast<double>(scenario.training.sequence_length) *
-                             static_cast<double>(conserved.tokens_per_step);
+                             span * static_cast<double>(conserved.tokens_per_step);
+    const double masked = span / static_cast<double>(scenario.training.sequence_length) / 2;
     throughput.mfu_causal =
-        (conserved.model_flops_per_step - attention / 2) * per_gpu / throughput.peak_tflops;
+        (conserved.model_flops_per_step - attention * masked) * per_gpu / throughput.peak_tflops;
     throughput.hfu = conserved.hardware_flops_per_step * per_gpu / throughput.peak_tflops;
     return throughput;
 }

@@ -62,8 +62,7 @@ class Derivation {
                            [&](const Tensor& tensor) { return tensor.name == name; });
     }
 
-    Op& emit(OpKind kind, std::string label, const std::array<std::int64_t, 6>& shape, Reads reads,
-             Reads writes) {
+    Op& emit(OpKind kind, std::string label, const Shape& shape, Reads reads, Reads writes) {
         Op op;
         op.kind = kind;
         op.phase = Phase::backward;
@@ -188,8 +187,8 @@ class Derivation {
         return id;
     }
 
-    void accumulate(OpKind kind, const std::string& label, const std::array<std::int64_t, 6>& shape,
-                    Reads reads, TensorId parameter) {
+    void accumulate(OpKind kind, const std::string& label, const Shape& shape, Reads reads,
+                    TensorId parameter) {
         const TensorId sum = accumulator(parameter);
         reads.push_back(sum);
         emit(kind, label, shape, std::move(reads), {sum}).dtype =

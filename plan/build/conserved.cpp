@@ -33,11 +33,12 @@ Conserved conserved_of(const Scenario& scenario) {
                            (m.embedding_norm ? 2 : 1) * m.hidden * (m.layer_norm() ? 2 : 1);
     conserved.tokens_per_step =
         scenario.layout.global_batch_size * scenario.training.sequence_length;
-    // Per token: 2 per weight of a matrix, and 4·s per head element of unmasked attention.
+    // Per token: 2 per weight of a matrix, and 4·s per head element of unmasked attention,
+    // of a sliding window its width in place of s.
     const double matrices =
         2.0 * static_cast<double>(m.layers * layer_matrices(m) + m.vocabulary * m.hidden);
     const double attention = 4.0 * static_cast<double>(m.layers * m.heads * m.head_dim) *
-                             static_cast<double>(scenario.training.sequence_length);
+                             static_cast<double>(attention_span(scenario));
     conserved.model_flops_per_step =
         3.0 * static_cast<double>(conserved.tokens_per_step) * (matrices + attention);
     return conserved;

@@ -16,6 +16,8 @@ Dims dims_of(const Scenario& scenario) {
     dims.heads = model.heads / t;
     dims.kv_heads = model.kv_heads / t;
     dims.head_dim = model.head_dim;
+    const std::int64_t span = attention_span(scenario);
+    dims.window = span < scenario.training.sequence_length ? span : 0;
     dims.ffn = model.ffn_hidden / t;
     dims.vocabulary = padded_vocabulary(scenario) / t;
     dims.tensor = t;

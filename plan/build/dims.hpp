@@ -19,6 +19,7 @@ struct Dims {
     std::int64_t heads = 1;     // ÷ tensor
     std::int64_t kv_heads = 1;  // ÷ tensor
     std::int64_t head_dim = 1;
+    std::int64_t window = 0;      // keys of a sliding window; 0: a query sees all before it
     std::int64_t ffn = 1;         // ÷ tensor
     std::int64_t vocabulary = 1;  // padded, ÷ tensor
     std::int64_t tensor = 1;

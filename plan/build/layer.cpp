@@ -57,7 +57,8 @@ TensorId flash_attention(ForwardWriter& w, TensorId qkv) {
     const TensorId lse =
         w.tensor("lse", Role::scratch, d.wide_dtype, {d.batch, d.heads, d.sequence});
     w.op(OpKind::attention, "attention",
-         {d.batch, d.sequence, d.sequence, d.heads, d.kv_heads, d.head_dim}, {qkv}, {out, lse});
+         {d.batch, d.sequence, d.sequence, d.heads, d.kv_heads, d.head_dim, d.window}, {qkv},
+         {out, lse});
     return out;
 }
 

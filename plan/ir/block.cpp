@@ -35,15 +35,16 @@ std::optional<Role> role_from_name(std::string_view text) {
 double flops(const Op& op) {
     const auto& s = op.shape;
     auto d = [](std::int64_t v) { return static_cast<double>(v); };
+    const std::int64_t attended = s[6] > 0 ? std::min(s[2], s[6]) : s[2];  // keys of attention
     switch (op.kind) {
         case OpKind::gemm:
             return 2.0 * d(s[0]) * d(s[1]) * d(s[2]);
         case OpKind::batched_gemm:
             return 2.0 * d(s[0]) * d(s[1]) * d(s[2]) * d(s[3]);
         case OpKind::attention:  // QKᵀ and PV: 2 products of 2·q·k·d per head
-            return 4.0 * d(s[0]) * d(s[1]) * d(s[2]) * d(s[3]) * d(s[5]);
+            return 4.0 * d(s[0]) * d(s[1]) * d(attended) * d(s[3]) * d(s[5]);
         case OpKind::attention_backward:  // QKᵀ again, dP, dV, dQ, dK: 5 products
-            return 10.0 * d(s[0]) * d(s[1]) * d(s[2]) * d(s[3]) * d(s[5]);
+            return 10.0 * d(s[0]) * d(s[1]) * d(attended) * d(s[3]) * d(s[5]);
         default:
             return 0;
     }

@@ -3,7 +3,6 @@
 // built, priced and memory-planned once, however often it is instanced.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -46,9 +45,9 @@ struct Op {
     OpKind kind = OpKind::gemm;
     Phase phase = Phase::forward;
     Stream stream = Stream::compute;
-    GroupKind group = GroupKind::none;    // communication only
-    DType dtype = DType::bf16;            // of the arithmetic or of the elements on the wire
-    std::array<std::int64_t, 6> shape{};  // fields named by shape_fields(kind)
+    GroupKind group = GroupKind::none;  // communication only
+    DType dtype = DType::bf16;          // of the arithmetic or of the elements on the wire
+    Shape shape{};                      // fields named by shape_fields(kind)
     std::vector<TensorId> reads;
     std::vector<TensorId> writes;     // a tensor in both is updated in place
     std::vector<std::int32_t> after;  // ops of this block that must end first though no tensor
@@ -85,8 +84,8 @@ std::string_view name(Role role);
 std::optional<Role> role_from_name(std::string_view text);
 
 // Floating-point operations that the op executes (multiply and add count two); 0 for memory-bound
-// kernels and communication. Causal attention counts the full square here; the mask is a matter
-// of pricing.
+// kernels and communication. Causal attention counts the full square here, of a sliding window (0:
+// none) its width for every query; what the mask leaves of that is a matter of pricing.
 double flops(const Op& op);
 
 // Bytes that the op moves to and from memory when every operand travels once.

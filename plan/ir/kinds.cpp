@@ -22,7 +22,8 @@ struct KindRow {
 constexpr ShapeFields kRows = {"rows", "width"};
 constexpr ShapeFields kScores = {"batch", "queries", "keys"};
 constexpr ShapeFields kElements = {"elements"};
-constexpr ShapeFields kAttention = {"batch", "queries", "keys", "heads", "kv_heads", "head_dim"};
+constexpr ShapeFields kAttention = {"batch",    "queries",  "keys",  "heads",
+                                    "kv_heads", "head_dim", "window"};
 
 constexpr std::array<KindRow, kOpKinds> kKinds = {{
     {"gemm", {"m", "n", "k"}},

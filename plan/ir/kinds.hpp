@@ -88,8 +88,10 @@ enum class OpKind : std::uint8_t {
 };
 inline constexpr std::size_t kOpKinds = 34;
 
-// Names of the fields of Op::shape that a kind uses, in order; empty names end the list.
-using ShapeFields = std::array<std::string_view, 6>;
+// Sizes of an op, and the names of those that a kind uses, in order; empty names end the list.
+inline constexpr std::size_t kShapeFields = 7;
+using Shape = std::array<std::int64_t, kShapeFields>;
+using ShapeFields = std::array<std::string_view, kShapeFields>;
 
 std::int64_t size_bytes(DType dtype);
 std::string_view name(DType dtype);

@@ -23,20 +23,27 @@ std::vector<Divided> sharded(const Model& model) {
     return out;
 }
 
-// A window that holds the whole sequence is attention without one.
+// Layers are alike: a window that does not hold the sequence is one of all layers.
 void check_window(Reading& reading, const Scenario& scenario) {
     const std::int64_t length = scenario.training.sequence_length;
     const std::int64_t window = scenario.model.attention_window;
-    if (!reading.good({"training.sequence_length", "model.attention_window"})) return;
-    if (window == 0 || length <= window) return;
+    const std::int64_t without = scenario.model.layers_without_window;
+    if (!reading.good(
+            {"training.sequence_length", "model.attention_window", "model.layers_without_window"}))
+        return;
+    if (without == 0 || window == 0 || length <= window) return;
     const std::string key = reading.shown("model.attention_window");
     Diagnostic& fault =
         reading.report_field("S021", "training.sequence_length",
-                             "the sequence is longer than the window that the attention sees");
-    fault.arithmetic = fmt::format("training.sequence_length = {}, {} = {}", length, key, window);
-    fault.note = "not modelled: attention over a sliding window";
-    fault.help.push_back(fmt::format(
-        "sequence_length of at most {}, or {} = null for attention over all of it", window, key));
+                             "the sequence is longer than a window that some layers see");
+    const std::string layers = reading.shown("model.layers_without_window");
+    fault.arithmetic = fmt::format("training.sequence_length = {}, {} = {}\n{} = {}", length, key,
+                                   window, layers, without);
+    fault.note = "not modelled: a sliding window in some layers and not in others";
+    fault.help.push_back(
+        fmt::format("sequence_length of at most {}, {} = 0 for a window in every layer, or {} = "
+                    "null for none",
+                    window, layers, key));
 }
 
 }  // namespace

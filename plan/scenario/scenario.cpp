@@ -1,5 +1,6 @@
 #include "plan/scenario/scenario.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace orrery::plan {
@@ -52,6 +53,12 @@ double embedding_scale(const Scenario& scenario) {
     const double fraction = std::frexp(scenario.model.embedding_scale, &exponent);
     // Ties to even, the default direction of rounding.
     return std::ldexp(std::nearbyint(std::ldexp(fraction, significant)), exponent - significant);
+}
+
+std::int64_t attention_span(const Scenario& scenario) {
+    const std::int64_t window = scenario.model.attention_window;
+    const std::int64_t length = scenario.training.sequence_length;
+    return window > 0 ? std::min(window, length) : length;
 }
 
 std::int64_t global_batch_at(const Scenario& scenario, std::int64_t consumed_samples) {

@@ -53,11 +53,12 @@ struct Model {
     std::int64_t kv_heads = 0;
     std::int64_t head_dim = 0;
     std::int64_t ffn_hidden = 0;
-    std::int64_t vocabulary = 0;        // true vocabulary, unpadded
-    std::int64_t max_positions = 0;     // longest sequence, where positions are learned
-    std::int64_t position_offset = 0;   // rows of the position table before the first position
-    std::int64_t rotary_dim = 0;        // elements of each head that rotary positions turn
-    std::int64_t attention_window = 0;  // tokens that a sliding window sees; 0: all
+    std::int64_t vocabulary = 0;             // true vocabulary, unpadded
+    std::int64_t max_positions = 0;          // longest sequence, where positions are learned
+    std::int64_t position_offset = 0;        // rows of the position table before the first position
+    std::int64_t rotary_dim = 0;             // elements of each head that rotary positions turn
+    std::int64_t attention_window = 0;       // tokens that a sliding window sees; 0: all
+    std::int64_t layers_without_window = 0;  // the first ones, where there is a window
     Norm norm = Norm::layer_norm;
     Positions positions = Positions::learned;
     Activation activation = Activation::gelu;
@@ -313,6 +314,9 @@ std::string_view name(Precision precision);  // "bf16"
 // Model::embedding_scale rounded to the precision of the training, as PyTorch rounds a factor that
 // it makes a tensor of: √3072 = 55.43 is 55.5 in bf16.
 double embedding_scale(const Scenario& scenario);
+
+// Keys that the last token of a sequence attends to: all, or a sliding window of them.
+std::int64_t attention_span(const Scenario& scenario);
 
 // Sequences of the step that begins after so many samples.
 std::int64_t global_batch_at(const Scenario& scenario, std::int64_t consumed_samples);

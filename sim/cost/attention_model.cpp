@@ -5,9 +5,20 @@
 
 namespace orrery::sim {
 
+namespace {
+
+// ∫ min(t, w) dt from 0 to `keys`: the pairs of as many queries and keys.
+double pairs_of_square(double keys, double window) {
+    if (window <= 0 || keys <= window) return 0.5 * keys * keys;
+    return keys * window - 0.5 * window * window;
+}
+
+}  // namespace
+
 double causal_flops(const AttentionShape& s) {
-    const double pairs = s.queries <= s.keys ? s.queries * s.keys - 0.5 * s.queries * s.queries
-                                             : 0.5 * s.keys * s.keys;
+    // The first queries, which see keys − queries keys already, are missing from the square.
+    const double before = s.queries < s.keys ? s.keys - s.queries : 0;
+    const double pairs = pairs_of_square(s.keys, s.window) - pairs_of_square(before, s.window);
     return 4.0 * s.batch * s.heads * s.head_dim * pairs;
 }
 

@@ -16,7 +16,7 @@ using plan::OpKind;
 
 // Per octave by which a shape leaves the measured range, the error may grow by this share.
 constexpr double kWideningPerOctave = 0.5;
-// A head size or element type other than the measured one: as wide as this at least.
+// A head size, element type or mask other than the measured one: as wide as this at least.
 constexpr double kBorrowedCurveSd = 0.15;
 
 double element_bytes(plan::DType dtype) {
@@ -75,6 +75,7 @@ Price KernelCost::price_attention(const plan::Op& op, bool backward) const {
     shape.heads = to_double(op.shape[3]);
     shape.kv_heads = to_double(op.shape[4]);
     shape.head_dim = to_double(op.shape[5]);
+    shape.window = to_double(op.shape[6]);
     AttentionCurve curve = nearest_curve(attention, op.shape[5]);
     const bool other_type =
         op.dtype != attention.dtype && &gemm_curve(op.dtype) != &gemm_curve(attention.dtype);
@@ -95,7 +96,7 @@ Price KernelCost::price_attention(const plan::Op& op, bool backward) const {
     price.family = CostFamily::attention;
     price.seconds = attention_seconds(curve, shape);
     price.relative_sd = curve.relative_sd;
-    if (curve.head_dim != op.shape[5] || other_type)
+    if (curve.head_dim != op.shape[5] || other_type || shape.window > 0)
         price.relative_sd = std::max(price.relative_sd, kBorrowedCurveSd);
     if (backward) {
         price.seconds *= attention.backward_flop_ratio.value / attention.backward_rate_ratio.value;

@@ -23,25 +23,28 @@ RunOptions guarded(std::int64_t steps) {
     return options;
 }
 
-Trained train_sets(Sets sets, const RunOptions& options) {
+Trained train_sets(Sets sets, const RunOptions& options, const char* text = kGpt) {
     sets.push_back("training.precision=bf16");
-    return train(scenario(kGpt, sets), options);
+    return train(scenario(text, sets), options);
 }
 
 class Guard : public testing::TestWithParam<NamedLayout> {};
 
 // And change nothing by being watched. Two steps: the second finds what the first has left.
 TEST_P(Guard, FindsEveryOpWithinItsTensors) {
+    const char* const text = GetParam().name.starts_with("window") ? kLlama : kGpt;
     RunOptions calm;
     calm.steps = 2;
-    const Trained watched = train_sets(GetParam().sets, guarded(2));
-    const Trained expected = train_sets(GetParam().sets, calm);
+    const Trained watched = train_sets(GetParam().sets, guarded(2), text);
+    const Trained expected = train_sets(GetParam().sets, calm, text);
     EXPECT_EQ(watched.losses, expected.losses);
     EXPECT_EQ(watched.parameters, expected.parameters);
 }
 
 std::vector<NamedLayout> guarded_layouts() {
     std::vector<NamedLayout> all = all_layouts();
+    for (const NamedLayout& layout : windowed_layouts())
+        all.push_back(layout);
     all.push_back(layout("dropout", {"training.dropout=0.1", "tensor_parallel=2",
                                      "sequence_parallel=true", "pipeline_parallel=2"}));
     all.push_back(

@@ -52,6 +52,23 @@ inline NamedLayout layout(std::string name, const std::vector<std::string>& keys
     return named;
 }
 
+// Of a Llama that is a Mistral whose attention sees 5 of the 16 positions.
+inline std::vector<NamedLayout> windowed_layouts() {
+    std::vector<NamedLayout> all;
+    auto add = [&](const std::string& name, std::vector<std::string> keys) {
+        keys.insert(keys.end(), {"model.model_type=mistral", "model.sliding_window=5"});
+        all.push_back(layout("window_" + name, keys));
+    };
+    const std::string unfused = "training.attention_kernel=unfused";
+    add("unfused", {unfused});
+    add("tensor_2", {"tensor_parallel=2"});
+    add("unfused_tensor_4", {"tensor_parallel=4", unfused});
+    add("sequence_pipeline",
+        {"tensor_parallel=2", "sequence_parallel=true", "pipeline_parallel=2"});
+    add("zero3_recomputed", {"data_parallel=2", "zero_stage=3", "recompute=full"});
+    return all;
+}
+
 inline std::vector<NamedLayout> all_layouts() {
     std::vector<NamedLayout> all;
     auto add = [&](const std::string& name, const std::vector<std::string>& keys) {

@@ -36,7 +36,8 @@ const Trained& alone(const Case& c, const Sets& sets) {
 Sets model_settings(const Case& c) {
     Sets sets = {"training.precision=" + c.precision};
     for (const std::string& set : c.layout.sets)
-        if (set.find("clip_norm") != std::string::npos) sets.push_back(set);
+        if (set.starts_with("model.") || set.find("clip_norm") != std::string::npos)
+            sets.push_back(set);
     return sets;
 }
 
@@ -71,6 +72,9 @@ std::vector<Case> cases() {
         all.push_back({turn ? "gpt" : "llama", turn ? kGpt : kLlama, "fp64", layout});
         all.push_back({turn ? "llama" : "gpt", turn ? kLlama : kGpt, "fp32", layout});
     }
+    for (const NamedLayout& layout : windowed_layouts())
+        for (const char* precision : {"fp64", "fp32"})
+            all.push_back({"mistral", kLlama, precision, layout});
     return all;
 }
 

@@ -31,8 +31,7 @@ struct Golden {
     std::string model_json;  // config.json
     std::string optimizer_json;
     std::int64_t vocabulary = 0;
-    std::int64_t attention_window = 0;  // 0: none
-    int norm_weight_offset = 0;         // 1: norms multiply by 1 + weight
+    int norm_weight_offset = 0;  // 1: norms multiply by 1 + weight
     std::int64_t sequence_length = 0, global_batch_size = 0, steps = 0, windows = 0;
     std::uint64_t seed = 0;
     std::vector<std::int64_t> windows_shown;  // of the data file, by sample

@@ -21,7 +21,7 @@ namespace {
 
 constexpr double kDoubles = 1e-10, kFloats = 5e-6;
 
-plan::Scenario scenario_of(const Golden& golden, const std::string& precision, Sets sets) {
+plan::Scenario scenario_of(const Golden& golden, const std::string& precision, const Sets& sets) {
     const std::string text = fmt::format(
         R"({{"model": {}, "cluster": "clusters/cpu-8.json",
              "layout": {{"global_batch_size": {}}},
@@ -29,12 +29,7 @@ plan::Scenario scenario_of(const Golden& golden, const std::string& precision, S
                            "schedule": {{"decay": "constant"}}, "framework": "orrery"}}}})",
         golden.model_json, golden.global_batch_size, golden.sequence_length, precision,
         golden.optimizer_json);
-    if (golden.attention_window > 0) sets.emplace_back("model.sliding_window=null");
-    plan::Scenario read = scenario(text.c_str(), sets);
-    // A window shorter than the sequence is not priced, and refused by who reads a scenario; it is
-    // performed all the same.
-    read.model.attention_window = golden.attention_window;
-    return read;
+    return scenario(text.c_str(), sets);
 }
 
 Trained trained(const Golden& golden, const std::string& precision, const Sets& sets) {

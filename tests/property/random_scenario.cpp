@@ -158,7 +158,7 @@ class Draft {
         if (*family_.positions)
             set_model(family_.positions, sequence_ * one_of<std::int64_t>({1, 2}));
         if (*family_.window && one_in(2))
-            set_model(family_.window, sequence_ * one_of<std::int64_t>({1, 2}));
+            set_model(family_.window, one_of<std::int64_t>({sequence_, 2 * sequence_, 3}));
         for (const char* key : family_.switches)
             if (one_in(2)) set(std::string("model.") + key, one_of<std::string>({"false", "true"}));
         if (tensor_ > 1 && one_in(2)) set("layout.sequence_parallel", "true");

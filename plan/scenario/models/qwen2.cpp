@@ -16,8 +16,11 @@ void read(Reading& reading, Section& section, Model& model) {
     std::int64_t whole_layers = 28;
     section.boolean("use_sliding_window", windowed);
     section.integer("sliding_window", window, {}, Presence::optional, "attention_window");
-    section.integer("max_window_layers", whole_layers, {0, kMostLayers});
-    if (windowed && whole_layers < model.layers) model.attention_window = window;
+    section.integer("max_window_layers", whole_layers, {0, kMostLayers}, Presence::optional,
+                    "layers_without_window");
+    if (!windowed || whole_layers >= model.layers) return;
+    model.attention_window = window;
+    model.layers_without_window = whole_layers;
 }
 
 void write(const Model& model, Json& out) {

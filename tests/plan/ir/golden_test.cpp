@@ -123,6 +123,16 @@ TEST(PlanGolden, LayerBlocksOfLlama) {
                   blocks_named(build_plan(sequence_2(small_llama())), "layer"));
 }
 
+// Of 32 positions each sees 8; a window that holds the sequence is none.
+TEST(PlanGolden, LayerBlocksOfAWindow) {
+    Scenario s = small_llama();
+    const std::string whole = blocks_named(build_plan(s), "layer");
+    s.model.attention_window = 32;
+    EXPECT_EQ(blocks_named(build_plan(s), "layer"), whole);
+    s.model.attention_window = 8;
+    expect_golden("layer_mistral_window", blocks_named(build_plan(s), "layer"));
+}
+
 TEST(PlanGolden, LayerBlocksOfOtherFamilies) {
     expect_golden("layer_qwen2", blocks_named(build_plan(tensor_2(small_qwen2())), "layer"));
     expect_golden("layer_gemma", blocks_named(build_plan(small_gemma()), "layer"));

@@ -238,9 +238,9 @@ TEST(Families, FalconsDifferByGeneration) {
     EXPECT_TRUE(alibi.qkv_bias && alibi.projection_bias && alibi.mlp_bias);
 }
 
-TEST(Families, SlidingWindowsThatHoldTheSequenceAreHarmless) {
+TEST(Families, SlidingWindowsAreOfAllLayersUnlessTheyHoldTheSequence) {
     EXPECT_TRUE(read_config("mistral-7b-v0.1", 4096).scenario.has_value());
-    EXPECT_FALSE(read_config("mistral-7b-v0.1", 4097).scenario.has_value());
+    EXPECT_TRUE(read_config("mistral-7b-v0.1", 4097).scenario.has_value());
     EXPECT_TRUE(read_config("mistral-nemo-base-2407", 32768).scenario.has_value());
     EXPECT_TRUE(read_config("qwen2.5-0.5b", 65536).scenario.has_value());
     const std::vector<std::string> windowed = {"model.use_sliding_window=true"};
@@ -250,6 +250,9 @@ TEST(Families, SlidingWindowsThatHoldTheSequenceAreHarmless) {
                                            "model.max_window_layers=12"};
     EXPECT_TRUE(read_config("qwen2.5-0.5b", 32768, some).scenario.has_value());
     EXPECT_FALSE(read_config("qwen2.5-0.5b", 65536, some).scenario.has_value());
+    const std::vector<std::string> all = {"model.use_sliding_window=true",
+                                          "model.max_window_layers=0"};
+    EXPECT_TRUE(read_config("qwen2.5-0.5b", 65536, all).scenario.has_value());
 }
 
 // Hugging Face's defaults where a config says nothing.

@@ -11,7 +11,7 @@ namespace {
 using plan::DType;
 using plan::OpKind;
 
-plan::Op op_of(OpKind kind, std::array<std::int64_t, 6> shape, DType dtype = DType::bf16) {
+plan::Op op_of(OpKind kind, plan::Shape shape, DType dtype = DType::bf16) {
     plan::Op op;
     op.kind = kind;
     op.shape = shape;
@@ -49,7 +49,7 @@ class TinyCost : public testing::Test {
 
 // The profile knows no fp16: as wide as bf16, at one tensor-core rate, and as sure.
 TEST_F(TinyCost, PricesFp16AsBf16WithoutACurveOfItsOwn) {
-    const auto same = [&](OpKind kind, std::array<std::int64_t, 6> shape) {
+    const auto same = [&](OpKind kind, plan::Shape shape) {
         const Price bf16 = price(op_of(kind, shape));
         const Price fp16 = price(op_of(kind, shape, DType::fp16));
         EXPECT_GT(fp16.seconds, 0);
@@ -104,6 +104,14 @@ TEST_F(TinyCost, PricesTheUnmaskedHalfOfAttention) {
     // 500 queries at the end of 1000 keys: 500·1000 − 500²/2 pairs
     const Price tail = price(op_of(OpKind::attention, {2, 500, 1000, 10, 5, 128}));
     EXPECT_NEAR(tail.seconds, (20 + 10.24 + 5.12) * 1e-6 + 4 * 2 * 10 * 128 * 375e3 / 50e12, 1e-14);
+}
+
+// 100 of 1000 keys: 1000·100 − 100²/2 pairs, by a rate that was measured without a window.
+TEST_F(TinyCost, PricesWhatAWindowLeavesOfAttention) {
+    const Price price_100 = price(op_of(OpKind::attention, {2, 1000, 1000, 10, 5, 128, 100}));
+    EXPECT_NEAR(price_100.seconds, (20 + 20.48 + 5.12) * 1e-6 + 4 * 2 * 10 * 128 * 95e3 / 50e12,
+                1e-14);
+    EXPECT_EQ(price_100.relative_sd, 0.15);
 }
 
 TEST_F(TinyCost, TakesTheNearestHeadSizeAndSaysSo) {
@@ -195,13 +203,13 @@ TEST_F(TinyCost, SaysWhichCurveIsMissing) {
 // More work is never cheaper: any dimension of any kind, strictly without neighbours.
 RC_GTEST_FIXTURE_PROP(TinyCost, NeverFallsInAnyDimension, ()) {
     const auto kind = static_cast<OpKind>(*rc::gen::element(0, 1, 2, 3));
-    std::array<std::int64_t, 6> shape{};
+    plan::Shape shape{};
     for (auto& value : shape)
         value = *rc::gen::inRange<std::int64_t>(1, 20000);
-    const auto field = *rc::gen::inRange<std::size_t>(0, 6);
+    const auto field = *rc::gen::inRange<std::size_t>(0, 7);
     shape[5] = 128;  // head sizes have curves of their own
-    std::array<std::int64_t, 6> larger = shape;
-    if (field < 5) larger[field] += *rc::gen::inRange<std::int64_t>(1, 20000);
+    plan::Shape larger = shape;
+    if (field != 5) larger[field] += *rc::gen::inRange<std::int64_t>(1, 20000);
     RC_ASSERT(price(op_of(kind, larger)).seconds >= price(op_of(kind, shape)).seconds);
 }
 
@@ -217,13 +225,13 @@ RC_GTEST_PROP(ShippedCost, TwiceADimensionIsNeverCheaper, ()) {
     static const Profile profile =
         load_profile(std::string(ORRERY_SOURCE_DIR) + "/scenarios/profiles/a100-80gb-sxm.json");
     const KernelCost cost(profile);
-    std::array<std::int64_t, 6> shape{};
+    plan::Shape shape{};
     for (std::size_t i = 0; i < 3; ++i)
         shape[i] = std::int64_t{1} << *rc::gen::inRange(7, 17);
     const auto field = *rc::gen::inRange<std::size_t>(0, 3);
     for (std::size_t i = 0; i < 3; ++i)
         shape[i] += *rc::gen::inRange<std::int64_t>(0, shape[i]);
-    std::array<std::int64_t, 6> doubled = shape;
+    plan::Shape doubled = shape;
     doubled[field] *= 2;
     const plan::Block block;
     RC_ASSERT(cost.price(block, op_of(OpKind::gemm, doubled)).seconds >
