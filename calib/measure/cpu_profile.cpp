@@ -179,7 +179,9 @@ Calibration profile_of(const CpuTimings& timings, const CalibrationOptions& opti
                     "on numbers of N(0, 1)",
                     options.sampling.samples, options.sampling.warm_ups)};
     profile["hardware"] = hardware_json(options, machine, timings, resident_bytes, source);
-    for (const auto& [dtype, rows] : timings.gemm) {
+    for (auto [dtype, rows] : timings.gemm) {
+        if (dtype == plan::DType::fp32)
+            rows.insert(rows.end(), timings.steps.gemm.begin(), timings.steps.gemm.end());
         const std::string name(plan::name(dtype));
         const fit::GemmFit fit = fit::fit_gemm(rows, static_cast<double>(plan::size_bytes(dtype)));
         profile["gemm"][name] =
@@ -200,8 +202,8 @@ Calibration profile_of(const CpuTimings& timings, const CalibrationOptions& opti
     for (const fit::KernelFit& fit : kernels)
         result.families.push_back(fit::family_report(fit));
     profile["overlap"] = {{"measured", false}, {"source", "not measured"}, {"compute_slowdown", 1}};
-    if (!timings.collectives.empty())
-        profile["collectives"] = collectives_json(options, timings.collectives);
+    if (!timings.steps.collectives.empty())
+        profile["collectives"] = collectives_json(options, timings.steps.collectives);
     return result;
 }
 

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "runtime/comm/thread_world.hpp"
 
 namespace orrery::measure {
@@ -36,21 +34,11 @@ CpuTimings time_cpu(const CalibrationOptions& options,
         own.copy_bytes_per_s = time_copy(ranks, options.sampling, options.kernels);
         if (rank == 0) timings = std::move(own);
     });
-    progress("kernels in whole steps");
+    progress("whole steps");
     timings.steps =
-        time_steps(options.ranks, options.threads_per_rank, options.steps, options.library_dir);
-    const fit::CollectiveSample like{options.device,          options.version, "", 0, 1, 0, 0,
-                                     "threads of one process"};
-    for (mesh.data = 2; mesh.data <= options.ranks; ++mesh.data) {
-        progress(fmt::format("collectives of {} ranks", mesh.data));
-        runtime::run_ranks(mesh, world, [&](plan::Rank rank, runtime::Communicator& ranks) {
-            const auto samples =
-                time_collectives(ranks, options.sampling, options.collectives, like);
-            if (rank == 0)
-                timings.collectives.insert(timings.collectives.end(), samples.begin(),
-                                           samples.end());
-        });
-    }
+        time_steps(options.ranks, options.threads_per_rank, options.steps, options.library_dir,
+                   {options.device, options.version, "", 0, 1, 0, 0,
+                    "threads of one process, in whole steps, with what they wait for each other"});
     return timings;
 }
 

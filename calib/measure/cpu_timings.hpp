@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "calib/measure/collective_timings.hpp"
 #include "calib/measure/kernel_timings.hpp"
 #include "calib/measure/step_timings.hpp"
 #include "calib/measure/timing.hpp"
@@ -24,7 +23,6 @@ struct CalibrationOptions {
     double intra_node_bandwidth_GBps = 5;
     Sampling sampling;
     KernelGrid kernels;
-    CollectiveGrid collectives;
     StepGrid steps;
     std::string library_dir;  // has the profiles and frameworks that scenarios name
 };
@@ -36,7 +34,6 @@ struct CpuTimings {
     std::vector<fit::MemoryRow> memory;  // of kernels that only move bytes
     StepTimings steps;
     double copy_bytes_per_s = 0;
-    std::vector<fit::CollectiveSample> collectives;  // none where there is one rank
 };
 
 // `options.ranks` is at least 1; `progress` is told what is being timed.

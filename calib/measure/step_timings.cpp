@@ -3,15 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <random>
 #include <utility>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "plan/ir/check.hpp"
 #include "plan/ir/link.hpp"
 #include "plan/scenario/reader.hpp"
+#include "runtime/executor/measured_trace.hpp"
 #include "runtime/train/trainer.hpp"
 
 namespace orrery::measure {
@@ -28,7 +29,8 @@ class Draw {
         const double unit = static_cast<double>(bits_() >> 11) * 0x1p-53;
         const double size = static_cast<double>(low) *
                             std::pow(static_cast<double>(high) / static_cast<double>(low), unit);
-        return std::max<std::int64_t>(low, std::llround(size / static_cast<double>(multiple)) * multiple);
+        const auto units = std::llround(size / static_cast<double>(multiple));
+        return std::max<std::int64_t>(1, units) * multiple;
     }
 
   private:
@@ -52,10 +54,30 @@ Json llama(std::int64_t width, std::int64_t heads, std::int64_t vocabulary) {
             {"vocab_size", vocabulary},     {"tie_word_embeddings", false}};
 }
 
-Json scenario_json(int number, Draw& draw, std::int64_t ranks, const StepGrid& grid) {
-    const std::int64_t heads = draw(2, 8, 2);
+struct Layout {
+    std::int64_t tensor = 1;
+    std::int64_t data = 1;
+    bool sequence = false;
+    int zero_stage = 0;
+    std::int64_t zero_group = 1;
+};
+
+std::vector<Layout> layouts_of(std::int64_t ranks) {
+    std::vector<Layout> layouts{{1, ranks, false, 0, 1}};
+    for (std::int64_t group = 2; group <= ranks; ++group) {
+        if (ranks % group != 0) continue;
+        layouts.push_back({group, ranks / group, false, 0, 1});
+        layouts.push_back({group, ranks / group, true, 0, 1});
+        layouts.push_back({1, ranks, false, 3, group});
+    }
+    return layouts;
+}
+
+Json scenario_json(int number, const Layout& layout, Draw& draw, const StepGrid& grid) {
+    const std::int64_t heads = layout.tensor * draw(1, 4, 1) * (layout.tensor == 1 ? 2 : 1);
     const std::int64_t width = draw(grid.least_width, grid.most_width, 8 * heads);
-    const std::int64_t sequence = draw(grid.least_sequence, grid.most_sequence, 32);
+    const std::int64_t sequence =
+        draw(grid.least_sequence, grid.most_sequence, std::lcm(std::int64_t{32}, layout.tensor));
     const std::int64_t vocabulary = draw(grid.least_vocabulary, grid.most_vocabulary, 8);
     const std::int64_t samples = draw(1, 4, 1);
     Json scenario;
@@ -63,14 +85,18 @@ Json scenario_json(int number, Draw& draw, std::int64_t ranks, const StepGrid& g
                                         : llama(width, heads, vocabulary);
     scenario["cluster"] = {
         {"nodes", 1},
-        {"devices_per_node", ranks},
+        {"devices_per_node", layout.tensor * layout.data},
         {"device", "cpu-core"},
         {"profile", "profiles/cpu-core.json"},
         {"intra_node", {{"kind", "host"}, {"bandwidth_GBps", 5}, {"latency_us", 1}}},
         {"inter_node", {{"kind", "none"}}}};
-    scenario["layout"] = {{"data_parallel", ranks},
+    scenario["layout"] = {{"tensor_parallel", layout.tensor},
+                          {"sequence_parallel", layout.sequence},
+                          {"data_parallel", layout.data},
+                          {"zero_stage", layout.zero_stage},
                           {"micro_batch_size", samples},
-                          {"global_batch_size", samples * kMicroBatches * ranks}};
+                          {"global_batch_size", samples * kMicroBatches * layout.data}};
+    if (layout.zero_stage > 0) scenario["layout"]["zero_group_size"] = layout.zero_group;
     scenario["training"] = {{"sequence_length", sequence},
                             {"precision", "fp32"},
                             {"framework", "orrery"},
@@ -85,77 +111,93 @@ plan::Scenario read(const Json& scenario, const std::string& library_dir) {
     return *read.scenario;
 }
 
-struct PlannedOp {
-    std::size_t block = 0;
-    std::size_t index = 0;
-    bool operator<(const PlannedOp& other) const {
-        return std::pair(block, index) < std::pair(other.block, other.index);
-    }
-};
-
 double median(std::vector<double> values) {
     const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
     std::nth_element(values.begin(), middle, values.end());
     return *middle;
 }
 
-// Seconds of each op of the blocks, as StepTimings has it. Data parallel: one program for all.
-std::map<PlannedOp, double> seconds_by_op(const runtime::TrainResult& result) {
+// By number of the op across blocks; all ranks perform one program, as there is no pipeline.
+using SecondsByOp = std::map<std::uint32_t, double>;
+
+SecondsByOp seconds_by_op(const runtime::TrainResult& result) {
     const plan::LinkedProgram linked = plan::link(result.plan, result.plan.programs.front());
-    const std::vector<std::uint32_t> first_ops = result.plan.first_ops();
-    std::map<PlannedOp, double> seconds;
-    for (const std::vector<runtime::OpTime>& times : result.times) {
-        std::map<PlannedOp, std::vector<double>> runs;
-        for (std::size_t id = 0; id < linked.size(); ++id) {
-            const auto next = std::upper_bound(first_ops.begin(), first_ops.end(), linked.op[id]);
-            const auto block = static_cast<std::size_t>(next - first_ops.begin()) - 1;
-            const auto nanoseconds = static_cast<double>(times[id].end - times[id].begin);
-            runs[{block, linked.op[id] - first_ops[block]}].push_back(nanoseconds * 1e-9);
+    const trace::Trace trace = runtime::measured_trace(result.plan, result.times, "{}");
+    SecondsByOp seconds;
+    for (const trace::Track& track : trace.tracks) {
+        std::map<std::uint32_t, std::vector<double>> runs;
+        for (std::size_t id = 0; id < track.events.size(); ++id) {
+            const trace::Event& event = track.events[id];
+            const bool communication = plan::is_communication(trace.op_of(track, id).kind);
+            const trace::Picoseconds begin = communication ? event.ready : event.start;
+            runs[linked.op[id]].push_back(static_cast<double>(event.end - begin) * 1e-12);
         }
         for (auto& [op, own] : runs)
-            seconds[op] += median(std::move(own)) / static_cast<double>(result.times.size());
+            seconds[op] += median(std::move(own)) / static_cast<double>(trace.tracks.size());
     }
     return seconds;
 }
 
-void add_rows(const runtime::TrainResult& result, StepTimings& timings) {
-    for (const auto& [place, seconds] : seconds_by_op(result)) {
-        const plan::Block& block = result.plan.blocks[place.block];
-        const plan::Op& op = block.ops[place.index];
-        if (plan::is_communication(op.kind) || seconds <= 0) continue;
-        if (op.kind == plan::OpKind::gemm)
-            timings.gemm.push_back({op.shape[0], op.shape[1], op.shape[2], seconds * 1e6});
-        else if (plan::flops(op) == 0)
-            timings.memory.push_back({std::string(plan::name(op.kind)), false,
-                                      plan::bytes_moved(block, op), seconds * 1e6});
+void add_rows(const runtime::TrainResult& result, const fit::CollectiveSample& like,
+              StepTimings& timings) {
+    const SecondsByOp seconds = seconds_by_op(result);
+    const std::vector<std::uint32_t> first_ops = result.plan.first_ops();
+    for (std::size_t b = 0; b < result.plan.blocks.size(); ++b) {
+        const plan::Block& block = result.plan.blocks[b];
+        for (std::size_t i = 0; i < block.ops.size(); ++i) {
+            const plan::Op& op = block.ops[i];
+            const auto found = seconds.find(first_ops[b] + static_cast<std::uint32_t>(i));
+            if (found == seconds.end() || found->second <= 0) continue;
+            const double time_us = found->second * 1e6;
+            if (plan::is_communication(op.kind)) {
+                fit::CollectiveSample sample = like;
+                sample.collective = plan::name(op.kind);
+                sample.ranks = static_cast<int>(result.plan.mesh.group_size(op.group));
+                sample.bytes = static_cast<double>(plan::message_bytes(op));
+                sample.seconds = found->second;
+                if (sample.ranks > 1) timings.collectives.push_back(sample);
+            } else if (op.kind == plan::OpKind::gemm) {
+                timings.gemm.push_back({op.shape[0], op.shape[1], op.shape[2], time_us});
+            } else if (plan::flops(op) == 0) {
+                timings.memory.push_back({std::string(plan::name(op.kind)), false,
+                                          plan::bytes_moved(block, op), time_us});
+            }
+        }
     }
+}
+
+runtime::TrainResult perform(const plan::Scenario& scenario, int threads_per_rank,
+                             std::int64_t steps) {
+    runtime::TrainOptions options;
+    options.steps = steps;
+    options.cpu.threads = threads_per_rank;
+    options.record = true;
+    const auto vocabulary = static_cast<std::uint64_t>(scenario.model.vocabulary);
+    const auto random_sample = [&](std::int64_t sample, std::span<std::int32_t> tokens,
+                                   std::span<std::int32_t> targets) {
+        std::mt19937_64 bits(static_cast<std::uint64_t>(sample));
+        for (std::size_t i = 0; i < tokens.size(); ++i) {
+            tokens[i] = static_cast<std::int32_t>(bits() % vocabulary);
+            targets[i] = static_cast<std::int32_t>(bits() % vocabulary);
+        }
+    };
+    return runtime::train(scenario, options, random_sample,
+                          [](const runtime::StepReport&) { return true; });
 }
 
 }  // namespace
 
 StepTimings time_steps(std::int64_t ranks, int threads_per_rank, const StepGrid& grid,
-                       const std::string& library_dir) {
+                       const std::string& library_dir, const fit::CollectiveSample& like) {
     StepTimings timings;
     Draw draw;
-    for (int number = 0; number < grid.models; ++number) {
-        const plan::Scenario scenario = read(scenario_json(number, draw, ranks, grid), library_dir);
-        runtime::TrainOptions options;
-        options.steps = grid.steps;
-        options.cpu.threads = threads_per_rank;
-        options.record = true;
-        const auto vocabulary = static_cast<std::uint64_t>(scenario.model.vocabulary);
-        const auto sample = [&](std::int64_t number_of_sample, std::span<std::int32_t> tokens,
-                                std::span<std::int32_t> targets) {
-            std::mt19937_64 bits(static_cast<std::uint64_t>(number_of_sample));
-            for (std::size_t i = 0; i < tokens.size(); ++i) {
-                tokens[i] = static_cast<std::int32_t>(bits() % vocabulary);
-                targets[i] = static_cast<std::int32_t>(bits() % vocabulary);
-            }
-        };
-        add_rows(runtime::train(scenario, options, sample,
-                                [](const runtime::StepReport&) { return true; }),
-                 timings);
-    }
+    const std::vector<Layout> layouts = layouts_of(ranks);
+    // One layout after the other each time: a machine that is slow for a while is slow for all.
+    for (int number = 0; number < grid.models; ++number)
+        for (const Layout& layout : layouts)
+            add_rows(perform(read(scenario_json(number, layout, draw, grid), library_dir),
+                             threads_per_rank, grid.steps),
+                     like, timings);
     return timings;
 }
 

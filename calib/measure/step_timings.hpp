@@ -1,12 +1,13 @@
-// Kernels timed where they run: in whole steps of small models that the runtime performs, with the
-// operands as the op before left them. What a kernel takes alone, called again and again, is not
-// what it takes there.
+// Kernels and collectives timed where they run: in whole steps of small models that the runtime
+// performs, with the operands as the op before left them and threads that have to be woken. What a
+// kernel takes alone, called again and again, is not what it takes there.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "calib/fit/collectives.hpp"
 #include "calib/fit/fit_gemm.hpp"
 #include "calib/fit/fit_memory.hpp"
 
@@ -14,22 +15,27 @@ namespace orrery::measure {
 
 // Models of one layer, GPT and Llama in turn, sizes drawn log-uniformly.
 struct StepGrid {
-    int models = 40;
+    int models = 12;                                  // in each layout
     std::int64_t least_width = 64, most_width = 512;  // of the hidden state
     std::int64_t least_sequence = 32, most_sequence = 256;
     std::int64_t least_vocabulary = 128, most_vocabulary = 4096;
     std::int64_t steps = 4;  // of which the last one counts
 };
 
+// A row is the median over an op's runs in the step (its micro-batches), the mean over the ranks.
 struct StepTimings {
     std::vector<fit::MemoryRow> memory;  // kernel: plan::name of its kind
     std::vector<fit::GemmRow> gemm;
+    // From when a rank could begin to its end, so with what the ranks wait for each other: they
+    // never come at once.
+    std::vector<fit::CollectiveSample> collectives;
 };
 
-// fp32; data parallel over `ranks` threads with so many threads each: all busy at once. A row is
-// the median over an op's runs in the step (its micro-batches), the mean over the ranks.
-// `library_dir` has the profiles and frameworks that a scenario names.
+// fp32; all of `ranks` threads are busy at once, each with so many threads of its own: data
+// parallel, and tensor (with and without sequence) and sharded data parallel over each divisor of
+// their number. `library_dir` has the profiles and frameworks that a scenario names; `like` the
+// system, library and source of the collectives.
 StepTimings time_steps(std::int64_t ranks, int threads_per_rank, const StepGrid& grid,
-                       const std::string& library_dir);
+                       const std::string& library_dir, const fit::CollectiveSample& like);
 
 }  // namespace orrery::measure

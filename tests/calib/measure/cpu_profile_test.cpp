@@ -57,8 +57,8 @@ CpuTimings timings_of_curves(const KernelGrid& grid) {
     timings.copy_bytes_per_s = 8e9;
     for (double bytes = 256; bytes <= 1 << 24; bytes *= 2)
         for (const char* collective : {"all_reduce", "all_gather", "all_to_all"})
-            timings.collectives.push_back({"cpu-core", "1.2.3", collective, 2, 1, bytes,
-                                           10e-6 + bytes / 2e9, "threads of one process"});
+            timings.steps.collectives.push_back({"cpu-core", "1.2.3", collective, 2, 1, bytes,
+                                                 10e-6 + bytes / 2e9, "threads of one process"});
     return timings;
 }
 
