@@ -59,13 +59,22 @@ struct RandomKey {
     return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
 }
 
-// Standard normal (Box and Muller 1958): index 2i is the cosine, 2i + 1 the sine of one pair.
-[[gnu::always_inline]] inline double normal(const RandomKey& key, std::uint64_t index) {
+struct NormalPair {
+    double even = 0;
+    double odd = 0;
+};
+
+// Standard normals of indices 2·pair and 2·pair + 1 (Box and Muller 1958).
+[[gnu::always_inline]] inline NormalPair normal_pair(const RandomKey& key, std::uint64_t pair) {
     constexpr double kTwoPi = 6.283185307179586476925;
-    const std::uint64_t pair = index / 2 * 2;
-    const double radius = std::sqrt(-2.0 * std::log(uniform(key, pair)));
-    const double angle = kTwoPi * uniform(key, pair + 1);
-    return radius * (index % 2 == 0 ? std::cos(angle) : std::sin(angle));
+    const double radius = std::sqrt(-2.0 * std::log(uniform(key, 2 * pair)));
+    const double angle = kTwoPi * uniform(key, 2 * pair + 1);
+    return {radius * std::cos(angle), radius * std::sin(angle)};
+}
+
+[[gnu::always_inline]] inline double normal(const RandomKey& key, std::uint64_t index) {
+    const NormalPair pair = normal_pair(key, index / 2);
+    return index % 2 == 0 ? pair.even : pair.odd;
 }
 
 // Elements of a tensor that are dropped with probability p; 0: none. Element e is kept where

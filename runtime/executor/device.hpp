@@ -45,7 +45,8 @@ class Device {
     // Of the last step, by op id.
     virtual std::span<const OpTime> times() const = 0;
 
-    // Between steps: bytes of the arena, to and from the host.
+    // Between steps: bytes of the arena, to and from the host. From any threads, each its own
+    // bytes.
     virtual void read(std::int64_t offset, std::span<std::byte> into) const = 0;
     virtual void write(std::int64_t offset, std::span<const std::byte> from) = 0;
 };

@@ -1,9 +1,10 @@
 #include "runtime/train/model_state.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <span>
+#include <thread>
 
 #include "plan/build/dims.hpp"
 #include "plan/ir/check.hpp"
@@ -88,6 +89,37 @@ void from_double(double value, std::byte* at, DType dtype) {
     }
 }
 
+void fill_normal(const RandomKey& key, std::uint64_t first, double deviation,
+                 std::span<double> values) {
+    std::size_t i = 0;
+    if (first % 2 == 1 && !values.empty()) values[i++] = deviation * normal(key, first);
+    for (; i + 1 < values.size(); i += 2) {
+        const NormalPair pair = normal_pair(key, (first + i) / 2);
+        values[i] = deviation * pair.even;
+        values[i + 1] = deviation * pair.odd;
+    }
+    if (i < values.size()) values[i] = deviation * normal(key, first + i);
+}
+
+// What one thread fills at a time.
+constexpr std::int64_t kPieceElements = 1 << 16;
+
+struct Piece {
+    StateRun run;
+    std::int64_t first = 0;  // element of the run
+    std::int64_t elements = 0;
+};
+
+void fill_piece(Device& device, const Piece& piece, const FirstWeights& weights) {
+    const std::int64_t size = plan::size_bytes(piece.run.dtype);
+    std::vector<double> values(static_cast<std::size_t>(piece.elements));
+    weights(*piece.run.parameter, piece.run.name, piece.run.whole + piece.first, values);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(piece.elements * size));
+    for (std::size_t i = 0; i < values.size(); ++i)
+        from_double(values[i], bytes.data() + static_cast<std::int64_t>(i) * size, piece.run.dtype);
+    device.write(piece.run.offset + piece.first * size, bytes);
+}
+
 }  // namespace
 
 std::vector<StateRun> state_runs(const BoundProgram& program, const plan::Program& planned,
@@ -119,34 +151,40 @@ FirstWeights random_weights(const plan::Scenario& scenario) {
     const auto seed = static_cast<std::uint64_t>(scenario.training.seed);
     const double deviation = scenario.model.initializer_range;
     const double residual = deviation / std::sqrt(2.0 * static_cast<double>(scenario.model.layers));
-    return [=](const plan::Parameter& parameter, const std::string& name, std::int64_t element) {
+    return [=](const plan::Parameter& parameter, const std::string& name, std::int64_t first,
+               std::span<double> values) {
         const RandomKey key{seed, site_of(name), 0};
         switch (parameter.start) {
             case plan::Start::zero:
-                return 0.0;
+                std::fill(values.begin(), values.end(), 0.0);
+                return;
             case plan::Start::one:
-                return 1.0;
+                std::fill(values.begin(), values.end(), 1.0);
+                return;
             case plan::Start::normal:
-                return deviation * normal(key, static_cast<std::uint64_t>(element));
+                return fill_normal(key, static_cast<std::uint64_t>(first), deviation, values);
             case plan::Start::residual_normal:
-                break;
+                return fill_normal(key, static_cast<std::uint64_t>(first), residual, values);
         }
-        return residual * normal(key, static_cast<std::uint64_t>(element));
     };
 }
 
 void fill_weights(Device& device, const BoundProgram& program, const plan::Program& planned,
-                  const plan::Scenario& scenario, const FirstWeights& weights) {
-    std::vector<std::byte> bytes;
+                  const plan::Scenario& scenario, const FirstWeights& weights, int threads) {
+    std::vector<Piece> pieces;
     for (const StateKind kind : {StateKind::parameters, StateKind::masters})
-        for (const StateRun& run : state_runs(program, planned, scenario, kind)) {
-            const std::int64_t size = plan::size_bytes(run.dtype);
-            bytes.resize(static_cast<std::size_t>(run.elements * size));
-            for (std::int64_t i = 0; i < run.elements; ++i)
-                from_double(weights(*run.parameter, run.name, run.whole + i),
-                            bytes.data() + i * size, run.dtype);
-            device.write(run.offset, bytes);
-        }
+        for (const StateRun& run : state_runs(program, planned, scenario, kind))
+            for (std::int64_t first = 0; first < run.elements; first += kPieceElements)
+                pieces.push_back({run, first, std::min(kPieceElements, run.elements - first)});
+    std::atomic<std::size_t> next{0};
+    const auto work = [&] {
+        for (std::size_t i = next++; i < pieces.size(); i = next++)
+            fill_piece(device, pieces[i], weights);
+    };
+    std::vector<std::jthread> others;
+    for (int thread = 1; thread < threads; ++thread)
+        others.emplace_back(work);
+    work();
 }
 
 std::vector<double> read_run(const Device& device, const StateRun& run) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,18 +33,18 @@ struct StateRun {
 std::vector<StateRun> state_runs(const BoundProgram& program, const plan::Program& planned,
                                  const plan::Scenario& scenario, StateKind kind);
 
-// Value of an element of a whole parameter.
-using FirstWeights =
-    std::function<double(const plan::Parameter&, const std::string& name, std::int64_t element)>;
+// Fills in elements of a whole parameter, from number `first` on. Called from any thread.
+using FirstWeights = std::function<void(const plan::Parameter&, const std::string& name,
+                                        std::int64_t first, std::span<double> values)>;
 
 // Normal with deviation model.initializer_range, divided by √(2·layers) for what a residual adds
 // (Radford 2019; Megatron-LM's scaled_init_method_normal); norms start as the identity, biases at
 // 0. Elements are numbered, so that every layout starts from the same model.
 FirstWeights random_weights(const plan::Scenario& scenario);
 
-// Fills parameters and their masters.
+// Fills parameters and their masters, on so many threads.
 void fill_weights(Device& device, const BoundProgram& program, const plan::Program& planned,
-                  const plan::Scenario& scenario, const FirstWeights& weights);
+                  const plan::Scenario& scenario, const FirstWeights& weights, int threads);
 
 // The elements of a run, as doubles.
 std::vector<double> read_run(const Device& device, const StateRun& run);

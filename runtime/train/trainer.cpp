@@ -113,7 +113,8 @@ class RankRun {
     void begin() {
         const plan::Scenario& scenario = entry_->scenario;
         fill_weights(*device_, *program_, planned(), scenario,
-                     options_.first_weights ? options_.first_weights : random_weights(scenario));
+                     options_.first_weights ? options_.first_weights : random_weights(scenario),
+                     options_.cpu.threads);
         const plan::Training& training = scenario.training;
         const double scale =
             training.loss_scale > 0 ? training.loss_scale : training.dynamic_loss_scale.initial;

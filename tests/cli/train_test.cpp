@@ -116,16 +116,19 @@ TEST(Train, PrintsOneJsonObjectPerLine) {
     }
 }
 
-// ln 256 = 5.5 is what a model has that knows nothing of bytes.
+// ln 256 is the loss of even odds, and random weights are worse than that; the norm's σ of the
+// logits, √64 · 0.1, adds half its square on average.
 TEST(Train, LayoutsLearnTheSame) {
     const std::string one =
         "--set layout.tensor_parallel=1 --set layout.pipeline_parallel=1 "
         "--set layout.data_parallel=1";
     const std::vector<double> alone = losses_of(events_of(train_tiny(one + " --json").out));
     ASSERT_EQ(alone.size(), 20u);
-    EXPECT_NEAR(alone.front(), std::log(256), 0.1);
+    EXPECT_NEAR(alone.front(), std::log(256) + 0.8 * 0.8 / 2, 0.2);
     EXPECT_LT(alone.back(), 0.7 * alone.front());
     const std::size_t steps = sanitized() ? 2 : 8;
+    for (std::size_t i = 1; i < alone.size(); ++i)
+        EXPECT_LT(alone[i], alone[i - 1] + 0.1) << "a spike at step " << i + 1;
     for (const char* layout : {"",
                                "--set layout.tensor_parallel=8 --set layout.sequence_parallel=true "
                                "--set layout.pipeline_parallel=1 --check-memory",
@@ -151,7 +154,7 @@ TEST(Train, PrintsWhatItDoesToPeople) {
     EXPECT_THAT(outcome.out, HasSubstr(fmt::format("{} per rank", cores)));
     EXPECT_THAT(outcome.out, HasSubstr("ranks will take turns"));
     EXPECT_THAT(outcome.out, HasSubstr("done: 2 steps of 2\n"));
-    EXPECT_THAT(outcome.err, HasSubstr("step 1/2   loss 5.5"));
+    EXPECT_THAT(outcome.err, HasSubstr("step 1/2   loss 5."));
     EXPECT_THAT(outcome.err, HasSubstr("step 2/2   loss 5."));
     EXPECT_EQ(outcome.err.find('\r'), std::string::npos) << "a file is no terminal";
 }

@@ -83,7 +83,13 @@ Trained train(const plan::Scenario& scenario, const RunOptions& options) {
     train.timeout = std::chrono::seconds(60);
     train.change_plan = options.change_plan;
     train.change_inputs = options.change_inputs;
-    train.first_weights = options.first_weights;
+    if (options.first_weights)
+        train.first_weights = [&](const plan::Parameter& parameter, const std::string& name,
+                                  std::int64_t first, std::span<double> values) {
+            for (std::size_t i = 0; i < values.size(); ++i)
+                values[i] =
+                    options.first_weights(parameter, name, first + static_cast<std::int64_t>(i));
+        };
     train.after_step = [&](plan::Rank, const runtime::Device& device,
                            const runtime::BoundProgram& program, const plan::Program& planned,
                            std::int64_t step) {

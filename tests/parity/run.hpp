@@ -42,7 +42,9 @@ struct RunOptions {
     runtime::CpuOptions cpu;
     std::function<void(plan::Plan&)> change_plan;
     std::function<void(runtime::StepInputs&)> change_inputs;
-    runtime::FirstWeights first_weights;
+    // Value of an element of a whole parameter; empty: random.
+    std::function<double(const plan::Parameter&, const std::string& name, std::int64_t element)>
+        first_weights;
 };
 
 // Samples are random tokens, numbered.
