@@ -34,12 +34,10 @@ bool makes(const BoundOp& bound, const Operand& written) {
                         [&](const Operand& read) { return overlap(read, written); });
 }
 
-struct Extent {
-    std::int64_t begin = 0, end = 0;
-};
+}  // namespace
 
 // What ops touch, in order of where it begins.
-std::vector<Extent> touched(const BoundProgram& program) {
+std::vector<ArenaGuard::Extent> ArenaGuard::touched(const BoundProgram& program) {
     std::vector<Extent> extents;
     for (const Operand& operand : program.operands)
         extents.push_back({operand.offset, operand.offset + operand.bytes()});
@@ -51,7 +49,8 @@ std::vector<Extent> touched(const BoundProgram& program) {
 }
 
 // The first part of a resident that no op touches; empty where there is none to speak of.
-Extent untouched(const std::vector<Extent>& extents, const plan::Resident& resident) {
+ArenaGuard::Extent ArenaGuard::untouched(const std::vector<Extent>& extents,
+                                         const plan::Resident& resident) {
     const std::int64_t end = resident.offset + resident.bytes;
     std::int64_t seen = resident.offset;
     for (const Extent& extent : extents) {
@@ -60,8 +59,6 @@ Extent untouched(const std::vector<Extent>& extents, const plan::Resident& resid
     }
     return end - seen >= plan::kAlignment ? Extent{seen, end} : Extent{};
 }
-
-}  // namespace
 
 ArenaGuard::ArenaGuard(const BoundProgram& program, plan::Rank rank, std::byte* arena)
     : program_(program),
@@ -74,6 +71,7 @@ ArenaGuard::ArenaGuard(const BoundProgram& program, plan::Rank rank, std::byte* 
     std::fill_n(memory_.end() - kZone, kZone, kZoneByte);
     expected_.assign(memory_.begin(), memory_.end());
     const std::vector<Extent> extents = touched(program);
+    watch(extents);
     for (std::size_t id = 0; id < program.residents.size(); ++id) {
         if (program.spare.contains(static_cast<std::int32_t>(id))) continue;
         const Extent missed = untouched(extents, program.residents[id]);
@@ -83,6 +81,20 @@ ArenaGuard::ArenaGuard(const BoundProgram& program, plan::Rank rank, std::byte* 
                             missed.begin - program.residents[id].offset, program.residents[id].name,
                             program.residents[id].bytes));
     }
+}
+
+void ArenaGuard::watch(const std::vector<Extent>& extents) {
+    const auto end = static_cast<std::int64_t>(memory_.size());
+    watched_ = {{0, 2 * kZone}};  // what stands before the arena and its first bytes
+    const auto add = [&](const Extent& wider) {
+        if (wider.begin <= watched_.back().end)
+            watched_.back().end = std::max(watched_.back().end, wider.end);
+        else
+            watched_.push_back(wider);
+    };
+    for (const Extent& extent : extents)  // a place in the memory is one in the arena + kZone
+        add({extent.begin, extent.end + 2 * kZone});
+    add({end - 2 * kZone, end});
 }
 
 void ArenaGuard::begin(const BoundOp& bound) {
@@ -119,13 +131,28 @@ void ArenaGuard::expect_whole(const BoundOp& bound, const Operand& written) cons
     }
 }
 
+std::optional<std::int64_t> ArenaGuard::changed_in(const Extent& extent) const {
+    const std::byte* const is = memory_.data() + extent.begin;
+    const std::byte* const was = expected_.data() + extent.begin;
+    const std::int64_t bytes = extent.end - extent.begin;
+    if (std::memcmp(is, was, static_cast<std::size_t>(bytes)) == 0) return std::nullopt;
+    return extent.begin + (std::mismatch(is, is + bytes, was).first - is) - kZone;
+}
+
 void ArenaGuard::expect_unchanged(const BoundOp& bound) const {
-    if (std::memcmp(memory_.data(), expected_.data(), expected_.size()) == 0) return;
-    const auto first = std::mismatch(memory_.begin(), memory_.end(), expected_.begin()).first;
-    throw MemoryFault(
-        fmt::format("{} wrote byte {} of an arena of {}, which is in no tensor that "
-                    "it writes",
-                    named(bound), first - memory_.begin() - kZone, program_.arena_bytes));
+    for (const Extent& extent : watched_)
+        if (const auto byte = changed_in(extent))
+            throw MemoryFault(
+                fmt::format("{} wrote byte {} of an arena of {}, which is in no tensor that "
+                            "it writes",
+                            named(bound), *byte, program_.arena_bytes));
+}
+
+void ArenaGuard::end_of_step() const {
+    if (const auto byte = changed_in({0, static_cast<std::int64_t>(memory_.size())}))
+        throw MemoryFault(fmt::format(
+            "rank {}: an op of this step wrote byte {} of an arena of {}, which no op touches",
+            rank_, *byte, program_.arena_bytes));
 }
 
 // rank 2: layer.forward gemm "fc1", layer 3, micro-batch 0

@@ -1,10 +1,13 @@
 // Whether ops keep to their tensors: a debug mode of the CPU device, whose ops then run one at a
 // time. A copy of the arena says what it must hold but for what an op writes, so that a byte that
-// an op has no business with is found wherever it lies, also in zones on both sides of the arena.
+// an op has no business with is found wherever it lies, also in zones on both sides of the arena:
+// after the op, or, far from all that ops touch (in a workspace that no kernel uses), after the
+// step.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -35,11 +38,23 @@ class ArenaGuard {
     void begin(const BoundOp& bound);
     void end(const BoundOp& bound);
 
+    // After the last op of a step. Throws MemoryFault where a byte has changed that no op touches.
+    void end_of_step() const;
+
     // What was written by no op: by the host, or when memory changed hands.
     void accept(std::int64_t offset, std::int64_t bytes);
 
   private:
+    struct Extent {
+        std::int64_t begin = 0, end = 0;
+    };
+
+    static std::vector<Extent> touched(const BoundProgram& program);
+    static Extent untouched(const std::vector<Extent>& extents, const plan::Resident& resident);
+    void watch(const std::vector<Extent>& extents);
     void expect_whole(const BoundOp& bound, const Operand& written) const;
+    // The place in the arena of a byte that is not as expected; nothing: none.
+    std::optional<std::int64_t> changed_in(const Extent& extent) const;
     void expect_unchanged(const BoundOp& bound) const;
     std::string named(const BoundOp& bound) const;
     std::byte* at(std::int64_t offset) const { return memory_.data() + kZone + offset; }
@@ -48,6 +63,7 @@ class ArenaGuard {
     plan::Rank rank_;
     std::span<std::byte> memory_;      // the arena between its zones
     std::vector<std::byte> expected_;  // the same
+    std::vector<Extent> watched_;      // of the memory: what ops touch, with a zone around each
 };
 
 }  // namespace orrery::runtime

@@ -74,6 +74,7 @@ void CpuDevice::run(const StepInputs& inputs) {
     for (std::uint32_t done = done_.load(); done != step; done = done_.load())
         done_.wait(done);
     if (failed_.load()) std::rethrow_exception(cause_);
+    if (guard_) guard_->end_of_step();
 }
 
 void CpuDevice::serve() {

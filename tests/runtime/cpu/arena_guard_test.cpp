@@ -69,6 +69,30 @@ TEST_F(Guarded, NorIsAByteBeforeTheArenaOrAnotherTensor) {
     EXPECT_THAT(fault_of(255, 512), HasSubstr("wrote byte 255 of"));
 }
 
+// Far from what ops touch, the step is told instead of the op.
+TEST_F(Guarded, NorIsAByteThatNoOpTouches) {
+    constexpr std::int64_t kSpare = 3 * ArenaGuard::kZone;
+    program_.arena_bytes = kBytes + kSpare;
+    plan::Resident spare;
+    spare.name = "workspace";
+    spare.offset = kBytes;
+    spare.bytes = kSpare;
+    program_.residents.push_back(spare);
+    program_.spare = {1};
+    memory_.resize(static_cast<std::size_t>(program_.arena_bytes + 2 * ArenaGuard::kZone));
+    EXPECT_THAT(fault_of(256, kBytes + 1), HasSubstr("wrote byte 512 of an arena of"));
+    ArenaGuard guard(program_, 3, arena());
+    guard.begin(bound_);
+    std::fill(arena() + 256, arena() + kBytes, std::byte{0});
+    const std::int64_t far = kBytes + 3 * ArenaGuard::kZone / 2;
+    arena()[far] = std::byte{1};
+    guard.end(bound_);
+    EXPECT_THAT(
+        [&] { guard.end_of_step(); },
+        testing::ThrowsMessage<MemoryFault>(HasSubstr("rank 3: an op of this step wrote byte " +
+                                                      std::to_string(far) + " of an arena")));
+}
+
 TEST_F(Guarded, ATensorIsMadeWhole) {
     EXPECT_EQ(fault_of(256, 508),
               "rank 3: small activation \"ReLU\" did not write element 63 of 64 that it makes");
