@@ -90,9 +90,9 @@ inline constexpr std::int64_t kNormBins = 5;
 Tensor norm_scalar();
 void add_clipping(ProgramBuilder& builder);
 
-// loss_spike.cpp — the batch's loss on every rank, and whether it has spiked: a device scalar, which
-// adamw reads and then changes nothing. The uses that a step's optimizer begins with; none where
-// every step is taken.
+// loss_spike.cpp — the batch's loss on every rank, and whether it has spiked: a device scalar,
+// which adamw reads and then changes nothing. The uses that a step's optimizer begins with; none
+// where every step is taken.
 std::vector<BlockUse> loss_spike_uses(ProgramBuilder& builder);
 Tensor loss_spike_scalar();
 
