@@ -2,8 +2,7 @@
 // every build, so only the linked program knows.
 #pragma once
 
-extern "C" __attribute__((weak)) void
-__asan_init();
+extern "C" [[gnu::weak]] void __asan_init();
 
 namespace orrery {
 
