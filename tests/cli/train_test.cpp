@@ -122,11 +122,14 @@ TEST(Train, LayoutsLearnTheSame) {
     const std::string one =
         "--set layout.tensor_parallel=1 --set layout.pipeline_parallel=1 "
         "--set layout.data_parallel=1";
-    const std::vector<double> alone = losses_of(events_of(train_tiny(one + " --json").out));
-    ASSERT_EQ(alone.size(), 20u);
-    EXPECT_NEAR(alone.front(), std::log(256) + 0.8 * 0.8 / 2, 0.2);
-    EXPECT_LT(alone.back(), 0.7 * alone.front());
+    // Sanitizers slow a step a hundredfold, and learning is not what they look at.
     const std::size_t steps = sanitized() ? 2 : 8;
+    const std::size_t all = sanitized() ? steps : 20;
+    const std::vector<double> alone =
+        losses_of(events_of(train_tiny(fmt::format("{} --json --steps {}", one, all)).out));
+    ASSERT_EQ(alone.size(), all);
+    EXPECT_NEAR(alone.front(), std::log(256) + 0.8 * 0.8 / 2, 0.2);
+    if (!sanitized()) EXPECT_LT(alone.back(), 0.7 * alone.front());
     for (std::size_t i = 1; i < alone.size(); ++i)
         EXPECT_LT(alone[i], alone[i - 1] + 0.1) << "a spike at step " << i + 1;
     for (const char* layout : {"",
