@@ -56,6 +56,7 @@ TEST(Convert, FailsAsOthersDo) {
     EXPECT_EQ(outcome.out, "");
     EXPECT_NE(outcome.err.find("expected \"orrery\", the data of an orrery trace"),
               std::string::npos);
+    EXPECT_EQ(run({"simulate", tiny(), "--trace", temporary("a.orrery")}).code, 0);
     EXPECT_EQ(run({"convert", temporary("a.orrery"), temporary("no_such_folder/d.json")}).code, 8);
 }
 
