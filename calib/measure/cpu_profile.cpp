@@ -25,12 +25,6 @@ Json quantity(double value, const std::string& source) {
     return {{"value", fit::rounded(value, kDigits)}, {"source", source}};
 }
 
-double median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
-}
-
 // Of the last-level cache, what operands of one rank may fill. Beyond the limit a larger cache is
 // not asked for its edge: kernels of a step seldom have larger operands.
 double resident_share(const CalibrationOptions& options, const Machine& machine) {

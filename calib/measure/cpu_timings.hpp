@@ -24,7 +24,7 @@ struct CalibrationOptions {
     Sampling sampling;
     KernelGrid kernels;
     StepGrid steps;
-    std::string library_dir;  // has the profiles and frameworks that scenarios name
+    std::string scenarios_dir;  // has the profiles and frameworks that scenarios name
 };
 
 struct CpuTimings {

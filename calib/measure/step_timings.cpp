@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "calib/measure/timing.hpp"
 #include "plan/ir/check.hpp"
 #include "plan/ir/link.hpp"
 #include "plan/scenario/reader.hpp"
@@ -104,17 +105,11 @@ Json scenario_json(int number, const Layout& layout, Draw& draw, const StepGrid&
     return scenario;
 }
 
-plan::Scenario read(const Json& scenario, const std::string& library_dir) {
+plan::Scenario read(const Json& scenario, const std::string& scenarios_dir) {
     const plan::ReadResult read =
-        plan::read_scenario_text(scenario.dump(), "calibration", "", {}, library_dir);
+        plan::read_scenario_text(scenario.dump(), "calibration", "", {}, scenarios_dir);
     ORRERY_CHECK(read.scenario.has_value(), plan::format_text(read.errors));
     return *read.scenario;
-}
-
-double median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
 }
 
 // By number of the op across blocks; all ranks perform one program, as there is no pipeline.
@@ -188,14 +183,14 @@ runtime::TrainResult perform(const plan::Scenario& scenario, int threads_per_ran
 }  // namespace
 
 StepTimings time_steps(std::int64_t ranks, int threads_per_rank, const StepGrid& grid,
-                       const std::string& library_dir, const fit::CollectiveSample& like) {
+                       const std::string& scenarios_dir, const fit::CollectiveSample& like) {
     StepTimings timings;
     Draw draw;
     const std::vector<Layout> layouts = layouts_of(ranks);
     // One layout after the other each time: a machine that is slow for a while is slow for all.
     for (int number = 0; number < grid.models; ++number)
         for (const Layout& layout : layouts)
-            add_rows(perform(read(scenario_json(number, layout, draw, grid), library_dir),
+            add_rows(perform(read(scenario_json(number, layout, draw, grid), scenarios_dir),
                              threads_per_rank, grid.steps),
                      like, timings);
     return timings;

@@ -33,9 +33,9 @@ struct StepTimings {
 
 // fp32; all of `ranks` threads are busy at once, each with so many threads of its own: data
 // parallel, and tensor (with and without sequence) and sharded data parallel over each divisor of
-// their number. `library_dir` has the profiles and frameworks that a scenario names; `like` the
+// their number. `scenarios_dir` has the profiles and frameworks that a scenario names; `like` the
 // system, library and source of the collectives.
 StepTimings time_steps(std::int64_t ranks, int threads_per_rank, const StepGrid& grid,
-                       const std::string& library_dir, const fit::CollectiveSample& like);
+                       const std::string& scenarios_dir, const fit::CollectiveSample& like);
 
 }  // namespace orrery::measure

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 namespace orrery::measure {
@@ -37,11 +38,15 @@ double timed(runtime::Communicator& ranks, const Sampling& sampling,
         ranks.barrier(GroupKind::world);
         samples.push_back(seconds_of(calls, call) / calls);
     }
-    const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2);
-    std::nth_element(samples.begin(), middle, samples.end());
-    double mean = *middle / static_cast<double>(ranks.mesh().ranks());
+    double mean = median(std::move(samples)) / static_cast<double>(ranks.mesh().ranks());
     ranks.all_reduce(GroupKind::world, DType::fp64, &mean, 1);
     return mean;
+}
+
+double median(std::vector<double> values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
 }
 
 }  // namespace orrery::measure

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "runtime/comm/communicator.hpp"
 
@@ -21,5 +22,8 @@ struct Sampling {
 // Every rank gets the same result.
 double timed(runtime::Communicator& ranks, const Sampling& sampling,
              const std::function<void()>& call);
+
+// Of at least one value; of an even number the upper of the two in the middle.
+double median(std::vector<double> values);
 
 }  // namespace orrery::measure

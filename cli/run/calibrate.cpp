@@ -48,7 +48,7 @@ class Calibrate : public Subcommand {
 
     int run(Console& console) override {
         options_.version = kVersion;
-        options_.library_dir = library_folder();
+        options_.scenarios_dir = library_folder();
         const measure::Calibration calibration =
             measure::measure_cpu_profile(options_, [&](const std::string& what) {
                 console.err << "timing " << what << '\n' << std::flush;

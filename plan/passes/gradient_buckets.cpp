@@ -94,7 +94,9 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
     const Bucket bucket = builder.bucket(index);
     const bool partial = left_partial(builder, bucket);
     const std::int64_t shards = builder.shards();
-    const std::int64_t whole = builder.zero() >= 2 ? builder.whole(bucket) : bucket.padded;
+    // Nothing is scattered or gathered of what every rank keeps whole: no padding there.
+    const std::int64_t whole =
+        builder.zero() >= 2 ? builder.whole(bucket) : builder.held(bucket, 2);
     if (whole == 0 || (!partial && shards == 1)) return {};
     const DType dtype = builder.gradient_dtype();
     Block block;

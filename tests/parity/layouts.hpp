@@ -155,6 +155,11 @@ inline std::vector<NamedLayout> all_layouts() {
     add("interleaved_zero3", {pp2, dp2, v2, interleaved, zero(3)});
     add("gpipe_zero2_sequence", {tp2, sp, pp2, dp2, gpipe, zero(2)});
     add("no_tensor_overlap", {tp2, "training.overlap_tensor_backward=false"});
+
+    // Ranks that divide no bucket.
+    for (int stage = 0; stage <= 3; ++stage)
+        add("zero" + std::to_string(stage) + "_data_3",
+            {"data_parallel=3", "global_batch_size=9", zero(stage)});
     add("no_clipping", {tp2, dp2, "training.optimizer.clip_norm=0"});
     return all;
 }

@@ -36,7 +36,8 @@ const Trained& alone(const Case& c, const Sets& sets) {
 Sets model_settings(const Case& c) {
     Sets sets = {"training.precision=" + c.precision};
     for (const std::string& set : c.layout.sets)
-        if (set.starts_with("model.") || set.find("clip_norm") != std::string::npos)
+        if (set.starts_with("model.") || set.starts_with("layout.global_batch_size=") ||
+            set.find("clip_norm") != std::string::npos)
             sets.push_back(set);
     return sets;
 }

@@ -120,8 +120,9 @@ TEST(FitCollectives, AsksWhichLibraryAndRefusesAnEmptyTable) {
     CollectiveFit fit;
     fit.system = "box";
     fit.intra_node_bandwidth_GBps = 100;
-    std::vector<CollectiveSample> samples{sample(8, 1), sample(8, 1)};
-    samples[1].library = "2.29";
+    CollectiveSample later = sample(8, 1);
+    later.library = "2.29";
+    std::vector<CollectiveSample> samples{sample(8, 1), later};
     EXPECT_THAT(error_of(samples, fit), HasSubstr("choose one of 2.27, 2.29"));
     fit.library = "2.29";
     EXPECT_EQ(error_of(samples, fit), "");

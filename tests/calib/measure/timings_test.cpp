@@ -42,7 +42,7 @@ TEST(Timings, CoverWhatAProfileNeeds) {
     options.steps.most_width = 64;
     options.steps.most_sequence = 32;
     options.steps.steps = 1;
-    options.library_dir = ORRERY_SOURCE_DIR "/scenarios";
+    options.scenarios_dir = ORRERY_SOURCE_DIR "/scenarios";
     std::vector<std::string> told;
     const CpuTimings timings =
         time_cpu(options, [&](const std::string& what) { told.push_back(what); });
