@@ -3,6 +3,7 @@
 #include <new>
 
 #include "calib/fit/fit_error.hpp"
+#include "calib/fit/import_collectives.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/process.hpp"
 #include "cli/program.hpp"
@@ -24,7 +25,8 @@ bool is_any(const std::exception& error) {
 int exit_code_of(const std::exception& error) {
     if (is_any<runtime::CommunicationError, fit::FitError, std::bad_alloc>(error))
         return cli::kExitDevice;
-    if (is_any<runtime::DataError, sim::ProfileError>(error)) return cli::kExitUnreadable;
+    if (is_any<runtime::DataError, sim::ProfileError, fit::ImportError>(error))
+        return cli::kExitUnreadable;
     if (const auto* file = dynamic_cast<const trace::TraceFileError*>(&error))
         return file->fault() == trace::TraceFault::storage ? cli::kExitStorage
                                                            : cli::kExitUnreadable;

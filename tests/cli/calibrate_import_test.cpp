@@ -1,0 +1,68 @@
+// orrery calibrate --import as its user meets it: the program, its files, its exit codes.
+#include <sys/wait.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+
+#include "tests/calib/fit/nccl_output.hpp"
+#include "tests/cli/world.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::TempDir;
+
+Outcome calibrate(const std::string& arguments) {
+    const std::string base = TempDir() + fmt::format("calibrate-{}", getpid());
+    const int status = std::system(fmt::format("{} calibrate {} >{}.out 2>{}.err",
+                                               program("orrery-run"), arguments, base, base)
+                                       .c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content_of(base + ".out"),
+            content_of(base + ".err")};
+}
+
+std::string import_of(const std::string& file, const std::string& output) {
+    return fmt::format("--import {} --profile profiles/h100-sxm.json -o {}", file, output);
+}
+
+TEST(CalibrateImport, WritesAProfileThatSimulateTakes) {
+    const std::string output = TempDir() + "imported.json";
+    const Outcome outcome =
+        calibrate(import_of(written("all_reduce.txt", fit::NcclMachine().table()), output));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    EXPECT_THAT(outcome.out, HasSubstr("imported.json: profile of h100-sxm\n"));
+    EXPECT_THAT(outcome.out, HasSubstr("\nimported\n  all_reduce.txt (FNV-1a "));
+    EXPECT_THAT(outcome.out, HasSubstr("now priced by the algorithms' constants: all_gather 2"));
+    const Outcome simulated =
+        run({"simulate", std::string(ORRERY_SOURCE_DIR) + "/scenarios/runs/llama2-7b-a100x8.json",
+             "--set", "cluster=clusters/h100-sxm-8.json", "--set", "cluster.profile=" + output});
+    EXPECT_EQ(simulated.code, 0) << simulated.err;
+}
+
+TEST(CalibrateImport, HasAnExitCodePerClassOfFailure) {
+    const std::string output = TempDir() + "not_imported.json";
+    const std::string good = written("all_reduce.txt", fit::NcclMachine().table());
+    EXPECT_EQ(calibrate("-o " + output).code, 2);
+    EXPECT_EQ(calibrate("--import " + good + " -o " + output).code, 2);  // no profile
+    EXPECT_EQ(calibrate(import_of(good, output) + " --backend cpu").code, 2);
+    EXPECT_EQ(calibrate(import_of(good, output) + " --ranks 2").code, 2);
+
+    const Outcome unread = calibrate(import_of(written("empty.txt", ""), output));
+    EXPECT_EQ(unread.code, 5);
+    EXPECT_EQ(unread.out, "");
+    EXPECT_THAT(unread.err, HasSubstr("empty.txt: no output of nccl-tests\n1 error; nothing was "
+                                      "written."));
+    EXPECT_FALSE(std::filesystem::exists(output));
+
+    const Outcome unwritten = calibrate(import_of(good, TempDir() + "no_such_folder/p.json"));
+    EXPECT_EQ(unwritten.code, 8);
+    EXPECT_THAT(unwritten.err, HasSubstr("no_such_folder/p.json: cannot be written"));
+}
+
+}  // namespace
+}  // namespace orrery::cli
