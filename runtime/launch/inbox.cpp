@@ -1,0 +1,45 @@
+#include "runtime/launch/inbox.hpp"
+
+#include <utility>
+
+namespace orrery::runtime {
+
+void Inbox::put(std::int64_t from, MessageKind kind, ControlPlane::Bytes bytes) {
+    {
+        const std::lock_guard lock(mutex_);
+        queues_[static_cast<std::size_t>(from)].push_back({kind, std::move(bytes)});
+    }
+    came_.notify_all();
+}
+
+Message Inbox::take(std::int64_t from) {
+    std::unique_lock lock(mutex_);
+    std::deque<Message>& queue = queues_[static_cast<std::size_t>(from)];
+    came_.wait(lock, [&] { return !queue.empty() || !ended_.empty(); });
+    if (queue.empty()) throw CommunicationError(ended_);
+    Message message = std::move(queue.front());
+    queue.pop_front();
+    return message;
+}
+
+bool Inbox::end(const std::string& reason) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (finished_ || !ended_.empty()) return false;
+        ended_ = reason;
+    }
+    came_.notify_all();
+    return true;
+}
+
+void Inbox::finish() {
+    const std::lock_guard lock(mutex_);
+    finished_ = true;
+}
+
+void Inbox::check() {
+    const std::lock_guard lock(mutex_);
+    if (!ended_.empty()) throw CommunicationError(ended_);
+}
+
+}  // namespace orrery::runtime

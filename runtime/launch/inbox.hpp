@@ -1,0 +1,46 @@
+// What has come for a rank and has not been taken, by sender, and whether the run has ended.
+// Whatever carries messages puts them here, from any thread.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/launch/control_plane.hpp"
+
+namespace orrery::runtime {
+
+// On the wire; a number never changes its meaning.
+enum class MessageKind : std::uint8_t { broadcast = 1, gather = 2, finish = 3, abort = 4 };
+
+struct Message {
+    MessageKind kind = MessageKind::abort;
+    ControlPlane::Bytes bytes;
+};
+
+class Inbox {
+  public:
+    explicit Inbox(std::int64_t ranks) : queues_(static_cast<std::size_t>(ranks)) {}
+
+    void put(std::int64_t from, MessageKind kind, ControlPlane::Bytes bytes);
+
+    // Waits for the next message of a rank: what had come before the run ended can still be taken.
+    Message take(std::int64_t from);
+
+    // Of the run, for this reason; false where it had ended before, or finished.
+    bool end(const std::string& reason);
+    void finish();
+    void check();
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable came_;
+    std::vector<std::deque<Message>> queues_;  // by sender
+    std::string ended_;                        // why; empty: it has not
+    bool finished_ = false;
+};
+
+}  // namespace orrery::runtime
