@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "plan/ir/kinds.hpp"
+#include "runtime/host_device.hpp"
 
 namespace orrery::runtime {
 
@@ -23,14 +24,16 @@ struct Buffer {
     void* data = nullptr;
     plan::DType dtype = plan::DType::fp32;
 
-    [[gnu::always_inline]] explicit operator bool() const { return data != nullptr; }
+    [[gnu::always_inline]] ORRERY_HOST_DEVICE explicit operator bool() const {
+        return data != nullptr;
+    }
 };
 
-[[gnu::always_inline]] inline float to_float(BFloat16 x) {
+[[gnu::always_inline]] ORRERY_HOST_DEVICE inline float to_float(BFloat16 x) {
     return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16);
 }
 
-[[gnu::always_inline]] inline BFloat16 to_bfloat16(float x) {
+[[gnu::always_inline]] ORRERY_HOST_DEVICE inline BFloat16 to_bfloat16(float x) {
     const auto bits = std::bit_cast<std::uint32_t>(x);
     // Half of the last place kept, less one where that place is even.
     const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
@@ -39,7 +42,7 @@ struct Buffer {
     return {static_cast<std::uint16_t>(nan ? quiet : rounded)};
 }
 
-[[gnu::always_inline]] inline float to_float(Half x) {
+[[gnu::always_inline]] ORRERY_HOST_DEVICE inline float to_float(Half x) {
     const std::uint32_t sign = static_cast<std::uint32_t>(x.bits & 0x8000U) << 16;
     const std::uint32_t rest = x.bits & 0x7fffU;
     // Below the smallest normal number, 2^-14, a half is a whole multiple of 2^-24.
@@ -50,7 +53,7 @@ struct Buffer {
     return std::bit_cast<float>(sign | ((rest << 13) + 0x38000000U + special));
 }
 
-[[gnu::always_inline]] inline Half to_half(float x) {
+[[gnu::always_inline]] ORRERY_HOST_DEVICE inline Half to_half(float x) {
     const auto bits = std::bit_cast<std::uint32_t>(x);
     const std::uint32_t sign = (bits >> 16) & 0x8000U;
     const std::uint32_t rest = bits & 0x7fffffffU;

@@ -8,6 +8,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "runtime/host_device.hpp"
+
 namespace orrery::runtime {
 
 struct PhiloxWords {
@@ -22,7 +24,8 @@ struct RandomKey {
     std::uint32_t step = 0;
 };
 
-[[gnu::always_inline]] constexpr PhiloxWords philox4x32(PhiloxWords counter, std::uint64_t key) {
+[[gnu::always_inline]] ORRERY_HOST_DEVICE constexpr PhiloxWords philox4x32(PhiloxWords counter,
+                                                                           std::uint64_t key) {
     auto low_key = static_cast<std::uint32_t>(key);
     auto high_key = static_cast<std::uint32_t>(key >> 32);
     for (int round = 0; round < 10; ++round) {
@@ -39,21 +42,22 @@ struct RandomKey {
 }
 
 // The four words of indices 4·block … 4·block + 3.
-[[gnu::always_inline]] constexpr PhiloxWords random_block(const RandomKey& key,
-                                                          std::uint64_t block) {
+[[gnu::always_inline]] ORRERY_HOST_DEVICE constexpr PhiloxWords random_block(const RandomKey& key,
+                                                                             std::uint64_t block) {
     return philox4x32({{static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
                         key.site, key.step}},
                       key.seed);
 }
 
 // Uniform over all 32-bit words.
-[[gnu::always_inline]] constexpr std::uint32_t random_word(const RandomKey& key,
-                                                           std::uint64_t index) {
+[[gnu::always_inline]] ORRERY_HOST_DEVICE constexpr std::uint32_t random_word(const RandomKey& key,
+                                                                              std::uint64_t index) {
     return random_block(key, index / 4).word[index % 4];
 }
 
 // Uniform in (0, 1): the middles of 2^52 equal parts; one block of words per index.
-[[gnu::always_inline]] constexpr double uniform(const RandomKey& key, std::uint64_t index) {
+[[gnu::always_inline]] ORRERY_HOST_DEVICE constexpr double uniform(const RandomKey& key,
+                                                                   std::uint64_t index) {
     const PhiloxWords words = random_block(key, index);
     const std::uint64_t bits = (std::uint64_t{words.word[1]} << 32) | words.word[0];
     return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
@@ -65,14 +69,16 @@ struct NormalPair {
 };
 
 // Standard normals of indices 2·pair and 2·pair + 1 (Box and Muller 1958).
-[[gnu::always_inline]] inline NormalPair normal_pair(const RandomKey& key, std::uint64_t pair) {
+[[gnu::always_inline]] ORRERY_HOST_DEVICE inline NormalPair normal_pair(const RandomKey& key,
+                                                                        std::uint64_t pair) {
     constexpr double kTwoPi = 6.283185307179586476925;
     const double radius = std::sqrt(-2.0 * std::log(uniform(key, 2 * pair)));
     const double angle = kTwoPi * uniform(key, 2 * pair + 1);
     return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-[[gnu::always_inline]] inline double normal(const RandomKey& key, std::uint64_t index) {
+[[gnu::always_inline]] ORRERY_HOST_DEVICE inline double normal(const RandomKey& key,
+                                                               std::uint64_t index) {
     const NormalPair pair = normal_pair(key, index / 2);
     return index % 2 == 0 ? pair.even : pair.odd;
 }
@@ -83,11 +89,12 @@ struct DropoutKey {
     RandomKey random;
     double p = 0;
 
-    [[gnu::always_inline]] explicit operator bool() const { return p > 0; }
+    [[gnu::always_inline]] ORRERY_HOST_DEVICE explicit operator bool() const { return p > 0; }
 };
 
 // Smallest word that keeps its element.
-[[gnu::always_inline]] inline std::uint64_t first_kept_word(const DropoutKey& key) {
+[[gnu::always_inline]] ORRERY_HOST_DEVICE inline std::uint64_t first_kept_word(
+    const DropoutKey& key) {
     return static_cast<std::uint64_t>(std::ceil(key.p * 0x1p32));
 }
 

@@ -13,6 +13,7 @@
 #include "plan/ir/check.hpp"
 #include "plan/ir/link.hpp"
 #include "plan/scenario/reader.hpp"
+#include "runtime/cpu/cpu_backend.hpp"
 #include "runtime/executor/measured_trace.hpp"
 #include "runtime/train/trainer.hpp"
 
@@ -165,7 +166,6 @@ runtime::TrainResult perform(const plan::Scenario& scenario, int threads_per_ran
                              std::int64_t steps) {
     runtime::TrainOptions options;
     options.steps = steps;
-    options.cpu.threads = threads_per_rank;
     options.record = true;
     const auto vocabulary = static_cast<std::uint64_t>(scenario.model.vocabulary);
     const auto random_sample = [&](std::int64_t sample, std::span<std::int32_t> tokens,
@@ -176,7 +176,10 @@ runtime::TrainResult perform(const plan::Scenario& scenario, int threads_per_ran
             targets[i] = static_cast<std::int32_t>(bits() % vocabulary);
         }
     };
-    return runtime::train(scenario, options, random_sample,
+    runtime::CpuOptions cpu;
+    cpu.threads = threads_per_rank;
+    runtime::CpuBackend backend(cpu);
+    return runtime::train(scenario, options, backend, random_sample,
                           [](const runtime::StepReport&) { return true; });
 }
 

@@ -8,6 +8,7 @@
 #include "cli/run/subcommands.hpp"
 #include "cli/run/train_run.hpp"
 #include "cli/scenario_input.hpp"
+#include "runtime/cpu/cpu_backend.hpp"
 #include "runtime/data/sampler.hpp"
 #include "runtime/data/token_source.hpp"
 #include "runtime/executor/measured_trace.hpp"
@@ -111,13 +112,15 @@ class Train : public Subcommand {
         const InterruptWatch interrupt;
         runtime::TrainOptions options;
         options.steps = run.steps;
-        options.cpu.threads = run.threads_per_rank;
-        options.cpu.poison = check_memory_;
-        options.cpu.guard = check_memory_;
+        runtime::CpuOptions cpu;
+        cpu.threads = run.threads_per_rank;
+        cpu.poison = check_memory_;
+        cpu.guard = check_memory_;
+        runtime::CpuBackend backend(cpu);
         options.record = !trace_file_.empty();
         std::vector<runtime::StepReport> steps;
         const runtime::TrainResult result = runtime::train(
-            run.scenario, options,
+            run.scenario, options, backend,
             [&](std::int64_t sample, std::span<std::int32_t> tokens,
                 std::span<std::int32_t> targets) { sampler.sample(sample, tokens, targets); },
             [&](const runtime::StepReport& step) {

@@ -47,7 +47,8 @@ CpuDevice::CpuDevice(const BoundProgram& program, const plan::Scenario& scenario
       options_(options),
       memory_(allocate(program.arena_bytes + (options.guard ? 2 * ArenaGuard::kZone : 0))),
       arena_(memory_.get() + (options.guard ? ArenaGuard::kZone : 0)),
-      performer_(program, scenario, communicator, arena_, options.threads),
+      compute_kernels_(options.threads),
+      performer_(program, scenario, communicator, arena_, compute_kernels_),
       times_(program.ops.size()) {
     if (options.guard) guard_ = std::make_unique<ArenaGuard>(program, communicator.rank(), arena_);
     for (std::uint32_t id = 0; id < program.ops.size(); ++id)
@@ -151,7 +152,9 @@ void CpuDevice::poison(const BoundOp& bound) {
 void CpuDevice::run_op(std::uint32_t id) {
     OpTime& time = times_[id];
     time.begin = now();
-    performer_.perform(program_.ops[id], *inputs_);
+    const BoundOp& bound = program_.ops[id];
+    const bool computes = bound.op->stream == plan::Stream::compute;
+    performer_.perform(bound, *inputs_, computes ? compute_kernels_ : communication_kernels_);
     time.end = now();
 }
 

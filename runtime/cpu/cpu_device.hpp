@@ -15,8 +15,9 @@
 
 #include "runtime/comm/communicator.hpp"
 #include "runtime/cpu/arena_guard.hpp"
-#include "runtime/cpu/performer.hpp"
+#include "runtime/cpu/cpu_kernels.hpp"
 #include "runtime/executor/device.hpp"
+#include "runtime/executor/performer.hpp"
 
 namespace orrery::runtime {
 
@@ -60,6 +61,8 @@ class CpuDevice final : public Device {
     std::byte* arena_;  // in the memory, between zones where there is a guard
     std::unique_ptr<ArenaGuard> guard_;
     std::mutex guard_mutex_;
+    CpuKernels compute_kernels_;
+    CpuKernels communication_kernels_{1};  // sums on communication streams
     Performer performer_;
     std::vector<std::uint32_t> compute_;  // op ids, in issue order
     std::vector<std::uint32_t> communication_;

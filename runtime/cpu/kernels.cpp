@@ -2,8 +2,6 @@
 
 #include <cpuid.h>
 
-#include <cmath>
-
 namespace orrery::runtime {
 namespace baseline {
 extern const KernelTable table;
@@ -21,12 +19,6 @@ bool has_half_conversions() {
 }
 
 }  // namespace
-
-double norm_of(const double bins[5]) {
-    // Beyond the first the bins of an infinite sum hold ∞ − ∞.
-    if (!std::isfinite(bins[0])) return bins[0];
-    return std::sqrt((((bins[4] + bins[3]) + bins[2]) + bins[1]) + bins[0]);
-}
 
 const KernelTable& baseline_kernels() {
     return baseline::table;

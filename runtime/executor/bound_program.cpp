@@ -33,6 +33,9 @@ class Binder {
         out_.buckets = program.buckets;
         out_.residents = program.residents;
         out_.spare = {program.workspace, program.frames[0], program.frames[1]};
+        const plan::Resident& workspace =
+            program.residents[static_cast<std::size_t>(program.workspace)];
+        out_.workspace = {workspace.offset, workspace.bytes};
         for (const auto* ring : {&program.parameter_ring, &program.gradient_ring})
             out_.spare.insert(ring->begin(), ring->end());
         out_.at = plan.mesh.coordinates(rank);

@@ -66,6 +66,7 @@ struct BoundProgram {
     // frames, which stages of one part or two pass by, and slots of rings, as large as the largest
     // that passes through any of them.
     std::set<std::int32_t> spare;
+    Birth workspace;  // of GEMMs; nothing else lies there
     std::int64_t arena_bytes = 0;
     std::int64_t high_water_bytes = 0;  // end of the last operand
     plan::Coordinates at;

@@ -40,7 +40,7 @@ class ControlPlane {
     std::vector<Bytes> all_gather(std::span<const std::byte> mine);
 
     // Added up in the order of ranks; every rank gets the same bits.
-    double sum(double mine);
+    virtual double sum(double mine);
 
     // Returns once every rank has come.
     void barrier();

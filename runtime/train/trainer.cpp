@@ -1,6 +1,7 @@
 #include "runtime/train/trainer.hpp"
 
-#include <algorithm>
+#include <chrono>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <span>
@@ -10,7 +11,7 @@
 #include "plan/build/dims.hpp"
 #include "plan/ir/check.hpp"
 #include "plan/scenario/learning_rate.hpp"
-#include "runtime/comm/thread_world.hpp"
+#include "runtime/kernels/scalar_rules.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -50,9 +51,9 @@ class Plans {
 // One rank of a run.
 class RankRun {
   public:
-    RankRun(Plans& plans, const TrainOptions& options, const SampleReader& samples,
-            Communicator& communicator)
-        : plans_(plans), options_(options), samples_(samples), communicator_(communicator) {}
+    RankRun(Plans& plans, const TrainOptions& options, const SampleReader& samples, RankSeat& seat,
+            int threads)
+        : plans_(plans), options_(options), samples_(samples), seat_(seat), threads_(threads) {}
 
     // What is the same on all ranks once the step has ended.
     StepReport step(std::int64_t number, std::int64_t global_batch) {
@@ -78,20 +79,17 @@ class RankRun {
         if (options_.change_inputs) options_.change_inputs(inputs);
         device_->run(inputs);
         if (options_.after_step)
-            options_.after_step(communicator_.rank(), *device_, *program_, planned(), number);
+            options_.after_step(seat_.rank(), *device_, *program_, planned(), number);
         settle(report);
         return report;
     }
 
     RankMemory memory() const { return {program_->arena_bytes, program_->high_water_bytes}; }
-    std::vector<OpTime> times() const {
-        const auto times = device_->times();
-        return {times.begin(), times.end()};
-    }
+    std::span<const OpTime> times() const { return device_->times(); }
     const plan::Plan& plan() const { return entry_->plan; }
 
   private:
-    const plan::Program& planned() const { return entry_->plan.program_of(communicator_.rank()); }
+    const plan::Program& planned() const { return entry_->plan.program_of(seat_.rank()); }
 
     // Another size of the global batch is another plan: parameters and states move over.
     void set_batch(std::int64_t global_batch) {
@@ -101,9 +99,8 @@ class RankRun {
         device_.reset();
         entry_ = &entry;
         program_ = std::make_unique<BoundProgram>(
-            bind_program(entry.plan, planned(), entry.scenario, communicator_.rank()));
-        device_ =
-            std::make_unique<CpuDevice>(*program_, entry.scenario, communicator_, options_.cpu);
+            bind_program(entry.plan, planned(), entry.scenario, seat_.rank()));
+        device_ = seat_.make_device(*program_, entry.scenario);
         if (kept.empty())
             begin();
         else
@@ -114,7 +111,7 @@ class RankRun {
         const plan::Scenario& scenario = entry_->scenario;
         fill_weights(*device_, *program_, planned(), scenario,
                      options_.first_weights ? options_.first_weights : random_weights(scenario),
-                     options_.cpu.threads);
+                     threads_);
         const plan::Training& training = scenario.training;
         const double scale =
             training.loss_scale > 0 ? training.loss_scale : training.dynamic_loss_scale.initial;
@@ -182,9 +179,7 @@ class RankRun {
             loss = plan::dims_of(entry_->scenario).wide_dtype == plan::DType::fp64
                        ? scalar<double>("loss")
                        : static_cast<double>(scalar<float>("loss"));
-        communicator_.set_label("loss");
-        communicator_.all_reduce(plan::GroupKind::world, plan::DType::fp64, &loss, 1);
-        report.loss = loss;
+        report.loss = seat_.control().sum(loss);
         if (const std::int64_t norm = program_->scalar("norm"); norm >= 0) {
             std::array<double, 5> bins{};
             device_->read(norm, std::as_writable_bytes(std::span(bins)));
@@ -214,7 +209,8 @@ class RankRun {
     Plans& plans_;
     const TrainOptions& options_;
     const SampleReader& samples_;
-    Communicator& communicator_;
+    RankSeat& seat_;
+    int threads_;  // of the host
     const Plans::Entry* entry_ = nullptr;
     std::unique_ptr<BoundProgram> program_;
     std::unique_ptr<Device> device_;
@@ -223,40 +219,51 @@ class RankRun {
     std::int64_t updates_ = 0;
 };
 
+// What each rank has, by rank; nothing but on rank 0.
+template <typename Value>
+std::vector<std::vector<Value>> gather(ControlPlane& control, std::span<const Value> mine) {
+    std::vector<std::vector<Value>> all;
+    for (const ControlPlane::Bytes& bytes : control.gather(std::as_bytes(mine))) {
+        std::vector<Value>& values = all.emplace_back(bytes.size() / sizeof(Value));
+        std::memcpy(values.data(), bytes.data(), bytes.size());
+    }
+    return all;
+}
+
 }  // namespace
 
-TrainResult train(const plan::Scenario& scenario, const TrainOptions& options,
+TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, Backend& backend,
                   const SampleReader& samples,
                   const std::function<bool(const StepReport&)>& report) {
     Plans plans(scenario, options);
     const plan::Mesh mesh = plans.of(plan::global_batch_at(scenario, 0)).plan.mesh;
     TrainResult result;
-    result.memory.resize(static_cast<std::size_t>(mesh.ranks()));
-    result.times.resize(options.record ? static_cast<std::size_t>(mesh.ranks()) : 0);
-    ThreadWorldOptions world;
-    world.timeout = options.timeout;
-    world.threads_per_rank = options.cpu.threads + 1;
-    run_ranks(mesh, world, [&](plan::Rank rank, Communicator& communicator) {
-        RankRun run(plans, options, samples, communicator);
+    backend.run_ranks(mesh, [&](RankSeat& seat) {
+        RankRun run(plans, options, samples, seat, backend.threads_per_rank());
         std::int64_t consumed = 0;
         for (std::int64_t number = 1; number <= options.steps; ++number) {
             const Clock::time_point start = Clock::now();
             StepReport step = run.step(number, plan::global_batch_at(scenario, consumed));
             consumed = step.consumed_samples;
-            std::int32_t go_on = 1;
-            if (rank == 0) {
+            ControlPlane::Bytes go_on(1, std::byte{1});
+            if (seat.rank() == 0) {
                 step.time_s = std::chrono::duration<double>(Clock::now() - start).count();
                 result.step_times_s.push_back(step.time_s);
-                go_on = report(step) ? 1 : 0;
+                if (!report(step)) go_on[0] = std::byte{0};
             }
-            communicator.set_label("end of step");
-            communicator.broadcast(plan::GroupKind::world, plan::DType::i32, &go_on, 1, 0);
-            if (go_on == 0) break;
+            seat.control().broadcast(go_on);
+            if (go_on[0] == std::byte{0}) break;
         }
-        const auto r = static_cast<std::size_t>(rank);
-        result.memory[r] = run.memory();
-        if (options.record) result.times[r] = run.times();
-        if (rank == 0) result.plan = run.plan();
+        const RankMemory memory = run.memory();
+        const auto memories = gather(seat.control(), std::span(&memory, 1));
+        const auto times = gather(seat.control(), run.times());
+        if (seat.rank() == 0) {
+            for (const auto& of_rank : memories)
+                result.memory.push_back(of_rank.front());
+            if (options.record) result.times = times;
+            result.plan = run.plan();
+        }
+        seat.control().finish();
     });
     return result;
 }

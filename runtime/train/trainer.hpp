@@ -1,7 +1,6 @@
-// A training run on this machine: ranks as threads, each performing its program step after step.
+// A training run: ranks, each performing its program step after step, on whatever backend.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,8 +10,8 @@
 
 #include "plan/ir/plan.hpp"
 #include "plan/scenario/scenario.hpp"
-#include "runtime/cpu/cpu_device.hpp"
 #include "runtime/executor/device.hpp"
+#include "runtime/train/backend.hpp"
 #include "runtime/train/model_state.hpp"
 #include "trace/trace.hpp"
 
@@ -46,9 +45,7 @@ using SampleReader = std::function<void(std::int64_t sample, std::span<std::int3
                                         std::span<std::int32_t> targets)>;
 
 struct TrainOptions {
-    std::int64_t steps = 0;  // number of the last step
-    CpuOptions cpu;
-    std::chrono::milliseconds timeout = std::chrono::minutes(10);
+    std::int64_t steps = 0;      // number of the last step
     bool record = false;         // keep the last step's times
     FirstWeights first_weights;  // empty: random_weights
     // For tests: changes the plan that is performed or what a step is told, and sees each rank's
@@ -60,6 +57,7 @@ struct TrainOptions {
         after_step;
 };
 
+// Complete in the process that has rank 0; the others know their own ranks' steps.
 struct TrainResult {
     plan::Plan plan;
     std::vector<RankMemory> memory;          // by rank
@@ -69,7 +67,7 @@ struct TrainResult {
 
 // Every step is reported on rank 0's thread, once it has ended on all ranks; false ends the run
 // after it. Throws what ended the run: CommunicationError, DataError, …
-TrainResult train(const plan::Scenario& scenario, const TrainOptions& options,
+TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, Backend& backend,
                   const SampleReader& samples,
                   const std::function<bool(const StepReport&)>& report);
 

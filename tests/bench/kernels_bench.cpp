@@ -190,7 +190,8 @@ void cross_entropy(benchmark::State& state) {
         kernels().cross_entropy_sum(
             {part, targets.data(), logits.buffer(), largest.buffer(), sums.buffer()}, team());
         kernels().cross_entropy_backward(
-            {part, targets.data(), 1, largest.buffer(), sums.buffer(), logits.buffer()}, team());
+            {part, targets.data(), 1, nullptr, largest.buffer(), sums.buffer(), logits.buffer()},
+            team());
     }
     logits.look_at(state);
     count_bytes(state, 4 * 4 * kTokens * kVocabulary);

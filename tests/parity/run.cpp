@@ -79,8 +79,7 @@ Trained train(const plan::Scenario& scenario, const RunOptions& options) {
     Collector parameters(scenario);
     runtime::TrainOptions train;
     train.steps = options.steps;
-    train.cpu = options.cpu;
-    train.timeout = std::chrono::seconds(60);
+    runtime::CpuBackend cpu(options.cpu, std::chrono::seconds(60));
     train.change_plan = options.change_plan;
     train.change_inputs = options.change_inputs;
     if (options.first_weights)
@@ -110,12 +109,14 @@ Trained train(const plan::Scenario& scenario, const RunOptions& options) {
             targets[i] = static_cast<std::int32_t>(token);
         }
     };
-    run.result = runtime::train(scenario, train, samples, [&](const runtime::StepReport& step) {
-        run.losses.push_back(step.loss);
-        run.norms.push_back(step.grad_norm.value_or(0));
-        run.skipped.push_back(step.skipped);
-        return true;
-    });
+    run.result =
+        runtime::train(scenario, train, options.backend != nullptr ? *options.backend : cpu,
+                       samples, [&](const runtime::StepReport& step) {
+                           run.losses.push_back(step.loss);
+                           run.norms.push_back(step.grad_norm.value_or(0));
+                           run.skipped.push_back(step.skipped);
+                           return true;
+                       });
     run.disagreement = gradients.disagreement() + parameters.disagreement();
     run.gradients = gradients.take();
     run.parameters = parameters.take();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/scenario/scenario.hpp"
+#include "runtime/cpu/cpu_backend.hpp"
 #include "runtime/train/trainer.hpp"
 #include "tests/parity/layouts.hpp"
 #include "tests/sanitized.hpp"
@@ -40,6 +41,7 @@ struct RunOptions {
     std::int64_t steps = usual_steps();
     runtime::SampleReader samples;  // empty: random tokens
     runtime::CpuOptions cpu;
+    runtime::Backend* backend = nullptr;  // null: the CPU's, by `cpu`
     std::function<void(plan::Plan&)> change_plan;
     std::function<void(runtime::StepInputs&)> change_inputs;
     // Value of an element of a whole parameter; empty: random.

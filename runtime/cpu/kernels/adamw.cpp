@@ -10,6 +10,7 @@ namespace {
 
 template <typename W>
 void unscale_as(const Unscale& op, Team& team) {
+    const auto factor = static_cast<W>(1 / static_cast<double>(*op.loss_scale));
     std::atomic<bool> overflow = false;
     for_pieces(team, op.elements, [&](std::int64_t begin, std::int64_t n) {
         Space<W> space, scaled;
@@ -17,19 +18,19 @@ void unscale_as(const Unscale& op, Team& team) {
         // Before the factor, and before what it makes is rounded: both may hide an infinity.
         if (!(g - g).isZero(0)) overflow = true;
         W* const y = target(op.gradients, begin, scaled.at);
-        Array<W>(y, n) = g * static_cast<W>(op.factor);
+        Array<W>(y, n) = g * factor;
         store(y, op.gradients, begin, n);
     });
-    *op.overflow = overflow ? 1.0F : 0.0F;
+    if (overflow || !op.accumulate) *op.overflow = overflow ? 1.0F : 0.0F;
 }
 
 template <typename W>
-void adamw_piece(const AdamW& op, std::int64_t begin, std::int64_t n) {
+void adamw_piece(const AdamW& op, double clip, std::int64_t begin, std::int64_t n) {
     Space<W> gradient, parameter;
     const Buffer& weights = op.master ? op.master : op.parameters;
     const auto beta1 = static_cast<W>(op.beta1), beta2 = static_cast<W>(op.beta2);
     const auto rest1 = static_cast<W>(1 - op.beta1), rest2 = static_cast<W>(1 - op.beta2);
-    const auto factor = static_cast<W>(op.gradient_factor), epsilon = static_cast<W>(op.epsilon);
+    const auto factor = static_cast<W>(clip), epsilon = static_cast<W>(op.epsilon);
     const auto rate = static_cast<W>(op.learning_rate / op.correction1);
     const auto inverse2 = static_cast<W>(1 / op.correction2);
     const auto kept = static_cast<W>(1 - op.learning_rate * op.weight_decay);
@@ -56,10 +57,12 @@ void unscale(const Unscale& op, Team& team) {
 }
 
 void adamw(const AdamW& op, Team& team) {
-    if (op.skip) return;
+    for (const float* flag : op.skip_where)
+        if (flag != nullptr && *flag > 0) return;
+    const double clip = clip_factor(op.norm_bins, op.clip_norm);
     with_work_type(op.m.dtype, [&](auto w) {
         for_pieces(team, op.elements, [&](std::int64_t begin, std::int64_t n) {
-            adamw_piece<decltype(w)>(op, begin, n);
+            adamw_piece<decltype(w)>(op, clip, begin, n);
         });
     });
 }

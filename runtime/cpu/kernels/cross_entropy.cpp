@@ -93,11 +93,12 @@ void loss_as(const CrossEntropy& op) {
 
 template <typename W>
 void backward_as(const CrossEntropyBackward& op, Team& team) {
+    const double loss_scale = op.loss_scale != nullptr ? static_cast<double>(*op.loss_scale) : 1;
+    const auto scale = static_cast<W>(op.scale * loss_scale);
     for_rows(op.part, team, [&](std::int64_t row) {
         const bool ignored = op.targets[row] < 0;
         const std::int64_t valid = ignored ? 0 : op.part.valid_columns;
         const W largest = data<W>(op.largest)[row];
-        const auto scale = static_cast<W>(op.scale);
         const W share = scale / data<W>(op.sums)[2 * row];
         const std::int64_t target = column_of(op.part, op.targets[row]);
         for_pieces_of(op.part, row, op.part.columns, [&](auto at, auto column, auto n) {

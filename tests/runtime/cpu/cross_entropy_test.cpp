@@ -12,6 +12,7 @@ namespace {
 constexpr std::int64_t kRows = 19;
 constexpr std::int64_t kVocabulary = 2100;  // more than two pieces
 constexpr double kFactor = 0.25, kScale = 0.125;
+const float kLossScale = 4;
 
 // Three ranks share out a vocabulary of 2100 that is padded to 2400; one of them holds padding, and
 // the last nothing else.
@@ -78,8 +79,8 @@ std::vector<Tensor> loss_and_gradients(const World& world, const std::vector<Log
     world.table.cross_entropy({kRows, kFactor, all_sums.buffer(), loss.buffer(), true}, world.team);
     for (std::size_t rank = 0; rank < parts.size(); ++rank)
         world.table.cross_entropy_backward(
-            {parts[rank], target.data(), kScale, all_largest.buffer(), all_sums.buffer(),
-             of_rank[rank].buffer()},
+            {parts[rank], target.data(), kScale / kLossScale, &kLossScale, all_largest.buffer(),
+             all_sums.buffer(), of_rank[rank].buffer()},
             world.team);
     std::vector<Tensor> found = {loss, all_largest, all_sums};
     found.insert(found.end(), of_rank.begin(), of_rank.end());

@@ -112,10 +112,11 @@ TEST(Unscale, DividesAndFindsWhatIsNotFinite) {
     Values expected = g;
     for (double& x : expected)
         x /= 1024;
+    const float loss_scale = 1024;
     const Computation run = [&](const World& world) {
         const Tensor scaled = world.in(g);
         float overflow = 7;
-        world.table.unscale({40'000, 1.0 / 1024, scaled.buffer(), &overflow}, world.team);
+        world.table.unscale({40'000, &loss_scale, scaled.buffer(), &overflow, false}, world.team);
         EXPECT_EQ(overflow, 0);
         return std::vector{scaled};
     };
@@ -129,14 +130,29 @@ TEST(Unscale, DividesAndFindsWhatIsNotFinite) {
                 with[39'990] = bad;
                 const Tensor scaled(type, with);
                 float overflow = 0;
-                table->unscale({40'000, 1.0 / 1024, scaled.buffer(), &overflow}, team);
+                table->unscale({40'000, &loss_scale, scaled.buffer(), &overflow, false}, team);
                 EXPECT_EQ(overflow, 1);
             }
+}
+
+TEST(Unscale, RemembersAnOverflowOfAnotherBucketWhereItIsTold) {
+    const Tensor scaled(DType::fp32, exact_numbers(100, 1));
+    const float loss_scale = 2;
+    Team team(1);
+    for (const bool accumulate : {false, true}) {
+        float overflow = 1;
+        kernels().unscale({100, &loss_scale, scaled.buffer(), &overflow, accumulate}, team);
+        EXPECT_EQ(overflow, accumulate ? 1 : 0);
+    }
 }
 
 struct State {
     Values w, m, v;
 };
+
+// A norm of 3, clipped to 1.5.
+constexpr double kBins[5] = {9, 0, 0, 0, 0};
+constexpr double kClipped = 1.5 / (3 + 1e-6);
 
 AdamW hyperparameters(std::int64_t n, int step) {
     AdamW op;
@@ -148,14 +164,15 @@ AdamW hyperparameters(std::int64_t n, int step) {
     op.weight_decay = 0.1;
     op.correction1 = 1 - std::pow(0.9, step);
     op.correction2 = 1 - std::pow(0.95, step);
-    op.gradient_factor = 0.5;
+    op.norm_bins = kBins;
+    op.clip_norm = 1.5;
     return op;
 }
 
 // One step by the formula of the paper (Loshchilov and Hutter 2019, algorithm 2).
 void step_by_formula(State& state, const Values& gradient, const AdamW& op) {
     for (std::size_t i = 0; i < gradient.size(); ++i) {
-        const double g = gradient[i] * op.gradient_factor;
+        const double g = gradient[i] * kClipped;
         state.m[i] = op.beta1 * state.m[i] + (1 - op.beta1) * g;
         state.v[i] = op.beta2 * state.v[i] + (1 - op.beta2) * g * g;
         const double m = state.m[i] / op.correction1, v = state.v[i] / op.correction2;
@@ -206,11 +223,14 @@ TEST(AdamW, SkipTouchesNothing) {
     op.v = v.buffer();
     op.master = master.buffer();
     op.parameters = w.buffer();
-    op.skip = true;
+    const float no = 0, yes = 1;
     Team team(2);
-    kernels().adamw(op, team);
-    for (const Tensor* tensor : {&w, &master, &m, &v})
-        EXPECT_EQ(tensor->values(), start);
+    for (const auto& flags : {std::array{&yes, &no}, {&no, &yes}, {&yes, &yes}}) {
+        op.skip_where = flags;
+        kernels().adamw(op, team);
+        for (const Tensor* tensor : {&w, &master, &m, &v})
+            EXPECT_EQ(tensor->values(), start);
+    }
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include "plan/ir/check.hpp"
 #include "plan/ir/product.hpp"
-#include "runtime/cpu/performer.hpp"
+#include "runtime/executor/performer.hpp"
 
 namespace orrery::runtime {
 
@@ -58,8 +58,8 @@ void Performer::clear_padding(const Call& call) {
     const std::int64_t padding = tensor.elements() - filled;
     if (padding <= 0) return;
     const std::int64_t size = plan::size_bytes(tensor.dtype);
-    std::memset(arena_ + call.bound.reads[0].offset + filled * size, 0,
-                static_cast<std::size_t>(padding * size));
+    std::byte* const end = arena_ + call.bound.reads[0].offset + filled * size;
+    call.kernels.fill({padding, 0, {end, tensor.dtype}});
 }
 
 }  // namespace orrery::runtime

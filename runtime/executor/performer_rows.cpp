@@ -3,7 +3,7 @@
 
 #include "plan/ir/check.hpp"
 #include "plan/scenario/scenario.hpp"
-#include "runtime/cpu/performer.hpp"
+#include "runtime/executor/performer.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -34,7 +34,7 @@ void Performer::norm(const Call& call) {
               written(call, 0),
               written(call, 1)};
     if (model.layer_norm()) norm.bias = read(call, 2);
-    kernels_.norm(norm, team_);
+    call.kernels.norm(norm);
 }
 
 // Reads dy, x, weight, stats, the residual's gradient where there is one, then the accumulators.
@@ -53,7 +53,7 @@ void Performer::norm_backward(const Call& call) {
     norm.dweight = written(call, 1);
     if (call.bound.writes.size() > 2) norm.dbias = written(call, 2);
     norm.accumulate = call.bound.accumulates;
-    kernels_.norm_backward(norm, team_);
+    call.kernels.norm_backward(norm);
 }
 
 ActivationForm Performer::activation_form() const {
@@ -72,20 +72,22 @@ ActivationForm Performer::activation_form() const {
 }
 
 void Performer::activation(const Call& call) {
-    kernels_.activation(
-        {activation_form(), call.shape(0), call.shape(1), read(call, 0), written(call, 0)}, team_);
+    call.kernels.activation(
+        {activation_form(), call.shape(0), call.shape(1), read(call, 0), written(call, 0)});
 }
 
 void Performer::activation_backward(const Call& call) {
-    kernels_.activation_backward({activation_form(), call.shape(0), call.shape(1), read(call, 0),
-                                  read(call, 1), written(call, 0)},
-                                 team_);
+    call.kernels.activation_backward({activation_form(), call.shape(0), call.shape(1),
+                                      read(call, 0), read(call, 1), written(call, 0)});
 }
 
 void Performer::rope(const Call& call, bool backward) {
-    const Rope rope{attention_shape(), scenario_.model.rotary_dim, inverse_frequencies_.data(),
+    const Rope rope{attention_shape(), scenario_.model.rotary_dim, inverse_frequencies_,
                     written(call, 0)};
-    (backward ? kernels_.rope_backward : kernels_.rope)(rope, team_);
+    if (backward)
+        call.kernels.rope_backward(rope);
+    else
+        call.kernels.rope(rope);
 }
 
 // What an op drops: attention's probabilities, or what a residual adds.
@@ -128,7 +130,7 @@ void Performer::residual_add(const Call& call) {
     if (drops || sum.mask)
         sum.key = dropout_key(call, scenario_.model.hidden_dropout, place_of(call.bound.op->label));
     sum.index = rows_index(call, sum.rows, sum.width);
-    kernels_.residual_add(sum, team_);
+    call.kernels.residual_add(sum);
 }
 
 void Performer::dropout(const Call& call) {
@@ -137,7 +139,7 @@ void Performer::dropout(const Call& call) {
         dropout_index(call), read(call, 0),
         written(call, 0),    {}};
     if (call.bound.writes.size() > 1) dropout.mask = written(call, 1);
-    kernels_.dropout(dropout, team_);
+    call.kernels.dropout(dropout);
 }
 
 void Performer::dropout_backward(const Call& call) {
@@ -146,35 +148,33 @@ void Performer::dropout_backward(const Call& call) {
         dropout_index(call), read(call, 0),
         written(call, 0),    {}};
     if (call.bound.reads[1].dtype == plan::DType::u8) dropout.mask = read(call, 1);
-    kernels_.dropout_backward(dropout, team_);
+    call.kernels.dropout_backward(dropout);
 }
 
 // A further term of a sum that has none yet is the sum.
-void Performer::add(const Call& call, Team& team) {
+void Performer::add(const Call& call) {
     const std::int64_t elements = call.bound.writes[0].elements;
     const Role role = call.written_tensor(0).role;
     if (role == Role::gradient_shard && !call.bound.accumulates)
-        kernels_.cast({elements, read(call, 0), written(call, 0)}, team);
+        call.kernels.cast({elements, read(call, 0), written(call, 0)});
     else
-        kernels_.add({elements, read(call, 0), read(call, 1), written(call, 0)}, team);
+        call.kernels.add({elements, read(call, 0), read(call, 1), written(call, 0)});
 }
 
 void Performer::bias_gradient(const Call& call) {
-    kernels_.bias_gradient(
-        {call.shape(0), call.shape(1), read(call, 0), written(call, 0), call.bound.accumulates},
-        team_);
+    call.kernels.bias_gradient(
+        {call.shape(0), call.shape(1), read(call, 0), written(call, 0), call.bound.accumulates});
 }
 
 void Performer::embedding(const Call& call) {
     const std::int64_t local = call.read_tensor(1).dims[0];
-    kernels_.embedding({call.shape(0),
-                        call.shape(1),
-                        {program_.at.tensor * local, local},
-                        plan::embedding_scale(scenario_),
-                        at<std::int32_t>(call.bound.reads[0]),
-                        read(call, 1),
-                        written(call, 0)},
-                       team_);
+    call.kernels.embedding({call.shape(0),
+                            call.shape(1),
+                            {program_.at.tensor * local, local},
+                            plan::embedding_scale(scenario_),
+                            at<std::int32_t>(call.bound.reads[0]),
+                            read(call, 1),
+                            written(call, 0)});
 }
 
 // Of the vocabulary's table by tokens, of the positions' by rows.
@@ -195,7 +195,7 @@ void Performer::embedding_backward(const Call& call) {
         embedding.position_rows = {dims_.sequence, first_row(embedding.rows),
                                    scenario_.model.position_offset};
     }
-    kernels_.embedding_backward(embedding, team_);
+    call.kernels.embedding_backward(embedding);
 }
 
 }  // namespace orrery::runtime

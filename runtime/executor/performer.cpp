@@ -1,6 +1,6 @@
-#include "runtime/cpu/performer.hpp"
+#include "runtime/executor/performer.hpp"
 
-#include <cstring>
+#include <vector>
 
 #include "plan/ir/check.hpp"
 #include "plan/scenario/positions.hpp"
@@ -10,30 +10,30 @@ namespace orrery::runtime {
 using plan::OpKind;
 
 Performer::Performer(const BoundProgram& program, const plan::Scenario& scenario,
-                     Communicator& communicator, std::byte* arena, int threads)
+                     Communicator& communicator, std::byte* arena, Kernels& kernels)
     : program_(program),
       scenario_(scenario),
       communicator_(communicator),
       arena_(arena),
-      dims_(plan::dims_of(scenario)),
-      kernels_(kernels()),
-      team_(threads),
-      communication_team_(1) {
+      dims_(plan::dims_of(scenario)) {
     const plan::Model& model = scenario.model;
-    if (model.rotary()) inverse_frequencies_ = plan::inverse_frequencies(model);
-    if (model.positions == plan::Positions::alibi)
+    if (model.rotary()) inverse_frequencies_ = kernels.keep(plan::inverse_frequencies(model));
+    if (model.positions == plan::Positions::alibi) {
+        std::vector<double> slopes;
         for (std::int64_t head = 0; head < dims_.heads; ++head)
-            slopes_.push_back(plan::alibi_slope(model, program.at.tensor * dims_.heads + head));
+            slopes.push_back(plan::alibi_slope(model, program.at.tensor * dims_.heads + head));
+        slopes_ = kernels.keep(slopes);
+    }
 }
 
-void Performer::perform(const BoundOp& bound, const StepInputs& inputs) {
-    const Call call{bound, inputs};
+void Performer::perform(const BoundOp& bound, const StepInputs& inputs, Kernels& kernels) {
+    const Call call{bound, inputs, kernels};
     if (bound.feed != Feed::none) feed(call);
     if (plan::is_communication(bound.op->kind)) {
         communicate(call);
     } else if (bound.op->stream != plan::Stream::compute) {
         ORRERY_CHECK(bound.op->kind == OpKind::add, "what runs beside communication is a sum");
-        add(call, communication_team_);
+        add(call);
     } else {
         compute(call);
     }
@@ -72,7 +72,7 @@ void Performer::compute(const Call& call) {
         case OpKind::residual_add:
             return residual_add(call);
         case OpKind::add:
-            return add(call, team_);
+            return add(call);
         case OpKind::bias_gradient:
             return bias_gradient(call);
         case OpKind::embedding:
@@ -100,7 +100,7 @@ void Performer::compute(const Call& call) {
         case OpKind::adamw:
             return adamw(call);
         case OpKind::cast:
-            return kernels_.cast({call.shape(0), read(call, 0), written(call, 0)}, team_);
+            return call.kernels.cast({call.shape(0), read(call, 0), written(call, 0)});
         default:
             ORRERY_CHECK(false, "no kernel for " + std::string(name(call.bound.op->kind)));
     }
@@ -114,7 +114,7 @@ void Performer::feed(const Call& call) {
     const auto count = static_cast<std::size_t>(bound.fed.elements);
     const std::size_t first = static_cast<std::size_t>(bound.micro_batch) * count;
     ORRERY_CHECK(first + count <= all.size(), "the host brought too few tokens");
-    std::memcpy(at<std::int32_t>(bound.fed), all.data() + first, count * sizeof(std::int32_t));
+    call.kernels.bring(all.subspan(first, count), arena_ + bound.fed.offset);
 }
 
 Buffer Performer::buffer(const Operand& operand) const {

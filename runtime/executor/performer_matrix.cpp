@@ -1,6 +1,6 @@
 // Products and attention.
 #include "plan/ir/product.hpp"
-#include "runtime/cpu/performer.hpp"
+#include "runtime/executor/performer.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -32,7 +32,7 @@ void Performer::gemm(const Call& call) {
     if (gemm.form == GemmForm::forward && call.bound.reads.size() > 2) gemm.bias = read(call, 2);
     gemm.c = written(call, 0);
     gemm.accumulate = call.bound.accumulates;
-    kernels_.gemm(gemm, team_);
+    call.kernels.gemm(gemm);
 }
 
 AttentionShape Performer::attention_shape() const {
@@ -40,7 +40,7 @@ AttentionShape Performer::attention_shape() const {
 }
 
 AttentionMask Performer::attention_mask() const {
-    return {scenario_.model.attention_window, slopes_.empty() ? nullptr : slopes_.data()};
+    return {scenario_.model.attention_window, slopes_};
 }
 
 AttentionDropout Performer::attention_dropout(const Call& call) const {
@@ -49,17 +49,16 @@ AttentionDropout Performer::attention_dropout(const Call& call) const {
 }
 
 void Performer::attention(const Call& call) {
-    kernels_.attention(
-        {attention_shape(), attention_mask(), attention_dropout(call),
-         scenario_.model.attention_scale(), read(call, 0), written(call, 0), written(call, 1)},
-        team_);
+    call.kernels.attention({attention_shape(), attention_mask(), attention_dropout(call),
+                            scenario_.model.attention_scale(), read(call, 0), written(call, 0),
+                            written(call, 1)});
 }
 
 void Performer::attention_backward(const Call& call) {
-    kernels_.attention_backward({attention_shape(), attention_mask(), attention_dropout(call),
-                                 scenario_.model.attention_scale(), read(call, 0), read(call, 1),
-                                 read(call, 2), read(call, 3), written(call, 0)},
-                                team_);
+    call.kernels.attention_backward({attention_shape(), attention_mask(), attention_dropout(call),
+                                     scenario_.model.attention_scale(), read(call, 0),
+                                     read(call, 1), read(call, 2), read(call, 3),
+                                     written(call, 0)});
 }
 
 void Performer::batched_gemm(const Call& call) {
@@ -101,16 +100,16 @@ void Performer::batched_gemm(const Call& call) {
             product.dqkv = written(call, 0);
             break;
     }
-    kernels_.attention_product(product, team_);
+    call.kernels.attention_product(product);
 }
 
 void Performer::softmax(const Call& call) {
-    kernels_.softmax({attention_shape(), attention_mask(), read(call, 0), written(call, 0)}, team_);
+    call.kernels.softmax({attention_shape(), attention_mask(), read(call, 0), written(call, 0)});
 }
 
 void Performer::softmax_backward(const Call& call) {
-    kernels_.softmax_backward({attention_shape(), read(call, 0), read(call, 1), written(call, 0)},
-                              team_);
+    call.kernels.softmax_backward(
+        {attention_shape(), read(call, 0), read(call, 1), written(call, 0)});
 }
 
 }  // namespace orrery::runtime

@@ -9,19 +9,21 @@
 
 #include "plan/build/dims.hpp"
 #include "runtime/comm/communicator.hpp"
-#include "runtime/cpu/kernels.hpp"
 #include "runtime/executor/device.hpp"
+#include "runtime/kernels/kernels.hpp"
 
 namespace orrery::runtime {
 
 class Performer {
   public:
-    // All must outlive the object; `arena` is the rank's.
+    // All must outlive the object; `arena` is the rank's, in the device's memory. `kernels` keeps
+    // what all requests share.
     Performer(const BoundProgram& program, const plan::Scenario& scenario,
-              Communicator& communicator, std::byte* arena, int threads);
+              Communicator& communicator, std::byte* arena, Kernels& kernels);
 
-    // Compute ops come from one thread, communication ops from one other.
-    void perform(const BoundOp& bound, const StepInputs& inputs);
+    // Compute ops come from one thread, communication ops from one other (or the same). Of the
+    // kernels, those of the op's stream.
+    void perform(const BoundOp& bound, const StepInputs& inputs, Kernels& kernels);
 
   private:
     struct Call;  // an op and the step it belongs to
@@ -46,7 +48,7 @@ class Performer {
     void residual_add(const Call& call);
     void dropout(const Call& call);
     void dropout_backward(const Call& call);
-    void add(const Call& call, Team& team);
+    void add(const Call& call);
     void bias_gradient(const Call& call);
     void embedding(const Call& call);
     void embedding_backward(const Call& call);
@@ -92,17 +94,15 @@ class Performer {
     Communicator& communicator_;
     std::byte* arena_;
     plan::Dims dims_;
-    const KernelTable& kernels_;
-    Team team_;
-    Team communication_team_;  // of one thread: sums on communication streams
-    std::vector<double> inverse_frequencies_;
-    std::vector<double> slopes_;  // of this rank's heads
+    const double* inverse_frequencies_ = nullptr;  // null where positions are not rotary
+    const double* slopes_ = nullptr;               // of this rank's heads; null where it has none
     std::vector<Transfer> transfers_;
 };
 
 struct Performer::Call {
     const BoundOp& bound;
     const StepInputs& inputs;
+    Kernels& kernels;
 
     std::int64_t shape(std::size_t i) const { return bound.op->shape[i]; }
     const plan::Tensor& read_tensor(std::size_t i) const {

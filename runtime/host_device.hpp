@@ -1,0 +1,9 @@
+// Arithmetic that every backend shares is written once and marked with this: to nvcc a function of
+// host and device, to other compilers an ordinary one.
+#pragma once
+
+#ifdef __CUDACC__
+#define ORRERY_HOST_DEVICE __host__ __device__
+#else
+#define ORRERY_HOST_DEVICE
+#endif

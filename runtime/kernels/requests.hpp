@@ -1,0 +1,383 @@
+// What a backend's kernels are asked: one struct per kernel, the same for every device. Kernels
+// know pointers, sizes and scalars, nothing of plans.
+//
+// Sizes are in elements, tensors row-major without gaps, owned by the caller, in memory that the
+// device reads. An activation has rows = samples · sequence, batch-major, or a range of them;
+// weights are [out, in]; a row of packed qkv is [heads·d of q | kv_heads·d of k | kv_heads·d of v].
+// Arithmetic is in fp64 where the element type is fp64, else in fp32; a result is rounded once,
+// when it is stored. All activations and weights of one call have one element type; statistics
+// (`stats`, `lse`, `largest`, `sums`, `loss`) are fp32, or fp64 beside fp64; gradients of
+// parameters have a type of their own, and are overwritten, or added to where `accumulate` is set.
+// An output may be the same buffer as an input only where that is said.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "runtime/host_device.hpp"
+#include "runtime/kernels/scalar_rules.hpp"
+#include "runtime/number.hpp"
+#include "runtime/random.hpp"
+
+namespace orrery::runtime {
+
+// Global indices of the elements of a tensor, for their random numbers: element i has index
+// first + (i / run)·stride + i mod run; run 0: all in one run.
+// A range of rows of an activation is one run from ((first_sample·S + first_row)·width); unfused
+// attention maps [samples, heads, S, S] have run heads·S², stride total_heads·S² and start at
+// (first_sample·total_heads + first_head)·S².
+struct ElementIndex {
+    std::uint64_t first = 0;
+    std::uint64_t run = 0;
+    std::uint64_t stride = 0;
+};
+
+enum class GemmForm : std::uint8_t {
+    forward,         // c[m,n] = a[m,k]·b[n,k]ᵀ + bias[n]
+    input_gradient,  // c[m,n] = a[m,k]·b[k,n]
+    weight_gradient  // c[m,n] = a[k,m]ᵀ·b[k,n]
+};
+
+// c may be of another type than a and b.
+struct Gemm {
+    GemmForm form = GemmForm::forward;
+    std::int64_t m = 0, n = 0, k = 0;
+    Buffer a, b;
+    Buffer bias;  // forward only; null: none
+    Buffer c;
+    bool accumulate = false;
+};
+
+struct AttentionShape {
+    std::int64_t batch = 0, sequence = 0;
+    std::int64_t heads = 0, kv_heads = 0, head_dim = 0;  // of this rank
+
+    [[gnu::always_inline]] ORRERY_HOST_DEVICE std::int64_t maps() const { return batch * heads; }
+    [[gnu::always_inline]] ORRERY_HOST_DEVICE std::int64_t qkv_width() const {
+        return (heads + 2 * kv_heads) * head_dim;
+    }
+    [[gnu::always_inline]] ORRERY_HOST_DEVICE std::int64_t context_width() const {
+        return heads * head_dim;
+    }
+};
+
+// Which keys a query i sees: 0 … i, of these the last `window` (0: all), with slope·(j − i) added
+// to the scaled score of key j where there are slopes (ALiBi, Press 2022).
+struct AttentionMask {
+    std::int64_t window = 0;
+    const double* slopes = nullptr;  // per head of this rank
+};
+
+// Probability (sample, head, q, k) has index ((sample·total_heads + head)·S + q)·S + k.
+struct AttentionDropout {
+    DropoutKey key;
+    std::int64_t first_sample = 0, first_head = 0, total_heads = 0;
+};
+
+// Causal attention in tiles with running softmax (Dao 2022): no S × S matrix is ever stored.
+struct Attention {
+    AttentionShape shape;
+    AttentionMask mask;
+    AttentionDropout dropout;
+    double scale = 1;
+    Buffer qkv;      // [batch·S, qkv width]
+    Buffer context;  // [batch·S, context width]
+    Buffer lse;      // [batch, heads, S], log of Σ exp of scores
+};
+
+struct AttentionBackward {
+    AttentionShape shape;
+    AttentionMask mask;
+    AttentionDropout dropout;
+    double scale = 1;
+    Buffer dcontext, qkv, context, lse;
+    Buffer dqkv;  // all of it is overwritten
+};
+
+// Products of unfused attention. `maps` is [batch, heads, S, S]. Gradients of k and v are sums over
+// the query heads of their group.
+enum class AttentionProductForm : std::uint8_t {
+    scores,                // maps = scale·Q·Kᵀ
+    context,               // context = maps·V
+    probability_gradient,  // maps = context·Vᵀ, context holding the gradient of the context
+    value_gradient,        // dqkv's v = mapsᵀ·context, maps holding probabilities
+    query_gradient,        // dqkv's q = scale·maps·K, maps holding the gradient of scores
+    key_gradient           // dqkv's k = scale·mapsᵀ·Q
+};
+
+struct AttentionProduct {
+    AttentionProductForm form = AttentionProductForm::scores;
+    AttentionShape shape;
+    double scale = 1;  // of scores; the other forms without it in their formula ignore it
+    Buffer qkv;        // not read by value_gradient
+    Buffer maps;
+    Buffer context;  // or its gradient; not used by scores, query_gradient, key_gradient
+    Buffer dqkv;     // only the part of the form is written
+};
+
+// Over the keys that are seen; the others get probability 0. In place where they are one buffer.
+struct Softmax {
+    AttentionShape shape;
+    AttentionMask mask;
+    Buffer scores, probabilities;
+};
+
+// dscores may be dprobabilities.
+struct SoftmaxBackward {
+    AttentionShape shape;
+    Buffer dprobabilities, probabilities, dscores;
+};
+
+// y = x / (1 − p) or 0. y may be x.
+struct Dropout {
+    std::int64_t elements = 0;
+    DropoutKey key;
+    ElementIndex index;
+    Buffer x, y;
+    Buffer mask;  // u8, 1 where kept; null: none is written
+};
+
+// dx = dy / (1 − p) or 0, by the mask if there is one, else by the key (whose p is read anyway).
+// dx may be dy.
+struct DropoutBackward {
+    std::int64_t elements = 0;
+    DropoutKey key;
+    ElementIndex index;
+    Buffer dy, dx;
+    Buffer mask;
+};
+
+// y = (x − mean)/σ·(weight + weight_offset) + bias, σ² = mean of (x − mean)² + epsilon; without
+// `centred` (RMSNorm) mean is 0 and there is no bias. weight_offset is 1 where weights are stored
+// as their difference from 1 (Gemma). stats [rows, 2]: mean, 1/σ; RMSNorm [rows, 1]: 1/σ.
+struct Norm {
+    std::int64_t rows = 0, width = 0;
+    bool centred = true;
+    double epsilon = 1e-5;
+    double weight_offset = 0;
+    Buffer x, weight, bias;  // bias null where there is none
+    Buffer y, stats;
+};
+
+// dx may be dy or residual.
+struct NormBackward {
+    std::int64_t rows = 0, width = 0;
+    bool centred = true;
+    double weight_offset = 0;
+    Buffer dy, x, weight, stats;
+    Buffer residual;  // gradient that reached x past the norm, added to dx; null: none
+    Buffer dx;
+    Buffer dweight, dbias;  // dbias null where there is no bias
+    bool accumulate = false;
+};
+
+// Gated ones read [rows, 2·width], gate | up, and compute f(gate)·up; the others [rows, width].
+enum class ActivationForm : std::uint8_t {
+    gelu_tanh,   // x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))   (Hendrycks 2016)
+    gelu_erf,    // x/2·(1 + erf(x/√2))
+    relu,        // max(x, 0)
+    swiglu,      // f = x/(1 + exp(−x))                         (Shazeer 2020)
+    geglu_tanh,  // f = gelu_tanh
+    geglu_erf    // f = gelu_erf
+};
+
+struct Activation {
+    ActivationForm form = ActivationForm::gelu_tanh;
+    std::int64_t rows = 0, width = 0;  // of y
+    Buffer x, y;
+};
+
+// told_by is y for relu, x for the others. dx may be told_by; where not gated, dy too.
+struct ActivationBackward {
+    ActivationForm form = ActivationForm::gelu_tanh;
+    std::int64_t rows = 0, width = 0;  // of dy
+    Buffer dy, told_by, dx;
+};
+
+// Rotary positions (Su 2021), in place on q and k: of the first rotary_dim elements of a head, i
+// and i + rotary_dim/2 are turned by position·inverse_frequencies[i]; rope_backward turns back.
+struct Rope {
+    AttentionShape shape;
+    std::int64_t rotary_dim = 0;                  // ≤ head_dim, even
+    const double* inverse_frequencies = nullptr;  // [rotary_dim/2]
+    Buffer qkv;
+};
+
+// Row r of an activation has position (first_row + r) mod sequence; its row in a table of positions
+// is that + offset (2 in OPT).
+struct PositionRows {
+    std::int64_t sequence = 0;
+    std::int64_t first_row = 0;
+    std::int64_t offset = 0;
+};
+
+// y = x + dropout(branch + Σ biases). y may be branch or x.
+// With a table of positions in x's place, dropout covers the sum: y = dropout(branch + positions +
+// Σ biases), as GPT-2 drops its embeddings.
+struct ResidualAdd {
+    std::int64_t rows = 0, width = 0;
+    Buffer branch;
+    Buffer x;          // null where there is a table of positions
+    Buffer positions;  // [positions, width]
+    PositionRows position_rows;
+    std::array<Buffer, 2> biases;  // null: none
+    DropoutKey key;
+    ElementIndex index;
+    Buffer y;
+    Buffer mask;  // u8, 1 where kept; null: none is written
+};
+
+// y = a + b, each of any element type. y may be a or b.
+struct Add {
+    std::int64_t elements = 0;
+    Buffer a, b, y;
+};
+
+// dbias[c] = Σ over rows of dy[r, c].
+struct BiasGradient {
+    std::int64_t rows = 0, width = 0;
+    Buffer dy, dbias;
+    bool accumulate = false;
+};
+
+// A rank holds rows [first, first + rows) of a table shared out over the tensor group.
+struct VocabularyPart {
+    std::int64_t first = 0, rows = 0;
+};
+
+// y[r] = scale·table[tokens[r] − first], 0 where the token is another rank's.
+struct Embedding {
+    std::int64_t rows = 0, width = 0;
+    VocabularyPart part;
+    double scale = 1;
+    const std::int32_t* tokens = nullptr;
+    Buffer table, y;
+};
+
+// dtable[i] = scale·Σ of dy[r] over the rows r that looked i up, in ascending order. The rows: by
+// `tokens`, or, where that is null, by position.
+struct EmbeddingBackward {
+    std::int64_t rows = 0, width = 0;
+    VocabularyPart part;  // of a table of positions: {0, its rows}
+    double scale = 1;
+    const std::int32_t* tokens = nullptr;
+    PositionRows position_rows;
+    Buffer dy, dtable;
+    bool accumulate = false;  // else the whole table is overwritten
+};
+
+// Cross-entropy of logits whose columns are shared out over the tensor group. Columns from
+// valid_columns on are padding: −∞ in maximum and sum, gradient 0. A target below 0 is ignored: no
+// loss, no gradient.
+struct LogitsPart {
+    std::int64_t rows = 0, columns = 0;  // of this rank
+    std::int64_t first_column = 0;       // of this rank, in the whole vocabulary
+    std::int64_t valid_columns = 0;      // of this rank's; may be 0
+};
+
+struct CrossEntropyMax {
+    LogitsPart part;
+    Buffer logits, largest;  // [rows]
+};
+
+// sums [rows, 2]: Σ exp(logit − largest); target's logit − largest, or 0 where it is another
+// rank's. Of an ignored row: 1 on the rank of column 0 and 0 elsewhere; 0; so that its loss is 0.
+struct CrossEntropySum {
+    LogitsPart part;
+    const std::int32_t* targets = nullptr;
+    Buffer logits, largest, sums;
+};
+
+// loss[1] = factor·Σ over rows of (log sums[r,0] − sums[r,1]).
+struct CrossEntropy {
+    std::int64_t rows = 0;
+    double factor = 1;
+    Buffer sums, loss;
+    bool accumulate = false;
+};
+
+// logits become (softmax − one-hot of the target)·scale·loss_scale.
+struct CrossEntropyBackward {
+    LogitsPart part;
+    const std::int32_t* targets = nullptr;
+    double scale = 1;
+    const float* loss_scale = nullptr;  // null: 1
+    Buffer largest, sums;
+    Buffer logits;
+};
+
+// Σ g², ADDED to five partial sums, of units 2^-13, 2^-34, 2^-55, 2^-76 and 2^-97: every g² (in
+// fp64) is split into whole multiples of them, whose sums are exact in fp64. So the sum does not
+// depend on the order of elements, nor on how they are shared out over threads, calls and ranks:
+// partial sums of ranks are added as they are. Range: exact while there are at most 2^33 elements
+// and Σ g² ≤ 2^40 (a norm of 10^6); what an element has below 2^-98 is rounded off (a norm of
+// 10^-15 still has its first digit). Beyond the range the sum is rounded and may depend on the
+// order. NaN and infinity come out as such.
+struct GradientNorm {
+    std::int64_t elements = 0;
+    Buffer gradients;
+    double* bins = nullptr;  // [5]
+};
+
+// gradients /= *loss_scale. *overflow becomes 1 where one of them is not finite; else it becomes 0,
+// or stays what it is where `accumulate` is set.
+struct Unscale {
+    std::int64_t elements = 0;
+    const float* loss_scale = nullptr;
+    Buffer gradients;
+    float* overflow = nullptr;
+    bool accumulate = false;
+};
+
+// AdamW (Loshchilov 2019): with g = gradient·clip_factor(norm_bins, clip_norm),
+// m ← β1·m + (1 − β1)·g, v ← β2·v + (1 − β2)·g²,
+// w ← w − lr·(weight_decay·w + (m/c1) / (√(v/c2) + ε)), c = 1 − β^step.
+struct AdamW {
+    std::int64_t elements = 0;
+    double learning_rate = 0, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
+    double correction1 = 1, correction2 = 1;  // c1, c2
+    const double* norm_bins = nullptr;        // of GradientNorm; null: nothing is clipped
+    double clip_norm = 0;
+    std::array<const float*, 2> skip_where{};  // nothing is written where one of them is not 0
+    Buffer gradients;
+    Buffer m, v;        // fp32 or fp64
+    Buffer master;      // w where parameters are 16-bit, of m's type; null: w is `parameters`
+    Buffer parameters;  // written in their type
+};
+
+// runtime/kernels/scalar_rules.hpp has the rule, of this and the two after it.
+struct UpdateLossScale {
+    LossScaleRule rule;
+    const float* overflow = nullptr;
+    float* scale = nullptr;
+    std::int32_t* counters = nullptr;  // [2]
+};
+
+// *share = *loss, or 0 where there is none.
+struct LossShare {
+    Buffer loss;  // null: none
+    double* share = nullptr;
+};
+
+struct JudgeLoss {
+    LossSpikeRule rule;
+    const double* loss = nullptr;
+    const float* overflow = nullptr;  // null: cannot be
+    double* accepted = nullptr;       // [rule.window]
+    std::int32_t* count = nullptr;
+    float* spiked = nullptr;
+};
+
+// y = x in y's type. y may be x where both have one type.
+struct Cast {
+    std::int64_t elements = 0;
+    Buffer x, y;
+};
+
+struct Fill {
+    std::int64_t elements = 0;
+    double value = 0;
+    Buffer x;
+};
+
+}  // namespace orrery::runtime

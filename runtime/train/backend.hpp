@@ -1,0 +1,48 @@
+// What carries a training run: where its ranks are, how they find one another, what performs their
+// programs. The trainer knows no more of a backend than this.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "plan/ir/mesh.hpp"
+#include "plan/scenario/scenario.hpp"
+#include "runtime/executor/device.hpp"
+#include "runtime/launch/control_plane.hpp"
+
+namespace orrery::runtime {
+
+// One rank of a run, in this process.
+class RankSeat {
+  public:
+    RankSeat() = default;
+    virtual ~RankSeat() = default;
+    RankSeat(const RankSeat&) = delete;
+    RankSeat& operator=(const RankSeat&) = delete;
+
+    virtual plan::Rank rank() const = 0;
+
+    // Used between steps only.
+    virtual ControlPlane& control() = 0;
+
+    // For a step after the other; one at a time. The program and the scenario must outlive it.
+    virtual std::unique_ptr<Device> make_device(const BoundProgram& program,
+                                                const plan::Scenario& scenario) = 0;
+};
+
+class Backend {
+  public:
+    Backend() = default;
+    virtual ~Backend() = default;
+    Backend(const Backend&) = delete;
+    Backend& operator=(const Backend&) = delete;
+
+    // Calls `body` for each rank that this process has, on a thread each, and returns when all have
+    // returned. If the run ended before, throws what ended it.
+    virtual void run_ranks(const plan::Mesh& mesh, const std::function<void(RankSeat&)>& body) = 0;
+
+    // Threads of the host that one rank may keep busy.
+    virtual int threads_per_rank() const = 0;
+};
+
+}  // namespace orrery::runtime

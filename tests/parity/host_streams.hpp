@@ -1,0 +1,90 @@
+// A device with queues that is none: what the executor asks of its driver is written down, and
+// performed at once by the CPU's kernels. So all of the executor's host side runs where there is no
+// such device, and trains.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/thread_world.hpp"
+#include "runtime/cpu/cpu_kernels.hpp"
+#include "runtime/streams/stream_device.hpp"
+#include "runtime/train/backend.hpp"
+
+namespace orrery::parity {
+
+struct Asked {
+    enum class What { request, communication, record, wait } what = What::request;
+    std::uintptr_t stream = 0;
+    std::uintptr_t event = 0;
+    std::string name;  // of a request
+};
+
+// Streams and events are numbers; 0 is none.
+class HostDriver final : public runtime::StreamDriver {
+  public:
+    std::byte* allocate(std::int64_t bytes) override;
+    runtime::Stream create_stream(runtime::StreamUse use) override;
+    runtime::Event create_event(bool timed) override;
+    void record(runtime::Event event, runtime::Stream stream) override;
+    void wait(runtime::Stream stream, runtime::Event event) override;
+    bool passed(runtime::Event event) override;
+    std::int64_t nanoseconds(runtime::Event from, runtime::Event to) override;
+    void read(const std::byte* from, std::span<std::byte> into) override;
+    void write(std::byte* to, std::span<const std::byte> from) override;
+    std::unique_ptr<runtime::Kernels> kernels(runtime::Stream stream, std::byte* workspace,
+                                              std::int64_t workspace_bytes) override;
+
+    std::vector<Asked> log;
+    std::vector<runtime::StreamUse> streams;  // by number less 1
+    std::vector<std::int64_t> recorded;       // by number of the event less 1: when last; 0: never
+
+  private:
+    std::vector<std::vector<std::byte>> memory_;
+    std::vector<bool> timed_;
+    std::int64_t time_ = 0;
+};
+
+// The calls of a thread's communicator, in the streams of a driver.
+class HostCommunicator final : public runtime::StreamCommunicator {
+  public:
+    HostCommunicator(runtime::Communicator& inner, HostDriver& driver);
+
+    void issue_on(runtime::Stream stream) override;
+    void check() override {}
+    void abort(std::string_view reason) override { inner_.abort(reason); }
+
+  private:
+    void do_all_reduce(plan::GroupKind group, plan::DType dtype, void* data, std::int64_t elements,
+                       runtime::Reduction reduction) override;
+    void do_all_gather(plan::GroupKind group, plan::DType dtype, const void* mine, void* all,
+                       std::int64_t total) override;
+    void do_reduce_scatter(plan::GroupKind group, plan::DType dtype, const void* all, void* mine,
+                           std::int64_t total) override;
+    void do_all_to_all(plan::GroupKind group, plan::DType dtype, const void* to_all, void* from_all,
+                       std::int64_t total) override;
+    void do_broadcast(plan::GroupKind group, plan::DType dtype, void* data, std::int64_t elements,
+                      std::int64_t root) override;
+    void do_exchange(std::span<const runtime::Transfer> transfers) override;
+    void do_barrier(plan::GroupKind group) override;
+    void call(const char* name);
+
+    runtime::Communicator& inner_;
+    HostDriver& driver_;
+    runtime::Stream stream_;
+};
+
+class HostStreamBackend final : public runtime::Backend {
+  public:
+    explicit HostStreamBackend(const runtime::StreamOptions& options) : options_(options) {}
+
+    void run_ranks(const plan::Mesh& mesh,
+                   const std::function<void(runtime::RankSeat&)>& body) override;
+    int threads_per_rank() const override { return 1; }
+
+  private:
+    runtime::StreamOptions options_;
+};
+
+}  // namespace orrery::parity

@@ -1,0 +1,229 @@
+// The executor of devices with queues, on one that performs on the host what it is asked.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include <boost/dynamic_bitset.hpp>
+
+#include "plan/build/build_plan.hpp"
+#include "runtime/streams/stream_device.hpp"
+#include "runtime/streams/stream_schedule.hpp"
+#include "tests/parity/host_streams.hpp"
+#include "tests/parity/run.hpp"
+
+namespace orrery::parity {
+namespace {
+
+using runtime::BoundProgram;
+using runtime::StreamSchedule;
+
+// Every kind of stream, with memory used again and again.
+std::vector<NamedLayout> some_layouts() {
+    return {
+        layout("one", {}),
+        layout("recomputed", {"recompute=full"}),
+        layout("tensor", {"tensor_parallel=2", "sequence_parallel=true"}),
+        layout("pipeline", {"pipeline_parallel=4", "micro_batch_size=1"}),
+        layout("interleaved", {"pipeline_parallel=2", "schedule=interleaved", "virtual_pipeline=2",
+                               "micro_batch_size=1"}),
+        layout("zero3", {"data_parallel=2", "zero_stage=3", "micro_batch_size=2"}),
+        layout("all", {"tensor_parallel=2", "pipeline_parallel=2", "data_parallel=2",
+                       "zero_stage=2", "micro_batch_size=1"}),
+    };
+}
+
+struct Bound {
+    plan::Scenario scenario;
+    plan::Plan plan;
+    BoundProgram program;
+};
+
+std::vector<std::unique_ptr<Bound>> all_bound(const NamedLayout& layout) {
+    const plan::Scenario read = scenario(kGpt, layout.sets);
+    std::vector<std::unique_ptr<Bound>> all;
+    for (plan::Rank rank = 0; rank < read.layout.ranks(); ++rank) {
+        auto bound = std::make_unique<Bound>(Bound{read, plan::build_plan(read), {}});
+        bound->program =
+            runtime::bind_program(bound->plan, bound->plan.program_of(rank), bound->scenario, rank);
+        all.push_back(std::move(bound));
+    }
+    return all;
+}
+
+// By op: which ops are sure to have ended before it begins, from the order of streams and the waits
+// for events alone.
+using Before = std::vector<boost::dynamic_bitset<>>;
+
+Before before(const BoundProgram& program, const std::vector<std::vector<std::uint32_t>>& events) {
+    const std::size_t ops = program.ops.size();
+    Before ended(ops, boost::dynamic_bitset<>(ops));
+    std::array<std::int64_t, plan::kStreams> last{};
+    last.fill(-1);
+    auto join = [&](std::size_t op, std::size_t earlier) {
+        ended[op] |= ended[earlier];
+        ended[op].set(earlier);
+    };
+    for (std::size_t op = 0; op < ops; ++op) {
+        auto& previous = last[plan::index_of(program.ops[op].op->stream)];
+        if (previous >= 0) join(op, static_cast<std::size_t>(previous));
+        for (const std::uint32_t earlier : events[op])
+            join(op, earlier);
+        previous = static_cast<std::int64_t>(op);
+    }
+    return ended;
+}
+
+std::vector<std::vector<std::uint32_t>> events_of(const BoundProgram& program) {
+    const StreamSchedule schedule(program);
+    std::vector<std::vector<std::uint32_t>> events(program.ops.size());
+    for (std::uint32_t op = 0; op < events.size(); ++op)
+        events[op].assign(schedule.waits(op).begin(), schedule.waits(op).end());
+    return events;
+}
+
+// The first edge of the plan that does not hold; empty: all do.
+std::string broken_edge(const BoundProgram& program, const Before& ended) {
+    std::array<std::vector<std::size_t>, plan::kStreams> issued;
+    for (std::size_t op = 0; op < program.ops.size(); ++op) {
+        for (const plan::Wait& wait : program.ops[op].waits) {
+            const std::size_t earlier = issued[plan::index_of(wait.stream)][wait.count - 1];
+            if (!ended[op][earlier])
+                return std::to_string(earlier) + " before " + std::to_string(op);
+        }
+        issued[plan::index_of(program.ops[op].op->stream)].push_back(op);
+    }
+    return "";
+}
+
+class StreamSchedules : public testing::TestWithParam<NamedLayout> {};
+
+TEST_P(StreamSchedules, HoldEveryEdgeAndNoEventIsSuperfluous) {
+    for (const auto& bound : all_bound(GetParam())) {
+        const BoundProgram& program = bound->program;
+        auto events = events_of(program);
+        EXPECT_EQ(broken_edge(program, before(program, events)), "");
+        std::set<std::uint32_t> awaited;
+        for (std::uint32_t op = 0; op < events.size(); ++op) {
+            awaited.insert(events[op].begin(), events[op].end());
+            const auto kept = events[op];
+            for (const std::uint32_t event : kept) {
+                EXPECT_NE(program.ops[event].op->stream, program.ops[op].op->stream);
+                std::erase(events[op], event);
+                EXPECT_NE(broken_edge(program, before(program, events)), "")
+                    << "op " << op << " need not wait for " << event;
+                events[op] = kept;
+            }
+        }
+        const StreamSchedule schedule(program);
+        for (std::uint32_t op = 0; op < events.size(); ++op)
+            EXPECT_EQ(schedule.marked(op), awaited.contains(op)) << op;
+    }
+}
+
+// What rank 0 asks of its driver in a step.
+std::vector<Asked> log_of_step(const std::vector<std::unique_ptr<Bound>>& ranks,
+                               const runtime::StreamOptions& options) {
+    std::vector<Asked> log;
+    runtime::run_ranks(ranks[0]->plan.mesh, {}, [&](plan::Rank rank, runtime::Communicator& inner) {
+        const Bound& bound = *ranks[static_cast<std::size_t>(rank)];
+        HostDriver driver;
+        HostCommunicator communicator(inner, driver);
+        runtime::StreamDevice device(bound.program, bound.scenario, communicator, driver, options);
+        const std::vector<std::int32_t> tokens(1024, 1);
+        runtime::StepInputs inputs;
+        inputs.tokens = inputs.targets = tokens;
+        device.run(inputs);
+        if (rank == 0) log = driver.log;
+    });
+    return log;
+}
+
+// An op's waits, its beginning, what it asks for, its end: all in the one stream that is its own.
+TEST_P(StreamSchedules, AreWhatTheDeviceIsAsked) {
+    const auto ranks = all_bound(GetParam());
+    const BoundProgram& program = ranks[0]->program;
+    const StreamSchedule schedule(program);
+    const std::vector<Asked> log = log_of_step(ranks, {.time_ops = true});
+    std::map<plan::Stream, std::uintptr_t> streams;  // of the plan → of the driver
+    std::map<std::uint32_t, std::uintptr_t> ends;    // by op
+    std::size_t at = 1;                              // the first mark is the step's
+    for (std::uint32_t op = 0; op < program.ops.size(); ++op) {
+        const plan::Op& planned = *program.ops[op].op;
+        const std::uintptr_t stream = streams.emplace(planned.stream, log[at].stream).first->second;
+        std::vector<std::uintptr_t> waits, expected;
+        for (; log[at].what == Asked::What::wait; ++at)
+            waits.push_back(log[at].event);
+        for (const std::uint32_t earlier : schedule.waits(op))
+            expected.push_back(ends.at(earlier));
+        EXPECT_EQ(waits, expected) << "op " << op;
+        ASSERT_EQ(log[at++].what, Asked::What::record);
+        bool communicates = false;
+        for (; log[at].what != Asked::What::record; ++at) {
+            EXPECT_EQ(log[at].stream, stream) << "op " << op;
+            communicates = communicates || log[at].what == Asked::What::communication;
+        }
+        EXPECT_EQ(communicates, plan::is_communication(planned.kind)) << "op " << op;
+        EXPECT_EQ(log[at].stream, stream);
+        ends[op] = log[at++].event;
+    }
+    std::set<std::uintptr_t> distinct;
+    for (const auto& [planned, stream] : streams)
+        distinct.insert(stream);
+    EXPECT_EQ(distinct.size(), streams.size());
+    EXPECT_EQ(log.size() - at, streams.size());  // the end of each
+}
+
+// The start, the ops that somebody waits for, the end of each stream.
+TEST_P(StreamSchedules, MarkNothingElseUnlessOpsAreTimed) {
+    const auto ranks = all_bound(GetParam());
+    const BoundProgram& program = ranks[0]->program;
+    const StreamSchedule schedule(program);
+    std::size_t marked = 0;
+    std::set<plan::Stream> streams;
+    for (std::uint32_t op = 0; op < program.ops.size(); ++op) {
+        marked += schedule.marked(op) ? 1 : 0;
+        streams.insert(program.ops[op].op->stream);
+    }
+    const std::vector<Asked> log = log_of_step(ranks, {});
+    EXPECT_EQ(std::count_if(log.begin(), log.end(),
+                            [](const Asked& asked) { return asked.what == Asked::What::record; }),
+              1 + marked + streams.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, StreamSchedules, testing::ValuesIn(some_layouts()),
+                         [](const auto& layout) { return layout.param.name; });
+
+// Nothing of a step depends on which device performs it.
+class StreamDevices : public testing::TestWithParam<NamedLayout> {};
+
+TEST_P(StreamDevices, TrainAsTheCpuDoesBitForBit) {
+    const plan::Scenario read = scenario(kGpt, GetParam().sets);
+    RunOptions options;
+    options.steps = 3;
+    const Trained expected = train(read, options);
+    HostStreamBackend backend({.time_ops = true, .poison = true});
+    options.backend = &backend;
+    const Trained found = train(read, options);
+    EXPECT_EQ(found.losses, expected.losses);
+    EXPECT_EQ(found.norms, expected.norms);
+    EXPECT_EQ(found.gradients, expected.gradients);
+    EXPECT_EQ(found.parameters, expected.parameters);
+    EXPECT_EQ(found.disagreement, "");
+}
+
+std::vector<NamedLayout> trained_layouts() {
+    std::vector<NamedLayout> all = some_layouts();
+    all.push_back(layout("fp16", {"training.precision=fp16", "data_parallel=2"}));
+    all.push_back(layout("bf16", {"training.precision=bf16", "tensor_parallel=2"}));
+    all.push_back(layout("spike", {"training.loss_spike.skip_above=2",
+                                   "training.loss_spike.window=1", "data_parallel=2"}));
+    return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, StreamDevices, testing::ValuesIn(trained_layouts()),
+                         [](const auto& layout) { return layout.param.name; });
+
+}  // namespace
+}  // namespace orrery::parity
