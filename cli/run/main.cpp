@@ -39,6 +39,7 @@ int run(const std::vector<std::string>& args, cli::Console console) {
     program.exit_code_of = exit_code_of;
     program.subcommands.push_back(cli::train_command());
     program.subcommands.push_back(cli::calibrate_command());
+    program.subcommands.push_back(cli::doctor_command());
     return cli::run_program(program, args, console);
 }
 

@@ -25,10 +25,14 @@ inline constexpr RunSubcommand kCalibrate{
     "calibrate", "Time this machine's kernels and communication, and write its profile",
     "calibrate --backend cpu -o my-machine.json"};
 
+inline constexpr RunSubcommand kDoctor{
+    "doctor", "Show what this machine has for a run, what it lacks, and how to get it", "doctor"};
+
 // In the order of --help.
-inline constexpr std::array kRunSubcommands{kTrain, kCalibrate};
+inline constexpr std::array kRunSubcommands{kTrain, kCalibrate, kDoctor};
 
 std::unique_ptr<Subcommand> train_command();
 std::unique_ptr<Subcommand> calibrate_command();
+std::unique_ptr<Subcommand> doctor_command();
 
 }  // namespace orrery::cli

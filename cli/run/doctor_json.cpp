@@ -1,0 +1,129 @@
+#include <nlohmann/json.hpp>
+
+#include "cli/program.hpp"
+#include "cli/run/doctor_report.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename Value>
+Json or_null(const std::optional<Value>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+Json or_null(const std::string& text) {
+    return text.empty() ? Json(nullptr) : Json(text);
+}
+
+Json library_json(const runtime::Library& library) {
+    return {{"name", library.name},
+            {"used_for", library.used_for},
+            {"found", library.found()},
+            {"file", library.file},
+            {"path", or_null(library.path)},
+            {"version", or_null(library.version)},
+            {"problem", or_null(library.problem)},
+            {"remedy", library.found() ? Json(nullptr) : or_null(library.remedy)}};
+}
+
+Json host_json(const runtime::Machine& machine) {
+    const runtime::Processor& processor = machine.processor;
+    return {{"processor", processor.model},
+            {"sockets", processor.sockets},
+            {"cores", processor.cores},
+            {"usable_cores", processor.usable},
+            {"quota_cores", or_null(processor.quota)},
+            {"kernels", processor.kernels},
+            {"memory_bytes", machine.memory.total_bytes},
+            {"available_memory_bytes", machine.memory.available_bytes},
+            {"memory_limit_bytes", or_null(machine.memory.limit_bytes)},
+            {"shared_memory_bytes", or_null(machine.limits.shared_memory_bytes)},
+            {"locked_memory_limit_bytes", or_null(machine.limits.locked_bytes)},
+            {"open_files_limit", or_null(machine.limits.open_files)}};
+}
+
+Json driver_json(const runtime::Driver& driver) {
+    const bool found = driver.library.found() || driver.management.found();
+    return {{"found", found},
+            {"version", or_null(driver.version)},
+            {"cuda", driver.cuda ? Json(runtime::cuda_version_text(*driver.cuda)) : Json(nullptr)},
+            {"visible_gpus", or_null(driver.visible)},
+            {"problem", or_null(driver.problem)},
+            {"libraries", {library_json(driver.library), library_json(driver.management)}}};
+}
+
+Json gpu_json(const runtime::Gpu& gpu) {
+    Json json = {{"name", gpu.name},
+                 {"memory_bytes", or_null(gpu.memory_bytes)},
+                 {"compute_capability", nullptr},
+                 {"clock_MHz", or_null(gpu.clock_MHz)},
+                 {"most_clock_MHz", or_null(gpu.most_clock_MHz)},
+                 {"memory_clock_MHz", or_null(gpu.memory_clock_MHz)},
+                 {"most_memory_clock_MHz", or_null(gpu.most_memory_clock_MHz)},
+                 {"power_limit_w", or_null(gpu.power_limit_w)},
+                 {"default_power_limit_w", or_null(gpu.default_power_limit_w)},
+                 {"ecc", or_null(gpu.ecc)},
+                 {"persistence", or_null(gpu.persistence)},
+                 {"partitioned", or_null(gpu.partitioned)},
+                 {"nvlinks", gpu.nvlinks}};
+    if (gpu.compute_capability) json["compute_capability"] = *gpu.compute_capability / 10.0;
+    return json;
+}
+
+Json peers_json(const runtime::Machine& machine) {
+    constexpr const char* kNames[] = {"self", "nvlink", "pcie", "none"};
+    Json rows = Json::array();
+    for (const auto& peers : machine.peers) {
+        Json row = Json::array();
+        for (const runtime::PeerAccess access : peers)
+            row.push_back(kNames[static_cast<std::size_t>(access)]);
+        rows.push_back(std::move(row));
+    }
+    return rows;
+}
+
+Json network_json(const runtime::Machine& machine) {
+    Json ports = Json::array();
+    for (const runtime::NetworkPort& port : machine.network)
+        ports.push_back({{"name", port.name},
+                         {"kind", port.kind},
+                         {"state", port.state},
+                         {"gigabits_per_s", or_null(port.gigabits_per_s)}});
+    return ports;
+}
+
+Json findings_json(const std::vector<runtime::Finding>& findings) {
+    Json list = Json::array();
+    for (const runtime::Finding& finding : findings)
+        list.push_back({{"what", finding.what}, {"remedy", finding.remedy}});
+    return list;
+}
+
+Json backend_json(const runtime::Machine& machine, runtime::Backend backend) {
+    const auto missing = runtime::missing_for(backend, machine);
+    return {{"ready", missing.empty()}, {"missing", findings_json(missing)}};
+}
+
+}  // namespace
+
+Json doctor_json(const runtime::Machine& machine) {
+    Json json = {{"orrery", kVersion}, {"built_with_cuda", or_null(machine.built_with_cuda)}};
+    json["host"] = host_json(machine);
+    json["driver"] = driver_json(machine.driver);
+    json["gpus"] = Json::array();
+    for (const runtime::Gpu& gpu : machine.gpus)
+        json["gpus"].push_back(gpu_json(gpu));
+    json["peer_access"] = peers_json(machine);
+    json["network"] = network_json(machine);
+    json["libraries"] = Json::array();
+    for (const runtime::Library& library : machine.libraries)
+        json["libraries"].push_back(library_json(library));
+    json["backends"] = {{"cpu", backend_json(machine, runtime::Backend::cpu)},
+                        {"cuda", backend_json(machine, runtime::Backend::cuda)}};
+    json["advice"] = findings_json(runtime::advice_for(machine));
+    return json;
+}
+
+}  // namespace orrery::cli

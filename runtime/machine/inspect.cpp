@@ -1,0 +1,36 @@
+#include "runtime/machine/inspect.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "plan/ir/check.hpp"
+
+namespace orrery::runtime {
+
+Machine inspect_machine(LibraryLoader& loader, const std::string& root) {
+    Machine machine;
+    machine.built_with_cuda = ORRERY_CUDA_TOOLKIT;
+    inspect_host(root, machine);
+    machine.network = inspect_network(root);
+    inspect_nvidia(loader, machine);
+    machine.libraries = inspect_libraries(loader);
+    return machine;
+}
+
+const Library& Machine::library(const std::string& name) const {
+    const auto found = std::find_if(libraries.begin(), libraries.end(),
+                                    [&](const Library& one) { return one.name == name; });
+    ORRERY_CHECK(found != libraries.end(), "no library of this name is looked for");
+    return *found;
+}
+
+std::string cuda_version_text(int version) {
+    return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+std::string library_version_text(std::int64_t code) {
+    return fmt::format("{}.{}.{}", code / 10000, code % 10000 / 100, code % 100);
+}
+
+}  // namespace orrery::runtime

@@ -1,0 +1,97 @@
+// What this machine has that a run may need: the facts of `orrery doctor`, nothing judged yet
+// (requirements.hpp does). What the system does not say is absent, never 0.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace orrery::runtime {
+
+struct Processor {
+    std::string model;
+    int sockets = 1;
+    int cores = 1;                // logical, of the machine
+    int usable = 1;               // of them by this process (affinity)
+    std::optional<double> quota;  // cores' worth of time that the control group allows
+    std::string kernels;          // instruction set of the CPU backend's kernels: "v3", "baseline"
+};
+
+struct Memory {
+    std::int64_t total_bytes = 0;
+    std::int64_t available_bytes = 0;
+    std::optional<std::int64_t> limit_bytes;  // of the control group
+};
+
+struct Limits {
+    std::optional<std::int64_t> locked_bytes;         // nothing: unlimited
+    std::optional<std::int64_t> open_files;           // likewise
+    std::optional<std::int64_t> shared_memory_bytes;  // size of /dev/shm; nothing: it is not there
+};
+
+struct NetworkPort {
+    std::string name;   // "mlx5_0/1", "eth0"
+    std::string kind;   // "InfiniBand", "RoCE", "Ethernet"
+    std::string state;  // "active", "down", …
+    std::optional<double> gigabits_per_s;
+};
+
+// A shared library that the system's loader finds, or not.
+struct Library {
+    std::string name;      // "NCCL"
+    std::string used_for;  // by Orrery
+    std::string file;      // its name to the loader
+    std::string path;      // empty: not found
+    std::string version;   // empty: not said
+    std::string problem;   // why it could not be loaded though it is there
+    std::string remedy;    // how to get it; empty: no need to
+    bool found() const { return !path.empty(); }
+};
+
+struct Gpu {
+    std::string name;
+    std::optional<std::int64_t> memory_bytes;
+    std::optional<int> compute_capability;  // 90 for 9.0
+    std::optional<int> clock_MHz;           // of the multiprocessors, now
+    std::optional<int> most_clock_MHz;
+    std::optional<int> memory_clock_MHz;
+    std::optional<int> most_memory_clock_MHz;
+    std::optional<double> power_limit_w;
+    std::optional<double> default_power_limit_w;
+    std::optional<bool> ecc;
+    std::optional<bool> persistence;
+    std::optional<bool> partitioned;  // MIG
+    int nvlinks = 0;                  // active ones
+};
+
+enum class PeerAccess { self, nvlink, pcie, none };
+
+struct Driver {
+    Library library;             // libcuda.so.1
+    Library management;          // libnvidia-ml.so.1, which knows what the GPUs are
+    std::string version;         // "580.65.06"; empty: not said
+    std::optional<int> cuda;     // newest CUDA that it runs: 13000 for 13.0
+    std::optional<int> visible;  // GPUs that a program of CUDA gets (CUDA_VISIBLE_DEVICES)
+    std::string problem;         // what went wrong when it was asked; empty: nothing
+};
+
+struct Machine {
+    std::string built_with_cuda;  // version of the toolkit; empty: this program is without
+    Processor processor;
+    Memory memory;
+    Limits limits;
+    Driver driver;
+    std::vector<Gpu> gpus;
+    std::vector<std::vector<PeerAccess>> peers;  // [from][to]
+    std::vector<NetworkPort> network;            // by kind, then name
+    std::vector<Library> libraries;              // cuBLASLt, NCCL, cuDNN, MPI
+
+    const Library& library(const std::string& name) const;  // must be one of these
+};
+
+// "13.0" of 13000, as CUDA counts; "2.28.5" of 22805, as NCCL, cuBLAS and cuDNN do.
+std::string cuda_version_text(int version);
+std::string library_version_text(std::int64_t code);
+
+}  // namespace orrery::runtime

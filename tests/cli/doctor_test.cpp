@@ -1,0 +1,114 @@
+// orrery doctor: what it prints of machines that are made up, and the program on this one.
+#include <sys/wait.h>
+
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/run/doctor_report.hpp"
+#include "tests/cli/world.hpp"
+#include "tests/runtime/machine/fake_machine.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Independent of the machine that runs the test.
+runtime::Machine machine_of(runtime::FakeLoader& loader) {
+    runtime::Machine machine = runtime::inspect_machine(loader, runtime::fake_host());
+    machine.built_with_cuda = "13.0.88";
+    machine.processor.cores = 8;
+    machine.processor.usable = 4;
+    machine.processor.kernels = "v3";
+    return machine;
+}
+
+std::string printed(const runtime::Machine& machine,
+                    std::optional<runtime::Backend> asked = std::nullopt) {
+    std::ostringstream out;
+    std::ostringstream err;
+    Console console{out, err};
+    print_doctor(machine, asked, console);
+    EXPECT_EQ(err.str(), "");
+    return out.str();
+}
+
+TEST(Doctor, ReportsTwoGpus) {
+    runtime::FakeLoader loader = runtime::two_gpus();
+    expect_golden("doctor_two_gpus.txt", printed(machine_of(loader)));
+}
+
+TEST(Doctor, ReportsAMachineWithoutAnything) {
+    runtime::FakeLoader nothing;
+    expect_golden("doctor_nothing.txt", printed(machine_of(nothing)));
+}
+
+TEST(Doctor, ReportsADriverThatIsTooOld) {
+    runtime::FakeLoader loader = runtime::two_gpus();
+    runtime::fake_gpus.cuda = 12040;
+    const std::string text = printed(machine_of(loader));
+    EXPECT_THAT(text, HasSubstr("driver   580.65.06, runs CUDA up to 12.4\n"));
+    EXPECT_THAT(text, HasSubstr("backend cpu: ready\nbackend cuda: not ready\n"));
+    EXPECT_THAT(text, HasSubstr("-> install driver 580 or later"));
+}
+
+TEST(Doctor, SpeaksOfTheBackendThatWasAskedFor) {
+    runtime::FakeLoader loader = runtime::two_gpus();
+    const std::string text = printed(machine_of(loader), runtime::Backend::cuda);
+    EXPECT_THAT(text, HasSubstr("backend cuda: ready\n"));
+    EXPECT_THAT(text, Not(HasSubstr("backend cpu")));
+}
+
+TEST(Doctor, SaysTheSameInJson) {
+    runtime::FakeLoader loader = runtime::two_gpus();
+    loader.libraries.erase("libnccl.so.2");
+    const json report = doctor_json(machine_of(loader));
+    EXPECT_EQ(report["host"]["cores"], 8);
+    EXPECT_EQ(report["host"]["quota_cores"], 2.5);
+    EXPECT_EQ(report["host"]["open_files_limit"], nullptr);
+    EXPECT_EQ(report["driver"]["cuda"], "13.0");
+    ASSERT_EQ(report["gpus"].size(), 2u);
+    EXPECT_EQ(report["gpus"][0]["compute_capability"], 9.0);
+    EXPECT_EQ(report["gpus"][0]["partitioned"], nullptr);
+    EXPECT_EQ(report["gpus"][1]["power_limit_w"], 500);
+    EXPECT_EQ(report["peer_access"], json::parse(R"([["self", "nvlink"], ["nvlink", "self"]])"));
+    EXPECT_EQ(report["network"][0]["gigabits_per_s"], 400);
+    EXPECT_EQ(report["libraries"][1]["name"], "NCCL");
+    EXPECT_EQ(report["libraries"][1]["found"], false);
+    EXPECT_THAT(report["libraries"][1]["remedy"], HasSubstr("libnccl2"));
+    EXPECT_EQ(report["backends"]["cpu"]["ready"], true);
+    EXPECT_EQ(report["backends"]["cuda"]["ready"], false);
+    EXPECT_EQ(report["backends"]["cuda"]["missing"].size(), 1u);
+    EXPECT_GE(report["advice"].size(), 1u);
+}
+
+Outcome doctor(const std::string& arguments) {
+    const std::string base = testing::TempDir() + fmt::format("doctor-{}", getpid());
+    const int status = std::system(
+        fmt::format("{} doctor {} >{}.out 2>{}.err", program("orrery-run"), arguments, base, base)
+            .c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content_of(base + ".out"),
+            content_of(base + ".err")};
+}
+
+TEST(Doctor, ExitsWithSixWhereTheBackendIsNotReady) {
+    const Outcome whole = doctor("--json");
+    EXPECT_EQ(whole.code, 0);
+    EXPECT_EQ(whole.err, "");
+    const json report = json::parse(whole.out);
+    EXPECT_GT(report["host"]["memory_bytes"], 0);
+    EXPECT_EQ(doctor("").code, 0);
+    EXPECT_EQ(doctor("--backend cpu").code, 0);
+    const bool ready = report["backends"]["cuda"]["ready"];
+    EXPECT_EQ(doctor("--backend cuda").code, ready ? 0 : 6);
+    EXPECT_EQ(doctor("--backend cuda --json").code, ready ? 0 : 6);
+    EXPECT_EQ(doctor("--backend tpu").code, 2);
+}
+
+}  // namespace
+}  // namespace orrery::cli
