@@ -12,10 +12,6 @@ std::size_t at(plan::GroupKind group) {
     return static_cast<std::size_t>(group);
 }
 
-void copy(void* to, const void* from, std::int64_t bytes) {
-    if (to != from && bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
-}
-
 }  // namespace
 
 Communicator::Communicator(const plan::Mesh& mesh, plan::Rank rank) : mesh_(mesh), rank_(rank) {
@@ -32,6 +28,14 @@ std::span<const plan::Rank> Communicator::members(plan::GroupKind group) const {
 
 std::int64_t Communicator::index_in(plan::GroupKind group) const {
     return index_[at(group)];
+}
+
+void Communicator::copy_own(void* to, const void* from, std::int64_t bytes) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
+void Communicator::keep(void* to, const void* from, std::int64_t bytes) {
+    if (to != from && bytes > 0) copy_own(to, from, bytes);
 }
 
 std::int64_t Communicator::share_bytes(plan::GroupKind group, plan::DType dtype,
@@ -51,7 +55,7 @@ void Communicator::all_gather(plan::GroupKind group, plan::DType dtype, const vo
                               std::int64_t total) {
     const std::int64_t bytes = share_bytes(group, dtype, total);
     if (alone(group))
-        copy(all, mine, bytes);
+        keep(all, mine, bytes);
     else
         do_all_gather(group, dtype, mine, all, total);
 }
@@ -60,7 +64,7 @@ void Communicator::reduce_scatter(plan::GroupKind group, plan::DType dtype, cons
                                   void* mine, std::int64_t total) {
     const std::int64_t bytes = share_bytes(group, dtype, total);
     if (alone(group))
-        copy(mine, all, bytes);
+        keep(mine, all, bytes);
     else
         do_reduce_scatter(group, dtype, all, mine, total);
 }
@@ -69,7 +73,7 @@ void Communicator::all_to_all(plan::GroupKind group, plan::DType dtype, const vo
                               void* from_all, std::int64_t total) {
     const std::int64_t bytes = share_bytes(group, dtype, total);
     if (alone(group))
-        copy(from_all, to_all, bytes);
+        keep(from_all, to_all, bytes);
     else
         do_all_to_all(group, dtype, to_all, from_all, total);
 }

@@ -116,7 +116,10 @@ class Communicator {
                               std::int64_t elements, std::int64_t root) = 0;
     virtual void do_exchange(std::span<const Transfer> transfers) = 0;
     virtual void do_barrier(plan::GroupKind group) = 0;
+    // What a group of one does instead: the two do not overlap.
+    virtual void copy_own(void* to, const void* from, std::int64_t bytes);
 
+    void keep(void* to, const void* from, std::int64_t bytes);
     bool alone(plan::GroupKind group) const { return members(group).size() == 1; }
     std::int64_t share_bytes(plan::GroupKind group, plan::DType dtype, std::int64_t total) const;
 

@@ -1,0 +1,73 @@
+// What a library of collectives (NCCL) must do for GroupCommunicator: communicators of some ranks,
+// and calls on them that are put into streams. No header of a device shows here; a fake in the
+// tests records what it is told. Handles are the driver's. Calls come from one thread, and throw
+// CollectiveError with what the library said.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "plan/ir/kinds.hpp"
+#include "runtime/comm/communicator.hpp"
+#include "runtime/streams/stream.hpp"
+
+namespace orrery::runtime {
+
+class CollectiveError : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+class CollectiveDriver {
+  public:
+    using Communicator = void*;
+    enum class State : std::uint8_t { ready, in_progress, failed };
+
+    CollectiveDriver() = default;
+    virtual ~CollectiveDriver() = default;
+    CollectiveDriver(const CollectiveDriver&) = delete;
+    CollectiveDriver& operator=(const CollectiveDriver&) = delete;
+
+    // A new name for a communicator, always of the same size: one member makes it, all begin with
+    // it.
+    virtual std::vector<std::byte> unique_id() = 0;
+
+    // Begins to make a communicator; it is of use once its state is ready.
+    virtual Communicator begin(std::span<const std::byte> id, std::int64_t member,
+                               std::int64_t members) = 0;
+    // Also of the calls made on it since: one that is in progress takes no other.
+    virtual State state(Communicator communicator) = 0;
+    // Why it has failed.
+    virtual std::string fault(Communicator communicator) = 0;
+    // Both free it: end() once its calls have ended on all members, abort() at any time.
+    virtual void end(Communicator communicator) = 0;
+    virtual void abort(Communicator communicator) = 0;
+
+    // Calls between the two are issued as one.
+    virtual void group_start() = 0;
+    virtual void group_end() = 0;
+
+    // In elements of dtype; data may be read and written in place as Communicator says.
+    virtual void all_reduce(Communicator communicator, plan::DType dtype, void* data,
+                            std::int64_t elements, Reduction reduction, Stream stream) = 0;
+    virtual void all_gather(Communicator communicator, plan::DType dtype, const void* mine,
+                            void* all, std::int64_t each, Stream stream) = 0;
+    virtual void reduce_scatter(Communicator communicator, plan::DType dtype, const void* all,
+                                void* mine, std::int64_t each, Stream stream) = 0;
+    virtual void broadcast(Communicator communicator, plan::DType dtype, void* data,
+                           std::int64_t elements, std::int64_t root, Stream stream) = 0;
+    // Within a group one may send to oneself.
+    virtual void send(Communicator communicator, const void* data, std::int64_t bytes,
+                      std::int64_t member, Stream stream) = 0;
+    virtual void receive(Communicator communicator, void* data, std::int64_t bytes,
+                         std::int64_t member, Stream stream) = 0;
+
+    // Within the device's memory.
+    virtual void copy(void* to, const void* from, std::int64_t bytes, Stream stream) = 0;
+};
+
+}  // namespace orrery::runtime

@@ -1,0 +1,103 @@
+// A plan's communication on a library of collectives: a communicator of the driver's for each group
+// of this rank that has other members, and calls put into streams.
+//
+// What all ranks must do in one order, they do: communicators are made in the order of the kinds of
+// groups, and the calls on one are in the order in which its members issue them, which is the
+// plan's. Transfers travel in the pipeline group where the peers are of it, else in the world;
+// those of one pair of ranks and one direction meet in the order of their issue, and their tags,
+// which the wire does not carry, must say the same (a test holds plans to that).
+//
+// Sums are the driver's, in the type of the buffer and in whatever order it likes: not the
+// canonical ones of other communicators, and a NaN may lose against a number in max.
+//
+// A call that the driver refuses, a communicator that fails, a call that takes longer than it may
+// and a rank that has ended the run (the control plane says so) end it here too: all communicators
+// are aborted, the other ranks are told, and that call or check() throws CommunicationError with
+// the rank, the op and its group.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "runtime/launch/control_plane.hpp"
+#include "runtime/streams/collective_driver.hpp"
+#include "runtime/streams/pending_calls.hpp"
+#include "runtime/streams/stream_communicator.hpp"
+
+namespace orrery::runtime {
+
+struct CallTimeouts {
+    // What a call may take from when its stream has come to it: the time until its last member
+    // comes is in it. Also how long a communicator may take to be made.
+    std::chrono::milliseconds usual = std::chrono::minutes(10);
+    // Predicted durations by the label of ops: these may take `factor` times as long, and `least`
+    // at any rate.
+    std::map<std::string, double, std::less<>> expected_s;
+    double factor = 20;
+    std::chrono::milliseconds least = std::chrono::seconds(30);
+};
+
+class GroupCommunicator : public StreamCommunicator {
+  public:
+    // Returns once the communicators of all ranks are ready. Drivers and plane must outlive it; the
+    // plane has a rank for each of the mesh. `now`: a clock; tests have their own.
+    GroupCommunicator(const plan::Mesh& mesh, plan::Rank rank, CollectiveDriver& driver,
+                      StreamDriver& streams, ControlPlane& plane, const CallTimeouts& timeouts = {},
+                      std::function<Instant()> now = std::chrono::steady_clock::now);
+    ~GroupCommunicator() override;
+
+    void issue_on(Stream stream) override { stream_ = stream; }
+    void check() override;
+    void abort(std::string_view reason) override { plane_.abort(reason); }
+
+  private:
+    using Handle = CollectiveDriver::Communicator;
+
+    void do_all_reduce(plan::GroupKind group, plan::DType dtype, void* data, std::int64_t elements,
+                       Reduction reduction) override;
+    void do_all_gather(plan::GroupKind group, plan::DType dtype, const void* mine, void* all,
+                       std::int64_t total) override;
+    void do_reduce_scatter(plan::GroupKind group, plan::DType dtype, const void* all, void* mine,
+                           std::int64_t total) override;
+    void do_all_to_all(plan::GroupKind group, plan::DType dtype, const void* to_all, void* from_all,
+                       std::int64_t total) override;
+    void do_broadcast(plan::GroupKind group, plan::DType dtype, void* data, std::int64_t elements,
+                      std::int64_t root) override;
+    void do_exchange(std::span<const Transfer> transfers) override;
+    void do_barrier(plan::GroupKind group) override;
+    void copy_own(void* to, const void* from, std::int64_t bytes) override;
+
+    void connect();
+    std::vector<std::byte> own_ids();
+    std::span<const std::byte> id_of(plan::GroupKind group,
+                                     const std::vector<ControlPlane::Bytes>& ids) const;
+    bool leads(plan::Rank rank, plan::GroupKind group) const;
+
+    Handle handle(plan::GroupKind group) const { return handles_[static_cast<std::size_t>(group)]; }
+    std::int64_t size_of(plan::GroupKind group) const;
+    plan::GroupKind group_with(plan::Rank peer) const;
+    // Issues a call, remembers it, and waits until the driver has taken it.
+    void call(const char* what, plan::GroupKind group, const std::function<void(Handle)>& issue);
+    void settle(plan::GroupKind group, const std::function<std::string()>& doing);
+    std::chrono::milliseconds allowed() const;
+    std::string told(const PendingCall& call) const;
+    std::string of_group(plan::GroupKind group) const;
+    [[noreturn]] void fail(const std::string& reason);
+    void check_plane();
+    void abort_all();
+
+    CollectiveDriver& driver_;
+    ControlPlane& plane_;
+    const CallTimeouts timeouts_;
+    const std::function<Instant()> now_;
+    void* barrier_word_;  // device memory that nobody reads
+    Stream stream_;
+    std::array<Handle, plan::kGroupKinds> handles_{};  // null: alone in it
+    std::array<std::int64_t, plan::kGroupKinds> calls_{};
+    PendingCalls pending_;
+};
+
+}  // namespace orrery::runtime

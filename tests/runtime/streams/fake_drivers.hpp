@@ -1,0 +1,156 @@
+// Drivers of no device: they write down what they are asked, and do as a test says.
+#pragma once
+
+#include <cstring>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "plan/ir/check.hpp"
+#include "runtime/streams/collective_driver.hpp"
+#include "runtime/streams/stream_driver.hpp"
+
+namespace orrery::runtime {
+
+struct FakeCommunicator {
+    std::string id;  // "r2.0": the first that rank 2 has named
+    std::int64_t member = 0, members = 0;
+    std::vector<std::string> calls;      // collectives, in order
+    std::vector<std::string> transfers;  // "send 64 to 1"
+    bool ended = false, aborted = false;
+};
+
+class FakeCollectives final : public CollectiveDriver {
+  public:
+    explicit FakeCollectives(std::int64_t rank) : rank_(rank) {}
+
+    std::list<FakeCommunicator> communicators;  // in the order in which they were begun
+    std::vector<std::string> copies;
+    int depth = 0;          // of groups that are open
+    int groups = 0;         // that were closed
+    int busy = 0;           // so many questions for a state are answered with in_progress
+    bool refuses = false;   // calls throw
+    std::string breaks_on;  // a communicator has failed after this call
+    std::string broken;     // the communicator's id
+
+    std::vector<std::byte> unique_id() override {
+        std::string text = fmt::format("r{}.{}", rank_, named_++);
+        text.resize(16, ' ');
+        const auto bytes = std::as_bytes(std::span(text));
+        return {bytes.begin(), bytes.end()};
+    }
+    Communicator begin(std::span<const std::byte> id, std::int64_t member,
+                       std::int64_t members) override {
+        ORRERY_CHECK(id.size() == 16, "an id of another size than was made");
+        std::string text(reinterpret_cast<const char*>(id.data()), id.size());
+        text.resize(text.find(' '));
+        communicators.push_back({text, member, members, {}, {}});
+        return &communicators.back();
+    }
+    State state(Communicator communicator) override {
+        if (!broken.empty() && of(communicator).id == broken) return State::failed;
+        if (busy == 0) return State::ready;
+        --busy;
+        return State::in_progress;
+    }
+    std::string fault(Communicator) override { return "the network has gone"; }
+    void end(Communicator communicator) override { of(communicator).ended = true; }
+    void abort(Communicator communicator) override { of(communicator).aborted = true; }
+
+    void group_start() override { ++depth; }
+    void group_end() override {
+        --depth;
+        ++groups;
+    }
+
+    void all_reduce(Communicator communicator, plan::DType dtype, void*, std::int64_t elements,
+                    Reduction reduction, Stream) override {
+        note(communicator, fmt::format("all_reduce {} {} {}", plan::name(dtype), elements,
+                                       reduction == Reduction::sum ? "sum" : "max"));
+    }
+    void all_gather(Communicator communicator, plan::DType dtype, const void*, void*,
+                    std::int64_t each, Stream) override {
+        note(communicator, fmt::format("all_gather {} {}", plan::name(dtype), each));
+    }
+    void reduce_scatter(Communicator communicator, plan::DType dtype, const void*, void*,
+                        std::int64_t each, Stream) override {
+        note(communicator, fmt::format("reduce_scatter {} {}", plan::name(dtype), each));
+    }
+    void broadcast(Communicator communicator, plan::DType dtype, void*, std::int64_t elements,
+                   std::int64_t root, Stream) override {
+        note(communicator,
+             fmt::format("broadcast {} {} from {}", plan::name(dtype), elements, root));
+    }
+    void send(Communicator communicator, const void*, std::int64_t bytes, std::int64_t member,
+              Stream) override {
+        transfer(communicator, fmt::format("send {} to {}", bytes, member));
+    }
+    void receive(Communicator communicator, void*, std::int64_t bytes, std::int64_t member,
+                 Stream) override {
+        transfer(communicator, fmt::format("receive {} from {}", bytes, member));
+    }
+    void copy(void*, const void*, std::int64_t bytes, Stream) override {
+        copies.push_back(fmt::format("{} bytes", bytes));
+    }
+
+  private:
+    static FakeCommunicator& of(Communicator communicator) {
+        return *static_cast<FakeCommunicator*>(communicator);
+    }
+    void taken(Communicator communicator, const std::string& call) {
+        if (refuses) throw CollectiveError("no such call");
+        if (call == breaks_on) broken = of(communicator).id;
+    }
+    void note(Communicator communicator, const std::string& call) {
+        ORRERY_CHECK(depth == 0, "collectives are issued one by one");
+        taken(communicator, call);
+        of(communicator).calls.push_back(call);
+    }
+    void transfer(Communicator communicator, const std::string& call) {
+        ORRERY_CHECK(depth == 1, "a transfer outside of a group waits for its peer alone");
+        taken(communicator, call);
+        of(communicator).transfers.push_back(call);
+    }
+
+    std::int64_t rank_;
+    int named_ = 0;
+};
+
+// Streams and events are numbers. A stream has passed as many of its marks as a test says.
+class FakeStreams final : public StreamDriver {
+  public:
+    std::int64_t passed_marks = 1'000'000'000;  // of each stream
+    std::size_t events = 0;
+
+    std::byte* allocate(std::int64_t bytes) override {
+        memory_.emplace_back(static_cast<std::size_t>(bytes));
+        return memory_.back().data();
+    }
+    Stream create_stream(StreamUse) override { return {as_handle(++streams_)}; }
+    Event create_event(bool) override { return {as_handle(++events)}; }
+    void record(Event event, Stream stream) override {
+        place_[event.handle] = ++marks_[stream.handle];
+    }
+    void wait(Stream, Event) override {}
+    bool passed(Event event) override { return place_.at(event.handle) <= passed_marks; }
+    std::int64_t nanoseconds(Event, Event) override { return 0; }
+    void read(const std::byte*, std::span<std::byte>) override {}
+    void write(std::byte*, std::span<const std::byte>) override {}
+    std::unique_ptr<Kernels> kernels(Stream, std::byte*, std::int64_t) override { return nullptr; }
+
+  private:
+    static void* as_handle(std::size_t number) {
+        return reinterpret_cast<void*>(number);  // NOLINT(performance-no-int-to-ptr)
+    }
+
+    std::size_t streams_ = 0;
+    std::list<std::vector<std::byte>> memory_;
+    std::map<void*, std::int64_t> marks_;
+    std::map<void*, std::int64_t> place_;
+};
+
+}  // namespace orrery::runtime

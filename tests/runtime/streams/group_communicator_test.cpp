@@ -1,0 +1,461 @@
+// What a library of collectives is told, over fakes of it: whole plans, in the order in which
+// ranks issue them, and faults.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "plan/build/build_plan.hpp"
+#include "plan/scenario/reader.hpp"
+#include "runtime/executor/bound_program.hpp"
+#include "runtime/launch/thread_planes.hpp"
+#include "runtime/streams/group_communicator.hpp"
+#include "tests/parity/layouts.hpp"
+#include "tests/runtime/streams/fake_drivers.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+using plan::DType;
+using plan::GroupKind;
+using plan::Rank;
+
+plan::Mesh mesh_of(std::int64_t tensor, std::int64_t data, std::int64_t pipeline) {
+    plan::Mesh mesh;
+    mesh.tensor = tensor;
+    mesh.data = data;
+    mesh.pipeline = pipeline;
+    return mesh;
+}
+
+struct Fakes {
+    explicit Fakes(Rank rank) : collectives(rank) {}
+    FakeCollectives collectives;
+    FakeStreams streams;
+};
+
+class World {
+  public:
+    explicit World(const plan::Mesh& mesh) : mesh_(mesh) {
+        for (Rank rank = 0; rank < mesh.ranks(); ++rank)
+            fakes.push_back(std::make_unique<Fakes>(rank));
+    }
+
+    std::vector<std::unique_ptr<Fakes>> fakes;  // by rank
+    CallTimeouts timeouts;
+    std::function<Instant()> now = std::chrono::steady_clock::now;
+
+    // Each rank's `body` on a thread; the messages of the CommunicationErrors, "" where there is
+    // none.
+    std::vector<std::string> run(const std::function<void(Rank, GroupCommunicator&)>& body) {
+        const auto planes = thread_planes(mesh_.ranks());
+        std::vector<std::string> messages(fakes.size());
+        std::vector<std::thread> threads;
+        for (Rank rank = 0; rank < mesh_.ranks(); ++rank)
+            threads.emplace_back([&, rank] {
+                const auto r = static_cast<std::size_t>(rank);
+                try {
+                    {
+                        GroupCommunicator communicator(mesh_, rank, fakes[r]->collectives,
+                                                       fakes[r]->streams, *planes[r], timeouts,
+                                                       now);
+                        communicator.issue_on(fakes[r]->streams.create_stream(StreamUse::compute));
+                        body(rank, communicator);
+                    }
+                    planes[r]->finish();
+                } catch (const CommunicationError& error) {
+                    messages[r] = error.what();
+                }
+            });
+        for (std::thread& thread : threads)
+            thread.join();
+        return messages;
+    }
+
+    void expect_well(const std::function<void(Rank, GroupCommunicator&)>& body) {
+        for (const std::string& message : run(body))
+            EXPECT_EQ(message, "");
+        for (const auto& fake : fakes) {
+            EXPECT_EQ(fake->collectives.depth, 0);
+            for (const FakeCommunicator& communicator : fake->collectives.communicators) {
+                EXPECT_TRUE(communicator.ended);
+                EXPECT_FALSE(communicator.aborted);
+            }
+        }
+    }
+
+  private:
+    plan::Mesh mesh_;
+};
+
+// By its name, what each member has written down of it.
+std::map<std::string, std::vector<const FakeCommunicator*>> by_id(const World& world) {
+    std::map<std::string, std::vector<const FakeCommunicator*>> found;
+    for (const auto& fake : world.fakes)
+        for (const FakeCommunicator& communicator : fake->collectives.communicators)
+            found[communicator.id].push_back(&communicator);
+    return found;
+}
+
+// What member `from` has sent to `to`, and `to` has received from `from`: sizes.
+std::vector<std::string> transferred(const FakeCommunicator& of, const std::string& verb,
+                                     const std::string& preposition, std::int64_t peer) {
+    std::vector<std::string> sizes;
+    const std::string end = " " + preposition + " " + std::to_string(peer);
+    for (const std::string& transfer : of.transfers)
+        if (transfer.rfind(verb, 0) == 0 && transfer.size() >= end.size() &&
+            transfer.compare(transfer.size() - end.size(), end.size(), end) == 0)
+            sizes.push_back(
+                transfer.substr(verb.size(), transfer.size() - verb.size() - end.size()));
+    return sizes;
+}
+
+void expect_members_agree(const World& world) {
+    for (const auto& [id, members] : by_id(world)) {
+        std::set<std::int64_t> places;
+        for (const FakeCommunicator* member : members) {
+            places.insert(member->member);
+            EXPECT_EQ(member->members, static_cast<std::int64_t>(members.size())) << id;
+            EXPECT_EQ(member->calls, members.front()->calls) << id;
+            for (const FakeCommunicator* peer : members)
+                EXPECT_EQ(transferred(*member, "send", "to", peer->member),
+                          transferred(*peer, "receive", "from", member->member))
+                    << id << ": " << member->member << " to " << peer->member;
+        }
+        EXPECT_EQ(places.size(), members.size()) << id;
+    }
+}
+
+struct Planned {
+    plan::Scenario scenario;
+    plan::Plan plan;
+};
+
+Planned planned(const parity::NamedLayout& layout) {
+    auto read = plan::read_scenario_text(parity::kGpt, "a.json", "", layout.sets,
+                                         std::string(ORRERY_SOURCE_DIR) + "/scenarios");
+    EXPECT_TRUE(read.scenario) << plan::format_text(read.errors);
+    plan::Plan plan = plan::build_plan(*read.scenario);
+    return {std::move(*read.scenario), std::move(plan)};
+}
+
+// An op of the plan, with a place that the fake never looks at for every tensor.
+void issue(const BoundOp& bound, Communicator& communicator) {
+    const plan::Op& op = *bound.op;
+    const std::int64_t elements = op.shape[0];
+    const DType dtype = bound.writes.empty() ? DType::u8 : bound.writes[0].dtype;
+    std::byte nowhere{}, elsewhere{};
+    communicator.set_label(op.label);
+    if (op.kind == plan::OpKind::exchange) {
+        std::vector<Transfer> transfers;
+        for (const BoundTransfer& each : bound.transfers)
+            transfers.push_back({each.peer, each.sends ? Direction::send : Direction::receive,
+                                 &nowhere, each.bytes, each.tag});
+        communicator.exchange(transfers);
+    } else if (communicator.members(op.group).size() == 1) {
+        return;
+    } else if (op.kind == plan::OpKind::all_reduce) {
+        communicator.all_reduce(op.group, dtype, &nowhere, elements);
+    } else if (op.kind == plan::OpKind::all_gather) {
+        communicator.all_gather(op.group, dtype, &nowhere, &elsewhere, elements);
+    } else {
+        communicator.reduce_scatter(op.group, dtype, &nowhere, &elsewhere, elements);
+    }
+}
+
+TEST(GroupCommunicator, MembersOfEveryGroupMakeThePlansCallsInOneOrder) {
+    std::int64_t calls = 0, transfers = 0;
+    for (const parity::NamedLayout& layout : parity::all_layouts()) {
+        SCOPED_TRACE(layout.name);
+        const Planned of = planned(layout);
+        World world(of.plan.mesh);
+        world.expect_well([&](Rank rank, GroupCommunicator& communicator) {
+            const BoundProgram program =
+                bind_program(of.plan, of.plan.program_of(rank), of.scenario, rank);
+            for (const BoundOp& bound : program.ops)
+                if (plan::is_communication(bound.op->kind)) issue(bound, communicator);
+            communicator.check();
+        });
+        expect_members_agree(world);
+        for (const auto& fake : world.fakes)
+            for (const FakeCommunicator& communicator : fake->collectives.communicators) {
+                calls += static_cast<std::int64_t>(communicator.calls.size());
+                transfers += static_cast<std::int64_t>(communicator.transfers.size());
+            }
+    }
+    EXPECT_GT(calls, 1000);
+    EXPECT_GT(transfers, 1000);
+}
+
+// The wire carries no tags: the n-th message of one rank to another must be the n-th that this one
+// waits for.
+TEST(GroupCommunicator, MessagesOfTwoRanksHaveOneOrderOnBothSides) {
+    using Tags = std::map<std::pair<Rank, Rank>, std::vector<std::int64_t>>;  // by sender, receiver
+    for (const parity::NamedLayout& layout : parity::all_layouts()) {
+        SCOPED_TRACE(layout.name);
+        const Planned of = planned(layout);
+        Tags sent, received;
+        for (Rank rank = 0; rank < of.plan.mesh.ranks(); ++rank) {
+            const BoundProgram program =
+                bind_program(of.plan, of.plan.program_of(rank), of.scenario, rank);
+            for (const BoundOp& bound : program.ops)
+                for (const BoundTransfer& each : bound.transfers)
+                    if (each.sends)
+                        sent[{rank, each.peer}].push_back(each.tag);
+                    else
+                        received[{each.peer, rank}].push_back(each.tag);
+        }
+        EXPECT_EQ(sent, received);
+    }
+}
+
+// Tensor 2, data 2, pipeline 2 on 8 ranks: tensor, data, pipeline, embedding, model, world and
+// shard have members; context, expert and replica are each rank alone.
+TEST(GroupCommunicator, OneCommunicatorForEachGroupNamedByItsFirstRank) {
+    const plan::Mesh mesh = mesh_of(2, 2, 2);
+    World world(mesh);
+    world.expect_well([](Rank, GroupCommunicator&) {});
+    for (Rank rank = 0; rank < 8; ++rank) {
+        std::vector<std::pair<std::int64_t, std::int64_t>> expected, made;
+        std::vector<Rank> first;
+        for (std::size_t kind = 0; kind < plan::kGroupKinds; ++kind) {
+            const auto ranks = mesh.group(static_cast<GroupKind>(kind), rank);
+            if (ranks.size() < 2) continue;
+            expected.emplace_back(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin(),
+                                  ranks.size());
+            first.push_back(ranks.front());
+        }
+        EXPECT_EQ(expected.size(), 7U);
+        std::vector<Rank> namers;
+        for (const FakeCommunicator& each :
+             world.fakes[static_cast<std::size_t>(rank)]->collectives.communicators) {
+            made.emplace_back(each.member, each.members);
+            namers.push_back(std::stoll(each.id.substr(1)));
+        }
+        EXPECT_EQ(made, expected);
+        EXPECT_EQ(namers, first);
+    }
+    expect_members_agree(world);
+}
+
+TEST(GroupCommunicator, EveryCallReachesTheDriverInItsType) {
+    World world(mesh_of(2, 1, 1));
+    world.expect_well([](Rank rank, GroupCommunicator& communicator) {
+        std::byte memory[64] = {};
+        const GroupKind group = GroupKind::tensor;
+        for (const DType dtype :
+             {DType::u8, DType::i32, DType::bf16, DType::fp16, DType::fp32, DType::fp64})
+            communicator.all_reduce(group, dtype, memory, 4);
+        communicator.all_reduce(group, DType::fp32, memory, 4, Reduction::max);
+        communicator.all_gather(group, DType::bf16, memory, memory, 6);
+        communicator.reduce_scatter(group, DType::fp32, memory, memory, 8);
+        communicator.broadcast(group, DType::i32, memory, 5, 1);
+        communicator.barrier(group);
+        communicator.all_to_all(group, DType::fp32, memory, memory + 32, 6);
+        communicator.all_gather(GroupKind::data, DType::fp32, memory, memory + 16, 4);
+        communicator.all_gather(GroupKind::data, DType::fp32, memory, memory, 4);
+        const Transfer both[] = {{1 - rank, Direction::send, memory, 12, 7},
+                                 {1 - rank, Direction::receive, memory + 32, 12, 7}};
+        communicator.exchange(both);
+    });
+    const FakeCollectives& fake = world.fakes[1]->collectives;
+    const FakeCommunicator& tensor = fake.communicators.front();
+    EXPECT_EQ(tensor.calls,
+              (std::vector<std::string>{
+                  "all_reduce u8 4 sum", "all_reduce i32 4 sum", "all_reduce bf16 4 sum",
+                  "all_reduce fp16 4 sum", "all_reduce fp32 4 sum", "all_reduce fp64 4 sum",
+                  "all_reduce fp32 4 max", "all_gather bf16 3", "reduce_scatter fp32 4",
+                  "broadcast i32 5 from 1", "all_reduce i32 1 sum"}));
+    EXPECT_EQ(tensor.transfers, (std::vector<std::string>{"send 12 to 0", "receive 12 from 0",
+                                                          "send 12 to 1", "receive 12 from 1"}));
+    EXPECT_EQ(fake.copies, std::vector<std::string>{"16 bytes"}) << "alone, and not in place";
+    EXPECT_EQ(fake.groups, 2);
+    // No pipeline: transfers travel in the world.
+    EXPECT_EQ(fake.communicators.back().transfers,
+              (std::vector<std::string>{"send 12 to 0", "receive 12 from 0"}));
+    expect_members_agree(world);
+}
+
+TEST(GroupCommunicator, WaitsUntilTheDriverHasTakenACall) {
+    World world(mesh_of(2, 1, 1));
+    for (const auto& fake : world.fakes)
+        fake->collectives.busy = 3;  // while the first communicator is made
+    world.expect_well([&](Rank rank, GroupCommunicator& communicator) {
+        FakeCollectives& fake = world.fakes[static_cast<std::size_t>(rank)]->collectives;
+        EXPECT_EQ(fake.busy, 0);
+        fake.busy = 3;
+        float value = 0;
+        communicator.all_reduce(GroupKind::tensor, DType::fp32, &value, 1);
+        EXPECT_EQ(fake.busy, 0);
+    });
+}
+
+void expect_all_aborted(const World& world) {
+    for (const auto& fake : world.fakes) {
+        EXPECT_EQ(fake->collectives.depth, 0);
+        for (const FakeCommunicator& communicator : fake->collectives.communicators)
+            EXPECT_TRUE(communicator.aborted && !communicator.ended) << communicator.id;
+    }
+}
+
+// All ranks call; the others then wait as a device does that has put all into its streams.
+void call_and_wait(Rank, GroupCommunicator& communicator) {
+    float value = 0;
+    communicator.set_label("layer.forward all_reduce 7");
+    communicator.all_reduce(GroupKind::tensor, DType::fp32, &value, 1);
+    communicator.all_reduce(GroupKind::tensor, DType::fp32, &value, 9);
+    for (;;)
+        communicator.check();
+}
+
+TEST(GroupCommunicator, AFailedCommunicatorEndsTheRunWithinTheCall) {
+    World world(mesh_of(2, 1, 2));
+    world.fakes[3]->collectives.breaks_on = "all_reduce fp32 9 sum";
+    const auto messages = world.run(call_and_wait);
+    EXPECT_EQ(messages,
+              std::vector<std::string>(
+                  4,
+                  "rank 3 ended the run: all_reduce of layer.forward all_reduce 7 in its tensor "
+                  "group (ranks 2 3), its call 2 there: the network has gone"));
+    expect_all_aborted(world);
+}
+
+TEST(GroupCommunicator, ACallThatTheDriverRefuses) {
+    World world(mesh_of(2, 1, 1));
+    const auto messages = world.run([&](Rank rank, GroupCommunicator& communicator) {
+        world.fakes[static_cast<std::size_t>(rank)]->collectives.refuses = rank == 0;
+        float values[4] = {};
+        communicator.set_label("dispatch");
+        communicator.all_to_all(GroupKind::tensor, DType::fp32, values, values + 2, 2);
+        for (;;)
+            communicator.check();
+    });
+    EXPECT_EQ(messages, std::vector<std::string>(
+                            2,
+                            "rank 0 ended the run: all_to_all of dispatch in its tensor group "
+                            "(ranks 0 1), its call 1 there: no such call"));
+    expect_all_aborted(world);
+}
+
+TEST(GroupCommunicator, ACommunicatorThatFailsLaterIsToldWithTheOldestCallOnIt) {
+    World world(mesh_of(2, 1, 1));
+    const auto messages = world.run([&](Rank rank, GroupCommunicator& communicator) {
+        FakeCollectives& fake = world.fakes[static_cast<std::size_t>(rank)]->collectives;
+        if (rank == 1) world.fakes[1]->streams.passed_marks = 3;  // the first call has ended
+        float value = 0;
+        for (const char* label : {"first", "second", "third"}) {
+            communicator.set_label(label);
+            communicator.all_reduce(GroupKind::tensor, DType::fp32, &value, 1);
+        }
+        communicator.check();
+        if (rank == 1) fake.broken = fake.communicators.front().id;
+        for (;;)
+            communicator.check();
+    });
+    EXPECT_EQ(messages[1],
+              "rank 1 ended the run: all_reduce of second in its tensor group (ranks 0 1), its "
+              "call 2 there: the network has gone");
+    EXPECT_EQ(messages[0], messages[1]);
+    expect_all_aborted(world);
+}
+
+// Time is a number that a test moves on.
+class Late : public testing::Test {
+  protected:
+    std::atomic<Instant> time{};
+    CallTimeouts timeouts;
+
+    // The message of a rank that calls at time 0 and looks again after `elapsed`, while its stream
+    // has passed so many of the call's two marks.
+    std::string outcome(const char* label, std::int64_t passed, std::chrono::milliseconds elapsed) {
+        World world(mesh_of(2, 1, 1));
+        world.timeouts = timeouts;
+        time = Instant();
+        world.now = [this] { return time.load(); };
+        return world.run([&](Rank rank, GroupCommunicator& communicator) {
+            if (rank != 0) {
+                communicator.barrier(GroupKind::tensor);
+                try {
+                    for (;;)
+                        communicator.check();
+                } catch (const CommunicationError&) {
+                    return;
+                }
+            }
+            FakeStreams& streams = world.fakes[0]->streams;
+            streams.passed_marks = passed;
+            communicator.set_label(label);
+            communicator.barrier(GroupKind::tensor);
+            communicator.check();
+            time = time.load() + elapsed;
+            communicator.check();
+            communicator.abort("well");
+        })[0];
+    }
+};
+
+// Of a call that is not late.
+const std::string kWell = "rank 0 ended the run: well";
+
+TEST_F(Late, ACallThatDoesNotEndIsToldWithItsOpAndGroup) {
+    timeouts.usual = 600s;
+    EXPECT_EQ(outcome("grads", 1, 600'001ms),
+              "rank 0 ended the run: barrier of grads in its tensor group (ranks 0 1), its call 1 "
+              "there has not ended after 600 s");
+    EXPECT_EQ(outcome("grads", 1, 600'000ms), kWell) << "not later than it may";
+}
+
+TEST_F(Late, ACallThatItsStreamHasNotComeToIsNotLate) {
+    EXPECT_EQ(outcome("grads", 0, 24h), kWell);
+}
+
+TEST_F(Late, ACallThatHasEndedIsNotLate) {
+    EXPECT_EQ(outcome("grads", 2, 24h), kWell);
+}
+
+TEST_F(Late, PredictedCallsHaveAMultipleOfTheirDuration) {
+    timeouts.expected_s = {{"grads", 4.0}, {"short", 0.001}};
+    timeouts.factor = 20;
+    timeouts.least = 30s;
+    EXPECT_EQ(outcome("grads", 1, 80s), kWell);
+    EXPECT_NE(outcome("grads", 1, 81s).find("has not ended after 80 s"), std::string::npos);
+    EXPECT_EQ(outcome("short", 1, 30s), kWell);
+    EXPECT_NE(outcome("short", 1, 31s).find("has not ended after 30 s"), std::string::npos);
+    EXPECT_EQ(outcome("unknown", 1, 599s), kWell);
+}
+
+TEST(GroupCommunicator, ACommunicatorThatIsNeverReady) {
+    World world(mesh_of(2, 1, 1));
+    world.fakes[1]->collectives.busy = 1'000'000'000;
+    world.timeouts.usual = 20ms;
+    const auto messages = world.run([](Rank, GroupCommunicator&) {});
+    EXPECT_EQ(messages[1],
+              "rank 1 ended the run: making a communicator in its tensor group (ranks 0 1): the "
+              "driver has not taken it after 0.02 s");
+    EXPECT_TRUE(world.fakes[1]->collectives.communicators.front().aborted);
+}
+
+TEST(GroupCommunicator, MarksAreUsedAgain) {
+    World world(mesh_of(2, 1, 1));
+    world.expect_well([&](Rank rank, GroupCommunicator& communicator) {
+        for (int step = 0; step < 10; ++step) {
+            for (int call = 0; call < 5; ++call)
+                communicator.barrier(GroupKind::tensor);
+            communicator.check();
+        }
+        EXPECT_EQ(world.fakes[static_cast<std::size_t>(rank)]->streams.events, 10U);
+    });
+}
+
+}  // namespace
+}  // namespace orrery::runtime
