@@ -1,0 +1,189 @@
+#include "runtime/cuda/nccl_driver.hpp"
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "plan/ir/check.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+// How long a communicator whose calls have ended may take to say goodbye to its peers.
+constexpr std::chrono::seconds kGoodbye(20);
+
+// A call that is in progress has been taken.
+void check(ncclResult_t answer, const char* what) {
+    if (answer == ncclSuccess || answer == ncclInProgress) return;
+    throw CollectiveError(std::string(what) + ": " + ncclGetErrorString(answer) + ": " +
+                          ncclGetLastError(nullptr));
+}
+
+void check(cudaError_t answer, const char* what) {
+    if (answer == cudaSuccess) return;
+    cudaGetLastError();  // so that the next call is not blamed for it
+    throw CollectiveError(std::string(what) + ": " + cudaGetErrorString(answer));
+}
+
+ncclDataType_t type_of(plan::DType dtype) {
+    switch (dtype) {
+        case plan::DType::u8:
+            return ncclUint8;
+        case plan::DType::i32:
+            return ncclInt32;
+        case plan::DType::bf16:
+            return ncclBfloat16;
+        case plan::DType::fp16:
+            return ncclFloat16;
+        case plan::DType::fp32:
+            return ncclFloat32;
+        case plan::DType::fp64:
+            return ncclFloat64;
+    }
+    ORRERY_CHECK(false, "a type that NCCL does not have");
+}
+
+class NcclDriver final : public CollectiveDriver {
+  public:
+    explicit NcclDriver(int device) : device_(device) { enter(); }
+
+    std::vector<std::byte> unique_id() override {
+        ncclUniqueId id;
+        check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+        const auto bytes = std::as_bytes(std::span(&id, 1));
+        return {bytes.begin(), bytes.end()};
+    }
+
+    Communicator begin(std::span<const std::byte> id, std::int64_t member,
+                       std::int64_t members) override {
+        enter();
+        ncclUniqueId name;
+        ORRERY_CHECK(id.size() == sizeof name, "an id that is not NCCL's");
+        std::memcpy(&name, id.data(), sizeof name);
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        config.blocking = 0;
+        ncclComm_t made = nullptr;
+        check(ncclCommInitRankConfig(&made, static_cast<int>(members), name,
+                                     static_cast<int>(member), &config),
+              "ncclCommInitRankConfig");
+        return made;
+    }
+
+    State state(Communicator communicator) override {
+        switch (result_of(communicator)) {
+            case ncclSuccess:
+                return State::ready;
+            case ncclInProgress:
+                return State::in_progress;
+            default:
+                return State::failed;
+        }
+    }
+    std::string fault(Communicator communicator) override {
+        return std::string("NCCL: ") + ncclGetErrorString(result_of(communicator)) + ": " +
+               ncclGetLastError(of(communicator));
+    }
+
+    void end(Communicator communicator) override {
+        enter();
+        check(ncclCommFinalize(of(communicator)), "ncclCommFinalize");
+        const auto until = std::chrono::steady_clock::now() + kGoodbye;
+        while (state(communicator) == State::in_progress) {
+            if (std::chrono::steady_clock::now() > until) return abort(communicator);
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
+        }
+        if (state(communicator) == State::failed) return abort(communicator);
+        check(ncclCommDestroy(of(communicator)), "ncclCommDestroy");
+    }
+    void abort(Communicator communicator) override {
+        enter();
+        check(ncclCommAbort(of(communicator)), "ncclCommAbort");
+    }
+
+    void group_start() override { check(ncclGroupStart(), "ncclGroupStart"); }
+    void group_end() override { check(ncclGroupEnd(), "ncclGroupEnd"); }
+
+    void all_reduce(Communicator communicator, plan::DType dtype, void* data, std::int64_t elements,
+                    Reduction reduction, Stream stream) override {
+        enter();
+        check(ncclAllReduce(data, data, count(elements), type_of(dtype),
+                            reduction == Reduction::sum ? ncclSum : ncclMax, of(communicator),
+                            of(stream)),
+              "ncclAllReduce");
+    }
+    void all_gather(Communicator communicator, plan::DType dtype, const void* mine, void* all,
+                    std::int64_t each, Stream stream) override {
+        enter();
+        check(ncclAllGather(mine, all, count(each), type_of(dtype), of(communicator), of(stream)),
+              "ncclAllGather");
+    }
+    void reduce_scatter(Communicator communicator, plan::DType dtype, const void* all, void* mine,
+                        std::int64_t each, Stream stream) override {
+        enter();
+        check(ncclReduceScatter(all, mine, count(each), type_of(dtype), ncclSum, of(communicator),
+                                of(stream)),
+              "ncclReduceScatter");
+    }
+    void broadcast(Communicator communicator, plan::DType dtype, void* data, std::int64_t elements,
+                   std::int64_t root, Stream stream) override {
+        enter();
+        check(ncclBroadcast(data, data, count(elements), type_of(dtype), static_cast<int>(root),
+                            of(communicator), of(stream)),
+              "ncclBroadcast");
+    }
+    void send(Communicator communicator, const void* data, std::int64_t bytes, std::int64_t member,
+              Stream stream) override {
+        enter();
+        check(ncclSend(data, count(bytes), ncclUint8, static_cast<int>(member), of(communicator),
+                       of(stream)),
+              "ncclSend");
+    }
+    void receive(Communicator communicator, void* data, std::int64_t bytes, std::int64_t member,
+                 Stream stream) override {
+        enter();
+        check(ncclRecv(data, count(bytes), ncclUint8, static_cast<int>(member), of(communicator),
+                       of(stream)),
+              "ncclRecv");
+    }
+    void copy(void* to, const void* from, std::int64_t bytes, Stream stream) override {
+        enter();
+        check(cudaMemcpyAsync(to, from, count(bytes), cudaMemcpyDeviceToDevice, of(stream)),
+              "cudaMemcpyAsync");
+    }
+
+  private:
+    static ncclComm_t of(Communicator communicator) {
+        return static_cast<ncclComm_t>(communicator);
+    }
+    static cudaStream_t of(Stream stream) { return static_cast<cudaStream_t>(stream.handle); }
+    static std::size_t count(std::int64_t number) { return static_cast<std::size_t>(number); }
+
+    static ncclResult_t result_of(Communicator communicator) {
+        ncclResult_t result = ncclSuccess;
+        check(ncclCommGetAsyncError(of(communicator), &result), "ncclCommGetAsyncError");
+        return result;
+    }
+
+    // CUDA's current device is the thread's, and threads may take turns.
+    void enter() const { check(cudaSetDevice(device_), "cudaSetDevice"); }
+
+    int device_;
+};
+
+}  // namespace
+
+std::string nccl_version() {
+    int code = 0;
+    check(ncclGetVersion(&code), "ncclGetVersion");
+    return std::to_string(code / 10'000) + "." + std::to_string(code / 100 % 100) + "." +
+           std::to_string(code % 100);
+}
+
+std::unique_ptr<CollectiveDriver> make_nccl_driver(int device) {
+    return std::make_unique<NcclDriver>(device);
+}
+
+}  // namespace orrery::runtime
