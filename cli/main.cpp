@@ -1,6 +1,29 @@
+#include <unistd.h>
+
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+
 #include "cli/process.hpp"
+#include "cli/run/subcommands.hpp"
 #include "cli/run_cli.hpp"
 
+namespace {
+
+// An installed program has no wrapper around it that starts orrery-run for the subcommands of that.
+// Returns where this is none of them, or orrery-run does not lie beside this program.
+void become_orrery_run(char** argv) {
+    for (const orrery::cli::RunSubcommand& subcommand : orrery::cli::kRunSubcommands) {
+        if (argv[1] != std::string_view(subcommand.name)) continue;
+        std::error_code failed;
+        const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
+        if (!failed) execv((self.parent_path() / "orrery-run").c_str(), argv);
+    }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+    if (argc > 1) become_orrery_run(argv);
     return orrery::cli::run_process(argc, argv, orrery::cli::run_cli);
 }

@@ -1,6 +1,7 @@
 #include "cli/scenario_input.hpp"
 
 #include <algorithm>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -87,8 +88,16 @@ std::optional<plan::Scenario> ScenarioInput::read_with(
     return plan::read_scenario(file, all, library_folder()).scenario;
 }
 
+std::string library_folder(const std::filesystem::path& program) {
+    const auto installed = program.parent_path().parent_path() / "share/orrery/scenarios";
+    std::error_code ignored;
+    return std::filesystem::is_directory(installed, ignored) ? installed.string()
+                                                             : ORRERY_SCENARIO_DIR;
+}
+
 std::string library_folder() {
-    return ORRERY_SCENARIO_DIR;
+    std::error_code ignored;
+    return library_folder(std::filesystem::read_symlink("/proc/self/exe", ignored));
 }
 
 int exit_code_of(const plan::ReadResult& result) {

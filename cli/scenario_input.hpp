@@ -1,6 +1,7 @@
 // The part that every subcommand about a scenario shares: FILE and --set, read, or reported.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,7 +36,10 @@ struct ScenarioInput {
 };
 
 // Where models, clusters, profiles and frameworks lie that a scenario does not bring itself.
+// Beside the program where it is installed (<prefix>/share/orrery/scenarios), else in the source
+// tree that it was built from.
 std::string library_folder();
+std::string library_folder(const std::filesystem::path& program);  // of a program of this name
 
 // Of a result with errors.
 int exit_code_of(const plan::ReadResult& result);
