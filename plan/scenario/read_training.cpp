@@ -97,6 +97,25 @@ void read_batch_ramp(Reading& reading, BatchRamp& ramp) {
     section.finish();
 }
 
+// What NCCL 2.28 takes; limits of the two counts are those of InfiniBand's packets.
+void read_nccl(Reading& reading, NcclSettings& nccl) {
+    Section section(reading, "/run/nccl", "run.nccl");
+    section.integer("ib_timeout", nccl.ib_timeout, {1, 31});
+    section.integer("ib_retry_cnt", nccl.ib_retry_cnt, {0, 7});
+    const auto text = [&](const char* key, std::string& out) {
+        section.known(key);  // where it is there, it must not be empty
+        if (section.has(key)) section.text(key, out, Presence::required);
+    };
+    text("ib_hca", nccl.ib_hca);
+    text("socket_interface", nccl.socket_interface);
+    section.word_of("algorithm", nccl.algorithm,
+                    {"Ring", "Tree", "CollnetDirect", "CollnetChain", "NVLS", "NVLSTree", "PAT"},
+                    "");
+    section.word_of("protocol", nccl.protocol, {"LL", "LL128", "Simple"}, "");
+    section.word_of("debug", nccl.debug, {"VERSION", "WARN", "INFO", "TRACE"}, "");
+    section.finish();
+}
+
 }  // namespace
 
 void read_training(Reading& reading, Training& training, Model& model, Verbatim& verbatim) {
@@ -136,11 +155,13 @@ void read_run(Reading& reading, const Folders& folders, Run& run) {
     section.integer("threads_per_rank", run.threads_per_rank, {0, 4096});
     section.integer("steps", run.steps);
     section.known("checkpoint");
+    section.known("nccl");
     section.finish();
     Section checkpoint(reading, "/run/checkpoint", "run.checkpoint");
     checkpoint.text("path", run.checkpoint_path, Presence::required);
     checkpoint.integer("every_steps", run.checkpoint_every_steps, {}, Presence::required);
     checkpoint.finish();
+    read_nccl(reading, run.nccl);
 }
 
 }  // namespace orrery::plan

@@ -188,6 +188,21 @@ Json training_part(const Training& training, const Document& document, const Ver
     return out;
 }
 
+Json nccl_part(const NcclSettings& nccl) {
+    Json out = Json::object();
+    if (nccl.ib_timeout > 0) out["ib_timeout"] = nccl.ib_timeout;
+    if (nccl.ib_retry_cnt >= 0) out["ib_retry_cnt"] = nccl.ib_retry_cnt;
+    const auto put = [&](const char* key, const std::string& value) {
+        if (!value.empty()) out[key] = value;
+    };
+    put("ib_hca", nccl.ib_hca);
+    put("socket_interface", nccl.socket_interface);
+    put("algorithm", nccl.algorithm);
+    put("protocol", nccl.protocol);
+    put("debug", nccl.debug);
+    return out;
+}
+
 Json run_part(const Run& run) {
     Json out = Json::object();
     if (!run.data.empty()) out["data"] = run.data;
@@ -198,6 +213,7 @@ Json run_part(const Run& run) {
         out["checkpoint"] = {{"path", run.checkpoint_path},
                              {"every_steps", run.checkpoint_every_steps}};
     }
+    if (run.nccl != NcclSettings{}) out["nccl"] = nccl_part(run.nccl);
     return out;
 }
 

@@ -279,6 +279,20 @@ struct Training {
 // automatic: by the file's ending and first bytes.
 enum class DataFormat : std::uint8_t { automatic, text, nanogpt, llmc };
 
+// Settings of NCCL that a run is launched with; empty, 0 or −1 where the scenario leaves one to the
+// environment, or to NCCL.
+struct NcclSettings {
+    std::int64_t ib_timeout = 0;     // a lost packet is missed after 4.096 µs × 2^this, from 1
+    std::int64_t ib_retry_cnt = -1;  // … and sent again so many times
+    std::string ib_hca;              // adapters, in NCCL's syntax: "mlx5_0:1,mlx5_1:1"
+    std::string socket_interface;    // "eth0", "^docker"
+    std::string algorithm;           // "Ring"
+    std::string protocol;            // "Simple"
+    std::string debug;               // "WARN"
+
+    bool operator==(const NcclSettings&) const = default;
+};
+
 // What `orrery train` needs beyond the step itself; empty or 0 where the scenario says nothing.
 struct Run {
     std::string data;       // token file or text file, as the scenario calls it
@@ -289,6 +303,7 @@ struct Run {
     std::int64_t threads_per_rank = 0;  // 0: cores ÷ ranks of the machine, at least 1
     std::string checkpoint_path;        // no checkpoints without a path
     std::int64_t checkpoint_every_steps = 0;
+    NcclSettings nccl;
 
     bool operator==(const Run&) const = default;
 };

@@ -68,6 +68,15 @@ constexpr Pair kAliases[] = {
     {"gpus_per_node", "devices_per_node"},
     {"gpu", "device"},
     {"train_iters", "steps"},
+    {"NCCL_IB_TIMEOUT", "ib_timeout"},
+    {"NCCL_IB_RETRY_CNT", "ib_retry_cnt"},
+    {"NCCL_IB_HCA", "ib_hca"},
+    {"NCCL_SOCKET_IFNAME", "socket_interface"},
+    {"NCCL_ALGO", "algorithm"},
+    {"algo", "algorithm"},
+    {"NCCL_PROTO", "protocol"},
+    {"proto", "protocol"},
+    {"NCCL_DEBUG", "debug"},
     {"rampup_batch_size", "batch_ramp"},
     {"hidden_size", "n_embd"},
     {"num_hidden_layers", "n_layer"},
@@ -132,6 +141,12 @@ constexpr Pair kParts[] = {
     {"data", "run"},
     {"threads_per_rank", "run"},
     {"checkpoint", "run"},
+    {"nccl", "run"},
+    {"ib_timeout", "run.nccl"},
+    {"ib_retry_cnt", "run.nccl"},
+    {"ib_hca", "run.nccl"},
+    {"socket_interface", "run.nccl"},
+    {"protocol", "run.nccl"},
 };
 
 int allowed_distance(std::string_view word) {

@@ -114,6 +114,18 @@ TEST(Training, SeedAndLossSpikeAreRead) {
     EXPECT_EQ(spike, (LossSpike{1.5, 32}));
 }
 
+TEST(Training, SettingsOfNcclAreReadAndSilentOnesStaySilent) {
+    const Scenario silent = sound({"run.nccl={}"});
+    EXPECT_EQ(silent.run.nccl, NcclSettings{});
+    const Scenario all =
+        sound({"run.nccl.ib_timeout=22", "run.nccl.ib_retry_cnt=0", "run.nccl.ib_hca=mlx5_0:1",
+               "run.nccl.socket_interface=^docker", "run.nccl.algorithm=NVLSTree",
+               "run.nccl.protocol=LL128", "run.nccl.debug=INFO"});
+    EXPECT_EQ(all.run.nccl,
+              (NcclSettings{22, 0, "mlx5_0:1", "^docker", "NVLSTree", "LL128", "INFO"}));
+    EXPECT_EQ(sound({"run.nccl.debug=WARN"}).run.nccl.ib_retry_cnt, -1);
+}
+
 TEST(Training, LossScaleIsANumberOrSaysHowItMoves) {
     const auto with = [](const std::string& value) {
         return sound({"training.precision=fp16", "training.loss_scale=" + value}).training;

@@ -1,0 +1,64 @@
+// What a scenario says of NCCL, what the environment says, and who wins.
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "runtime/launch/nccl_variables.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+NcclVariables variables(const plan::NcclSettings& settings,
+                        const std::map<std::string, std::string>& environment) {
+    return nccl_variables(settings, [&](const std::string& name) -> std::optional<std::string> {
+        const auto found = environment.find(name);
+        if (found == environment.end()) return std::nullopt;
+        return found->second;
+    });
+}
+
+TEST(NcclVariables, EveryKeyHasItsVariable) {
+    const plan::NcclSettings all{22, 0, "mlx5_0", "^docker", "Ring", "Simple", "WARN"};
+    const NcclVariables result = variables(all, {});
+    EXPECT_EQ(result.exported, (std::vector<Variable>{{"NCCL_IB_TIMEOUT", "22"},
+                                                      {"NCCL_IB_RETRY_CNT", "0"},
+                                                      {"NCCL_IB_HCA", "mlx5_0"},
+                                                      {"NCCL_SOCKET_IFNAME", "^docker"},
+                                                      {"NCCL_ALGO", "Ring"},
+                                                      {"NCCL_PROTO", "Simple"},
+                                                      {"NCCL_DEBUG", "WARN"}}));
+    ASSERT_EQ(result.lines.size(), 7U);
+    EXPECT_EQ(result.lines[3], "NCCL_SOCKET_IFNAME=^docker (run.nccl.socket_interface)");
+}
+
+TEST(NcclVariables, ASilentScenarioLeavesTheEnvironmentAsItIs) {
+    const NcclVariables result = variables({}, {{"NCCL_DEBUG", "INFO"}, {"NCCL_P2P_LEVEL", "5"}});
+    EXPECT_TRUE(result.exported.empty());
+    EXPECT_EQ(result.lines, std::vector<std::string>{"NCCL_DEBUG=INFO (the environment's)"});
+}
+
+TEST(NcclVariables, AScenarioThatSpeaksWinsAndSaysSo) {
+    plan::NcclSettings settings;
+    settings.ib_timeout = 22;
+    settings.debug = "WARN";
+    const NcclVariables result =
+        variables(settings, {{"NCCL_IB_TIMEOUT", "18"}, {"NCCL_DEBUG", "WARN"}});
+    EXPECT_EQ(result.exported, (std::vector<Variable>{{"NCCL_IB_TIMEOUT", "22"}}));
+    EXPECT_EQ(result.lines,
+              (std::vector<std::string>{
+                  "NCCL_IB_TIMEOUT=22 (run.nccl.ib_timeout, instead of the environment's 18)",
+                  "NCCL_DEBUG=WARN (run.nccl.debug)"}));
+}
+
+TEST(NcclVariables, AreExported) {
+    setenv("TEST_OF_EXPORT", "before", 1);
+    export_variables({{"TEST_OF_EXPORT", "after"}});
+    EXPECT_STREQ(std::getenv("TEST_OF_EXPORT"), "after");
+    unsetenv("TEST_OF_EXPORT");
+}
+
+}  // namespace
+}  // namespace orrery::runtime
