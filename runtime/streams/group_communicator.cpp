@@ -105,6 +105,7 @@ void GroupCommunicator::check_plane() {
         abort_all();
         throw;
     }
+    if (!ended_.empty()) throw CommunicationError(ended_);
 }
 
 void GroupCommunicator::check() {
@@ -182,8 +183,9 @@ std::string GroupCommunicator::told(const PendingCall& call) const {
 
 void GroupCommunicator::fail(const std::string& reason) {
     abort_all();
+    ended_ = reason;
     plane_.abort(reason);
-    plane_.check();  // the first reason of all ranks
+    plane_.check();  // throws the first reason of all ranks
     throw CommunicationError(reason);
 }
 

@@ -98,6 +98,7 @@ class GroupCommunicator : public StreamCommunicator {
     std::array<Handle, plan::kGroupKinds> handles_{};  // null: alone in it
     std::array<std::int64_t, plan::kGroupKinds> calls_{};
     PendingCalls pending_;
+    std::string ended_;  // why, where this rank has ended the run
 };
 
 }  // namespace orrery::runtime

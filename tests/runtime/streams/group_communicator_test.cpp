@@ -369,6 +369,46 @@ TEST(GroupCommunicator, ACommunicatorThatFailsLaterIsToldWithTheOldestCallOnIt) 
     expect_all_aborted(world);
 }
 
+// Says nothing of an end: one whose launcher ends the others, later.
+class SilentPlane final : public ControlPlane {
+  public:
+    explicit SilentPlane(ControlPlane& inner)
+        : ControlPlane(inner.rank(), inner.size()), inner_(inner) {}
+    void broadcast(Bytes& data) override { inner_.broadcast(data); }
+    std::vector<Bytes> gather(std::span<const std::byte> mine) override {
+        return inner_.gather(mine);
+    }
+    void check() override {}
+    void finish() override { inner_.finish(); }
+    void abort(std::string_view) override {}
+
+  private:
+    ControlPlane& inner_;
+};
+
+TEST(GroupCommunicator, StaysEndedWhateverThePlaneSays) {
+    const plan::Mesh mesh = mesh_of(2, 1, 1);
+    const auto planes = thread_planes(2);
+    const auto live = [&](Rank rank) {
+        ControlPlane& plane = *planes[static_cast<std::size_t>(rank)];
+        SilentPlane silent(plane);
+        Fakes fakes(rank);
+        fakes.collectives.breaks_on = "all_reduce i32 1 sum";
+        {
+            GroupCommunicator communicator(mesh, rank, fakes.collectives, fakes.streams, silent);
+            EXPECT_THROW(communicator.barrier(GroupKind::tensor), CommunicationError);
+            EXPECT_THROW(communicator.barrier(GroupKind::world), CommunicationError);
+            EXPECT_THROW(communicator.check(), CommunicationError);
+        }
+        for (const FakeCommunicator& each : fakes.collectives.communicators)
+            EXPECT_TRUE(each.aborted && !each.ended);
+        plane.finish();
+    };
+    std::thread other([&] { live(1); });
+    live(0);
+    other.join();
+}
+
 // Time is a number that a test moves on.
 class Late : public testing::Test {
   protected:
