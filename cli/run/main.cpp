@@ -10,6 +10,7 @@
 #include "cli/run/subcommands.hpp"
 #include "runtime/comm/communication_error.hpp"
 #include "runtime/data/mapped_file.hpp"
+#include "runtime/launch/launch.hpp"
 #include "sim/cost/profile.hpp"
 #include "trace/native.hpp"
 
@@ -30,6 +31,7 @@ int exit_code_of(const std::exception& error) {
     if (const auto* file = dynamic_cast<const trace::TraceFileError*>(&error))
         return file->fault() == trace::TraceFault::storage ? cli::kExitStorage
                                                            : cli::kExitUnreadable;
+    if (is_any<runtime::LaunchError>(error)) return cli::kExitUsage;
     return cli::kExitInternal;
 }
 
