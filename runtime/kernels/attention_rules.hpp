@@ -1,0 +1,66 @@
+// Where the heads of attention lie in packed rows, which keys a query sees, and what dropout makes
+// of a probability.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/host_device.hpp"
+#include "runtime/kernels/dropout_rules.hpp"
+#include "runtime/kernels/requests.hpp"
+
+namespace orrery::runtime {
+
+// Element [row, 0] of a head; row counts over all samples.
+ORRERY_HOST_DEVICE inline std::int64_t query_at(const AttentionShape& shape, std::int64_t head,
+                                                std::int64_t row) {
+    return row * shape.qkv_width() + head * shape.head_dim;
+}
+ORRERY_HOST_DEVICE inline std::int64_t key_at(const AttentionShape& shape, std::int64_t kv_head,
+                                              std::int64_t row) {
+    return row * shape.qkv_width() + (shape.heads + kv_head) * shape.head_dim;
+}
+ORRERY_HOST_DEVICE inline std::int64_t value_at(const AttentionShape& shape, std::int64_t kv_head,
+                                                std::int64_t row) {
+    return row * shape.qkv_width() + (shape.heads + shape.kv_heads + kv_head) * shape.head_dim;
+}
+ORRERY_HOST_DEVICE inline std::int64_t context_at(const AttentionShape& shape, std::int64_t head,
+                                                  std::int64_t row) {
+    return row * shape.context_width() + head * shape.head_dim;
+}
+
+ORRERY_HOST_DEVICE inline bool sees(const AttentionMask& mask, std::int64_t query,
+                                    std::int64_t key) {
+    return key <= query && (mask.window == 0 || key > query - mask.window);
+}
+
+// First key that a query sees; the last one is its own.
+ORRERY_HOST_DEVICE inline std::int64_t first_key_of(const AttentionMask& mask, std::int64_t query) {
+    return mask.window > 0 && query >= mask.window ? query - mask.window + 1 : 0;
+}
+
+// One past the last query that sees a key; the first one is its own.
+ORRERY_HOST_DEVICE inline std::int64_t end_of_queries(const AttentionMask& mask, std::int64_t key,
+                                                      std::int64_t sequence) {
+    return mask.window > 0 && key + mask.window < sequence ? key + mask.window : sequence;
+}
+
+// ALiBi's part of a score.
+ORRERY_HOST_DEVICE inline float slope_term(const AttentionMask& mask, std::int64_t head,
+                                           std::int64_t query, std::int64_t key) {
+    if (mask.slopes == nullptr) return 0;
+    return static_cast<float>(mask.slopes[head]) * static_cast<float>(key - query);
+}
+
+// What a probability is multiplied by; head of this rank, sample of this micro-batch.
+ORRERY_HOST_DEVICE inline float probability_factor(const AttentionDropout& dropout,
+                                                   const AttentionShape& shape, std::int64_t sample,
+                                                   std::int64_t head, std::int64_t query,
+                                                   std::int64_t key) {
+    if (!dropout.key) return 1;
+    const std::int64_t map =
+        (dropout.first_sample + sample) * dropout.total_heads + dropout.first_head + head;
+    const std::int64_t index = (map * shape.sequence + query) * shape.sequence + key;
+    return dropout_factor(dropout.key, static_cast<std::uint64_t>(index));
+}
+
+}  // namespace orrery::runtime

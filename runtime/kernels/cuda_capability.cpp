@@ -1,0 +1,128 @@
+#include "runtime/kernels/cuda_capability.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace orrery::runtime {
+namespace {
+
+using plan::OpKind;
+
+// Of the tiles in runtime/cuda/attention_tile.cuh.
+constexpr std::int64_t kWidestHead = 256;
+
+// What a walk over all ops of a plan has found.
+struct Lacking {
+    bool fp64 = false;
+    std::int64_t widest_head = 0;
+    std::set<std::string> kinds;
+};
+
+// Scalars are counted, summed and judged in fp64 whatever the precision is.
+void look_at_types(const plan::Block& block, const plan::Op& op, Lacking& lacking) {
+    for (const auto* ids : {&op.reads, &op.writes})
+        for (const plan::TensorId id : *ids) {
+            const plan::Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
+            if (tensor.role != plan::Role::scalar && tensor.dtype == plan::DType::fp64)
+                lacking.fp64 = true;
+        }
+}
+
+void look_at_attention(const plan::Op& op, Lacking& lacking) {
+    if (op.kind != OpKind::attention && op.kind != OpKind::attention_backward) return;
+    const plan::ShapeFields& fields = plan::shape_fields(op.kind);
+    const auto at = std::find(fields.begin(), fields.end(), "head_dim") - fields.begin();
+    lacking.widest_head = std::max(lacking.widest_head, op.shape[static_cast<std::size_t>(at)]);
+}
+
+Lacking lacking_of(const plan::Plan& plan, bool (*has_kernel)(OpKind)) {
+    Lacking lacking;
+    for (const plan::Block& block : plan.blocks)
+        for (const plan::Op& op : block.ops) {
+            if (!has_kernel(op.kind)) lacking.kinds.insert(std::string(plan::name(op.kind)));
+            look_at_types(block, op, lacking);
+            look_at_attention(op, lacking);
+        }
+    return lacking;
+}
+
+plan::Diagnostic reason(const char* code, const std::string& file, const char* pointer,
+                        std::string value, std::string message, std::vector<std::string> help) {
+    plan::Diagnostic diagnostic;
+    diagnostic.code = code;
+    diagnostic.file = file;
+    diagnostic.pointer = pointer;
+    diagnostic.value = std::move(value);
+    diagnostic.message = std::move(message);
+    diagnostic.help = std::move(help);
+    return diagnostic;
+}
+
+}  // namespace
+
+// Every kind is named: a new one has to be put on one side or the other.
+bool has_cuda_kernel(OpKind kind) {
+    switch (kind) {
+        case OpKind::gemm:
+        case OpKind::batched_gemm:
+        case OpKind::attention:
+        case OpKind::attention_backward:
+        case OpKind::softmax:
+        case OpKind::softmax_backward:
+        case OpKind::dropout:
+        case OpKind::dropout_backward:
+        case OpKind::norm:
+        case OpKind::norm_backward:
+        case OpKind::activation:
+        case OpKind::activation_backward:
+        case OpKind::rope:
+        case OpKind::rope_backward:
+        case OpKind::residual_add:
+        case OpKind::add:
+        case OpKind::bias_gradient:
+        case OpKind::embedding:
+        case OpKind::embedding_backward:
+        case OpKind::cross_entropy_max:
+        case OpKind::cross_entropy_sum:
+        case OpKind::cross_entropy:
+        case OpKind::cross_entropy_backward:
+        case OpKind::gradient_norm:
+        case OpKind::unscale:
+        case OpKind::update_loss_scale:
+        case OpKind::loss_share:
+        case OpKind::judge_loss:
+        case OpKind::adamw:
+        case OpKind::cast:
+        case OpKind::all_reduce:
+        case OpKind::all_gather:
+        case OpKind::reduce_scatter:
+        case OpKind::exchange:
+            return true;
+    }
+    return false;
+}
+
+std::vector<plan::Diagnostic> reasons_not_on_cuda(const plan::Plan& plan,
+                                                  const plan::Scenario& scenario,
+                                                  const std::string& file,
+                                                  bool (*has_kernel)(OpKind)) {
+    const Lacking lacking = lacking_of(plan, has_kernel);
+    std::vector<plan::Diagnostic> reasons;
+    if (lacking.fp64)
+        reasons.push_back(reason("T101", file, "/training/precision",
+                                 '"' + std::string(plan::name(scenario.training.precision)) + '"',
+                                 "CUDA kernels know fp32, bf16 and fp16",
+                                 {"--set training.precision=fp32"}));
+    if (lacking.widest_head > kWidestHead) {
+        reasons.push_back(reason("T102", file, "/model", "",
+                                 "a head is wider than the tiles of CUDA's attention",
+                                 {"--set training.attention_kernel=unfused"}));
+        reasons.back().arithmetic = "head_dim = " + std::to_string(lacking.widest_head) + " > " +
+                                    std::to_string(kWidestHead);
+    }
+    for (const std::string& kind : lacking.kinds)
+        reasons.push_back(reason("T103", file, "", "", "CUDA has no kernel for " + kind, {}));
+    return reasons;
+}
+
+}  // namespace orrery::runtime

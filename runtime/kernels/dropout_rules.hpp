@@ -1,0 +1,28 @@
+// Which elements dropout keeps, one at a time. The masks of all backends are these, bit for bit.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/host_device.hpp"
+#include "runtime/kernels/requests.hpp"
+
+namespace orrery::runtime {
+
+ORRERY_HOST_DEVICE inline std::uint64_t global_index(const ElementIndex& index,
+                                                     std::int64_t element) {
+    const auto i = static_cast<std::uint64_t>(element);
+    if (index.run == 0) return index.first + i;
+    return index.first + i / index.run * index.stride + i % index.run;
+}
+
+// 1/(1 − p), which a kept element is multiplied by.
+ORRERY_HOST_DEVICE inline float kept_factor(const DropoutKey& key) {
+    return static_cast<float>(1 / (1 - key.p));
+}
+
+// What the element of this global index is multiplied by: 1/(1 − p), or 0.
+ORRERY_HOST_DEVICE inline float dropout_factor(const DropoutKey& key, std::uint64_t index) {
+    return random_word(key.random, index) >= first_kept_word(key) ? kept_factor(key) : 0.0F;
+}
+
+}  // namespace orrery::runtime

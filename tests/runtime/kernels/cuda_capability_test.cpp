@@ -1,0 +1,66 @@
+#include "runtime/kernels/cuda_capability.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plan/build/build_plan.hpp"
+#include "plan/scenario/reader.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+using plan::Diagnostic;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::Field;
+
+std::vector<Diagnostic> reasons_with(const std::vector<std::string>& overrides) {
+    const std::string library = ORRERY_SOURCE_DIR "/scenarios";
+    const plan::ReadResult read =
+        plan::read_scenario(library + "/runs/tiny-gpt.json", overrides, library);
+    EXPECT_TRUE(read.scenario.has_value()) << plan::format_text(read.errors);
+    const plan::Scenario scenario = read.scenario.value_or(plan::Scenario{});
+    return reasons_not_on_cuda(plan::build_plan(scenario), scenario, "tiny.json");
+}
+
+TEST(CudaCapability, AShippedRunHasAllItsKernels) {
+    for (const char* precision : {"fp32", "bf16", "fp16"})
+        EXPECT_THAT(reasons_with({std::string("training.precision=") + precision}), ElementsAre());
+}
+
+// A head of the whole width: 320.
+TEST(CudaCapability, AllReasonsAreToldAtOnce) {
+    const std::vector<std::string> wide = {"model.n_head=1", "model.n_embd=320",
+                                           "layout.tensor_parallel=1"};
+    std::vector<std::string> both = wide;
+    both.emplace_back("training.precision=fp64");
+    EXPECT_EQ(plan::format_text(reasons_with(both)),
+              "error[T101]: CUDA kernels know fp32, bf16 and fp16\n"
+              "  --> tiny.json:/training/precision   (= \"fp64\")\n"
+              "   = help: --set training.precision=fp32\n"
+              "\n"
+              "error[T102]: a head is wider than the tiles of CUDA's attention\n"
+              "  --> tiny.json:/model\n"
+              "   |  head_dim = 320 > 256\n"
+              "   = help: --set training.attention_kernel=unfused\n"
+              "\n"
+              "2 errors; nothing was run.\n");
+    std::vector<std::string> unfused = wide;
+    unfused.emplace_back("training.attention_kernel=unfused");
+    EXPECT_THAT(reasons_with(unfused), ElementsAre());
+}
+
+TEST(CudaCapability, AKindWithoutAKernelIsNamed) {
+    plan::Plan plan;
+    plan.blocks.emplace_back();
+    for (const plan::OpKind kind : {plan::OpKind::rope, plan::OpKind::cast, plan::OpKind::rope})
+        plan.blocks[0].ops.emplace_back().kind = kind;
+    const std::vector<Diagnostic> reasons = reasons_not_on_cuda(
+        plan, {}, "", [](plan::OpKind kind) { return kind != plan::OpKind::rope; });
+    EXPECT_THAT(reasons,
+                ElementsAre(AllOf(Field(&Diagnostic::code, "T103"),
+                                  Field(&Diagnostic::message, "CUDA has no kernel for rope"))));
+}
+
+}  // namespace
+}  // namespace orrery::runtime
