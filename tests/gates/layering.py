@@ -24,6 +24,10 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 CUDA = re.compile(
     r"^(cuda|cublas|cudnn|cufft|curand|cusolver|cusparse|cupti|nvml|nvrtc|nvToolsExt|nccl|cutlass|cute|cub|thrust"
     r"|nvtx3|cooperative_groups|mma\.h|device_launch_parameters)")
+# The backend is a library that not every build has: what it shows to the programs, and to whom. Its
+# neighbours in runtime/ (kernels, streams, launch, …) must do without it.
+SHOWN_BY_CUDA = {"runtime/cuda/cuda_backend.hpp", "runtime/cuda/nccl_driver.hpp"}
+USERS_OF_CUDA = ("cli/run/", "tests/")
 
 
 def module_of(path):
@@ -47,6 +51,9 @@ def faults_of_line(root, path, line):
         return []
     if not (root / target).is_file():
         return [] if quote == "<" else [f'"{target}": no such file from the repository root']
+    if target.startswith("runtime/cuda/") and not path.startswith("runtime/cuda/"):
+        if target not in SHOWN_BY_CUDA or not path.startswith(USERS_OF_CUDA):
+            return [f'"{target}": only cli/run and tests see runtime/cuda, by {", ".join(sorted(SHOWN_BY_CUDA))}']
     layer, wanted = module_of(path), module_of(target)
     if wanted not in ALLOWED[layer]:
         return [f'"{target}": {layer} may include {", ".join(sorted(ALLOWED[layer]))}, not {wanted}']

@@ -53,6 +53,14 @@ class Layering(unittest.TestCase):
             self.assertEqual(faults({"runtime/cuda/b.cpp": f"#include <{header}>"}), [])
             self.assertEqual(len(faults({"runtime/cpu/b.cpp": f"#include <{header}>"})), 1)
 
+    def test_cuda_is_seen_by_programs_alone(self):
+        inside = {f"runtime/cuda/{name}.hpp": "" for name in ("cuda_backend", "cuda_driver")}
+        for path, target, number in [("runtime/cuda/b.cpp", "cuda_driver", 0), ("cli/run/b.cpp", "cuda_backend", 0),
+                                     ("tests/gpu/b.cpp", "cuda_backend", 0), ("cli/run/b.cpp", "cuda_driver", 1),
+                                     ("runtime/streams/b.cpp", "cuda_backend", 1), ("cli/b.cpp", "cuda_backend", 1)]:
+            found = faults(HEADERS | inside | {path: f'#include "runtime/cuda/{target}.hpp"\n'})
+            self.assertEqual(len(found), number, (path, target, found))
+
     def test_file_outside_the_layers_is_a_fault(self):
         self.assertEqual(len(faults({"calib/stray.cpp": ""})), 1)
 

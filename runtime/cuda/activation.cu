@@ -1,0 +1,47 @@
+// activation and activation_backward: a block per row.
+#include "runtime/cuda/launch.cuh"
+#include "runtime/cuda/launches.hpp"
+#include "runtime/kernels/activation_rules.hpp"
+#include "runtime/kernels/elements.hpp"
+
+namespace orrery::runtime::cuda {
+namespace {
+
+__global__ void activation_kernel(Activation op) {
+    const bool gated = is_gated(op.form);
+    for (std::int64_t row = blockIdx.x; row < op.rows; row += gridDim.x) {
+        const std::int64_t from = row * (gated ? 2 * op.width : op.width);
+        for (std::int64_t i = threadIdx.x; i < op.width; i += blockDim.x) {
+            float y = curve_at(op.form, load(op.x, from + i)).value;
+            if (gated) y *= load(op.x, from + op.width + i);
+            store(op.y, row * op.width + i, y);
+        }
+    }
+}
+
+// Everything of an element is read before any of it is written: dx may be what was read.
+__global__ void activation_backward_kernel(ActivationBackward op) {
+    const bool gated = is_gated(op.form);
+    for (std::int64_t row = blockIdx.x; row < op.rows; row += gridDim.x) {
+        const std::int64_t from = row * (gated ? 2 * op.width : op.width);
+        for (std::int64_t i = threadIdx.x; i < op.width; i += blockDim.x) {
+            const CurvePoint curve = curve_at(op.form, load(op.told_by, from + i));
+            const float dy = load(op.dy, row * op.width + i);
+            const float up = gated ? load(op.told_by, from + op.width + i) : 1.0F;
+            store(op.dx, from + i, curve.slope * up * dy);
+            if (gated) store(op.dx, from + op.width + i, curve.value * dy);
+        }
+    }
+}
+
+}  // namespace
+
+void activation(const Activation& op, cudaStream_t stream) {
+    launch("activation", activation_kernel, {blocks_for(op.rows)}, stream, op);
+}
+
+void activation_backward(const ActivationBackward& op, cudaStream_t stream) {
+    launch("activation_backward", activation_backward_kernel, {blocks_for(op.rows)}, stream, op);
+}
+
+}  // namespace orrery::runtime::cuda

@@ -1,0 +1,135 @@
+#include "runtime/cuda/cuda_driver.hpp"
+
+#include <cmath>
+
+#include "runtime/cuda/cuda_backend.hpp"
+#include "runtime/cuda/cuda_error.hpp"
+
+namespace orrery::runtime {
+
+int cuda_devices() {
+    int count = 0;
+    const cudaError_t answer = cudaGetDeviceCount(&count);
+    if (answer == cudaErrorNoDevice || answer == cudaErrorInsufficientDriver || count == 0) {
+        cudaGetLastError();
+        throw DeviceError(std::string("no CUDA device: ") + cudaGetErrorString(answer));
+    }
+    cuda::check(answer, "cudaGetDeviceCount");
+    return count;
+}
+
+std::unique_ptr<StreamDriver> make_cuda_driver(int device) {
+    const int count = cuda_devices();
+    if (device < 0 || device >= count)
+        throw DeviceError("no CUDA device " + std::to_string(device) + ": this machine has " +
+                          std::to_string(count));
+    return std::make_unique<cuda::CudaDriver>(device);
+}
+
+namespace cuda {
+namespace {
+
+cudaStream_t of(Stream stream) {
+    return static_cast<cudaStream_t>(stream.handle);
+}
+cudaEvent_t of(Event event) {
+    return static_cast<cudaEvent_t>(event.handle);
+}
+
+}  // namespace
+
+CudaDriver::CudaDriver(int device) : device_(device) {
+    enter();
+}
+
+// What is under way ends first. Nothing can be done here about what fails.
+CudaDriver::~CudaDriver() {
+    cudaSetDevice(device_);
+    for (cudaStream_t stream : streams_)
+        cudaStreamSynchronize(stream);
+    for (cudaEvent_t event : events_)
+        cudaEventDestroy(event);
+    for (cudaStream_t stream : streams_)
+        cudaStreamDestroy(stream);
+}
+
+// CUDA's current device is the thread's, and threads may take turns.
+void CudaDriver::enter() const {
+    check(cudaSetDevice(device_), "cudaSetDevice " + std::to_string(device_));
+}
+
+std::byte* CudaDriver::allocate(std::int64_t bytes) {
+    enter();
+    memory_.push_back(cuda::allocate(bytes));
+    return static_cast<std::byte*>(memory_.back().get());
+}
+
+// Priorities are numbers of which the least is the greatest.
+Stream CudaDriver::create_stream(StreamUse use) {
+    enter();
+    int least = 0, greatest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "cudaDeviceGetStreamPriorityRange");
+    const int priority = use == StreamUse::communication ? greatest : least;
+    cudaStream_t stream = nullptr;
+    check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority),
+          "cudaStreamCreateWithPriority");
+    streams_.push_back(stream);
+    return {stream};
+}
+
+Event CudaDriver::create_event(bool timed) {
+    enter();
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming),
+          "cudaEventCreateWithFlags");
+    events_.push_back(event);
+    return {event};
+}
+
+void CudaDriver::record(Event event, Stream stream) {
+    enter();
+    check(cudaEventRecord(of(event), of(stream)), "cudaEventRecord");
+}
+
+void CudaDriver::wait(Stream stream, Event event) {
+    enter();
+    check(cudaStreamWaitEvent(of(stream), of(event), 0), "cudaStreamWaitEvent");
+}
+
+bool CudaDriver::passed(Event event) {
+    enter();
+    const cudaError_t answer = cudaEventQuery(of(event));
+    if (answer == cudaErrorNotReady) {
+        cudaGetLastError();
+        return false;
+    }
+    check(answer, "what the device was given");
+    return true;
+}
+
+std::int64_t CudaDriver::nanoseconds(Event from, Event to) {
+    enter();
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, of(from), of(to)), "cudaEventElapsedTime");
+    return std::llround(static_cast<double>(milliseconds) * 1e6);
+}
+
+void CudaDriver::read(const std::byte* from, std::span<std::byte> into) {
+    enter();
+    check(cudaMemcpy(into.data(), from, into.size(), cudaMemcpyDeviceToHost),
+          "copy from the device");
+}
+
+void CudaDriver::write(std::byte* to, std::span<const std::byte> from) {
+    enter();
+    check(cudaMemcpy(to, from.data(), from.size(), cudaMemcpyHostToDevice), "copy to the device");
+}
+
+std::unique_ptr<Kernels> CudaDriver::kernels(Stream stream, std::byte* workspace,
+                                             std::int64_t workspace_bytes) {
+    enter();
+    return std::make_unique<CudaKernels>(of(stream), Workspace{workspace, workspace_bytes});
+}
+
+}  // namespace cuda
+}  // namespace orrery::runtime

@@ -1,0 +1,81 @@
+// add, cast, fill, dropout, dropout_backward, add_bias: a thread per element.
+#include "runtime/cuda/launch.cuh"
+#include "runtime/cuda/launches.hpp"
+#include "runtime/kernels/dropout_rules.hpp"
+#include "runtime/kernels/elements.hpp"
+
+namespace orrery::runtime::cuda {
+namespace {
+
+__global__ void add_kernel(Add op) {
+    for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid())
+        store(op.y, i, load(op.a, i) + load(op.b, i));
+}
+
+__global__ void cast_kernel(Cast op) {
+    for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid())
+        store(op.y, i, load(op.x, i));
+}
+
+__global__ void fill_kernel(Fill op) {
+    const auto value = static_cast<float>(op.value);
+    for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid())
+        store(op.x, i, value);
+}
+
+__global__ void dropout_kernel(Dropout op) {
+    auto* const mask = static_cast<std::uint8_t*>(op.mask.data);
+    for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid()) {
+        const float factor = dropout_factor(op.key, global_index(op.index, i));
+        if (mask != nullptr) mask[i] = factor != 0 ? 1 : 0;
+        store(op.y, i, load(op.x, i) * factor);
+    }
+}
+
+__global__ void dropout_backward_kernel(DropoutBackward op) {
+    const auto* const mask = static_cast<const std::uint8_t*>(op.mask.data);
+    const float kept = kept_factor(op.key);
+    for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid()) {
+        const float by_mask = mask != nullptr && mask[i] != 0 ? kept : 0.0F;
+        const float factor =
+            mask != nullptr ? by_mask : dropout_factor(op.key, global_index(op.index, i));
+        store(op.dx, i, load(op.dy, i) * factor);
+    }
+}
+
+__global__ void add_bias_kernel(Gemm op) {
+    for (std::int64_t row = blockIdx.x; row < op.m; row += gridDim.x)
+        for (std::int64_t column = threadIdx.x; column < op.n; column += blockDim.x) {
+            const std::int64_t at = row * op.n + column;
+            store(op.c, at, load(op.c, at) + load(op.bias, column));
+        }
+}
+
+}  // namespace
+
+void add(const Add& op, cudaStream_t stream) {
+    launch("add", add_kernel, {blocks_of_threads(op.elements)}, stream, op);
+}
+
+void cast(const Cast& op, cudaStream_t stream) {
+    launch("cast", cast_kernel, {blocks_of_threads(op.elements)}, stream, op);
+}
+
+void fill(const Fill& op, cudaStream_t stream) {
+    launch("fill", fill_kernel, {blocks_of_threads(op.elements)}, stream, op);
+}
+
+void dropout(const Dropout& op, cudaStream_t stream) {
+    launch("dropout", dropout_kernel, {blocks_of_threads(op.elements)}, stream, op);
+}
+
+void dropout_backward(const DropoutBackward& op, cudaStream_t stream) {
+    launch("dropout_backward", dropout_backward_kernel, {blocks_of_threads(op.elements)}, stream,
+           op);
+}
+
+void add_bias(const Gemm& op, cudaStream_t stream) {
+    launch("add_bias", add_bias_kernel, {blocks_for(op.m)}, stream, op);
+}
+
+}  // namespace orrery::runtime::cuda

@@ -1,0 +1,37 @@
+# orrery_cuda: the CUDA backend, for preset `cuda`. The CUDA runtime is linked in; cuBLASLt and NCCL
+# are the machine's.
+find_package(CUDAToolkit)
+if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE)
+    message(FATAL_ERROR "ORRERY_CUDA is ON but nvcc was not found (looked in PATH, CUDAToolkit_ROOT and "
+        "/usr/local/cuda); install the CUDA toolkit, or build without -DORRERY_CUDA=ON")
+endif()
+if(NOT TARGET CUDA::cublasLt)
+    message(FATAL_ERROR "cuBLASLt was not found beside ${CUDAToolkit_NVCC_EXECUTABLE}; on Debian: "
+        "apt-get install libcublas-dev-${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR}")
+endif()
+find_path(ORRERY_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+find_library(ORRERY_NCCL nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
+if(NOT ORRERY_NCCL_INCLUDE OR NOT ORRERY_NCCL)
+    message(FATAL_ERROR "nccl.h or libnccl was not found; on Debian with NVIDIA's repository: "
+        "apt-get install libnccl-dev")
+endif()
+
+set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE} CACHE FILEPATH "nvcc")
+set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER} CACHE FILEPATH "The compiler behind nvcc")
+# Machine code of A100 and of H100 and their kin, and PTX of the latter for what comes after.
+set(CMAKE_CUDA_ARCHITECTURES 80-real 90 CACHE STRING "As CMake spells them")
+enable_language(CUDA)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has it
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+endif()
+
+file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/cuda/*.cu)
+orrery_library(orrery_cuda runtime/cuda orrery_runtime)
+target_sources(orrery_cuda PRIVATE ${cuda_sources})
+target_include_directories(orrery_cuda SYSTEM PRIVATE ${ORRERY_NCCL_INCLUDE})
+target_link_libraries(orrery_cuda PRIVATE CUDA::cudart_static CUDA::cublasLt ${ORRERY_NCCL})
+# Products and sums are contracted where the source says fma, and nowhere else: elementwise kernels
+# then give the CPU's bits on every architecture, and the exact split of the gradient norm stays
+# exact. constexpr functions of the standard library (bit_cast, array) are called in kernels.
+target_compile_options(orrery_cuda PRIVATE
+    "$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;--expt-relaxed-constexpr>")

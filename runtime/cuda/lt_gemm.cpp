@@ -1,0 +1,203 @@
+#include "runtime/cuda/lt_gemm.hpp"
+
+#include <bit>
+#include <string>
+
+#include "plan/ir/check.hpp"
+#include "runtime/cuda/launches.hpp"
+#include "runtime/streams/stream_driver.hpp"
+
+namespace orrery::runtime::cuda {
+namespace {
+
+void check(cublasStatus_t answer, const std::string& what) {
+    if (answer != CUBLAS_STATUS_SUCCESS)
+        throw DeviceError("cuBLASLt " + what + ": " + cublasLtGetStatusString(answer));
+}
+
+cudaDataType_t type_of(plan::DType dtype) {
+    switch (dtype) {
+        case plan::DType::bf16:
+            return CUDA_R_16BF;
+        case plan::DType::fp16:
+            return CUDA_R_16F;
+        case plan::DType::fp32:
+            return CUDA_R_32F;
+        default:
+            break;
+    }
+    ORRERY_CHECK(false, "products on CUDA are of fp32, bf16 or fp16");
+}
+
+// cuBLASLt's heuristics ask for no more than 256.
+std::int64_t alignment_of(const void* pointer) {
+    const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+    const int zeros = address == 0 ? 8 : std::countr_zero(address);
+    return std::int64_t{1} << (zeros < 8 ? zeros : 8);
+}
+
+std::string text_of(const Gemm& op) {
+    return "product of " + std::string(plan::name(op.a.dtype)) + " to " +
+           std::string(plan::name(op.c.dtype)) + ", m " + std::to_string(op.m) + ", n " +
+           std::to_string(op.n) + ", k " + std::to_string(op.k);
+}
+
+// cuBLASLt's matrices are column-major, and a row-major matrix read so is its transpose. So it is
+// asked for cᵀ[n,m] = op(b)·op(a): b comes first.
+struct Sides {
+    std::int64_t b_rows, b_columns, a_rows, a_columns;  // as they lie, column-major
+    cublasOperation_t b, a;
+};
+
+Sides sides_of(const Gemm& op) {
+    switch (op.form) {
+        case GemmForm::forward:
+            return {op.k, op.n, op.k, op.m, CUBLAS_OP_T, CUBLAS_OP_N};
+        case GemmForm::input_gradient:
+            return {op.n, op.k, op.k, op.m, CUBLAS_OP_N, CUBLAS_OP_N};
+        case GemmForm::weight_gradient:
+            break;
+    }
+    return {op.n, op.k, op.m, op.k, CUBLAS_OP_N, CUBLAS_OP_T};
+}
+
+struct Layout {
+    cublasLtMatrixLayout_t handle = nullptr;
+
+    Layout(plan::DType dtype, std::int64_t rows, std::int64_t columns) {
+        check(cublasLtMatrixLayoutCreate(&handle, type_of(dtype), static_cast<std::uint64_t>(rows),
+                                         static_cast<std::uint64_t>(columns), rows),
+              "layout");
+    }
+    ~Layout() { cublasLtMatrixLayoutDestroy(handle); }
+    Layout(const Layout&) = delete;
+    Layout& operator=(const Layout&) = delete;
+};
+
+struct Description {
+    cublasLtMatmulDesc_t handle = nullptr;
+
+    explicit Description(const Sides& sides) {
+        check(cublasLtMatmulDescCreate(&handle, CUBLAS_COMPUTE_32F, CUDA_R_32F), "description");
+        set(CUBLASLT_MATMUL_DESC_TRANSA, sides.b);
+        set(CUBLASLT_MATMUL_DESC_TRANSB, sides.a);
+    }
+    ~Description() { cublasLtMatmulDescDestroy(handle); }
+    Description(const Description&) = delete;
+    Description& operator=(const Description&) = delete;
+
+    template <typename T>
+    void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
+        check(cublasLtMatmulDescSetAttribute(handle, attribute, &value, sizeof value),
+              "attribute of a product");
+    }
+};
+
+struct Preference {
+    cublasLtMatmulPreference_t handle = nullptr;
+
+    Preference() { check(cublasLtMatmulPreferenceCreate(&handle), "preference"); }
+    ~Preference() { cublasLtMatmulPreferenceDestroy(handle); }
+    Preference(const Preference&) = delete;
+    Preference& operator=(const Preference&) = delete;
+
+    template <typename T>
+    void set(cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
+        check(cublasLtMatmulPreferenceSetAttribute(handle, attribute, &value, sizeof value),
+              "attribute of a preference");
+    }
+};
+
+}  // namespace
+
+struct LtGemm::Choice {
+    Description description;
+    Layout a, b, c;
+    cublasLtMatmulAlgo_t algorithm{};
+
+    explicit Choice(const Gemm& op, const Sides& sides)
+        : description(sides),
+          a(op.a.dtype, sides.a_rows, sides.a_columns),
+          b(op.b.dtype, sides.b_rows, sides.b_columns),
+          c(op.c.dtype, op.n, op.m) {}
+};
+
+LtGemm::LtGemm(Workspace workspace) : workspace_(workspace) {
+    check(cublasLtCreate(&handle_), "start");
+}
+
+LtGemm::~LtGemm() {
+    choices_.clear();
+    cublasLtDestroy(handle_);
+}
+
+LtGemm::Choice& LtGemm::choice_for(const Gemm& op, bool with_bias) {
+    const Key key{op.form,
+                  op.m,
+                  op.n,
+                  op.k,
+                  op.a.dtype,
+                  op.c.dtype,
+                  with_bias,
+                  op.accumulate,
+                  alignment_of(op.a.data),
+                  alignment_of(op.b.data),
+                  alignment_of(op.c.data)};
+    std::unique_ptr<Choice>& choice = choices_[key];
+    if (choice) return *choice;
+    auto made = std::make_unique<Choice>(op, sides_of(op));
+    if (with_bias) {
+        made->description.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+        made->description.set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(op.bias.dtype));
+        made->description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, op.bias.data);
+    }
+    Preference preference;
+    preference.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                   static_cast<std::uint64_t>(workspace_.bytes));
+    // Where k is shared out, partial sums are kept in fp32 and added in one order.
+    preference.set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                   std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+                   static_cast<std::uint32_t>(key.alignment_b));
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                   static_cast<std::uint32_t>(key.alignment_a));
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                   static_cast<std::uint32_t>(key.alignment_c));
+    preference.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+                   static_cast<std::uint32_t>(key.alignment_c));
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    check(cublasLtMatmulAlgoGetHeuristic(handle_, made->description.handle, made->b.handle,
+                                         made->a.handle, made->c.handle, made->c.handle,
+                                         preference.handle, 1, &found, &count),
+          text_of(op));
+    if (count == 0 || found.state != CUBLAS_STATUS_SUCCESS)
+        throw DeviceError("cuBLASLt has no algorithm for a " + text_of(op) + " in " +
+                          std::to_string(workspace_.bytes) + " bytes of workspace");
+    made->algorithm = found.algo;
+    choice = std::move(made);
+    return *choice;
+}
+
+void LtGemm::perform(const Gemm& op, cudaStream_t stream) {
+    if (op.m == 0 || op.n == 0) return;
+    ORRERY_CHECK(op.k > 0, "a product sums over something");
+    // cuBLASLt adds a bias of the result's type; one of another is added behind, before which an
+    // fp32 result has not been rounded.
+    const bool with_bias = op.bias && op.bias.dtype == op.c.dtype;
+    ORRERY_CHECK(!op.bias || with_bias || op.c.dtype == plan::DType::fp32,
+                 "a bias of another type than a 16-bit result");
+    Choice& choice = choice_for(op, with_bias);
+    if (with_bias)
+        choice.description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                               static_cast<const void*>(op.bias.data));
+    const float one = 1, kept = op.accumulate ? 1.0F : 0.0F;
+    check(cublasLtMatmul(handle_, choice.description.handle, &one, op.b.data, choice.b.handle,
+                         op.a.data, choice.a.handle, &kept, op.c.data, choice.c.handle, op.c.data,
+                         choice.c.handle, &choice.algorithm, workspace_.memory,
+                         static_cast<std::size_t>(workspace_.bytes), stream),
+          text_of(op));
+    if (op.bias && !with_bias) add_bias(op, stream);
+}
+
+}  // namespace orrery::runtime::cuda

@@ -1,0 +1,177 @@
+#include <string>
+
+#include "tests/gpu/checks/checks.hpp"
+
+namespace orrery::runtime::gpu_check {
+namespace {
+
+using plan::DType;
+
+struct Case {
+    AttentionShape shape;
+    std::int64_t window = 0;
+    bool alibi = false;
+    double dropout = 0;
+};
+
+std::string text(const Case& a) {
+    const AttentionShape& s = a.shape;
+    std::string text = "b" + std::to_string(s.batch) + " s" + std::to_string(s.sequence) + " h" +
+                       std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + " d" +
+                       std::to_string(s.head_dim);
+    if (a.window > 0) text += " window " + std::to_string(a.window);
+    if (a.alibi) text += " alibi";
+    if (a.dropout > 0) text += " dropout";
+    return text;
+}
+
+// Tiles are 64, 32 and 16 queries at heads of up to 64, 128 and 256, and 32 or 16 keys.
+std::vector<Case> cases(bool large) {
+    std::vector<Case> all = {{{1, 1, 1, 1, 4}},
+                             {{2, 37, 4, 2, 8}},
+                             {{1, 65, 2, 2, 64}},
+                             {{1, 70, 2, 1, 40}, 9, false, 0},
+                             {{1, 70, 2, 2, 72}, 0, true, 0},
+                             {{2, 33, 4, 1, 16}, 0, false, 0.25},
+                             {{1, 35, 2, 1, 136}, 20, true, 0.5}};
+    if (large)
+        all.insert(all.end(), {{{2, 513, 8, 2, 64}},
+                               {{1, 1024, 4, 4, 128}},
+                               {{1, 300, 2, 2, 256}},
+                               {{1, 700, 4, 1, 80}, 128, true, 0.1}});
+    return all;
+}
+
+AttentionDropout dropout_of(const Case& a) {
+    return {{{17, 5, 3}, a.dropout}, 6, 2, a.shape.heads + 4};
+}
+
+AttentionMask mask_of(const Case& a, Kernels& kernels) {
+    if (!a.alibi) return {a.window, nullptr};
+    Values slopes;
+    for (std::int64_t head = 0; head < a.shape.heads; ++head)
+        slopes.push_back(std::exp2(-static_cast<double>(head + 1)));
+    return {a.window, kernels.keep(slopes)};
+}
+
+// A score is off by the roundings of a sum of d products, whose size is about 1 after its scale;
+// exp makes of that a factor of about the same. Sums over the keys follow.
+double roundings_of_attention(const AttentionShape& shape) {
+    return 2 * roundings_of_sum(shape.head_dim) + roundings_of_sum(shape.sequence);
+}
+
+void check_case(World& world, const Case& a) {
+    const AttentionShape& s = a.shape;
+    const std::int64_t rows = s.batch * s.sequence;
+    const double scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
+    world.begin("attention", text(a));
+    Tensor& qkv = world.in(normals(rows * s.qkv_width(), 1));
+    Tensor& context = world.out(rows * s.context_width());
+    Tensor& lse = world.out(DType::fp32, rows * s.heads);
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.attention(
+            {s, mask_of(a, kernels), dropout_of(a), scale, at(qkv), at(context), at(lse)});
+    });
+    world.expect_close("context", context, roundings_of_attention(s));
+    world.expect_close("lse", lse, roundings_of_attention(s));
+}
+
+// Of what the oracle computed forward, so that both begin with the same numbers.
+void check_backward(World& world, const Case& a) {
+    const AttentionShape& s = a.shape;
+    const std::int64_t rows = s.batch * s.sequence;
+    const double scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
+    world.begin("attention_backward", text(a));
+    Tensor& qkv = world.in(normals(rows * s.qkv_width(), 1));
+    Tensor& context = world.in(Values(static_cast<std::size_t>(rows * s.context_width())));
+    Tensor& lse = world.in(DType::fp32, Values(static_cast<std::size_t>(rows * s.heads)));
+    Tensor& dcontext = world.in(normals(rows * s.context_width(), 2));
+    Tensor& dqkv = world.out(rows * s.qkv_width());
+    CpuKernels oracle(1);
+    const Place here(false);
+    oracle.attention(
+        {s, mask_of(a, oracle), dropout_of(a), scale, here(qkv), here(context), here(lse)});
+    context.before = context.expected;
+    lse.before = lse.expected;
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.attention_backward({s, mask_of(a, kernels), dropout_of(a), scale, at(dcontext),
+                                    at(qkv), at(context), at(lse), at(dqkv)});
+    });
+    world.expect_close("dqkv", dqkv, 2 * roundings_of_attention(s));
+}
+
+void check_product(World& world, AttentionProductForm form, const char* name,
+                   const AttentionShape& s) {
+    world.begin("attention_product", name);
+    const std::int64_t rows = s.batch * s.sequence, maps = s.maps() * s.sequence * s.sequence;
+    const bool writes_maps =
+        form == AttentionProductForm::scores || form == AttentionProductForm::probability_gradient;
+    // Beyond the diagonal maps that are read are 0.
+    Values map = normals(maps, 2);
+    for (std::int64_t i = 0; i < maps; ++i)
+        if (i % s.sequence > i / s.sequence % s.sequence) map[static_cast<std::size_t>(i)] = 0;
+    Tensor& qkv = world.in(normals(rows * s.qkv_width(), 1));
+    Tensor& of_maps = writes_maps ? world.out(maps) : world.in(map);
+    Tensor& context = form == AttentionProductForm::context
+                          ? world.out(rows * s.context_width())
+                          : world.in(normals(rows * s.context_width(), 3));
+    Tensor& dqkv = world.out(rows * s.qkv_width());
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.attention_product({form, s, 0.3, at(qkv), at(of_maps), at(context), at(dqkv)});
+    });
+    const double roundings = roundings_of_sum(s.sequence * s.heads + s.head_dim);
+    world.expect_close("maps", of_maps, roundings);
+    world.expect_close("context", context, roundings);
+    world.expect_close("dqkv", dqkv, roundings);
+}
+
+void check_softmax(World& world, const Case& a) {
+    const AttentionShape& s = a.shape;
+    const std::int64_t maps = s.maps() * s.sequence * s.sequence;
+    world.begin("softmax", text(a));
+    Tensor& scores = world.in(normals(maps, 1));
+    Tensor& probabilities = world.out(maps);
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.softmax({s, mask_of(a, kernels), at(scores), at(probabilities)});
+    });
+    world.expect_close("probabilities", probabilities, roundings_of_sum(s.sequence));
+    world.begin("softmax", text(a) + " in place");
+    Tensor& both = world.in(normals(maps, 1));
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.softmax({s, mask_of(a, kernels), at(both), at(both)});
+    });
+    world.expect_close("probabilities", both, roundings_of_sum(s.sequence));
+    world.begin("softmax_backward", text(a));
+    Tensor& p = world.in(normals(maps, 1));
+    Tensor& dp = world.in(normals(maps, 2));
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.softmax_backward({s, at(dp), at(p), at(dp)});
+    });
+    world.expect_close("dscores", dp, roundings_of_sum(s.sequence));
+}
+
+}  // namespace
+
+void check_attention(World& world) {
+    for (const Case& a : cases(world.large())) {
+        check_case(world, a);
+        check_backward(world, a);
+    }
+}
+
+void check_unfused_attention(World& world) {
+    std::vector<AttentionShape> shapes = {{2, 5, 4, 2, 12}, {1, 18, 2, 1, 20}};
+    if (world.large()) shapes.push_back({2, 257, 8, 2, 64});
+    for (const AttentionShape& s : shapes) {
+        check_product(world, AttentionProductForm::scores, "scores", s);
+        check_product(world, AttentionProductForm::context, "context", s);
+        check_product(world, AttentionProductForm::probability_gradient, "probabilities", s);
+        check_product(world, AttentionProductForm::value_gradient, "values", s);
+        check_product(world, AttentionProductForm::query_gradient, "queries", s);
+        check_product(world, AttentionProductForm::key_gradient, "keys", s);
+        check_softmax(world, {s, 0, false, 0});
+        check_softmax(world, {s, 5, true, 0});
+    }
+}
+
+}  // namespace orrery::runtime::gpu_check

@@ -1,0 +1,77 @@
+#include <string>
+
+#include "tests/gpu/checks/checks.hpp"
+
+namespace orrery::runtime::gpu_check {
+namespace {
+
+using plan::DType;
+
+struct Size {
+    std::int64_t m, n, k;
+};
+
+std::string text(const char* form, const Size& size, const char* rest) {
+    return std::string(form) + " " + std::to_string(size.m) + "x" + std::to_string(size.n) + "x" +
+           std::to_string(size.k) + rest;
+}
+
+void check_form(World& world, GemmForm form, const char* name, const Size& size) {
+    const bool biased = form == GemmForm::forward;
+    world.begin("gemm", text(name, size, biased ? ", bias" : ""));
+    Tensor& a = world.in(normals(size.m * size.k, 1));
+    Tensor& b = world.in(normals(size.n * size.k, 2));
+    Tensor& bias = world.in(normals(size.n, 3));
+    Tensor& c = world.out(size.m * size.n);
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.gemm({form, size.m, size.n, size.k, at(a), at(b), biased ? at(bias) : Buffer{},
+                      at(c), false});
+    });
+    world.expect_close("c", c, roundings_of_sum(size.k));
+}
+
+// Gradients of weights in fp32, and in the operands' type, with what is there already.
+void check_gradient(World& world, DType type, const Size& size) {
+    world.begin("gemm", text("weight gradient", size,
+                             (", added to " + std::string(plan::name(type))).c_str()));
+    Tensor& a = world.in(normals(size.m * size.k, 1));
+    Tensor& b = world.in(normals(size.n * size.k, 2));
+    Tensor& c = world.in(type, normals(size.m * size.n, 3));
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.gemm(
+            {GemmForm::weight_gradient, size.m, size.n, size.k, at(a), at(b), {}, at(c), true});
+    });
+    world.expect_close("c", c, roundings_of_sum(size.k));
+}
+
+// Logits in fp32 of 16-bit operands: the bias is of another type than they.
+void check_wide_result(World& world, const Size& size) {
+    world.begin("gemm", text("forward", size, ", to fp32"));
+    Tensor& a = world.in(normals(size.m * size.k, 1));
+    Tensor& b = world.in(normals(size.n * size.k, 2));
+    Tensor& bias = world.in(normals(size.n, 3));
+    Tensor& c = world.out(DType::fp32, size.m * size.n);
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.gemm(
+            {GemmForm::forward, size.m, size.n, size.k, at(a), at(b), at(bias), at(c), false});
+    });
+    world.expect_close("c", c, roundings_of_sum(size.k));
+}
+
+}  // namespace
+
+void check_products(World& world) {
+    std::vector<Size> sizes = {{1, 1, 1}, {5, 3, 7}, {37, 53, 29}, {64, 48, 128}};
+    if (world.large()) sizes.insert(sizes.end(), {{1024, 768, 2304}, {511, 1537, 1031}});
+    for (const Size& size : sizes) {
+        check_form(world, GemmForm::forward, "forward", size);
+        check_form(world, GemmForm::input_gradient, "input gradient", size);
+        check_form(world, GemmForm::weight_gradient, "weight gradient", size);
+        check_gradient(world, world.dtype(), size);
+        if (world.dtype() == DType::fp32) continue;
+        check_gradient(world, DType::fp32, size);
+        check_wide_result(world, size);
+    }
+}
+
+}  // namespace orrery::runtime::gpu_check

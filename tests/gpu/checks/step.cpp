@@ -1,0 +1,217 @@
+// The loss, and what is done to gradients and scalars at the end of a step.
+#include <string>
+
+#include "tests/gpu/checks/checks.hpp"
+
+namespace orrery::runtime::gpu_check {
+namespace {
+
+using plan::DType;
+
+std::vector<std::int32_t> targets_of(std::int64_t rows, std::int64_t vocabulary) {
+    std::vector<std::int32_t> targets;
+    for (std::int64_t row = 0; row < rows; ++row)
+        targets.push_back(row % 5 == 3 ? -1 : static_cast<std::int32_t>(row * 11 % vocabulary));
+    return targets;
+}
+
+void check_loss_of(World& world, const LogitsPart& part, const std::string& variant) {
+    const std::int64_t n = part.rows * part.columns;
+    const Values logits = normals(n, 1);
+    const std::vector<std::int32_t> targets =
+        targets_of(part.rows, part.first_column + part.columns);
+    Values peaks(static_cast<std::size_t>(part.rows), 4.25);
+    Values sums;
+    for (std::int64_t row = 0; row < part.rows; ++row)
+        sums.insert(sums.end(), {20 + static_cast<double>(row), -1.5});
+
+    world.begin("cross_entropy_max", variant);
+    Tensor& of_max = world.in(logits);
+    Tensor& largest = world.out(DType::fp32, part.rows);
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.cross_entropy_max({part, at(of_max), at(largest)});
+    });
+    world.expect_same("largest", largest);
+
+    world.begin("cross_entropy_sum", variant);
+    Tensor& of_sum = world.in(logits);
+    Tensor& known = world.in(DType::fp32, peaks);
+    Tensor& told = world.tokens(targets);
+    Tensor& found = world.out(DType::fp32, 2 * part.rows);
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.cross_entropy_sum(
+            {part, at.at<std::int32_t>(told), at(of_sum), at(known), at(found)});
+    });
+    // The exponent's rounding is of a number of up to 8, and is what the exponential is off.
+    world.expect_close("sums", found, 16 + roundings_of_sum(part.columns));
+
+    world.begin("cross_entropy_backward", variant);
+    Tensor& gradient = world.in(logits);
+    Tensor& peak = world.in(DType::fp32, peaks);
+    Tensor& sum = world.in(DType::fp32, sums);
+    Tensor& target = world.tokens(targets);
+    Tensor& scale = world.in(DType::fp32, {1024});
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.cross_entropy_backward({part, at.at<std::int32_t>(target), 0.01,
+                                        at.at<float>(scale), at(peak), at(sum), at(gradient)});
+    });
+    world.expect_close("logits", gradient, 16);
+}
+
+void check_adamw(World& world, const std::string& variant, DType gradients, bool clips,
+                 bool skips) {
+    const std::int64_t n = world.large() ? (std::int64_t{1} << 20) + 5 : 777;
+    const bool masters = world.dtype() != DType::fp32;
+    world.begin("adamw", variant);
+    Values second = normals(n, 3);
+    for (double& v : second)
+        v *= v;
+    Tensor& g = world.in(gradients, normals(n, 1));
+    Tensor& m = world.in(DType::fp32, normals(n, 2));
+    Tensor& v = world.in(DType::fp32, second);
+    Tensor& master = world.in(DType::fp32, normals(n, 4));
+    Tensor& parameters = world.in(normals(n, 4));
+    Tensor& bins = world.in(DType::fp64, {700, 1e-9, 0, 0, 0});
+    Tensor& flags = world.in(DType::fp32, {0, skips ? 1.0 : 0.0});
+    world.run([&](Kernels& kernels, const Place& at) {
+        AdamW op;
+        op.elements = n;
+        op.learning_rate = 3e-4;
+        op.weight_decay = 0.1;
+        op.correction1 = 0.271;
+        op.correction2 = 0.003;
+        if (clips) op.norm_bins = at.at<double>(bins);
+        op.clip_norm = 1;
+        op.skip_where = {at.at<float>(flags), at.at<float>(flags) + 1};
+        op.gradients = at(g);
+        op.m = at(m);
+        op.v = at(v);
+        if (masters) op.master = at(master);
+        op.parameters = at(parameters);
+        kernels.adamw(op);
+    });
+    world.expect_same("m", m);
+    world.expect_same("v", v);
+    world.expect_same("master", master);
+    world.expect_same("parameters", parameters);
+}
+
+void check_unscale(World& world, double extreme, bool accumulate) {
+    const std::int64_t n = 1031;
+    world.begin("unscale", std::to_string(extreme) + (accumulate ? ", accumulated" : ""));
+    Values values = normals(n, 1);
+    values[1000] = extreme;
+    Tensor& g = world.in(values);
+    Tensor& scale = world.in(DType::fp32, {65536});
+    Tensor& overflow = world.in(DType::fp32, {accumulate ? 1.0 : 0.5});
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.unscale({n, at.at<float>(scale), at(g), at.at<float>(overflow), accumulate});
+    });
+    world.expect_same("gradients", g);
+    world.expect_same("overflow", overflow);
+}
+
+void check_loss_scale(World& world, bool overflows, std::int32_t steps) {
+    world.begin("update_loss_scale", overflows ? "overflow" : "none");
+    Tensor& overflow = world.in(DType::fp32, {overflows ? 1.0 : 0.0});
+    Tensor& scale = world.in(DType::fp32, {1024});
+    Tensor& counters = world.tokens({steps, 1});
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.update_loss_scale({{10, 2, 1},
+                                   at.at<float>(overflow),
+                                   at.at<float>(scale),
+                                   at.at<std::int32_t>(counters)});
+    });
+    world.expect_same("scale", scale);
+    world.expect_same("counters", counters);
+}
+
+void check_judge(World& world, double batch_loss, std::int32_t counted) {
+    world.begin("judge_loss", std::to_string(batch_loss) + " after " + std::to_string(counted));
+    Tensor& loss = world.in(DType::fp64, {batch_loss});
+    Tensor& accepted = world.in(DType::fp64, {3.0, 3.5, 2.5});
+    Tensor& count = world.tokens({counted});
+    Tensor& spiked = world.out(DType::fp32, 1);
+    world.run([&](Kernels& kernels, const Place& at) {
+        JudgeLoss op;
+        op.rule = {3, 1.5};
+        op.loss = at.at<double>(loss);
+        op.accepted = at.at<double>(accepted);
+        op.count = at.at<std::int32_t>(count);
+        op.spiked = at.at<float>(spiked);
+        kernels.judge_loss(op);
+    });
+    world.expect_same("accepted", accepted);
+    world.expect_same("count", count);
+    world.expect_same("spiked", spiked);
+}
+
+}  // namespace
+
+void check_loss(World& world) {
+    const std::int64_t columns = world.large() ? 50257 : 700;
+    check_loss_of(world, {9, 33, 0, 33}, "whole");
+    check_loss_of(world, {13, columns, columns, columns - 20}, "second part, padded");
+    check_loss_of(world, {4, 40, 80, 0}, "padding alone");
+    for (const bool accumulate : {false, true}) {
+        world.begin("cross_entropy", accumulate ? "added" : "");
+        Values values;
+        for (const double x : normals(2500, 1))
+            values.insert(values.end(), {1 + x * x, x});
+        Tensor& sums = world.in(DType::fp32, values);
+        Tensor& loss = world.in(DType::fp32, {3});
+        world.run([&](Kernels& kernels, const Place& at) {
+            kernels.cross_entropy({2500, 0.01, at(sums), at(loss), accumulate});
+        });
+        world.expect_close("loss", loss, 2);  // summed in fp64
+    }
+}
+
+void check_gradients(World& world) {
+    const std::int64_t n = world.large() ? (std::int64_t{1} << 22) + 3 : 5003;
+    world.begin("gradient_norm");
+    Values gradients = normals(n, 1);
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+        gradients[i] *= std::exp2(-static_cast<double>(i % 40));
+    Tensor& g = world.in(gradients);
+    Tensor& bins = world.in(DType::fp64, {0x1p-12, 0x1p-30, 0, 0, 0});
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.gradient_norm({n, at(g), at.at<double>(bins)});
+    });
+    world.expect_same("bins", bins);
+    check_unscale(world, 1, false);
+    check_unscale(world, 1, true);
+    check_unscale(world, INFINITY, false);
+    check_unscale(world, std::nan(""), true);
+    check_adamw(world, "plain", world.dtype(), false, false);
+    check_adamw(world, "fp32 gradients, clipped", DType::fp32, true, false);
+    check_adamw(world, "skipped", world.dtype(), true, true);
+}
+
+void check_scalars(World& world) {
+    check_loss_scale(world, true, 5);
+    check_loss_scale(world, false, 9);
+    check_loss_scale(world, false, 3);
+    check_judge(world, 2.9, 7);
+    check_judge(world, 9, 7);
+    check_judge(world, 9, 2);
+    check_judge(world, std::nan(""), 3);
+    world.begin("loss_share");
+    Tensor& loss = world.in(DType::fp32, {2.75});
+    Tensor& share = world.out(DType::fp64, 1);
+    Tensor& none = world.out(DType::fp64, 1);
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.loss_share({at(loss), at.at<double>(share)});
+        kernels.loss_share({{}, at.at<double>(none)});
+    });
+    world.expect_same("share", share);
+    world.expect_same("share of none", none);
+    world.begin("bring");
+    const std::vector<std::int32_t> tokens = {5, 1, 4};
+    Tensor& to = world.tokens({0, 0, 0});
+    world.run(
+        [&](Kernels& kernels, const Place& at) { kernels.bring(tokens, at.at<std::int32_t>(to)); });
+    world.expect_same("tokens", to);
+}
+
+}  // namespace orrery::runtime::gpu_check

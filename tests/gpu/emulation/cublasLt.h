@@ -1,0 +1,73 @@
+// As much of cuBLASLt as runtime/cuda asks for, by plain loops over column-major matrices: what its
+// documentation says a call computes, sums in fp32. Tests that the backend asks for what it means.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tests/gpu/emulation/cuda_runtime.h"
+
+enum cublasStatus_t { CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_INVALID_VALUE };
+enum cudaDataType_t { CUDA_R_32F, CUDA_R_16BF, CUDA_R_16F };
+enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T };
+enum cublasComputeType_t { CUBLAS_COMPUTE_32F };
+enum cublasLtEpilogue_t { CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS };
+enum cublasLtMatmulDescAttributes_t {
+    CUBLASLT_MATMUL_DESC_TRANSA,
+    CUBLASLT_MATMUL_DESC_TRANSB,
+    CUBLASLT_MATMUL_DESC_EPILOGUE,
+    CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+    CUBLASLT_MATMUL_DESC_BIAS_POINTER
+};
+enum cublasLtMatmulPreferenceAttributes_t {
+    CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+    CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES
+};
+enum cublasLtReductionScheme_t { CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2 };
+
+using cublasLtHandle_t = struct EmulatedLt*;
+using cublasLtMatrixLayout_t = struct EmulatedLayout*;
+using cublasLtMatmulDesc_t = struct EmulatedDescription*;
+using cublasLtMatmulPreference_t = struct EmulatedPreference*;
+struct cublasLtMatmulAlgo_t {};
+struct cublasLtMatmulHeuristicResult_t {
+    cublasLtMatmulAlgo_t algo;
+    cublasStatus_t state = CUBLAS_STATUS_SUCCESS;
+};
+
+const char* cublasLtGetStatusString(cublasStatus_t status);
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle);
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle);
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type,
+                                          std::uint64_t rows, std::uint64_t columns,
+                                          std::int64_t leading_dimension);
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout);
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description, cublasComputeType_t,
+                                        cudaDataType_t);
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description);
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, std::size_t bytes);
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference);
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference);
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, std::size_t bytes);
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
+                                              cublasLtMatmulDesc_t description,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int requested,
+                                              cublasLtMatmulHeuristicResult_t* found, int* count);
+// d = alpha·op(a)·op(b) + beta·c, + bias over the rows of d.
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t description,
+                              const void* alpha, const void* a, cublasLtMatrixLayout_t layout_a,
+                              const void* b, cublasLtMatrixLayout_t layout_b, const void* beta,
+                              const void* c, cublasLtMatrixLayout_t layout_c, void* d,
+                              cublasLtMatrixLayout_t layout_d,
+                              const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                              std::size_t bytes, cudaStream_t stream);

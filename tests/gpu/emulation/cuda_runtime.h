@@ -1,0 +1,202 @@
+// CUDA on one thread of the host, for tests: the kernels of runtime/cuda compiled as C++ and run
+// block after block, the threads of a block in turn, each until it waits for others. What a device
+// would do with the same source is more, not other: here nothing runs at once, so that races
+// between blocks, alignment and the precision of exp and its kin stay unseen. Seen are: what is
+// computed; shared memory that is read before it is written (it is filled with NaN for each block)
+// or is more than was asked for; threads that wait where others of their warp or block do not.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <tuple>
+
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ thread_local
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __launch_bounds__(threads)
+
+struct dim3 {
+    unsigned x = 1, y = 1, z = 1;
+};
+extern thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+enum cudaError_t {
+    cudaSuccess,
+    cudaErrorInvalidValue,
+    cudaErrorMemoryAllocation,
+    cudaErrorNotReady,
+    cudaErrorNoDevice,
+    cudaErrorInsufficientDriver
+};
+inline const char* cudaGetErrorName(cudaError_t) {
+    return "emulated";
+}
+inline const char* cudaGetErrorString(cudaError_t) {
+    return "emulated";
+}
+inline cudaError_t cudaGetLastError() {
+    return cudaSuccess;
+}
+
+using cudaStream_t = struct CUstream_st*;
+using cudaEvent_t = struct CUevent_st*;
+
+// ---- in kernels ----
+namespace emulation {
+
+enum class Meeting : std::uint8_t { warp, block };
+// Returns once all threads of the warp or block that have not ended have called.
+void meet(Meeting meeting);
+// A value of the calling thread, for its warp; and what the thread of a lane handed in.
+void hand_in(const void* value, std::size_t bytes);
+void take(unsigned lane, void* value, std::size_t bytes);
+void next_turn();
+
+// read(of_lane), where of_lane(lane) is what that thread of the warp handed in.
+template <typename T, typename F>
+auto exchange(T value, const F& read) {
+    static_assert(sizeof(T) <= sizeof(std::uint64_t));
+    hand_in(&value, sizeof value);
+    meet(Meeting::warp);
+    const auto result = read([](unsigned lane) {
+        T of_lane{};
+        take(lane, &of_lane, sizeof of_lane);
+        return of_lane;
+    });
+    next_turn();
+    return result;
+}
+
+}  // namespace emulation
+
+inline void __syncthreads() {
+    emulation::meet(emulation::Meeting::block);
+}
+inline void __syncwarp() {
+    emulation::meet(emulation::Meeting::warp);
+}
+template <typename T>
+T __shfl_xor_sync(unsigned, T value, int mask) {
+    return emulation::exchange(value, [mask](auto of_lane) {
+        return of_lane((threadIdx.x % 32) ^ static_cast<unsigned>(mask));
+    });
+}
+// Lanes beyond the block's threads have no part.
+inline unsigned __ballot_sync(unsigned, bool value) {
+    return emulation::exchange(value, [](auto of_lane) {
+        unsigned lanes = 0;
+        for (unsigned lane = 0; lane < 32; ++lane)
+            if (threadIdx.x / 32 * 32 + lane < blockDim.x && of_lane(lane)) lanes |= 1U << lane;
+        return lanes;
+    });
+}
+inline int __popc(unsigned x) {
+    return __builtin_popcount(x);
+}
+template <typename T>
+T atomicAdd(T* to, T value) {
+    const T before = *to;
+    *to += value;
+    return before;
+}
+
+// ---- launches ----
+struct cudaLaunchConfig_t {
+    dim3 gridDim, blockDim;
+    std::size_t dynamicSmemBytes = 0;
+    cudaStream_t stream = nullptr;
+};
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+
+namespace emulation {
+cudaError_t run_grid(const cudaLaunchConfig_t& config, const void* kernel,
+                     const std::function<void()>& body);
+}
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
+    const std::tuple<Parameters...> held(std::forward<Arguments>(arguments)...);
+    return emulation::run_grid(*config, reinterpret_cast<const void*>(kernel),
+                               [&] { std::apply(kernel, held); });
+}
+
+// ---- memory, streams, events: everything has been performed when a call returns ----
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+    *memory = std::malloc(bytes);
+    return cudaSuccess;
+}
+inline cudaError_t cudaFree(void* memory) {
+    std::free(memory);
+    return cudaSuccess;
+}
+inline cudaError_t cudaMemset(void* memory, int value, std::size_t bytes) {
+    std::memset(memory, value, bytes);
+    return cudaSuccess;
+}
+inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+    std::memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
+                                   cudaStream_t) {
+    std::memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+inline cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+    *free = *total = 0;
+    return cudaSuccess;
+}
+inline cudaError_t cudaDeviceSynchronize() {
+    return cudaSuccess;
+}
+inline cudaError_t cudaGetDeviceCount(int* count) {
+    *count = 1;
+    return cudaSuccess;
+}
+inline cudaError_t cudaSetDevice(int device) {
+    return device == 0 ? cudaSuccess : cudaErrorInvalidValue;
+}
+inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+    *least = 0;
+    *greatest = -5;
+    return cudaSuccess;
+}
+enum : unsigned { cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2 };
+inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+    *stream = nullptr;
+    return cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
+    return cudaSuccess;
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t) {
+    return cudaSuccess;
+}
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
+    return cudaSuccess;
+}
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+    *event = nullptr;
+    return cudaSuccess;
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t) {
+    return cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
+    return cudaSuccess;
+}
+inline cudaError_t cudaEventQuery(cudaEvent_t) {
+    return cudaSuccess;
+}
+inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t, cudaEvent_t) {
+    *milliseconds = 0;
+    return cudaSuccess;
+}

@@ -1,0 +1,164 @@
+#include <cmath>
+#include <cstring>
+
+#include "runtime/kernels/elements.hpp"
+#include "tests/gpu/emulation/cublasLt.h"
+
+struct EmulatedLt {};
+struct EmulatedPreference {};
+struct EmulatedLayout {
+    cudaDataType_t type;
+    std::int64_t rows, columns, leading;
+};
+struct EmulatedDescription {
+    cublasOperation_t of_a = CUBLAS_OP_N, of_b = CUBLAS_OP_N;
+    cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+    cudaDataType_t bias_type = CUDA_R_32F;
+    const void* bias = nullptr;
+};
+
+namespace {
+
+using orrery::plan::DType;
+using orrery::runtime::Buffer;
+
+Buffer buffer(const void* data, cudaDataType_t type) {
+    DType dtype = DType::fp32;
+    if (type == CUDA_R_16BF) dtype = DType::bf16;
+    if (type == CUDA_R_16F) dtype = DType::fp16;
+    return {const_cast<void*>(data), dtype};
+}
+
+// Element [row, column] of the matrix after its operation.
+struct Operand {
+    Buffer data;
+    const EmulatedLayout& layout;
+    cublasOperation_t operation;
+
+    std::int64_t rows() const { return operation == CUBLAS_OP_N ? layout.rows : layout.columns; }
+    std::int64_t columns() const { return operation == CUBLAS_OP_N ? layout.columns : layout.rows; }
+    float at(std::int64_t row, std::int64_t column) const {
+        if (operation == CUBLAS_OP_T) return load(data, column + row * layout.leading);
+        return load(data, row + column * layout.leading);
+    }
+};
+
+}  // namespace
+
+const char* cublasLtGetStatusString(cublasStatus_t) {
+    return "emulated";
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+    *handle = new EmulatedLt;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+    delete handle;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type,
+                                          std::uint64_t rows, std::uint64_t columns,
+                                          std::int64_t leading_dimension) {
+    if (rows == 0 || columns == 0 || leading_dimension < static_cast<std::int64_t>(rows))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    *layout = new EmulatedLayout{type, static_cast<std::int64_t>(rows),
+                                 static_cast<std::int64_t>(columns), leading_dimension};
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
+    delete layout;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* description, cublasComputeType_t,
+                                        cudaDataType_t) {
+    *description = new EmulatedDescription;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t description) {
+    delete description;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, std::size_t bytes) {
+    const auto set = [&](auto& field) {
+        if (bytes != sizeof field) return CUBLAS_STATUS_INVALID_VALUE;
+        std::memcpy(&field, value, bytes);
+        return CUBLAS_STATUS_SUCCESS;
+    };
+    switch (attribute) {
+        case CUBLASLT_MATMUL_DESC_TRANSA:
+            return set(description->of_a);
+        case CUBLASLT_MATMUL_DESC_TRANSB:
+            return set(description->of_b);
+        case CUBLASLT_MATMUL_DESC_EPILOGUE:
+            return set(description->epilogue);
+        case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
+            return set(description->bias_type);
+        case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+            break;
+    }
+    return set(description->bias);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
+    *preference = new EmulatedPreference;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference) {
+    delete preference;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void*, std::size_t bytes) {
+    const std::size_t expected = attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES ? 8 : 4;
+    return bytes == expected ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulHeuristicResult_t* found, int* count) {
+    *found = {};
+    *count = 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void* alpha,
+                              const void* a, cublasLtMatrixLayout_t layout_a, const void* b,
+                              cublasLtMatrixLayout_t layout_b, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t layout_c, void* d,
+                              cublasLtMatrixLayout_t layout_d, const cublasLtMatmulAlgo_t*, void*,
+                              std::size_t, cudaStream_t) {
+    const Operand left{buffer(a, layout_a->type), *layout_a, description->of_a};
+    const Operand right{buffer(b, layout_b->type), *layout_b, description->of_b};
+    const Operand before{buffer(c, layout_c->type), *layout_c, CUBLAS_OP_N};
+    if (left.rows() != layout_d->rows || right.columns() != layout_d->columns ||
+        left.columns() != right.rows())
+        return CUBLAS_STATUS_INVALID_VALUE;
+    const float scale = *static_cast<const float*>(alpha);
+    const float kept = *static_cast<const float*>(beta);
+    for (std::int64_t column = 0; column < layout_d->columns; ++column)
+        for (std::int64_t row = 0; row < layout_d->rows; ++row) {
+            float sum = 0;
+            for (std::int64_t k = 0; k < left.columns(); ++k)
+                sum = std::fma(left.at(row, k), right.at(k, column), sum);
+            sum *= scale;
+            if (kept != 0) sum += kept * before.at(row, column);
+            if (description->epilogue == CUBLASLT_EPILOGUE_BIAS)
+                sum += load(buffer(description->bias, description->bias_type), row);
+            store(buffer(d, layout_d->type), row + column * layout_d->leading, sum);
+        }
+    return CUBLAS_STATUS_SUCCESS;
+}

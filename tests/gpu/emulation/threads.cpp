@@ -1,0 +1,168 @@
+// The threads of a block, as contexts that are switched between.
+#include <ucontext.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include "tests/gpu/emulation/cuda_runtime.h"
+
+thread_local dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace orrery::runtime::cuda {
+
+// As much as a block of an A100 may have, 163 KiB.
+constexpr std::size_t kSharedFloats = std::size_t{163} * 1024 / sizeof(float);
+thread_local __align__(16) float shared_memory[kSharedFloats];
+
+}  // namespace orrery::runtime::cuda
+
+namespace emulation {
+namespace {
+
+constexpr std::size_t kStack = std::size_t{64} * 1024;
+constexpr unsigned kWarp = 32;
+constexpr unsigned kMostThreads = 1024;  // of a block
+
+enum class State : std::uint8_t { ready, at_warp, at_block, ended };
+
+// Two slots in turn: nobody hands in a third value before all have met for the second, and so have
+// read the first.
+struct Thread {
+    ucontext_t context;
+    State state = State::ready;
+    std::array<std::uint64_t, 2> slots{};
+    unsigned turn = 0;
+
+    Thread() { getcontext(&context); }
+};
+
+// Contexts must stay where they are.
+struct Block {
+    std::unique_ptr<Thread[]> threads = std::make_unique<Thread[]>(kMostThreads);
+    std::unique_ptr<std::byte[]> stacks =
+        std::make_unique_for_overwrite<std::byte[]>(kMostThreads * kStack);
+    unsigned count = 0;
+    ucontext_t scheduler;
+    const std::function<void()>* body = nullptr;
+};
+thread_local Block block;
+
+void enter() {
+    (*block.body)();
+    block.threads[threadIdx.x].state = State::ended;
+}
+
+void resume(unsigned thread) {
+    threadIdx = dim3{thread};
+    swapcontext(&block.scheduler, &block.threads[thread].context);
+}
+
+// Lets go those who have all met. Returns whether any have.
+bool release(std::size_t first, std::size_t end, State met) {
+    bool any = false;
+    for (std::size_t t = first; t < end; ++t) {
+        if (block.threads[t].state == State::ended) continue;
+        if (block.threads[t].state != met) return false;
+        any = true;
+    }
+    for (std::size_t t = first; t < end; ++t)
+        if (block.threads[t].state == met) block.threads[t].state = State::ready;
+    return any;
+}
+
+bool release_any() {
+    const std::size_t threads = block.count;
+    bool any = false;
+    for (std::size_t warp = 0; warp < threads; warp += kWarp)
+        any = release(warp, std::min(warp + kWarp, threads), State::at_warp) || any;
+    return any || release(0, threads, State::at_block);
+}
+
+void run_block(unsigned threads) {
+    block.count = threads;
+    for (unsigned t = 0; t < threads; ++t) {
+        Thread& thread = block.threads[t];
+        thread.state = State::ready;
+        thread.turn = 0;
+        thread.context.uc_stack.ss_sp = block.stacks.get() + t * kStack;
+        thread.context.uc_stack.ss_size = kStack;
+        thread.context.uc_link = &block.scheduler;
+        makecontext(&thread.context, enter, 0);
+    }
+    do {
+        for (unsigned t = 0; t < threads; ++t)
+            if (block.threads[t].state == State::ready) resume(t);
+    } while (release_any());
+    for (unsigned t = 0; t < threads; ++t)
+        if (block.threads[t].state != State::ended) {
+            std::fputs("emulated CUDA: threads wait where others of theirs do not\n", stderr);
+            std::abort();
+        }
+}
+
+std::map<const void*, std::size_t>& allowed_shared() {
+    thread_local std::map<const void*, std::size_t> allowed;
+    return allowed;
+}
+
+}  // namespace
+
+void meet(Meeting meeting) {
+    Thread& me = block.threads[threadIdx.x];
+    const unsigned index = threadIdx.x;
+    me.state = meeting == Meeting::warp ? State::at_warp : State::at_block;
+    swapcontext(&me.context, &block.scheduler);
+    threadIdx = dim3{index};
+}
+
+void hand_in(const void* value, std::size_t bytes) {
+    Thread& me = block.threads[threadIdx.x];
+    std::memcpy(&me.slots[me.turn], value, bytes);
+}
+
+void take(unsigned lane, void* value, std::size_t bytes) {
+    const unsigned thread = threadIdx.x / kWarp * kWarp + lane;
+    const Thread& me = block.threads[threadIdx.x];
+    if (thread < block.count) std::memcpy(value, &block.threads[thread].slots[me.turn], bytes);
+}
+
+void next_turn() {
+    block.threads[threadIdx.x].turn ^= 1U;
+}
+
+cudaError_t run_grid(const cudaLaunchConfig_t& config, const void* kernel,
+                     const std::function<void()>& body) {
+    constexpr std::size_t kGivenToAll = std::size_t{48} * 1024;
+    const std::size_t allowed = std::max(kGivenToAll, allowed_shared()[kernel]);
+    if (config.blockDim.x == 0 || config.blockDim.x > kMostThreads || config.gridDim.x == 0 ||
+        config.dynamicSmemBytes > allowed)
+        return cudaErrorInvalidValue;
+    blockDim = config.blockDim;
+    gridDim = config.gridDim;
+    block.body = &body;
+    auto& shared = orrery::runtime::cuda::shared_memory;
+    for (unsigned b = 0; b < config.gridDim.x; ++b) {
+        blockIdx = dim3{b};
+        std::fill_n(shared, std::size(shared), std::numeric_limits<float>::quiet_NaN());
+        run_block(config.blockDim.x);
+        for (std::size_t i = (config.dynamicSmemBytes + 3) / sizeof(float); i < std::size(shared);
+             ++i)
+            if (shared[i] == shared[i]) return cudaErrorInvalidValue;  // written beyond its end
+    }
+    return cudaSuccess;
+}
+
+}  // namespace emulation
+
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
+    const auto bytes = static_cast<std::size_t>(value);
+    if (bytes > sizeof orrery::runtime::cuda::shared_memory) return cudaErrorInvalidValue;
+    emulation::allowed_shared()[kernel] = bytes;
+    return cudaSuccess;
+}
