@@ -4,7 +4,7 @@
 namespace orrery::runtime::cuda {
 namespace {
 
-__global__ void bias_gradient_kernel(BiasGradient op) {
+__global__ void __launch_bounds__(kSumThreads) bias_gradient_kernel(BiasGradient op) {
     sum_columns(op.rows, op.width, op.dbias, op.accumulate,
                 [&](std::int64_t row, std::int64_t c) { return load(op.dy, row * op.width + c); });
 }

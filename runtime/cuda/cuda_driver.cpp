@@ -122,7 +122,7 @@ void CudaDriver::read(const std::byte* from, std::span<std::byte> into) {
 
 void CudaDriver::write(std::byte* to, std::span<const std::byte> from) {
     enter();
-    check(cudaMemcpy(to, from.data(), from.size(), cudaMemcpyHostToDevice), "copy to the device");
+    cuda::copy_to_device(to, from.data(), from.size());
 }
 
 std::unique_ptr<Kernels> CudaDriver::kernels(Stream stream, std::byte* workspace,

@@ -40,6 +40,13 @@ DeviceMemory allocate(std::int64_t bytes) {
     return owned;
 }
 
+// cudaMemcpy from pageable memory may return while the last of it is on its way, and the backend's
+// streams do not wait for the default one.
+void copy_to_device(void* to, const void* from, std::size_t bytes) {
+    check(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copy to the device");
+    check(cudaStreamSynchronize(nullptr), "copy to the device");
+}
+
 CudaKernels::CudaKernels(cudaStream_t stream, Workspace workspace)
     : stream_(stream), workspace_(workspace) {}
 
@@ -204,8 +211,7 @@ void CudaKernels::bring(std::span<const std::int32_t> from, void* to) {
 
 const double* CudaKernels::keep(std::span<const double> values) {
     DeviceMemory memory = allocate(static_cast<std::int64_t>(values.size_bytes()));
-    check(cudaMemcpy(memory.get(), values.data(), values.size_bytes(), cudaMemcpyHostToDevice),
-          "copy of constants to the device");
+    copy_to_device(memory.get(), values.data(), values.size_bytes());
     kept_.push_back(std::move(memory));
     return static_cast<const double*>(kept_.back().get());
 }

@@ -2,6 +2,7 @@
 // stream's.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -18,6 +19,9 @@ using DeviceMemory = std::unique_ptr<void, MemoryDeleter>;
 
 // Of cudaMalloc, zeroed.
 DeviceMemory allocate(std::int64_t bytes);
+
+// Returns once it is done: no stream can come before it.
+void copy_to_device(void* to, const void* from, std::size_t bytes);
 
 class CudaKernels final : public Kernels {
   public:

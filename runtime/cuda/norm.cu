@@ -79,7 +79,7 @@ __global__ void norm_backward_kernel(NormBackward op) {
     }
 }
 
-__global__ void norm_weight_gradient_kernel(NormBackward op) {
+__global__ void __launch_bounds__(kSumThreads) norm_weight_gradient_kernel(NormBackward op) {
     sum_columns(op.rows, op.width, op.dweight, op.accumulate,
                 [&](std::int64_t row, std::int64_t column) {
                     const Statistics stats = stored_statistics(op, row);

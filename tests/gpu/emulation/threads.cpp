@@ -48,6 +48,7 @@ struct Block {
     std::unique_ptr<std::byte[]> stacks =
         std::make_unique_for_overwrite<std::byte[]>(kMostThreads * kStack);
     unsigned count = 0;
+    bool descending = false;  // whether the last threads run first: so does every second block
     ucontext_t scheduler;
     const std::function<void()>* body = nullptr;
 };
@@ -86,6 +87,7 @@ bool release_any() {
 
 void run_block(unsigned threads) {
     block.count = threads;
+    block.descending = !block.descending;
     for (unsigned t = 0; t < threads; ++t) {
         Thread& thread = block.threads[t];
         thread.state = State::ready;
@@ -96,8 +98,10 @@ void run_block(unsigned threads) {
         makecontext(&thread.context, enter, 0);
     }
     do {
-        for (unsigned t = 0; t < threads; ++t)
+        for (unsigned i = 0; i < threads; ++i) {
+            const unsigned t = block.descending ? threads - 1 - i : i;
             if (block.threads[t].state == State::ready) resume(t);
+        }
     } while (release_any());
     for (unsigned t = 0; t < threads; ++t)
         if (block.threads[t].state != State::ended) {
