@@ -129,7 +129,8 @@ std::vector<Finding> missing_for(Backend backend, const Machine& machine) {
     check_driver(machine.driver, missing);
     check_gpus(machine, missing);
     check_library(machine.library("cuBLASLt"), missing);
-    if (machine.gpus.size() != 1) check_library(machine.library("NCCL"), missing);
+    const int gpus = machine.driver.visible.value_or(static_cast<int>(machine.gpus.size()));
+    if (gpus != 1) check_library(machine.library("NCCL"), missing);
     return missing;
 }
 

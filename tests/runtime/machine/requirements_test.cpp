@@ -74,7 +74,7 @@ TEST(Requirements, OneGpuDoesWithoutNccl) {
     FakeLoader loader = two_gpus();
     loader.libraries.erase("libnccl.so.2");
     EXPECT_THAT(missing_for_cuda(loader), ElementsAre("NCCL is missing (libnccl.so.2)"));
-    fake_gpus.count = fake_gpus.visible = 1;
+    fake_gpus.visible = 1;  // of two
     EXPECT_THAT(missing_for_cuda(loader), IsEmpty());
 }
 
