@@ -108,9 +108,13 @@ void take_measured_times(const plan::Plan& plan, const std::vector<trace::OpName
     }
 }
 
+std::int64_t ranks_of_node(const plan::Mesh& mesh, const plan::Cluster& cluster) {
+    return std::min(cluster.devices_per_node, mesh.ranks());
+}
+
 // Ranks of a node that send to a pipeline peer in another node at the same time.
 int flows_out_of_node(const plan::Mesh& mesh, const plan::Cluster& cluster) {
-    return static_cast<int>(std::min(cluster.devices_per_node, mesh.ranks()));
+    return static_cast<int>(ranks_of_node(mesh, cluster));
 }
 
 }  // namespace
@@ -120,7 +124,7 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
     const plan::Cluster& cluster = scenario.cluster;
     const plan::Framework& framework = scenario.training.framework;
     const Network network(cluster, parse_collectives(profile.collectives_json, profile.path));
-    const KernelCost kernels(profile);
+    const KernelCost kernels(profile, ranks_of_node(plan.mesh, cluster));
 
     Machine machine;
     std::optional<Replay> replay;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/ir/link.hpp"
 #include "plan/memory/arena.hpp"
 #include "sim/prediction.hpp"
 
@@ -35,6 +36,24 @@ std::int64_t communicators(const plan::Plan& plan) {
 // libm.
 double probability_below(double x) {
     return 0.5 + x / (2 * std::sqrt(2 + x * x));
+}
+
+// Of a rank's process, beside its arena: as the profile measured it, a process with the ranks of a
+// node, or as the framework's preset has it.
+std::int64_t process_bytes(const plan::Plan& plan, const plan::Scenario& scenario,
+                           const Profile& profile) {
+    const plan::Framework& framework = scenario.training.framework;
+    if (!profile.process)
+        return bytes_of(framework.context_mb) +
+               communicators(plan) * bytes_of(framework.communicator_mb);
+    const std::int64_t ranks = std::min(scenario.cluster.devices_per_node, plan.mesh.ranks());
+    double ops = 0;  // of a rank, the mean over the pipeline
+    for (const plan::Program& program : plan.programs)
+        ops += static_cast<double>(plan::link(plan, program).size()) /
+               static_cast<double>(plan.programs.size());
+    const ProcessProfile& process = *profile.process;
+    return std::llround(process.shared_bytes.value / static_cast<double>(ranks) +
+                        process.rank_bytes.value + process.op_bytes.value * ops);
 }
 
 }  // namespace
@@ -71,8 +90,7 @@ MemoryPrediction predict_memory(const plan::Plan& plan, const plan::Scenario& sc
         stage.other_bytes = program.arena_bytes - peak.live +
                             static_cast<std::int64_t>(framework.fragmentation *
                                                       static_cast<double>(program.arena_bytes)) +
-                            bytes_of(framework.context_mb) +
-                            communicators(plan) * bytes_of(framework.communicator_mb);
+                            process_bytes(plan, scenario, profile);
         stage.peak_bytes = peak.live + stage.other_bytes;
         stage.peak_at = peak.at;
         memory.stages.push_back(std::move(stage));

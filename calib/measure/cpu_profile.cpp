@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -143,6 +144,23 @@ Json kernels_json(const std::vector<fit::KernelFit>& fits, const std::string& so
     return kernels;
 }
 
+Json sharing_json(const std::vector<SharingRow>& rows, const std::string& source) {
+    std::map<std::int64_t, std::vector<double>> by_ranks;
+    for (const SharingRow& row : rows)
+        by_ranks[row.ranks].push_back(row.stretch);
+    Json stretch = Json::array();
+    double widest = 0;
+    for (auto& [ranks, values] : by_ranks) {
+        const double middle = median(values);
+        widest = std::max(widest, spread(values, middle));
+        stretch.push_back({ranks, fit::rounded(middle, kDigits)});
+    }
+    return {{"source", fmt::format("{}: {} steps of small models, over their kernels' medians",
+                                   source, rows.size())},
+            {"relative_sd", fit::rounded(widest, kDigits)},
+            {"stretch", stretch}};
+}
+
 Json collectives_json(const CalibrationOptions& options,
                       const std::vector<fit::CollectiveSample>& samples) {
     fit::CollectiveFit fit;
@@ -196,6 +214,8 @@ Calibration profile_of(const CpuTimings& timings, const CalibrationOptions& opti
     for (const fit::KernelFit& fit : kernels)
         result.families.push_back(fit::family_report(fit));
     profile["overlap"] = {{"measured", false}, {"source", "not measured"}, {"compute_slowdown", 1}};
+    if (!timings.steps.sharing.empty())
+        profile["sharing"] = sharing_json(timings.steps.sharing, source);
     if (!timings.steps.collectives.empty())
         profile["collectives"] = collectives_json(options, timings.steps.collectives);
     return result;

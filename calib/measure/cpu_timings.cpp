@@ -38,7 +38,7 @@ CpuTimings time_cpu(const CalibrationOptions& options,
     timings.steps =
         time_steps(options.ranks, options.threads_per_rank, options.steps, options.scenarios_dir,
                    {options.device, options.version, "", 0, 1, 0, 0,
-                    "threads of one process, in whole steps, with what they wait for each other"});
+                    "threads of one process, in whole steps, from when the last one came"});
     return timings;
 }
 

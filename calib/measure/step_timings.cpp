@@ -106,6 +106,16 @@ Json scenario_json(int number, const Layout& layout, Draw& draw, const StepGrid&
     return scenario;
 }
 
+// The same of fewer data-parallel ranks, each with as much to do.
+Json of_ranks(Json scenario, std::int64_t ranks) {
+    Json& layout = scenario["layout"];
+    layout["global_batch_size"] = layout["global_batch_size"].get<std::int64_t>() /
+                                  layout["data_parallel"].get<std::int64_t>() * ranks;
+    layout["data_parallel"] = ranks;
+    scenario["cluster"]["devices_per_node"] = ranks;
+    return scenario;
+}
+
 plan::Scenario read(const Json& scenario, const std::string& scenarios_dir) {
     const plan::ReadResult read =
         plan::read_scenario_text(scenario.dump(), "calibration", "", {}, scenarios_dir);
@@ -113,30 +123,52 @@ plan::Scenario read(const Json& scenario, const std::string& scenarios_dir) {
     return *read.scenario;
 }
 
-// By number of the op across blocks; all ranks perform one program, as there is no pipeline.
-using SecondsByOp = std::map<std::uint32_t, double>;
+// Of a step whose ranks all perform one program, as there is no pipeline: ops by their number
+// across blocks, times the means over the ranks.
+struct StepTimes {
+    std::map<std::uint32_t, double> seconds;  // of one run of the op, the median of its runs
+    double kernels_s = 0;                     // those of compute, as often as they run
+    double busy_s = 0;                        // of the step, less communication that nothing hid
+};
 
-SecondsByOp seconds_by_op(const runtime::TrainResult& result) {
-    const plan::LinkedProgram linked = plan::link(result.plan, result.plan.programs.front());
-    const trace::Trace trace = runtime::measured_trace(result.plan, result.times, "{}");
-    SecondsByOp seconds;
-    for (const trace::Track& track : trace.tracks) {
-        std::map<std::uint32_t, std::vector<double>> runs;
-        for (std::size_t id = 0; id < track.events.size(); ++id) {
-            const trace::Event& event = track.events[id];
-            const bool communication = plan::is_communication(trace.op_of(track, id).kind);
-            const trace::Picoseconds begin = communication ? event.ready : event.start;
-            runs[linked.op[id]].push_back(static_cast<double>(event.end - begin) * 1e-12);
-        }
-        for (auto& [op, own] : runs)
-            seconds[op] += median(std::move(own)) / static_cast<double>(trace.tracks.size());
+double hidden_s(const trace::Trace& trace, const trace::Track& track, const trace::Event& event) {
+    double hidden = 0;
+    for (std::size_t id = 0; id < track.events.size(); ++id) {
+        if (trace.op_of(track, id).stream != plan::Stream::compute) continue;
+        const trace::Event& other = track.events[id];
+        const auto both = std::min(event.end, other.end) - std::max(event.start, other.start);
+        hidden += static_cast<double>(std::max<trace::Picoseconds>(0, both)) * 1e-12;
     }
-    return seconds;
+    return hidden;
 }
 
-void add_rows(const runtime::TrainResult& result, const fit::CollectiveSample& like,
-              StepTimings& timings) {
-    const SecondsByOp seconds = seconds_by_op(result);
+StepTimes step_times(const runtime::TrainResult& result) {
+    const plan::LinkedProgram linked = plan::link(result.plan, result.plan.programs.front());
+    const trace::Trace trace = runtime::measured_trace(result.plan, result.times, "{}");
+    const auto ranks = static_cast<double>(trace.tracks.size());
+    StepTimes times;
+    times.busy_s = static_cast<double>(trace.step_end) * 1e-12;
+    for (const trace::Track& track : trace.tracks) {
+        std::map<std::uint32_t, std::vector<double>> runs, kernels;
+        for (std::size_t id = 0; id < track.events.size(); ++id) {
+            const trace::Event& event = track.events[id];
+            const double seconds = static_cast<double>(event.end - event.start) * 1e-12;
+            runs[linked.op[id]].push_back(seconds);
+            if (!plan::is_communication(trace.op_of(track, id).kind))
+                kernels[linked.op[id]].push_back(seconds);
+            else
+                times.busy_s -= (seconds - hidden_s(trace, track, event)) / ranks;
+        }
+        for (auto& [op, own] : kernels)
+            times.kernels_s += static_cast<double>(own.size()) * median(own) / ranks;
+        for (auto& [op, own] : runs)
+            times.seconds[op] += median(std::move(own)) / ranks;
+    }
+    return times;
+}
+
+void add_rows(const runtime::TrainResult& result, const std::map<std::uint32_t, double>& seconds,
+              const fit::CollectiveSample& like, StepTimings& timings) {
     const std::vector<std::uint32_t> first_ops = result.plan.first_ops();
     for (std::size_t b = 0; b < result.plan.blocks.size(); ++b) {
         const plan::Block& block = result.plan.blocks[b];
@@ -190,12 +222,23 @@ StepTimings time_steps(std::int64_t ranks, int threads_per_rank, const StepGrid&
     StepTimings timings;
     Draw draw;
     const std::vector<Layout> layouts = layouts_of(ranks);
+    const auto performed = [&](const Json& scenario) {
+        return perform(read(scenario, scenarios_dir), threads_per_rank, grid.steps);
+    };
     // One layout after the other each time: a machine that is slow for a while is slow for all.
     for (int number = 0; number < grid.models; ++number)
-        for (const Layout& layout : layouts)
-            add_rows(perform(read(scenario_json(number, layout, draw, grid), scenarios_dir),
-                             threads_per_rank, grid.steps),
-                     like, timings);
+        for (const Layout& layout : layouts) {
+            const Json scenario = scenario_json(number, layout, draw, grid);
+            const runtime::TrainResult result = performed(scenario);
+            const StepTimes times = step_times(result);
+            add_rows(result, times.seconds, like, timings);
+            timings.sharing.push_back({ranks, times.busy_s / times.kernels_s});
+            if (layout.data != ranks || layout.zero_stage > 0) continue;
+            for (std::int64_t fewer = 1; fewer < ranks; fewer *= 2)
+                timings.sharing.push_back(
+                    {fewer,
+                     step_times(performed(of_ranks(scenario, fewer))).busy_s / times.kernels_s});
+        }
     return timings;
 }
 

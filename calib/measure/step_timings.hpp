@@ -22,19 +22,28 @@ struct StepGrid {
     std::int64_t steps = 4;  // of which the last one counts
 };
 
+// A step of `ranks` ranks, less the collectives that nothing hid, over what its kernels take by the
+// rows of the step with all ranks: how far sharing the machine and waiting for each other stretch
+// kernels.
+struct SharingRow {
+    std::int64_t ranks = 0;
+    double stretch = 1;
+};
+
 // A row is the median over an op's runs in the step (its micro-batches), the mean over the ranks.
 struct StepTimings {
     std::vector<fit::MemoryRow> memory;  // kernel: plan::name of its kind
     std::vector<fit::GemmRow> gemm;
-    // From when a rank could begin to its end, so with what the ranks wait for each other: they
-    // never come at once.
+    // From when the last rank came to the end.
     std::vector<fit::CollectiveSample> collectives;
+    std::vector<SharingRow> sharing;
 };
 
 // fp32; all of `ranks` threads are busy at once, each with so many threads of its own: data
 // parallel, and tensor (with and without sequence) and sharded data parallel over each divisor of
-// their number. `scenarios_dir` has the profiles and frameworks that a scenario names; `like` the
-// system, library and source of the collectives.
+// their number. Steps of fewer ranks, data parallel, say only how kernels share the machine.
+// `scenarios_dir` has the profiles and frameworks that a scenario names; `like` the system, library
+// and source of the collectives.
 StepTimings time_steps(std::int64_t ranks, int threads_per_rank, const StepGrid& grid,
                        const std::string& scenarios_dir, const fit::CollectiveSample& like);
 

@@ -13,6 +13,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/fit_report.hpp"
 #include "cli/program.hpp"
+#include "cli/run/process_memory.hpp"
 #include "cli/run/subcommands.hpp"
 #include "cli/scenario_input.hpp"
 
@@ -84,10 +85,13 @@ class Calibrate : public Subcommand {
     int measure(Console& console) {
         options_.version = kVersion;
         options_.scenarios_dir = library_folder();
-        const measure::Calibration calibration =
+        measure::Calibration calibration =
             measure::measure_cpu_profile(options_, [&](const std::string& what) {
                 console.err << "timing " << what << '\n' << std::flush;
             });
+        console.err << "measuring the memory of processes\n" << std::flush;
+        calibration.profile["process"] = process_json(
+            measure_processes(), calibration.profile["provenance"][0].get<std::string>());
         fit::FitReport report{options_.device, calibration.families, {}};
         report.collectives =
             fit::collective_reports(fit::write_profile(calibration.profile, output_path_));

@@ -1,9 +1,9 @@
 #include "cli/run/train_run.hpp"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <thread>
 
 #include <nlohmann/json.hpp>
@@ -16,7 +16,18 @@ namespace {
 
 constexpr std::size_t kWarmUpSteps = 3;
 constexpr double kTera = 1e12;
-constexpr std::int64_t kBytesPerKiB = 1024;  // getrusage counts in these
+
+// Of this process so far. Not from getrusage: a process that another started has the starter's
+// size there.
+std::int64_t largest_resident_bytes() {
+    constexpr std::int64_t kBytesPerKiB = 1024;
+    std::ifstream status("/proc/self/status");
+    std::string key;
+    while (status >> key)
+        if (std::int64_t kibibytes = 0; key == "VmHWM:" && status >> kibibytes)
+            return kibibytes * kBytesPerKiB;
+    return 0;
+}
 
 plan::Diagnostic reason(const char* code, const std::string& file, const char* pointer,
                         std::string message, std::vector<std::string> help) {
@@ -98,9 +109,7 @@ double TrainEnd::step_time_s() const {
 }
 
 std::int64_t other_bytes_per_rank(const std::vector<runtime::RankMemory>& memory) {
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    std::int64_t other = std::int64_t{usage.ru_maxrss} * kBytesPerKiB;
+    std::int64_t other = largest_resident_bytes();
     for (const runtime::RankMemory& rank : memory)
         other -= rank.arena_bytes;
     return std::max<std::int64_t>(0, other) / static_cast<std::int64_t>(memory.size());

@@ -29,7 +29,8 @@ double to_double(std::int64_t value) {
 
 }  // namespace
 
-KernelCost::KernelCost(const Profile& profile) : profile_(profile) {}
+KernelCost::KernelCost(const Profile& profile, std::int64_t ranks_of_machine)
+    : profile_(profile), stretch_(profile.sharing ? profile.sharing->of(ranks_of_machine) : 1) {}
 
 const GemmCurve& KernelCost::gemm_curve(plan::DType dtype) const {
     if (const GemmCurve* curve = profile_.gemm_curve(dtype)) return *curve;
@@ -135,6 +136,12 @@ Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, dou
 }
 
 Price KernelCost::price(const plan::Block& block, const plan::Op& op) const {
+    Price price = price_alone(block, op);
+    price.seconds *= stretch_;
+    return price;
+}
+
+Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) const {
     const MemoryProfile& memory = profile_.memory;
     switch (op.kind) {
         case OpKind::gemm:

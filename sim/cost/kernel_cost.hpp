@@ -31,14 +31,15 @@ struct Price {
 
 class KernelCost {
   public:
-    // `profile` must outlive the object.
-    explicit KernelCost(const Profile& profile);
+    // Where so many ranks of a machine are busy. `profile` must outlive the object.
+    explicit KernelCost(const Profile& profile, std::int64_t ranks_of_machine = 1);
 
     // `op` is one of `block` and no communication (checked). Throws ProfileError when the profile
     // has nothing for the op's element type.
     Price price(const plan::Block& block, const plan::Op& op) const;
 
   private:
+    Price price_alone(const plan::Block& block, const plan::Op& op) const;
     const GemmCurve& gemm_curve(plan::DType dtype) const;
     Price price_gemm(const plan::Op& op) const;
     Price price_batched_gemm(const plan::Op& op) const;
@@ -46,6 +47,7 @@ class KernelCost {
     Price price_memory(const plan::Block& block, const plan::Op& op, double t0_us) const;
 
     const Profile& profile_;
+    double stretch_;
 };
 
 }  // namespace orrery::sim

@@ -1,10 +1,13 @@
 #include "sim/cost/profile.hpp"
 
+#include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include <fmt/format.h>
 
+#include "sim/cost/log2.hpp"
 #include "sim/cost/profile_section.hpp"
 
 namespace orrery::sim {
@@ -185,6 +188,39 @@ OverlapProfile read_overlap(ProfileSection s) {
     return overlap;
 }
 
+constexpr double kLargestStretch = 8;  // beyond, as above
+
+SharingProfile read_sharing(ProfileSection s) {
+    SharingProfile sharing;
+    sharing.source = s.source();
+    sharing.relative_sd = s.positive("relative_sd");
+    for (const auto& row : s.array("stretch")) {
+        const bool numbers =
+            row.is_array() && row.size() == 2 && row[0].is_number_integer() && row[1].is_number();
+        if (!numbers) s.fail("stretch", "rows of [ranks, factor] are expected");
+        const auto ranks = row[0].get<std::int64_t>();
+        const auto factor = row[1].get<double>();
+        if (ranks <= (sharing.stretch.empty() ? 0 : sharing.stretch.back().first))
+            s.fail("stretch", "ascending numbers of ranks are expected");
+        if (!(factor > 1 / kLargestStretch && factor < kLargestStretch))
+            s.fail("stretch", fmt::format("factor {} is outside [1/8, 8]", factor));
+        sharing.stretch.emplace_back(ranks, factor);
+    }
+    if (sharing.stretch.empty()) s.fail("stretch", "at least one row is expected");
+    s.finish();
+    return sharing;
+}
+
+ProcessProfile read_process(ProfileSection s) {
+    ProcessProfile process;
+    process.shared_bytes = s.quantity("shared_bytes", 0);
+    process.rank_bytes = s.quantity("rank_bytes", 0);
+    process.op_bytes = s.quantity("op_bytes", 0);
+    process.relative_sd = s.positive("relative_sd");
+    s.finish();
+    return process;
+}
+
 std::vector<std::string> read_provenance(ProfileSection& s) {
     std::vector<std::string> lines;
     for (const auto& line : s.array("provenance")) {
@@ -219,6 +255,8 @@ Profile read_profile(ProfileSection s, const std::string& path) {
     profile.attention = read_attention(s.section("attention"));
     profile.memory = read_memory(s.section("memory"));
     profile.overlap = read_overlap(s.section("overlap"));
+    if (s.has("sharing")) profile.sharing = read_sharing(s.section("sharing"));
+    if (s.has("process")) profile.process = read_process(s.section("process"));
     if (s.has("collectives")) profile.collectives_json = s.raw("collectives").dump();
     s.finish();
     return profile;
@@ -230,6 +268,19 @@ const Quantity* Hardware::peak(const std::string& dtype) const {
     for (const auto& [name, quantity] : peak_tflops)
         if (name == dtype) return &quantity;
     return nullptr;
+}
+
+double SharingProfile::of(std::int64_t ranks) const {
+    const auto above = std::find_if(stretch.begin(), stretch.end(),
+                                    [&](const auto& row) { return row.first >= ranks; });
+    if (above == stretch.end()) return stretch.back().second;
+    if (above == stretch.begin() || above->first == ranks) return above->second;
+    const auto& below = *std::prev(above);
+    const auto octaves = [&](std::int64_t n) {
+        return log2_of(static_cast<double>(n) / static_cast<double>(below.first));
+    };
+    const double share = octaves(ranks) / octaves(above->first);
+    return below.second + share * (above->second - below.second);
 }
 
 const GemmCurve* Profile::gemm_curve(plan::DType dtype) const {

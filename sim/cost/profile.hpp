@@ -142,6 +142,26 @@ struct OverlapProfile {
     Quantity compute_slowdown;
 };
 
+// Kernels by how many ranks of a machine are busy beside each other, over their curves: processors,
+// caches and clocks are shared, and who shares the work waits for the slowest.
+struct SharingProfile {
+    std::string source;
+    std::vector<std::pair<std::int64_t, double>> stretch;  // ascending ranks; at least one
+    double relative_sd = 0;
+
+    // Between two numbers of ranks linear in the logarithm, outside the nearest.
+    double of(std::int64_t ranks) const;
+};
+
+// Of a process that holds all ranks of a machine, beside their arenas: what they share, what each
+// rank adds, what each op of a rank's program adds.
+struct ProcessProfile {
+    Quantity shared_bytes;
+    Quantity rank_bytes;
+    Quantity op_bytes;
+    double relative_sd = 0;
+};
+
 struct Profile {
     std::string path;
     std::string device;
@@ -152,7 +172,9 @@ struct Profile {
     BatchedGemmProfile batched_gemm;
     MemoryProfile memory;
     OverlapProfile overlap;
-    std::string collectives_json;  // the object of sim/network, or empty
+    std::optional<SharingProfile> sharing;
+    std::optional<ProcessProfile> process;  // else the framework's preset says
+    std::string collectives_json;           // the object of sim/network, or empty
 
     // What products of an element type cost; fp16 without a curve of its own costs what bf16 does:
     // tensor cores run both at one rate, operands are as wide. Null: nothing known.

@@ -47,6 +47,18 @@ class TinyCost : public testing::Test {
     KernelCost cost_{profile_};
 };
 
+TEST_F(TinyCost, StretchesEveryKernelWhereRanksShareTheMachine) {
+    Profile shared = profile_;
+    shared.sharing = SharingProfile{"made up", {{1, 0.5}, {2, 1.5}}, 0.1};
+    const KernelCost alone(shared, 1), pair(shared, 2);
+    const plan::Op gemm = op_of(OpKind::gemm, {1000, 2000, 4000});
+    EXPECT_EQ(alone.price({}, gemm).seconds, 0.5 * price(gemm).seconds);
+    EXPECT_EQ(pair.price({}, gemm).seconds, 1.5 * price(gemm).seconds);
+    const plan::Block norm = memory_block(OpKind::norm, 1000);
+    EXPECT_EQ(pair.price(norm, norm.ops[0]).seconds,
+              1.5 * memory_price(OpKind::norm, 1000).seconds);
+}
+
 // The profile knows no fp16: as wide as bf16, at one tensor-core rate, and as sure.
 TEST_F(TinyCost, PricesFp16AsBf16WithoutACurveOfItsOwn) {
     const auto same = [&](OpKind kind, plan::Shape shape) {

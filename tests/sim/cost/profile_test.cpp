@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,6 +45,28 @@ TEST(Profile, KeepsTheCollectivesForTheirOwnReader) {
     std::string text = tiny_profile_text();
     text.insert(text.rfind('}'), R"(, "collectives": {"a": [1, 2]})");
     EXPECT_EQ(parse_profile(text, "tiny.json").collectives_json, R"({"a":[1,2]})");
+}
+
+Profile with(const std::string& section) {
+    std::string text = tiny_profile_text();
+    text.insert(text.rfind('}'), ", " + section);
+    return parse_profile(text, "tiny.json");
+}
+
+TEST(Profile, StretchesKernelsByHowManyRanksShareTheMachine) {
+    const Profile profile = with(
+        R"("sharing": {"source": "made up", "relative_sd": 0.1, "stretch": [[1, 0.75], [4, 1.25]]})");
+    ASSERT_TRUE(profile.sharing);
+    EXPECT_EQ(profile.sharing->of(1), 0.75);
+    EXPECT_EQ(profile.sharing->of(2), 1);  // half way from 1 to 4 in octaves
+    EXPECT_EQ(profile.sharing->of(4), 1.25);
+    EXPECT_EQ(profile.sharing->of(64), 1.25);
+    for (const char* wrong : {"[]", "[[1, 0]]", "[[2, 1], [1, 1]]", "[[1, 9]]", "[[1.5, 1]]"})
+        EXPECT_THROW(
+            with(fmt::format(
+                R"("sharing": {{"source": "made up", "relative_sd": 0.1, "stretch": {}}})", wrong)),
+            ProfileError)
+            << wrong;
 }
 
 TEST(Profile, NamesFileAndPlaceOfAFault) {

@@ -1,0 +1,42 @@
+// What a rank's process holds beside the plan's memory.
+#include <gtest/gtest.h>
+
+#include "plan/build/build_plan.hpp"
+#include "plan/ir/link.hpp"
+#include "plan/scenario/reader.hpp"
+#include "sim/prediction.hpp"
+
+namespace orrery::sim {
+namespace {
+
+const std::string kScenarios = std::string(ORRERY_SOURCE_DIR) + "/scenarios/";
+
+// Two processes of four ranks: each rank has a quarter of what a process shares.
+TEST(ProcessMemory, IsSharedByTheRanksOfANodeWhereTheProfileHasMeasuredIt) {
+    const plan::ReadResult read = plan::read_scenario(
+        kScenarios + "runs/tiny-gpt.json",
+        {"cluster.nodes=2", "cluster.devices_per_node=4",
+         R"(cluster.inter_node={"kind": "ethernet", "nics_per_node": 1, "bandwidth_Gbps": 10, "latency_us": 30})"},
+        kScenarios);
+    ASSERT_TRUE(read.scenario) << plan::format_text(read.errors);
+    const plan::Plan plan = plan::build_plan(*read.scenario);
+    Profile profile = load_profile(read.scenario->cluster.profile_path);
+    ASSERT_FALSE(profile.process);
+    const MemoryPrediction preset = predict_memory(plan, *read.scenario, profile);
+    profile.process = ProcessProfile{{8e6, ""}, {1e6, ""}, {100, ""}, 0.05};
+    const MemoryPrediction measured = predict_memory(plan, *read.scenario, profile);
+    double ops = 0;
+    for (const plan::Program& program : plan.programs)
+        ops += static_cast<double>(plan::link(plan, program).size());
+    const plan::Framework& framework = read.scenario->training.framework;
+    const double groups = 5;  // tensor, data, pipeline, both ends' embedding, world
+    for (std::size_t s = 0; s < preset.stages.size(); ++s)
+        EXPECT_NEAR(
+            static_cast<double>(measured.stages[s].other_bytes - preset.stages[s].other_bytes),
+            8e6 / 4 + 1e6 + 100 * ops / 2 -
+                1e6 * (framework.context_mb + groups * framework.communicator_mb),
+            1);
+}
+
+}  // namespace
+}  // namespace orrery::sim
