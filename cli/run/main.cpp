@@ -11,6 +11,7 @@
 #include "runtime/comm/communication_error.hpp"
 #include "runtime/data/mapped_file.hpp"
 #include "runtime/launch/launch.hpp"
+#include "runtime/streams/stream_backend.hpp"
 #include "sim/cost/profile.hpp"
 #include "trace/native.hpp"
 
@@ -24,8 +25,10 @@ bool is_any(const std::exception& error) {
 }
 
 int exit_code_of(const std::exception& error) {
-    if (is_any<runtime::CommunicationError, fit::FitError, std::bad_alloc>(error))
+    if (is_any<runtime::CommunicationError, runtime::DeviceError, fit::FitError, std::bad_alloc>(
+            error))
         return cli::kExitDevice;
+    if (is_any<runtime::PlacementError>(error)) return cli::kExitInfeasible;
     if (is_any<runtime::DataError, sim::ProfileError, fit::ImportError>(error))
         return cli::kExitUnreadable;
     if (const auto* file = dynamic_cast<const trace::TraceFileError*>(&error))

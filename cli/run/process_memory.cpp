@@ -15,9 +15,9 @@
 
 #include <fmt/format.h>
 
-#include "calib/fit/write_profile.hpp"
 #include "calib/fit/fit_error.hpp"
 #include "calib/fit/relative_fit.hpp"
+#include "calib/fit/write_profile.hpp"
 #include "cli/run/subcommands.hpp"
 #include "cli/scenario_input.hpp"
 #include "plan/build/build_plan.hpp"

@@ -1,4 +1,6 @@
 // orrery train: performs a scenario's plan, step after step, on the ranks of this machine.
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -6,9 +8,9 @@
 #include "cli/quantity.hpp"
 #include "cli/run/interrupt.hpp"
 #include "cli/run/subcommands.hpp"
+#include "cli/run/train_backend.hpp"
 #include "cli/run/train_run.hpp"
 #include "cli/scenario_input.hpp"
-#include "runtime/cpu/cpu_backend.hpp"
 #include "runtime/data/sampler.hpp"
 #include "runtime/data/token_source.hpp"
 #include "runtime/executor/measured_trace.hpp"
@@ -39,13 +41,31 @@ class Train : public Subcommand {
             ->type_name("FILE");
         app.add_flag("--json", json_,
                      "Print one JSON object per line: start, step, skip, error, end");
-        app.add_flag("--check-memory", check_memory_,
-                     "Fill memory with NaN before it changes hands, and hold every op to its "
-                     "tensors: slow");
+        app.add_option("--backend", backend_.backend, "What performs the run: cpu, cuda")
+            ->type_name("NAME")
+            ->check(CLI::IsMember(std::vector<std::string>{"cpu", "cuda"}));
+        app.add_option("--ranks-per-gpu", backend_.ranks_per_gpu,
+                       "Start so many ranks on each GPU, as processes: to see that results are "
+                       "right, not how fast")
+            ->type_name("N")
+            ->check(CLI::Range(1, 64));
+        app.add_option("--expect", backend_.expect_file,
+                       "A predicted trace: a call that takes much longer than there ends the run "
+                       "(default: after 10 minutes)")
+            ->type_name("TRACE");
+        app.add_flag("--check-memory", backend_.check_memory,
+                     "Fill memory with NaN before it changes hands; on the CPU, hold every op to "
+                     "its tensors: slow");
     }
 
     int run(Console& console) override {
-        const auto output = json_ ? train_events(console) : train_progress(console);
+        backend_.time_ops = !trace_file_.empty();
+        if (backend_.ranks_per_gpu > 0 && backend_.backend != "cuda")
+            throw UsageError("--ranks-per-gpu is for --backend cuda");
+        const auto launch = launched_rank(backend_);
+        const auto output = launch && launch->rank > 0 ? no_output()
+                            : json_                    ? train_events(console)
+                                                       : train_progress(console);
         try {
             return run(console, *output);
         } catch (const UsageError&) {
@@ -69,7 +89,9 @@ class Train : public Subcommand {
             return exit_code_of(read);
         }
         const plan::Scenario& scenario = *read.scenario;
-        const auto reasons = reasons_not_to_train(scenario, input_.file, steps_);
+        auto reasons = reasons_not_to_train(scenario, input_.file, steps_);
+        for (plan::Diagnostic& more : reasons_not_on_backend(backend_, scenario, input_.file))
+            reasons.push_back(std::move(more));
         if (!reasons.empty()) {
             console.err << plan::format_text(reasons);
             output.refused(reasons);
@@ -78,22 +100,33 @@ class Train : public Subcommand {
         if (!scenario.run.checkpoint_path.empty())
             console.err << "orrery train: warning: run.checkpoint: checkpoints are not written "
                            "yet\n";
+        const auto built = built_backends();
+        if (std::find(built.begin(), built.end(), backend_.backend) == built.end()) {
+            const std::string lacks = "this program was built without CUDA: ./orrery build cuda";
+            console.err << "orrery train: " << lacks << '\n';
+            output.failed(lacks);
+            return kExitDevice;
+        }
+        if (starts_ranks(backend_)) return start_ranks(scenario);
         const runtime::TokenSource source(
             scenario.run.data_path.empty() ? scenario.run.data : scenario.run.data_path,
             scenario.run.format, scenario.model.vocabulary);
         const runtime::Sampler sampler(static_cast<std::uint64_t>(scenario.training.seed), source,
                                        scenario.training.sequence_length);
         TrainRun run = train_run_of(scenario, steps_);
+        run.placement = {backend_.backend, std::max(1, backend_.ranks_per_gpu)};
         run.resolved_json = read.resolved_json;
         run.data_tokens = source.tokens();
         run.samples_per_epoch = sampler.windows();
-        if (const std::string complaint = too_large(run); !complaint.empty()) {
+        const std::string complaint = backend_.backend == "cpu" ? too_large(run) : "";
+        if (!complaint.empty()) {
             console.err << "orrery train: " << complaint << '\n';
             output.failed(complaint);
             return kExitInfeasible;
         }
+        const auto backend = make_backend(backend_, run, console);
         output.started(run);
-        return perform(run, sampler, output);
+        return perform(run, sampler, *backend, output);
     }
 
     // Empty where the arenas fit into this machine.
@@ -108,15 +141,11 @@ class Train : public Subcommand {
                            bytes_text(static_cast<double>(*memory)));
     }
 
-    int perform(const TrainRun& run, const runtime::Sampler& sampler, TrainOutput& output) const {
+    int perform(const TrainRun& run, const runtime::Sampler& sampler, runtime::Backend& backend,
+                TrainOutput& output) const {
         const InterruptWatch interrupt;
         runtime::TrainOptions options;
         options.steps = run.steps;
-        runtime::CpuOptions cpu;
-        cpu.threads = run.threads_per_rank;
-        cpu.poison = check_memory_;
-        cpu.guard = check_memory_;
-        runtime::CpuBackend backend(cpu);
         options.record = !trace_file_.empty();
         std::vector<runtime::StepReport> steps;
         const runtime::TrainResult result = runtime::train(
@@ -128,8 +157,9 @@ class Train : public Subcommand {
                 output.stepped(run, step);
                 return !interrupt.asked();
             });
+        if (result.memory.empty()) return kExitOk;  // rank 0 is another process
         const bool interrupted = interrupt.asked() && steps.back().step < run.steps;
-        const TrainEnd end{steps, result.memory, other_bytes_per_rank(result.memory), interrupted};
+        const TrainEnd end{steps, result.memory, other_bytes_by_rank(result.memory), interrupted};
         if (!trace_file_.empty())
             trace::write_trace(runtime::measured_trace(result.plan, result.times,
                                                        measured_scenario_json(run, end)),
@@ -142,7 +172,7 @@ class Train : public Subcommand {
     std::string trace_file_;
     std::int64_t steps_ = 0;
     bool json_ = false;
-    bool check_memory_ = false;
+    BackendOptions backend_;
 };
 
 }  // namespace

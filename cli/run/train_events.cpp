@@ -15,7 +15,10 @@ class TrainEvents : public TrainOutput {
     void started(const TrainRun& run) override {
         Json event{{"event", "start"},
                    {"steps", run.steps},
+                   {"backend", run.placement.backend},
                    {"ranks", run.scenario.layout.ranks()},
+                   {"ranks_per_gpu", run.placement.ranks_per_gpu},
+                   {"correctness_only", run.placement.ranks_per_gpu > 1},
                    {"threads_per_rank", run.threads_per_rank},
                    {"cores", run.cores},
                    {"parameters", run.conserved.parameters},
@@ -68,8 +71,7 @@ class TrainEvents : public TrainOutput {
                {"mfu", optional(run.mfu(last.samples, time_s))},
                {"arena_bytes_by_rank", std::move(arenas)},
                {"high_water_bytes_by_rank", std::move(high_water)},
-               {"other_bytes_by_rank",
-                std::vector<std::int64_t>(end.memory.size(), end.other_bytes_per_rank)}});
+               {"other_bytes_by_rank", end.other_bytes}});
     }
 
     void failed(const std::string& message) override {

@@ -39,7 +39,7 @@ class TrainProgress : public TrainOutput {
         console_.out << console_.bold(fmt::format(
                             "training {} on {}",
                             scenario.model.name.empty() ? "a model" : scenario.model.name,
-                            plural(ranks, "CPU rank")))
+                            plural(ranks, run.placement.rank_name().c_str())))
                      << '\n'
                      << line("layout", layout_line(scenario.layout))
                      << line("batch", fmt::format("{}; {} tokens per step", batch_line(scenario),
@@ -54,8 +54,12 @@ class TrainProgress : public TrainOutput {
                      << line("memory",
                              fmt::format("arena {} per rank; {} parameters", range_text(run.arenas),
                                          whole_text(run.conserved.parameters)))
-                     << line("steps", whole_text(run.steps)) << '\n'
-                     << std::flush;
+                     << line("steps", whole_text(run.steps));
+        if (run.placement.ranks_per_gpu > 1)
+            console_.out << line("", fmt::format("{} ranks share a GPU: right or wrong is all that "
+                                                 "this run shows, its times say nothing",
+                                                 run.placement.ranks_per_gpu));
+        console_.out << '\n' << std::flush;
     }
 
     void stepped(const TrainRun& run, const runtime::StepReport& step) override {
@@ -100,11 +104,9 @@ class TrainProgress : public TrainOutput {
                      << line("loss",
                              fmt::format("{:.4f} to {:.4f}", end.steps.front().loss, last.loss))
                      << line("step time", speed)
-                     << line(
-                            "memory",
-                            fmt::format("arena {} per rank, {} of it used; {} beside it",
-                                        range_text(run.arenas), range_text(high_water),
-                                        bytes_text(static_cast<double>(end.other_bytes_per_rank))));
+                     << line("memory", fmt::format("arena {} per rank, {} of it used; {} beside it",
+                                                   range_text(run.arenas), range_text(high_water),
+                                                   range_text(end.other_bytes)));
     }
 
     void failed(const std::string&) override { keep_line(); }

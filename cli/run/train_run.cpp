@@ -108,24 +108,53 @@ double TrainEnd::step_time_s() const {
     return times.size() % 2 == 1 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
 }
 
-std::int64_t other_bytes_per_rank(const std::vector<runtime::RankMemory>& memory) {
-    std::int64_t other = largest_resident_bytes();
+std::vector<std::int64_t> other_bytes_by_rank(const std::vector<runtime::RankMemory>& memory) {
+    std::int64_t process = largest_resident_bytes();
     for (const runtime::RankMemory& rank : memory)
-        other -= rank.arena_bytes;
-    return std::max<std::int64_t>(0, other) / static_cast<std::int64_t>(memory.size());
+        process -= rank.arena_bytes;
+    const auto ranks = static_cast<std::int64_t>(memory.size());
+    std::vector<std::int64_t> other;
+    for (const runtime::RankMemory& rank : memory)
+        other.push_back(rank.device_bytes_in_use >= 0 ? rank.device_bytes_in_use - rank.arena_bytes
+                                                      : std::max<std::int64_t>(0, process) / ranks);
+    return other;
+}
+
+std::string Placement::rank_name() const {
+    return backend == "cpu" ? "CPU rank" : "CUDA rank";
+}
+
+namespace {
+
+class NoOutput : public TrainOutput {
+  public:
+    void started(const TrainRun&) override {}
+    void stepped(const TrainRun&, const runtime::StepReport&) override {}
+    void ended(const TrainRun&, const TrainEnd&) override {}
+    void failed(const std::string&) override {}
+    void refused(const std::vector<plan::Diagnostic>&) override {}
+};
+
+}  // namespace
+
+std::unique_ptr<TrainOutput> no_output() {
+    return std::make_unique<NoOutput>();
 }
 
 std::string measured_scenario_json(const TrainRun& run, const TrainEnd& end) {
     using Json = nlohmann::ordered_json;
-    Json measured{{"backend", "cpu"},
+    Json measured{{"backend", run.placement.backend},
                   {"arena_bytes_by_rank", Json::array()},
                   {"high_water_bytes_by_rank", Json::array()},
-                  {"other_bytes_by_rank", Json::array()},
+                  {"other_bytes_by_rank", end.other_bytes},
                   {"step_times_s", end.step_times_s()}};
     for (const runtime::RankMemory& rank : end.memory) {
         measured["arena_bytes_by_rank"].push_back(rank.arena_bytes);
         measured["high_water_bytes_by_rank"].push_back(rank.high_water_bytes);
-        measured["other_bytes_by_rank"].push_back(end.other_bytes_per_rank);
+    }
+    if (run.placement.ranks_per_gpu > 1) {
+        measured["ranks_per_gpu"] = run.placement.ranks_per_gpu;
+        measured["correctness_only"] = true;
     }
     Json scenario = Json::parse(run.resolved_json);
     scenario["measured"] = std::move(measured);

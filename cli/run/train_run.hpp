@@ -16,8 +16,18 @@
 
 namespace orrery::cli {
 
+// Where a run is performed.
+struct Placement {
+    std::string backend = "cpu";
+    int ranks_per_gpu = 1;  // more than one: results are right, times say nothing
+
+    // "CPU rank", "CUDA rank".
+    std::string rank_name() const;
+};
+
 struct TrainRun {
     const plan::Scenario& scenario;
+    Placement placement = {};
     std::string resolved_json = {};
     std::int64_t steps = 0;  // number of the last one
     int threads_per_rank = 1;
@@ -45,7 +55,7 @@ std::optional<std::int64_t> physical_memory_bytes();
 struct TrainEnd {
     const std::vector<runtime::StepReport>& steps;   // at least one
     const std::vector<runtime::RankMemory>& memory;  // by rank
-    std::int64_t other_bytes_per_rank = 0;           // of the process at its largest, less arenas
+    std::vector<std::int64_t> other_bytes;           // by rank
     bool interrupted = false;
 
     // Of the steps that count: without 3 of warm-up, of fewer than 4 the last; where the batch
@@ -55,8 +65,9 @@ struct TrainEnd {
     double step_time_s() const;
 };
 
-// The largest that this process has been, less all arenas, shared out over the ranks.
-std::int64_t other_bytes_per_rank(const std::vector<runtime::RankMemory>& memory);
+// By rank: of the device's memory what is in use beside the arena; where ranks are threads of this
+// process, the largest that it has been, less all arenas, shared out.
+std::vector<std::int64_t> other_bytes_by_rank(const std::vector<runtime::RankMemory>& memory);
 
 // The resolved scenario of a measured trace: with the key "measured" (docs/train.md).
 std::string measured_scenario_json(const TrainRun& run, const TrainEnd& end);
@@ -77,6 +88,9 @@ class TrainOutput {
 
 // For people: header and summary on console.out, progress on console.err.
 std::unique_ptr<TrainOutput> train_progress(const Console& console);
+
+// For ranks other than the first, which tell nobody but through it.
+std::unique_ptr<TrainOutput> no_output();
 
 // For programs: one JSON object per line on console.out, flushed. Keys are a contract:
 // docs/train.md.

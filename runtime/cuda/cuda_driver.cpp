@@ -114,6 +114,13 @@ std::int64_t CudaDriver::nanoseconds(Event from, Event to) {
     return std::llround(static_cast<double>(milliseconds) * 1e6);
 }
 
+std::int64_t CudaDriver::bytes_in_use() const {
+    enter();
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "memory of the device");
+    return static_cast<std::int64_t>(total - free);
+}
+
 void CudaDriver::read(const std::byte* from, std::span<std::byte> into) {
     enter();
     check(cudaMemcpy(into.data(), from, into.size(), cudaMemcpyDeviceToHost),

@@ -21,6 +21,7 @@ class CudaDriver final : public StreamDriver {
     void wait(Stream stream, Event event) override;
     bool passed(Event event) override;
     std::int64_t nanoseconds(Event from, Event to) override;
+    std::int64_t bytes_in_use() const override;
     void read(const std::byte* from, std::span<std::byte> into) override;
     void write(std::byte* to, std::span<const std::byte> from) override;
     std::unique_ptr<Kernels> kernels(Stream stream, std::byte* workspace,

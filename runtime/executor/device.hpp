@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,6 +45,9 @@ class Device {
 
     // Of the last step, by op id.
     virtual std::span<const OpTime> times() const = 0;
+
+    // Of a device with memory of its own: what is in use there by anyone, the arena with it.
+    virtual std::optional<std::int64_t> bytes_in_use() const { return std::nullopt; }
 
     // Between steps: bytes of the arena, to and from the host. From any threads, each its own
     // bytes.

@@ -29,6 +29,7 @@ class StreamDevice final : public Device {
 
     void run(const StepInputs& inputs) override;
     std::span<const OpTime> times() const override { return times_; }
+    std::optional<std::int64_t> bytes_in_use() const override { return driver_.bytes_in_use(); }
     void read(std::int64_t offset, std::span<std::byte> into) const override;
     void write(std::int64_t offset, std::span<const std::byte> from) override;
 

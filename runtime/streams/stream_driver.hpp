@@ -53,6 +53,9 @@ class StreamDriver {
     // Between two marks that have been passed, both timed.
     virtual std::int64_t nanoseconds(Event from, Event to) = 0;
 
+    // Of the device's memory, in use by anyone.
+    virtual std::int64_t bytes_in_use() const = 0;
+
     // Returns once it is done; nothing else may be under way.
     virtual void read(const std::byte* from, std::span<std::byte> into) = 0;
     virtual void write(std::byte* to, std::span<const std::byte> from) = 0;

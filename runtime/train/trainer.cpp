@@ -84,7 +84,10 @@ class RankRun {
         return report;
     }
 
-    RankMemory memory() const { return {program_->arena_bytes, program_->high_water_bytes}; }
+    RankMemory memory() const {
+        return {program_->arena_bytes, program_->high_water_bytes,
+                device_->bytes_in_use().value_or(-1)};
+    }
     std::span<const OpTime> times() const { return device_->times(); }
     const plan::Plan& plan() const { return entry_->plan; }
 

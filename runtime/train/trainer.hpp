@@ -34,10 +34,12 @@ struct StepReport {
     double time_s = 0;                  // from the start of the step to the start of the next
 };
 
-// What the process held, for comparison with what was planned.
+// What a rank held, for comparison with what was planned.
 struct RankMemory {
     std::int64_t arena_bytes = 0;
     std::int64_t high_water_bytes = 0;  // end of the last tensor that was bound
+    // Of the device's memory, by anyone, at the end; −1: the device has none of its own.
+    std::int64_t device_bytes_in_use = -1;
 };
 
 // Samples of the run by number: tokens and targets of sequence_length each. Called from any thread.

@@ -321,6 +321,28 @@ TEST(Train, UsageIs2) {
     EXPECT_THAT(misspelt.err, HasSubstr("did you mean '--json'?"));
 }
 
+// These programs are built without CUDA.
+TEST(Train, ABackendThatIsNotThereIs6AndWhatItCannotDoIs3) {
+    const Outcome missing = train_tiny("--backend cuda --steps 1");
+    EXPECT_EQ(missing.code, 6);
+    EXPECT_EQ(missing.err,
+              "orrery train: this program was built without CUDA: ./orrery build cuda\n");
+    const Outcome refused = train_tiny("--backend cuda --steps 1 --set training.precision=fp64");
+    EXPECT_EQ(refused.code, 3);
+    EXPECT_THAT(refused.err, HasSubstr("error[T101]"));
+    EXPECT_EQ(train_tiny("--backend cuda --json").code, 6);
+    EXPECT_EQ(train_tiny("--backend tpu").code, 2);
+    EXPECT_EQ(train_tiny("--ranks-per-gpu 2").code, 2);
+}
+
+TEST(Train, APredictedTraceSaysHowLongCallsMayTake) {
+    const std::string predicted = TempDir() + "expected.orrery";
+    ASSERT_EQ(run({"simulate", shipped("runs/tiny-gpt.json"), "--trace", predicted}).code, 0);
+    const Outcome outcome = train_tiny("--steps 1 --json --expect " + predicted);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(train_tiny("--steps 1 --expect /missing.orrery").code, 5);
+}
+
 TEST(Train, CheckpointsAreSaidNotToBeWritten) {
     const Outcome outcome =
         train_tiny("--steps 1 --set run.checkpoint.path=/tmp/x --set run.checkpoint.every_steps=1");

@@ -1,9 +1,13 @@
 #include "tests/parity/host_streams.hpp"
 
+#include <atomic>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <stdexcept>
+#include <utility>
 
-#include "runtime/comm/communicator_plane.hpp"
+#include "runtime/comm/threads/thread_communicator.hpp"
 
 namespace orrery::parity {
 namespace {
@@ -84,29 +88,6 @@ class HostKernels final : public runtime::Kernels {
     runtime::CpuKernels inner_{1};
 };
 
-class HostSeat final : public runtime::RankSeat {
-  public:
-    HostSeat(runtime::Communicator& host, const runtime::StreamOptions& options)
-        : host_(host), control_(host), options_(options) {}
-
-    plan::Rank rank() const override { return host_.rank(); }
-    runtime::ControlPlane& control() override { return control_; }
-    std::unique_ptr<runtime::Device> make_device(const runtime::BoundProgram& program,
-                                                 const plan::Scenario& scenario) override {
-        driver_ = std::make_unique<HostDriver>();
-        communicator_ = std::make_unique<HostCommunicator>(host_, *driver_);
-        return std::make_unique<runtime::StreamDevice>(program, scenario, *communicator_, *driver_,
-                                                       options_);
-    }
-
-  private:
-    runtime::Communicator& host_;
-    runtime::CommunicatorPlane control_;
-    const runtime::StreamOptions& options_;
-    std::unique_ptr<HostDriver> driver_;
-    std::unique_ptr<HostCommunicator> communicator_;
-};
-
 }  // namespace
 
 std::byte* HostDriver::allocate(std::int64_t bytes) {
@@ -146,6 +127,13 @@ std::int64_t HostDriver::nanoseconds(Event from, Event to) {
     if (!timed_.at(number_of(from) - 1) || !timed_.at(number_of(to) - 1))
         throw std::logic_error("the time of an event without one");
     return recorded.at(number_of(to) - 1) - recorded.at(number_of(from) - 1);
+}
+
+std::int64_t HostDriver::bytes_in_use() const {
+    std::int64_t bytes = 0;
+    for (const auto& memory : memory_)
+        bytes += static_cast<std::int64_t>(memory.size());
+    return bytes;
 }
 
 void HostDriver::read(const std::byte* from, std::span<std::byte> into) {
@@ -212,14 +200,118 @@ void HostCommunicator::do_barrier(plan::GroupKind group) {
     inner_.barrier(group);
 }
 
-void HostStreamBackend::run_ranks(const plan::Mesh& mesh,
-                                  const std::function<void(runtime::RankSeat&)>& body) {
-    runtime::ThreadWorldOptions world;
-    world.timeout = std::chrono::seconds(60);
-    runtime::run_ranks(mesh, world, [&](plan::Rank, runtime::Communicator& communicator) {
-        HostSeat seat(communicator, options_);
-        body(seat);
-    });
+// A world whose ranks are the members.
+struct HostCollectives::Member {
+    Member(std::shared_ptr<runtime::MeetingPlace> at, const plan::Mesh& mesh, plan::Rank rank)
+        : place(std::move(at)), communicator(mesh, rank, *place) {}
+
+    std::shared_ptr<runtime::MeetingPlace> place;
+    runtime::ThreadCommunicator communicator;
+};
+
+namespace {
+
+std::mutex places_mutex;
+std::map<std::int64_t, std::weak_ptr<runtime::MeetingPlace>> places;  // by id
+
+plan::Mesh mesh_of(std::int64_t members) {
+    plan::Mesh mesh;
+    mesh.data = members;
+    return mesh;
+}
+
+std::shared_ptr<runtime::MeetingPlace> place_of(std::int64_t id, std::int64_t members) {
+    const std::lock_guard lock(places_mutex);
+    auto& known = places[id];
+    auto place = known.lock();
+    if (!place) {
+        runtime::ThreadWorldOptions options;
+        options.timeout = std::chrono::seconds(60);
+        place = std::make_shared<runtime::MeetingPlace>(mesh_of(members), options);
+        known = place;
+    }
+    return place;
+}
+
+}  // namespace
+
+std::vector<std::byte> HostCollectives::unique_id() {
+    static std::atomic<std::int64_t> last{0};
+    const std::int64_t id = ++last;
+    const auto bytes = std::as_bytes(std::span(&id, 1));
+    return {bytes.begin(), bytes.end()};
+}
+
+HostCollectives::Communicator HostCollectives::begin(std::span<const std::byte> id,
+                                                     std::int64_t member, std::int64_t members) {
+    std::int64_t number = 0;
+    std::memcpy(&number, id.data(), sizeof number);
+    members_.push_back(
+        std::make_shared<Member>(place_of(number, members), mesh_of(members), member));
+    return members_.back().get();
+}
+
+HostCollectives::Member& HostCollectives::of(Communicator communicator) {
+    return *static_cast<Member*>(communicator);
+}
+
+void HostCollectives::abort(Communicator communicator) {
+    of(communicator).communicator.abort("aborted");
+}
+
+void HostCollectives::group_end() {
+    if (--depth_ > 0) return;
+    of(grouped_).communicator.exchange(transfers_);
+    transfers_.clear();
+}
+
+void HostCollectives::all_reduce(Communicator communicator, plan::DType dtype, void* data,
+                                 std::int64_t elements, runtime::Reduction reduction, Stream) {
+    of(communicator)
+        .communicator.all_reduce(plan::GroupKind::world, dtype, data, elements, reduction);
+}
+
+void HostCollectives::all_gather(Communicator communicator, plan::DType dtype, const void* mine,
+                                 void* all, std::int64_t each, Stream) {
+    auto& inner = of(communicator).communicator;
+    inner.all_gather(plan::GroupKind::world, dtype, mine, all, each * inner.mesh().ranks());
+}
+
+void HostCollectives::reduce_scatter(Communicator communicator, plan::DType dtype, const void* all,
+                                     void* mine, std::int64_t each, Stream) {
+    auto& inner = of(communicator).communicator;
+    inner.reduce_scatter(plan::GroupKind::world, dtype, all, mine, each * inner.mesh().ranks());
+}
+
+void HostCollectives::broadcast(Communicator communicator, plan::DType dtype, void* data,
+                                std::int64_t elements, std::int64_t root, Stream) {
+    of(communicator).communicator.broadcast(plan::GroupKind::world, dtype, data, elements, root);
+}
+
+void HostCollectives::transfer(Communicator communicator, const runtime::Transfer& transfer) {
+    if (depth_ == 0 || (!transfers_.empty() && grouped_ != communicator))
+        throw std::logic_error("transfers are grouped, and of one communicator");
+    grouped_ = communicator;
+    transfers_.push_back(transfer);
+}
+
+void HostCollectives::send(Communicator communicator, const void* data, std::int64_t bytes,
+                           std::int64_t member, Stream) {
+    transfer(communicator, {member, runtime::Direction::send, const_cast<void*>(data), bytes, 0});
+}
+
+void HostCollectives::receive(Communicator communicator, void* data, std::int64_t bytes,
+                              std::int64_t member, Stream) {
+    transfer(communicator, {member, runtime::Direction::receive, data, bytes, 0});
+}
+
+void HostCollectives::copy(void* to, const void* from, std::int64_t bytes, Stream) {
+    std::memmove(to, from, static_cast<std::size_t>(bytes));
+}
+
+runtime::DriverSource host_devices(int devices) {
+    return {devices, [](int) { return std::make_unique<HostDriver>(); },
+            [](int) { return std::make_unique<HostCollectives>(); }};
 }
 
 }  // namespace orrery::parity

@@ -9,8 +9,8 @@
 
 #include "runtime/comm/thread_world.hpp"
 #include "runtime/cpu/cpu_kernels.hpp"
+#include "runtime/streams/stream_backend.hpp"
 #include "runtime/streams/stream_device.hpp"
-#include "runtime/train/backend.hpp"
 
 namespace orrery::parity {
 
@@ -31,6 +31,7 @@ class HostDriver final : public runtime::StreamDriver {
     void wait(runtime::Stream stream, runtime::Event event) override;
     bool passed(runtime::Event event) override;
     std::int64_t nanoseconds(runtime::Event from, runtime::Event to) override;
+    std::int64_t bytes_in_use() const override;
     void read(const std::byte* from, std::span<std::byte> into) override;
     void write(std::byte* to, std::span<const std::byte> from) override;
     std::unique_ptr<runtime::Kernels> kernels(runtime::Stream stream, std::byte* workspace,
@@ -75,16 +76,48 @@ class HostCommunicator final : public runtime::StreamCommunicator {
     runtime::Stream stream_;
 };
 
-class HostStreamBackend final : public runtime::Backend {
+// A library of collectives over the threads of this process: each communicator is a world of its
+// own, which its members find by the id.
+class HostCollectives final : public runtime::CollectiveDriver {
   public:
-    explicit HostStreamBackend(const runtime::StreamOptions& options) : options_(options) {}
+    std::vector<std::byte> unique_id() override;
+    Communicator begin(std::span<const std::byte> id, std::int64_t member,
+                       std::int64_t members) override;
+    State state(Communicator) override { return State::ready; }
+    std::string fault(Communicator) override { return ""; }
+    void end(Communicator) override {}
+    void abort(Communicator communicator) override;
 
-    void run_ranks(const plan::Mesh& mesh,
-                   const std::function<void(runtime::RankSeat&)>& body) override;
-    int threads_per_rank() const override { return 1; }
+    void group_start() override { ++depth_; }
+    void group_end() override;
+
+    void all_reduce(Communicator communicator, plan::DType dtype, void* data, std::int64_t elements,
+                    runtime::Reduction reduction, runtime::Stream stream) override;
+    void all_gather(Communicator communicator, plan::DType dtype, const void* mine, void* all,
+                    std::int64_t each, runtime::Stream stream) override;
+    void reduce_scatter(Communicator communicator, plan::DType dtype, const void* all, void* mine,
+                        std::int64_t each, runtime::Stream stream) override;
+    void broadcast(Communicator communicator, plan::DType dtype, void* data, std::int64_t elements,
+                   std::int64_t root, runtime::Stream stream) override;
+    void send(Communicator communicator, const void* data, std::int64_t bytes, std::int64_t member,
+              runtime::Stream stream) override;
+    void receive(Communicator communicator, void* data, std::int64_t bytes, std::int64_t member,
+                 runtime::Stream stream) override;
+    void copy(void* to, const void* from, std::int64_t bytes, runtime::Stream stream) override;
 
   private:
-    runtime::StreamOptions options_;
+    struct Member;
+
+    static Member& of(Communicator communicator);
+    void transfer(Communicator communicator, const runtime::Transfer& transfer);
+
+    std::vector<std::shared_ptr<Member>> members_;
+    int depth_ = 0;  // of groups that are open
+    Communicator grouped_ = nullptr;
+    std::vector<runtime::Transfer> transfers_;
 };
+
+// So many devices of the two.
+runtime::DriverSource host_devices(int devices);
 
 }  // namespace orrery::parity

@@ -195,7 +195,8 @@ TEST_P(StreamSchedules, MarkNothingElseUnlessOpsAreTimed) {
 INSTANTIATE_TEST_SUITE_P(Layouts, StreamSchedules, testing::ValuesIn(some_layouts()),
                          [](const auto& layout) { return layout.param.name; });
 
-// Nothing of a step depends on which device performs it.
+// Nothing of a step depends on which device performs it, nor on which library communicates, as long
+// as it adds up in the order of ranks.
 class StreamDevices : public testing::TestWithParam<NamedLayout> {};
 
 TEST_P(StreamDevices, TrainAsTheCpuDoesBitForBit) {
@@ -203,7 +204,9 @@ TEST_P(StreamDevices, TrainAsTheCpuDoesBitForBit) {
     RunOptions options;
     options.steps = 3;
     const Trained expected = train(read, options);
-    HostStreamBackend backend({.time_ops = true, .poison = true});
+    runtime::StreamBackendOptions streams;
+    streams.streams = {.time_ops = true, .poison = true};
+    runtime::StreamBackend backend(host_devices(8), std::nullopt, streams);
     options.backend = &backend;
     const Trained found = train(read, options);
     EXPECT_EQ(found.losses, expected.losses);
@@ -220,6 +223,45 @@ std::vector<NamedLayout> trained_layouts() {
     all.push_back(layout("spike", {"training.loss_spike.skip_above=2",
                                    "training.loss_spike.window=1", "data_parallel=2"}));
     return all;
+}
+
+std::string placement_error(std::optional<runtime::Launch> launch, int devices, int per_device) {
+    runtime::StreamBackendOptions options;
+    options.ranks_per_device = per_device;
+    runtime::StreamBackend backend(host_devices(devices), std::move(launch), options);
+    plan::Mesh mesh;
+    mesh.data = 4;
+    try {
+        backend.run_ranks(mesh, [](runtime::RankSeat&) { FAIL() << "no rank may begin"; });
+    } catch (const runtime::PlacementError& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(StreamBackend, RefusesWhatDoesNotFitTheMachine) {
+    EXPECT_EQ(placement_error(std::nullopt, 2, 1),
+              "rank 2 of this machine needs device 2, and there are 2");
+    EXPECT_EQ(placement_error(std::nullopt, 1, 2),
+              "rank 2 of this machine needs device 1, and there is one");
+    const runtime::Launch two{runtime::Launcher::torchrun, 0, 2, 0, 2, "127.0.0.1", 1};
+    EXPECT_EQ(placement_error(two, 4, 1), "the layout has 4 ranks, and 2 processes were started");
+}
+
+// The first failure is what the run has ended with, not what it brought about on other ranks.
+TEST(StreamBackend, EndsAllRanksWithWhatEndedTheFirst) {
+    runtime::StreamBackend backend(host_devices(2), std::nullopt, {});
+    plan::Mesh mesh;
+    mesh.data = 2;
+    try {
+        backend.run_ranks(mesh, [](runtime::RankSeat& seat) {
+            if (seat.rank() == 1) throw std::runtime_error("rank 1 has had enough");
+            seat.control().barrier();
+        });
+        FAIL();
+    } catch (const std::runtime_error& error) {
+        EXPECT_STREQ(error.what(), "rank 1 has had enough");
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, StreamDevices, testing::ValuesIn(trained_layouts()),

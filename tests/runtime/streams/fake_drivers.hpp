@@ -138,6 +138,7 @@ class FakeStreams final : public StreamDriver {
     void wait(Stream, Event) override {}
     bool passed(Event event) override { return place_.at(event.handle) <= passed_marks; }
     std::int64_t nanoseconds(Event, Event) override { return 0; }
+    std::int64_t bytes_in_use() const override { return 0; }
     void read(const std::byte*, std::span<std::byte>) override {}
     void write(std::byte*, std::span<const std::byte>) override {}
     std::unique_ptr<Kernels> kernels(Stream, std::byte*, std::int64_t) override { return nullptr; }

@@ -1,0 +1,128 @@
+#include "cli/run/train_backend.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "plan/build/build_plan.hpp"
+#include "runtime/cpu/cpu_backend.hpp"
+#include "runtime/kernels/cuda_capability.hpp"
+#include "runtime/launch/nccl_variables.hpp"
+#include "runtime/launch/spawn_ranks.hpp"
+#include "runtime/streams/stream_backend.hpp"
+#include "trace/trace_file.hpp"
+#ifdef ORRERY_CUDA
+#include "runtime/cuda/cuda_backend.hpp"
+#include "runtime/cuda/nccl_driver.hpp"
+#endif
+
+namespace orrery::cli {
+namespace {
+
+using runtime::CallTimeouts;
+
+constexpr double kPerPicosecond = 1e-12;
+
+// The longest that an op of communication takes, by label.
+std::map<std::string, double, std::less<>> longest_calls(const trace::Trace& trace) {
+    std::map<std::string, double, std::less<>> longest;
+    for (const trace::Track& track : trace.tracks)
+        for (std::size_t id = 0; id < track.events.size(); ++id) {
+            const trace::OpName& op = trace.op_of(track, id);
+            if (!plan::is_communication(op.kind)) continue;
+            const trace::Event& event = track.events[id];
+            double& seconds = longest[op.label];
+            seconds =
+                std::max(seconds, static_cast<double>(event.end - event.start) * kPerPicosecond);
+        }
+    return longest;
+}
+
+// A call waits for its slowest member, which may be a whole step behind.
+std::chrono::milliseconds longest_wait(const trace::Trace& trace, const CallTimeouts& timeouts) {
+    const double step_s = static_cast<double>(trace.step_end) * kPerPicosecond;
+    const auto wait = std::chrono::duration<double>(timeouts.factor * step_s);
+    return std::max(timeouts.least, std::chrono::duration_cast<std::chrono::milliseconds>(wait));
+}
+
+CallTimeouts timeouts_of(const BackendOptions& options) {
+    CallTimeouts timeouts;
+    if (options.expect_file.empty()) return timeouts;
+    const trace::Trace trace = trace::read_trace(options.expect_file);
+    timeouts.usual = longest_wait(trace, timeouts);
+    timeouts.expected_s = longest_calls(trace);
+    return timeouts;
+}
+
+#ifdef ORRERY_CUDA
+runtime::DriverSource cuda_devices() {
+    return {runtime::cuda_devices(), runtime::make_cuda_driver, runtime::make_nccl_driver};
+}
+
+std::unique_ptr<runtime::Backend> make_cuda(const BackendOptions& options, const TrainRun& run,
+                                            Console& console) {
+    const auto launch = launched_rank(options);
+    if (options.ranks_per_gpu <= 1) {  // else the ranks were started with settings of their own
+        const runtime::NcclVariables nccl =
+            runtime::nccl_variables(run.scenario.run.nccl, runtime::process_environment());
+        runtime::export_variables(nccl.exported);
+        if (!launch || launch->rank == 0)
+            for (const std::string& line : nccl.lines)
+                console.err << line << '\n';
+    }
+    runtime::StreamBackendOptions streams;
+    streams.streams.time_ops = options.time_ops;
+    streams.streams.poison = options.check_memory;
+    streams.timeouts = timeouts_of(options);
+    streams.ranks_per_device = std::max(1, options.ranks_per_gpu);
+    streams.threads_per_rank = run.threads_per_rank;
+    return std::make_unique<runtime::StreamBackend>(cuda_devices(), launch, streams);
+}
+#endif
+
+}  // namespace
+
+std::vector<std::string> built_backends() {
+#ifdef ORRERY_CUDA
+    return {"cpu", "cuda"};
+#else
+    return {"cpu"};
+#endif
+}
+
+std::optional<runtime::Launch> launched_rank(const BackendOptions& options) {
+    if (options.backend == "cpu") return std::nullopt;  // its ranks are threads of one process
+    return runtime::launch_of_environment(runtime::process_environment());
+}
+
+bool starts_ranks(const BackendOptions& options) {
+    return options.ranks_per_gpu > 0 && !launched_rank(options);
+}
+
+int start_ranks(const plan::Scenario& scenario) {
+    return runtime::spawn_ranks(scenario.layout.ranks(), runtime::own_arguments(),
+                                runtime::variables_of_shared_gpu);
+}
+
+std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& options,
+                                                     const plan::Scenario& scenario,
+                                                     const std::string& file) {
+    if (options.backend != "cuda") return {};
+    return runtime::reasons_not_on_cuda(plan::build_plan(scenario), scenario, file);
+}
+
+std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, const TrainRun& run,
+                                               [[maybe_unused]] Console& console) {
+#ifdef ORRERY_CUDA
+    if (options.backend == "cuda") return make_cuda(options, run, console);
+#endif
+    runtime::CpuOptions cpu;
+    cpu.threads = run.threads_per_rank;
+    cpu.poison = options.check_memory;
+    cpu.guard = options.check_memory;
+    return std::make_unique<runtime::CpuBackend>(cpu, timeouts_of(options).usual);
+}
+
+}  // namespace orrery::cli

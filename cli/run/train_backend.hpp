@@ -1,0 +1,47 @@
+// Which backend performs a run, and where its ranks are: from the command line and from what
+// started this process.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/console.hpp"
+#include "cli/run/train_run.hpp"
+#include "plan/scenario/diagnostic.hpp"
+#include "runtime/launch/launch.hpp"
+#include "runtime/train/backend.hpp"
+
+namespace orrery::cli {
+
+struct BackendOptions {
+    std::string backend = "cpu";
+    int ranks_per_gpu = 0;    // 0: not asked for
+    std::string expect_file;  // a trace that says how long calls take; empty: none
+    bool check_memory = false;
+    bool time_ops = false;  // a trace is wanted
+};
+
+// The backends that this program was built with.
+std::vector<std::string> built_backends();
+
+// A rank of a run that a launcher started; none where this process has all of them. Throws
+// runtime::LaunchError.
+std::optional<runtime::Launch> launched_rank(const BackendOptions& options);
+
+// Whether this process is to start the ranks, and nothing else (runtime/launch/spawn_ranks.hpp).
+bool starts_ranks(const BackendOptions& options);
+int start_ranks(const plan::Scenario& scenario);
+
+// Why the backend cannot perform the run; empty where it can.
+std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& options,
+                                                     const plan::Scenario& scenario,
+                                                     const std::string& file);
+
+// NCCL's settings are exported here, and told on console.err. Throws runtime::DeviceError where a
+// device is missing, trace::TraceError for the trace of `expect_file`.
+std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, const TrainRun& run,
+                                               Console& console);
+
+}  // namespace orrery::cli

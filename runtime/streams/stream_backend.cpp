@@ -1,0 +1,129 @@
+#include "runtime/streams/stream_backend.hpp"
+
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "runtime/launch/connect_ranks.hpp"
+#include "runtime/launch/thread_planes.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+class StreamSeat final : public RankSeat {
+  public:
+    StreamSeat(const plan::Mesh& mesh, plan::Rank rank, int device, ControlPlane& plane,
+               const DriverSource& source, const StreamBackendOptions& options)
+        : rank_(rank),
+          device_(device),
+          plane_(plane),
+          source_(source),
+          options_(options),
+          marks_(source.driver(device)),
+          collectives_(source.collectives(device)),
+          communicator_(mesh, rank, *collectives_, *marks_, plane, options.timeouts) {}
+
+    plan::Rank rank() const override { return rank_; }
+    ControlPlane& control() override { return plane_; }
+
+    // A driver frees its memory when it goes: each arena has one of its own.
+    std::unique_ptr<Device> make_device(const BoundProgram& program,
+                                        const plan::Scenario& scenario) override {
+        driver_.reset();
+        driver_ = source_.driver(device_);
+        return std::make_unique<StreamDevice>(program, scenario, communicator_, *driver_,
+                                              options_.streams);
+    }
+
+  private:
+    plan::Rank rank_;
+    int device_;
+    ControlPlane& plane_;
+    const DriverSource& source_;
+    const StreamBackendOptions& options_;
+    std::unique_ptr<StreamDriver> driver_;
+    std::unique_ptr<StreamDriver> marks_;  // events of the communicator
+    std::unique_ptr<CollectiveDriver> collectives_;
+    GroupCommunicator communicator_;
+};
+
+// The first one stands: what comes later is mostly what it brought about.
+class Cause {
+  public:
+    void note(std::exception_ptr cause) {
+        const std::lock_guard lock(mutex_);
+        if (!cause_) cause_ = std::move(cause);
+    }
+    void rethrow() const {
+        if (cause_) std::rethrow_exception(cause_);
+    }
+
+  private:
+    std::mutex mutex_;
+    std::exception_ptr cause_;
+};
+
+}  // namespace
+
+StreamBackend::StreamBackend(DriverSource source, std::optional<Launch> launch,
+                             const StreamBackendOptions& options)
+    : source_(std::move(source)), launch_(std::move(launch)), options_(options) {}
+
+void StreamBackend::run_ranks(const plan::Mesh& mesh, const std::function<void(RankSeat&)>& body) {
+    if (!launch_) return run_threads(mesh, body);
+    if (launch_->size != mesh.ranks())
+        throw PlacementError(fmt::format("the layout has {} ranks, and {} processes were started",
+                                         mesh.ranks(), launch_->size));
+    const int device = device_of(launch_->local_rank);
+    const std::unique_ptr<ControlPlane> plane = connect_ranks(*launch_);
+    take_seat(mesh, launch_->rank, device, *plane, body);
+}
+
+int StreamBackend::device_of(std::int64_t rank_here) const {
+    // A launcher may show each process a device of its own.
+    if (source_.devices == 1 && options_.ranks_per_device == 1 && launch_) return 0;
+    const auto device = static_cast<int>(rank_here / options_.ranks_per_device);
+    if (device < source_.devices) return device;
+    throw PlacementError(fmt::format(
+        "rank {} of this machine needs device {}, and there {}", rank_here, device,
+        source_.devices == 1 ? std::string("is one") : fmt::format("are {}", source_.devices)));
+}
+
+void StreamBackend::take_seat(const plan::Mesh& mesh, plan::Rank rank, int device,
+                              ControlPlane& plane,
+                              const std::function<void(RankSeat&)>& body) const {
+    try {
+        StreamSeat seat(mesh, rank, device, plane, source_, options_);
+        body(seat);
+    } catch (const std::exception& error) {
+        plane.abort(error.what());
+        throw;
+    }
+}
+
+void StreamBackend::run_threads(const plan::Mesh& mesh,
+                                const std::function<void(RankSeat&)>& body) const {
+    for (plan::Rank rank = 0; rank < mesh.ranks(); ++rank)
+        static_cast<void>(device_of(rank));
+    const auto planes = thread_planes(mesh.ranks());
+    Cause cause;
+    std::vector<std::thread> threads;
+    for (plan::Rank rank = 0; rank < mesh.ranks(); ++rank)
+        threads.emplace_back([&, rank] {
+            try {
+                take_seat(mesh, rank, device_of(rank), *planes[static_cast<std::size_t>(rank)],
+                          body);
+            } catch (...) {
+                cause.note(std::current_exception());
+            }
+        });
+    for (std::thread& thread : threads)
+        thread.join();
+    cause.rethrow();
+}
+
+}  // namespace orrery::runtime

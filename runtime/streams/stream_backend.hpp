@@ -1,0 +1,59 @@
+// Training on devices with queues. Which ranks this process has: the one that a launcher made it,
+// or all of them, a thread and a device each.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/launch/launch.hpp"
+#include "runtime/streams/collective_driver.hpp"
+#include "runtime/streams/group_communicator.hpp"
+#include "runtime/streams/stream_device.hpp"
+#include "runtime/train/backend.hpp"
+
+namespace orrery::runtime {
+
+// Where drivers come from: the CUDA backend's, or those of a test.
+struct DriverSource {
+    int devices = 0;  // that this process sees
+    std::function<std::unique_ptr<StreamDriver>(int device)> driver;
+    std::function<std::unique_ptr<CollectiveDriver>(int device)> collectives;
+};
+
+struct StreamBackendOptions {
+    StreamOptions streams;
+    CallTimeouts timeouts;
+    int ranks_per_device = 1;  // of a launch; more than one: for tests of correctness
+    int threads_per_rank = 1;  // of the host
+};
+
+// Fewer devices than ranks, or another number of processes than the layout has ranks: what a user
+// can mend.
+class PlacementError : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+class StreamBackend final : public Backend {
+  public:
+    StreamBackend(DriverSource source, std::optional<Launch> launch,
+                  const StreamBackendOptions& options);
+
+    // Throws PlacementError before anything is started.
+    void run_ranks(const plan::Mesh& mesh, const std::function<void(RankSeat&)>& body) override;
+    int threads_per_rank() const override { return options_.threads_per_rank; }
+
+  private:
+    int device_of(std::int64_t rank_here) const;
+    void take_seat(const plan::Mesh& mesh, plan::Rank rank, int device, ControlPlane& plane,
+                   const std::function<void(RankSeat&)>& body) const;
+    void run_threads(const plan::Mesh& mesh, const std::function<void(RankSeat&)>& body) const;
+
+    DriverSource source_;
+    std::optional<Launch> launch_;
+    StreamBackendOptions options_;
+};
+
+}  // namespace orrery::runtime
