@@ -61,9 +61,22 @@ runtime::DriverSource cuda_devices() {
     return {runtime::cuda_devices(), runtime::make_cuda_driver, runtime::make_nccl_driver};
 }
 
+// Before the first call of CUDA. A kernel that is loaded when it is first launched waits for
+// kernels that run, and one of NCCL may run until another rank has launched its own: all are loaded
+// at the start (CUDA C++ Programming Guide, "Lazy Loading": concurrent execution). Streams with
+// queues of their own do not wait for one another: there are up to seven, and NCCL's.
+void export_cuda_settings() {
+    const runtime::VariableLookup environment = runtime::process_environment();
+    for (const runtime::Variable& setting :
+         {runtime::Variable{"CUDA_MODULE_LOADING", "EAGER"},
+          runtime::Variable{"CUDA_DEVICE_MAX_CONNECTIONS", "32"}})
+        if (!environment(setting.name)) runtime::export_variables({setting});
+}
+
 std::unique_ptr<runtime::Backend> make_cuda(const BackendOptions& options, const TrainRun& run,
                                             Console& console) {
     const auto launch = launched_rank(options);
+    export_cuda_settings();
     if (options.ranks_per_gpu <= 1) {  // else the ranks were started with settings of their own
         const runtime::NcclVariables nccl =
             runtime::nccl_variables(run.scenario.run.nccl, runtime::process_environment());
