@@ -20,7 +20,10 @@ __global__ void cast_kernel(Cast op) {
 __global__ void fill_kernel(Fill op) {
     const auto value = static_cast<float>(op.value);
     for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid())
-        store(op.x, i, value);
+        if (op.x.dtype == plan::DType::fp64)  // sums of the gradient norm
+            static_cast<double*>(op.x.data)[i] = op.value;
+        else
+            store(op.x, i, value);
 }
 
 __global__ void dropout_kernel(Dropout op) {

@@ -100,7 +100,7 @@ def check_doctor(bench):
 
 
 def check_kernels(bench):
-    code, output = bench.run("kernels", "orrery-gpu-check", [], 180)
+    code, output = bench.run("kernels", "orrery-gpu-check", [str(RUNS.parent)], 180)
     lines = events(output)
     cases = [line for line in lines if "op" in line]
     wrong = [case for case in cases if not case["right"]]

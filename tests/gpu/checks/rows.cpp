@@ -262,6 +262,10 @@ void check_elementwise(World& world) {
     Tensor& x = world.out(n);
     world.run([&](Kernels& kernels, const Place& at) { kernels.fill({n, 0.3, at(x)}); });
     world.expect_same("x", x);
+    world.begin("fill", "fp64, as sums of the gradient norm are");
+    Tensor& bins = world.out(plan::DType::fp64, 5);
+    world.run([&](Kernels& kernels, const Place& at) { kernels.fill({5, 0.3, at(bins)}); });
+    world.expect_same("bins", bins);
     for (const Size& size : sizes(world.large())) {
         check_residual_add(world, size, false, false);
         check_residual_add(world, size, true, true);

@@ -1,0 +1,135 @@
+#include "tests/gpu/checks/whole_step.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+
+#include "plan/ir/check.hpp"
+#include "plan/scenario/reader.hpp"
+#include "runtime/cpu/cpu_backend.hpp"
+#include "runtime/random.hpp"
+#include "runtime/train/trainer.hpp"
+
+namespace orrery::runtime::gpu_check {
+namespace {
+
+constexpr int kLayers = 3;
+
+// Dropout and a tied embedding; grouped queries, rotary positions, gated MLP.
+constexpr const char* kGpt =
+    R"({"model_type": "gpt2", "n_layer": 3, "n_embd": 32, "n_head": 4, "n_positions": 16, "vocab_size": 61})";
+constexpr const char* kLlama =
+    R"({"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "intermediate_size": 48, "vocab_size": 61, "tie_word_embeddings": false})";
+
+plan::Scenario scenario_of(const char* model, plan::DType dtype, const std::string& scenarios) {
+    const std::string text = std::string(R"({"model": )") + model + R"(,
+        "cluster": {"nodes": 1, "devices_per_node": 1, "device": "cpu-core",
+                    "profile": "profiles/cpu-core.json",
+                    "intra_node": {"kind": "host", "bandwidth_GBps": 10, "latency_us": 1}, "inter_node": {"kind": "none"}},
+        "layout": {"micro_batch_size": 2, "global_batch_size": 4},
+        "training": {"sequence_length": 16, "framework": "orrery", "vocabulary_multiple": 8,
+                     "loss_spike": {"skip_above": 3, "window": 2}, "workspace_mb": 0.001, "precision": ")" +
+                             std::string(plan::name(dtype)) +
+                             R"(", "optimizer": {"learning_rate": 1e-3, "clip_norm": 1.0}}})";
+    const plan::ReadResult read = plan::read_scenario_text(text, "whole step", "", {}, scenarios);
+    ORRERY_CHECK(read.scenario.has_value(), plan::format_text(read.errors));
+    return *read.scenario;
+}
+
+struct Step {
+    double loss = 0;
+    std::map<std::string, std::vector<double>> gradients;  // by full name
+};
+
+Step step_of(const plan::Scenario& scenario, Backend& backend) {
+    Step step;
+    TrainOptions options;
+    options.steps = 1;
+    options.after_step = [&](plan::Rank, const Device& device, const BoundProgram& program,
+                             const plan::Program& planned, std::int64_t) {
+        for (const StateRun& run : state_runs(program, planned, scenario, StateKind::gradients)) {
+            const std::vector<double> values = read_run(device, run);
+            std::vector<double>& whole = step.gradients[run.name];
+            whole.insert(whole.end(), values.begin(), values.end());
+        }
+    };
+    const auto vocabulary = static_cast<std::uint64_t>(scenario.model.vocabulary);
+    train(
+        scenario, options, backend,
+        [&](std::int64_t sample, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) {
+            const RandomKey key{5, 0, static_cast<std::uint32_t>(sample)};
+            for (std::size_t i = 0; i < tokens.size(); ++i) {
+                tokens[i] = static_cast<std::int32_t>(random_word(key, 2 * i) % vocabulary);
+                targets[i] = static_cast<std::int32_t>(random_word(key, 2 * i + 1) % vocabulary);
+            }
+        },
+        [&](const StepReport& report) {
+            step.loss = report.loss;
+            return true;
+        });
+    return step;
+}
+
+double norm_of(const std::vector<double>& values) {
+    double sum = 0;
+    for (const double value : values)
+        sum += value * value;
+    return std::sqrt(sum);
+}
+
+// Layers that a gradient has come through: all behind the parameter's own.
+int depth_of(const std::string& tensor) {
+    if (tensor.rfind("layer.", 0) == 0)
+        return kLayers - std::atoi(tensor.c_str() + std::string("layer.").size());
+    return tensor.rfind("embedding", 0) == 0 || tensor.rfind("position", 0) == 0 ? kLayers + 1 : 0;
+}
+
+// 4·C^depth·ε with C = 1.03 where tensors between ops are of 16 bits (TTrace, arXiv 2506.09280); in
+// fp32 what layouts of the CPU backend are held to.
+double bound_of(plan::DType dtype, const std::string& tensor) {
+    switch (dtype) {
+        case plan::DType::bf16:
+            return 4 * std::pow(1.03, depth_of(tensor)) * 0x1p-7;
+        case plan::DType::fp16:
+            return 4 * std::pow(1.03, depth_of(tensor)) * 0x1p-10;
+        default:
+            return 1e-5;
+    }
+}
+
+void compare(const char* model, plan::DType dtype, const Step& found, const Step& expected,
+             std::vector<GradientFinding>& findings) {
+    const auto add = [&](const std::string& tensor, double difference) {
+        findings.push_back({model, dtype, tensor, difference, bound_of(dtype, tensor)});
+    };
+    add("loss", std::abs(found.loss / expected.loss - 1));
+    double all = 0;
+    for (const auto& [name, values] : expected.gradients)
+        all += norm_of(values) * norm_of(values);
+    const double least = 1e-3 * std::sqrt(all / static_cast<double>(expected.gradients.size()));
+    for (const auto& [name, values] : expected.gradients) {
+        std::vector<double> apart = found.gradients.at(name);
+        ORRERY_CHECK(apart.size() == values.size(), "both have all of " + name);
+        for (std::size_t i = 0; i < apart.size(); ++i)
+            apart[i] -= values[i];
+        add(name, norm_of(apart) / std::max(norm_of(values), least));
+    }
+}
+
+}  // namespace
+
+std::vector<GradientFinding> check_whole_steps(const DriverSource& devices, plan::DType dtype,
+                                               const std::string& scenarios) {
+    std::vector<GradientFinding> findings;
+    for (const auto& [name, model] : {std::pair{"gpt", kGpt}, std::pair{"llama", kLlama}}) {
+        const plan::Scenario scenario = scenario_of(model, dtype, scenarios);
+        CpuBackend cpu{CpuOptions{}};
+        StreamBackend device(devices, std::nullopt, {});
+        compare(name, dtype, step_of(scenario, device), step_of(scenario, cpu), findings);
+    }
+    return findings;
+}
+
+}  // namespace orrery::runtime::gpu_check

@@ -1,0 +1,35 @@
+// Whole training steps on the emulated device, through the executor that drives real ones.
+#include "tests/gpu/checks/whole_step.hpp"
+
+#include <gtest/gtest.h>
+
+#include "runtime/cuda/cuda_backend.hpp"
+#include "tests/gpu/no_collectives.hpp"
+
+namespace orrery::runtime::gpu_check {
+namespace {
+
+using plan::DType;
+
+const std::string kScenarios = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
+
+DriverSource emulated() {
+    return {1, make_cuda_driver, [](int) { return std::make_unique<NoCollectives>(); }};
+}
+
+class EmulatedSteps : public testing::TestWithParam<DType> {};
+
+TEST_P(EmulatedSteps, HaveTheGradientsOfTheCpu) {
+    const auto findings = check_whole_steps(emulated(), GetParam(), kScenarios);
+    EXPECT_GT(findings.size(), 2 * 3 * 8U);  // two models of three layers of eight tensors or more
+    for (const GradientFinding& finding : findings)
+        EXPECT_TRUE(finding.right()) << finding.model << " " << finding.tensor << ": "
+                                     << finding.difference << " of " << finding.bound;
+}
+
+INSTANTIATE_TEST_SUITE_P(InEachType, EmulatedSteps,
+                         testing::Values(DType::fp32, DType::bf16, DType::fp16),
+                         [](const auto& type) { return std::string(plan::name(type.param)); });
+
+}  // namespace
+}  // namespace orrery::runtime::gpu_check
