@@ -1,7 +1,7 @@
 #include "calib/measure/cpu_profile.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 #include <vector>
@@ -9,10 +9,9 @@
 #include <fmt/format.h>
 
 #include "calib/fit/curve_json.hpp"
-#include "calib/fit/fit_error.hpp"
 #include "calib/fit/fit_kernels.hpp"
-#include "calib/fit/relative_fit.hpp"
 #include "calib/fit/write_profile.hpp"
+#include "calib/measure/profile_sections.hpp"
 #include "runtime/cpu/kernels.hpp"
 
 namespace orrery::measure {
@@ -22,24 +21,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kDigits = 4;
 
-Json quantity(double value, const std::string& source) {
-    return {{"value", fit::rounded(value, kDigits)}, {"source", source}};
-}
-
 // Of the last-level cache, what operands of one rank may fill. Beyond the limit a larger cache is
 // not asked for its edge: kernels of a step seldom have larger operands.
 double resident_share(const CalibrationOptions& options, const Machine& machine) {
     constexpr double kLargest = 32 << 20;
     const std::int64_t share = machine.cache_bytes / options.ranks;
     return std::min(kLargest, static_cast<double>(share));
-}
-
-// Root mean square of value ÷ middle − 1.
-double spread(const std::vector<double>& values, double middle) {
-    double sum = 0;
-    for (const double value : values)
-        sum += (value / middle - 1) * (value / middle - 1);
-    return std::sqrt(sum / static_cast<double>(values.size()));
 }
 
 Json hardware_json(const CalibrationOptions& options, const Machine& machine,
@@ -64,84 +51,6 @@ Json hardware_json(const CalibrationOptions& options, const Machine& machine,
     hardware["power_w"] = quantity(10.0 * options.threads_per_rank, "assumed: 10 W per core");
     hardware["peak_tflops"] = {{"bf16", peak}, {"fp16", peak}, {"fp32", peak}};
     return hardware;
-}
-
-Json attention_json(const AttentionTimings& timings, const KernelGrid& grid,
-                    const std::string& source, std::vector<fit::FamilyReport>& families) {
-    Json attention;
-    attention["dtype"] = "fp32";
-    for (const std::int64_t head_dim : grid.head_dims) {
-        const fit::AttentionFit fit = fit::fit_attention(timings.forward, head_dim);
-        attention["forward"][std::to_string(head_dim)] = fit::curve_json(fit, source);
-        families.push_back(fit::family_report(fit));
-    }
-    std::vector<double> ratios;
-    for (std::size_t i = 0; i < timings.forward.size(); ++i)
-        ratios.push_back(timings.backward_us[i] / timings.forward[i].time_us);
-    const double ratio = median(ratios);
-    constexpr double kFlopRatio = 2.5;
-    attention["backward"] = {
-        {"flop_ratio",
-         quantity(kFlopRatio, "five matrix products instead of two (Dao 2023, arXiv 2307.08691)")},
-        {"rate_ratio", quantity(kFlopRatio / ratio, fmt::format("{}; median of {} shapes: {:.2f} "
-                                                                "times the forward",
-                                                                source, ratios.size(), ratio))},
-        {"relative_sd", quantity(spread(ratios, ratio), "root mean square over the shapes")}};
-    return attention;
-}
-
-// The rate is that of a constant and FLOP alone. The simulator adds the operands at the bandwidth
-// of memory, which overstates small ones: the error stated is that of its whole formula
-// (KernelCost::price_batched_gemm).
-Json batched_gemm_json(const std::vector<ProductRow>& rows, const Json& gemm,
-                       const fit::MemoryFit& memory, const std::string& source) {
-    fit::RelativeProblem problem;
-    problem.columns = 2;
-    for (const ProductRow& row : rows) {
-        problem.terms.insert(problem.terms.end(), {1.0, row.flops});
-        problem.times.push_back(row.time_us);
-    }
-    const double us_per_flop = fit::fit_relative(problem)[1];
-    if (us_per_flop <= 0) throw fit::FitError("products of unfused attention show no rate");
-    std::vector<double> predicted;
-    for (const ProductRow& row : rows)
-        predicted.push_back((gemm.at("t0_us").get<double>() + row.flops * us_per_flop +
-                             row.bytes / (memory.memory_GBps * 1e3)) /
-                            row.time_us);
-    const double rate_tflops = 1e-6 / us_per_flop;
-    return {
-        {"source", fmt::format("{}; {} shapes, none held out", source, rows.size())},
-        {"rate_ratio", fit::rounded(rate_tflops / gemm.at("rate_tflops").get<double>(), kDigits)},
-        {"relative_sd", fit::rounded(spread(predicted, 1), kDigits)}};
-}
-
-// The profile states bandwidths as shares of the hardware's: efficiency times each.
-Json memory_json(const fit::MemoryFit& fit, double memory_GBps, double resident_bytes,
-                 const std::string& source) {
-    const double efficiency = fit.memory_GBps / memory_GBps;
-    Json memory;
-    memory["measured"] = true;
-    memory["source"] = fmt::format(
-        "{}; fitted to {} rows, relative Huber least squares; {} rows held out: mean error {:.1f} "
-        "%, median {:.1f} %, p95 {:.1f} %",
-        source, fit.fitted_rows, fit.held_out.absolute.rows,
-        100 * fit.held_out.absolute.mean_abs_error, 100 * fit.held_out.absolute.median_abs_error,
-        100 * fit.held_out.absolute.p95_abs_error);
-    memory["t0_us"] = fit::rounded(fit.t0_us, kDigits);
-    memory["reduction_t0_us"] = fit::rounded(fit.reduction_t0_us, kDigits);
-    memory["efficiency"] = fit::rounded(efficiency, kDigits);
-    memory["resident_bytes"] = resident_bytes;
-    memory["cache_GBps"] = fit::rounded(fit.cache_GBps / efficiency, kDigits);
-    memory["relative_sd"] = fit::rounded(fit.held_out.standard_deviation, kDigits);
-    return memory;
-}
-
-Json kernels_json(const std::vector<fit::KernelFit>& fits, const std::string& source) {
-    Json kernels;
-    kernels["source"] = source + ", in whole steps of small models";
-    for (const fit::KernelFit& fit : fits)
-        kernels[fit.kernel] = fit::curve_json(fit);
-    return kernels;
 }
 
 Json sharing_json(const std::vector<SharingRow>& rows, const std::string& source) {
@@ -201,16 +110,17 @@ Calibration profile_of(const CpuTimings& timings, const CalibrationOptions& opti
         result.families.push_back(fit::family_report(name, fit));
     }
     const fit::MemoryFit memory = fit::fit_memory(timings.memory, resident_bytes);
-    profile["batched_gemm"] =
-        batched_gemm_json(timings.products, profile["gemm"]["fp32"], memory, source);
+    profile["batched_gemm"] = batched_gemm_json(timings.products, profile["gemm"]["fp32"], memory,
+                                                std::numeric_limits<double>::infinity(), source);
     profile["attention"] =
-        attention_json(timings.attention, options.kernels, source, result.families);
+        attention_json(timings.attention, plan::DType::fp32, source, result.families);
     const double memory_GBps = profile["hardware"]["memory_GBps"]["value"].get<double>();
     profile["memory"] = memory_json(memory, memory_GBps, resident_bytes, source);
     result.families.push_back(fit::family_report(memory));
     const std::vector<fit::KernelFit> kernels =
         fit::fit_kernels(timings.steps.memory, resident_bytes);
-    profile["memory"]["kernels"] = kernels_json(kernels, source);
+    profile["memory"]["kernels"] =
+        kernels_json(kernels, source + ", in whole steps of small models");
     for (const fit::KernelFit& fit : kernels)
         result.families.push_back(fit::family_report(fit));
     profile["overlap"] = {{"measured", false}, {"source", "not measured"}, {"compute_slowdown", 1}};

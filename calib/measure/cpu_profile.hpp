@@ -18,6 +18,7 @@ namespace orrery::measure {
 struct Calibration {
     nlohmann::ordered_json profile;           // for fit::write_profile
     std::vector<fit::FamilyReport> families;  // what the fits miss on rows they have not seen
+    std::vector<std::string> notes;           // what was measured beside, for people
 };
 
 // Throws fit::FitError where the timings determine no curve (too small a grid, too noisy a

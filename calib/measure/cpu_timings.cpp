@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "runtime/comm/thread_world.hpp"
+#include "runtime/cpu/cpu_backend.hpp"
 
 namespace orrery::measure {
 
@@ -35,8 +36,11 @@ CpuTimings time_cpu(const CalibrationOptions& options,
         if (rank == 0) timings = std::move(own);
     });
     progress("whole steps");
+    runtime::CpuOptions cpu;
+    cpu.threads = options.threads_per_rank;
+    runtime::CpuBackend backend(cpu);
     timings.steps =
-        time_steps(options.ranks, options.threads_per_rank, options.steps, options.scenarios_dir,
+        time_steps(options.ranks, backend, options.steps, options.scenarios_dir,
                    {options.device, options.version, "", 0, 1, 0, 0,
                     "threads of one process, in whole steps, from when the last one came"});
     return timings;

@@ -1,7 +1,6 @@
 #include "calib/measure/operand.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <random>
 
@@ -12,13 +11,14 @@ namespace {
 
 using plan::DType;
 
-constexpr std::size_t kDrawn = 4096;  // then they repeat
+// Then they repeat. A prime, so that rows of a matrix differ.
+constexpr std::size_t kDrawn = 1'000'003;
 
-const std::array<float, kDrawn>& normal_numbers() {
-    static const std::array<float, kDrawn> numbers = [] {
+const std::vector<float>& normal_numbers() {
+    static const std::vector<float> numbers = [] {
         std::mt19937_64 bits(1);
         std::normal_distribution<float> normal;
-        std::array<float, kDrawn> drawn{};
+        std::vector<float> drawn(kDrawn);
         std::generate(drawn.begin(), drawn.end(), [&] { return normal(bits); });
         return drawn;
     }();

@@ -13,7 +13,6 @@
 #include "plan/ir/check.hpp"
 #include "plan/ir/link.hpp"
 #include "plan/scenario/reader.hpp"
-#include "runtime/cpu/cpu_backend.hpp"
 #include "runtime/executor/measured_trace.hpp"
 #include "runtime/train/trainer.hpp"
 
@@ -21,8 +20,6 @@ namespace orrery::measure {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr std::int64_t kMicroBatches = 5;  // an odd number: the median is one of them
 
 // Bits of the engine and libm alone decide: the same models on every machine.
 class Draw {
@@ -76,8 +73,10 @@ std::vector<Layout> layouts_of(std::int64_t ranks) {
 }
 
 Json scenario_json(int number, const Layout& layout, Draw& draw, const StepGrid& grid) {
-    const std::int64_t heads = layout.tensor * draw(1, 4, 1) * (layout.tensor == 1 ? 2 : 1);
-    const std::int64_t width = draw(grid.least_width, grid.most_width, 8 * heads);
+    std::int64_t heads = layout.tensor * draw(1, 4, 1) * (layout.tensor == 1 ? 2 : 1);
+    const std::int64_t width =
+        draw(grid.least_width, grid.most_width, grid.head_dim > 0 ? grid.head_dim : 8 * heads);
+    if (grid.head_dim > 0) heads = width / grid.head_dim;
     const std::int64_t sequence =
         draw(grid.least_sequence, grid.most_sequence, std::lcm(std::int64_t{32}, layout.tensor));
     const std::int64_t vocabulary = draw(grid.least_vocabulary, grid.most_vocabulary, 8);
@@ -97,10 +96,10 @@ Json scenario_json(int number, const Layout& layout, Draw& draw, const StepGrid&
                           {"data_parallel", layout.data},
                           {"zero_stage", layout.zero_stage},
                           {"micro_batch_size", samples},
-                          {"global_batch_size", samples * kMicroBatches * layout.data}};
+                          {"global_batch_size", samples * grid.micro_batches * layout.data}};
     if (layout.zero_stage > 0) scenario["layout"]["zero_group_size"] = layout.zero_group;
     scenario["training"] = {{"sequence_length", sequence},
-                            {"precision", "fp32"},
+                            {"precision", grid.precision},
                             {"framework", "orrery"},
                             {"optimizer", {{"clip_norm", 1.0}}}};
     return scenario;
@@ -194,7 +193,7 @@ void add_rows(const runtime::TrainResult& result, const std::map<std::uint32_t, 
     }
 }
 
-runtime::TrainResult perform(const plan::Scenario& scenario, int threads_per_rank,
+runtime::TrainResult perform(const plan::Scenario& scenario, runtime::Backend& backend,
                              std::int64_t steps) {
     runtime::TrainOptions options;
     options.steps = steps;
@@ -208,22 +207,19 @@ runtime::TrainResult perform(const plan::Scenario& scenario, int threads_per_ran
             targets[i] = static_cast<std::int32_t>(bits() % vocabulary);
         }
     };
-    runtime::CpuOptions cpu;
-    cpu.threads = threads_per_rank;
-    runtime::CpuBackend backend(cpu);
     return runtime::train(scenario, options, backend, random_sample,
                           [](const runtime::StepReport&) { return true; });
 }
 
 }  // namespace
 
-StepTimings time_steps(std::int64_t ranks, int threads_per_rank, const StepGrid& grid,
+StepTimings time_steps(std::int64_t ranks, runtime::Backend& backend, const StepGrid& grid,
                        const std::string& scenarios_dir, const fit::CollectiveSample& like) {
     StepTimings timings;
     Draw draw;
     const std::vector<Layout> layouts = layouts_of(ranks);
     const auto performed = [&](const Json& scenario) {
-        return perform(read(scenario, scenarios_dir), threads_per_rank, grid.steps);
+        return perform(read(scenario, scenarios_dir), backend, grid.steps);
     };
     // One layout after the other each time: a machine that is slow for a while is slow for all.
     for (int number = 0; number < grid.models; ++number)

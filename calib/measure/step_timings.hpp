@@ -10,6 +10,7 @@
 #include "calib/fit/collectives.hpp"
 #include "calib/fit/fit_gemm.hpp"
 #include "calib/fit/fit_memory.hpp"
+#include "runtime/train/backend.hpp"
 
 namespace orrery::measure {
 
@@ -19,7 +20,10 @@ struct StepGrid {
     std::int64_t least_width = 64, most_width = 512;  // of the hidden state
     std::int64_t least_sequence = 32, most_sequence = 256;
     std::int64_t least_vocabulary = 128, most_vocabulary = 4096;
-    std::int64_t steps = 4;  // of which the last one counts
+    std::int64_t steps = 4;          // of which the last one counts
+    std::int64_t micro_batches = 5;  // an odd number: the median is one of them
+    std::int64_t head_dim = 0;       // 0: as the width and a drawn number of heads give it
+    std::string precision = "fp32";
 };
 
 // A step of `ranks` ranks, less the collectives that nothing hid, over what its kernels take by the
@@ -39,12 +43,11 @@ struct StepTimings {
     std::vector<SharingRow> sharing;
 };
 
-// fp32; all of `ranks` threads are busy at once, each with so many threads of its own: data
-// parallel, and tensor (with and without sequence) and sharded data parallel over each divisor of
-// their number. Steps of fewer ranks, data parallel, say only how kernels share the machine.
-// `scenarios_dir` has the profiles and frameworks that a scenario names; `like` the system, library
-// and source of the collectives.
-StepTimings time_steps(std::int64_t ranks, int threads_per_rank, const StepGrid& grid,
+// All of `ranks` are busy at once: data parallel, and tensor (with and without sequence) and
+// sharded data parallel over each divisor of their number. Steps of fewer ranks, data parallel, say
+// only how kernels share the machine. `scenarios_dir` has the profiles and frameworks that a
+// scenario names; `like` the system, library and source of the collectives.
+StepTimings time_steps(std::int64_t ranks, runtime::Backend& backend, const StepGrid& grid,
                        const std::string& scenarios_dir, const fit::CollectiveSample& like);
 
 }  // namespace orrery::measure

@@ -1,6 +1,7 @@
 // orrery calibrate: times what the backend does on this machine, or takes what nccl-tests timed on
 // a cluster, and writes the profile that simulate reads.
 #include <filesystem>
+#include <functional>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -10,9 +11,11 @@
 #include "calib/fit/import_collectives.hpp"
 #include "calib/fit/write_profile.hpp"
 #include "calib/measure/cpu_profile.hpp"
+#include "calib/measure/device_machine.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/fit_report.hpp"
 #include "cli/program.hpp"
+#include "cli/run/cuda_device.hpp"
 #include "cli/run/process_memory.hpp"
 #include "cli/run/subcommands.hpp"
 #include "cli/scenario_input.hpp"
@@ -27,6 +30,7 @@ class Calibrate : public Subcommand {
     std::vector<std::string> examples() const override {
         return {kCalibrate.example,
                 "calibrate --backend cpu --ranks 4 --threads-per-rank 2 -o my-machine.json",
+                "calibrate --backend cuda --base profiles/h100-sxm.json -o my-gpu.json",
                 "calibrate --import all_reduce.txt all_gather.json --profile "
                 "profiles/h100-sxm.json -o my-h100.json"};
     }
@@ -35,23 +39,31 @@ class Calibrate : public Subcommand {
         app.add_option("-o,--output", output_path_, "The profile; replaced when all is measured")
             ->required()
             ->type_name("FILE");
-        auto* backend = app.add_option("--backend", backend_, "What runs the kernels: cpu")
+        auto* backend = app.add_option("--backend", backend_, "What runs the kernels: cpu, cuda")
                             ->type_name("NAME")
-                            ->check(CLI::IsMember({"cpu"}));
-        app.add_option("--ranks", options_.ranks,
-                       "Ranks that are busy at once (default: as many as there are cores for)")
-            ->type_name("N")
-            ->check(CLI::Range(1, 1024))
-            ->needs(backend);
-        app.add_option("--threads-per-rank", options_.threads_per_rank,
-                       "Threads of each rank's kernels (default: 1)")
-            ->type_name("N")
-            ->check(CLI::Range(1, 1024))
-            ->needs(backend);
-        app.add_option("--device", options_.device,
-                       "Name of the device, which a cluster asks for (default: cpu-core)")
+                            ->check(CLI::IsMember({"cpu", "cuda"}));
+        ranks_ = app.add_option("--ranks", options_.ranks,
+                                "With --backend cpu: ranks that are busy at once (default: as "
+                                "many as there are cores for)")
+                     ->type_name("N")
+                     ->check(CLI::Range(1, 1024))
+                     ->needs(backend);
+        threads_ = app.add_option("--threads-per-rank", options_.threads_per_rank,
+                                  "With --backend cpu: threads of each rank's kernels "
+                                  "(default: 1)")
+                       ->type_name("N")
+                       ->check(CLI::Range(1, 1024))
+                       ->needs(backend);
+        app.add_option("--device", device_,
+                       "Name of the device, which a cluster asks for (default: cpu-core, or "
+                       "that of the GPU: h100-sxm)")
             ->type_name("NAME")
             ->needs(backend);
+        base_ = app.add_option("--base", base_path_,
+                               "With --backend cuda: a profile that has what is not measured: "
+                               "collectives, overlap, peaks, links")
+                    ->type_name("FILE")
+                    ->needs(backend);
         auto* import =
             app.add_option("--import", import_.paths,
                            "Instead of timing: outputs of nccl-tests, as printed or of its -J")
@@ -74,7 +86,8 @@ class Calibrate : public Subcommand {
         if (!imports && backend_.empty())
             throw UsageError("one of --backend and --import is required");
         try {
-            return imports ? import_timings(console) : measure(console);
+            if (imports) return import_timings(console);
+            return backend_ == "cuda" ? measure_cuda(console) : measure_cpu(console);
         } catch (const fit::FitStorageError& error) {
             console.err << "orrery calibrate: " << error.what() << '\n';
             return kExitStorage;
@@ -82,31 +95,64 @@ class Calibrate : public Subcommand {
     }
 
   private:
-    int measure(Console& console) {
+    int measure_cpu(Console& console) {
+        if (base_->count() > 0) throw UsageError("--base is for --backend cuda");
         options_.version = kVersion;
         options_.scenarios_dir = library_folder();
-        measure::Calibration calibration =
-            measure::measure_cpu_profile(options_, [&](const std::string& what) {
-                console.err << "timing " << what << '\n' << std::flush;
-            });
+        if (!device_.empty()) options_.device = device_;
+        measure::Calibration calibration = measure::measure_cpu_profile(options_, teller(console));
         console.err << "measuring the memory of processes\n" << std::flush;
         calibration.profile["process"] = process_json(
             measure_processes(), calibration.profile["provenance"][0].get<std::string>());
-        fit::FitReport report{options_.device, calibration.families, {}};
-        report.collectives =
-            fit::collective_reports(fit::write_profile(calibration.profile, output_path_));
-        print(report, console);
+        return write(calibration, console);
+    }
+
+    int measure_cuda(Console& console) {
+        for (const CLI::Option* option : {ranks_, threads_})
+            if (option->count() > 0) throw UsageError(option->get_name() + " is for --backend cpu");
+        const measure::MakeDriver make_driver = cuda_device();
+        if (!make_driver) {
+            console.err
+                << "orrery calibrate: this program was built without CUDA: ./orrery build cuda\n";
+            return kExitDevice;
+        }
+        measure::DeviceOptions options;
+        options.device = device_;
+        options.version = kVersion;
+        options.scenarios_dir = library_folder();
+        if (!base_path_.empty()) options.base_path = shipped_or_own(base_path_);
+        runtime::SystemLoader loader;
+        return write(
+            measure::measure_device_profile(options, make_driver, loader, 0, teller(console)),
+            console);
+    }
+
+    static std::function<void(const std::string&)> teller(Console& console) {
+        return [&](const std::string& what) {
+            console.err << "timing " << what << '\n' << std::flush;
+        };
+    }
+
+    // As a scenario names it, where there is no such file here.
+    static std::string shipped_or_own(const std::string& path) {
+        const std::filesystem::path shipped = std::filesystem::path(library_folder()) / path;
+        return !std::filesystem::exists(path) && std::filesystem::exists(shipped) ? shipped.string()
+                                                                                  : path;
+    }
+
+    int write(const measure::Calibration& calibration, Console& console) {
+        const sim::Profile profile = fit::write_profile(calibration.profile, output_path_);
+        print({profile.device, calibration.families, fit::collective_reports(profile)}, console);
+        if (!calibration.notes.empty()) console.out << "\nalso measured\n";
+        for (const std::string& note : calibration.notes)
+            console.out << "  " << note << '\n';
         return kExitOk;
     }
 
     int import_timings(Console& console) {
         import_.version = kVersion;
         import_.output_path = output_path_;
-        // As a scenario names it, where there is no such file here.
-        const std::filesystem::path shipped =
-            std::filesystem::path(library_folder()) / import_.profile_path;
-        if (!std::filesystem::exists(import_.profile_path) && std::filesystem::exists(shipped))
-            import_.profile_path = shipped;
+        import_.profile_path = shipped_or_own(import_.profile_path);
         const fit::ImportReport report = fit::import_collectives(import_);
         print(report.fit, console);
         console.out << "\nimported\n";
@@ -126,6 +172,11 @@ class Calibrate : public Subcommand {
 
     std::string backend_;
     std::string output_path_;
+    std::string device_;
+    std::string base_path_;
+    const CLI::Option* ranks_ = nullptr;
+    const CLI::Option* threads_ = nullptr;
+    const CLI::Option* base_ = nullptr;
     measure::CalibrationOptions options_;
     fit::ImportInputs import_;
 };

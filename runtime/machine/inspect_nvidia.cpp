@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/machine/ask.hpp"
 #include "runtime/machine/inspect.hpp"
 
 namespace orrery::runtime {
@@ -21,17 +22,7 @@ constexpr int kPeerNvlink = 2;
 constexpr int kPeerOk = 0;
 constexpr unsigned kMostNvlinks = 18;
 
-// What `name` of `library`, int(arguments…, Value*), answers; nothing where it is not there or
-// fails.
-template <typename Value, typename... Arguments>
-std::optional<Value> ask(const LoadedLibrary& library, const char* name, Arguments... arguments) {
-    Value value{};
-    auto* function = library.function<int(Arguments..., Value*)>(name);
-    if (function == nullptr || function(arguments..., &value) != 0) return std::nullopt;
-    return value;
-}
-
-// The same of int(device, Value*, Value*).
+// What `name` of `library`, int(device, Value*, Value*), answers; nothing where it does not.
 template <typename Value>
 std::optional<std::pair<Value, Value>> ask_two(const LoadedLibrary& library, const char* name,
                                                NvmlDevice device) {

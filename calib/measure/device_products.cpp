@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+
+#include "calib/measure/device_timings.hpp"
+
+namespace orrery::measure {
+namespace {
+
+using plan::DType;
+using runtime::GemmForm;
+using runtime::Kernels;
+
+// Bits of the engine and libm alone decide: the same shapes everywhere.
+class Draw {
+  public:
+    std::int64_t operator()(std::int64_t low, std::int64_t high, std::int64_t multiple) {
+        const double unit = static_cast<double>(bits_() >> 11) * 0x1p-53;
+        const double size = static_cast<double>(low) *
+                            std::pow(static_cast<double>(high) / static_cast<double>(low), unit);
+        return std::max<std::int64_t>(1, std::llround(size / static_cast<double>(multiple))) *
+               multiple;
+    }
+
+  private:
+    std::mt19937_64 bits_{1};
+};
+
+using Shape = std::array<std::int64_t, 3>;  // m, n, k
+
+std::vector<Shape> gemm_shapes(const DeviceGrid& grid, double most_flops) {
+    constexpr std::int64_t kMultiple = 64;
+    Draw draw;
+    const auto size = [&] { return draw(grid.gemm_low, grid.gemm_high, kMultiple); };
+    std::vector<Shape> shapes;
+    while (shapes.size() < static_cast<std::size_t>(grid.gemm_shapes)) {
+        const Shape shape{size(), size(), size()};
+        if (2.0 * static_cast<double>(shape[0] * shape[1]) * static_cast<double>(shape[2]) <=
+            most_flops)
+            shapes.push_back(shape);
+    }
+    return shapes;
+}
+
+DeviceTimer::Call product(const Shape& shape, GemmForm form, const DeviceOperands& operands) {
+    runtime::Gemm gemm;
+    gemm.form = form;
+    gemm.m = shape[0];
+    gemm.n = shape[1];
+    gemm.k = shape[2];
+    gemm.a = operands[0];
+    gemm.b = operands[1];
+    gemm.c = operands[2];
+    return [gemm](Kernels& kernels) { kernels.gemm(gemm); };
+}
+
+std::vector<runtime::AttentionShape> attention_shapes(const DeviceGrid& grid,
+                                                      std::int64_t head_dim) {
+    constexpr std::int64_t kMultiple = 64;
+    Draw draw;
+    std::vector<runtime::AttentionShape> shapes;
+    while (shapes.size() < static_cast<std::size_t>(grid.attention_shapes)) {
+        runtime::AttentionShape shape;
+        shape.sequence = draw(grid.least_sequence, grid.most_sequence, kMultiple);
+        shape.kv_heads = draw(1, 16, 1);
+        shape.heads = shape.kv_heads * draw(1, 8, 1);
+        shape.batch = draw(1, 8, 1);
+        shape.head_dim = head_dim;
+        const double flops = 2.0 * static_cast<double>(shape.maps() * head_dim) *
+                             static_cast<double>(shape.sequence * shape.sequence);
+        const std::int64_t bytes =
+            shape.batch * shape.sequence * shape.qkv_width() * plan::size_bytes(DType::bf16);
+        if (flops <= grid.attention_most_flops && bytes <= operand_bytes(grid))
+            shapes.push_back(shape);
+    }
+    return shapes;
+}
+
+}  // namespace
+
+std::int64_t operand_bytes(const DeviceGrid& grid) {
+    const std::int64_t product = grid.gemm_high * grid.gemm_high;
+    constexpr std::int64_t kTensors = 3;  // of `add`, in as many parts
+    return std::max({product * plan::size_bytes(DType::fp32), grid.copy_high,
+                     static_cast<std::int64_t>(grid.memory_high) / kTensors});
+}
+
+ProductTimings time_products(DeviceTimer& timer, DeviceOperands& operands, const DeviceGrid& grid,
+                             DType dtype) {
+    const bool wide = dtype == DType::fp32;
+    ProductTimings timings;
+    timings.dtype = dtype;
+    operands.fill(dtype);
+    const std::int64_t size =
+        std::min(wide ? grid.sustained_size / 2 : grid.sustained_size, grid.gemm_high);
+    const DeviceTimer::Call large = product({size, size, size}, GemmForm::forward, operands);
+    timer.keep_busy(large);
+    for (const Shape& shape :
+         gemm_shapes(grid, wide ? grid.gemm_most_flops_fp32 : grid.gemm_most_flops))
+        for (const GemmForm form :
+             {GemmForm::forward, GemmForm::input_gradient, GemmForm::weight_gradient})
+            timings.rows.push_back(
+                {shape[0], shape[1], shape[2], timer.warm_us(product(shape, form, operands))});
+    timings.sustained = timer.sustained(large);
+    return timings;
+}
+
+AttentionTimings time_attention(DeviceTimer& timer, DeviceOperands& operands,
+                                const DeviceGrid& grid) {
+    AttentionTimings timings;
+    operands.fill(DType::bf16);
+    for (const std::int64_t head_dim : grid.head_dims) {
+        bool busy = false;
+        for (const runtime::AttentionShape& shape : attention_shapes(grid, head_dim)) {
+            runtime::Attention forward;
+            forward.shape = shape;
+            forward.scale = 1 / std::sqrt(static_cast<double>(head_dim));
+            forward.qkv = operands[0];
+            forward.context = operands[1];
+            forward.lse = operands.as(DType::fp32, 3);
+            runtime::AttentionBackward backward;
+            backward.shape = shape;
+            backward.scale = forward.scale;
+            backward.dcontext = operands[4];
+            backward.qkv = forward.qkv;
+            backward.context = forward.context;
+            backward.lse = forward.lse;
+            backward.dqkv = operands[2];
+            const auto attend = [&](Kernels& kernels) { kernels.attention(forward); };
+            if (!busy) timer.keep_busy(attend);
+            busy = true;
+            timings.forward.push_back({shape.batch, shape.sequence, shape.heads, shape.kv_heads,
+                                       head_dim, timer.warm_us(attend)});
+            timings.backward_us.push_back(
+                timer.warm_us([&](Kernels& kernels) { kernels.attention_backward(backward); }));
+        }
+    }
+    return timings;
+}
+
+std::vector<ProductRow> time_attention_products(DeviceTimer& timer, DeviceOperands& operands,
+                                                const DeviceGrid& grid) {
+    std::vector<ProductRow> rows;
+    operands.fill(DType::bf16);
+    const std::int64_t element = plan::size_bytes(DType::bf16);
+    for (const std::int64_t head_dim : grid.head_dims)
+        for (std::int64_t sequence = grid.least_sequence; sequence <= grid.most_sequence / 2;
+             sequence *= 2) {
+            constexpr std::int64_t kHeads = 8;
+            runtime::AttentionProduct product;
+            product.form = runtime::AttentionProductForm::scores;
+            product.shape = {1, sequence, kHeads, kHeads, head_dim};
+            product.scale = 1 / std::sqrt(static_cast<double>(head_dim));
+            product.qkv = operands[0];
+            product.maps = operands[1];
+            const std::int64_t maps = kHeads * sequence * sequence;
+            if (maps * element > operands.part_bytes()) break;
+            const double us =
+                timer.cold_us([&](Kernels& kernels) { kernels.attention_product(product); });
+            rows.push_back(
+                {2 * static_cast<double>(maps * head_dim),
+                 static_cast<double>(element * (2 * kHeads * sequence * head_dim + maps)), us});
+        }
+    return rows;
+}
+
+}  // namespace orrery::measure

@@ -1,0 +1,108 @@
+#include "calib/measure/profile_sections.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "calib/fit/curve_json.hpp"
+#include "calib/fit/fit_error.hpp"
+#include "calib/fit/relative_fit.hpp"
+#include "calib/fit/write_profile.hpp"
+
+namespace orrery::measure {
+namespace {
+
+constexpr int kDigits = 4;
+
+}  // namespace
+
+double spread(const std::vector<double>& values, double middle) {
+    double sum = 0;
+    for (const double value : values)
+        sum += (value / middle - 1) * (value / middle - 1);
+    return std::sqrt(sum / static_cast<double>(values.size()));
+}
+
+Json quantity(double value, const std::string& source) {
+    return {{"value", fit::rounded(value, kDigits)}, {"source", source}};
+}
+
+Json attention_json(const AttentionTimings& timings, plan::DType dtype, const std::string& source,
+                    std::vector<fit::FamilyReport>& families) {
+    Json attention;
+    attention["dtype"] = std::string(plan::name(dtype));
+    for (const std::int64_t head_dim : fit::head_dims(timings.forward)) {
+        const fit::AttentionFit fit = fit::fit_attention(timings.forward, head_dim);
+        attention["forward"][std::to_string(head_dim)] = fit::curve_json(fit, source);
+        families.push_back(fit::family_report(fit));
+    }
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < timings.forward.size(); ++i)
+        ratios.push_back(timings.backward_us[i] / timings.forward[i].time_us);
+    const double ratio = median(ratios);
+    constexpr double kFlopRatio = 2.5;
+    attention["backward"] = {
+        {"flop_ratio",
+         quantity(kFlopRatio, "five matrix products instead of two (Dao 2023, arXiv 2307.08691)")},
+        {"rate_ratio", quantity(kFlopRatio / ratio, fmt::format("{}; median of {} shapes: {:.2f} "
+                                                                "times the forward",
+                                                                source, ratios.size(), ratio))},
+        {"relative_sd", quantity(spread(ratios, ratio), "root mean square over the shapes")}};
+    return attention;
+}
+
+Json batched_gemm_json(const std::vector<ProductRow>& rows, const Json& gemm,
+                       const fit::MemoryFit& memory, double operands_GBps,
+                       const std::string& source) {
+    constexpr double kLeastShare = 0.1;  // of a time, where the operands would take more than it
+    fit::RelativeProblem problem;
+    problem.columns = 2;
+    for (const ProductRow& row : rows) {
+        problem.terms.insert(problem.terms.end(), {1.0, row.flops});
+        problem.times.push_back(
+            std::max(kLeastShare * row.time_us, row.time_us - row.bytes / (operands_GBps * 1e3)));
+    }
+    const double us_per_flop = fit::fit_relative(problem)[1];
+    if (us_per_flop <= 0) throw fit::FitError("products of unfused attention show no rate");
+    std::vector<double> predicted;
+    for (const ProductRow& row : rows)
+        predicted.push_back((gemm.at("t0_us").get<double>() + row.flops * us_per_flop +
+                             row.bytes / (memory.memory_GBps * 1e3)) /
+                            row.time_us);
+    const double rate_tflops = 1e-6 / us_per_flop;
+    return {
+        {"source", fmt::format("{}; {} shapes, none held out", source, rows.size())},
+        {"rate_ratio", fit::rounded(rate_tflops / gemm.at("rate_tflops").get<double>(), kDigits)},
+        {"relative_sd", fit::rounded(spread(predicted, 1), kDigits)}};
+}
+
+Json memory_json(const fit::MemoryFit& fit, double memory_GBps, double resident_bytes,
+                 const std::string& source) {
+    const double efficiency = fit.memory_GBps / memory_GBps;
+    Json memory;
+    memory["measured"] = true;
+    memory["source"] = fmt::format(
+        "{}; fitted to {} rows, relative Huber least squares; {} rows held out: mean error {:.1f} "
+        "%, median {:.1f} %, p95 {:.1f} %",
+        source, fit.fitted_rows, fit.held_out.absolute.rows,
+        100 * fit.held_out.absolute.mean_abs_error, 100 * fit.held_out.absolute.median_abs_error,
+        100 * fit.held_out.absolute.p95_abs_error);
+    memory["t0_us"] = fit::rounded(fit.t0_us, kDigits);
+    memory["reduction_t0_us"] = fit::rounded(fit.reduction_t0_us, kDigits);
+    memory["efficiency"] = fit::rounded(efficiency, kDigits);
+    memory["resident_bytes"] = resident_bytes;
+    memory["cache_GBps"] = fit::rounded(fit.cache_GBps / efficiency, kDigits);
+    memory["relative_sd"] = fit::rounded(fit.held_out.standard_deviation, kDigits);
+    return memory;
+}
+
+Json kernels_json(const std::vector<fit::KernelFit>& fits, const std::string& source) {
+    Json kernels;
+    kernels["source"] = source;
+    for (const fit::KernelFit& fit : fits)
+        kernels[fit.kernel] = fit::curve_json(fit);
+    return kernels;
+}
+
+}  // namespace orrery::measure

@@ -1,0 +1,52 @@
+// orrery calibrate --backend as its user meets it where there is no GPU.
+#include <sys/wait.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+
+#include "tests/cli/world.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::TempDir;
+
+Outcome calibrate(const std::string& arguments) {
+    const std::string base = TempDir() + fmt::format("calibrate-backend-{}", getpid());
+    const int status = std::system(fmt::format("{} calibrate {} >{}.out 2>{}.err",
+                                               program("orrery-run"), arguments, base, base)
+                                       .c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, content_of(base + ".out"),
+            content_of(base + ".err")};
+}
+
+#ifndef ORRERY_CUDA
+TEST(CalibrateBackend, NeedsABuildWithCuda) {
+    const std::string output = TempDir() + "not_calibrated.json";
+    const Outcome outcome = calibrate("--backend cuda --base profiles/h100-sxm.json -o " + output);
+    EXPECT_EQ(outcome.code, 6);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(outcome.err,
+              "orrery calibrate: this program was built without CUDA: ./orrery build cuda\n");
+    EXPECT_FALSE(std::filesystem::exists(output));
+}
+#endif
+
+TEST(CalibrateBackend, TakesTheOptionsOfTheBackend) {
+    const std::string output = " -o " + TempDir() + "not_calibrated.json";
+    const Outcome ranks = calibrate("--backend cuda --ranks 2" + output);
+    EXPECT_EQ(ranks.code, 2);
+    EXPECT_THAT(ranks.err, HasSubstr("--ranks is for --backend cpu"));
+    const Outcome base = calibrate("--backend cpu --base profiles/h100-sxm.json" + output);
+    EXPECT_EQ(base.code, 2);
+    EXPECT_THAT(base.err, HasSubstr("--base is for --backend cuda"));
+    EXPECT_EQ(calibrate("--base profiles/h100-sxm.json" + output).code, 2);
+    EXPECT_THAT(calibrate("--backend rocm" + output).err, HasSubstr("rocm"));
+}
+
+}  // namespace
+}  // namespace orrery::cli
