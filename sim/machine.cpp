@@ -117,13 +117,24 @@ int flows_out_of_node(const plan::Mesh& mesh, const plan::Cluster& cluster) {
     return static_cast<int>(ranks_of_node(mesh, cluster));
 }
 
+// One rank communicates with nobody: a device that was calibrated by itself has no collectives.
+CollectiveTable collectives_of(const Profile& profile, const plan::Mesh& mesh) {
+    if (!profile.collectives_json.empty())
+        return parse_collectives(profile.collectives_json, profile.path);
+    if (mesh.ranks() == 1) return {};
+    throw ProfileError(fmt::format(
+        "{}: /collectives: missing, and the plan has {} ranks; orrery calibrate --import puts "
+        "them in",
+        profile.path, mesh.ranks()));
+}
+
 }  // namespace
 
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                       const Profile& profile, bool unfolded, const MeasuredCosts* costs) {
     const plan::Cluster& cluster = scenario.cluster;
     const plan::Framework& framework = scenario.training.framework;
-    const Network network(cluster, parse_collectives(profile.collectives_json, profile.path));
+    const Network network(cluster, collectives_of(profile, plan.mesh));
     const KernelCost kernels(profile, ranks_of_node(plan.mesh, cluster));
 
     Machine machine;

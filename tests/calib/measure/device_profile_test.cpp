@@ -6,6 +6,7 @@
 #include "calib/fit/curve_json.hpp"
 #include "calib/fit/write_profile.hpp"
 #include "tests/calib/measure/fake_device.hpp"
+#include "tests/cli/world.hpp"
 
 namespace orrery::measure {
 namespace {
@@ -189,6 +190,27 @@ TEST(DeviceProfile, TakesFromABaseWhatIsNotMeasured) {
     EXPECT_THAT(found.collectives_json, HasSubstr("as in the profile of h100-sxm"));
     EXPECT_THAT(fit::collective_reports(found).size(), fit::collective_reports(from).size());
     expect_near(found.gemm_curve(plan::DType::bf16)->rate_tflops, 10);  // stays
+}
+
+cli::Outcome simulated(const std::string& base, const std::string& run,
+                       const std::string& cluster) {
+    const std::string path = testing::TempDir() + "calibrated.json";
+    fit::write_profile(calibration(base).profile, path);
+    return cli::run({"simulate", ORRERY_SOURCE_DIR "/scenarios/runs/" + run, "--set",
+                     "cluster=clusters/" + cluster, "--set", "cluster.profile=" + path, "--set",
+                     "training.framework.flags.launch_us.value=3"});
+}
+
+// One rank, or several with the collectives of a base; docs/calibrate.md has the flag.
+TEST(DeviceProfile, IsWhatSimulateTakes) {
+    const cli::Outcome alone = simulated("", "gpt2-124m-h100x1.json", "h200-sxm-1.json");
+    EXPECT_EQ(alone.code, 0) << alone.err;
+    const std::string base = ORRERY_SOURCE_DIR "/scenarios/profiles/h100-sxm.json";
+    const cli::Outcome based = simulated(base, "llama2-7b-a100x8.json", "h200-sxm-8.json");
+    EXPECT_EQ(based.code, 0) << based.err;
+    const cli::Outcome lacking = simulated("", "llama2-7b-a100x8.json", "h200-sxm-8.json");
+    EXPECT_EQ(lacking.code, 5);
+    EXPECT_THAT(lacking.err, HasSubstr("/collectives: missing, and the plan has 8 ranks"));
 }
 
 TEST(DeviceName, IsThatOfTheShippedProfiles) {
