@@ -65,13 +65,16 @@ double host_us(const DeviceSampling& sampling, const std::function<double()>& no
 std::vector<fit::MemoryRow> time_moves(DeviceTimer& timer, DeviceOperands& operands,
                                        const DeviceGrid& grid, double resident_bytes) {
     constexpr double kStep = 1.5;
+    std::vector<double> sizes{grid.memory_low};
+    while (sizes.back() * kStep <= grid.memory_high)
+        sizes.push_back(sizes.back() * kStep);
     std::vector<fit::MemoryRow> rows;
     operands.fill(DType::fp32);
     // Second moments are never negative.
     timer.kernels().fill({operands.part_bytes() / kElementBytes, 1.0, operands[2]});
     for (const Moves& moves : kMoves) {
         std::int64_t last = 0;
-        for (double wanted = grid.memory_low; wanted <= grid.memory_high; wanted *= kStep) {
+        for (const double wanted : sizes) {
             const std::int64_t count =
                 std::min(static_cast<std::int64_t>(wanted) / moves.tensors, operands.part_bytes()) /
                 (kWidth * kElementBytes);

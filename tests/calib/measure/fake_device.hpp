@@ -201,6 +201,12 @@ class FakeDriver final : public runtime::StreamDriver {
     std::byte* allocate(std::int64_t bytes) override {
         return memory_.emplace_back(static_cast<std::size_t>(bytes)).data();
     }
+    std::int64_t bytes_in_use() const override {
+        std::int64_t bytes = 0;
+        for (const std::vector<std::byte>& block : memory_)
+            bytes += static_cast<std::int64_t>(block.size());
+        return bytes;
+    }
     runtime::Stream create_stream(runtime::StreamUse) override { return {&machine_}; }
     runtime::Event create_event(bool) override { return {&events_.emplace_back(-1.0)}; }
     void record(runtime::Event event, runtime::Stream) override {
