@@ -83,6 +83,7 @@ std::string comparison_json(const ComparisonReport& report) {
     json["measured"] = report.measured;
     json["prices"] = report.prices;
     json["backend"] = comparison.backend.empty() ? Json(nullptr) : Json(comparison.backend);
+    json["correctness_only"] = comparison.correctness_only;
     json["ranks"] = comparison.ranks;
     json["step"] = step_json(comparison);
     json["memory"] = memory_json(comparison.memory);

@@ -43,6 +43,8 @@ std::string step_text(const compare::Comparison& comparison, const Console& cons
         "step time",
         fmt::format("{} predicted, {} measured: error {}", seconds_text(step.predicted_s),
                     seconds_text(step.measured_s), console.bold(error_text(step.error_pct()))));
+    if (comparison.correctness_only)
+        text += labelled("", "several ranks shared a GPU: the measured times say nothing");
     if (!comparison.step_times_s) return text;
     const compare::Spread& run = *comparison.step_times_s;
     return text +

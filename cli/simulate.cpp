@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "calib/compare/measured_facts.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/report.hpp"
 #include "cli/scenario_input.hpp"
@@ -59,7 +60,13 @@ class Simulate : public Subcommand {
         check_unfolded(*read.scenario);
         const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
         std::optional<sim::MeasuredCosts> costs;
-        if (!costs_file_.empty()) costs.emplace(trace::read_trace(costs_file_), costs_file_);
+        if (!costs_file_.empty()) {
+            trace::Trace measured = trace::read_trace(costs_file_);
+            if (compare::measured_facts(measured, costs_file_).correctness_only)
+                console.err << "orrery simulate: warning: " << costs_file_
+                            << ": several ranks shared a GPU: its times say nothing\n";
+            costs.emplace(std::move(measured), costs_file_);
+        }
         const sim::Prediction prediction = sim::simulate(
             *read.scenario, profile, {unfolded_, costs ? &*costs : nullptr}, read.resolved_json);
         print({*read.scenario, profile, prediction, input_, read.resolved_json,

@@ -47,6 +47,8 @@ MeasuredFacts measured_facts(const trace::Trace& trace, const std::string& path)
                                     "/measured in the trace is no JSON object");
     if (measured.contains("backend") && measured["backend"].is_string())
         facts.backend = measured["backend"].get<std::string>();
+    if (measured.contains("correctness_only") && measured["correctness_only"].is_boolean())
+        facts.correctness_only = measured["correctness_only"].get<bool>();
     facts.arena_bytes = numbers<std::int64_t>(measured, "arena_bytes_by_rank", path);
     facts.high_water_bytes = numbers<std::int64_t>(measured, "high_water_bytes_by_rank", path);
     facts.other_bytes = numbers<std::int64_t>(measured, "other_bytes_by_rank", path);

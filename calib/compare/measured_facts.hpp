@@ -11,7 +11,8 @@
 namespace orrery::compare {
 
 struct MeasuredFacts {
-    std::string backend;  // "cpu"; empty: unknown
+    std::string backend;            // "cpu"; empty: unknown
+    bool correctness_only = false;  // ranks shared a device: times say nothing
     // By rank; empty: unknown.
     std::vector<std::int64_t> arena_bytes;
     std::vector<std::int64_t> high_water_bytes;  // of bound offsets in the arena

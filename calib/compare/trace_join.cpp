@@ -231,6 +231,7 @@ Comparison compare_traces(const Trace& predicted, const plan::Plan& plan,
     Comparison comparison;
     comparison.ranks = static_cast<std::int64_t>(measured.tracks.size());
     comparison.backend = facts.backend;
+    comparison.correctness_only = facts.correctness_only;
     comparison.step = {window_of(predicted), window_of(measured)};
     comparison.steps_measured = facts.step_times_s.size();
     if (!facts.step_times_s.empty()) comparison.step_times_s = spread_of(facts.step_times_s);

@@ -77,6 +77,7 @@ struct MemoryComparison {
 struct Comparison {
     std::int64_t ranks = 0;
     std::string backend;                 // that measured; empty: unknown
+    bool correctness_only = false;       // measured times say nothing
     TimePair step;                       // the windows of the traces
     std::optional<Spread> step_times_s;  // of the run that the measured step is from
     std::size_t steps_measured = 0;

@@ -1,6 +1,7 @@
 // `orrery compare`: what a person reads, the contract of --json, and what it refuses.
 #include <cmath>
 
+#include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
 #include "cli/text_table.hpp"
@@ -11,6 +12,7 @@ namespace orrery::cli {
 namespace {
 
 using nlohmann::json;
+using ::testing::HasSubstr;
 
 // A measured trace of tests/cli/tiny.json: what was predicted, every rank r slower by r percent,
 // attention by a tenth on top.
@@ -44,6 +46,19 @@ trace::Trace with_facts(trace::Trace trace) {
         R"("measured":{"backend":"cpu","high_water_bytes_by_rank":[279000000,279500000,279000000,279000000,270000000,270000000,270000000,270000000],
            "other_bytes_by_rank":[150000000,151000000,152000000,150000000,150000000,150000000,150000000,150000000],"step_times_s":[0.0217,0.0214,0.0221]},)");
     return trace;
+}
+
+TEST(Compare, SaysWhereMeasuredTimesSayNothing) {
+    trace::Trace trace = with_facts(measured_trace());
+    const std::string backend = R"("backend":"cpu",)";
+    trace.scenario_json.insert(trace.scenario_json.find(backend), R"("correctness_only":true,)");
+    const std::string measured = written_trace("compare_shared.orrery", trace);
+    const Outcome text = run({"compare", tiny(), measured});
+    EXPECT_THAT(text.out, HasSubstr("several ranks shared a GPU: the measured times say nothing"));
+    EXPECT_TRUE(json::parse(run({"compare", tiny(), measured, "--json"}).out)["correctness_only"]);
+    const Outcome priced = run({"simulate", tiny(), "--costs", measured});
+    EXPECT_EQ(priced.code, 0);
+    EXPECT_THAT(priced.err, HasSubstr("several ranks shared a GPU: its times say nothing"));
 }
 
 TEST(Compare, ReadsLikeThis) {
