@@ -164,10 +164,10 @@ def check_calibration(bench, profile, name):
     return {"profile": profile.name, "report": (bench.out / "calibrate.out").read_text()}
 
 
-def check_prediction(bench, profile):
+def check_prediction(bench, profile, device):
     rows = []
     for name, settings in SHAPES.items():
-        scenario = [GPT2, *sets([*settings, f"cluster.profile={profile}"])]
+        scenario = [GPT2, *sets([*settings, f"cluster.profile={profile}", f"cluster.device={device}"])]
         output = train(bench, f"measured {name}", [*scenario, "--backend", "cuda", "--steps",
                                                    str(PREDICTION_STEPS + PREDICTION_WARM_UP)])
         steps = [event["time_s"] for event in events(output) if event["event"] == "step"]
@@ -231,7 +231,7 @@ def main():
               ("losses of tiny-gpt", lambda: check_losses(bench)),
               ("compute-sanitizer", lambda: check_sanitizer(bench)),
               ("calibration", lambda: check_calibration(bench, profile, arguments.profile_name)),
-              ("predicted steps", lambda: check_prediction(bench, profile))]
+              ("predicted steps", lambda: check_prediction(bench, profile, arguments.profile_name))]
     ready = bench.run("ready", "orrery-run", ["doctor", "--backend", "cuda"], 30)[0] == 0
     began = time.monotonic()
     results = []
