@@ -106,8 +106,7 @@ class StepBinder {
         Transfer transfer;
         transfer.action = action;
         const bool to_next = action.kind == ActionKind::send_f || action.kind == ActionKind::recv_b;
-        transfer.peer = owner(action.stage + (to_next ? 1 : -1),
-                              static_cast<std::int32_t>(builder_.mesh.pipeline));
+        transfer.peer = builder_.placement.rank_of(action.stage + (to_next ? 1 : -1));
         transfer.bytes = transfer_bytes_;
         switch (action.kind) {
             case ActionKind::send_f:

@@ -100,14 +100,14 @@ Plan build_plan(const Scenario& scenario) {
     plan.exchange_block = blocks.add(exchange_block(scenario, dims));
     const PartKinds kinds = build_parts(scenario, dims, blocks);
 
-    const ScheduleKind* schedule = find_schedule(layout.schedule);
-    ORRERY_CHECK(schedule != nullptr, "an unknown schedule passed validation");
+    const ScheduleKind* kind = find_schedule(layout.schedule);
+    ORRERY_CHECK(kind != nullptr, "an unknown schedule passed validation");
     const auto pipeline = static_cast<std::int32_t>(layout.pipeline_parallel);
-    const ActionGrid grid = schedule->order(
+    const Schedule schedule = kind->schedule(
         {pipeline, static_cast<std::int32_t>(layout.virtual_pipeline), plan.micro_batches});
-    const auto rows = add_transfers(grid, pipeline, static_cast<std::int32_t>(layout.stages()));
+    const auto rows = add_transfers(schedule.grid, schedule.placement);
     for (std::int32_t rank = 0; rank < pipeline; ++rank) {
-        ProgramBuilder builder{scenario, dims, plan.mesh, blocks, {}, {}, 0};
+        ProgramBuilder builder{scenario, dims, plan.mesh, schedule.placement, blocks, {}, {}, 0};
         builder.program.pipeline_rank = rank;
         plan.programs.push_back(
             build_program(std::move(builder), kinds, rows[static_cast<std::size_t>(rank)]));

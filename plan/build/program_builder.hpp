@@ -12,6 +12,7 @@
 #include "plan/build/dims.hpp"
 #include "plan/ir/plan.hpp"
 #include "plan/scenario/scenario.hpp"
+#include "plan/schedule/placement.hpp"
 
 namespace orrery::plan {
 
@@ -48,6 +49,7 @@ struct ProgramBuilder {
     const Scenario& scenario;
     const Dims& dims;
     const Mesh& mesh;
+    const StagePlacement& placement;  // of the stages on pipeline ranks
     BlockLibrary& blocks;
     Program program;
     std::vector<std::vector<PartKind>> part_kinds;  // by chunk, by position

@@ -5,7 +5,6 @@
 #include "plan/ir/check.hpp"
 #include "plan/memory/arena.hpp"
 #include "plan/passes/passes.hpp"
-#include "plan/schedule/schedule.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -119,8 +118,7 @@ void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
         const auto layers =
             static_cast<std::int32_t>(layout.layers_per_stage[static_cast<std::size_t>(s)]);
         const std::int32_t end = first_layer + layers;
-        if (owner(s, static_cast<std::int32_t>(layout.pipeline_parallel)) ==
-            builder.program.pipeline_rank) {
+        if (builder.placement.rank_of(s) == builder.program.pipeline_rank) {
             Stage stage;
             stage.index = s;
             std::vector<PartKind> parts;

@@ -6,8 +6,8 @@
 namespace orrery::plan {
 namespace {
 constexpr std::array<std::string_view, kActionKinds> kNames = {
-    "F",           "B",           "SEND_F",  "RECV_F", "SEND_B", "RECV_B",
-    "REDUCE_GRAD", "REDUCE_TIED", "UNSCALE", "CLIP",   "STEP"};
+    "F",      "B",           "I",           "W",       "SEND_F", "RECV_F", "SEND_B",
+    "RECV_B", "REDUCE_GRAD", "REDUCE_TIED", "UNSCALE", "CLIP",   "STEP"};
 
 bool takes_micro_batch(ActionKind kind) {
     return kind <= ActionKind::recv_b;

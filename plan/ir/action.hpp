@@ -12,19 +12,21 @@
 namespace orrery::plan {
 
 enum class ActionKind : std::uint8_t {
-    forward,      // F
-    backward,     // B, input and weight together
-    send_f,       // SEND_F: activations to the next stage
-    recv_f,       // RECV_F
-    send_b,       // SEND_B: gradients to the stage before
-    recv_b,       // RECV_B
-    reduce_grad,  // REDUCE_GRAD: gradients of a stage over its data group
-    reduce_tied,  // REDUCE_TIED: tied embedding gradients over first and last stage
-    unscale,      // UNSCALE: loss scale taken off the gradients, overflow looked for
-    clip,         // CLIP: global gradient norm
-    step          // STEP: optimizer, and the gathering of sharded parameters
+    forward,          // F
+    backward,         // B, input and weight together
+    backward_input,   // I: the half of a backward that makes the gradient of the input
+    backward_weight,  // W: the half that makes the gradients of the weights, any time after I
+    send_f,           // SEND_F: activations to the next stage
+    recv_f,           // RECV_F
+    send_b,           // SEND_B: gradients to the stage before
+    recv_b,           // RECV_B
+    reduce_grad,      // REDUCE_GRAD: gradients of a stage over its data group
+    reduce_tied,      // REDUCE_TIED: tied embedding gradients over first and last stage
+    unscale,          // UNSCALE: loss scale taken off the gradients, overflow looked for
+    clip,             // CLIP: global gradient norm
+    step              // STEP: optimizer, and the gathering of sharded parameters
 };
-inline constexpr std::size_t kActionKinds = 11;
+inline constexpr std::size_t kActionKinds = 13;
 
 struct Action {
     std::int32_t stage = 0;
@@ -34,6 +36,17 @@ struct Action {
     auto operator<=>(const Action&) const = default;
 };
 
+inline bool is_compute(ActionKind kind) {
+    return kind <= ActionKind::backward_weight;
+}
+// Whether it makes the gradient that the stage before waits for.
+inline bool makes_input_gradient(ActionKind kind) {
+    return kind == ActionKind::backward || kind == ActionKind::backward_input;
+}
+// Whether it is the last of a micro-batch at its stage, whose activations may go.
+inline bool ends_micro_batch(ActionKind kind) {
+    return kind == ActionKind::backward || kind == ActionKind::backward_weight;
+}
 inline bool is_transfer(ActionKind kind) {
     return kind >= ActionKind::send_f && kind <= ActionKind::recv_b;
 }

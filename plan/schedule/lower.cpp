@@ -15,10 +15,9 @@ using Rows = std::vector<std::vector<Action>>;
 // One run of the grid in unit time; see add_transfers.
 class UnitRun {
   public:
-    UnitRun(const ActionGrid& grid, std::int32_t pipeline, std::int32_t stages)
+    UnitRun(const ActionGrid& grid, const StagePlacement& placement)
         : grid_(grid),
-          pipeline_(pipeline),
-          stages_(stages),
+          placement_(placement),
           rows_(grid.size()),
           next_(grid.size(), 0),
           busy_(grid.size(), false) {}
@@ -45,9 +44,14 @@ class UnitRun {
         if (action.kind == ActionKind::forward)
             return action.stage == 0 ||
                    done_.count({action.stage - 1, ActionKind::forward, action.micro_batch}) > 0;
+        if (action.kind == ActionKind::backward_weight)
+            return done_.count({action.stage, ActionKind::backward_input, action.micro_batch}) > 0;
         if (done_.count({action.stage, ActionKind::forward, action.micro_batch}) == 0) return false;
-        return action.stage == stages_ - 1 ||
-               done_.count({action.stage + 1, ActionKind::backward, action.micro_batch}) > 0;
+        const auto after = [&](ActionKind kind) {
+            return done_.count({action.stage + 1, kind, action.micro_batch}) > 0;
+        };
+        return action.stage == placement_.stages() - 1 || after(ActionKind::backward) ||
+               after(ActionKind::backward_input);
     }
 
     void start_next(std::size_t rank) {
@@ -56,7 +60,7 @@ class UnitRun {
         if (!ready(action)) return;
         busy_[rank] = true;
         rows_[rank].push_back(action);
-        ending_.push({now_ + (action.kind == ActionKind::forward ? 1 : 2), rank});
+        ending_.push({now_ + (action.kind == ActionKind::backward ? 2 : 1), rank});
     }
 
     void finish(std::size_t rank) {
@@ -65,9 +69,10 @@ class UnitRun {
         busy_[rank] = false;
         done_.insert(action);
         const bool forward = action.kind == ActionKind::forward;
+        if (!forward && !makes_input_gradient(action.kind)) return;
         const std::int32_t to = forward ? action.stage + 1 : action.stage - 1;
-        if (to < 0 || to >= stages_) return;
-        const auto peer = static_cast<std::size_t>(owner(to, pipeline_));
+        if (to < 0 || to >= placement_.stages()) return;
+        const auto peer = static_cast<std::size_t>(placement_.rank_of(to));
         if (peer == rank) return;
         transfers_.push_back(
             {turn(rank, peer),
@@ -82,7 +87,7 @@ class UnitRun {
     // once around (Megatron-LM's even and odd ranks likewise send and receive in turn). An odd
     // ring closes in a third turn.
     int turn(std::size_t a, std::size_t b) const {
-        const auto ranks = static_cast<std::size_t>(pipeline_);
+        const std::size_t ranks = grid_.size();
         const bool closes = ranks > 2 && std::min(a, b) == 0 && std::max(a, b) == ranks - 1;
         if (closes) return ranks % 2 == 0 ? 1 : 2;
         return std::min(a, b) % 2 == 0 ? 0 : 1;
@@ -110,8 +115,7 @@ class UnitRun {
 
     using Ending = std::pair<std::int64_t, std::size_t>;
     const ActionGrid& grid_;
-    std::int32_t pipeline_;
-    std::int32_t stages_;
+    const StagePlacement& placement_;
     std::int64_t now_ = 0;
     Rows rows_;
     std::vector<std::size_t> next_;
@@ -122,9 +126,9 @@ class UnitRun {
 };
 
 // The pipeline rank on the other side of a transfer.
-std::int32_t other_side(const Action& action, std::int32_t pipeline) {
+std::int32_t other_side(const Action& action, const StagePlacement& placement) {
     const bool to_next = action.kind == ActionKind::send_f || action.kind == ActionKind::recv_b;
-    return owner(action.stage + (to_next ? 1 : -1), pipeline);
+    return placement.rank_of(action.stage + (to_next ? 1 : -1));
 }
 
 // The same transfer as the other side spells it.
@@ -144,29 +148,29 @@ Action mirrored(const Action& action) {
     return action;
 }
 
-bool opposite(const Action& a, const Action& b, std::int32_t pipeline) {
+bool opposite(const Action& a, const Action& b, const StagePlacement& placement) {
     return is_transfer(a.kind) && is_transfer(b.kind) && is_send(a.kind) != is_send(b.kind) &&
-           other_side(a, pipeline) == other_side(b, pipeline);
+           other_side(a, placement) == other_side(b, placement);
 }
 
 // Pairs (i, i+1) of a row that may become one exchange, keyed by the pair as this row spells it.
 std::set<std::pair<Action, Action>> exchanges_of(const std::vector<Action>& row,
-                                                 std::int32_t pipeline) {
+                                                 const StagePlacement& placement) {
     std::set<std::pair<Action, Action>> pairs;
     for (std::size_t i = 0; i + 1 < row.size(); ++i)
-        if (opposite(row[i], row[i + 1], pipeline)) pairs.insert({row[i], row[i + 1]});
+        if (opposite(row[i], row[i + 1], placement)) pairs.insert({row[i], row[i + 1]});
     return pairs;
 }
 
 }  // namespace
 
-std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid, std::int32_t pipeline,
-                                                    std::int32_t stages) {
-    const Rows rows = UnitRun(grid, pipeline, stages).run();
+std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid,
+                                                    const StagePlacement& placement) {
+    const Rows rows = UnitRun(grid, placement).run();
     std::vector<std::set<std::pair<Action, Action>>> candidates;
     candidates.reserve(rows.size());
     for (const auto& row : rows)
-        candidates.push_back(exchanges_of(row, pipeline));
+        candidates.push_back(exchanges_of(row, placement));
 
     std::set<Action> taken;  // transfers already in an exchange, as their own row spells them
     std::vector<std::vector<LoweredStep>> lowered(rows.size());
@@ -174,8 +178,8 @@ std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid, std:
     for (const auto& row : rows) {
         for (std::size_t i = 0; i + 1 < row.size(); ++i) {
             const Action &a = row[i], &b = row[i + 1];
-            if (!opposite(a, b, pipeline) || taken.count(a) > 0 || taken.count(b) > 0) continue;
-            const auto& theirs = candidates[static_cast<std::size_t>(other_side(a, pipeline))];
+            if (!opposite(a, b, placement) || taken.count(a) > 0 || taken.count(b) > 0) continue;
+            const auto& theirs = candidates[static_cast<std::size_t>(other_side(a, placement))];
             if (theirs.count({mirrored(a), mirrored(b)}) == 0 &&
                 theirs.count({mirrored(b), mirrored(a)}) == 0)
                 continue;

@@ -34,7 +34,7 @@ std::int32_t most_in_flight(const std::vector<Action>& row) {
     std::int32_t most = 0;
     for (const Action& action : row) {
         if (action.kind == ActionKind::forward) most = std::max(most, ++now);
-        if (action.kind == ActionKind::backward) --now;
+        if (ends_micro_batch(action.kind)) --now;
     }
     return most;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/ir/action.hpp"
+#include "plan/schedule/placement.hpp"
 
 namespace orrery::plan {
 
@@ -19,11 +20,21 @@ struct ScheduleShape {
 
 using ActionGrid = std::vector<std::vector<Action>>;  // row = pipeline rank
 
+struct Schedule {
+    ActionGrid grid;  // compute actions
+    StagePlacement placement;
+};
+
 struct ScheduleKind {
     std::string_view name;
     std::string_view summary;   // one sentence for help and error messages
     bool needs_virtual_stages;  // v ≥ 2, and p divides m
     ActionGrid (*order)(const ScheduleShape&);
+    Placement placement = Placement::wrap;
+
+    Schedule schedule(const ScheduleShape& shape) const {
+        return {order(shape), place(placement, shape.pipeline, shape.virtual_stages)};
+    }
 };
 
 // Registered schedules, in the order of help texts.
@@ -31,20 +42,15 @@ const std::vector<ScheduleKind>& schedule_kinds();
 std::vector<std::string> schedule_names();
 const ScheduleKind* find_schedule(std::string_view name);  // nullptr: unknown
 
-// Stage s lives on pipeline rank s mod p.
-inline std::int32_t owner(std::int32_t stage, std::int32_t pipeline) {
-    return stage % pipeline;
-}
-
 // Largest number of micro-batches (for v > 1: chunks) whose forward is done and whose backward is
 // not, at any moment, on one rank's row.
 std::int32_t most_in_flight(const std::vector<Action>& row);
 
-// Adds transfers to a grid of compute actions. The pieces of each row are steps: one compute
-// action, or one or two transfers issued together.
+// Adds transfers to a grid of compute actions; between two stages of one rank there is none. The
+// pieces of each row are steps: one compute action, or one or two transfers issued together.
 //
-// The order is that of a run in which a forward takes 1 and a backward 2 units and transfers none:
-// when an action ends whose result another rank needs, the send is appended to its row and the
+// The order is that of a run in which F, I and W take 1 unit each, B 2 and transfers none: when an
+// action ends whose result another rank needs, the send is appended to its row and the
 // receive to the other's; of those that come at the same time, pairs of ranks take turns, so that a
 // ring that hands on all at once takes two transfers' time, not one per rank. All rows are thus
 // subsequences of one global order, so rendezvous transfers on one in-order stream cannot deadlock.
@@ -56,8 +62,8 @@ struct LoweredStep {
     std::vector<Action> actions;
     bool operator==(const LoweredStep&) const = default;
 };
-std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid, std::int32_t pipeline,
-                                                    std::int32_t stages);
+std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid,
+                                                    const StagePlacement& placement);
 
 ActionGrid gpipe(const ScheduleShape& shape);
 ActionGrid one_f_one_b(const ScheduleShape& shape);
