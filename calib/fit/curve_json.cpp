@@ -15,8 +15,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kDigits = 4;  // of fitted coefficients and errors
 constexpr int kPointDigits = 4;
-// Of a kernel of one size the same time may be read twice, which does not make it certain.
-constexpr double kLeastKernelError = 0.01;
 
 Json held_out_json(const ErrorSummary& summary) {
     Json json;
@@ -79,8 +77,7 @@ Json curve_json(const KernelFit& fit) {
     Json json;
     json["t0_us"] = rounded(fit.t0_us, kDigits);
     json["GBps"] = rounded(fit.GBps, kDigits);
-    json["relative_sd"] =
-        rounded(std::max(kLeastKernelError, fit.held_out.standard_deviation), kDigits);
+    json["relative_sd"] = rounded(std::max(kLeastError, fit.held_out.standard_deviation), kDigits);
     json["held_out"] = held_out_json(fit.held_out);
     return json;
 }

@@ -41,7 +41,7 @@ struct ImportedRun {
     std::string text() const {
         return fmt::format(
             "{}: {} over {} ranks of one node, {}, NCCL {}{}{}", file, run.collective, run.ranks,
-            types(), run.library.empty() ? "of unknown version" : run.library,
+            types(), run.nccl_version.empty() ? "of unknown version" : run.nccl_version,
             run.device.empty() ? "" : ", " + run.device, checked() ? "" : ", results not checked");
     }
 };
@@ -89,7 +89,7 @@ std::vector<ImportedRun> read_runs(const ImportInputs& inputs) {
         for (NcclRun& run : tests.runs)
             runs.push_back({name, std::move(run)});
     }
-    check_same(runs, "versions of NCCL", &NcclRun::library, faults);
+    check_same(runs, "versions of NCCL", &NcclRun::nccl_version, faults);
     check_same(runs, "devices", &NcclRun::device, faults);
     if (!faults.empty()) refuse(faults);
     return runs;
@@ -106,7 +106,7 @@ std::vector<CollectiveSample> samples_of(const std::vector<ImportedRun>& runs,
         const std::string source = fmt::format(
             "nccl-tests, {}", fmt::join(files.at({run.collective, run.ranks}), " and "));
         for (const NcclTiming& timing : run.timings)
-            samples.push_back({system, run.library.empty() ? "unknown" : run.library,
+            samples.push_back({system, run.nccl_version.empty() ? "unknown" : run.nccl_version,
                                run.collective, run.ranks, 1, timing.bytes, timing.seconds, source});
     }
     return samples;

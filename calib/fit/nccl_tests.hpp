@@ -22,10 +22,10 @@ struct NcclTiming {
 
 // One start of a program.
 struct NcclRun {
-    std::string place;       // of its beginning
-    std::string collective;  // as a profile names it: "all_reduce"
-    std::string library;     // version of NCCL: "2.28.5"; empty where the output does not say
-    std::string device;      // "NVIDIA H100 80GB HBM3"; empty likewise
+    std::string place;         // of its beginning
+    std::string collective;    // as a profile names it: "all_reduce"
+    std::string nccl_version;  // "2.28.5"; empty where the output does not say
+    std::string device;        // "NVIDIA H100 80GB HBM3"; empty likewise
     int ranks = 0;
     int nodes = 0;   // hosts by their names
     int groups = 1;  // communicators at once (NCCL_TESTS_SPLIT)

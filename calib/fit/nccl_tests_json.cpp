@@ -120,7 +120,7 @@ NcclTests read_nccl_json(const std::string& text, const std::string& path) {
         if (args.is_array() && !args.empty() && args[0].is_string())
             run.collective = collective_of_program(args[0].get<std::string>());
         if (const int code = whole_at(file, "nccl_version", 0); code > 0)
-            run.library = nccl_version_text(code);
+            run.nccl_version = nccl_version_text(code);
         read_devices(config, run);
         read_results(results, path, tests, run);
         tests.runs.push_back(std::move(run));

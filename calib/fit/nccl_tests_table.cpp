@@ -110,7 +110,8 @@ class TableReader {
         if (words[0] == "nccl-tests") {
             for (const std::string& word : words)
                 if (begins(word, "nccl-library="))
-                    head().library = nccl_version_text(parsed<int>(word.substr(13)).value_or(0));
+                    head().nccl_version =
+                        nccl_version_text(parsed<int>(word.substr(13)).value_or(0));
         } else if (words[0] == "Collective" && after(words, "test") == "starting:") {
             head().collective = collective_of_program(words.back());
         } else if (words[0] == "nThread") {
@@ -189,8 +190,8 @@ class TableReader {
     // "NCCL version 2.19.3+cuda12.2", with NCCL_DEBUG=VERSION.
     void read_library(const std::string& line) {
         const std::string version = after(words_of(line), "version");
-        if (line.find("NCCL version ") != std::string::npos && run_.library.empty())
-            run_.library = version.substr(0, version.find('+'));
+        if (line.find("NCCL version ") != std::string::npos && run_.nccl_version.empty())
+            run_.nccl_version = version.substr(0, version.find('+'));
     }
 
     void finish_run() {

@@ -13,6 +13,9 @@ namespace orrery::fit {
 // `value` rounded to this many significant decimal digits.
 double rounded(double value, int digits);
 
+// Of a deviation that a profile states: that few rows agree does not make them certain.
+inline constexpr double kLeastError = 0.01;
+
 // Members of an object each on a line, in their order; an array without objects or arrays inside
 // on one line. Ends with a newline.
 std::string profile_text(const nlohmann::ordered_json& profile);

@@ -66,7 +66,7 @@ Json sharing_json(const std::vector<SharingRow>& rows, const std::string& source
     }
     return {{"source", fmt::format("{}: {} steps of small models, over their kernels' medians",
                                    source, rows.size())},
-            {"relative_sd", fit::rounded(widest, kDigits)},
+            {"relative_sd", fit::rounded(std::max(fit::kLeastError, widest), kDigits)},
             {"stretch", stretch}};
 }
 

@@ -102,7 +102,7 @@ class Calibrate : public Subcommand {
         if (!device_.empty()) options_.device = device_;
         measure::Calibration calibration = measure::measure_cpu_profile(options_, teller(console));
         console.err << "measuring the memory of processes\n" << std::flush;
-        calibration.profile["process"] = process_json(
+        calibration.profile["process"] = fit::process_json(
             measure_processes(), calibration.profile["provenance"][0].get<std::string>());
         return write(calibration, console);
     }

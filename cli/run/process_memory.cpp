@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -14,10 +13,9 @@
 #include <numeric>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "calib/fit/fit_error.hpp"
-#include "calib/fit/relative_fit.hpp"
-#include "calib/fit/write_profile.hpp"
 #include "cli/run/subcommands.hpp"
 #include "cli/scenario_input.hpp"
 #include "plan/build/build_plan.hpp"
@@ -118,10 +116,10 @@ std::int64_t ops_of(const std::string& file, const Sets& sets) {
 
 }  // namespace
 
-std::vector<ProcessRow> measure_processes() {
+std::vector<fit::ProcessRow> measure_processes() {
     const std::string file = fs::path(library_folder()) / "runs" / "tiny-gpt.json";
     const OwnFolder folder;
-    std::vector<ProcessRow> rows;
+    std::vector<fit::ProcessRow> rows;
     for (const Sets& sets : runs()) {
         std::vector<std::string> arguments{kTrain.name, file, "--steps", "2", "--json"};
         for (const std::string& set : sets)
@@ -135,32 +133,6 @@ std::vector<ProcessRow> measure_processes() {
                         std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0})});
     }
     return rows;
-}
-
-nlohmann::ordered_json process_json(const std::vector<ProcessRow>& rows,
-                                    const std::string& source) {
-    fit::RelativeProblem problem;
-    problem.columns = 3;
-    for (const ProcessRow& row : rows) {
-        problem.terms.insert(problem.terms.end(),
-                             {1.0, static_cast<double>(row.ranks), static_cast<double>(row.ops)});
-        problem.times.push_back(static_cast<double>(row.bytes));
-    }
-    const std::vector<double> bytes = fit::fit_relative(problem);
-    double squares = 0;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-        double fitted = 0;
-        for (std::size_t c = 0; c < problem.columns; ++c)
-            fitted += bytes[c] * problem.terms[i * problem.columns + c];
-        squares += std::pow(fitted / problem.times[i] - 1, 2);
-    }
-    return {
-        {"source", fmt::format("{}; the largest that {} processes were, less their arenas", source,
-                               rows.size())},
-        {"shared_bytes", std::round(bytes[0])},
-        {"rank_bytes", std::round(bytes[1])},
-        {"op_bytes", std::round(bytes[2])},
-        {"relative_sd", fit::rounded(std::sqrt(squares / static_cast<double>(rows.size())), 4)}};
 }
 
 }  // namespace orrery::cli

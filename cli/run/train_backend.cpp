@@ -1,16 +1,13 @@
 #include "cli/run/train_backend.hpp"
 
 #include <algorithm>
-#include <chrono>
-#include <map>
-
-#include <fmt/format.h>
 
 #include "plan/build/build_plan.hpp"
 #include "runtime/cpu/cpu_backend.hpp"
 #include "runtime/kernels/cuda_capability.hpp"
 #include "runtime/launch/nccl_variables.hpp"
 #include "runtime/launch/spawn_ranks.hpp"
+#include "runtime/streams/expected_timeouts.hpp"
 #include "runtime/streams/stream_backend.hpp"
 #include "trace/trace_file.hpp"
 #ifdef ORRERY_CUDA
@@ -21,39 +18,9 @@
 namespace orrery::cli {
 namespace {
 
-using runtime::CallTimeouts;
-
-constexpr double kPerPicosecond = 1e-12;
-
-// The longest that an op of communication takes, by label.
-std::map<std::string, double, std::less<>> longest_calls(const trace::Trace& trace) {
-    std::map<std::string, double, std::less<>> longest;
-    for (const trace::Track& track : trace.tracks)
-        for (std::size_t id = 0; id < track.events.size(); ++id) {
-            const trace::OpName& op = trace.op_of(track, id);
-            if (!plan::is_communication(op.kind)) continue;
-            const trace::Event& event = track.events[id];
-            double& seconds = longest[op.label];
-            seconds =
-                std::max(seconds, static_cast<double>(event.end - event.start) * kPerPicosecond);
-        }
-    return longest;
-}
-
-// A call waits for its slowest member, which may be a whole step behind.
-std::chrono::milliseconds longest_wait(const trace::Trace& trace, const CallTimeouts& timeouts) {
-    const double step_s = static_cast<double>(trace.step_end) * kPerPicosecond;
-    const auto wait = std::chrono::duration<double>(timeouts.factor * step_s);
-    return std::max(timeouts.least, std::chrono::duration_cast<std::chrono::milliseconds>(wait));
-}
-
-CallTimeouts timeouts_of(const BackendOptions& options) {
-    CallTimeouts timeouts;
-    if (options.expect_file.empty()) return timeouts;
-    const trace::Trace trace = trace::read_trace(options.expect_file);
-    timeouts.usual = longest_wait(trace, timeouts);
-    timeouts.expected_s = longest_calls(trace);
-    return timeouts;
+runtime::CallTimeouts timeouts_of(const BackendOptions& options) {
+    if (options.expect_file.empty()) return {};
+    return runtime::expected_timeouts(trace::read_trace(options.expect_file));
 }
 
 #ifdef ORRERY_CUDA

@@ -33,12 +33,21 @@ bool Inbox::end(const std::string& reason) {
 }
 
 void Inbox::finish() {
-    const std::lock_guard lock(mutex_);
-    finished_ = true;
+    {
+        const std::lock_guard lock(mutex_);
+        finished_ = true;
+    }
+    came_.notify_all();
 }
 
 void Inbox::check() {
     const std::lock_guard lock(mutex_);
+    if (!ended_.empty()) throw CommunicationError(ended_);
+}
+
+void Inbox::check_after_loss() {
+    std::unique_lock lock(mutex_);
+    came_.wait(lock, [&] { return finished_ || !ended_.empty(); });
     if (!ended_.empty()) throw CommunicationError(ended_);
 }
 

@@ -34,6 +34,9 @@ class Inbox {
     bool end(const std::string& reason);
     void finish();
     void check();
+    // For who has found a connection dead: waits until its reader, which takes first what came
+    // before the end, says why; throws that, unless the run has finished.
+    void check_after_loss();
 
   private:
     std::mutex mutex_;

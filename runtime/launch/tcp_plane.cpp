@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -25,6 +26,9 @@ namespace {
 // Of a message: its kind, then how many bytes follow.
 constexpr std::size_t kHeader = 1 + sizeof(std::uint64_t);
 
+// How long whoever spreads an end waits for a message that another thread is sending.
+constexpr std::chrono::seconds kPatience{1};
+
 using Header = std::array<std::byte, kHeader>;
 
 Header header_of(MessageKind kind, std::uint64_t length) {
@@ -38,7 +42,7 @@ Header header_of(MessageKind kind, std::uint64_t length) {
 struct Peer {
     std::int64_t rank = 0;
     Socket socket;
-    std::mutex sending;
+    std::timed_mutex sending;
     ControlPlane::Bytes partial;
     bool gone = false;  // known to the reader alone
 };
@@ -78,14 +82,12 @@ class TcpPlane final : public StarPlane {
             sent =
                 peer.socket.send_all(header_of(kind, bytes.size())) && peer.socket.send_all(bytes);
         }
-        if (sent) return;
-        lose(peer);
-        check();
+        if (!sent) inbox_.check_after_loss();
     }
 
     void spread(const std::string& reason) override { spread_except(nullptr, reason); }
 
-    // A peer that does not take it at once is cut off, which it notices too.
+    // A peer that does not take it is cut off, which it notices too.
     void spread_except(const Peer* except, const std::string& reason) {
         const auto text = std::as_bytes(std::span(reason));
         const Header header = header_of(MessageKind::abort, text.size());
@@ -93,7 +95,7 @@ class TcpPlane final : public StarPlane {
         message.insert(message.end(), text.begin(), text.end());
         for (const auto& peer : peers_) {
             if (peer.get() == except) continue;
-            const std::unique_lock lock(peer->sending, std::try_to_lock);
+            const std::unique_lock lock(peer->sending, kPatience);
             if (!lock || !peer->socket.send_at_once(message)) peer->socket.shut();
         }
     }

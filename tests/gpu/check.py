@@ -95,7 +95,7 @@ def train(bench, name, arguments, seconds=120):
 
 
 def check_doctor(bench):
-    report = json.loads(bench.must("doctor", "orrery-run", ["doctor", "--json"], 30))
+    report = json.loads(bench.must("doctor", "orrery-run", ["doctor", "--backend", "cuda", "--json"], 30))
     return {"report": report}
 
 
@@ -232,7 +232,6 @@ def main():
               ("compute-sanitizer", lambda: check_sanitizer(bench)),
               ("calibration", lambda: check_calibration(bench, profile, arguments.profile_name)),
               ("predicted steps", lambda: check_prediction(bench, profile, arguments.profile_name))]
-    ready = bench.run("ready", "orrery-run", ["doctor", "--backend", "cuda"], 30)[0] == 0
     began = time.monotonic()
     results = []
     for name, check in checks:
@@ -248,7 +247,8 @@ def main():
         results.append(result)
         print(f"{'passed' if result['passed'] else 'FAILED'}  {name}  {result['seconds']:.0f} s"
               f"  {result.get('reason', '')}".rstrip(), flush=True)
-    summary = {"date": time.strftime("%Y-%m-%d"), "ready": ready, "seconds": time.monotonic() - began,
+    ready = results[0]["passed"]
+    summary = {"date": time.strftime("%Y-%m-%d"), "seconds": time.monotonic() - began,
                "passed": all(result["passed"] for result in results), "checks": results}
     (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     (out / "summary.md").write_text(markdown(summary))

@@ -27,7 +27,7 @@ void expect_run_of(const NcclMachine& machine, const NcclTests& tests, double re
     ASSERT_EQ(tests.runs.size(), 1u);
     const NcclRun& run = tests.runs[0];
     EXPECT_EQ(run.collective, machine.collective);
-    EXPECT_EQ(run.library, "2.28.5");
+    EXPECT_EQ(run.nccl_version, "2.28.5");
     EXPECT_EQ(run.device, "NVIDIA Test GPU");
     EXPECT_EQ(run.ranks, machine.ranks);
     EXPECT_EQ(run.nodes, 1);
@@ -58,12 +58,12 @@ TEST(NcclTests, TakesTheCollectiveFromTheOptionWhereTheTableDoesNotSayIt) {
     const NcclTests tests = read_nccl_tests(table, "run", "all_reduce");
     EXPECT_THAT(tests.faults, IsEmpty());
     EXPECT_EQ(tests.runs.at(0).collective, "all_reduce");
-    EXPECT_EQ(tests.runs.at(0).library, "");
+    EXPECT_EQ(tests.runs.at(0).nccl_version, "");
     // The NCCL of such a run, with NCCL_DEBUG=VERSION; what NCCL says within the table is no row.
     const std::string talkative = replaced(
         replaced(table, "# Using devices\n", "# Using devices\nNCCL version 2.19.3+cuda12.2\n"),
         "# Out of bounds", "node-a:6899:6899 [0] NCCL INFO comm destroyed\n# Out of bounds");
-    EXPECT_EQ(read_nccl_tests(talkative, "run", "all_reduce").runs.at(0).library, "2.19.3");
+    EXPECT_EQ(read_nccl_tests(talkative, "run", "all_reduce").runs.at(0).nccl_version, "2.19.3");
 }
 
 TEST(NcclTests, TheWrongCollectiveShowsInItsBusBandwidth) {

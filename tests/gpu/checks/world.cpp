@@ -81,21 +81,6 @@ Values normals(std::int64_t n, std::uint32_t seed) {
     return values;
 }
 
-double unit_of(DType dtype) {
-    switch (dtype) {
-        case DType::bf16:
-            return 0x1p-8;
-        case DType::fp16:
-            return 0x1p-11;
-        case DType::fp32:
-            return 0x1p-24;
-        case DType::fp64:
-            return 0x1p-53;
-        default:
-            return 0;
-    }
-}
-
 std::int64_t Tensor::elements() const {
     return static_cast<std::int64_t>(before.size()) / plan::size_bytes(dtype);
 }

@@ -12,6 +12,7 @@
 
 #include "runtime/cpu/cpu_kernels.hpp"
 #include "runtime/streams/stream_driver.hpp"
+#include "tests/rounding.hpp"
 
 namespace orrery::runtime::gpu_check {
 
@@ -19,9 +20,6 @@ using Values = std::vector<double>;
 
 // About normally distributed.
 Values normals(std::int64_t n, std::uint32_t seed);
-
-// Largest relative error of one rounding: 2^-p at p significant bits.
-double unit_of(plan::DType dtype);
 
 struct Tensor {
     plan::DType dtype;

@@ -107,21 +107,6 @@ DType World::work() const {
     return dtype == DType::fp64 ? DType::fp64 : DType::fp32;
 }
 
-double unit_of(DType dtype) {
-    switch (dtype) {
-        case DType::bf16:
-            return 0x1p-8;
-        case DType::fp16:
-            return 0x1p-11;
-        case DType::fp32:
-            return 0x1p-24;
-        case DType::fp64:
-            return 0x1p-53;
-        default:
-            return 0;
-    }
-}
-
 std::vector<Values> in_fp64(const Computation& run) {
     Team alone(1);
     std::vector<Values> outputs;

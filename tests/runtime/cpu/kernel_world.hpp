@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/cpu/kernels.hpp"
+#include "tests/rounding.hpp"
 
 namespace orrery::runtime {
 
@@ -43,9 +44,6 @@ struct World {
     Tensor work_in(const Values& values) const { return {work(), values}; }
     Tensor work_out(std::size_t n) const { return {work(), static_cast<std::int64_t>(n)}; }
 };
-
-// Largest relative error of one rounding: 2^-p at p significant bits.
-double unit_of(plan::DType dtype);
 
 using Computation = std::function<std::vector<Tensor>(const World&)>;
 
