@@ -140,12 +140,16 @@ void check_groups_of_layers(Reading& reading, const Scenario& scenario) {
 
 namespace {
 
+std::string micro_batches_shown(const Layout& layout) {
+    return fmt::format(
+        "micro-batches = global_batch_size / (data_parallel × micro_batch_size) = {} / ({} × {}) = "
+        "{}",
+        layout.global_batch_size, layout.data_parallel, layout.micro_batch_size,
+        layout.micro_batches());
+}
+
 // Interleaving runs micro-batches in groups of as many as there are pipeline ranks.
 void check_groups(Reading& reading, const Layout& layout) {
-    if (!reading.good(
-            {"layout.global_batch_size", "layout.micro_batch_size", "layout.data_parallel"})) {
-        return;
-    }
     const std::int64_t rows = layout.pipeline_parallel;
     const std::int64_t micro_batches = layout.micro_batches();
     if (micro_batches % rows == 0) return;
@@ -153,12 +157,9 @@ void check_groups(Reading& reading, const Layout& layout) {
         "S018", "layout.global_batch_size",
         fmt::format("the schedule \"{}\" needs a number of micro-batches that the pipeline divides",
                     layout.schedule));
-    fault.arithmetic = fmt::format(
-        "micro-batches = global_batch_size / (data_parallel × micro_batch_size) = {} / ({} × {}) = "
-        "{}"
-        "\n{} / pipeline_parallel = {} / {} = {}",
-        layout.global_batch_size, layout.data_parallel, layout.micro_batch_size, micro_batches,
-        "micro-batches", micro_batches, rows, quotient(micro_batches, rows));
+    fault.arithmetic = micro_batches_shown(layout) +
+                       fmt::format("\nmicro-batches / pipeline_parallel = {} / {} = {}",
+                                   micro_batches, rows, quotient(micro_batches, rows));
     const std::int64_t unit = layout.data_parallel * layout.micro_batch_size * rows;
     const std::int64_t below = layout.global_batch_size / unit * unit;
     fault.help.push_back("global_batch_size: " + (below > 0
@@ -166,25 +167,53 @@ void check_groups(Reading& reading, const Layout& layout) {
                                                       : std::to_string(unit)));
 }
 
+// The V fills with two micro-batches per rank, one for each chunk.
+void check_enough(Reading& reading, const Layout& layout) {
+    const std::int64_t least = 2 * layout.pipeline_parallel;
+    if (layout.micro_batches() >= least) return;
+    Diagnostic& fault = reading.report_field(
+        "S018", "layout.global_batch_size",
+        fmt::format("the schedule \"{}\" needs two micro-batches for each pipeline rank",
+                    layout.schedule));
+    fault.arithmetic =
+        micro_batches_shown(layout) +
+        fmt::format("\n2 × pipeline_parallel = 2 × {} = {}", layout.pipeline_parallel, least);
+    fault.help.push_back(fmt::format("global_batch_size of at least {}",
+                                     layout.data_parallel * layout.micro_batch_size * least));
+    if (layout.micro_batches() > 3)
+        fault.help.push_back(
+            fmt::format("or pipeline_parallel of at most {}", layout.micro_batches() / 2));
+}
+
+void report_chunks_without_need(Reading& reading, const Layout& layout) {
+    Diagnostic& fault = reading.report_field(
+        "S017", "layout.virtual_pipeline",
+        fmt::format("the schedule \"{}\" has no virtual stages", layout.schedule));
+    std::string others;
+    for (const ScheduleKind& kind : schedule_kinds())
+        if (kind.chunks == Chunks::several ||
+            (kind.chunks == Chunks::two && layout.virtual_pipeline == 2))
+            others += fmt::format("\"{}\", ", kind.name);
+    fault.help.push_back(fmt::format("\"schedule\": {}or virtual_pipeline 1", others));
+}
+
 }  // namespace
 
 void check_schedule(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
     if (!reading.good({"layout.schedule", "layout.virtual_pipeline"})) return;
-    const bool chunked = find_schedule(layout.schedule)->needs_virtual_stages;
-    if (!chunked && layout.virtual_pipeline > 1) {
-        Diagnostic& fault = reading.report_field(
-            "S017", "layout.virtual_pipeline",
-            fmt::format("the schedule \"{}\" has no virtual stages", layout.schedule));
-        for (const ScheduleKind& kind : schedule_kinds()) {
-            if (!kind.needs_virtual_stages) continue;
-            fault.help.push_back(
-                fmt::format("\"schedule\": \"{}\", or virtual_pipeline 1", kind.name));
-        }
+    const ScheduleKind& kind = *find_schedule(layout.schedule);
+    if (kind.chunks == Chunks::one) {
+        if (layout.virtual_pipeline > 1) report_chunks_without_need(reading, layout);
         return;
     }
-    if (!chunked) return;
-    if (layout.virtual_pipeline < 2) {
+    if (kind.chunks == Chunks::two && layout.virtual_pipeline != 2) {
+        reading
+            .report_field(
+                "S017", "layout.virtual_pipeline",
+                fmt::format("the schedule \"{}\" has two chunks on each rank", layout.schedule))
+            .help.push_back("virtual_pipeline 2");
+    } else if (layout.virtual_pipeline < 2) {
         reading
             .report_field("S017", "layout.virtual_pipeline",
                           fmt::format("the schedule \"{}\" needs virtual stages", layout.schedule))
@@ -198,7 +227,12 @@ void check_schedule(Reading& reading, const Scenario& scenario) {
             .help.push_back("pipeline_parallel of at least 2, or \"schedule\": \"1f1b\"");
         return;
     }
-    check_groups(reading, layout);
+    if (!reading.good(
+            {"layout.global_batch_size", "layout.micro_batch_size", "layout.data_parallel"})) {
+        return;
+    }
+    if (kind.micro_batches == MicroBatches::groups_of_p) check_groups(reading, layout);
+    if (kind.micro_batches == MicroBatches::at_least_2p) check_enough(reading, layout);
 }
 
 }  // namespace orrery::plan

@@ -7,11 +7,10 @@ namespace orrery::plan {
 
 const std::vector<ScheduleKind>& schedule_kinds() {
     static const std::vector<ScheduleKind> kinds = {
-        {"1f1b", "one forward, one backward in turn; p−i micro-batches in flight", false,
-         one_f_one_b},
-        {"gpipe", "all forwards, then all backwards; every micro-batch in flight", false, gpipe},
-        {"interleaved", "1f1b over virtual stages: a smaller bubble, more transfers", true,
-         interleaved},
+        {"1f1b", "one forward, one backward in turn; p−i micro-batches in flight", one_f_one_b},
+        {"gpipe", "all forwards, then all backwards; every micro-batch in flight", gpipe},
+        {"interleaved", "1f1b over virtual stages: a smaller bubble, more transfers", interleaved,
+         Chunks::several, MicroBatches::groups_of_p},
     };
     return kinds;
 }

@@ -25,11 +25,16 @@ struct Schedule {
     StagePlacement placement;
 };
 
+enum class Chunks : std::uint8_t { one, several, two };                    // of a rank: v
+enum class MicroBatches : std::uint8_t { any, groups_of_p, at_least_2p };  // m
+
 struct ScheduleKind {
     std::string_view name;
-    std::string_view summary;   // one sentence for help and error messages
-    bool needs_virtual_stages;  // v ≥ 2, and p divides m
+    std::string_view summary;  // one sentence for help and error messages
     ActionGrid (*order)(const ScheduleShape&);
+    // What shapes it can have.
+    Chunks chunks = Chunks::one;
+    MicroBatches micro_batches = MicroBatches::any;
     Placement placement = Placement::wrap;
 
     Schedule schedule(const ScheduleShape& shape) const {
@@ -68,5 +73,10 @@ std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid,
 ActionGrid gpipe(const ScheduleShape& shape);
 ActionGrid one_f_one_b(const ScheduleShape& shape);
 ActionGrid interleaved(const ScheduleShape& shape);
+ActionGrid zb_h1(const ScheduleShape& shape);
+ActionGrid zb_2p(const ScheduleShape& shape);
+ActionGrid zb_v(const ScheduleShape& shape);
+ActionGrid v_half(const ScheduleShape& shape);
+ActionGrid dualpipe_v(const ScheduleShape& shape);
 
 }  // namespace orrery::plan

@@ -82,7 +82,8 @@ TEST(LossSpike, OneRankAloneHasNobodyToAsk) {
 }
 
 TEST(LossSpike, IsNotInThePlanUnlessAskedFor) {
-    for (const plan::Op* op : executed_ops(plan_of(kLayout)))
+    const plan::Plan plan = plan_of(kLayout);
+    for (const plan::Op* op : executed_ops(plan))
         EXPECT_FALSE(op->kind == OpKind::loss_share || op->kind == OpKind::judge_loss);
 }
 
