@@ -23,6 +23,8 @@ using ActionGrid = std::vector<std::vector<Action>>;  // row = pipeline rank
 struct Schedule {
     ActionGrid grid;  // compute actions
     StagePlacement placement;
+
+    bool operator==(const Schedule&) const = default;
 };
 
 enum class Chunks : std::uint8_t { one, several, two };                    // of a rank: v
