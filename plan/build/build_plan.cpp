@@ -84,6 +84,17 @@ Program build_program(ProgramBuilder builder, const PartKinds& kinds,
     return std::move(builder.program);
 }
 
+// Which forms of backward a schedule has.
+PartForms forms_in(const ActionGrid& grid) {
+    PartForms forms{false, false};
+    for (const auto& row : grid)
+        for (const Action& action : row) {
+            forms.whole = forms.whole || action.kind == ActionKind::backward;
+            forms.split = forms.split || action.kind == ActionKind::backward_input;
+        }
+    return forms;
+}
+
 }  // namespace
 
 Plan build_plan(const Scenario& scenario) {
@@ -98,14 +109,14 @@ Plan build_plan(const Scenario& scenario) {
     const Dims dims = dims_of(scenario);
     BlockLibrary blocks;
     plan.exchange_block = blocks.add(exchange_block(scenario, dims));
-    const PartKinds kinds = build_parts(scenario, dims, blocks);
-
     const ScheduleKind* kind = find_schedule(layout.schedule);
     ORRERY_CHECK(kind != nullptr, "an unknown schedule passed validation");
     const auto pipeline = static_cast<std::int32_t>(layout.pipeline_parallel);
     const Schedule schedule = kind->schedule(
         {pipeline, static_cast<std::int32_t>(layout.virtual_pipeline), plan.micro_batches});
     const auto rows = add_transfers(schedule.grid, schedule.placement);
+    const PartKinds kinds =
+        build_parts(scenario, dims, forms_in(schedule.grid), schedule.placement, blocks);
     for (std::int32_t rank = 0; rank < pipeline; ++rank) {
         ProgramBuilder builder{scenario, dims, plan.mesh, schedule.placement, blocks, {}, {}, 0};
         builder.program.pipeline_rank = rank;

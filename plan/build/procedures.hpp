@@ -2,23 +2,26 @@
 // between.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 #include "plan/build/program_builder.hpp"
 
 namespace orrery::plan {
 
-// Indices into Program::procedures.
-struct StageProcedures {
-    std::int32_t forward = -1;
-    std::int32_t backward = -1;
-    std::int32_t last_backward = -1;  // of the last micro-batch: gradients are complete after it
+// The gradients that no action of this rank adds to after this one.
+struct Completes {
+    bool on_the_way = false;  // the stage's, of parts whose backward pass is not split
+    bool waiting = false;     // … of those whose is, too
+    bool tied = false;        // both of a tied embedding that this rank holds for both its uses
+    auto operator<=>(const Completes&) const = default;
 };
 
-StageProcedures add_procedures(ProgramBuilder& builder, const Stage& stage);
+// gathers: false where a micro-batch still in flight has left the parameters gathered.
+std::int32_t add_forward(ProgramBuilder& builder, const Stage& stage, bool gathers);
 
-// The forward pass of a micro-batch that finds the parameters gathered already, by one that is
-// still in flight.
-std::int32_t add_gathered_forward(ProgramBuilder& builder, const Stage& stage);
+// kind: backward, or one of its halves.
+std::int32_t add_backward(ProgramBuilder& builder, const Stage& stage, ActionKind kind,
+                          const Completes& completes);
 
 }  // namespace orrery::plan

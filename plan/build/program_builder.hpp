@@ -41,8 +41,14 @@ struct PartKind {
     std::int64_t replicated = 0;
     std::int32_t recompute = -1;         // block that backward runs first, −1: none
     std::int64_t recomputed_bytes = -1;  // what it makes or receives again, −1: nothing
-    bool tied = false;                   // its parameter is the tied embedding
-    bool held_before = false;            // … which an earlier part of the same rank holds
+    std::int32_t backward_input = -1;    // StagePart says what these are
+    std::int32_t backward_weight = -1;
+    std::int64_t kept_bytes = 0;
+    std::int64_t deferred_bytes = 0;
+    std::int64_t handed_bytes =
+        0;                     // of what is deferred: the gradient handed in, which comes first
+    bool tied = false;         // its parameter is the tied embedding
+    bool held_before = false;  // … which an earlier part of the same rank holds
 };
 
 struct ProgramBuilder {
@@ -55,6 +61,9 @@ struct ProgramBuilder {
     std::vector<std::vector<PartKind>> part_kinds;  // by chunk, by position
     std::int64_t recomputed_bytes = 0;  // of the largest group of layers, made again in backward
 
+    bool holds(std::int32_t stage) const {
+        return placement.rank_of(stage) == program.pipeline_rank;
+    }
     // Sharding stage; one rank alone has nothing to shard.
     int zero() const { return scenario.layout.zero_ranks() > 1 ? scenario.layout.zero_stage : 0; }
     // The ranks that reduce gradients together and share out states between them; where these are

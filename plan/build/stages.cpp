@@ -9,21 +9,50 @@
 namespace orrery::plan {
 namespace {
 
-PartKind add_pair(BlockLibrary& blocks, BlockPair pair, bool overlap) {
-    if (!overlap) serialise_tensor_communication(pair.backward);
-    const StashArea area = stash_area(pair.forward);
-    PartKind kind;
-    kind.stash_bytes = area.bytes;
-    if (pair.forward.input >= 0) {
-        const auto input = static_cast<std::size_t>(pair.forward.input);
-        ORRERY_CHECK(area.offsets[input] <= 0, "what is handed in lies first in the stash");
-        if (area.offsets[input] == 0)
-            kind.input_bytes = aligned(pair.forward.tensors[input].bytes());
+// How the parts' backward passes are performed.
+struct BackwardForm {
+    const PartForms& forms;
+    bool overlap = true;
+    bool hands_on_gradients = false;
+};
+
+// Bytes that a tensor takes at the start of its area, where it is there.
+std::int64_t leading_bytes(const Block& block, TensorId id, Role role) {
+    if (id < 0 || block.tensors[static_cast<std::size_t>(id)].role != role) return 0;
+    ORRERY_CHECK(stash_area(block, role).offsets[static_cast<std::size_t>(id)] == 0,
+                 "what is handed in lies first in its area");
+    return aligned(block.tensors[static_cast<std::size_t>(id)].bytes());
+}
+
+std::int32_t add_backward(BlockLibrary& blocks, Block block, const BackwardForm& form) {
+    if (!form.overlap) serialise_tensor_communication(block);
+    return blocks.add(std::move(block));
+}
+
+void add_split(BlockLibrary& blocks, PartKind& kind, BackwardHalves split,
+               const BackwardForm& form) {
+    if (split.weight) {
+        kind.deferred_bytes = stash_area(*split.weight, Role::deferred).bytes;
+        kind.handed_bytes = leading_bytes(split.input, split.input.input, Role::deferred);
+        kind.backward_weight = add_backward(blocks, std::move(*split.weight), form);
     }
+    const std::int32_t input = add_backward(blocks, std::move(split.input), form);
+    (kind.backward < 0 ? kind.backward : kind.backward_input) = input;
+}
+
+PartKind add_pair(BlockLibrary& blocks, BlockPair pair, const BackwardForm& form,
+                  Block* recompute = nullptr) {
+    PartKind kind;
+    std::optional<BackwardHalves> split;
+    if (form.forms.split) split = halve_backward(pair, recompute, form.hands_on_gradients);
+    kind.stash_bytes = stash_area(pair.forward).bytes;
+    kind.kept_bytes = stash_area(pair.forward, Role::kept).bytes;
+    kind.input_bytes = leading_bytes(pair.forward, pair.forward.input, Role::stash);
     kind.parameters = pair.parameters;
     kind.replicated = pair.replicated;
     kind.forward = blocks.add(std::move(pair.forward));
-    kind.backward = blocks.add(std::move(pair.backward));
+    if (form.forms.whole) kind.backward = add_backward(blocks, std::move(pair.backward), form);
+    if (split) add_split(blocks, kind, std::move(*split), form);
     return kind;
 }
 
@@ -36,23 +65,24 @@ std::int64_t largest_group(const Layout& layout) {
 }
 
 // With the block that runs again, and where what it makes lies.
-PartKind add_group_part(BlockLibrary& blocks, GroupPart part, bool overlap) {
-    const StashArea area =
-        stash_area(part.recompute ? *part.recompute : part.pair.backward, Role::recomputed);
-    PartKind kind = add_pair(blocks, std::move(part.pair), overlap);
-    kind.recomputed_bytes = area.bytes;
+PartKind add_group_part(BlockLibrary& blocks, GroupPart part, const BackwardForm& form) {
+    PartKind kind =
+        add_pair(blocks, std::move(part.pair), form, part.recompute ? &*part.recompute : nullptr);
+    const Block& holder = part.recompute ? *part.recompute : blocks.block(kind.backward);
+    kind.recomputed_bytes = stash_area(holder, Role::recomputed).bytes;
     if (part.recompute) kind.recompute = blocks.add(std::move(*part.recompute));
     return kind;
 }
 
 }  // namespace
 
-PartKinds build_parts(const Scenario& scenario, const Dims& dims, BlockLibrary& blocks) {
-    const Framework& framework = scenario.training.framework;
+PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForms& forms,
+                      const StagePlacement& placement, BlockLibrary& blocks) {
+    const bool sharded = scenario.layout.zero_ranks() > 1 && scenario.layout.zero_stage >= 2;
+    const BackwardForm form{forms, scenario.training.framework.overlap_tensor_backward, sharded};
     auto add = [&](ForwardBlock forward, bool recompute_all) {
-        return add_pair(blocks,
-                        derive_backward(std::move(forward), dims.gradient_dtype, recompute_all),
-                        framework.overlap_tensor_backward);
+        return add_pair(
+            blocks, derive_backward(std::move(forward), dims.gradient_dtype, recompute_all), form);
     };
     const Recompute recompute = scenario.layout.recompute;
     ForwardBlock layer = layer_forward(scenario, dims);
@@ -65,8 +95,7 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, BlockLibrary& 
         kinds.positions = add(positions_forward(scenario, dims), false);
     const std::int64_t group = largest_group(scenario.layout);
     auto part = [&](GroupPlace place) {
-        return add_group_part(blocks, group_part(layer, dims.gradient_dtype, place),
-                              framework.overlap_tensor_backward);
+        return add_group_part(blocks, group_part(layer, dims.gradient_dtype, place), form);
     };
     if (group > 1) kinds.first_layer = part(GroupPlace::first);
     if (group > 2) kinds.middle_layer = part(GroupPlace::middle);
@@ -76,7 +105,8 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, BlockLibrary& 
     kinds.final_norm = add(final_norm_forward(scenario, dims), false);
     kinds.head = add(head_forward(scenario, dims), false);
     kinds.embedding.tied = kinds.head.tied = scenario.model.tied_embeddings;
-    kinds.head.held_before = kinds.head.tied && scenario.layout.pipeline_parallel == 1;
+    kinds.head.held_before =
+        kinds.head.tied && placement.rank_of(0) == placement.rank_of(placement.stages() - 1);
     return kinds;
 }
 
@@ -108,6 +138,57 @@ const PartKind& layer_kind(const PartKinds& kinds, std::int32_t place, std::int3
     return place + 1 == size ? kinds.last_layer : kinds.middle_layer;
 }
 
+// A stage that grows part by part.
+class StageGrowth {
+  public:
+    StageGrowth(ProgramBuilder& builder, std::int32_t index, bool last)
+        : builder_(builder), last_stage_(last) {
+        stage_.index = index;
+    }
+
+    void add(const PartKind& kind, std::int32_t layer) {
+        const bool received = stage_.index > 0 && stage_.parts.empty();
+        ORRERY_CHECK(!received || kind.input_bytes > 0, "the stash has what a stage receives");
+        StagePart part;
+        part.forward = kind.forward;
+        part.backward = kind.backward;
+        part.layer = layer;
+        part.stash_offset = stage_.stash_bytes;
+        part.recompute = kind.recompute;
+        part.backward_input = kind.backward_input;
+        part.backward_weight = kind.backward_weight;
+        if (kind.recomputed_bytes >= 0) part.recomputed_offset = recomputed_;
+        if (kind.backward_weight >= 0) {
+            part.kept_offset = stage_.kept_bytes;
+            part.deferred_offset = stage_.deferred_bytes;
+        }
+        recomputed_ += std::max<std::int64_t>(0, kind.recomputed_bytes);
+        builder_.recomputed_bytes = std::max(builder_.recomputed_bytes, recomputed_);
+        stage_.stash_bytes += kind.stash_bytes - (received ? kind.input_bytes : 0);
+        stage_.kept_bytes += kind.kept_bytes;
+        stage_.deferred_bytes += kind.deferred_bytes;
+        stage_.parts.push_back(part);
+        kinds_.push_back(kind);
+    }
+
+    // Of layers that are made again together.
+    void begin_group() { recomputed_ = 0; }
+
+    // What the stage receives it has elsewhere: backward too.
+    void finish() {
+        if (!last_stage_) stage_.deferred_bytes -= kinds_.back().handed_bytes;
+        builder_.program.stages.push_back(std::move(stage_));
+        builder_.part_kinds.push_back(std::move(kinds_));
+    }
+
+  private:
+    ProgramBuilder& builder_;
+    bool last_stage_;
+    Stage stage_;
+    std::vector<PartKind> kinds_;
+    std::int64_t recomputed_ = 0;  // bytes of the group so far
+};
+
 }  // namespace
 
 void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
@@ -118,35 +199,21 @@ void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
         const auto layers =
             static_cast<std::int32_t>(layout.layers_per_stage[static_cast<std::size_t>(s)]);
         const std::int32_t end = first_layer + layers;
-        if (builder.placement.rank_of(s) == builder.program.pipeline_rank) {
-            Stage stage;
-            stage.index = s;
-            std::vector<PartKind> parts;
+        if (builder.holds(s)) {
+            StageGrowth stage(builder, s, s == stages - 1);
             const auto group = static_cast<std::int32_t>(layers_per_group(layout, layers));
-            std::int64_t recomputed = 0;  // of the group so far
-            auto add = [&](const PartKind& kind, std::int32_t layer) {
-                const std::int64_t received = s > 0 && parts.empty() ? kind.input_bytes : 0;
-                const std::int64_t offset = kind.recomputed_bytes < 0 ? -1 : recomputed;
-                stage.parts.push_back({kind.forward, kind.backward, layer, stage.stash_bytes, -1,
-                                       kind.recompute, offset});
-                recomputed += std::max<std::int64_t>(0, kind.recomputed_bytes);
-                builder.recomputed_bytes = std::max(builder.recomputed_bytes, recomputed);
-                stage.stash_bytes += kind.stash_bytes - received;
-                parts.push_back(kind);
-            };
-            if (s == 0) add(kinds.embedding, -1);
-            if (s == 0 && kinds.embedding_norm.forward >= 0) add(kinds.embedding_norm, -1);
-            if (s == 0 && kinds.positions.forward >= 0) add(kinds.positions, -1);
+            if (s == 0) stage.add(kinds.embedding, -1);
+            if (s == 0 && kinds.embedding_norm.forward >= 0) stage.add(kinds.embedding_norm, -1);
+            if (s == 0 && kinds.positions.forward >= 0) stage.add(kinds.positions, -1);
             for (std::int32_t layer = first_layer; layer < end; ++layer) {
                 const std::int32_t place = (layer - first_layer) % group;
                 const std::int32_t size = std::min(group, end - layer + place);
-                if (place == 0) recomputed = 0;
-                add(layer_kind(kinds, place, size), layer);
+                if (place == 0) stage.begin_group();
+                stage.add(layer_kind(kinds, place, size), layer);
             }
-            if (s == stages - 1) add(kinds.final_norm, -1);
-            if (s == stages - 1) add(kinds.head, -1);
-            builder.program.stages.push_back(std::move(stage));
-            builder.part_kinds.push_back(std::move(parts));
+            if (s == stages - 1) stage.add(kinds.final_norm, -1);
+            if (s == stages - 1) stage.add(kinds.head, -1);
+            stage.finish();
         }
         first_layer = end;
     }

@@ -21,7 +21,14 @@ struct PartKinds {
     PartKind head;
 };
 
-PartKinds build_parts(const Scenario& scenario, const Dims& dims, BlockLibrary& blocks);
+// Which blocks of backward a schedule has use for.
+struct PartForms {
+    bool whole = true;   // of a full backward pass
+    bool split = false;  // of one in two: for the input, for the weights
+};
+
+PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForms& forms,
+                      const StagePlacement& placement, BlockLibrary& blocks);
 
 // Appends the stages of the builder's pipeline rank.
 void add_stages(ProgramBuilder& builder, const PartKinds& kinds);

@@ -23,20 +23,27 @@ const Procedure* procedure_of(const Program& program, const Step& step) {
                               : &program.procedures[static_cast<std::size_t>(step.procedure)];
 }
 
+// Each micro-batch goes forward once at each stage, and then back, in one or in two.
 void check_schedule(const Plan& plan, const Program& program, Faults& faults) {
-    std::map<std::pair<std::int32_t, std::int32_t>, int> done;  // 1: forward, 2: backward too
+    enum Done { nothing, forward, half, all };
+    std::map<std::pair<std::int32_t, std::int32_t>, Done> done;  // by stage and micro-batch
     for (const Step& step : program.steps) {
         const Action& a = step.action;
-        const auto key = std::make_pair(a.stage, a.micro_batch);
-        if (a.kind == ActionKind::forward && ++done[key] != 1)
-            faults.push_back(of_rank(program) + to_text(a) + " twice");
-        if (a.kind == ActionKind::backward && ++done[key] != 2)
-            faults.push_back(of_rank(program) + to_text(a) + " without its one forward");
+        if (!is_compute(a.kind)) continue;
+        Done& now = done[{a.stage, a.micro_batch}];
+        const bool second_half = a.kind == ActionKind::backward_weight;
+        const Done before = a.kind == ActionKind::forward ? nothing : second_half ? half : forward;
+        if (now != before)
+            faults.push_back(of_rank(program) + to_text(a) +
+                             (a.kind == ActionKind::forward ? " twice"
+                              : second_half                 ? " without its one backward_input"
+                                                            : " without its one forward"));
+        now = a.kind == ActionKind::forward ? forward : ends_micro_batch(a.kind) ? all : half;
     }
     const std::size_t expected =
         program.stages.size() * static_cast<std::size_t>(plan.micro_batches);
     const auto complete = static_cast<std::size_t>(
-        std::count_if(done.begin(), done.end(), [](const auto& d) { return d.second == 2; }));
+        std::count_if(done.begin(), done.end(), [](const auto& d) { return d.second == all; }));
     if (complete != expected)
         faults.push_back(of_rank(program) + std::to_string(complete) + " of " +
                          std::to_string(expected) + " micro-batch passes are complete");
@@ -77,7 +84,8 @@ void check_memory(const Program& program, Faults& faults) {
     }
     for (std::size_t s = 0; s < program.steps.size(); ++s) {
         const Step& step = program.steps[s];
-        std::vector<std::int32_t> touched = {step.stash, step.input, step.output};
+        std::vector<std::int32_t> touched = {step.stash, step.kept, step.deferred, step.input,
+                                             step.output};
         for (const Transfer& transfer : step.transfers)
             touched.push_back(transfer.resident);
         for (std::int32_t id : touched) {
@@ -231,6 +239,17 @@ double forward_flops(const Plan& plan) {
            static_cast<double>(plan.mesh.tensor * plan.mesh.context * plan.mesh.data);
 }
 
+// Whether one rank has the first and the last stage.
+bool holds_both_ends(const Plan& plan) {
+    std::size_t stages = 0;
+    for (const Program& program : plan.programs)
+        stages += program.stages.size();
+    return std::any_of(plan.programs.begin(), plan.programs.end(), [&](const Program& program) {
+        return program.stages.front().index == 0 &&
+               program.stages.back().index + 1 == static_cast<std::int32_t>(stages);
+    });
+}
+
 void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults) {
     const Conserved expected = conserved_of(scenario);
     const Model& model = scenario.model;
@@ -249,7 +268,7 @@ void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults)
                          std::to_string(expected.layers));
     const std::int64_t padded = padded_vocabulary(scenario);
     const std::int64_t padding = (padded - model.vocabulary) * model.hidden;
-    const bool second_copy = model.tied_embeddings && plan.mesh.pipeline > 1;
+    const bool second_copy = model.tied_embeddings && !holds_both_ends(plan);
     const std::int64_t held = expected.parameters + padding * (model.tied_embeddings ? 1 : 2) +
                               (second_copy ? padded * model.hidden : 0);
     if (parameters != held)

@@ -7,8 +7,8 @@
 namespace orrery::plan {
 namespace {
 constexpr std::array<std::string_view, kRoles> kRoleNames = {
-    "parameter", "gradient", "optimizer",  "parameter_shard", "gradient_shard", "input",
-    "output",    "stash",    "recomputed", "scratch",         "scalar"};
+    "parameter", "gradient",   "optimizer", "parameter_shard", "gradient_shard", "input", "output",
+    "stash",     "recomputed", "kept",      "deferred",        "scratch",        "scalar"};
 }  // namespace
 
 std::int64_t Tensor::elements() const {

@@ -23,10 +23,12 @@ enum class Role : std::uint8_t {
     stash,       // written by the forward block, read by the backward block of the same layer and
                  // micro-batch
     recomputed,  // as stash, but made again within the backward action that reads it
+    kept,        // as stash, but what backward for the weights reads: it lives until then
+    deferred,    // written by backward for the input, read by backward for the weights
     scratch,     // dies within the block
     scalar       // device scalars of the step: gradient norm, loss
 };
-inline constexpr std::size_t kRoles = 11;
+inline constexpr std::size_t kRoles = 13;
 
 struct Tensor {
     std::string name;

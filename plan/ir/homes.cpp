@@ -45,9 +45,13 @@ Home Homes::of(const Step& step, const BlockUse& use, const Block& block, Tensor
         case Role::stash:
             if (is_received(step, use, tensor))
                 return {received_.at({step.action.stage, step.action.micro_batch}), 0};
-            return {step.stash, use.position};
+            return area(step, use.position, tensor.role);
+        case Role::deferred:
+            if (is_received(step, use, tensor)) return {step.input, 0};
+            return area(step, use.position, tensor.role);
         case Role::recomputed:
-            return recomputed(step, use.position);
+        case Role::kept:
+            return area(step, use.position, tensor.role);
         case Role::scratch:
             return {program_.scratch, 0};
         case Role::input:
@@ -57,12 +61,18 @@ Home Homes::of(const Step& step, const BlockUse& use, const Block& block, Tensor
     return of_chain(step, use, block, id);
 }
 
+// Of a part's own tensors that outlive a block.
+Home Homes::area(const Step& step, std::int32_t position, Role role) const {
+    if (role == Role::recomputed) return recomputed(step, position);
+    if (role == Role::kept) return {step.kept, position};
+    return {role == Role::deferred ? step.deferred : step.stash, position};
+}
+
 Home Homes::of_chain(const Step& step, const BlockUse& use, const Block& block, TensorId id) const {
+    if (const auto landed = landing(step, use, block, id))
+        return area(step, landed->part, landed->role);
     const Stage& stage = this->stage(step.action.stage);
     const std::int32_t end = static_cast<std::int32_t>(stage.parts.size()) - 1;
-    if (const std::int32_t part = receiving_part(step, use, block, id); part >= 0)
-        return step.action.kind == ActionKind::forward ? Home{step.stash, part}
-                                                       : recomputed(step, part);
     if (step.action.kind == ActionKind::forward) {
         if (id == block.input) return {frame(use.position), 0};
         if (use.position == end) return {step.output, 0};
@@ -72,23 +82,40 @@ Home Homes::of_chain(const Step& step, const BlockUse& use, const Block& block, 
     return {use.position == 0 ? step.output : gradient_into(step, stage, use.position - 1), 0};
 }
 
-std::int32_t Homes::receiving_part(const Step& step, const BlockUse& use, const Block& block,
-                                   TensorId id) const {
+std::optional<Homes::Landing> Homes::landing(const Step& step, const BlockUse& use,
+                                             const Block& block, TensorId id) const {
     const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
-    if (tensor.role != Role::input && tensor.role != Role::output) return -1;
+    if (tensor.role != Role::input && tensor.role != Role::output) return std::nullopt;
     const Stage& stage = this->stage(step.action.stage);
-    const std::int32_t next = use.position + 1;
+    auto part = [&](std::int32_t position) -> const StagePart& {
+        return stage.parts[static_cast<std::size_t>(position)];
+    };
+    // The input of a part's block, where it has one and keeps it in an area of its own.
+    auto own_input = [](std::int32_t position, const Block& into) -> std::optional<Landing> {
+        if (into.input < 0) return std::nullopt;
+        const Tensor& input = into.tensors[static_cast<std::size_t>(into.input)];
+        if (input.role == Role::input) return std::nullopt;
+        return Landing{position, input.role, input.name};
+    };
     if (step.action.kind == ActionKind::forward) {
-        if (id == block.input || next == static_cast<std::int32_t>(stage.parts.size())) return -1;
+        const std::int32_t next = use.position + 1;
+        if (id == block.input || next == static_cast<std::int32_t>(stage.parts.size()))
+            return std::nullopt;
         // In the next part's stash, or in a frame where backward does not need it.
-        const StagePart& part = stage.parts[static_cast<std::size_t>(next)];
-        const Block& forward = plan_.blocks[static_cast<std::size_t>(part.forward)];
-        const Tensor& input = forward.tensors[static_cast<std::size_t>(forward.input)];
-        return input.role == Role::stash ? next : -1;
+        return own_input(next, this->block(part(next).forward));
     }
-    // What runs again hands on to what runs again next.
-    const bool again = stage.parts[static_cast<std::size_t>(use.position)].recompute == use.block;
-    return again ? next : -1;
+    if (part(use.position).recompute == use.block) {  // hands on to what runs again next
+        const Block& next = this->block(part(use.position + 1).forward);
+        return Landing{use.position + 1, Role::recomputed,
+                       next.tensors[static_cast<std::size_t>(next.input)].name};
+    }
+    if (id == block.input || use.position == 0) return std::nullopt;
+    return own_input(use.position - 1, chain_block(step, part(use.position - 1)));
+}
+
+const Block& Homes::chain_block(const Step& step, const StagePart& part) const {
+    const bool whole = step.action.kind == ActionKind::backward || part.backward_input < 0;
+    return block(whole ? part.backward : part.backward_input);
 }
 
 // Of the part's place in its group: layers are alike, so that groups overlay place by place.
@@ -111,18 +138,24 @@ std::int32_t Homes::gradient_into(const Step& step, const Stage& stage,
                                   std::int32_t position) const {
     std::int32_t flips = 0;
     for (auto p = static_cast<std::int32_t>(stage.parts.size()); p-- > position + 1;) {
-        const Block& block = plan_.blocks[static_cast<std::size_t>(
-            stage.parts[static_cast<std::size_t>(p)].backward)];
-        if (block.output != block.input) ++flips;
+        const Block& passed = chain_block(step, stage.parts[static_cast<std::size_t>(p)]);
+        if (passed.output != passed.input) ++flips;
     }
     return flips == 0 ? step.input : frame(flips);
 }
 
 bool Homes::is_received(const Step& step, const BlockUse& use, const Tensor& tensor) const {
-    if (use.position != 0 || step.action.stage == 0 || tensor.role != Role::stash) return false;
-    const StagePart& part = stage(step.action.stage).parts.front();
-    const Block& forward = plan_.blocks[static_cast<std::size_t>(part.forward)];
-    return tensor.name == forward.tensors[static_cast<std::size_t>(forward.input)].name;
+    const Stage& stage = this->stage(step.action.stage);
+    auto is_input_of = [&](const Block& block) {
+        return block.input >= 0 &&
+               tensor.name == block.tensors[static_cast<std::size_t>(block.input)].name;
+    };
+    if (tensor.role == Role::stash)
+        return use.position == 0 && step.action.stage > 0 &&
+               is_input_of(block(stage.parts.front().forward));
+    return tensor.role == Role::deferred &&
+           use.position + 1 == static_cast<std::int32_t>(stage.parts.size()) &&
+           is_input_of(chain_block(step, stage.parts.back()));
 }
 
 }  // namespace orrery::plan

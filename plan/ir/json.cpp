@@ -64,7 +64,7 @@ Json block_json(const Block& block, std::size_t number, const Mesh& mesh) {
 
 Json stage_json(const Stage& stage) {
     Json parts = Json::array();
-    for (const StagePart& part : stage.parts)
+    for (const StagePart& part : stage.parts) {
         parts.push_back({{"forward", part.forward},
                          {"backward", part.backward},
                          {"layer", id_json(part.layer)},
@@ -72,8 +72,17 @@ Json stage_json(const Stage& stage) {
                          {"bucket", id_json(part.bucket)},
                          {"recompute", id_json(part.recompute)},
                          {"recomputed_offset", id_json(part.recomputed_offset)}});
-    return {
+        if (part.backward_input >= 0) parts.back()["backward_input"] = part.backward_input;
+        if (part.backward_weight < 0) continue;
+        parts.back()["backward_weight"] = part.backward_weight;
+        parts.back()["kept_offset"] = part.kept_offset;
+        parts.back()["deferred_offset"] = part.deferred_offset;
+    }
+    Json json = {
         {"index", stage.index}, {"stash_bytes", stage.stash_bytes}, {"parts", std::move(parts)}};
+    if (stage.kept_bytes > 0) json["kept_bytes"] = stage.kept_bytes;
+    if (stage.deferred_bytes > 0) json["deferred_bytes"] = stage.deferred_bytes;
+    return json;
 }
 
 Json bucket_json(const Bucket& bucket) {
@@ -110,12 +119,16 @@ Json resident_json(const Resident& resident) {
 }
 
 Json step_json(const Step& step) {
-    if (step.transfers.empty())
-        return {{"action", to_text(step.action)},
-                {"procedure", id_json(step.procedure)},
-                {"stash", id_json(step.stash)},
-                {"input", id_json(step.input)},
-                {"output", id_json(step.output)}};
+    if (step.transfers.empty()) {
+        Json json = {{"action", to_text(step.action)},
+                     {"procedure", id_json(step.procedure)},
+                     {"stash", id_json(step.stash)},
+                     {"input", id_json(step.input)},
+                     {"output", id_json(step.output)}};
+        if (step.kept >= 0) json["kept"] = step.kept;
+        if (step.deferred >= 0) json["deferred"] = step.deferred;
+        return json;
+    }
     Json transfers = Json::array();
     for (const Transfer& transfer : step.transfers)
         transfers.push_back({{"action", to_text(transfer.action)},

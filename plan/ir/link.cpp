@@ -75,9 +75,10 @@ class Linker {
     void number_pieces() {
         std::vector<std::int32_t> parts(program_.residents.size(), 1);
         for (const Step& step : program_.steps)
-            if (step.stash >= 0)
-                parts[static_cast<std::size_t>(step.stash)] = std::max<std::int32_t>(
-                    1, static_cast<std::int32_t>(homes_.stage(step.action.stage).parts.size()));
+            for (const std::int32_t id : {step.stash, step.kept, step.deferred})
+                if (id >= 0)
+                    parts[static_cast<std::size_t>(id)] = std::max<std::int32_t>(
+                        1, static_cast<std::int32_t>(homes_.stage(step.action.stage).parts.size()));
         if (program_.recomputed >= 0)
             for (const Stage& stage : program_.stages)
                 parts[static_cast<std::size_t>(program_.recomputed)] =

@@ -83,6 +83,13 @@ struct StagePart {
     // tensors that it makes or receives lie within Program::recomputed; −1: none.
     std::int32_t recompute = -1;
     std::int64_t recomputed_offset = -1;
+    // Where backward is split in two: the block that is for the input (−1: it is `backward`, and
+    // there is no whole one), the one that is for the weights (−1: nothing can wait for it), and
+    // where the part's areas lie within the stage's kept and deferred tensors.
+    std::int32_t backward_input = -1;
+    std::int32_t backward_weight = -1;
+    std::int64_t kept_offset = -1;
+    std::int64_t deferred_offset = -1;
     bool operator==(const StagePart&) const = default;
 };
 
@@ -90,6 +97,8 @@ struct Stage {
     std::int32_t index = 0;
     std::vector<StagePart> parts;
     std::int64_t stash_bytes = 0;
+    std::int64_t kept_bytes = 0;
+    std::int64_t deferred_bytes = 0;
     bool operator==(const Stage&) const = default;
 };
 
@@ -125,6 +134,10 @@ struct Step {
     std::int32_t input = -1;  // resident handed in from outside the stage: the activation received,
                               // which backward reads again, or the gradient received
     std::int32_t output = -1;  // resident handed out of the stage (to be sent)
+    // Residents of this stage and micro-batch, where backward is split: what its part for the
+    // weights reads, of the forward pass and of the part for the input.
+    std::int32_t kept = -1;
+    std::int32_t deferred = -1;
     bool operator==(const Step&) const = default;
 };
 

@@ -81,7 +81,7 @@ void for_each_step(const Plan& plan, const Program& program, Visit visit) {
         if (procedure >= 0)
             now[static_cast<std::size_t>(MemoryCategory::activations)] +=
                 scratch[static_cast<std::size_t>(procedure)];
-        if (program.recomputed >= 0 && program.steps[s].action.kind == ActionKind::backward)
+        if (program.recomputed >= 0 && makes_input_gradient(program.steps[s].action.kind))
             now[static_cast<std::size_t>(MemoryCategory::activations)] +=
                 program.residents[static_cast<std::size_t>(program.recomputed)].bytes;
         visit(s, now);

@@ -13,10 +13,10 @@ std::int64_t index_among(const std::vector<Rank>& ranks, Rank rank) {
 
 // Offset of a tensor within the area of a block, by name.
 std::int64_t offset_in(const Block& block, const StashArea& area, Role role,
-                       const std::string& name) {
+                       std::string_view name) {
     for (std::size_t i = 0; i < block.tensors.size(); ++i)
         if (block.tensors[i].role == role && block.tensors[i].name == name) return area.offsets[i];
-    ORRERY_CHECK(false, block.name + " keeps no " + name);
+    ORRERY_CHECK(false, block.name + " keeps no " + std::string(name));
     return -1;
 }
 
@@ -76,22 +76,17 @@ std::int64_t Places::offset_of(const Step& step, const BlockUse& use, const Bloc
         case Role::scratch:
             return block.scratch_offsets[static_cast<std::size_t>(id)];
         case Role::stash:
-            if (homes_.is_received(step, use, tensor)) return 0;
-            return in_stash(homes_.stage(step.action.stage), use.position, tensor.name);
+        case Role::kept:
         case Role::recomputed:
-            return in_recomputed(homes_.stage(step.action.stage), use.position, tensor.name);
+        case Role::deferred:
+            if (homes_.is_received(step, use, tensor)) return 0;
+            return in_area(step, use.position, tensor.role, tensor.name);
         case Role::input:
         case Role::output:
             break;
     }
-    const std::int32_t part = homes_.receiving_part(step, use, block, id);
-    if (part < 0) return 0;
-    const Stage& stage = homes_.stage(step.action.stage);
-    const StagePart& next = stage.parts[static_cast<std::size_t>(part)];
-    const Block& forward = plan_.blocks[static_cast<std::size_t>(next.forward)];
-    const std::string& input = forward.tensors[static_cast<std::size_t>(forward.input)].name;
-    return step.action.kind == ActionKind::forward ? in_stash(stage, part, input)
-                                                   : in_recomputed(stage, part, input);
+    const auto landing = homes_.landing(step, use, block, id);
+    return landing ? in_area(step, landing->part, landing->role, landing->name) : 0;
 }
 
 // Blocks of parts name their parameters; what a pass does to a bucket names all of it, and in
@@ -119,28 +114,41 @@ std::int64_t Places::in_shards(const Bucket& bucket, const Tensor& tensor) const
     return shard_ * tensor.bytes();
 }
 
-// A later stage has what it received elsewhere: its first area lacks that tensor, which would come
-// first.
-std::int64_t Places::in_stash(const Stage& stage, std::int32_t position,
-                              const std::string& name) const {
+// Of a part's tensor among those that outlive a block. Whoever makes or reads it, one block of the
+// part has all of its role.
+std::int64_t Places::in_area(const Step& step, std::int32_t position, Role role,
+                             std::string_view name) const {
+    const Stage& stage = homes_.stage(step.action.stage);
     const StagePart& part = stage.parts[static_cast<std::size_t>(position)];
-    const Block& forward = plan_.blocks[static_cast<std::size_t>(part.forward)];
-    std::int64_t missing = 0;
-    if (position == 0 && stage.index > 0) {
-        const Tensor& input = forward.tensors[static_cast<std::size_t>(forward.input)];
-        if (input.role == Role::stash) missing = aligned(input.bytes());
+    std::int64_t base = part.stash_offset;
+    std::int32_t holder = part.forward;
+    if (role == Role::kept) base = part.kept_offset;
+    if (role == Role::recomputed) {
+        base = part.recomputed_offset;
+        holder = part.recompute >= 0 ? part.recompute : part.backward;
     }
-    return part.stash_offset - missing +
-           offset_in(forward, area(part.forward, Role::stash), Role::stash, name);
+    if (role == Role::deferred) {
+        base = part.deferred_offset;
+        holder = part.backward_weight;
+    }
+    return base - missing(stage, position, role) +
+           offset_in(plan_.blocks[static_cast<std::size_t>(holder)], area(holder, role), role,
+                     name);
 }
 
-std::int64_t Places::in_recomputed(const Stage& stage, std::int32_t position,
-                                   const std::string& name) const {
+// A stage has what it received elsewhere: the area of the first part's stash, and of the last
+// part's deferred tensors, lacks that one, which would come first.
+std::int64_t Places::missing(const Stage& stage, std::int32_t position, Role role) const {
     const StagePart& part = stage.parts[static_cast<std::size_t>(position)];
-    const std::int32_t holder = part.recompute >= 0 ? part.recompute : part.backward;
-    return part.recomputed_offset + offset_in(plan_.blocks[static_cast<std::size_t>(holder)],
-                                              area(holder, Role::recomputed), Role::recomputed,
-                                              name);
+    const Block* into = nullptr;
+    if (role == Role::stash && position == 0 && stage.index > 0)
+        into = &plan_.blocks[static_cast<std::size_t>(part.forward)];
+    if (role == Role::deferred && position + 1 == static_cast<std::int32_t>(stage.parts.size()))
+        into = &plan_.blocks[static_cast<std::size_t>(part.backward_input >= 0 ? part.backward_input
+                                                                               : part.backward)];
+    if (into == nullptr || into->input < 0) return 0;
+    const Tensor& input = into->tensors[static_cast<std::size_t>(into->input)];
+    return input.role == role ? aligned(input.bytes()) : 0;
 }
 
 const StashArea& Places::area(std::int32_t block, Role role) const {

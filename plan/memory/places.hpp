@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/build/parameters.hpp"
@@ -44,9 +45,9 @@ class Places {
                            TensorId tensor, const Home& home) const;
     std::int64_t in_bucket(const BlockUse& use, const Tensor& tensor, const Home& home) const;
     std::int64_t in_shards(const Bucket& bucket, const Tensor& tensor) const;
-    std::int64_t in_stash(const Stage& stage, std::int32_t position, const std::string& name) const;
-    std::int64_t in_recomputed(const Stage& stage, std::int32_t position,
-                               const std::string& name) const;
+    std::int64_t in_area(const Step& step, std::int32_t position, Role role,
+                         std::string_view name) const;
+    std::int64_t missing(const Stage& stage, std::int32_t position, Role role) const;
     const StashArea& area(std::int32_t block, Role role) const;
 
     const Plan& plan_;

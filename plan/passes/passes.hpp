@@ -30,6 +30,21 @@ struct GroupPart {
 };
 GroupPart group_part(const ForwardBlock& layer, DType gradient_dtype, GroupPlace place);
 
+// backward_halves.cpp — zero-bubble schedules run backward in two (Qi 2024 §2): what the stage
+// before waits for, and what can wait itself: products that make weights' gradients, with the
+// gathering again of their sequence-parallel inputs. Norms' and biases' gradients are made on the
+// way. What the second part reads outlives the first one: of the forward pass it is `kept` (the
+// rest of the stash dies with the first part), of the first part and of what that makes again
+// `deferred`.
+struct BackwardHalves {
+    Block input;
+    std::optional<Block> weight;  // none: nothing can wait
+};
+// Changes roles in the pair, and in the block that backward runs first (null: none), which a whole
+// backward pass of the same layer shares. hands_on_gradients: those of the first part are added to
+// their sums by the second, so that a bucket is reduced once.
+BackwardHalves halve_backward(BlockPair& pair, Block* recompute, bool hands_on_gradients);
+
 // tensor_overlap.cpp — for stacks that do not overlap: each tensor-parallel collective of a
 // backward block starts after the compute op issued before it.
 void serialise_tensor_communication(Block& block);
@@ -67,8 +82,13 @@ BlockUse gather_received(ProgramBuilder& builder, const Stage& stage, bool forwa
 // own where the layout keeps them until backward; ZeRO-2 and 3: gradients pass through a ring of
 // two slots on their way to the shards.
 void add_rings(ProgramBuilder& builder);
-// gathers: false where an earlier action has gathered what this one uses.
-void insert_rings(ProgramBuilder& builder, std::vector<BlockUse>& uses, Phase phase, bool gathers);
+enum class Gathering : std::uint8_t {
+    now,
+    before,  // an earlier action has gathered what this one uses
+    never    // it uses no parameters
+};
+void insert_rings(ProgramBuilder& builder, std::vector<BlockUse>& uses, Phase phase,
+                  Gathering gathering);
 
 // tied_embedding.cpp — the two gradients of a tied embedding become one: added where one rank holds
 // both, all-reduced over the embedding group where first and last pipeline rank hold one each.

@@ -31,10 +31,9 @@ std::vector<BlockUse> tied_add_uses(ProgramBuilder& builder) {
 
 void add_tied_reduction(ProgramBuilder& builder) {
     const Program& program = builder.program;
-    const bool ends =
-        program.pipeline_rank == 0 || program.pipeline_rank == builder.mesh.pipeline - 1;
-    if (!builder.scenario.model.tied_embeddings || builder.mesh.pipeline == 1 || !ends) return;
-    const bool first = program.pipeline_rank == 0;
+    const std::int32_t head = builder.placement.stages() - 1;
+    const bool first = builder.holds(0);
+    if (!builder.scenario.model.tied_embeddings || first == builder.holds(head)) return;
     const Stage& stage = first ? program.stages.front() : program.stages.back();
     const StagePart& part = first ? stage.parts.front() : stage.parts.back();
     // Whole, or this rank's shard: buckets of tied embeddings are alike on both ends.

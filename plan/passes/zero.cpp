@@ -120,10 +120,11 @@ void add_rings(ProgramBuilder& builder) {
     if (builder.keeps_gathered()) add_kept(builder);
 }
 
-void insert_rings(ProgramBuilder& builder, std::vector<BlockUse>& uses, Phase phase, bool gathers) {
+void insert_rings(ProgramBuilder& builder, std::vector<BlockUse>& uses, Phase phase,
+                  Gathering when) {
     const auto& gradients = builder.program.gradient_ring;
     if (gradients.empty()) return;
-    const bool sharded = !builder.program.parameter_ring.empty();
+    const bool sharded = !builder.program.parameter_ring.empty() && when != Gathering::never;
     Gathers gathering(builder, uses, phase);
     std::vector<BlockUse> with_rings;
     std::size_t part = 0;
@@ -131,7 +132,7 @@ void insert_rings(ProgramBuilder& builder, std::vector<BlockUse>& uses, Phase ph
     for (BlockUse use : uses) {
         if (is_part(use)) {
             slot = part % kGradientSlots;
-            if (sharded && gathers) gathering.before(part, with_rings);
+            if (sharded && when == Gathering::now) gathering.before(part, with_rings);
             if (sharded) use.gathered = gathered_at(builder, part, use.bucket);
             ++part;
         }

@@ -148,13 +148,13 @@ class RankRun {
             }
     }
 
-    // Micro-batches take samples in turn over the data-parallel ranks. Ends of the pipeline alone
-    // need them.
+    // Micro-batches take samples in turn over the data-parallel ranks. Who holds the first or the
+    // last stage alone needs them.
     void read_samples() {
         const plan::Layout& layout = entry_->scenario.layout;
         const auto& at = program_->at;
-        const bool first = at.pipeline == 0;
-        const bool last = at.pipeline + 1 == layout.pipeline_parallel;
+        const bool first = planned().stages.front().index == 0;
+        const bool last = planned().stages.back().index + 1 == layout.stages();
         const auto length = static_cast<std::size_t>(entry_->scenario.training.sequence_length);
         const auto own = static_cast<std::size_t>(
             first || last ? layout.micro_batches() * layout.micro_batch_size : 0);
@@ -174,9 +174,7 @@ class RankRun {
 
     // The loss is summed over the ranks that hold one; norm and overflow are the same everywhere.
     void settle(StepReport& report) {
-        const plan::Layout& layout = entry_->scenario.layout;
-        const bool holds_loss = program_->at.pipeline + 1 == layout.pipeline_parallel &&
-                                program_->at.tensor == 0 && program_->scalar("loss") >= 0;
+        const bool holds_loss = program_->at.tensor == 0 && program_->scalar("loss") >= 0;
         double loss = 0;
         if (holds_loss)
             loss = plan::dims_of(entry_->scenario).wide_dtype == plan::DType::fp64

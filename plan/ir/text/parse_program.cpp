@@ -148,6 +148,10 @@ class ProgramReader {
         stage.index = reader_.index("the number of a stage");
         reader_.expect_word("stash");
         stage.stash_bytes = bytes("the bytes of the stash");
+        if (reader_.accept_word("kept"))
+            stage.kept_bytes = bytes("the bytes of what is kept for the weights");
+        if (reader_.accept_word("deferred"))
+            stage.deferred_bytes = bytes("the bytes of what is deferred to the weights");
         while (reader_.at_name()) {
             const std::int32_t forward = block();
             const std::int32_t backward = block();
@@ -163,11 +167,32 @@ class ProgramReader {
                 reader_.expect_sign("@");
                 recomputed = field(count, "offsets in what is recomputed", kLargest);
             }
+            const std::int32_t input = reader_.accept_word("input") ? block() : -1;
+            const SplitFields split = split_fields(count);
             for (std::int64_t i = 0; i < count; ++i)
                 stage.parts.push_back({forward, backward, layer.index_at(i), offset.at(i),
-                                       bucket.index_at(i), again, recomputed.at(i)});
+                                       bucket.index_at(i), again, recomputed.at(i), input,
+                                       split.weight, split.kept.at(i), split.deferred.at(i)});
         }
         program_.stages.push_back(std::move(stage));
+    }
+
+    // "weight layer.backward_weight b5 kept @0 deferred @0"
+    struct SplitFields {
+        std::int32_t weight = -1;
+        Field kept, deferred;
+    };
+    SplitFields split_fields(std::int64_t count) {
+        SplitFields split;
+        if (!reader_.accept_word("weight")) return split;
+        split.weight = block();
+        reader_.expect_word("kept");
+        reader_.expect_sign("@");
+        split.kept = field(count, "offsets in what is kept", kLargest);
+        reader_.expect_word("deferred");
+        reader_.expect_sign("@");
+        split.deferred = field(count, "offsets in what is deferred", kLargest);
+        return split;
     }
 
     void read_bucket() {
@@ -320,6 +345,10 @@ class ProgramReader {
                 step.stash = reader_.id('s', residents, "a resident as stash (s12)");
             else if (letter == 'i')
                 step.input = reader_.id('i', residents, "a resident as input (i12)");
+            else if (letter == 'k')
+                step.kept = reader_.id('k', residents, "a resident as what is kept (k12)");
+            else if (letter == 'd')
+                step.deferred = reader_.id('d', residents, "a resident as what is deferred (d12)");
             else
                 step.output = reader_.id('o', residents,
                                          "a procedure (p1), stash (s2), input (i3) or output (o4)");

@@ -106,12 +106,15 @@ class ProgramPrinter {
     }
 
     std::string stage_lines(const Stage& stage) const {
-        using Fields = std::array<std::int64_t, 4>;
+        using Fields = std::array<std::int64_t, 6>;
         auto fields = [](const StagePart& p) {
-            return Fields{p.layer, p.stash_offset, p.bucket, p.recomputed_offset};
+            return Fields{p.layer,       p.stash_offset,   p.bucket, p.recomputed_offset,
+                          p.kept_offset, p.deferred_offset};
         };
         auto same = [](const StagePart& a, const StagePart& b) {
-            return a.forward == b.forward && a.backward == b.backward && a.recompute == b.recompute;
+            return a.forward == b.forward && a.backward == b.backward &&
+                   a.recompute == b.recompute && a.backward_input == b.backward_input &&
+                   a.backward_weight == b.backward_weight;
         };
         Table table(4);
         for (std::size_t i = 0; i < stage.parts.size();) {
@@ -126,13 +129,23 @@ class ProgramPrinter {
             std::vector<std::string> again;
             if (part.recompute >= 0) again.push_back("recompute " + block_name(part.recompute));
             if (part.recomputed_offset >= 0) again.push_back(field("recomputed @", 3, -1));
+            if (part.backward_input >= 0)
+                again.push_back("input " + block_name(part.backward_input));
+            if (part.backward_weight >= 0) {
+                again.push_back("weight " + block_name(part.backward_weight));
+                again.push_back(field("kept @", 4, -1));
+                again.push_back(field("deferred @", 5, -1));
+            }
             table.add({block_name(part.forward), block_name(part.backward), times(count),
                        field("layer ", 0, -1), field("bucket ", 2, -1), field("stash @", 1, -1)},
                       std::move(again));
             i += count;
         }
-        return "  stage " + std::to_string(stage.index) + "  stash " +
-               std::to_string(stage.stash_bytes) + " bytes\n" + table.text();
+        std::string bytes = "stash " + std::to_string(stage.stash_bytes) + " bytes";
+        if (stage.kept_bytes > 0) bytes += "  kept " + std::to_string(stage.kept_bytes) + " bytes";
+        if (stage.deferred_bytes > 0)
+            bytes += "  deferred " + std::to_string(stage.deferred_bytes) + " bytes";
+        return "  stage " + std::to_string(stage.index) + "  " + bytes + '\n' + table.text();
     }
 
     std::string bucket_lines() const {
@@ -235,6 +248,8 @@ class ProgramPrinter {
             say('s', step.stash, usual.stash);
             say('i', step.input, usual.input);
             say('o', step.output, usual.output);
+            say('k', step.kept, usual.kept);
+            say('d', step.deferred, usual.deferred);
             return {to_text(step.action) + braces(said)};
         }
         Step plain;  // what a transfer step may hold

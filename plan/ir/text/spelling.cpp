@@ -107,8 +107,14 @@ std::string UsualBindings::procedure_name(const Action& action) const {
         case ActionKind::forward:
             return "forward" + stage;
         case ActionKind::backward:
-            return (action.micro_batch == micro_batches_ - 1 ? "last backward" : "backward") +
-                   stage;
+        case ActionKind::backward_input:
+        case ActionKind::backward_weight: {
+            const std::string last = action.micro_batch == micro_batches_ - 1 ? "last " : "";
+            const char* half = action.kind == ActionKind::backward         ? ""
+                               : action.kind == ActionKind::backward_input ? "_input"
+                                                                           : "_weight";
+            return last + "backward" + half + stage;
+        }
         case ActionKind::reduce_grad:
             return "reduce" + stage;
         case ActionKind::reduce_tied:
@@ -126,32 +132,41 @@ Step UsualBindings::compute(const Action& action) const {
     Step step;
     step.action = action;
     step.procedure = find(procedures_, procedure_name(action));
-    if (action.kind != ActionKind::forward && action.kind != ActionKind::backward) return step;
+    if (!is_compute(action.kind)) return step;
     auto of_action = [&](const char* what, ActionKind kind) {
         return find(residents_, what + to_text(Action{action.stage, kind, action.micro_batch}));
     };
+    step.kept = of_action("kept ", ActionKind::forward);
+    if (action.kind == ActionKind::backward_input || action.kind == ActionKind::backward_weight)
+        step.deferred = of_action("deferred ", ActionKind::backward_input);
+    if (action.kind == ActionKind::backward_weight) return step;
     step.stash = of_action("stash ", ActionKind::forward);
     step.output = of_action("sending ", action.kind);
-    if (action.kind == ActionKind::backward)
-        step.input = of_action("received ", ActionKind::recv_b);
+    if (action.kind != ActionKind::forward) step.input = of_action("received ", ActionKind::recv_b);
     return step;
 }
 
 Transfer UsualBindings::transfer(const Action& action) const {
     const bool to_next = action.kind == ActionKind::send_f || action.kind == ActionKind::recv_b;
-    const ActionKind made_by =
-        action.kind == ActionKind::send_b ? ActionKind::backward : ActionKind::forward;
-    std::string resident = "received " + to_text(action);
-    if (is_send(action.kind))
-        resident = "sending " + to_text(Action{action.stage, made_by, action.micro_batch});
-    if (action.kind == ActionKind::recv_f)
-        resident = "stash " + to_text(Action{action.stage, made_by, action.micro_batch});
+    auto of_action = [&](const char* what, ActionKind kind) {
+        return find(residents_, what + to_text(Action{action.stage, kind, action.micro_batch}));
+    };
     Transfer transfer;
     transfer.action = action;
     transfer.peer =
         pipeline_ > 0 ? (action.stage % pipeline_ + pipeline_ + (to_next ? 1 : -1)) % pipeline_ : 0;
     transfer.bytes = bytes_;
-    transfer.resident = find(residents_, resident);
+    if (action.kind == ActionKind::send_f) {
+        transfer.resident = of_action("sending ", ActionKind::forward);
+    } else if (action.kind == ActionKind::send_b) {
+        transfer.resident = of_action("sending ", ActionKind::backward);
+        if (transfer.resident < 0)
+            transfer.resident = of_action("sending ", ActionKind::backward_input);
+    } else if (action.kind == ActionKind::recv_f) {
+        transfer.resident = of_action("stash ", ActionKind::forward);
+    } else {
+        transfer.resident = find(residents_, "received " + to_text(action));
+    }
     return transfer;
 }
 

@@ -38,9 +38,10 @@ std::size_t shape_size(OpKind kind);
 Phase usual_phase(const Block& block);
 
 // What names say a step is bound to; a text spells out only what differs. Procedures are found by
-// "forward 1", "backward 1", "last backward 1" (of the last micro-batch), "reduce 1",
-// "tied reduction", "unscale", "clip", "optimizer"; residents by "stash 1F0", "sending 1F0",
-// "sending 1B0", "received 1RECV_B0"; the peer of a transfer owns the next or the stage before; its
+// "forward 1", "backward 1", "last backward 1" (of the last micro-batch; halves of it likewise,
+// with "backward_input" and "backward_weight"), "reduce 1", "tied reduction", "unscale", "clip",
+// "optimizer"; residents by "stash 1F0", "kept 1F0", "deferred 1I0", "sending 1F0", "sending 1B0",
+// "received 1RECV_B0"; the peer of a transfer owns the next or the stage before; its
 // bytes are those of the exchange block.
 class UsualBindings {
   public:
