@@ -37,7 +37,10 @@ void add_split(BlockLibrary& blocks, PartKind& kind, BackwardHalves split,
         kind.backward_weight = add_backward(blocks, std::move(*split.weight), form);
     }
     const std::int32_t input = add_backward(blocks, std::move(split.input), form);
-    (kind.backward < 0 ? kind.backward : kind.backward_input) = input;
+    if (kind.backward < 0)
+        kind.backward = input;
+    else if (kind.backward != input)
+        kind.backward_input = input;
 }
 
 PartKind add_pair(BlockLibrary& blocks, BlockPair pair, const BackwardForm& form,

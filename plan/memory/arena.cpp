@@ -104,12 +104,13 @@ class Pool {
     std::vector<std::int32_t> members_;
 };
 
-// Residents that are the stash of a stage and micro-batch.
-std::vector<bool> stashes(const Program& program) {
-    std::vector<bool> is_stash(program.residents.size(), false);
+// Residents that transfers fill or empty; compute alone touches the others.
+std::vector<bool> transferred(const Program& program) {
+    std::vector<bool> is_transferred(program.residents.size(), false);
     for (const Step& step : program.steps)
-        if (step.stash >= 0) is_stash[static_cast<std::size_t>(step.stash)] = true;
-    return is_stash;
+        for (const Transfer& transfer : step.transfers)
+            is_transferred[static_cast<std::size_t>(transfer.resident)] = true;
+    return is_transferred;
 }
 
 }  // namespace
@@ -132,15 +133,15 @@ std::map<std::string, std::int64_t> scalar_offsets(const std::vector<Block>& blo
     return scalars;
 }
 
-// Three pools: what lives for the whole step; stashes, which compute bears and buries, so that
-// their reuse makes nobody wait; and buffers of transfers. One of these is posted early, while
-// compute still runs: it takes over memory only of buffers whose last compute step has been left
-// behind, else it would wait for compute and hold up all transfers behind it.
+// Three pools: what lives for the whole step; stashes and the like, which compute bears and buries,
+// so that their reuse makes nobody wait; and buffers of transfers. One of these is posted early,
+// while compute still runs: it takes over memory only of buffers whose last compute step has been
+// left behind, else it would wait for compute and hold up all transfers behind it.
 void plan_arena(Program& program) {
     Pool persistent(program);
     Pool stash(program);
     Pool transfers(program);
-    const std::vector<bool> is_stash = stashes(program);
+    const std::vector<bool> is_transferred = transferred(program);
     std::vector<std::vector<std::int32_t>> births(program.steps.size());
     std::vector<std::vector<std::int32_t>> deaths(program.steps.size());
     for (std::size_t i = 0; i < program.residents.size(); ++i) {
@@ -163,12 +164,12 @@ void plan_arena(Program& program) {
             dying.clear();
         }
         for (std::int32_t id : births[step])
-            (is_stash[static_cast<std::size_t>(id)] ? stash : transfers).bear(id);
+            (is_transferred[static_cast<std::size_t>(id)] ? transfers : stash).bear(id);
         for (std::int32_t id : deaths[step]) {
-            if (is_stash[static_cast<std::size_t>(id)])
-                stash.bury(id);
-            else
+            if (is_transferred[static_cast<std::size_t>(id)])
                 dying.push_back(id);
+            else
+                stash.bury(id);
         }
     }
     program.arena_bytes = transfers.settle(stash.settle(persistent.settle(0)));

@@ -11,6 +11,16 @@ const std::vector<ScheduleKind>& schedule_kinds() {
         {"gpipe", "all forwards, then all backwards; every micro-batch in flight", gpipe},
         {"interleaved", "1f1b over virtual stages: a smaller bubble, more transfers", interleaved,
          Chunks::several, MicroBatches::groups_of_p},
+        {"zb-h1", "1f1b with backward in two halves: a third of its bubble, p micro-batches each",
+         zb_h1},
+        {"zb-2p", "as zb-h1 with twice the micro-batches in flight: no bubble within a step",
+         zb_2p},
+        {"zb-v", "two chunks per rank in a V: no bubble within a step, the memory of 1f1b", zb_v,
+         Chunks::two, MicroBatches::any, Placement::v},
+        {"v-half", "two chunks per rank in a V: half the memory of 1f1b", v_half, Chunks::two,
+         MicroBatches::any, Placement::v},
+        {"dualpipe-v", "two chunks per rank in a V: forward of one beside backward of the other",
+         dualpipe_v, Chunks::two, MicroBatches::at_least_2p, Placement::v},
     };
     return kinds;
 }

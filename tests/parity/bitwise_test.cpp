@@ -47,6 +47,50 @@ TEST(Bitwise, PipelinesComputeWhatOneRankDoes) {
         expect_same(train_sets(sets), one);
 }
 
+// Backward in halves sums what it sums whole, in the same order. A tied embedding of which one rank
+// holds both ends is added before its gradients are summed over ranks, not after: those are left to
+// the tolerances of other layouts.
+class Halves : public testing::TestWithParam<NamedLayout> {};
+
+TEST_P(Halves, ComputeWhatWholePassesDo) {
+    RunOptions few;
+    few.steps = 3;
+    const Sets halves = GetParam().sets;
+    Sets whole;
+    for (const std::string& set : halves)
+        if (!set.starts_with("layout.schedule=") && !set.starts_with("layout.virtual_pipeline="))
+            whole.push_back(set);
+    expect_same(train_sets(halves, few, kLlama), train_sets(whole, few, kLlama));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Halves, testing::ValuesIn(zero_bubble_layouts()),
+                         [](const auto& tested) { return tested.param.name; });
+
+TEST(Bitwise, StagesInAVOfFourRanksComputeWhatOneRankDoes) {
+    RunOptions few;
+    few.steps = 3;
+    const std::string layers = "model.num_hidden_layers=8";
+    const Trained one = train_sets({layers}, few, kLlama);
+    for (const std::string schedule : {"zb-v", "v-half", "dualpipe-v"})
+        expect_same(train_sets({layers, "layout.pipeline_parallel=4", "layout.virtual_pipeline=2",
+                                "layout.schedule=" + schedule},
+                               few, kLlama),
+                    one);
+}
+
+TEST(Bitwise, HalvesScaleTheLossAndDropAsWholePassesDo) {
+    for (const Sets& sets : {Sets{"training.precision=fp16"}, Sets{"training.precision=bf16"},
+                             Sets{"training.precision=fp32", "training.dropout=0.1"}}) {
+        Sets whole = sets;
+        whole.push_back("layout.pipeline_parallel=2");
+        Sets halves = whole;
+        halves.push_back("layout.schedule=zb-h1");
+        RunOptions few;
+        few.steps = 3;
+        expect_same(train(scenario(kGpt, halves), few), train(scenario(kGpt, whole), few));
+    }
+}
+
 TEST(Bitwise, RecomputationRepeatsTheForwardPass) {
     const Trained kept = train_sets({});
     expect_same(train_sets({"layout.recompute=full"}), kept);
@@ -86,6 +130,11 @@ const NamedLayout kDelayed[] = {
     layout("zero3_recomputed",
            {"data_parallel=2", "zero_stage=3", "recompute=every_k", "recompute_every=2"}),
     layout("zero2_tensor", {"data_parallel=2", "tensor_parallel=2", "zero_stage=2"}),
+    layout("zb_h1_sequence", {"tensor_parallel=2", "sequence_parallel=true", "pipeline_parallel=2",
+                              "schedule=zb-h1"}),
+    layout("dualpipe_v", {"pipeline_parallel=2", "virtual_pipeline=2", "schedule=dualpipe-v"}),
+    layout("zb_v_zero3", {"pipeline_parallel=2", "virtual_pipeline=2", "schedule=zb-v",
+                          "data_parallel=2", "zero_stage=3"}),
     layout("gpipe_tensor", {"tensor_parallel=2", "pipeline_parallel=2", "schedule=gpipe"}),
 };
 INSTANTIATE_TEST_SUITE_P(All, Delays, testing::ValuesIn(kDelayed),

@@ -2,6 +2,7 @@
 // layouts of them, as settings of a scenario.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -66,6 +67,55 @@ inline std::vector<NamedLayout> windowed_layouts() {
     add("sequence_pipeline",
         {"tensor_parallel=2", "sequence_parallel=true", "pipeline_parallel=2"});
     add("zero3_recomputed", {"data_parallel=2", "zero_stage=3", "recompute=full"});
+    return all;
+}
+
+// Schedules that run backward in halves, some with stages in a V.
+inline std::vector<NamedLayout> zero_bubble_layouts() {
+    std::vector<NamedLayout> all;
+    auto add = [&](const std::string& name, const std::string& schedule,
+                   std::vector<std::string> keys) {
+        keys.push_back("schedule=" + schedule);
+        all.push_back(layout(name, keys));
+    };
+    const std::string tp2 = "tensor_parallel=2", sp = "sequence_parallel=true",
+                      dp2 = "data_parallel=2", pp2 = "pipeline_parallel=2",
+                      pp4 = "pipeline_parallel=4", v2 = "virtual_pipeline=2";
+    const std::string unfused = "training.attention_kernel=unfused",
+                      small_buckets = "training.gradient_bucket_mb=0.02",
+                      late = "training.overlap_gradient_reduce=false";
+    add("zb_h1_2", "zb-h1", {pp2});
+    add("zb_h1_4", "zb-h1", {pp4});
+    add("zb_h1_tensor", "zb-h1", {pp2, tp2});
+    add("zb_h1_tensor_serialised", "zb-h1", {pp2, tp2, "training.overlap_tensor_backward=false"});
+    add("zb_h1_sequence", "zb-h1", {pp4, tp2, sp});
+    add("zb_h1_uneven", "zb-h1", {pp4, "layers_per_stage=[0,2,2,0]"});
+    add("zb_h1_data", "zb-h1", {pp2, dp2, small_buckets});
+    add("zb_h1_data_late", "zb-h1", {pp2, dp2, late});
+    for (const std::string stage : {"1", "2", "3"}) {
+        add("zb_h1_zero" + stage, "zb-h1", {pp2, dp2, "zero_stage=" + stage});
+        add("zb_h1_zero" + stage + "_sequence", "zb-h1",
+            {pp2, dp2, tp2, sp, "zero_stage=" + stage});
+    }
+    add("zb_h1_zero2_hybrid", "zb-h1",
+        {pp2, "data_parallel=4", "zero_stage=2", "zero_group_size=2"});
+    add("zb_h1_zero3_kept", "zb-h1", {pp2, dp2, "zero_stage=3", "reshard_after_forward=false"});
+    add("zb_h1_recompute_full", "zb-h1", {pp2, tp2, sp, "recompute=full"});
+    add("zb_h1_recompute_selective", "zb-h1", {pp2, "recompute=selective", unfused});
+    add("zb_h1_recompute_every_2", "zb-h1", {pp2, "recompute=every_k", "recompute_every=2"});
+    add("zb_2p_2", "zb-2p", {pp2});
+    add("zb_2p_4_tensor", "zb-2p", {pp4, tp2});
+    for (const std::string v : {"zb-v", "v-half", "dualpipe-v"}) {
+        add(v + "_2", v, {pp2, v2});
+        add(v + "_sequence", v, {pp2, v2, tp2, sp});
+        add(v + "_tensor", v, {pp2, v2, tp2});
+        add(v + "_zero3", v, {pp2, v2, dp2, "zero_stage=3"});
+    }
+    add("zb-v_data", "zb-v", {pp2, v2, dp2});
+    add("zb-v_zero2_late", "zb-v", {pp2, v2, dp2, "zero_stage=2", late});
+    add("dualpipe-v_recompute_full", "dualpipe-v", {pp2, v2, "recompute=full"});
+    for (NamedLayout& each : all)
+        std::replace(each.name.begin(), each.name.end(), '-', '_');
     return all;
 }
 

@@ -73,6 +73,10 @@ std::vector<Case> cases() {
         all.push_back({turn ? "gpt" : "llama", turn ? kGpt : kLlama, "fp64", layout});
         all.push_back({turn ? "llama" : "gpt", turn ? kLlama : kGpt, "fp32", layout});
     }
+    for (const NamedLayout& layout : zero_bubble_layouts()) {
+        turn = !turn;
+        all.push_back({turn ? "gpt" : "llama", turn ? kGpt : kLlama, "fp32", layout});
+    }
     for (const NamedLayout& layout : windowed_layouts())
         for (const char* precision : {"fp64", "fp32"})
             all.push_back({"mistral", kLlama, precision, layout});

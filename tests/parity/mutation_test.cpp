@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/memory/arena.hpp"
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
@@ -109,6 +110,36 @@ TEST(Mutation, AMissingReuseEdgeIsFound) {
     }
     EXPECT_GT(edges, 0);
     EXPECT_TRUE(found);
+}
+
+// Which residents of a plan die before the second half of backward has read them.
+bool is_found_without(const std::string& name) {
+    RunOptions options;
+    options.cpu.poison = true;
+    options.change_plan = [&](plan::Plan& plan) {
+        for (plan::Program& program : plan.programs) {
+            for (plan::Resident& resident : program.residents)
+                if (resident.name.starts_with(name)) resident.last_step = resident.first_step;
+            plan::plan_arena(program);
+        }
+    };
+    return is_found({"layout.pipeline_parallel=2", "layout.schedule=zb-h1"}, options);
+}
+
+TEST(Mutation, WhatDiesBeforeTheWeightsIsFound) {
+    EXPECT_TRUE(is_found_without("deferred "));
+    EXPECT_TRUE(is_found_without("kept "));
+}
+
+// A gradient that the second half of backward does not make.
+TEST(Mutation, AMissingWeightHalfIsFound) {
+    RunOptions options;
+    options.change_plan = [](plan::Plan& plan) {
+        for (plan::Program& program : plan.programs)
+            for (plan::Procedure& procedure : program.procedures)
+                if (procedure.name.starts_with("backward_weight")) procedure.uses.clear();
+    };
+    EXPECT_TRUE(is_found({"layout.pipeline_parallel=2", "layout.schedule=zb-h1"}, options));
 }
 
 }  // namespace

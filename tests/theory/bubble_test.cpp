@@ -1,9 +1,11 @@
 // Bubble ÷ ideal with equal stages and free communication: (p−1)/m for GPipe (Huang et al. 2019)
 // and 1F1B, (p−1)/(v·m) interleaved (Narayanan et al. 2021 §2.2). In integers: the step takes
-// m·v·(F + B) + (p−1)·(F + B) where F and B are one chunk's.
+// m·v·(F + B) + (p−1)·(F + B) where F and B are one chunk's. Of schedules whose backward runs in
+// halves ZB-H1 idles (p−1)(F + I − W) (Qi et al. 2024), and all as long as their grids do.
 #include <tuple>
 
 #include "sim/engine/engine.hpp"
+#include "tests/plan/schedule/timed_run.hpp"
 #include "tests/theory/theory_scenarios.hpp"
 #include "trace/accounts.hpp"
 #include "trace/trace.hpp"
@@ -15,6 +17,7 @@ using sim::Picoseconds;
 
 constexpr Picoseconds kForward = 1000;
 constexpr Picoseconds kBackward = 2000;
+constexpr Picoseconds kInput = 1000, kWeight = 1000;
 
 // Only layers cost: embedding, head and optimizer would make stages unequal.
 std::vector<Picoseconds> unit_durations(const plan::Plan& plan) {
@@ -26,6 +29,10 @@ std::vector<Picoseconds> unit_durations(const plan::Plan& plan) {
                 durations.push_back(kForward);
             else if (first && block.name == "layer.backward")
                 durations.push_back(kBackward);
+            else if (first && block.name == "layer.backward_input")
+                durations.push_back(kInput);
+            else if (first && block.name == "layer.backward_weight")
+                durations.push_back(kWeight);
             else
                 durations.push_back(0);
         }
@@ -88,6 +95,29 @@ TEST(BubbleWithTransfers, GrowsByAtMostTheTurnsOfEachHop) {
             EXPECT_GE(priced - free, hops * kTransfer) << "p " << p << " v " << v;
             EXPECT_LE(priced - free, turns * hops * kTransfer) << "p " << p << " v " << v;
         }
+}
+
+TEST(BubbleOfHalves, IsThatOfZbH1) {
+    for (const std::int64_t p : {1, 2, 3, 4, 8})
+        for (const std::int64_t m : {p, p + 1, 2 * p, 3 * p + 1})
+            EXPECT_EQ(step_time("zb-h1", p, m, 1),
+                      m * (kForward + kInput + kWeight) + (p - 1) * (kForward + kInput - kWeight))
+                << "p " << p << " m " << m;
+}
+
+// Plan and engine add nothing to what the order of actions says.
+TEST(BubbleOfHalves, IsThatOfTheGrid) {
+    for (const std::string schedule : {"zb-h1", "zb-2p", "zb-v", "v-half", "dualpipe-v"})
+        for (const std::int32_t p : {2, 3, 4})
+            for (const std::int32_t m : {2 * p, 3 * p + 1}) {
+                const plan::ScheduleKind& kind = *plan::find_schedule(schedule);
+                const std::int32_t v = kind.chunks == plan::Chunks::two ? 2 : 1;
+                const Picoseconds expected = plan::TimedGrid(kind.order({p, v, m}), p * v, m)
+                                                 .run({kForward, kInput, kWeight})
+                                                 .makespan();
+                EXPECT_EQ(step_time(schedule, p, m, v), expected)
+                    << schedule << " p " << p << " m " << m;
+            }
 }
 
 // The run as a trace, with what accounts need of it.

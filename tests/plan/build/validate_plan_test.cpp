@@ -103,6 +103,48 @@ TEST_F(ValidatePlan, ReportsAUseOutsideALife) {
     EXPECT_THAT(faults(), Contains("pipeline rank 1: 1B0 touches stash 1F0 outside its life"));
 }
 
+// What the second half of backward reads lives until then.
+TEST(ValidateHalves, ReportWhatDiesBeforeTheWeights) {
+    Scenario scenario = small_gpt2();
+    set_pipeline(scenario, "zb-h1", 2, 1, 4);
+    Plan plan = build_plan(scenario);
+    EXPECT_THAT(plan_faults(plan, scenario), testing::IsEmpty());
+    Program& program = plan.programs[1];
+    auto residents = [&](const char* name) -> Resident& {
+        return *std::find_if(program.residents.begin(), program.residents.end(),
+                             [&](const Resident& r) { return r.name == name; });
+    };
+    residents("deferred 1I0").last_step -= 1;
+    EXPECT_THAT(plan_faults(plan, scenario),
+                testing::ElementsAre("pipeline rank 1: 1W0 touches deferred 1I0 outside its life"));
+    residents("deferred 1I0").last_step += 1;
+    residents("kept 1F2").last_step -= 1;
+    EXPECT_THAT(plan_faults(plan, scenario),
+                testing::ElementsAre("pipeline rank 1: 1W2 touches kept 1F2 outside its life"));
+}
+
+TEST(ValidateHalves, ReportAHalfWithoutTheOther) {
+    Scenario scenario = small_gpt2();
+    set_pipeline(scenario, "zb-h1", 2, 1, 4);
+    const Plan sound = build_plan(scenario);
+    auto with = [&](std::int32_t from, ActionKind kind) {
+        Plan plan = sound;
+        for (Step& step : plan.programs[1].steps)
+            if (step.action == Action{1, ActionKind::backward_weight, from})
+                step.action.kind = kind;
+        return plan_faults(plan, scenario);
+    };
+    EXPECT_THAT(with(0, ActionKind::backward),
+                Contains("pipeline rank 1: 1B0 without its one forward"));
+    EXPECT_THAT(with(0, ActionKind::step),
+                Contains("pipeline rank 1: 3 of 4 micro-batch passes are complete"));
+    Plan twice = sound;
+    for (Step& step : twice.programs[1].steps)
+        if (step.action == Action{1, ActionKind::backward_weight, 1}) step.action.micro_batch = 0;
+    EXPECT_THAT(plan_faults(twice, scenario),
+                Contains("pipeline rank 1: 1W0 without its one backward_input"));
+}
+
 TEST_F(ValidatePlan, ReportsATransferOutsideALife) {
     const std::size_t s = transfer_step(0, ActionKind::send_f);
     Resident& sent = resident(0, program(0).steps[s].transfers[0].resident);

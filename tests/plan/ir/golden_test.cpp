@@ -327,6 +327,33 @@ TEST(PlanGolden, TiedEmbedding) {
     expect_golden("tied_pipeline_1_zero_3_hybrid_kept", without_parts(build_plan(s)));
 }
 
+TEST(PlanGolden, BackwardInHalves) {
+    Scenario s = sequence_2(small_llama());
+    set_pipeline(s, "zb-h1", 2, 1, 3);
+    const Plan plan = build_plan(s);
+    expect_golden("halves_llama_sequence", blocks_named(plan, "layer"));
+    expect_golden("plan_zb_h1", without_parts(plan));
+    s = sequence_2(small_gpt2());
+    set_pipeline(s, "zb-h1", 2, 1, 2);
+    expect_golden("halves_gpt2_sequence", blocks_named(build_plan(s), "layer"));
+    expect_golden("halves_head_sequence", blocks_named(build_plan(s), "head"));
+    s.layout.recompute = Recompute::full;
+    expect_golden("halves_recompute_full", blocks_named(build_plan(s), "layer"));
+    set_data(s, 2);
+    s.layout.recompute = Recompute::none;
+    s.layout.zero_stage = 2;
+    expect_golden("halves_zero_2", blocks_named(build_plan(s), "layer"));
+}
+
+// Both ends of a tied embedding on the first rank, some backward passes whole, and boundaries
+// within a rank.
+TEST(PlanGolden, DualPipeV) {
+    Scenario s = small_gpt2();
+    s.training.optimizer.clip_norm = 0;
+    set_pipeline(s, "dualpipe-v", 2, 2, 4);
+    expect_golden("plan_dualpipe_v", without_parts(build_plan(s)));
+}
+
 TEST(PlanGolden, OptimizerOfOneRank) {
     Scenario s = small_llama();
     s.training.optimizer.clip_norm = 0;
