@@ -20,7 +20,11 @@ class UnitRun {
           placement_(placement),
           rows_(grid.size()),
           next_(grid.size(), 0),
-          busy_(grid.size(), false) {}
+          busy_(grid.size(), false) {
+        for (const auto& row : grid)
+            for (const Action& action : row)
+                halves_ = halves_ || action.kind == ActionKind::backward_input;
+    }
 
     Rows run() {
         for (std::size_t rank = 0; rank < grid_.size(); ++rank)
@@ -75,7 +79,8 @@ class UnitRun {
         const auto peer = static_cast<std::size_t>(placement_.rank_of(to));
         if (peer == rank) return;
         transfers_.push_back(
-            {turn(rank, peer),
+            {0,
+             turn(rank, peer),
              rank,
              peer,
              {action.stage, forward ? ActionKind::send_f : ActionKind::send_b, action.micro_batch},
@@ -93,7 +98,21 @@ class UnitRun {
         return std::min(a, b) % 2 == 0 ? 0 : 1;
     }
 
+    // Actions of a rank from the one that it waits for or runs to the one that a receive is for.
+    std::size_t actions_before(std::size_t rank, const Action& receive) const {
+        const auto& row = grid_[rank];
+        const bool forward = receive.kind == ActionKind::recv_f;
+        std::size_t next = next_[rank];
+        while (next < row.size() &&
+               (row[next].stage != receive.stage || row[next].micro_batch != receive.micro_batch ||
+                (forward ? row[next].kind != ActionKind::forward
+                         : !makes_input_gradient(row[next].kind))))
+            ++next;
+        return next - next_[rank];
+    }
+
     struct Due {
+        std::size_t before = 0;
         int turn = 0;
         std::size_t from = 0;
         std::size_t to = 0;
@@ -101,10 +120,15 @@ class UnitRun {
         Action receive;
     };
 
+    // Halves of backward take as long as forwards here: much comes due together that does not where
+    // they take what they take. What a rank needs first goes first, and waits for nothing else.
     void issue_transfers() {
+        if (halves_)
+            for (Due& due : transfers_)
+                due.before = actions_before(due.to, due.receive);
         std::stable_sort(transfers_.begin(), transfers_.end(), [](const Due& a, const Due& b) {
-            return std::tuple(a.turn, std::min(a.from, a.to)) <
-                   std::tuple(b.turn, std::min(b.from, b.to));
+            return std::tuple(a.before, a.turn, std::min(a.from, a.to)) <
+                   std::tuple(b.before, b.turn, std::min(b.from, b.to));
         });
         for (const Due& due : transfers_) {
             rows_[due.from].push_back(due.send);
@@ -116,6 +140,7 @@ class UnitRun {
     using Ending = std::pair<std::int64_t, std::size_t>;
     const ActionGrid& grid_;
     const StagePlacement& placement_;
+    bool halves_ = false;  // whether backward runs in halves
     std::int64_t now_ = 0;
     Rows rows_;
     std::vector<std::size_t> next_;
