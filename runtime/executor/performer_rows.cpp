@@ -37,7 +37,8 @@ void Performer::norm(const Call& call) {
     call.kernels.norm(norm);
 }
 
-// Reads dy, x, weight, stats, the residual's gradient where there is one, then the accumulators.
+// Reads dy, x, weight, stats, the residual's gradient where there is one, then the accumulators,
+// unless another block adds to them.
 void Performer::norm_backward(const Call& call) {
     NormBackward norm;
     norm.rows = call.shape(0);
@@ -48,7 +49,8 @@ void Performer::norm_backward(const Call& call) {
     norm.x = read(call, 1);
     norm.weight = read(call, 2);
     norm.stats = read(call, 3);
-    if (call.read_tensor(4).role != Role::gradient) norm.residual = read(call, 4);
+    if (call.bound.reads.size() > 4 && call.read_tensor(4).role != Role::gradient)
+        norm.residual = read(call, 4);
     norm.dx = written(call, 0);
     norm.dweight = written(call, 1);
     if (call.bound.writes.size() > 2) norm.dbias = written(call, 2);

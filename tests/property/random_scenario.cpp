@@ -183,10 +183,12 @@ class Draft {
             set("layout.layers_per_stage", "[" + counts + "]");
         }
         set_model(family_.layers, layers);
-        if (chunks_ > 1)
+        if (chunks_ == 2)
+            set("layout.schedule", one_of<std::string>({"interleaved", "zb-v", "v-half"}));
+        else if (chunks_ > 1)
             set("layout.schedule", "interleaved");
         else if (one_in(2))
-            set("layout.schedule", one_of<std::string>({"1f1b", "gpipe"}));
+            set("layout.schedule", one_of<std::string>({"1f1b", "gpipe", "zb-h1", "zb-2p"}));
     }
 
     // Groups of layers lie within a stage.

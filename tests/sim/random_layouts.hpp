@@ -56,7 +56,9 @@ inline Sets random_sets() {
                                       : set("layout.zero_group_size", zero_group),
                    "layout.reshard_after_forward=" + (zero == 3 ? word({"false", "true"}) : "true"),
                    set("training.zero_prefetch", pick({0, 1, 2})),
-                   "layout.schedule=" + (chunked ? "interleaved" : word({"1f1b", "gpipe"})),
+                   "layout.schedule=" + (chunks == 2 ? word({"interleaved", "zb-v", "v-half"})
+                                         : chunked   ? "interleaved"
+                                                     : word({"1f1b", "gpipe", "zb-h1", "zb-2p"})),
                    "layout.recompute=" + word({"none", "selective", "full", "every_k"}),
                    "layout.sequence_parallel=" + (tensor > 1 ? word({"false", "true"}) : "false"),
                    "model.tie_word_embeddings=" + word({"false", "true"}),

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <tuple>
 
 #include "plan/ir/check.hpp"
 #include "plan/scenario/reader.hpp"
@@ -23,12 +24,14 @@ constexpr const char* kLlama =
     R"({"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4,
         "num_key_value_heads": 2, "intermediate_size": 48, "vocab_size": 61, "tie_word_embeddings": false})";
 
-plan::Scenario scenario_of(const char* model, plan::DType dtype, const std::string& scenarios) {
+plan::Scenario scenario_of(const char* model, const std::string& schedule, plan::DType dtype,
+                           const std::string& scenarios) {
     const std::string text = std::string(R"({"model": )") + model + R"(,
         "cluster": {"nodes": 1, "devices_per_node": 1, "device": "cpu-core",
                     "profile": "profiles/cpu-core.json",
                     "intra_node": {"kind": "host", "bandwidth_GBps": 10, "latency_us": 1}, "inter_node": {"kind": "none"}},
-        "layout": {"micro_batch_size": 2, "global_batch_size": 4},
+        "layout": {"micro_batch_size": 2, "global_batch_size": 4, "schedule": ")" +
+                             schedule + R"("},
         "training": {"sequence_length": 16, "framework": "orrery", "vocabulary_multiple": 8,
                      "loss_spike": {"skip_above": 3, "window": 2}, "workspace_mb": 0.001, "precision": ")" +
                              std::string(plan::name(dtype)) +
@@ -123,8 +126,10 @@ void compare(const char* model, plan::DType dtype, const Step& found, const Step
 std::vector<GradientFinding> check_whole_steps(const DriverSource& devices, plan::DType dtype,
                                                const std::string& scenarios) {
     std::vector<GradientFinding> findings;
-    for (const auto& [name, model] : {std::pair{"gpt", kGpt}, std::pair{"llama", kLlama}}) {
-        const plan::Scenario scenario = scenario_of(model, dtype, scenarios);
+    // Backward whole, and in halves.
+    for (const auto& [name, model, schedule] :
+         {std::tuple{"gpt", kGpt, "1f1b"}, std::tuple{"llama", kLlama, "zb-h1"}}) {
+        const plan::Scenario scenario = scenario_of(model, schedule, dtype, scenarios);
         CpuBackend cpu{CpuOptions{}};
         StreamBackend device(devices, std::nullopt, {});
         compare(name, dtype, step_of(scenario, device), step_of(scenario, cpu), findings);

@@ -113,10 +113,24 @@ class MemoryOrder {
         return program_.stages.front();
     }
 
-    const plan::Block& block_of(const plan::Stage& stage, std::size_t position,
-                                bool forward) const {
-        const plan::StagePart& part = stage.parts[position];
-        return plan_.blocks[static_cast<std::size_t>(forward ? part.forward : part.backward)];
+    const plan::Block& forward_of(const plan::Stage& stage, std::size_t position) const {
+        return plan_.blocks[static_cast<std::size_t>(stage.parts[position].forward)];
+    }
+    // Of a whole backward pass, else of its half for the input.
+    const plan::Block& backward_of(const plan::Step& step, std::size_t position) const {
+        const plan::StagePart& part = stage_of(step).parts[position];
+        const bool whole =
+            part.backward_input < 0 || step.action.kind == plan::ActionKind::backward;
+        return plan_.blocks[static_cast<std::size_t>(whole ? part.backward : part.backward_input)];
+    }
+
+    // Whether the part keeps the gradient handed to it, under this name, for its weights.
+    bool defers_gradient(const plan::Step& step, std::size_t position,
+                         const std::string* name = nullptr) const {
+        const plan::Block& block = backward_of(step, position);
+        if (block.input < 0) return false;
+        const plan::Tensor& dy = block.tensors[static_cast<std::size_t>(block.input)];
+        return dy.role == plan::Role::deferred && (name == nullptr || dy.name == *name);
     }
 
     std::int32_t frame(std::size_t number) const { return program_.frames[number % 2]; }
@@ -125,7 +139,7 @@ class MemoryOrder {
     bool is_received(const plan::Step& step, const plan::BlockUse& use,
                      const plan::Tensor& tensor) const {
         if (step.action.stage == 0 || use.position != 0) return false;
-        const plan::Block& first = block_of(stage_of(step), 0, true);
+        const plan::Block& first = forward_of(stage_of(step), 0);
         return tensor.name == first.tensors[static_cast<std::size_t>(first.input)].name;
     }
 
@@ -133,9 +147,10 @@ class MemoryOrder {
     Piece handed_forward(const plan::Step& step, std::size_t next) const {
         const plan::Stage& stage = stage_of(step);
         if (next == stage.parts.size()) return {step.output, 0};
-        const plan::Block& block = block_of(stage, next, true);
+        const plan::Block& block = forward_of(stage, next);
         const plan::Tensor& input = block.tensors[static_cast<std::size_t>(block.input)];
         if (input.role == plan::Role::stash) return {step.stash, static_cast<std::int32_t>(next)};
+        if (input.role == plan::Role::kept) return {step.kept, static_cast<std::int32_t>(next)};
         return {frame(next), 0};
     }
 
@@ -145,9 +160,11 @@ class MemoryOrder {
         const plan::Stage& stage = stage_of(step);
         if (position == stage.parts.size()) return {step.input, 0};
         if (position == 0) return {step.output, 0};
+        if (defers_gradient(step, position - 1))
+            return {step.deferred, static_cast<std::int32_t>(position - 1)};
         std::size_t changes = 0;
         for (std::size_t p = position; p < stage.parts.size(); ++p) {
-            const plan::Block& block = block_of(stage, p, false);
+            const plan::Block& block = backward_of(step, p);
             changes += block.input != block.output ? 1 : 0;
         }
         return {frame(changes), 0};
@@ -184,6 +201,13 @@ class MemoryOrder {
                 return {step.stash, use.position};
             case plan::Role::recomputed:
                 return recomputed(step, position);
+            case plan::Role::kept:
+                return {step.kept, use.position};
+            case plan::Role::deferred:
+                if (position + 1 == stage_of(step).parts.size() &&
+                    defers_gradient(step, position, &tensor.name))
+                    return {step.input, 0};
+                return {step.deferred, use.position};
             case plan::Role::scratch:
                 return {program_.scratch, 0};
             case plan::Role::input:
