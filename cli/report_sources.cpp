@@ -23,8 +23,10 @@ Family family_of(plan::OpKind kind) {
         case plan::OpKind::batched_gemm:
             return Family::batched_gemm;
         case plan::OpKind::attention:
+        case plan::OpKind::attention_block:
             return Family::attention;
         case plan::OpKind::attention_backward:
+        case plan::OpKind::attention_block_backward:
             return Family::attention_backward;
         default:
             return Family::memory;

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "plan/build/context_backward.hpp"
 #include "plan/ir/check.hpp"
 #include "plan/ir/product.hpp"
+#include "plan/ir/rearrangement.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -17,7 +19,9 @@ std::string backward_name(const std::string& forward) {
     return forward.substr(0, forward.find('.')) + ".backward";
 }
 
-class Derivation {
+class Derivation : public BackwardWriter {
+    using Reads = std::vector<TensorId>;
+
   public:
     Derivation(ForwardBlock forward, DType gradient_dtype)
         : notes_(std::move(forward)),
@@ -49,12 +53,15 @@ class Derivation {
         return pair;
     }
 
-  private:
-    using Reads = std::vector<TensorId>;
+    const Block& forward() const override { return forward_; }
 
-    TensorId add(Tensor tensor) {
+    TensorId add(Tensor tensor) override {
         backward_.tensors.push_back(std::move(tensor));
         return static_cast<TensorId>(backward_.tensors.size() - 1);
+    }
+
+    std::int32_t last_op() const override {
+        return static_cast<std::int32_t>(backward_.ops.size()) - 1;
     }
 
     bool has_tensor(const std::string& name) const {
@@ -62,7 +69,8 @@ class Derivation {
                            [&](const Tensor& tensor) { return tensor.name == name; });
     }
 
-    Op& emit(OpKind kind, std::string label, const Shape& shape, Reads reads, Reads writes) {
+    Op& emit(OpKind kind, std::string label, const Shape& shape, Reads reads,
+             Reads writes) override {
         Op op;
         op.kind = kind;
         op.phase = Phase::backward;
@@ -81,7 +89,7 @@ class Derivation {
 
     // The backward block's name for a forward tensor: a parameter, something stashed, or something
     // made again.
-    TensorId need(TensorId id) {
+    TensorId need(TensorId id) override {
         if (kept_[at(id)] >= 0) return kept_[at(id)];
         const Tensor& tensor = forward_.tensors[at(id)];
         if (notes_.rematerialise[at(id)]) {
@@ -121,6 +129,10 @@ class Derivation {
             id = made_again(id);
         for (TensorId& id : op.reads)
             id = need(id);
+        for (std::int32_t& earlier : op.after)
+            earlier = emitted_again_.at(earlier);
+        emitted_again_[static_cast<std::int32_t>(index)] =
+            static_cast<std::int32_t>(backward_.ops.size());
         backward_.ops.push_back(std::move(op));
     }
 
@@ -149,13 +161,13 @@ class Derivation {
     }
 
     // Gradient of a forward tensor whose contributions are complete.
-    TensorId gradient_of(TensorId id) {
+    TensorId gradient_of(TensorId id) override {
         const TensorId gradient = gradient_of_[at(id)];
         ORRERY_CHECK(gradient >= 0, "no gradient for " + forward_.tensors[at(id)].name);
         return gradient;
     }
 
-    TensorId fresh_gradient(TensorId id) {
+    TensorId fresh_gradient(TensorId id) override {
         const Tensor& tensor = forward_.tensors[at(id)];
         std::string name = "d" + tensor.name;
         for (int part = 2; has_tensor(name); ++part)
@@ -164,7 +176,7 @@ class Derivation {
     }
 
     // A further contribution to the gradient of a tensor is added to the ones before.
-    void contribute(TensorId id, TensorId gradient) {
+    void contribute(TensorId id, TensorId gradient) override {
         TensorId& sum = gradient_of_[at(id)];
         if (sum < 0) {
             sum = gradient;
@@ -177,6 +189,7 @@ class Derivation {
         sum = total;
     }
 
+  private:
     // Accumulator of a parameter's gradient.
     TensorId accumulator(TensorId parameter) {
         TensorId& id = gradient_of_[at(parameter)];
@@ -216,6 +229,7 @@ class Derivation {
     void derive_gemm(std::size_t index);
     void derive_batched_gemm(const Op& op);
     void derive_attention(const Op& op);
+    void derive_rearrange(const Op& op);
     void derive_softmax(const Op& op);
     void derive_dropout(const Op& op);
     void derive_norm(const Op& op);
@@ -235,7 +249,8 @@ class Derivation {
     Block backward_;
     std::vector<TensorId> kept_;         // forward tensor → its name in the backward block
     std::vector<TensorId> gradient_of_;  // forward tensor → gradient in the backward block
-    std::vector<std::size_t> again_;     // forward ops emitted again
+    std::vector<std::size_t> again_;     // forward ops emitted again …
+    std::map<std::int32_t, std::int32_t> emitted_again_;  // … and where
 };
 
 void Derivation::derive(std::size_t index) {
@@ -247,6 +262,15 @@ void Derivation::derive(std::size_t index) {
             return derive_batched_gemm(op);
         case OpKind::attention:
             return derive_attention(op);
+        case OpKind::attention_block:
+            // The last hop wrote the result, and is derived with all that led to it.
+            if (gradient_of_[at(op.writes[0])] < 0) return;
+            return attends_to_gathered(op) ? derive_gathered_attention(*this, op)
+                                           : derive_ring_attention(*this, op);
+        case OpKind::shift:
+            return;
+        case OpKind::rearrange:
+            return derive_rearrange(op);
         case OpKind::softmax:
             return derive_softmax(op);
         case OpKind::dropout:
@@ -273,6 +297,7 @@ void Derivation::derive(std::size_t index) {
         case OpKind::all_reduce:
         case OpKind::all_gather:
         case OpKind::reduce_scatter:
+        case OpKind::all_to_all:
             return derive_collective(op);
         default:
             ORRERY_CHECK(false, "no derivative for " + std::string(name(op.kind)));
@@ -324,6 +349,16 @@ void Derivation::derive_attention(const Op& op) {
     emit(OpKind::attention_backward, op.label, op.shape,
          {dout, need(qkv), need(op.writes[0]), need(op.writes[1])}, {dqkv});
     contribute(qkv, dqkv);
+}
+
+// Keys that were packed have their gradients where those of the attention to them are joined.
+void Derivation::derive_rearrange(const Op& op) {
+    const Rearrangement form = rearrangement_of(op);
+    if (form == Rearrangement::keys) return;
+    const std::string name = op.label.substr(0, op.label.find(' ') + 1);
+    const TensorId dx = fresh_gradient(op.reads[0]);
+    emit(OpKind::rearrange, name + undoing(form), op.shape, {gradient_of(op.writes[0])}, {dx});
+    contribute(op.reads[0], dx);
 }
 
 void Derivation::derive_softmax(const Op& op) {
@@ -420,10 +455,15 @@ void Derivation::derive_cast(const Op& op) {
 
 void Derivation::derive_collective(const Op& op) {
     if (op.kind == OpKind::all_reduce) return;  // identity; in place, so the gradient is at hand
+    if (gradient_of_[at(op.writes[0])] < 0) return;  // gathered keys, which brought theirs home
     const TensorId dy = gradient_of(op.writes[0]);
     const TensorId dx = fresh_gradient(op.reads[0]);
-    emit(op.kind == OpKind::all_gather ? OpKind::reduce_scatter : OpKind::all_gather, op.label,
-         op.shape, {dy}, {dx});
+    OpKind kind = OpKind::all_to_all;
+    if (op.kind == OpKind::all_gather) kind = OpKind::reduce_scatter;
+    if (op.kind == OpKind::reduce_scatter) kind = OpKind::all_gather;
+    Op& back = emit(kind, op.label, op.shape, {dy}, {dx});
+    back.stream = op.stream;
+    back.group = op.group;
     contribute(op.reads[0], dx);
 }
 

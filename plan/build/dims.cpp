@@ -16,6 +16,8 @@ Dims dims_of(const Scenario& scenario) {
     dims.heads = model.heads / t;
     dims.kv_heads = model.kv_heads / t;
     dims.head_dim = model.head_dim;
+    dims.context = layout.context_parallel;
+    dims.exchanges_heads = dims.context > 1 && !layout.balances_context();
     const std::int64_t span = attention_span(scenario);
     dims.window = span < scenario.training.sequence_length ? span : 0;
     dims.ffn = model.ffn_hidden / t;

@@ -19,9 +19,11 @@ struct Dims {
     std::int64_t heads = 1;     // ÷ tensor
     std::int64_t kv_heads = 1;  // ÷ tensor
     std::int64_t head_dim = 1;
-    std::int64_t window = 0;      // keys of a sliding window; 0: a query sees all before it
-    std::int64_t ffn = 1;         // ÷ tensor
-    std::int64_t vocabulary = 1;  // padded, ÷ tensor
+    std::int64_t context = 1;      // ranks that share out a sequence …
+    bool exchanges_heads = false;  // … and attend to all of it for a share of the heads
+    std::int64_t window = 0;       // keys of a sliding window; 0: a query sees all before it
+    std::int64_t ffn = 1;          // ÷ tensor
+    std::int64_t vocabulary = 1;   // padded, ÷ tensor
     std::int64_t tensor = 1;
     bool sequence_parallel = false;
     DType dtype = DType::bf16;           // of parameters and activations
@@ -37,6 +39,13 @@ struct Dims {
 
     std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
     std::int64_t context_width() const { return heads * head_dim; }
+
+    // What one attention kernel sees: the heads and the sequence of the rank, or its share of the
+    // heads and all of the sequence.
+    std::int64_t head_ranks() const { return exchanges_heads ? context : 1; }
+    std::int64_t attended_sequence() const { return sequence * head_ranks(); }
+    std::int64_t attended_heads() const { return heads / head_ranks(); }
+    std::int64_t attended_kv_heads() const { return kv_heads / head_ranks(); }
 };
 
 Dims dims_of(const Scenario& scenario);

@@ -48,6 +48,10 @@ class ForwardWriter {
 
     Op& op(OpKind kind, std::string label, std::vector<std::int64_t> shape,
            std::vector<TensorId> reads, std::vector<TensorId> writes);
+    // Number of the op written last.
+    std::int32_t last_op() const { return static_cast<std::int32_t>(out_.block.ops.size()) - 1; }
+    // Backward makes the tensor again instead of keeping it.
+    void make_again(TensorId id) { out_.rematerialise[static_cast<std::size_t>(id)] = true; }
     void scale_loss() { out_.scaled_loss = true; }
     void begin_attention_core() { in_core_ = true; }
     void end_attention_core() { in_core_ = false; }

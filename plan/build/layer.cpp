@@ -1,6 +1,7 @@
 // Forward of one transformer layer, in the order of Megatron-LM's ParallelTransformerLayer:
 // norm, qkv, attention, projection, residual; norm, fc1, activation, fc2, residual. In a parallel
 // block both branches come first, then one residual.
+#include "plan/build/context_attention.hpp"
 #include "plan/build/forward_block.hpp"
 #include "plan/ir/product.hpp"
 
@@ -50,46 +51,70 @@ TensorId residual(ForwardWriter& w, const Scenario& scenario, const std::string&
     return out;
 }
 
+// Where heads are exchanged for tokens, on their way back to these.
+TensorId attention_result(ForwardWriter& w) {
+    const Dims& d = w.dims();
+    return w.activation(d.exchanges_heads ? "context_whole" : "context",
+                        d.batch * d.attended_sequence(), d.attended_heads() * d.head_dim);
+}
+
 // Causal attention that keeps the log-sum-exp of each row instead of s×s scores (Dao 2022).
 TensorId flash_attention(ForwardWriter& w, TensorId qkv) {
     const Dims& d = w.dims();
-    const TensorId out = w.activation("context", d.tokens, d.context_width());
-    const TensorId lse =
-        w.tensor("lse", Role::scratch, d.wide_dtype, {d.batch, d.heads, d.sequence});
+    const std::int64_t s = d.attended_sequence(), heads = d.attended_heads();
+    const TensorId out = attention_result(w);
+    const TensorId lse = w.tensor("lse", Role::scratch, d.wide_dtype, {d.batch, heads, s});
     w.op(OpKind::attention, "attention",
-         {d.batch, d.sequence, d.sequence, d.heads, d.kv_heads, d.head_dim, d.window}, {qkv},
-         {out, lse});
+         {d.batch, s, s, heads, d.attended_kv_heads(), d.head_dim, d.window}, {qkv}, {out, lse});
     return out;
 }
 
 // QKᵀ, masked softmax, dropout, PV as kernels of their own: the stack of 2019–2022.
 TensorId unfused_attention(ForwardWriter& w, const Scenario& scenario, TensorId qkv) {
     const Dims& d = w.dims();
-    const std::int64_t maps = d.batch * d.heads;
+    const std::int64_t s = d.attended_sequence(), maps = d.batch * d.attended_heads();
     auto scores_like = [&](const std::string& name, DType dtype) {
-        return w.tensor(name, Role::scratch, dtype, {maps, d.sequence, d.sequence});
+        return w.tensor(name, Role::scratch, dtype, {maps, s, s});
     };
     w.begin_attention_core();
     const TensorId scores = scores_like("scores", d.dtype);
-    w.op(OpKind::batched_gemm, kScores, {d.sequence, d.sequence, d.head_dim, maps}, {qkv},
-         {scores});
+    w.op(OpKind::batched_gemm, kScores, {s, s, d.head_dim, maps}, {qkv}, {scores});
     TensorId probabilities = scores_like("probabilities", d.dtype);
-    w.op(OpKind::softmax, "softmax", {maps, d.sequence, d.sequence}, {scores}, {probabilities});
+    w.op(OpKind::softmax, "softmax", {maps, s, s}, {scores}, {probabilities});
     if (scenario.model.attention_dropout > 0) {
         const TensorId dropped = scores_like("dropped", d.dtype);
         std::vector<TensorId> reads = {probabilities};
         std::vector<TensorId> writes = {dropped};
-        add_dropout(w, scenario.training.framework.dropout_masks, "attention_mask",
-                    {maps, d.sequence, d.sequence}, reads, writes);
-        w.op(OpKind::dropout, "attention dropout", {maps * d.sequence * d.sequence},
-             std::move(reads), std::move(writes));
+        add_dropout(w, scenario.training.framework.dropout_masks, "attention_mask", {maps, s, s},
+                    reads, writes);
+        w.op(OpKind::dropout, "attention dropout", {maps * s * s}, std::move(reads),
+             std::move(writes));
         probabilities = dropped;
     }
-    const TensorId out = w.activation("context", d.tokens, d.context_width());
-    w.op(OpKind::batched_gemm, kContext, {d.sequence, d.head_dim, d.sequence, maps},
-         {probabilities, qkv}, {out});
+    const TensorId out = attention_result(w);
+    w.op(OpKind::batched_gemm, kContext, {s, d.head_dim, s, maps}, {probabilities, qkv}, {out});
     w.end_attention_core();
     return out;
+}
+
+TensorId attention(ForwardWriter& w, const Scenario& scenario, TensorId qkv) {
+    const Dims& d = w.dims();
+    auto local = [&](TensorId rows) {
+        return scenario.training.framework.attention_kernel == AttentionKernel::flash
+                   ? flash_attention(w, rows)
+                   : unfused_attention(w, scenario, rows);
+    };
+    if (d.context == 1) return local(qkv);
+    switch (scenario.layout.context_algorithm) {
+        case ContextAlgorithm::ring:
+            return ring_attention(w, qkv);
+        case ContextAlgorithm::all_gather:
+            return gathered_attention(w, qkv);
+        case ContextAlgorithm::all_to_all:
+            break;
+    }
+    const TensorId whole = heads_for_tokens(w, "qkv", qkv, d.qkv_width(), d.kv_heads * d.head_dim);
+    return tokens_for_heads(w, "context", local(whole), d.context_width());
 }
 
 // Attention of a normed input, up to what its projection reads.
@@ -101,9 +126,7 @@ TensorId attention_branch(ForwardWriter& w, const Scenario& scenario, TensorId n
         w.op(OpKind::rope, "rope", {d.tokens, (d.heads + d.kv_heads) * model.rotary_dim}, {qkv},
              {qkv});
     // ALiBi is an arithmetic of row, column and head within either kernel (Press 2022).
-    return scenario.training.framework.attention_kernel == AttentionKernel::flash
-               ? flash_attention(w, qkv)
-               : unfused_attention(w, scenario, qkv);
+    return attention(w, scenario, qkv);
 }
 
 const char* name_of(Activation activation) {

@@ -35,15 +35,19 @@ std::optional<Role> role_from_name(std::string_view text) {
 double flops(const Op& op) {
     const auto& s = op.shape;
     auto d = [](std::int64_t v) { return static_cast<double>(v); };
-    const std::int64_t attended = s[6] > 0 ? std::min(s[2], s[6]) : s[2];  // keys of attention
+    // Keys of attention; a block's have no window, and a hop in its place.
+    const bool windowed = s[6] > 0 && shape_fields(op.kind)[6] == "window";
+    const std::int64_t attended = windowed ? std::min(s[2], s[6]) : s[2];
     switch (op.kind) {
         case OpKind::gemm:
             return 2.0 * d(s[0]) * d(s[1]) * d(s[2]);
         case OpKind::batched_gemm:
             return 2.0 * d(s[0]) * d(s[1]) * d(s[2]) * d(s[3]);
         case OpKind::attention:  // QKᵀ and PV: 2 products of 2·q·k·d per head
+        case OpKind::attention_block:
             return 4.0 * d(s[0]) * d(s[1]) * d(attended) * d(s[3]) * d(s[5]);
         case OpKind::attention_backward:  // QKᵀ again, dP, dV, dQ, dK: 5 products
+        case OpKind::attention_block_backward:
             return 10.0 * d(s[0]) * d(s[1]) * d(attended) * d(s[3]) * d(s[5]);
         default:
             return 0;
@@ -79,8 +83,10 @@ double bytes_sent_per_rank(OpKind kind, double bytes, int ranks) {
             return 2 * others * bytes;
         case OpKind::all_gather:
         case OpKind::reduce_scatter:
+        case OpKind::all_to_all:
             return others * bytes;
         case OpKind::exchange:
+        case OpKind::shift:
             return bytes;
         default:
             ORRERY_CHECK(false, "an op that does not communicate");

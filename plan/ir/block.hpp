@@ -94,12 +94,14 @@ double flops(const Op& op);
 double bytes_moved(const Block& block, const Op& op);
 
 // Bytes S of a communication op in the convention of nccl-tests: the buffer for all_reduce, the
-// whole gathered buffer for all_gather and reduce_scatter, one message for exchange.
+// whole gathered buffer for all_gather and reduce_scatter, all that a rank has for the members of
+// its group (itself included) for all_to_all, one message for exchange, what a rank sends for
+// shift.
 std::int64_t message_bytes(const Op& op);
 
 // Bytes that each rank sends for a message of S bytes over N ranks, on a ring: all_reduce
-// 2(N−1)/N·S, all_gather and reduce_scatter (N−1)/N·S (nccl-tests, doc/PERFORMANCE.md); exchange S.
-// 0 where N is 1. Aborts for other kinds.
+// 2(N−1)/N·S, all_gather, reduce_scatter and all_to_all (N−1)/N·S (nccl-tests, doc/PERFORMANCE.md);
+// exchange and shift S. 0 where N is 1. Aborts for other kinds.
 double bytes_sent_per_rank(OpKind kind, double bytes, int ranks);
 
 }  // namespace orrery::plan

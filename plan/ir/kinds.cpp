@@ -24,12 +24,16 @@ constexpr ShapeFields kScores = {"batch", "queries", "keys"};
 constexpr ShapeFields kElements = {"elements"};
 constexpr ShapeFields kAttention = {"batch",    "queries",  "keys",  "heads",
                                     "kv_heads", "head_dim", "window"};
+constexpr ShapeFields kAttentionBlock = {"batch",    "queries",  "keys", "heads",
+                                         "kv_heads", "head_dim", "hop"};
 
 constexpr std::array<KindRow, kOpKinds> kKinds = {{
     {"gemm", {"m", "n", "k"}},
     {"batched_gemm", {"m", "n", "k", "batch"}},
     {"attention", kAttention},
     {"attention_backward", kAttention},
+    {"attention_block", kAttentionBlock},
+    {"attention_block_backward", kAttentionBlock},
     {"softmax", kScores},
     {"softmax_backward", kScores},
     {"dropout", kElements},
@@ -56,10 +60,13 @@ constexpr std::array<KindRow, kOpKinds> kKinds = {{
     {"judge_loss", kElements},
     {"adamw", kElements},
     {"cast", kElements},
+    {"rearrange", {"rows", "width", "kv_width", "parts"}},
     {"all_reduce", kElements},
     {"all_gather", kElements},
     {"reduce_scatter", kElements},
     {"exchange", kElements},
+    {"all_to_all", kElements},
+    {"shift", kElements},
 }};
 
 template <typename Enum, std::size_t n>

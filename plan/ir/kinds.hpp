@@ -53,6 +53,10 @@ enum class OpKind : std::uint8_t {
     // attention without materialised scores
     attention,
     attention_backward,
+    // the same of a rank's share of the queries on keys of one rank (`hop` places before it in the
+    // context group) or of all: shares are such that causal work is the same on every rank
+    attention_block,
+    attention_block_backward,
     // memory-bound kernels: their bytes are those of the tensors they read and write
     softmax,
     softmax_backward,
@@ -80,13 +84,16 @@ enum class OpKind : std::uint8_t {
     judge_loss,         // whether it has spiked; one that has not counts from then on
     adamw,
     cast,
+    rearrange,  // copies parts of rows to where a collective or a kernel wants them
     // communication
     all_reduce,
     all_gather,
     reduce_scatter,
-    exchange
+    exchange,
+    all_to_all,
+    shift  // round a ring: every member sends to the next, and receives from the one before
 };
-inline constexpr std::size_t kOpKinds = 34;
+inline constexpr std::size_t kOpKinds = 39;
 
 // Sizes of an op, and the names of those that a kind uses, in order; empty names end the list.
 inline constexpr std::size_t kShapeFields = 7;

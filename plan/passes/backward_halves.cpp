@@ -77,11 +77,15 @@ Block part_of(const Block& whole, const std::vector<bool>& chosen, bool chained,
         part.input = whole.input < 0 ? -1 : now[at(whole.input)];
         part.output = whole.output < 0 ? -1 : now[at(whole.output)];
     }
+    std::vector<std::int32_t> moved(whole.ops.size(), -1);  // where ops are now
     for (std::size_t i = 0; i < whole.ops.size(); ++i) {
         if (!chosen[i]) continue;
-        ORRERY_CHECK(whole.ops[i].after.empty(),
-                     "a block is split before its ops are made to wait");
+        moved[i] = static_cast<std::int32_t>(part.ops.size());
         part.ops.push_back(whole.ops[i]);
+        for (std::int32_t& earlier : part.ops.back().after) {
+            earlier = moved[static_cast<std::size_t>(earlier)];
+            ORRERY_CHECK(earlier >= 0, "what an op waits for is in its half");
+        }
         for (auto* ids : {&part.ops.back().reads, &part.ops.back().writes})
             for (TensorId& id : *ids)
                 id = now[at(id)];

@@ -14,6 +14,19 @@ std::int64_t copy_ranks(const Layout& layout) {
     return layout.tensor_parallel * layout.context_parallel * layout.pipeline_parallel;
 }
 
+// "tensor_parallel × pipeline_parallel = 8 × 4"; context-parallel ranks where there are several.
+std::string degrees_text(const Layout& layout, bool copies) {
+    std::string names = "tensor_parallel", numbers = std::to_string(layout.tensor_parallel);
+    const auto times = [&](const char* name, std::int64_t degree) {
+        names += fmt::format(" × {}", name);
+        numbers += fmt::format(" × {}", degree);
+    };
+    if (layout.context_parallel > 1) times("context_parallel", layout.context_parallel);
+    times("pipeline_parallel", layout.pipeline_parallel);
+    if (copies) times("data_parallel", layout.data_parallel);
+    return names + " = " + numbers;
+}
+
 std::string devices_text(const Cluster& cluster) {
     return fmt::format("nodes × devices_per_node = {} × {} = {} devices", cluster.nodes,
                        cluster.devices_per_node, cluster.devices());
@@ -30,19 +43,19 @@ void report_copy_too_large(Reading& reading, const Scenario& scenario) {
     Diagnostic& fault = reading.report_field(
         "S015", tensor_alone ? "layout.tensor_parallel" : "layout.pipeline_parallel",
         "one copy of the model has more ranks than the cluster has devices");
-    fault.arithmetic = fmt::format("tensor_parallel × pipeline_parallel = {} × {} = {} ranks\n{}",
-                                   layout.tensor_parallel, layout.pipeline_parallel,
+    fault.arithmetic = fmt::format("{} = {} ranks\n{}", degrees_text(layout, false),
                                    copy_ranks(layout), devices_text(cluster));
-    if (!tensor_alone) {
-        fault.help.push_back(fmt::format("pipeline_parallel of at most {} with tensor_parallel {}",
-                                         cluster.devices() / layout.tensor_parallel,
-                                         layout.tensor_parallel));
-    }
-    if (layout.pipeline_parallel <= cluster.devices()) {
-        fault.help.push_back(fmt::format("tensor_parallel of at most {} with pipeline_parallel {}",
-                                         cluster.devices() / layout.pipeline_parallel,
-                                         layout.pipeline_parallel));
-    }
+    const std::int64_t context = layout.context_parallel;
+    const std::string in_context =
+        context > 1 ? fmt::format(" and context_parallel {}", context) : "";
+    const auto at_most = [&](const char* name, const char* beside, std::int64_t degree) {
+        const std::int64_t most = cluster.devices() / (degree * context);
+        if (most == 0) return;
+        fault.help.push_back(
+            fmt::format("{} of at most {} with {} {}{}", name, most, beside, degree, in_context));
+    };
+    if (!tensor_alone) at_most("pipeline_parallel", "tensor_parallel", layout.tensor_parallel);
+    at_most("tensor_parallel", "pipeline_parallel", layout.pipeline_parallel);
     fault.help.push_back(
         fmt::format("cluster.nodes of at least {}", nodes_for(copy_ranks(layout), cluster)));
     reading.mark_bad(reading.pointer_of("layout.data_parallel"));
@@ -67,10 +80,8 @@ void check_ranks(Reading& reading, const LayoutChoices& choices, Scenario& scena
     if (!reading.good({"layout.data_parallel"}) || layout.data_parallel <= copies) return;
     Diagnostic& fault = reading.report_field(
         "S015", "layout.data_parallel", "the layout has more ranks than the cluster has devices");
-    fault.arithmetic = fmt::format(
-        "tensor_parallel × pipeline_parallel × data_parallel = {} × {} × {} = {} ranks\n{}",
-        layout.tensor_parallel, layout.pipeline_parallel, layout.data_parallel, layout.ranks(),
-        devices_text(scenario.cluster));
+    fault.arithmetic = fmt::format("{} = {} ranks\n{}", degrees_text(layout, true), layout.ranks(),
+                                   devices_text(scenario.cluster));
     fault.help.push_back(
         fmt::format("data_parallel of at most {}, or \"auto\" to take what is left", copies));
     fault.help.push_back(

@@ -7,8 +7,9 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::int64_t kMostRanks = 1 << 20;  // so that a product of three degrees fits 64 bits
+constexpr std::int64_t kMostRanks = 1 << 20;  // so that a product of all degrees fits 64 bits
 constexpr std::int64_t kMostPipeline = 4096;  // each pipeline rank knows its way to each other
+constexpr std::int64_t kMostContext = 1024;
 constexpr std::int64_t kMostChunks = 10'000;
 
 void read_data_parallel(Reading& reading, Section& section, Layout& layout, bool& automatic) {
@@ -81,7 +82,6 @@ void read_unsupported(Reading& reading, Section& section, Layout& layout) {
         reading.report("S020", section.pointer(key), fmt::format("{} is not supported yet", key))
             .help.push_back("leave it at 1");
     };
-    only_one("context_parallel", layout.context_parallel);
     only_one("expert_parallel", layout.expert_parallel);
 }
 
@@ -108,6 +108,11 @@ void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices) {
     if (!section.exists()) return;
     section.integer("tensor_parallel", layout.tensor_parallel, {1, kMostRanks});
     section.integer("pipeline_parallel", layout.pipeline_parallel, {1, kMostPipeline});
+    section.integer("context_parallel", layout.context_parallel, {1, kMostContext});
+    section.choice<ContextAlgorithm>("context_algorithm", layout.context_algorithm,
+                                     {{"ring", ContextAlgorithm::ring},
+                                      {"all_gather", ContextAlgorithm::all_gather},
+                                      {"all_to_all", ContextAlgorithm::all_to_all}});
     read_unsupported(reading, section, layout);
     read_data_parallel(reading, section, layout, choices.data_parallel_auto);
     section.integer("virtual_pipeline", layout.virtual_pipeline, {1, kMostChunks});

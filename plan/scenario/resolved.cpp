@@ -115,6 +115,7 @@ Json layout_part(const Layout& layout) {
                  layout.zero_group_size > 0 ? Json(layout.zero_group_size) : Json("all")},
                 {"reshard_after_forward", layout.reshard_after_forward},
                 {"recompute", text(layout.recompute)}};
+    if (layout.context_parallel > 1) out["context_algorithm"] = name(layout.context_algorithm);
     if (layout.recompute == Recompute::every_k)
         out["recompute_every"] =
             layout.recompute_every > 0 ? Json(layout.recompute_every) : Json("sqrt");

@@ -15,6 +15,7 @@ void check_zero(Reading& reading, const Scenario& scenario);
 void check_groups_of_layers(Reading& reading, const Scenario& scenario);
 void check_schedule(Reading& reading, const Scenario& scenario);
 void check_tensor(Reading& reading, const Scenario& scenario);
+void check_context(Reading& reading, const Scenario& scenario);
 void check_sequence(Reading& reading, const Scenario& scenario);
 void check_sizes(Reading& reading, const Scenario& scenario);  // last
 

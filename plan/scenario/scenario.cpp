@@ -47,6 +47,18 @@ std::string_view name(Precision precision) {
     return "";
 }
 
+std::string_view name(ContextAlgorithm algorithm) {
+    switch (algorithm) {
+        case ContextAlgorithm::ring:
+            return "ring";
+        case ContextAlgorithm::all_gather:
+            return "all_gather";
+        case ContextAlgorithm::all_to_all:
+            return "all_to_all";
+    }
+    return "";
+}
+
 double embedding_scale(const Scenario& scenario) {
     const int significant = significant_bits(scenario.training.precision);
     int exponent = 0;

@@ -20,6 +20,9 @@ enum class Gelu : std::uint8_t { tanh, erf };
 // fp64 is for tests and for finding faults.
 enum class Precision : std::uint8_t { fp32, bf16, fp16, fp64 };
 enum class Recompute : std::uint8_t { none, selective, full, every_k };
+// How ranks that share out a sequence see each other's keys: K and V travel round them (Liu 2023),
+// are gathered (Llama team 2024, section 3.3.2), or heads are exchanged for tokens (Jacobs 2023).
+enum class ContextAlgorithm : std::uint8_t { ring, all_gather, all_to_all };
 enum class AttentionKernel : std::uint8_t { flash, unfused };
 enum class DropoutMasks : std::uint8_t { stored, recomputed };
 enum class LogitsType : std::uint8_t { same, fp32 };
@@ -139,6 +142,7 @@ struct Layout {
     std::int64_t tensor_parallel = 1;
     std::int64_t pipeline_parallel = 1;
     std::int64_t context_parallel = 1;
+    ContextAlgorithm context_algorithm = ContextAlgorithm::ring;
     std::int64_t expert_parallel = 1;
     std::int64_t data_parallel = 1;
     std::int64_t virtual_pipeline = 1;
@@ -161,6 +165,11 @@ struct Layout {
     std::int64_t zero_ranks() const {
         if (zero_stage == 0) return 1;
         return zero_group_size > 0 ? zero_group_size : data_ranks();
+    }
+    // Whether the share of a context rank is two chunks, one from either end of the sequence, so
+    // that causal attention is the same work on all of them.
+    bool balances_context() const {
+        return context_parallel > 1 && context_algorithm != ContextAlgorithm::all_to_all;
     }
     std::int64_t stages() const { return pipeline_parallel * virtual_pipeline; }
     std::int64_t micro_batches() const {
@@ -324,6 +333,7 @@ struct Scenario {
 // O(√L) (Chen et al. 2016, arXiv 1604.06174).
 std::int64_t layers_per_group(const Layout& layout, std::int64_t layers);
 
+std::string_view name(ContextAlgorithm algorithm);
 std::string_view name(Precision precision);  // "bf16"
 
 // Model::embedding_scale rounded to the precision of the training, as PyTorch rounds a factor that

@@ -40,12 +40,15 @@ void check_rank_count(Reading& reading, const Layout& layout) {
     if (ranks <= kMostRanks) return;
     Diagnostic& fault =
         reading.report_field("S030", "layout.data_parallel", "more ranks than can be simulated");
-    limit(
-        fault,
-        fmt::format("tensor_parallel × pipeline_parallel × data_parallel = {} × {} × {} = {} ranks",
-                    layout.tensor_parallel, layout.pipeline_parallel, layout.data_parallel,
-                    figure(ranks)),
-        kMostRanks, "ranks");
+    limit(fault,
+          fmt::format("tensor_parallel × pipeline_parallel × data_parallel = {} × {} × {}{} = {} "
+                      "ranks",
+                      layout.tensor_parallel, layout.pipeline_parallel, layout.data_parallel,
+                      layout.context_parallel > 1
+                          ? fmt::format(", × context_parallel {}", layout.context_parallel)
+                          : "",
+                      figure(ranks)),
+          kMostRanks, "ranks");
 }
 
 void check_passes(Reading& reading, const Scenario& scenario) {

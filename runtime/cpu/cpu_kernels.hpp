@@ -59,6 +59,7 @@ class CpuKernels final : public Kernels {
     void unscale(const Unscale& op) override { table_.unscale(op, team_); }
     void adamw(const AdamW& op) override { table_.adamw(op, team_); }
     void cast(const Cast& op) override { table_.cast(op, team_); }
+    void rearrange(const Rearrange& op) override { table_.rearrange(op, team_); }
     void fill(const Fill& op) override { table_.fill(op, team_); }
 
     void update_loss_scale(const UpdateLossScale& op) override {

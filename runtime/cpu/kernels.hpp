@@ -39,6 +39,7 @@ struct KernelTable {
     void (*unscale)(const Unscale&, Team&);
     void (*adamw)(const AdamW&, Team&);
     void (*cast)(const Cast&, Team&);
+    void (*rearrange)(const Rearrange&, Team&);
     void (*fill)(const Fill&, Team&);
 };
 

@@ -33,8 +33,8 @@ __device__ void add_scores(const Attention& op, const QueryTile& tile, std::int6
         for (int j = 0; j < T::kPerLane; ++j) {
             const float e = seen(j) ? std::exp(map[i][j] - running[i].largest) : 0.0F;
             sum += e;
-            map[i][j] = e * probability_factor(op.dropout, op.shape, tile.sample, tile.head, q,
-                                               key + T::column(j));
+            map[i][j] = e * probability_factor(op.dropout, op.shape.sequence, tile.sample,
+                                               tile.head, q, key + T::column(j));
         }
         running[i].sum += over_lanes(sum, kLanes, Sum{});
         for (int c = 0; c < T::kColumns; ++c)

@@ -26,7 +26,7 @@ __device__ Differentiated differentiate(const AttentionBackward& op, const Score
     const float score = scale * product + slope_term(op.mask, at.head, at.query, at.key);
     const float p = std::exp(score - at.lse);
     const float factor =
-        probability_factor(op.dropout, op.shape, at.sample, at.head, at.query, at.key);
+        probability_factor(op.dropout, op.shape.sequence, at.sample, at.head, at.query, at.key);
     return {p * factor, scale * p * (dprobability * factor - at.along)};
 }
 

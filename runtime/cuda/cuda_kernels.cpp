@@ -199,6 +199,11 @@ void CudaKernels::cast(const Cast& op) {
     cuda::cast(op, stream_);
 }
 
+void CudaKernels::rearrange(const Rearrange& op) {
+    check_types({op.from, op.to});
+    cuda::rearrange(op, stream_);
+}
+
 void CudaKernels::fill(const Fill& op) {
     if (op.x.dtype != plan::DType::fp64) check_types({op.x});
     cuda::fill(op, stream_);

@@ -58,6 +58,7 @@ class CudaKernels final : public Kernels {
     void judge_loss(const JudgeLoss&) override;
     void adamw(const AdamW&) override;
     void cast(const Cast&) override;
+    void rearrange(const Rearrange&) override;
     void fill(const Fill&) override;
 
     void bring(std::span<const std::int32_t> from, void* to) override;

@@ -46,6 +46,17 @@ __global__ void dropout_backward_kernel(DropoutBackward op) {
     }
 }
 
+__global__ void rearrange_kernel(Rearrange op) {
+    const std::int64_t elements = op.counts[0] * op.counts[1] * op.run;
+    for (std::int64_t e = first_of_thread(); e < elements; e += threads_of_grid()) {
+        const std::int64_t piece = e / op.run, of_run = e % op.run;
+        const std::int64_t i = piece / op.counts[1], j = piece % op.counts[1];
+        store(op.to, op.to_first + i * op.to_strides[0] + j * op.to_strides[1] + of_run,
+              load(op.from,
+                   op.from_first + i * op.from_strides[0] + j * op.from_strides[1] + of_run));
+    }
+}
+
 __global__ void add_bias_kernel(Gemm op) {
     for (std::int64_t row = blockIdx.x; row < op.m; row += gridDim.x)
         for (std::int64_t column = threadIdx.x; column < op.n; column += blockDim.x) {
@@ -62,6 +73,11 @@ void add(const Add& op, cudaStream_t stream) {
 
 void cast(const Cast& op, cudaStream_t stream) {
     launch("cast", cast_kernel, {blocks_of_threads(op.elements)}, stream, op);
+}
+
+void rearrange(const Rearrange& op, cudaStream_t stream) {
+    launch("rearrange", rearrange_kernel, {blocks_of_threads(op.counts[0] * op.counts[1] * op.run)},
+           stream, op);
 }
 
 void fill(const Fill& op, cudaStream_t stream) {

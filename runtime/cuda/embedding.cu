@@ -20,9 +20,7 @@ __global__ void embedding_kernel(Embedding op) {
 
 // Entry of the table that a row looked up.
 __device__ std::int64_t entry_of(const EmbeddingBackward& op, std::int64_t row) {
-    const PositionRows& rows = op.position_rows;
-    return op.tokens != nullptr ? op.tokens[row] - op.part.first
-                                : (rows.first_row + row) % rows.sequence + rows.offset;
+    return op.tokens != nullptr ? op.tokens[row] - op.part.first : op.position_rows.of(row);
 }
 
 // Rows that looked an entry up, ascending: as many as there is room for, of the rows [from, end).

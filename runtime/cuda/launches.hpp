@@ -37,6 +37,7 @@ void loss_share(const LossShare&, cudaStream_t);
 void judge_loss(const JudgeLoss&, cudaStream_t);
 void adamw(const AdamW&, cudaStream_t);
 void cast(const Cast&, cudaStream_t);
+void rearrange(const Rearrange&, cudaStream_t);
 void fill(const Fill&, cudaStream_t);
 
 // c[m,n] += bias[n], for products whose bias has a type of its own.

@@ -17,9 +17,7 @@ __device__ float dropped(const ResidualAdd& op, std::int64_t at, float sum) {
 
 __global__ void residual_add_kernel(ResidualAdd op) {
     for (std::int64_t row = blockIdx.x; row < op.rows; row += gridDim.x) {
-        const PositionRows& rows = op.position_rows;
-        const std::int64_t position =
-            op.positions ? (rows.first_row + row) % rows.sequence + rows.offset : 0;
+        const std::int64_t position = op.positions ? op.position_rows.of(row) : 0;
         for (std::int64_t column = threadIdx.x; column < op.width; column += blockDim.x) {
             const std::int64_t at = row * op.width + column;
             float sum = load(op.branch, at);

@@ -14,7 +14,8 @@ __global__ void rope_kernel(Rope op, bool backward) {
     const std::int64_t pairs = (shape.heads + shape.kv_heads) * half;
     for (std::int64_t row = blockIdx.x; row < shape.batch * shape.sequence; row += gridDim.x) {
         for (std::int64_t i = threadIdx.x; i < half; i += blockDim.x)
-            turns[i] = turn_at(row % shape.sequence, op.inverse_frequencies[i], backward);
+            turns[i] = turn_at(op.part.position_of(row % shape.sequence, shape.sequence),
+                               op.inverse_frequencies[i], backward);
         __syncthreads();
         for (std::int64_t pair = threadIdx.x; pair < pairs; pair += blockDim.x) {
             const std::int64_t i = pair % half;

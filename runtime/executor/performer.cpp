@@ -4,6 +4,7 @@
 
 #include "plan/ir/check.hpp"
 #include "plan/scenario/positions.hpp"
+#include "runtime/executor/part_of.hpp"
 
 namespace orrery::runtime {
 
@@ -15,13 +16,14 @@ Performer::Performer(const BoundProgram& program, const plan::Scenario& scenario
       scenario_(scenario),
       communicator_(communicator),
       arena_(arena),
-      dims_(plan::dims_of(scenario)) {
+      dims_(plan::dims_of(scenario)),
+      part_(part_of(scenario.layout, program.at.context)) {
     const plan::Model& model = scenario.model;
     if (model.rotary()) inverse_frequencies_ = kernels.keep(plan::inverse_frequencies(model));
     if (model.positions == plan::Positions::alibi) {
         std::vector<double> slopes;
-        for (std::int64_t head = 0; head < dims_.heads; ++head)
-            slopes.push_back(plan::alibi_slope(model, program.at.tensor * dims_.heads + head));
+        for (std::int64_t head = 0; head < dims_.attended_heads(); ++head)
+            slopes.push_back(plan::alibi_slope(model, first_head() + head));
         slopes_ = kernels.keep(slopes);
     }
 }
@@ -49,6 +51,12 @@ void Performer::compute(const Call& call) {
             return attention(call);
         case OpKind::attention_backward:
             return attention_backward(call);
+        case OpKind::attention_block:
+            return attention_block(call);
+        case OpKind::attention_block_backward:
+            return attention_block_backward(call);
+        case OpKind::rearrange:
+            return rearrange(call);
         case OpKind::softmax:
             return softmax(call);
         case OpKind::softmax_backward:
@@ -135,14 +143,25 @@ std::int64_t Performer::first_sample(const Call& call) const {
                layout.micro_batch_size;
 }
 
-// Of a range of rows of the micro-batch: all of them, or this tensor rank's.
+// Of a range of rows of what this rank holds of the micro-batch: all of them, or this tensor
+// rank's.
 std::int64_t Performer::first_row(std::int64_t rows) const {
     return rows == dims_.tokens ? 0 : program_.at.tensor * rows;
 }
 
 ElementIndex Performer::rows_index(const Call& call, std::int64_t rows, std::int64_t width) const {
-    const std::int64_t row = first_sample(call) * dims_.sequence + first_row(rows);
-    return {static_cast<std::uint64_t>(row * width), 0, 0};
+    const auto index = [&](std::int64_t rows_before) {
+        return static_cast<std::uint64_t>(rows_before * width);
+    };
+    const std::int64_t held = dims_.sequence, whole = held * part_.ranks;
+    const std::int64_t first = first_sample(call) * whole + part_.first_of(0, held);
+    if (part_.ranks == 1) return {index(first + first_row(rows)), 0, 0};
+    const std::int64_t of_run = held / part_.runs();
+    ElementIndex of_part{index(first), index(held), index(whole), index(first_row(rows))};
+    if (part_.runs() == 1) return of_part;
+    of_part.split = index(of_run);
+    of_part.skip = index(part_.first_of(1, held) - part_.first_of(0, held) - of_run);
+    return of_part;
 }
 
 // A site is a place in a layer where something is dropped.

@@ -35,6 +35,16 @@ class Performer {
     void attention_backward(const Call& call);
     void softmax(const Call& call);
     void softmax_backward(const Call& call);
+    // performer_context.cpp
+    void attention_block(const Call& call);
+    void attention_block_backward(const Call& call);
+    void rearrange(const Call& call);
+    AttentionKeys block_keys(const Call& call) const;
+    std::int64_t first_head() const;
+
+    // Of the heads and rows that this rank holds; of what attention sees where heads are exchanged
+    // for tokens.
+    AttentionShape held_shape() const;
     AttentionShape attention_shape() const;
     AttentionMask attention_mask() const;
     AttentionDropout attention_dropout(const Call& call) const;
@@ -67,6 +77,7 @@ class Performer {
 
     // performer_communication.cpp
     void communicate(const Call& call);
+    void shift(const Call& call);
     void clear_padding(const Call& call);
 
     void compute(const Call& call);
@@ -94,6 +105,7 @@ class Performer {
     Communicator& communicator_;
     std::byte* arena_;
     plan::Dims dims_;
+    SequencePart part_;                            // of a sequence, which this rank holds
     const double* inverse_frequencies_ = nullptr;  // null where positions are not rotary
     const double* slopes_ = nullptr;               // of this rank's heads; null where it has none
     std::vector<Transfer> transfers_;

@@ -22,6 +22,7 @@ void Performer::communicate(const Call& call) {
         communicator_.exchange(transfers_);
         return;
     }
+    if (op.kind == OpKind::shift) return shift(call);
     const std::int64_t elements = op.shape[0];
     const Buffer in = read(call, 0);
     const Buffer out = written(call, 0);
@@ -43,9 +44,31 @@ void Performer::communicate(const Call& call) {
         case OpKind::reduce_scatter:
             return communicator_.reduce_scatter(op.group, out.dtype, in.data,
                                                 static_cast<std::byte*>(out.data) + own, elements);
+        case OpKind::all_to_all:
+            return communicator_.all_to_all(op.group, out.dtype, in.data, out.data, elements);
         default:
             ORRERY_CHECK(false, "no such communication: " + std::string(name(op.kind)));
     }
+}
+
+// Every tensor to the next member of the group, as one call; a message's tag is its tensor's
+// number.
+void Performer::shift(const Call& call) {
+    const plan::GroupKind group = call.bound.op->group;
+    const auto members = communicator_.members(group);
+    const auto count = static_cast<std::int64_t>(members.size());
+    const std::int64_t own = communicator_.index_in(group);
+    const plan::Rank next = members[static_cast<std::size_t>((own + 1) % count)];
+    const plan::Rank before = members[static_cast<std::size_t>((own + count - 1) % count)];
+    transfers_.clear();
+    for (std::size_t i = 0; i < call.bound.reads.size(); ++i) {
+        const auto tag = static_cast<std::int64_t>(i);
+        const Operand &sent = call.bound.reads[i], &received = call.bound.writes[i];
+        transfers_.push_back({next, Direction::send, arena_ + sent.offset, sent.bytes(), tag});
+        transfers_.push_back(
+            {before, Direction::receive, arena_ + received.offset, received.bytes(), tag});
+    }
+    communicator_.exchange(transfers_);
 }
 
 // A bucket's end that no parameter fills is reduced with the rest: in a ring's slot it holds what

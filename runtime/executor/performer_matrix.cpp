@@ -35,8 +35,19 @@ void Performer::gemm(const Call& call) {
     call.kernels.gemm(gemm);
 }
 
-AttentionShape Performer::attention_shape() const {
+AttentionShape Performer::held_shape() const {
     return {dims_.batch, dims_.sequence, dims_.heads, dims_.kv_heads, dims_.head_dim};
+}
+
+AttentionShape Performer::attention_shape() const {
+    return {dims_.batch, dims_.attended_sequence(), dims_.attended_heads(),
+            dims_.attended_kv_heads(), dims_.head_dim};
+}
+
+// Of those that attention sees.
+std::int64_t Performer::first_head() const {
+    return program_.at.tensor * dims_.heads +
+           (dims_.exchanges_heads ? program_.at.context * dims_.attended_heads() : 0);
 }
 
 AttentionMask Performer::attention_mask() const {
@@ -45,7 +56,7 @@ AttentionMask Performer::attention_mask() const {
 
 AttentionDropout Performer::attention_dropout(const Call& call) const {
     return {dropout_key(call, scenario_.model.attention_dropout, kAttentionPlace),
-            first_sample(call), program_.at.tensor * dims_.heads, scenario_.model.heads};
+            first_sample(call), first_head(), scenario_.model.heads};
 }
 
 void Performer::attention(const Call& call) {

@@ -84,8 +84,8 @@ void Performer::activation_backward(const Call& call) {
 }
 
 void Performer::rope(const Call& call, bool backward) {
-    const Rope rope{attention_shape(), scenario_.model.rotary_dim, inverse_frequencies_,
-                    written(call, 0)};
+    const Rope rope{held_shape(), scenario_.model.rotary_dim, inverse_frequencies_,
+                    written(call, 0), part_};
     if (backward)
         call.kernels.rope_backward(rope);
     else
@@ -101,11 +101,12 @@ double Performer::dropout_rate(const Call& call) const {
 ElementIndex Performer::dropout_index(const Call& call) const {
     if (place_of(call.bound.op->label) != kAttentionPlace)
         return rows_index(call, dims_.sharded_tokens, dims_.hidden);
-    const auto map = static_cast<std::uint64_t>(dims_.sequence * dims_.sequence);
+    const AttentionShape shape = attention_shape();
+    const auto map = static_cast<std::uint64_t>(shape.sequence * shape.sequence);
     const auto total = static_cast<std::uint64_t>(scenario_.model.heads);
-    const auto first_head = static_cast<std::uint64_t>(program_.at.tensor * dims_.heads);
-    return {(static_cast<std::uint64_t>(first_sample(call)) * total + first_head) * map,
-            static_cast<std::uint64_t>(dims_.heads) * map, total * map};
+    const auto head = static_cast<std::uint64_t>(first_head());
+    return {(static_cast<std::uint64_t>(first_sample(call)) * total + head) * map,
+            static_cast<std::uint64_t>(shape.heads) * map, total * map};
 }
 
 void Performer::residual_add(const Call& call) {
@@ -126,7 +127,8 @@ void Performer::residual_add(const Call& call) {
         else
             sum.positions = read(call, i);
     }
-    sum.position_rows = {dims_.sequence, first_row(sum.rows), scenario_.model.position_offset};
+    sum.position_rows = {dims_.sequence, first_row(sum.rows), scenario_.model.position_offset,
+                         part_};
     sum.y = written(call, 0);
     if (call.bound.writes.size() > 1) sum.mask = written(call, 1);
     if (drops || sum.mask)
@@ -195,7 +197,7 @@ void Performer::embedding_backward(const Call& call) {
     } else {
         embedding.part = {0, local};
         embedding.position_rows = {dims_.sequence, first_row(embedding.rows),
-                                   scenario_.model.position_offset};
+                                   scenario_.model.position_offset, part_};
     }
     call.kernels.embedding_backward(embedding);
 }

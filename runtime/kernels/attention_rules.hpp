@@ -51,15 +51,16 @@ ORRERY_HOST_DEVICE inline float slope_term(const AttentionMask& mask, std::int64
     return static_cast<float>(mask.slopes[head]) * static_cast<float>(key - query);
 }
 
-// What a probability is multiplied by; head of this rank, sample of this micro-batch.
+// What a probability is multiplied by; head of this rank, sample of this micro-batch, positions in
+// a sequence of this length.
 ORRERY_HOST_DEVICE inline float probability_factor(const AttentionDropout& dropout,
-                                                   const AttentionShape& shape, std::int64_t sample,
+                                                   std::int64_t length, std::int64_t sample,
                                                    std::int64_t head, std::int64_t query,
                                                    std::int64_t key) {
     if (!dropout.key) return 1;
     const std::int64_t map =
         (dropout.first_sample + sample) * dropout.total_heads + dropout.first_head + head;
-    const std::int64_t index = (map * shape.sequence + query) * shape.sequence + key;
+    const std::int64_t index = (map * length + query) * length + key;
     return dropout_factor(dropout.key, static_cast<std::uint64_t>(index));
 }
 

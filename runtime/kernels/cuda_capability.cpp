@@ -29,9 +29,9 @@ void look_at_types(const plan::Block& block, const plan::Op& op, Lacking& lackin
 }
 
 void look_at_attention(const plan::Op& op, Lacking& lacking) {
-    if (op.kind != OpKind::attention && op.kind != OpKind::attention_backward) return;
     const plan::ShapeFields& fields = plan::shape_fields(op.kind);
     const auto at = std::find(fields.begin(), fields.end(), "head_dim") - fields.begin();
+    if (at == static_cast<std::ptrdiff_t>(fields.size())) return;
     lacking.widest_head = std::max(lacking.widest_head, op.shape[static_cast<std::size_t>(at)]);
 }
 
@@ -67,6 +67,7 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::batched_gemm:
         case OpKind::attention:
         case OpKind::attention_backward:
+        case OpKind::rearrange:
         case OpKind::softmax:
         case OpKind::softmax_backward:
         case OpKind::dropout:
@@ -97,7 +98,12 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::all_gather:
         case OpKind::reduce_scatter:
         case OpKind::exchange:
+        case OpKind::all_to_all:
+        case OpKind::shift:
             return true;
+        case OpKind::attention_block:
+        case OpKind::attention_block_backward:
+            return false;
     }
     return false;
 }

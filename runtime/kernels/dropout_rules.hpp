@@ -10,9 +10,11 @@ namespace orrery::runtime {
 
 ORRERY_HOST_DEVICE inline std::uint64_t global_index(const ElementIndex& index,
                                                      std::int64_t element) {
-    const auto i = static_cast<std::uint64_t>(element);
+    const auto i = index.begin + static_cast<std::uint64_t>(element);
     if (index.run == 0) return index.first + i;
-    return index.first + i / index.run * index.stride + i % index.run;
+    const std::uint64_t of_run = i % index.run;
+    const std::uint64_t skipped = of_run >= index.split ? index.skip : 0;
+    return index.first + i / index.run * index.stride + of_run + skipped;
 }
 
 // 1/(1 − p), which a kept element is multiplied by.

@@ -46,6 +46,7 @@ class Kernels {
     virtual void judge_loss(const JudgeLoss&) = 0;
     virtual void adamw(const AdamW&) = 0;
     virtual void cast(const Cast&) = 0;
+    virtual void rearrange(const Rearrange&) = 0;
     virtual void fill(const Fill&) = 0;
 
     // From the host's memory, which stays as it is until the step has ended, to the device's.

@@ -16,13 +16,16 @@
 
 #include "runtime/host_device.hpp"
 #include "runtime/kernels/scalar_rules.hpp"
+#include "runtime/kernels/sequence_part.hpp"
 #include "runtime/number.hpp"
 #include "runtime/random.hpp"
 
 namespace orrery::runtime {
 
 // Global indices of the elements of a tensor, for their random numbers: element i has index
-// first + (i / run)·stride + i mod run; run 0: all in one run.
+// first + (i / run)·stride + i mod run; run 0: all in one run. Where `skip` is not 0, a run is in
+// two pieces: what lies at `split` and beyond has indices larger by `skip`. With `begin`, element i
+// counts as begin + i.
 // A range of rows of an activation is one run from ((first_sample·S + first_row)·width); unfused
 // attention maps [samples, heads, S, S] have run heads·S², stride total_heads·S² and start at
 // (first_sample·total_heads + first_head)·S².
@@ -30,6 +33,9 @@ struct ElementIndex {
     std::uint64_t first = 0;
     std::uint64_t run = 0;
     std::uint64_t stride = 0;
+    std::uint64_t begin = 0;
+    std::uint64_t split = 0;
+    std::uint64_t skip = 0;  // modulo 2^64
 };
 
 enum class GemmForm : std::uint8_t {
@@ -49,7 +55,7 @@ struct Gemm {
 };
 
 struct AttentionShape {
-    std::int64_t batch = 0, sequence = 0;
+    std::int64_t batch = 0, sequence = 0;                // rows of a sequence that this rank holds
     std::int64_t heads = 0, kv_heads = 0, head_dim = 0;  // of this rank
 
     [[gnu::always_inline]] ORRERY_HOST_DEVICE std::int64_t maps() const { return batch * heads; }
@@ -61,20 +67,33 @@ struct AttentionShape {
     }
 };
 
-// Which keys a query i sees: 0 … i, of these the last `window` (0: all), with slope·(j − i) added
-// to the scaled score of key j where there are slopes (ALiBi, Press 2022).
+// Which keys a query of position i sees, by their positions: 0 … i, of these the last `window` (0:
+// all), with slope·(j − i) added to the scaled score of key j where there are slopes (ALiBi, Press
+// 2022).
 struct AttentionMask {
     std::int64_t window = 0;
     const double* slopes = nullptr;  // per head of this rank
 };
 
-// Probability (sample, head, q, k) has index ((sample·total_heads + head)·S + q)·S + k.
+// Probability (sample, head, q, k) has index ((sample·total_heads + head)·S + q)·S + k, of
+// positions in sequences of all their S tokens.
 struct AttentionDropout {
     DropoutKey key;
     std::int64_t first_sample = 0, first_head = 0, total_heads = 0;
 };
 
-// Causal attention in tiles with running softmax (Dao 2022): no S × S matrix is ever stored.
+// Keys that do not lie in the packed rows of their queries: `blocks` ranks' shares of k and v, from
+// that of rank `first` on, each [batch·S, k | v] with S rows of a sequence, in a zigzag like that
+// of the queries. One rank's, or all ranks'.
+struct AttentionKeys {
+    Buffer kv;  // null: keys lie in qkv
+    std::int64_t first = 0;
+    std::int64_t blocks = 1;
+};
+
+// Causal attention in tiles with running softmax (Dao 2022): no S × S matrix is ever stored. Over
+// some of the keys: `sums` [batch·S, context width] and lse hold the result for those so far, of
+// lse's type; what later keys add is merged with it by their log Σ exp.
 struct Attention {
     AttentionShape shape;
     AttentionMask mask;
@@ -83,6 +102,11 @@ struct Attention {
     Buffer qkv;      // [batch·S, qkv width]
     Buffer context;  // [batch·S, context width]
     Buffer lse;      // [batch, heads, S], log of Σ exp of scores
+    SequencePart part{};
+    AttentionKeys keys{};
+    Buffer sums{};           // null: these are all keys
+    bool continues = false;  // from sums and lse; else from nothing
+    bool ends = true;        // writes context; else sums
 };
 
 struct AttentionBackward {
@@ -91,7 +115,12 @@ struct AttentionBackward {
     AttentionDropout dropout;
     double scale = 1;
     Buffer dcontext, qkv, context, lse;
-    Buffer dqkv;  // all of it is overwritten
+    Buffer dqkv;  // all of it is overwritten; null where keys do not lie in qkv
+    SequencePart part{};
+    AttentionKeys keys{};
+    Buffer dq{};             // [batch·S, context width]
+    Buffer dkv{};            // like keys.kv; overwritten
+    bool continues = false;  // adds to dq, which has lse's type then; else overwrites it
 };
 
 // Products of unfused attention. `maps` is [batch, heads, S, S]. Gradients of k and v are sums over
@@ -201,14 +230,20 @@ struct Rope {
     std::int64_t rotary_dim = 0;                  // ≤ head_dim, even
     const double* inverse_frequencies = nullptr;  // [rotary_dim/2]
     Buffer qkv;
+    SequencePart part{};
 };
 
-// Row r of an activation has position (first_row + r) mod sequence; its row in a table of positions
-// is that + offset (2 in OPT).
+// Row r of an activation is row (first_row + r) mod sequence of what a rank holds of a sequence;
+// its row in a table of positions is its position there + offset (2 in OPT).
 struct PositionRows {
     std::int64_t sequence = 0;
     std::int64_t first_row = 0;
     std::int64_t offset = 0;
+    SequencePart part{};
+
+    ORRERY_HOST_DEVICE std::int64_t of(std::int64_t row) const {
+        return part.position_of((first_row + row) % sequence, sequence) + offset;
+    }
 };
 
 // y = x + dropout(branch + Σ biases). y may be branch or x.
@@ -366,6 +401,18 @@ struct JudgeLoss {
     double* accepted = nullptr;       // [rule.window]
     std::int32_t* count = nullptr;
     float* spiked = nullptr;
+};
+
+// Pieces of `run` elements in two levels of rows: piece (i, j) lies at from_first +
+// i·from_strides[0]
+// + j·from_strides[1] and goes to to_first + i·to_strides[0] + j·to_strides[1], in the type there.
+// The two do not overlap.
+struct Rearrange {
+    std::array<std::int64_t, 2> counts{};
+    std::int64_t run = 0;
+    Buffer from, to;
+    std::int64_t from_first = 0, to_first = 0;
+    std::array<std::int64_t, 2> from_strides{}, to_strides{};
 };
 
 // y = x in y's type. y may be x where both have one type.

@@ -11,6 +11,7 @@
 #include "plan/build/dims.hpp"
 #include "plan/ir/check.hpp"
 #include "plan/scenario/learning_rate.hpp"
+#include "runtime/executor/part_of.hpp"
 #include "runtime/kernels/scalar_rules.hpp"
 
 namespace orrery::runtime {
@@ -155,7 +156,8 @@ class RankRun {
         const auto& at = program_->at;
         const bool first = planned().stages.front().index == 0;
         const bool last = planned().stages.back().index + 1 == layout.stages();
-        const auto length = static_cast<std::size_t>(entry_->scenario.training.sequence_length);
+        const std::int64_t whole = entry_->scenario.training.sequence_length;
+        const auto length = static_cast<std::size_t>(whole / layout.context_parallel);
         const auto own = static_cast<std::size_t>(
             first || last ? layout.micro_batches() * layout.micro_batch_size : 0);
         tokens_.resize(own * length);
@@ -167,8 +169,26 @@ class RankRun {
                 consumed_ +
                 (micro_batch * layout.data_parallel + at.data) * layout.micro_batch_size +
                 static_cast<std::int64_t>(i % size);
-            samples_(sample, std::span(tokens_).subspan(i * length, length),
-                     std::span(targets_).subspan(i * length, length));
+            read_sample(sample, std::span(tokens_).subspan(i * length, length),
+                        std::span(targets_).subspan(i * length, length));
+        }
+    }
+
+    // Of a sequence that ranks share out, what this one holds.
+    void read_sample(std::int64_t sample, std::span<std::int32_t> tokens,
+                     std::span<std::int32_t> targets) {
+        const plan::Scenario& scenario = entry_->scenario;
+        if (scenario.layout.context_parallel == 1) return samples_(sample, tokens, targets);
+        const auto whole = static_cast<std::size_t>(scenario.training.sequence_length);
+        whole_tokens_.resize(whole);
+        whole_targets_.resize(whole);
+        samples_(sample, whole_tokens_, whole_targets_);
+        const SequencePart part = part_of(scenario.layout, program_->at.context);
+        for (std::size_t row = 0; row < tokens.size(); ++row) {
+            const auto position = static_cast<std::size_t>(
+                part.position_of(static_cast<std::int64_t>(row), std::ssize(tokens)));
+            tokens[row] = whole_tokens_[position];
+            targets[row] = whole_targets_[position];
         }
     }
 
@@ -215,8 +235,9 @@ class RankRun {
     const Plans::Entry* entry_ = nullptr;
     std::unique_ptr<BoundProgram> program_;
     std::unique_ptr<Device> device_;
-    std::vector<std::int32_t> tokens_, targets_;
-    std::int64_t consumed_ = 0;  // samples of the steps before
+    std::vector<std::int32_t> tokens_, targets_;              // of this rank
+    std::vector<std::int32_t> whole_tokens_, whole_targets_;  // of a sequence
+    std::int64_t consumed_ = 0;                               // samples of the steps before
     std::int64_t updates_ = 0;
 };
 

@@ -16,6 +16,7 @@ double pairs_of_square(double keys, double window) {
 }  // namespace
 
 double causal_flops(const AttentionShape& s) {
+    if (s.balanced) return 2.0 * s.batch * s.heads * s.head_dim * s.queries * s.keys;
     // The first queries, which see keys − queries keys already, are missing from the square.
     const double before = s.queries < s.keys ? s.keys - s.queries : 0;
     const double pairs = pairs_of_square(s.keys, s.window) - pairs_of_square(before, s.window);

@@ -14,13 +14,14 @@ struct AttentionShape {
     double heads = 0;
     double kv_heads = 0;
     double head_dim = 0;
-    double window = 0;  // keys that a query sees at most; 0: all
+    double window = 0;      // keys that a query sees at most; 0: all
+    bool balanced = false;  // queries from both ends of the sequence, which see half of the keys
 };
 
 // FLOP of the forward that the causal mask leaves: 4·b·heads·d per (query, key) pair. The mask
 // ends flush with the last key: q·k − q²/2 pairs for q ≤ k (half the square for q = k), k²/2 for
 // q > k, whose first q − k queries see nothing. Of a window w the last query that sees all before
-// it sees w keys: q·w − w²/2 pairs for q = k ≥ w.
+// it sees w keys: q·w − w²/2 pairs for q = k ≥ w. Balanced: q·k/2 pairs.
 double causal_flops(const AttentionShape& shape);
 
 double query_elements(const AttentionShape& shape);  // b·q·heads·d

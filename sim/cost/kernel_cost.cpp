@@ -76,7 +76,8 @@ Price KernelCost::price_attention(const plan::Op& op, bool backward) const {
     shape.heads = to_double(op.shape[3]);
     shape.kv_heads = to_double(op.shape[4]);
     shape.head_dim = to_double(op.shape[5]);
-    shape.window = to_double(op.shape[6]);
+    shape.balanced = plan::shape_fields(op.kind)[6] == "hop";
+    if (!shape.balanced) shape.window = to_double(op.shape[6]);
     AttentionCurve curve = nearest_curve(attention, op.shape[5]);
     const bool other_type =
         op.dtype != attention.dtype && &gemm_curve(op.dtype) != &gemm_curve(attention.dtype);
@@ -104,6 +105,23 @@ Price KernelCost::price_attention(const plan::Op& op, bool backward) const {
         price.relative_sd = std::max(price.relative_sd, attention.backward_relative_sd);
     }
     price.relative_sd *= 1.0 + kWideningPerOctave * octaves;
+    return price;
+}
+
+// Sums over the hops are wider than what a kernel over all keys reads and writes: they travel to
+// and from memory besides.
+Price KernelCost::price_attention_block(const plan::Block& block, const plan::Op& op,
+                                        bool backward) const {
+    Price price = price_attention(op, backward);
+    std::int64_t wide = 0;
+    for (const auto* ids : {&op.reads, &op.writes})
+        for (const plan::TensorId id : *ids) {
+            const plan::Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
+            if (tensor.dtype != op.dtype) wide += tensor.bytes();
+        }
+    const double bandwidth =
+        profile_.hardware.memory_GBps.value * 1e9 * profile_.memory.efficiency.value;
+    price.seconds += static_cast<double>(wide) / bandwidth;
     return price;
 }
 
@@ -152,6 +170,10 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) cons
             return price_attention(op, false);
         case OpKind::attention_backward:
             return price_attention(op, true);
+        case OpKind::attention_block:
+            return price_attention_block(block, op, false);
+        case OpKind::attention_block_backward:
+            return price_attention_block(block, op, true);
         case OpKind::softmax:
         case OpKind::softmax_backward:
         case OpKind::dropout:
@@ -174,6 +196,7 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) cons
         case OpKind::judge_loss:
         case OpKind::adamw:
         case OpKind::cast:
+        case OpKind::rearrange:
             return price_memory(block, op, memory.t0_us.value);
         case OpKind::norm_backward:
         case OpKind::bias_gradient:
@@ -184,6 +207,8 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) cons
         case OpKind::all_gather:
         case OpKind::reduce_scatter:
         case OpKind::exchange:
+        case OpKind::all_to_all:
+        case OpKind::shift:
             break;
     }
     ORRERY_CHECK(false, "no kernel: " + std::string(plan::name(op.kind)) + " " + op.label);

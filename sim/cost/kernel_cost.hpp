@@ -43,6 +43,7 @@ class KernelCost {
     const GemmCurve& gemm_curve(plan::DType dtype) const;
     Price price_gemm(const plan::Op& op) const;
     Price price_batched_gemm(const plan::Op& op) const;
+    Price price_attention_block(const plan::Block& block, const plan::Op& op, bool backward) const;
     Price price_attention(const plan::Op& op, bool backward) const;
     Price price_memory(const plan::Block& block, const plan::Op& op, double t0_us) const;
 

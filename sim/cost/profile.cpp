@@ -137,6 +137,8 @@ bool is_memory_bound(plan::OpKind kind) {
         case plan::OpKind::batched_gemm:
         case plan::OpKind::attention:
         case plan::OpKind::attention_backward:
+        case plan::OpKind::attention_block:
+        case plan::OpKind::attention_block_backward:
             return false;
         default:
             return !plan::is_communication(kind);

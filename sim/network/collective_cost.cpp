@@ -146,14 +146,42 @@ Price Network::between_nodes(plan::OpKind kind, double bytes, const GroupShape& 
     return {seconds, CostFamily::inter_node_collective, table_.inter_node.relative_sd};
 }
 
+// Every pair of members has a message of S/N. Those within a node travel at the rate of a gathering
+// there, in which a rank sends as much; those between nodes at the same time, as one message each
+// rank, all of a node's over its share of the network.
+Price Network::all_to_all(double bytes, const GroupShape& shape) const {
+    const double message = bytes / shape.ranks;
+    const int near = shape.ranks_per_node, far = shape.ranks - near;
+    Price inside;
+    if (near > 1)
+        inside = within_node(plan::OpKind::all_gather, message * near, {near, 1, near, 1});
+    if (far == 0) return inside;
+    const Price between = between_nodes(plan::OpKind::all_gather, 2 * message * far,
+                                        {2, 2, 1, shape.siblings_per_node * near});
+    return inside.seconds > between.seconds ? inside : between;
+}
+
+// The slowest of its messages: of a ring over several nodes one of each node leaves it.
+Price Network::shift(double bytes, const GroupShape& shape) const {
+    const auto size = static_cast<std::int64_t>(bytes);
+    Price slowest;
+    if (shape.ranks_per_node > 1) slowest = point_to_point(size, true, 1);
+    if (shape.nodes == 1) return slowest;
+    const Price between = point_to_point(size, false, shape.siblings_per_node);
+    return between.seconds > slowest.seconds ? between : slowest;
+}
+
 Price Network::collective(plan::OpKind kind, std::int64_t message_bytes,
                           const GroupShape& shape) const {
     ORRERY_CHECK(kind == plan::OpKind::all_reduce || kind == plan::OpKind::all_gather ||
-                     kind == plan::OpKind::reduce_scatter,
+                     kind == plan::OpKind::reduce_scatter || kind == plan::OpKind::all_to_all ||
+                     kind == plan::OpKind::shift,
                  "not a collective");
     ORRERY_CHECK(message_bytes >= 0, "a message of negative size");
     if (shape.ranks == 1) return {0, CostFamily::intra_node_collective, 0};
     const auto bytes = static_cast<double>(message_bytes);
+    if (kind == plan::OpKind::all_to_all) return all_to_all(bytes, shape);
+    if (kind == plan::OpKind::shift) return shift(bytes, shape);
     return shape.nodes == 1 ? within_node(kind, bytes, shape) : between_nodes(kind, bytes, shape);
 }
 

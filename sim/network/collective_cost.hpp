@@ -49,8 +49,8 @@ class Network {
   public:
     Network(const plan::Cluster& cluster, CollectiveTable table);
 
-    // all_reduce, all_gather or reduce_scatter (checked) of S bytes, nccl-tests' convention
-    // (plan::message_bytes). A group of one costs nothing.
+    // all_reduce, all_gather, reduce_scatter, all_to_all or shift (checked) of S bytes, nccl-tests'
+    // convention (plan::message_bytes). A group of one costs nothing.
     Price collective(plan::OpKind kind, std::int64_t message_bytes, const GroupShape& shape) const;
 
     // One message between two devices; `flows` leave that node at the same time, this one included
@@ -67,6 +67,8 @@ class Network {
   private:
     Price within_node(plan::OpKind kind, double bytes, const GroupShape& shape) const;
     Price between_nodes(plan::OpKind kind, double bytes, const GroupShape& shape) const;
+    Price all_to_all(double bytes, const GroupShape& shape) const;
+    Price shift(double bytes, const GroupShape& shape) const;
     Price on_curve(const CollectiveCurve& curve, double bytes) const;
 
     plan::Cluster cluster_;

@@ -56,6 +56,7 @@ std::uintptr_t number_of(Handle handle) {
     X(judge_loss, JudgeLoss)                        \
     X(adamw, AdamW)                                 \
     X(cast, Cast)                                   \
+    X(rearrange, Rearrange)                         \
     X(fill, Fill)
 
 class HostKernels final : public runtime::Kernels {

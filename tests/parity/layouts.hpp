@@ -40,6 +40,20 @@ inline constexpr const char* kLlama = R"({
                "optimizer": {"learning_rate": 1e-3, "clip_norm": 1.0, "weight_decay": 0.1}}
 })";
 
+// ALiBi's slopes, a norm after the embedding.
+inline constexpr const char* kBloom = R"({
+  "model": {"model_type": "bloom", "n_layer": 4, "hidden_size": 64, "n_head": 8,
+            "vocab_size": 125, "hidden_dropout": 0, "attention_dropout": 0},
+  "cluster": {"nodes": 1, "devices_per_node": 8, "device": "cpu-core",
+              "profile": "profiles/cpu-core.json",
+              "intra_node": {"kind": "host", "bandwidth_GBps": 10, "latency_us": 1},
+              "inter_node": {"kind": "none"}},
+  "layout": {"data_parallel": 1, "global_batch_size": 8},
+  "training": {"sequence_length": 16, "framework": "orrery", "vocabulary_multiple": 8,
+               "workspace_mb": 0.001,
+               "optimizer": {"learning_rate": 1e-3, "clip_norm": 1.0, "weight_decay": 0.1}}
+})";
+
 struct NamedLayout {
     std::string name;
     Sets sets;
@@ -66,6 +80,7 @@ inline std::vector<NamedLayout> windowed_layouts() {
     add("unfused_tensor_4", {"tensor_parallel=4", unfused});
     add("sequence_pipeline",
         {"tensor_parallel=2", "sequence_parallel=true", "pipeline_parallel=2"});
+    add("context_exchanged", {"context_parallel=4", "context_algorithm=all_to_all"});
     add("zero3_recomputed", {"data_parallel=2", "zero_stage=3", "recompute=full"});
     return all;
 }
@@ -116,6 +131,72 @@ inline std::vector<NamedLayout> zero_bubble_layouts() {
     add("dualpipe-v_recompute_full", "dualpipe-v", {pp2, v2, "recompute=full"});
     for (NamedLayout& each : all)
         std::replace(each.name.begin(), each.name.end(), '-', '_');
+    return all;
+}
+
+// A sequence that ranks share out, in three ways.
+inline std::vector<NamedLayout> context_layouts() {
+    std::vector<NamedLayout> all;
+    auto add = [&](const std::string& name, std::vector<std::string> keys) {
+        all.push_back(layout("context_" + name, keys));
+    };
+    const std::string c2 = "context_parallel=2", c4 = "context_parallel=4";
+    const std::string gather = "context_algorithm=all_gather",
+                      exchange = "context_algorithm=all_to_all";
+    const std::string tp2 = "tensor_parallel=2", sp = "sequence_parallel=true",
+                      pp2 = "pipeline_parallel=2", dp2 = "data_parallel=2", full = "recompute=full",
+                      samples = "micro_batch_size=2";
+    const std::string unfused = "training.attention_kernel=unfused";
+    add("ring_2", {c2});
+    add("ring_4", {c4});
+    add("ring_8", {"context_parallel=8"});
+    add("gathered_2", {c2, gather});
+    add("gathered_4", {c4, gather});
+    add("exchanged_2", {c2, exchange});
+    add("exchanged_4", {c4, exchange});
+    add("ring_samples", {c4, samples});
+    add("gathered_samples", {c2, gather, samples});
+    add("exchanged_samples", {c4, exchange, samples});
+    add("ring_sequence", {c2, tp2, sp, samples});
+    add("gathered_sequence", {c4, gather, tp2, sp});
+    add("exchanged_tensor", {c2, exchange, tp2});
+    add("ring_pipeline", {c4, pp2});
+    add("gathered_interleaved", {c2, gather, pp2, "virtual_pipeline=2", "schedule=interleaved"});
+    add("ring_zero3", {c2, dp2, "zero_stage=3"});
+    add("gathered_zero2", {c2, gather, dp2, "zero_stage=2"});
+    add("exchanged_zero1", {c4, exchange, "zero_stage=1"});
+    add("ring_hybrid", {c4, dp2, "zero_stage=3", "zero_group_size=4"});
+    add("ring_full", {c4, full});
+    add("gathered_full", {c2, gather, tp2, sp, full});
+    add("exchanged_every_2", {c2, exchange, "recompute=every_k", "recompute_every=2"});
+    add("ring_every_2", {c4, pp2, "recompute=every_k", "recompute_every=2"});
+    add("exchanged_unfused", {c4, exchange, unfused});
+    add("exchanged_selective", {c2, exchange, tp2, sp, unfused, "recompute=selective"});
+    add("ring_everything", {c2, tp2, sp, pp2, "zero_stage=1"});
+    add("ring_zb_h1", {c4, pp2, "schedule=zb-h1"});
+    add("gathered_zb_v", {c2, gather, tp2, sp, pp2, "virtual_pipeline=2", "schedule=zb-v"});
+    add("exchanged_zb_h1", {c2, exchange, pp2, samples, "schedule=zb-h1"});
+    return all;
+}
+
+// What depends on a token's place in its sequence, where ranks hold parts of it: dropout's random
+// numbers by position, slopes, a window.
+inline std::vector<NamedLayout> context_dropout_layouts() {
+    std::vector<NamedLayout> all;
+    for (const char* algorithm : {"ring", "all_gather", "all_to_all"})
+        all.push_back(
+            layout(std::string("context_dropout_") + algorithm,
+                   {"context_parallel=4", "micro_batch_size=2", "tensor_parallel=2",
+                    "sequence_parallel=true", std::string("context_algorithm=") + algorithm,
+                    "model.resid_pdrop=0.1", "model.embd_pdrop=0.1", "model.attn_pdrop=0.1"}));
+    return all;
+}
+inline std::vector<NamedLayout> context_slope_layouts() {
+    std::vector<NamedLayout> all;
+    for (const char* algorithm : {"ring", "all_gather", "all_to_all"})
+        all.push_back(layout(std::string("context_slopes_") + algorithm,
+                             {"context_parallel=4", "tensor_parallel=2",
+                              std::string("context_algorithm=") + algorithm}));
     return all;
 }
 

@@ -73,13 +73,18 @@ std::vector<Case> cases() {
         all.push_back({turn ? "gpt" : "llama", turn ? kGpt : kLlama, "fp64", layout});
         all.push_back({turn ? "llama" : "gpt", turn ? kLlama : kGpt, "fp32", layout});
     }
-    for (const NamedLayout& layout : zero_bubble_layouts()) {
-        turn = !turn;
-        all.push_back({turn ? "gpt" : "llama", turn ? kGpt : kLlama, "fp32", layout});
-    }
+    for (const auto& layouts : {zero_bubble_layouts(), context_layouts()})
+        for (const NamedLayout& layout : layouts) {
+            turn = !turn;
+            all.push_back({turn ? "gpt" : "llama", turn ? kGpt : kLlama, "fp32", layout});
+        }
     for (const NamedLayout& layout : windowed_layouts())
         for (const char* precision : {"fp64", "fp32"})
             all.push_back({"mistral", kLlama, precision, layout});
+    for (const NamedLayout& layout : context_dropout_layouts())
+        all.push_back({"gpt", kGpt, "fp64", layout});
+    for (const NamedLayout& layout : context_slope_layouts())
+        all.push_back({"bloom", kBloom, "fp64", layout});
     return all;
 }
 

@@ -99,7 +99,9 @@ class BlockReader {
             reader_.expect_word("heads");
             reader_.expect_word("of");
             op.shape[5] = reader_.integer("the size of a head");
-            if (reader_.accept_word("window")) op.shape[6] = reader_.integer("keys of a window");
+            const std::string last(shape_fields(op.kind)[6]);
+            if (reader_.accept_word(last))
+                op.shape[6] = reader_.integer(last == "hop" ? "a hop" : "keys of a window");
         }
         std::int64_t product = 4;  // bytes of an element
         for (std::size_t i = 0; i < used; ++i)

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -19,7 +21,8 @@ std::string shape_text(const Op& op) {
     if (is_attention(op.kind))
         text += ' ' + std::to_string(op.shape[3]) + '/' + std::to_string(op.shape[4]) +
                 " heads of " + std::to_string(op.shape[5]);
-    if (is_attention(op.kind) && op.shape[6] != 0) text += " window " + std::to_string(op.shape[6]);
+    if (is_attention(op.kind) && op.shape[6] != 0)
+        text += fmt::format(" {} {}", shape_fields(op.kind)[6], op.shape[6]);
     return text;
 }
 

@@ -69,7 +69,8 @@ std::string to_text(const TensorReference& reference) {
 }
 
 bool is_attention(OpKind kind) {
-    return kind == OpKind::attention || kind == OpKind::attention_backward;
+    return kind == OpKind::attention || kind == OpKind::attention_backward ||
+           kind == OpKind::attention_block || kind == OpKind::attention_block_backward;
 }
 
 std::size_t shape_size(OpKind kind) {

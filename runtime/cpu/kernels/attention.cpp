@@ -9,7 +9,7 @@ namespace {
 
 template <typename W>
 struct AttentionSpace {
-    W* key;  // [S, d] each, where they are not W already
+    W* key;  // [keys, d] each, where they are not W already
     W* value;
     W* query;    // [kQueries, d]
     W* scores;   // [kQueries, kKeys]
@@ -18,15 +18,15 @@ struct AttentionSpace {
     W* largest;  // [kQueries] each: of the scores so far, and Σ exp(score − largest)
     W* sum;
 
-    static std::int64_t size(const AttentionShape& shape) {
-        return (2 * shape.sequence + 2 * kQueries) * whole_lanes(shape.head_dim) +
-               kQueries * kKeys + kKeys + 2 * kQueries;
+    static std::int64_t size(const AttentionShape& shape, std::int64_t keys) {
+        return (2 * keys + 2 * kQueries) * whole_lanes(shape.head_dim) + kQueries * kKeys + kKeys +
+               2 * kQueries;
     }
-    AttentionSpace(W* space, const AttentionShape& shape) {
+    AttentionSpace(W* space, const AttentionShape& shape, std::int64_t keys) {
         const std::int64_t d = whole_lanes(shape.head_dim);
         key = space;
-        value = key + shape.sequence * d;
-        query = value + shape.sequence * d;
+        value = key + keys * d;
+        query = value + keys * d;
         scores = query + kQueries * d;
         context = scores + kQueries * kKeys;
         factor = context + kQueries * d;
@@ -40,44 +40,65 @@ template <typename W>
 class HeadForward {
   public:
     HeadForward(const Attention& op, std::int64_t sample, std::int64_t head, W* space)
-        : op_(op), sample_(sample), head_(head), d_(op.shape.head_dim), space_(space, op.shape) {
-        const std::int64_t kv_head = head / group_size(op.shape);
-        const std::int64_t s = op.shape.sequence;
-        k_ = read_head(op.qkv, key_columns(op.shape, kv_head), sample * s, s, d_, space_.key);
-        v_ = read_head(op.qkv, value_columns(op.shape, kv_head), sample * s, s, d_, space_.value);
-    }
+        : op_(op),
+          sample_(sample),
+          head_(head),
+          d_(op.shape.head_dim),
+          space_(space, op.shape, key_blocks(op.keys) * op.shape.sequence),
+          keys_(op, sample, head / group_size(op.shape), space_.key, space_.value) {}
 
     void run() {
-        const std::int64_t s = op_.shape.sequence;
-        for (std::int64_t query = 0; query < s; query += kQueries)
-            attend(query, s - query < kQueries ? s - query : kQueries);
+        for_tiles_of_sequence(op_.part, op_.shape.sequence,
+                              [&](const AttentionTile& queries) { attend(queries); });
     }
 
   private:
-    void attend(std::int64_t query, std::int64_t queries) {
-        const std::int64_t at = sample_ * op_.shape.sequence + query;
+    void attend(const AttentionTile& tile) {
+        const std::int64_t queries = tile.queries;
+        const std::int64_t at = sample_ * op_.shape.sequence + tile.query_row;
+        const HeadColumns columns = context_columns(op_.shape, head_);
+        W* const lse = data<W>(op_.lse, (sample_ * op_.shape.heads + head_) * op_.shape.sequence) +
+                       tile.query_row;
         q_ = read_head(op_.qkv, query_columns(op_.shape, head_), at, queries, d_, space_.query);
+        if (op_.continues)
+            take_up(at, queries, lse);
+        else
+            begin(queries);
+        for_tiles_of_queries(op_.mask, tile, keys_,
+                             [&](const AttentionTile& with_keys) { add_tile(with_keys); });
+        for (std::int64_t r = 0; r < queries; ++r) {
+            Array<W>(space_.context + r * d_, d_) /= space_.sum[r];
+            lse[r] = space_.largest[r] + std::log(space_.sum[r]);
+        }
+        write_head<W>({space_.context, d_}, op_.ends ? op_.context : op_.sums, columns, at, queries,
+                      d_);
+    }
+
+    void begin(std::int64_t queries) {
         Array<W>(space_.context, queries * d_).setZero();
         Array<W>(space_.largest, queries).setConstant(-std::numeric_limits<W>::infinity());
         Array<W>(space_.sum, queries).setZero();
-        for_tiles_of_queries(op_.mask, query, queries,
-                             [&](const AttentionTile& tile) { add_tile(tile); });
-        W* const lse = data<W>(op_.lse, (sample_ * op_.shape.heads + head_) * op_.shape.sequence);
+    }
+
+    // What is known of a row counts as one score, its lse, whose value is the context so far.
+    void take_up(std::int64_t at, std::int64_t queries, const W* lse) {
+        const HeadColumns columns = context_columns(op_.shape, head_);
         for (std::int64_t r = 0; r < queries; ++r) {
-            Array<W>(space_.context + r * d_, d_) /= space_.sum[r];
-            lse[query + r] = space_.largest[r] + std::log(space_.sum[r]);
+            convert_from(op_.sums, (at + r) * columns.row_width + columns.first, d_,
+                         space_.context + r * d_);
+            space_.largest[r] = lse[r];
+            space_.sum[r] = 1;
         }
-        write_head<W>({space_.context, d_}, op_.context, context_columns(op_.shape, head_), at,
-                      queries, d_);
     }
 
     void add_tile(const AttentionTile& tile) {
         multiply(ProductForm::rows_by_rows, {tile.queries, tile.keys, d_}, q_,
-                 k_.from_row(tile.key), {space_.scores, kKeys}, false, static_cast<W>(op_.scale));
+                 keys_.k_from(tile.key_row), {space_.scores, kKeys}, false,
+                 static_cast<W>(op_.scale));
         for (std::int64_t r = 0; r < tile.queries; ++r)
             add_row(tile, r, space_.scores + r * kKeys);
         multiply(ProductForm::rows_by_columns, {tile.queries, d_, tile.keys},
-                 {space_.scores, kKeys}, v_.from_row(tile.key), {space_.context, d_}, true);
+                 {space_.scores, kKeys}, keys_.v_from(tile.key_row), {space_.context, d_}, true);
     }
 
     // Scores of a row become its probabilities times Σ; what was summed before is scaled to the
@@ -96,19 +117,22 @@ class HeadForward {
                         sum_of<W>(tile.keys, [&](std::int64_t i) { return scores[i]; });
         space_.largest[r] = largest;
         if (!op_.dropout.key) return;
-        probability_factors(op_.shape, op_.dropout, sample_, head_, tile, r, space_.factor);
+        probability_factors(op_.shape.sequence * op_.part.ranks, op_.dropout, sample_, head_, tile,
+                            r, space_.factor);
         Array<W>(scores, tile.keys) *= ConstArray<W>(space_.factor, tile.keys);
     }
 
     const Attention& op_;
     std::int64_t sample_, head_, d_;
     AttentionSpace<W> space_;
-    Matrix<const W> q_{}, k_{}, v_{};
+    HeadKeys<W> keys_;
+    Matrix<const W> q_{};
 };
 
 template <typename W>
 void attention_as(const Attention& op, Team& team) {
-    team.reserve(0, static_cast<std::size_t>(AttentionSpace<W>::size(op.shape)) * sizeof(W));
+    const std::int64_t keys = key_blocks(op.keys) * op.shape.sequence;
+    team.reserve(0, static_cast<std::size_t>(AttentionSpace<W>::size(op.shape, keys)) * sizeof(W));
     team.parallel_for(op.shape.maps(), 1, [&](std::int64_t map, auto, int worker) {
         HeadForward<W>(op, map / op.shape.heads, map % op.shape.heads,
                        static_cast<W*>(team.scratch(worker)))

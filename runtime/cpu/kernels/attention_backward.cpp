@@ -8,11 +8,11 @@ namespace {
 
 template <typename W>
 struct BackwardSpace {
-    W* q;  // [S, d] each; the first four where the tensors are not W already
-    W* k;
-    W* v;
+    W* q;  // [S, d] each; the first two where the tensors are not W already
     W* dcontext;
     W* dq;
+    W* k;  // [keys, d] each; likewise
+    W* v;
     W* dk;
     W* dv;
     W* p;        // [kQueries, kKeys] each: probabilities, with dropout after it;
@@ -21,21 +21,21 @@ struct BackwardSpace {
     W* context;  // [d]
     W* along;    // [S], Σ over d of dcontext·context
 
-    static std::int64_t size(const AttentionShape& shape) {
-        return (7 * shape.sequence + 1) * whole_lanes(shape.head_dim) + 2 * kQueries * kKeys +
-               kKeys + shape.sequence;
+    static std::int64_t size(const AttentionShape& shape, std::int64_t keys) {
+        return (3 * shape.sequence + 4 * keys + 1) * whole_lanes(shape.head_dim) +
+               2 * kQueries * kKeys + kKeys + shape.sequence;
     }
-    BackwardSpace(W* space, const AttentionShape& shape) {
+    BackwardSpace(W* space, const AttentionShape& shape, std::int64_t keys) {
         const std::int64_t d = whole_lanes(shape.head_dim);
         const std::int64_t rows = shape.sequence * d;
         q = space;
-        k = q + rows;
-        v = k + rows;
-        dcontext = v + rows;
+        dcontext = q + rows;
         dq = dcontext + rows;
-        dk = dq + rows;
-        dv = dk + rows;
-        p = dv + rows;
+        k = dq + rows;
+        v = k + keys * d;
+        dk = v + keys * d;
+        dv = dk + keys * d;
+        p = dv + keys * d;
         ds = p + kQueries * kKeys;
         factor = ds + kQueries * kKeys;
         context = factor + kKeys;
@@ -55,22 +55,37 @@ class GroupBackward {
           kv_head_(kv_head),
           s_(op.shape.sequence),
           d_(op.shape.head_dim),
-          space_(space, op.shape) {}
+          all_keys_(key_blocks(op.keys) * op.shape.sequence),
+          space_(space, op.shape, all_keys_),
+          keys_(op, sample, kv_head, space_.k, space_.v) {}
 
     void run() {
-        const std::int64_t row = sample_ * s_;
-        k_ = read_head(op_.qkv, key_columns(shape_, kv_head_), row, s_, d_, space_.k);
-        v_ = read_head(op_.qkv, value_columns(shape_, kv_head_), row, s_, d_, space_.v);
-        Array<W>(space_.dk, s_ * d_).setZero();
-        Array<W>(space_.dv, s_ * d_).setZero();
+        Array<W>(space_.dk, all_keys_ * d_).setZero();
+        Array<W>(space_.dv, all_keys_ * d_).setZero();
         const std::int64_t group = group_size(shape_);
         for (head_ = kv_head_ * group; head_ < (kv_head_ + 1) * group; ++head_)
             run_head();
-        write_head<W>({space_.dk, d_}, op_.dqkv, key_columns(shape_, kv_head_), row, s_, d_);
-        write_head<W>({space_.dv, d_}, op_.dqkv, value_columns(shape_, kv_head_), row, s_, d_);
+        write_keys();
     }
 
   private:
+    void write_keys() const {
+        const std::int64_t row = sample_ * s_;
+        const Matrix<const W> dk{space_.dk, d_}, dv{space_.dv, d_};
+        if (!op_.keys.kv) {
+            write_head<W>(dk, op_.dqkv, key_columns(shape_, kv_head_), row, s_, d_);
+            write_head<W>(dv, op_.dqkv, value_columns(shape_, kv_head_), row, s_, d_);
+            return;
+        }
+        const HeadColumns k = packed_key_columns(shape_, kv_head_);
+        const HeadColumns v = packed_value_columns(shape_, kv_head_);
+        for (std::int64_t block = 0; block < op_.keys.blocks; ++block) {
+            const std::int64_t at = block * shape_.batch * s_ + row;
+            write_head<W>(dk.from_row(block * s_), op_.dkv, k, at, s_, d_);
+            write_head<W>(dv.from_row(block * s_), op_.dkv, v, at, s_, d_);
+        }
+    }
+
     void run_head() {
         const std::int64_t row = sample_ * s_;
         const HeadColumns columns = context_columns(shape_, head_);
@@ -83,19 +98,27 @@ class GroupBackward {
             const W* const dcontext = dcontext_.from_row(r).data;
             space_.along[r] = sum_of<W>(d_, [&](auto i) { return dcontext[i] * context[i]; });
         }
-        Array<W>(space_.dq, s_ * d_).setZero();
-        for (std::int64_t query = 0; query < s_; query += kQueries)
-            for_tiles_of_queries(op_.mask, query, s_ - query < kQueries ? s_ - query : kQueries,
+        const Buffer& dq = op_.dq ? op_.dq : op_.dqkv;
+        const HeadColumns to = op_.dq ? columns : query_columns(shape_, head_);
+        if (op_.continues)
+            for (std::int64_t r = 0; r < s_; ++r)
+                convert_from(dq, (row + r) * to.row_width + to.first, d_, space_.dq + r * d_);
+        else
+            Array<W>(space_.dq, s_ * d_).setZero();
+        for_tiles_of_sequence(op_.part, s_, [&](const AttentionTile& queries) {
+            for_tiles_of_queries(op_.mask, queries, keys_,
                                  [&](const AttentionTile& tile) { add_tile(tile); });
-        write_head<W>({space_.dq, d_}, op_.dqkv, query_columns(shape_, head_), row, s_, d_);
+        });
+        write_head<W>({space_.dq, d_}, dq, to, row, s_, d_);
     }
 
     // P = exp(scale·Q·Kᵀ − lse), F = factors of dropout: dV += (P∘F)ᵀ·dC;
     // dS = scale·P∘(F∘(dC·Vᵀ) − dC·C), dQ += dS·K, dK += dSᵀ·Q.
     void add_tile(const AttentionTile& tile) {
         const Matrix<W> p{space_.p, kKeys}, ds{space_.ds, kKeys};
-        const Matrix<const W> q = q_.from_row(tile.query), k = k_.from_row(tile.key);
-        const Matrix<const W> v = v_.from_row(tile.key), dc = dcontext_.from_row(tile.query);
+        const Matrix<const W> q = q_.from_row(tile.query_row), k = keys_.k_from(tile.key_row);
+        const Matrix<const W> v = keys_.v_from(tile.key_row);
+        const Matrix<const W> dc = dcontext_.from_row(tile.query_row);
         const auto [m, n] = std::array{tile.queries, tile.keys};
         multiply(ProductForm::rows_by_rows, {m, n, d_}, q, k, p, false, static_cast<W>(op_.scale));
         multiply(ProductForm::rows_by_rows, {m, n, d_}, dc, v, ds, false);
@@ -103,11 +126,11 @@ class GroupBackward {
             differentiate_row(tile, r, p.from_row(r).data, ds.from_row(r).data);
         const Matrix<const W> p_read{p.data, kKeys}, ds_read{ds.data, kKeys};
         multiply(ProductForm::columns_by_columns, {n, d_, m}, p_read, dc,
-                 {space_.dv + tile.key * d_, d_}, true);
+                 {space_.dv + tile.key_count * d_, d_}, true);
         multiply(ProductForm::rows_by_columns, {m, d_, n}, ds_read, k,
-                 {space_.dq + tile.query * d_, d_}, true);
+                 {space_.dq + tile.query_row * d_, d_}, true);
         multiply(ProductForm::columns_by_columns, {n, d_, m}, ds_read, q,
-                 {space_.dk + tile.key * d_, d_}, true);
+                 {space_.dk + tile.key_count * d_, d_}, true);
     }
 
     // Scores become probabilities, after dropout; gradients of those, gradients of scores.
@@ -119,8 +142,8 @@ class GroupBackward {
             return;
         }
         add_slope(tile, r, op_.mask, head_, p);
-        exponentials_of_seen(p, tile.keys, seen, lse_[tile.query + r]);
-        const W along = space_.along[tile.query + r];
+        exponentials_of_seen(p, tile.keys, seen, lse_[tile.query_row + r]);
+        const W along = space_.along[tile.query_row + r];
         const auto scale = static_cast<W>(op_.scale);
         if (!op_.dropout.key) {
             for (std::int64_t i = 0; i < tile.keys; ++i)
@@ -128,7 +151,7 @@ class GroupBackward {
             return;
         }
         W* const factor = space_.factor;
-        probability_factors(shape_, op_.dropout, sample_, head_, tile, r, factor);
+        probability_factors(s_ * op_.part.ranks, op_.dropout, sample_, head_, tile, r, factor);
         for (std::int64_t i = 0; i < tile.keys; ++i) {
             ds[i] = scale * p[i] * (ds[i] * factor[i] - along);
             p[i] *= factor[i];
@@ -138,15 +161,18 @@ class GroupBackward {
     const AttentionBackward& op_;
     const AttentionShape& shape_;
     std::int64_t sample_, kv_head_, s_, d_;
+    std::int64_t all_keys_;
     std::int64_t head_ = 0;
     BackwardSpace<W> space_;
-    Matrix<const W> q_{}, k_{}, v_{}, dcontext_{};
+    HeadKeys<W> keys_;
+    Matrix<const W> q_{}, dcontext_{};
     const W* lse_ = nullptr;
 };
 
 template <typename W>
 void attention_backward_as(const AttentionBackward& op, Team& team) {
-    team.reserve(0, static_cast<std::size_t>(BackwardSpace<W>::size(op.shape)) * sizeof(W));
+    const std::int64_t keys = key_blocks(op.keys) * op.shape.sequence;
+    team.reserve(0, static_cast<std::size_t>(BackwardSpace<W>::size(op.shape, keys)) * sizeof(W));
     team.parallel_for(op.shape.batch * op.shape.kv_heads, 1,
                       [&](std::int64_t unit, auto, int worker) {
                           GroupBackward<W>(op, unit / op.shape.kv_heads, unit % op.shape.kv_heads,

@@ -1,7 +1,7 @@
 // Tiles of flash attention: kQueries × kKeys scores at a time, in padded rows of scratch.
 #pragma once
 
-#include "runtime/cpu/kernels/attention_heads.hpp"
+#include "runtime/cpu/kernels/attention_keys.hpp"
 #include "runtime/cpu/kernels/dropout_mask.hpp"
 
 namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
@@ -9,20 +9,44 @@ namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
 inline constexpr std::int64_t kQueries = 128;
 inline constexpr std::int64_t kKeys = 256;
 
-// Queries [query, query + queries) and keys [key, key + keys) of one head.
+// Queries of positions [query, query + queries) and keys of positions [key, key + keys) of one
+// head, and in which rows they are.
 struct AttentionTile {
     std::int64_t query, queries;
     std::int64_t key, keys;
+    std::int64_t query_row, key_row;
+    std::int64_t key_count;  // of the first key among all, without gaps
 };
 
-// Calls f(tile) for the tiles of these queries in which one of them sees a key, in ascending order.
+// Calls f(queries) for tiles of the rank's queries, whose keys are not told yet.
 template <typename F>
-void for_tiles_of_queries(const AttentionMask& mask, std::int64_t query, std::int64_t queries,
-                          const F& f) {
-    const std::int64_t end = query + queries;
-    const std::int64_t first = keys_seen_by(query, mask).first / kKeys * kKeys;
-    for (std::int64_t key = first; key < end; key += kKeys)
-        f(AttentionTile{query, queries, key, end - key < kKeys ? end - key : kKeys});
+void for_tiles_of_sequence(const SequencePart& part, std::int64_t rows, const F& f) {
+    const std::int64_t of_run = rows / part.runs();
+    for (std::int64_t run = 0; run < part.runs(); ++run)
+        for (std::int64_t query = 0; query < of_run; query += kQueries)
+            f(AttentionTile{part.first_of(run, rows) + query,
+                            of_run - query < kQueries ? of_run - query : kQueries, 0, 0,
+                            run * of_run + query, 0, 0});
+}
+
+// Calls f(tile) for the tiles of these queries in which one of them sees a key, in ascending order.
+template <typename W, typename F>
+void for_tiles_of_queries(const AttentionMask& mask, const AttentionTile& queries,
+                          const HeadKeys<W>& keys, const F& f) {
+    const std::int64_t end = queries.query + queries.queries;
+    const std::int64_t seen = keys_seen_by(queries.query, mask).first;
+    keys.for_runs([&](const KeyRun& run) {
+        const std::int64_t last = run.position + run.keys < end ? run.position + run.keys : end;
+        const std::int64_t before = seen > run.position ? seen - run.position : 0;
+        for (std::int64_t key = run.position + before / kKeys * kKeys; key < last; key += kKeys) {
+            AttentionTile tile = queries;
+            tile.key = key;
+            tile.keys = last - key < kKeys ? last - key : kKeys;
+            tile.key_row = run.row + key - run.position;
+            tile.key_count = run.count + key - run.position;
+            f(tile);
+        }
+    });
 }
 
 // Keys of the tile that its row r sees, counted from the tile's first.
@@ -45,13 +69,13 @@ void add_slope(const AttentionTile& tile, std::int64_t r, const AttentionMask& m
 }
 
 // What dropout makes of the probabilities of row r: factors 1/(1 − p) and 0.
+// `length`: tokens of a sequence.
 template <typename W>
-void probability_factors(const AttentionShape& shape, const AttentionDropout& dropout,
-                         std::int64_t sample, std::int64_t head, const AttentionTile& tile,
-                         std::int64_t r, W* factor) {
+void probability_factors(std::int64_t length, const AttentionDropout& dropout, std::int64_t sample,
+                         std::int64_t head, const AttentionTile& tile, std::int64_t r, W* factor) {
     const std::int64_t map =
         (dropout.first_sample + sample) * dropout.total_heads + dropout.first_head + head;
-    const std::int64_t first = (map * shape.sequence + tile.query + r) * shape.sequence + tile.key;
+    const std::int64_t first = (map * length + tile.query + r) * length + tile.key;
     keep_factors(dropout.key, static_cast<std::uint64_t>(first), tile.keys, factor);
 }
 

@@ -16,13 +16,17 @@ void keep_factors(const DropoutKey& key, std::uint64_t first, std::int64_t n, W*
 template <typename W>
 void keep_factors(const DropoutKey& key, const ElementIndex& index, std::int64_t begin,
                   std::int64_t n, W* factor) {
+    begin += static_cast<std::int64_t>(index.begin);
     const std::int64_t run = index.run == 0 ? begin + n : static_cast<std::int64_t>(index.run);
+    const std::int64_t split = index.skip == 0 ? 0 : static_cast<std::int64_t>(index.split);
     while (n > 0) {
-        const std::int64_t left = run - begin % run;
+        const std::int64_t of_run = begin % run;
+        const bool before = of_run < split;
+        const std::int64_t left = (before ? split : run) - of_run;
         const std::int64_t length = n < left ? n : left;
         const std::uint64_t first = index.first +
                                     static_cast<std::uint64_t>(begin / run) * index.stride +
-                                    static_cast<std::uint64_t>(begin % run);
+                                    static_cast<std::uint64_t>(of_run) + (before ? 0 : index.skip);
         keep_factors(key, first, length, factor);
         begin += length;
         n -= length;

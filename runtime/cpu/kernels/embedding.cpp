@@ -34,10 +34,8 @@ void embedding_as(const Embedding& op, Team& team) {
 
 // Entry of the table that row r looked up, or −1.
 std::int64_t entry_of(const EmbeddingBackward& op, std::int64_t row) {
-    const PositionRows& rows = op.position_rows;
-    const std::int64_t entry = op.tokens != nullptr
-                                   ? op.tokens[row] - op.part.first
-                                   : (rows.first_row + row) % rows.sequence + rows.offset;
+    const std::int64_t entry =
+        op.tokens != nullptr ? op.tokens[row] - op.part.first : op.position_rows.of(row);
     return entry >= 0 && entry < op.part.rows ? entry : -1;
 }
 

@@ -34,6 +34,7 @@ void gradient_norm(const GradientNorm&, Team& team);
 void unscale(const Unscale&, Team& team);
 void adamw(const AdamW&, Team& team);
 void cast(const Cast&, Team& team);
+void rearrange(const Rearrange&, Team& team);
 void fill(const Fill&, Team& team);
 
 }  // namespace orrery::runtime::ORRERY_INSTRUCTION_SET

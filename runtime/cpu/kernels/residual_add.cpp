@@ -27,9 +27,8 @@ void residual_add_piece(const ResidualAdd& op, std::int64_t row, std::int64_t co
     for (const Buffer& bias : op.biases)
         if (bias) y += ConstArray<W>(read(bias, column, n, space.at), n);
     if (op.positions) {
-        const PositionRows& rows = op.position_rows;
-        const std::int64_t position = (rows.first_row + row) % rows.sequence + rows.offset;
-        y += ConstArray<W>(read(op.positions, position * op.width + column, n, space.at), n);
+        const std::int64_t at_row = op.position_rows.of(row) * op.width;
+        y += ConstArray<W>(read(op.positions, at_row + column, n, space.at), n);
     }
     if (op.key) drop(op, at, n, sum.at);
     if (op.x) y += ConstArray<W>(read(op.x, at, n, space.at), n);

@@ -24,7 +24,8 @@ void rope_as(const Rope& op, double direction, Team& team) {
     ORRERY_CHECK(op.rotary_dim <= kPiece, "a head is at most 1024 wide");
     team.parallel_for(shape.sequence, 16, [&](std::int64_t begin, std::int64_t end) {
         Space<W> cosine, sine, space;
-        for (std::int64_t position = begin; position < end; ++position) {
+        for (std::int64_t token = begin; token < end; ++token) {
+            const std::int64_t position = op.part.position_of(token, shape.sequence);
             for (std::int64_t i = 0; i < half; ++i) {
                 const double angle = static_cast<double>(position) * op.inverse_frequencies[i];
                 cosine.at[i] = static_cast<W>(std::cos(angle));
@@ -32,7 +33,7 @@ void rope_as(const Rope& op, double direction, Team& team) {
             }
             for (std::int64_t sample = 0; sample < shape.batch; ++sample)
                 for (std::int64_t head = 0; head < shape.heads + shape.kv_heads; ++head) {
-                    const std::int64_t row = sample * shape.sequence + position;
+                    const std::int64_t row = sample * shape.sequence + token;
                     const std::int64_t at = row * shape.qkv_width() + head * shape.head_dim;
                     convert_from(op.qkv, at, op.rotary_dim, space.at);
                     turn(space.at, cosine.at, sine.at, half);

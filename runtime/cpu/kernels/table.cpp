@@ -34,6 +34,7 @@ const KernelTable table = {
     .unscale = unscale,
     .adamw = adamw,
     .cast = cast,
+    .rearrange = rearrange,
     .fill = fill,
 };
 

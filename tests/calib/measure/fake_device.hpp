@@ -136,6 +136,10 @@ class FakeKernels final : public runtime::Kernels {
         machine_.expect_flushed();
         machine_.take("activation", machine_.activation_t0 + bytes / machine_.activation_rate);
     }
+    void rearrange(const runtime::Rearrange& op) override {
+        moves("rearrange", machine_.moves_t0,
+              (width(op.from) + width(op.to)) * op.counts[0] * op.counts[1] * op.run);
+    }
     void fill(const runtime::Fill& op) override {
         const std::int64_t bytes = width(op.x) * op.elements;
         machine_.take(bytes > machine_.cache_bytes ? "flush" : "fill",

@@ -91,6 +91,19 @@ TEST(PlanGolden, EmbeddingBlocks) {
                   blocks_named(build_plan(sequence_2(small_llama())), "embedding"));
 }
 
+TEST(PlanGolden, LayersThatShareASequence) {
+    Scenario s = small_llama();
+    s.layout.context_parallel = 3;
+    s.training.sequence_length = 36;
+    expect_golden("context_ring", blocks_named(build_plan(s), "layer"));
+    s.layout.context_parallel = 2;
+    s.layout.context_algorithm = ContextAlgorithm::all_gather;
+    expect_golden("context_all_gather", blocks_named(build_plan(s), "layer"));
+    s.layout.context_algorithm = ContextAlgorithm::all_to_all;
+    s.layout.micro_batch_size = s.layout.global_batch_size = 2;
+    expect_golden("context_all_to_all", blocks_named(build_plan(s), "layer"));
+}
+
 TEST(PlanGolden, HeadBlocks) {
     expect_golden("head", blocks_named(build_plan(small_gpt2()), "head"));
     expect_golden("head_tensor", blocks_named(build_plan(tensor_2(small_gpt2())), "head"));

@@ -53,12 +53,12 @@ TEST(AttentionRules, AProbabilityIsDroppedByItsPlaceInTheWholeBatch) {
         const std::uint64_t index =
             (((6 + 2) * 8 + 3 + 1) * 10 + 9) * 10 + static_cast<std::uint64_t>(key);
         const float expected = random_word({7, 1, 2}, index) >= 0x80000000U ? 2.0F : 0.0F;
-        EXPECT_EQ(probability_factor(dropout, shape, 2, 1, 9, key), expected);
+        EXPECT_EQ(probability_factor(dropout, shape.sequence, 2, 1, 9, key), expected);
         kept += expected > 0 ? 1 : 0;
     }
     EXPECT_GT(kept, 0);
     EXPECT_LT(kept, 10);
-    EXPECT_EQ(probability_factor({{}, 0, 0, 8}, shape, 0, 0, 0, 0), 1);
+    EXPECT_EQ(probability_factor({{}, 0, 0, 8}, shape.sequence, 0, 0, 0, 0), 1);
 }
 
 TEST(SoftmaxRules, PiecesGiveTheSumOfTheWhole) {

@@ -118,6 +118,27 @@ TEST_F(TinyCost, PricesTheUnmaskedHalfOfAttention) {
     EXPECT_NEAR(tail.seconds, (20 + 10.24 + 5.12) * 1e-6 + 4 * 2 * 10 * 128 * 375e3 / 50e12, 1e-14);
 }
 
+// Of a zigzag: half of all pairs, on keys of one rank as on those of all; sums and their lse in
+// fp32 go to and from memory besides.
+TEST_F(TinyCost, PricesHalfOfABalancedBlock) {
+    const double elements = 20 + 20.48 + 5.12;  // of 1000 queries and as many keys, as above
+    const Price hop = price(op_of(OpKind::attention_block, {2, 1000, 1000, 10, 5, 128, 3}));
+    EXPECT_NEAR(hop.seconds, (elements + 102.4) * 1e-6, 1e-14);
+    EXPECT_EQ(hop.relative_sd, 0.04);
+    const Price all = price(op_of(OpKind::attention_block, {2, 1000, 4000, 10, 5, 128, 0}));
+    EXPECT_NEAR(all.seconds, (20 + 20.48 + 4 * 5.12 + 4 * 102.4) * 1e-6, 1e-14);
+    const Price backward =
+        price(op_of(OpKind::attention_block_backward, {2, 1000, 1000, 10, 5, 128, 3}));
+    EXPECT_NEAR(backward.seconds, 5 * hop.seconds, 1e-13);
+    plan::Block block = memory_block(OpKind::attention_block, 1);
+    block.ops[0].shape = {2, 1000, 1000, 10, 5, 128, 3};
+    block.tensors[0].dtype = block.tensors[1].dtype = DType::fp32;
+    block.tensors[0].dims = {10'000'000};
+    block.tensors[1].dims = {10'000'000};
+    // 80 MB over 0.8 TB/s
+    EXPECT_NEAR(cost_.price(block, block.ops[0]).seconds, hop.seconds + 100e-6, 1e-13);
+}
+
 // 100 of 1000 keys: 1000·100 − 100²/2 pairs, by a rate that was measured without a window.
 TEST_F(TinyCost, PricesWhatAWindowLeavesOfAttention) {
     const Price price_100 = price(op_of(OpKind::attention, {2, 1000, 1000, 10, 5, 128, 100}));

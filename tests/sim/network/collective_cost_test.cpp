@@ -169,6 +169,36 @@ TEST(Network, AMessageIsHalfAnAllGatherOfTwo) {
     EXPECT_NEAR(network.point_to_point(10'000'000, false, 16).seconds, 2009 * kMicro, 1e-15);
 }
 
+// Round a ring everybody sends at once: as long as the slowest message.
+TEST(Network, AShiftIsItsSlowestMessage) {
+    const Network network(plain_cluster(4), plain_table());
+    const auto shift = [&](const GroupShape& shape) {
+        return network.collective(OpKind::shift, 10'000'000, shape).seconds;
+    };
+    const double inside = network.point_to_point(10'000'000, true, 1).seconds;
+    EXPECT_EQ(shift({8, 1, 8, 1}), inside);
+    EXPECT_EQ(shift({2, 1, 2, 1}), inside);
+    // One of each group's messages leaves a node: those of sixteen groups share it.
+    EXPECT_EQ(shift({16, 2, 8, 1}), network.point_to_point(10'000'000, false, 1).seconds);
+    EXPECT_EQ(shift({4, 4, 1, 16}), network.point_to_point(10'000'000, false, 16).seconds);
+    EXPECT_EQ(shift({1, 1, 1, 1}), 0);
+}
+
+// Each rank has a message of S/N for each other one.
+TEST(Network, AnAllToAllTakesAsLongAsItsMessagesWithinOrBetweenNodes) {
+    const Network network(plain_cluster(4), plain_table());
+    const auto exchange = [&](const GroupShape& shape) {
+        return network.collective(OpKind::all_to_all, 80'000'000, shape).seconds;
+    };
+    EXPECT_EQ(exchange({8, 1, 8, 1}),
+              network.collective(OpKind::all_gather, 80'000'000, {8, 1, 8, 1}).seconds);
+    // 3 of 4 messages, 60 MB, between nodes; alone, and where sixteen ranks of a node send.
+    EXPECT_EQ(exchange({4, 4, 1, 1}), network.point_to_point(60'000'000, false, 1).seconds);
+    EXPECT_EQ(exchange({4, 4, 1, 16}), network.point_to_point(60'000'000, false, 16).seconds);
+    // 8 of 16 from each of the node's 8 ranks.
+    EXPECT_EQ(exchange({16, 2, 8, 1}), network.point_to_point(40'000'000, false, 8).seconds);
+}
+
 TEST(NetworkDeathTest, RefusesWhatItCannotPrice) {
     const Network network(plain_cluster(2), plain_table());
     EXPECT_DEATH(network.collective(OpKind::exchange, 8, {2, 1, 2, 1}), "not a collective");

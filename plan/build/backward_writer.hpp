@@ -1,0 +1,30 @@
+// What the derivation of a backward block offers to derivatives that are written elsewhere: those
+// that are not one op for one op.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/ir/block.hpp"
+
+namespace orrery::plan {
+
+class BackwardWriter {
+  public:
+    virtual ~BackwardWriter() = default;
+
+    virtual const Block& forward() const = 0;
+    virtual TensorId add(Tensor tensor) = 0;  // to the backward block
+    // Appends an op; communication over the tensor group, until the caller says otherwise.
+    virtual Op& emit(OpKind kind, std::string label, const Shape& shape,
+                     std::vector<TensorId> reads, std::vector<TensorId> writes) = 0;
+    virtual std::int32_t last_op() const = 0;  // number of the op emitted last
+    // The backward block's name for what it reads of the forward pass.
+    virtual TensorId need(TensorId forward) = 0;
+    // Of a forward tensor: the gradient, complete by now; a tensor like it; a further term.
+    virtual TensorId gradient_of(TensorId forward) = 0;
+    virtual TensorId fresh_gradient(TensorId forward) = 0;
+    virtual void contribute(TensorId forward, TensorId gradient) = 0;
+};
+
+}  // namespace orrery::plan
