@@ -108,6 +108,7 @@ class CommunicationGraph {
     }
 
     void check(Faults& faults) {
+        faults.insert(faults.end(), outsiders_.begin(), outsiders_.end());
         if (!sends_.empty()) faults.push_back("a send without its receive");
         if (!receives_.empty()) faults.push_back("a receive without its send");
         for (const auto& [pair, list] : sent_)
@@ -160,6 +161,11 @@ class CommunicationGraph {
                         continue;  // within the ranks of one program, which agree on the order
                     order.push_back(new_node());
                     join_collective({op.group, count[op.group]++}, order.back());
+                    const auto end = program.pipeline_rank + 1;
+                    if (op.group == GroupKind::embedding && end != 1 &&
+                        end != static_cast<std::int32_t>(plan_.programs.size()))
+                        outsiders_.push_back(of_rank(program) +
+                                             "reduces a tied embedding between the ends");
                 }
         }
         orders_.push_back(std::move(order));
@@ -223,6 +229,7 @@ class CommunicationGraph {
     std::map<TransferKey, std::size_t> sends_;      // not yet matched
     std::map<TransferKey, std::size_t> receives_;
     std::map<std::pair<std::int32_t, std::int32_t>, std::vector<TransferKey>> sent_, received_;
+    Faults outsiders_;  // of the group of first and last pipeline rank
     std::map<CollectiveKey, std::size_t> collectives_;
     std::map<CollectiveKey, std::size_t> collective_members_;
 };

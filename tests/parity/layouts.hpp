@@ -118,6 +118,11 @@ inline std::vector<NamedLayout> zero_bubble_layouts() {
     add("zb_h1_recompute_full", "zb-h1", {pp2, tp2, sp, "recompute=full"});
     add("zb_h1_recompute_selective", "zb-h1", {pp2, "recompute=selective", unfused});
     add("zb_h1_recompute_every_2", "zb-h1", {pp2, "recompute=every_k", "recompute_every=2"});
+    add("zb_h1_context", "zb-h1", {pp2, "context_parallel=2", tp2, sp});
+    add("zb_h1_context_exchanged", "zb-h1",
+        {pp2, "context_parallel=2", "context_algorithm=all_to_all"});
+    add("zb_h1_context_gathered", "zb-h1",
+        {pp2, "context_parallel=2", "context_algorithm=all_gather", "recompute=full"});
     add("zb_2p_2", "zb-2p", {pp2});
     add("zb_2p_4_tensor", "zb-2p", {pp4, tp2});
     for (const std::string v : {"zb-v", "v-half", "dualpipe-v"}) {

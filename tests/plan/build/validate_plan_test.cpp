@@ -123,6 +123,17 @@ TEST(ValidateHalves, ReportWhatDiesBeforeTheWeights) {
                 testing::ElementsAre("pipeline rank 1: 1W2 touches kept 1F2 outside its life"));
 }
 
+// The group that sums a tied embedding is of the first and the last pipeline rank.
+TEST(ValidateStages, ReportATiedEmbeddingBetweenTheEnds) {
+    Scenario scenario = small_gpt2();
+    set_pipeline(scenario, "1f1b", 4, 1, 4);
+    Plan plan = build_plan(scenario);
+    EXPECT_THAT(plan_faults(plan, scenario), testing::IsEmpty());
+    std::swap(plan.programs[2].pipeline_rank, plan.programs[3].pipeline_rank);
+    EXPECT_THAT(plan_faults(plan, scenario),
+                Contains("pipeline rank 2: reduces a tied embedding between the ends"));
+}
+
 TEST(ValidateHalves, ReportAHalfWithoutTheOther) {
     Scenario scenario = small_gpt2();
     set_pipeline(scenario, "zb-h1", 2, 1, 4);
