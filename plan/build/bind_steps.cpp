@@ -53,6 +53,7 @@ class BackwardProcedures {
             if (is_backward(step.actions.front().kind)) used.insert(key(step.actions.front()));
         // As each stage is met, complete ones first.
         for (const Stage& stage : builder.program.stages) {
+            first_forward_[stage.index] = add_first_forward(builder, stage);
             forward_[stage.index] = add_forward(builder, stage, true);
             for (auto it = used.rbegin(); it != used.rend(); ++it)
                 if (const auto& [index, kind, completes] = *it; index == stage.index)
@@ -61,6 +62,8 @@ class BackwardProcedures {
     }
 
     std::int32_t forward(std::int32_t stage) const { return forward_.at(stage); }
+    // −1: as any other.
+    std::int32_t first_forward(std::int32_t stage) const { return first_forward_.at(stage); }
     std::int32_t backward(const Action& action) const { return backward_.at(key(action)); }
 
   private:
@@ -74,9 +77,16 @@ class BackwardProcedures {
     }
 
     LastActions last_;
-    std::map<std::int32_t, std::int32_t> forward_;  // by stage
+    std::map<std::int32_t, std::int32_t> forward_, first_forward_;  // by stage
     std::map<Key, std::int32_t> backward_;
 };
+
+// Whether a rank computes nothing while it sends or receives.
+bool blocks_on_transfers(const Scenario& scenario) {
+    const TransferOverlap overlap = scenario.training.framework.overlap_pipeline_transfers;
+    return overlap == TransferOverlap::never ||
+           (overlap == TransferOverlap::interleaved && scenario.layout.virtual_pipeline == 1);
+}
 
 class StepBinder {
   public:
@@ -86,7 +96,8 @@ class StepBinder {
           boundary_bytes_(boundary_bytes),
           transfer_bytes_(boundary_elements(builder.scenario, builder.dims) *
                           size_bytes(builder.dims.dtype)),
-          procedures_(builder, row) {}
+          procedures_(builder, row),
+          blocking_(blocks_on_transfers(builder.scenario)) {}
 
     void add(const LoweredStep& lowered) {
         Step step;
@@ -100,6 +111,8 @@ class StepBinder {
             bind_weights(step);
         else
             bind_backward(step);
+        step.after_transfers = blocking_ && transferring_ && !is_transfer(step.action.kind);
+        transferring_ = is_transfer(step.action.kind);
         builder_.program.steps.push_back(std::move(step));
     }
 
@@ -145,7 +158,10 @@ class StepBinder {
     const Stage& stage(std::int32_t index) const { return builder_.program.stages[chunk(index)]; }
 
     // Parameters that are kept until backward stay while any micro-batch in flight needs them.
-    std::int32_t forward_procedure(std::int32_t stage_index) {
+    std::int32_t forward_procedure(const Action& action) {
+        const std::int32_t stage_index = action.stage;
+        const std::int32_t first = procedures_.first_forward(stage_index);
+        if (action.micro_batch == 0 && first >= 0) return first;
         if (!builder_.keeps_gathered() || in_flight_[stage_index]++ == 0)
             return procedures_.forward(stage_index);
         const auto found = gathered_forward_.find(stage_index);
@@ -164,7 +180,7 @@ class StepBinder {
 
     void bind_forward(Step& step) {
         const Action& action = step.action;
-        step.procedure = forward_procedure(action.stage);
+        step.procedure = forward_procedure(action);
         step.stash = stash_[key(action)] =
             born("stash", action, MemoryCategory::activations, stage(action.stage).stash_bytes);
         step.kept = kept_[key(action)] =
@@ -240,6 +256,8 @@ class StepBinder {
     std::int64_t boundary_bytes_;  // of a whole boundary activation: what a buffer holds
     std::int64_t transfer_bytes_;  // of what one rank sends of it
     BackwardProcedures procedures_;
+    bool blocking_;              // a transfer ends before the next computation begins
+    bool transferring_ = false;  // the step before was a transfer
     std::map<std::int32_t, std::int32_t> gathered_forward_;  // by stage
     std::map<std::int32_t, std::int32_t> in_flight_;         // micro-batches, by stage
     Residents stash_, kept_, deferred_;

@@ -114,9 +114,13 @@ Plan build_plan(const Scenario& scenario) {
     const auto pipeline = static_cast<std::int32_t>(layout.pipeline_parallel);
     const Schedule schedule = kind->schedule(
         {pipeline, static_cast<std::int32_t>(layout.virtual_pipeline), plan.micro_batches});
-    const auto rows = add_transfers(schedule.grid, schedule.placement);
-    const PartKinds kinds =
-        build_parts(scenario, dims, forms_in(schedule.grid), schedule.placement, blocks);
+    auto rows = add_transfers(schedule.grid, schedule.placement);
+    const PartForms forms = forms_in(schedule.grid);
+    const std::int32_t head_stage = schedule.placement.stages() - 1;
+    if (defers_head_weights(scenario, forms))
+        defer_head_weights(rows[static_cast<std::size_t>(schedule.placement.rank_of(head_stage))],
+                           head_stage);
+    const PartKinds kinds = build_parts(scenario, dims, forms, schedule.placement, blocks);
     for (std::int32_t rank = 0; rank < pipeline; ++rank) {
         ProgramBuilder builder{scenario, dims, plan.mesh, schedule.placement, blocks, {}, {}, 0};
         builder.program.pipeline_rank = rank;

@@ -120,9 +120,7 @@ std::string name_of(ActionKind kind, const Completes& completes) {
     return completes.on_the_way ? "backward before the last weights" : "backward";
 }
 
-}  // namespace
-
-std::int32_t add_forward(ProgramBuilder& builder, const Stage& stage, bool gathers) {
+std::vector<BlockUse> forward_uses(ProgramBuilder& builder, const Stage& stage, bool gathers) {
     std::vector<BlockUse> uses;
     for (std::size_t p = 0; p < stage.parts.size(); ++p)
         uses.push_back(use_of(stage.parts[p], p, stage.parts[p].forward));
@@ -130,9 +128,22 @@ std::int32_t add_forward(ProgramBuilder& builder, const Stage& stage, bool gathe
     if (scatters_transfers(builder.scenario, builder.dims) && receives)
         uses.insert(uses.begin(), gather_received(builder, stage, true));
     insert_rings(builder, uses, Phase::forward, gathers ? Gathering::now : Gathering::before);
+    return uses;
+}
+
+}  // namespace
+
+std::int32_t add_forward(ProgramBuilder& builder, const Stage& stage, bool gathers) {
     return builder.add_procedure(
         (gathers ? "forward " : "gathered forward ") + std::to_string(stage.index),
-        std::move(uses));
+        forward_uses(builder, stage, gathers));
+}
+
+std::int32_t add_first_forward(ProgramBuilder& builder, const Stage& stage) {
+    if (!gathers_ahead(builder)) return -1;
+    std::vector<BlockUse> uses = forward_uses(builder, stage, true);
+    insert_first_gathers(builder, uses);
+    return builder.add_procedure("first forward " + std::to_string(stage.index), std::move(uses));
 }
 
 std::int32_t add_backward(ProgramBuilder& builder, const Stage& stage, ActionKind kind,

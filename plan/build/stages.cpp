@@ -9,11 +9,12 @@
 namespace orrery::plan {
 namespace {
 
-// How the parts' backward passes are performed.
-struct BackwardForm {
-    const PartForms& forms;
+// How a kind of part is performed.
+struct PartForm {
+    PartForms forms;
     bool overlap = true;
     bool hands_on_gradients = false;
+    std::int64_t parts = 1;  // of tensor-parallel communication, in forward too
 };
 
 // Bytes that a tensor takes at the start of its area, where it is there.
@@ -24,13 +25,12 @@ std::int64_t leading_bytes(const Block& block, TensorId id, Role role) {
     return aligned(block.tensors[static_cast<std::size_t>(id)].bytes());
 }
 
-std::int32_t add_backward(BlockLibrary& blocks, Block block, const BackwardForm& form) {
+std::int32_t add_backward(BlockLibrary& blocks, Block block, const PartForm& form) {
     if (!form.overlap) serialise_tensor_communication(block);
     return blocks.add(std::move(block));
 }
 
-void add_split(BlockLibrary& blocks, PartKind& kind, BackwardHalves split,
-               const BackwardForm& form) {
+void add_split(BlockLibrary& blocks, PartKind& kind, BackwardHalves split, const PartForm& form) {
     if (split.weight) {
         kind.deferred_bytes = stash_area(*split.weight, Role::deferred).bytes;
         kind.handed_bytes = leading_bytes(split.input, split.input.input, Role::deferred);
@@ -43,9 +43,11 @@ void add_split(BlockLibrary& blocks, PartKind& kind, BackwardHalves split,
         kind.backward_input = input;
 }
 
-PartKind add_pair(BlockLibrary& blocks, BlockPair pair, const BackwardForm& form,
+PartKind add_pair(BlockLibrary& blocks, BlockPair pair, const PartForm& form,
                   Block* recompute = nullptr) {
     PartKind kind;
+    for (Block* block : {&pair.forward, &pair.backward, recompute})
+        if (block != nullptr) split_tensor_communication(*block, form.parts);
     std::optional<BackwardHalves> split;
     if (form.forms.split) split = halve_backward(pair, recompute, form.hands_on_gradients);
     kind.stash_bytes = stash_area(pair.forward).bytes;
@@ -68,7 +70,7 @@ std::int64_t largest_group(const Layout& layout) {
 }
 
 // With the block that runs again, and where what it makes lies.
-PartKind add_group_part(BlockLibrary& blocks, GroupPart part, const BackwardForm& form) {
+PartKind add_group_part(BlockLibrary& blocks, GroupPart part, const PartForm& form) {
     PartKind kind =
         add_pair(blocks, std::move(part.pair), form, part.recompute ? &*part.recompute : nullptr);
     const Block& holder = part.recompute ? *part.recompute : blocks.block(kind.backward);
@@ -82,31 +84,39 @@ PartKind add_group_part(BlockLibrary& blocks, GroupPart part, const BackwardForm
 PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForms& forms,
                       const StagePlacement& placement, BlockLibrary& blocks) {
     const bool sharded = scenario.layout.zero_ranks() > 1 && scenario.layout.zero_stage >= 2;
-    const BackwardForm form{forms, scenario.training.framework.overlap_tensor_backward, sharded};
-    auto add = [&](ForwardBlock forward, bool recompute_all) {
-        return add_pair(
-            blocks, derive_backward(std::move(forward), dims.gradient_dtype, recompute_all), form);
+    const Framework& framework = scenario.training.framework;
+    const PartForm form{forms, framework.overlap_tensor_backward, sharded, 1};
+    const PartForm of_layer{forms, framework.overlap_tensor_backward, sharded,
+                            framework.tensor_overlap_parts};
+    auto add = [&](ForwardBlock forward) {
+        return add_pair(blocks, derive_backward(std::move(forward), dims.gradient_dtype, false),
+                        form);
     };
     const Recompute recompute = scenario.layout.recompute;
     ForwardBlock layer = layer_forward(scenario, dims);
     if (recompute == Recompute::selective) recompute_attention_core(layer);
     PartKinds kinds;
-    kinds.embedding = add(embedding_forward(dims), false);
+    kinds.embedding = add(embedding_forward(dims));
     if (scenario.model.embedding_norm)
-        kinds.embedding_norm = add(embedding_norm_forward(scenario, dims), false);
+        kinds.embedding_norm = add(embedding_norm_forward(scenario, dims));
     if (scenario.model.learned_positions())
-        kinds.positions = add(positions_forward(scenario, dims), false);
+        kinds.positions = add(positions_forward(scenario, dims));
     const std::int64_t group = largest_group(scenario.layout);
     auto part = [&](GroupPlace place) {
-        return add_group_part(blocks, group_part(layer, dims.gradient_dtype, place), form);
+        return add_group_part(blocks, group_part(layer, dims.gradient_dtype, place), of_layer);
     };
     if (group > 1) kinds.first_layer = part(GroupPlace::first);
     if (group > 2) kinds.middle_layer = part(GroupPlace::middle);
     if (group > 1) kinds.last_layer = part(GroupPlace::last);
+    const bool again = recompute == Recompute::full || recompute == Recompute::every_k;
     kinds.layer =
-        add(std::move(layer), recompute == Recompute::full || recompute == Recompute::every_k);
-    kinds.final_norm = add(final_norm_forward(scenario, dims), false);
-    kinds.head = add(head_forward(scenario, dims), false);
+        add_pair(blocks, derive_backward(std::move(layer), dims.gradient_dtype, again), of_layer);
+    kinds.final_norm = add(final_norm_forward(scenario, dims));
+    const PartForms halves{false, true};
+    PartForm of_head = form;
+    if (defers_head_weights(scenario, forms)) of_head.forms = halves;
+    kinds.head = add_pair(
+        blocks, derive_backward(head_forward(scenario, dims), dims.gradient_dtype, false), of_head);
     kinds.embedding.tied = kinds.head.tied = scenario.model.tied_embeddings;
     kinds.head.held_before =
         kinds.head.tied && placement.rank_of(0) == placement.rank_of(placement.stages() - 1);

@@ -54,12 +54,24 @@ double flops(const Op& op) {
     }
 }
 
+bool touches_part(const Block& block, const Op& op, TensorId id) {
+    if (op.parts == 1) return false;
+    if (op.kind == OpKind::all_gather) return id == op.reads[0];
+    if (op.kind == OpKind::reduce_scatter) return id == op.writes[0];
+    const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
+    if (tensor.role == Role::parameter || tensor.role == Role::gradient) return false;
+    const bool sums = block.tensors[static_cast<std::size_t>(op.writes[0])].role == Role::gradient;
+    const std::int64_t rows = op.shape[sums ? 2 : 0];  // a weight's gradient sums over rows
+    return tensor.dims[0] == rows * op.parts;
+}
+
 double bytes_moved(const Block& block, const Op& op) {
     // A table is touched at most once per row of the op: an embedding reads its rows, not all.
     const bool by_row = shape_fields(op.kind)[0] == "rows";
     auto operand_bytes = [&](TensorId id) {
         const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
         const bool table = tensor.role == Role::parameter || tensor.role == Role::gradient;
+        if (touches_part(block, op, id)) return tensor.bytes() / op.parts;
         if (!by_row || !table) return tensor.bytes();
         return std::min(tensor.bytes(), op.shape[0] * op.shape[1] * size_bytes(tensor.dtype));
     };

@@ -55,6 +55,11 @@ struct Op {
     std::vector<std::int32_t> after;  // ops of this block that must end first though no tensor
                                       // says so (a stack that does not overlap)
     std::string label;                // what it is for: "qkv", "fc1 dgrad", …
+    // Of an op that is done in parts, so that a product runs beside the communication of another
+    // part: this is part `part` of `parts`. Of tokens that all ranks of the tensor group hold
+    // together, part k is the k-th of each rank's share, one after another; `shape` is of the part.
+    std::int32_t part = 0;
+    std::int32_t parts = 1;
 
     bool operator==(const Op&) const = default;
 };
@@ -89,6 +94,9 @@ std::optional<Role> role_from_name(std::string_view text);
 // kernels and communication. Causal attention counts the full square here, of a sliding window (0:
 // none) its width for every query; what the mask leaves of that is a matter of pricing.
 double flops(const Op& op);
+
+// Whether the op touches its part of the tensor's rows alone; else it takes the tensor whole.
+bool touches_part(const Block& block, const Op& op, TensorId tensor);
 
 // Bytes that the op moves to and from memory when every operand travels once.
 double bytes_moved(const Block& block, const Op& op);

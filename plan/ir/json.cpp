@@ -38,6 +38,7 @@ Json op_json(const Op& op, const Mesh& mesh) {
     }
     json["reads"] = op.reads;
     json["writes"] = op.writes;
+    if (op.parts > 1) json["part"] = {{"index", op.part}, {"of", op.parts}};
     if (!op.after.empty()) json["after"] = op.after;
     return json;
 }
@@ -125,6 +126,7 @@ Json step_json(const Step& step) {
                      {"stash", id_json(step.stash)},
                      {"input", id_json(step.input)},
                      {"output", id_json(step.output)}};
+        if (step.after_transfers) json["after_transfers"] = true;
         if (step.kept >= 0) json["kept"] = step.kept;
         if (step.deferred >= 0) json["deferred"] = step.deferred;
         return json;

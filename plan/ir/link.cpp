@@ -49,8 +49,11 @@ class Linker {
             }
             const Procedure& procedure =
                 program_.procedures[static_cast<std::size_t>(step.procedure)];
+            StreamCounts before{};
+            if (step.after_transfers)
+                before[index_of(Stream::pipeline_comm)] = issued_[index_of(Stream::pipeline_comm)];
             for (std::size_t u = 0; u < procedure.uses.size(); ++u)
-                link_use(step, procedure.uses[u], static_cast<std::uint16_t>(u));
+                link_use(step, procedure.uses[u], before, static_cast<std::uint16_t>(u));
         }
     }
 
@@ -159,7 +162,8 @@ class Linker {
         }
     }
 
-    void link_use(const Step& step, const BlockUse& use, std::uint16_t use_index) {
+    void link_use(const Step& step, const BlockUse& use, const StreamCounts& before,
+                  std::uint16_t use_index) {
         const auto b = static_cast<std::size_t>(use.block);
         const Block& block = plan_.blocks[b];
         const BlockOrder& order = orders_[b];
@@ -173,6 +177,7 @@ class Linker {
             for (std::size_t s = 0; s < kStreams; ++s)
                 if (order.waits[i][s] > 0) waits[s] = base[s] + order.waits[i][s];
             if (use.fence) join(waits, base);
+            join(waits, before);
             if (order.touches_scratch[i] && !scratch_ordered[own]) {
                 scratch_ordered[own] = true;
                 join(waits, scratch_before.writes);

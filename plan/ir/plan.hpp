@@ -133,7 +133,8 @@ struct Step {
     std::int32_t stash = -1;  // resident: the stash of this stage and micro-batch
     std::int32_t input = -1;  // resident handed in from outside the stage: the activation received,
                               // which backward reads again, or the gradient received
-    std::int32_t output = -1;  // resident handed out of the stage (to be sent)
+    std::int32_t output = -1;      // resident handed out of the stage (to be sent)
+    bool after_transfers = false;  // computes nothing until every transfer issued before has ended
     // Residents of this stage and micro-batch, where backward is split: what its part for the
     // weights reads, of the forward pass and of the part for the input.
     std::int32_t kept = -1;

@@ -33,16 +33,6 @@ Block adamw_block(const ProgramBuilder& builder, const Bucket& bucket) {
     return block;
 }
 
-Block gather_block(const ProgramBuilder& builder, const Bucket& bucket) {
-    Block block;
-    block.name = "gather.bucket";
-    block.tensors.push_back({"shard", Role::parameter_shard, builder.dims.dtype, {bucket.padded}});
-    block.ops.push_back(collective_op(block, OpKind::all_gather, Phase::optimizer,
-                                      Stream::data_comm, builder.shard_group(), bucket.padded,
-                                      "parameters", 0, 0));
-    return block;
-}
-
 }  // namespace
 
 void add_optimizer(ProgramBuilder& builder) {
@@ -54,9 +44,8 @@ void add_optimizer(ProgramBuilder& builder) {
         use.bucket = static_cast<std::int32_t>(i);
         use.block = builder.blocks.add(adamw_block(builder, bucket));
         uses.push_back(use);
-        if (builder.zero() < 1 || builder.zero() > 2) continue;
-        use.block = builder.blocks.add(gather_block(builder, bucket));
-        uses.push_back(use);
+        if (gathers_whole(builder) && !gathers_ahead(builder))
+            uses.push_back(gather_use(builder, use.bucket));
     }
     builder.add_step(ActionKind::step, builder.program.stages.front().index,
                      builder.add_procedure("optimizer", std::move(uses)));

@@ -4,12 +4,16 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "plan/build/backward.hpp"
 #include "plan/build/forward_block.hpp"
 #include "plan/build/program_builder.hpp"
 
 namespace orrery::plan {
+
+struct LoweredStep;  // plan/schedule/schedule.hpp
+struct PartForms;    // plan/build/stages.hpp
 
 // A collective of a pass: `elements` as in message_bytes, in the element type of what it reads.
 Op collective_op(const Block& block, OpKind kind, Phase phase, Stream stream, GroupKind group,
@@ -48,6 +52,12 @@ BackwardHalves halve_backward(BlockPair& pair, Block* recompute, bool hands_on_g
 // tensor_overlap.cpp — for stacks that do not overlap: each tensor-parallel collective of a
 // backward block starts after the compute op issued before it.
 void serialise_tensor_communication(Block& block);
+// And for those that overlap within a layer, too (Megatron-LM's --tp-comm-overlap, PyTorch's async
+// tensor parallelism): under sequence parallelism, what is gathered for products alone and what is
+// summed of one product goes in `parts` parts, so that all but the first or last part's
+// communication runs beside products. What backward gathers for weight gradients alone stays whole
+// and runs beside the data gradient. Before `after` edges and scratch are settled.
+void split_tensor_communication(Block& block, std::int64_t parts);
 
 // gradient_buckets.cpp — groups the parts of each stage, from the last, into buckets of about
 // framework.gradient_bucket_mb of gradients (one part per bucket from ZeRO-2 on). A tied embedding
@@ -103,6 +113,14 @@ void add_unscaling(ProgramBuilder& builder);
 // other parameters or other shards.
 std::vector<GroupKind> statistics_groups(const ProgramBuilder& builder);
 
+// deferred_head.cpp — the gradient of the head's weight waits until the last stage has done all its
+// other backward work, when the rest of the pipeline still drains (Megatron-LM's
+// --defer-embedding-wgrad-compute): of the last stage's backward actions the head's half for the
+// weights comes last, by micro-batch; its input and the gradient of the logits are kept till then.
+// Schedules that split backward passes place that half themselves.
+bool defers_head_weights(const Scenario& scenario, const PartForms& forms);
+void defer_head_weights(std::vector<LoweredStep>& row, std::int32_t head_stage);
+
 // clipping.cpp — the global gradient norm, each rank's part and the sum over ranks. The sum of
 // squares is kept exactly, as doubles that each count in units of their own, so that it does not
 // depend on the order of its terms, nor on who holds them.
@@ -116,7 +134,16 @@ void add_clipping(ProgramBuilder& builder);
 std::vector<BlockUse> loss_spike_uses(ProgramBuilder& builder);
 Tensor loss_spike_scalar();
 
-// optimizer.cpp — AdamW on this rank's share of each bucket; ZeRO-1 and 2 gather the parameters.
+// parameter_gather.cpp — ZeRO-1 and 2 hold parameters whole and step a share of them: whether the
+// others' shares are gathered, by which use, and whether not until the next step's first forward
+// pass, where each bucket's gather precedes its first part and runs beside those before it
+// (Megatron-LM's --overlap-param-gather). Between steps a rank then holds its own share alone.
+bool gathers_whole(const ProgramBuilder& builder);
+bool gathers_ahead(const ProgramBuilder& builder);
+BlockUse gather_use(ProgramBuilder& builder, std::int32_t bucket);
+void insert_first_gathers(ProgramBuilder& builder, std::vector<BlockUse>& uses);
+
+// optimizer.cpp — AdamW on this rank's share of each bucket, and the gathers of what it changed.
 void add_optimizer(ProgramBuilder& builder);
 
 }  // namespace orrery::plan

@@ -74,6 +74,30 @@ void check_tensor(Reading& reading, const Scenario& scenario) {
     fault.help.push_back("tensor_parallel: " + choices_near(tensor, divisors(common, most)));
 }
 
+// A tensor rank's share of the tokens goes in equal parts.
+void check_overlap_parts(Reading& reading, const Scenario& scenario) {
+    const Layout& layout = scenario.layout;
+    const std::int64_t parts = scenario.training.framework.tensor_overlap_parts;
+    if (parts == 1 || !layout.sequence_parallel ||
+        !reading.good({"layout.tensor_parallel", "layout.context_parallel",
+                       "layout.micro_batch_size", "training.sequence_length",
+                       "training.tensor_overlap_parts"}))
+        return;
+    const std::int64_t whole =
+        layout.micro_batch_size * scenario.training.sequence_length / layout.context_parallel;
+    const std::int64_t share = whole / layout.tensor_parallel;
+    if (share % parts == 0) return;
+    Diagnostic& fault = reading.report_field(
+        "S033", "training.tensor_overlap_parts",
+        "the tokens of a tensor-parallel rank do not divide into so many parts");
+    fault.arithmetic = fmt::format(
+        "tokens = micro_batch_size × sequence_length / (context_parallel × tensor_parallel) = {} × "
+        "{} / ({} × {}) = {}\ntokens / tensor_overlap_parts = {} / {} = {}",
+        layout.micro_batch_size, scenario.training.sequence_length, layout.context_parallel,
+        layout.tensor_parallel, share, share, parts, quotient(share, parts));
+    fault.help.push_back("tensor_overlap_parts: " + choices_near(parts, divisors(share, share)));
+}
+
 void check_sequence(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
     const std::int64_t length = scenario.training.sequence_length;
@@ -98,6 +122,7 @@ void check_sequence(Reading& reading, const Scenario& scenario) {
                                             : std::to_string(tensor)));
         }
     }
+    check_overlap_parts(reading, scenario);
     check_window(reading, scenario);
     if (!scenario.model.learned_positions()) return;
     if (!reading.good({"training.sequence_length", "model.max_positions"})) return;

@@ -60,7 +60,17 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
                  {{"same", LogitsType::same}, {"fp32", LogitsType::fp32}});
          }},
         {"overlap_gradient_reduce", boolean(framework.overlap_gradient_reduce)},
+        {"overlap_parameter_gather", boolean(framework.overlap_parameter_gather)},
+        {"overlap_pipeline_transfers",
+         [&framework](Section& section, const std::string& key) {
+             return section.choice<TransferOverlap>(key, framework.overlap_pipeline_transfers,
+                                                    {{"always", TransferOverlap::always},
+                                                     {"interleaved", TransferOverlap::interleaved},
+                                                     {"never", TransferOverlap::never}});
+         }},
+        {"tensor_overlap_parts", integer(framework.tensor_overlap_parts)},
         {"overlap_tensor_backward", boolean(framework.overlap_tensor_backward)},
+        {"defer_embedding_gradient", boolean(framework.defer_embedding_gradient)},
         {"scatter_gather_transfers", boolean(framework.scatter_gather_transfers)},
         {"zero_prefetch", integer(framework.zero_prefetch, 0)},
         {"gradient_bucket_mb", number(framework.gradient_bucket_mb, {0, 1e9, true, false})},

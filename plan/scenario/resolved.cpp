@@ -45,6 +45,18 @@ const char* text(Recompute recompute) {
     return "";
 }
 
+const char* text(TransferOverlap overlap) {
+    switch (overlap) {
+        case TransferOverlap::always:
+            return "always";
+        case TransferOverlap::interleaved:
+            return "interleaved";
+        case TransferOverlap::never:
+            return "never";
+    }
+    return "";
+}
+
 const char* text(DataFormat format) {
     switch (format) {
         case DataFormat::automatic:
@@ -135,7 +147,11 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     put("dropout_masks", framework.dropout_masks == DropoutMasks::stored ? "stored" : "recomputed");
     put("logits_dtype", framework.logits_dtype == LogitsType::fp32 ? "fp32" : "same");
     put("overlap_gradient_reduce", framework.overlap_gradient_reduce);
+    put("overlap_parameter_gather", framework.overlap_parameter_gather);
+    put("overlap_pipeline_transfers", text(framework.overlap_pipeline_transfers));
+    put("tensor_overlap_parts", framework.tensor_overlap_parts);
     put("overlap_tensor_backward", framework.overlap_tensor_backward);
+    put("defer_embedding_gradient", framework.defer_embedding_gradient);
     put("scatter_gather_transfers", framework.scatter_gather_transfers);
     put("zero_prefetch", framework.zero_prefetch);
     put("gradient_bucket_mb", plain(framework.gradient_bucket_mb));

@@ -25,6 +25,9 @@ enum class Recompute : std::uint8_t { none, selective, full, every_k };
 enum class ContextAlgorithm : std::uint8_t { ring, all_gather, all_to_all };
 enum class AttentionKernel : std::uint8_t { flash, unfused };
 enum class DropoutMasks : std::uint8_t { stored, recomputed };
+// never: a rank computes nothing while it sends or receives; interleaved: only schedules with
+// virtual stages overlap, as Megatron-LM does.
+enum class TransferOverlap : std::uint8_t { always, interleaved, never };
 enum class LogitsType : std::uint8_t { same, fp32 };
 // nvswitch: any device reaches any other at its full rate; xgmi: one direct link for each pair, the
 // rate divided among them; pcie and host: a shared root or memory, taken as a switch.
@@ -202,13 +205,20 @@ struct Framework {
     DropoutMasks dropout_masks = DropoutMasks::recomputed;
     // fp32: the loss works on a copy of the logits in fp32, which is kept for backward.
     LogitsType logits_dtype = LogitsType::same;
-    bool overlap_gradient_reduce = true;  // bucket reductions run behind the last backward
+    bool overlap_gradient_reduce = true;    // bucket reductions run behind the last backward
+    bool overlap_parameter_gather = false;  // ZeRO-1 and 2: parameters are gathered before their
+                                            // first use in the next step, not after this one's
+    TransferOverlap overlap_pipeline_transfers = TransferOverlap::always;
+    std::int64_t tensor_overlap_parts = 1;  // sequence parallelism: tokens are gathered and summed
+                                            // in so many parts beside each other's products
     bool overlap_tensor_backward =
         true;  // backward tensor all-reduce runs behind the weight gradient
-    bool scatter_gather_transfers = true;  // pipeline transfers without sequence parallelism: each
-                                           // tensor rank sends 1/t, the receivers gather
-    std::int64_t zero_prefetch = 1;        // ZeRO-3: parts that are gathered ahead of their use
-    double gradient_bucket_mb = 100;       // 1e6 bytes of gradient per bucket, at least …
+    bool defer_embedding_gradient = false;  // the head's weight gradient waits for the last stage's
+                                            // other work
+    bool scatter_gather_transfers = true;   // pipeline transfers without sequence parallelism: each
+                                            // tensor rank sends 1/t, the receivers gather
+    std::int64_t zero_prefetch = 1;         // ZeRO-3: parts that are gathered ahead of their use
+    double gradient_bucket_mb = 100;        // 1e6 bytes of gradient per bucket, at least …
     double gradient_bucket_mb_per_rank = 0;  // … this × data-parallel ranks
     std::int64_t vocabulary_multiple = 128;  // vocabulary is padded to a multiple of this × tensor
     double launch_us = 5.0;                  // host time to issue one kernel or collective

@@ -34,6 +34,12 @@ bool makes(const BoundOp& bound, const Operand& written) {
                         [&](const Operand& read) { return overlap(read, written); });
 }
 
+// Whether the op writes its part alone of the tensor: its other parts make the rest.
+bool writes_part(const BoundOp& bound, std::size_t index) {
+    return bound.block != nullptr && bound.op->parts > 1 &&
+           plan::touches_part(*bound.block, *bound.op, bound.op->writes[index]);
+}
+
 }  // namespace
 
 // What ops touch, in order of where it begins.
@@ -98,13 +104,19 @@ void ArenaGuard::watch(const std::vector<Extent>& extents) {
 }
 
 void ArenaGuard::begin(const BoundOp& bound) {
-    for (const Operand& written : bound.writes)
-        if (makes(bound, written)) std::fill_n(at(written.offset), written.bytes(), kUnwritten);
+    for (std::size_t w = 0; w < bound.writes.size(); ++w) {
+        const Operand& written = bound.writes[w];
+        const bool later_part = writes_part(bound, w) && bound.op->part > 0;
+        if (makes(bound, written) && !later_part)
+            std::fill_n(at(written.offset), written.bytes(), kUnwritten);
+    }
 }
 
 void ArenaGuard::end(const BoundOp& bound) {
-    for (const Operand& written : bound.writes) {
-        if (makes(bound, written)) expect_whole(bound, written);
+    for (std::size_t w = 0; w < bound.writes.size(); ++w) {
+        const Operand& written = bound.writes[w];
+        const bool unfinished = writes_part(bound, w) && bound.op->part + 1 < bound.op->parts;
+        if (makes(bound, written) && !unfinished) expect_whole(bound, written);
         accept(written.offset, written.bytes());
     }
     for (const BoundTransfer& transfer : bound.transfers)

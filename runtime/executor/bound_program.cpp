@@ -129,6 +129,7 @@ class Binder {
     bool adds(const Step& step, const BlockUse& use, const Block& block, const Op& op,
               std::size_t first_write) {
         if (!plan::accumulates(block, op)) return false;
+        if (op.part > 0) return true;  // to what the parts before it have summed
         bool seen = false;
         for (std::size_t w = 0; w < op.writes.size(); ++w) {
             const TensorId id = op.writes[w];

@@ -33,17 +33,21 @@ void Performer::communicate(const Call& call) {
             ? communicator_.index_in(op.group) * (elements / members) * plan::size_bytes(out.dtype)
             : 0;
     clear_padding(call);
+    // A part of what this rank has of the whole.
+    const std::int64_t part = op.part * (elements / members) * plan::size_bytes(out.dtype);
     switch (op.kind) {
         case OpKind::all_reduce:
             return communicator_.all_reduce(
                 op.group, out.dtype, out.data, elements,
                 plan::takes_largest(*call.bound.block, op) ? Reduction::max : Reduction::sum);
         case OpKind::all_gather:
-            return communicator_.all_gather(
-                op.group, out.dtype, static_cast<std::byte*>(in.data) + own, out.data, elements);
+            return communicator_.all_gather(op.group, out.dtype,
+                                            static_cast<std::byte*>(in.data) + own + part, out.data,
+                                            elements);
         case OpKind::reduce_scatter:
             return communicator_.reduce_scatter(op.group, out.dtype, in.data,
-                                                static_cast<std::byte*>(out.data) + own, elements);
+                                                static_cast<std::byte*>(out.data) + own + part,
+                                                elements);
         case OpKind::all_to_all:
             return communicator_.all_to_all(op.group, out.dtype, in.data, out.data, elements);
         default:

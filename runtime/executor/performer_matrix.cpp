@@ -32,7 +32,35 @@ void Performer::gemm(const Call& call) {
     if (gemm.form == GemmForm::forward && call.bound.reads.size() > 2) gemm.bias = read(call, 2);
     gemm.c = written(call, 0);
     gemm.accumulate = call.bound.accumulates;
-    call.kernels.gemm(gemm);
+    if (call.bound.op->parts == 1) return call.kernels.gemm(gemm);
+    gemm_in_runs(call, gemm);
+}
+
+// A part of the tokens: so many rows of each tensor rank's share, one run of rows after another in
+// a tensor that holds the part alone, shares apart in one that holds all tokens.
+void Performer::gemm_in_runs(const Call& call, const Gemm& part) {
+    const plan::Op& op = *call.bound.op;
+    const std::int64_t runs = dims_.tensor;
+    const bool sums = part.form == GemmForm::weight_gradient;
+    Gemm run = part;
+    (sums ? run.k : run.m) /= runs;
+    const std::int64_t rows = sums ? run.k : run.m;
+    auto rows_of = [&](const Buffer& whole, plan::TensorId id, std::int64_t width, std::int64_t r) {
+        const bool apart = plan::touches_part(*call.bound.block, op, id);
+        const std::int64_t first = apart ? (r * op.parts + op.part) * rows : r * rows;
+        return Buffer{
+            static_cast<std::byte*>(whole.data) + first * width * plan::size_bytes(whole.dtype),
+            whole.dtype};
+    };
+    for (std::int64_t r = 0; r < runs; ++r) {
+        run.a = rows_of(part.a, op.reads[0], sums ? part.m : part.k, r);
+        if (sums)
+            run.b = rows_of(part.b, op.reads[1], part.n, r);
+        else
+            run.c = rows_of(part.c, op.writes[0], part.n, r);
+        run.accumulate = part.accumulate || (sums && r > 0);
+        call.kernels.gemm(run);
+    }
 }
 
 AttentionShape Performer::held_shape() const {

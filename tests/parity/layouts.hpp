@@ -275,6 +275,27 @@ inline std::vector<NamedLayout> all_layouts() {
     add("unfused", {unfused});
     add("unfused_tensor_4", {tp4, unfused});
 
+    // What runs beside what.
+    const std::string ahead = "training.overlap_parameter_gather=true",
+                      parts_2 = "training.tensor_overlap_parts=2",
+                      parts_4 = "training.tensor_overlap_parts=4",
+                      blocking = "training.overlap_pipeline_transfers=never";
+    add("ahead_zero1_data_2", {dp2, zero(1), ahead});
+    add("ahead_zero2_data_4_hybrid", {dp4, zero(2), "zero_group_size=2", ahead});
+    add("ahead_zero1_interleaved", {dp2, pp2, v2, interleaved, zero(1), ahead, small_buckets});
+    add("parts_sequence_2", {tp2, sp, parts_2});
+    add("parts_sequence_4", {tp4, sp, parts_4});
+    add("parts_sequence_pipeline_zero2",
+        {tp2, sp, pp2, dp2, zero(2), parts_4, "micro_batch_size=2"});
+    add("parts_recompute_full", {tp2, sp, parts_2, "recompute=full"});
+    add("parts_recompute_every_2", {tp2, sp, parts_2, "recompute=every_k", "recompute_every=2"});
+    const std::string deferred = "training.defer_embedding_gradient=true";
+    add("deferred_head_pipeline_4", {pp4, deferred});
+    add("deferred_head_interleaved_zero2", {tp2, sp, pp2, dp2, v2, interleaved, zero(2), deferred});
+    add("deferred_head_gpipe_late", {pp2, dp2, gpipe, zero(1), late, deferred});
+    add("blocking_pipeline_4", {pp4, blocking});
+    add("blocking_interleaved", {pp2, v2, interleaved, blocking});
+
     // Products.
     add("tensor_pipeline", {tp2, pp2});
     add("tensor_pipeline_whole_transfers", {tp2, pp2, "training.scatter_gather_transfers=false"});

@@ -79,6 +79,38 @@ TEST(Mutation, AWrongScaleOfGradientsIsFound) {
     EXPECT_TRUE(is_found({"layout.data_parallel=2"}, options));
 }
 
+// Parts of the tokens that are mixed up, or left out.
+TEST(Mutation, AWrongPartIsFound) {
+    const Sets sets = {"layout.tensor_parallel=2", "layout.sequence_parallel=true",
+                       "training.tensor_overlap_parts=2"};
+    for (const OpKind kind : {OpKind::all_gather, OpKind::reduce_scatter, OpKind::gemm}) {
+        std::int64_t changed = 0;
+        RunOptions options;
+        options.change_plan = [&](plan::Plan& plan) {
+            for (Block& block : plan.blocks)
+                for (Op& op : block.ops)
+                    if (op.kind == kind && op.parts == 2 && op.part == 0 && changed++ == 0)
+                        op.part = 1;
+        };
+        EXPECT_TRUE(is_found(sets, options)) << name(kind);
+        EXPECT_GT(changed, 0) << name(kind);
+    }
+}
+
+// Parameters that one rank changed and the others go on without.
+TEST(Mutation, AForgottenGatherIsFound) {
+    RunOptions options;
+    options.change_plan = [](plan::Plan& plan) {
+        for (Block& block : plan.blocks)
+            if (block.name == "gather.bucket")
+                for (Op& op : block.ops)
+                    make_void(op);
+    };
+    EXPECT_TRUE(is_found(
+        {"layout.data_parallel=2", "layout.zero_stage=1", "training.overlap_parameter_gather=true"},
+        options));
+}
+
 TEST(Mutation, ADroppedLayerIsFound) {
     RunOptions options;
     options.change_plan = [](plan::Plan& plan) {

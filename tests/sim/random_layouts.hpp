@@ -70,6 +70,9 @@ inline Sets random_sets() {
                    "training.attention_kernel=" + word({"flash", "unfused"}),
                    "training.scatter_gather_transfers=" + word({"false", "true"}),
                    "training.overlap_gradient_reduce=" + word({"false", "true"}),
+                   "training.overlap_parameter_gather=" + word({"false", "true"}),
+                   "training.overlap_pipeline_transfers=" + word({"always", "never"}),
+                   "training.defer_embedding_gradient=" + word({"false", "true"}),
                    "training.overlap_tensor_backward=" + word({"false", "true"}),
                    "training.gradient_bucket_mb=" + word({"0.01", "100"}),
                    "training.launch_us=" + word({"0", "5", "50"})});

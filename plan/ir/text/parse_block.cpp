@@ -121,6 +121,15 @@ class BlockReader {
             reader_.fail_at(here, std::to_string(size) + ", the ranks of this group in the mesh");
     }
 
+    void read_part(Op& op) {
+        const std::size_t here = reader_.place();
+        op.part = reader_.index("the number of a part");
+        reader_.expect_word("of");
+        op.parts = reader_.index("the number of parts");
+        if (op.parts < 2 || op.part >= op.parts)
+            reader_.fail_at(here, "the number of a part, less than that of all parts");
+    }
+
     void read_op() {
         const std::size_t here = reader_.place();
         if (reader_.index("the number of an op") != static_cast<std::int32_t>(block_.ops.size()))
@@ -132,6 +141,7 @@ class BlockReader {
                                 reader_.peek().kind == TokenKind::word;
         if (dtype_said) op.dtype = reader_.one_of<DType>(kDTypeWords, from_name<DType>);
         read_group(op);
+        if (reader_.accept_word("part")) read_part(op);
         if (reader_.peek().kind == TokenKind::quoted) op.label = reader_.quoted("a label");
         op.stream = reader_.one_of<Stream>(
             "a stream (compute, tensor_comm, context_comm, expert_comm, data_comm, pipeline_comm, "

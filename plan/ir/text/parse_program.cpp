@@ -335,6 +335,10 @@ class ProgramReader {
         Step step = usual.compute(parsed);
         if (!reader_.accept_sign("{")) return step;
         while (!reader_.accept_sign("}")) {
+            if (reader_.accept_word("waits")) {
+                step.after_transfers = true;
+                continue;
+            }
             const std::string& word = reader_.peek().text;
             const std::size_t residents = program_.residents.size();
             const char letter = word.empty() ? ' ' : word[0];

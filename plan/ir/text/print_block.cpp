@@ -100,9 +100,12 @@ class BlockPrinter {
         const bool usual = !op.writes.empty() &&
                            block_.tensors[static_cast<std::size_t>(op.writes[0])].dtype == op.dtype;
         if (!usual) text += ' ' + std::string(name(op.dtype));
-        if (op.group == GroupKind::none) return text;
-        text += ' ' + std::string(name(op.group));
-        if (mesh_ != nullptr) text += '/' + std::to_string(mesh_->group_size(op.group));
+        if (op.group != GroupKind::none) {
+            text += ' ' + std::string(name(op.group));
+            if (mesh_ != nullptr) text += '/' + std::to_string(mesh_->group_size(op.group));
+        }
+        if (op.parts > 1)
+            text += " part " + std::to_string(op.part) + " of " + std::to_string(op.parts);
         return text;
     }
 

@@ -250,6 +250,7 @@ class ProgramPrinter {
             say('o', step.output, usual.output);
             say('k', step.kept, usual.kept);
             say('d', step.deferred, usual.deferred);
+            if (step.after_transfers) said.emplace_back("waits");
             return {to_text(step.action) + braces(said)};
         }
         Step plain;  // what a transfer step may hold

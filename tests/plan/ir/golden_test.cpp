@@ -215,6 +215,25 @@ Scenario bucketed() {
     return s;
 }
 
+TEST(PlanGolden, Overlap) {
+    Scenario s = sequence_2(small_gpt2());
+    s.training.framework.tensor_overlap_parts = 2;
+    expect_golden("tensor_parts", blocks_named(build_plan(s), "layer"));
+    s = bucketed();
+    s.layout.zero_stage = 1;
+    s.training.framework.overlap_parameter_gather = true;
+    expect_golden("zero_1_gathered_ahead", without_parts(build_plan(s)));
+    s = small_gpt2();
+    s.layout.pipeline_parallel = 2;
+    s.layout.layers_per_stage = {2, 2};
+    s.layout.global_batch_size = 3;
+    s.training.framework.overlap_pipeline_transfers = TransferOverlap::never;
+    expect_golden("transfers_blocking", without_parts(build_plan(s)));
+    s.training.framework.overlap_pipeline_transfers = TransferOverlap::always;
+    s.training.framework.defer_embedding_gradient = true;
+    expect_golden("head_deferred", without_parts(build_plan(s)));
+}
+
 TEST(PlanGolden, GradientBuckets) {
     Scenario s = bucketed();
     expect_golden("buckets_overlapped", without_parts(build_plan(s)));
