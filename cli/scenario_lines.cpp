@@ -43,7 +43,9 @@ std::string stages_text(const plan::Layout& layout) {
 std::string layout_line(const plan::Layout& layout) {
     std::string text = fmt::format("tensor {} x pipeline {} x data {}", layout.tensor_parallel,
                                    layout.pipeline_parallel, layout.data_parallel);
-    if (layout.context_parallel > 1) text += fmt::format(" x context {}", layout.context_parallel);
+    if (layout.context_parallel > 1)
+        text += fmt::format(" x context {} ({})", layout.context_parallel,
+                            plan::name(layout.context_algorithm));
     if (layout.virtual_pipeline > 1)
         text += fmt::format(", {} stages per rank", layout.virtual_pipeline);
     if (layout.pipeline_parallel > 1) text += ", " + layout.schedule;

@@ -127,13 +127,15 @@ json layout_part(const json& l, std::int64_t gpus) {
     layout["data_parallel"] = whole(l, "dp", "layout");
     layout["micro_batch_size"] = whole(l, "micro_batch", "layout");
     layout["global_batch_size"] = whole(l, "global_batch", "layout");
-    if (whole_or(l, "cp", 1) != 1) throw Skip("context parallelism is not modelled yet");
     if (whole_or(l, "ep", 1) != 1) throw Skip("expert parallelism is not modelled yet");
     const std::int64_t pp = layout["pipeline_parallel"];
-    const std::int64_t ranks = layout["tensor_parallel"].get<std::int64_t>() * pp *
+    const std::int64_t cp = whole_or(l, "cp", 1);
+    if (cp > 1) layout["context_parallel"] = cp;
+    const std::int64_t ranks = layout["tensor_parallel"].get<std::int64_t>() * pp * cp *
                                layout["data_parallel"].get<std::int64_t>();
     if (ranks != gpus)
-        throw Skip(fmt::format("tp × pp × dp = {} but the run had {} GPUs", ranks, gpus));
+        throw Skip(fmt::format("tp × pp × dp{} = {} but the run had {} GPUs", cp > 1 ? " × cp" : "",
+                               ranks, gpus));
     const std::string schedule = l.value("schedule", "none");
     const std::int64_t vpp = whole_or(l, "vpp", 1);
     if (schedule == "none" && pp > 1) throw Skip("a pipeline without a schedule");
