@@ -21,6 +21,7 @@ namespace orrery::cli {
     X(explain)                \
     X(diff)                   \
     X(plan)                   \
+    X(schedule)               \
     X(compare)                \
     X(validate)               \
     X(fit)                    \

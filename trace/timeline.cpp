@@ -27,6 +27,8 @@ constexpr std::array<Look, kPaints> kLooks = {{
     {'F', 'f', "86;180;233", "forward"},
     {'R', 'r', "240;228;66", "recompute"},
     {'B', 'b', "230;159;0", "backward"},
+    {'I', 'i', "230;159;0", "input gradient"},
+    {'W', 'w', "0;114;178", "weight gradient"},
     {'O', 'o', "0;158;115", "optimizer"},
     {'~', '~', "213;94;0", "exposed communication"},
     {'.', '.', nullptr, "pipeline bubble"},
@@ -38,7 +40,7 @@ const Look& look(Paint paint) {
 }
 
 bool is_backward(Paint paint) {
-    return paint == Paint::backward || paint == Paint::recompute;
+    return is_gradient(paint) || paint == Paint::recompute;
 }
 
 bool same_run(const Share& a, const Share& b) {
@@ -160,7 +162,7 @@ Picoseconds warm_up_end(const Trace& trace, const std::vector<Row>& rows) {
     for (const Row& row : rows) {
         std::int32_t step = -1;
         for (const Piece& piece : row.pieces) {
-            if (piece.paint != Paint::backward || piece.to <= trace.step_start) continue;
+            if (!is_gradient(piece.paint) || piece.to <= trace.step_start) continue;
             if (step < 0) step = piece.step;
             if (piece.step == step) end = std::max(end, piece.to);
         }
@@ -175,7 +177,7 @@ Picoseconds cool_down_start(const Trace& trace, const std::vector<Row>& rows) {
         std::int32_t step = -1;
         Picoseconds from = trace.step_end;
         for (const Piece& piece : row.pieces) {
-            if (piece.paint != Paint::backward || piece.from >= trace.step_end) continue;
+            if (!is_gradient(piece.paint) || piece.from >= trace.step_end) continue;
             if (piece.step != step) from = piece.from;
             step = piece.step;
         }

@@ -4,17 +4,26 @@
 #include <array>
 #include <optional>
 
+#include "plan/ir/action.hpp"
 #include "trace/accounts.hpp"
 
 namespace orrery::trace {
 namespace {
 
-Paint paint_of(plan::Phase phase) {
+// What an action's backward ops are.
+Paint gradient_of(const std::string& text) {
+    const std::optional<plan::Action> action = plan::parse_action(text);
+    if (action && action->kind == plan::ActionKind::backward_input) return Paint::input;
+    if (action && action->kind == plan::ActionKind::backward_weight) return Paint::weight;
+    return Paint::backward;
+}
+
+Paint paint_of(plan::Phase phase, Paint gradient) {
     switch (phase) {
         case plan::Phase::forward:
             return Paint::forward;
         case plan::Phase::backward:
-            return Paint::backward;
+            return gradient;
         case plan::Phase::recompute:
             return Paint::recompute;
         case plan::Phase::optimizer:
@@ -50,7 +59,7 @@ using Cell = std::vector<Share>;
 
 void add(Cell& cell, const Piece& piece, Picoseconds time) {
     const bool again = piece.paint == Paint::recompute;
-    const Paint paint = again ? Paint::backward : piece.paint;
+    const Paint paint = again ? piece.within : piece.paint;
     auto share = std::find_if(cell.begin(), cell.end(), [&](const Share& other) {
         return other.paint == paint && other.step == piece.step;
     });
@@ -77,7 +86,7 @@ Share dominant(const Cell& cell) {
 void spread_recompute(std::vector<Share>& cells) {
     Picoseconds owed = 0;
     for (Share& cell : cells) {
-        if (cell.paint != Paint::backward || cell.recompute == 0) continue;
+        if (!is_gradient(cell.paint) || cell.recompute == 0) continue;
         owed += cell.recompute;
         if (2 * owed <= cell.time) continue;
         cell.paint = Paint::recompute;
@@ -89,16 +98,21 @@ void spread_recompute(std::vector<Share>& cells) {
 
 std::vector<Piece> pieces_of(const Trace& trace, const Track& track) {
     const ProgramOps& program = trace.programs[static_cast<std::size_t>(track.program)];
+    std::vector<Paint> gradients;  // by step
+    gradients.reserve(program.actions.size());
+    for (const std::string& action : program.actions)
+        gradients.push_back(gradient_of(action));
     std::vector<Piece> pieces;
     for (std::size_t i = 0; i < track.events.size(); ++i) {
         const OpName& op = trace.op_of(track, i);
         if (op.stream != plan::Stream::compute) continue;
-        pieces.push_back({paint_of(op.phase), static_cast<std::int32_t>(program.step[i]),
-                          track.events[i].start, track.events[i].end});
+        const Paint gradient = gradients[program.step[i]];
+        pieces.push_back({paint_of(op.phase, gradient), static_cast<std::int32_t>(program.step[i]),
+                          track.events[i].start, track.events[i].end, gradient});
     }
     for (const AccountSpan& span : account_spans(trace, track))
         if (const std::optional<Paint> paint = paint_of(span.account))
-            pieces.push_back({*paint, -1, span.from, span.to});
+            pieces.push_back({*paint, -1, span.from, span.to, Paint::idle});
     return pieces;
 }
 

@@ -10,8 +10,23 @@
 namespace orrery::trace {
 
 // What a cell of a row can show. Work carries its micro-batch; waiting has a character of its own.
-enum class Paint : std::uint8_t { forward, recompute, backward, optimizer, exposed, bubble, idle };
-inline constexpr std::size_t kPaints = 7;
+// A backward may run in halves: input gradient, and weight gradient later.
+enum class Paint : std::uint8_t {
+    forward,
+    recompute,
+    backward,
+    input,
+    weight,
+    optimizer,
+    exposed,
+    bubble,
+    idle
+};
+inline constexpr std::size_t kPaints = 9;
+
+inline bool is_gradient(Paint paint) {
+    return paint == Paint::backward || paint == Paint::input || paint == Paint::weight;
+}
 
 // A stretch of time of one kind; `step` is the action's index in the program, −1 for waiting.
 struct Piece {
@@ -19,6 +34,7 @@ struct Piece {
     std::int32_t step = -1;
     Picoseconds from = 0;
     Picoseconds to = 0;
+    Paint within = Paint::idle;  // of recomputation: the gradient that it is made for
 };
 
 // Time of one action, or of one way of waiting, within a cell. A backward has its recomputation

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "plan/build/bind_steps.hpp"
+#include "plan/build/chosen_schedule.hpp"
 #include "plan/build/stages.hpp"
 #include "plan/build/validate_plan.hpp"
-#include "plan/ir/check.hpp"
 #include "plan/memory/arena.hpp"
 #include "plan/passes/passes.hpp"
 #include "plan/schedule/schedule.hpp"
@@ -109,11 +109,8 @@ Plan build_plan(const Scenario& scenario) {
     const Dims dims = dims_of(scenario);
     BlockLibrary blocks;
     plan.exchange_block = blocks.add(exchange_block(scenario, dims));
-    const ScheduleKind* kind = find_schedule(layout.schedule);
-    ORRERY_CHECK(kind != nullptr, "an unknown schedule passed validation");
     const auto pipeline = static_cast<std::int32_t>(layout.pipeline_parallel);
-    const Schedule schedule = kind->schedule(
-        {pipeline, static_cast<std::int32_t>(layout.virtual_pipeline), plan.micro_batches});
+    const Schedule schedule = chosen_schedule(layout);
     auto rows = add_transfers(schedule.grid, schedule.placement);
     const PartForms forms = forms_in(schedule.grid);
     const std::int32_t head_stage = schedule.placement.stages() - 1;

@@ -185,6 +185,41 @@ void check_enough(Reading& reading, const Layout& layout) {
             fmt::format("or pipeline_parallel of at most {}", layout.micro_batches() / 2));
 }
 
+// A grid has its own number of ranks, stages and micro-batches.
+void check_imported(Reading& reading, const Layout& layout) {
+    const auto rows = static_cast<std::int64_t>(layout.imported.schedule.grid.size());
+    const std::int64_t stages = layout.imported.schedule.placement.stages();
+    if (reading.good({"layout.pipeline_parallel"}) && layout.pipeline_parallel != rows) {
+        Diagnostic& fault =
+            reading.report_field("S046", "layout.pipeline_parallel",
+                                 "the schedule has a row for each of another number of ranks");
+        fault.arithmetic = fmt::format("pipeline_parallel = {}, rows of {} = {}",
+                                       layout.pipeline_parallel, layout.schedule, rows);
+        fault.help.push_back(fmt::format("pipeline_parallel {}", rows));
+    } else if (reading.good({"layout.pipeline_parallel"}) && layout.stages() != stages) {
+        Diagnostic& fault = reading.report_field("S046", "layout.virtual_pipeline",
+                                                 "the schedule runs another number of stages");
+        fault.arithmetic =
+            fmt::format("pipeline_parallel × virtual_pipeline = {} × {} = {}, stages of {} = {}",
+                        layout.pipeline_parallel, layout.virtual_pipeline, layout.stages(),
+                        layout.schedule, stages);
+        fault.help.push_back(stages % rows == 0
+                                 ? fmt::format("virtual_pipeline {}", stages / rows)
+                                 : fmt::format("a schedule of a multiple of {} stages", rows));
+    }
+    const std::int64_t expected = layout.imported.micro_batches;
+    if (!reading.good(
+            {"layout.global_batch_size", "layout.micro_batch_size", "layout.data_parallel"}) ||
+        layout.micro_batches() == expected)
+        return;
+    Diagnostic& fault = reading.report_field("S046", "layout.global_batch_size",
+                                             "the schedule runs another number of micro-batches");
+    fault.arithmetic =
+        micro_batches_shown(layout) + fmt::format("\nof {}: {}", layout.schedule, expected);
+    fault.help.push_back(fmt::format("global_batch_size: {}",
+                                     layout.data_parallel * layout.micro_batch_size * expected));
+}
+
 void report_chunks_without_need(Reading& reading, const Layout& layout) {
     Diagnostic& fault = reading.report_field(
         "S017", "layout.virtual_pipeline",
@@ -202,6 +237,7 @@ void report_chunks_without_need(Reading& reading, const Layout& layout) {
 void check_schedule(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
     if (!reading.good({"layout.schedule", "layout.virtual_pipeline"})) return;
+    if (!layout.imported.schedule.grid.empty()) return check_imported(reading, layout);
     const ScheduleKind& kind = *find_schedule(layout.schedule);
     if (kind.chunks == Chunks::one) {
         if (layout.virtual_pipeline > 1) report_chunks_without_need(reading, layout);

@@ -6,6 +6,7 @@
 
 #include "plan/scenario/arithmetic.hpp"
 #include "plan/scenario/rules.hpp"
+#include "plan/schedule/schedule.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -23,7 +24,9 @@ Unit unit_of(const Layout& layout) {
     unit.sequences = layout.data_parallel * layout.micro_batch_size;
     unit.text = fmt::format("data_parallel × micro_batch_size = {} × {}", layout.data_parallel,
                             layout.micro_batch_size);
-    if (layout.schedule == "interleaved") {  // S018: its micro-batches come in rounds of a pipeline
+    const ScheduleKind* kind = find_schedule(layout.schedule);
+    // S018: its micro-batches come in rounds of a pipeline
+    if (kind != nullptr && kind->micro_batches == MicroBatches::groups_of_p) {
         unit.sequences *= layout.pipeline_parallel;
         unit.text =
             fmt::format("data_parallel × micro_batch_size × pipeline_parallel = {} × {} × {}",
@@ -60,6 +63,22 @@ void check_start(Reading& reading, const Unit& unit, std::int64_t start, std::in
                              : "start_batch_size: " + choices_near(start, choices, kFewChoices));
 }
 
+// S018: the schedule needs two micro-batches for each pipeline rank from the first batch on.
+void check_filled(Reading& reading, const Layout& layout, std::int64_t start) {
+    const ScheduleKind* kind = find_schedule(layout.schedule);
+    const std::int64_t least =
+        2 * layout.pipeline_parallel * layout.data_parallel * layout.micro_batch_size;
+    if (kind == nullptr || kind->micro_batches != MicroBatches::at_least_2p || start >= least)
+        return;
+    Diagnostic& fault = reading.report_field("S032", "training.batch_ramp.start_batch_size",
+                                             "the first batch does not fill the pipeline");
+    fault.arithmetic = fmt::format(
+        "start_batch_size = {}, 2 × pipeline_parallel × data_parallel × micro_batch_size = "
+        "2 × {} × {} × {} = {}",
+        start, layout.pipeline_parallel, layout.data_parallel, layout.micro_batch_size, least);
+    fault.help.push_back(fmt::format("start_batch_size of at least {}", least));
+}
+
 void check_increment(Reading& reading, const Unit& unit, const BatchRamp& ramp,
                      std::int64_t whole) {
     const std::int64_t growth = whole - ramp.start_batch_size;
@@ -87,7 +106,15 @@ void check_batch_ramp(Reading& reading, const Scenario& scenario) {
                        "training.batch_ramp.start_batch_size"}) ||
         ramp.start_batch_size == 0)
         return;
+    if (!scenario.layout.imported.schedule.grid.empty()) {
+        reading
+            .report_field("S032", "training.batch_ramp.start_batch_size",
+                          "a schedule from a file runs one number of micro-batches")
+            .help.push_back("leave batch_ramp out, or \"schedule\": \"1f1b\"");
+        return;
+    }
     const Unit unit = unit_of(scenario.layout);
+    check_filled(reading, scenario.layout, ramp.start_batch_size);
     check_start(reading, unit, ramp.start_batch_size, whole);
     if (reading.good({"training.batch_ramp.start_batch_size", "training.batch_ramp.increment"}))
         check_increment(reading, unit, ramp, whole);

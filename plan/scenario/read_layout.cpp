@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "plan/scenario/parts.hpp"
+#include "plan/scenario/schedule_file.hpp"
 #include "plan/scenario/section.hpp"
-#include "plan/schedule/schedule.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -116,7 +116,7 @@ void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices) {
     read_unsupported(reading, section, layout);
     read_data_parallel(reading, section, layout, choices.data_parallel_auto);
     section.integer("virtual_pipeline", layout.virtual_pipeline, {1, kMostChunks});
-    section.word_of("schedule", layout.schedule, schedule_names(), layout.schedule);
+    read_schedule(reading, section, layout);
     read_layers(reading, section, layout, choices.layers_even);
     section.boolean("sequence_parallel", layout.sequence_parallel);
     read_zero(reading, section, layout);

@@ -8,6 +8,7 @@
 #include "plan/scenario/references.hpp"
 #include "plan/scenario/resolved.hpp"
 #include "plan/scenario/rules.hpp"
+#include "plan/scenario/schedule_file.hpp"
 #include "plan/scenario/section.hpp"
 #include "plan/scenario/suggest.hpp"
 
@@ -38,6 +39,7 @@ void assemble(Reading& reading, const std::vector<std::string>& sets, const Fold
                          folders);
     }
     apply_key_overrides(reading, sets);
+    follow_schedule_file(reading, folders);
 }
 
 void read_parts(Reading& reading, const Folders& folders, Scenario& scenario,

@@ -112,6 +112,12 @@ Json cluster_part(const Cluster& cluster, const Document& document) {
     return out;
 }
 
+// Embedded, so that what is resolved needs no other file.
+Json schedule_part(const Layout& layout) {
+    if (layout.imported.schedule.grid.empty()) return layout.schedule;
+    return {{"name", layout.schedule}, {"rows", csv_rows(to_csv(layout.imported.schedule.grid))}};
+}
+
 Json layout_part(const Layout& layout) {
     Json out = {{"tensor_parallel", layout.tensor_parallel},
                 {"pipeline_parallel", layout.pipeline_parallel},
@@ -119,7 +125,7 @@ Json layout_part(const Layout& layout) {
                 {"expert_parallel", layout.expert_parallel},
                 {"data_parallel", layout.data_parallel},
                 {"virtual_pipeline", layout.virtual_pipeline},
-                {"schedule", layout.schedule},
+                {"schedule", schedule_part(layout)},
                 {"layers_per_stage", layout.layers_per_stage},
                 {"sequence_parallel", layout.sequence_parallel},
                 {"zero_stage", layout.zero_stage},

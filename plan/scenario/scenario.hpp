@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/schedule/csv.hpp"
+
 namespace orrery::plan {
 
 enum class Norm : std::uint8_t { layer_norm, rms_norm };
@@ -149,7 +151,8 @@ struct Layout {
     std::int64_t expert_parallel = 1;
     std::int64_t data_parallel = 1;
     std::int64_t virtual_pipeline = 1;
-    std::string schedule = "1f1b";
+    std::string schedule = "1f1b";  // name of a kind, or of what was imported
+    ImportedGrid imported;          // rows: none, unless the schedule is a file of actions
     std::vector<std::int64_t> layers_per_stage;  // resolved: pipeline × virtual counts, stage order
     bool sequence_parallel = false;
     int zero_stage = 0;

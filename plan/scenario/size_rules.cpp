@@ -117,8 +117,8 @@ double ends_width(const Scenario& scenario) {
 void check_activations(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
     const double tokens = real(layout.micro_batch_size) * real(scenario.training.sequence_length);
-    // These schedules start no more on a rank before the first one ends.
-    const bool bounded = layout.schedule == "1f1b" || layout.schedule == "interleaved";
+    // All others start no more on a rank before the first one ends.
+    const bool bounded = layout.schedule != "gpipe" && layout.imported.schedule.grid.empty();
     const double in_flight = bounded
                                  ? std::min(real(layout.micro_batches()), 2 * real(layout.stages()))
                                  : real(layout.micro_batches());

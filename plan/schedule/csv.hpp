@@ -35,6 +35,8 @@ struct ImportedGrid {
     std::int32_t micro_batches = 0;
     std::vector<GridFault> faults;   // in the order of the text, at most kMostGridFaults
     std::vector<std::string> notes;  // what was read and left out
+
+    bool operator==(const ImportedGrid&) const = default;
 };
 
 constexpr std::size_t kMostGridFaults = 20;

@@ -136,12 +136,15 @@ class Rules {
     // Gradients of all micro-batches are summed in one order, whatever the schedule; so are losses.
     void check_ascending(const WrittenAction& written) {
         const Action& action = written.action;
+        bool said = false;  // B is in two sums
         const auto after = [&](std::size_t sum, const char* what) {
             const WrittenAction*& last = last_[{action.stage, sum}];
-            if (last != nullptr && last->action.micro_batch > action.micro_batch)
+            if (!said && last != nullptr && last->action.micro_batch > action.micro_batch) {
                 add(&written, fmt::format("{} after {}: a stage runs its {} in ascending order of "
                                           "micro-batches",
                                           to_text(action), to_text(last->action), what));
+                said = true;
+            }
             last = &written;
         };
         if (action.kind == ActionKind::forward) after(0, "forwards");

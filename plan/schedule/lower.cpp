@@ -19,6 +19,7 @@ class UnitRun {
         : grid_(grid),
           placement_(placement),
           rows_(grid.size()),
+          timeline_(grid.size()),
           next_(grid.size(), 0),
           busy_(grid.size(), false) {
         for (const auto& row : grid)
@@ -41,6 +42,7 @@ class UnitRun {
             ORRERY_CHECK(next_[rank] == grid_[rank].size(), "a schedule that cannot run");
         return std::move(rows_);
     }
+    Timeline take_timeline() { return std::move(timeline_); }
 
   private:
     // What must have ended before an action may start.
@@ -64,7 +66,9 @@ class UnitRun {
         if (!ready(action)) return;
         busy_[rank] = true;
         rows_[rank].push_back(action);
-        ending_.push({now_ + (action.kind == ActionKind::backward ? 2 : 1), rank});
+        const std::int64_t end = now_ + (action.kind == ActionKind::backward ? 2 : 1);
+        timeline_[rank].push_back({action, now_, end});
+        ending_.push({end, rank});
     }
 
     void finish(std::size_t rank) {
@@ -143,6 +147,7 @@ class UnitRun {
     bool halves_ = false;  // whether backward runs in halves
     std::int64_t now_ = 0;
     Rows rows_;
+    Timeline timeline_;
     std::vector<std::size_t> next_;
     std::vector<bool> busy_;
     std::set<Action> done_;
@@ -188,6 +193,12 @@ std::set<std::pair<Action, Action>> exchanges_of(const std::vector<Action>& row,
 }
 
 }  // namespace
+
+Timeline unit_timeline(const Schedule& schedule) {
+    UnitRun run(schedule.grid, schedule.placement);
+    run.run();
+    return run.take_timeline();
+}
 
 std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid,
                                                     const StagePlacement& placement) {

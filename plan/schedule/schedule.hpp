@@ -53,18 +53,27 @@ const ScheduleKind* find_schedule(std::string_view name);  // nullptr: unknown
 // not, at any moment, on one rank's row.
 std::int32_t most_in_flight(const std::vector<Action>& row);
 
+// When each action runs where F, I and W take 1 unit each, B 2 and transfers none; a row for each
+// rank. An order that cannot run is a bug of the schedule.
+struct TimedAction {
+    Action action;
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+};
+using Timeline = std::vector<std::vector<TimedAction>>;
+Timeline unit_timeline(const Schedule& schedule);
+
 // Adds transfers to a grid of compute actions; between two stages of one rank there is none. The
 // pieces of each row are steps: one compute action, or one or two transfers issued together.
 //
-// The order is that of a run in which F, I and W take 1 unit each, B 2 and transfers none: when an
-// action ends whose result another rank needs, the send is appended to its row and the
-// receive to the other's; of those that come at the same time, pairs of ranks take turns, so that a
-// ring that hands on all at once takes two transfers' time, not one per rank. All rows are thus
-// subsequences of one global order, so rendezvous transfers on one in-order stream cannot deadlock.
-// Where two ranks trade in both directions back to back (the steady state of 1F1B) the two
-// transfers become one exchange; both rows hold them adjacent, hence contracting them cannot close
-// a cycle. An order that cannot run (a backward before its forward, a cycle) is a bug of the
-// schedule.
+// The order is that of the timeline above: when an action ends whose result another rank needs, the
+// send is appended to its row and the receive to the other's; of those that come at the same time,
+// pairs of ranks take turns, so that a ring that hands on all at once takes two transfers' time,
+// not one per rank. All rows are thus subsequences of one global order, so rendezvous transfers on
+// one in-order stream cannot deadlock. Where two ranks trade in both directions back to back (the
+// steady state of 1F1B) the two transfers become one exchange; both rows hold them adjacent, hence
+// contracting them cannot close a cycle. An order that cannot run (a backward before its forward, a
+// cycle) is a bug of the schedule.
 struct LoweredStep {
     std::vector<Action> actions;
     bool operator==(const LoweredStep&) const = default;

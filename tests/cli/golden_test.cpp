@@ -21,6 +21,7 @@ TEST(Golden, Help) {
                                                {"explain", "--help"},
                                                {"diff", "--help"},
                                                {"plan", "-h"},
+                                               {"schedule", "--help"},
                                                {"fit", "--help"},
                                                {"convert", "--help"}}) {
         const Outcome outcome = run(args);

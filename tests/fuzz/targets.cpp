@@ -10,7 +10,7 @@ namespace orrery::fuzz {
 const std::vector<Target>& targets() {
     static const std::vector<Target> all = {
         kScenario,      kOverrides,   kPrediction, kPlanText,    kNativeTrace, kNativeFrames,
-        kPerfettoTrace, kChromeTrace, kProfile,    kCollectives, kTokens};
+        kPerfettoTrace, kChromeTrace, kProfile,    kCollectives, kTokens,      kScheduleCsv};
     return all;
 }
 

@@ -29,6 +29,7 @@ extern const Target kChromeTrace;
 extern const Target kProfile;
 extern const Target kCollectives;
 extern const Target kTokens;
+extern const Target kScheduleCsv;
 
 const std::vector<Target>& targets();
 const Target* find_target(std::string_view name);  // null: no such target

@@ -188,11 +188,12 @@ class Draft {
         }
         set_model(family_.layers, layers);
         if (chunks_ == 2)
-            set("layout.schedule", one_of<std::string>({"interleaved", "zb-v", "v-half"}));
-        else if (chunks_ > 1)
-            set("layout.schedule", "interleaved");
+            schedule_ = one_of<std::string>({"interleaved", "zb-v", "v-half", "dualpipe-v"});
+        else if (chunks_ > 2)
+            schedule_ = "interleaved";
         else if (one_in(2))
-            set("layout.schedule", one_of<std::string>({"1f1b", "gpipe", "zb-h1", "zb-2p"}));
+            schedule_ = one_of<std::string>({"1f1b", "gpipe", "zb-h1", "zb-2p"});
+        if (!schedule_.empty()) set("layout.schedule", schedule_);
     }
 
     // Groups of layers lie within a stage.
@@ -206,8 +207,9 @@ class Draft {
 
     void draw_batch() {
         const std::int64_t micro_batch = one_of<std::int64_t>({1, 2});
-        const std::int64_t micro_batches = chunks_ > 1 ? pipeline_ * one_of<std::int64_t>({1, 2})
-                                                       : one_of<std::int64_t>({1, 2, 3, 5});
+        std::int64_t micro_batches = one_of<std::int64_t>({1, 2, 3, 5});
+        if (schedule_ == "interleaved") micro_batches = pipeline_ * one_of<std::int64_t>({1, 2});
+        if (schedule_ == "dualpipe-v") micro_batches += 2 * pipeline_ - 1;
         set("layout.micro_batch_size", micro_batch);
         set("layout.global_batch_size", micro_batch * micro_batches * data_);
     }
@@ -251,6 +253,7 @@ class Draft {
 
     const Family& family_;
     std::vector<std::string> sets_;
+    std::string schedule_;  // empty: the default
     std::int64_t tensor_ = 1, pipeline_ = 1, data_ = 1, chunks_ = 1, sequence_ = 1,
                  largest_stage_ = 1;
 };

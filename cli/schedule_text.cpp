@@ -1,0 +1,128 @@
+#include "cli/schedule_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace orrery::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::int64_t makespan(const plan::Timeline& timeline) {
+    std::int64_t last = 0;
+    for (const auto& row : timeline)
+        if (!row.empty()) last = std::max(last, row.back().end);
+    return last;
+}
+
+std::int64_t busy(const std::vector<plan::TimedAction>& row) {
+    std::int64_t units = 0;
+    for (const plan::TimedAction& timed : row)
+        units += timed.end - timed.begin;
+    return units;
+}
+
+std::vector<std::int32_t> stages_of(const plan::StagePlacement& placement, std::size_t rank) {
+    std::vector<std::int32_t> stages;
+    for (std::int32_t stage = 0; stage < placement.stages(); ++stage)
+        if (placement.rank_of(stage) == static_cast<std::int32_t>(rank)) stages.push_back(stage);
+    return stages;
+}
+
+std::string list(const std::vector<std::int32_t>& numbers) {
+    std::string text;
+    for (const std::int32_t number : numbers)
+        text += (text.empty() ? "" : ", ") + std::to_string(number);
+    return text;
+}
+
+// A cell for each unit; of B, which takes two, the second is drawn out.
+std::string drawn_row(const std::vector<plan::TimedAction>& row, std::int64_t units,
+                      std::size_t width) {
+    std::string line;
+    std::int64_t now = 0;
+    const auto cell = [&](const std::string& text) {
+        line += fmt::format(" {:<{}}", text, width);
+        ++now;
+    };
+    for (const plan::TimedAction& timed : row) {
+        while (now < timed.begin)
+            cell(".");
+        cell(to_text(timed.action));
+        while (now < timed.end)
+            cell(std::string(to_text(timed.action).size(), '-'));
+    }
+    while (now < units)
+        cell(".");
+    return line.erase(line.find_last_not_of(' ') + 1);
+}
+
+}  // namespace
+
+std::string schedule_text(const ScheduleView& view) {
+    const plan::Timeline timeline = unit_timeline(view.schedule);
+    const std::int64_t units = makespan(timeline);
+    std::size_t width = 1;
+    for (const auto& row : timeline)
+        for (const plan::TimedAction& timed : row)
+            width = std::max(width, to_text(timed.action).size());
+    const std::size_t ranks = timeline.size();
+    std::string out = fmt::format("{}: {} rank{}, {} stages, {} micro-batches, {} units of time\n",
+                                  view.name, ranks, ranks == 1 ? "" : "s",
+                                  view.schedule.placement.stages(), view.micro_batches, units);
+    out += "F, I and W take one unit each, B two, transfers none; a dot is an idle unit\n\n";
+    const std::size_t label = fmt::format("rank {}", ranks - 1).size();
+    for (std::size_t rank = 0; rank < ranks; ++rank)
+        out += fmt::format("{:<{}}{}\n", fmt::format("rank {}", rank), label,
+                           drawn_row(timeline[rank], units, width));
+    out += fmt::format("\n{:<{}}  {:>6}  {:>7}  {:>9}  stages\n", "", label, "idle", "bubble",
+                       "in flight");
+    std::int64_t idle = 0;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+        const std::int64_t idle_here = units - busy(timeline[rank]);
+        idle += idle_here;
+        out += fmt::format("{:<{}}  {:>6}  {:>5.1f} %  {:>9}  {}\n", fmt::format("rank {}", rank),
+                           label, idle_here,
+                           100.0 * static_cast<double>(idle_here) / static_cast<double>(units),
+                           most_in_flight(view.schedule.grid[rank]),
+                           list(stages_of(view.schedule.placement, rank)));
+    }
+    out += fmt::format("{:<{}}  {:>6}  {:>5.1f} %\n", "all", label, idle,
+                       100.0 * static_cast<double>(idle) /
+                           static_cast<double>(units * static_cast<std::int64_t>(ranks)));
+    return out;
+}
+
+std::string schedule_json(const ScheduleView& view) {
+    const plan::Timeline timeline = unit_timeline(view.schedule);
+    const std::int64_t units = makespan(timeline);
+    Json ranks = Json::array();
+    std::int64_t idle = 0;
+    for (std::size_t rank = 0; rank < timeline.size(); ++rank) {
+        const std::int64_t idle_here = units - busy(timeline[rank]);
+        idle += idle_here;
+        Json actions = Json::array();
+        for (const plan::TimedAction& timed : timeline[rank])
+            actions.push_back({{"action", to_text(timed.action)}, {"begin", timed.begin}});
+        ranks.push_back({{"rank", rank},
+                         {"stages", stages_of(view.schedule.placement, rank)},
+                         {"idle_units", idle_here},
+                         {"in_flight", most_in_flight(view.schedule.grid[rank])},
+                         {"actions", std::move(actions)}});
+    }
+    const auto all = static_cast<double>(units * static_cast<std::int64_t>(timeline.size()));
+    return Json{{"schedule", view.name},
+                {"stages", view.schedule.placement.stages()},
+                {"micro_batches", view.micro_batches},
+                {"units", {{"F", 1}, {"I", 1}, {"W", 1}, {"B", 2}}},
+                {"total_units", units},
+                {"bubble_fraction", static_cast<double>(idle) / all},
+                {"ranks", std::move(ranks)},
+                {"notes", view.notes}}
+               .dump(2) +
+           '\n';
+}
+
+}  // namespace orrery::cli
