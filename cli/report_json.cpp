@@ -28,14 +28,26 @@ Json memory_json(const sim::MemoryPrediction& memory) {
         json["other_bytes"] = stage.other_bytes;
         json["peak_bytes"] = stage.peak_bytes;
         json["peak_at"] = stage.peak_at;
+        json["host_bytes"] = stage.host_bytes;
+        json["disk_bytes"] = stage.disk_bytes;
         stages.push_back(std::move(json));
     }
-    return {{"capacity_bytes", memory.capacity_bytes},
-            {"capacity_source", memory.capacity_source},
-            {"fits", memory.verdict != sim::Verdict::exceeds},
-            {"fit_probability", memory.fit_probability},
-            {"verdict", sim::name(memory.verdict)},
-            {"stages", std::move(stages)}};
+    Json json = {{"capacity_bytes", memory.capacity_bytes},
+                 {"capacity_source", memory.capacity_source},
+                 {"fits", memory.verdict != sim::Verdict::exceeds},
+                 {"fit_probability", memory.fit_probability},
+                 {"verdict", sim::name(memory.verdict)},
+                 {"stages", std::move(stages)}};
+    const auto node = [&](const char* key, const sim::NodeMemory& tier) {
+        if (tier.bytes == 0) return;
+        json[key] = {{"ranks", tier.ranks},
+                     {"bytes", tier.bytes},
+                     {"capacity_bytes", tier.capacity_bytes},
+                     {"fits", !tier.exceeded()}};
+    };
+    node("host_of_node", memory.host);
+    node("disk_of_node", memory.disk);
+    return json;
 }
 
 Json step_json(const sim::StepPrediction& step) {
@@ -87,6 +99,18 @@ Json communication_json(const ReportInput& input) {
                             {"busy_s", sums.busy_s},
                             {"exposed_s", sums.exposed_s}};
     }
+    return json;
+}
+
+// What moves between tiers of memory.
+Json copies_json(const trace::CopySums& copies) {
+    Json json = Json::object();
+    for (std::size_t kind = 0; kind < trace::kCopyKinds; ++kind)
+        if (copies[kind].bytes_per_rank > 0)
+            json[std::string(plan::name(trace::copy_kind(kind)))] = {
+                {"bytes_per_rank", copies[kind].bytes_per_rank},
+                {"busy_s", copies[kind].busy_s},
+                {"exposed_s", copies[kind].exposed_s}};
     return json;
 }
 
@@ -161,6 +185,8 @@ std::string report_json(const ReportInput& input) {
         json["step"] = step_json(prediction.step);
         json["throughput"] = throughput_json(prediction.throughput);
         json["communication"] = communication_json(input);
+        if (Json copies = copies_json(prediction.copies); !copies.empty())
+            json["copies"] = std::move(copies);
         json["run"] = run_json(prediction.run);
     }
     return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';

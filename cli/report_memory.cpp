@@ -78,6 +78,17 @@ std::string over_time_text(const trace::Trace& trace, std::ptrdiff_t pipeline_ra
                                     bytes_text(static_cast<double>(*most))));
 }
 
+// "8 ranks keep 1.2 TB in host memory, a node has 2 TB"
+std::string node_text(const sim::NodeMemory& node, const char* where) {
+    if (node.bytes == 0) return "";
+    return labelled(
+        where, fmt::format("{} ranks of a node × {} on average = {}, a node has {}{}", node.ranks,
+                           bytes_text(static_cast<double>(node.bytes / node.ranks)),
+                           bytes_text(static_cast<double>(node.bytes)),
+                           bytes_text(static_cast<double>(node.capacity_bytes)),
+                           node.exceeded() ? ": too little" : ""));
+}
+
 std::string verdict_text(const sim::MemoryPrediction& memory) {
     const char* words = "does not fit";
     if (memory.verdict == sim::Verdict::fits) words = "fits";
@@ -100,6 +111,7 @@ std::string memory_text(const ReportInput& input, const Console& console) {
                 console);
     text += waterfall(worst, static_cast<double>(memory.capacity_bytes));
     text += over_time_text(input.prediction.trace, rank);
+    text += node_text(memory.host, "host") + node_text(memory.disk, "disk");
     text += labelled("verdict", console.bold(verdict_text(memory)));
     text += labelled("source", memory.capacity_source);
     if (memory.stages.size() > 1)

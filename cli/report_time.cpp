@@ -1,5 +1,6 @@
 // Where the time of a step goes, and what is communicated.
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -12,6 +13,26 @@ namespace orrery::cli {
 namespace {
 
 constexpr int kBarCells = 50;
+
+// What moves between tiers of memory; waiting for it is part of "other".
+std::string copies_text(const ReportInput& input, const Console& console) {
+    constexpr std::array<std::string_view, trace::kCopyKinds> kNames = {
+        "host → device", "device → host", "disk → host", "host → disk"};
+    TextTable table({Align::left, Align::right, Align::right, Align::right, Align::right});
+    table.add({"copies", "moved", "busy", "exposed", "hidden"});
+    bool any = false;
+    for (std::size_t kind = 0; kind < trace::kCopyKinds; ++kind) {
+        const trace::CommunicationSums& sums = input.prediction.copies[kind];
+        if (sums.bytes_per_rank == 0) continue;
+        any = true;
+        table.add({std::string(kNames[kind]), bytes_text(sums.bytes_per_rank),
+                   seconds_text(sums.busy_s), seconds_text(sums.exposed_s),
+                   percent_text(std::max(0.0, 1 - sums.exposed_s / sums.busy_s))});
+    }
+    if (!any) return "";
+    return heading("copies between tiers of memory per rank; exposed: part of other", console) +
+           table.text();
+}
 
 }  // namespace
 
@@ -71,10 +92,10 @@ std::string communication_text(const ReportInput& input, const Console& console)
                    seconds_text(sums.busy_s), seconds_text(sums.exposed_s),
                    percent_text(sums.busy_s > 0 ? hidden / sums.busy_s : 0)});
     }
-    if (!any) return "";
+    if (!any) return copies_text(input, console);
     return heading("communication per rank, mean over ranks; exposed: compute waits for it",
                    console) +
-           table.text();
+           table.text() + copies_text(input, console);
 }
 
 }  // namespace orrery::cli

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "sim/cost/copy_cost.hpp"
 #include "sim/network/collective_cost.hpp"
 #include "trace/describe_plan.hpp"
 
@@ -32,13 +33,20 @@ Picoseconds duration_of(double seconds, const std::string& what) {
         what, seconds, kLongest_s));
 }
 
-PriceTable price_table(const plan::Plan& plan, const KernelCost& kernels, const Network& network,
+std::int64_t ranks_of_node(const plan::Mesh& mesh, const plan::Cluster& cluster) {
+    return std::min(cluster.devices_per_node, mesh.ranks());
+}
+
+PriceTable price_table(const plan::Plan& plan, const plan::Cluster& cluster,
+                       const KernelCost& kernels, const Network& network,
                        const Classes::Member& member) {
     PriceTable table;
     for (const plan::Block& block : plan.blocks)
         for (const plan::Op& op : block.ops) {
             Price price;
-            if (!plan::is_communication(op.kind))
+            if (plan::is_copy(op.kind))
+                price = price_copy(op, cluster, ranks_of_node(plan.mesh, cluster));
+            else if (!plan::is_communication(op.kind))
                 price = kernels.price(block, op);
             else if (op.kind != plan::OpKind::exchange)  // transfers are priced by their route
                 price = network.collective(op.kind, plan::message_bytes(op),
@@ -108,10 +116,6 @@ void take_measured_times(const plan::Plan& plan, const std::vector<trace::OpName
     }
 }
 
-std::int64_t ranks_of_node(const plan::Mesh& mesh, const plan::Cluster& cluster) {
-    return std::min(cluster.devices_per_node, mesh.ranks());
-}
-
 // Ranks of a node that send to a pipeline peer in another node at the same time.
 int flows_out_of_node(const plan::Mesh& mesh, const plan::Cluster& cluster) {
     return static_cast<int>(ranks_of_node(mesh, cluster));
@@ -176,7 +180,7 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
         const PriceTable*& table = tables[key_of(member)];
         if (table == nullptr) {
             machine.tables.push_back(
-                std::make_unique<PriceTable>(price_table(plan, kernels, network, member)));
+                std::make_unique<PriceTable>(price_table(plan, cluster, kernels, network, member)));
             if (costs != nullptr) take_medians(ops, *costs, *machine.tables.back());
             table = machine.tables.back().get();
         }

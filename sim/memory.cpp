@@ -56,6 +56,21 @@ std::int64_t process_bytes(const plan::Plan& plan, const plan::Scenario& scenari
                         process.rank_bytes.value + process.op_bytes.value * ops);
 }
 
+// Of the node whose ranks keep the most there.
+NodeMemory fullest_node(const plan::Plan& plan, const plan::Cluster& cluster,
+                        std::int64_t plan::Program::*bytes, double capacity_GB) {
+    NodeMemory fullest;
+    for (plan::Rank first = 0; first < plan.mesh.ranks(); first += cluster.devices_per_node) {
+        NodeMemory node;
+        node.ranks = std::min(cluster.devices_per_node, plan.mesh.ranks() - first);
+        for (plan::Rank rank = first; rank < first + node.ranks; ++rank)
+            node.bytes += plan.program_of(rank).*bytes;
+        if (first == 0 || node.bytes > fullest.bytes) fullest = node;
+    }
+    fullest.capacity_bytes = static_cast<std::int64_t>(capacity_GB * 1e9);
+    return fullest;
+}
+
 }  // namespace
 
 std::string_view name(Verdict verdict) {
@@ -93,6 +108,8 @@ MemoryPrediction predict_memory(const plan::Plan& plan, const plan::Scenario& sc
                             process_bytes(plan, scenario, profile);
         stage.peak_bytes = peak.live + stage.other_bytes;
         stage.peak_at = peak.at;
+        stage.host_bytes = program.host_bytes;
+        stage.disk_bytes = program.disk_bytes;
         memory.stages.push_back(std::move(stage));
     }
     const double need = static_cast<double>(memory.worst().peak_bytes);
@@ -101,6 +118,15 @@ MemoryPrediction predict_memory(const plan::Plan& plan, const plan::Scenario& sc
     memory.verdict = Verdict::exceeds;
     if (memory.fit_probability >= 0.5)
         memory.verdict = memory.fit_probability < kTightBelow ? Verdict::tight : Verdict::fits;
+    const plan::Cluster& cluster = scenario.cluster;
+    memory.host =
+        fullest_node(plan, cluster, &plan::Program::host_bytes, cluster.host_memory.capacity_GB);
+    memory.disk =
+        fullest_node(plan, cluster, &plan::Program::disk_bytes, cluster.storage.capacity_GB);
+    if (memory.host.exceeded() || memory.disk.exceeded()) {
+        memory.verdict = Verdict::exceeds;
+        memory.fit_probability = 0;
+    }
     return memory;
 }
 

@@ -14,6 +14,7 @@
 #include "sim/cost/profile.hpp"
 #include "sim/engine/engine.hpp"
 #include "trace/accounts.hpp"
+#include "trace/copies.hpp"
 #include "trace/trace.hpp"
 
 namespace orrery::sim {
@@ -27,6 +28,17 @@ struct StageMemory {
     std::int64_t arena_bytes = 0;  // what the runtime allocates for the plan
     std::int64_t peak_bytes = 0;   // sum of bytes and other_bytes
     std::string peak_at;           // "2F5 attention"
+    std::int64_t host_bytes = 0;   // of a rank, off the device
+    std::int64_t disk_bytes = 0;
+};
+
+// What the ranks of the fullest node keep off their devices; capacity 0: the cluster does not say.
+struct NodeMemory {
+    std::int64_t ranks = 0;
+    std::int64_t bytes = 0;
+    std::int64_t capacity_bytes = 0;
+
+    bool exceeded() const { return bytes > capacity_bytes; }
 };
 
 enum class Verdict : std::uint8_t { fits, tight, exceeds };
@@ -36,6 +48,8 @@ struct MemoryPrediction {
     std::int64_t capacity_bytes = 0;
     std::string capacity_source;
     std::vector<StageMemory> stages;  // by pipeline rank
+    NodeMemory host;
+    NodeMemory disk;
     double fit_probability = 0;
     Verdict verdict = Verdict::fits;
 
@@ -76,6 +90,7 @@ struct Prediction {
     StepPrediction step;
     ThroughputPrediction throughput;
     std::array<trace::CommunicationSums, trace::kAccounts> communication{};  // by exposed_* account
+    trace::CopySums copies{};  // between tiers of memory
     RunPrediction run;
     std::optional<PriceSources> prices;  // of measured costs; without, all are the profile's
     std::uint64_t op_events = 0;

@@ -32,6 +32,10 @@ double relative_deviation(const trace::Trace& trace, const Machine& machine) {
     std::array<double, kCostFamilies> weighted{};
     double busy = 0;
     const auto sums = trace::communication_sums(trace);
+    const auto copies = trace::copy_sums(trace);
+    const auto exposed = [](const trace::CommunicationSums& sum) {
+        return sum.busy_s > 0 ? std::min(1.0, sum.exposed_s / sum.busy_s) : 0;
+    };
     for (std::size_t t = 0; t < trace.tracks.size(); ++t) {
         const trace::Track& track = trace.tracks[t];
         const auto& ops = trace.programs[static_cast<std::size_t>(track.program)].op;
@@ -40,10 +44,10 @@ double relative_deviation(const trace::Trace& trace, const Machine& machine) {
             const Price& price = machine.table_of[t]->prices[ops[i]];
             const trace::OpName& op = trace.ops[ops[i]];
             double seconds = price.seconds * ranks;
-            if (plan::is_communication(op.kind)) {  // only what compute waited for counts
-                const auto& sum = sums[static_cast<std::size_t>(trace::exposed_account(op.group))];
-                seconds *= sum.busy_s > 0 ? std::min(1.0, sum.exposed_s / sum.busy_s) : 0;
-            }
+            if (plan::is_communication(op.kind))  // only what compute waited for counts
+                seconds *=
+                    exposed(sums[static_cast<std::size_t>(trace::exposed_account(op.group))]);
+            if (plan::is_copy(op.kind)) seconds *= exposed(copies[trace::copy_index(op.kind)]);
             busy += seconds;
             weighted[static_cast<std::size_t>(price.family)] += seconds * price.relative_sd;
         }
@@ -154,6 +158,7 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
     prediction.throughput =
         predict_throughput(scenario, plan.conserved, profile, prediction.step.time_s);
     prediction.communication = trace::communication_sums(prediction.trace);
+    prediction.copies = trace::copy_sums(prediction.trace);
     prediction.run = predict_run(scenario, prediction.throughput.tokens_per_s);
     return prediction;
 }

@@ -58,6 +58,7 @@ class Walk {
         if (frontier > trace_.step_start) charge_wait(trace_.step_start, frontier, waiting_);
         return accounts_;
     }
+    const std::array<Picoseconds, kCopyKinds>& copies() const { return copies_; }
 
   private:
     void charge(Account account, Picoseconds from, Picoseconds to) {
@@ -112,6 +113,7 @@ class Walk {
             }
             const Picoseconds started = std::clamp(event.start, from, to);
             charge(exposed_account(op), started, to);
+            if (plan::is_copy(op.kind)) copies_[copy_index(op.kind)] += to - started;
             const Picoseconds ready = std::clamp(event.ready, from, started);
             charge(absent(event), ready, started);
             to = ready;
@@ -134,6 +136,7 @@ class Walk {
     const Track& track_;
     std::vector<AccountSpan>* spans_;
     Accounts accounts_{};
+    std::array<Picoseconds, kCopyKinds> copies_{};
     std::int32_t waiting_ = -1;
     std::int32_t tail_ = kNothing;
 };
@@ -159,6 +162,9 @@ Account exposed_account(const OpName& op) {
             return Account::exposed_pipeline;
         case plan::Stream::compute:
         case plan::Stream::copy:
+        case plan::Stream::copy_out:
+        case plan::Stream::disk_read:
+        case plan::Stream::disk_write:
             break;
     }
     return Account::other;
@@ -198,6 +204,12 @@ Accounts accounts_of(const Trace& trace, const Track& track) {
         sum += part;
     ORRERY_CHECK(sum == trace.step_end - trace.step_start, "accounts do not sum to the step");
     return accounts;
+}
+
+std::array<Picoseconds, kCopyKinds> waits_for_copies(const Trace& trace, const Track& track) {
+    Walk walk(trace, track);
+    walk.run();
+    return walk.copies();
 }
 
 std::vector<AccountSpan> account_spans(const Trace& trace, const Track& track) {

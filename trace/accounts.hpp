@@ -46,6 +46,18 @@ struct AccountSpan {
 };
 std::vector<AccountSpan> account_spans(const Trace& trace, const Track& track);
 
+// How long compute waited for copies between tiers of memory, by kind: copy_to_device,
+// copy_to_host, read_disk, write_disk. Part of Account::other.
+inline constexpr std::size_t kCopyKinds = 4;
+inline std::size_t copy_index(plan::OpKind kind) {
+    return static_cast<std::size_t>(kind) - static_cast<std::size_t>(plan::OpKind::copy_to_device);
+}
+inline plan::OpKind copy_kind(std::size_t index) {
+    return static_cast<plan::OpKind>(static_cast<std::size_t>(plan::OpKind::copy_to_device) +
+                                     index);
+}
+std::array<Picoseconds, kCopyKinds> waits_for_copies(const Trace& trace, const Track& track);
+
 // Mean over ranks (tracks weighted by the ranks they stand for), in seconds; sums to the step time.
 std::array<double, kAccounts> mean_accounts(const Trace& trace);
 

@@ -11,6 +11,10 @@ namespace {
 OpName name_of(const plan::Mesh& mesh, const plan::Block& block, const plan::Op& op) {
     OpName name{block.name, op.label, op.kind, op.phase, op.stream, op.group};
     name.flops = plan::flops(op);
+    if (plan::is_copy(op.kind)) {
+        name.bytes = name.sent_bytes = static_cast<double>(plan::message_bytes(op));
+        return name;
+    }
     if (!plan::is_communication(op.kind)) {
         name.bytes = plan::bytes_moved(block, op);
         return name;

@@ -38,6 +38,7 @@ void store(std::byte* to, DType dtype, float number) {
             return put(static_cast<double>(number));
         case DType::u8:
         case DType::i32:
+        case DType::fp8_e4m3:
             break;
     }
     ORRERY_CHECK(false, "integers are not normally distributed");

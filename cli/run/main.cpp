@@ -10,6 +10,7 @@
 #include "cli/run/subcommands.hpp"
 #include "runtime/comm/communication_error.hpp"
 #include "runtime/data/mapped_file.hpp"
+#include "runtime/executor/disk_tier.hpp"
 #include "runtime/launch/launch.hpp"
 #include "runtime/streams/stream_backend.hpp"
 #include "sim/cost/profile.hpp"
@@ -28,6 +29,7 @@ int exit_code_of(const std::exception& error) {
     if (is_any<runtime::CommunicationError, runtime::DeviceError, fit::FitError, std::bad_alloc>(
             error))
         return cli::kExitDevice;
+    if (is_any<runtime::StorageError>(error)) return cli::kExitStorage;
     if (is_any<runtime::PlacementError>(error)) return cli::kExitInfeasible;
     if (is_any<runtime::DataError, sim::ProfileError, fit::ImportError>(error))
         return cli::kExitUnreadable;

@@ -8,6 +8,8 @@
 #include "plan/build/stages.hpp"
 #include "plan/build/validate_plan.hpp"
 #include "plan/memory/arena.hpp"
+#include "plan/passes/activation_stash.hpp"
+#include "plan/passes/offload.hpp"
 #include "plan/passes/passes.hpp"
 #include "plan/schedule/schedule.hpp"
 
@@ -80,6 +82,9 @@ Program build_program(ProgramBuilder builder, const PartKinds& kinds,
     add_unscaling(builder);
     add_clipping(builder);
     add_optimizer(builder);
+    release_received(builder);
+    offload_states(builder);
+    offload_activations(builder);
     settle_residents(builder);
     return std::move(builder.program);
 }

@@ -4,6 +4,7 @@
 
 #include "plan/ir/check.hpp"
 #include "plan/memory/arena.hpp"
+#include "plan/passes/activation_stash.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace orrery::plan {
@@ -103,14 +104,19 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForm
         kinds.positions = add(positions_forward(scenario, dims));
     const std::int64_t group = largest_group(scenario.layout);
     auto part = [&](GroupPlace place) {
-        return add_group_part(blocks, group_part(layer, dims.gradient_dtype, place), of_layer);
+        GroupPart made = group_part(layer, dims.gradient_dtype, place);
+        std::vector<Block*> readers = {&made.pair.backward};
+        if (made.recompute) readers.push_back(&*made.recompute);
+        compress_stash(scenario, dims, made.pair.forward, readers);
+        return add_group_part(blocks, std::move(made), of_layer);
     };
     if (group > 1) kinds.first_layer = part(GroupPlace::first);
     if (group > 2) kinds.middle_layer = part(GroupPlace::middle);
     if (group > 1) kinds.last_layer = part(GroupPlace::last);
     const bool again = recompute == Recompute::full || recompute == Recompute::every_k;
-    kinds.layer =
-        add_pair(blocks, derive_backward(std::move(layer), dims.gradient_dtype, again), of_layer);
+    BlockPair pair = derive_backward(std::move(layer), dims.gradient_dtype, again);
+    compress_stash(scenario, dims, pair.forward, {&pair.backward});
+    kinds.layer = add_pair(blocks, std::move(pair), of_layer);
     kinds.final_norm = add(final_norm_forward(scenario, dims));
     const PartForms halves{false, true};
     PartForm of_head = form;
@@ -161,7 +167,6 @@ class StageGrowth {
 
     void add(const PartKind& kind, std::int32_t layer) {
         const bool received = stage_.index > 0 && stage_.parts.empty();
-        ORRERY_CHECK(!received || kind.input_bytes > 0, "the stash has what a stage receives");
         StagePart part;
         part.forward = kind.forward;
         part.backward = kind.backward;

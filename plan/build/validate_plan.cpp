@@ -8,6 +8,7 @@
 #include "plan/build/build_plan.hpp"
 #include "plan/build/sharding_faults.hpp"
 #include "plan/ir/check.hpp"
+#include "plan/memory/arena.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -66,17 +67,19 @@ void check_memory(const Program& program, Faults& faults) {
     std::map<std::int64_t, std::size_t> alive;  // by offset
     for (std::size_t step = 0; step < program.steps.size(); ++step) {
         for (std::size_t i : deaths[step])
-            alive.erase(program.residents[i].offset);
+            if (program.residents[i].within < 0)
+                alive.erase(address_of(program, static_cast<std::int32_t>(i)));
         for (std::size_t i : births[step]) {
             const Resident& r = program.residents[i];
-            if (r.bytes == 0) continue;
-            const auto [it, fresh] = alive.emplace(r.offset, i);
+            if (r.bytes == 0 || r.within >= 0) continue;
+            const std::int64_t offset = address_of(program, static_cast<std::int32_t>(i));
+            const auto [it, fresh] = alive.emplace(offset, i);
             const auto next = std::next(it);
-            const bool meets_next = next != alive.end() && r.offset + r.bytes > next->first;
+            const bool meets_next = next != alive.end() && offset + r.bytes > next->first;
             bool meets_before = !fresh;
             if (fresh && it != alive.begin()) {
-                const Resident& before = program.residents[std::prev(it)->second];
-                meets_before = before.offset + before.bytes > r.offset;
+                const auto [before, id] = *std::prev(it);
+                meets_before = before + program.residents[id].bytes > offset;
             }
             if (meets_next || meets_before)
                 faults.push_back(of_rank(program) + r.name + " shares memory with another");
@@ -84,8 +87,8 @@ void check_memory(const Program& program, Faults& faults) {
     }
     for (std::size_t s = 0; s < program.steps.size(); ++s) {
         const Step& step = program.steps[s];
-        std::vector<std::int32_t> touched = {step.stash, step.kept, step.deferred, step.input,
-                                             step.output};
+        std::vector<std::int32_t> touched = {step.stash, step.kept,   step.deferred,
+                                             step.input, step.output, step.stored};
         for (const Transfer& transfer : step.transfers)
             touched.push_back(transfer.resident);
         for (std::int32_t id : touched) {

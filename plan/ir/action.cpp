@@ -6,11 +6,12 @@
 namespace orrery::plan {
 namespace {
 constexpr std::array<std::string_view, kActionKinds> kNames = {
-    "F",      "B",           "I",           "W",       "SEND_F", "RECV_F", "SEND_B",
-    "RECV_B", "REDUCE_GRAD", "REDUCE_TIED", "UNSCALE", "CLIP",   "STEP"};
+    "F",      "B",       "I",           "W",           "SEND_F",  "RECV_F",
+    "SEND_B", "RECV_B",  "REDUCE_GRAD", "REDUCE_TIED", "UNSCALE", "CLIP",
+    "STEP",   "OFFLOAD", "SPILL",       "LOAD",        "FETCH"};
 
 bool takes_micro_batch(ActionKind kind) {
-    return kind <= ActionKind::recv_b;
+    return kind <= ActionKind::recv_b || is_move(kind);
 }
 
 bool read_number(std::string_view& text, std::int32_t& value) {

@@ -1,6 +1,7 @@
 // Actions, the schedule's level of a plan, in the spelling that PyTorch's pipelining package uses
 // ("2F0": stage 2, forward, micro-batch 0), so that schedules can be exchanged as text.
-// REDUCE_TIED, UNSCALE, CLIP and STEP are ours: what follows the last backward.
+// REDUCE_TIED, UNSCALE, CLIP and STEP are ours: what follows the last backward; so are OFFLOAD,
+// SPILL, LOAD and FETCH, which move a micro-batch's stash between tiers of memory.
 #pragma once
 
 #include <compare>
@@ -24,9 +25,13 @@ enum class ActionKind : std::uint8_t {
     reduce_tied,      // REDUCE_TIED: tied embedding gradients over first and last stage
     unscale,          // UNSCALE: loss scale taken off the gradients, overflow looked for
     clip,             // CLIP: global gradient norm
-    step              // STEP: optimizer, and the gathering of sharded parameters
+    step,             // STEP: optimizer, and the gathering of sharded parameters
+    offload,          // OFFLOAD: what forward keeps for backward goes to host memory …
+    spill,            // SPILL: … and on to disk
+    load,             // LOAD: back from disk to host memory …
+    fetch             // FETCH: … and from there to the device
 };
-inline constexpr std::size_t kActionKinds = 13;
+inline constexpr std::size_t kActionKinds = 17;
 
 struct Action {
     std::int32_t stage = 0;
@@ -52,6 +57,11 @@ inline bool is_transfer(ActionKind kind) {
 }
 inline bool is_send(ActionKind kind) {
     return kind == ActionKind::send_f || kind == ActionKind::send_b;
+}
+
+// Whether it moves a stash between tiers of memory.
+inline bool is_move(ActionKind kind) {
+    return kind >= ActionKind::offload && kind <= ActionKind::fetch;
 }
 
 std::string to_text(const Action& action);                  // "2F0", "0REDUCE_GRAD"

@@ -7,8 +7,9 @@
 namespace orrery::plan {
 namespace {
 constexpr std::array<std::string_view, kRoles> kRoleNames = {
-    "parameter", "gradient",   "optimizer", "parameter_shard", "gradient_shard", "input", "output",
-    "stash",     "recomputed", "kept",      "deferred",        "scratch",        "scalar"};
+    "parameter", "gradient", "optimizer", "parameter_shard", "gradient_shard",
+    "input",     "output",   "stash",     "recomputed",      "kept",
+    "deferred",  "scratch",  "scalar",    "source",          "target"};
 }  // namespace
 
 std::int64_t Tensor::elements() const {

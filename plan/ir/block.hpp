@@ -26,9 +26,11 @@ enum class Role : std::uint8_t {
     kept,        // as stash, but what backward for the weights reads: it lives until then
     deferred,    // written by backward for the input, read by backward for the weights
     scratch,     // dies within the block
-    scalar       // device scalars of the step: gradient norm, loss
+    scalar,      // device scalars of the step: gradient norm, loss
+    source,      // what a copy between tiers of memory reads …
+    target       // … and writes: whole residents, or the stash area of a part
 };
-inline constexpr std::size_t kRoles = 13;
+inline constexpr std::size_t kRoles = 15;
 
 struct Tensor {
     std::string name;

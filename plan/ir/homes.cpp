@@ -5,9 +5,11 @@
 namespace orrery::plan {
 
 Homes::Homes(const Plan& plan, const Program& program) : plan_(plan), program_(program) {
-    for (const Step& step : program.steps)
-        if (step.action.kind == ActionKind::forward)
-            received_[{step.action.stage, step.action.micro_batch}] = step.input;
+    for (const Step& step : program.steps) {
+        const Key key{step.action.stage, step.action.micro_batch};
+        if (step.action.kind == ActionKind::forward) received_[key] = step.input;
+        if (step.action.kind == ActionKind::fetch && step.output >= 0) fetched_[key] = step.output;
+    }
 }
 
 const Stage& Homes::stage(std::int32_t index) const {
@@ -43,8 +45,7 @@ Home Homes::of(const Step& step, const BlockUse& use, const Block& block, Tensor
         case Role::scalar:
             return {program_.scalars, 0};
         case Role::stash:
-            if (is_received(step, use, tensor))
-                return {received_.at({step.action.stage, step.action.micro_batch}), 0};
+            if (is_received(step, use, tensor)) return {received(step), 0};
             return area(step, use.position, tensor.role);
         case Role::deferred:
             if (is_received(step, use, tensor)) return {step.input, 0};
@@ -54,6 +55,9 @@ Home Homes::of(const Step& step, const BlockUse& use, const Block& block, Tensor
             return area(step, use.position, tensor.role);
         case Role::scratch:
             return {program_.scratch, 0};
+        case Role::source:
+        case Role::target:
+            return of_copy(step, use, tensor.role);
         case Role::input:
         case Role::output:
             break;
@@ -68,13 +72,30 @@ Home Homes::area(const Step& step, std::int32_t position, Role role) const {
     return {role == Role::deferred ? step.deferred : step.stash, position};
 }
 
+std::int32_t Homes::received(const Step& step) const {
+    const Key key{step.action.stage, step.action.micro_batch};
+    const auto again = fetched_.find(key);
+    const bool forward = step.action.kind == ActionKind::forward;
+    return forward || again == fetched_.end() ? received_.at(key) : again->second;
+}
+
+// Offloading takes from the stash what fetching puts there.
+Home Homes::of_copy(const Step& step, const BlockUse& use, Role role) const {
+    const std::int32_t said = role == Role::source ? use.from : use.to;
+    if (said >= 0) return {said, 0};
+    if (use.position < 0) return {role == Role::source ? step.input : step.output, 0};
+    const bool away =
+        step.action.kind == ActionKind::offload || step.action.kind == ActionKind::spill;
+    return {away == (role == Role::source) ? step.stash : step.stored, use.position};
+}
+
 Home Homes::of_chain(const Step& step, const BlockUse& use, const Block& block, TensorId id) const {
     if (const auto landed = landing(step, use, block, id))
         return area(step, landed->part, landed->role);
     const Stage& stage = this->stage(step.action.stage);
     const std::int32_t end = static_cast<std::int32_t>(stage.parts.size()) - 1;
     if (step.action.kind == ActionKind::forward) {
-        if (id == block.input) return {frame(use.position), 0};
+        if (id == block.input) return {use.position == 0 ? step.input : frame(use.position), 0};
         if (use.position == end) return {step.output, 0};
         return {frame(use.position + 1), 0};
     }

@@ -53,6 +53,8 @@ class Homes {
     std::int32_t bucket_state(const BlockUse& use, Role role) const;
     Home area(const Step& step, std::int32_t position, Role role) const;
     Home recomputed(const Step& step, std::int32_t position) const;
+    std::int32_t received(const Step& step) const;
+    Home of_copy(const Step& step, const BlockUse& use, Role role) const;
     std::int32_t frame(std::int32_t number) const;
     std::int32_t gradient_into(const Step& step, const Stage& stage, std::int32_t position) const;
     Home of_chain(const Step& step, const BlockUse& use, const Block& block, TensorId tensor) const;
@@ -63,7 +65,9 @@ class Homes {
 
     const Plan& plan_;
     const Program& program_;
-    std::map<std::pair<std::int32_t, std::int32_t>, std::int32_t> received_;  // stage, micro-batch
+    using Key = std::pair<std::int32_t, std::int32_t>;  // stage, micro-batch
+    std::map<Key, std::int32_t> received_;
+    std::map<Key, std::int32_t> fetched_;  // what was received, back from another tier of memory
 };
 
 }  // namespace orrery::plan

@@ -109,14 +109,22 @@ Json procedure_json(const Procedure& procedure) {
                         {"gathered", id_json(use.gathered)},
                         {"reducing", id_json(use.reducing)},
                         {"fence", use.fence}});
+    for (std::size_t u = 0; u < procedure.uses.size(); ++u) {
+        if (procedure.uses[u].from >= 0) uses[u]["from"] = procedure.uses[u].from;
+        if (procedure.uses[u].to >= 0) uses[u]["to"] = procedure.uses[u].to;
+    }
     return {{"name", procedure.name}, {"uses", std::move(uses)}};
 }
 
 Json resident_json(const Resident& resident) {
-    return {{"name", resident.name},           {"category", name(resident.category)},
-            {"bytes", resident.bytes},         {"first_step", resident.first_step},
-            {"last_step", resident.last_step}, {"offset", resident.offset},
-            {"reuses", resident.reuses}};
+    Json json = {{"name", resident.name},           {"category", name(resident.category)},
+                 {"bytes", resident.bytes},         {"first_step", resident.first_step},
+                 {"last_step", resident.last_step}, {"offset", resident.offset},
+                 {"reuses", resident.reuses}};
+    if (resident.tier != Tier::device) json["tier"] = name(resident.tier);
+    if (resident.within >= 0) json["within"] = resident.within;
+    if (resident.copy_of >= 0) json["copy_of"] = resident.copy_of;
+    return json;
 }
 
 Json step_json(const Step& step) {
@@ -129,6 +137,7 @@ Json step_json(const Step& step) {
         if (step.after_transfers) json["after_transfers"] = true;
         if (step.kept >= 0) json["kept"] = step.kept;
         if (step.deferred >= 0) json["deferred"] = step.deferred;
+        if (step.stored >= 0) json["stored"] = step.stored;
         return json;
     }
     Json transfers = Json::array();
@@ -151,6 +160,8 @@ Json list_json(const std::vector<Thing>& things, Json (*json_of)(const Thing&)) 
 Json program_json(const Program& program) {
     return {{"pipeline_rank", program.pipeline_rank},
             {"arena_bytes", program.arena_bytes},
+            {"host_bytes", program.host_bytes},
+            {"disk_bytes", program.disk_bytes},
             {"scratch", id_json(program.scratch)},
             {"workspace", id_json(program.workspace)},
             {"frames", {id_json(program.frames[0]), id_json(program.frames[1])}},

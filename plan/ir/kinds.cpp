@@ -3,11 +3,12 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::array<std::string_view, kDTypes> kDTypeNames = {"u8",   "i32",  "bf16",
-                                                               "fp16", "fp32", "fp64"};
-constexpr std::array<std::int64_t, kDTypes> kDTypeBytes = {1, 4, 2, 2, 4, 8};
+constexpr std::array<std::string_view, kDTypes> kDTypeNames = {"u8",   "i32",  "bf16",    "fp16",
+                                                               "fp32", "fp64", "fp8_e4m3"};
+constexpr std::array<std::int64_t, kDTypes> kDTypeBytes = {1, 4, 2, 2, 4, 8, 1};
 constexpr std::array<std::string_view, kStreams> kStreamNames = {
-    "compute", "tensor_comm", "context_comm", "expert_comm", "data_comm", "pipeline_comm", "copy"};
+    "compute",       "tensor_comm", "context_comm", "expert_comm", "data_comm",
+    "pipeline_comm", "copy",        "copy_out",     "disk_read",   "disk_write"};
 constexpr std::array<std::string_view, kGroupKinds> kGroupNames = {
     "none",      "tensor", "context", "expert", "data",   "pipeline",
     "embedding", "model",  "world",   "shard",  "replica"};
@@ -67,6 +68,10 @@ constexpr std::array<KindRow, kOpKinds> kKinds = {{
     {"exchange", kElements},
     {"all_to_all", kElements},
     {"shift", kElements},
+    {"copy_to_device", kElements},
+    {"copy_to_host", kElements},
+    {"read_disk", kElements},
+    {"write_disk", kElements},
 }};
 
 template <typename Enum, std::size_t n>
@@ -100,7 +105,10 @@ const ShapeFields& shape_fields(OpKind kind) {
     return kKinds[static_cast<std::size_t>(kind)].fields;
 }
 bool is_communication(OpKind kind) {
-    return kind >= OpKind::all_reduce;
+    return kind >= OpKind::all_reduce && kind <= OpKind::shift;
+}
+bool is_copy(OpKind kind) {
+    return kind >= OpKind::copy_to_device && kind <= OpKind::write_disk;
 }
 
 template <>

@@ -10,8 +10,8 @@
 
 namespace orrery::plan {
 
-enum class DType : std::uint8_t { u8, i32, bf16, fp16, fp32, fp64 };
-inline constexpr std::size_t kDTypes = 6;
+enum class DType : std::uint8_t { u8, i32, bf16, fp16, fp32, fp64, fp8_e4m3 };
+inline constexpr std::size_t kDTypes = 7;
 
 // In-order queues of one rank. Ops of different streams may overlap; edges between streams follow
 // from tensors.
@@ -22,9 +22,12 @@ enum class Stream : std::uint8_t {
     expert_comm,
     data_comm,
     pipeline_comm,
-    copy
+    copy,       // host memory → device
+    copy_out,   // device → host memory
+    disk_read,  // disk → host memory
+    disk_write
 };
-inline constexpr std::size_t kStreams = 7;
+inline constexpr std::size_t kStreams = 10;
 
 // Which ranks a collective ties together (Mesh says who they are).
 enum class GroupKind : std::uint8_t {
@@ -91,9 +94,14 @@ enum class OpKind : std::uint8_t {
     reduce_scatter,
     exchange,
     all_to_all,
-    shift  // round a ring: every member sends to the next, and receives from the one before
+    shift,  // round a ring: every member sends to the next, and receives from the one before
+    // between tiers of memory
+    copy_to_device,
+    copy_to_host,
+    read_disk,
+    write_disk
 };
-inline constexpr std::size_t kOpKinds = 39;
+inline constexpr std::size_t kOpKinds = 43;
 
 // Sizes of an op, and the names of those that a kind uses, in order; empty names end the list.
 inline constexpr std::size_t kShapeFields = 7;
@@ -108,6 +116,7 @@ std::string_view name(Phase phase);
 std::string_view name(OpKind kind);
 const ShapeFields& shape_fields(OpKind kind);
 bool is_communication(OpKind kind);
+bool is_copy(OpKind kind);  // between tiers of memory
 
 template <typename Enum>
 std::optional<Enum> from_name(std::string_view text);

@@ -78,7 +78,7 @@ class Linker {
     void number_pieces() {
         std::vector<std::int32_t> parts(program_.residents.size(), 1);
         for (const Step& step : program_.steps)
-            for (const std::int32_t id : {step.stash, step.kept, step.deferred})
+            for (const std::int32_t id : {step.stash, step.kept, step.deferred, step.stored})
                 if (id >= 0)
                     parts[static_cast<std::size_t>(id)] = std::max<std::int32_t>(
                         1, static_cast<std::int32_t>(homes_.stage(step.action.stage).parts.size()));
@@ -124,7 +124,8 @@ class Linker {
     std::int32_t piece_of(const Step& step, const BlockUse& use, const Block& block,
                           TensorId id) const {
         const Home home = homes_.of(step, use, block, id);
-        return first_piece(home.resident) + home.piece;
+        const std::int32_t slot = resident(home.resident).within;  // whoever has its turn
+        return first_piece(slot >= 0 ? slot : home.resident) + home.piece;
     }
 
     void read(std::int32_t index, StreamCounts& waits) { join(waits, piece(index).writes); }

@@ -6,6 +6,11 @@ constexpr std::array<std::string_view, kMemoryCategories> kCategoryNames = {
     "parameters", "gradients", "optimizer", "activations", "workspace", "communication"};
 }
 
+std::string_view name(Tier tier) {
+    constexpr std::array<std::string_view, kTiers> kNames = {"device", "host", "disk"};
+    return kNames[static_cast<std::size_t>(tier)];
+}
+
 std::string_view name(MemoryCategory category) {
     return kCategoryNames[static_cast<std::size_t>(category)];
 }

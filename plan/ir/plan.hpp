@@ -32,6 +32,11 @@ enum class MemoryCategory : std::uint8_t {
 inline constexpr std::size_t kMemoryCategories = 6;
 std::string_view name(MemoryCategory category);
 
+// Where memory is. Each tier of a rank is one arena, of which the disk's is a file.
+enum class Tier : std::uint8_t { device, host, disk };
+inline constexpr std::size_t kTiers = 3;
+std::string_view name(Tier tier);
+
 // One use of a block within a procedure.
 struct BlockUse {
     std::int32_t block = 0;      // index into Plan::blocks
@@ -41,6 +46,8 @@ struct BlockUse {
     std::int32_t gathered = -1;  // resident with the gathered parameters, −1: the bucket's own
     std::int32_t reducing = -1;  // resident with unreduced gradients, −1: the bucket's own
     bool fence = false;          // starts after everything issued before it has ended
+    std::int32_t from = -1;      // residents that a copy between tiers reads and writes; −1: what
+    std::int32_t to = -1;        // its step says
     bool operator==(const BlockUse&) const = default;
 };
 
@@ -111,6 +118,11 @@ struct Resident {
     std::int64_t offset = 0;           // in the arena
     std::vector<std::int32_t> reuses;  // residents whose memory it takes over: its first access
                                        // waits for every access of theirs
+    Tier tier = Tier::device;
+    // A resident may be a view of a slot in which others take turns: it lies at the slot's start.
+    // What it then holds is a copy of another tier's resident.
+    std::int32_t within = -1;   // the slot; −1: memory of its own
+    std::int32_t copy_of = -1;  // the resident that keeps it between uses; −1: it does so itself
     bool operator==(const Resident&) const = default;
 };
 
@@ -139,6 +151,9 @@ struct Step {
     // weights reads, of the forward pass and of the part for the input.
     std::int32_t kept = -1;
     std::int32_t deferred = -1;
+    // Moves: the resident that has the stash on the further tier. What the stage received goes from
+    // input to output.
+    std::int32_t stored = -1;
     bool operator==(const Step&) const = default;
 };
 
@@ -162,7 +177,9 @@ struct Program {
     std::vector<std::int32_t> parameter_ring;  // ZeRO-3: gathered parameters, slots in turn; one
                                                // by bucket where they are kept for backward
     std::vector<std::int32_t> gradient_ring;   // ZeRO-2 and 3: gradients on their way to shards
-    std::int64_t arena_bytes = 0;
+    std::int64_t arena_bytes = 0;              // of device memory
+    std::int64_t host_bytes = 0;  // of the arena in host memory, and of the file, for what is
+    std::int64_t disk_bytes = 0;  // kept off the device
     bool operator==(const Program&) const = default;
 };
 

@@ -137,7 +137,7 @@ std::map<std::string, std::int64_t> scalar_offsets(const std::vector<Block>& blo
 // so that their reuse makes nobody wait; and buffers of transfers. One of these is posted early,
 // while compute still runs: it takes over memory only of buffers whose last compute step has been
 // left behind, else it would wait for compute and hold up all transfers behind it.
-void plan_arena(Program& program) {
+static std::int64_t plan_tier(Program& program, Tier tier) {
     Pool persistent(program);
     Pool stash(program);
     Pool transfers(program);
@@ -147,6 +147,7 @@ void plan_arena(Program& program) {
     for (std::size_t i = 0; i < program.residents.size(); ++i) {
         Resident& resident = program.residents[i];
         const auto id = static_cast<std::int32_t>(i);
+        if (resident.tier != tier || resident.within >= 0) continue;
         resident.bytes = aligned(resident.bytes);
         resident.reuses.clear();
         if (is_persistent(program, resident)) {
@@ -158,7 +159,8 @@ void plan_arena(Program& program) {
     }
     std::vector<std::int32_t> dying;  // transfer buffers, until the next compute step
     for (std::size_t step = 0; step < program.steps.size(); ++step) {
-        if (program.steps[step].procedure >= 0) {
+        const Step& now = program.steps[step];
+        if (now.procedure >= 0 && !is_move(now.action.kind)) {
             for (std::int32_t id : dying)
                 transfers.bury(id);
             dying.clear();
@@ -172,7 +174,34 @@ void plan_arena(Program& program) {
                 stash.bury(id);
         }
     }
-    program.arena_bytes = transfers.settle(stash.settle(persistent.settle(0)));
+    return transfers.settle(stash.settle(persistent.settle(0)));
+}
+
+void plan_arena(Program& program) {
+    program.arena_bytes = plan_tier(program, Tier::device);
+    program.host_bytes = plan_tier(program, Tier::host);
+    program.disk_bytes = plan_tier(program, Tier::disk);
+    for (Resident& resident : program.residents) {
+        if (resident.within < 0) continue;
+        resident.bytes = aligned(resident.bytes);
+        resident.offset = program.residents[static_cast<std::size_t>(resident.within)].offset;
+    }
+}
+
+std::int64_t first_address(const Program& program, Tier tier) {
+    if (tier == Tier::device) return 0;
+    return program.arena_bytes + (tier == Tier::disk ? program.host_bytes : 0);
+}
+
+std::int64_t address_of(const Program& program, std::int32_t id) {
+    const Resident& resident = program.residents[static_cast<std::size_t>(id)];
+    return first_address(program, resident.tier) + resident.offset;
+}
+
+std::int32_t keeper_of(const Program& program, std::int32_t resident) {
+    while (program.residents[static_cast<std::size_t>(resident)].copy_of >= 0)
+        resident = program.residents[static_cast<std::size_t>(resident)].copy_of;
+    return resident;
 }
 
 }  // namespace orrery::plan

@@ -37,10 +37,18 @@ StashArea stash_area(const Block& forward, Role role = Role::stash);
 std::map<std::string, std::int64_t> scalar_offsets(const std::vector<Block>& blocks,
                                                    const Program& program);
 
-// Fills offsets and reuses of the residents and the arena's size: persistent ones, then stashes,
-// then buffers of transfers, each by first fit in order of birth (an interval colouring: exact when
-// sizes are alike).
+// Fills offsets and reuses of the residents and the sizes of all tiers' arenas: persistent ones,
+// then stashes and slots, then buffers of transfers, each by first fit in order of birth (an
+// interval colouring: exact when sizes are alike).
 void plan_arena(Program& program);
+
+// Memory of a rank as one line of bytes: the device's arena, then the host's, then the disk's file.
+// Offsets of residents count from the start of their tier.
+std::int64_t first_address(const Program& program, Tier tier);
+std::int64_t address_of(const Program& program, std::int32_t resident);
+
+// The resident that keeps a state between its uses: itself, or what it is a copy of.
+std::int32_t keeper_of(const Program& program, std::int32_t resident);
 
 // Who lives when: live bytes by category, at the first moment of the largest total.
 struct MemoryPeak {

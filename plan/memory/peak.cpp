@@ -64,6 +64,7 @@ void for_each_step(const Plan& plan, const Program& program, Visit visit) {
         const auto id = static_cast<std::int32_t>(i);
         if (id == program.scratch || id == program.recomputed) continue;
         const Resident& resident = program.residents[i];
+        if (resident.tier != Tier::device || resident.within >= 0) continue;
         const auto category = static_cast<std::size_t>(resident.category);
         change[static_cast<std::size_t>(resident.first_step)][category] += resident.bytes;
         change[static_cast<std::size_t>(resident.last_step) + 1][category] -= resident.bytes;

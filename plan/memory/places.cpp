@@ -36,7 +36,7 @@ Places::Places(const Plan& plan, const Program& program, const Scenario& scenari
 }
 
 std::int64_t Places::address(const Place& place) const {
-    return program_.residents[static_cast<std::size_t>(place.resident)].offset + place.offset;
+    return address_of(program_, place.resident) + place.offset;
 }
 
 std::int64_t Places::scalar_offset(const std::string& name) const {
@@ -73,6 +73,12 @@ std::int64_t Places::offset_of(const Step& step, const BlockUse& use, const Bloc
             return 0;
         case Role::scalar:
             return scalars_.at(tensor.name);
+        case Role::source:
+        case Role::target:
+            return use.position < 0 ? 0
+                                    : homes_.stage(step.action.stage)
+                                          .parts[static_cast<std::size_t>(use.position)]
+                                          .stash_offset;
         case Role::scratch:
             return block.scratch_offsets[static_cast<std::size_t>(id)];
         case Role::stash:

@@ -26,7 +26,7 @@ class Places {
 
     Place of(const Step& step, const BlockUse& use, TensorId tensor) const;
 
-    // Bytes from the start of the arena.
+    // Bytes from the start of the arena; of the rank's memory on all tiers, behind it.
     std::int64_t address(const Place& place) const;
 
     // Of what a rank sends or receives of a boundary activation: its share, where tensor ranks

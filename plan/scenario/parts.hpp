@@ -26,6 +26,8 @@ struct LayoutChoices {
     bool data_parallel_auto = true;
     bool layers_even = true;
 };
+void read_offload(Reading& reading, Offload& offload);
+void read_host_memory(Reading& reading, Cluster& cluster);  // and storage
 void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices);
 
 void read_training(Reading& reading, Training& training, Model& model, Verbatim& verbatim);

@@ -110,6 +110,8 @@ void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster) {
     const bool has_profile = section.text("profile", profile, kRequired);
     section.known("intra_node");
     section.known("inter_node");
+    section.known("host_memory");
+    section.known("storage");
     section.number("price_usd_per_gpu_hour", cluster.price_usd_per_gpu_hour);
     section.number("power_w_per_gpu", cluster.power_w_per_gpu);
     section.number("pue", cluster.pue, {1, 10});
@@ -117,6 +119,7 @@ void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster) {
     section.finish();
     read_intra_node(reading, cluster, cluster.intra_node);
     read_inter_node(reading, cluster, cluster.inter_node);
+    read_host_memory(reading, cluster);
     if (has_profile) check_profile(reading, folders, cluster, profile);
 }
 

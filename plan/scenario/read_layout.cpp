@@ -126,9 +126,15 @@ void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices) {
                                {"full", Recompute::full},
                                {"every_k", Recompute::every_k}});
     read_recompute_every(reading, section, layout);
+    section.known("offload");
+    section.choice<ActivationStash>("activation_stash", layout.activation_stash,
+                                    {{"same", ActivationStash::same},
+                                     {"bf16", ActivationStash::bf16},
+                                     {"fp8", ActivationStash::fp8}});
     section.integer("micro_batch_size", layout.micro_batch_size);
     section.integer("global_batch_size", layout.global_batch_size, {}, Presence::required);
     section.finish();
+    read_offload(reading, layout.offload);
 }
 
 }  // namespace orrery::plan

@@ -154,6 +154,7 @@ void read_run(Reading& reading, const Folders& folders, Run& run) {
                                 {"llmc", DataFormat::llmc}});
     section.integer("threads_per_rank", run.threads_per_rank, {0, 4096});
     section.integer("steps", run.steps);
+    section.text("offload_path", run.offload_path);
     section.known("checkpoint");
     section.known("nccl");
     section.finish();

@@ -57,6 +57,30 @@ const char* text(TransferOverlap overlap) {
     return "";
 }
 
+const char* text(KeptOn kept) {
+    switch (kept) {
+        case KeptOn::none:
+            return "none";
+        case KeptOn::host:
+            return "host";
+        case KeptOn::disk:
+            return "disk";
+    }
+    return "";
+}
+
+const char* text(ActivationStash stash) {
+    switch (stash) {
+        case ActivationStash::same:
+            return "same";
+        case ActivationStash::bf16:
+            return "bf16";
+        case ActivationStash::fp8:
+            return "fp8";
+    }
+    return "";
+}
+
 const char* text(DataFormat format) {
     switch (format) {
         case DataFormat::automatic:
@@ -105,6 +129,8 @@ Json cluster_part(const Cluster& cluster, const Document& document) {
         part["latency_us"] = plain(link.latency_us);
         part["oversubscription"] = plain(link.oversubscription);
     }
+    for (const char* part : {"host_memory", "storage"})
+        if (const Json* value = document.find(std::string("/cluster/") + part)) out[part] = *value;
     out["price_usd_per_gpu_hour"] = plain(cluster.price_usd_per_gpu_hour);
     out["power_w_per_gpu"] = plain(cluster.power_w_per_gpu);
     out["pue"] = plain(cluster.pue);
@@ -116,6 +142,14 @@ Json cluster_part(const Cluster& cluster, const Document& document) {
 Json schedule_part(const Layout& layout) {
     if (layout.imported.schedule.grid.empty()) return layout.schedule;
     return {{"name", layout.schedule}, {"rows", csv_rows(to_csv(layout.imported.schedule.grid))}};
+}
+
+Json offload_part(const Offload& offload) {
+    return {{"optimizer", text(offload.optimizer)},
+            {"gradients", text(offload.gradients)},
+            {"parameters", text(offload.parameters)},
+            {"activations", text(offload.activations)},
+            {"prefetch", offload.prefetch}};
 }
 
 Json layout_part(const Layout& layout) {
@@ -137,6 +171,9 @@ Json layout_part(const Layout& layout) {
     if (layout.recompute == Recompute::every_k)
         out["recompute_every"] =
             layout.recompute_every > 0 ? Json(layout.recompute_every) : Json("sqrt");
+    if (layout.offload.any()) out["offload"] = offload_part(layout.offload);
+    if (layout.activation_stash != ActivationStash::same)
+        out["activation_stash"] = text(layout.activation_stash);
     out["micro_batch_size"] = layout.micro_batch_size;
     out["global_batch_size"] = layout.global_batch_size;
     return out;
@@ -232,6 +269,7 @@ Json run_part(const Run& run) {
     out["format"] = text(run.format);
     if (run.steps > 0) out["steps"] = run.steps;
     out["threads_per_rank"] = run.threads_per_rank;
+    if (!run.offload_path.empty()) out["offload_path"] = run.offload_path;
     if (!run.checkpoint_path.empty()) {
         out["checkpoint"] = {{"path", run.checkpoint_path},
                              {"every_steps", run.checkpoint_every_steps}};

@@ -12,6 +12,7 @@ void check_batch(Reading& reading, const LayoutChoices& choices, const Scenario&
 void check_batch_ramp(Reading& reading, const Scenario& scenario);
 void check_stages(Reading& reading, const LayoutChoices& choices, Scenario& scenario);
 void check_zero(Reading& reading, const Scenario& scenario);
+void check_offload(Reading& reading, const Scenario& scenario);
 void check_groups_of_layers(Reading& reading, const Scenario& scenario);
 void check_schedule(Reading& reading, const Scenario& scenario);
 void check_tensor(Reading& reading, const Scenario& scenario);

@@ -35,6 +35,10 @@ enum class LogitsType : std::uint8_t { same, fp32 };
 // rate divided among them; pcie and host: a shared root or memory, taken as a switch.
 enum class IntraNodeKind : std::uint8_t { nvswitch, xgmi, pcie, host };
 enum class InterNodeKind : std::uint8_t { none, infiniband, ethernet };
+// Where what a device need not hold all the time is kept; none: on the device.
+enum class KeptOn : std::uint8_t { none, host, disk };
+// In what a layer's activations wait for backward: as forward made them, or rounded.
+enum class ActivationStash : std::uint8_t { same, bf16, fp8 };
 
 // How rotary frequencies are stretched over longer sequences than a model began with; see
 // plan/scenario/positions.hpp.
@@ -125,6 +129,25 @@ struct InterNode {
     bool operator==(const InterNode&) const = default;
 };
 
+// Of a node, and the way from it to each of its devices; 0 where the cluster does not say.
+struct HostMemory {
+    double capacity_GB = 0;     // 1e9 bytes, per node
+    double bandwidth_GBps = 0;  // per device, one direction (PCIe); both at once
+    double latency_us = 0;      // of one copy
+
+    bool operator==(const HostMemory&) const = default;
+};
+
+// Of a node: what its devices share.
+struct Storage {
+    double capacity_GB = 0;
+    double read_GBps = 0;
+    double write_GBps = 0;
+    double latency_us = 0;  // of one read or write
+
+    bool operator==(const Storage&) const = default;
+};
+
 struct Cluster {
     std::int64_t nodes = 1;
     std::int64_t devices_per_node = 1;
@@ -132,6 +155,8 @@ struct Cluster {
     std::string profile_path;  // absolute or relative to the scenario library; as resolved
     IntraNode intra_node;
     InterNode inter_node;
+    HostMemory host_memory;
+    Storage storage;
     double price_usd_per_gpu_hour = 0;  // 0: unknown, cost is not reported
     double power_w_per_gpu = 0;         // 0: unknown, energy is not reported
     double pue = 1.0;                   // power usage effectiveness of the site
@@ -140,6 +165,24 @@ struct Cluster {
     std::int64_t devices() const { return nodes * devices_per_node; }
 
     bool operator==(const Cluster&) const = default;
+};
+
+// What is kept off the device between its uses (Ren et al. 2021, ZeRO-Offload, arXiv 2101.06840;
+// Rajbhandari et al. 2021, ZeRO-Infinity, arXiv 2104.07857).
+struct Offload {
+    KeptOn optimizer = KeptOn::none;
+    KeptOn gradients = KeptOn::none;
+    KeptOn parameters = KeptOn::none;
+    KeptOn activations = KeptOn::none;
+    // Fetched ahead of their use: buckets of states, actions of activations.
+    std::int64_t prefetch = 1;
+
+    bool uses(KeptOn tier) const {
+        return optimizer == tier || gradients == tier || parameters == tier || activations == tier;
+    }
+    bool any() const { return uses(KeptOn::host) || uses(KeptOn::disk); }
+
+    bool operator==(const Offload&) const = default;
 };
 
 // Degrees of parallelism; data_parallel is resolved.
@@ -160,6 +203,8 @@ struct Layout {
     bool reshard_after_forward = true;  // ZeRO-3: false keeps gathered parameters until backward
     Recompute recompute = Recompute::none;
     std::int64_t recompute_every = 0;  // every_k: layers per group; 0: √ of the stage's, rounded
+    Offload offload;
+    ActivationStash activation_stash = ActivationStash::same;
     std::int64_t micro_batch_size = 1;
     std::int64_t global_batch_size = 1;
 
@@ -325,6 +370,7 @@ struct Run {
     std::int64_t threads_per_rank = 0;  // 0: cores ÷ ranks of the machine, at least 1
     std::string checkpoint_path;        // no checkpoints without a path
     std::int64_t checkpoint_every_steps = 0;
+    std::string offload_path;  // folder for what is kept on disk; empty: the working one
     NcclSettings nccl;
 
     bool operator==(const Run&) const = default;

@@ -118,7 +118,10 @@ void reduce(plan::DType dtype, Reduction reduction, std::span<const void* const>
             return reduce_elements<float>(reduction, addends, first, count, result);
         case plan::DType::fp64:
             return reduce_elements<double>(reduction, addends, first, count, result);
+        case plan::DType::fp8_e4m3:
+            break;
     }
+    ORRERY_CHECK(false, "scaled numbers are not summed");
 }
 
 }  // namespace orrery::runtime

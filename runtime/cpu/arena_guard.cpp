@@ -30,6 +30,7 @@ bool writes_a_third(const plan::Op& op) {
 // adamw steps it may leave alone.
 bool makes(const BoundOp& bound, const Operand& written) {
     if (bound.op->kind == plan::OpKind::adamw || writes_a_third(*bound.op)) return false;
+    if (plan::is_copy(bound.op->kind)) return false;  // of any bytes, those that mark the unwritten
     return std::none_of(bound.reads.begin(), bound.reads.end(),
                         [&](const Operand& read) { return overlap(read, written); });
 }
@@ -46,7 +47,8 @@ bool writes_part(const BoundOp& bound, std::size_t index) {
 std::vector<ArenaGuard::Extent> ArenaGuard::touched(const BoundProgram& program) {
     std::vector<Extent> extents;
     for (const Operand& operand : program.operands)
-        extents.push_back({operand.offset, operand.offset + operand.bytes()});
+        if (operand.offset < program.memory_bytes())
+            extents.push_back({operand.offset, operand.offset + operand.bytes()});
     for (const BoundTransfer& transfer : program.transfers)
         extents.push_back({transfer.offset, transfer.offset + transfer.bytes});
     std::sort(extents.begin(), extents.end(),
@@ -69,7 +71,7 @@ ArenaGuard::Extent ArenaGuard::untouched(const std::vector<Extent>& extents,
 ArenaGuard::ArenaGuard(const BoundProgram& program, plan::Rank rank, std::byte* arena)
     : program_(program),
       rank_(rank),
-      memory_(arena - kZone, static_cast<std::size_t>(program.arena_bytes + 2 * kZone)) {
+      memory_(arena - kZone, static_cast<std::size_t>(program.memory_bytes() + 2 * kZone)) {
     if (program.high_water_bytes > program.arena_bytes)
         throw MemoryFault(fmt::format("rank {}: tensors end at byte {}, beyond an arena of {}",
                                       rank, program.high_water_bytes, program.arena_bytes));
@@ -80,6 +82,7 @@ ArenaGuard::ArenaGuard(const BoundProgram& program, plan::Rank rank, std::byte* 
     watch(extents);
     for (std::size_t id = 0; id < program.residents.size(); ++id) {
         if (program.spare.contains(static_cast<std::int32_t>(id))) continue;
+        if (program.residents[id].tier == plan::Tier::disk) continue;
         const Extent missed = untouched(extents, program.residents[id]);
         if (missed.begin < missed.end)
             throw MemoryFault(
@@ -107,7 +110,7 @@ void ArenaGuard::begin(const BoundOp& bound) {
     for (std::size_t w = 0; w < bound.writes.size(); ++w) {
         const Operand& written = bound.writes[w];
         const bool later_part = writes_part(bound, w) && bound.op->part > 0;
-        if (makes(bound, written) && !later_part)
+        if (in_memory(written) && makes(bound, written) && !later_part)
             std::fill_n(at(written.offset), written.bytes(), kUnwritten);
     }
 }
@@ -115,6 +118,7 @@ void ArenaGuard::begin(const BoundOp& bound) {
 void ArenaGuard::end(const BoundOp& bound) {
     for (std::size_t w = 0; w < bound.writes.size(); ++w) {
         const Operand& written = bound.writes[w];
+        if (!in_memory(written)) continue;
         const bool unfinished = writes_part(bound, w) && bound.op->part + 1 < bound.op->parts;
         if (makes(bound, written) && !unfinished) expect_whole(bound, written);
         accept(written.offset, written.bytes());
@@ -157,14 +161,14 @@ void ArenaGuard::expect_unchanged(const BoundOp& bound) const {
             throw MemoryFault(
                 fmt::format("{} wrote byte {} of an arena of {}, which is in no tensor that "
                             "it writes",
-                            named(bound), *byte, program_.arena_bytes));
+                            named(bound), *byte, program_.memory_bytes()));
 }
 
 void ArenaGuard::end_of_step() const {
     if (const auto byte = changed_in({0, static_cast<std::int64_t>(memory_.size())}))
         throw MemoryFault(fmt::format(
             "rank {}: an op of this step wrote byte {} of an arena of {}, which no op touches",
-            rank_, *byte, program_.arena_bytes));
+            rank_, *byte, program_.memory_bytes()));
 }
 
 // rank 2: layer.forward gemm "fc1", layer 3, micro-batch 0

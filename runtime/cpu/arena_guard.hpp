@@ -49,6 +49,9 @@ class ArenaGuard {
         std::int64_t begin = 0, end = 0;
     };
 
+    bool in_memory(const Operand& operand) const {  // and not on disk
+        return operand.offset < program_.memory_bytes();
+    }
     static std::vector<Extent> touched(const BoundProgram& program);
     static Extent untouched(const std::vector<Extent>& extents, const plan::Resident& resident);
     void watch(const std::vector<Extent>& extents);

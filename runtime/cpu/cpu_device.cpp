@@ -17,7 +17,9 @@ namespace {
 struct StepGivenUp {};
 
 constexpr std::size_t kArenaAlignment = 4096;
-constexpr std::uint32_t kAll = ~std::uint32_t{0};
+// More than any step has ops, with room for those that other threads still end: were it the largest
+// number, the next would be 0, and whoever saw 0 before would not wake.
+constexpr std::uint32_t kAll = std::uint32_t{1} << 31;
 constexpr std::uint32_t kDelaySite = 0xdeadU;
 
 std::int64_t now() {
@@ -45,23 +47,30 @@ CpuDevice::CpuDevice(const BoundProgram& program, const plan::Scenario& scenario
     : program_(program),
       communicator_(communicator),
       options_(options),
-      memory_(allocate(program.arena_bytes + (options.guard ? 2 * ArenaGuard::kZone : 0))),
+      memory_(allocate(program.memory_bytes() + (options.guard ? 2 * ArenaGuard::kZone : 0))),
       arena_(memory_.get() + (options.guard ? ArenaGuard::kZone : 0)),
       compute_kernels_(options.threads),
       performer_(program, scenario, communicator, arena_, compute_kernels_),
       times_(program.ops.size()) {
     if (options.guard) guard_ = std::make_unique<ArenaGuard>(program, communicator.rank(), arena_);
-    for (std::uint32_t id = 0; id < program.ops.size(); ++id)
-        (program.ops[id].op->stream == plan::Stream::compute ? compute_ : communication_)
-            .push_back(id);
-    communication_thread_ = std::thread([this] { serve(); });
+    if (program.disk_bytes > 0)
+        disk_ = std::make_unique<DiskTier>(scenario.run.offload_path, program.disk_bytes);
+    for (std::uint32_t id = 0; id < program.ops.size(); ++id) {
+        const plan::Op& op = *program.ops[id].op;
+        auto& ops = plan::is_copy(op.kind) ? copies_.ops : communication_.ops;
+        (op.stream == plan::Stream::compute ? compute_ : ops).push_back(id);
+    }
+    for (Follower* follower : {&communication_, &copies_})
+        if (!follower->ops.empty())
+            follower->thread = std::thread([this, follower] { serve(*follower); });
 }
 
 CpuDevice::~CpuDevice() {
     leaving_.store(true);
     step_.fetch_add(1);
     step_.notify_all();
-    communication_thread_.join();
+    for (Follower* follower : {&communication_, &copies_})
+        if (follower->thread.joinable()) follower->thread.join();
 }
 
 void CpuDevice::run(const StepInputs& inputs) {
@@ -72,19 +81,21 @@ void CpuDevice::run(const StepInputs& inputs) {
     const std::uint32_t step = step_.fetch_add(1) + 1;
     step_.notify_all();
     walk(compute_);
-    for (std::uint32_t done = done_.load(); done != step; done = done_.load())
-        done_.wait(done);
+    for (const Follower* follower : {&communication_, &copies_})
+        for (std::uint32_t done = follower->done.load();
+             follower->thread.joinable() && done != step; done = follower->done.load())
+            follower->done.wait(done);
     if (failed_.load()) std::rethrow_exception(cause_);
     if (guard_) guard_->end_of_step();
 }
 
-void CpuDevice::serve() {
+void CpuDevice::serve(Follower& follower) {
     for (std::uint32_t step = 0;; ++step) {
         step_.wait(step);
         if (leaving_.load()) return;
-        walk(communication_);
-        done_.store(step + 1);
-        done_.notify_all();
+        walk(follower.ops);
+        follower.done.store(step + 1);
+        follower.done.notify_all();
     }
 }
 
@@ -154,8 +165,22 @@ void CpuDevice::run_op(std::uint32_t id) {
     time.begin = now();
     const BoundOp& bound = program_.ops[id];
     const bool computes = bound.op->stream == plan::Stream::compute;
-    performer_.perform(bound, *inputs_, computes ? compute_kernels_ : communication_kernels_);
+    if (plan::is_copy(bound.op->kind))
+        copy(bound);
+    else
+        performer_.perform(bound, *inputs_, computes ? compute_kernels_ : communication_kernels_);
     time.end = now();
+}
+
+void CpuDevice::copy(const BoundOp& bound) {
+    const Operand &from = bound.reads[0], &to = bound.writes[0];
+    const auto bytes = static_cast<std::size_t>(from.bytes());
+    if (bound.op->kind == plan::OpKind::read_disk)
+        read(from.offset, {arena_ + to.offset, bytes});
+    else if (bound.op->kind == plan::OpKind::write_disk)
+        disk_->write(to.offset - program_.memory_bytes(), {arena_ + from.offset, bytes});
+    else
+        std::memcpy(arena_ + to.offset, arena_ + from.offset, bytes);
 }
 
 void CpuDevice::fail(std::exception_ptr cause) {
@@ -178,10 +203,15 @@ void CpuDevice::fail(std::exception_ptr cause) {
 }
 
 void CpuDevice::read(std::int64_t offset, std::span<std::byte> into) const {
-    std::memcpy(into.data(), arena_ + offset, into.size());
+    if (offset >= program_.memory_bytes())
+        disk_->read(offset - program_.memory_bytes(), into);
+    else
+        std::memcpy(into.data(), arena_ + offset, into.size());
 }
 
 void CpuDevice::write(std::int64_t offset, std::span<const std::byte> from) {
+    if (offset >= program_.memory_bytes())
+        return disk_->write(offset - program_.memory_bytes(), from);
     std::memcpy(arena_ + offset, from.data(), from.size());
     if (guard_) guard_->accept(offset, static_cast<std::int64_t>(from.size()));
 }

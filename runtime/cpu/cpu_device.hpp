@@ -1,7 +1,8 @@
 // The CPU as a device: the arena is host memory, the compute stream is the thread that calls run()
 // (and its team), all communication streams are one thread, which takes their ops in issue order.
 // That order is the same on every rank as far as groups are concerned (plan_faults), so that
-// blocking calls cannot wait for each other in a ring.
+// blocking calls cannot wait for each other in a ring. Copies between tiers of memory are a third
+// thread: the host's arena lies behind the device's, the disk's is a file.
 #pragma once
 
 #include <array>
@@ -17,6 +18,7 @@
 #include "runtime/cpu/arena_guard.hpp"
 #include "runtime/cpu/cpu_kernels.hpp"
 #include "runtime/executor/device.hpp"
+#include "runtime/executor/disk_tier.hpp"
 #include "runtime/executor/performer.hpp"
 
 namespace orrery::runtime {
@@ -45,13 +47,21 @@ class CpuDevice final : public Device {
         void operator()(std::byte* memory) const;
     };
 
-    void serve();
+    // A thread that goes through its ops of each step.
+    struct Follower {
+        std::vector<std::uint32_t> ops;      // ids, in issue order
+        std::atomic<std::uint32_t> done{0};  // steps that it has ended
+        std::thread thread;
+    };
+
+    void serve(Follower& follower);
     void walk(const std::vector<std::uint32_t>& ops);
     void wait_for(const plan::Wait& wait);
     void perform(std::uint32_t id);
     void perform_alone(std::uint32_t id);
     void poison(const BoundOp& bound);
     void run_op(std::uint32_t id);
+    void copy(const BoundOp& bound);
     void fail(std::exception_ptr cause);
 
     const BoundProgram& program_;
@@ -64,18 +74,18 @@ class CpuDevice final : public Device {
     CpuKernels compute_kernels_;
     CpuKernels communication_kernels_{1};  // sums on communication streams
     Performer performer_;
+    std::unique_ptr<DiskTier> disk_;      // null where the plan keeps nothing there
     std::vector<std::uint32_t> compute_;  // op ids, in issue order
-    std::vector<std::uint32_t> communication_;
+    Follower communication_;
+    Follower copies_;
     std::vector<OpTime> times_;
     std::array<std::atomic<std::uint32_t>, plan::kStreams> ended_{};
     std::atomic<bool> failed_{false};
     std::mutex cause_mutex_;
     std::exception_ptr cause_;
     const StepInputs* inputs_ = nullptr;
-    std::atomic<std::uint32_t> step_{0};  // steps begun; the communication thread follows
-    std::atomic<std::uint32_t> done_{0};  // steps that the communication thread has ended
+    std::atomic<std::uint32_t> step_{0};  // steps begun; the other threads follow
     std::atomic<bool> leaving_{false};
-    std::thread communication_thread_;
 };
 
 }  // namespace orrery::runtime

@@ -42,6 +42,8 @@ ncclDataType_t type_of(plan::DType dtype) {
             return ncclFloat32;
         case plan::DType::fp64:
             return ncclFloat64;
+        case plan::DType::fp8_e4m3:
+            break;
     }
     ORRERY_CHECK(false, "a type that NCCL does not have");
 }

@@ -30,8 +30,12 @@ class Binder {
           born_(program.residents.size(), false) {
         out_.linked = plan::link(plan, program);
         out_.arena_bytes = program.arena_bytes;
+        out_.host_bytes = program.host_bytes;
+        out_.disk_bytes = program.disk_bytes;
         out_.buckets = program.buckets;
         out_.residents = program.residents;
+        for (std::size_t id = 0; id < out_.residents.size(); ++id)
+            out_.residents[id].offset = plan::address_of(program, static_cast<std::int32_t>(id));
         out_.spare = {program.workspace, program.frames[0], program.frames[1]};
         const plan::Resident& workspace =
             program.residents[static_cast<std::size_t>(program.workspace)];
@@ -88,7 +92,7 @@ class Binder {
             range.writes = out_.operands.size();
             for (TensorId tensor : bound.op->writes)
                 out_.operands.push_back(operand(step, use, *bound.block, tensor));
-            bound.accumulates = adds(step, use, *bound.block, *bound.op, range.writes);
+            bound.accumulates = adds(step, use, *bound.block, *bound.op);
             feed(step, use, bound);
         }
         range.end = out_.operands.size();
@@ -108,26 +112,28 @@ class Binder {
             program_.residents[static_cast<std::size_t>(place.resident)];
         ORRERY_CHECK(place.offset >= 0 && place.offset + operand.bytes() <= resident.bytes,
                      "a tensor lies within " + resident.name);
-        out_.high_water_bytes =
-            std::max(out_.high_water_bytes, operand.offset + plan::aligned(operand.bytes()));
+        if (resident.tier == plan::Tier::device)
+            out_.high_water_bytes =
+                std::max(out_.high_water_bytes, operand.offset + plan::aligned(operand.bytes()));
         return operand;
     }
 
     void touch(std::int32_t resident) {
-        const auto r = static_cast<std::size_t>(resident);
+        const std::int32_t slot = program_.residents[static_cast<std::size_t>(resident)].within;
+        const auto r = static_cast<std::size_t>(slot >= 0 ? slot : resident);
         if (born_[r]) return;
         born_[r] = true;
         const plan::Resident& memory = program_.residents[r];
         const bool persistent =
             memory.first_step == 0 &&
             memory.last_step + 1 == static_cast<std::int32_t>(program_.steps.size());
-        if (!persistent) out_.births.push_back({memory.offset, memory.bytes});
+        if (!persistent && memory.tier != plan::Tier::disk)
+            out_.births.push_back({out_.residents[r].offset, memory.bytes});
     }
 
     // The first sum of a step overwrites; so does each in a ring, whose slots pass from part to
     // part.
-    bool adds(const Step& step, const BlockUse& use, const Block& block, const Op& op,
-              std::size_t first_write) {
+    bool adds(const Step& step, const BlockUse& use, const Block& block, const Op& op) {
         if (!plan::accumulates(block, op)) return false;
         if (op.part > 0) return true;  // to what the parts before it have summed
         bool seen = false;
@@ -136,10 +142,10 @@ class Binder {
             const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
             if (std::find(op.reads.begin(), op.reads.end(), id) == op.reads.end()) continue;
             if (op.kind == plan::OpKind::unscale && tensor.role != Role::scalar) continue;
-            const std::int32_t resident = places_.of(step, use, id).resident;
+            const plan::Place place = places_.of(step, use, id);
             const auto& ring = program_.gradient_ring;
-            if (std::find(ring.begin(), ring.end(), resident) != ring.end()) continue;
-            seen = !sums_.insert(out_.operands[first_write + w].offset).second || seen;
+            if (std::find(ring.begin(), ring.end(), place.resident) != ring.end()) continue;
+            seen = !sums_.insert({place.resident, place.offset}).second || seen;
         }
         return seen;
     }
@@ -207,8 +213,8 @@ class Binder {
     plan::Rank rank_;
     plan::Places places_;
     std::vector<std::pair<const Block*, const Op*>> numbered_;
-    std::vector<bool> born_;       // by resident
-    std::set<std::int64_t> sums_;  // offsets of sums that have a term
+    std::vector<bool> born_;                                // by resident
+    std::set<std::pair<std::int32_t, std::int64_t>> sums_;  // places of sums that have a term
     std::vector<Range> ranges_;
     BoundProgram out_;
 };

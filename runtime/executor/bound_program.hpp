@@ -16,7 +16,7 @@ namespace orrery::runtime {
 
 // A tensor in the arena.
 struct Operand {
-    std::int64_t offset = 0;    // bytes from the arena's start
+    std::int64_t offset = 0;    // bytes from the arena's start, over all tiers (first_address)
     std::int64_t elements = 0;  // 0: the op has no such operand
     plan::DType dtype = plan::DType::fp32;
 
@@ -32,7 +32,8 @@ struct BoundTransfer {
     std::int64_t tag = 0;  // tells messages between two ranks apart: stage, micro-batch, direction
 };
 
-// Memory that changes hands with an op: it is this op that first touches it.
+// Memory that changes hands with an op: it is this op that first touches it. Of the device or the
+// host.
 struct Birth {
     std::int64_t offset = 0;
     std::int64_t bytes = 0;
@@ -61,14 +62,17 @@ struct BoundProgram {
     std::vector<BoundOp> ops;                             // by op id, in issue order
     std::vector<std::vector<plan::BucketEntry>> entries;  // by bucket
     std::vector<plan::Bucket> buckets;
-    std::vector<plan::Resident> residents;
+    std::vector<plan::Resident> residents;  // with offsets from the arena's start, as operands
     // Residents that may be more than a program has use for: the workspace of GEMMs, the two
     // frames, which stages of one part or two pass by, and slots of rings, as large as the largest
     // that passes through any of them.
     std::set<std::int32_t> spare;
     Birth workspace;  // of GEMMs; nothing else lies there
     std::int64_t arena_bytes = 0;
-    std::int64_t high_water_bytes = 0;  // end of the last operand
+    std::int64_t host_bytes = 0;        // behind the arena, and
+    std::int64_t disk_bytes = 0;        // behind these; addresses on disk are places in a file
+    std::int64_t high_water_bytes = 0;  // end of the last operand in the arena
+    std::int64_t memory_bytes() const { return arena_bytes + host_bytes; }
     plan::Coordinates at;
     std::int64_t shard = 0, shards = 1;
     // Bytes from the arena's start, −1: the program has none.

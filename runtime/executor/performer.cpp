@@ -108,10 +108,18 @@ void Performer::compute(const Call& call) {
         case OpKind::adamw:
             return adamw(call);
         case OpKind::cast:
-            return call.kernels.cast({call.shape(0), read(call, 0), written(call, 0)});
+            return cast(call);
         default:
             ORRERY_CHECK(false, "no kernel for " + std::string(name(call.bound.op->kind)));
     }
+}
+
+// Eight bits have scales, which are made and read beside them.
+void Performer::cast(const Call& call) {
+    Cast cast{call.shape(0), read(call, 0), written(call, 0)};
+    if (call.bound.writes.size() > 1) cast.scales = written(call, 1);
+    if (call.bound.reads.size() > 1) cast.scales = read(call, 1);
+    call.kernels.cast(cast);
 }
 
 // Tokens of a micro-batch go to where the plan has them once the memory is free.

@@ -82,6 +82,7 @@ class Performer {
     void clear_padding(const Call& call);
 
     void compute(const Call& call);
+    void cast(const Call& call);
     void feed(const Call& call);
 
     Buffer buffer(const Operand& operand) const;

@@ -16,6 +16,7 @@ struct Lacking {
     bool fp64 = false;
     std::int64_t widest_head = 0;
     std::set<std::string> kinds;
+    bool fp8 = false;
 };
 
 // Scalars are counted, summed and judged in fp64 whatever the precision is.
@@ -25,6 +26,7 @@ void look_at_types(const plan::Block& block, const plan::Op& op, Lacking& lackin
             const plan::Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
             if (tensor.role != plan::Role::scalar && tensor.dtype == plan::DType::fp64)
                 lacking.fp64 = true;
+            if (tensor.dtype == plan::DType::fp8_e4m3) lacking.fp8 = true;
         }
 }
 
@@ -103,6 +105,10 @@ bool has_cuda_kernel(OpKind kind) {
             return true;
         case OpKind::attention_block:
         case OpKind::attention_block_backward:
+        case OpKind::copy_to_device:
+        case OpKind::copy_to_host:
+        case OpKind::read_disk:
+        case OpKind::write_disk:
             return false;
     }
     return false;
@@ -126,6 +132,11 @@ std::vector<plan::Diagnostic> reasons_not_on_cuda(const plan::Plan& plan,
         reasons.back().arithmetic = "head_dim = " + std::to_string(lacking.widest_head) + " > " +
                                     std::to_string(kWidestHead);
     }
+    if (lacking.fp8)
+        reasons.push_back(reason(
+            "T103", file, "/layout/activation_stash", "\"fp8\"",
+            "CUDA has no kernel that casts to fp8_e4m3",
+            {"--set layout.activation_stash=bf16, in fp32", "--set layout.activation_stash=same"}));
     for (const std::string& kind : lacking.kinds)
         reasons.push_back(reason("T103", file, "", "", "CUDA has no kernel for " + kind, {}));
     return reasons;

@@ -415,10 +415,12 @@ struct Rearrange {
     std::array<std::int64_t, 2> from_strides{}, to_strides{};
 };
 
-// y = x in y's type. y may be x where both have one type.
+// y = x in y's type. y may be x where both have one type. Numbers of eight bits, on either side,
+// have scales (runtime/kernels/block_scaled.hpp).
 struct Cast {
     std::int64_t elements = 0;
     Buffer x, y;
+    Buffer scales{};
 };
 
 struct Fill {

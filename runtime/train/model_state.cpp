@@ -132,7 +132,8 @@ std::vector<StateRun> state_runs(const BoundProgram& program, const plan::Progra
         if (program.buckets[b].elements == 0) continue;
         const Held held = held_of(program, scenario, b, kind);
         if (held.resident < 0) continue;
-        const std::int64_t base = planned.residents[static_cast<std::size_t>(held.resident)].offset;
+        const std::int64_t base =
+            plan::address_of(planned, plan::keeper_of(planned, held.resident));
         const std::int64_t size = plan::size_bytes(held.dtype);
         for (const plan::BucketEntry& entry : program.entries[b])
             for (const plan::ParameterRun& run : plan::runs_of(

@@ -127,10 +127,11 @@ class RankRun {
         const plan::Program& program = planned();
         auto keep = [&](std::int32_t id) {
             if (id < 0) return;
+            id = plan::keeper_of(program, id);
             const plan::Resident& resident = program.residents[static_cast<std::size_t>(id)];
             std::vector<std::byte>& bytes = kept[resident.name];
             bytes.resize(static_cast<std::size_t>(resident.bytes));
-            device_->read(resident.offset, bytes);
+            device_->read(plan::address_of(program, id), bytes);
         };
         for (const plan::Bucket& bucket : program.buckets) {
             keep(bucket.parameters);
@@ -141,12 +142,16 @@ class RankRun {
     }
 
     void restore(const std::map<std::string, std::vector<std::byte>>& kept) {
-        for (const plan::Resident& resident : planned().residents)
+        const plan::Program& program = planned();
+        for (std::size_t id = 0; id < program.residents.size(); ++id) {
+            const plan::Resident& resident = program.residents[id];
             if (const auto found = kept.find(resident.name); found != kept.end()) {
                 ORRERY_CHECK(static_cast<std::int64_t>(found->second.size()) == resident.bytes,
                              "states do not depend on the batch");
-                device_->write(resident.offset, found->second);
+                device_->write(plan::address_of(program, static_cast<std::int32_t>(id)),
+                               found->second);
             }
+        }
     }
 
     // Micro-batches take samples in turn over the data-parallel ranks. Who holds the first or the

@@ -209,6 +209,10 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) cons
         case OpKind::exchange:
         case OpKind::all_to_all:
         case OpKind::shift:
+        case OpKind::copy_to_device:
+        case OpKind::copy_to_host:
+        case OpKind::read_disk:
+        case OpKind::write_disk:
             break;
     }
     ORRERY_CHECK(false, "no kernel: " + std::string(plan::name(op.kind)) + " " + op.label);

@@ -17,9 +17,10 @@ enum class CostFamily : std::uint8_t {
     memory,
     intra_node_collective,
     inter_node_collective,
-    point_to_point
+    point_to_point,
+    copy  // between tiers of memory
 };
-inline constexpr std::size_t kCostFamilies = 7;
+inline constexpr std::size_t kCostFamilies = 8;
 
 struct Price {
     double seconds = 0;

@@ -28,6 +28,8 @@ class ProgramReader {
             reader_.fail_at(here, "program " + std::to_string(number));
         reader_.expect_word("arena");
         program_.arena_bytes = bytes("the bytes of the arena");
+        if (reader_.accept_word("host")) program_.host_bytes = bytes("the bytes of host memory");
+        if (reader_.accept_word("disk")) program_.disk_bytes = bytes("the bytes on disk");
         read_fixed();
         while (reader_.accept_word("stage"))
             read_stage();
@@ -42,6 +44,7 @@ class ProgramReader {
         for (const Mention& mention : residents_)
             if (static_cast<std::size_t>(mention.id) >= program_.residents.size())
                 reader_.fail_at(mention.place, "a resident of this program");
+        settle_views();
         read_steps();
         settle_lives();
         return std::move(program_);
@@ -243,8 +246,18 @@ class ProgramReader {
         if (reader_.accept_word("position"))
             position = field(count, "positions of a stage", kMostIndex);
         if (reader_.accept_word("bucket")) bucket = bucket_field(count);
-        if (reader_.accept_word("gathered")) use.gathered = resident_ahead();
-        if (reader_.accept_word("reducing")) use.reducing = resident_ahead();
+        for (bool more = true; more;) {
+            if (reader_.accept_word("gathered"))
+                use.gathered = resident_ahead();
+            else if (reader_.accept_word("reducing"))
+                use.reducing = resident_ahead();
+            else if (reader_.accept_word("from"))
+                use.from = resident_ahead();
+            else if (reader_.accept_word("to"))
+                use.to = resident_ahead();
+            else
+                more = false;
+        }
         use.fence = reader_.accept_word("fence");
         for (std::int64_t i = 0; i < count; ++i) {
             use.layer = layer.index_at(i);
@@ -266,8 +279,12 @@ class ProgramReader {
             "communication)",
             category_from_name);
         resident.bytes = reader_.integer("a number of bytes");
-        reader_.expect_sign("@");
-        resident.offset = reader_.integer("an offset in the arena");
+        if (reader_.accept_word("within")) {
+            resident.within = resident_ahead();
+        } else {
+            reader_.expect_sign("@");
+            resident.offset = reader_.integer("an offset in the arena");
+        }
         lives_.push_back(reader_.place());
         if (reader_.accept_word("always")) {
             resident.last_step = -1;  // until the number of steps is known
@@ -279,10 +296,24 @@ class ProgramReader {
             if (resident.first_step < 0 || resident.last_step < resident.first_step)
                 reader_.fail_at(lives_.back() + 1, "a first step and a last step");
         }
+        if (reader_.accept_word("host")) resident.tier = Tier::host;
+        if (reader_.accept_word("disk")) resident.tier = Tier::disk;
+        if (reader_.accept_word("copy")) {
+            reader_.expect_word("of");
+            resident.copy_of = resident_ahead();
+        }
         if (reader_.accept_word("reuses")) do
                 resident.reuses.push_back(resident_ahead());
             while (at_resident());
         program_.residents.push_back(std::move(resident));
+    }
+
+    // A view lies where its slot does.
+    void settle_views() {
+        for (Resident& resident : program_.residents)
+            if (resident.within >= 0)
+                resident.offset =
+                    program_.residents[static_cast<std::size_t>(resident.within)].offset;
     }
 
     void settle_lives() {
@@ -353,6 +384,8 @@ class ProgramReader {
                 step.kept = reader_.id('k', residents, "a resident as what is kept (k12)");
             else if (letter == 'd')
                 step.deferred = reader_.id('d', residents, "a resident as what is deferred (d12)");
+            else if (letter == 'h')
+                step.stored = reader_.id('h', residents, "a resident as stored stash (h12)");
             else
                 step.output = reader_.id('o', residents,
                                          "a procedure (p1), stash (s2), input (i3) or output (o4)");

@@ -61,7 +61,8 @@ class ProgramPrinter {
 
     std::string text() const {
         std::string out = "program " + std::to_string(program_.pipeline_rank) + "  arena " +
-                          std::to_string(program_.arena_bytes) + " bytes\n" + fixed_line();
+                          std::to_string(program_.arena_bytes) + " bytes" + tier_sizes() + '\n' +
+                          fixed_line();
         for (const Stage& stage : program_.stages)
             out += stage_lines(stage);
         out += bucket_lines();
@@ -77,6 +78,15 @@ class ProgramPrinter {
     }
 
   private:
+    std::string tier_sizes() const {
+        std::string text;
+        if (program_.host_bytes > 0)
+            text += "  host " + std::to_string(program_.host_bytes) + " bytes";
+        if (program_.disk_bytes > 0)
+            text += "  disk " + std::to_string(program_.disk_bytes) + " bytes";
+        return text;
+    }
+
     std::string fixed_line() const {
         const auto& p = program_;
         std::vector<std::string> pieces = {
@@ -173,7 +183,7 @@ class ProgramPrinter {
         auto fields = [](const BlockUse& u) { return Fields{u.layer, u.position, u.bucket}; };
         auto same = [](const BlockUse& a, const BlockUse& b) {
             return a.block == b.block && a.gathered == b.gathered && a.reducing == b.reducing &&
-                   a.fence == b.fence;
+                   a.fence == b.fence && a.from == b.from && a.to == b.to;
         };
         Table table(4);
         for (std::size_t i = 0; i < procedure.uses.size();) {
@@ -188,9 +198,14 @@ class ProgramPrinter {
             auto resident = [](const char* what, std::int32_t id) {
                 return id < 0 ? std::string() : what + id_text('r', id);
             };
+            // Copies alone have the second: one column does for both.
+            auto joined = [](const std::string& a, const std::string& b) {
+                return a.empty() || b.empty() ? a + b : a + ' ' + b;
+            };
             table.add({block_name(use.block), times(count), field("layer ", 0),
                        field("position ", 1), field("bucket ", 2),
-                       resident("gathered ", use.gathered), resident("reducing ", use.reducing),
+                       joined(resident("gathered ", use.gathered), resident("from ", use.from)),
+                       joined(resident("reducing ", use.reducing), resident("to ", use.to)),
                        use.fence ? "fence" : ""});
             i += count;
         }
@@ -208,12 +223,17 @@ class ProgramPrinter {
             std::string life = "always";
             if (!always)
                 life = "steps " + std::to_string(r.first_step) + ".." + std::to_string(r.last_step);
+            const auto place =
+                r.within < 0 ? "@" + std::to_string(r.offset) : "within " + id_text('r', r.within);
             std::vector<std::string> reuses;
+            if (r.tier != Tier::device) reuses.emplace_back(name(r.tier));
+            if (r.copy_of >= 0) reuses.push_back("copy of " + id_text('r', r.copy_of));
+            bool first = true;
             for (std::int32_t old : r.reuses)
-                reuses.push_back((reuses.empty() ? "reuses " : "") + id_text('r', old));
+                reuses.push_back((std::exchange(first, false) ? "reuses " : "") +
+                                 id_text('r', old));
             table.add({"resident " + id_text('r', static_cast<std::int64_t>(i)), quoted(r.name),
-                       std::string(name(r.category)), std::to_string(r.bytes),
-                       "@" + std::to_string(r.offset), life},
+                       std::string(name(r.category)), std::to_string(r.bytes), place, life},
                       std::move(reuses));
         }
         return table.text();
@@ -250,6 +270,7 @@ class ProgramPrinter {
             say('o', step.output, usual.output);
             say('k', step.kept, usual.kept);
             say('d', step.deferred, usual.deferred);
+            say('h', step.stored, usual.stored);
             if (step.after_transfers) said.emplace_back("waits");
             return {to_text(step.action) + braces(said)};
         }

@@ -124,6 +124,14 @@ std::string UsualBindings::procedure_name(const Action& action) const {
             return "unscale";
         case ActionKind::clip:
             return "clip";
+        case ActionKind::offload:
+            return "offload" + stage;
+        case ActionKind::spill:
+            return "spill" + stage;
+        case ActionKind::load:
+            return "load" + stage;
+        case ActionKind::fetch:
+            return "fetch" + stage;
         default:
             return "optimizer";
     }

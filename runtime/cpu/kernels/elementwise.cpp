@@ -46,6 +46,8 @@ void add(const Add& op, Team& team) {
 }
 
 void cast(const Cast& op, Team& team) {
+    if (op.y.dtype == plan::DType::fp8_e4m3) return pack(op, team);
+    if (op.x.dtype == plan::DType::fp8_e4m3) return unpack(op, team);
     with_work_type(wider(op.x.dtype, op.y.dtype), [&](auto w) { cast_as<decltype(w)>(op, team); });
 }
 

@@ -35,6 +35,8 @@ void unscale(const Unscale&, Team& team);
 void adamw(const AdamW&, Team& team);
 void cast(const Cast&, Team& team);
 void rearrange(const Rearrange&, Team& team);
+void pack(const Cast&, Team& team);    // into blocks with scales
+void unpack(const Cast&, Team& team);  // … and out of them
 void fill(const Fill&, Team& team);
 
 }  // namespace orrery::runtime::ORRERY_INSTRUCTION_SET

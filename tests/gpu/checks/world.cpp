@@ -33,6 +33,8 @@ void put(DType dtype, std::byte* to, double value) {
             return copy(static_cast<std::int32_t>(value));
         case DType::fp64:
             return copy(value);
+        case DType::fp8_e4m3:
+            break;
     }
 }
 
@@ -53,6 +55,7 @@ double value_at(DType dtype, const std::byte* from) {
         case DType::i32:
             return get(std::int32_t{});
         case DType::fp64:
+        case DType::fp8_e4m3:
             break;
     }
     return get(double{});

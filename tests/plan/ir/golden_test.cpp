@@ -394,6 +394,26 @@ TEST(PlanGolden, OptimizerOfOneRank) {
     expect_golden("optimizer_fp32", without_parts(build_plan(s)));
 }
 
+// States on the host and on disk; a stash on the host, in GPipe, whose micro-batches wait long.
+TEST(PlanGolden, Offload) {
+    Scenario s = bucketed();
+    s.layout.zero_stage = 1;
+    s.layout.offload.optimizer = KeptOn::host;
+    expect_golden("offload_optimizer", without_parts(build_plan(s)));
+    s.layout.zero_stage = 3;
+    s.training.optimizer.clip_norm = 1;
+    s.layout.offload = {KeptOn::disk, KeptOn::host, KeptOn::host, KeptOn::none, 1};
+    expect_golden("offload_states_zero_3", without_parts(build_plan(s)));
+    s = small_llama();
+    s.training.optimizer.clip_norm = 0;
+    set_pipeline(s, "gpipe", 2, 1, 4);
+    s.layout.offload.activations = KeptOn::host;
+    expect_golden("offload_activations", without_parts(build_plan(s)));
+    s.layout.offload.activations = KeptOn::disk;
+    s.layout.offload.prefetch = 0;
+    expect_golden("offload_activations_disk", without_parts(build_plan(s)));
+}
+
 TEST(PlanGolden, ScatteredTransfers) {
     Scenario s = small_llama();
     s.training.optimizer.clip_norm = 0;

@@ -55,6 +55,8 @@ inline Bytes arbitrary(plan::DType dtype, std::int64_t elements, std::uint64_t s
             return make([&] { return static_cast<float>(unit(bits)); });
         case plan::DType::fp64:
             return make([&] { return unit(bits); });
+        case plan::DType::fp8_e4m3:
+            break;
     }
     return {};
 }
@@ -94,6 +96,8 @@ inline Bytes sum_in_order(plan::DType dtype, const std::vector<Bytes>& addends) 
             return sum_as<float, float>(addends, same, same);
         case plan::DType::fp64:
             return sum_as<double, double>(addends, same, same);
+        case plan::DType::fp8_e4m3:
+            break;
     }
     return {};
 }

@@ -210,6 +210,10 @@ class MemoryOrder {
                 return {step.deferred, use.position};
             case plan::Role::scratch:
                 return {program_.scratch, 0};
+            case plan::Role::source:  // of a state: activations are not offloaded here
+                return {use.from, 0};
+            case plan::Role::target:
+                return {use.to, 0};
             case plan::Role::input:
             case plan::Role::output:
                 break;
