@@ -220,6 +220,26 @@ void check_imported(Reading& reading, const Layout& layout) {
                                      layout.data_parallel * layout.micro_batch_size * expected));
 }
 
+// Ranks sum a tied embedding over the group of the first and the last of them; one that holds both
+// of its uses has the sum.
+void check_tied_ends(Reading& reading, const Scenario& scenario) {
+    const Layout& layout = scenario.layout;
+    if (!scenario.model.tied_embeddings || !reading.good({"layout.pipeline_parallel"})) return;
+    const StagePlacement& placement = layout.imported.schedule.placement;
+    const std::int32_t first = placement.rank_of(0);
+    const std::int32_t last = placement.rank_of(placement.stages() - 1);
+    const std::int64_t end = layout.pipeline_parallel - 1;
+    if (first == last || (std::min(first, last) == 0 && std::max(first, last) == end)) return;
+    Diagnostic& fault = reading.report_field(
+        "S046", "layout.schedule",
+        "the schedule has the uses of a tied embedding on ranks that do not sum it");
+    fault.arithmetic =
+        fmt::format("stage 0 on rank {}, stage {} on rank {}", first, placement.stages() - 1, last);
+    fault.help.push_back(fmt::format(
+        "a schedule with both on one rank, or one on rank 0 and the other on rank {}", end));
+    fault.help.push_back("or \"tie_word_embeddings\": false");
+}
+
 void report_chunks_without_need(Reading& reading, const Layout& layout) {
     Diagnostic& fault = reading.report_field(
         "S017", "layout.virtual_pipeline",
@@ -237,7 +257,10 @@ void report_chunks_without_need(Reading& reading, const Layout& layout) {
 void check_schedule(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
     if (!reading.good({"layout.schedule", "layout.virtual_pipeline"})) return;
-    if (!layout.imported.schedule.grid.empty()) return check_imported(reading, layout);
+    if (!layout.imported.schedule.grid.empty()) {
+        check_imported(reading, layout);
+        return check_tied_ends(reading, scenario);
+    }
     const ScheduleKind& kind = *find_schedule(layout.schedule);
     if (kind.chunks == Chunks::one) {
         if (layout.virtual_pipeline > 1) report_chunks_without_need(reading, layout);

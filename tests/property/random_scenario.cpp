@@ -65,7 +65,6 @@ const std::vector<Choice>& free_keys() {
         {"training.overlap_pipeline_transfers", {"always", "interleaved", "never"}},
         {"training.overlap_tensor_backward", both},
         {"training.defer_embedding_gradient", both},
-        {"training.tensor_overlap_parts", {"1", "2", "3"}},
         {"training.scatter_gather_transfers", both},
         {"training.gradient_bucket_mb", {"100", "0.01", "0.001"}},
         {"training.gradient_bucket_mb_per_rank", {"0", "0.01"}},
@@ -159,6 +158,7 @@ class Draft {
         set_model("vocab_size", one_of<std::int64_t>({128, 101, 1}));
         sequence_ = one_of<std::int64_t>({16, 32, 4});
         set("training.sequence_length", sequence_);
+        if (sequence_ >= 16 && one_in(3)) set("training.tensor_overlap_parts", 2);
         if (*family_.positions)
             set_model(family_.positions, sequence_ * one_of<std::int64_t>({1, 2}));
         if (*family_.window && one_in(2))

@@ -37,45 +37,51 @@ inline Sets random_sets() {
     const std::int64_t tensor = pick({1, 2, 4});
     const std::int64_t pipeline = pick({1, 2, 3, 4});
     const std::int64_t data = pick({1, 2, 3, 4});
+    const std::int64_t context = tensor * pipeline * data <= 16 ? pick({1, 1, 2, 4}) : 1;
+    const bool exchanges = 4 % (tensor * context) == 0 && pick({0, 1, 2}) == 0;  // heads
+    const std::string algorithm = exchanges ? "all_to_all" : word({"ring", "all_gather"});
+    const bool any_kernel = context == 1 || exchanges;
     const bool chunked = pipeline > 1 && pick({0, 1, 2}) == 0;
     const std::int64_t chunks = chunked ? pick({2, 3}) : 1;
     const std::int64_t zero = pick({0, 1, 2, 3});
-    const std::vector<std::int64_t> groups = plan::divisors(data, data);
-    const std::int64_t zero_group = zero > 0 ? pick(groups) : data;
+    const std::vector<std::int64_t> groups = plan::divisors(data * context, data * context);
+    const std::int64_t zero_group = zero > 0 ? pick(groups) : data * context;
     const std::int64_t micro_batches = chunked ? pipeline * pick({1, 2}) : pick({1, 2, 3, 5});
-    Sets sets = world(tensor * pipeline * data, pick({1, 2, 3, 4, 6, 8}));
-    return joined(sets,
-                  {set("layout.tensor_parallel", tensor),
-                   set("layout.pipeline_parallel", pipeline),
-                   set("layout.data_parallel", data),
-                   set("layout.virtual_pipeline", chunks),
-                   set("model.n_layer", pipeline * chunks),
-                   set("layout.global_batch_size", micro_batches * data),
-                   set("layout.zero_stage", zero),
-                   zero_group == data ? "layout.zero_group_size=all"
-                                      : set("layout.zero_group_size", zero_group),
-                   "layout.reshard_after_forward=" + (zero == 3 ? word({"false", "true"}) : "true"),
-                   set("training.zero_prefetch", pick({0, 1, 2})),
-                   "layout.schedule=" + (chunks == 2 ? word({"interleaved", "zb-v", "v-half"})
-                                         : chunked   ? "interleaved"
-                                                     : word({"1f1b", "gpipe", "zb-h1", "zb-2p"})),
-                   "layout.recompute=" + word({"none", "selective", "full", "every_k"}),
-                   "layout.sequence_parallel=" + (tensor > 1 ? word({"false", "true"}) : "false"),
-                   "model.tie_word_embeddings=" + word({"false", "true"}),
-                   "training.optimizer.clip_norm=" + word({"0", "1"}),
-                   "training.precision=" + word({"fp32", "bf16", "fp16"}),
-                   "training.dropout=" + word({"0", "0.1"}),
-                   "training.dropout_masks=" + word({"stored", "recomputed"}),
-                   "training.logits_dtype=" + word({"same", "fp32"}),
-                   "training.attention_kernel=" + word({"flash", "unfused"}),
-                   "training.scatter_gather_transfers=" + word({"false", "true"}),
-                   "training.overlap_gradient_reduce=" + word({"false", "true"}),
-                   "training.overlap_parameter_gather=" + word({"false", "true"}),
-                   "training.overlap_pipeline_transfers=" + word({"always", "never"}),
-                   "training.defer_embedding_gradient=" + word({"false", "true"}),
-                   "training.overlap_tensor_backward=" + word({"false", "true"}),
-                   "training.gradient_bucket_mb=" + word({"0.01", "100"}),
-                   "training.launch_us=" + word({"0", "5", "50"})});
+    Sets sets = world(tensor * pipeline * data * context, pick({1, 2, 3, 4, 6, 8}));
+    return joined(
+        sets, {set("layout.tensor_parallel", tensor),
+               set("layout.pipeline_parallel", pipeline),
+               set("layout.data_parallel", data),
+               set("layout.context_parallel", context),
+               "layout.context_algorithm=" + algorithm,
+               set("layout.virtual_pipeline", chunks),
+               set("model.n_layer", pipeline * chunks),
+               set("layout.global_batch_size", micro_batches * data),
+               set("layout.zero_stage", zero),
+               zero_group == data * context ? "layout.zero_group_size=all"
+                                            : set("layout.zero_group_size", zero_group),
+               "layout.reshard_after_forward=" + (zero == 3 ? word({"false", "true"}) : "true"),
+               set("training.zero_prefetch", pick({0, 1, 2})),
+               "layout.schedule=" + (chunks == 2 ? word({"interleaved", "zb-v", "v-half"})
+                                     : chunked   ? "interleaved"
+                                                 : word({"1f1b", "gpipe", "zb-h1", "zb-2p"})),
+               "layout.recompute=" + word({"none", "selective", "full", "every_k"}),
+               "layout.sequence_parallel=" + (tensor > 1 ? word({"false", "true"}) : "false"),
+               "model.tie_word_embeddings=" + word({"false", "true"}),
+               "training.optimizer.clip_norm=" + word({"0", "1"}),
+               "training.precision=" + word({"fp32", "bf16", "fp16"}),
+               "training.dropout=" + word({"0", "0.1"}),
+               "training.dropout_masks=" + word({"stored", "recomputed"}),
+               "training.logits_dtype=" + word({"same", "fp32"}),
+               "training.attention_kernel=" + (any_kernel ? word({"flash", "unfused"}) : "flash"),
+               "training.scatter_gather_transfers=" + word({"false", "true"}),
+               "training.overlap_gradient_reduce=" + word({"false", "true"}),
+               "training.overlap_parameter_gather=" + word({"false", "true"}),
+               "training.overlap_pipeline_transfers=" + word({"always", "never"}),
+               "training.defer_embedding_gradient=" + word({"false", "true"}),
+               "training.overlap_tensor_backward=" + word({"false", "true"}),
+               "training.gradient_bucket_mb=" + word({"0.01", "100"}),
+               "training.launch_us=" + word({"0", "5", "50"})});
 }
 
 }  // namespace orrery::sim

@@ -204,7 +204,8 @@ TEST(DeferredHead, FillsTheDrain) {
         }
 }
 
-// How many computations begin while a transfer that their rank issued before is under way.
+// How many ops of forward and backward passes begin while a transfer that their rank issued before
+// is under way.
 std::int64_t begun_during_transfers(const Walked& of) {
     std::int64_t begun = 0;
     for (std::size_t r = 0; r < of.result.events.size(); ++r) {
@@ -216,7 +217,7 @@ std::int64_t begun_during_transfers(const Walked& of) {
             const auto& event = of.result.events[r][id];
             if (step.procedure < 0)
                 transfers_end = std::max(transfers_end, event.end);
-            else if (event.start < transfers_end)
+            else if (plan::is_compute(step.action.kind) && event.start < transfers_end)
                 ++begun;
         }
     }

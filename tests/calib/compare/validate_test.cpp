@@ -101,7 +101,7 @@ TEST(Records, WhatIsNotModelledIsSkippedByName) {
         nlohmann::json value;
         const char* why;
     } cases[] = {
-        {"/layout/cp", 2, "context parallelism"},
+        {"/layout/cp", 2, "tp × pp × dp × cp = 64 but the run had 32 GPUs"},
         {"/layout/recompute", "policy", "recompute policy"},
         {"/layout/schedule", "zb-2p", "schedule zb-2p"},
         {"/layout/precision", "fp8", "precision fp8"},

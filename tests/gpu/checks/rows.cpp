@@ -135,7 +135,7 @@ void check_residual_add(World& world, const Size& size, bool positions, bool in_
         op.branch = at(branch);
         if (positions) {
             op.positions = at(table);
-            op.position_rows = {7, 3, 2};
+            op.position_rows = {2, 3, 2, {3, 1, true}};  // positions 1 and 4 of 6
         } else {
             op.x = at(x);
             op.biases = {at(bias), at(other)};
@@ -209,12 +209,12 @@ void check_activations(World& world) {
 
 void check_rope(World& world) {
     for (const bool backward : {false, true}) {
-        const AttentionShape shape{2, world.large() ? 2048 : 21, 3, 1, 14};
+        const AttentionShape shape{2, world.large() ? 2048 : 22, 3, 1, 14};
         world.begin(backward ? "rope_backward" : "rope", "d14, 10 of them");
         Tensor& qkv = world.in(normals(shape.batch * shape.sequence * shape.qkv_width(), 1));
         world.run([&](Kernels& kernels, const Place& at) {
             const Values frequencies = {1, 0.31, 0.1, 0.031, 0.01};
-            const Rope rope{shape, 10, kernels.keep(frequencies), at(qkv)};
+            const Rope rope{shape, 10, kernels.keep(frequencies), at(qkv), {2, 1, true}};
             backward ? kernels.rope_backward(rope) : kernels.rope(rope);
         });
         // Two products, each of a cosine or sine rounded to fp32, and their sum.
@@ -258,6 +258,13 @@ void check_elementwise(World& world) {
         world.run([&](Kernels& kernels, const Place& at) { kernels.cast({n, at(x), at(into)}); });
         world.expect_same("y", into);
     }
+    world.begin("rearrange", "runs of 5 out of rows of 17");
+    Tensor& rows = world.in(normals(6 * 17 + 40, 1));
+    Tensor& parts = world.in(DType::fp32, normals(6 * 3 * 5 + 9, 2));
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.rearrange({{6, 3}, 5, at(rows), at(parts), 4, 9, {17, 5}, {5, 30}});
+    });
+    world.expect_same("to", parts);
     world.begin("fill");
     Tensor& x = world.out(n);
     world.run([&](Kernels& kernels, const Place& at) { kernels.fill({n, 0.3, at(x)}); });
@@ -275,10 +282,12 @@ void check_elementwise(World& world) {
 void check_dropout(World& world) {
     const std::int64_t n = world.large() ? (std::int64_t{1} << 22) + 3 : 1031;
     for (const double p : {0.0, 0.1, 0.5})
-        for (const ElementIndex& index : {ElementIndex{4097, 0, 0}, ElementIndex{5, 100, 333}}) {
+        for (const ElementIndex& index : {ElementIndex{4097, 0, 0}, ElementIndex{5, 100, 333},
+                                          ElementIndex{5, 100, 333, 70, 40, 1000}}) {
             const DropoutKey key{{42, 7, 3}, p};
-            const std::string variant =
-                "p " + std::to_string(p) + (index.run > 0 ? " in runs" : "");
+            const std::string variant = "p " + std::to_string(p) +
+                                        (index.run > 0 ? " in runs" : "") +
+                                        (index.skip > 0 ? " of two pieces" : "");
             world.begin("dropout", variant);
             Tensor& x = world.in(normals(n, 1));
             Tensor& y = world.out(n);

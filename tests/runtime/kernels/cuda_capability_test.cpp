@@ -50,6 +50,21 @@ TEST(CudaCapability, AllReasonsAreToldAtOnce) {
     EXPECT_THAT(reasons_with(unfused), ElementsAre());
 }
 
+// Keys of other ranks are attended to on the CPU alone; heads that are exchanged for tokens lie in
+// packed rows as ever.
+TEST(CudaCapability, KeysOfOtherRanksAreNotAttendedTo) {
+    for (const char* algorithm : {"ring", "all_gather"})
+        EXPECT_THAT(
+            reasons_with({"layout.context_parallel=2",
+                          std::string("layout.context_algorithm=") + algorithm}),
+            ElementsAre(
+                AllOf(Field(&Diagnostic::code, "T103"),
+                      Field(&Diagnostic::message, "CUDA has no kernel for attention_block")),
+                Field(&Diagnostic::message, "CUDA has no kernel for attention_block_backward")));
+    EXPECT_THAT(reasons_with({"layout.context_parallel=2", "layout.context_algorithm=all_to_all"}),
+                ElementsAre());
+}
+
 TEST(CudaCapability, AKindWithoutAKernelIsNamed) {
     plan::Plan plan;
     plan.blocks.emplace_back();
