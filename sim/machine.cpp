@@ -152,9 +152,7 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
     const bool waits = scenario.training.optimizer.clip_norm > 0 ||
                        scenario.training.precision == plan::Precision::fp16;
     // Parameters that are gathered ahead of the next step's forward pass cross the boundary too.
-    const bool gathers_ahead = framework.overlap_parameter_gather &&
-                               scenario.layout.zero_ranks() > 1 && scenario.layout.zero_stage <= 2;
-    const bool overlaps = (plan.mesh.pipeline > 1 && !waits) || gathers_ahead;
+    const bool overlaps = (plan.mesh.pipeline > 1 && !waits) || gathers_parameters_ahead(scenario);
     machine.repetitions = overlaps ? 2 : 1;
     if (replay) machine.repetitions = replay->repetitions;
     if (replay) machine.tail = replay->tail;

@@ -140,7 +140,7 @@ std::int32_t add_forward(ProgramBuilder& builder, const Stage& stage, bool gathe
 }
 
 std::int32_t add_first_forward(ProgramBuilder& builder, const Stage& stage) {
-    if (!gathers_ahead(builder)) return -1;
+    if (!gathers_parameters_ahead(builder.scenario)) return -1;
     std::vector<BlockUse> uses = forward_uses(builder, stage, true);
     insert_first_gathers(builder, uses);
     return builder.add_procedure("first forward " + std::to_string(stage.index), std::move(uses));

@@ -44,7 +44,7 @@ void add_optimizer(ProgramBuilder& builder) {
         use.bucket = static_cast<std::int32_t>(i);
         use.block = builder.blocks.add(adamw_block(builder, bucket));
         uses.push_back(use);
-        if (gathers_whole(builder) && !gathers_ahead(builder))
+        if (gathers_whole(builder) && !gathers_parameters_ahead(builder.scenario))
             uses.push_back(gather_use(builder, use.bucket));
     }
     builder.add_step(ActionKind::step, builder.program.stages.front().index,

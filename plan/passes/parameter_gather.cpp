@@ -9,10 +9,6 @@ bool gathers_whole(const ProgramBuilder& builder) {
     return builder.zero() == 1 || builder.zero() == 2;
 }
 
-bool gathers_ahead(const ProgramBuilder& builder) {
-    return gathers_whole(builder) && builder.scenario.training.framework.overlap_parameter_gather;
-}
-
 BlockUse gather_use(ProgramBuilder& builder, std::int32_t index) {
     const std::int64_t elements = builder.bucket(index).padded;
     Block block;

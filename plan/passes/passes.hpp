@@ -139,7 +139,6 @@ Tensor loss_spike_scalar();
 // pass, where each bucket's gather precedes its first part and runs beside those before it
 // (Megatron-LM's --overlap-param-gather). Between steps a rank then holds its own share alone.
 bool gathers_whole(const ProgramBuilder& builder);
-bool gathers_ahead(const ProgramBuilder& builder);
 BlockUse gather_use(ProgramBuilder& builder, std::int32_t bucket);
 void insert_first_gathers(ProgramBuilder& builder, std::vector<BlockUse>& uses);
 

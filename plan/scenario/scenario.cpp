@@ -83,6 +83,12 @@ std::int64_t global_batch_at(const Scenario& scenario, std::int64_t consumed_sam
            consumed_samples * increments / ramp.over_samples * ramp.increment;
 }
 
+bool gathers_parameters_ahead(const Scenario& scenario) {
+    const Layout& layout = scenario.layout;
+    return scenario.training.framework.overlap_parameter_gather && layout.zero_ranks() > 1 &&
+           layout.zero_stage <= 2;
+}
+
 std::int64_t padded_vocabulary(const Scenario& scenario) {
     const std::int64_t multiple =
         scenario.training.framework.vocabulary_multiple * scenario.layout.tensor_parallel;

@@ -408,4 +408,8 @@ std::int64_t global_batch_at(const Scenario& scenario, std::int64_t consumed_sam
 // Vocabulary rows after padding to framework.vocabulary_multiple × tensor_parallel.
 std::int64_t padded_vocabulary(const Scenario& scenario);
 
+// Whether what a step has changed of the parameters is gathered in the next one, so that between
+// steps a rank has its own share alone.
+bool gathers_parameters_ahead(const Scenario& scenario);
+
 }  // namespace orrery::plan

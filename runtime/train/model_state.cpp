@@ -36,7 +36,7 @@ Held held_of(const BoundProgram& program, const plan::Scenario& scenario, std::s
         case StateKind::parameters:
             if (zero >= 3) return {state.parameters, 0, first, stepped, dims.dtype};
             // What the other ranks changed is gathered when the next step begins.
-            if (zero >= 1 && scenario.training.framework.overlap_parameter_gather)
+            if (plan::gathers_parameters_ahead(scenario))
                 return {state.parameters, first, first, stepped, dims.dtype};
             return {state.parameters, 0, 0, state.elements, dims.dtype};
         case StateKind::masters:
