@@ -27,10 +27,6 @@ std::string folder_of(const std::string& path) {
     return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-std::string file_name(const std::string& path) {
-    return path.substr(path.rfind('/') + 1);  // the whole where there is no folder
-}
-
 // A prediction that was written down, or is made on the spot.
 struct Predicted {
     trace::Trace trace;

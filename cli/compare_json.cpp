@@ -1,18 +1,12 @@
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
 #include "cli/compare.hpp"
+#include "cli/json_values.hpp"
 
 namespace orrery::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <typename Value>
-Json or_null(const std::optional<Value>& value) {
-    return value ? Json(*value) : Json(nullptr);
-}
 
 Json spread_json(const compare::Spread& spread) {
     return {{"low", spread.low}, {"median", spread.median}, {"high", spread.high}};

@@ -1,17 +1,12 @@
 #include <optional>
 
-#include <nlohmann/json.hpp>
-
 #include "cli/diff.hpp"
+#include "cli/json_values.hpp"
 
 namespace orrery::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json or_null(const std::optional<double>& value) {
-    return value ? Json(*value) : Json(nullptr);
-}
 
 Json parsed_or_null(const std::string& text) {
     return text.empty() ? Json(nullptr) : Json::parse(text);

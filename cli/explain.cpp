@@ -43,8 +43,7 @@ class Explain : public Subcommand {
         const plan::Framework& framework = scenario.training.framework;
         Explanation explanation{report, {}, {}, {}};
         explanation.path = trace::critical_path(
-            prediction.trace,
-            {sim::from_seconds(framework.launch_us * 1e-6), framework.launch_queue});
+            prediction.trace, {sim::launch_times(framework), framework.launch_queue});
         explanation.parts = trace::parts_of(prediction.trace, explanation.path);
         explanation.answers = sim::ask_what_ifs(scenario, profile, prediction);
         console.out << (json_ ? explanation_json(explanation)

@@ -2,18 +2,13 @@
 #include <optional>
 #include <sstream>
 
-#include <nlohmann/json.hpp>
-
+#include "cli/json_values.hpp"
 #include "cli/report.hpp"
 
 namespace orrery::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json or_null(const std::optional<double>& value) {
-    return value ? Json(*value) : Json(nullptr);
-}
 
 Json memory_json(const sim::MemoryPrediction& memory) {
     Json stages = Json::array();

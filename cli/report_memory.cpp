@@ -12,7 +12,7 @@
 namespace orrery::cli {
 namespace {
 
-constexpr int kBarCells = 50;
+constexpr int kMemoryCells = 50;
 constexpr int kTimeCells = 80;
 
 // Each category's bar begins where the one before ends: the whole width is the capacity, or the
@@ -23,10 +23,10 @@ std::string waterfall(const sim::StageMemory& stage, double capacity) {
     double before = 0;
     const auto add = [&](std::string_view name, std::int64_t bytes) {
         const double amount = static_cast<double>(bytes);
-        const int offset = static_cast<int>(before / scale * kBarCells);
+        const int offset = static_cast<int>(before / scale * kMemoryCells);
         table.add({std::string(name), bytes_text(amount), percent_text(amount / capacity),
                    std::string(static_cast<std::size_t>(offset), ' ') +
-                       bar_text(amount / scale, kBarCells)});
+                       bar_text(amount / scale, kMemoryCells)});
         before += amount;
     };
     for (std::size_t c = 0; c < plan::kMemoryCategories; ++c)
@@ -34,8 +34,9 @@ std::string waterfall(const sim::StageMemory& stage, double capacity) {
     add("other", stage.other_bytes);
     const double peak = static_cast<double>(stage.peak_bytes);
     table.add({"peak", bytes_text(peak), percent_text(peak / capacity),
-               bar_text(peak / scale, kBarCells)});
-    table.add({"capacity", bytes_text(capacity), "100 %", bar_text(capacity / scale, kBarCells)});
+               bar_text(peak / scale, kMemoryCells)});
+    table.add(
+        {"capacity", bytes_text(capacity), "100 %", bar_text(capacity / scale, kMemoryCells)});
     return table.text();
 }
 

@@ -34,18 +34,16 @@ Family family_of(plan::OpKind kind) {
 }
 
 // Share of each family of the time in which compute ops run.
-std::array<double, kFamilyNames.size()> shares_of(const trace::Trace& trace) {
+std::array<double, kFamilyNames.size()> shares_of(const sim::Prediction& prediction) {
     std::array<double, kFamilyNames.size()> shares{};
     double sum = 0;
-    for (const trace::Track& track : trace.tracks)
-        for (std::size_t i = 0; i < track.events.size(); ++i) {
-            const trace::OpName& op = trace.op_of(track, i);
-            if (op.stream != plan::Stream::compute) continue;
-            const double time = static_cast<double>(track.events[i].end - track.events[i].start) *
-                                static_cast<double>(track.represents);
-            shares[static_cast<std::size_t>(family_of(op.kind))] += time;
-            sum += time;
-        }
+    for (std::size_t number = 0; number < prediction.trace.ops.size(); ++number) {
+        const trace::OpName& op = prediction.trace.ops[number];
+        if (op.stream != plan::Stream::compute) continue;
+        const auto time = static_cast<double>(prediction.sums.busy[number]);
+        shares[static_cast<std::size_t>(family_of(op.kind))] += time;
+        sum += time;
+    }
     for (double& share : shares)
         share = sum > 0 ? share / sum : 0;
     return shares;
@@ -94,7 +92,7 @@ std::string sources_text(const ReportInput& input, const Console& console) {
     if (input.prediction.prices)
         return heading("where the prices are from", console) +
                labelled("prices", prices_text(*input.prediction.prices));
-    const auto shares = shares_of(input.prediction.trace);
+    const auto shares = shares_of(input.prediction);
     std::string list;
     for (std::size_t f = 0; f < shares.size(); ++f) {
         if (shares[f] <= 0 || is_measured(static_cast<Family>(f), input)) continue;

@@ -12,7 +12,7 @@
 namespace orrery::cli {
 namespace {
 
-constexpr int kBarCells = 50;
+constexpr int kStepCells = 50;
 
 // What moves between tiers of memory; waiting for it is part of "other".
 std::string copies_text(const ReportInput& input, const Console& console) {
@@ -71,7 +71,7 @@ std::string time_text(const ReportInput& input, const Console& console) {
         const double seconds = step.breakdown_s[a];
         if (seconds <= 0) continue;
         table.add({account_text(static_cast<trace::Account>(a)), seconds_text(seconds),
-                   percent_text(seconds / step.time_s), bar_text(seconds / most, kBarCells)});
+                   percent_text(seconds / step.time_s), bar_text(seconds / most, kStepCells)});
     }
     table.add({"step", seconds_text(step.time_s), "100 %", ""});
     return heading("where the time goes, mean over ranks", console) + table.text();

@@ -7,6 +7,7 @@
 #include "cli/program.hpp"
 #include "cli/run/subcommands.hpp"
 #include "cli/subcommand.hpp"
+#include "sim/cost/kernel_cost.hpp"
 #include "sim/cost/measured.hpp"
 #include "sim/cost/profile.hpp"
 #include "trace/native.hpp"
@@ -19,10 +20,11 @@ bool is_any(const std::exception& error) {
     return (... || (dynamic_cast<const Errors*>(&error) != nullptr));
 }
 
-int exit_code_of(const std::exception& error) {
+int exit_code_of_error(const std::exception& error) {
     if (is_any<sim::ProfileError, compare::RecordsError, fit::FitError>(error))
         return kExitUnreadable;
-    if (is_any<compare::PlansDiffer, sim::CostsError>(error)) return kExitInvalidScenario;
+    if (is_any<compare::PlansDiffer, sim::CostsError, sim::NoEightBitProducts>(error))
+        return kExitInvalidScenario;
     if (const auto* file = dynamic_cast<const trace::TraceFileError*>(&error))
         return file->fault() == trace::TraceFault::storage ? kExitStorage : kExitUnreadable;
     return kExitInternal;
@@ -34,7 +36,7 @@ int run_cli(const std::vector<std::string>& args, Console console) {
     Program program;
     program.description =
         "Orrery predicts what every GPU of a cluster does in a training step, and trains.";
-    program.exit_code_of = exit_code_of;
+    program.exit_code_of = exit_code_of_error;
 #define ORRERY_ADD(name) program.subcommands.push_back(name##_command());
     ORRERY_SUBCOMMANDS(ORRERY_ADD)
 #undef ORRERY_ADD

@@ -49,12 +49,16 @@ void ScenarioInput::declare(CLI::App& app, const std::string& positional,
         ->allow_extra_args(false);
 }
 
-plan::ReadResult ScenarioInput::read(Console& console, bool json) const {
+void require_overrides(const std::string& option, const std::vector<std::string>& sets) {
     for (const std::string& set : sets)
         if (!plan::valid_override(set))
             throw UsageError(
                 fmt::format("{} {}: KEY=VALUE is expected, e.g. {} layout.tensor_parallel=4",
                             option, set, option));
+}
+
+plan::ReadResult ScenarioInput::read(Console& console, bool json) const {
+    require_overrides(option, sets);
     plan::ReadResult result = plan::read_scenario(file, sets, library_folder());
     if (!result.errors.empty()) {
         console.err << plan::format_text(result.errors);

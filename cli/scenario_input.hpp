@@ -35,11 +35,19 @@ struct ScenarioInput {
     std::optional<plan::Scenario> read_with(const std::vector<std::string>& changes) const;
 };
 
+// Throws UsageError for one without '='.
+void require_overrides(const std::string& option, const std::vector<std::string>& sets);
+
 // Where models, clusters, profiles and frameworks lie that a scenario does not bring itself.
 // Beside the program where it is installed (<prefix>/share/orrery/scenarios), else in the source
 // tree that it was built from.
 std::string library_folder();
 std::string library_folder(const std::filesystem::path& program);  // of a program of this name
+
+// What of a path names the file.
+inline std::string file_name(const std::string& path) {
+    return path.substr(path.rfind('/') + 1);  // the whole where there is no folder
+}
 
 // Of a result with errors.
 int exit_code_of(const plan::ReadResult& result);

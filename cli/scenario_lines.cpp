@@ -55,11 +55,13 @@ std::string layout_line(const plan::Layout& layout) {
         text +=
             fmt::format(" within {} of {} data ranks", layout.zero_ranks(), layout.data_ranks());
     if (!layout.reshard_after_forward) text += " without resharding after forward";
+    if (layout.optimizer_post_validation) text += ", optimizer validated later";
     return text + ", " + recompute_text(layout) + stages_text(layout);
 }
 
 std::string precision_text(const plan::Training& training) {
     std::string text(plan::name(training.precision));
+    if (training.fp8.on()) text += fmt::format(" ({})", plan::name(training.fp8.recipe));
     if (training.precision != plan::Precision::fp16) return text;
     if (training.loss_scale == 0) return text + " with dynamic loss scale";
     return text + " with loss scale " + digits_text(training.loss_scale);

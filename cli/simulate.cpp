@@ -17,9 +17,6 @@
 namespace orrery::cli {
 namespace {
 
-// Every rank for itself costs ranks × ops, and no larger case has been checked.
-constexpr std::int64_t kMostUnfoldedRanks = 64;
-
 class Simulate : public Subcommand {
   public:
     std::string name() const override { return "simulate"; }
@@ -41,9 +38,7 @@ class Simulate : public Subcommand {
         app.add_option("--trace", trace_file_,
                        "Also write the trace: *.orrery, *.pftrace (Perfetto), *.json (Chrome)")
             ->type_name("FILE");
-        app.add_flag("--unfolded", unfolded_,
-                     fmt::format("Simulate every rank instead of one of each class; up to {} ranks",
-                                 kMostUnfoldedRanks));
+        app.add_flag("--unfolded", unfolded_, "Simulate every rank instead of one of each class");
         app.add_option("--costs", costs_file_,
                        "A measured trace that prices its ops; the profile prices the rest")
             ->type_name("TRACE");
@@ -57,7 +52,6 @@ class Simulate : public Subcommand {
         check_trace_name();
         const plan::ReadResult read = input_.read(console, json_);
         if (!read.scenario) return exit_code_of(read);
-        check_unfolded(*read.scenario);
         const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
         std::optional<sim::MeasuredCosts> costs;
         if (!costs_file_.empty()) {
@@ -67,8 +61,10 @@ class Simulate : public Subcommand {
                             << ": several ranks shared a GPU: its times say nothing\n";
             costs.emplace(std::move(measured), costs_file_);
         }
-        const sim::Prediction prediction = sim::simulate(
-            *read.scenario, profile, {unfolded_, costs ? &*costs : nullptr}, read.resolved_json);
+        const sim::Prediction prediction =
+            sim::simulate(*read.scenario, profile,
+                          {unfolded_, costs ? &*costs : nullptr, !trace_file_.empty() || timeline_},
+                          read.resolved_json);
         print({*read.scenario, profile, prediction, input_, read.resolved_json,
                fixes_of(*read.scenario, profile, prediction)},
               console);
@@ -82,15 +78,6 @@ class Simulate : public Subcommand {
         if (!trace_file_.empty() && !trace::format_of_name(trace_file_))
             throw UsageError(fmt::format("--trace {}: the name must end in {}", trace_file_,
                                          trace::kTraceEndings));
-    }
-
-    void check_unfolded(const plan::Scenario& scenario) const {
-        const std::int64_t ranks = scenario.layout.ranks();
-        if (unfolded_ && ranks > kMostUnfoldedRanks)
-            throw UsageError(fmt::format(
-                "--unfolded: {} ranks, at most {} are simulated one by one; without it, "
-                "ranks that do the same are simulated once",
-                ranks, kMostUnfoldedRanks));
     }
 
     sim::FixSearch fixes_of(const plan::Scenario& scenario, const sim::Profile& profile,

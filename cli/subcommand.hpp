@@ -25,7 +25,9 @@ namespace orrery::cli {
     X(compare)                \
     X(validate)               \
     X(fit)                    \
-    X(convert)
+    X(constants)              \
+    X(convert)                \
+    X(import)
 
 // A wrong combination of arguments that the parser cannot see; exit code 2.
 class UsageError : public std::runtime_error {

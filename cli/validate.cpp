@@ -17,29 +17,46 @@ class Validate : public Subcommand {
     }
     std::vector<std::string> examples() const override {
         return {"validate scenarios/published/megatron-2021.json",
-                "validate records.json --json > validation.json"};
+                "validate records.json --json > validation.json",
+                "validate scenarios/published/*.json --markdown > docs/accuracy.md"};
     }
 
     void declare(CLI::App& app) override {
-        app.add_option("RECORDS", records_path_, "Records of measured runs, a JSON array")
+        app.add_option("RECORDS", records_paths_, "Records of measured runs, JSON arrays")
             ->required()
             ->option_text(" ");
-        app.add_flag("--json", json_, "Print rows, skipped rows and summaries as JSON");
+        app.add_option("--set", overrides_,
+                       "Override a key of every record's scenario, e.g. training.launch_us=20; "
+                       "repeatable")
+            ->option_text("KEY=VALUE")
+            ->take_all()
+            ->allow_extra_args(false);
+        CLI::Option* json =
+            app.add_flag("--json", json_, "Print rows, skipped rows and summaries as JSON");
+        app.add_flag("--markdown", markdown_, "Print summaries as a page of Markdown")
+            ->excludes(json);
     }
 
     bool prints_json() const override { return json_; }
 
     int run(Console& console) override {
+        require_overrides("--set", overrides_);
         const compare::Validation validation =
-            compare::validate_records(records_path_, library_folder());
-        console.out << (json_ ? compare::validation_json(validation)
-                              : compare::validation_text(validation));
+            compare::validate_records(records_paths_, library_folder(), overrides_);
+        if (json_)
+            console.out << compare::validation_json(validation);
+        else if (markdown_)
+            console.out << compare::validation_markdown(validation);
+        else
+            console.out << compare::validation_text(validation);
         return kExitOk;
     }
 
   private:
-    std::string records_path_;
+    std::vector<std::string> records_paths_;
+    std::vector<std::string> overrides_;
     bool json_ = false;
+    bool markdown_ = false;
 };
 
 }  // namespace

@@ -85,8 +85,7 @@ std::vector<OpTime> times_by_table(const std::vector<trace::OpName>& ops,
             time = measured->time;
         else if (ops[op].kind == plan::OpKind::exchange)
             for (const plan::Transfer& transfer : plan_of_track.steps[step[i]].transfers)
-                time.duration = std::max(
-                    time.duration, track.transfer_to_peer[static_cast<std::size_t>(transfer.peer)]);
+                time.duration = std::max(time.duration, track.time_of(transfer));
         times.push_back(time);
     }
     return times;
@@ -96,7 +95,7 @@ std::vector<OpTime> times_by_table(const std::vector<trace::OpName>& ops,
 void take_measured_times(const plan::Plan& plan, const std::vector<trace::OpName>& ops,
                          const MeasuredCosts& costs, std::optional<Replay> replay,
                          Machine& machine) {
-    machine.input.launch = 0;
+    machine.input.launch = {};
     machine.input.compute_slowdown_permille = 0;
     machine.times.resize(machine.input.tracks.size());  // before anything points into it
     for (std::size_t t = 0; t < machine.input.tracks.size(); ++t) {
@@ -134,12 +133,22 @@ CollectiveTable collectives_of(const Profile& profile, const plan::Mesh& mesh) {
 
 }  // namespace
 
+trace::LaunchTimes launch_times(const plan::Framework& framework) {
+    const double seconds = framework.launch_us * 1e-6;
+    trace::LaunchTimes times(duration_of(seconds, "launch_us"));
+    times.backward =
+        duration_of(seconds * framework.backward_launch_factor, "launch_us in backward");
+    times.transfer =
+        duration_of(seconds * framework.transfer_launch_factor, "launch_us of a transfer");
+    return times;
+}
+
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                       const Profile& profile, bool unfolded, const MeasuredCosts* costs) {
     const plan::Cluster& cluster = scenario.cluster;
     const plan::Framework& framework = scenario.training.framework;
     const Network network(cluster, collectives_of(profile, plan.mesh));
-    const KernelCost kernels(profile, ranks_of_node(plan.mesh, cluster));
+    const KernelCost kernels(profile, framework, ranks_of_node(plan.mesh, cluster));
 
     Machine machine;
     std::optional<Replay> replay;
@@ -149,26 +158,32 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
     // A global gradient norm, or a look for overflow, keeps every rank until the last has done its
     // backward passes; without, the first stages begin the next step while the last still end this
     // one.
-    const bool waits = scenario.training.optimizer.clip_norm > 0 ||
-                       scenario.training.precision == plan::Precision::fp16;
+    const bool waits =
+        plan.statistics.empty() && (scenario.training.optimizer.clip_norm > 0 ||
+                                    scenario.training.precision == plan::Precision::fp16);
     // Parameters that are gathered ahead of the next step's forward pass cross the boundary too.
     const bool overlaps = (plan.mesh.pipeline > 1 && !waits) || gathers_parameters_ahead(scenario);
     machine.repetitions = overlaps ? 2 : 1;
+    // Where validation is all that is left of the waiting, first stages run on into the next step
+    // while the last still end this one: it is simulated, too, or they would seem to idle.
+    machine.following = plan.statistics.empty() ? 0 : 1;
+    machine.repetitions += machine.following;
     if (replay) machine.repetitions = replay->repetitions;
+    if (replay) machine.following = 0;
     if (replay) machine.tail = replay->tail;
     for (const plan::Program& program : plan.programs)
         machine.input.linked.push_back(plan::link(plan, program, machine.repetitions));
     machine.input.groups = machine.classes.groups;
-    machine.input.launch = duration_of(framework.launch_us * 1e-6, "launch_us");
+    machine.input.launch = launch_times(framework);
     machine.input.launch_queue = framework.launch_queue;
-    machine.input.compute_slowdown_permille =
-        static_cast<std::int64_t>((profile.overlap.compute_slowdown.value - 1.0) * 1000 + 0.5);
+    machine.input.compute_slowdown_permille = static_cast<std::int64_t>(
+        (profile.overlap.compute_slowdown.value - 1.0) * framework.overlap_factor * 1000 + 0.5);
 
     const std::int64_t boundary =
         plan::message_bytes(plan.blocks[static_cast<std::size_t>(plan.exchange_block)].ops.front());
     const int flows = flows_out_of_node(plan.mesh, cluster);
-    auto hop = [&](bool in_node) {
-        return duration_of(network.point_to_point(boundary, in_node, flows).seconds,
+    auto hop = [&](std::int64_t bytes, bool in_node) {
+        return duration_of(network.point_to_point(bytes, in_node, flows).seconds,
                            "a transfer between pipeline ranks");
     };
     std::vector<trace::OpName> ops;
@@ -188,10 +203,23 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
         track.durations = &table->durations;
         track.groups = member.groups;
         track.pipeline_peers = member.pipeline_peers;
-        for (std::size_t peer = 0; peer < member.peer_in_node.size(); ++peer)
-            track.transfer_to_peer.push_back(static_cast<std::int32_t>(peer) == track.program
-                                                 ? 0
-                                                 : hop(member.peer_in_node[peer]));
+        const auto hops = [&](std::int64_t bytes) {
+            std::vector<Picoseconds> to_peer;
+            for (std::size_t peer = 0; peer < member.peer_in_node.size(); ++peer)
+                to_peer.push_back(static_cast<std::int32_t>(peer) == track.program
+                                      ? 0
+                                      : hop(bytes, member.peer_in_node[peer]));
+            return to_peer;
+        };
+        track.transfer_to_peer = hops(boundary);
+        for (const std::int32_t block : plan.statistics)
+            track.statistic_to_peer.push_back(hops(
+                plan::message_bytes(plan.blocks[static_cast<std::size_t>(block)].ops.front())));
+        auto uneven = std::make_unique<Uneven>(cluster, member.rank);
+        if (costs == nullptr && uneven->changes()) {
+            track.uneven = uneven.get();
+            machine.uneven.push_back(std::move(uneven));
+        }
         machine.input.tracks.push_back(std::move(track));
     }
     if (costs != nullptr) {
@@ -230,10 +258,11 @@ StepWindow step_window(const Machine& machine, const EngineResult& result) {
     for (const auto& events : result.events) {
         const std::size_t of_one_step =
             events.size() / static_cast<std::size_t>(machine.repetitions);
-        for (std::size_t i = 0; i < events.size(); ++i) {
+        const std::size_t end =
+            events.size() - of_one_step * static_cast<std::size_t>(machine.following);
+        for (std::size_t i = 0; i < end; ++i) {
             window.end = std::max(window.end, events[i].end);
-            if (i < events.size() - of_one_step)
-                window.start = std::max(window.start, events[i].end);
+            if (i < end - of_one_step) window.start = std::max(window.start, events[i].end);
         }
     }
     window.end += machine.tail;

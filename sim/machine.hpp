@@ -28,16 +28,23 @@ struct Machine {
     std::vector<std::unique_ptr<PriceTable>> tables;  // shared by tracks
     std::vector<const PriceTable*> table_of;          // by track
     EngineInput input;                                // points into tables
-    int repetitions = 1;   // steps simulated one after another; the last is the one that counts
+    int repetitions = 1;                              // steps simulated one after another …
+    int following = 0;     // … of which so many come after the one that counts, beside its end
     Picoseconds tail = 0;  // of the step, after its last op
-    std::vector<std::vector<OpTime>> times;  // of measured costs, shared by tracks
+    std::vector<std::vector<OpTime>> times;       // of measured costs, shared by tracks
+    std::vector<std::unique_ptr<Uneven>> uneven;  // of tracks whose kernels take another time
 };
 
 // `plan` must outlive the machine. With `costs` ops take what was measured (sim/cost/measured.hpp);
-// the host's launches and the slow-down beside communication are then in the measurements, and are
-// not added again. Where the plan is the one that was measured, every rank is simulated.
+// the host's launches, the slow-down beside communication and what devices differ by are then in
+// the measurements, and are not added again. Where the plan is the one that was measured, every
+// rank is simulated.
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                       const Profile& profile, bool unfolded, const MeasuredCosts* costs = nullptr);
+
+// What issuing an op costs a host of this stack. Throws ProfileError where it is more than a trace
+// holds.
+trace::LaunchTimes launch_times(const plan::Framework& framework);
 
 // Where the prices of a machine that was built with costs are from.
 PriceSources price_sources(const Machine& machine, const MeasuredCosts& costs);

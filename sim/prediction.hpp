@@ -15,6 +15,7 @@
 #include "sim/engine/engine.hpp"
 #include "trace/accounts.hpp"
 #include "trace/copies.hpp"
+#include "trace/step_sums.hpp"
 #include "trace/trace.hpp"
 
 namespace orrery::sim {
@@ -95,12 +96,16 @@ struct Prediction {
     std::optional<PriceSources> prices;  // of measured costs; without, all are the profile's
     std::uint64_t op_events = 0;
     std::string stuck;  // a deadlock report; the rest is then meaningless
-    trace::Trace trace;
+    trace::StepSums sums;
+    trace::Trace trace;  // without keep_trace the events of one rank of each program only
 };
 
 struct SimulateOptions {
     bool unfolded = false;                 // every rank for itself
     const MeasuredCosts* costs = nullptr;  // in place of the profile's prices, where measured
+    // Keep every event; else they are counted and forgotten, and every number is the same. Where
+    // costs were measured they are kept in any case.
+    bool keep_trace = true;
 };
 
 // Throws ProfileError where the profile cannot price the plan. resolved_json goes into the trace.

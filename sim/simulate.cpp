@@ -1,58 +1,145 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "plan/build/build_plan.hpp"
 #include "plan/ir/check.hpp"
 #include "sim/machine.hpp"
 #include "sim/prediction.hpp"
 #include "trace/describe_plan.hpp"
+#include "trace/forward_accounts.hpp"
 
 namespace orrery::sim {
 namespace {
 
-trace::Trace make_trace(const plan::Plan& plan, Machine& machine, EngineResult& result,
-                        const std::string& resolved_json) {
-    trace::Trace trace = trace::describe_plan(plan, std::move(machine.input.linked));
+// The plan's ops and programs, and a track for each class of ranks; nothing has happened yet.
+trace::Trace empty_trace(const plan::Plan& plan, const Machine& machine,
+                         const std::string& resolved_json) {
+    trace::Trace trace = trace::describe_plan(plan, machine.input.linked);
     trace.scenario_json = resolved_json;
-    const StepWindow window = step_window(machine, result);
-    trace.step_start = window.start;
-    trace.step_end = window.end;
     for (std::size_t t = 0; t < machine.classes.members.size(); ++t) {
         const Classes::Member& member = machine.classes.members[t];
-        trace.tracks.push_back({member.rank, member.represents, machine.input.tracks[t].program,
-                                std::move(result.events[t])});
+        trace.tracks.push_back(
+            {member.rank, member.represents, machine.input.tracks[t].program, {}});
     }
     return trace;
 }
 
+// Counts events, and keeps those of the first track of each program.
+class Counter : public EngineListener {
+  public:
+    Counter(const trace::Trace& trace, int repetitions)
+        : accounts(trace, repetitions), kept(trace.tracks.size()) {
+        std::vector<bool> seen(trace.programs.size());
+        for (std::size_t t = 0; t < kept.size(); ++t) {
+            const auto program = static_cast<std::size_t>(trace.tracks[t].program);
+            if (!seen[program]) kept[t].resize(trace.programs[program].op.size());
+            seen[program] = true;
+        }
+    }
+    void ended(TrackId track, std::uint32_t op, std::uint32_t /*number*/,
+               const trace::Event& event) override {
+        const auto t = static_cast<std::size_t>(track);
+        accounts.ended(t, op, event);
+        if (!kept[t].empty()) kept[t][op] = event;
+    }
+
+    trace::ForwardAccounts accounts;
+    std::vector<std::vector<trace::Event>> kept;  // by track
+};
+
+void take_events(std::vector<std::vector<trace::Event>>& events, trace::Trace& trace) {
+    for (std::size_t t = 0; t < trace.tracks.size(); ++t)
+        trace.tracks[t].events = std::move(events[t]);
+}
+
+// Runs the machine with all events; fills these in, the window and the sums.
+EngineRun keep_events(const Machine& machine, Prediction& prediction) {
+    trace::Trace& trace = prediction.trace;
+    EngineResult result = run_engine(machine.input);
+    const StepWindow window = step_window(machine, result);
+    trace.step_start = window.start;
+    trace.step_end = window.end;
+    take_events(result.events, trace);
+    if (result.stuck.empty()) prediction.sums = trace::sums_of(trace);
+    return {result.processed, std::move(result.stuck)};
+}
+
+// The same, and forgets all events but those of the first track of each program.
+EngineRun count_events(const Machine& machine, Prediction& prediction) {
+    trace::Trace& trace = prediction.trace;
+    if (machine.following > 0) {  // the window ends before the run does: its events tell where
+        EngineRun run = keep_events(machine, prediction);
+        std::vector<bool> seen(trace.programs.size());
+        for (trace::Track& track : trace.tracks) {
+            const auto program = static_cast<std::size_t>(track.program);
+            if (seen[program]) track.events = {};
+            seen[program] = true;
+        }
+        return run;
+    }
+    Counter counter(trace, machine.repetitions);
+    EngineRun run = run_engine(machine.input, counter);
+    take_events(counter.kept, trace);
+    if (!run.stuck.empty()) return run;
+    trace.step_start = counter.accounts.step_start();
+    trace.step_end = counter.accounts.step_end();
+    prediction.sums = counter.accounts.finish();
+    return run;
+}
+
+// How often each op runs at the prices of each table, over all ranks.
+std::vector<std::vector<std::int64_t>> ops_by_table(const trace::Trace& trace,
+                                                    const Machine& machine) {
+    std::map<const PriceTable*, std::size_t> index;
+    for (const auto& table : machine.tables)
+        index.emplace(table.get(), index.size());
+    std::vector<std::vector<std::int64_t>> ranks(  // by table and program
+        machine.tables.size(), std::vector<std::int64_t>(trace.programs.size()));
+    for (std::size_t t = 0; t < trace.tracks.size(); ++t)
+        ranks[index.at(machine.table_of[t])][static_cast<std::size_t>(trace.tracks[t].program)] +=
+            trace.tracks[t].represents;
+    std::vector<std::vector<std::int64_t>> ops(machine.tables.size(),
+                                               std::vector<std::int64_t>(trace.ops.size()));
+    for (std::size_t p = 0; p < trace.programs.size(); ++p) {
+        std::vector<std::int64_t> of_program(trace.ops.size());
+        for (const std::uint32_t op : trace.programs[p].op)
+            ++of_program[op];
+        for (std::size_t t = 0; t < ops.size(); ++t)
+            for (std::size_t op = 0; op < of_program.size(); ++op)
+                ops[t][op] += ranks[t][p] * of_program[op];
+    }
+    return ops;
+}
+
 // Central 90 % of the step: the residuals of what the step is made of, those of one family taken as
-// one common error, families as independent. Waiting scales with what is waited for, so the share
-// of each family is taken of the busy time.
-double relative_deviation(const trace::Trace& trace, const Machine& machine) {
-    std::array<double, kCostFamilies> weighted{};
-    double busy = 0;
-    const auto sums = trace::communication_sums(trace);
-    const auto copies = trace::copy_sums(trace);
+// one common error, families and what the stack's kernels do not explain as independent. Waiting
+// scales with what is waited for, so the share of each family is taken of the busy time.
+double relative_deviation(const Prediction& prediction, const Machine& machine,
+                          double unexplained_sd) {
+    const trace::Trace& trace = prediction.trace;
     const auto exposed = [](const trace::CommunicationSums& sum) {
         return sum.busy_s > 0 ? std::min(1.0, sum.exposed_s / sum.busy_s) : 0;
     };
-    for (std::size_t t = 0; t < trace.tracks.size(); ++t) {
-        const trace::Track& track = trace.tracks[t];
-        const auto& ops = trace.programs[static_cast<std::size_t>(track.program)].op;
-        const double ranks = static_cast<double>(track.represents);
-        for (std::size_t i = 0; i < ops.size(); ++i) {
-            const Price& price = machine.table_of[t]->prices[ops[i]];
-            const trace::OpName& op = trace.ops[ops[i]];
-            double seconds = price.seconds * ranks;
+    const auto ops = ops_by_table(trace, machine);
+    std::array<double, kCostFamilies> weighted{};
+    double busy = 0;
+    for (std::size_t t = 0; t < ops.size(); ++t)
+        for (std::size_t number = 0; number < trace.ops.size(); ++number) {
+            const Price& price = machine.tables[t]->prices[number];
+            const trace::OpName& op = trace.ops[number];
+            double seconds = price.seconds * static_cast<double>(ops[t][number]);
             if (plan::is_communication(op.kind))  // only what compute waited for counts
-                seconds *=
-                    exposed(sums[static_cast<std::size_t>(trace::exposed_account(op.group))]);
-            if (plan::is_copy(op.kind)) seconds *= exposed(copies[trace::copy_index(op.kind)]);
+                seconds *= exposed(
+                    prediction
+                        .communication[static_cast<std::size_t>(trace::exposed_account(op.group))]);
+            if (plan::is_copy(op.kind))
+                seconds *= exposed(prediction.copies[trace::copy_index(op.kind)]);
             busy += seconds;
             weighted[static_cast<std::size_t>(price.family)] += seconds * price.relative_sd;
         }
-    }
-    double variance = 0;
+    double variance = unexplained_sd * unexplained_sd;
     for (double family : weighted)
         variance += busy > 0 ? (family / busy) * (family / busy) : 0;
     return std::sqrt(variance);
@@ -61,12 +148,13 @@ double relative_deviation(const trace::Trace& trace, const Machine& machine) {
 // 90 % of a normal distribution lie within this many standard deviations.
 constexpr double kCentral90 = 1.6448536269514722;
 
-StepPrediction predict_step(const trace::Trace& trace, double relative_sd) {
+StepPrediction predict_step(const Prediction& prediction, double relative_sd) {
+    const trace::Trace& trace = prediction.trace;
     StepPrediction step;
     step.time_s = to_seconds(trace.step_end - trace.step_start);
     step.low_s = step.time_s * std::max(0.0, 1 - kCentral90 * relative_sd);
     step.high_s = step.time_s * (1 + kCentral90 * relative_sd);
-    step.breakdown_s = trace::mean_accounts(trace);
+    step.breakdown_s = trace::mean_accounts(trace, prediction.sums);
     step.bubble_fraction =
         step.breakdown_s[static_cast<std::size_t>(trace::Account::bubble)] / step.time_s;
     return step;
@@ -125,7 +213,7 @@ RunPrediction predict_run(const plan::Scenario& scenario, double tokens_per_s) {
     return run;
 }
 
-std::string describe_stuck(const trace::Trace& trace, const EngineResult& result) {
+std::string describe_stuck(const trace::Trace& trace, const EngineRun& result) {
     std::string text;
     for (const StuckTrack& stuck : result.stuck) {
         const trace::Track& track = trace.tracks[static_cast<std::size_t>(stuck.track)];
@@ -143,22 +231,26 @@ std::string describe_stuck(const trace::Trace& trace, const EngineResult& result
 Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
                     const SimulateOptions& options, const std::string& resolved_json) {
     const plan::Plan plan = plan::build_plan(scenario);
-    Machine machine = build_machine(plan, scenario, profile, options.unfolded, options.costs);
-    EngineResult result = run_engine(machine.input);
-
+    const Machine machine = build_machine(plan, scenario, profile, options.unfolded, options.costs);
     Prediction prediction;
+    prediction.trace = empty_trace(plan, machine, resolved_json);
+    const bool keep = options.keep_trace || options.costs != nullptr;
+    const EngineRun run =
+        keep ? keep_events(machine, prediction) : count_events(machine, prediction);
+
     prediction.conserved = plan.conserved;
-    prediction.op_events = result.processed;
+    prediction.op_events = run.processed;
     if (options.costs != nullptr) prediction.prices = price_sources(machine, *options.costs);
-    prediction.trace = make_trace(plan, machine, result, resolved_json);
-    prediction.stuck = describe_stuck(prediction.trace, result);
+    prediction.stuck = describe_stuck(prediction.trace, run);
     prediction.memory = predict_memory(plan, scenario, profile);
     if (!prediction.stuck.empty()) return prediction;
-    prediction.step = predict_step(prediction.trace, relative_deviation(prediction.trace, machine));
+    prediction.communication = trace::communication_sums(prediction.trace, prediction.sums);
+    prediction.copies = trace::copy_sums(prediction.trace, prediction.sums);
+    prediction.step = predict_step(
+        prediction,
+        relative_deviation(prediction, machine, scenario.training.framework.residual_sd));
     prediction.throughput =
         predict_throughput(scenario, plan.conserved, profile, prediction.step.time_s);
-    prediction.communication = trace::communication_sums(prediction.trace);
-    prediction.copies = trace::copy_sums(prediction.trace);
     prediction.run = predict_run(scenario, prediction.throughput.tokens_per_s);
     return prediction;
 }

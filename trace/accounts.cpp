@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/ir/check.hpp"
+#include "trace/step_sums.hpp"
 
 namespace orrery::trace {
 namespace {
@@ -113,7 +114,9 @@ class Walk {
             }
             const Picoseconds started = std::clamp(event.start, from, to);
             charge(exposed_account(op), started, to);
-            if (plan::is_copy(op.kind)) copies_[copy_index(op.kind)] += to - started;
+            if (plan::is_copy(op.kind))
+                copies_[copy_index(op.kind)] +=
+                    std::max<Picoseconds>(0, to - std::max(started, trace_.step_start));
             const Picoseconds ready = std::clamp(event.ready, from, started);
             charge(absent(event), ready, started);
             to = ready;
@@ -222,55 +225,11 @@ std::vector<AccountSpan> account_spans(const Trace& trace, const Track& track) {
 }
 
 std::array<double, kAccounts> mean_accounts(const Trace& trace) {
-    std::array<double, kAccounts> mean{};
-    double ranks = 0;
-    for (const Track& track : trace.tracks) {
-        const Accounts accounts = accounts_of(trace, track);
-        for (std::size_t a = 0; a < kAccounts; ++a)
-            mean[a] += static_cast<double>(accounts[a]) * static_cast<double>(track.represents);
-        ranks += static_cast<double>(track.represents);
-    }
-    for (double& part : mean)
-        part = part / ranks / 1e12;
-    return mean;
-}
-
-// Messages that a step's actions send: an exchange sends none, one or several.
-static double sends_in(const std::string& actions) {
-    double sends = 0;
-    for (std::size_t at = actions.find("SEND_"); at != std::string::npos;
-         at = actions.find("SEND_", at + 1))
-        ++sends;
-    return sends;
+    return mean_accounts(trace, sums_of(trace));
 }
 
 std::array<CommunicationSums, kAccounts> communication_sums(const Trace& trace) {
-    std::array<CommunicationSums, kAccounts> sums{};
-    double ranks = 0;
-    for (const Track& track : trace.tracks) {
-        const double weight = static_cast<double>(track.represents);
-        const ProgramOps& program = trace.programs[static_cast<std::size_t>(track.program)];
-        ranks += weight;
-        for (std::size_t i = 0; i < track.events.size(); ++i) {
-            const OpName& op = trace.op_of(track, i);
-            if (!plan::is_communication(op.kind)) continue;
-            const Event& event = track.events[i];
-            if (event.start < trace.step_start || event.start >= trace.step_end) continue;
-            CommunicationSums& sum = sums[index(exposed_account(op.group))];
-            const double messages = op.kind == plan::OpKind::exchange
-                                        ? sends_in(program.actions[program.step[i]])
-                                        : 1.0;
-            sum.bytes_per_rank += weight * messages * op.sent_bytes;
-            sum.busy_s += weight * static_cast<double>(event.end - event.start) / 1e12;
-        }
-    }
-    const auto mean = mean_accounts(trace);
-    for (std::size_t a = 0; a < kAccounts; ++a) {
-        sums[a].bytes_per_rank /= ranks;
-        sums[a].busy_s /= ranks;
-        sums[a].exposed_s = mean[a];
-    }
-    return sums;
+    return communication_sums(trace, sums_of(trace));
 }
 
 }  // namespace orrery::trace

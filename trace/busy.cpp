@@ -5,8 +5,6 @@
 namespace orrery::trace {
 namespace {
 
-constexpr double kPsPerSecond = 1e12;
-
 std::array<Picoseconds, plan::kStreams> busy_of(const Trace& trace, const Track& track) {
     std::array<std::vector<const Event*>, plan::kStreams> streams;
     for (std::size_t i = 0; i < track.events.size(); ++i)

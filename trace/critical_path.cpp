@@ -13,7 +13,9 @@ namespace {
 // when its launch of op r − 1 is over and r − queue + 1 ops have ended.
 class HostClock {
   public:
-    HostClock(const std::vector<Event>& events, const HostIssue& host) : events_(events) {
+    HostClock(const Trace& trace, const Track& track, const HostIssue& host)
+        : events_(track.events) {
+        const std::vector<Event>& events = track.events;
         by_end_.resize(events.size());
         for (std::size_t i = 0; i < events.size(); ++i)
             by_end_[i] = static_cast<std::uint32_t>(i);
@@ -29,7 +31,8 @@ class HostClock {
                 clock = end_of(r - queue);
             }
             gates_.push_back(gate);
-            clock += host.launch;
+            const OpName& op = trace.op_of(track, r);
+            clock += host.launch.of(op.kind, op.phase);
             issued_.push_back(clock);
         }
     }
@@ -134,7 +137,7 @@ class PathWalk {
 
     void go_past_host() {
         std::optional<HostClock>& clock = clocks_[static_cast<std::size_t>(track_)];
-        if (!clock) clock.emplace(track().events, host_);
+        if (!clock) clock.emplace(trace_, track(), host_);
         ORRERY_CHECK(clock->issued(op_) == now_, "the host issued at another time");
         const std::int32_t gate = clock->gate(op_);
         if (gate >= 0) op_ = gate;

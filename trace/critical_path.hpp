@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "trace/accounts.hpp"
+#include "trace/launch_times.hpp"
 #include "trace/trace.hpp"
 
 namespace orrery::trace {
 
 // How the host of each rank issues ops, which a trace does not say.
 struct HostIssue {
-    Picoseconds launch = 0;     // per op
+    LaunchTimes launch;
     std::int64_t queue = 1024;  // ops that it may be ahead of the device
 };
 

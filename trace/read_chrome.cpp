@@ -25,9 +25,9 @@ std::optional<std::int64_t> integer(const Json& object, const char* key) {
     return found->get<std::int64_t>();
 }
 
-class Reader {
+class ChromeReader {
   public:
-    Reader(std::string_view bytes, const std::string& path) : bytes_(bytes), path_(path) {}
+    ChromeReader(std::string_view bytes, const std::string& path) : bytes_(bytes), path_(path) {}
 
     Trace run() {
         try {
@@ -103,7 +103,7 @@ class Reader {
 }  // namespace
 
 Trace read_chrome(std::string_view bytes, const std::string& path) {
-    return Reader(bytes, path).run();
+    return ChromeReader(bytes, path).run();
 }
 
 }  // namespace orrery::trace

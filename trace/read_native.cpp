@@ -49,9 +49,9 @@ std::int64_t next(ByteReader& column, std::int64_t& last, std::int64_t least, st
     return last;
 }
 
-class Reader {
+class NativeReader {
   public:
-    explicit Reader(const std::string& path) : file_(path) {}
+    explicit NativeReader(const std::string& path) : file_(path) {}
 
     Trace run() {
         const NativeHeader header = read_header(file_.unpack(0, FrameKind::header, 0));
@@ -198,7 +198,7 @@ class Reader {
 }  // namespace
 
 Trace read_native(const std::string& path) {
-    return Reader(path).run();
+    return NativeReader(path).run();
 }
 
 }  // namespace orrery::trace

@@ -45,9 +45,9 @@ struct EventMessage {
     bool has_tables = false;
 };
 
-class Reader {
+class PerfettoReader {
   public:
-    Reader(std::string_view bytes, const std::string& path) : bytes_(bytes), path_(path) {}
+    PerfettoReader(std::string_view bytes, const std::string& path) : bytes_(bytes), path_(path) {}
 
     Trace run() {
         try {
@@ -251,7 +251,7 @@ class Reader {
 }  // namespace
 
 Trace read_perfetto(std::string_view bytes, const std::string& path) {
-    return Reader(bytes, path).run();
+    return PerfettoReader(bytes, path).run();
 }
 
 }  // namespace orrery::trace

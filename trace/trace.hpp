@@ -14,6 +14,7 @@ namespace orrery::trace {
 
 // int64 picoseconds from the start of the step.
 using Picoseconds = std::int64_t;
+inline constexpr double kPsPerSecond = 1e12;
 
 enum class Origin : std::uint8_t { predicted, measured };
 

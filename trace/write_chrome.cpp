@@ -21,9 +21,9 @@ using namespace viewer;
 constexpr std::size_t kFlushBytes = std::size_t{1} << 20;
 constexpr int kStepPid = 0;
 
-class Writer {
+class ChromeWriter {
   public:
-    Writer(const Trace& trace, const std::string& path)
+    ChromeWriter(const Trace& trace, const std::string& path)
         : trace_(trace),
           clock_(trace),
           transfers_(transfers_of(trace)),
@@ -190,7 +190,7 @@ class Writer {
 
 void write_chrome(const Trace& trace, const std::string& path) {
     check_sound(trace);
-    Writer(trace, path).run();
+    ChromeWriter(trace, path).run();
 }
 
 }  // namespace orrery::trace

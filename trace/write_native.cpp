@@ -41,9 +41,9 @@ void put_columns(ByteWriter& out, const std::array<ByteWriter, n>& columns) {
         out.append(column.bytes());
 }
 
-class Writer {
+class NativeWriter {
   public:
-    Writer(const Trace& trace, const std::string& path)
+    NativeWriter(const Trace& trace, const std::string& path)
         : trace_(trace), file_(path), prediction_(trace.ops.size()) {}
 
     void run() {
@@ -166,7 +166,7 @@ class Writer {
 }  // namespace
 
 void write_native(const Trace& trace, const std::string& path) {
-    Writer(trace, path).run();
+    NativeWriter(trace, path).run();
 }
 
 }  // namespace orrery::trace

@@ -21,7 +21,7 @@ using namespace viewer;
 using protozero::pbf_writer;
 
 constexpr std::uint32_t kSequence = 1;
-constexpr std::size_t kFlushBytes = std::size_t{1} << 20;
+constexpr std::size_t kFlushPackets = std::size_t{1} << 20;
 constexpr std::int32_t kOrderStep = 0;  // the track of the step stands first,
 constexpr std::int32_t kOrderData = 1;  // then ours
 constexpr std::int32_t kOrderRanks = 2;
@@ -71,7 +71,7 @@ class Packets {
         interned.clear();
         packet.add_message(tag(kind), content);
         pbf_writer(out_).add_message(tag(TraceField::packet), packet_);
-        if (out_.size() < kFlushBytes) return;
+        if (out_.size() < kFlushPackets) return;
         file_.append(out_);
         out_.clear();
     }
@@ -133,9 +133,9 @@ class EventBytes {
     std::string annotation_;
 };
 
-class Writer {
+class PerfettoWriter {
   public:
-    Writer(const Trace& trace, const std::string& path)
+    PerfettoWriter(const Trace& trace, const std::string& path)
         : trace_(trace),
           clock_(trace),
           transfers_(transfers_of(trace)),
@@ -339,7 +339,7 @@ class Writer {
 
 void write_perfetto(const Trace& trace, const std::string& path) {
     check_sound(trace);
-    Writer(trace, path).run();
+    PerfettoWriter(trace, path).run();
 }
 
 }  // namespace orrery::trace

@@ -104,8 +104,8 @@ bool shapes_the_plan(const std::string& pointer) {
     });
 }
 
-std::string or_none(const std::string& json) {
-    return json.empty() ? "none" : json;
+std::string or_none(const std::string& text) {
+    return text.empty() ? "none" : text;
 }
 
 }  // namespace

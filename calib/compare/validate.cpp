@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
 #include <fstream>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "calib/compare/record.hpp"
 #include "plan/scenario/reader.hpp"
@@ -34,7 +38,9 @@ std::string group_of(const std::string& source) {
     return source.substr(0, end);
 }
 
-std::optional<double> baseline_s(const json& record, const RecordModel& m, const json& baseline) {
+std::optional<double> baseline_s(const json& record, const Translation& translation,
+                                 const json& baseline) {
+    const RecordModel& m = translation.model;
     const std::string gpu = record.value("gpu", "");
     const std::string precision = record.at("layout").value("precision", "");
     const json& rates = baseline.at("rates");
@@ -47,17 +53,16 @@ std::optional<double> baseline_s(const json& record, const RecordModel& m, const
                        (m.gated_mlp ? 3.0 : 2.0) * d(m.hidden) * d(m.ffn_hidden)) +
         d(m.vocabulary) * d(m.hidden);
     const double attention = 4 * d(m.layers * m.heads * m.head_dim) * d(m.sequence);
-    const double tokens =
-        d(record.at("layout").at("global_batch").get<std::int64_t>()) * d(m.sequence);
+    const double tokens = d(translation.global_batch) * d(m.sequence);
     return 3 * tokens * (2 * matrices + attention) /
            (d(record.at("gpus").get<std::int64_t>()) * rate);
 }
 
 // Peak of the ranks that the record speaks of, in the record's own semantics; nothing where it does
 // not say whose number it is.
-std::optional<double> predicted_peak(const json& measured, const sim::MemoryPrediction& memory) {
-    const std::string kind = measured.value("memory_kind", "not_stated");
-    const std::string rank = measured.value("memory_rank", "not_stated");
+std::optional<double> predicted_peak(const json& record, const sim::MemoryPrediction& memory) {
+    const std::string kind = record.value("memory_kind", "not_stated");
+    const std::string rank = record.value("memory_rank", "not_stated");
     if (kind != "allocated" && kind != "device_used" && kind != "reserved") return std::nullopt;
     auto bytes = [&](const sim::StageMemory& stage) {
         return static_cast<double>(kind == "device_used" ? stage.peak_bytes : stage.arena_bytes);
@@ -72,6 +77,8 @@ std::optional<double> predicted_peak(const json& measured, const sim::MemoryPred
 }
 
 std::optional<double> measured_peak(const json& measured) {
+    if (measured.contains("peak_memory_bytes") && measured.at("peak_memory_bytes").is_number())
+        return measured.at("peak_memory_bytes").get<double>();
     if (measured.contains("peak_memory_gb") && measured.at("peak_memory_gb").is_number())
         return measured.at("peak_memory_gb").get<double>() * 1e9;
     if (measured.contains("peak_memory_gib") && measured.at("peak_memory_gib").is_number())
@@ -79,52 +86,112 @@ std::optional<double> measured_peak(const json& measured) {
     return std::nullopt;
 }
 
+// What became of one record: a row, a reason why there is none, or the end of a run that ran out of
+// memory.
+struct Outcome {
+    std::optional<ValidatedRow> row;
+    std::string why;
+    bool ran_out = false;
+    bool fits = false;
+};
+
+// f(i) for every i below `count`, on all processors. The first exception is thrown again.
+template <typename F>
+void for_each_index(std::size_t count, const F& f) {
+    std::atomic<std::size_t> next = 0;
+    std::exception_ptr fault;
+    std::mutex fault_mutex;
+    const auto work = [&] {
+        try {
+            for (std::size_t i = next++; i < count; i = next++)
+                f(i);
+        } catch (...) {
+            const std::lock_guard lock(fault_mutex);
+            if (!fault) fault = std::current_exception();
+        }
+    };
+    std::vector<std::thread> threads;
+    for (unsigned i = 1; i < std::thread::hardware_concurrency(); ++i)
+        threads.emplace_back(work);
+    work();
+    for (std::thread& thread : threads)
+        thread.join();
+    if (fault) std::rethrow_exception(fault);
+}
+
 class Validator {
   public:
-    explicit Validator(const std::string& library_dir)
+    Validator(const std::string& library_dir, const std::vector<std::string>& overrides)
         : library_dir_(library_dir),
+          overrides_(overrides),
           rules_(read_json(library_dir + "/validation/rules.json")),
           baseline_(read_json(library_dir + "/validation/baseline.json")) {}
 
-    void add(const json& record) {
-        const std::string id = record.value("id", "without id");
-        const std::string kind = record.value("kind", "");
-        if (kind != "run" && kind != "oom") return skip(id, "a record of kind " + kind);
-        const std::optional<double> measured = measured_step_s(record);
-        if (kind == "run" && !measured) return skip(id, "no step time");
-        const Translation translation = translate(record, rules_);
-        if (translation.scenario_json.empty()) return skip(id, translation.why);
-        const plan::ReadResult read =
-            plan::read_scenario_text(translation.scenario_json, id, library_dir_, {}, library_dir_);
-        if (!read.scenario)
-            return skip(id, read.errors.front().pointer + ": " + read.errors.front().message);
-        const sim::Prediction prediction =
-            sim::simulate(*read.scenario, profile(read.scenario->cluster.profile_path), {}, "");
-        const bool fits = prediction.memory.fit_probability >= 0.5;
-        auto& outcomes = validation_.out_of_memory;
-        if (kind == "oom") {
-            ++(fits ? outcomes.false_negative : outcomes.true_positive);
-            return;
-        }
-        ++(fits ? outcomes.true_negative : outcomes.false_positive);
-        validation_.rows.push_back(row(record, id, *measured, translation, prediction));
+    // Records do not depend on each other: threads take the next one, results stand by place.
+    Validation run(const json& records) {
+        std::vector<Outcome> outcomes(records.size());
+        for_each_index(records.size(), [&](std::size_t i) { outcomes[i] = predict(records[i]); });
+        Validation validation;
+        for (std::size_t i = 0; i < records.size(); ++i)
+            take(std::move(outcomes[i]), records[i].value("id", "without id"), validation);
+        return validation;
     }
 
-    Validation take() { return std::move(validation_); }
-
   private:
-    void skip(const std::string& id, const std::string& why) {
-        validation_.skipped.push_back({id, why});
+    static void take(Outcome outcome, const std::string& id, Validation& validation) {
+        if (!outcome.why.empty()) {
+            validation.skipped.push_back({id, outcome.why});
+            return;
+        }
+        auto& o = validation.out_of_memory;
+        if (outcome.ran_out)
+            ++(outcome.fits ? o.false_negative : o.true_positive);
+        else
+            ++(outcome.fits ? o.true_negative : o.false_positive);
+        if (outcome.row) validation.rows.push_back(std::move(*outcome.row));
+    }
+
+    Outcome predict(const json& record) {
+        const std::string id = record.value("id", "without id");
+        const std::string kind = record.value("kind", "");
+        if (kind != "run" && kind != "oom" && kind != "memory")
+            return skipped("a record of kind " + kind);
+        const std::optional<double> time =
+            kind == "run" ? measured_step_s(record) : std::optional<double>();
+        const std::optional<double> peak =
+            kind == "oom" ? std::optional<double>() : measured_peak(record.at("measured"));
+        if (kind != "oom" && !time && !peak) return skipped("neither a step time nor a peak");
+        const Translation translation = translate(record, rules_);
+        if (translation.scenario_json.empty()) return skipped(translation.why);
+        const plan::ReadResult read = plan::read_scenario_text(
+            translation.scenario_json, id, library_dir_, overrides_, library_dir_);
+        if (!read.scenario)
+            return skipped(read.errors.front().pointer + ": " + read.errors.front().message);
+        const sim::Prediction prediction =
+            sim::simulate(*read.scenario, profile(read.scenario->cluster.profile_path), {}, "");
+        Outcome outcome;
+        outcome.fits = prediction.memory.fit_probability >= 0.5;
+        outcome.ran_out = kind == "oom";
+        if (!outcome.ran_out) outcome.row = row(record, id, time, peak, translation, prediction);
+        return outcome;
+    }
+
+    static Outcome skipped(std::string why) {
+        Outcome outcome;
+        outcome.why = std::move(why);
+        return outcome;
     }
 
     const sim::Profile& profile(const std::string& path) {
+        const std::lock_guard lock(profiles_mutex_);
         auto& slot = profiles_[path];
         if (!slot) slot = std::make_unique<sim::Profile>(sim::load_profile(path));
         return *slot;
     }
 
-    ValidatedRow row(const json& record, const std::string& id, double measured_s,
-                     const Translation& translation, const sim::Prediction& prediction) const {
+    ValidatedRow row(const json& record, const std::string& id, std::optional<double> measured_s,
+                     std::optional<double> peak, const Translation& translation,
+                     const sim::Prediction& prediction) const {
         ValidatedRow row;
         row.id = id;
         row.group = group_of(record.value("source", ""));
@@ -133,22 +200,20 @@ class Validator {
         row.predicted_s = prediction.step.time_s;
         row.low_s = prediction.step.low_s;
         row.high_s = prediction.step.high_s;
-        row.baseline_s = baseline_s(record, translation.model, baseline_);
+        row.baseline_s = baseline_s(record, translation, baseline_);
         if (const auto it = rules_.at("mistrusted").find(id); it != rules_.at("mistrusted").end())
             row.mistrusted = *it;
-        const json& measured = record.at("measured");
-        if (const auto peak = measured_peak(measured)) {
-            row.predicted_peak_bytes = predicted_peak(measured, prediction.memory);
-            if (row.predicted_peak_bytes) row.measured_peak_bytes = peak;
-        }
+        if (peak) row.predicted_peak_bytes = predicted_peak(record, prediction.memory);
+        if (row.predicted_peak_bytes) row.measured_peak_bytes = peak;
         return row;
     }
 
     std::string library_dir_;
+    std::vector<std::string> overrides_;
     json rules_;
     json baseline_;
+    std::mutex profiles_mutex_;
     std::map<std::string, std::unique_ptr<sim::Profile>> profiles_;
-    Validation validation_;
 };
 
 // Linear interpolation between order statistics.
@@ -161,19 +226,19 @@ double quantile(std::vector<double> values, double q) {
     return values[below] + (place - static_cast<double>(below)) * (values[above] - values[below]);
 }
 
-struct Comparison {
+struct Judged {
     double predicted;
     double measured;
     bool covered;
     std::optional<double> baseline;
 };
 
-ErrorSummary summarise(const std::vector<Comparison>& comparisons) {
+ErrorSummary summarise(const std::vector<Judged>& comparisons) {
     ErrorSummary summary;
     std::vector<double> errors;
     double baseline = 0;
     std::int64_t with_baseline = 0;
-    for (const Comparison& c : comparisons) {
+    for (const Judged& c : comparisons) {
         const double error = (c.predicted / c.measured - 1) * 100;
         errors.push_back(std::max(error, -error));
         summary.mean_abs_error_pct += errors.back();
@@ -199,32 +264,36 @@ ErrorSummary summarise(const std::vector<Comparison>& comparisons) {
 
 }  // namespace
 
-Validation validate_records(const std::string& records_path, const std::string& library_dir) {
-    const json records = read_json(records_path);
-    if (!records.is_array()) throw RecordsError(records_path + ": not an array of records");
-    Validator validator(library_dir);
+Validation validate_records(const std::vector<std::string>& records_paths,
+                            const std::string& library_dir,
+                            const std::vector<std::string>& overrides) {
+    json all = json::array();
+    for (const std::string& path : records_paths) {
+        const json records = read_json(path);
+        if (!records.is_array()) throw RecordsError(path + ": not an array of records");
+        all.insert(all.end(), records.begin(), records.end());
+    }
     try {
-        for (const json& record : records)
-            validator.add(record);
+        return Validator(library_dir, overrides).run(all);
     } catch (const json::exception& fault) {
         throw RecordsError(library_dir + "/validation: " + fault.what());
     }
-    return validator.take();
 }
 
 ErrorSummary summarise_time(const Validation& validation, Rows rows, const std::string& group) {
-    std::vector<Comparison> comparisons;
+    std::vector<Judged> comparisons;
     for (const ValidatedRow& row : validation.rows) {
         if (rows == Rows::trusted && !row.mistrusted.empty()) continue;
         if (!group.empty() && row.group != group) continue;
-        const bool covered = row.low_s <= row.measured_s && row.measured_s <= row.high_s;
-        comparisons.push_back({row.predicted_s, row.measured_s, covered, row.baseline_s});
+        if (!row.measured_s) continue;
+        const bool covered = row.low_s <= *row.measured_s && *row.measured_s <= row.high_s;
+        comparisons.push_back({row.predicted_s, *row.measured_s, covered, row.baseline_s});
     }
     return summarise(comparisons);
 }
 
 ErrorSummary summarise_memory(const Validation& validation, Rows rows) {
-    std::vector<Comparison> comparisons;
+    std::vector<Judged> comparisons;
     for (const ValidatedRow& row : validation.rows) {
         if (!row.measured_peak_bytes) continue;
         if (rows == Rows::trusted && !row.mistrusted.empty()) continue;

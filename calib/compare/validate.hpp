@@ -19,8 +19,8 @@ class RecordsError : public std::runtime_error {
 
 struct ValidatedRow {
     std::string id;
-    std::string group;  // by source: what precedes the table in the record's source
-    double measured_s = 0;
+    std::string group;                 // by source: what precedes the table in the record's source
+    std::optional<double> measured_s;  // a record of memory alone: none
     double predicted_s = 0;
     double low_s = 0;  // central 90 %
     double high_s = 0;
@@ -30,7 +30,7 @@ struct ValidatedRow {
     std::string mistrusted;  // why the row is mistrusted, empty: it is not
     std::string framework;
 
-    double error_pct() const { return (predicted_s / measured_s - 1) * 100; }
+    double error_pct() const { return (predicted_s / measured_s.value() - 1) * 100; }
 };
 
 struct SkippedRow {
@@ -58,8 +58,11 @@ struct Validation {
     OutOfMemorySummary out_of_memory;
 };
 
-// library_dir: where profiles, frameworks and validation/{rules,baseline}.json are.
-Validation validate_records(const std::string& records_path, const std::string& library_dir);
+// library_dir: where profiles, frameworks and validation/{rules,baseline}.json are. overrides:
+// "key=value" on the scenario of every record (what would these constants predict?).
+Validation validate_records(const std::vector<std::string>& records_paths,
+                            const std::string& library_dir,
+                            const std::vector<std::string>& overrides = {});
 
 enum class Rows { all, trusted };
 ErrorSummary summarise_time(const Validation& validation, Rows rows, const std::string& group = "");
@@ -68,5 +71,7 @@ ErrorSummary summarise_memory(const Validation& validation, Rows rows);
 // DESIGN §7's object, and a table for people.
 std::string validation_json(const Validation& validation);
 std::string validation_text(const Validation& validation);
+// A page of Markdown: how right predictions are, source by source, and what is left out and why.
+std::string validation_markdown(const Validation& validation);
 
 }  // namespace orrery::compare

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "calib/compare/validate.hpp"
@@ -36,13 +37,18 @@ ordered_json summary_json(const Validation& validation, Rows rows) {
               {"false_negative", o.false_negative}}}};
 }
 
+ordered_json number(const std::optional<double>& value) {
+    return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
 ordered_json row_json(const ValidatedRow& row) {
     ordered_json object = {{"id", row.id},
-                           {"measured_s", row.measured_s},
+                           {"measured_s", number(row.measured_s)},
                            {"predicted_s", row.predicted_s},
                            {"interval_s", {row.low_s, row.high_s}},
-                           {"error_pct", row.error_pct()}};
-    object["baseline_s"] = row.baseline_s ? ordered_json(*row.baseline_s) : ordered_json(nullptr);
+                           {"error_pct", nullptr}};
+    if (row.measured_s) object["error_pct"] = row.error_pct();
+    object["baseline_s"] = number(row.baseline_s);
     object["framework"] = row.framework;
     object["source"] = row.group;
     if (row.measured_peak_bytes) {
@@ -59,15 +65,19 @@ std::string summary_line(const std::string& name, const ErrorSummary& s) {
                        s.bias_pct, 100 * s.interval_coverage, s.baseline_mean_abs_error_pct);
 }
 
-std::string group_table(const Validation& validation) {
+std::vector<std::string> groups_of(const Validation& validation) {
     std::vector<std::string> groups;
     for (const ValidatedRow& row : validation.rows)
         if (std::find(groups.begin(), groups.end(), row.group) == groups.end())
             groups.push_back(row.group);
+    return groups;
+}
+
+std::string group_table(const Validation& validation) {
     std::string text =
         fmt::format("{:<44} {:>4} {:>7} {:>7} {:>7} {:>7} {:>7} {:>9}\n", "|error| of step time, %",
                     "rows", "mean", "median", "p95", "bias", "in 90%", "baseline");
-    for (const std::string& group : groups)
+    for (const std::string& group : groups_of(validation))
         text += summary_line(group, summarise_time(validation, Rows::all, group));
     text += summary_line("all", summarise_time(validation, Rows::all));
     const bool mistrusted = std::any_of(validation.rows.begin(), validation.rows.end(),
@@ -75,6 +85,39 @@ std::string group_table(const Validation& validation) {
     if (mistrusted)
         text += summary_line("without mistrusted rows", summarise_time(validation, Rows::trusted));
     return text;
+}
+
+std::string markdown_row(const std::string& name, const ErrorSummary& s) {
+    const std::string baseline = s.baseline_mean_abs_error_pct > 0
+                                     ? fmt::format("{:.1f}", s.baseline_mean_abs_error_pct)
+                                     : std::string("none");
+    return fmt::format("| {} | {} | {:.1f} | {:.1f} | {:.1f} | {:+.1f} | {:.0f} | {} |\n", name,
+                       s.n, s.mean_abs_error_pct, s.median_abs_error_pct, s.p95_abs_error_pct,
+                       s.bias_pct, 100 * s.interval_coverage, baseline);
+}
+
+// Sources and how many rows of theirs are skipped for each reason.
+std::string markdown_skipped(const Validation& validation) {
+    std::map<std::string, std::int64_t> reasons;
+    for (const SkippedRow& row : validation.skipped)
+        ++reasons[row.why];
+    std::string text = "| rows | why |\n|---:|---|\n";
+    for (const auto& [why, count] : reasons)
+        text += fmt::format("| {} | {} |\n", count, why);
+    return text;
+}
+
+std::string memory_rows(const Validation& validation) {
+    std::string text;
+    for (const ValidatedRow& row : validation.rows)
+        if (row.measured_peak_bytes)
+            text += fmt::format("{:<56.56} {:>8.2f} {:>8.2f} {:>+8.1f}\n", row.id,
+                                *row.measured_peak_bytes / 1e9, *row.predicted_peak_bytes / 1e9,
+                                (*row.predicted_peak_bytes / *row.measured_peak_bytes - 1) * 100);
+    if (text.empty()) return text;
+    return fmt::format("\n{:<56} {:>8} {:>8} {:>8}\n", "peak memory", "GB", "predicted",
+                       "error %") +
+           text;
 }
 
 }  // namespace
@@ -97,14 +140,16 @@ std::string validation_text(const Validation& validation) {
         fmt::format("{:<34} {:>10} {:>10}   {:<19} {:>7} {:>9}\n", "run", "measured s",
                     "predicted s", "90 % interval s", "error %", "baseline %");
     for (const ValidatedRow& row : validation.rows) {
+        if (!row.measured_s) continue;
         const std::string interval = fmt::format("[{:.3f}, {:.3f}]", row.low_s, row.high_s);
         const std::string baseline =
-            row.baseline_s ? fmt::format("{:+.1f}", (*row.baseline_s / row.measured_s - 1) * 100)
+            row.baseline_s ? fmt::format("{:+.1f}", (*row.baseline_s / *row.measured_s - 1) * 100)
                            : std::string("none");
         text += fmt::format("{:<34.34} {:>10.3f} {:>10.3f}   {:<19} {:>+7.1f} {:>9}{}\n", row.id,
-                            row.measured_s, row.predicted_s, interval, row.error_pct(), baseline,
+                            *row.measured_s, row.predicted_s, interval, row.error_pct(), baseline,
                             row.mistrusted.empty() ? "" : "  mistrusted");
     }
+    text += memory_rows(validation);
     text += "\n" + group_table(validation);
     const ErrorSummary memory = summarise_memory(validation, Rows::all);
     if (memory.n > 0)
@@ -124,6 +169,41 @@ std::string validation_text(const Validation& validation) {
     for (const SkippedRow& row : validation.skipped)
         text += fmt::format("  {:<40} {}\n", row.id, row.why);
     return text;
+}
+
+std::string validation_markdown(const Validation& validation) {
+    std::string text =
+        "# How right are the predictions?\n\n"
+        "Published runs, predicted with their own facts and the constants that are shipped "
+        "(`orrery validate scenarios/published/*.json --markdown` writes this page).\n"
+        "Errors are of the step time, in per cent; *in 90 %* is the share of runs within the "
+        "predicted interval; *one rate* is the error of model FLOPs ÷ (GPUs × one rate per GPU "
+        "type and precision).\n\n"
+        "| source | runs | mean | median | p95 | bias | in 90 % | one rate |\n"
+        "|---|---:|---:|---:|---:|---:|---:|---:|\n";
+    for (const std::string& group : groups_of(validation)) {
+        const ErrorSummary s = summarise_time(validation, Rows::trusted, group);
+        if (s.n > 0) text += markdown_row(group, s);
+    }
+    text += markdown_row("all", summarise_time(validation, Rows::trusted));
+    text += markdown_row("all, mistrusted runs too", summarise_time(validation, Rows::all));
+    const ErrorSummary memory = summarise_memory(validation, Rows::trusted);
+    text += fmt::format(
+        "\nPeak memory, {} runs: mean |error| {:.1f} %, median {:.1f} %, p95 {:.1f} "
+        "%, bias {:+.1f} %.\n",
+        memory.n, memory.mean_abs_error_pct, memory.median_abs_error_pct, memory.p95_abs_error_pct,
+        memory.bias_pct);
+    const OutOfMemorySummary& o = validation.out_of_memory;
+    text += fmt::format(
+        "Out of memory: {} foreseen, {} missed, {} false alarms, {} rightly said to "
+        "run.\n",
+        o.true_positive, o.false_negative, o.false_positive, o.true_negative);
+    text += "\n## Runs that are not trusted\n\n";
+    for (const ValidatedRow& row : validation.rows)
+        if (!row.mistrusted.empty())
+            text += fmt::format("- `{}` ({:+.0f} %): {}\n", row.id,
+                                row.measured_s ? row.error_pct() : 0.0, row.mistrusted);
+    return text + "\n## Runs that are left out\n\n" + markdown_skipped(validation);
 }
 
 }  // namespace orrery::compare

@@ -13,8 +13,6 @@
 namespace orrery::fit {
 namespace {
 
-constexpr int kDigits = 4;
-
 std::string source_of(const Json& quantity) {
     return quantity.is_object() ? quantity.at("source").get<std::string>() : "";
 }
@@ -67,17 +65,17 @@ class Transfer {
     // A quantity as the other device has it, scaled. Without a source of its own it has that of
     // the section that it comes into.
     Json scaled(const Json& quantity, double factor) const {
-        const double value = rounded(quantity_value(quantity) * factor, kDigits);
+        const double value = rounded(quantity_value(quantity) * factor, kFittedDigits);
         if (!quantity.is_object()) return value;
         const std::string scale =
-            factor == 1 ? std::string() : fmt::format(" × {}", rounded(factor, kDigits));
+            factor == 1 ? std::string() : fmt::format(" × {}", rounded(factor, kFittedDigits));
         return {{"value", value},
                 {"source", fmt::format("{}'s{}: {}", name_, scale, source_of(quantity))}};
     }
     Json widened(const Json& own, double transfer, const std::string& source) const {
         const double own_sd = quantity_value(own);
         if (transfer == 0) return own_sd;
-        return {{"value", rounded(std::sqrt(own_sd * own_sd + transfer * transfer), kDigits)},
+        return {{"value", rounded(std::sqrt(own_sd * own_sd + transfer * transfer), kFittedDigits)},
                 {"source", fmt::format("{}'s {} and, independent of it, {} of the transfer: {}",
                                        name_, own_sd, transfer, source)}};
     }
@@ -104,6 +102,8 @@ Json Transfer::gemm() const {
         out["bandwidth_GBps"] = scaled(curve.at("bandwidth_GBps"), ratio("memory_GBps"));
         out["sustained"] = scaled(curve.at("sustained"), 1);
         out["relative_sd"] = widened(curve.at("relative_sd"), error_.gemm, error_.gemm_source);
+        for (const char* key : {"row_scales", "block_scales", "micro_block_scales"})
+            if (curve.contains(key)) out[key] = scaled(curve.at(key), 1);
     }
     return section;
 }
@@ -174,7 +174,7 @@ Json Transfer::memory() const {
 // Joined where a residual is a plain number, its source a text beside it.
 void widen_plainly(Json& curve, double transfer, const std::string& what) {
     const double own = curve.at("relative_sd").get<double>();
-    curve["relative_sd"] = rounded(std::sqrt(own * own + transfer * transfer), kDigits);
+    curve["relative_sd"] = rounded(std::sqrt(own * own + transfer * transfer), kFittedDigits);
     curve["source"] = curve.at("source").get<std::string>() + what;
 }
 

@@ -13,16 +13,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kDigits = 4;  // of fitted coefficients and errors
 constexpr int kPointDigits = 4;
 
 Json held_out_json(const ErrorSummary& summary) {
-    Json json;
-    json["rows"] = summary.absolute.rows;
-    json["mean_abs_error"] = rounded(summary.absolute.mean_abs_error, kDigits);
-    json["median_abs_error"] = rounded(summary.absolute.median_abs_error, kDigits);
-    json["p95_abs_error"] = rounded(summary.absolute.p95_abs_error, kDigits);
-    return json;
+    Json out;
+    out["rows"] = summary.absolute.rows;
+    out["mean_abs_error"] = rounded(summary.absolute.mean_abs_error, kFittedDigits);
+    out["median_abs_error"] = rounded(summary.absolute.median_abs_error, kFittedDigits);
+    out["p95_abs_error"] = rounded(summary.absolute.p95_abs_error, kFittedDigits);
+    return out;
 }
 
 Json span_json(const sim::Span& span) {
@@ -33,53 +32,54 @@ Json span_json(const sim::Span& span) {
 
 Json curve_json(const GemmFit& fit, const std::string& source, const Json& sustained) {
     const sim::GemmCurve& curve = fit.curve;
-    Json json;
-    json["measured"] = true;
-    json["source"] = fmt::format(
+    Json out;
+    out["measured"] = true;
+    out["source"] = fmt::format(
         "{}; fitted to {} rows, relative Huber least squares; without the neighbours the held-out "
         "mean error is {:.1f} %, the mean signed error with them {:+.1f} %",
         source, fit.fitted_rows, 100 * fit.held_out_curve_only.absolute.mean_abs_error,
         100 * fit.held_out.bias);
-    json["t0_us"] = rounded(curve.t0_us, kDigits);
-    json["rate_tflops"] = rounded(curve.rate_tflops, kDigits);
-    json["bandwidth_GBps"] = rounded(curve.bandwidth_GBps, kDigits);
-    json["sustained"] = sustained;
-    json["relative_sd"] = rounded(curve.relative_sd, kDigits);
-    json["held_out"] = held_out_json(fit.held_out);
-    json["m"] = span_json(curve.m);
-    json["n"] = span_json(curve.n);
-    json["k"] = span_json(curve.k);
-    json["neighbours"] = Json::array();
+    out["t0_us"] = rounded(curve.t0_us, kFittedDigits);
+    out["rate_tflops"] = rounded(curve.rate_tflops, kFittedDigits);
+    out["bandwidth_GBps"] = rounded(curve.bandwidth_GBps, kFittedDigits);
+    out["sustained"] = sustained;
+    out["relative_sd"] = rounded(curve.relative_sd, kFittedDigits);
+    out["held_out"] = held_out_json(fit.held_out);
+    out["m"] = span_json(curve.m);
+    out["n"] = span_json(curve.n);
+    out["k"] = span_json(curve.k);
+    out["neighbours"] = Json::array();
     for (const sim::NeighbourPoint& p : curve.neighbours)
-        json["neighbours"].push_back(
+        out["neighbours"].push_back(
             Json::array({rounded(p.log2_m, kPointDigits), rounded(p.log2_n, kPointDigits),
                          rounded(p.log2_k, kPointDigits), rounded(p.ratio, kPointDigits)}));
-    return json;
+    return out;
 }
 
 Json curve_json(const AttentionFit& fit, const std::string& source) {
-    Json json;
-    json["measured"] = true;
-    json["source"] = fmt::format(
+    Json out;
+    out["measured"] = true;
+    out["source"] = fmt::format(
         "{}; fitted to {} rows, relative Huber least squares; held-out mean signed error {:+.1f} %",
         source, fit.fitted_rows, 100 * fit.held_out.bias);
-    json["t0_us"] = rounded(fit.curve.t0_us, kDigits);
-    json["query_element_ps"] = rounded(fit.curve.query_element_ps, kDigits);
-    json["key_element_ps"] = rounded(fit.curve.key_element_ps, kDigits);
-    json["rate_tflops"] = rounded(fit.curve.rate_tflops, kDigits);
-    json["relative_sd"] = rounded(fit.curve.relative_sd, kDigits);
-    json["held_out"] = held_out_json(fit.held_out);
-    json["sequence"] = span_json(fit.curve.sequence);
-    return json;
+    out["t0_us"] = rounded(fit.curve.t0_us, kFittedDigits);
+    out["query_element_ps"] = rounded(fit.curve.query_element_ps, kFittedDigits);
+    out["key_element_ps"] = rounded(fit.curve.key_element_ps, kFittedDigits);
+    out["rate_tflops"] = rounded(fit.curve.rate_tflops, kFittedDigits);
+    out["relative_sd"] = rounded(fit.curve.relative_sd, kFittedDigits);
+    out["held_out"] = held_out_json(fit.held_out);
+    out["sequence"] = span_json(fit.curve.sequence);
+    return out;
 }
 
 Json curve_json(const KernelFit& fit) {
-    Json json;
-    json["t0_us"] = rounded(fit.t0_us, kDigits);
-    json["GBps"] = rounded(fit.GBps, kDigits);
-    json["relative_sd"] = rounded(std::max(kLeastError, fit.held_out.standard_deviation), kDigits);
-    json["held_out"] = held_out_json(fit.held_out);
-    return json;
+    Json out;
+    out["t0_us"] = rounded(fit.t0_us, kFittedDigits);
+    out["GBps"] = rounded(fit.GBps, kFittedDigits);
+    out["relative_sd"] =
+        rounded(std::max(kLeastError, fit.held_out.standard_deviation), kFittedDigits);
+    out["held_out"] = held_out_json(fit.held_out);
+    return out;
 }
 
 FamilyReport family_report(const std::string& dtype, const GemmFit& fit) {

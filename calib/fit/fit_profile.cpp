@@ -15,6 +15,24 @@
 namespace orrery::fit {
 namespace {
 
+// Eight-bit products with one scale for a tensor, and how others compare, as the datasheet says.
+void add_eight_bit_gemm(const FitInputs& inputs, const Json& tables, Json& profile,
+                        FitReport& report) {
+    const Json& wanted = request(tables, "/tables", "gemm_fp8", {"source", "sustained", "scales"},
+                                 inputs.datasheet_path);
+    const std::string name = "fp8";
+    const auto rows =
+        read_gemm_rows(inputs.gemm_csv, text_of(tables, "system", inputs.datasheet_path), name);
+    const GemmFit fit =
+        fit_gemm(rows, static_cast<double>(plan::size_bytes(plan::DType::fp8_e4m3)));
+    Json& curve = profile["gemm"][name];
+    curve =
+        curve_json(fit, text_of(wanted, "source", inputs.datasheet_path), wanted.at("sustained"));
+    for (const auto& [scales, ratio] : wanted.at("scales").items())
+        curve[scales + "_scales"] = ratio;
+    report.families.push_back(family_report(name, fit));
+}
+
 void add_gemm(const FitInputs& inputs, const Json& tables, Json& profile, FitReport& report) {
     const Json& wanted =
         request(tables, "/tables", "gemm", {"dtype", "source", "sustained"}, inputs.datasheet_path);
@@ -78,12 +96,13 @@ FitReport fit_profile(const FitInputs& inputs) {
         profile["collectives"] = unmeasured_links(datasheet, inputs.datasheet_path);
     }
     for (const auto& item : tables.items())
-        if (item.key() != "system" && item.key() != "gemm" && item.key() != "attention" &&
-            item.key() != "collectives")
+        if (item.key() != "system" && item.key() != "gemm" && item.key() != "gemm_fp8" &&
+            item.key() != "attention" && item.key() != "collectives")
             throw FitError(
                 fmt::format("{}: /tables/{}: unknown key", inputs.datasheet_path, item.key()));
     FitReport report;
     if (tables.contains("gemm")) add_gemm(inputs, tables, profile, report);
+    if (tables.contains("gemm_fp8")) add_eight_bit_gemm(inputs, tables, profile, report);
     if (tables.contains("attention")) add_attention(inputs, tables, profile, report);
     if (tables.contains("collectives")) add_collectives(inputs, tables, profile);
     const sim::Profile result = write_profile(profile, inputs.output_path);

@@ -10,6 +10,8 @@
 
 namespace orrery::fit {
 
+inline constexpr int kFittedDigits = 4;  // of coefficients and errors: what a fit can know
+
 // `value` rounded to this many significant decimal digits.
 double rounded(double value, int digits);
 

@@ -19,8 +19,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kDigits = 4;
-
 // Of the last-level cache, what operands of one rank may fill. Beyond the limit a larger cache is
 // not asked for its edge: kernels of a step seldom have larger operands.
 double resident_share(const CalibrationOptions& options, const Machine& machine) {
@@ -62,11 +60,11 @@ Json sharing_json(const std::vector<SharingRow>& rows, const std::string& source
     for (auto& [ranks, values] : by_ranks) {
         const double middle = median(values);
         widest = std::max(widest, spread(values, middle));
-        stretch.push_back({ranks, fit::rounded(middle, kDigits)});
+        stretch.push_back({ranks, fit::rounded(middle, fit::kFittedDigits)});
     }
     return {{"source", fmt::format("{}: {} steps of small models, over their kernels' medians",
                                    source, rows.size())},
-            {"relative_sd", fit::rounded(std::max(fit::kLeastError, widest), kDigits)},
+            {"relative_sd", fit::rounded(std::max(fit::kLeastError, widest), fit::kFittedDigits)},
             {"stretch", stretch}};
 }
 

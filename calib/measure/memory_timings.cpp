@@ -13,18 +13,18 @@ using plan::DType;
 using runtime::kernels;
 using runtime::Team;
 
-constexpr std::int64_t kWidth = 256;  // of rows
+constexpr std::int64_t kRowWidth = 256;  // of rows
 
 // Operands of one size, shared by all kernels; `big` and `other` are [rows, width].
 struct Operands {
     explicit Operands(std::int64_t row_count)
         : rows(row_count),
-          elements(row_count * kWidth),
+          elements(row_count * kRowWidth),
           a(DType::fp32, elements),
           b(DType::fp32, elements),
           c(DType::fp32, elements),
           d(DType::fp32, elements),
-          bias(DType::fp32, kWidth) {}
+          bias(DType::fp32, kRowWidth) {}
 
     std::int64_t rows;
     std::int64_t elements;
@@ -46,7 +46,7 @@ const MemoryKernel kKernels[] = {
      }},
     {"bias_gradient", true, 1,
      [](Operands& o, Team& team) {
-         kernels().bias_gradient({o.rows, kWidth, o.a, o.bias, false}, team);
+         kernels().bias_gradient({o.rows, kRowWidth, o.a, o.bias, false}, team);
      }},
     {"cast", false, 2,
      [](Operands& o, Team& team) {
@@ -73,7 +73,7 @@ std::vector<fit::MemoryRow> time_memory_bound(runtime::Communicator& ranks, Team
     for (const MemoryKernel& kernel : kKernels) {
         std::int64_t last = 0;
         for (double bytes = grid.memory_low; bytes <= grid.memory_high; bytes *= 2) {
-            const auto count = static_cast<std::int64_t>(bytes / kernel.tensors / kWidth / 4);
+            const auto count = static_cast<std::int64_t>(bytes / kernel.tensors / kRowWidth / 4);
             if (count <= last) continue;  // too few bytes for another row
             last = count;
             Operands operands(count);

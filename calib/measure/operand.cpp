@@ -12,13 +12,13 @@ namespace {
 using plan::DType;
 
 // Then they repeat. A prime, so that rows of a matrix differ.
-constexpr std::size_t kDrawn = 1'000'003;
+constexpr std::size_t kDrawnOnce = 1'000'003;
 
 const std::vector<float>& normal_numbers() {
     static const std::vector<float> numbers = [] {
         std::mt19937_64 bits(1);
         std::normal_distribution<float> normal;
-        std::vector<float> drawn(kDrawn);
+        std::vector<float> drawn(kDrawnOnce);
         std::generate(drawn.begin(), drawn.end(), [&] { return normal(bits); });
         return drawn;
     }();
@@ -39,6 +39,7 @@ void store(std::byte* to, DType dtype, float number) {
         case DType::u8:
         case DType::i32:
         case DType::fp8_e4m3:
+        case DType::fp8_e5m2:
             break;
     }
     ORRERY_CHECK(false, "integers are not normally distributed");
@@ -50,7 +51,7 @@ Operand::Operand(DType dtype, std::int64_t elements)
     : dtype_(dtype), bytes_(static_cast<std::size_t>(elements * plan::size_bytes(dtype))) {
     const auto width = static_cast<std::size_t>(plan::size_bytes(dtype));
     for (std::size_t i = 0; i * width < bytes_.size(); ++i)
-        store(bytes_.data() + i * width, dtype, normal_numbers()[i % kDrawn]);
+        store(bytes_.data() + i * width, dtype, normal_numbers()[i % kDrawnOnce]);
 }
 
 }  // namespace orrery::measure

@@ -11,12 +11,6 @@
 #include "calib/fit/write_profile.hpp"
 
 namespace orrery::measure {
-namespace {
-
-constexpr int kDigits = 4;
-
-}  // namespace
-
 double spread(const std::vector<double>& values, double middle) {
     double sum = 0;
     for (const double value : values)
@@ -25,7 +19,7 @@ double spread(const std::vector<double>& values, double middle) {
 }
 
 Json quantity(double value, const std::string& source) {
-    return {{"value", fit::rounded(value, kDigits)}, {"source", source}};
+    return {{"value", fit::rounded(value, fit::kFittedDigits)}, {"source", source}};
 }
 
 Json attention_json(const AttentionTimings& timings, plan::DType dtype, const std::string& source,
@@ -71,10 +65,10 @@ Json batched_gemm_json(const std::vector<ProductRow>& rows, const Json& gemm,
                              row.bytes / (memory.memory_GBps * 1e3)) /
                             row.time_us);
     const double rate_tflops = 1e-6 / us_per_flop;
-    return {
-        {"source", fmt::format("{}; {} shapes, none held out", source, rows.size())},
-        {"rate_ratio", fit::rounded(rate_tflops / gemm.at("rate_tflops").get<double>(), kDigits)},
-        {"relative_sd", fit::rounded(spread(predicted, 1), kDigits)}};
+    return {{"source", fmt::format("{}; {} shapes, none held out", source, rows.size())},
+            {"rate_ratio",
+             fit::rounded(rate_tflops / gemm.at("rate_tflops").get<double>(), fit::kFittedDigits)},
+            {"relative_sd", fit::rounded(spread(predicted, 1), fit::kFittedDigits)}};
 }
 
 Json memory_json(const fit::MemoryFit& fit, double memory_GBps, double resident_bytes,
@@ -88,12 +82,12 @@ Json memory_json(const fit::MemoryFit& fit, double memory_GBps, double resident_
         source, fit.fitted_rows, fit.held_out.absolute.rows,
         100 * fit.held_out.absolute.mean_abs_error, 100 * fit.held_out.absolute.median_abs_error,
         100 * fit.held_out.absolute.p95_abs_error);
-    memory["t0_us"] = fit::rounded(fit.t0_us, kDigits);
-    memory["reduction_t0_us"] = fit::rounded(fit.reduction_t0_us, kDigits);
-    memory["efficiency"] = fit::rounded(efficiency, kDigits);
+    memory["t0_us"] = fit::rounded(fit.t0_us, fit::kFittedDigits);
+    memory["reduction_t0_us"] = fit::rounded(fit.reduction_t0_us, fit::kFittedDigits);
+    memory["efficiency"] = fit::rounded(efficiency, fit::kFittedDigits);
     memory["resident_bytes"] = resident_bytes;
-    memory["cache_GBps"] = fit::rounded(fit.cache_GBps / efficiency, kDigits);
-    memory["relative_sd"] = fit::rounded(fit.held_out.standard_deviation, kDigits);
+    memory["cache_GBps"] = fit::rounded(fit.cache_GBps / efficiency, fit::kFittedDigits);
+    memory["relative_sd"] = fit::rounded(fit.held_out.standard_deviation, fit::kFittedDigits);
     return memory;
 }
 

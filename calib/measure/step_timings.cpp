@@ -19,10 +19,8 @@
 namespace orrery::measure {
 namespace {
 
-using Json = nlohmann::json;
-
 // Bits of the engine and libm alone decide: the same models on every machine.
-class Draw {
+class StepDraw {
   public:
     std::int64_t operator()(std::int64_t low, std::int64_t high, std::int64_t multiple) {
         const double unit = static_cast<double>(bits_() >> 11) * 0x1p-53;
@@ -36,8 +34,8 @@ class Draw {
     std::mt19937_64 bits_{1};
 };
 
-Json gpt(std::int64_t width, std::int64_t heads, std::int64_t sequence, std::int64_t vocabulary,
-         bool dropout) {
+nlohmann::json gpt(std::int64_t width, std::int64_t heads, std::int64_t sequence,
+                   std::int64_t vocabulary, bool dropout) {
     const double rate = dropout ? 0.1 : 0;
     return {{"model_type", "gpt2"},    {"n_layer", 1},
             {"n_embd", width},         {"n_head", heads},
@@ -46,7 +44,7 @@ Json gpt(std::int64_t width, std::int64_t heads, std::int64_t sequence, std::int
             {"attn_pdrop", 0}};
 }
 
-Json llama(std::int64_t width, std::int64_t heads, std::int64_t vocabulary) {
+nlohmann::json llama(std::int64_t width, std::int64_t heads, std::int64_t vocabulary) {
     return {{"model_type", "llama"},        {"num_hidden_layers", 1},
             {"hidden_size", width},         {"num_attention_heads", heads},
             {"num_key_value_heads", heads}, {"intermediate_size", 3 * width},
@@ -72,7 +70,8 @@ std::vector<Layout> layouts_of(std::int64_t ranks) {
     return layouts;
 }
 
-Json scenario_json(int number, const Layout& layout, Draw& draw, const StepGrid& grid) {
+nlohmann::json scenario_json(int number, const Layout& layout, StepDraw& draw,
+                             const StepGrid& grid) {
     std::int64_t heads = layout.tensor * draw(1, 4, 1) * (layout.tensor == 1 ? 2 : 1);
     const std::int64_t width =
         draw(grid.least_width, grid.most_width, grid.head_dim > 0 ? grid.head_dim : 8 * heads);
@@ -81,7 +80,7 @@ Json scenario_json(int number, const Layout& layout, Draw& draw, const StepGrid&
         draw(grid.least_sequence, grid.most_sequence, std::lcm(std::int64_t{32}, layout.tensor));
     const std::int64_t vocabulary = draw(grid.least_vocabulary, grid.most_vocabulary, 8);
     const std::int64_t samples = draw(1, 4, 1);
-    Json scenario;
+    nlohmann::json scenario;
     scenario["model"] = number % 2 == 0 ? gpt(width, heads, sequence, vocabulary, number % 4 == 2)
                                         : llama(width, heads, vocabulary);
     scenario["cluster"] = {
@@ -106,8 +105,8 @@ Json scenario_json(int number, const Layout& layout, Draw& draw, const StepGrid&
 }
 
 // The same of fewer data-parallel ranks, each with as much to do.
-Json of_ranks(Json scenario, std::int64_t ranks) {
-    Json& layout = scenario["layout"];
+nlohmann::json of_ranks(nlohmann::json scenario, std::int64_t ranks) {
+    nlohmann::json& layout = scenario["layout"];
     layout["global_batch_size"] = layout["global_batch_size"].get<std::int64_t>() /
                                   layout["data_parallel"].get<std::int64_t>() * ranks;
     layout["data_parallel"] = ranks;
@@ -115,7 +114,7 @@ Json of_ranks(Json scenario, std::int64_t ranks) {
     return scenario;
 }
 
-plan::Scenario read(const Json& scenario, const std::string& scenarios_dir) {
+plan::Scenario read(const nlohmann::json& scenario, const std::string& scenarios_dir) {
     const plan::ReadResult read =
         plan::read_scenario_text(scenario.dump(), "calibration", "", {}, scenarios_dir);
     ORRERY_CHECK(read.scenario.has_value(), plan::format_text(read.errors));
@@ -216,15 +215,15 @@ runtime::TrainResult perform(const plan::Scenario& scenario, runtime::Backend& b
 StepTimings time_steps(std::int64_t ranks, runtime::Backend& backend, const StepGrid& grid,
                        const std::string& scenarios_dir, const fit::CollectiveSample& like) {
     StepTimings timings;
-    Draw draw;
+    StepDraw draw;
     const std::vector<Layout> layouts = layouts_of(ranks);
-    const auto performed = [&](const Json& scenario) {
+    const auto performed = [&](const nlohmann::json& scenario) {
         return perform(read(scenario, scenarios_dir), backend, grid.steps);
     };
     // One layout after the other each time: a machine that is slow for a while is slow for all.
     for (int number = 0; number < grid.models; ++number)
         for (const Layout& layout : layouts) {
-            const Json scenario = scenario_json(number, layout, draw, grid);
+            const nlohmann::json scenario = scenario_json(number, layout, draw, grid);
             const runtime::TrainResult result = performed(scenario);
             const StepTimes times = step_times(result);
             add_rows(result, times.seconds, like, timings);

@@ -13,7 +13,7 @@ using plan::DType;
 using plan::GroupKind;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kMostCalls = 10000;
+constexpr double kMostCallsOfSample = 10000;
 
 double seconds_of(int calls, const std::function<void()>& call) {
     const Clock::time_point start = Clock::now();
@@ -32,7 +32,7 @@ double timed(runtime::Communicator& ranks, const Sampling& sampling,
     // As many on every rank: the calls may be communication.
     ranks.all_reduce(GroupKind::world, DType::fp64, &longest, 1, runtime::Reduction::max);
     const int calls = static_cast<int>(
-        std::clamp(std::ceil(sampling.seconds_per_sample / longest), 1.0, kMostCalls));
+        std::clamp(std::ceil(sampling.seconds_per_sample / longest), 1.0, kMostCallsOfSample));
     std::vector<double> samples;
     for (int i = 0; i < sampling.samples; ++i) {
         ranks.barrier(GroupKind::world);

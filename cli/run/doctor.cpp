@@ -32,9 +32,9 @@ class Doctor : public Subcommand {
     bool prints_json() const override { return json_; }
 
     int run(Console& console) override {
-        std::optional<runtime::Backend> asked;
+        std::optional<runtime::BackendKind> asked;
         if (!backend_.empty())
-            asked = backend_ == "cuda" ? runtime::Backend::cuda : runtime::Backend::cpu;
+            asked = backend_ == "cuda" ? runtime::BackendKind::cuda : runtime::BackendKind::cpu;
         runtime::SystemLoader loader;
         const runtime::Machine machine = runtime::inspect_machine(loader);
         if (json_)

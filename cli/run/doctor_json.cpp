@@ -101,7 +101,7 @@ Json findings_json(const std::vector<runtime::Finding>& findings) {
     return list;
 }
 
-Json backend_json(const runtime::Machine& machine, runtime::Backend backend) {
+Json backend_json(const runtime::Machine& machine, runtime::BackendKind backend) {
     const auto missing = runtime::missing_for(backend, machine);
     return {{"ready", missing.empty()}, {"missing", findings_json(missing)}};
 }
@@ -120,8 +120,8 @@ Json doctor_json(const runtime::Machine& machine) {
     json["libraries"] = Json::array();
     for (const runtime::Library& library : machine.libraries)
         json["libraries"].push_back(library_json(library));
-    json["backends"] = {{"cpu", backend_json(machine, runtime::Backend::cpu)},
-                        {"cuda", backend_json(machine, runtime::Backend::cuda)}};
+    json["backends"] = {{"cpu", backend_json(machine, runtime::BackendKind::cpu)},
+                        {"cuda", backend_json(machine, runtime::BackendKind::cuda)}};
     json["advice"] = findings_json(runtime::advice_for(machine));
     return json;
 }

@@ -12,7 +12,7 @@
 namespace orrery::cli {
 
 // With `asked`, the verdict is about that backend alone.
-void print_doctor(const runtime::Machine& machine, std::optional<runtime::Backend> asked,
+void print_doctor(const runtime::Machine& machine, std::optional<runtime::BackendKind> asked,
                   Console& console);
 
 nlohmann::ordered_json doctor_json(const runtime::Machine& machine);

@@ -157,10 +157,10 @@ std::string finding_text(const runtime::Finding& finding, std::size_t columns) {
            wrapped(finding.remedy, columns, kIndent + 3, kIndent + 3) + "\n";
 }
 
-std::string verdict_text(const Machine& machine, runtime::Backend backend, Console& console) {
+std::string verdict_text(const Machine& machine, runtime::BackendKind backend, Console& console) {
     const auto missing = runtime::missing_for(backend, machine);
     std::string text =
-        console.bold(backend == runtime::Backend::cpu ? "backend cpu" : "backend cuda") +
+        console.bold(backend == runtime::BackendKind::cpu ? "backend cpu" : "backend cuda") +
         (missing.empty() ? ": ready\n" : ": not ready\n");
     for (const runtime::Finding& finding : missing)
         text += finding_text(finding, static_cast<std::size_t>(console.columns));
@@ -169,7 +169,8 @@ std::string verdict_text(const Machine& machine, runtime::Backend backend, Conso
 
 }  // namespace
 
-void print_doctor(const Machine& machine, std::optional<runtime::Backend> asked, Console& console) {
+void print_doctor(const Machine& machine, std::optional<runtime::BackendKind> asked,
+                  Console& console) {
     console.out << console.bold("host") << '\n'
                 << host_text(machine) << '\n'
                 << console.bold("GPUs") << '\n'
@@ -178,7 +179,8 @@ void print_doctor(const Machine& machine, std::optional<runtime::Backend> asked,
                 << network_text(machine) << '\n'
                 << console.bold("libraries") << '\n'
                 << libraries_text(machine) << '\n';
-    for (const runtime::Backend backend : {runtime::Backend::cpu, runtime::Backend::cuda})
+    for (const runtime::BackendKind backend :
+         {runtime::BackendKind::cpu, runtime::BackendKind::cuda})
         if (!asked || *asked == backend) console.out << verdict_text(machine, backend, console);
     const auto advice = runtime::advice_for(machine);
     if (!advice.empty()) console.out << '\n' << console.bold("advice") << '\n';

@@ -25,7 +25,7 @@ bool is_any(const std::exception& error) {
     return (... || (dynamic_cast<const Errors*>(&error) != nullptr));
 }
 
-int exit_code_of(const std::exception& error) {
+int exit_code_of_error(const std::exception& error) {
     if (is_any<runtime::CommunicationError, runtime::DeviceError, fit::FitError, std::bad_alloc>(
             error))
         return cli::kExitDevice;
@@ -43,7 +43,7 @@ int exit_code_of(const std::exception& error) {
 int run(const std::vector<std::string>& args, cli::Console console) {
     cli::Program program;
     program.description = "The part of Orrery that trains and measures; ./orrery starts it.";
-    program.exit_code_of = exit_code_of;
+    program.exit_code_of = exit_code_of_error;
     program.subcommands.push_back(cli::train_command());
     program.subcommands.push_back(cli::calibrate_command());
     program.subcommands.push_back(cli::doctor_command());

@@ -62,6 +62,19 @@ std::unique_ptr<runtime::Backend> make_cuda(const BackendOptions& options, const
 }
 #endif
 
+std::vector<plan::Diagnostic> reasons_not_on_cpu(const plan::Scenario& scenario,
+                                                 const std::string& file) {
+    if (!scenario.training.fp8.on()) return {};
+    plan::Diagnostic reason;
+    reason.code = "T104";
+    reason.file = file;
+    reason.pointer = "/training/precision";
+    reason.value = "\"fp8\"";
+    reason.message = "CPU ranks have no kernels of eight-bit products";
+    reason.help = {"--set training.precision=bf16, without keys that begin with fp8"};
+    return {reason};
+}
+
 }  // namespace
 
 std::vector<std::string> built_backends() {
@@ -89,7 +102,7 @@ int start_ranks(const plan::Scenario& scenario) {
 std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& options,
                                                      const plan::Scenario& scenario,
                                                      const std::string& file) {
-    if (options.backend != "cuda") return {};
+    if (options.backend != "cuda") return reasons_not_on_cpu(scenario, file);
     return runtime::reasons_not_on_cuda(plan::build_plan(scenario), scenario, file);
 }
 

@@ -5,19 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "plan/build/eight_bit.hpp"
 #include "plan/ir/block.hpp"
 
 namespace orrery::plan {
 
-class BackwardWriter {
+class BackwardWriter : public BlockWriter {
   public:
-    virtual ~BackwardWriter() = default;
-
     virtual const Block& forward() const = 0;
-    virtual TensorId add(Tensor tensor) = 0;  // to the backward block
-    // Appends an op; communication over the tensor group, until the caller says otherwise.
-    virtual Op& emit(OpKind kind, std::string label, const Shape& shape,
-                     std::vector<TensorId> reads, std::vector<TensorId> writes) = 0;
     virtual std::int32_t last_op() const = 0;  // number of the op emitted last
     // The backward block's name for what it reads of the forward pass.
     virtual TensorId need(TensorId forward) = 0;

@@ -7,6 +7,7 @@
 
 #include "plan/build/procedures.hpp"
 #include "plan/build/stages.hpp"
+#include "plan/passes/passes.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -100,6 +101,7 @@ class StepBinder {
           blocking_(blocks_on_transfers(builder.scenario)) {}
 
     void add(const LoweredStep& lowered) {
+        if (lowered.actions.front().kind == ActionKind::validate) return add_validation(builder_);
         Step step;
         step.action = lowered.actions.front();
         if (is_transfer(step.action.kind))
@@ -161,9 +163,9 @@ class StepBinder {
     std::int32_t forward_procedure(const Action& action) {
         const std::int32_t stage_index = action.stage;
         const std::int32_t first = procedures_.first_forward(stage_index);
+        const bool gathered = builder_.keeps_gathered() && in_flight_[stage_index]++ > 0;
         if (action.micro_batch == 0 && first >= 0) return first;
-        if (!builder_.keeps_gathered() || in_flight_[stage_index]++ == 0)
-            return procedures_.forward(stage_index);
+        if (!gathered) return procedures_.forward(stage_index);
         const auto found = gathered_forward_.find(stage_index);
         if (found != gathered_forward_.end()) return found->second;
         return gathered_forward_[stage_index] = add_forward(builder_, stage(stage_index), false);
@@ -229,8 +231,7 @@ class StepBinder {
     void add_transfer(Step& step, const Action& action) {
         Transfer transfer;
         transfer.action = action;
-        const bool to_next = action.kind == ActionKind::send_f || action.kind == ActionKind::recv_b;
-        transfer.peer = builder_.placement.rank_of(action.stage + (to_next ? 1 : -1));
+        transfer.peer = builder_.placement.rank_of(action.stage + hop_to_peer(action.kind));
         transfer.bytes = transfer_bytes_;
         switch (action.kind) {
             case ActionKind::send_f:

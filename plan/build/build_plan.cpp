@@ -47,6 +47,9 @@ void add_fixed_residents(ProgramBuilder& builder, std::int64_t boundary_bytes) {
     if (builder.recomputed_bytes > 0)
         program.recomputed = builder.add_resident("recomputed", MemoryCategory::activations,
                                                   builder.recomputed_bytes);
+    if (builder.quantized_bytes > 0)
+        program.quantized =
+            builder.add_resident("quantized", MemoryCategory::parameters, builder.quantized_bytes);
     program.scratch = builder.add_resident("scratch", MemoryCategory::activations, 0);
 }
 
@@ -76,12 +79,14 @@ Program build_program(ProgramBuilder builder, const PartKinds& kinds,
     form_buckets(builder);
     add_fixed_residents(builder, boundary_bytes);
     add_rings(builder);
+    add_statistics(builder);
     bind_steps(builder, boundary_bytes, row);
     add_gradient_reduction(builder);
     add_tied_reduction(builder);
     add_unscaling(builder);
     add_clipping(builder);
     add_optimizer(builder);
+    add_sums(builder);
     release_received(builder);
     offload_states(builder);
     offload_activations(builder);
@@ -116,7 +121,8 @@ Plan build_plan(const Scenario& scenario) {
     plan.exchange_block = blocks.add(exchange_block(scenario, dims));
     const auto pipeline = static_cast<std::int32_t>(layout.pipeline_parallel);
     const Schedule schedule = chosen_schedule(layout);
-    auto rows = add_transfers(schedule.grid, schedule.placement);
+    auto rows = add_transfers(schedule.grid, schedule.placement, layout.optimizer_post_validation);
+
     const PartForms forms = forms_in(schedule.grid);
     const std::int32_t head_stage = schedule.placement.stages() - 1;
     if (defers_head_weights(scenario, forms))
@@ -124,11 +130,14 @@ Plan build_plan(const Scenario& scenario) {
                            head_stage);
     const PartKinds kinds = build_parts(scenario, dims, forms, schedule.placement, blocks);
     for (std::int32_t rank = 0; rank < pipeline; ++rank) {
-        ProgramBuilder builder{scenario, dims, plan.mesh, schedule.placement, blocks, {}, {}, 0};
+        ProgramBuilder builder{scenario, dims, plan.mesh, schedule.placement, blocks, {}, {},
+                               0,        0,    {}};
         builder.program.pipeline_rank = rank;
         plan.programs.push_back(
             build_program(std::move(builder), kinds, rows[static_cast<std::size_t>(rank)]));
     }
+    for (const Tensor& statistic : statistics_of(scenario))
+        plan.statistics.push_back(blocks.add(statistic_exchange(statistic)));
     plan.blocks = blocks.take();
     plan.conserved = conserved_of(scenario);
     plan.conserved.hardware_flops_per_step = executed_flops(plan);

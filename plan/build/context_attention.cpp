@@ -5,11 +5,6 @@
 namespace orrery::plan {
 namespace {
 
-void over_context(Op& op) {
-    op.stream = Stream::context_comm;
-    op.group = GroupKind::context;
-}
-
 TensorId packed_keys(ForwardWriter& w, TensorId qkv) {
     const Dims& d = w.dims();
     const std::int64_t kv_width = d.kv_heads * d.head_dim;

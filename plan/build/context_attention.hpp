@@ -17,6 +17,12 @@
 
 namespace orrery::plan {
 
+// Makes an op one of the context group, on its stream.
+inline void over_context(Op& op) {
+    op.stream = Stream::context_comm;
+    op.group = GroupKind::context;
+}
+
 // [tokens, q | k | v] → [tokens, heads]. They keep qkv, the result and its lse; K and V travel, or
 // are gathered, again in backward.
 TensorId ring_attention(ForwardWriter& w, TensorId qkv);

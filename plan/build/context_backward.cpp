@@ -8,11 +8,6 @@
 namespace orrery::plan {
 namespace {
 
-void over_context(Op& op) {
-    op.stream = Stream::context_comm;
-    op.group = GroupKind::context;
-}
-
 const Tensor& tensor_of(const Block& block, TensorId id) {
     return block.tensors[static_cast<std::size_t>(id)];
 }

@@ -23,7 +23,8 @@ Dims dims_of(const Scenario& scenario) {
     dims.ffn = model.ffn_hidden / t;
     dims.vocabulary = padded_vocabulary(scenario) / t;
     dims.tensor = t;
-    dims.dtype = *from_name<DType>(name(scenario.training.precision));
+    dims.dtype = *from_name<DType>(name(held_precision(scenario.training.precision)));
+    dims.fp8 = scenario.training.fp8;
     dims.wide_dtype = dims.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
     dims.gradient_dtype =
         scenario.training.framework.gradient_bytes >= 4 ? dims.wide_dtype : dims.dtype;

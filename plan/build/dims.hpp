@@ -27,6 +27,7 @@ struct Dims {
     std::int64_t tensor = 1;
     bool sequence_parallel = false;
     DType dtype = DType::bf16;           // of parameters and activations
+    Fp8 fp8;                             // of the layers' products
     DType gradient_dtype = DType::bf16;  // of the accumulators of parameters' gradients
     DType wide_dtype = DType::fp32;      // of statistics, the loss, and the optimizer's states
 

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "plan/build/dims.hpp"
+#include "plan/build/eight_bit.hpp"
 #include "plan/ir/block.hpp"
 
 namespace orrery::plan {
@@ -27,11 +29,15 @@ struct ForwardBlock {
     std::vector<bool> attention_core;
     // Per tensor: a parameter that every rank of the tensor group holds whole.
     std::vector<bool> replicated;
+    // By op: products of eight bits; and how they are made.
+    std::map<std::size_t, EightBitProduct> eight_bit;
+    Fp8 fp8;
+    std::int64_t tensor = 1;  // ranks that gather a sequence-parallel input
     // Backward starts from the loss times a device scalar (fp16).
     bool scaled_loss = false;
 };
 
-class ForwardWriter {
+class ForwardWriter : public BlockWriter {
   public:
     ForwardWriter(std::string name, const Dims& dims);
 
@@ -48,6 +54,9 @@ class ForwardWriter {
 
     Op& op(OpKind kind, std::string label, std::vector<std::int64_t> shape,
            std::vector<TensorId> reads, std::vector<TensorId> writes);
+    TensorId add(Tensor tensor) override;
+    Op& emit(OpKind kind, std::string label, const Shape& shape, std::vector<TensorId> reads,
+             std::vector<TensorId> writes) override;
     // Number of the op written last.
     std::int32_t last_op() const { return static_cast<std::int32_t>(out_.block.ops.size()) - 1; }
     // Backward makes the tensor again instead of keeping it.
@@ -75,12 +84,24 @@ class ForwardWriter {
     ForwardBlock finish() { return std::move(out_); }
 
   private:
+    // An input of eight-bit products, which forward reads by rows.
+    struct EightBitInput {
+        TensorId source = -1;
+        EightBit rows;
+        EightBitProduct product;
+    };
+
     TensorId gather(const std::string& name, TensorId x);
+    EightBitInput eight_bit_input(const std::string& name, TensorId x, bool gathered);
+    EightBitInput gathered_copies(const std::string& name, TensorId x);
+    TensorId eight_bit_product(const std::string& name, const EightBitInput& input, TensorId weight,
+                               TensorId bias, bool column);
     bool has_gemm_of(TensorId input) const;
 
     Dims dims_;
     ForwardBlock out_;
     std::vector<std::pair<TensorId, TensorId>> gathered_;  // a sequence shard and the whole of it
+    std::vector<EightBitInput> eight_bit_inputs_;
     TensorId dropout_key_ = -1;
     bool in_core_ = false;
 };

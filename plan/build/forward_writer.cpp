@@ -6,6 +6,8 @@ namespace orrery::plan {
 
 ForwardWriter::ForwardWriter(std::string name, const Dims& dims) : dims_(dims) {
     out_.block.name = std::move(name);
+    out_.fp8 = dims.fp8;
+    out_.tensor = dims.tensor;
 }
 
 TensorId ForwardWriter::tensor(std::string name, Role role, DType dtype,
@@ -55,6 +57,9 @@ TensorId ForwardWriter::column_parallel(const std::string& name, TensorId x, std
                                         bool bias) {
     const TensorId weight = parameter(name + ".weight", {width, dims_.hidden}, false);
     const TensorId added = bias ? parameter(name + ".bias", {width}, false) : TensorId{-1};
+    if (dims_.fp8.on())
+        return eight_bit_product(name, eight_bit_input(name, x, dims_.sequence_parallel), weight,
+                                 added, true);
     return column_parallel_with(name, x, weight, added, width);
 }
 
@@ -94,6 +99,8 @@ TensorId ForwardWriter::row_parallel(const std::string& name, TensorId x,
 TensorId ForwardWriter::row_parallel_partial(const std::string& name, TensorId x,
                                              std::int64_t input_width) {
     const TensorId weight = parameter(name + ".weight", {dims_.hidden, input_width}, false);
+    if (dims_.fp8.on())
+        return eight_bit_product(name, eight_bit_input(name, x, false), weight, -1, false);
     const TensorId partial = activation(name, dims_.tokens, dims_.hidden);
     op(OpKind::gemm, name, {dims_.tokens, dims_.hidden, input_width}, {x, weight}, {partial});
     return partial;

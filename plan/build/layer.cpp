@@ -135,6 +135,8 @@ const char* name_of(Activation activation) {
             return "gelu";
         case Activation::relu:
             return "relu";
+        case Activation::squared_relu:
+            return "squared relu";
         case Activation::swiglu:
             return "swiglu";
         case Activation::geglu:

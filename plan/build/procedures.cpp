@@ -1,5 +1,7 @@
 #include "plan/build/procedures.hpp"
 
+#include <algorithm>
+
 #include "plan/passes/passes.hpp"
 
 namespace orrery::plan {
@@ -140,9 +142,13 @@ std::int32_t add_forward(ProgramBuilder& builder, const Stage& stage, bool gathe
 }
 
 std::int32_t add_first_forward(ProgramBuilder& builder, const Stage& stage) {
-    if (!gathers_parameters_ahead(builder.scenario)) return -1;
+    const bool gathers = gathers_parameters_ahead(builder.scenario);
+    const bool quantizes = std::any_of(stage.parts.begin(), stage.parts.end(),
+                                       [](const StagePart& part) { return part.quantize >= 0; });
+    if (!gathers && !quantizes) return -1;
     std::vector<BlockUse> uses = forward_uses(builder, stage, true);
-    insert_first_gathers(builder, uses);
+    if (quantizes) insert_quantizing(stage, uses);
+    if (gathers) insert_first_gathers(builder, uses);
     return builder.add_procedure("first forward " + std::to_string(stage.index), std::move(uses));
 }
 

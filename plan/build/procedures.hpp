@@ -20,7 +20,8 @@ struct Completes {
 // gathers: false where a micro-batch still in flight has left the parameters gathered.
 std::int32_t add_forward(ProgramBuilder& builder, const Stage& stage, bool gathers);
 
-// Of a step's first micro-batch, which gathers what the step before has changed; −1: nothing.
+// Of a step's first micro-batch, which gathers what the step before has changed, and casts weights;
+// −1: nothing.
 std::int32_t add_first_forward(ProgramBuilder& builder, const Stage& stage);
 
 // kind: backward, or one of its halves.

@@ -46,9 +46,20 @@ struct PartKind {
     std::int64_t kept_bytes = 0;
     std::int64_t deferred_bytes = 0;
     std::int64_t handed_bytes =
-        0;                     // of what is deferred: the gradient handed in, which comes first
+        0;                       // of what is deferred: the gradient handed in, which comes first
+    std::int32_t quantize = -1;  // StagePart says what it is
+    std::int64_t quantized_bytes = 0;
     bool tied = false;         // its parameter is the tied embedding
     bool held_before = false;  // … which an earlier part of the same rank holds
+};
+
+// A device scalar that is summed over stages from rank to rank, and the residents that have the sum
+// up to this rank (later of all) and the one that the rank before has handed on (−1: there is
+// none).
+struct Statistic {
+    Tensor scalar;
+    std::int32_t sum = -1;
+    std::int32_t handed = -1;
 };
 
 struct ProgramBuilder {
@@ -60,6 +71,8 @@ struct ProgramBuilder {
     Program program;
     std::vector<std::vector<PartKind>> part_kinds;  // by chunk, by position
     std::int64_t recomputed_bytes = 0;  // of the largest group of layers, made again in backward
+    std::int64_t quantized_bytes = 0;   // of all parts
+    std::vector<Statistic> statistics;  // of gradients, where steps are validated later
 
     bool holds(std::int32_t stage) const {
         return placement.rank_of(stage) == program.pipeline_rank;

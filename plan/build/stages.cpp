@@ -96,6 +96,7 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForm
     const Recompute recompute = scenario.layout.recompute;
     ForwardBlock layer = layer_forward(scenario, dims);
     if (recompute == Recompute::selective) recompute_attention_core(layer);
+    std::optional<Block> quantize = quantize_block(layer);
     PartKinds kinds;
     kinds.embedding = add(embedding_forward(dims));
     if (scenario.model.embedding_norm)
@@ -117,6 +118,15 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForm
     BlockPair pair = derive_backward(std::move(layer), dims.gradient_dtype, again);
     compress_stash(scenario, dims, pair.forward, {&pair.backward});
     kinds.layer = add_pair(blocks, std::move(pair), of_layer);
+    if (quantize) {
+        const std::int64_t bytes = stash_area(*quantize, Role::quantized).bytes;
+        const std::int32_t block = blocks.add(std::move(*quantize));
+        for (PartKind* kind :
+             {&kinds.layer, &kinds.first_layer, &kinds.middle_layer, &kinds.last_layer}) {
+            kind->quantize = block;
+            kind->quantized_bytes = bytes;
+        }
+    }
     kinds.final_norm = add(final_norm_forward(scenario, dims));
     const PartForms halves{false, true};
     PartForm of_head = form;
@@ -185,6 +195,11 @@ class StageGrowth {
         stage_.stash_bytes += kind.stash_bytes - (received ? kind.input_bytes : 0);
         stage_.kept_bytes += kind.kept_bytes;
         stage_.deferred_bytes += kind.deferred_bytes;
+        if (kind.quantize >= 0) {
+            part.quantize = kind.quantize;
+            part.quantized_offset = builder_.quantized_bytes;
+            builder_.quantized_bytes += kind.quantized_bytes;
+        }
         stage_.parts.push_back(part);
         kinds_.push_back(kind);
     }

@@ -7,6 +7,7 @@
 
 #include "plan/build/build_plan.hpp"
 #include "plan/build/sharding_faults.hpp"
+#include "plan/build/validation_faults.hpp"
 #include "plan/ir/check.hpp"
 #include "plan/memory/arena.hpp"
 
@@ -127,7 +128,8 @@ class CommunicationGraph {
     }
 
   private:
-    using TransferKey = std::tuple<std::int32_t, std::int32_t, bool>;  // receiving stage, mb, F?
+    // Receiving stage, micro-batch or statistic, whether onward, whether of a statistic.
+    using TransferKey = std::tuple<std::int32_t, std::int32_t, bool, bool>;
     using CollectiveKey = std::pair<GroupKind, int>;
 
     std::size_t members_expected(GroupKind kind) const {
@@ -175,12 +177,11 @@ class CommunicationGraph {
     }
 
     void match(const Program& program, const Transfer& t, std::size_t node) {
-        const bool forward =
-            t.action.kind == ActionKind::send_f || t.action.kind == ActionKind::recv_f;
         const bool send = is_send(t.action.kind);
         std::int32_t receiver = t.action.stage;
-        if (send) receiver += forward ? 1 : -1;
-        const TransferKey key{receiver, t.action.micro_batch, forward};
+        if (send) receiver += hop_to_peer(t.action.kind);
+        const TransferKey key{receiver, t.action.micro_batch, goes_onward(t.action.kind),
+                              carries_statistic(t.action.kind)};
         const auto pair = send ? std::make_pair(program.pipeline_rank, t.peer)
                                : std::make_pair(t.peer, program.pipeline_rank);
         (send ? sent_ : received_)[pair].push_back(key);
@@ -307,6 +308,7 @@ std::vector<std::string> plan_faults(const Plan& plan, const Scenario& scenario)
         check_memory(program, faults);
     }
     check_sharding(plan, faults);
+    check_validation(plan, faults);
     CommunicationGraph(plan).check(faults);
     check_conserved(plan, scenario, faults);
     return faults;

@@ -5,13 +5,14 @@
 
 namespace orrery::plan {
 namespace {
-constexpr std::array<std::string_view, kActionKinds> kNames = {
-    "F",      "B",       "I",           "W",           "SEND_F",  "RECV_F",
-    "SEND_B", "RECV_B",  "REDUCE_GRAD", "REDUCE_TIED", "UNSCALE", "CLIP",
-    "STEP",   "OFFLOAD", "SPILL",       "LOAD",        "FETCH"};
+constexpr std::array<std::string_view, kActionKinds> kActionNames = {
+    "F",           "B",           "I",        "W",        "SEND_F",     "RECV_F",
+    "SEND_B",      "RECV_B",      "SEND_SUM", "RECV_SUM", "SEND_TOTAL", "RECV_TOTAL",
+    "REDUCE_GRAD", "REDUCE_TIED", "UNSCALE",  "CLIP",     "STEP",       "OFFLOAD",
+    "SPILL",       "LOAD",        "FETCH",    "SUM",      "VALIDATE",   "AMEND"};
 
 bool takes_micro_batch(ActionKind kind) {
-    return kind <= ActionKind::recv_b || is_move(kind);
+    return kind <= ActionKind::recv_total || is_move(kind);
 }
 
 bool read_number(std::string_view& text, std::int32_t& value) {
@@ -24,7 +25,7 @@ bool read_number(std::string_view& text, std::int32_t& value) {
 
 std::string to_text(const Action& action) {
     std::string text = std::to_string(action.stage);
-    text += kNames[static_cast<std::size_t>(action.kind)];
+    text += kActionNames[static_cast<std::size_t>(action.kind)];
     if (action.micro_batch >= 0) text += std::to_string(action.micro_batch);
     return text;
 }
@@ -37,8 +38,8 @@ std::optional<Action> parse_action(std::string_view text) {
         ++letters;
     const std::string_view word = text.substr(0, letters);
     text.remove_prefix(letters);
-    for (std::size_t i = 0; i < kNames.size(); ++i) {
-        if (kNames[i] != word) continue;
+    for (std::size_t i = 0; i < kActionNames.size(); ++i) {
+        if (kActionNames[i] != word) continue;
         action.kind = static_cast<ActionKind>(i);
         if (takes_micro_batch(action.kind)) {
             if (!read_number(text, action.micro_batch)) return std::nullopt;

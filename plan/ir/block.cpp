@@ -7,9 +7,10 @@
 namespace orrery::plan {
 namespace {
 constexpr std::array<std::string_view, kRoles> kRoleNames = {
-    "parameter", "gradient", "optimizer", "parameter_shard", "gradient_shard",
-    "input",     "output",   "stash",     "recomputed",      "kept",
-    "deferred",  "scratch",  "scalar",    "source",          "target"};
+    "parameter",      "gradient",  "optimizer", "parameter_shard",
+    "gradient_shard", "input",     "output",    "stash",
+    "recomputed",     "kept",      "deferred",  "scratch",
+    "scalar",         "quantized", "source",    "target"};
 }  // namespace
 
 std::int64_t Tensor::elements() const {

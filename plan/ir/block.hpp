@@ -27,10 +27,11 @@ enum class Role : std::uint8_t {
     deferred,    // written by backward for the input, read by backward for the weights
     scratch,     // dies within the block
     scalar,      // device scalars of the step: gradient norm, loss
+    quantized,   // persistent: eight-bit copies of the part's weights, histories of its scales
     source,      // what a copy between tiers of memory reads …
     target       // … and writes: whole residents, or the stash area of a part
 };
-inline constexpr std::size_t kRoles = 15;
+inline constexpr std::size_t kRoles = 16;
 
 struct Tensor {
     std::string name;

@@ -55,6 +55,8 @@ Home Homes::of(const Step& step, const BlockUse& use, const Block& block, Tensor
             return area(step, use.position, tensor.role);
         case Role::scratch:
             return {program_.scratch, 0};
+        case Role::quantized:
+            return {program_.quantized, 0};
         case Role::source:
         case Role::target:
             return of_copy(step, use, tensor.role);

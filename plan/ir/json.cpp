@@ -74,6 +74,10 @@ Json stage_json(const Stage& stage) {
                          {"recompute", id_json(part.recompute)},
                          {"recomputed_offset", id_json(part.recomputed_offset)}});
         if (part.backward_input >= 0) parts.back()["backward_input"] = part.backward_input;
+        if (part.quantize >= 0) {
+            parts.back()["quantize"] = part.quantize;
+            parts.back()["quantized_offset"] = part.quantized_offset;
+        }
         if (part.backward_weight < 0) continue;
         parts.back()["backward_weight"] = part.backward_weight;
         parts.back()["kept_offset"] = part.kept_offset;
@@ -167,6 +171,8 @@ Json program_json(const Program& program) {
             {"frames", {id_json(program.frames[0]), id_json(program.frames[1])}},
             {"scalars", id_json(program.scalars)},
             {"recomputed", id_json(program.recomputed)},
+            {"quantized", id_json(program.quantized)},
+            {"amendment", id_json(program.amendment)},
             {"parameter_ring", program.parameter_ring},
             {"gradient_ring", program.gradient_ring},
             {"stages", list_json(program.stages, stage_json)},
@@ -194,18 +200,19 @@ std::string plan_json(const Plan& plan, std::optional<std::int32_t> rank) {
                       {"data", mesh.data},
                       {"pipeline", mesh.pipeline}};
     if (mesh.shard > 0) mesh_json["shard"] = mesh.shard;
-    const Json json = {{"mesh", std::move(mesh_json)},
-                       {"micro_batches", plan.micro_batches},
-                       {"schedule", plan.schedule},
-                       {"exchange_block", plan.exchange_block},
-                       {"conserved",
-                        {{"layers", conserved.layers},
-                         {"parameters", conserved.parameters},
-                         {"tokens_per_step", conserved.tokens_per_step},
-                         {"model_flops_per_step", conserved.model_flops_per_step},
-                         {"hardware_flops_per_step", conserved.hardware_flops_per_step}}},
-                       {"blocks", std::move(blocks)},
-                       {"programs", std::move(programs)}};
+    Json json = {{"mesh", std::move(mesh_json)},
+                 {"micro_batches", plan.micro_batches},
+                 {"schedule", plan.schedule},
+                 {"exchange_block", plan.exchange_block},
+                 {"conserved",
+                  {{"layers", conserved.layers},
+                   {"parameters", conserved.parameters},
+                   {"tokens_per_step", conserved.tokens_per_step},
+                   {"model_flops_per_step", conserved.model_flops_per_step},
+                   {"hardware_flops_per_step", conserved.hardware_flops_per_step}}},
+                 {"blocks", std::move(blocks)},
+                 {"programs", std::move(programs)}};
+    if (!plan.statistics.empty()) json["statistics"] = plan.statistics;
     return json.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

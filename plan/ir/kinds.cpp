@@ -3,9 +3,9 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::array<std::string_view, kDTypes> kDTypeNames = {"u8",   "i32",  "bf16",    "fp16",
-                                                               "fp32", "fp64", "fp8_e4m3"};
-constexpr std::array<std::int64_t, kDTypes> kDTypeBytes = {1, 4, 2, 2, 4, 8, 1};
+constexpr std::array<std::string_view, kDTypes> kDTypeNames = {
+    "u8", "i32", "bf16", "fp16", "fp32", "fp64", "fp8_e4m3", "fp8_e5m2"};
+constexpr std::array<std::int64_t, kDTypes> kDTypeBytes = {1, 4, 2, 2, 4, 8, 1, 1};
 constexpr std::array<std::string_view, kStreams> kStreamNames = {
     "compute",       "tensor_comm", "context_comm", "expert_comm", "data_comm",
     "pipeline_comm", "copy",        "copy_out",     "disk_read",   "disk_write"};
@@ -21,7 +21,7 @@ struct KindRow {
 };
 
 constexpr ShapeFields kRows = {"rows", "width"};
-constexpr ShapeFields kScores = {"batch", "queries", "keys"};
+constexpr ShapeFields kScoreFields = {"batch", "queries", "keys"};
 constexpr ShapeFields kElements = {"elements"};
 constexpr ShapeFields kAttention = {"batch",    "queries",  "keys",  "heads",
                                     "kv_heads", "head_dim", "window"};
@@ -35,8 +35,8 @@ constexpr std::array<KindRow, kOpKinds> kKinds = {{
     {"attention_backward", kAttention},
     {"attention_block", kAttentionBlock},
     {"attention_block_backward", kAttentionBlock},
-    {"softmax", kScores},
-    {"softmax_backward", kScores},
+    {"softmax", kScoreFields},
+    {"softmax_backward", kScoreFields},
     {"dropout", kElements},
     {"dropout_backward", kElements},
     {"norm", kRows},
@@ -62,6 +62,10 @@ constexpr std::array<KindRow, kOpKinds> kKinds = {{
     {"adamw", kElements},
     {"cast", kElements},
     {"rearrange", {"rows", "width", "kv_width", "parts"}},
+    {"amax", kElements},
+    {"quantize", {"rows", "width", "copies"}},
+    {"transpose", kRows},
+    {"update_scales", kElements},
     {"all_reduce", kElements},
     {"all_gather", kElements},
     {"reduce_scatter", kElements},
@@ -103,6 +107,9 @@ std::string_view name(OpKind kind) {
 }
 const ShapeFields& shape_fields(OpKind kind) {
     return kKinds[static_cast<std::size_t>(kind)].fields;
+}
+bool is_eight_bit(DType dtype) {
+    return dtype == DType::fp8_e4m3 || dtype == DType::fp8_e5m2;
 }
 bool is_communication(OpKind kind) {
     return kind >= OpKind::all_reduce && kind <= OpKind::shift;

@@ -10,8 +10,8 @@
 
 namespace orrery::plan {
 
-enum class DType : std::uint8_t { u8, i32, bf16, fp16, fp32, fp64, fp8_e4m3 };
-inline constexpr std::size_t kDTypes = 7;
+enum class DType : std::uint8_t { u8, i32, bf16, fp16, fp32, fp64, fp8_e4m3, fp8_e5m2 };
+inline constexpr std::size_t kDTypes = 8;
 
 // In-order queues of one rank. Ops of different streams may overlap; edges between streams follow
 // from tensors.
@@ -88,6 +88,12 @@ enum class OpKind : std::uint8_t {
     adamw,
     cast,
     rearrange,  // copies parts of rows to where a collective or a kernel wants them
+    // eight-bit products (plan/build/eight_bit.hpp)
+    amax,           // the largest magnitude of a tensor, from which its scale follows
+    quantize,       // eight-bit copies with their scales; `copies`: 1 by rows, 2 by columns, 4 by
+                    // columns and transposed, or the sum of what is made at once
+    transpose,      // of an eight-bit copy and its scales
+    update_scales,  // from the largest magnitudes of the steps before
     // communication
     all_reduce,
     all_gather,
@@ -101,7 +107,7 @@ enum class OpKind : std::uint8_t {
     read_disk,
     write_disk
 };
-inline constexpr std::size_t kOpKinds = 43;
+inline constexpr std::size_t kOpKinds = 47;
 
 // Sizes of an op, and the names of those that a kind uses, in order; empty names end the list.
 inline constexpr std::size_t kShapeFields = 7;
@@ -115,6 +121,7 @@ std::string_view name(GroupKind group);
 std::string_view name(Phase phase);
 std::string_view name(OpKind kind);
 const ShapeFields& shape_fields(OpKind kind);
+bool is_eight_bit(DType dtype);  // floating point
 bool is_communication(OpKind kind);
 bool is_copy(OpKind kind);  // between tiers of memory
 

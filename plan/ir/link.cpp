@@ -155,7 +155,7 @@ class Linker {
             const std::int32_t index = first_piece(transfer.resident);
             is_send(transfer.action.kind) ? read(index, waits) : write(index, waits);
         }
-        push(first_op_[static_cast<std::size_t>(plan_.exchange_block)], Stream::pipeline_comm,
+        push(first_op_[static_cast<std::size_t>(plan_.exchange_of(step))], Stream::pipeline_comm,
              waits, 0);
         for (const Transfer& transfer : step.transfers) {
             Accesses& access = piece(first_piece(transfer.resident));

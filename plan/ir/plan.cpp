@@ -16,15 +16,11 @@ std::string_view name(MemoryCategory category) {
 }
 
 bool same_message(const Transfer& a, std::int32_t owner_of_a, const Transfer& b) {
-    auto forward = [](const Transfer& t) {
-        return t.action.kind == ActionKind::send_f || t.action.kind == ActionKind::recv_f;
-    };
-    const bool sends = is_send(a.action.kind);
-    if (sends == is_send(b.action.kind) || forward(a) != forward(b) || b.peer != owner_of_a ||
-        a.action.micro_batch != b.action.micro_batch)
-        return false;
-    // Forward messages go to the next stage, backward ones to the one before.
-    return b.action.stage == a.action.stage + (forward(a) == sends ? 1 : -1);
+    const ActionKind mine = a.action.kind, theirs = b.action.kind;
+    return is_send(mine) != is_send(theirs) && goes_onward(mine) == goes_onward(theirs) &&
+           carries_statistic(mine) == carries_statistic(theirs) && b.peer == owner_of_a &&
+           a.action.micro_batch == b.action.micro_batch &&
+           b.action.stage == a.action.stage + hop_to_peer(mine);
 }
 
 std::vector<std::uint32_t> Plan::first_ops() const {

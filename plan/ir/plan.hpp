@@ -97,6 +97,11 @@ struct StagePart {
     std::int32_t backward_weight = -1;
     std::int64_t kept_offset = -1;
     std::int64_t deferred_offset = -1;
+    // Eight-bit products: the block that makes the copies of its weights and the scales that a step
+    // goes on with, before the step's first forward pass, and where these lie within
+    // Program::quantized; −1: none.
+    std::int32_t quantize = -1;
+    std::int64_t quantized_offset = -1;
     bool operator==(const StagePart&) const = default;
 };
 
@@ -174,6 +179,11 @@ struct Program {
     std::array<std::int32_t, 2> frames{-1, -1};
     std::int32_t scalars = -1;
     std::int32_t recomputed = -1;  // what a backward action makes again of one group of layers
+    std::int32_t quantized = -1;   // eight-bit copies of weights, histories of scales
+    // Where the optimizer does not wait for the other stages (plan/passes/post_validation.cpp): the
+    // procedure that runs between steps if their statistics say otherwise than it took for granted;
+    // −1: none.
+    std::int32_t amendment = -1;
     std::vector<std::int32_t> parameter_ring;  // ZeRO-3: gathered parameters, slots in turn; one
                                                // by bucket where they are kept for backward
     std::vector<std::int32_t> gradient_ring;   // ZeRO-2 and 3: gradients on their way to shards
@@ -197,11 +207,18 @@ struct Plan {
     Mesh mesh;
     std::int32_t micro_batches = 0;
     std::string schedule;
-    std::int32_t exchange_block = 0;  // the block with the one exchange op
+    std::int32_t exchange_block = 0;       // the block with the one exchange op
+    std::vector<std::int32_t> statistics;  // the same of statistics that are handed on, by number
     std::vector<Block> blocks;
     std::vector<Program> programs;  // by pipeline rank
     Conserved conserved;
     bool operator==(const Plan&) const = default;
+
+    // The block of a transfer step.
+    std::int32_t exchange_of(const Step& step) const {
+        if (!carries_statistic(step.action.kind)) return exchange_block;
+        return statistics[static_cast<std::size_t>(step.action.micro_batch)];
+    }
 
     // Ops are numbered across blocks: first_op[b] + index within the block.
     std::vector<std::uint32_t> first_ops() const;

@@ -39,7 +39,7 @@ AttentionProduct product_of_attention(const Op& op) {
 bool takes_largest(const Block& block, const Op& op) {
     return op.kind == OpKind::all_reduce &&
            std::any_of(block.ops.begin(), block.ops.end(), [&](const Op& other) {
-               return other.kind == OpKind::cross_entropy_max &&
+               return (other.kind == OpKind::cross_entropy_max || other.kind == OpKind::amax) &&
                       other.writes.front() == op.writes.front();
            });
 }

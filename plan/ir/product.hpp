@@ -36,7 +36,8 @@ inline constexpr char kValueGradient[] = "PV dV";
 inline constexpr char kQueryGradient[] = "QK dQ";
 inline constexpr char kKeyGradient[] = "QK dK";
 
-// Whether an all-reduce takes the largest instead of the sum: over what a cross_entropy_max left.
+// Whether an all-reduce takes the largest instead of the sum: over what a cross_entropy_max or
+// an amax left.
 bool takes_largest(const Block& block, const Op& op);
 
 // Whether the op adds to what it writes. The first such op of a step (in memory of a ring: of an

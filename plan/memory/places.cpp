@@ -47,7 +47,8 @@ std::int64_t Places::scalar_offset(const std::string& name) const {
 Place Places::of(const Transfer& transfer) const {
     const Resident& resident = program_.residents[static_cast<std::size_t>(transfer.resident)];
     // Shares lie in the order of ranks; whole messages fill what holds them.
-    const bool share = transfer.bytes * plan_.mesh.tensor <= resident.bytes &&
+    const bool share = !carries_statistic(transfer.action.kind) &&
+                       transfer.bytes * plan_.mesh.tensor <= resident.bytes &&
                        scenario_.training.framework.scatter_gather_transfers &&
                        plan_.mesh.tensor > 1 && !scenario_.layout.sequence_parallel;
     return {transfer.resident, share ? tensor_rank_ * transfer.bytes : 0};
@@ -85,6 +86,7 @@ std::int64_t Places::offset_of(const Step& step, const BlockUse& use, const Bloc
         case Role::kept:
         case Role::recomputed:
         case Role::deferred:
+        case Role::quantized:
             if (homes_.is_received(step, use, tensor)) return 0;
             return in_area(step, use.position, tensor.role, tensor.name);
         case Role::input:
@@ -136,6 +138,10 @@ std::int64_t Places::in_area(const Step& step, std::int32_t position, Role role,
     if (role == Role::deferred) {
         base = part.deferred_offset;
         holder = part.backward_weight;
+    }
+    if (role == Role::quantized) {
+        base = part.quantized_offset;
+        holder = part.quantize;
     }
     return base - missing(stage, position, role) +
            offset_in(plan_.blocks[static_cast<std::size_t>(holder)], area(holder, role), role,

@@ -29,15 +29,16 @@ bool read_by_waiting(const Block& block, const std::vector<bool>& waits, TensorI
     return any;
 }
 
-// The ops that can wait: products that make weights' gradients, and communication for them alone (a
-// sequence-parallel input that is gathered again).
+// The ops that can wait: products that make weights' gradients, and what is done for them alone (a
+// sequence-parallel input that is gathered again, an eight-bit copy).
 std::vector<bool> waiting_ops(const Block& block) {
     std::vector<bool> waits(block.ops.size(), false);
     for (std::size_t i = block.ops.size(); i-- > 0;) {
         const Op& op = block.ops[i];
         if (op.kind == OpKind::gemm)
             waits[i] = product_of_gemm(block, op) == GemmProduct::weight_gradient;
-        else if (is_communication(op.kind))
+        else if (is_communication(op.kind) || op.kind == OpKind::amax ||
+                 op.kind == OpKind::quantize || op.kind == OpKind::transpose)
             waits[i] = std::all_of(op.writes.begin(), op.writes.end(), [&](TensorId id) {
                 return read_by_waiting(block, waits, id, i);
             });

@@ -31,8 +31,8 @@ Block total_norm(const std::vector<GroupKind>& groups) {
     block.tensors.push_back(norm_scalar());
     for (const GroupKind group : groups)
         block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::optimizer,
-                                          Stream::data_comm, group, kNormBins, "gradient norm", 0,
-                                          0));
+                                          statistics_stream(group), group, kNormBins,
+                                          "gradient norm", 0, 0));
     return block;
 }
 
@@ -43,13 +43,21 @@ Tensor norm_scalar() {
 }
 
 // Without sharding every data-parallel rank holds all gradients: one copy of the model suffices. So
-// do the ranks that share out one copy's states, where there are replicas of it.
+// do the ranks that share out one copy's states, where there are replicas of it. Where steps are
+// validated later, those of one stage: sums are handed on from stage to stage.
 std::vector<GroupKind> statistics_groups(const ProgramBuilder& builder) {
-    std::vector<GroupKind> groups = {GroupKind::model};
+    const bool within_stage = !builder.statistics.empty();
+    const GroupKind copy = within_stage ? GroupKind::tensor : GroupKind::model;
+    std::vector<GroupKind> groups = {copy};
     if (builder.zero() >= 1) groups = {GroupKind::world};
-    if (builder.hybrid()) groups = {GroupKind::shard, GroupKind::model};
+    if (builder.zero() >= 1 && within_stage) groups = {GroupKind::data, GroupKind::tensor};
+    if (builder.hybrid()) groups = {GroupKind::shard, copy};
     std::erase_if(groups, [&](GroupKind group) { return builder.mesh.group_size(group) == 1; });
     return groups;
+}
+
+Stream statistics_stream(GroupKind group) {
+    return group == GroupKind::tensor ? Stream::tensor_comm : Stream::data_comm;
 }
 
 void add_clipping(ProgramBuilder& builder) {

@@ -5,10 +5,6 @@
 namespace orrery::plan {
 namespace {
 
-Tensor overflow_scalar() {
-    return {"overflow", Role::scalar, DType::fp32, {1}};
-}
-
 Op optimizer_op(OpKind kind, const char* label, DType dtype, std::vector<TensorId> reads,
                 std::vector<TensorId> writes) {
     Op op;
@@ -37,24 +33,44 @@ Block unscale_block(const ProgramBuilder& builder, const Bucket& bucket) {
     return block;
 }
 
-// The sum of the flags over ranks: not zero where any gradient overflowed. A dynamic scale
-// then falls, or rises after a number of steps without (the counters).
+// A dynamic scale falls after an overflow, or rises after a number of steps without (the counters).
+void update_scale(const ProgramBuilder& builder, Block& block) {
+    if (builder.scenario.training.loss_scale > 0) return;
+    block.tensors.push_back({"loss scale", Role::scalar, DType::fp32, {1}});
+    block.tensors.push_back({"loss scale counters", Role::scalar, DType::i32, {2}});
+    block.ops.push_back(
+        optimizer_op(OpKind::update_loss_scale, "loss scale", DType::fp32, {0, 1, 2}, {1, 2}));
+}
+
+// The sum of the flags over ranks: not zero where any gradient overflowed. The next step's scale
+// follows from it, unless that of the other stages is still to come.
 Block settle_block(const ProgramBuilder& builder) {
     Block block;
     block.name = "unscale.total";
     block.tensors = {overflow_scalar()};
     for (const GroupKind group : statistics_groups(builder))
         block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::optimizer,
-                                          Stream::data_comm, group, 1, "overflow", 0, 0));
-    if (builder.scenario.training.loss_scale > 0) return block;
-    block.tensors.push_back({"loss scale", Role::scalar, DType::fp32, {1}});
-    block.tensors.push_back({"loss scale counters", Role::scalar, DType::i32, {2}});
-    block.ops.push_back(
-        optimizer_op(OpKind::update_loss_scale, "loss scale", DType::fp32, {0, 1, 2}, {1, 2}));
+                                          statistics_stream(group), group, 1, "overflow", 0, 0));
+    if (builder.statistics.empty()) update_scale(builder, block);
     return block;
 }
 
 }  // namespace
+
+Tensor overflow_scalar() {
+    return {"overflow", Role::scalar, DType::fp32, {1}};
+}
+
+std::vector<BlockUse> loss_scale_update_uses(ProgramBuilder& builder) {
+    if (!builder.dims.scales_loss() || builder.scenario.training.loss_scale > 0) return {};
+    Block block;
+    block.name = "loss_scale";
+    block.tensors = {overflow_scalar()};
+    update_scale(builder, block);
+    BlockUse use;
+    use.block = builder.blocks.add(std::move(block));
+    return {use};
+}
 
 void add_unscaling(ProgramBuilder& builder) {
     if (!builder.dims.scales_loss()) return;

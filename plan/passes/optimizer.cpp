@@ -3,7 +3,10 @@
 namespace orrery::plan {
 namespace {
 
-Block adamw_block(const ProgramBuilder& builder, const Bucket& bucket) {
+constexpr TensorId kStates = 1, kParameters = 2;
+
+// judged: with what the statistics of gradients say; else as if they called for nothing.
+Block adamw_block(const ProgramBuilder& builder, const Bucket& bucket, bool judged) {
     const std::int64_t elements = builder.held(bucket, 1);
     const std::int64_t states = builder.dims.keeps_masters() ? 3 : 2;
     Block block;
@@ -18,37 +21,55 @@ Block adamw_block(const ProgramBuilder& builder, const Bucket& bucket) {
     op.phase = Phase::optimizer;
     op.dtype = builder.dims.wide_dtype;
     op.shape[0] = elements;
-    op.reads = {0, 1};
-    if (!builder.dims.keeps_masters()) op.reads.push_back(2);
+    op.reads = {0, kStates};
+    if (!builder.dims.keeps_masters()) op.reads.push_back(kParameters);
     auto reads_scalar = [&](Tensor scalar) {
         op.reads.push_back(static_cast<TensorId>(block.tensors.size()));
         block.tensors.push_back(std::move(scalar));
     };
-    if (builder.scenario.training.optimizer.clip_norm > 0) reads_scalar(norm_scalar());
-    if (builder.dims.scales_loss()) reads_scalar({"overflow", Role::scalar, DType::fp32, {1}});
+    if (judged && builder.scenario.training.optimizer.clip_norm > 0) reads_scalar(norm_scalar());
+    if (judged && builder.dims.scales_loss()) reads_scalar(overflow_scalar());
     if (builder.scenario.training.loss_spike.skips()) reads_scalar(loss_spike_scalar());
-    op.writes = {1, 2};
+    op.writes = {kStates, kParameters};
     op.label = "adamw";
     block.ops.push_back(op);
     return block;
 }
 
+// What steps a bucket, and the gather of what it changed.
+void add_step_of(ProgramBuilder& builder, std::int32_t index, bool judged,
+                 std::vector<BlockUse>& uses) {
+    BlockUse use;
+    use.bucket = index;
+    use.block = builder.blocks.add(adamw_block(builder, builder.bucket(index), judged));
+    uses.push_back(use);
+    if (gathers_whole(builder) && !gathers_parameters_ahead(builder.scenario))
+        uses.push_back(gather_use(builder, index));
+}
+
 }  // namespace
 
 void add_optimizer(ProgramBuilder& builder) {
+    const bool validated_later = !builder.statistics.empty();
     std::vector<BlockUse> uses = loss_spike_uses(builder);
-    for (std::size_t i = 0; i < builder.program.buckets.size(); ++i) {
-        const Bucket& bucket = builder.program.buckets[i];
-        if (bucket.elements == 0) continue;
-        BlockUse use;
-        use.bucket = static_cast<std::int32_t>(i);
-        use.block = builder.blocks.add(adamw_block(builder, bucket));
+    for (const BlockUse& use : amax_uses(builder))
         uses.push_back(use);
-        if (gathers_whole(builder) && !gathers_parameters_ahead(builder.scenario))
-            uses.push_back(gather_use(builder, use.bucket));
+    std::vector<BlockUse> amended;
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(builder.program.buckets.size()); ++i) {
+        if (builder.bucket(i).elements == 0) continue;
+        if (validated_later) {
+            const Block block = adamw_block(builder, builder.bucket(i), true);
+            const KeptCopies copies(builder, i, block.tensors[kStates], block.tensors[kParameters]);
+            copies.keep(uses);
+            copies.put_back(amended);
+            add_step_of(builder, i, true, amended);
+        }
+        add_step_of(builder, i, !validated_later, uses);
     }
     builder.add_step(ActionKind::step, builder.program.stages.front().index,
                      builder.add_procedure("optimizer", std::move(uses)));
+    if (validated_later)
+        builder.program.amendment = builder.add_procedure("amend", std::move(amended));
 }
 
 }  // namespace orrery::plan

@@ -109,9 +109,16 @@ void add_tied_reduction(ProgramBuilder& builder);
 // and settles the next step's scale. Overflow and scale are device scalars; adamw reads the former
 // and then changes nothing.
 void add_unscaling(ProgramBuilder& builder);
+Tensor overflow_scalar();
+// The uses that settle a dynamic scale once it is known whether anything overflowed, for who does
+// that later; none where the scale is fixed.
+std::vector<BlockUse> loss_scale_update_uses(ProgramBuilder& builder);
 // Over which statistics of gradients are summed, one after another: together the ranks that hold
 // other parameters or other shards.
 std::vector<GroupKind> statistics_groups(const ProgramBuilder& builder);
+// Where they are summed: what a group's members send each other is of one stream, so that they
+// agree on its order while another step's passes are under way.
+Stream statistics_stream(GroupKind group);
 
 // deferred_head.cpp — the gradient of the head's weight waits until the last stage has done all its
 // other backward work, when the rest of the pipeline still drains (Megatron-LM's
@@ -141,6 +148,38 @@ Tensor loss_spike_scalar();
 bool gathers_whole(const ProgramBuilder& builder);
 BlockUse gather_use(ProgramBuilder& builder, std::int32_t bucket);
 void insert_first_gathers(ProgramBuilder& builder, std::vector<BlockUse>& uses);
+
+// quantize.cpp — of the layers' eight-bit products: the block that begins a layer's step with the
+// scales that the steps before have led to and, where they are made once per step, the copies of
+// its weights; none where nothing is to be done. It comes before the layer's first forward pass.
+// And the uses that a step ends with: under delayed scaling, the largest magnitudes are agreed on
+// by the ranks that share tensors, tensor and data (Megatron-LM's amax reduction group).
+std::optional<Block> quantize_block(const ForwardBlock& layer);
+void insert_quantizing(const Stage& stage, std::vector<BlockUse>& uses);
+std::vector<BlockUse> amax_uses(ProgramBuilder& builder);
+// post_validation.cpp — steps that end before the statistics of gradients of all stages are known,
+// and are validated in the next one's warm-up.
+std::vector<Tensor> statistics_of(const Scenario& scenario);  // that are handed on; mostly none
+Block statistic_exchange(const Tensor& statistic);            // with the one op of its transfers
+inline constexpr char kSumOverStages[] = "sum over stages ";  // + number: the resident that has it
+void add_statistics(ProgramBuilder& builder);  // memory for them, before all that asks for them
+void add_validation(
+    ProgramBuilder& builder);            // steps that validate, in place of the row's VALIDATE
+void add_sums(ProgramBuilder& builder);  // steps that hand on sums, at the end
+// Memory for a copy of what AdamW changes of a bucket, and the uses that copy there and back.
+class KeptCopies {
+  public:
+    KeptCopies(ProgramBuilder& builder, std::int32_t bucket, const Tensor& states,
+               const Tensor& parameters);
+    void keep(std::vector<BlockUse>& uses) const;
+    void put_back(std::vector<BlockUse>& uses) const;
+
+  private:
+    ProgramBuilder& builder_;
+    std::int32_t bucket_;
+    Tensor states_, parameters_;
+    std::int32_t kept_states_ = -1, kept_parameters_ = -1;
+};
 
 // optimizer.cpp — AdamW on this rank's share of each bucket, and the gathers of what it changed.
 void add_optimizer(ProgramBuilder& builder);

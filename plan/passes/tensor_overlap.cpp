@@ -48,7 +48,7 @@ class Splitting {
     // product to be summed and for nothing else.
     void mark(const Op& op) {
         if (op.group != GroupKind::tensor) return;
-        if (op.kind == OpKind::all_gather) {
+        if (op.kind == OpKind::all_gather && op.writes.size() == 1) {
             const TensorId whole = op.writes[0];
             const bool products =
                 std::all_of(block_.ops.begin(), block_.ops.end(), [&](const Op& other) {

@@ -82,10 +82,9 @@ std::string format_text(const std::vector<Diagnostic>& diagnostics) {
 }
 
 std::string format_json(const std::vector<Diagnostic>& diagnostics) {
-    using Json = nlohmann::ordered_json;
-    Json errors = Json::array();
+    nlohmann::ordered_json errors = nlohmann::ordered_json::array();
     for (const Diagnostic& diagnostic : diagnostics) {
-        Json entry = {{"code", diagnostic.code}, {"file", diagnostic.file}};
+        nlohmann::ordered_json entry = {{"code", diagnostic.code}, {"file", diagnostic.file}};
         const auto put = [&entry](const char* key, const std::string& text) {
             if (!text.empty()) entry[key] = text;
         };
@@ -95,8 +94,10 @@ std::string format_json(const std::vector<Diagnostic>& diagnostics) {
             entry["column"] = diagnostic.column;
         }
         if (!diagnostic.value.empty()) {
-            Json value = Json::parse(diagnostic.value, nullptr, false);
-            entry["value"] = value.is_discarded() ? Json(diagnostic.value) : std::move(value);
+            nlohmann::ordered_json value =
+                nlohmann::ordered_json::parse(diagnostic.value, nullptr, false);
+            entry["value"] =
+                value.is_discarded() ? nlohmann::ordered_json(diagnostic.value) : std::move(value);
         }
         put("origin", diagnostic.origin);
         put("message", diagnostic.message);
@@ -105,7 +106,8 @@ std::string format_json(const std::vector<Diagnostic>& diagnostics) {
         if (!diagnostic.help.empty()) entry["help"] = diagnostic.help;
         errors.push_back(std::move(entry));
     }
-    return Json{{"errors", std::move(errors)}}.dump(2, ' ', false, Json::error_handler_t::replace) +
+    return nlohmann::ordered_json{{"errors", std::move(errors)}}.dump(
+               2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
            '\n';
 }
 

@@ -7,7 +7,7 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::size_t kFewChoices = 4;
+constexpr std::size_t kFewDegrees = 4;
 
 // Ranks of one model copy.
 std::int64_t copy_ranks(const Layout& layout) {
@@ -121,11 +121,11 @@ void check_batch(Reading& reading, const LayoutChoices& choices, const Scenario&
                                       ? scenario.cluster.devices() / copy_ranks(layout)
                                       : data;
         fault.help.push_back("or data_parallel: " +
-                             choices_near(data, divisors(batch / micro, most), kFewChoices));
+                             choices_near(data, divisors(batch / micro, most), kFewDegrees));
     }
     if (batch % data == 0) {
         fault.help.push_back("or micro_batch_size: " +
-                             choices_near(micro, divisors(batch / data, batch), kFewChoices));
+                             choices_near(micro, divisors(batch / data, batch), kFewDegrees));
     }
 }
 

@@ -11,7 +11,7 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::size_t kFewChoices = 4;
+constexpr std::size_t kFewBatches = 4;
 
 // What every batch is a multiple of, and how a message writes it.
 struct Unit {
@@ -60,7 +60,7 @@ void check_start(Reading& reading, const Unit& unit, std::int64_t start, std::in
         if (choice > 0 && choice < whole) choices.push_back(choice);
     fault.help.push_back(choices.empty()
                              ? "leave batch_ramp out: no smaller batch can be split"
-                             : "start_batch_size: " + choices_near(start, choices, kFewChoices));
+                             : "start_batch_size: " + choices_near(start, choices, kFewBatches));
 }
 
 // S018: the schedule needs two micro-batches for each pipeline rank from the first batch on.
@@ -93,7 +93,7 @@ void check_increment(Reading& reading, const Unit& unit, const BatchRamp& ramp,
         unit.text.substr(0, unit.text.find(" =")), ramp.increment, unit.sequences,
         quotient(ramp.increment, unit.sequences));
     fault.help.push_back("increment: " +
-                         choices_near(ramp.increment, splits(growth, unit.sequences), kFewChoices));
+                         choices_near(ramp.increment, splits(growth, unit.sequences), kFewBatches));
 }
 
 }  // namespace

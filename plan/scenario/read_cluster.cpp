@@ -8,8 +8,6 @@ namespace {
 
 constexpr std::int64_t kMostNodes = 1'000'000;
 constexpr std::int64_t kMostPerNode = 1024;
-constexpr NumberRange kPositive = {0, kLargestNumber, true, false};
-constexpr auto kRequired = Presence::required;
 
 void read_intra_node(Reading& reading, const Cluster& cluster, IntraNode& link) {
     Section section(reading, "/cluster/intra_node", "cluster.intra_node");
@@ -29,9 +27,9 @@ void read_intra_node(Reading& reading, const Cluster& cluster, IntraNode& link) 
                                    {"xgmi", IntraNodeKind::xgmi},
                                    {"pcie", IntraNodeKind::pcie},
                                    {"host", IntraNodeKind::host}},
-                                  kRequired);
-    section.number("bandwidth_GBps", link.bandwidth_GBps, kPositive, kRequired);
-    section.number("latency_us", link.latency_us, {}, kRequired);
+                                  Presence::required);
+    section.number("bandwidth_GBps", link.bandwidth_GBps, kPositive, Presence::required);
+    section.number("latency_us", link.latency_us, {}, Presence::required);
     section.finish();
 }
 
@@ -43,9 +41,9 @@ void read_inter_node(Reading& reading, const Cluster& cluster, InterNode& link) 
                                       {{"none", InterNodeKind::none},
                                        {"infiniband", InterNodeKind::infiniband},
                                        {"ethernet", InterNodeKind::ethernet}},
-                                      kRequired);
+                                      Presence::required);
         const bool linked = !section.has("kind") || link.kind != InterNodeKind::none;
-        const Presence presence = linked ? kRequired : Presence::optional;
+        const Presence presence = linked ? Presence::required : Presence::optional;
         std::int64_t nics = 0;
         section.integer("nics_per_node", nics, {1, kMostPerNode}, presence);
         link.nics_per_node = static_cast<int>(nics);
@@ -103,11 +101,12 @@ void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster) {
     Section section(reading, "/cluster", "cluster");
     if (!section.exists()) return;
     section.text("name", cluster.name);
-    section.integer("nodes", cluster.nodes, {1, kMostNodes}, kRequired);
-    section.integer("devices_per_node", cluster.devices_per_node, {1, kMostPerNode}, kRequired);
-    section.text("device", cluster.device, kRequired);
+    section.integer("nodes", cluster.nodes, {1, kMostNodes}, Presence::required);
+    section.integer("devices_per_node", cluster.devices_per_node, {1, kMostPerNode},
+                    Presence::required);
+    section.text("device", cluster.device, Presence::required);
     std::string profile;
-    const bool has_profile = section.text("profile", profile, kRequired);
+    const bool has_profile = section.text("profile", profile, Presence::required);
     section.known("intra_node");
     section.known("inter_node");
     section.known("host_memory");
@@ -115,6 +114,7 @@ void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster) {
     section.number("price_usd_per_gpu_hour", cluster.price_usd_per_gpu_hour);
     section.number("power_w_per_gpu", cluster.power_w_per_gpu);
     section.number("pue", cluster.pue, {1, 10});
+    read_uneven(reading, section, cluster);
     section.known("source");  // of the figures; any JSON, carried along
     section.finish();
     read_intra_node(reading, cluster, cluster.intra_node);

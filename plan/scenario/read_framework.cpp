@@ -12,6 +12,7 @@ namespace orrery::plan {
 namespace {
 
 constexpr NumberRange kAny = {0, 1e9, false, false};
+constexpr NumberRange kFactor = {0, 1000, true, false};
 constexpr NumberRange kMegabytes = {0, 1e7, false, false};
 
 // How one constant is read from a section under some key, wherever it stands.
@@ -77,7 +78,13 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
         {"gradient_bucket_mb_per_rank", number(framework.gradient_bucket_mb_per_rank, kAny)},
         {"vocabulary_multiple", integer(framework.vocabulary_multiple)},
         {"launch_us", number(framework.launch_us, kAny)},
+        {"backward_launch_factor", number(framework.backward_launch_factor, {0, 1000})},
+        {"transfer_launch_factor", number(framework.transfer_launch_factor, {0, 1000})},
         {"launch_queue", integer(framework.launch_queue)},
+        {"attention_factor", number(framework.attention_factor, kFactor)},
+        {"memory_kernel_factor", number(framework.memory_kernel_factor, kFactor)},
+        {"overlap_factor", number(framework.overlap_factor, {0, 1000, false, false})},
+        {"residual_sd", number(framework.residual_sd, {0, 1, false, true})},
         {"workspace_mb", number(framework.workspace_mb, kMegabytes)},
         {"context_mb", number(framework.context_mb, kMegabytes)},
         {"communicator_mb", number(framework.communicator_mb, kMegabytes)},
@@ -133,7 +140,7 @@ void settle_gradients(Reading& reading, const Section& keys, Precision precision
     const std::string pointer =
         own ? keys.pointer("gradient_dtype") : "/training/framework/flags/gradient_dtype/value";
     if (!reading.good({"training.precision"}) || !reading.good_at(pointer)) return;
-    const std::string_view weights = name(precision);
+    const std::string_view weights = name(held_precision(precision));
     const std::string_view gradients = dtype == "same" ? weights : std::string_view(dtype);
     framework.gradient_bytes = bytes_of(gradients);
     const int width = bytes_of(weights);

@@ -126,6 +126,7 @@ void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices) {
                                {"full", Recompute::full},
                                {"every_k", Recompute::every_k}});
     read_recompute_every(reading, section, layout);
+    section.boolean("optimizer_post_validation", layout.optimizer_post_validation);
     section.known("offload");
     section.choice<ActivationStash>("activation_stash", layout.activation_stash,
                                     {{"same", ActivationStash::same},

@@ -6,9 +6,7 @@
 namespace orrery::plan {
 namespace {
 
-constexpr NumberRange kPositive = {0, kLargestNumber, true, false};
 constexpr std::int64_t kFurthestAhead = 1024;
-constexpr auto kRequired = Presence::required;
 
 }  // namespace
 
@@ -30,18 +28,19 @@ void read_offload(Reading& reading, Offload& offload) {
 void read_host_memory(Reading& reading, Cluster& cluster) {
     Section host(reading, "/cluster/host_memory", "cluster.host_memory");
     if (host.exists()) {
-        host.number("capacity_GB", cluster.host_memory.capacity_GB, kPositive, kRequired);
-        host.number("bandwidth_GBps", cluster.host_memory.bandwidth_GBps, kPositive, kRequired);
-        host.number("latency_us", cluster.host_memory.latency_us, {}, kRequired);
+        host.number("capacity_GB", cluster.host_memory.capacity_GB, kPositive, Presence::required);
+        host.number("bandwidth_GBps", cluster.host_memory.bandwidth_GBps, kPositive,
+                    Presence::required);
+        host.number("latency_us", cluster.host_memory.latency_us, {}, Presence::required);
         host.known("source");
         host.finish();
     }
     Section storage(reading, "/cluster/storage", "cluster.storage");
     if (!storage.exists()) return;
-    storage.number("capacity_GB", cluster.storage.capacity_GB, kPositive, kRequired);
-    storage.number("read_GBps", cluster.storage.read_GBps, kPositive, kRequired);
-    storage.number("write_GBps", cluster.storage.write_GBps, kPositive, kRequired);
-    storage.number("latency_us", cluster.storage.latency_us, {}, kRequired);
+    storage.number("capacity_GB", cluster.storage.capacity_GB, kPositive, Presence::required);
+    storage.number("read_GBps", cluster.storage.read_GBps, kPositive, Presence::required);
+    storage.number("write_GBps", cluster.storage.write_GBps, kPositive, Presence::required);
+    storage.number("latency_us", cluster.storage.latency_us, {}, Presence::required);
     storage.known("source");
     storage.finish();
 }

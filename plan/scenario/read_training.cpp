@@ -6,7 +6,6 @@
 namespace orrery::plan {
 namespace {
 
-constexpr NumberRange kPositive = {0, kLargestNumber, true, false};
 constexpr std::int64_t kLargestSeed = 9'007'199'254'740'991;  // as a double of JSON still exact
 constexpr NumberRange kBelowOne = {0, 1, false, true};
 
@@ -81,6 +80,18 @@ void read_loss_scale(Reading& reading, Section& section, Training& training) {
     fault.help.push_back("leave loss_scale out, or \"precision\": \"fp16\"");
 }
 
+void read_fp8(Section& section, Fp8& fp8) {
+    section.choice<Fp8Recipe>("fp8_recipe", fp8.recipe,
+                              {{"delayed", Fp8Recipe::delayed},
+                               {"tensorwise", Fp8Recipe::tensorwise},
+                               {"rowwise", Fp8Recipe::rowwise},
+                               {"blockwise", Fp8Recipe::blockwise},
+                               {"mxfp8", Fp8Recipe::mxfp8}});
+    section.choice<bool>("fp8_weights", fp8.weights_per_step, {{"step", true}, {"use", false}});
+    section.choice<bool>("fp8_stash", fp8.packed_stash, {{"fp8", true}, {"bf16", false}});
+    section.boolean("fp8_transposes", fp8.transposes);
+}
+
 void read_loss_spike(Reading& reading, LossSpike& spike) {
     Section section(reading, "/training/loss_spike", "training.loss_spike");
     section.number("skip_above", spike.skip_above, {1, kLargestNumber, true, false},
@@ -126,7 +137,9 @@ void read_training(Reading& reading, Training& training, Model& model, Verbatim&
                               {{"fp32", Precision::fp32},
                                {"bf16", Precision::bf16},
                                {"fp16", Precision::fp16},
-                               {"fp64", Precision::fp64}});
+                               {"fp64", Precision::fp64},
+                               {"fp8", Precision::fp8}});
+    read_fp8(section, training.fp8);
     read_loss_scale(reading, section, training);
     section.number("tokens", training.tokens);
     section.integer("seed", training.seed, {0, kLargestSeed});

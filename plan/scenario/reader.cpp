@@ -69,6 +69,8 @@ void check_rules(Reading& reading, const LayoutChoices& choices, Scenario& scena
     check_batch_ramp(reading, scenario);
     check_zero(reading, scenario);
     check_offload(reading, scenario);
+    check_fp8(reading, scenario);
+    check_post_validation(reading, scenario);
     check_schedule(reading, scenario);
     check_context(reading, scenario);
     check_sequence(reading, scenario);

@@ -129,7 +129,7 @@ Json cluster_part(const Cluster& cluster, const Document& document) {
         part["latency_us"] = plain(link.latency_us);
         part["oversubscription"] = plain(link.oversubscription);
     }
-    for (const char* part : {"host_memory", "storage"})
+    for (const char* part : {"host_memory", "storage", "slow_devices", "jitter"})
         if (const Json* value = document.find(std::string("/cluster/") + part)) out[part] = *value;
     out["price_usd_per_gpu_hour"] = plain(cluster.price_usd_per_gpu_hour);
     out["power_w_per_gpu"] = plain(cluster.power_w_per_gpu);
@@ -171,6 +171,7 @@ Json layout_part(const Layout& layout) {
     if (layout.recompute == Recompute::every_k)
         out["recompute_every"] =
             layout.recompute_every > 0 ? Json(layout.recompute_every) : Json("sqrt");
+    if (layout.optimizer_post_validation) out["optimizer_post_validation"] = true;
     if (layout.offload.any()) out["offload"] = offload_part(layout.offload);
     if (layout.activation_stash != ActivationStash::same)
         out["activation_stash"] = text(layout.activation_stash);
@@ -201,7 +202,13 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     put("gradient_bucket_mb_per_rank", plain(framework.gradient_bucket_mb_per_rank));
     put("vocabulary_multiple", framework.vocabulary_multiple);
     put("launch_us", plain(framework.launch_us));
+    put("backward_launch_factor", plain(framework.backward_launch_factor));
+    put("transfer_launch_factor", plain(framework.transfer_launch_factor));
     put("launch_queue", framework.launch_queue);
+    put("attention_factor", plain(framework.attention_factor));
+    put("memory_kernel_factor", plain(framework.memory_kernel_factor));
+    put("overlap_factor", plain(framework.overlap_factor));
+    put("residual_sd", plain(framework.residual_sd));
     put("workspace_mb", plain(framework.workspace_mb));
     put("context_mb", plain(framework.context_mb));
     put("communicator_mb", plain(framework.communicator_mb));
@@ -223,6 +230,12 @@ Json training_part(const Training& training, const Document& document, const Ver
     const LearningRateSchedule& schedule = training.schedule;
     Json out = {{"sequence_length", training.sequence_length},
                 {"precision", name(training.precision)}};
+    if (const Fp8& fp8 = training.fp8; fp8.on()) {
+        out["fp8_recipe"] = name(fp8.recipe);
+        out["fp8_weights"] = fp8.weights_per_step ? "step" : "use";
+        out["fp8_stash"] = fp8.packed_stash ? "fp8" : "bf16";
+        out["fp8_transposes"] = fp8.transposes;
+    }
     if (training.precision == Precision::fp16) out["loss_scale"] = loss_scale_part(training);
     if (training.loss_spike.skips())
         out["loss_spike"] = {{"skip_above", plain(training.loss_spike.skip_above)},

@@ -11,6 +11,7 @@ namespace {
 int significant_bits(Precision precision) {
     switch (precision) {
         case Precision::bf16:
+        case Precision::fp8:
             return 8;
         case Precision::fp16:
             return 11;
@@ -43,8 +44,32 @@ std::string_view name(Precision precision) {
             return "fp16";
         case Precision::fp64:
             return "fp64";
+        case Precision::fp8:
+            return "fp8";
     }
     return "";
+}
+
+std::string_view name(Fp8Recipe recipe) {
+    switch (recipe) {
+        case Fp8Recipe::none:
+            return "none";
+        case Fp8Recipe::delayed:
+            return "delayed";
+        case Fp8Recipe::tensorwise:
+            return "tensorwise";
+        case Fp8Recipe::rowwise:
+            return "rowwise";
+        case Fp8Recipe::blockwise:
+            return "blockwise";
+        case Fp8Recipe::mxfp8:
+            return "mxfp8";
+    }
+    return "";
+}
+
+Precision held_precision(Precision precision) {
+    return precision == Precision::fp8 ? Precision::bf16 : precision;
 }
 
 std::string_view name(ContextAlgorithm algorithm) {

@@ -15,12 +15,13 @@ namespace orrery::plan {
 
 enum class Norm : std::uint8_t { layer_norm, rms_norm };
 enum class Positions : std::uint8_t { learned, rotary, alibi };
-enum class Activation : std::uint8_t { gelu, relu, swiglu, geglu };
+enum class Activation : std::uint8_t { gelu, relu, squared_relu, swiglu, geglu };
 // tanh: 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))), an approximation; erf: x·Φ(x) (Hendrycks and
 // Gimpel 2016, arXiv 1606.08415).
 enum class Gelu : std::uint8_t { tanh, erf };
-// fp64 is for tests and for finding faults.
-enum class Precision : std::uint8_t { fp32, bf16, fp16, fp64 };
+// fp64 is for tests and for finding faults. fp8: the products of the layers' linears are of
+// eight-bit numbers (Fp8), everything else as in bf16.
+enum class Precision : std::uint8_t { fp32, bf16, fp16, fp64, fp8 };
 enum class Recompute : std::uint8_t { none, selective, full, every_k };
 // How ranks that share out a sequence see each other's keys: K and V travel round them (Liu 2023),
 // are gathered (Llama team 2024, section 3.3.2), or heads are exchanged for tokens (Jacobs 2023).
@@ -148,6 +149,29 @@ struct Storage {
     bool operator==(const Storage&) const = default;
 };
 
+// A device whose kernels take `factor` times as long as the profile says.
+struct SlowDevice {
+    std::int64_t device = 0;  // of the cluster, node by node; rank r runs on device r
+    double factor = 1;
+
+    bool operator==(const SlowDevice&) const = default;
+};
+
+enum class JitterDistribution : std::uint8_t { none, normal, lognormal };
+enum class JitterPer : std::uint8_t { kernel, device };  // what draws a factor of its own
+
+// Factors on the time of kernels, of mean 1.
+struct Jitter {
+    JitterDistribution distribution = JitterDistribution::none;
+    JitterPer per = JitterPer::kernel;
+    double relative_sd = 0;
+    std::int64_t seed = 1;
+
+    bool any() const { return distribution != JitterDistribution::none && relative_sd > 0; }
+
+    bool operator==(const Jitter&) const = default;
+};
+
 struct Cluster {
     std::int64_t nodes = 1;
     std::int64_t devices_per_node = 1;
@@ -161,8 +185,15 @@ struct Cluster {
     double power_w_per_gpu = 0;         // 0: unknown, energy is not reported
     double pue = 1.0;                   // power usage effectiveness of the site
     std::string name;                   // for reports; may be empty
+    std::vector<SlowDevice> slow_devices;
+    Jitter jitter;
 
     std::int64_t devices() const { return nodes * devices_per_node; }
+    double slow_factor(std::int64_t of_device) const {
+        for (const SlowDevice& slow : slow_devices)
+            if (slow.device == of_device) return slow.factor;
+        return 1;
+    }
 
     bool operator==(const Cluster&) const = default;
 };
@@ -203,6 +234,8 @@ struct Layout {
     bool reshard_after_forward = true;  // ZeRO-3: false keeps gathered parameters until backward
     Recompute recompute = Recompute::none;
     std::int64_t recompute_every = 0;  // every_k: layers per group; 0: √ of the stage's, rounded
+    // The optimizer does not wait for the statistics of gradients of the other stages.
+    bool optimizer_post_validation = false;
     Offload offload;
     ActivationStash activation_stash = ActivationStash::same;
     std::int64_t micro_batch_size = 1;
@@ -228,6 +261,31 @@ struct Layout {
     }
 
     bool operator==(const Layout&) const = default;
+};
+
+// How the operands of eight-bit products are scaled: as Transformer Engine's DelayedScaling,
+// Float8CurrentScaling (torchao's "tensorwise"), torchao's "rowwise", Transformer Engine's
+// Float8BlockScaling and MXFP8BlockScaling.
+enum class Fp8Recipe : std::uint8_t { none, delayed, tensorwise, rowwise, blockwise, mxfp8 };
+
+// What stacks do differently within a recipe. The defaults are those of the recipe's stack and are
+// settled when a scenario is read.
+struct Fp8 {
+    Fp8Recipe recipe = Fp8Recipe::none;
+    bool weights_per_step = false;  // copies of weights are made once per step and kept, not for
+                                    // each use
+    bool packed_stash = false;      // backward finds eight-bit copies of inputs, not the inputs
+    bool transposes = false;        // products read rows alone, so that columns are made rows of
+
+    bool on() const { return recipe != Fp8Recipe::none; }
+    // One scale for a tensor, so that a copy by columns is the transpose of that by rows.
+    bool whole_tensors() const {
+        return recipe == Fp8Recipe::delayed || recipe == Fp8Recipe::tensorwise;
+    }
+    // Under sequence parallelism eight-bit copies are gathered, not what they are made of.
+    bool gathers_copies() const { return packed_stash && recipe != Fp8Recipe::rowwise; }
+
+    bool operator==(const Fp8&) const = default;
 };
 
 struct Optimizer {
@@ -269,12 +327,20 @@ struct Framework {
     double gradient_bucket_mb = 100;        // 1e6 bytes of gradient per bucket, at least …
     double gradient_bucket_mb_per_rank = 0;  // … this × data-parallel ranks
     std::int64_t vocabulary_multiple = 128;  // vocabulary is padded to a multiple of this × tensor
-    double launch_us = 5.0;                  // host time to issue one kernel or collective
+    double launch_us = 5.0;                  // host time to issue one kernel or collective,
+    double backward_launch_factor = 1;       // times this in backward,
+    double transfer_launch_factor = 1;       // times this a transfer of the pipeline
     std::int64_t launch_queue = 1024;        // ops that the host may run ahead
-    double workspace_mb = 32;                // GEMM workspace in the arena
-    double context_mb = 0;       // driver context, libraries, NCCL base: outside the arena
-    double communicator_mb = 0;  // per process group of more than one rank
-    double fragmentation = 0;    // share of the arena that the allocator loses
+    // How this stack's kernels and overlap differ from what a profile measured alone.
+    double attention_factor = 1;      // time of fused attention over the profile's
+    double memory_kernel_factor = 1;  // time of memory-bound kernels over the profile's
+    double overlap_factor = 1;        // what compute takes longer while the rank communicates, over
+                                      // the profile's
+    double residual_sd = 0;           // relative deviation of its steps that no kernel explains
+    double workspace_mb = 32;         // GEMM workspace in the arena
+    double context_mb = 0;            // driver context, libraries, NCCL base: outside the arena
+    double communicator_mb = 0;       // per process group of more than one rank
+    double fragmentation = 0;         // share of the arena that the allocator loses
 
     bool operator==(const Framework&) const = default;
 };
@@ -330,6 +396,7 @@ struct BatchRamp {
 struct Training {
     std::int64_t sequence_length = 0;
     Precision precision = Precision::bf16;
+    Fp8 fp8;
     double loss_scale = 0;  // fp16: constant; 0: dynamic
     DynamicLossScale dynamic_loss_scale;
     LossSpike loss_spike;
@@ -394,6 +461,10 @@ std::int64_t layers_per_group(const Layout& layout, std::int64_t layers);
 
 std::string_view name(ContextAlgorithm algorithm);
 std::string_view name(Precision precision);  // "bf16"
+std::string_view name(Fp8Recipe recipe);
+
+// The type of weights and activations: of fp8, whose products alone have narrower operands, bf16.
+Precision held_precision(Precision precision);
 
 // Model::embedding_scale rounded to the precision of the training, as PyTorch rounds a factor that
 // it makes a tensor of: √3072 = 55.43 is 55.5 in bf16.

@@ -28,6 +28,8 @@ struct NumberRange {
     bool open_max = false;
 };
 
+inline constexpr NumberRange kPositive = {0, kLargestNumber, true, false};
+
 enum class Presence { optional, required };
 
 class Section {

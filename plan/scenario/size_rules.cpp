@@ -11,7 +11,7 @@
 namespace orrery::plan {
 namespace {
 
-constexpr double kMostRanks = 1 << 20;
+constexpr double kMostSimulatedRanks = 1 << 20;
 // Of a layer over a micro-batch, in all stages together: at least 1.5 kB of plan and trace each.
 constexpr double kMostPasses = 1e6;
 constexpr double kMostParameters = 1e15;  // of the model
@@ -37,7 +37,7 @@ void limit(Diagnostic& fault, const std::string& arithmetic, double most, const 
 void check_rank_count(Reading& reading, const Layout& layout) {
     const double ranks = real(layout.tensor_parallel) * real(layout.pipeline_parallel) *
                          real(layout.context_parallel) * real(layout.data_parallel);
-    if (ranks <= kMostRanks) return;
+    if (ranks <= kMostSimulatedRanks) return;
     Diagnostic& fault =
         reading.report_field("S030", "layout.data_parallel", "more ranks than can be simulated");
     limit(fault,
@@ -48,7 +48,7 @@ void check_rank_count(Reading& reading, const Layout& layout) {
                           ? fmt::format(", × context_parallel {}", layout.context_parallel)
                           : "",
                       figure(ranks)),
-          kMostRanks, "ranks");
+          kMostSimulatedRanks, "ranks");
 }
 
 void check_passes(Reading& reading, const Scenario& scenario) {

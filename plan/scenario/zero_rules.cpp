@@ -7,7 +7,7 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::size_t kFewChoices = 2;
+constexpr std::size_t kFewStages = 2;
 
 void check_group(Reading& reading, const Layout& layout) {
     if (!reading.good({"layout.zero_group_size", "layout.zero_stage", "layout.data_parallel",
@@ -34,8 +34,8 @@ void check_group(Reading& reading, const Layout& layout) {
     if (group < all)
         fault.arithmetic += fmt::format("\n{} / zero_group_size = {} / {} = {} groups", all, all,
                                         group, quotient(all, group));
-    fault.help.push_back("zero_group_size: " +
-                         choices_near(group, divisors(all, all), kFewChoices) + ", or \"all\"");
+    fault.help.push_back("zero_group_size: " + choices_near(group, divisors(all, all), kFewStages) +
+                         ", or \"all\"");
 }
 
 }  // namespace

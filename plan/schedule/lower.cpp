@@ -15,9 +15,10 @@ using Rows = std::vector<std::vector<Action>>;
 // One run of the grid in unit time; see add_transfers.
 class UnitRun {
   public:
-    UnitRun(const ActionGrid& grid, const StagePlacement& placement)
+    UnitRun(const ActionGrid& grid, const StagePlacement& placement, bool validates = false)
         : grid_(grid),
           placement_(placement),
+          to_validate_(validates),
           rows_(grid.size()),
           timeline_(grid.size()),
           next_(grid.size(), 0),
@@ -35,6 +36,7 @@ class UnitRun {
             for (; !ending_.empty() && ending_.top().first == now_; ending_.pop())
                 finish(ending_.top().second);
             issue_transfers();
+            validate_before_backward();
             for (std::size_t rank = 0; rank < grid_.size(); ++rank)
                 start_next(rank);
         }
@@ -60,10 +62,23 @@ class UnitRun {
                after(ActionKind::backward_input);
     }
 
+    bool can_start(std::size_t rank) const {
+        return !busy_[rank] && next_[rank] < grid_[rank].size() && ready(grid_[rank][next_[rank]]);
+    }
+
+    // Forward passes take one unit each, so that none is under way now.
+    void validate_before_backward() {
+        bool due = false;
+        for (std::size_t rank = 0; to_validate_ && rank < grid_.size(); ++rank)
+            due = due || (can_start(rank) && grid_[rank][next_[rank]].kind != ActionKind::forward);
+        for (std::size_t rank = 0; due && rank < grid_.size(); ++rank)
+            rows_[rank].push_back({static_cast<std::int32_t>(rank), ActionKind::validate, -1});
+        to_validate_ = to_validate_ && !due;
+    }
+
     void start_next(std::size_t rank) {
-        if (busy_[rank] || next_[rank] == grid_[rank].size()) return;
+        if (!can_start(rank)) return;
         const Action& action = grid_[rank][next_[rank]];
-        if (!ready(action)) return;
         busy_[rank] = true;
         rows_[rank].push_back(action);
         const std::int64_t end = now_ + (action.kind == ActionKind::backward ? 2 : 1);
@@ -144,6 +159,7 @@ class UnitRun {
     using Ending = std::pair<std::int64_t, std::size_t>;
     const ActionGrid& grid_;
     const StagePlacement& placement_;
+    bool to_validate_ = false;
     bool halves_ = false;  // whether backward runs in halves
     std::int64_t now_ = 0;
     Rows rows_;
@@ -157,8 +173,7 @@ class UnitRun {
 
 // The pipeline rank on the other side of a transfer.
 std::int32_t other_side(const Action& action, const StagePlacement& placement) {
-    const bool to_next = action.kind == ActionKind::send_f || action.kind == ActionKind::recv_b;
-    return placement.rank_of(action.stage + (to_next ? 1 : -1));
+    return placement.rank_of(action.stage + hop_to_peer(action.kind));
 }
 
 // The same transfer as the other side spells it.
@@ -201,8 +216,9 @@ Timeline unit_timeline(const Schedule& schedule) {
 }
 
 std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid,
-                                                    const StagePlacement& placement) {
-    const Rows rows = UnitRun(grid, placement).run();
+                                                    const StagePlacement& placement,
+                                                    bool validates) {
+    const Rows rows = UnitRun(grid, placement, validates).run();
     std::vector<std::set<std::pair<Action, Action>>> candidates;
     candidates.reserve(rows.size());
     for (const auto& row : rows)

@@ -74,12 +74,17 @@ Timeline unit_timeline(const Schedule& schedule);
 // steady state of 1F1B) the two transfers become one exchange; both rows hold them adjacent, hence
 // contracting them cannot close a cycle. An order that cannot run (a backward before its forward, a
 // cycle) is a bug of the schedule.
+//
+// `validates`: each row holds one VALIDATE, all of them together at one moment of the global order,
+// when the first backward pass could begin: what comes before them on any rank has had all its
+// messages sent and received, so that all ranks can begin anew from the start of the step.
 struct LoweredStep {
     std::vector<Action> actions;
     bool operator==(const LoweredStep&) const = default;
 };
 std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid,
-                                                    const StagePlacement& placement);
+                                                    const StagePlacement& placement,
+                                                    bool validates = false);
 
 ActionGrid gpipe(const ScheduleShape& shape);
 ActionGrid one_f_one_b(const ScheduleShape& shape);

@@ -41,7 +41,9 @@ bool is_sharding(std::string_view text) {
 
 std::optional<Action> grid_action(std::string_view text) {
     const std::optional<Action> action = parse_action(text);
-    if (!action || !(is_compute(action->kind) || is_transfer(action->kind))) return std::nullopt;
+    if (!action || !(is_compute(action->kind) || is_transfer(action->kind)) ||
+        carries_statistic(action->kind))
+        return std::nullopt;
     return action;
 }
 

@@ -119,6 +119,7 @@ void reduce(plan::DType dtype, Reduction reduction, std::span<const void* const>
         case plan::DType::fp64:
             return reduce_elements<double>(reduction, addends, first, count, result);
         case plan::DType::fp8_e4m3:
+        case plan::DType::fp8_e5m2:
             break;
     }
     ORRERY_CHECK(false, "scaled numbers are not summed");

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "plan/ir/check.hpp"
+#include "runtime/kernels/scalar_rules.hpp"
 #include "runtime/random.hpp"
 
 namespace orrery::runtime {
@@ -51,61 +52,116 @@ CpuDevice::CpuDevice(const BoundProgram& program, const plan::Scenario& scenario
       arena_(memory_.get() + (options.guard ? ArenaGuard::kZone : 0)),
       compute_kernels_(options.threads),
       performer_(program, scenario, communicator, arena_, compute_kernels_),
+      steps_(program),
+      clip_norm_(scenario.training.optimizer.clip_norm),
       times_(program.ops.size()) {
     if (options.guard) guard_ = std::make_unique<ArenaGuard>(program, communicator.rank(), arena_);
     if (program.disk_bytes > 0)
         disk_ = std::make_unique<DiskTier>(scenario.run.offload_path, program.disk_bytes);
-    for (std::uint32_t id = 0; id < program.ops.size(); ++id) {
-        const plan::Op& op = *program.ops[id].op;
-        auto& ops = plan::is_copy(op.kind) ? copies_.ops : communication_.ops;
-        (op.stream == plan::Stream::compute ? compute_ : ops).push_back(id);
+    if (program.validation.amendment) amendment_.emplace(*program.validation.amendment);
+    followers_[1].lane = copies;
+    for (Follower& follower : followers_) {
+        const bool amends = amendment_ && !amendment_->ops[follower.lane].empty();
+        if (amends || !steps_.ops[follower.lane].empty())
+            follower.thread = std::thread([this, &follower] { serve(follower); });
     }
-    for (Follower* follower : {&communication_, &copies_})
-        if (!follower->ops.empty())
-            follower->thread = std::thread([this, follower] { serve(*follower); });
+}
+
+CpuDevice::Work::Work(const BoundProgram& bound) : program(bound) {
+    for (std::uint32_t id = 0; id < bound.ops.size(); ++id) {
+        const plan::Op& op = *bound.ops[id].op;
+        const Lane other = plan::is_copy(op.kind) ? copies : communication;
+        ops[op.stream == plan::Stream::compute ? compute : other].push_back(id);
+    }
 }
 
 CpuDevice::~CpuDevice() {
     leaving_.store(true);
-    step_.fetch_add(1);
-    step_.notify_all();
-    for (Follower* follower : {&communication_, &copies_})
-        if (follower->thread.joinable()) follower->thread.join();
+    begun_.fetch_add(1);
+    begun_.notify_all();
+    for (Follower& follower : followers_)
+        if (follower.thread.joinable()) follower.thread.join();
 }
 
+// Up to where the step before is validated, which begins anew if that had to be amended; the rest.
 void CpuDevice::run(const StepInputs& inputs) {
-    ORRERY_CHECK(!failed_.load(), "a device that has failed performs no more steps");
     inputs_ = &inputs;
-    for (auto& ended : ended_)
-        ended.store(0, std::memory_order_relaxed);
-    const std::uint32_t step = step_.fetch_add(1) + 1;
-    step_.notify_all();
-    walk(compute_);
-    for (const Follower* follower : {&communication_, &copies_})
-        for (std::uint32_t done = follower->done.load();
-             follower->thread.joinable() && done != step; done = follower->done.load())
-            follower->done.wait(done);
-    if (failed_.load()) std::rethrow_exception(cause_);
+    const Validation& validation = program_.validation;
+    const auto end = static_cast<std::uint32_t>(program_.ops.size());
+    if (amendment_) {
+        perform({&steps_, 0, validation.first});
+        if (to_validate_ && !validated_as_taken()) perform({&steps_, 0, validation.first});
+    }
+    perform({&steps_, validation.end, end});
     if (guard_) guard_->end_of_step();
+    to_validate_ = amendment_.has_value();
+    taken_ = inputs;
+    taken_.tokens = taken_.targets = {};
+}
+
+void CpuDevice::validate() {
+    if (to_validate_) validated_as_taken();
+}
+
+// Whether the step before stands as it was taken; if not, it has been amended. Every rank finds the
+// same. It is the only thing that the host decides while a step runs: that forward passes are done
+// again no predicate of an op can say.
+bool CpuDevice::validated_as_taken() {
+    perform({&steps_, program_.validation.first, program_.validation.end});
+    to_validate_ = false;
+    if (!amended()) return true;
+    const StepInputs* const inputs = inputs_;
+    inputs_ = &taken_;
+    perform({&*amendment_, 0, static_cast<std::uint32_t>(amendment_->program.ops.size())});
+    inputs_ = inputs;
+    return false;
+}
+
+bool CpuDevice::amended() const {
+    const std::int64_t norm = program_.scalar("norm"), overflow = program_.scalar("overflow");
+    return calls_for_amendment(
+        norm < 0 ? nullptr : reinterpret_cast<const double*>(arena_ + norm), clip_norm_,
+        overflow < 0 ? nullptr : reinterpret_cast<const float*>(arena_ + overflow));
+}
+
+// All ops before the stretch have ended: so do streams count.
+void CpuDevice::perform(const Stretch& stretch) {
+    ORRERY_CHECK(!failed_.load(), "a device that has failed performs no more steps");
+    stretch_ = stretch;
+    plan::StreamCounts before{};
+    for (std::uint32_t id = 0; id < stretch.first; ++id)
+        ++before[plan::index_of(op(id).op->stream)];
+    for (std::size_t s = 0; s < before.size(); ++s)
+        ended_[s].store(before[s], std::memory_order_relaxed);
+    const std::uint32_t begun = begun_.fetch_add(1) + 1;
+    begun_.notify_all();
+    walk(compute);
+    for (const Follower& follower : followers_)
+        for (std::uint32_t done = follower.done.load(); follower.thread.joinable() && done != begun;
+             done = follower.done.load())
+            follower.done.wait(done);
+    if (failed_.load()) std::rethrow_exception(cause_);
 }
 
 void CpuDevice::serve(Follower& follower) {
-    for (std::uint32_t step = 0;; ++step) {
-        step_.wait(step);
+    for (std::uint32_t begun = 0;; ++begun) {
+        begun_.wait(begun);
         if (leaving_.load()) return;
-        walk(follower.ops);
-        follower.done.store(step + 1);
+        walk(follower.lane);
+        follower.done.store(begun + 1);
         follower.done.notify_all();
     }
 }
 
-void CpuDevice::walk(const std::vector<std::uint32_t>& ops) {
+void CpuDevice::walk(Lane lane) {
+    const std::vector<std::uint32_t>& ops = stretch_.work->ops[lane];
     try {
-        for (const std::uint32_t id : ops) {
-            const BoundOp& bound = program_.ops[id];
+        for (auto id = std::lower_bound(ops.begin(), ops.end(), stretch_.first);
+             id != ops.end() && *id < stretch_.end; ++id) {
+            const BoundOp& bound = op(*id);
             for (const plan::Wait& wait : bound.waits)
                 wait_for(wait);
-            perform(id);
+            perform(*id);
             auto& ended = ended_[plan::index_of(bound.op->stream)];
             ended.fetch_add(1, std::memory_order_release);
             ended.notify_all();
@@ -127,7 +183,7 @@ void CpuDevice::wait_for(const plan::Wait& wait) {
 }
 
 void CpuDevice::perform(std::uint32_t id) {
-    const BoundOp& bound = program_.ops[id];
+    const BoundOp& bound = op(id);
     if (options_.delay_seed != 0) {
         const RandomKey key{options_.delay_seed, kDelaySite,
                             static_cast<std::uint32_t>(inputs_->step)};
@@ -144,7 +200,7 @@ void CpuDevice::perform(std::uint32_t id) {
 // needs of this one's, it gets by communication, whose order all ranks share.
 void CpuDevice::perform_alone(std::uint32_t id) {
     const std::lock_guard alone(guard_mutex_);
-    const BoundOp& bound = program_.ops[id];
+    const BoundOp& bound = op(id);
     if (options_.poison) {
         poison(bound);
         for (const Birth& birth : bound.births)
@@ -161,15 +217,16 @@ void CpuDevice::poison(const BoundOp& bound) {
 }
 
 void CpuDevice::run_op(std::uint32_t id) {
-    OpTime& time = times_[id];
+    OpTime time;
     time.begin = now();
-    const BoundOp& bound = program_.ops[id];
+    const BoundOp& bound = op(id);
     const bool computes = bound.op->stream == plan::Stream::compute;
     if (plan::is_copy(bound.op->kind))
         copy(bound);
     else
         performer_.perform(bound, *inputs_, computes ? compute_kernels_ : communication_kernels_);
     time.end = now();
+    if (stretch_.work == &steps_) times_[id] = time;
 }
 
 void CpuDevice::copy(const BoundOp& bound) {

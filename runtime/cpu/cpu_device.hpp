@@ -11,6 +11,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -38,6 +39,7 @@ class CpuDevice final : public Device {
     ~CpuDevice() override;
 
     void run(const StepInputs& inputs) override;
+    void validate() override;
     std::span<const OpTime> times() const override { return times_; }
     void read(std::int64_t offset, std::span<std::byte> into) const override;
     void write(std::int64_t offset, std::span<const std::byte> from) override;
@@ -47,21 +49,41 @@ class CpuDevice final : public Device {
         void operator()(std::byte* memory) const;
     };
 
-    // A thread that goes through its ops of each step.
+    // The threads of a rank: who calls run(), and two that follow it.
+    enum Lane : std::uint8_t { compute, communication, copies };
+    static constexpr std::size_t kLanes = 3;
+
+    // A program's op ids by lane, in issue order.
+    struct Work {
+        explicit Work(const BoundProgram& bound);
+        const BoundProgram& program;
+        std::array<std::vector<std::uint32_t>, kLanes> ops;
+    };
+
+    // Some of them in a row, which all lanes go through together.
+    struct Stretch {
+        const Work* work = nullptr;
+        std::uint32_t first = 0, end = 0;
+    };
+
     struct Follower {
-        std::vector<std::uint32_t> ops;      // ids, in issue order
-        std::atomic<std::uint32_t> done{0};  // steps that it has ended
+        Lane lane = communication;
+        std::atomic<std::uint32_t> done{0};  // stretches that it has ended
         std::thread thread;
     };
 
     void serve(Follower& follower);
-    void walk(const std::vector<std::uint32_t>& ops);
+    void perform(const Stretch& stretch);
+    bool validated_as_taken();
+    bool amended() const;
+    void walk(Lane lane);
     void wait_for(const plan::Wait& wait);
     void perform(std::uint32_t id);
     void perform_alone(std::uint32_t id);
     void poison(const BoundOp& bound);
     void run_op(std::uint32_t id);
     void copy(const BoundOp& bound);
+    const BoundOp& op(std::uint32_t id) const { return stretch_.work->program.ops[id]; }
     void fail(std::exception_ptr cause);
 
     const BoundProgram& program_;
@@ -74,17 +96,21 @@ class CpuDevice final : public Device {
     CpuKernels compute_kernels_;
     CpuKernels communication_kernels_{1};  // sums on communication streams
     Performer performer_;
-    std::unique_ptr<DiskTier> disk_;      // null where the plan keeps nothing there
-    std::vector<std::uint32_t> compute_;  // op ids, in issue order
-    Follower communication_;
-    Follower copies_;
+    std::unique_ptr<DiskTier> disk_;  // null where the plan keeps nothing there
+    Work steps_;
+    std::optional<Work> amendment_;
+    double clip_norm_;
+    Stretch stretch_;  // what is being performed
+    std::array<Follower, kLanes - 1> followers_;
     std::vector<OpTime> times_;
     std::array<std::atomic<std::uint32_t>, plan::kStreams> ended_{};
     std::atomic<bool> failed_{false};
     std::mutex cause_mutex_;
     std::exception_ptr cause_;
     const StepInputs* inputs_ = nullptr;
-    std::atomic<std::uint32_t> step_{0};  // steps begun; the other threads follow
+    StepInputs taken_;          // of the step that the next one validates, without its tokens …
+    bool to_validate_ = false;  // … if there is one
+    std::atomic<std::uint32_t> begun_{0};  // stretches; the other threads follow
     std::atomic<bool> leaving_{false};
 };
 

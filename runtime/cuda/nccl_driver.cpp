@@ -43,6 +43,7 @@ ncclDataType_t type_of(plan::DType dtype) {
         case plan::DType::fp64:
             return ncclFloat64;
         case plan::DType::fp8_e4m3:
+        case plan::DType::fp8_e5m2:
             break;
     }
     ORRERY_CHECK(false, "a type that NCCL does not have");

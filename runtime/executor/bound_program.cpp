@@ -60,6 +60,7 @@ class Binder {
         for (std::size_t id = 0; id < ops; ++id)
             bind(id);
         set_spans();
+        set_validation();
         return std::move(out_);
     }
 
@@ -179,12 +180,25 @@ class Binder {
 
     // Of the message: what one side sends of a stage, the other receives as the next or the last.
     static std::int64_t tag_of(const plan::Action& action) {
-        const bool forward =
-            action.kind == plan::ActionKind::send_f || action.kind == plan::ActionKind::recv_f;
         const bool sends = plan::is_send(action.kind);
-        const std::int64_t sender = sends ? action.stage : action.stage + (forward ? -1 : 1);
-        return (static_cast<std::int64_t>(action.micro_batch) * 4096 + sender) * 2 +
-               (forward ? 0 : 1);
+        const std::int64_t sender = action.stage + (sends ? 0 : plan::hop_to_peer(action.kind));
+        return (static_cast<std::int64_t>(action.micro_batch) * 4096 + sender) * 4 +
+               (plan::carries_statistic(action.kind) ? 2 : 0) +
+               (plan::goes_onward(action.kind) ? 0 : 1);
+    }
+
+    // Transfers of totals stand around VALIDATE.
+    void set_validation() {
+        for (std::uint32_t id = 0; id < out_.ops.size(); ++id) {
+            const plan::ActionKind kind = program_.steps[out_.linked.step[id]].action.kind;
+            if (kind != plan::ActionKind::validate && kind != plan::ActionKind::recv_total &&
+                kind != plan::ActionKind::send_total)
+                continue;
+            Validation& validation = out_.validation;
+            if (validation.end == 0) validation.first = id;
+            ORRERY_CHECK(validation.end == 0 || validation.end == id, "validation is one piece");
+            validation.end = id + 1;
+        }
     }
 
     void set_spans() {
@@ -219,6 +233,17 @@ class Binder {
     BoundProgram out_;
 };
 
+// The program with its amendment as its only step.
+plan::Program amendment_of(plan::Program program) {
+    Step step;
+    step.action = {program.stages.front().index, plan::ActionKind::amend, -1};
+    step.procedure = program.amendment;
+    program.steps = {step};
+    for (plan::Resident& resident : program.residents)
+        resident.first_step = resident.last_step = 0;
+    return program;
+}
+
 }  // namespace
 
 std::int64_t BoundProgram::scalar(const std::string& name) const {
@@ -236,7 +261,13 @@ std::int64_t BoundProgram::first_stepped(std::size_t bucket) const {
 
 BoundProgram bind_program(const plan::Plan& plan, const plan::Program& program,
                           const plan::Scenario& scenario, plan::Rank rank) {
-    return Binder(plan, program, scenario, rank).run();
+    BoundProgram bound = Binder(plan, program, scenario, rank).run();
+    if (bound.validation.end > 0) {
+        const plan::Program amendment = amendment_of(program);
+        bound.validation.amendment =
+            std::make_shared<const BoundProgram>(Binder(plan, amendment, scenario, rank).run());
+    }
+    return bound;
 }
 
 }  // namespace orrery::runtime

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -58,6 +59,16 @@ struct BoundOp {
     Operand fed;
 };
 
+struct BoundProgram;
+
+// Where a step's optimizer does not wait for the other stages (plan/passes/post_validation.cpp):
+// the ops [first, end) of the next step find out whether it was right, and what is to be done if it
+// was not, before that step begins anew.
+struct Validation {
+    std::uint32_t first = 0, end = 0;
+    std::shared_ptr<const BoundProgram> amendment;  // null: steps are not validated later
+};
+
 struct BoundProgram {
     std::vector<BoundOp> ops;                             // by op id, in issue order
     std::vector<std::vector<plan::BucketEntry>> entries;  // by bucket
@@ -73,6 +84,7 @@ struct BoundProgram {
     std::int64_t disk_bytes = 0;        // behind these; addresses on disk are places in a file
     std::int64_t high_water_bytes = 0;  // end of the last operand in the arena
     std::int64_t memory_bytes() const { return arena_bytes + host_bytes; }
+    Validation validation;
     plan::Coordinates at;
     std::int64_t shard = 0, shards = 1;
     // Bytes from the arena's start, −1: the program has none.

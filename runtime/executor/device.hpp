@@ -43,6 +43,10 @@ class Device {
     // has ended the run for the other ranks; the device is of no use then.
     virtual void run(const StepInputs& inputs) = 0;
 
+    // Between steps: the last step is validated now, not by the next one, where it has not been
+    // (Validation). All ranks call it; parameters are not final before.
+    virtual void validate() {}
+
     // Of the last step, by op id.
     virtual std::span<const OpTime> times() const = 0;
 

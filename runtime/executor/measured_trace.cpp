@@ -166,13 +166,13 @@ class Assembly {
 
     // Both sides of a message under the sender's name for it.
     static plan::Action sent_as(plan::Action action) {
-        if (action.kind == plan::ActionKind::recv_f) {
-            --action.stage;
-            action.kind = plan::ActionKind::send_f;
-        } else if (action.kind == plan::ActionKind::recv_b) {
-            ++action.stage;
-            action.kind = plan::ActionKind::send_b;
-        }
+        using Kind = plan::ActionKind;
+        for (const auto& [received, sent] : {std::pair{Kind::recv_f, Kind::send_f},
+                                             {Kind::recv_b, Kind::send_b},
+                                             {Kind::recv_sum, Kind::send_sum},
+                                             {Kind::recv_total, Kind::send_total}})
+            if (action.kind == received)
+                return {action.stage + plan::hop_to_peer(received), sent, action.micro_batch};
         return action;
     }
 

@@ -14,6 +14,8 @@
 
 namespace orrery::runtime {
 
+inline constexpr std::uint32_t kAttentionPlace = 1;  // of its dropout in a layer (DropoutKey)
+
 class Performer {
   public:
     // All must outlive the object; `arena` is the rank's, in the device's memory. `kernels` keeps

@@ -17,8 +17,6 @@ GemmForm form_of(plan::GemmProduct product) {
     return GemmForm::weight_gradient;
 }
 
-constexpr std::uint32_t kAttentionPlace = 1;  // DropoutKey
-
 }  // namespace
 
 void Performer::gemm(const Call& call) {

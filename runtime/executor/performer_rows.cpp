@@ -11,7 +11,6 @@ namespace {
 using plan::Role;
 
 // Places of DropoutKey: attention has 1.
-constexpr std::uint32_t kAttentionPlace = 1;
 constexpr std::uint32_t kOtherPlaces = 2;
 
 std::uint32_t place_of(const std::string& label) {
@@ -65,6 +64,8 @@ ActivationForm Performer::activation_form() const {
             return erf ? ActivationForm::gelu_erf : ActivationForm::gelu_tanh;
         case plan::Activation::relu:
             return ActivationForm::relu;
+        case plan::Activation::squared_relu:
+            return ActivationForm::squared_relu;
         case plan::Activation::swiglu:
             return ActivationForm::swiglu;
         case plan::Activation::geglu:

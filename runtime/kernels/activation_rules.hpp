@@ -45,6 +45,11 @@ ORRERY_HOST_DEVICE inline CurvePoint relu_at(float x) {
     return {x < 0 ? 0.0F : x, x > 0 ? 1.0F : 0.0F};
 }
 
+ORRERY_HOST_DEVICE inline CurvePoint squared_relu_at(float x) {
+    const float above = relu_at(x).value;
+    return {above * above, 2 * above};
+}
+
 // Of a gated form the function that is applied to the gate.
 ORRERY_HOST_DEVICE inline CurvePoint curve_at(ActivationForm form, float x) {
     switch (form) {
@@ -56,6 +61,8 @@ ORRERY_HOST_DEVICE inline CurvePoint curve_at(ActivationForm form, float x) {
             return gelu_erf_at(x);
         case ActivationForm::swiglu:
             return silu_at(x);
+        case ActivationForm::squared_relu:
+            return squared_relu_at(x);
         case ActivationForm::relu:
             break;
     }

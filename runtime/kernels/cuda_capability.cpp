@@ -105,6 +105,10 @@ bool has_cuda_kernel(OpKind kind) {
             return true;
         case OpKind::attention_block:
         case OpKind::attention_block_backward:
+        case OpKind::amax:
+        case OpKind::quantize:
+        case OpKind::transpose:
+        case OpKind::update_scales:
         case OpKind::copy_to_device:
         case OpKind::copy_to_host:
         case OpKind::read_disk:
@@ -132,11 +136,19 @@ std::vector<plan::Diagnostic> reasons_not_on_cuda(const plan::Plan& plan,
         reasons.back().arithmetic = "head_dim = " + std::to_string(lacking.widest_head) + " > " +
                                     std::to_string(kWidestHead);
     }
-    if (lacking.fp8)
+    if (lacking.fp8 && scenario.training.fp8.on())
+        reasons.push_back(reason("T103", file, "/training/precision", "\"fp8\"",
+                                 "CUDA has no kernels of eight-bit products",
+                                 {"--set training.precision=bf16"}));
+    else if (lacking.fp8)
         reasons.push_back(reason(
             "T103", file, "/layout/activation_stash", "\"fp8\"",
             "CUDA has no kernel that casts to fp8_e4m3",
             {"--set layout.activation_stash=bf16, in fp32", "--set layout.activation_stash=same"}));
+    if (!plan.statistics.empty())
+        reasons.push_back(reason("T103", file, "/layout/optimizer_post_validation", "true",
+                                 "CUDA streams do not go back to where a step began",
+                                 {"--set layout.optimizer_post_validation=false"}));
     for (const std::string& kind : lacking.kinds)
         reasons.push_back(reason("T103", file, "", "", "CUDA has no kernel for " + kind, {}));
     return reasons;

@@ -202,12 +202,13 @@ struct NormBackward {
 
 // Gated ones read [rows, 2·width], gate | up, and compute f(gate)·up; the others [rows, width].
 enum class ActivationForm : std::uint8_t {
-    gelu_tanh,   // x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))   (Hendrycks 2016)
-    gelu_erf,    // x/2·(1 + erf(x/√2))
-    relu,        // max(x, 0)
-    swiglu,      // f = x/(1 + exp(−x))                         (Shazeer 2020)
-    geglu_tanh,  // f = gelu_tanh
-    geglu_erf    // f = gelu_erf
+    gelu_tanh,     // x/2·(1 + tanh(√(2/π)·(x + 0.044715·x³)))   (Hendrycks 2016)
+    gelu_erf,      // x/2·(1 + erf(x/√2))
+    relu,          // max(x, 0)
+    squared_relu,  // max(x, 0)²                                 (So 2021)
+    swiglu,        // f = x/(1 + exp(−x))                         (Shazeer 2020)
+    geglu_tanh,    // f = gelu_tanh
+    geglu_erf      // f = gelu_erf
 };
 
 struct Activation {

@@ -24,6 +24,12 @@ ORRERY_HOST_DEVICE inline double clip_factor(const double* bins, double clip_nor
     return factor < 1 ? factor : 1;
 }
 
+// Whether what the gradients of all stages come to calls for another update than one that neither
+// clips nor skips (null: not looked at).
+inline bool calls_for_amendment(const double* bins, double clip_norm, const float* overflow) {
+    return clip_factor(bins, clip_norm) < 1 || (overflow != nullptr && *overflow > 0);
+}
+
 // plan::DynamicLossScale, without where it begins.
 struct LossScaleRule {
     std::int64_t growth_interval = 0;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/machine/ask.hpp"
+#include "runtime/machine/nvml.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -32,10 +33,6 @@ std::optional<std::string> ask_text(const LoadedLibrary& cuda, const char* name,
     return std::string(text.data());
 }
 
-// nvml.h.
-using NvmlDevice = void*;
-constexpr int kClockOfMultiprocessors = 1;
-constexpr int kClockOfMemory = 2;
 constexpr int kTemperatureOfGpu = 0;
 
 class NvmlMonitor final : public GpuMonitor {

@@ -6,17 +6,14 @@
 
 #include "runtime/machine/ask.hpp"
 #include "runtime/machine/inspect.hpp"
+#include "runtime/machine/nvml.hpp"
 
 namespace orrery::runtime {
 namespace {
 
-// nvml.h. A function returns 0 when it has answered.
-using NvmlDevice = void*;
 struct NvmlMemory {
     unsigned long long total, free, used;
 };
-constexpr int kClockOfMultiprocessors = 1;
-constexpr int kClockOfMemory = 2;
 constexpr int kPeerRead = 0;
 constexpr int kPeerNvlink = 2;
 constexpr int kPeerOk = 0;

@@ -8,7 +8,7 @@
 
 namespace orrery::runtime {
 
-enum class Backend { cpu, cuda };
+enum class BackendKind { cpu, cuda };
 
 struct Finding {
     std::string what;
@@ -16,7 +16,7 @@ struct Finding {
 };
 
 // What must be there before a run begins; empty: the backend is ready.
-std::vector<Finding> missing_for(Backend backend, const Machine& machine);
+std::vector<Finding> missing_for(BackendKind backend, const Machine& machine);
 
 // What a run does without, or in spite of; of what is there only.
 std::vector<Finding> advice_for(const Machine& machine);

@@ -5,6 +5,8 @@
 #include <limits>
 #include <thread>
 
+#include "plan/ir/check.hpp"
+
 namespace orrery::runtime {
 namespace {
 
@@ -31,6 +33,7 @@ StreamDevice::StreamDevice(const BoundProgram& program, const plan::Scenario& sc
       begins_(program.ops.size()),
       ends_(program.ops.size()),
       times_(program.ops.size()) {
+    ORRERY_CHECK(!program.validation.amendment, "streams do not go back to where a step began");
     for (std::uint32_t id = 0; id < program.ops.size(); ++id) {
         const plan::Stream stream = program.ops[id].op->stream;
         Lane& lane = lanes_[plan::index_of(stream)];

@@ -10,6 +10,7 @@
 #include "plan/build/build_plan.hpp"
 #include "plan/build/dims.hpp"
 #include "plan/ir/check.hpp"
+#include "plan/passes/passes.hpp"
 #include "plan/scenario/learning_rate.hpp"
 #include "runtime/executor/part_of.hpp"
 #include "runtime/kernels/scalar_rules.hpp"
@@ -76,14 +77,21 @@ class RankRun {
         report.learning_rate = inputs.learning_rate;
         report.samples = global_batch;
         report.tokens = global_batch * scenario.training.sequence_length;
-        if (program_->scalar("loss scale") >= 0) report.loss_scale = scalar<float>("loss scale");
+        // Where steps are validated later, the scale is settled on the way, before its first use.
+        const bool scales = program_->scalar("loss scale") >= 0, later = validates_later();
+        if (scales && !later) report.loss_scale = scalar<float>("loss scale");
         if (options_.change_inputs) options_.change_inputs(inputs);
         device_->run(inputs);
+        if (scales && later) report.loss_scale = scalar<float>("loss scale");
+        if (number == options_.steps) device_->validate();
         if (options_.after_step)
             options_.after_step(seat_.rank(), *device_, *program_, planned(), number);
         settle(report);
         return report;
     }
+
+    // The step was the last, whatever was planned.
+    void finish() { device_->validate(); }
 
     RankMemory memory() const {
         return {program_->arena_bytes, program_->high_water_bytes,
@@ -99,6 +107,7 @@ class RankRun {
     void set_batch(std::int64_t global_batch) {
         const Plans::Entry& entry = plans_.of(global_batch);
         if (entry_ == &entry) return;
+        if (device_) device_->validate();
         const auto kept = device_ ? persistent() : std::map<std::string, std::vector<std::byte>>{};
         device_.reset();
         entry_ = &entry;
@@ -208,16 +217,40 @@ class RankRun {
         report.loss = seat_.control().sum(loss);
         if (const std::int64_t norm = program_->scalar("norm"); norm >= 0) {
             std::array<double, 5> bins{};
-            device_->read(norm, std::as_writable_bytes(std::span(bins)));
-            report.grad_norm = norm_of(bins.data());
+            device_->read(statistic("norm"), std::as_writable_bytes(std::span(bins)));
+            report.grad_norm = of_all_stages(norm_of(bins.data()));
         }
-        if (program_->scalar("overflow") >= 0 && scalar<float>("overflow") > 0)
-            report.skipped = Skipped::overflow;
+        if (program_->scalar("overflow") >= 0) {
+            float overflow = 0;
+            device_->read(statistic("overflow"), std::as_writable_bytes(std::span(&overflow, 1)));
+            if (of_all_stages(overflow) > 0) report.skipped = Skipped::overflow;
+        }
         if (program_->scalar("loss spike") >= 0 && scalar<float>("loss spike") > 0)
             report.skipped = Skipped::loss_spike;
         if (report.skipped == Skipped::no) ++updates_;
         consumed_ += report.samples;
         report.consumed_samples = consumed_;
+    }
+
+    bool validates_later() const { return program_->validation.amendment != nullptr; }
+
+    // Where this rank has a statistic of the step's gradients, and of all that there are: itself,
+    // or where steps are validated later, the ranks of the last stages.
+    std::int64_t statistic(const char* name) const {
+        const auto all = plan::statistics_of(entry_->scenario);
+        for (std::size_t number = 0; number < all.size(); ++number)
+            if (all[number].name == name)
+                for (const plan::Resident& resident : program_->residents)
+                    if (resident.name == plan::kSumOverStages + std::to_string(number))
+                        return resident.offset;
+        return program_->scalar(name);
+    }
+    double of_all_stages(double value) {
+        if (!validates_later()) return value;
+        const plan::Coordinates& at = program_->at;
+        const bool tells = at.pipeline + 1 == entry_->scenario.layout.pipeline_parallel &&
+                           at.tensor == 0 && at.data == 0 && at.context == 0;
+        return seat_.control().sum(tells ? value : 0);
     }
 
     template <typename T>
@@ -281,6 +314,7 @@ TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, B
             seat.control().broadcast(go_on);
             if (go_on[0] == std::byte{0}) break;
         }
+        run.finish();
         const RankMemory memory = run.memory();
         const auto memories = gather(seat.control(), std::span(&memory, 1));
         const auto times = gather(seat.control(), run.times());

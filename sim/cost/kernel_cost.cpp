@@ -1,6 +1,7 @@
 #include "sim/cost/kernel_cost.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -27,18 +28,57 @@ double to_double(std::int64_t value) {
     return static_cast<double>(value);
 }
 
+// Tensor cores want rows of whole 16 bytes (NVIDIA, Matrix Multiplication Background User's
+// Guide, 2.2). What products of others take longer: BLOOM's experiments with heads of 108 and 150
+// (bigscience-workshop/bigscience, train/tr11-176B-ml), whose steps say 3.7 to 4.0.
+constexpr double kMisalignedTime = 3.8;
+constexpr double kMisalignedSd = 0.2;
+
+bool has_aligned_rows(const GemmShape& shape, double element_bytes) {
+    return std::fmod(shape.n * element_bytes, 16) == 0 &&
+           std::fmod(shape.k * element_bytes, 16) == 0;
+}
+
 }  // namespace
 
-KernelCost::KernelCost(const Profile& profile, std::int64_t ranks_of_machine)
-    : profile_(profile), stretch_(profile.sharing ? profile.sharing->of(ranks_of_machine) : 1) {}
+KernelCost::KernelCost(const Profile& profile, const plan::Framework& framework,
+                       std::int64_t ranks_of_machine)
+    : profile_(profile),
+      attention_factor_(framework.attention_factor),
+      memory_factor_(framework.memory_kernel_factor),
+      stretch_(profile.sharing ? profile.sharing->of(ranks_of_machine) : 1) {}
 
 const GemmCurve& KernelCost::gemm_curve(plan::DType dtype) const {
     if (const GemmCurve* curve = profile_.gemm_curve(dtype)) return *curve;
+    if (plan::is_eight_bit(dtype))
+        throw NoEightBitProducts(fmt::format(
+            "training.precision: \"fp8\" on {}, which has no eight-bit products ({}: /gemm/fp8: "
+            "missing)",
+            profile_.device, profile_.path));
     throw ProfileError(fmt::format("{}: /gemm/{}: missing, and the plan computes in {}",
                                    profile_.path, plan::name(dtype), plan::name(dtype)));
 }
 
-Price KernelCost::price_gemm(const plan::Op& op) const {
+// Of an eight-bit product by how its operands are scaled, over that with one scale for a tensor.
+double KernelCost::scaled_rate(const plan::Block& block, const plan::Op& op,
+                               const GemmCurve& curve) const {
+    const plan::Tensor& scales = block.tensors[static_cast<std::size_t>(op.reads[2])];
+    if (scales.elements() == 1) return 1;
+    const bool micro = scales.dtype == plan::DType::u8;
+    const bool rows = !micro && (scales.dims[0] == 1 || scales.dims[1] == 1);
+    const std::optional<Quantity>& ratio = micro  ? curve.micro_block_scales
+                                           : rows ? curve.row_scales
+                                                  : curve.block_scales;
+    const char* key = micro ? "micro_block_scales" : rows ? "row_scales" : "block_scales";
+    if (!ratio)
+        throw NoEightBitProducts(
+            fmt::format("training.fp8_recipe: {} has no products of numbers scaled so ({}: "
+                        "/gemm/fp8/{}: missing)",
+                        profile_.device, profile_.path, key));
+    return ratio->value;
+}
+
+Price KernelCost::price_gemm(const plan::Block& block, const plan::Op& op) const {
     const GemmCurve& curve = gemm_curve(op.dtype);
     const GemmShape shape{to_double(op.shape[0]), to_double(op.shape[1]), to_double(op.shape[2])};
     Price price;
@@ -46,6 +86,12 @@ Price KernelCost::price_gemm(const plan::Op& op) const {
     price.seconds = gemm_seconds(curve, shape, element_bytes(op.dtype));
     price.relative_sd =
         curve.relative_sd * (1.0 + kWideningPerOctave * octaves_outside(curve, shape));
+    if (!plan::is_eight_bit(op.dtype)) return price;
+    if (const double rate = scaled_rate(block, op, curve); rate != 1) {
+        const double t0 = curve.t0_us * 1e-6;
+        price.seconds = t0 + (price.seconds - t0) / rate;
+        price.relative_sd = std::max(price.relative_sd, kBorrowedCurveSd);
+    }
     return price;
 }
 
@@ -64,6 +110,10 @@ Price KernelCost::price_batched_gemm(const plan::Op& op) const {
     price.seconds = curve.t0_us * 1e-6 + batch * gemm_flops(shape) / rate +
                     batch * gemm_bytes(shape, element_bytes(op.dtype)) / bandwidth;
     price.relative_sd = profile_.batched_gemm.relative_sd;
+    if (op.dtype != plan::DType::fp32 && !has_aligned_rows(shape, element_bytes(op.dtype))) {
+        price.seconds += batch * gemm_flops(shape) / rate * (kMisalignedTime - 1);
+        price.relative_sd = std::max(price.relative_sd, kMisalignedSd);
+    }
     return price;
 }
 
@@ -156,6 +206,8 @@ Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, dou
 Price KernelCost::price(const plan::Block& block, const plan::Op& op) const {
     Price price = price_alone(block, op);
     price.seconds *= stretch_;
+    if (price.family == CostFamily::attention) price.seconds *= attention_factor_;
+    if (price.family == CostFamily::memory) price.seconds *= memory_factor_;
     return price;
 }
 
@@ -163,7 +215,7 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) cons
     const MemoryProfile& memory = profile_.memory;
     switch (op.kind) {
         case OpKind::gemm:
-            return price_gemm(op);
+            return price_gemm(block, op);
         case OpKind::batched_gemm:
             return price_batched_gemm(op);
         case OpKind::attention:
@@ -197,11 +249,15 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) cons
         case OpKind::adamw:
         case OpKind::cast:
         case OpKind::rearrange:
+        case OpKind::quantize:
+        case OpKind::transpose:
+        case OpKind::update_scales:
             return price_memory(block, op, memory.t0_us.value);
         case OpKind::norm_backward:
         case OpKind::bias_gradient:
         case OpKind::embedding_backward:
         case OpKind::gradient_norm:
+        case OpKind::amax:
             return price_memory(block, op, memory.reduction_t0_us.value);
         case OpKind::all_reduce:
         case OpKind::all_gather:

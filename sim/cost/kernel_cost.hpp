@@ -3,11 +3,19 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 
 #include "plan/ir/block.hpp"
+#include "plan/scenario/scenario.hpp"
 #include "sim/cost/profile.hpp"
 
 namespace orrery::sim {
+
+// The device does not multiply eight-bit numbers, or not as the scenario's recipe scales them.
+class NoEightBitProducts : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
 
 // Ops whose errors move together: one rate wrong, all of the family wrong.
 enum class CostFamily : std::uint8_t {
@@ -32,8 +40,11 @@ struct Price {
 
 class KernelCost {
   public:
-    // Where so many ranks of a machine are busy. `profile` must outlive the object.
-    explicit KernelCost(const Profile& profile, std::int64_t ranks_of_machine = 1);
+    // Of kernels that take the profile's times × the stack's factors, where so many ranks of a
+    // machine are busy. `profile` must outlive the object.
+    KernelCost(const Profile& profile, const plan::Framework& framework,
+               std::int64_t ranks_of_machine);
+    explicit KernelCost(const Profile& profile) : KernelCost(profile, {}, 1) {}
 
     // `op` is one of `block` and no communication (checked). Throws ProfileError when the profile
     // has nothing for the op's element type.
@@ -42,13 +53,16 @@ class KernelCost {
   private:
     Price price_alone(const plan::Block& block, const plan::Op& op) const;
     const GemmCurve& gemm_curve(plan::DType dtype) const;
-    Price price_gemm(const plan::Op& op) const;
+    Price price_gemm(const plan::Block& block, const plan::Op& op) const;
+    double scaled_rate(const plan::Block& block, const plan::Op& op, const GemmCurve& curve) const;
     Price price_batched_gemm(const plan::Op& op) const;
     Price price_attention_block(const plan::Block& block, const plan::Op& op, bool backward) const;
     Price price_attention(const plan::Op& op, bool backward) const;
     Price price_memory(const plan::Block& block, const plan::Op& op, double t0_us) const;
 
     const Profile& profile_;
+    double attention_factor_;
+    double memory_factor_;
     double stretch_;
 };
 

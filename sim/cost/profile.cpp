@@ -79,6 +79,12 @@ GemmCurve read_gemm(ProfileSection s) {
         curve.k = s.span("k");
         curve.neighbours = read_neighbours(s);
     }
+    const auto scales = [&s](const char* key, std::optional<Quantity>& ratio) {
+        if (s.has(key)) ratio = s.positive_quantity(key);
+    };
+    scales("row_scales", curve.row_scales);
+    scales("block_scales", curve.block_scales);
+    scales("micro_block_scales", curve.micro_block_scales);
     s.finish();
     return curve;
 }
@@ -244,8 +250,9 @@ Profile read_profile(ProfileSection s, const std::string& path) {
     profile.provenance = read_provenance(s);
     profile.hardware = read_hardware(s.section("hardware"));
     ProfileSection gemm = s.section("gemm");
-    for (plan::DType dtype : {plan::DType::bf16, plan::DType::fp16, plan::DType::fp32}) {
-        const std::string key(plan::name(dtype));
+    for (plan::DType dtype :
+         {plan::DType::bf16, plan::DType::fp16, plan::DType::fp32, plan::DType::fp8_e4m3}) {
+        const std::string key(dtype == plan::DType::fp8_e4m3 ? "fp8" : plan::name(dtype));
         if (gemm.has(key))
             profile.gemm[static_cast<std::size_t>(dtype)] = read_gemm(gemm.section(key));
     }

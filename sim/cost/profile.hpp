@@ -79,6 +79,10 @@ struct GemmCurve {
     std::optional<HeldOut> held_out;  // measured curves only, as are the spans and the points
     Span m, n, k;
     std::vector<NeighbourPoint> neighbours;
+    // Of fp8: the rate with scales of rows, of blocks and of micro-blocks (MXFP8) over that with
+    // one scale for a tensor, which the curve is of. Nothing where the device does not multiply
+    // such.
+    std::optional<Quantity> row_scales, block_scales, micro_block_scales;
 };
 
 // Causal forward of one head size:
@@ -167,7 +171,8 @@ struct Profile {
     std::string device;
     std::vector<std::string> provenance;
     Hardware hardware;
-    std::array<std::optional<GemmCurve>, plan::kDTypes> gemm;  // by DType, as the file has them
+    // By DType, as the file has them; "fp8" is of E4M3 and of E4M3 by E5M2.
+    std::array<std::optional<GemmCurve>, plan::kDTypes> gemm;
     AttentionProfile attention;
     BatchedGemmProfile batched_gemm;
     MemoryProfile memory;

@@ -3,18 +3,20 @@
 // what they wait for on other streams has ended and the host has issued them; a collective starts
 // when its last member is ready, a transfer when both sides are (rendezvous).
 //
-// Deterministic: integer picoseconds, ties in insertion order. About one heap operation per op.
+// Deterministic: integer picoseconds, ties in insertion order. About one event per op, and nothing
+// is allocated for one.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "plan/ir/link.hpp"
 #include "plan/ir/plan.hpp"
+#include "sim/cost/uneven.hpp"
 #include "sim/time.hpp"
+#include "trace/launch_times.hpp"
 #include "trace/trace.hpp"
 
 namespace orrery::sim {
@@ -35,9 +37,18 @@ struct EngineTrack {
     std::array<std::int32_t, plan::kGroupKinds> groups{};  // into EngineInput::groups, −1: alone
     std::vector<TrackId> pipeline_peers;                   // by pipeline rank
     std::vector<Picoseconds> transfer_to_peer;  // by pipeline rank: duration of one boundary
+    // By number of the statistic, likewise.
+    std::vector<std::vector<Picoseconds>> statistic_to_peer;
     // By op id of one step, in place of durations and transfers; null: none are known. An exchange
     // ends its duration after the last of its transfers has begun.
     const std::vector<OpTime>* times = nullptr;
+    const Uneven* uneven = nullptr;  // changes the time of its kernels; null: does not
+
+    Picoseconds time_of(const plan::Transfer& transfer) const {
+        const auto peer = static_cast<std::size_t>(transfer.peer);
+        if (!plan::carries_statistic(transfer.action.kind)) return transfer_to_peer[peer];
+        return statistic_to_peer[static_cast<std::size_t>(transfer.action.micro_batch)][peer];
+    }
 };
 
 struct EngineInput {
@@ -45,7 +56,7 @@ struct EngineInput {
     std::vector<plan::LinkedProgram> linked;  // by program
     std::vector<EngineTrack> tracks;
     std::vector<std::vector<TrackId>> groups;  // members that must meet
-    Picoseconds launch = 0;                    // host time per op
+    trace::LaunchTimes launch;                 // of the host
     std::int64_t launch_queue = 1024;          // ops that the host may be ahead of the device
     // Compute advances at 1000 ÷ (1000 + this) of its rate while the rank communicates. Times a
     // duration, 1000 + this stays below 2^63.
@@ -62,15 +73,29 @@ struct StuckTrack {
     std::string waits_for;  // in words
 };
 
-struct EngineResult {
-    std::vector<std::vector<trace::Event>> events;  // by track, by op id
-    std::uint64_t processed = 0;                    // op events
-    std::vector<StuckTrack> stuck;                  // not empty: a deadlock, events are incomplete
+// Is told of each op when it has ended, in order of time; the engine itself forgets it.
+class EngineListener {
+  public:
+    virtual ~EngineListener() = default;
+    // `number`: of the op across blocks.
+    virtual void ended(TrackId track, std::uint32_t op, std::uint32_t number,
+                       const trace::Event& event) = 0;
+};
+
+struct EngineRun {
+    std::uint64_t processed = 0;    // op events
+    std::vector<StuckTrack> stuck;  // not empty: a deadlock, some ops have not ended
 };
 
 // Throws ProfileError when the step takes longer than kLongestStep, the end of a trace's clock;
 // durations are below a tenth of that.
 inline constexpr Picoseconds kLongestStep = Picoseconds{1} << 61;
+EngineRun run_engine(const EngineInput& input, EngineListener& listener);
+
+// The same, with every event kept.
+struct EngineResult : EngineRun {
+    std::vector<std::vector<trace::Event>> events;  // by track, by op id
+};
 EngineResult run_engine(const EngineInput& input);
 
 }  // namespace orrery::sim

@@ -1,7 +1,14 @@
-// Pending events in order of time, ties in order of insertion: a binary heap on a key that holds
-// both, so that no comparison ever depends on anything else.
+// Pending events in order of time, ties in order of insertion. Time does not run backwards, so a
+// radix heap does (Ahuja, Mehlhorn, Orlin, Tarjan 1990, "Faster algorithms for the shortest path
+// problem"): an event waits in the bucket of the highest bit in which its time differs from that of
+// the last bucket that was opened; opening the lowest bucket spreads it over lower ones, in order.
+// Each event moves down at most 63 times, in practice a few. Events of one time share a bucket
+// always, in order of insertion.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -14,51 +21,56 @@ class EventQueue {
   public:
     struct Entry {
         Picoseconds time;
-        std::uint64_t sequence;
         Payload payload;
     };
 
-    bool empty() const { return heap_.empty(); }
+    bool empty() const { return next_ == now_.size() && filled_ == 0; }
 
-    void push(Picoseconds time, Payload payload) {
-        std::size_t hole = heap_.size();
-        heap_.push_back({time, next_++, payload});
-        const Entry entry = heap_.back();
-        while (hole > 0) {
-            const std::size_t parent = (hole - 1) / 2;
-            if (!before(entry, heap_[parent])) break;
-            heap_[hole] = heap_[parent];
-            hole = parent;
-        }
-        heap_[hole] = entry;
-    }
+    // Not before the time of the last pop; not negative.
+    void push(Picoseconds time, Payload payload) { bucket_of(time).push_back({time, payload}); }
 
     Entry pop() {
-        const Entry top = heap_.front();
-        const Entry last = heap_.back();
-        heap_.pop_back();
-        const std::size_t size = heap_.size();
-        if (size == 0) return top;
-        std::size_t hole = 0;
-        while (true) {
-            std::size_t child = 2 * hole + 1;
-            if (child >= size) break;
-            if (child + 1 < size && before(heap_[child + 1], heap_[child])) ++child;
-            if (!before(heap_[child], last)) break;
-            heap_[hole] = heap_[child];
-            hole = child;
-        }
-        heap_[hole] = last;
-        return top;
+        if (next_ == now_.size()) open_lowest();
+        return now_[next_++];
     }
 
   private:
-    static bool before(const Entry& a, const Entry& b) {
-        return a.time < b.time || (a.time == b.time && a.sequence < b.sequence);
+    using Bucket = std::vector<Entry>;
+
+    Bucket& bucket_of(Picoseconds time) {
+        if (time == opened_) return now_;
+        const auto differ = static_cast<std::uint64_t>(time) ^ static_cast<std::uint64_t>(opened_);
+        const auto highest = static_cast<std::size_t>(std::bit_width(differ)) - 1;
+        filled_ |= std::uint64_t{1} << highest;
+        return later_[highest];
     }
 
-    std::vector<Entry> heap_;
-    std::uint64_t next_ = 0;
+    void open_lowest() {
+        now_.clear();
+        next_ = 0;
+        const int lowest = std::countr_zero(filled_);
+        filled_ &= filled_ - 1;
+        Bucket& bucket = later_[static_cast<std::size_t>(lowest)];
+        if (bucket.size() == 1) {  // few tracks: nothing to spread
+            opened_ = bucket.front().time;
+            return now_.swap(bucket);
+        }
+        opening_.swap(bucket);
+        opened_ =
+            std::min_element(opening_.begin(), opening_.end(), [](const Entry& a, const Entry& b) {
+                return a.time < b.time;
+            })->time;
+        for (const Entry& entry : opening_)
+            bucket_of(entry.time).push_back(entry);
+        opening_.clear();
+    }
+
+    Picoseconds opened_ = 0;
+    Bucket now_;            // events of this time
+    std::size_t next_ = 0;  // into now_
+    std::array<Bucket, 64> later_;
+    std::uint64_t filled_ = 0;  // bit per bucket
+    Bucket opening_;            // empty but while a bucket is opened
 };
 
 }  // namespace orrery::sim

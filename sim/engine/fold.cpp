@@ -1,6 +1,7 @@
 #include "sim/engine/fold.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 
 namespace orrery::sim {
@@ -53,13 +54,14 @@ class Numbering {
 
 class Refinement {
   public:
-    Refinement(const plan::Mesh& mesh, std::int64_t devices_per_node)
+    Refinement(const plan::Mesh& mesh, const plan::Cluster& cluster)
         : mesh_(mesh),
           kinds_(meeting_kinds(mesh)),
-          devices_per_node_(devices_per_node),
+          cluster_(cluster),
+          devices_per_node_(cluster.devices_per_node),
           stride_(mesh.ranks() / mesh.pipeline) {
         for (GroupKind kind : kinds_)
-            groups_.push_back(groups_of(mesh, kind, devices_per_node));
+            groups_.push_back(groups_of(mesh, kind, devices_per_node_));
         class_of_.resize(static_cast<std::size_t>(mesh.ranks()));
     }
 
@@ -74,6 +76,7 @@ class Refinement {
             }
             for (Rank neighbour : neighbours(rank))
                 key.push_back(same_node(rank, neighbour) ? 1 : 0);
+            key.push_back(std::bit_cast<std::int64_t>(cluster_.slow_factor(rank)));
             class_of_[static_cast<std::size_t>(rank)] = classes.number(key);
         }
         count_ = classes.size();
@@ -148,6 +151,7 @@ class Refinement {
 
     plan::Mesh mesh_;
     std::vector<GroupKind> kinds_;
+    const plan::Cluster& cluster_;
     std::int64_t devices_per_node_;
     Rank stride_;                 // between a rank and its neighbour in the pipeline
     std::vector<Groups> groups_;  // in the order of kinds_
@@ -195,8 +199,8 @@ Classes Refinement::result() const {
 }  // namespace
 
 Classes fold_ranks(const plan::Mesh& mesh, const plan::Cluster& cluster, bool unfolded) {
-    Refinement refinement(mesh, cluster.devices_per_node);
-    if (unfolded)
+    Refinement refinement(mesh, cluster);
+    if (unfolded || cluster.jitter.any())
         refinement.each_alone();
     else {
         refinement.start();

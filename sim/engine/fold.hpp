@@ -1,5 +1,6 @@
 // Folding: ranks that do the same thing at the same time need one simulation. Classes of ranks are
-// found by refinement: ranks start together when they share a program; they are parted by where
+// found by refinement: ranks start together when they share a program and run on devices that are
+// equally fast; they are parted by where
 // their groups lie (nodes spanned, members per node, siblings on the NICs) and where their pipeline
 // peers are, and then by the classes of those they meet, until nothing changes. The first rank of a
 // class stands for it; a group then ties the classes that meet in it.
@@ -31,7 +32,7 @@ struct Classes {
     std::vector<std::int32_t> class_of;             // by rank
 };
 
-// unfolded: each rank is its own class.
+// unfolded: each rank is its own class; so it is where jitter makes every rank another.
 Classes fold_ranks(const plan::Mesh& mesh, const plan::Cluster& cluster, bool unfolded);
 
 }  // namespace orrery::sim

@@ -2,17 +2,30 @@
 
 namespace orrery::sim {
 
-OpIndex::OpIndex(const EngineInput& input) : input_(input), stream_ops_(input.linked.size()) {
+OpIndex::OpIndex(const EngineInput& input) : programs_(input.linked.size()) {
     for (const plan::Block& block : input.plan->blocks)
-        for (const plan::Op& op : block.ops)
-            facts_.push_back({op.kind, op.group, static_cast<std::uint8_t>(op.stream),
-                              plan::is_communication(op.kind), op.shape[0]});
-    for (std::size_t p = 0; p < input.linked.size(); ++p) {
-        const plan::LinkedProgram& program = input.linked[p];
+        for (const plan::Op& op : block.ops) {
+            ops_.push_back(&op);
+            launches_.push_back(input.launch.of(op.kind, op.phase));
+        }
+    for (std::size_t p = 0; p < programs_.size(); ++p) {
+        const plan::LinkedProgram& linked = input.linked[p];
+        IndexedProgram& indexed = programs_[p];
+        indexed.linked = &linked;
+        indexed.program = &input.plan->programs[p];
+        indexed.stream_of.reserve(linked.size());
         for (std::size_t s = 0; s < plan::kStreams; ++s)
-            stream_ops_[p][s].reserve(program.ops_per_stream[s]);
-        for (std::uint32_t i = 0; i < program.size(); ++i)
-            stream_ops_[p][facts_[program.op[i]].stream].push_back(i);
+            indexed.stream_ops[s].reserve(linked.ops_per_stream[s]);
+        for (std::uint32_t i = 0; i < linked.size(); ++i) {
+            const plan::Op& op = *ops_[linked.op[i]];
+            const auto stream = static_cast<std::uint8_t>(op.stream);
+            indexed.stream_of.push_back(stream);
+            indexed.stream_ops[stream].push_back(
+                {i, linked.op[i], linked.first_wait[i],
+                 static_cast<std::uint16_t>(linked.first_wait[i + 1] - linked.first_wait[i]),
+                 op.group, plan::is_communication(op.kind), op.kind == plan::OpKind::exchange,
+                 !plan::is_communication(op.kind) && !plan::is_copy(op.kind)});
+        }
     }
 }
 

@@ -1,8 +1,9 @@
-// What the engine looks up of its input, laid out for lookup: facts of ops by number, the ops of
-// each stream in order. It never changes during a run.
+// What the engine looks up of its input, laid out for lookup: the ops of each stream in order, with
+// what is known of them side by side. It never changes during a run.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -10,12 +11,25 @@
 
 namespace orrery::sim {
 
-struct OpFacts {
-    plan::OpKind kind;
-    plan::GroupKind group;
-    std::uint8_t stream;
-    bool communication;
-    std::int64_t elements;
+inline constexpr std::size_t kCompute = static_cast<std::size_t>(plan::Stream::compute);
+
+// An op of a program, at its place in its stream.
+struct StreamOp {
+    std::uint32_t op = 0;          // id in the program
+    std::uint32_t number = 0;      // across blocks
+    std::uint32_t first_wait = 0;  // into LinkedProgram::waits
+    std::uint16_t waits = 0;
+    plan::GroupKind group = plan::GroupKind::none;
+    bool communication = false;
+    bool exchange = false;
+    bool kernel = false;  // neither communication nor a copy
+};
+
+struct IndexedProgram {
+    const plan::LinkedProgram* linked = nullptr;
+    const plan::Program* program = nullptr;
+    std::vector<std::uint8_t> stream_of;  // by op id
+    std::array<std::vector<StreamOp>, plan::kStreams> stream_ops;
 };
 
 class OpIndex {
@@ -23,25 +37,19 @@ class OpIndex {
     // `input` must outlive the index.
     explicit OpIndex(const EngineInput& input);
 
-    const EngineTrack& spec(TrackId track) const {
-        return input_.tracks[static_cast<std::size_t>(track)];
+    const IndexedProgram& program(std::int32_t program) const {
+        return programs_[static_cast<std::size_t>(program)];
     }
-    const plan::LinkedProgram& linked(TrackId track) const {
-        return input_.linked[static_cast<std::size_t>(spec(track).program)];
-    }
-    const OpFacts& facts(std::uint32_t number) const { return facts_[number]; }
-    const OpFacts& facts(TrackId track, std::uint32_t op) const {
-        return facts_[linked(track).op[op]];
-    }
-    // Op ids of a stream in issue order.
-    const std::vector<std::uint32_t>& stream_ops(TrackId track, std::size_t stream) const {
-        return stream_ops_[static_cast<std::size_t>(spec(track).program)][stream];
-    }
+    // By op number.
+    plan::OpKind kind(std::uint32_t number) const { return ops_[number]->kind; }
+    plan::GroupKind group(std::uint32_t number) const { return ops_[number]->group; }
+    std::int64_t elements(std::uint32_t number) const { return ops_[number]->shape[0]; }
+    Picoseconds launch(std::uint32_t number) const { return launches_[number]; }  // of the host
 
   private:
-    const EngineInput& input_;
-    std::vector<OpFacts> facts_;  // by op number
-    std::vector<std::array<std::vector<std::uint32_t>, plan::kStreams>> stream_ops_;  // by program
+    std::vector<const plan::Op*> ops_;  // by number
+    std::vector<Picoseconds> launches_;
+    std::vector<IndexedProgram> programs_;
 };
 
 }  // namespace orrery::sim

@@ -103,8 +103,11 @@ void free_communication(const plan::Plan& plan, Machine& machine, trace::Account
         if (op.stream != plan::Stream::compute && account_of(op) == account) duration = 0;
     });
     if (account != trace::Account::exposed_pipeline) return;
-    for (EngineTrack& track : machine.input.tracks)
+    for (EngineTrack& track : machine.input.tracks) {
         std::fill(track.transfer_to_peer.begin(), track.transfer_to_peer.end(), 0);
+        for (auto& to_peer : track.statistic_to_peer)
+            std::fill(to_peer.begin(), to_peer.end(), 0);
+    }
 }
 
 }  // namespace orrery::sim

@@ -63,6 +63,15 @@ void undisturbed_compute(plan::Scenario& /*scenario*/, Profile& profile) {
     profile.overlap.compute_slowdown.value = 1;
 }
 
+bool uneven(const plan::Scenario& scenario, const Prediction& /*prediction*/) {
+    return !scenario.cluster.slow_devices.empty() || scenario.cluster.jitter.any();
+}
+
+void even_devices(plan::Scenario& scenario, Profile& /*profile*/) {
+    scenario.cluster.slow_devices.clear();
+    scenario.cluster.jitter = {};
+}
+
 template <Account account>
 void free_communication_of(const plan::Plan& plan, const Profile& /*profile*/, Machine& machine) {
     free_communication(plan, machine, account);
@@ -107,6 +116,8 @@ const std::vector<WhatIf>& what_ifs() {
         {"free_pipeline_communication", "pipeline transfers take no time",
          communicates<Account::exposed_pipeline>, nullptr,
          free_communication_of<Account::exposed_pipeline>},
+        {"even_devices", "every device is as fast as the profile says, every time", uneven,
+         even_devices, nullptr},
         {"no_slowdown", "communication does not slow the kernels beside it", communicates_at_all,
          undisturbed_compute, nullptr},
     };

@@ -2,15 +2,20 @@
 //   GPT-3 175B on 1,024 A100: tensor 8, pipeline 8, data 16, 96 micro-batches, full recomputation
 //   Llama 3.1 405B on 16,384 H100: tensor 8, pipeline 16, data 128, 16 micro-batches
 // Items are op events. Each iteration checks what it computed: the step takes time, every op of
-// every track has run, and no rank is stuck.
+// every track has run, and no rank is stuck. Then the first run without recomputation on every rank
+// for itself, and a step as a graph of actions: 64 stages of a layer, 512 micro-batches, no
+// sequence parallelism (with it a gradient leaves before its action ends: four times as many
+// nodes).
 #include <benchmark/benchmark.h>
 
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "plan/build/build_plan.hpp"
 #include "plan/scenario/reader.hpp"
+#include "sim/engine/action_graph.hpp"
 #include "sim/machine.hpp"
 #include "sim/prediction.hpp"
 
@@ -107,9 +112,77 @@ void BM_Simulate(benchmark::State& state) {
     describe(state, run, ops);
 }
 
+struct Ignoring : sim::EngineListener {
+    void ended(sim::TrackId /*track*/, std::uint32_t /*op*/, std::uint32_t /*number*/,
+               const trace::Event& /*event*/) override {}
+};
+
+// The engine alone: no event is kept.
+void BM_EngineForgetting(benchmark::State& state) {
+    const Run& run = run_of(state);
+    const sim::Machine machine = sim::build_machine(run.plan, run.scenario, run.profile, false);
+    const std::uint64_t ops = folded_ops(machine);
+    for (auto _ : state) {
+        Ignoring ignoring;
+        if (run_engine(machine.input, ignoring).processed != ops)
+            state.SkipWithError("not every op has run");
+    }
+    describe(state, run, ops);
+}
+
+Run run_with(const std::vector<std::string>& sets) {
+    const std::string path = kLibrary + "/runs/" + kRuns[0] + ".json";
+    plan::ReadResult read = plan::read_scenario(path, sets, kLibrary);
+    if (!read.scenario) throw std::runtime_error(plan::format_text(read.errors));
+    Run run{*read.scenario, read.resolved_json, {}, {}};
+    run.profile = sim::load_profile(run.scenario.cluster.profile_path);
+    run.plan = plan::build_plan(run.scenario);
+    return run;
+}
+
+// From the scenario to the prediction, every rank for itself, no trace kept.
+void BM_SimulateUnfolded(benchmark::State& state) {
+    const Run run = run_with({"layout.recompute=none"});
+    const double folded_s = sim::simulate(run.scenario, run.profile, {}, run.resolved).step.time_s;
+    std::uint64_t ops = 0;
+    for (auto _ : state) {
+        const sim::Prediction prediction =
+            sim::simulate(run.scenario, run.profile, {true, nullptr, false}, run.resolved);
+        ops = prediction.op_events;
+        if (prediction.step.time_s != folded_s) state.SkipWithError("not the folded step");
+    }
+    describe(state, run, ops);
+}
+
+// Items are evaluations of the whole step.
+void BM_ActionGraph(benchmark::State& state) {
+    const Run run =
+        run_with({"layout.recompute=none", "layout.pipeline_parallel=64", "layout.data_parallel=2",
+                  "model.n_layer=64", "layout.global_batch_size=1024"});
+    sim::Machine machine = sim::build_machine(run.plan, run.scenario, run.profile, false);
+    machine.input.launch = 0;
+    machine.input.compute_slowdown_permille = 0;
+    const auto graph = sim::ActionGraph::of(machine.input, machine.repetitions);
+    if (!graph) return state.SkipWithError("the graph would not be exact");
+    const sim::StepWindow window = step_window(machine, run_engine(machine.input));
+    const std::vector<sim::Picoseconds> durations = graph->durations(machine.input);
+    std::vector<sim::Picoseconds> scratch;
+    for (auto _ : state)
+        if (graph->evaluate(durations, scratch).end != window.end)
+            state.SkipWithError("not the engine's step");
+    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()));
+    state.SetLabel(std::to_string(machine.input.tracks.size()) + " stages, " +
+                   std::to_string(run.plan.micro_batches) + " micro-batches, " +
+                   std::to_string(graph->nodes()) + " nodes for " +
+                   std::to_string(folded_ops(machine)) + " op events");
+}
+
 BENCHMARK(BM_BuildPlan)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_LinkPlan)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Engine)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_EngineForgetting)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
+BENCHMARK(BM_SimulateUnfolded)->Unit(benchmark::kMillisecond)->Iterations(1);
+BENCHMARK(BM_ActionGraph)->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_Simulate)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace

@@ -29,7 +29,7 @@ runtime::Machine machine_of(runtime::FakeLoader& loader) {
 }
 
 std::string printed(const runtime::Machine& machine,
-                    std::optional<runtime::Backend> asked = std::nullopt) {
+                    std::optional<runtime::BackendKind> asked = std::nullopt) {
     std::ostringstream out;
     std::ostringstream err;
     Console console{out, err};
@@ -59,7 +59,7 @@ TEST(Doctor, ReportsADriverThatIsTooOld) {
 
 TEST(Doctor, SpeaksOfTheBackendThatWasAskedFor) {
     runtime::FakeLoader loader = runtime::two_gpus();
-    const std::string text = printed(machine_of(loader), runtime::Backend::cuda);
+    const std::string text = printed(machine_of(loader), runtime::BackendKind::cuda);
     EXPECT_THAT(text, HasSubstr("backend cuda: ready\n"));
     EXPECT_THAT(text, Not(HasSubstr("backend cpu")));
 }

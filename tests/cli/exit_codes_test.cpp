@@ -46,20 +46,9 @@ TEST(ExitCodes, UsageIs2) {
                        "one of --output and --transfer-from is required");
 }
 
-TEST(ExitCodes, UnfoldedBeyond64RanksIs2) {
-    const std::vector<std::string> larger = {"simulate", tiny(),
-                                             "--set",    "cluster.nodes=16",
-                                             "--set",    "layout.data_parallel=20",
-                                             "--set",    "layout.global_batch_size=80"};
-    EXPECT_EQ(run(larger).code, 0);
-    std::vector<std::string> unfolded = larger;
-    unfolded.push_back("--unfolded");
-    expect_usage_error(unfolded, "80 ranks, at most 64");
-}
-
 TEST(ExitCodes, InvalidScenarioIs3WithAllErrors) {
     const std::vector<std::string> args = {
-        "simulate", tiny(), "--set", "layout.tensor_paralel=2", "--set", "training.precision=fp8"};
+        "simulate", tiny(), "--set", "layout.tensor_paralel=2", "--set", "training.precision=int8"};
     const Outcome text = run(args);
     EXPECT_EQ(text.code, 3);
     EXPECT_EQ(text.out, "");

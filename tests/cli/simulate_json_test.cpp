@@ -211,5 +211,19 @@ TEST(SimulateJson, UnfoldedIsTheSame) {
               run({"simulate", tiny(), "--json", "--unfolded"}).out);
 }
 
+// Without --trace events are counted and forgotten.
+TEST(SimulateJson, IsTheSameWhereTheTraceIsKept) {
+    const std::vector<std::string> larger = {"simulate", tiny(),
+                                             "--json",   "--unfolded",
+                                             "--set",    "cluster.nodes=16",
+                                             "--set",    "layout.data_parallel=20",
+                                             "--set",    "layout.global_batch_size=80"};
+    std::vector<std::string> kept = larger;
+    kept.insert(kept.end(), {"--trace", testing::TempDir() + "kept.orrery"});
+    const Outcome forgotten = run(larger);
+    EXPECT_EQ(forgotten.code, 0);
+    EXPECT_EQ(forgotten.out, run(kept).out);
+}
+
 }  // namespace
 }  // namespace orrery::cli

@@ -9,8 +9,9 @@ namespace orrery::fuzz {
 
 const std::vector<Target>& targets() {
     static const std::vector<Target> all = {
-        kScenario,      kOverrides,   kPrediction, kPlanText,    kNativeTrace, kNativeFrames,
-        kPerfettoTrace, kChromeTrace, kProfile,    kCollectives, kTokens,      kScheduleCsv};
+        kScenario,     kOverrides,     kPrediction,  kPlanText, kNativeTrace,
+        kNativeFrames, kPerfettoTrace, kChromeTrace, kProfile,  kCollectives,
+        kTokens,       kScheduleCsv,   kCommandLine};
     return all;
 }
 

@@ -30,6 +30,7 @@ extern const Target kProfile;
 extern const Target kCollectives;
 extern const Target kTokens;
 extern const Target kScheduleCsv;
+extern const Target kCommandLine;
 
 const std::vector<Target>& targets();
 const Target* find_target(std::string_view name);  // null: no such target

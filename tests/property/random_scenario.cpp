@@ -70,8 +70,14 @@ const std::vector<Choice>& free_keys() {
         {"training.gradient_bucket_mb_per_rank", {"0", "0.01"}},
         {"training.vocabulary_multiple", {"128", "1", "7"}},
         {"training.launch_us", {"5", "0", "50"}},
+        {"training.backward_launch_factor", {"1", "0.5", "2"}},
+        {"training.transfer_launch_factor", {"1", "20"}},
         {"training.launch_queue", {"1024", "1", "16"}},
         {"training.workspace_mb", {"32", "0"}},
+        {"training.attention_factor", {"1", "1.4"}},
+        {"training.memory_kernel_factor", {"1", "0.8"}},
+        {"training.overlap_factor", {"1", "0", "9"}},
+        {"training.residual_sd", {"0", "0.05"}},
         {"training.context_mb", {"600", "0"}},
         {"training.communicator_mb", {"150", "0"}},
         {"training.fragmentation", {"0", "0.1"}},
@@ -94,7 +100,7 @@ struct Device {
 const std::vector<Device>& devices() {
     static const std::vector<Device> all = {
         {"a100-80gb-sxm", "profiles/a100-80gb-sxm.json", {"bf16", "fp16", "fp32"}},
-        {"h100-sxm", "profiles/h100-sxm.json", {"bf16", "fp16", "fp32"}},
+        {"h100-sxm", "profiles/h100-sxm.json", {"bf16", "fp16", "fp32", "fp8", "fp8"}},
         {"cpu-core", "profiles/cpu-core.json", {"fp32"}},
     };
     return all;
@@ -117,6 +123,7 @@ class Draft {
         draw_cluster();
         for (const Choice& choice : free_keys())
             if (one_in(3)) set(choice.key, one_of(choice.values));
+        draw_post_validation();
         return {kWorld, sets_};
     }
 
@@ -153,19 +160,27 @@ class Draft {
         set_model(family_.hidden, hidden);
         set_model(family_.heads, heads);
         if (*family_.kv_heads) set_model(family_.kv_heads, kv_heads);
+        std::int64_t ffn = 4 * hidden / tensor_;  // of a rank
         if (*family_.ffn && (family_.ffn_required || one_in(2)))
-            set_model(family_.ffn, tensor_ * one_of<std::int64_t>({32, 24}));
+            set_model(family_.ffn, tensor_ * (ffn = one_of<std::int64_t>({32, 24})));
+        const std::int64_t queries = heads * head_dim / tensor_;
+        const std::int64_t keys = kv_heads * head_dim / tensor_;
+        for (const std::int64_t size : {hidden, queries, queries + 2 * keys, ffn})
+            eight_bit_ = eight_bit_ && size % 16 == 0;
         set_model("vocab_size", one_of<std::int64_t>({128, 101, 1}));
         sequence_ = one_of<std::int64_t>({16, 32, 4});
         set("training.sequence_length", sequence_);
-        if (sequence_ >= 16 && one_in(3)) set("training.tensor_overlap_parts", 2);
+        const bool parts = sequence_ >= 16 && one_in(3);
+        if (parts) set("training.tensor_overlap_parts", 2);
         if (*family_.positions)
             set_model(family_.positions, sequence_ * one_of<std::int64_t>({1, 2}));
         if (*family_.window && one_in(2))
             set_model(family_.window, one_of<std::int64_t>({sequence_, 2 * sequence_, 3}));
         for (const char* key : family_.switches)
             if (one_in(2)) set(std::string("model.") + key, one_of<std::string>({"false", "true"}));
-        if (tensor_ > 1 && one_in(2)) set("layout.sequence_parallel", "true");
+        const bool sharded = tensor_ > 1 && one_in(2);
+        if (sharded) set("layout.sequence_parallel", "true");
+        eight_bit_ = eight_bit_ && sequence_ / (sharded ? tensor_ : 1) % (parts ? 32 : 16) == 0;
     }
 
     // Even, or a count for each stage; the first and the last may hold no layer.
@@ -223,13 +238,32 @@ class Draft {
         if (stage == 3 && one_in(2)) set("layout.reshard_after_forward", "false");
     }
 
+    // Of sizes that have no whole blocks.
+    void draw_eight_bit() {
+        const auto recipe = one_of<std::string>({"delayed", "tensorwise", "rowwise"});
+        set("training.fp8_recipe", recipe);
+        if (one_in(3)) set("training.fp8_weights", std::string("use"));
+        if (recipe != "delayed" && one_in(3))
+            set("training.fp8_stash", one_of<std::string>({"fp8", "bf16"}));
+        if (one_in(3)) set("training.fp8_transposes", std::string("false"));
+    }
+
+    // There must be something to validate: the last word on the norm is this.
+    void draw_post_validation() {
+        if (pipeline_ == 1 || !one_in(3)) return;
+        set("layout.optimizer_post_validation", "true");
+        set("training.optimizer.clip_norm", "1");
+    }
+
     // Nodes that groups fill, share or straddle; sometimes with devices to spare.
     void draw_cluster() {
         const Device& device = devices()[below(devices().size())];
         set("cluster.device", device.name);
         set("cluster.profile", device.profile);
-        const std::string precision = one_of(device.precisions);
+        std::string precision = one_of(device.precisions);
+        if (precision == "fp8" && !eight_bit_) precision = "bf16";
         set("training.precision", precision);
+        if (precision == "fp8") draw_eight_bit();
         if (precision == "fp16" && one_in(2))
             set("training.loss_scale", one_of<std::string>({"dynamic", "1024"}));
         const std::int64_t ranks = tensor_ * pipeline_ * data_;
@@ -253,7 +287,8 @@ class Draft {
 
     const Family& family_;
     std::vector<std::string> sets_;
-    std::string schedule_;  // empty: the default
+    std::string schedule_;   // empty: the default
+    bool eight_bit_ = true;  // whether all sizes are multiples of 16
     std::int64_t tensor_ = 1, pipeline_ = 1, data_ = 1, chunks_ = 1, sequence_ = 1,
                  largest_stage_ = 1;
 };

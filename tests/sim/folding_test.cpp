@@ -18,7 +18,7 @@ using theory::set;
 using theory::Sets;
 
 const Profile& profile() {
-    static const Profile loaded = load_profile(theory::library() + "/profiles/a100-80gb-sxm.json");
+    static const Profile loaded = load_profile(theory::library() + "/profiles/h100-sxm.json");
     return loaded;
 }
 

@@ -47,7 +47,24 @@ inline Sets random_sets() {
     const std::vector<std::int64_t> groups = plan::divisors(data * context, data * context);
     const std::int64_t zero_group = zero > 0 ? pick(groups) : data * context;
     const std::int64_t micro_batches = chunked ? pipeline * pick({1, 2}) : pick({1, 2, 3, 5});
+    const bool sharded = tensor > 1 && pick({0, 1}) == 1;
+    std::string precision = word({"fp32", "bf16", "fp16", "fp8"});
+    // Eight-bit products have sizes of multiples of 16.
+    if (32 / context / (sharded ? tensor : 1) % 16 != 0 && precision == "fp8") precision = "bf16";
+    const std::string clip = word({"0", "1"});
+    const bool judged = pipeline > 1 && (clip == "1" || precision == "fp16");
     Sets sets = world(tensor * pipeline * data * context, pick({1, 2, 3, 4, 6, 8}));
+    if (precision == "fp8") {
+        const std::string recipe = word({"delayed", "tensorwise", "rowwise"});
+        sets =
+            joined(sets, {"cluster.device=h100-sxm", "cluster.profile=profiles/h100-sxm.json",
+                          "training.fp8_recipe=" + recipe,
+                          "training.fp8_transposes=" + word({"false", "true"}),
+                          "training.fp8_stash=" +
+                              (recipe == "delayed" ? std::string("fp8") : word({"fp8", "bf16"}))});
+        if (zero < 3 || zero_group == 1)
+            sets.push_back("training.fp8_weights=" + word({"step", "use"}));
+    }
     return joined(
         sets, {set("layout.tensor_parallel", tensor),
                set("layout.pipeline_parallel", pipeline),
@@ -66,10 +83,11 @@ inline Sets random_sets() {
                                      : chunked   ? "interleaved"
                                                  : word({"1f1b", "gpipe", "zb-h1", "zb-2p"})),
                "layout.recompute=" + word({"none", "selective", "full", "every_k"}),
-               "layout.sequence_parallel=" + (tensor > 1 ? word({"false", "true"}) : "false"),
+               std::string("layout.sequence_parallel=") + (sharded ? "true" : "false"),
                "model.tie_word_embeddings=" + word({"false", "true"}),
-               "training.optimizer.clip_norm=" + word({"0", "1"}),
-               "training.precision=" + word({"fp32", "bf16", "fp16"}),
+               "training.optimizer.clip_norm=" + clip,
+               "training.precision=" + precision,
+               "layout.optimizer_post_validation=" + (judged ? word({"false", "true"}) : "false"),
                "training.dropout=" + word({"0", "0.1"}),
                "training.dropout_masks=" + word({"stored", "recomputed"}),
                "training.logits_dtype=" + word({"same", "fp32"}),
@@ -81,7 +99,10 @@ inline Sets random_sets() {
                "training.defer_embedding_gradient=" + word({"false", "true"}),
                "training.overlap_tensor_backward=" + word({"false", "true"}),
                "training.gradient_bucket_mb=" + word({"0.01", "100"}),
-               "training.launch_us=" + word({"0", "5", "50"})});
+               "training.launch_us=" + word({"0", "5", "50"}),
+               "training.backward_launch_factor=" + word({"1", "0.5"}),
+               "training.transfer_launch_factor=" + word({"1", "20"}),
+               "cluster.slow_devices=" + word({"[]", "[]", R"([{"device": 0, "factor": 1.5}])"})});
 }
 
 }  // namespace orrery::sim

@@ -87,20 +87,36 @@ inline std::string folding_fault(const Prediction& folded, const Prediction& unf
     return fault.empty() ? accounts_fault(unfolded) : fault;
 }
 
+// Events that were counted as they ended say what those say that were kept.
+inline std::string forgetting_fault(const Prediction& kept, const Prediction& forgotten) {
+    const trace::Trace &a = kept.trace, &b = forgotten.trace;
+    if (a.step_start != b.step_start || a.step_end != b.step_end) return "windows differ";
+    if (kept.sums != forgotten.sums) return "sums of a trace and of a run that kept none differ";
+    if (kept.step.low_s != forgotten.step.low_s) return "intervals differ";
+    return "";
+}
+
 inline std::string folding_fault(const plan::Scenario& scenario, const Profile& profile) {
-    return folding_fault(simulate(scenario, profile, {}, ""),
-                         simulate(scenario, profile, {true}, ""), scenario.layout.ranks());
+    const Prediction folded = simulate(scenario, profile, {}, "");
+    const Prediction unfolded = simulate(scenario, profile, {true}, "");
+    for (const Prediction* kept : {&folded, &unfolded}) {
+        const Prediction forgotten =
+            simulate(scenario, profile, {kept == &unfolded, nullptr, false}, "");
+        const std::string fault = forgetting_fault(*kept, forgotten);
+        if (!fault.empty()) return fault;
+    }
+    return folding_fault(folded, unfolded, scenario.layout.ranks());
 }
 
 // Memory of a program returns to its base line: what is alive when a step ends was alive when it
-// began, and of stashes and transfers nothing is.
+// began, and of stashes and transfers nothing is, but for statistics, which the next step judges.
 inline std::string memory_fault(const plan::Plan& plan, const plan::Program& program) {
     const auto last = static_cast<std::int32_t>(program.steps.size()) - 1;
     std::set<std::int32_t> passing;  // residents that belong to one micro-batch
     for (const plan::Step& step : program.steps) {
         passing.insert({step.stash, step.input, step.output});
         for (const plan::Transfer& transfer : step.transfers)
-            passing.insert(transfer.resident);
+            if (!plan::carries_statistic(transfer.action.kind)) passing.insert(transfer.resident);
     }
     std::int64_t base = 0;
     for (std::size_t r = 0; r < program.residents.size(); ++r) {

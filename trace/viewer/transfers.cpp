@@ -98,7 +98,9 @@ class Matcher {
                 const std::string_view part = rest.substr(0, rest.find('+'));
                 rest.remove_prefix(std::min(rest.size(), part.size() + 1));
                 const auto action = plan::parse_action(part);
-                if (!action || !plan::is_transfer(action->kind)) continue;
+                if (!action || !plan::is_transfer(action->kind) ||
+                    plan::carries_statistic(action->kind))
+                    continue;
                 const bool is_send = plan::is_send(action->kind);
                 End end{t, static_cast<std::int32_t>(i), track.rank % ranks_per_stage_,
                         cargo_of(*action)};

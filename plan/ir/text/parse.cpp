@@ -69,6 +69,10 @@ Plan read_plan(Reader& reader) {
     reader.expect_word("exchange");
     plan.exchange_block =
         reader.some_id('b', static_cast<std::size_t>(blocks), "the block that transfers use (b0)");
+    while (reader.accept_word("statistic"))
+        plan.statistics.push_back(
+            reader.some_id('b', static_cast<std::size_t>(blocks),
+                           "the block that a statistic's transfers use (b9)"));
     for (std::int32_t b = 0; b < blocks; ++b)
         plan.blocks.push_back(read_block(reader, plan.mesh, b));
     for (std::int32_t p = 0; p < programs; ++p)

@@ -38,6 +38,8 @@ class ProgramReader {
         check_bucket_mentions();
         while (reader_.accept_word("procedure"))
             read_procedure();
+        if (program_.amendment >= static_cast<std::int32_t>(program_.procedures.size()))
+            reader_.fail_at(amendment_place_, "a procedure of this program");
         check_bucket_mentions();
         while (reader_.accept_word("resident"))
             read_resident();
@@ -89,6 +91,11 @@ class ProgramReader {
         reader_.expect_word("scalars");
         program_.scalars = resident_ahead();
         if (reader_.accept_word("recomputed")) program_.recomputed = resident_ahead();
+        if (reader_.accept_word("quantized")) program_.quantized = resident_ahead();
+        if (reader_.accept_word("amendment")) {
+            amendment_place_ = reader_.place();
+            program_.amendment = reader_.some_id('p', kMostResidents, "a procedure (p3)");
+        }
         if (reader_.accept_word("parameter_ring")) do
                 program_.parameter_ring.push_back(resident_ahead());
             while (at_resident());
@@ -172,10 +179,18 @@ class ProgramReader {
             }
             const std::int32_t input = reader_.accept_word("input") ? block() : -1;
             const SplitFields split = split_fields(count);
+            const std::int32_t quantize = reader_.accept_word("quantize") ? block() : -1;
+            Field quantized;
+            if (quantize >= 0) {
+                reader_.expect_word("quantized");
+                reader_.expect_sign("@");
+                quantized = field(count, "offsets in what is quantized", kLargest);
+            }
             for (std::int64_t i = 0; i < count; ++i)
                 stage.parts.push_back({forward, backward, layer.index_at(i), offset.at(i),
                                        bucket.index_at(i), again, recomputed.at(i), input,
-                                       split.weight, split.kept.at(i), split.deferred.at(i)});
+                                       split.weight, split.kept.at(i), split.deferred.at(i),
+                                       quantize, quantized.at(i)});
         }
         program_.stages.push_back(std::move(stage));
     }
@@ -396,6 +411,9 @@ class ProgramReader {
     Transfer transfer(const Action& parsed, const UsualBindings& usual) {
         if (!is_transfer(parsed.kind))
             reader_.fail_at(reader_.place() - 1, "a transfer (0SEND_F3)");
+        if (carries_statistic(parsed.kind) &&
+            static_cast<std::size_t>(parsed.micro_batch) >= plan_.statistics.size())
+            reader_.fail_at(reader_.place() - 1, "a statistic of this plan (0SEND_SUM0)");
         Transfer transfer = usual.transfer(parsed);
         if (!reader_.accept_sign("{")) return transfer;
         while (!reader_.accept_sign("}")) {
@@ -418,6 +436,7 @@ class ProgramReader {
     Program program_;
     std::vector<Mention> residents_;  // mentioned before they are listed
     std::vector<Mention> buckets_;
+    std::size_t amendment_place_ = 0;
     std::vector<std::size_t> lives_;  // place of each resident's lifetime
 };
 

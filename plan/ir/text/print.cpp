@@ -12,17 +12,21 @@ namespace {
 std::string header(const Plan& plan) {
     const Mesh& mesh = plan.mesh;
     const Conserved& c = plan.conserved;
+    std::string statistics;
+    for (const std::int32_t block : plan.statistics)
+        statistics += fmt::format(" statistic b{}", block);
     return fmt::format(
         "orrery plan 1\n"
         "mesh           tensor {} context {} data {} pipeline {}{}\n"
         "schedule       {} micro_batches {}\n"
         "conserved      layers {} parameters {} tokens_per_step {}\n"
         "flops          model {} hardware {}\n"
-        "contents       blocks {} programs {} exchange b{}\n",
+        "contents       blocks {} programs {} exchange b{}{}\n",
         mesh.tensor, mesh.context, mesh.data, mesh.pipeline,
         mesh.shard > 0 ? fmt::format(" shard {}", mesh.shard) : "", quoted(plan.schedule),
         plan.micro_batches, c.layers, c.parameters, c.tokens_per_step, c.model_flops_per_step,
-        c.hardware_flops_per_step, plan.blocks.size(), plan.programs.size(), plan.exchange_block);
+        c.hardware_flops_per_step, plan.blocks.size(), plan.programs.size(), plan.exchange_block,
+        statistics);
 }
 
 std::string text_of(const Plan& plan, const std::vector<bool>& blocks,
@@ -60,7 +64,7 @@ std::vector<bool> blocks_used(const Plan& plan, std::int32_t pipeline_rank) {
         for (const BlockUse& use : procedure.uses)
             used[static_cast<std::size_t>(use.block)] = true;
     for (const Step& step : program.steps)
-        if (!step.transfers.empty()) used[static_cast<std::size_t>(plan.exchange_block)] = true;
+        if (!step.transfers.empty()) used[static_cast<std::size_t>(plan.exchange_of(step))] = true;
     return used;
 }
 

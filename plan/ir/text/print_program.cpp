@@ -94,6 +94,8 @@ class ProgramPrinter {
             "frames " + id_text('r', p.frames[0]) + ' ' + id_text('r', p.frames[1]),
             "scalars " + id_text('r', p.scalars)};
         if (p.recomputed >= 0) pieces.push_back("recomputed " + id_text('r', p.recomputed));
+        if (p.quantized >= 0) pieces.push_back("quantized " + id_text('r', p.quantized));
+        if (p.amendment >= 0) pieces.push_back("amendment " + id_text('p', p.amendment));
         auto ring = [&](const char* what, const std::vector<std::int32_t>& slots) {
             if (slots.empty()) return;
             pieces.emplace_back(what);
@@ -116,15 +118,15 @@ class ProgramPrinter {
     }
 
     std::string stage_lines(const Stage& stage) const {
-        using Fields = std::array<std::int64_t, 6>;
+        using Fields = std::array<std::int64_t, 7>;
         auto fields = [](const StagePart& p) {
-            return Fields{p.layer,       p.stash_offset,   p.bucket, p.recomputed_offset,
-                          p.kept_offset, p.deferred_offset};
+            return Fields{p.layer,       p.stash_offset,    p.bucket,          p.recomputed_offset,
+                          p.kept_offset, p.deferred_offset, p.quantized_offset};
         };
         auto same = [](const StagePart& a, const StagePart& b) {
             return a.forward == b.forward && a.backward == b.backward &&
                    a.recompute == b.recompute && a.backward_input == b.backward_input &&
-                   a.backward_weight == b.backward_weight;
+                   a.backward_weight == b.backward_weight && a.quantize == b.quantize;
         };
         Table table(4);
         for (std::size_t i = 0; i < stage.parts.size();) {
@@ -145,6 +147,10 @@ class ProgramPrinter {
                 again.push_back("weight " + block_name(part.backward_weight));
                 again.push_back(field("kept @", 4, -1));
                 again.push_back(field("deferred @", 5, -1));
+            }
+            if (part.quantize >= 0) {
+                again.push_back("quantize " + block_name(part.quantize));
+                again.push_back(field("quantized @", 6, -1));
             }
             table.add({block_name(part.forward), block_name(part.backward), times(count),
                        field("layer ", 0, -1), field("bucket ", 2, -1), field("stash @", 1, -1)},

@@ -7,17 +7,14 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::array<std::string_view, 21> kKeywords = {
-    "after",     "backward",   "block",     "bucket", "chain",   "end",       "forward",
-    "none",      "nothing",    "optimizer", "order",  "phase",   "procedure", "program",
-    "recompute", "recomputed", "resident",  "reuse",  "scratch", "stage",     "steps"};
+constexpr std::array<std::string_view, 23> kKeywords = {
+    "after",     "backward", "block",    "bucket",    "chain",     "end",
+    "forward",   "none",     "nothing",  "optimizer", "order",     "phase",
+    "procedure", "program",  "quantize", "quantized", "recompute", "recomputed",
+    "resident",  "reuse",    "scratch",  "stage",     "steps"};
 
 bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
 }
 
 }  // namespace
@@ -88,9 +85,14 @@ Phase usual_phase(const Block& block) {
 
 UsualBindings::UsualBindings(const Plan& plan, const Program& program)
     : micro_batches_(plan.micro_batches), pipeline_(static_cast<std::int32_t>(plan.mesh.pipeline)) {
-    const auto exchange = static_cast<std::size_t>(plan.exchange_block);
-    if (exchange < plan.blocks.size() && !plan.blocks[exchange].ops.empty())
-        bytes_ = message_bytes(plan.blocks[exchange].ops.front());
+    const auto bytes_of = [&](std::int32_t block) -> std::int64_t {
+        const auto b = static_cast<std::size_t>(block);
+        if (b >= plan.blocks.size() || plan.blocks[b].ops.empty()) return 0;
+        return message_bytes(plan.blocks[b].ops.front());
+    };
+    bytes_ = bytes_of(plan.exchange_block);
+    for (const std::int32_t block : plan.statistics)
+        statistic_bytes_.push_back(bytes_of(block));
     for (std::size_t i = 0; i < program.procedures.size(); ++i)
         procedures_.emplace(program.procedures[i].name, static_cast<std::int32_t>(i));
     for (std::size_t i = 0; i < program.residents.size(); ++i)
@@ -132,6 +134,10 @@ std::string UsualBindings::procedure_name(const Action& action) const {
             return "load" + stage;
         case ActionKind::fetch:
             return "fetch" + stage;
+        case ActionKind::sum:
+            return "sum";
+        case ActionKind::validate:
+            return "validate";
         default:
             return "optimizer";
     }
@@ -156,15 +162,24 @@ Step UsualBindings::compute(const Action& action) const {
 }
 
 Transfer UsualBindings::transfer(const Action& action) const {
-    const bool to_next = action.kind == ActionKind::send_f || action.kind == ActionKind::recv_b;
     auto of_action = [&](const char* what, ActionKind kind) {
         return find(residents_, what + to_text(Action{action.stage, kind, action.micro_batch}));
     };
     Transfer transfer;
     transfer.action = action;
     transfer.peer =
-        pipeline_ > 0 ? (action.stage % pipeline_ + pipeline_ + (to_next ? 1 : -1)) % pipeline_ : 0;
+        pipeline_ > 0
+            ? (action.stage % pipeline_ + pipeline_ + hop_to_peer(action.kind)) % pipeline_
+            : 0;
     transfer.bytes = bytes_;
+    if (carries_statistic(action.kind)) {
+        const auto number = static_cast<std::size_t>(action.micro_batch);
+        transfer.bytes = number < statistic_bytes_.size() ? statistic_bytes_[number] : 0;
+        const bool sum = action.kind == ActionKind::recv_sum;
+        transfer.resident = find(residents_, (sum ? "sum handed on " : "sum over stages ") +
+                                                 std::to_string(action.micro_batch));
+        return transfer;
+    }
     if (action.kind == ActionKind::send_f) {
         transfer.resident = of_action("sending ", ActionKind::forward);
     } else if (action.kind == ActionKind::send_b) {

@@ -14,6 +14,10 @@
 
 namespace orrery::plan {
 
+inline bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
 // A name that reads as a word and is no keyword stands bare, any other in double quotes.
 bool is_bare_name(std::string_view name);
 std::string spelled(std::string_view name);
@@ -57,6 +61,7 @@ class UsualBindings {
     std::int32_t micro_batches_;
     std::int32_t pipeline_;
     std::int64_t bytes_ = 0;
+    std::vector<std::int64_t> statistic_bytes_;
     Index procedures_;
     Index residents_;
 };

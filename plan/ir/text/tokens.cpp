@@ -1,13 +1,11 @@
 #include "plan/ir/text/tokens.hpp"
 
+#include "plan/ir/text/spelling.hpp"
+
 namespace orrery::plan {
 namespace {
 
 constexpr std::string_view kTimes = "×";
-
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 
 bool in_word(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == '.';

@@ -5,7 +5,7 @@
 namespace orrery::plan {
 namespace {
 
-void read(Reading& reading, Section& section, Model& model) {
+void read_bloom(Reading& reading, Section& section, Model& model) {
     read_sizes(section, model, spelling(reading, section, {"n_layer", "num_hidden_layers"}),
                spelling(reading, section, {"n_embed", "hidden_size"}),
                spelling(reading, section, {"n_head", "num_attention_heads"}));
@@ -23,7 +23,7 @@ void read(Reading& reading, Section& section, Model& model) {
     section.number("attention_dropout", model.attention_dropout, kProbability);
 }
 
-void write(const Model& model, Json& out) {
+void write_bloom(const Model& model, Json& out) {
     for (const char* alias : {"num_hidden_layers", "n_embed", "num_attention_heads"})
         out.erase(alias);
     out["n_layer"] = model.layers;
@@ -41,8 +41,8 @@ Family bloom() {
     return {"bloom",
             {"n_layer", "num_hidden_layers", "n_embed", "hidden_size", "n_head",
              "num_attention_heads", "layer_norm_epsilon"},
-            read,
-            write};
+            read_bloom,
+            write_bloom};
 }
 
 }  // namespace orrery::plan

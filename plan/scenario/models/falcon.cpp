@@ -39,7 +39,7 @@ void read_block(Section& section, bool newer, Model& model) {
     model.projection_bias = model.mlp_bias = model.qkv_bias;
 }
 
-void read(Reading& reading, Section& section, Model& model) {
+void read_falcon(Reading& reading, Section& section, Model& model) {
     read_sizes(section, model, "num_hidden_layers",
                spelling(reading, section, {"n_embed", "hidden_size"}), "num_attention_heads");
     model.ffn_hidden = 4 * model.hidden;
@@ -58,7 +58,7 @@ void read(Reading& reading, Section& section, Model& model) {
     section.number("attention_dropout", model.attention_dropout, kProbability);
 }
 
-void write(const Model& model, Json& out) {
+void write_falcon(const Model& model, Json& out) {
     out.erase("n_embed");
     out["num_hidden_layers"] = model.layers;
     out["hidden_size"] = model.hidden;
@@ -84,8 +84,8 @@ Family falcon() {
              "ffn_hidden_size", "new_decoder_architecture", "parallel_attn", "alibi",
              "num_ln_in_parallel_attn", "layer_norm_epsilon", "rope_theta", "rope_scaling",
              "rope_parameters"},
-            read,
-            write};
+            read_falcon,
+            write_falcon};
 }
 
 }  // namespace orrery::plan

@@ -28,6 +28,8 @@ Family opt();
 Family bloom();
 Family falcon();
 Family gpt_neox();
+Family nemotron();
+Family megatron();
 
 const std::vector<Family>& families();
 

@@ -8,7 +8,7 @@
 namespace orrery::plan {
 namespace {
 
-void read(Reading& reading, Section& section, Model& model) {
+void read_gemma(Reading& reading, Section& section, Model& model) {
     LlamaLike usual;
     usual.kv_heads = 16;
     usual.head_dim = 256;
@@ -25,7 +25,7 @@ void read(Reading& reading, Section& section, Model& model) {
     model.embedding_scale = std::sqrt(static_cast<double>(model.hidden));
 }
 
-void write(const Model& model, Json& out) {
+void write_gemma(const Model& model, Json& out) {
     write_llama_like(model, out);
     write_activation(model, out, "hidden_activation");
     out["attention_bias"] = model.qkv_bias;
@@ -34,7 +34,7 @@ void write(const Model& model, Json& out) {
 }  // namespace
 
 Family gemma() {
-    return {"gemma", llama_like_keys(), read, write};
+    return {"gemma", llama_like_keys(), read_gemma, write_gemma};
 }
 
 }  // namespace orrery::plan

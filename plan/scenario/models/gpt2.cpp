@@ -23,7 +23,7 @@ void read_dropout(Reading& reading, Section& section, Model& model) {
     fault.help.push_back("training.dropout sets every dropout of the model at once");
 }
 
-void read(Reading& reading, Section& section, Model& model) {
+void read_gpt2(Reading& reading, Section& section, Model& model) {
     read_sizes(section, model, "n_layer", "n_embd", "n_head");
     const bool older = section.has("n_ctx") && !section.has("n_positions");
     section.known(older ? "n_positions" : "n_ctx");
@@ -40,7 +40,7 @@ void read(Reading& reading, Section& section, Model& model) {
     split_heads(reading, model);
 }
 
-void write(const Model& model, Json& out) {
+void write_gpt2(const Model& model, Json& out) {
     out.erase("n_ctx");
     out["n_layer"] = model.layers;
     out["n_embd"] = model.hidden;
@@ -60,8 +60,8 @@ void write(const Model& model, Json& out) {
 Family gpt2() {
     return {"gpt2",
             {"n_embd", "n_layer", "n_head", "n_inner", "n_positions", "layer_norm_epsilon"},
-            read,
-            write};
+            read_gpt2,
+            write_gpt2};
 }
 
 }  // namespace orrery::plan

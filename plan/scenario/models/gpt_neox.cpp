@@ -6,15 +6,15 @@
 namespace orrery::plan {
 namespace {
 
-constexpr RotaryKeys kRotary = {"rotary_emb_base", "rotary_pct", 0.25};
+constexpr RotaryKeys kPartialRotary = {"rotary_emb_base", "rotary_pct", 0.25};
 
-void read(Reading& reading, Section& section, Model& model) {
+void read_gpt_neox(Reading& reading, Section& section, Model& model) {
     read_sizes(section, model, "num_hidden_layers", "hidden_size", "num_attention_heads");
     section.integer("intermediate_size", model.ffn_hidden, {1, kMostFfn}, Presence::required,
                     "ffn_hidden");
     model.kv_heads = model.heads;
     split_heads(reading, model);
-    read_rotary(reading, section, model, kRotary);
+    read_rotary(reading, section, model, kPartialRotary);
     std::int64_t positions = 0;  // no table, so no bound that a plan depends on
     section.integer("max_position_embeddings", positions);
     model.parallel_block = true;
@@ -31,14 +31,14 @@ void read(Reading& reading, Section& section, Model& model) {
     section.number("attention_dropout", model.attention_dropout, kProbability);
 }
 
-void write(const Model& model, Json& out) {
+void write_gpt_neox(const Model& model, Json& out) {
     out["num_hidden_layers"] = model.layers;
     out["hidden_size"] = model.hidden;
     out["num_attention_heads"] = model.heads;
     out["intermediate_size"] = model.ffn_hidden;
     out["use_parallel_residual"] = model.parallel_block;
     out["attention_bias"] = model.qkv_bias;
-    write_rotary(model, out, kRotary);
+    write_rotary(model, out, kPartialRotary);
     write_activation(model, out, "hidden_act");
     out["layer_norm_eps"] = plain(model.norm_epsilon);
     out["initializer_range"] = plain(model.initializer_range);
@@ -52,8 +52,8 @@ Family gpt_neox() {
     return {"gpt_neox",
             {"hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size",
              "rotary_pct", "rotary_emb_base", "layer_norm_eps"},
-            read,
-            write};
+            read_gpt_neox,
+            write_gpt_neox};
 }
 
 }  // namespace orrery::plan

@@ -4,7 +4,7 @@
 namespace orrery::plan {
 namespace {
 
-void read(Reading& reading, Section& section, Model& model) {
+void read_llama(Reading& reading, Section& section, Model& model) {
     read_llama_like(reading, section, {}, model);
     section.boolean("attention_bias", model.qkv_bias);
     model.projection_bias = model.qkv_bias;
@@ -12,7 +12,7 @@ void read(Reading& reading, Section& section, Model& model) {
     read_silu(section, model);
 }
 
-void write(const Model& model, Json& out) {
+void write_llama(const Model& model, Json& out) {
     write_llama_like(model, out);
     out["attention_bias"] = model.qkv_bias;
     out["mlp_bias"] = model.mlp_bias;
@@ -21,7 +21,7 @@ void write(const Model& model, Json& out) {
 }  // namespace
 
 Family llama() {
-    return {"llama", llama_like_keys(), read, write};
+    return {"llama", llama_like_keys(), read_llama, write_llama};
 }
 
 }  // namespace orrery::plan

@@ -5,7 +5,7 @@
 namespace orrery::plan {
 namespace {
 
-void read(Reading& reading, Section& section, Model& model) {
+void read_mistral(Reading& reading, Section& section, Model& model) {
     LlamaLike usual;
     usual.kv_heads = 8;
     read_llama_like(reading, section, usual, model);
@@ -15,7 +15,7 @@ void read(Reading& reading, Section& section, Model& model) {
                     "attention_window");
 }
 
-void write(const Model& model, Json& out) {
+void write_mistral(const Model& model, Json& out) {
     write_llama_like(model, out);
     out["sliding_window"] =
         model.attention_window > 0 ? Json(model.attention_window) : Json(nullptr);
@@ -24,7 +24,7 @@ void write(const Model& model, Json& out) {
 }  // namespace
 
 Family mistral() {
-    return {"mistral", llama_like_keys(), read, write};
+    return {"mistral", llama_like_keys(), read_mistral, write_mistral};
 }
 
 }  // namespace orrery::plan

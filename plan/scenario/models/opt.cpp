@@ -22,7 +22,7 @@ void refuse_projection(Reading& reading, Section& section, const Model& model) {
     fault.note = "not modelled: embeddings that are projected to the hidden size";
 }
 
-void read(Reading& reading, Section& section, Model& model) {
+void read_opt(Reading& reading, Section& section, Model& model) {
     read_sizes(section, model, "num_hidden_layers", "hidden_size", "num_attention_heads");
     section.integer("ffn_dim", model.ffn_hidden, {1, kMostFfn}, Presence::required, "ffn_hidden");
     section.integer("max_position_embeddings", model.max_positions, {}, Presence::required,
@@ -43,7 +43,7 @@ void read(Reading& reading, Section& section, Model& model) {
     section.number("attention_dropout", model.attention_dropout, kProbability);
 }
 
-void write(const Model& model, Json& out) {
+void write_opt(const Model& model, Json& out) {
     out["num_hidden_layers"] = model.layers;
     out["hidden_size"] = model.hidden;
     out["num_attention_heads"] = model.heads;
@@ -62,8 +62,8 @@ Family opt() {
     return {"opt",
             {"hidden_size", "num_hidden_layers", "num_attention_heads", "ffn_dim",
              "word_embed_proj_dim"},
-            read,
-            write};
+            read_opt,
+            write_opt};
 }
 
 }  // namespace orrery::plan

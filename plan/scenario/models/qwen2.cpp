@@ -5,7 +5,7 @@
 namespace orrery::plan {
 namespace {
 
-void read(Reading& reading, Section& section, Model& model) {
+void read_qwen2(Reading& reading, Section& section, Model& model) {
     LlamaLike usual;
     usual.kv_heads = 32;
     read_llama_like(reading, section, usual, model);
@@ -23,7 +23,7 @@ void read(Reading& reading, Section& section, Model& model) {
     model.layers_without_window = whole_layers;
 }
 
-void write(const Model& model, Json& out) {
+void write_qwen2(const Model& model, Json& out) {
     write_llama_like(model, out);
     // A window that no layer sees may stay where it was written, null where it was null.
     out["use_sliding_window"] = model.attention_window > 0;
@@ -35,7 +35,7 @@ void write(const Model& model, Json& out) {
 Family qwen2() {
     std::vector<const char*> keys = llama_like_keys();
     keys.push_back("use_sliding_window");
-    return {"qwen2", std::move(keys), read, write};
+    return {"qwen2", std::move(keys), read_qwen2, write_qwen2};
 }
 
 }  // namespace orrery::plan

@@ -47,8 +47,9 @@ std::string known_names() {
 }  // namespace
 
 const std::vector<Family>& families() {
-    static const std::vector<Family> all = {gpt2(), llama(), qwen2(),  mistral(), gemma(),
-                                            opt(),  bloom(), falcon(), gpt_neox()};
+    static const std::vector<Family> all = {gpt2(),     llama(),    qwen2(),   mistral(),
+                                            gemma(),    opt(),      bloom(),   falcon(),
+                                            gpt_neox(), nemotron(), megatron()};
     return all;
 }
 

@@ -14,7 +14,6 @@ namespace {
 
 using Kind = RopeScaling::Kind;
 
-constexpr NumberRange kPositive = {0, kLargestNumber, true, false};
 constexpr NumberRange kShare = {0, 1, true, false};
 constexpr NumberRange kStretch = {1, kLargestNumber, false, false};
 
@@ -117,7 +116,8 @@ void write_rotary(const Model& model, Json& out, const RotaryKeys& keys) {
         if (out.contains("rope_parameters"))
             share = out["rope_parameters"].value("partial_rotary_factor", share);
         out[keys.share] = share;
-        out.erase("partial_rotary_factor");
+        if (keys.share != std::string_view("partial_rotary_factor"))
+            out.erase("partial_rotary_factor");
     }
     // What stays keeps its place: the text of the text is the text.
     if (keys.theta != std::string_view("rope_theta")) out.erase("rope_theta");

@@ -10,7 +10,7 @@
 namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
 namespace {
 
-enum class Curve : std::uint8_t { gelu_tanh, gelu_erf, relu, silu };
+enum class Curve : std::uint8_t { gelu_tanh, gelu_erf, relu, squared_relu, silu };
 
 Curve curve_of(ActivationForm form) {
     switch (form) {
@@ -22,6 +22,8 @@ Curve curve_of(ActivationForm form) {
             return Curve::gelu_erf;
         case ActivationForm::relu:
             return Curve::relu;
+        case ActivationForm::squared_relu:
+            return Curve::squared_relu;
         case ActivationForm::swiglu:
             return Curve::silu;
     }
@@ -88,6 +90,13 @@ void apply(Curve curve, W* x, std::int64_t n, W* slope) {
             for (std::int64_t i = 0; i < n; ++i) {
                 if (slope != nullptr) slope[i] = x[i] > 0 ? W(1) : W(0);
                 x[i] = x[i] < 0 ? W(0) : x[i];
+            }
+            return;
+        case Curve::squared_relu:
+            for (std::int64_t i = 0; i < n; ++i) {
+                const W above = x[i] < 0 ? W(0) : x[i];  // NaN stays NaN
+                if (slope != nullptr) slope[i] = 2 * above;
+                x[i] = above * above;
             }
     }
 }

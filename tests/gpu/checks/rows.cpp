@@ -201,6 +201,7 @@ void check_activations(World& world) {
         check_activation(world, ActivationForm::gelu_tanh, "gelu_tanh", size);
         check_activation(world, ActivationForm::gelu_erf, "gelu_erf", size);
         check_activation(world, ActivationForm::relu, "relu", size);
+        check_activation(world, ActivationForm::squared_relu, "squared_relu", size);
         check_activation(world, ActivationForm::swiglu, "swiglu", size);
         check_activation(world, ActivationForm::geglu_tanh, "geglu_tanh", size);
         check_activation(world, ActivationForm::geglu_erf, "geglu_erf", size);

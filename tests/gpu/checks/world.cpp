@@ -34,6 +34,7 @@ void put(DType dtype, std::byte* to, double value) {
         case DType::fp64:
             return copy(value);
         case DType::fp8_e4m3:
+        case DType::fp8_e5m2:
             break;
     }
 }
@@ -56,6 +57,7 @@ double value_at(DType dtype, const std::byte* from) {
             return get(std::int32_t{});
         case DType::fp64:
         case DType::fp8_e4m3:
+        case DType::fp8_e5m2:
             break;
     }
     return get(double{});

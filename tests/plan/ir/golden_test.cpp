@@ -136,6 +136,31 @@ TEST(PlanGolden, LayerBlocksOfLlama) {
                   blocks_named(build_plan(sequence_2(small_llama())), "layer"));
 }
 
+// As each recipe's stack does it: sequence-parallel, where copies are gathered, and alone.
+TEST(PlanGolden, EightBitLayers) {
+    Scenario s = sequence_2(small_llama());
+    s.training.precision = Precision::fp8;
+    s.training.fp8 = {Fp8Recipe::delayed, true, true, true};
+    expect_golden("layer_fp8_delayed_sequence", blocks_named(build_plan(s), "layer"));
+    s.training.fp8 = {Fp8Recipe::tensorwise, true, true, true};
+    expect_golden("layer_fp8_tensorwise_sequence", blocks_named(build_plan(s), "layer"));
+    s.training.fp8 = {Fp8Recipe::rowwise, false, false, true};
+    expect_golden("layer_fp8_rowwise_sequence", blocks_named(build_plan(s), "layer"));
+    s.training.fp8 = {Fp8Recipe::blockwise, true, true, true};
+    expect_golden("layer_fp8_blockwise_sequence", blocks_named(build_plan(s), "layer"));
+    s.training.fp8 = {Fp8Recipe::mxfp8, true, true, false};
+    expect_golden("layer_fp8_mxfp8_sequence", blocks_named(build_plan(s), "layer"));
+    s = small_gpt2();
+    s.training.precision = Precision::fp8;
+    s.training.fp8 = {Fp8Recipe::tensorwise, false, true, false};
+    expect_golden("layer_fp8_tensorwise", blocks_named(build_plan(s), "layer"));
+    s = tensor_2(small_llama());
+    set_pipeline(s, "1f1b", 2, 1, 3);
+    s.training.precision = Precision::fp8;
+    s.training.fp8 = {Fp8Recipe::delayed, true, true, true};
+    expect_golden("fp8_delayed_plan", without_parts(build_plan(s)));
+}
+
 // Of 32 positions each sees 8; a window that holds the sequence is none.
 TEST(PlanGolden, LayerBlocksOfAWindow) {
     Scenario s = small_llama();
@@ -365,6 +390,8 @@ TEST(PlanGolden, BackwardInHalves) {
     const Plan plan = build_plan(s);
     expect_golden("halves_llama_sequence", blocks_named(plan, "layer"));
     expect_golden("plan_zb_h1", without_parts(plan));
+    s.layout.optimizer_post_validation = true;
+    expect_golden("post_validation", without_parts(build_plan(s)));
     s = sequence_2(small_gpt2());
     set_pipeline(s, "zb-h1", 2, 1, 2);
     expect_golden("halves_gpt2_sequence", blocks_named(build_plan(s), "layer"));

@@ -88,6 +88,18 @@ TEST(PlanText, ParsesBackWindowsAndSkippedSteps) {
     expect_round_trip(build_plan(s), "window and loss spike");
 }
 
+TEST(PlanText, ParsesBackValidationOfTheStepBefore) {
+    for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+        Scenario s = small_llama();
+        set_pipeline(s, "zb-h1", 2, 1, 4);
+        s.training.precision = precision;
+        s.layout.optimizer_post_validation = true;
+        const Plan plan = build_plan(s);
+        EXPECT_EQ(plan.statistics.size(), precision == Precision::fp16 ? 2U : 1U);
+        expect_round_trip(plan, "post-validation");
+    }
+}
+
 // A plan that no scenario makes: names, numbers and bindings off every beaten track.
 Plan odd_plan() {
     Plan plan;

@@ -120,6 +120,66 @@ TEST(Families, DifferInTheirFeatures) {
     EXPECT_FALSE(pythia.shared_norm);
 }
 
+Scenario scenario_with(const std::string& model_json, std::vector<std::string> sets = {}) {
+    const ReadResult result =
+        read_scenario_text(scenario_of(model_json, 1024), "families.json", "", sets, kLibrary);
+    EXPECT_TRUE(result.scenario.has_value()) << format_text(result.errors);
+    if (!result.scenario) return {};
+    const ReadResult again =
+        read_scenario_text(result.resolved_json, "families.json", "", {}, kLibrary);
+    EXPECT_TRUE(again.scenario.has_value()) << format_text(again.errors);
+    EXPECT_EQ(again.resolved_json, result.resolved_json);
+    return *result.scenario;
+}
+
+// Nemotron-4 15B (Parmar et al. 2024, table 1): 32 layers, hidden 6144, 48 heads, 8 of keys and
+// values, vocabulary 256,000. Once as its Hugging Face config, once key by key.
+TEST(Families, MegatronSpellsAModelKeyByKey) {
+    const Scenario published = scenario_with(
+        R"({"model_type": "nemotron", "hidden_size": 6144, "num_hidden_layers": 32,
+            "num_attention_heads": 48, "num_key_value_heads": 8, "intermediate_size": 24576,
+            "norm_eps": 1e-5, "hidden_act": "relu2", "vocab_size": 256000})");
+    const Scenario spelt = scenario_with(
+        R"({"model_type": "megatron", "hidden_size": 6144, "num_layers": 32,
+            "num_attention_heads": 48, "num_query_groups": 8, "ffn_hidden_size": 24576,
+            "squared_relu": true, "position_embedding_type": "rope", "rotary_percent": 0.5,
+            "apply_layernorm_1p": true, "add_bias_linear": false, "hidden_dropout": 0,
+            "attention_dropout": 0, "untie_embeddings_and_output_weights": true,
+            "vocab_size": 256000})");
+    // Q, K, V and projection; the MLP's two; two norms of weight and bias; both embeddings; the
+    // last norm.
+    const std::int64_t h = 6144, kv = 8 * 128, f = 24576, v = 256'000;
+    const std::int64_t layer = h * (h + 2 * kv) + h * h + 2 * h * f + 4 * h;
+    EXPECT_EQ(build_plan(published).conserved.parameters, 32 * layer + 2 * v * h + 2 * h);
+    Model same = spelt.model;
+    same.family = published.model.family;
+    same.name = published.model.name;
+    same.embedding_dropout = published.model.embedding_dropout;  // of no probability
+    EXPECT_EQ(same, published.model);
+}
+
+TEST(Families, MegatronHasItsDefaults) {
+    const std::string sizes = R"("hidden_size": 768, "num_layers": 2, "num_attention_heads": 12,
+                                 "vocab_size": 1000, "max_position_embeddings": 1024)";
+    const Model gpt = scenario_with(R"({"model_type": "megatron", )" + sizes + "}").model;
+    EXPECT_EQ(gpt.ffn_hidden, 4 * 768);
+    EXPECT_TRUE(gpt.learned_positions());
+    EXPECT_TRUE(gpt.tied_embeddings);
+    EXPECT_TRUE(gpt.mlp_bias);
+    EXPECT_EQ(gpt.activation, Activation::gelu);
+    EXPECT_EQ(gpt.hidden_dropout, 0.1);
+    const Model swiglu =
+        scenario_with(R"({"model_type": "megatron", "swiglu": true, )" + sizes + "}").model;
+    EXPECT_EQ(swiglu.ffn_hidden, 2048);  // 8/3 × 768, a whole multiple of 64
+    const ReadResult both = read_scenario_text(
+        scenario_of(
+            R"({"model_type": "megatron", "swiglu": true, "squared_relu": true, )" + sizes + "}",
+            1024),
+        "families.json", "", {}, kLibrary);
+    ASSERT_EQ(both.errors.size(), 1U);
+    EXPECT_EQ(both.errors[0].pointer, "/model/squared_relu");
+}
+
 // What no size depends on, as the configs have it.
 struct Numbers {
     const char* name;

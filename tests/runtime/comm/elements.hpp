@@ -56,6 +56,7 @@ inline Bytes arbitrary(plan::DType dtype, std::int64_t elements, std::uint64_t s
         case plan::DType::fp64:
             return make([&] { return unit(bits); });
         case plan::DType::fp8_e4m3:
+        case plan::DType::fp8_e5m2:
             break;
     }
     return {};
@@ -97,6 +98,7 @@ inline Bytes sum_in_order(plan::DType dtype, const std::vector<Bytes>& addends) 
         case plan::DType::fp64:
             return sum_as<double, double>(addends, same, same);
         case plan::DType::fp8_e4m3:
+        case plan::DType::fp8_e5m2:
             break;
     }
     return {};

@@ -115,15 +115,23 @@ double relu(double x) {
     return x > 0 ? x : 0;
 }
 
+double squared_relu(double x) {
+    return x > 0 ? x * x : 0;
+}
+
 struct Curve {
     ActivationForm form;
     double (*f)(double);
     bool gated;
 };
 constexpr Curve kCurves[] = {
-    {ActivationForm::gelu_tanh, gelu_tanh, false}, {ActivationForm::gelu_erf, gelu_erf, false},
-    {ActivationForm::relu, relu, false},           {ActivationForm::swiglu, silu, true},
-    {ActivationForm::geglu_tanh, gelu_tanh, true}, {ActivationForm::geglu_erf, gelu_erf, true},
+    {ActivationForm::gelu_tanh, gelu_tanh, false},
+    {ActivationForm::gelu_erf, gelu_erf, false},
+    {ActivationForm::relu, relu, false},
+    {ActivationForm::swiglu, silu, true},
+    {ActivationForm::squared_relu, squared_relu, false},
+    {ActivationForm::geglu_tanh, gelu_tanh, true},
+    {ActivationForm::geglu_erf, gelu_erf, true},
 };
 constexpr std::int64_t kRows = 21, kWidth = 1037;
 

@@ -30,6 +30,8 @@ double function_of(ActivationForm form, double x) {
             return x / 2 * (1 + std::erf(x / std::numbers::sqrt2));
         case ActivationForm::swiglu:
             return x / (1 + std::exp(-x));
+        case ActivationForm::squared_relu:
+            return x > 0 ? x * x : 0;
         case ActivationForm::relu:
             break;
     }
@@ -40,7 +42,8 @@ TEST(ActivationRules, AreTheFunctionsAndTheirSlopes) {
     constexpr double kStep = 1e-6;
     for (const ActivationForm form :
          {ActivationForm::gelu_tanh, ActivationForm::gelu_erf, ActivationForm::relu,
-          ActivationForm::swiglu, ActivationForm::geglu_tanh, ActivationForm::geglu_erf})
+          ActivationForm::squared_relu, ActivationForm::swiglu, ActivationForm::geglu_tanh,
+          ActivationForm::geglu_erf})
         for (double x = -9.95; x < 10; x += 0.1) {
             const CurvePoint found = curve_at(form, static_cast<float>(x));
             const double slope =

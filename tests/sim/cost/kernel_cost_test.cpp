@@ -47,10 +47,24 @@ class TinyCost : public testing::Test {
     KernelCost cost_{profile_};
 };
 
+TEST_F(TinyCost, StacksHaveSlowerKernelsOfTheirOwn) {
+    plan::Framework stack;
+    stack.attention_factor = 2.5;
+    stack.memory_kernel_factor = 0.75;
+    const KernelCost cost(profile_, stack, 1);
+    const plan::Op gemm = op_of(OpKind::gemm, {1000, 2000, 4000});
+    EXPECT_EQ(cost.price({}, gemm).seconds, price(gemm).seconds);
+    const plan::Block norm = memory_block(OpKind::norm, 1000);
+    EXPECT_EQ(cost.price(norm, norm.ops[0]).seconds,
+              0.75 * memory_price(OpKind::norm, 1000).seconds);
+    const plan::Op attention = op_of(OpKind::attention, {1, 1024, 1024, 8, 8, 128, 0});
+    EXPECT_EQ(cost.price({}, attention).seconds, 2.5 * price(attention).seconds);
+}
+
 TEST_F(TinyCost, StretchesEveryKernelWhereRanksShareTheMachine) {
     Profile shared = profile_;
     shared.sharing = SharingProfile{"made up", {{1, 0.5}, {2, 1.5}}, 0.1};
-    const KernelCost alone(shared, 1), pair(shared, 2);
+    const KernelCost alone(shared, {}, 1), pair(shared, {}, 2);
     const plan::Op gemm = op_of(OpKind::gemm, {1000, 2000, 4000});
     EXPECT_EQ(alone.price({}, gemm).seconds, 0.5 * price(gemm).seconds);
     EXPECT_EQ(pair.price({}, gemm).seconds, 1.5 * price(gemm).seconds);
@@ -99,6 +113,10 @@ TEST_F(TinyCost, PricesMatrixProducts) {
     // 16 GFLOP ÷ 40 TFLOP/s + 0.28 MB·1000 ÷ 0.8 TB/s, one launch
     EXPECT_NEAR(batched.seconds, (5 + 400 + 350) * 1e-6, 1e-14);
     EXPECT_EQ(batched.family, CostFamily::batched_gemm);
+    // Rows of 100 two-byte elements are no whole 16 bytes: the same work at its rate takes 3.8
+    // times as long.
+    const Price odd = price(op_of(OpKind::batched_gemm, {400, 200, 100, 1000}));
+    EXPECT_NEAR(odd.seconds, (5 + 3.8 * 400 + 350) * 1e-6, 1e-14);
 }
 
 TEST_F(TinyCost, PricesTheUnmaskedHalfOfAttention) {

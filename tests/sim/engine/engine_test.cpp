@@ -98,6 +98,36 @@ TEST(Engine, EmptyKernelsAreBoundByTheHost) {
     }
 }
 
+// Forward, recomputation and optimizer take one time to issue, backward another, whatever they take
+// to run.
+TEST(Engine, TheHostTakesItsTimeByPhase) {
+    EngineWorld world(1);
+    const auto kernel = [&](plan::Phase phase) {
+        const auto op = world.compute(0);
+        world.op(op).phase = phase;
+        return op;
+    };
+    for (const plan::Phase phase : {plan::Phase::forward, plan::Phase::recompute,
+                                    plan::Phase::backward, plan::Phase::optimizer})
+        world.add(0, kernel(phase));
+    world.input().launch.forward = 7;
+    world.input().launch.backward = 2;
+    const EngineResult result = world.run();
+    EXPECT_EQ(result.events[0].back().end, 7 + 7 + 2 + 7);
+}
+
+TEST(Engine, TheHostTakesItsTimeForATransfer) {
+    EngineWorld world(2);
+    const auto exchange = world.exchange();
+    world.add(0, exchange, {}, {EngineWorld::send(1, 0, 0)});
+    world.add(1, exchange, {}, {EngineWorld::receive(0, 1, 0)});
+    world.input().launch.forward = 7;
+    world.input().launch.transfer = 40;
+    const EngineResult result = world.run(50);
+    ASSERT_TRUE(result.stuck.empty());
+    EXPECT_EQ(result.events[0][0], event(40, 40, 90, trace::kHost));
+}
+
 // The host is at most `launch_queue` ops ahead: with a queue of one it starts to issue an op when
 // the one before has ended.
 TEST(Engine, TheHostRunsNoFurtherAheadThanItsQueue) {

@@ -38,6 +38,7 @@ class EngineWorld {
     std::uint32_t compute(Picoseconds duration) {
         return op(plan::OpKind::gemm, plan::Stream::compute, duration);
     }
+    plan::Op& op(std::uint32_t number) { return plan_.blocks[0].ops[number]; }
     std::uint32_t collective(plan::GroupKind group, Picoseconds duration,
                              plan::Stream stream = plan::Stream::data_comm) {
         return op(plan::OpKind::all_reduce, stream, duration, group);

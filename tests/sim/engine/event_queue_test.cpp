@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 namespace orrery::sim {
@@ -23,16 +24,23 @@ TEST(EventQueue, EqualTimesComeOutAsTheyWentIn) {
     EXPECT_TRUE(queue.empty());
 }
 
-// Numbers ≥ 0 are pushes at that time, −1 is a pop.
+// Numbers ≥ 0 are pushes so much after the last pop, small and large ones; −1 is a pop.
 RC_GTEST_PROP(EventQueue, IsAStableSortOfWhatIsPending, ()) {
-    const auto actions = *rc::gen::container<std::vector<int>>(rc::gen::inRange(-1, 6));
+    const auto actions =
+        *rc::gen::container<std::vector<Picoseconds>>(rc::gen::weightedOneOf<Picoseconds>(
+            {{2, rc::gen::just<Picoseconds>(-1)},
+             {2, rc::gen::inRange<Picoseconds>(0, 6)},
+             {1, rc::gen::map(rc::gen::inRange(0, 61),
+                              [](int bits) { return Picoseconds{1} << bits; })}}));
+    Picoseconds now = 0;
     EventQueue<int> queue;
     std::vector<std::pair<Picoseconds, int>> pending;  // oracle, in insertion order
     int next = 0;
-    for (const int action : actions) {
+    for (const Picoseconds action : actions) {
         if (action >= 0) {
-            queue.push(action, next);
-            pending.emplace_back(action, next++);
+            if (now > std::numeric_limits<Picoseconds>::max() - action) continue;
+            queue.push(now + action, next);
+            pending.emplace_back(now + action, next++);
             continue;
         }
         RC_ASSERT(queue.empty() == pending.empty());
@@ -43,6 +51,7 @@ RC_GTEST_PROP(EventQueue, IsAStableSortOfWhatIsPending, ()) {
         const auto entry = queue.pop();
         RC_ASSERT(entry.time == first->first);
         RC_ASSERT(entry.payload == first->second);
+        now = entry.time;
         pending.erase(first);
     }
 }

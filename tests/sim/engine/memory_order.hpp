@@ -208,6 +208,8 @@ class MemoryOrder {
                     defers_gradient(step, position, &tensor.name))
                     return {step.input, 0};
                 return {step.deferred, use.position};
+            case plan::Role::quantized:
+                return {program_.quantized, 0};
             case plan::Role::scratch:
                 return {program_.scratch, 0};
             case plan::Role::source:  // of a state: activations are not offloaded here

@@ -40,6 +40,7 @@ struct PlanWorld {
             }
             track.pipeline_peers = all;
             track.transfer_to_peer.assign(ranks, transfer);
+            track.statistic_to_peer.assign(plan.statistics.size(), track.transfer_to_peer);
             input.tracks.push_back(std::move(track));
         }
     }

@@ -13,7 +13,7 @@ namespace orrery::sim {
 namespace {
 
 Prediction predicted(const Sets& sets) {
-    static const Profile profile = load_profile(theory::library() + "/profiles/a100-80gb-sxm.json");
+    static const Profile profile = load_profile(theory::library() + "/profiles/h100-sxm.json");
     return simulate(theory::scenario(sets), profile, {}, "");
 }
 

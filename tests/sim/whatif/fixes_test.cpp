@@ -13,7 +13,7 @@ namespace {
 
 // The A100 with so much memory.
 Profile profile_of(double capacity_bytes) {
-    static const Profile loaded = load_profile(theory::library() + "/profiles/a100-80gb-sxm.json");
+    static const Profile loaded = load_profile(theory::library() + "/profiles/h100-sxm.json");
     Profile profile = loaded;
     profile.hardware.capacity_bytes.value = capacity_bytes;
     return profile;

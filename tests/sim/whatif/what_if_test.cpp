@@ -10,7 +10,7 @@ namespace orrery::sim {
 namespace {
 
 const Profile& profile() {
-    static const Profile loaded = load_profile(theory::library() + "/profiles/a100-80gb-sxm.json");
+    static const Profile loaded = load_profile(theory::library() + "/profiles/h100-sxm.json");
     return loaded;
 }
 

@@ -1,0 +1,144 @@
+#include "calib/compare/record_layout.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "calib/compare/record_rules.hpp"
+
+namespace orrery::compare {
+namespace {
+
+using nlohmann::json;
+
+struct Degrees {
+    std::int64_t tensor = 1, pipeline = 1, context = 1, data = 1;
+};
+
+Degrees degrees_of(const json& l, std::int64_t gpus) {
+    Degrees d;
+    d.tensor = whole(l, "tp", "layout");
+    d.pipeline = whole(l, "pp", "layout");
+    d.context = whole_or(l, "cp", "layout", 1);
+    const std::int64_t model = d.tensor * d.pipeline * d.context;
+    if (!states(l, "dp") && gpus % model == 0) {
+        d.data = gpus / model;
+        return d;
+    }
+    d.data = whole(l, "dp", "layout");
+    if (model * d.data == gpus) return d;
+    throw Skip(fmt::format("tp × pp × cp × dp = {} × {} × {} × {} = {} but the run had {} GPUs",
+                           d.tensor, d.pipeline, d.context, d.data, model * d.data, gpus));
+}
+
+// The batch, or what it is the product of.
+std::int64_t global_batch_of(const json& l, std::int64_t micro_batch, std::int64_t data) {
+    for (const char* count : {"grad_accum", "num_microbatches"})
+        if (!states(l, "global_batch") && states(l, count))
+            return micro_batch * data * whole(l, count, "layout");
+    return whole(l, "global_batch", "layout");
+}
+
+// Layers of each of `chunks` where embedding and head count as a layer each on theirs.
+std::vector<std::int64_t> with_ends_counted(std::int64_t layers, std::int64_t chunks) {
+    if ((layers + 2) % chunks != 0)
+        throw Skip(fmt::format(
+            "{} layers, an embedding and a head do not part into {} equal stages", layers, chunks));
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(chunks), (layers + 2) / chunks);
+    --counts.front();
+    --counts.back();
+    return counts;
+}
+
+// As equal as whole layers go, the first chunks one more (DeepSpeed's partition_uniform).
+std::vector<std::int64_t> as_equal_as_whole(std::int64_t layers, std::int64_t chunks) {
+    std::vector<std::int64_t> counts;
+    for (std::int64_t i = 0; i < chunks; ++i)
+        counts.push_back(layers / chunks + (i < layers % chunks ? 1 : 0));
+    return counts;
+}
+
+const std::map<std::string, std::string>& schedules() {
+    static const std::map<std::string, std::string> known = {
+        {"1f1b", "1f1b"},   {"interleaved", "interleaved"}, {"zb-1p", "zb-h1"},
+        {"zb-2p", "zb-2p"}, {"v-half", "v-half"},           {"dualpipe", "dualpipe-v"},
+    };
+    return known;
+}
+
+void take_schedule(const json& l, const Degrees& d, json& layout) {
+    if (d.pipeline == 1) return;
+    const std::string stated = l.value("schedule", "not_stated");
+    const auto known = schedules().find(stated);
+    if (known == schedules().end()) {
+        if (stated == "none") throw Skip("a pipeline without a schedule");
+        throw Skip(fmt::format("schedule {} of a pipeline", stated));
+    }
+    const std::int64_t chunks = whole_or(l, "vpp", "layout", 1);
+    layout["schedule"] = known->second;
+    if (stated == "1f1b" && chunks > 1) layout["schedule"] = "interleaved";
+    if (stated == "interleaved" && chunks == 1) {
+        if (!states(l, "vpp"))
+            throw Skip("an interleaved schedule whose virtual stages are not stated");
+        layout["schedule"] = "1f1b";
+    }
+    const bool two_chunks = known->second == "v-half" || known->second == "dualpipe-v";
+    layout["virtual_pipeline"] = two_chunks ? 2 : chunks;
+}
+
+void take_recomputation(const json& l, json& layout) {
+    const std::string stated = l.value("recompute", "not_stated");
+    if (stated != "none" && stated != "full" && stated != "selective")
+        throw Skip(fmt::format("recompute {} is not modelled", stated));
+    layout["recompute"] = stated;
+}
+
+void take_sharding(const json& l, const Degrees& d, json& layout) {
+    std::int64_t stage = 0;
+    if (states(l, "zero_stage")) stage = l.at("zero_stage").get<std::int64_t>();
+    if (stage == 0 && l.value("distributed_optimizer", false)) stage = 1;
+    layout["zero_stage"] = stage;
+    for (const char* key : {"fsdp_shard_group", "zero1_shard_group"})
+        if (states(l, key)) {
+            const std::int64_t group = whole(l, key, "layout");
+            if (stage > 0 && group < d.data * d.context) layout["zero_group_size"] = group;
+        }
+}
+
+void take_split(const json& l, std::int64_t layers, json& layout) {
+    if (!states(l, "layers_per_stage")) return;
+    const json& split = l.at("layers_per_stage");
+    const std::int64_t chunks = layout.at("pipeline_parallel").get<std::int64_t>() *
+                                layout.value("virtual_pipeline", std::int64_t{1});
+    const bool even = layers % chunks == 0;
+    if (split.is_array())
+        layout["layers_per_stage"] = split;
+    else if (split == "ends counted" || (split == "even or ends counted" && !even))
+        layout["layers_per_stage"] = with_ends_counted(layers, chunks);
+    else if (split == "as equal as whole")
+        layout["layers_per_stage"] = as_equal_as_whole(layers, chunks);
+    else if (split != "even" && split != "even or ends counted")
+        throw Skip(fmt::format("layers_per_stage = {} is not modelled", shown(split)));
+}
+
+}  // namespace
+
+json layout_part(const json& l, std::int64_t layers, std::int64_t gpus) {
+    const Degrees d = degrees_of(l, gpus);
+    json layout;
+    layout["tensor_parallel"] = d.tensor;
+    layout["pipeline_parallel"] = d.pipeline;
+    layout["context_parallel"] = d.context;
+    layout["data_parallel"] = d.data;
+    const std::int64_t micro_batch = whole(l, "micro_batch", "layout");
+    layout["micro_batch_size"] = micro_batch;
+    layout["global_batch_size"] = global_batch_of(l, micro_batch, d.data);
+    layout["sequence_parallel"] = d.tensor > 1 && l.value("sequence_parallel", false);
+    take_schedule(l, d, layout);
+    take_recomputation(l, layout);
+    take_sharding(l, d, layout);
+    take_split(l, layers, layout);
+    return layout;
+}
+
+}  // namespace orrery::compare

@@ -1,0 +1,79 @@
+#include "calib/compare/record_model.hpp"
+
+#include <fmt/format.h>
+
+#include "calib/compare/record_rules.hpp"
+
+namespace orrery::compare {
+namespace {
+
+using nlohmann::json;
+
+// A number, or a word for one ("128k"; "GPT-2 tokenizer").
+std::int64_t vocabulary_of(const json& m, const json& vocabularies) {
+    const json& value = states(m, "vocab") ? m.at("vocab") : json();
+    if (!value.is_string()) return whole(m, "vocab", "model");
+    const auto known = vocabularies.find(value.get<std::string>());
+    if (known == vocabularies.end())
+        throw Skip(fmt::format("no rule knows how many tokens \"{}\" has", shown(value)));
+    return known->get<std::int64_t>();
+}
+
+std::int64_t ffn_of(const json& m, std::int64_t hidden) {
+    if (states(m, "ffn_hidden") || !states(m, "mlp_ratio")) return whole(m, "ffn_hidden", "model");
+    return hidden * whole(m, "mlp_ratio", "model");
+}
+
+bool flag(const json& m, const char* key, bool otherwise) {
+    return states(m, key) ? m.at(key).get<bool>() : otherwise;
+}
+
+bool untied(const json& m, const RecordModel& model) {
+    if (states(m, "tied_embeddings")) return !m.at("tied_embeddings").get<bool>();
+    return flag(m, "untied_embeddings", model.gated_mlp);
+}
+
+}  // namespace
+
+RecordModel read_record_model(const json& m, const json& vocabularies) {
+    RecordModel model;
+    model.hidden = whole(m, "hidden", "model");
+    model.layers = whole(m, "layers", "model");
+    model.heads = whole(m, "heads", "model");
+    model.kv_heads = whole_or(m, "kv_heads", "model", model.heads);
+    model.head_dim = whole_or(m, "head_dim", "model",
+                              whole_or(m, "kv_channels", "model", model.hidden / model.heads));
+    model.ffn_hidden = ffn_of(m, model.hidden);
+    model.vocabulary = vocabulary_of(m, vocabularies);
+    model.sequence = whole(m, "seq_len", "model");
+    model.gated_mlp = flag(m, "gated_mlp", false);
+    return model;
+}
+
+json model_part(const json& m, const RecordModel& model) {
+    const bool gated = model.gated_mlp;
+    const std::string positions = m.value("position", gated ? "rope" : "learned");
+    if (positions != "rope" && positions != "learned")
+        throw Skip(fmt::format("positions of kind {} are not modelled", positions));
+    json part = {{"model_type", "megatron"},
+                 {"hidden_size", model.hidden},
+                 {"num_layers", model.layers},
+                 {"num_attention_heads", model.heads},
+                 {"num_query_groups", model.kv_heads},
+                 {"kv_channels", model.head_dim},
+                 {"ffn_hidden_size", model.ffn_hidden},
+                 {"vocab_size", model.vocabulary},
+                 {"max_position_embeddings", model.sequence},
+                 {"position_embedding_type", positions == "rope" ? "rope" : "learned_absolute"},
+                 {"swiglu", gated},
+                 {"squared_relu", flag(m, "squared_relu", false)},
+                 {"normalization", m.value("normalization", gated ? "RMSNorm" : "LayerNorm")},
+                 {"add_bias_linear", flag(m, "bias_linear", !gated)},
+                 {"untie_embeddings_and_output_weights", untied(m, model)},
+                 {"hidden_dropout", 0.0},
+                 {"attention_dropout", 0.0}};
+    if (states(m, "qkv_bias")) part["add_qkv_bias"] = m.at("qkv_bias");
+    return part;
+}
+
+}  // namespace orrery::compare

@@ -1,0 +1,99 @@
+#include "calib/compare/record_rules.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace orrery::compare {
+
+using nlohmann::json;
+
+namespace {
+
+bool is_in(const json& value, const json& list) {
+    return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+bool contains(const json& value, const json& part) {
+    if (part.is_array())
+        return std::any_of(part.begin(), part.end(),
+                           [&](const json& one) { return contains(value, one); });
+    return value.is_string() &&
+           value.get<std::string>().find(part.get<std::string>()) != std::string::npos;
+}
+
+const json* stated(const json& record, const std::string& path) {
+    const json::json_pointer pointer(path);
+    if (!record.contains(pointer) || record.at(pointer).is_null()) return nullptr;
+    return &record.at(pointer);
+}
+
+bool meets(const json& condition, const json& record) {
+    const json* found = stated(record, condition.at("path").get<std::string>());
+    if (condition.contains("absent"))
+        return (found == nullptr) == condition.at("absent").get<bool>();
+    if (found == nullptr) return false;
+    const json& value = *found;
+    if (condition.contains("equals")) return value == condition.at("equals");
+    if (condition.contains("one_of")) return is_in(value, condition.at("one_of"));
+    if (condition.contains("contains")) return contains(value, condition.at("contains"));
+    if (!value.is_number()) return false;
+    if (condition.contains("at_least"))
+        return value.get<double>() >= condition.at("at_least").get<double>();
+    return value.get<double>() <= condition.at("at_most").get<double>();
+}
+
+}  // namespace
+
+bool RecordRules::holds(const json& rule) {
+    const json& conditions = rule.at("when");
+    if (!std::all_of(conditions.begin(), conditions.end(),
+                     [&](const json& condition) { return meets(condition, record_); }))
+        return false;
+    if (rule.contains("skip")) throw Skip(rule.at("skip").get<std::string>());
+    for (const json& condition : conditions)
+        settled_.insert(condition.at("path").get<std::string>());
+    return true;
+}
+
+const json* RecordRules::first(const char* list) {
+    for (const json& rule : rules_.at(list))
+        if (holds(rule)) return &rule;
+    return nullptr;
+}
+
+std::vector<const json*> RecordRules::all(const char* list) {
+    std::vector<const json*> found;
+    for (const json& rule : rules_.at(list))
+        if (holds(rule)) found.push_back(&rule);
+    return found;
+}
+
+const json* RecordRules::fact(const std::string& path) {
+    const json* found = stated(record_, path);
+    if (found != nullptr) settled_.insert(path);
+    return found;
+}
+
+std::string shown(const json& value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+bool states(const json& object, const char* key) {
+    const auto it = object.find(key);
+    return it != object.end() && !it->is_null();
+}
+
+std::int64_t whole(const json& object, const char* key, const char* of) {
+    if (!states(object, key)) throw Skip(fmt::format("{}.{} is not stated", of, key));
+    const json& value = object.at(key);
+    if (!value.is_number_integer() || value.get<std::int64_t>() < 1)
+        throw Skip(fmt::format("{}.{} is {}", of, key, value.dump()));
+    return value.get<std::int64_t>();
+}
+
+std::int64_t whole_or(const json& object, const char* key, const char* of, std::int64_t otherwise) {
+    return states(object, key) ? whole(object, key, of) : otherwise;
+}
+
+}  // namespace orrery::compare

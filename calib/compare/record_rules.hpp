@@ -1,0 +1,66 @@
+// What published records leave unsaid, and what their words mean here: one data file,
+// scenarios/validation/rules.json, of rules over a record's facts. A rule never asks which
+// collection a record came in.
+//
+//   { "when": [ {"path": "/layout/precision", "equals": "fp8"}, … ], "skip": "why" }
+//   { "when": [ … ], "training": {…}, "layout": {…}, "cluster": {…}, "model": {…}, "why": "…" }
+//
+// "taken" maps paths to keys of a scenario which take the fact as it is.
+//
+// Conditions, all of which must hold: equals, one_of (a list), contains (a part of a text, or
+// one of a list of them; case counts), at_least, at_most (numbers), absent (true or false). A fact
+// that is null is absent.
+#pragma once
+
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace orrery::compare {
+
+// Why a record cannot be predicted. Thrown and caught within the translation of records.
+struct Skip : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// A list of rules asked about one record. Every path that a rule which holds has asked for is
+// settled: a rule knows what it means.
+class RecordRules {
+  public:
+    RecordRules(const nlohmann::json& rules, const nlohmann::json& record)
+        : rules_(rules), record_(record) {}
+
+    // The first rule of the list that holds; null where none does. Throws Skip where it says so.
+    const nlohmann::json* first(const char* list);
+    // All rules of the list that hold.
+    std::vector<const nlohmann::json*> all(const char* list);
+
+    // The fact itself, which is settled by it; null where the record does not state it.
+    const nlohmann::json* fact(const std::string& path);
+
+    bool settled(const std::string& path) const { return settled_.count(path) > 0; }
+
+  private:
+    bool holds(const nlohmann::json& rule);
+
+    const nlohmann::json& rules_;
+    const nlohmann::json& record_;
+    std::set<std::string> settled_;
+};
+
+// A value as a record spells it.
+std::string shown(const nlohmann::json& value);
+
+// Whole numbers of an object of a record; `of` is its name. Throws Skip where the key is not
+// stated, or is no whole number of at least 1.
+std::int64_t whole(const nlohmann::json& object, const char* key, const char* of);
+std::int64_t whole_or(const nlohmann::json& object, const char* key, const char* of,
+                      std::int64_t otherwise);
+
+// Whether the object states the key: it is there and not null.
+bool states(const nlohmann::json& object, const char* key);
+
+}  // namespace orrery::compare

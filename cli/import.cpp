@@ -1,0 +1,230 @@
+// orrery import: another tool's settings as a scenario, and what became of each of them.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "cli/exit_code.hpp"
+#include "cli/import_report.hpp"
+#include "cli/scenario_input.hpp"
+#include "cli/subcommand.hpp"
+#include "plan/scenario/files.hpp"
+#include "plan/scenario/import/import.hpp"
+
+namespace orrery::cli {
+namespace {
+
+namespace fs = std::filesystem;
+namespace imports = plan::imports;
+
+std::set<std::string> frameworks_of(const std::string& library) {
+    std::set<std::string> names;
+    for (const std::string& file : plan::disk().names((fs::path(library) / "frameworks").string()))
+        names.insert(fs::path(file).stem().string());
+    return names;
+}
+
+class Import : public Subcommand {
+  public:
+    std::string name() const override { return "import"; }
+    std::string summary() const override {
+        return "Make a scenario of a Megatron-LM, DeepSpeed or torchtitan config";
+    }
+    std::vector<std::string> examples() const override {
+        return {"import pretrain_gpt.sh --cluster clusters/a100-80gb-sxm-1024.json -o run.json",
+                "import ds_config.json --model models/llama2-7b.json --gpus 64 --json",
+                "import llama3_70b.toml --gpus 256 --set training.framework=orrery"};
+    }
+
+    void declare(CLI::App& app) override {
+        app.add_option("FILE", file_,
+                       "A shell script or options of Megatron-LM, a DeepSpeed JSON, a torchtitan "
+                       "TOML; - is standard input")
+            ->required()
+            ->option_text(" ");
+        app.add_option("--from", from_, "What FILE is: megatron, deepspeed or torchtitan")
+            ->type_name("TOOL");
+        app.add_option("--model", wishes_.model, "Reference of the model, instead of FILE's own");
+        app.add_option("--cluster", wishes_.cluster, "Reference of the cluster");
+        app.add_option("--gpus", gpus_, "Ranks of the run, instead of what a launcher says");
+        app.add_option("--set", sets_, "Another key of the scenario; repeatable")
+            ->type_name("KEY=VALUE")
+            ->expected(1)
+            ->take_all()
+            ->allow_extra_args(false);
+        app.add_option("-o,--output", output_, "Write the scenario there, not to standard output")
+            ->type_name("OUT");
+        app.add_flag("--allow-unsupported", allow_unsupported_,
+                     "Write it although settings that would change the step are left out");
+        app.add_flag("--json", json_, "Print the scenario and what became of each key as JSON");
+    }
+
+    bool prints_json() const override { return json_; }
+
+    int run(Console& console) override {
+        check_options();
+        std::string text;
+        if (!read(text, console)) return kExitUnreadable;
+        const imports::Format format =
+            from_.empty() ? imports::guess_format(text, file_) : *imports::format_of_name(from_);
+        wishes_.frameworks = frameworks_of(library_folder());
+        place_references();
+        imports::Imported imported =
+            imports::import_text(text, file_ == "-" ? "standard input" : file_, format, wishes_);
+        if (imported.errors.empty()) apply_sets(imported);
+        return finish(std::move(imported), console);
+    }
+
+  private:
+    void check_options() const {
+        if (!from_.empty() && !imports::format_of_name(from_))
+            throw UsageError(
+                fmt::format("--from {}: megatron, deepspeed and torchtitan are known", from_));
+        for (const std::string& set : sets_)
+            if (!plan::valid_override(set))
+                throw UsageError(fmt::format("--set {}: KEY=VALUE is expected", set));
+        if (gpus_ && *gpus_ < 1)
+            throw UsageError(fmt::format("--gpus {}: at least one is needed", *gpus_));
+    }
+
+    bool read(std::string& text, Console& console) const {
+        if (file_ == "-") {
+            text.assign(std::istreambuf_iterator<char>(std::cin), {});
+            return true;
+        }
+        std::string why;
+        if (auto content = plan::disk().read(file_, why)) {
+            text = std::move(*content);
+            return true;
+        }
+        plan::Diagnostic fault;
+        fault.code = "S001";
+        fault.file = file_;
+        fault.message = "the file cannot be read: " + why;
+        report({fault}, console);
+        return false;
+    }
+
+    void report(const std::vector<plan::Diagnostic>& errors, Console& console) const {
+        console.err << plan::format_text(errors);
+        if (json_) console.out << plan::format_json(errors);
+    }
+
+    // A file named from the working folder is referred to from where the scenario will stand.
+    void place_references() {
+        wishes_.gpus = gpus_;
+        for (std::string* reference : {&wishes_.model, &wishes_.cluster})
+            if (!reference->empty() && fs::path(*reference).is_relative() &&
+                plan::disk().is_file(*reference))
+                *reference =
+                    fs::absolute(*reference).lexically_relative(fs::absolute(folder())).string();
+    }
+
+    fs::path folder() const {
+        const fs::path parent = fs::path(output_).parent_path();
+        return parent.empty() ? fs::path(".") : parent;
+    }
+
+    void apply_sets(imports::Imported& imported) const {
+        for (const std::string& set : sets_)
+            if (!imports::set_key(imported, set))
+                throw UsageError(fmt::format(
+                    "--set {}: its way leads through something that is no object", set));
+    }
+
+    // The model of --model must be the one that FILE describes.
+    void check_model(const imports::Imported& imported, const plan::Model& model,
+                     std::vector<plan::Diagnostic>& faults) const {
+        const std::map<std::string, std::int64_t> sizes = {{"layers", model.layers},
+                                                           {"hidden", model.hidden},
+                                                           {"heads", model.heads},
+                                                           {"ffn_hidden", model.ffn_hidden}};
+        for (const imports::Stated& stated : imported.stated) {
+            const std::int64_t size = sizes.at(stated.what);
+            if (stated.value == size) continue;
+            plan::Diagnostic fault;
+            fault.code = "I005";
+            fault.file = file_;
+            fault.message = fmt::format("{} is not the model of the file", wishes_.model);
+            fault.arithmetic = fmt::format("{} {}, {} of {}: {}", stated.key, stated.value.dump(),
+                                           stated.what, wishes_.model, size);
+            faults.push_back(std::move(fault));
+        }
+    }
+
+    // Errors of the scenario but those that say that a missing part is missing.
+    std::vector<plan::Diagnostic> faults_of(const imports::Imported& imported,
+                                            bool& unreadable) const {
+        const plan::ReadResult result = plan::read_scenario_text(
+            imported.scenario.dump(2), output_.empty() ? "the imported scenario" : output_,
+            folder().string(), {}, library_folder());
+        std::vector<plan::Diagnostic> faults;
+        for (const plan::Diagnostic& fault : result.errors) {
+            const bool expected = std::any_of(
+                imported.missing.begin(), imported.missing.end(), [&](const auto& missing) {
+                    std::string pointer = '/' + missing.to;
+                    std::replace(pointer.begin(), pointer.end(), '.', '/');
+                    return fault.code == "S005" && fault.pointer == pointer;
+                });
+            if (!expected) faults.push_back(fault);
+        }
+        unreadable = result.unreadable;
+        if (result.scenario) check_model(imported, result.scenario->model, faults);
+        return faults;
+    }
+
+    int finish(imports::Imported imported, Console& console) const {
+        bool unreadable = imported.unreadable;
+        if (imported.errors.empty()) imported.errors = faults_of(imported, unreadable);
+        console.err << import_text_report(imported, console);
+        if (!imported.errors.empty()) {
+            report(imported.errors, console);
+            return unreadable ? kExitUnreadable : kExitInvalidScenario;
+        }
+        const bool refused = !imported.unsupported.empty() && !allow_unsupported_;
+        if (json_) console.out << import_json(imported);
+        if (refused) {
+            console.err << fmt::format(
+                "orrery import: {} setting{} without a counterpart: nothing was written; "
+                "--allow-unsupported leaves {} out\n",
+                imported.unsupported.size(), imported.unsupported.size() == 1 ? "" : "s",
+                imported.unsupported.size() == 1 ? "it" : "them");
+            return kExitInvalidScenario;
+        }
+        return write(imported.scenario.dump(2) + '\n', console);
+    }
+
+    int write(const std::string& scenario, Console& console) const {
+        if (output_.empty()) {
+            if (!json_) console.out << scenario;
+            return kExitOk;
+        }
+        std::ofstream file(output_, std::ios::binary | std::ios::trunc);
+        file << scenario;
+        if (file.flush()) return kExitOk;
+        console.err << fmt::format("orrery import: {} could not be written\n", output_);
+        return kExitStorage;
+    }
+
+    std::string file_, from_, output_;
+    imports::Wishes wishes_;
+    std::optional<std::int64_t> gpus_;
+    std::vector<std::string> sets_;
+    bool allow_unsupported_ = false;
+    bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> import_command() {
+    return std::make_unique<Import>();
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,131 @@
+#include <algorithm>
+#include <string>
+
+#include "plan/passes/passes.hpp"
+
+namespace orrery::plan {
+namespace {
+
+class QuantizeBlock : public BlockWriter {
+  public:
+    explicit QuantizeBlock(const ForwardBlock& layer) : layer_(layer) {
+        block_.name = "layer.quantize";
+    }
+
+    std::optional<Block> run() {
+        if (layer_.fp8.recipe == Fp8Recipe::delayed) update_scales();
+        if (layer_.fp8.weights_per_step)
+            for (const auto& [index, product] : layer_.eight_bit)
+                cast_weight(layer_.block.ops[index].label, product.weight);
+        if (block_.ops.empty()) return std::nullopt;
+        return std::move(block_);
+    }
+
+    TensorId add(Tensor tensor) override {
+        for (std::size_t i = 0; i < block_.tensors.size(); ++i)
+            if (block_.tensors[i] == tensor) return static_cast<TensorId>(i);
+        block_.tensors.push_back(std::move(tensor));
+        return static_cast<TensorId>(block_.tensors.size() - 1);
+    }
+
+    Op& emit(OpKind kind, std::string label, const Shape& shape, std::vector<TensorId> reads,
+             std::vector<TensorId> writes) override {
+        Op op;
+        op.kind = kind;
+        op.label = std::move(label);
+        op.shape = shape;
+        op.dtype = block_.tensors[static_cast<std::size_t>(writes.front())].dtype;
+        op.reads = std::move(reads);
+        op.writes = std::move(writes);
+        block_.ops.push_back(std::move(op));
+        return block_.ops.back();
+    }
+
+  private:
+    // Of all that the layer casts; of gradients that are gathered, before they are.
+    void update_scales() {
+        std::vector<TensorId> histories;
+        const auto keep = [&](const std::string& name) {
+            const TensorId id = add({name, Role::quantized, DType::fp32, {kAmaxHistory}});
+            if (std::find(histories.begin(), histories.end(), id) == histories.end())
+                histories.push_back(id);
+        };
+        for (const auto& [index, product] : layer_.eight_bit)
+            for (const char* of : {".x", ".w", ".dy"})
+                keep(layer_.block.ops[index].label + of + ".history");
+        for (const Op& op : layer_.block.ops)
+            if (op.kind == OpKind::reduce_scatter) keep(op.label + ".dy.history");
+        const auto count = static_cast<std::int64_t>(histories.size());
+        emit(OpKind::update_scales, "scales", {count * kAmaxHistory}, histories, histories);
+    }
+
+    void cast_weight(const std::string& label, TensorId weight) {
+        const Tensor& held = layer_.block.tensors[static_cast<std::size_t>(weight)];
+        Casting casting{held.name, label + ".w.history", held.dims[0], held.dims[1]};
+        casting.weight = true;
+        casting.copies = both_ways(layer_.fp8);
+        casting.role = Role::quantized;
+        quantize(*this, layer_.fp8, casting, add(held));
+    }
+
+    const ForwardBlock& layer_;
+    Block block_;
+};
+
+}  // namespace
+
+std::optional<Block> quantize_block(const ForwardBlock& layer) {
+    return QuantizeBlock(layer).run();
+}
+
+void insert_quantizing(const Stage& stage, std::vector<BlockUse>& uses) {
+    std::vector<BlockUse> all;
+    for (const BlockUse& use : uses) {
+        if (use.position >= 0) {
+            const StagePart& part = stage.parts[static_cast<std::size_t>(use.position)];
+            if (part.quantize >= 0 && part.forward == use.block) {
+                BlockUse before = use;
+                before.block = part.quantize;
+                all.push_back(before);
+            }
+        }
+        all.push_back(use);
+    }
+    uses = std::move(all);
+}
+
+std::vector<BlockUse> amax_uses(ProgramBuilder& builder) {
+    if (builder.dims.fp8.recipe != Fp8Recipe::delayed) return {};
+    std::int64_t count = 0;
+    for (const Stage& stage : builder.program.stages)
+        for (const StagePart& part : stage.parts) {
+            if (part.quantize < 0) continue;
+            for (const Op& op : builder.blocks.block(part.quantize).ops)
+                if (op.kind == OpKind::update_scales)
+                    count += static_cast<std::int64_t>(op.reads.size());
+        }
+    Block block;
+    block.name = "quantize.amaxes";
+    block.tensors = {{"amaxes", Role::scratch, DType::fp32, {count}}};
+    Op collect;
+    collect.kind = OpKind::amax;
+    collect.phase = Phase::optimizer;
+    collect.dtype = DType::fp32;
+    collect.shape[0] = count;
+    collect.writes = {0};
+    collect.label = "amaxes";
+    block.ops.push_back(std::move(collect));
+    std::vector<GroupKind> groups = {GroupKind::tensor, builder.shard_group()};
+    if (builder.hybrid()) groups.push_back(GroupKind::replica);
+    for (const GroupKind group : groups)
+        if (builder.mesh.group_size(group) > 1)
+            block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::optimizer,
+                                              statistics_stream(group), group, count, "amaxes", 0,
+                                              0));
+    if (block.ops.size() == 1 || count == 0) return {};
+    BlockUse use;
+    use.block = builder.blocks.add(std::move(block));
+    return {use};
+}
+
+}  // namespace orrery::plan

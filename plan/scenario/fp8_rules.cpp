@@ -1,0 +1,131 @@
+// Rules of eight-bit products: what a recipe needs to be known, and to divide. Settles what the
+// recipe's stack does by itself.
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/scenario/rules.hpp"
+
+namespace orrery::plan {
+namespace {
+
+constexpr const char* kKeys[] = {"fp8_recipe", "fp8_weights", "fp8_stash", "fp8_transposes"};
+
+std::string pointer_of(const char* key) {
+    return std::string("/training/") + key;
+}
+
+bool said(const Reading& reading, const char* key) {
+    return reading.document().find(pointer_of(key)) != nullptr;
+}
+
+void refuse_without_fp8(Reading& reading, Precision precision) {
+    for (const char* key : kKeys) {
+        if (!said(reading, key)) continue;
+        Diagnostic& fault = reading.report("S060", pointer_of(key),
+                                           "only products of eight-bit numbers have a recipe");
+        fault.arithmetic = fmt::format("training.precision = {}", name(precision));
+        fault.help.push_back(fmt::format("leave {} out, or \"precision\": \"fp8\"", key));
+        return;
+    }
+}
+
+void refuse_without_recipe(Reading& reading) {
+    Diagnostic& fault = reading.report("S060", pointer_of("fp8_recipe"),
+                                       "fp8 does not say how numbers are scaled: training needs "
+                                       "the key \"fp8_recipe\"");
+    fault.arithmetic = "training.precision = fp8";
+    fault.help.push_back(
+        "fp8_recipe: \"delayed\", \"tensorwise\", \"rowwise\", \"blockwise\" or \"mxfp8\"");
+}
+
+// Transformer Engine casts weights in the first of a step's micro-batches (is_first_microbatch) and
+// keeps what backward reads in eight bits; torchao, whose recipe rowwise is, casts them for each
+// use and keeps inputs as they were (torchao/float8/float8_linear.py). Weights that are gathered
+// for each use are cast there. Hopper and Ada multiply rows by rows alone.
+void settle(const Reading& reading, const Layout& layout, Fp8& fp8) {
+    const bool torchao = fp8.recipe == Fp8Recipe::rowwise;
+    const bool gathered = layout.zero_ranks() > 1 && layout.zero_stage == 3;
+    if (!said(reading, "fp8_weights")) fp8.weights_per_step = !torchao && !gathered;
+    if (!said(reading, "fp8_stash")) fp8.packed_stash = !torchao;
+    if (!said(reading, "fp8_transposes")) fp8.transposes = fp8.recipe != Fp8Recipe::mxfp8;
+}
+
+void check_choices(Reading& reading, const Layout& layout, const Fp8& fp8) {
+    if (fp8.weights_per_step && layout.zero_ranks() > 1 && layout.zero_stage == 3) {
+        Diagnostic& fault =
+            reading.report("S061", pointer_of("fp8_weights"),
+                           "weights that are gathered for each use cannot be cast once per step");
+        fault.arithmetic = "layout.zero_stage = 3";
+        fault.help.push_back("fp8_weights: \"use\", or a zero_stage below 3");
+    }
+    if (fp8.recipe == Fp8Recipe::delayed && !fp8.packed_stash) {
+        Diagnostic& fault =
+            reading.report("S061", pointer_of("fp8_stash"),
+                           "delayed scaling makes both copies of an input when it is first read");
+        fault.arithmetic = "fp8_recipe = delayed, fp8_stash = bf16";
+        fault.help.push_back("fp8_stash: \"fp8\", or the recipe \"tensorwise\"");
+    }
+    if (fp8.recipe == Fp8Recipe::mxfp8 && fp8.transposes) {
+        Diagnostic& fault = reading.report("S061", pointer_of("fp8_transposes"),
+                                           "what multiplies MXFP8 reads columns as they lie");
+        fault.arithmetic = "fp8_recipe = mxfp8, fp8_transposes = true";
+        fault.help.push_back("leave fp8_transposes out");
+    }
+}
+
+// cuBLAS takes eight-bit matrices whose sizes are multiples of 16; blocks that share a scale are
+// whole ones.
+std::int64_t multiple_of(Fp8Recipe recipe) {
+    if (recipe == Fp8Recipe::blockwise) return 128;
+    return recipe == Fp8Recipe::mxfp8 ? 32 : 16;
+}
+
+void check_sizes_of(Reading& reading, const Scenario& scenario) {
+    const Model& model = scenario.model;
+    const Layout& layout = scenario.layout;
+    const std::int64_t t = layout.tensor_parallel;
+    const std::int64_t tokens = layout.micro_batch_size * scenario.training.sequence_length /
+                                layout.context_parallel /
+                                (layout.sequence_parallel ? t : std::int64_t{1}) /
+                                scenario.training.framework.tensor_overlap_parts;
+    const std::vector<std::pair<const char*, std::int64_t>> sizes = {
+        {"tokens of a micro-batch on a rank", tokens},
+        {"hidden size", model.hidden},
+        {"queries, keys and values of a rank",
+         (model.heads + 2 * model.kv_heads) * model.head_dim / t},
+        {"attention's output of a rank", model.heads * model.head_dim / t},
+        {"MLP's width of a rank", model.ffn_hidden / t}};
+    const std::int64_t multiple = multiple_of(scenario.training.fp8.recipe);
+    for (const auto& [what, size] : sizes) {
+        if (size % multiple == 0) continue;
+        Diagnostic& fault = reading.report(
+            "S062", pointer_of("fp8_recipe"),
+            fmt::format("eight-bit products by this recipe have sizes of multiples of {}",
+                        multiple));
+        fault.arithmetic = fmt::format("{}: {} = {} × {} + {}", what, size, size / multiple,
+                                       multiple, size % multiple);
+        fault.help.push_back("another recipe, layout or \"precision\": \"bf16\"");
+        return;
+    }
+}
+
+}  // namespace
+
+void check_fp8(Reading& reading, Scenario& scenario) {
+    Training& training = scenario.training;
+    if (!reading.good({"training.precision", "training.fp8_recipe", "training.fp8_weights",
+                       "training.fp8_stash", "training.fp8_transposes"}))
+        return;
+    if (training.precision != Precision::fp8)
+        return refuse_without_fp8(reading, training.precision);
+    if (!training.fp8.on()) return refuse_without_recipe(reading);
+    if (!reading.good({"layout", "model", "training.sequence_length"})) return;
+    settle(reading, scenario.layout, training.fp8);
+    check_choices(reading, scenario.layout, training.fp8);
+    check_sizes_of(reading, scenario);
+}
+
+}  // namespace orrery::plan

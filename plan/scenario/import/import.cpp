@@ -1,0 +1,118 @@
+#include "plan/scenario/import/import.hpp"
+
+#include <algorithm>
+
+#include "plan/scenario/import/deepspeed.hpp"
+#include "plan/scenario/import/megatron.hpp"
+#include "plan/scenario/import/torchtitan.hpp"
+#include "plan/scenario/suggest.hpp"
+
+namespace orrery::plan::imports {
+namespace {
+
+struct Reader {
+    const char* name;
+    Format format;
+    const char* called;
+    const char* ending;
+    Imported (*read)(std::string_view, const std::string&, const Wishes&);
+};
+
+constexpr Reader kReaders[] = {
+    {"megatron", Format::megatron, "Megatron-LM command line", ".sh", import_megatron},
+    {"deepspeed", Format::deepspeed, "DeepSpeed config", ".json", import_deepspeed},
+    {"torchtitan", Format::torchtitan, "torchtitan config", ".toml", import_torchtitan},
+};
+
+const Reader& reader_of(Format format) {
+    return *std::find_if(std::begin(kReaders), std::end(kReaders),
+                         [&](const Reader& reader) { return reader.format == format; });
+}
+
+// The parts in the order in which scenarios are written.
+Json in_order(const Json& scenario) {
+    Json out = Json::object();
+    for (const char* part : {"description", "model", "cluster", "layout", "training", "run"})
+        if (scenario.contains(part)) out[part] = scenario[part];
+    return out;
+}
+
+// A preset that the library does not have is not left to the default, which is another stack's.
+void check_framework(Imported& imported, const Wishes& wishes) {
+    const Json name = imported.scenario.value("/training/framework"_json_pointer, Json());
+    if (!name.is_string() || wishes.frameworks.count(name.get<std::string>()) > 0) return;
+    imported.scenario["training"].erase("framework");
+    auto& mapped = imported.mapped;
+    mapped.erase(std::remove_if(mapped.begin(), mapped.end(),
+                                [](const Mapped& one) { return one.to == "training.framework"; }),
+                 mapped.end());
+    imported.missing.push_back({"training.framework",
+                                "there is no preset " + name.get<std::string>() +
+                                    " in the library; give the one that comes nearest",
+                                ""});
+}
+
+}  // namespace
+
+std::optional<Format> format_of_name(std::string_view name) {
+    for (const Reader& reader : kReaders)
+        if (name == reader.name) return reader.format;
+    return std::nullopt;
+}
+
+Format guess_format(std::string_view text, const std::string& file) {
+    for (const Reader& reader : kReaders)
+        if (file.size() > std::string_view(reader.ending).size() &&
+            std::string_view(file).substr(file.size() - std::string_view(reader.ending).size()) ==
+                reader.ending)
+            return reader.format;
+    const std::size_t first = text.find_first_not_of(" \t\r\n");
+    if (first != std::string_view::npos && text[first] == '{') return Format::deepspeed;
+    for (const char* section : {"\n[model]", "\n[training]", "\n[parallelism]"})
+        if (('\n' + std::string(text)).find(section) != std::string::npos)
+            return Format::torchtitan;
+    return Format::megatron;
+}
+
+Imported import_text(std::string_view text, const std::string& file, Format format,
+                     const Wishes& wishes) {
+    const Reader& reader = reader_of(format);
+    Imported imported = reader.read(text, file, wishes);
+    if (imported.unreadable) return imported;
+    imported.scenario["description"] = std::string(reader.called) + " " + file;
+    if (wishes.cluster.empty()) {
+        imported.missing.push_back(
+            {"cluster", "no training tool's settings describe one; --cluster CLUSTER says it", ""});
+    } else {
+        imported.scenario["cluster"] = wishes.cluster;
+        imported.mapped.push_back({"--cluster", "cluster", wishes.cluster, false, ""});
+    }
+    check_framework(imported, wishes);
+    imported.scenario = in_order(imported.scenario);
+    return imported;
+}
+
+bool set_key(Imported& imported, const std::string& set) {
+    const std::size_t equals = set.find('=');
+    const std::string key = set.substr(0, equals);
+    ParsedJson parsed = parse_json(std::string_view(set).substr(equals + 1), "");
+    const Json value = parsed.errors.empty() ? parsed.value : Json(set.substr(equals + 1));
+    Json* at = &imported.scenario;
+    for (std::size_t from = 0; from <= key.size();) {
+        const std::size_t dot = std::min(key.find('.', from), key.size());
+        if (!at->is_object() && !at->is_null()) return false;
+        at = &(*at)[key.substr(from, dot - from)];
+        from = dot + 1;
+    }
+    *at = value;
+    auto& missing = imported.missing;
+    missing.erase(std::remove_if(missing.begin(), missing.end(),
+                                 [&](const Missing& one) {
+                                     return one.to == key || one.to.rfind(key + '.', 0) == 0;
+                                 }),
+                  missing.end());
+    imported.mapped.push_back({"--set", key, value, false, ""});
+    return true;
+}
+
+}  // namespace orrery::plan::imports

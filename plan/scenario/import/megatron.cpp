@@ -1,0 +1,118 @@
+#include "plan/scenario/import/megatron.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "plan/scenario/import/launch.hpp"
+#include "plan/scenario/import/megatron_parts.hpp"
+#include "plan/scenario/import/megatron_rows.hpp"
+
+namespace orrery::plan::imports {
+namespace {
+
+// Options that Megatron Core's arguments know no more, or only to refuse them.
+constexpr const char* kOf2021[] = {"--checkpoint-activations",
+                                   "--checkpoint-num-layers",
+                                   "--activations-checkpoint-method",
+                                   "--activations-checkpoint-num-layers",
+                                   "--distribute-checkpointed-activations",
+                                   "--DDP-impl",
+                                   "--use-contiguous-buffers-in-local-ddp",
+                                   "--no-contiguous-buffers-in-local-ddp",
+                                   "--no-scaled-masked-softmax-fusion",
+                                   "--scaled-upper-triang-masked-softmax-fusion",
+                                   "--data-impl",
+                                   "--mmap-warmup"};
+
+void map_framework(Sheet& sheet, MegatronFacts& facts) {
+    const auto old = std::find_if(std::begin(kOf2021), std::end(kOf2021),
+                                  [&](const char* option) { return sheet.has(option); });
+    facts.of_2021 = old != std::end(kOf2021);
+    if (facts.of_2021)
+        sheet.put("training.framework", "megatron-2021", *old,
+                  "an option of Megatron-LM before Megatron Core");
+    else
+        sheet.put_usual("training.framework", "megatron", "Megatron-LM",
+                        "no option of before Megatron Core");
+}
+
+void leave_launchers(Sheet& sheet, const std::vector<Setting>& launchers) {
+    for (const Setting& setting : launchers)
+        if (!sheet.used(setting.key)) sheet.ignore(setting.key, "how ranks are started");
+}
+
+void note_surroundings(const ShellScript& script, Imported& out) {
+    for (const ShellWord& word : script.environment) {
+        const std::size_t equals = word.text.find('=');
+        out.ignored.push_back({word.text.substr(0, equals), word.text.substr(equals + 1),
+                               "a variable of the environment"});
+    }
+    for (const ShellWord& word : script.undecided)
+        out.unsupported.push_back(
+            {word.text, nullptr,
+             fmt::format("added under a condition in line {}: whether it holds is not settled in "
+                         "this file",
+                         word.line)});
+}
+
+void map_all(Sheet& sheet, const Wishes& wishes) {
+    MegatronFacts facts;
+    map_megatron_model(sheet, wishes, facts);
+    map_megatron_degrees(sheet, wishes, facts);
+    map_megatron_stages(sheet, facts);
+    map_megatron_sharding(sheet, facts);
+    map_megatron_recompute(sheet, facts);
+    map_megatron_batch(sheet, facts);
+    map_megatron_precision(sheet, facts);
+    map_framework(sheet, facts);
+    map_megatron_optimizer(sheet, facts);
+    map_megatron_kernels(sheet, facts);
+}
+
+// The parsers of the other formats see to it themselves.
+bool is_utf8(std::string_view text) {
+    try {
+        Json(text).dump();
+        return true;
+    } catch (const Json::type_error&) {
+        return false;
+    }
+}
+
+Diagnostic fault_of(const ShellError& error, const std::string& file) {
+    Diagnostic fault;
+    fault.code = "I001";
+    fault.file = file;
+    fault.line = error.line;
+    fault.column = error.column;
+    fault.message = error.what();
+    return fault;
+}
+
+}  // namespace
+
+Imported import_megatron(std::string_view text, const std::string& file, const Wishes& wishes) {
+    Imported out;
+    try {
+        if (!is_utf8(text)) throw ShellError(1, 1, "not text in UTF-8");
+        const ShellScript script = read_shell(text);
+        Launch launch = find_launch(script);
+        std::vector<Setting> all = launch.launchers;
+        all.insert(all.end(), std::make_move_iterator(launch.options.begin()),
+                   std::make_move_iterator(launch.options.end()));
+        Sheet sheet(file, std::move(all), out);
+        map_all(sheet, wishes);
+        leave_launchers(sheet, launch.launchers);
+        sheet.settle(megatron_ignored(), megatron_unsupported());
+        note_surroundings(script, out);
+    } catch (const ShellError& error) {
+        out.unreadable = true;
+        out.errors.push_back(fault_of(error, file));
+    }
+    return out;
+}
+
+}  // namespace orrery::plan::imports

@@ -1,0 +1,41 @@
+// Reads what a shell would run, as far as that is written in the text: words with quotes, line
+// continuations and comments, variables and arrays, arithmetic. What only a run could tell
+// (arguments, command substitutions, variables from outside, assignments under a condition) stays
+// in a word as it is written, and the word is marked open.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace orrery::plan::imports {
+
+struct ShellWord {
+    std::string text;
+    int line = 0;  // where it is written, in an array or in the command
+    bool open = false;
+};
+
+struct ShellScript {
+    std::vector<std::vector<ShellWord>> commands;  // in their order; none is empty
+    std::vector<ShellWord> batch;                  // options of #SBATCH comments
+    std::vector<ShellWord> environment;            // "NAME=value", exported or before a command
+    std::vector<ShellWord> undecided;              // "NAME+=words" under a condition: not added
+};
+
+// What is no shell text, or goes beyond what is read here (here-documents, functions, subshells,
+// case).
+class ShellError : public std::runtime_error {
+  public:
+    ShellError(int at_line, int at_column, const std::string& what)
+        : std::runtime_error(what), line(at_line), column(at_column) {}
+
+    int line;
+    int column;
+};
+
+// Throws ShellError.
+ShellScript read_shell(std::string_view text);
+
+}  // namespace orrery::plan::imports

@@ -1,0 +1,110 @@
+// A decoder as Megatron-LM's arguments put it together: norm, positions, activation, biases and
+// tying each by a key of its own, in the spelling of NVIDIA/Megatron-LM,
+// megatron/training/arguments.py (with underscores, and with its defaults). For models that are no
+// published family.
+#include "plan/scenario/models/keys.hpp"
+#include "plan/scenario/models/rotary.hpp"
+
+namespace orrery::plan {
+namespace {
+
+constexpr RotaryKeys kRotaryFlags = {"rotary_base", "rotary_percent", 1};
+
+// Megatron's: 4·hidden, and with SwiGLU two thirds of that in whole multiples of 64.
+std::int64_t usual_ffn(const Model& model) {
+    if (model.activation != Activation::swiglu) return 4 * model.hidden;
+    return 4 * model.hidden * 2 / 3 / 64 * 64;
+}
+
+void read_shape(Reading& reading, Section& section, Model& model) {
+    read_sizes(section, model, "num_layers", "hidden_size", "num_attention_heads");
+    read_kv_heads(reading, section, model, "num_query_groups", 0);
+    if (!section.has("kv_channels")) split_heads(reading, model);
+    section.integer("kv_channels", model.head_dim, {1, kMostHidden}, Presence::optional,
+                    "head_dim");
+    bool swiglu = false;
+    bool squared_relu = false;
+    section.boolean("swiglu", swiglu);
+    section.boolean("squared_relu", squared_relu);
+    if (swiglu && squared_relu)
+        reading.report("S010", section.pointer("squared_relu"),
+                       "swiglu and squared_relu are two activations, and a layer has one");
+    if (squared_relu) model.activation = Activation::squared_relu;
+    if (swiglu) model.activation = Activation::swiglu;
+    model.ffn_hidden = usual_ffn(model);
+    section.integer("ffn_hidden_size", model.ffn_hidden, {1, kMostFfn}, Presence::optional,
+                    "ffn_hidden");
+}
+
+void read_positions(Reading& reading, Section& section, Model& model) {
+    std::string positions;
+    section.word_of("position_embedding_type", positions, {"learned_absolute", "rope"},
+                    "learned_absolute");
+    const bool rope = positions == "rope";
+    section.integer("max_position_embeddings", model.max_positions, {},
+                    rope ? Presence::optional : Presence::required, "max_positions");
+    if (!rope) return pass_over_rotary(section);
+    model.max_positions = 0;  // no table, so no bound that a plan depends on
+    read_rotary(reading, section, model, kRotaryFlags);
+}
+
+void read_megatron(Reading& reading, Section& section, Model& model) {
+    read_shape(reading, section, model);
+    read_positions(reading, section, model);
+    std::string norm;
+    section.word_of("normalization", norm, {"LayerNorm", "RMSNorm"}, "LayerNorm");
+    model.norm = norm == "RMSNorm" ? Norm::rms_norm : Norm::layer_norm;
+    bool offset = false;
+    section.boolean("apply_layernorm_1p", offset);
+    model.norm_weight_offset = offset ? 1 : 0;
+    read_norm_epsilon(section, model, "norm_epsilon", 1e-5);
+    bool biases = true;
+    section.boolean("add_bias_linear", biases);
+    model.qkv_bias = model.projection_bias = model.mlp_bias = biases;
+    section.boolean("add_qkv_bias", model.qkv_bias);
+    bool untied = false;
+    section.boolean("untie_embeddings_and_output_weights", untied);
+    model.tied_embeddings = !untied;
+    read_initializer(section, model, "init_method_std");
+    model.hidden_dropout = model.attention_dropout = 0.1;
+    section.number("hidden_dropout", model.hidden_dropout, kProbability);
+    section.number("attention_dropout", model.attention_dropout, kProbability);
+}
+
+void write_megatron(const Model& model, Json& out) {
+    out.erase("tie_word_embeddings");  // untie_… says it
+    out["num_layers"] = model.layers;
+    out["hidden_size"] = model.hidden;
+    out["num_attention_heads"] = model.heads;
+    out["num_query_groups"] = model.kv_heads;
+    out["kv_channels"] = model.head_dim;
+    out["ffn_hidden_size"] = model.ffn_hidden;
+    out["swiglu"] = model.activation == Activation::swiglu;
+    out["squared_relu"] = model.activation == Activation::squared_relu;
+    out["position_embedding_type"] = model.rotary() ? "rope" : "learned_absolute";
+    if (model.rotary()) write_rotary(model, out, kRotaryFlags);
+    if (!model.rotary()) out["max_position_embeddings"] = model.max_positions;
+    out["normalization"] = model.layer_norm() ? "LayerNorm" : "RMSNorm";
+    out["apply_layernorm_1p"] = model.norm_weight_offset == 1;
+    out["norm_epsilon"] = plain(model.norm_epsilon);
+    out["add_bias_linear"] = model.mlp_bias;
+    out["add_qkv_bias"] = model.qkv_bias;
+    out["untie_embeddings_and_output_weights"] = !model.tied_embeddings;
+    out["init_method_std"] = plain(model.initializer_range);
+    out["hidden_dropout"] = plain(model.hidden_dropout);
+    out["attention_dropout"] = plain(model.attention_dropout);
+}
+
+}  // namespace
+
+Family megatron() {
+    return {"megatron",
+            {"num_query_groups", "kv_channels", "ffn_hidden_size", "swiglu", "squared_relu",
+             "position_embedding_type", "rotary_percent", "rotary_base", "normalization",
+             "apply_layernorm_1p", "add_bias_linear", "add_qkv_bias",
+             "untie_embeddings_and_output_weights"},
+            read_megatron,
+            write_megatron};
+}
+
+}  // namespace orrery::plan

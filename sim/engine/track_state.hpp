@@ -1,0 +1,72 @@
+// What the engine remembers while it runs: of each track only the first op of each stream that has
+// not ended, whatever came before. Internal to the engine.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "sim/engine/engine.hpp"
+#include "sim/engine/op_index.hpp"
+
+namespace orrery::sim {
+
+enum class Kind : std::uint8_t { start, end, transfer_end };
+
+// Of the head of a stream.
+struct Happening {
+    Kind kind;
+    std::uint8_t stream = 0;
+    TrackId track = 0;
+    std::uint32_t generation = 0;  // of a compute op whose end has been moved
+};
+
+constexpr std::uint8_t kOwnStream = 0xFF;  // before every other, where several ended last
+
+struct StreamState {
+    trace::Event head;                 // so far: of the first op that has not ended
+    const StreamOp* next = nullptr;    // that op; null: all have ended
+    Picoseconds* issued_at = nullptr;  // ring: when the host issued op i of the stream, at i & mask
+    Picoseconds last_end = 0;
+    std::int32_t last = trace::kNothing;  // of what the head follows, the op that ended last
+    std::uint32_t mask = 0;
+    std::uint32_t position = 0;         // ops of this stream that have ended
+    std::uint32_t issued = 0;           // ops of this stream that the host has issued
+    std::uint16_t waits = 0;            // of the head, that are not over
+    std::uint8_t last_on = kOwnStream;  // stream of `last`
+    bool busy = false;                  // the head has started, or has a time to start at
+};
+
+// The exchange a rank is in, if any.
+struct Exchanging {
+    const plan::Step* step = nullptr;
+    std::uint32_t outstanding = 0;
+    std::uint64_t begun = 0;  // bit per transfer
+};
+
+struct TrackState {
+    std::array<StreamState, plan::kStreams> streams;
+    // [s][t]: so many ops of stream s end the wait of the head of stream t; 0: it does not wait.
+    std::array<std::array<std::uint32_t, plan::kStreams>, plan::kStreams> awaited{};
+    const IndexedProgram* program = nullptr;
+    const Picoseconds* durations = nullptr;
+    const std::vector<OpTime>* times = nullptr;
+    const Uneven* uneven = nullptr;
+    std::uint32_t issued = 0;  // by the host
+    std::uint32_t ended = 0;
+    Picoseconds host_clock = 0;
+    Exchanging exchanging;
+    // The compute op in progress, for slow-down under communication.
+    std::uint32_t communicating = 0;
+    std::int64_t work_left = 0;  // in units of which one picosecond does pace() many
+    Picoseconds work_since = 0;
+    std::uint32_t generation = 0;
+};
+
+struct GroupState {
+    std::uint32_t arrived = 0;
+    Picoseconds duration = 0;  // of the member for which it takes longest
+    std::uint32_t first_op_number = 0;
+};
+
+}  // namespace orrery::sim

@@ -1,0 +1,83 @@
+// The public gate on accuracy: the records of scenarios/published, source by source. A source whose
+// mean error grows by more than half a point over what is written down fails; one that shrinks
+// should be written down: ORRERY_REGENERATE=1.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "calib/compare/validate.hpp"
+
+namespace orrery::compare {
+namespace {
+
+using nlohmann::ordered_json;
+
+const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
+const std::string kExpected = std::string(ORRERY_SOURCE_DIR) + "/tests/golden/accuracy.json";
+constexpr double kMostGrowth = 0.5;  // percentage points
+
+std::vector<std::string> published_files() {
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(kLibrary + "/published"))
+        files.push_back(entry.path().string());
+    std::sort(files.begin(), files.end());
+    return files;
+}
+
+std::size_t records_in(const std::vector<std::string>& files) {
+    std::size_t count = 0;
+    for (const std::string& file : files) {
+        std::ifstream in(file);
+        count += nlohmann::json::parse(in).size();
+    }
+    return count;
+}
+
+double rounded(double value) {
+    return std::round(value * 100) / 100;
+}
+
+// What the predictions of all published records amount to, by source.
+ordered_json accuracy_of(const Validation& validation) {
+    ordered_json out;
+    std::set<std::string> groups;
+    for (const ValidatedRow& row : validation.rows)
+        groups.insert(row.group);
+    for (const std::string& group : groups) {
+        const ErrorSummary s = summarise_time(validation, Rows::trusted, group);
+        if (s.n == 0) continue;
+        out[group] = {{"rows", s.n}, {"mean_abs_error_pct", rounded(s.mean_abs_error_pct)}};
+    }
+    return out;
+}
+
+TEST(PublishedRuns, NoSourceIsMetWorseThanBefore) {
+    const std::vector<std::string> files = published_files();
+    const Validation validation = validate_records(files, kLibrary);
+    EXPECT_GE(validation.rows.size() + validation.skipped.size(), 300U);
+    EXPECT_EQ(validation.rows.size() + validation.skipped.size(), records_in(files));
+    const ordered_json found = accuracy_of(validation);
+    if (std::getenv("ORRERY_REGENERATE") != nullptr) {
+        std::ofstream(kExpected) << found.dump(2) << '\n';
+        return;
+    }
+    std::ifstream in(kExpected);
+    const ordered_json expected = ordered_json::parse(in);
+    ASSERT_EQ(found.size(), expected.size());
+    for (const auto& [group, before] : expected.items()) {
+        ASSERT_TRUE(found.contains(group)) << group;
+        EXPECT_GE(found[group]["rows"].get<int>(), before["rows"].get<int>()) << group;
+        EXPECT_LE(found[group]["mean_abs_error_pct"].get<double>(),
+                  before["mean_abs_error_pct"].get<double>() + kMostGrowth)
+            << group;
+    }
+}
+
+}  // namespace
+}  // namespace orrery::compare

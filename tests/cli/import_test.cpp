@@ -1,0 +1,173 @@
+// orrery import: what it writes is the scenario that a person would have written, what it cannot
+// say is said.
+#include <iostream>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/scenario_input.hpp"
+#include "plan/scenario/reader.hpp"
+#include "tests/cli/world.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using Args = std::vector<std::string>;
+
+std::string fixture(const std::string& name) {
+    return folder() + "imports/" + name;
+}
+
+Outcome import(const std::string& file, const Args& options) {
+    Args args = {"import", file};
+    args.insert(args.end(), options.begin(), options.end());
+    return run(args);
+}
+
+plan::Scenario scenario_of(const std::string& text) {
+    plan::ReadResult result =
+        plan::read_scenario_text(text, "scenario", folder(), {}, library_folder());
+    EXPECT_EQ(plan::format_text(result.errors), "");
+    return result.scenario.value_or(plan::Scenario{});
+}
+
+const Args kGpt3 = {"--cluster", "clusters/a100-80gb-sxm-1024.json"};
+const Args kLlama3 = {"--cluster", "clusters/h100-sxm-256.json", "--gpus", "256"};
+const Args kZero3 = {"--model",   "models/llama2-7b.json",
+                     "--cluster", "clusters/a100-80gb-sxm-8.json",
+                     "--gpus",    "8",
+                     "--set",     "training.sequence_length=4096",
+                     "--set",     "training.framework=orrery"};
+
+TEST(Import, MakesTheScenarioThatOneWouldWrite) {
+    const struct {
+        std::string file, by_hand;
+        Args options;
+    } all[] = {{"gpt3-175b.sh", "gpt3-175b.json", kGpt3},
+               {"llama3-70b.toml", "llama3-70b.json", kLlama3},
+               {"llama2-7b-zero3.json", "llama2-7b-zero3.scenario.json", kZero3}};
+    for (const auto& one : all) {
+        SCOPED_TRACE(one.file);
+        const Outcome outcome = import(fixture(one.file), one.options);
+        ASSERT_EQ(outcome.code, 0) << outcome.err;
+        EXPECT_TRUE(scenario_of(outcome.out) == scenario_of(content_of(fixture(one.by_hand))))
+            << outcome.out;
+    }
+}
+
+TEST(Import, WhatItWritesIsSimulated) {
+    const std::string path = testing::TempDir() + "imported.json";
+    Args options = kGpt3;
+    options.insert(options.end(), {"-o", path});
+    const Outcome outcome = import(fixture("gpt3-175b.sh"), options);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    const Outcome simulated = run({"simulate", path});
+    EXPECT_EQ(simulated.code, 0) << simulated.err;
+    EXPECT_NE(simulated.out.find("tensor 8 x pipeline 8 x data 16"), std::string::npos);
+}
+
+TEST(Import, NamesWhatBecameOfEachKey) {
+    Args options = kGpt3;
+    options.push_back("--json");
+    const auto json = nlohmann::json::parse(import(fixture("gpt3-175b.sh"), options).out);
+    EXPECT_EQ(json["scenario"]["layout"]["tensor_parallel"], 8);
+    bool found = false;
+    for (const auto& mapped : json["mapped"])
+        found = found || (mapped["from"] == "--tensor-model-parallel-size" &&
+                          mapped["to"] == "layout.tensor_parallel" && mapped["value"] == 8);
+    EXPECT_TRUE(found);
+    found = false;
+    for (const auto& ignored : json["ignored"])
+        found = found || (ignored["key"] == "--save" && ignored["value"] == "$1" &&
+                          ignored["why"] == "checkpoints stand outside of a step");
+    EXPECT_TRUE(found);
+    EXPECT_TRUE(json["unsupported"].empty());
+    EXPECT_TRUE(json["missing"].empty());
+}
+
+TEST(Import, Report) {
+    expect_golden("import.txt", import(fixture("llama3-70b.toml"), {"--gpus", "256"}).err);
+}
+
+TEST(Import, WhatIsMissingIsSaidAndTheRestWritten) {
+    const Outcome outcome = import(fixture("gpt3-175b.sh"), {});
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_NE(outcome.err.find("still to be given, e.g. by --set KEY=VALUE\n  cluster"),
+              std::string::npos)
+        << outcome.err;
+    EXPECT_FALSE(nlohmann::json::parse(outcome.out).contains("cluster"));
+}
+
+TEST(Import, WhatHasNoCounterpartStopsIt) {
+    const std::string file = written("moe.sh", content_of(fixture("gpt3-175b.sh")) + "\n");
+    const std::string moe =
+        written("moe.sh", replaced(content_of(file), "--bf16", "--bf16 --num-experts 8 --banana"));
+    const std::string path = testing::TempDir() + "moe.json";
+    std::filesystem::remove(path);
+    Args options = kGpt3;
+    options.insert(options.end(), {"-o", path});
+    const Outcome refused = import(moe, options);
+    EXPECT_EQ(refused.code, 3);
+    EXPECT_FALSE(std::filesystem::exists(path));
+    EXPECT_NE(refused.err.find("--num-experts  8     mixtures of experts are not modelled\n"),
+              std::string::npos)
+        << refused.err;
+    EXPECT_NE(refused.err.find("--banana       true  not known; nearest: "), std::string::npos)
+        << refused.err;
+    EXPECT_NE(refused.err.find("orrery import: 2 settings without a counterpart: nothing was "
+                               "written; --allow-unsupported leaves them out\n"),
+              std::string::npos);
+    options.push_back("--allow-unsupported");
+    EXPECT_EQ(import(moe, options).code, 0);
+    EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+TEST(Import, ErrorsOfTheScenarioAreThoseOfTheReader) {
+    const std::string file =
+        written("heads.sh", replaced(content_of(fixture("gpt3-175b.sh")),
+                                     "--num-attention-heads 96", "--num-attention-heads 90"));
+    const Outcome outcome = import(file, kGpt3);
+    EXPECT_EQ(outcome.code, 3);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_NE(outcome.err.find("error[S011]"), std::string::npos) << outcome.err;
+}
+
+TEST(Import, AModelOfAnotherShapeIsRefused) {
+    Args options = kGpt3;
+    options.insert(options.end(), {"--model", "models/gpt3-13b.json"});
+    const Outcome outcome = import(fixture("gpt3-175b.sh"), options);
+    EXPECT_EQ(outcome.code, 3);
+    EXPECT_NE(outcome.err.find("error[I005]: models/gpt3-13b.json is not the model of the file\n"),
+              std::string::npos)
+        << outcome.err;
+    EXPECT_NE(outcome.err.find("--num-layers 96, layers of models/gpt3-13b.json: 40"),
+              std::string::npos);
+    options.back() = "models/gpt3-175b.json";
+    EXPECT_EQ(import(fixture("gpt3-175b.sh"), options).code, 0);
+}
+
+TEST(Import, ReadsStandardInput) {
+    std::istringstream input("--num-layers 2 --banana 3");
+    std::streambuf* const before = std::cin.rdbuf(input.rdbuf());
+    const Outcome outcome = import("-", {"--from", "megatron", "--json"});
+    std::cin.rdbuf(before);
+    EXPECT_EQ(outcome.code, 3);
+    EXPECT_EQ(nlohmann::json::parse(outcome.out)["scenario"]["description"],
+              "Megatron-LM command line standard input");
+}
+
+TEST(Import, HasTheExitCodesOfTheOthers) {
+    EXPECT_EQ(import("nowhere.sh", {}).code, 5);
+    EXPECT_EQ(import(written("open.sh", "python a.py 'x"), {}).code, 5);
+    EXPECT_EQ(import(written("broken.json", "{"), {}).code, 5);
+    EXPECT_EQ(import(written("broken.toml", "[a"), {}).code, 5);
+    EXPECT_EQ(import(fixture("gpt3-175b.sh"), {"--gpus", "12"}).code, 3);
+    EXPECT_EQ(import(fixture("gpt3-175b.sh"), {"--from", "nemo"}).code, 2);
+    EXPECT_EQ(import(fixture("gpt3-175b.sh"), {"--gpus", "0"}).code, 2);
+    EXPECT_EQ(import(fixture("gpt3-175b.sh"), {"--set", "x"}).code, 2);
+    EXPECT_EQ(import(fixture("gpt3-175b.sh"), {"-o", "/nowhere/run.json"}).code, 8);
+    EXPECT_EQ(import(fixture("gpt3-175b.sh"), {"--cluster", "nowhere.json"}).code, 5);
+}
+
+}  // namespace
+}  // namespace orrery::cli

@@ -1,0 +1,321 @@
+// Options of Megatron-LM, one by one, and what they say together.
+#include <gtest/gtest.h>
+
+#include "plan/scenario/import/megatron_rows.hpp"
+#include "tests/plan/import/imports.hpp"
+
+namespace orrery::plan::imports {
+namespace {
+
+constexpr const char* kBase =
+    "--num-layers 32 --hidden-size 4096 --num-attention-heads 32 --seq-length 2048 "
+    "--max-position-embeddings 2048 --micro-batch-size 2 --global-batch-size 512 --vocab-size "
+    "50257 "
+    "--lr 1e-4 --train-iters 1000 ";
+
+Imported imported(const std::string& text, std::int64_t gpus = 64) {
+    return import_text(text, "run.sh", Format::megatron, wishes(gpus));
+}
+
+std::string errors(const Imported& imported) {
+    return format_text(imported.errors);
+}
+
+// 64 ranks unless the options say otherwise.
+TEST(Megatron, EachOptionBecomesItsKey) {
+    const Expectation all[] = {
+        {"", "model.num_layers", "32"},
+        {"", "model.vocab_size", "50257"},
+        {"--tokenizer-type NullTokenizer", "model.vocab_size", "50258"},
+        {"", "model.ffn_hidden_size", "16384"},
+        {"--ffn-hidden-size 11008", "model.ffn_hidden_size", "11008"},
+        {"--swiglu", "model.ffn_hidden_size", "10880"},  // 64 · ⌊4·4096·2/3 / 64⌋
+        {"--swiglu", "model.swiglu", "true"},
+        {"--kv-channels 64", "model.kv_channels", "64"},
+        {"", "model.num_query_groups", "32"},
+        {"--group-query-attention --num-query-groups 8", "model.num_query_groups", "8"},
+        {"--group-query-attention", "model.num_query_groups", "1"},
+        {"", "model.position_embedding_type", "\"learned_absolute\""},
+        {"--position-embedding-type rope", "model.position_embedding_type", "\"rope\""},
+        {"--use-rotary-position-embeddings", "model.position_embedding_type", "\"rope\""},
+        {"--position-embedding-type rope --rotary-base 500000", "model.rotary_base", "500000"},
+        {"--position-embedding-type rope --rotary-percent 0.5", "model.rotary_percent", "0.5"},
+        {"--position-embedding-type rope --use-rope-scaling", "model.rope_scaling.factor", "8"},
+        {"--normalization RMSNorm", "model.normalization", "\"RMSNorm\""},
+        {"--norm-epsilon 1e-6", "model.norm_epsilon", "1e-06"},
+        {"--layernorm-epsilon 1e-6", "model.norm_epsilon", "1e-06"},
+        {"--disable-bias-linear", "model.add_bias_linear", "false"},
+        {"--disable-bias-linear", "model.add_qkv_bias", "false"},
+        {"--disable-bias-linear --add-qkv-bias", "model.add_qkv_bias", "true"},
+        {"--untie-embeddings-and-output-weights", "model.untie_embeddings_and_output_weights",
+         "true"},
+        {"--attention-dropout 0.0", "model.attention_dropout", "0"},
+        {"", "model.hidden_dropout", "0.1"},
+        {"--init-method-std 0.006", "model.init_method_std", "0.006"},
+        {"--tensor-model-parallel-size 8", "layout.tensor_parallel", "8"},
+        {"--tensor-model-parallel-size=8", "layout.data_parallel", "8"},
+        {"--pipeline-model-parallel-size 4", "layout.data_parallel", "16"},
+        {"--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 2",
+         "layout.virtual_pipeline", "4"},
+        {"--pipeline-model-parallel-size 4 --num-layers-per-virtual-pipeline-stage 2",
+         "layout.schedule", "\"interleaved\""},
+        {"--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 8",
+         "layout.virtual_pipeline", "8"},
+        {"--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 1",
+         "layout.schedule", "\"1f1b\""},
+        {"--pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 5 "
+         "--decoder-last-pipeline-num-layers 7",
+         "layout.layers_per_stage", "[5,10,10,7]"},
+        {"--pipeline-model-parallel-size 2 --num-virtual-stages-per-pipeline-rank 2 "
+         "--decoder-first-pipeline-num-layers 12",
+         "layout.layers_per_stage", "[6,10,6,10]"},
+        {"--pipeline-model-parallel-size 4 --num-layers 30 "
+         "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split",
+         "layout.layers_per_stage", "[7,8,8,7]"},
+        {"--context-parallel-size 2", "layout.context_algorithm", "\"ring\""},
+        {"--context-parallel-size 2 --cp-comm-type a2a", "layout.context_algorithm",
+         "\"all_to_all\""},
+        {"--context-parallel-size 2 --cp-comm-type all_gather all_gather",
+         "layout.context_algorithm", "\"all_gather\""},
+        {"--sequence-parallel --tensor-model-parallel-size 2", "layout.sequence_parallel", "true"},
+        {"", "layout.sequence_parallel", "false"},
+        {"--use-distributed-optimizer", "layout.zero_stage", "1"},
+        {"--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params",
+         "layout.zero_stage", "3"},
+        {"--use-torch-fsdp2 --torch-fsdp2-no-reshard-after-forward", "layout.reshard_after_forward",
+         "false"},
+        {"--use-distributed-optimizer --num-distributed-optimizer-instances 4",
+         "layout.zero_group_size", "16"},
+        {"--optimizer-cpu-offload", "layout.offload.optimizer", "\"host\""},
+        {"", "layout.recompute", "\"none\""},
+        {"--recompute-activations", "layout.recompute", "\"selective\""},
+        {"--recompute-granularity selective", "layout.recompute", "\"selective\""},
+        {"--recompute-granularity full --recompute-method uniform --recompute-num-layers 1",
+         "layout.recompute", "\"full\""},
+        {"--recompute-granularity full --recompute-method uniform --recompute-num-layers 4",
+         "layout.recompute_every", "4"},
+        {"--pipeline-model-parallel-size 4 --recompute-granularity full --recompute-method block "
+         "--recompute-num-layers 8",
+         "layout.recompute", "\"full\""},
+        {"--checkpoint-activations", "layout.recompute", "\"full\""},
+        {"--checkpoint-activations --checkpoint-num-layers 2", "layout.recompute", "\"every_k\""},
+        {"--activations-checkpoint-method uniform", "layout.recompute", "\"full\""},
+        {"", "training.sequence_length", "2048"},
+        {"", "layout.micro_batch_size", "2"},
+        {"", "layout.global_batch_size", "512"},
+        {"", "training.tokens", "1048576000"},  // 1000 · 512 · 2048
+        {"--train-samples 1000000", "training.tokens", "2048000000"},
+        {"", "run.steps", "1000"},
+        {"--rampup-batch-size 32 32 1000", "training.batch_ramp.increment", "32"},
+        {"", "training.precision", "\"fp32\""},
+        {"--bf16", "training.precision", "\"bf16\""},
+        {"--bf16", "training.gradient_dtype", "\"fp32\""},
+        {"--bf16 --fp8-format hybrid", "training.precision", "\"fp8\""},
+        {"--bf16 --fp8-format hybrid", "training.fp8_recipe", "\"delayed\""},
+        {"--bf16 --fp8-format e4m3 --fp8-recipe blockwise", "training.fp8_recipe", "\"blockwise\""},
+        {"--bf16 --grad-reduce-in-bf16", "training.gradient_dtype", "\"same\""},
+        {"--fp16", "training.gradient_dtype", "\"same\""},
+        {"--fp16 --accumulate-allreduce-grads-in-fp32", "training.gradient_dtype", "\"fp32\""},
+        {"--fp16 --loss-scale 4096", "training.loss_scale", "4096"},
+        {"--fp16", "training.loss_scale.initial", "4294967296"},
+        {"--fp16 --hysteresis 4", "training.loss_scale.hysteresis", "4"},
+        {"--fp16 --loss-scale-window 500", "training.loss_scale.growth_interval", "500"},
+        {"", "training.optimizer.learning_rate", "0.0001"},
+        {"", "training.optimizer.beta2", "0.999"},
+        {"--adam-beta1 0.8 --adam-beta2 0.95", "training.optimizer.beta2", "0.95"},
+        {"--adam-eps 1e-6", "training.optimizer.epsilon", "1e-06"},
+        {"", "training.optimizer.weight_decay", "0.01"},
+        {"--weight-decay 0.1", "training.optimizer.weight_decay", "0.1"},
+        {"--clip-grad 0.5", "training.optimizer.clip_norm", "0.5"},
+        {"--min-lr 1e-5", "training.schedule.min_learning_rate", "1e-05"},
+        {"--lr-decay-style cosine", "training.schedule.decay", "\"cosine\""},
+        {"--lr-warmup-iters 100", "training.schedule.warmup_steps", "100"},
+        {"--lr-warmup-fraction .01", "training.schedule.warmup_steps", "10"},
+        {"--lr-warmup-fraction .01 --lr-decay-iters 800", "training.schedule.warmup_steps", "8"},
+        {"--lr-warmup-samples 5120", "training.schedule.warmup_steps", "10"},
+        {"--seed 42", "training.seed", "42"},
+        {"", "training.framework", "\"megatron\""},
+        {"--checkpoint-activations", "training.framework", "\"megatron-2021\""},
+        {"", "training.attention_kernel", "\"flash\""},
+        {"--transformer-impl local", "training.attention_kernel", "\"unfused\""},
+        {"--transformer-impl local --use-flash-attn", "training.attention_kernel", "\"flash\""},
+        {"--attention-backend unfused", "training.attention_kernel", "\"unfused\""},
+        {"--DDP-impl local", "training.attention_kernel", "\"unfused\""},
+        {"", "training.overlap_gradient_reduce", "false"},
+        {"--overlap-grad-reduce", "training.overlap_gradient_reduce", "true"},
+        {"--overlap-param-gather", "training.overlap_parameter_gather", "true"},
+        {"--defer-embedding-wgrad-compute", "training.defer_embedding_gradient", "true"},
+        {"--no-overlap-p2p-communication", "training.overlap_pipeline_transfers", "\"never\""},
+        {"--no-scatter-gather-tensors-in-pipeline", "training.scatter_gather_transfers", "false"},
+        {"--tensor-model-parallel-size 4 --tp-comm-overlap", "training.tensor_overlap_parts", "4"},
+        {"--bf16 --ddp-bucket-size 40000000", "training.gradient_bucket_mb", "160"},
+        {"--make-vocab-size-divisible-by 64", "training.vocabulary_multiple", "64"},
+    };
+    for (const Expectation& row : all)
+        expect(imported(std::string(kBase) + row.text), row, "");
+}
+
+TEST(Megatron, OtherOptionsAreNamedWithTheReason) {
+    const Expectation all[] = {
+        {"--data-path", "ignored", "changes no step"},
+        {"--log-interval", "ignored", "logging"},
+        {"--log-anything-new", "ignored", "logging"},
+        {"--save", "ignored", "checkpoints"},
+        {"--eval-iters", "ignored", "evaluation"},
+        {"--cp-comm-type", "ignored", "size 1"},
+        {"--loss-scale", "ignored", "fp16"},
+        {"--rotary-base", "ignored", "learned"},
+        {"--num-query-groups", "ignored", "--group-query-attention"},
+        {"--tp-comm-overlap", "ignored", "tensor parallel 1"},
+        {"--num-experts", "unsupported", "experts"},
+        {"--moe-router-topk", "unsupported", "experts"},
+        {"--fp8-param-gather", "unsupported", "16 bits"},
+        {"--fp8-margin", "ignored", "scales of FP8"},
+        {"--no-masked-softmax-fusion", "unsupported", "fused"},
+        {"--qk-layernorm", "unsupported", "norms"},
+        {"--mtp-num-layers", "unsupported", "several tokens"},
+        {"--banana", "unsupported", "not known; nearest: "},
+        {"--num-layer", "unsupported", "not known; nearest: --num-layers"},
+    };
+    for (const Expectation& row : all) {
+        const bool flag = std::string(row.text).find("fusion") != std::string::npos ||
+                          std::string(row.text) == "--tp-comm-overlap";
+        expect(imported(std::string(kBase) + row.text + (flag ? "" : " 2")), row, row.text);
+    }
+}
+
+// At the values at which they change nothing, the others are no obstacle.
+TEST(Megatron, NeutralValuesChangeNothing) {
+    for (const char* text : {"--expert-model-parallel-size 1", "--main-grads-dtype fp32",
+                             "--cpu-offloading-num-layers 0", "--DDP-impl local"}) {
+        const Imported result = imported(std::string(kBase) + text);
+        EXPECT_TRUE(result.unsupported.empty()) << text;
+    }
+    EXPECT_EQ(imported(std::string(kBase) + "--expert-model-parallel-size 2").unsupported.size(),
+              1u);
+}
+
+// Whatever has a row there is named in the report, and nothing else is needed for it.
+TEST(Megatron, EveryRowIsNamed) {
+    for (const auto& rows : {megatron_ignored(), megatron_unsupported()})
+        for (const Row& row : rows) {
+            std::string option = row.key;
+            if (option.back() == '*') option.back() = 'x';
+            const Imported result = imported(std::string(kBase) + option + " 3");
+            EXPECT_EQ(errors(result), "") << option;
+            EXPECT_TRUE(left(result.ignored, option) != nullptr ||
+                        left(result.unsupported, option) != nullptr)
+                << option;
+        }
+}
+
+TEST(Megatron, TheLastOfTwoCounts) {
+    const Imported result = imported(std::string(kBase) + "--seed 1 --seed 2");
+    EXPECT_EQ(at(result, "training.seed"), "2");
+    ASSERT_NE(left(result.ignored, "--seed"), nullptr);
+    EXPECT_EQ(left(result.ignored, "--seed")->value, "1");
+}
+
+TEST(Megatron, RanksComeFromTheLauncher) {
+    const auto data = [](const std::string& start) {
+        const Imported result = imported(start + " pretrain_gpt.py " + kBase, 0);
+        EXPECT_EQ(errors(result), "") << start;
+        return at(result, "layout.data_parallel");
+    };
+    EXPECT_EQ(data("torchrun --nproc_per_node 8 --nnodes 4 --node_rank 0"), "32");
+    EXPECT_EQ(data("torchrun --nproc-per-node=8"), "8");
+    EXPECT_EQ(data("python -m torch.distributed.launch --nproc_per_node 8 --nnodes 2"), "16");
+    EXPECT_EQ(data("srun -N 4 --ntasks-per-node=8 python -u"), "32");
+    EXPECT_EQ(data("srun --ntasks 16 python"), "16");
+    EXPECT_EQ(data("mpirun -np 16 python"), "16");
+    EXPECT_EQ(data("deepspeed --num_nodes 2 --num_gpus 8"), "16");
+    EXPECT_EQ(data("#SBATCH --nodes=2 --ntasks-per-node=8\nsrun python"), "16");
+    EXPECT_EQ(data("N=2\ntorchrun --nproc_per_node 8 --nnodes $N"), "16");
+    EXPECT_EQ(data("torchrun --nproc_per_node 8 --nnodes $NNODES"), "\"auto\"");
+    EXPECT_EQ(data("python"), "\"auto\"");
+    EXPECT_EQ(data("sh -c \"python pretrain_gpt.py --bf16 \" && srun -n 16 python"), "16");
+}
+
+TEST(Megatron, AWrappedCommandIsRead) {
+    const Imported result = imported(std::string("OPTIONS=\"") + kBase +
+                                         "\"\nCMD=\"python -u pretrain_gpt.py ${OPTIONS}\"\n"
+                                         "srun -n 8 sh -c \"${CMD}\"",
+                                     0);
+    EXPECT_EQ(errors(result), "");
+    EXPECT_EQ(at(result, "layout.data_parallel"), "8");
+    EXPECT_EQ(at(result, "model.num_layers"), "32");
+}
+
+TEST(Megatron, WhatItCannotSayIsMissing) {
+    const Imported result = imported("--num-layers 2 --hidden-size 64", 0);
+    for (const char* key : {"model.num_attention_heads", "model.vocab_size", "cluster",
+                            "training.sequence_length", "layout.global_batch_size"})
+        EXPECT_TRUE(missing(result, key)) << key;
+    EXPECT_FALSE(missing(result, "model.num_layers"));
+}
+
+TEST(Megatron, WhatFollowsAFlagIsNamed) {
+    const Imported result = imported(std::string(kBase) + "--bf16 $EXTRA");
+    EXPECT_EQ(at(result, "training.precision"), "\"bf16\"");
+    ASSERT_EQ(result.unsupported.size(), 1u);
+    EXPECT_EQ(result.unsupported[0].why, "what it stands for is not settled in this file");
+}
+
+TEST(Megatron, ConflictsShowTheArithmetic) {
+    EXPECT_EQ(errors(imported(std::string(kBase) + "--tensor-model-parallel-size 8 "
+                                                   "--pipeline-model-parallel-size 3")),
+              "error[I004]: the degrees of parallelism do not divide the ranks\n"
+              "  --> run.sh\n"
+              "   |  ranks / (tensor × pipeline × context) = 64 / (8 × 3 × 1) = 2.66…\n"
+              "\n"
+              "1 error; nothing was run.\n");
+    EXPECT_EQ(errors(imported(std::string(kBase) + "--micro-batch-size 3")),
+              "error[I004]: the global batch is no whole number of micro-batches\n"
+              "  --> run.sh:1:1   (= \"512\")\n"
+              "   |  global batch / (micro-batch × data-parallel ranks) = 512 / (3 × 64) = 2.66…\n"
+              "\n"
+              "1 error; nothing was run.\n");
+    EXPECT_EQ(errors(imported(std::string(kBase) + "--pipeline-model-parallel-size 4\\\n"
+                                                   " --num-layers-per-virtual-pipeline-stage 3")),
+              "error[I004]: the layers do not split into such stages\n"
+              "  --> run.sh:2:1   (= \"3\")\n"
+              "   |  layers / (pipeline × layers of a virtual stage) = 32 / (4 × 3) = 2.66…\n"
+              "\n"
+              "1 error; nothing was run.\n");
+}
+
+TEST(Megatron, WrongValuesAreReportedWithTheirLine) {
+    EXPECT_EQ(errors(imported("--num-layers x \\\n--hidden-size 64 --num-attention-heads $H")),
+              "error[I002]: --num-layers takes a whole number\n"
+              "  --> run.sh:1:1   (= \"x\")\n"
+              "\n"
+              "error[I003]: the value of --num-attention-heads is not settled in this file\n"
+              "  --> run.sh:2:1   (= \"$H\")\n"
+              "   = help: give the number itself, or assign the variable above the command\n"
+              "\n"
+              "2 errors; nothing was run.\n");
+}
+
+TEST(Megatron, WhatIsNoCommandLineIsUnreadable) {
+    const Imported open = imported("python a.py --num-layers 'x");
+    EXPECT_TRUE(open.unreadable);
+    EXPECT_EQ(errors(open),
+              "error[I001]: this ' is not closed\n"
+              "  --> run.sh:1:26\n"
+              "\n"
+              "1 error; nothing was run.\n");
+    EXPECT_EQ(errors(imported("echo hello")),
+              "error[I001]: no command here starts a training program (a word that ends in .py, or "
+              "options alone)\n"
+              "  --> run.sh:1:1\n"
+              "\n"
+              "1 error; nothing was run.\n");
+    EXPECT_EQ(errors(imported("python a.py\npython b.py")),
+              "error[I001]: 2 commands start a program, in lines 1, 2: leave one\n"
+              "  --> run.sh:2:1\n"
+              "\n"
+              "1 error; nothing was run.\n");
+}
+
+}  // namespace
+}  // namespace orrery::plan::imports

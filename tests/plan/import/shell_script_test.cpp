@@ -1,0 +1,134 @@
+// What a shell would run, as far as the text settles it.
+#include "plan/scenario/import/shell_script.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery::plan::imports {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+Texts texts(const std::vector<ShellWord>& words) {
+    Texts out;
+    for (const ShellWord& word : words)
+        out.push_back(word.open ? "open:" + word.text : word.text);
+    return out;
+}
+
+// Words of the last command.
+Texts last(const std::string& text) {
+    const ShellScript script = read_shell(text);
+    return script.commands.empty() ? Texts{} : texts(script.commands.back());
+}
+
+TEST(ShellScript, SplitsWordsAsAShellDoes) {
+    EXPECT_EQ(last("a  b\tc"), (Texts{"a", "b", "c"}));
+    EXPECT_EQ(last("a \\\n  b # c\n"), (Texts{"a", "b"}));
+    EXPECT_EQ(last("a#b '#' \"#\""), (Texts{"a#b", "#", "#"}));
+    EXPECT_EQ(last("'a b'c\"d e\" f\\ g ''"), (Texts{"a bcd e", "f g", ""}));
+    EXPECT_EQ(last("\"a\\\"b\\$c\\d\" '\\n'"), (Texts{"a\"b$c\\d", "\\n"}));
+    EXPECT_EQ(last("a \\\r\n b\r\n"), (Texts{"a", "b"}));
+}
+
+TEST(ShellScript, KeepsCommandsApart) {
+    const ShellScript script = read_shell("cd x && ls -l; echo 1 > log 2>&1 | tee out &\nlast");
+    ASSERT_EQ(script.commands.size(), 5u);
+    EXPECT_EQ(texts(script.commands[0]), (Texts{"cd", "x"}));
+    EXPECT_EQ(texts(script.commands[2]), (Texts{"echo", "1"}));
+    EXPECT_EQ(texts(script.commands[3]), (Texts{"tee", "out"}));
+    EXPECT_EQ(last("run -a &> log"), (Texts{"run", "-a"}));
+}
+
+TEST(ShellScript, ExpandsVariablesAndArrays) {
+    EXPECT_EQ(last("A=1\nB=\"x $A\"\nrun $A ${A}2 $B \"$B\""),
+              (Texts{"run", "1", "12", "x", "1", "x 1"}));
+    EXPECT_EQ(
+        last("A=(\n --a 1 # note\n --b 'c d'\n)\nrun ${A[@]} \"${A[@]}\" \"x${A[*]}\""),
+        (Texts{"run", "--a", "1", "--b", "c", "d", "--a", "1", "--b", "c d", "x--a 1 --b c d"}));
+    EXPECT_EQ(last("A=(1)\nA+=(2 3)\nS=a\nS+=b\nrun ${A[@]} $S"),
+              (Texts{"run", "1", "2", "3", "ab"}));
+    EXPECT_EQ(last("A=()\nrun \"${A[@]}\" end"), (Texts{"run", "end"}));
+    EXPECT_EQ(last("E=''\nrun $E \"$E\" end"), (Texts{"run", "", "end"}));
+    EXPECT_EQ(last("N=4\nrun ${N:-8} ${M:-8} ${M:-$N} ${M-\"a b\"} ${M:-c d} \"${M:-e f}\""),
+              (Texts{"run", "4", "8", "4", "a b", "c", "d", "e f"}));
+}
+
+TEST(ShellScript, ComputesArithmetic) {
+    EXPECT_EQ(last("A=8\nB=4\nW=$(($A*$B))\nrun $W $((W / 2 + 1)) $(( -(A - 20) % 5 ))"),
+              (Texts{"run", "32", "17", "2"}));
+    EXPECT_EQ(last("run $((1/0)) $((X+1)) $((9223372036854775807+1))"),
+              (Texts{"run", "open:$((1/0))", "open:$((X+1))", "open:$((9223372036854775807+1))"}));
+}
+
+TEST(ShellScript, LeavesOpenWhatOnlyARunCanTell) {
+    EXPECT_EQ(last("run $1 $UNSET a$UNSET/b \"$@\" $(hostname -s) `date`"),
+              (Texts{"run", "open:$1", "open:$UNSET", "open:a$UNSET/b", "open:$@",
+                     "open:$(hostname -s)", "open:`date`"}));
+    EXPECT_EQ(last("P=$1\nrun $P/x ${P##*/} '$1'"),
+              (Texts{"run", "open:$1/x", "open:${P##*/}", "$1"}));
+}
+
+TEST(ShellScript, DoesNotDecideConditions) {
+    EXPECT_EQ(last("T=1\nif [ -z \"$X\" ]; then\n T=2\nfi\nrun $T"), (Texts{"run", "open:$T"}));
+    EXPECT_EQ(last("[ -n \"$X\" ] && T=2\nrun $T"), (Texts{"run", "open:$T"}));
+    EXPECT_EQ(last("if true; then echo; fi\nT=3\nrun $T"), (Texts{"run", "3"}));
+    const ShellScript script =
+        read_shell("A=(--a)\nif [ $FP8 = 1 ]; then\n A+=(--fp8-format hybrid)\nfi\nrun ${A[@]}");
+    EXPECT_EQ(texts(script.commands.back()), (Texts{"run", "--a"}));
+    ASSERT_EQ(script.undecided.size(), 1u);
+    EXPECT_EQ(script.undecided[0].text, "A+=--fp8-format hybrid");
+    EXPECT_EQ(script.undecided[0].line, 3);
+}
+
+TEST(ShellScript, KeepsTheEnvironmentAndTheBatchOptions) {
+    const ShellScript script = read_shell(
+        "#!/bin/bash\n#SBATCH --nodes=4 # four\n#SBATCH -n 32\nexport A=1\nB=2 run $A\n");
+    EXPECT_EQ(texts(script.batch), (Texts{"--nodes=4", "-n", "32"}));
+    EXPECT_EQ(texts(script.environment), (Texts{"A=1", "B=2"}));
+    EXPECT_EQ(texts(script.commands.back()), (Texts{"run", "1"}));
+}
+
+TEST(ShellScript, KnowsLines) {
+    const ShellScript script = read_shell("A=(\n --a 1\n --b 2)\n\nrun \\\n  ${A[@]} \\\n  end");
+    const std::vector<ShellWord>& words = script.commands.back();
+    ASSERT_EQ(words.size(), 6u);
+    EXPECT_EQ(words[0].line, 5);
+    EXPECT_EQ(words[1].line, 2);
+    EXPECT_EQ(words[4].line, 3);
+    EXPECT_EQ(words[5].line, 7);
+}
+
+struct Wrong {
+    std::string text, what;
+    int line, column;
+};
+
+TEST(ShellScript, SaysWhereItStops) {
+    const Wrong all[] = {
+        {"a\n b 'c", "this ' is not closed", 2, 4},
+        {"a \"b $x", "this \" is not closed", 1, 3},
+        {"a `b", "this ` is not closed", 1, 3},
+        {"a ${b", "this { is not closed", 1, 5},
+        {"a $(b", "this ( is not closed", 1, 5},
+        {"A=(b", "this array is not closed", 1, 4},
+        {"cat <<EOF\nx\nEOF", "here-documents are not read: give the command itself", 1, 5},
+        {"f() { a; }", "functions and subshells are not read: give the command itself", 1, 2},
+        {"case $x in", "case is not read: give the command itself", 1, 5},
+        {"A=aaaaaaaaaaaaaaaa\nA=$A$A$A$A$A$A$A$A\nA=$A$A$A$A$A$A$A$A\nA=$A$A$A$A$A$A$A$A\n"
+         "A=$A$A$A$A$A$A$A$A\nA=$A$A$A$A$A$A$A$A$A",
+         "a word of more than 64 KiB: not a command line", 6, 7},
+    };
+    for (const Wrong& wrong : all) {
+        try {
+            read_shell(wrong.text);
+            ADD_FAILURE() << wrong.text;
+        } catch (const ShellError& error) {
+            EXPECT_EQ(error.what(), wrong.what);
+            EXPECT_EQ(error.line, wrong.line) << wrong.text;
+            EXPECT_EQ(error.column, wrong.column) << wrong.text;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace orrery::plan::imports

@@ -1,0 +1,172 @@
+// Eight-bit products: what their copies take of a stash, what casts move, and that nothing else of
+// a step changes.
+#include <vector>
+
+#include "plan/memory/arena.hpp"
+#include "tests/theory/theory_scenarios.hpp"
+
+namespace orrery::theory {
+namespace {
+
+using plan::Block;
+using plan::Op;
+using plan::OpKind;
+
+// Sizes of kGpt: 32 tokens of 512, an MLP of 2048.
+constexpr std::int64_t kTokens = 32, kHidden = 512, kWide = 2048, kLayers = 4;
+
+Sets eight_bit(const std::string& recipe, Sets more = {}) {
+    more.insert(more.begin(), {"training.precision=fp8", "training.fp8_recipe=" + recipe});
+    return more;
+}
+
+std::int64_t stash_of(const Sets& sets) {
+    return plan::stash_area(block_named(plan_of(sets), "layer.forward")).bytes;
+}
+
+// A byte and a share of a scale for what a product alone reads again in backward: the two norms'
+// results and the activation's, which took two; and as much for attention's result, which its own
+// backward reads in 16 bits all the same.
+std::int64_t saved_bytes(std::int64_t scale_bytes_per_block, std::int64_t block) {
+    std::int64_t saved = 0;
+    const auto scales = [&](std::int64_t n) {
+        return plan::aligned(block == 0 ? 4 : scale_bytes_per_block * n / block);
+    };
+    for (const std::int64_t n : {kTokens * kHidden, kTokens * kHidden, kTokens * kWide})
+        saved += plan::aligned(2 * n) - plan::aligned(n) - scales(n);
+    const std::int64_t context = kTokens * kHidden;
+    return saved - plan::aligned(context) - scales(context);
+}
+
+TEST(EightBit, StashTakesAByte) {
+    const std::int64_t whole = stash_of({"training.precision=bf16"});
+    for (const char* recipe : {"delayed", "tensorwise"})
+        for (const char* transposes : {"true", "false"})
+            EXPECT_EQ(whole - stash_of(eight_bit(
+                                  recipe, {std::string("training.fp8_transposes=") + transposes})),
+                      saved_bytes(4, 0))
+                << recipe << ' ' << transposes;
+    // What torchao keeps is what forward made.
+    EXPECT_EQ(stash_of(eight_bit("rowwise")), whole);
+    EXPECT_EQ(stash_of(eight_bit("tensorwise", {"training.fp8_stash=bf16"})), whole);
+}
+
+// Blocks along the tokens, of which there must be as many: a byte of scale for 32 numbers, or four
+// for 128.
+TEST(EightBit, ScalesOfBlocksAreStashedToo) {
+    EXPECT_EQ(stash_of({"training.precision=bf16"}) - stash_of(eight_bit("mxfp8")),
+              saved_bytes(1, 32));
+    const Sets four = {"layout.micro_batch_size=4"};
+    Sets bf16 = four;
+    bf16.emplace_back("training.precision=bf16");
+    const std::int64_t n = 4 * kTokens;
+    std::int64_t saved = 0;
+    for (const std::int64_t width : {kHidden, kHidden, kWide})
+        saved += n * width - n * width / 32;
+    EXPECT_EQ(stash_of(bf16) - stash_of(eight_bit("blockwise", four)),
+              saved - n * kHidden - n * kHidden / 32);
+}
+
+double moved(const plan::Plan& plan, const char* name) {
+    const Block& block = block_named(plan, name);
+    double bytes = 0;
+    for (const Op& op : block.ops)
+        if (op.kind == OpKind::amax || op.kind == OpKind::quantize)
+            bytes += plan::bytes_moved(block, op);
+    return bytes;
+}
+
+// Both copies of a matrix at once. With one scale, made of what it holds: read twice, written as
+// two bytes, and the largest magnitude and the scale besides, the one written and read. With one of
+// the steps before: read once, and a history of a number for each of them read and written.
+TEST(EightBit, CastsMoveTheirBytes) {
+    const auto expected = [](const char* recipe, std::int64_t n) {
+        const bool delayed = recipe == std::string("delayed");
+        return static_cast<double>(delayed ? 4 * n + 4 + 2 * 4 * 1024 : 6 * n + 12);
+    };
+    for (const char* recipe : {"tensorwise", "delayed"}) {
+        const plan::Plan plan = plan_of(eight_bit(recipe));
+        double forward = 0, backward = 0;
+        for (const std::int64_t width : {kHidden, kHidden, kHidden, kWide})  // inputs
+            forward += expected(recipe, kTokens * width);
+        for (const std::int64_t width : {3 * kHidden, kHidden, kWide, kHidden})  // outputs
+            backward += expected(recipe, kTokens * width);
+        EXPECT_EQ(moved(plan, "layer.forward"), forward) << recipe;
+        EXPECT_EQ(moved(plan, "layer.backward"), backward) << recipe;
+    }
+}
+
+std::size_t weight_casts(const plan::Plan& plan) {
+    std::size_t casts = 0;
+    for (const Op* op : executed_ops(plan))
+        casts += op->kind == OpKind::quantize && op->label.ends_with(".weight") ? 1 : 0;
+    return casts;
+}
+
+TEST(EightBit, WeightsAreCastOncePerStepOrForEachUse) {
+    for (const std::int64_t micro_batches : {1, 4}) {
+        const Sets batch = {set("layout.global_batch_size", micro_batches)};
+        Sets use = batch;
+        use.emplace_back("training.fp8_weights=use");
+        const std::size_t once = 4 * kLayers;
+        EXPECT_EQ(weight_casts(plan_of(eight_bit("tensorwise", batch))), once);
+        EXPECT_EQ(weight_casts(plan_of(eight_bit("tensorwise", use))),
+                  once * 2 * static_cast<std::size_t>(micro_batches));
+    }
+}
+
+// Of a layer's 12h² matrix elements: two copies, or one where columns are read as they lie.
+TEST(EightBit, CopiesOfWeightsAreKept) {
+    const auto kept = [](const Sets& sets) {
+        const plan::Program program = plan_of(sets).programs[0];
+        return program.residents[static_cast<std::size_t>(program.quantized)].bytes;
+    };
+    const std::int64_t elements = kLayers * 12 * kHidden * kHidden;
+    const std::int64_t scales = kLayers * 4 * plan::aligned(4);
+    EXPECT_EQ(kept(eight_bit("tensorwise")), 2 * elements + scales);
+    EXPECT_EQ(kept(eight_bit("tensorwise", {"training.fp8_transposes=false"})), elements + scales);
+    EXPECT_EQ(kept(eight_bit("mxfp8")), 2 * (elements + elements / 32));
+    EXPECT_EQ(plan_of(eight_bit("rowwise")).programs[0].quantized, -1);
+}
+
+TEST(EightBit, NothingElseOfAStepChanges) {
+    const plan::Conserved bf16 = plan_of({"training.precision=bf16"}).conserved;
+    for (const char* recipe : {"delayed", "tensorwise", "rowwise", "mxfp8"})
+        EXPECT_EQ(plan_of(eight_bit(recipe)).conserved, bf16) << recipe;
+}
+
+double gathered_bytes(const Sets& sets, const char* block) {
+    double bytes = 0;
+    const plan::Plan plan = plan_of(sets);
+    for (const Op& op : block_named(plan, block).ops)
+        if (op.kind == OpKind::all_gather) bytes += static_cast<double>(plan::message_bytes(op));
+    return bytes;
+}
+
+// Forward gathers two inputs; backward these again, and the gradients of two sums.
+TEST(EightBit, SequenceParallelRanksGatherBytes) {
+    const Sets layout = {"layout.tensor_parallel=2", "layout.sequence_parallel=true"};
+    const auto n = static_cast<double>(kTokens * kHidden);
+    for (const char* recipe : {"delayed", "tensorwise"}) {
+        EXPECT_EQ(gathered_bytes(eight_bit(recipe, layout), "layer.forward"), 2 * n) << recipe;
+        EXPECT_EQ(gathered_bytes(eight_bit(recipe, layout), "layer.backward"), 4 * n) << recipe;
+    }
+    EXPECT_EQ(gathered_bytes(eight_bit("rowwise", layout), "layer.forward"), 4 * n);
+    EXPECT_EQ(gathered_bytes(eight_bit("rowwise", layout), "layer.backward"), 8 * n);
+}
+
+// Of a layer's four products three operands each have a largest magnitude.
+TEST(EightBit, DelayedScalingAgreesOncePerStep) {
+    const plan::Plan plan =
+        plan_of(eight_bit("delayed", {"layout.tensor_parallel=2", "layout.data_parallel=2"}));
+    std::vector<plan::GroupKind> groups;
+    for (const Op* op : executed_ops(plan)) {
+        if (op->label != "amaxes" || op->kind != OpKind::all_reduce) continue;
+        EXPECT_EQ(op->shape[0], 4 * 3 * kLayers);
+        groups.push_back(op->group);
+    }
+    EXPECT_EQ(groups, (std::vector{plan::GroupKind::tensor, plan::GroupKind::data}));
+}
+
+}  // namespace
+}  // namespace orrery::theory
