@@ -51,8 +51,10 @@ class StreamSeat final : public RankSeat {
     GroupCommunicator communicator_;
 };
 
+}  // namespace
+
 // The first one stands: what comes later is mostly what it brought about.
-class Cause {
+class StreamBackend::Cause {
   public:
     void note(std::exception_ptr cause) {
         const std::lock_guard lock(mutex_);
@@ -67,8 +69,6 @@ class Cause {
     std::exception_ptr cause_;
 };
 
-}  // namespace
-
 StreamBackend::StreamBackend(DriverSource source, std::optional<Launch> launch,
                              const StreamBackendOptions& options)
     : source_(std::move(source)), launch_(std::move(launch)), options_(options) {}
@@ -80,7 +80,9 @@ void StreamBackend::run_ranks(const plan::Mesh& mesh, const std::function<void(R
                                          mesh.ranks(), launch_->size));
     const int device = device_of(launch_->local_rank);
     const std::unique_ptr<ControlPlane> plane = connect_ranks(*launch_);
-    take_seat(mesh, launch_->rank, device, *plane, body);
+    Cause cause;
+    take_seat(mesh, launch_->rank, device, *plane, body, cause);
+    cause.rethrow();
 }
 
 int StreamBackend::device_of(std::int64_t rank_here) const {
@@ -94,14 +96,14 @@ int StreamBackend::device_of(std::int64_t rank_here) const {
 }
 
 void StreamBackend::take_seat(const plan::Mesh& mesh, plan::Rank rank, int device,
-                              ControlPlane& plane,
-                              const std::function<void(RankSeat&)>& body) const {
+                              ControlPlane& plane, const std::function<void(RankSeat&)>& body,
+                              Cause& cause) const {
     try {
         StreamSeat seat(mesh, rank, device, plane, source_, options_);
         body(seat);
     } catch (const std::exception& error) {
+        cause.note(std::current_exception());  // before any other rank can learn of it
         plane.abort(error.what());
-        throw;
     }
 }
 
@@ -114,12 +116,8 @@ void StreamBackend::run_threads(const plan::Mesh& mesh,
     std::vector<std::thread> threads;
     for (plan::Rank rank = 0; rank < mesh.ranks(); ++rank)
         threads.emplace_back([&, rank] {
-            try {
-                take_seat(mesh, rank, device_of(rank), *planes[static_cast<std::size_t>(rank)],
-                          body);
-            } catch (...) {
-                cause.note(std::current_exception());
-            }
+            take_seat(mesh, rank, device_of(rank), *planes[static_cast<std::size_t>(rank)], body,
+                      cause);
         });
     for (std::thread& thread : threads)
         thread.join();

@@ -46,9 +46,12 @@ class StreamBackend final : public Backend {
     int threads_per_rank() const override { return options_.threads_per_rank; }
 
   private:
+    class Cause;  // why a run ended: what was thrown first, on whichever rank
+
     int device_of(std::int64_t rank_here) const;
+    // What body throws is noted in cause, and ends the run on every rank.
     void take_seat(const plan::Mesh& mesh, plan::Rank rank, int device, ControlPlane& plane,
-                   const std::function<void(RankSeat&)>& body) const;
+                   const std::function<void(RankSeat&)>& body, Cause& cause) const;
     void run_threads(const plan::Mesh& mesh, const std::function<void(RankSeat&)>& body) const;
 
     DriverSource source_;
