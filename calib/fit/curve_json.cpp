@@ -39,6 +39,12 @@ Json curve_json(const GemmFit& fit, const std::string& source, const Json& susta
         "mean error is {:.1f} %, the mean signed error with them {:+.1f} %",
         source, fit.fitted_rows, 100 * fit.held_out_curve_only.absolute.mean_abs_error,
         100 * fit.held_out.bias);
+    if (fit.quantization)
+        out["source"] = fmt::format(
+            "{}; the quantization of the first operand, which was timed as well, is taken off: "
+            "{:.2f} us and {:.3g} ps per element",
+            out["source"].get<std::string>(), fit.quantization->t0_us,
+            fit.quantization->element_ps);
     out["t0_us"] = rounded(curve.t0_us, kFittedDigits);
     out["rate_tflops"] = rounded(curve.rate_tflops, kFittedDigits);
     out["bandwidth_GBps"] = rounded(curve.bandwidth_GBps, kFittedDigits);
@@ -92,6 +98,10 @@ FamilyReport family_report(const std::string& dtype, const GemmFit& fit) {
         "t0 {:.2f} us, {:.4g} TFLOP/s, {:.4g} GB/s, {} neighbour points (without them {:.1f} %)",
         fit.curve.t0_us, fit.curve.rate_tflops, fit.curve.bandwidth_GBps,
         fit.curve.neighbours.size(), 100 * fit.held_out_curve_only.absolute.mean_abs_error);
+    if (fit.quantization)
+        family.parameters +=
+            fmt::format(", quantization taken off: {:.2f} us, {:.3g} ps per element",
+                        fit.quantization->t0_us, fit.quantization->element_ps);
     return family;
 }
 

@@ -26,25 +26,35 @@ bool held_out(const GemmRow& row) {
     return is_held_out(fmt::format("gemm {} {} {}", row.m, row.n, row.k));
 }
 
-void fit_curve(sim::GemmCurve& curve, const std::vector<GemmRow>& rows, double element_bytes) {
+void fit_curve(GemmFit& fit, const std::vector<GemmRow>& rows, double element_bytes,
+               std::optional<double> product_t0_us) {
     RelativeProblem problem;
-    problem.columns = 3;
+    problem.columns = product_t0_us ? 4 : 3;
     for (const GemmRow& row : rows) {
         const sim::GemmShape shape = shape_of(row);
         problem.terms.insert(problem.terms.end(),
                              {1.0, sim::gemm_flops(shape), sim::gemm_bytes(shape, element_bytes)});
+        if (product_t0_us) problem.terms.push_back(shape.m * shape.k);
         problem.times.push_back(row.time_us * 1e-6);
     }
     const std::vector<double> x = fit_relative(problem);
     if (x[1] <= 0 || x[2] <= 0)
         throw FitError("the GEMM rows do not determine a rate and a bandwidth");
+    sim::GemmCurve& curve = fit.curve;
     curve.t0_us = x[0] * 1e6;
     curve.rate_tflops = 1e-12 / x[1];
     curve.bandwidth_GBps = 1e-9 / x[2];
+    if (!product_t0_us) return;
+    const double product = std::min(*product_t0_us, curve.t0_us);
+    fit.quantization = TimedQuantization{curve.t0_us - product, x[3] * 1e12};
+    curve.t0_us = product;
 }
 
-std::vector<sim::NeighbourPoint> cell_means(const sim::GemmCurve& curve,
-                                            const std::vector<GemmRow>& rows,
+double quantization_seconds(const GemmFit& fit, const sim::GemmShape& shape) {
+    return fit.quantization ? fit.quantization->seconds(shape) : 0;
+}
+
+std::vector<sim::NeighbourPoint> cell_means(const GemmFit& fit, const std::vector<GemmRow>& rows,
                                             double element_bytes) {
     struct Cell {
         double m = 0, n = 0, k = 0, ratio = 0, count = 0;
@@ -52,14 +62,16 @@ std::vector<sim::NeighbourPoint> cell_means(const sim::GemmCurve& curve,
     std::map<std::array<int, 3>, Cell> cells;
     for (const GemmRow& row : rows) {
         const sim::GemmShape shape = shape_of(row);
+        const double product = row.time_us * 1e-6 - quantization_seconds(fit, shape);
+        if (product < 0.5e-6 * row.time_us) continue;
         const double m = std::log2(shape.m), n = std::log2(shape.n), k = std::log2(shape.k);
         auto index = [](double x) { return static_cast<int>(std::floor(x / kCellOctaves + 0.5)); };
         Cell& cell = cells[{index(m), index(n), index(k)}];
         cell.m += m;
         cell.n += n;
         cell.k += k;
-        cell.ratio += (row.time_us - curve.t0_us) * 1e-6 /
-                      sim::gemm_work_seconds(curve, shape, element_bytes);
+        cell.ratio += (product - fit.curve.t0_us * 1e-6) /
+                      sim::gemm_work_seconds(fit.curve, shape, element_bytes);
         cell.count += 1;
     }
     std::vector<sim::NeighbourPoint> points;
@@ -74,12 +86,14 @@ std::vector<sim::NeighbourPoint> cell_means(const sim::GemmCurve& curve,
     return points;
 }
 
-ErrorSummary judge(const sim::GemmCurve& curve, const std::vector<GemmRow>& rows,
-                   double element_bytes) {
+ErrorSummary judge(const GemmFit& fit, const std::vector<GemmRow>& rows, double element_bytes) {
     std::vector<double> errors;
-    for (const GemmRow& row : rows)
-        errors.push_back(
-            sim::gemm_seconds(curve, shape_of(row), element_bytes) / (row.time_us * 1e-6) - 1);
+    for (const GemmRow& row : rows) {
+        const sim::GemmShape shape = shape_of(row);
+        const double seconds =
+            sim::gemm_seconds(fit.curve, shape, element_bytes) + quantization_seconds(fit, shape);
+        errors.push_back(seconds / (row.time_us * 1e-6) - 1);
+    }
     return summarize(std::move(errors));
 }
 
@@ -113,7 +127,12 @@ std::vector<GemmRow> read_gemm_rows(const std::string& path, const std::string& 
     return rows;
 }
 
-GemmFit fit_gemm(const std::vector<GemmRow>& rows, double element_bytes) {
+double TimedQuantization::seconds(const sim::GemmShape& shape) const {
+    return t0_us * 1e-6 + element_ps * 1e-12 * shape.m * shape.k;
+}
+
+GemmFit fit_gemm(const std::vector<GemmRow>& rows, double element_bytes,
+                 std::optional<double> product_t0_us) {
     std::vector<GemmRow> seen, unseen;
     for (const GemmRow& row : rows)
         if (row.m % 2 == 0) (held_out(row) ? unseen : seen).push_back(row);
@@ -123,10 +142,10 @@ GemmFit fit_gemm(const std::vector<GemmRow>& rows, double element_bytes) {
     fit.odd_rows = static_cast<std::int64_t>(rows.size() - seen.size() - unseen.size());
     fit.fitted_rows = static_cast<std::int64_t>(seen.size());
     fit.curve.measured = true;
-    fit_curve(fit.curve, seen, element_bytes);
-    fit.held_out_curve_only = judge(fit.curve, unseen, element_bytes);
-    fit.curve.neighbours = cell_means(fit.curve, seen, element_bytes);
-    fit.held_out = judge(fit.curve, unseen, element_bytes);
+    fit_curve(fit, seen, element_bytes, product_t0_us);
+    fit.held_out_curve_only = judge(fit, unseen, element_bytes);
+    fit.curve.neighbours = cell_means(fit, seen, element_bytes);
+    fit.held_out = judge(fit, unseen, element_bytes);
     fit.curve.held_out = fit.held_out.absolute;
     fit.curve.relative_sd = fit.held_out.standard_deviation;
     fit.curve.m = span_of(seen, &GemmRow::m);

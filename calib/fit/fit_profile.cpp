@@ -16,15 +16,27 @@ namespace orrery::fit {
 namespace {
 
 // Eight-bit products with one scale for a tensor, and how others compare, as the datasheet says.
+// With "quantizes" their timings include the quantization of the first operand; a product alone
+// starts as one of 16 bits does.
 void add_eight_bit_gemm(const FitInputs& inputs, const Json& tables, Json& profile,
                         FitReport& report) {
-    const Json& wanted = request(tables, "/tables", "gemm_fp8", {"source", "sustained", "scales"},
-                                 inputs.datasheet_path);
+    const Json& wanted =
+        request(tables, "/tables", "gemm_fp8", {"source", "sustained", "quantizes", "scales"},
+                inputs.datasheet_path);
     const std::string name = "fp8";
+    if (!wanted.at("quantizes").is_boolean() || !tables.contains("gemm"))
+        throw FitError(fmt::format(
+            "{}: /tables/gemm_fp8: beside /tables/gemm, and true or false for \"quantizes\"",
+            inputs.datasheet_path));
+    std::optional<double> product_t0_us;
+    if (wanted.at("quantizes").get<bool>()) {
+        const auto wide = text_of(tables.at("gemm"), "dtype", inputs.datasheet_path);
+        product_t0_us = profile.at("gemm").at(wide).at("t0_us").get<double>();
+    }
     const auto rows =
         read_gemm_rows(inputs.gemm_csv, text_of(tables, "system", inputs.datasheet_path), name);
     const GemmFit fit =
-        fit_gemm(rows, static_cast<double>(plan::size_bytes(plan::DType::fp8_e4m3)));
+        fit_gemm(rows, static_cast<double>(plan::size_bytes(plan::DType::fp8_e4m3)), product_t0_us);
     Json& curve = profile["gemm"][name];
     curve =
         curve_json(fit, text_of(wanted, "source", inputs.datasheet_path), wanted.at("sustained"));
