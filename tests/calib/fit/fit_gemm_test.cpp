@@ -50,6 +50,35 @@ TEST(FitGemm, NeighboursLearnABumpThatTheCurveCannot) {
     EXPECT_GT(fit.held_out_curve_only.absolute.mean_abs_error, 0.02);
 }
 
+// Rows of a library that quantizes the first operand in each timed call: 9 µs and 2 ps per element.
+TEST(FitGemm, TakesOffTheQuantizationThatWasTimedToo) {
+    std::vector<GemmRow> rows = synthetic_rows([](double) { return 1.0; });
+    for (GemmRow& row : rows)
+        row.time_us += 9 + 2e-6 * static_cast<double>(row.m * row.k);
+    const GemmFit fit = fit_gemm(rows, 2, 7.0);
+    EXPECT_NEAR(fit.curve.t0_us, 7, 1e-6);
+    EXPECT_NEAR(fit.curve.rate_tflops, 250, 1e-5);
+    EXPECT_NEAR(fit.curve.bandwidth_GBps, 3000, 1e-2);
+    ASSERT_TRUE(fit.quantization);
+    EXPECT_NEAR(fit.quantization->t0_us, 9, 1e-5);
+    EXPECT_NEAR(fit.quantization->element_ps, 2, 1e-6);
+    EXPECT_LT(fit.held_out.absolute.mean_abs_error, 1e-8);
+    // Taken for products alone, the same rows give a curve that misses them.
+    EXPECT_GT(fit_gemm(rows, 2).held_out_curve_only.absolute.mean_abs_error, 0.05);
+}
+
+TEST(FitGemm, MakesNoNeighboursOfRowsThatAreMostlyQuantization) {
+    std::vector<GemmRow> rows = synthetic_rows([](double) { return 1.0; });
+    for (GemmRow& row : rows) {
+        // Twice the quantization at small n, as of an operand that leaves the cache.
+        const double element_ps = row.n < 1024 ? 40 : 20;
+        row.time_us += 9 + 1e-6 * element_ps * static_cast<double>(row.m * row.k);
+    }
+    const GemmFit fit = fit_gemm(rows, 2, 7.0);
+    const auto plain = fit_gemm(synthetic_rows([](double) { return 1.0; }), 2);
+    EXPECT_LT(fit.curve.neighbours.size(), plain.curve.neighbours.size() / 2);
+}
+
 TEST(FitGemm, ClipsNeighboursAtAQuarter) {
     const GemmFit fit = fit_gemm(synthetic_rows([](double m) { return m > 14.5 ? 2.0 : 1.0; }), 2);
     double largest = 0;
