@@ -81,6 +81,7 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
         {"backward_launch_factor", number(framework.backward_launch_factor, {0, 1000})},
         {"transfer_launch_factor", number(framework.transfer_launch_factor, {0, 1000})},
         {"launch_queue", integer(framework.launch_queue)},
+        {"fused_rms_norm", boolean(framework.fused_rms_norm)},
         {"attention_factor", number(framework.attention_factor, kFactor)},
         {"memory_kernel_factor", number(framework.memory_kernel_factor, kFactor)},
         {"overlap_factor", number(framework.overlap_factor, {0, 1000, false, false})},

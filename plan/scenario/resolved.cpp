@@ -205,6 +205,7 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     put("backward_launch_factor", plain(framework.backward_launch_factor));
     put("transfer_launch_factor", plain(framework.transfer_launch_factor));
     put("launch_queue", framework.launch_queue);
+    put("fused_rms_norm", framework.fused_rms_norm);
     put("attention_factor", plain(framework.attention_factor));
     put("memory_kernel_factor", plain(framework.memory_kernel_factor));
     put("overlap_factor", plain(framework.overlap_factor));

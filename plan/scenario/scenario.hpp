@@ -332,6 +332,7 @@ struct Framework {
     double transfer_launch_factor = 1;       // times this a transfer of the pipeline
     std::int64_t launch_queue = 1024;        // ops that the host may run ahead
     // How this stack's kernels and overlap differ from what a profile measured alone.
+    bool fused_rms_norm = true;       // one kernel each way, not one for each operation
     double attention_factor = 1;      // time of fused attention over the profile's
     double memory_kernel_factor = 1;  // time of memory-bound kernels over the profile's
     double overlap_factor = 1;        // what compute takes longer while the rank communicates, over

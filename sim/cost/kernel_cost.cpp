@@ -45,6 +45,7 @@ KernelCost::KernelCost(const Profile& profile, const plan::Framework& framework,
                        std::int64_t ranks_of_machine)
     : profile_(profile),
       attention_factor_(framework.attention_factor),
+      fused_rms_norm_(framework.fused_rms_norm),
       memory_factor_(framework.memory_kernel_factor),
       stretch_(profile.sharing ? profile.sharing->of(ranks_of_machine) : 1) {}
 
@@ -203,6 +204,25 @@ Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, dou
     return price;
 }
 
+// RMSNorm by single operations of PyTorch, as in the model code of Touvron et al. 2023
+// (meta-llama/llama, llama/model.py): to fp32, square, mean, times, back, times the weight; autograd
+// then runs 14. In passes over the rows, of elements of the model's width and of fp32.
+Price KernelCost::price_norm(const plan::Block& block, const plan::Op& op, double t0_us) const {
+    const bool forward = op.kind == OpKind::norm;
+    const bool rms = forward ? op.reads.size() == 2 : op.writes.size() == 2;  // no bias
+    Price price = price_memory(block, op, t0_us);
+    if (fused_rms_norm_ || !rms) return price;
+    const double own = element_bytes(block.tensors[static_cast<std::size_t>(op.reads[0])].dtype);
+    const double bytes = forward ? 4 * own + 7 * 4 : 8 * own + 17 * 4;
+    const int kernels = forward ? 6 : 14;
+    const MemoryProfile& memory = profile_.memory;
+    price.seconds = kernels * memory.t0_us.value * 1e-6 +
+                    bytes * to_double(op.shape[0]) * to_double(op.shape[1]) /
+                        (memory.efficiency.value * profile_.hardware.memory_GBps.value * 1e9);
+    price.relative_sd = memory.relative_sd;
+    return price;
+}
+
 Price KernelCost::price(const plan::Block& block, const plan::Op& op) const {
     Price price = price_alone(block, op);
     price.seconds *= stretch_;
@@ -230,7 +250,6 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) cons
         case OpKind::softmax_backward:
         case OpKind::dropout:
         case OpKind::dropout_backward:
-        case OpKind::norm:
         case OpKind::activation:
         case OpKind::activation_backward:
         case OpKind::rope:
@@ -253,7 +272,10 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) cons
         case OpKind::transpose:
         case OpKind::update_scales:
             return price_memory(block, op, memory.t0_us.value);
+        case OpKind::norm:
+            return price_norm(block, op, memory.t0_us.value);
         case OpKind::norm_backward:
+            return price_norm(block, op, memory.reduction_t0_us.value);
         case OpKind::bias_gradient:
         case OpKind::embedding_backward:
         case OpKind::gradient_norm:

@@ -59,9 +59,11 @@ class KernelCost {
     Price price_attention_block(const plan::Block& block, const plan::Op& op, bool backward) const;
     Price price_attention(const plan::Op& op, bool backward) const;
     Price price_memory(const plan::Block& block, const plan::Op& op, double t0_us) const;
+    Price price_norm(const plan::Block& block, const plan::Op& op, double t0_us) const;
 
     const Profile& profile_;
     double attention_factor_;
+    bool fused_rms_norm_;
     double memory_factor_;
     double stretch_;
 };
