@@ -8,8 +8,6 @@
 namespace orrery::measure {
 namespace {
 
-// Then they repeat. A prime, so that rows of a matrix differ.
-constexpr std::int64_t kDrawn = 1'000'003;
 constexpr std::int64_t kAlignment = 256;  // that of cuBLASLt's fastest kernels
 
 }  // namespace
@@ -23,10 +21,10 @@ DeviceOperands::DeviceOperands(runtime::StreamDriver& driver, std::int64_t parts
 
 void DeviceOperands::fill(plan::DType dtype) {
     dtype_ = dtype;
-    Operand numbers(dtype, kDrawn);
+    Operand numbers(dtype, kDrawnOnce);
     const std::span<const std::byte> drawn(
         static_cast<const std::byte*>(numbers.data()),
-        static_cast<std::size_t>(kDrawn * plan::size_bytes(dtype)));
+        static_cast<std::size_t>(kDrawnOnce * plan::size_bytes(dtype)));
     const std::int64_t bytes = parts_ * part_bytes_;
     for (std::int64_t at = 0; at < bytes; at += static_cast<std::int64_t>(drawn.size())) {
         const auto count = std::min(drawn.size(), static_cast<std::size_t>(bytes - at));

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <random>
 
 #include "calib/measure/device_timings.hpp"
+#include "calib/measure/size_draw.hpp"
 
 namespace orrery::measure {
 namespace {
@@ -12,26 +12,11 @@ using plan::DType;
 using runtime::GemmForm;
 using runtime::Kernels;
 
-// Bits of the engine and libm alone decide: the same shapes everywhere.
-class ProductDraw {
-  public:
-    std::int64_t operator()(std::int64_t low, std::int64_t high, std::int64_t multiple) {
-        const double unit = static_cast<double>(bits_() >> 11) * 0x1p-53;
-        const double size = static_cast<double>(low) *
-                            std::pow(static_cast<double>(high) / static_cast<double>(low), unit);
-        return std::max<std::int64_t>(1, std::llround(size / static_cast<double>(multiple))) *
-               multiple;
-    }
-
-  private:
-    std::mt19937_64 bits_{1};
-};
-
 using Shape = std::array<std::int64_t, 3>;  // m, n, k
 
 std::vector<Shape> gemm_shapes(const DeviceGrid& grid, double most_flops) {
     constexpr std::int64_t kMultiple = 64;
-    ProductDraw draw;
+    SizeDraw draw;
     const auto size = [&] { return draw(grid.gemm_low, grid.gemm_high, kMultiple); };
     std::vector<Shape> shapes;
     while (shapes.size() < static_cast<std::size_t>(grid.gemm_shapes)) {
@@ -58,7 +43,7 @@ DeviceTimer::Call product(const Shape& shape, GemmForm form, const DeviceOperand
 std::vector<runtime::AttentionShape> attention_shapes(const DeviceGrid& grid,
                                                       std::int64_t head_dim) {
     constexpr std::int64_t kMultiple = 64;
-    ProductDraw draw;
+    SizeDraw draw;
     std::vector<runtime::AttentionShape> shapes;
     while (shapes.size() < static_cast<std::size_t>(grid.attention_shapes)) {
         runtime::AttentionShape shape;

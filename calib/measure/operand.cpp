@@ -11,9 +11,6 @@ namespace {
 
 using plan::DType;
 
-// Then they repeat. A prime, so that rows of a matrix differ.
-constexpr std::size_t kDrawnOnce = 1'000'003;
-
 const std::vector<float>& normal_numbers() {
     static const std::vector<float> numbers = [] {
         std::mt19937_64 bits(1);
@@ -51,7 +48,7 @@ Operand::Operand(DType dtype, std::int64_t elements)
     : dtype_(dtype), bytes_(static_cast<std::size_t>(elements * plan::size_bytes(dtype))) {
     const auto width = static_cast<std::size_t>(plan::size_bytes(dtype));
     for (std::size_t i = 0; i * width < bytes_.size(); ++i)
-        store(bytes_.data() + i * width, dtype, normal_numbers()[i % kDrawnOnce]);
+        store(bytes_.data() + i * width, dtype, normal_numbers()[i % static_cast<std::size_t>(kDrawnOnce)]);
 }
 
 }  // namespace orrery::measure

@@ -10,6 +10,9 @@
 
 namespace orrery::measure {
 
+// So many numbers are drawn, then they repeat. A prime, so that rows of a matrix differ.
+inline constexpr std::int64_t kDrawnOnce = 1'000'003;
+
 class Operand {
   public:
     Operand(plan::DType dtype, std::int64_t elements);

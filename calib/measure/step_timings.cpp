@@ -4,11 +4,11 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <random>
 #include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "calib/measure/size_draw.hpp"
 #include "calib/measure/timing.hpp"
 #include "plan/ir/check.hpp"
 #include "plan/ir/link.hpp"
@@ -18,21 +18,6 @@
 
 namespace orrery::measure {
 namespace {
-
-// Bits of the engine and libm alone decide: the same models on every machine.
-class StepDraw {
-  public:
-    std::int64_t operator()(std::int64_t low, std::int64_t high, std::int64_t multiple) {
-        const double unit = static_cast<double>(bits_() >> 11) * 0x1p-53;
-        const double size = static_cast<double>(low) *
-                            std::pow(static_cast<double>(high) / static_cast<double>(low), unit);
-        const auto units = std::llround(size / static_cast<double>(multiple));
-        return std::max<std::int64_t>(1, units) * multiple;
-    }
-
-  private:
-    std::mt19937_64 bits_{1};
-};
 
 nlohmann::json gpt(std::int64_t width, std::int64_t heads, std::int64_t sequence,
                    std::int64_t vocabulary, bool dropout) {
@@ -70,7 +55,7 @@ std::vector<Layout> layouts_of(std::int64_t ranks) {
     return layouts;
 }
 
-nlohmann::json scenario_json(int number, const Layout& layout, StepDraw& draw,
+nlohmann::json scenario_json(int number, const Layout& layout, SizeDraw& draw,
                              const StepGrid& grid) {
     std::int64_t heads = layout.tensor * draw(1, 4, 1) * (layout.tensor == 1 ? 2 : 1);
     const std::int64_t width =
@@ -215,7 +200,7 @@ runtime::TrainResult perform(const plan::Scenario& scenario, runtime::Backend& b
 StepTimings time_steps(std::int64_t ranks, runtime::Backend& backend, const StepGrid& grid,
                        const std::string& scenarios_dir, const fit::CollectiveSample& like) {
     StepTimings timings;
-    StepDraw draw;
+    SizeDraw draw;
     const std::vector<Layout> layouts = layouts_of(ranks);
     const auto performed = [&](const nlohmann::json& scenario) {
         return perform(read(scenario, scenarios_dir), backend, grid.steps);

@@ -205,8 +205,8 @@ Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, dou
 }
 
 // RMSNorm by single operations of PyTorch, as in the model code of Touvron et al. 2023
-// (meta-llama/llama, llama/model.py): to fp32, square, mean, times, back, times the weight; autograd
-// then runs 14. In passes over the rows, of elements of the model's width and of fp32.
+// (meta-llama/llama, llama/model.py): to fp32, square, mean, times, back, times the weight;
+// autograd then runs 14. In passes over the rows, of elements of the model's width and of fp32.
 Price KernelCost::price_norm(const plan::Block& block, const plan::Op& op, double t0_us) const {
     const bool forward = op.kind == OpKind::norm;
     const bool rms = forward ? op.reads.size() == 2 : op.writes.size() == 2;  // no bias

@@ -122,6 +122,53 @@ TEST(Import, WhatHasNoCounterpartStopsIt) {
     EXPECT_TRUE(std::filesystem::exists(path));
 }
 
+// Megatron-LM's own defaults: --fp8-format turns FP8 on, beside bf16 alone, delayed unless said.
+TEST(Import, ReadsEightBitProductsOfMegatron) {
+    const auto imported = [](const std::string& flags) {
+        return import(
+            written("fp8.sh", replaced(content_of(fixture("gpt3-175b.sh")), "--bf16", flags)),
+            kGpt3);
+    };
+    const auto training = [&](const std::string& flags) {
+        const Outcome outcome = imported(flags);
+        EXPECT_EQ(outcome.code, 0) << outcome.err;
+        return scenario_of(outcome.out)["training"];
+    };
+    EXPECT_EQ(training("--bf16 --fp8-format hybrid")["precision"], "fp8");
+    EXPECT_EQ(training("--bf16 --fp8-format hybrid")["fp8_recipe"], "delayed");
+    EXPECT_EQ(training("--bf16 --fp8-format e4m3 --fp8-recipe blockwise")["fp8_recipe"],
+              "blockwise");
+    EXPECT_EQ(training("--bf16 --fp8-recipe blockwise")["precision"], "bf16");
+    const Outcome refused = imported("--fp16 --fp8-format hybrid");
+    EXPECT_EQ(refused.code, 3);
+    EXPECT_NE(refused.err.find("FP8 is modelled beside bf16"), std::string::npos) << refused.err;
+}
+
+// The converter turns FP8 on, the section says how: tensorwise unless it says otherwise.
+TEST(Import, ReadsEightBitProductsOfTorchtitan) {
+    const auto imported = [](const std::string& model, const std::string& section) {
+        const std::string base =
+            replaced(content_of(fixture("llama3-70b.toml")), "[model]\n", "[model]\n" + model);
+        return import(written("fp8.toml", base + section), kLlama3);
+    };
+    const auto training = [&](const std::string& model, const std::string& section) {
+        const Outcome outcome = imported(model, section);
+        EXPECT_EQ(outcome.code, 0) << outcome.err;
+        return scenario_of(outcome.out)["training"];
+    };
+    const std::string converted = "converters = [\"float8\"]\n";
+    EXPECT_EQ(training(converted, "")["precision"], "fp8");
+    EXPECT_EQ(training(converted, "")["fp8_recipe"], "tensorwise");
+    const std::string rowwise = "\n[float8]\nrecipe_name = \"rowwise\"\n";
+    EXPECT_EQ(training(converted, rowwise)["fp8_recipe"], "rowwise");
+    EXPECT_EQ(training("", rowwise)["precision"], "bf16");
+    const Outcome gathered =
+        imported(converted, "\n[float8]\nenable_fsdp_float8_all_gather = true\n");
+    EXPECT_EQ(gathered.code, 3);
+    EXPECT_NE(gathered.err.find("parameters are gathered in 16 bits"), std::string::npos)
+        << gathered.err;
+}
+
 TEST(Import, ErrorsOfTheScenarioAreThoseOfTheReader) {
     const std::string file =
         written("heads.sh", replaced(content_of(fixture("gpt3-175b.sh")),

@@ -74,6 +74,7 @@ const std::vector<Choice>& free_keys() {
         {"training.transfer_launch_factor", {"1", "20"}},
         {"training.launch_queue", {"1024", "1", "16"}},
         {"training.workspace_mb", {"32", "0"}},
+        {"training.fused_rms_norm", {"true", "false"}},
         {"training.attention_factor", {"1", "1.4"}},
         {"training.memory_kernel_factor", {"1", "0.8"}},
         {"training.overlap_factor", {"1", "0", "9"}},
