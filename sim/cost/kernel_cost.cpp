@@ -108,11 +108,12 @@ Price KernelCost::price_batched_gemm(const plan::Op& op) const {
         profile_.hardware.memory_GBps.value * 1e9 * profile_.memory.efficiency.value;
     Price price;
     price.family = CostFamily::batched_gemm;
-    price.seconds = curve.t0_us * 1e-6 + batch * gemm_flops(shape) / rate +
-                    batch * gemm_bytes(shape, element_bytes(op.dtype)) / bandwidth;
+    const double working = batch * gemm_flops(shape) / rate +
+                           batch * gemm_bytes(shape, element_bytes(op.dtype)) / bandwidth;
+    price.seconds = curve.t0_us * 1e-6 + working;
     price.relative_sd = profile_.batched_gemm.relative_sd;
     if (op.dtype != plan::DType::fp32 && !has_aligned_rows(shape, element_bytes(op.dtype))) {
-        price.seconds += batch * gemm_flops(shape) / rate * (kMisalignedTime - 1);
+        price.seconds = curve.t0_us * 1e-6 + working * kMisalignedTime;
         price.relative_sd = std::max(price.relative_sd, kMisalignedSd);
     }
     return price;

@@ -61,6 +61,18 @@ TEST_F(TinyCost, StacksHaveSlowerKernelsOfTheirOwn) {
     EXPECT_EQ(cost.price({}, attention).seconds, 2.5 * price(attention).seconds);
 }
 
+// Rows of 100 bf16 are 200 bytes, which 16 do not divide: 3.8 times what such a product would take.
+TEST_F(TinyCost, PricesProductsOfMisalignedRows) {
+    const auto working = [&](std::int64_t n, DType dtype) {
+        const double seconds =
+            price(op_of(OpKind::batched_gemm, {2048, n, 2048, 16}, dtype)).seconds;
+        return seconds - profile_.gemm_curve(dtype)->t0_us * 1e-6;
+    };
+    const double aligned = working(104, DType::bf16);
+    const double per_row = (working(208, DType::bf16) - aligned) / 104;
+    EXPECT_NEAR(working(100, DType::bf16), 3.8 * (aligned - 4 * per_row), 1e-9 * aligned);
+}
+
 // x.float(), its square, the mean, x times its root, back to 16 bits, times the weight: 36 bytes
 // per element in 6 kernels, where one kernel reads and writes 4. LayerNorm is one kernel of
 // PyTorch's.
