@@ -20,6 +20,7 @@ struct LaunchTimes {
         if (kind == plan::OpKind::exchange) return transfer;
         return phase == plan::Phase::backward ? backward : forward;
     }
+    bool operator==(const LaunchTimes&) const = default;
     bool none() const { return forward == 0 && backward == 0 && transfer == 0; }
 };
 

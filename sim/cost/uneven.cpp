@@ -70,8 +70,8 @@ double Uneven::drawn(std::uint64_t op) const {
 
 Picoseconds Uneven::of(std::uint32_t op, Picoseconds duration) const {
     constexpr double kLongest_ps = 1e15;
-    const bool draws = jitter_.any() && jitter_.per == plan::JitterPer::kernel;
-    const double takes = static_cast<double>(duration) * slow_ * (draws ? drawn(op) : device_);
+    const double takes =
+        static_cast<double>(duration) * slow_ * (draws_each() ? drawn(op) : device_);
     if (takes > kLongest_ps)
         throw ProfileError(
             fmt::format("a kernel of rank {} takes {:.3g} s with slow_devices and jitter, at most "

@@ -17,6 +17,9 @@ class Uneven {
     Uneven(const plan::Cluster& cluster, plan::Rank rank);
 
     bool changes() const { return slow_ != 1 || jitter_.any(); }
+    // Whether ops that are priced alike take unlike times.
+    bool draws_each() const { return jitter_.any() && jitter_.per == plan::JitterPer::kernel; }
+    bool operator==(const Uneven&) const = default;
 
     // What op `op` takes, which is priced at `duration`. Throws ProfileError beyond 1000 s.
     Picoseconds of(std::uint32_t op, Picoseconds duration) const;

@@ -1,143 +1,56 @@
-// From programs of ops to a graph of actions. What an op waits for is reduced to what is not
-// implied by the rest: of each op it is counted how many ops of every stream have ended for sure
-// when it starts. Ops are one node where only the first waits for others, and others only for the
-// last.
+// From programs of ops to a graph of actions. An op joins the node of the ops that it follows,
+// where they are of its action and it follows nothing else; else it begins a node.
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
-#include "plan/ir/order.hpp"
 #include "sim/engine/action_graph.hpp"
-#include "sim/engine/op_index.hpp"
+#include "sim/engine/program_order.hpp"
 
 namespace orrery::sim {
-namespace {
-
-using plan::kStreams;
-using plan::StreamCounts;
-
-// A program, op by op.
-struct ProgramOrder {
-    std::vector<StreamCounts> known;             // ended for sure when the op starts
-    std::vector<std::vector<std::uint32_t>> on;  // ops that it follows, without those implied
-    std::vector<std::uint32_t> followers;        // ops that follow it
-    bool held_back = false;    // the host's queue may be too short for an op to start
-    bool runs_beside = false;  // kernels may run while the rank communicates
-};
-
-class ProgramReader {
-  public:
-    ProgramReader(const IndexedProgram& program, const OpIndex& index, std::int64_t launch_queue)
-        : program_(program), index_(index), launch_queue_(launch_queue) {}
-
-    ProgramOrder run() {
-        const std::size_t ops = program_.linked->size();
-        order_.known.resize(ops);
-        order_.on.resize(ops);
-        order_.followers.resize(ops);
-        for (std::uint32_t op = 0; op < ops; ++op)
-            read(op);
-        return std::move(order_);
-    }
-
-  private:
-    std::size_t stream_of(std::uint32_t op) const { return program_.stream_of[op]; }
-    // When `op` has ended, so many ops of `stream` have for sure.
-    std::uint32_t ended(std::uint32_t op, std::size_t stream) const {
-        return order_.known[op][stream] + (stream == stream_of(op) ? 1 : 0);
-    }
-
-    void read(std::uint32_t op) {
-        const std::size_t own = stream_of(op);
-        std::vector<std::uint32_t> on;
-        if (issued_[own] > 0) on.push_back(program_.stream_ops[own][issued_[own] - 1].op);
-        const plan::LinkedProgram& linked = *program_.linked;
-        for (std::uint32_t w = linked.first_wait[op]; w < linked.first_wait[op + 1]; ++w) {
-            const plan::Wait& wait = linked.waits[w];
-            on.push_back(
-                program_.stream_ops[static_cast<std::size_t>(wait.stream)][wait.count - 1].op);
-        }
-        StreamCounts& known = order_.known[op];
-        for (const std::uint32_t before : on)
-            for (std::size_t s = 0; s < kStreams; ++s)
-                known[s] = std::max(known[s], ended(before, s));
-        for (const std::uint32_t before : on) {
-            const std::size_t stream = stream_of(before);
-            const bool implied = std::any_of(on.begin(), on.end(), [&](std::uint32_t other) {
-                return other != before &&
-                       order_.known[other][stream] > order_.known[before][stream];
-            });
-            if (implied) continue;
-            order_.on[op].push_back(before);
-            ++order_.followers[before];
-        }
-        look_at_host(op);
-        look_beside(op, own);
-        ++issued_[own];
-    }
-
-    // The host issues at once what its queue has room for: behind ops that have not ended.
-    void look_at_host(std::uint32_t op) {
-        std::int64_t pending = op;
-        for (const std::uint32_t count : order_.known[op])
-            pending -= count;
-        if (pending >= launch_queue_) order_.held_back = true;
-    }
-
-    void look_beside(std::uint32_t op, std::size_t own) {
-        const StreamCounts& known = order_.known[op];
-        if (own == kCompute)
-            for (std::size_t s = 0; s < kStreams; ++s)
-                if (known[s] < communicated_[s]) order_.runs_beside = true;
-        if (!plan::is_communication(index_.kind(program_.linked->op[op]))) return;
-        if (known[kCompute] < issued_[kCompute]) order_.runs_beside = true;
-        communicated_[own] = issued_[own] + 1;
-    }
-
-    const IndexedProgram& program_;
-    const OpIndex& index_;
-    std::int64_t launch_queue_;
-    StreamCounts issued_{};
-    StreamCounts communicated_{};  // up to the last communication of each stream
-    ProgramOrder order_;
-};
-
-}  // namespace
-
 class ActionGraphBuilder {
   public:
     ActionGraphBuilder(const EngineInput& input, int repetitions)
         : in_(input), index_(input), repetitions_(static_cast<std::uint32_t>(repetitions)) {}
 
     std::optional<ActionGraph> run() {
-        if (!in_.launch.none() || in_.peers_never_wait || !in_.plan->statistics.empty())
-            return std::nullopt;
+        if (in_.peers_never_wait || !in_.plan->statistics.empty()) return std::nullopt;
         for (std::size_t p = 0; p < in_.linked.size(); ++p) {
-            orders_.push_back(ProgramReader(index_.program(static_cast<std::int32_t>(p)), index_,
-                                            in_.launch_queue)
-                                  .run());
+            orders_.push_back(
+                order_of(index_.program(static_cast<std::int32_t>(p)), index_, in_.launch_queue));
             const bool slowed = in_.compute_slowdown_permille > 0 && orders_.back().runs_beside;
-            if (slowed || orders_.back().held_back) return std::nullopt;
+            const bool held_back = in_.launch.none() && orders_.back().held_back;
+            if (slowed || held_back) return std::nullopt;
         }
         graph_.tracks_ = in_.tracks.size();
+        graph_.launch_ = in_.launch;
+        graph_.launch_queue_ = in_.launch_queue;
+        graph_.slowdown_permille_ = in_.compute_slowdown_permille;
         graph_.classes_.emplace_back();
-        graph_.runs_.push_back(0);
+        runs_.push_back(0);
         add_node(0);
         for (std::size_t t = 0; t < in_.tracks.size(); ++t)
-            if (in_.tracks[t].times != nullptr || in_.tracks[t].uneven != nullptr ||
-                !add_track(static_cast<TrackId>(t)))
+            if (in_.tracks[t].times != nullptr || !add_track(static_cast<TrackId>(t)))
                 return std::nullopt;
-        if (!complete() || !put_in_order()) return std::nullopt;
+        if (!complete()) return std::nullopt;
+        number_delays();
+        if (!put_in_order()) return std::nullopt;
         return std::move(graph_);
     }
 
   private:
     using NodeId = std::uint32_t;
+    // The end of an op of a node, by index; of node 0 a launch of the host, 0: none.
+    struct Place {
+        NodeId node = 0;
+        std::uint32_t op = 0;
+        auto operator<=>(const Place&) const = default;
+    };
     struct Draft {
         std::uint32_t action_class = 0;
-        std::vector<NodeId> before;
+        std::uint32_t action = 0;  // of one rank; 0: none
+        std::vector<Place> before;
     };
     // (sender, forward, its stage, micro-batch, step)
     using Message = std::tuple<TrackId, bool, std::int32_t, std::int32_t, std::uint32_t>;
@@ -147,18 +60,44 @@ class ActionGraphBuilder {
         std::size_t needed = 0;
         ActionClass kind;  // of a meeting
     };
+    // A node of ops, while its track is added.
+    struct Own {
+        NodeId node = 0;
+        std::vector<std::uint32_t> ops;
+        std::vector<bool> waited_for;  // by op: others wait for it
+    };
+    static constexpr std::int32_t kShared = -1;
+
+    // A track while it is added.
+    struct Adding {
+        TrackId track = 0;
+        const IndexedProgram& program;
+        const ProgramOrder& order;
+        std::uint32_t of_one;                 // ops of one step
+        std::vector<Picoseconds> host_waits;  // empty: none
+        std::vector<Own> nodes;
+        std::vector<std::int32_t> node_of;  // by op, into nodes; or kShared
+        std::vector<Place> end;             // by op; of an exchange its first transfer's
+        std::map<std::uint32_t, std::vector<NodeId>> transfers;  // of exchanges
+
+        std::uint32_t number(std::uint32_t op) const { return program.linked->op[op]; }
+        bool same_action(std::uint32_t one, std::uint32_t other) const {
+            return program.linked->step[one] == program.linked->step[other] &&
+                   one / of_one == other / of_one;
+        }
+    };
 
     NodeId add_node(std::uint32_t action_class) {
-        drafts_.push_back({action_class, {}});
+        drafts_.push_back({action_class, 0, {}});
         return static_cast<NodeId>(drafts_.size() - 1);
     }
 
     std::uint32_t class_of(ActionClass kind) {
-        const auto [it, fresh] =
-            numbers_.emplace(std::move(kind), static_cast<std::uint32_t>(graph_.classes_.size()));
+        const auto [it, fresh] = class_numbers_.emplace(
+            std::move(kind), static_cast<std::uint32_t>(graph_.classes_.size()));
         if (fresh) {
             graph_.classes_.push_back(it->first);
-            graph_.runs_.push_back(0);
+            runs_.push_back(0);
         }
         return it->second;
     }
@@ -166,17 +105,6 @@ class ActionGraphBuilder {
     const EngineTrack& spec(TrackId track) const {
         return in_.tracks[static_cast<std::size_t>(track)];
     }
-
-    // A track while it is added. A node has ops of one step.
-    struct Adding {
-        TrackId track = 0;
-        const IndexedProgram& program;
-        const ProgramOrder& order;
-        std::uint32_t of_one;                   // ops of one step
-        std::vector<std::vector<NodeId>> ends;  // nodes of which the last ends the op
-
-        std::uint32_t number(std::uint32_t op) const { return program.linked->op[op]; }
-    };
     bool is_exchange(const Adding& a, std::uint32_t op) const {
         return index_.kind(a.number(op)) == plan::OpKind::exchange;
     }
@@ -186,125 +114,153 @@ class ActionGraphBuilder {
         return spec(a.track).groups[static_cast<std::size_t>(index_.group(a.number(op)))];
     }
 
-    // Nodes as lists of ops, in issue order: whole actions, else runs of ops.
-    std::vector<std::vector<std::uint32_t>> nodes_of(const Adding& a) const {
-        std::vector<std::vector<std::uint32_t>> nodes;
-        const auto size = static_cast<std::uint32_t>(a.ends.size());
-        for (std::uint32_t first = 0, end = 0; first < size; first = end) {
-            end = first + 1;
-            while (end < size && a.program.linked->step[end] == a.program.linked->step[first] &&
-                   end / a.of_one == first / a.of_one)
-                ++end;
-            if (is_whole(a, first, end)) {
-                nodes.emplace_back(end - first);
-                std::iota(nodes.back().begin(), nodes.back().end(), first);
-            } else {
-                add_runs(a, first, end, nodes);
-            }
-        }
-        return nodes;
-    }
-
-    bool is_own(const Adding& a, std::uint32_t op) const {
-        return !is_exchange(a, op) && group_of(a, op) < 0;
-    }
-
-    // Whether of these ops only the first waits for others, and others only for the last, which
-    // every one of them comes before.
-    bool is_whole(const Adding& a, std::uint32_t first, std::uint32_t end) const {
-        std::vector<std::uint32_t> followers(end - first);
-        for (std::uint32_t op = first; op < end; ++op) {
-            if (!is_own(a, op)) return false;
-            if (op == first) continue;
-            if (a.order.on[op].empty()) return false;
-            for (const std::uint32_t other : a.order.on[op]) {
-                if (other < first) return false;
-                ++followers[other - first];
-            }
-        }
-        for (std::uint32_t op = first; op + 1 < end; ++op)
-            if (followers[op - first] == 0 || followers[op - first] != a.order.followers[op])
-                return false;
-        return true;
-    }
-
-    // An op continues the run of the one op that it follows and that nothing else follows.
-    void add_runs(const Adding& a, std::uint32_t first, std::uint32_t end,
-                  std::vector<std::vector<std::uint32_t>>& nodes) const {
-        std::vector<std::size_t> node_of(end - first);
-        for (std::uint32_t op = first; op < end; ++op) {
-            const auto& on = a.order.on[op];
-            const bool continues = on.size() == 1 && on[0] >= first &&
-                                   a.order.followers[on[0]] == 1 && is_own(a, op) &&
-                                   is_own(a, on[0]);
-            if (!continues) nodes.emplace_back();
-            node_of[op - first] = continues ? node_of[on[0] - first] : nodes.size() - 1;
-            nodes[node_of[op - first]].push_back(op);
-        }
-    }
-
     bool add_track(TrackId track) {
         const IndexedProgram& program = index_.program(spec(track).program);
         const std::size_t size = program.linked->size();
-        Adding a{track, program, orders_[static_cast<std::size_t>(spec(track).program)],
+        Adding a{track,
+                 program,
+                 orders_[static_cast<std::size_t>(spec(track).program)],
                  static_cast<std::uint32_t>(size) / repetitions_,
-                 std::vector<std::vector<NodeId>>(size)};
-        for (const std::vector<std::uint32_t>& ops : nodes_of(a))
-            if (!add_ops(a, ops)) return false;
+                 {},
+                 {},
+                 std::vector<std::int32_t>(size, kShared),
+                 std::vector<Place>(size),
+                 {}};
+        if (!in_.launch.none() && !look_at_host(a)) return false;
+        for (std::uint32_t op = 0; op < size; ++op)
+            if (!add_op(a, op)) return false;
         note_last(a);
+        for (const Own& own : a.nodes)
+            classify(a, own);
         return true;
     }
 
-    bool add_ops(Adding& a, const std::vector<std::uint32_t>& ops) {
-        const std::uint32_t first = ops.front();
-        std::vector<NodeId> before;
-        for (const std::uint32_t other : a.order.on[first])
-            before.insert(before.end(), a.ends[other].begin(), a.ends[other].end());
-        if (is_exchange(a, first)) return add_exchange(a, first, before);
-        if (const std::int32_t group = group_of(a, first); group >= 0) {
-            a.ends[first] = {meet(group, a.track, a.number(first), before)};
-            return true;
+    bool look_at_host(Adding& a) {
+        const EngineTrack& of = spec(a.track);
+        std::vector<Picoseconds> takes;
+        for (std::uint32_t op = 0; op < a.end.size(); ++op) {
+            takes.push_back((*of.durations)[a.number(op)]);
+            if (of.uneven != nullptr && index_.is_kernel(a.number(op)))
+                takes.back() = of.uneven->of(op, takes.back());
+            if (!is_exchange(a, op)) continue;
+            for (const plan::Transfer& transfer : transfers_of(a, op))
+                takes.back() = std::max(takes.back(), of.time_of(transfer));
         }
-        const NodeId node = add_node(class_of(class_of_ops(a, ops)));
-        if (first / a.of_one + 1 == repetitions_) ++graph_.runs_[drafts_[node].action_class];
-        drafts_[node].before = std::move(before);
-        for (const std::uint32_t op : ops)
-            a.ends[op] = {node};
+        auto waits = host_waits(a.program, a.order, index_, in_.launch_queue, takes);
+        if (!waits) return false;
+        a.host_waits = std::move(*waits);
+        graph_.least_.push_back({*of.durations, of.transfer_to_peer,
+                                 of.uneven == nullptr ? std::optional<Uneven>() : *of.uneven});
         return true;
     }
 
-    static ActionClass class_of_ops(const Adding& a, const std::vector<std::uint32_t>& ops) {
-        ActionClass kind{ActionClass::Kind::ops, {a.track}, {}, {}, false};
-        for (std::uint32_t i = 0; i < ops.size(); ++i) {
-            kind.numbers.push_back(a.number(ops[i]));
-            kind.computes |= a.program.stream_of[ops[i]] == kCompute;
-            if (i == 0) continue;
-            for (const std::uint32_t other : a.order.on[ops[i]]) {
-                const auto at = std::lower_bound(ops.begin(), ops.end(), other);
-                kind.waits.emplace_back(static_cast<std::uint32_t>(at - ops.begin()), i);
+    const std::vector<plan::Transfer>& transfers_of(const Adding& a, std::uint32_t op) const {
+        return a.program.program->steps[a.program.linked->step[op]].transfers;
+    }
+
+    // The node that an op of the rank's own joins, or kShared: it begins one.
+    std::int32_t joined(const Adding& a, std::uint32_t op) const {
+        const auto on = a.order.followed_by(op);
+        if (on.empty() || (!a.host_waits.empty() && a.host_waits[op] >= 0)) return kShared;
+        const std::int32_t node = a.node_of[on.front()];
+        const auto is_same = [&](std::uint32_t other) {
+            return a.node_of[other] == node && a.same_action(other, op);
+        };
+        return std::all_of(on.begin(), on.end(), is_same) ? node : kShared;
+    }
+
+    bool add_op(Adding& a, std::uint32_t op) {
+        const bool exchange = is_exchange(a, op);
+        const std::int32_t group = group_of(a, op);
+        if (!exchange && group < 0) {
+            if (const std::int32_t node = joined(a, op); node != kShared) {
+                append(a, op, node);
+                return true;
             }
         }
-        return kind;
+        const std::vector<Place> before = before_of(a, op);
+        if (exchange) return add_exchange(a, op, before);
+        if (group >= 0) {
+            a.end[op] = {meet(group, a.track, a.number(op), before), 0};
+            return true;
+        }
+        if (a.nodes.empty() || !a.same_action(a.nodes.back().ops.front(), op)) ++actions_;
+        a.nodes.push_back({add_node(0), {}, {}});
+        drafts_[a.nodes.back().node].before = before;
+        drafts_[a.nodes.back().node].action = actions_;
+        append(a, op, static_cast<std::int32_t>(a.nodes.size()) - 1);
+        return true;
+    }
+
+    static void append(Adding& a, std::uint32_t op, std::int32_t node) {
+        Own& own = a.nodes[static_cast<std::size_t>(node)];
+        a.node_of[op] = node;
+        a.end[op] = {own.node, static_cast<std::uint32_t>(own.ops.size())};
+        own.ops.push_back(op);
+        own.waited_for.push_back(false);
+    }
+
+    std::vector<Place> before_of(Adding& a, std::uint32_t op) {
+        std::vector<Place> before;
+        for (const std::uint32_t other : a.order.followed_by(op))
+            add_ends(a, other, before);
+        if (!a.host_waits.empty() && a.host_waits[op] >= 0) {
+            graph_.host_.push_back(a.host_waits[op]);
+            before.push_back({0, static_cast<std::uint32_t>(graph_.host_.size())});
+        }
+        return before;
+    }
+
+    // The last of these ends `op`, which must be kept apart in its node.
+    static void add_ends(Adding& a, std::uint32_t op, std::vector<Place>& ends) {
+        if (const auto exchange = a.transfers.find(op); exchange != a.transfers.end()) {
+            for (const NodeId node : exchange->second)
+                ends.push_back({node, 0});
+            return;
+        }
+        ends.push_back(a.end[op]);
+        if (a.node_of[op] == kShared) return;
+        a.nodes[static_cast<std::size_t>(a.node_of[op])].waited_for[a.end[op].op] = true;
     }
 
     // The last op of each stream, of the steps before the last and of all.
-    void note_last(const Adding& a) {
+    void note_last(Adding& a) {
         const std::uint32_t boundary = a.of_one * (repetitions_ - 1);
         for (const std::vector<StreamOp>& ops : a.program.stream_ops) {
             if (ops.empty()) continue;
-            const auto& last = a.ends[ops.back().op];
-            graph_.ends_.insert(graph_.ends_.end(), last.begin(), last.end());
+            add_ends(a, ops.back().op, ends_);
             const auto after = std::partition_point(
                 ops.begin(), ops.end(), [&](const StreamOp& op) { return op.op < boundary; });
-            if (after == ops.begin()) continue;
-            const auto& before = a.ends[std::prev(after)->op];
-            graph_.ends_before_.insert(graph_.ends_before_.end(), before.begin(), before.end());
+            if (after != ops.begin()) add_ends(a, std::prev(after)->op, ends_before_);
         }
     }
 
-    bool add_exchange(Adding& a, std::uint32_t op, const std::vector<NodeId>& before) {
-        for (const plan::Transfer& transfer :
-             a.program.program->steps[a.program.linked->step[op]].transfers) {
+    void classify(const Adding& a, const Own& own) {
+        ActionClass kind;
+        kind.kind = ActionClass::Kind::ops;
+        kind.tracks = {a.track};
+        const Uneven* uneven = spec(a.track).uneven;
+        if (uneven != nullptr && uneven->draws_each()) kind.ids = own.ops;
+        std::int32_t last_kernel = -1;
+        for (std::uint32_t i = 0; i < own.ops.size(); ++i) {
+            const std::uint32_t op = own.ops[i];
+            kind.numbers.push_back(a.number(op));
+            if (a.program.stream_of[op] == kCompute) last_kernel = static_cast<std::int32_t>(i);
+            for (const std::uint32_t other : a.order.followed_by(op))
+                if (i > 0) kind.waits.emplace_back(a.end[other].op, i);
+        }
+        for (std::uint32_t i = 0; i < own.ops.size(); ++i) {
+            const bool is_last = static_cast<std::int32_t>(i) == last_kernel;
+            if (is_last) kind.last_kernel = static_cast<std::int32_t>(kind.outputs.size());
+            if (is_last || own.waited_for[i]) kind.outputs.push_back(i);
+        }
+        const std::uint32_t number = class_of(std::move(kind));
+        drafts_[own.node].action_class = number;
+        if (own.ops.front() / a.of_one + 1 == repetitions_) ++runs_[number];
+    }
+
+    bool add_exchange(Adding& a, std::uint32_t op, const std::vector<Place>& before) {
+        for (const plan::Transfer& transfer : transfers_of(a, op)) {
             const plan::ActionKind kind = transfer.action.kind;
             const TrackId peer =
                 spec(a.track).pipeline_peers[static_cast<std::size_t>(transfer.peer)];
@@ -319,13 +275,15 @@ class ActionGraphBuilder {
                 transfers_[{from, forward, stage, transfer.action.micro_batch, op / a.of_one}];
             if (shared.came++ == 0) {
                 if (hop(from, to) != hop(to, from)) return false;
+                ActionClass both;
+                both.kind = ActionClass::Kind::transfer;
+                both.tracks = {from, to};
                 shared.needed = 2;
-                shared.node =
-                    add_node(class_of({ActionClass::Kind::transfer, {from, to}, {}, {}, false}));
+                shared.node = add_node(class_of(std::move(both)));
             }
             auto& all = drafts_[shared.node].before;
             all.insert(all.end(), before.begin(), before.end());
-            a.ends[op].push_back(shared.node);
+            a.transfers[op].push_back(shared.node);
         }
         return true;
     }
@@ -335,7 +293,7 @@ class ActionGraphBuilder {
     }
 
     NodeId meet(std::int32_t group, TrackId track, std::uint32_t number,
-                const std::vector<NodeId>& before) {
+                const std::vector<Place>& before) {
         const std::uint32_t occurrence = met_[{group, track}]++;
         Shared& shared = meetings_[{group, occurrence}];
         if (shared.came++ == 0) {
@@ -361,55 +319,51 @@ class ActionGraphBuilder {
         return true;
     }
 
-    // More than a node has room for meet in nodes that take no time.
-    void make_room() {
-        for (NodeId n = 1; n < drafts_.size(); ++n) {
-            std::vector<NodeId> before = std::move(drafts_[n].before);
-            std::sort(before.begin(), before.end());
-            before.erase(std::unique(before.begin(), before.end()), before.end());
-            while (before.size() > ActionGraph::kBefore) {
-                const NodeId node = add_node(0);
-                const auto some = before.end() - ActionGraph::kBefore;
-                drafts_[node].before.assign(some, before.end());
-                before.erase(some, before.end());
-                before.push_back(node);
-            }
-            drafts_[n].before = std::move(before);
+    // None, those of the host, then class by class.
+    void number_delays() {
+        std::size_t next = 1 + graph_.host_.size();
+        for (std::size_t c = 0; c < graph_.classes_.size(); ++c) {
+            const ActionClass& one = graph_.classes_[c];
+            first_delay_.push_back(static_cast<std::uint32_t>(next));
+            if (one.last_kernel >= 0 && runs_[c] > 0)
+                graph_.computing_.push_back(
+                    {static_cast<std::size_t>(one.tracks[0]),
+                     static_cast<std::uint32_t>(next) + static_cast<std::uint32_t>(one.last_kernel),
+                     runs_[c]});
+            next += one.delays();
         }
+        delays_ = static_cast<std::uint32_t>(next);
     }
 
-    // Breadth first, so that nodes in a row seldom follow one another; false: a cycle.
+    PathEnd end_of(const Place& place) const {
+        if (place.node == 0) return {0, place.op};
+        const std::uint32_t number = drafts_[place.node].action_class;
+        const ActionClass& one = graph_.classes_[number];
+        const auto at = std::lower_bound(one.outputs.begin(), one.outputs.end(), place.op);
+        return {place.node,
+                first_delay_[number] + static_cast<std::uint32_t>(at - one.outputs.begin())};
+    }
+    std::vector<PathEnd> ends_of_places(const std::vector<Place>& places) const {
+        std::vector<PathEnd> ends;
+        for (const Place& place : places)
+            ends.push_back(end_of(place));
+        return ends;
+    }
+
+    // False: a cycle.
     bool put_in_order() {
-        make_room();
-        std::vector<std::vector<NodeId>> after(drafts_.size());
-        std::vector<std::size_t> missing(drafts_.size());
-        std::vector<NodeId> order = {0};
-        for (NodeId n = 1; n < drafts_.size(); ++n) {
-            missing[n] = drafts_[n].before.size();
-            for (const NodeId before : drafts_[n].before)
-                after[before].push_back(n);
-            if (missing[n] == 0) order.push_back(n);
+        std::vector<std::vector<PathEnd>> before;
+        std::vector<std::uint32_t> actions;
+        for (const Draft& draft : drafts_) {
+            before.push_back(ends_of_places(draft.before));
+            actions.push_back(draft.action);
         }
-        for (std::size_t i = 0; i < order.size(); ++i)
-            for (const NodeId n : after[order[i]])
-                if (--missing[n] == 0) order.push_back(n);
-        if (order.size() != drafts_.size()) return false;
-        std::vector<NodeId> place(drafts_.size());
-        for (std::size_t i = 0; i < order.size(); ++i)
-            place[order[i]] = static_cast<NodeId>(i);
-        for (const NodeId n : order) {
-            ActionGraph::Node node;
-            node.action_class = drafts_[n].action_class;
-            for (std::size_t i = 0; i < drafts_[n].before.size(); ++i)
-                node.before[i] = place[drafts_[n].before[i]];
-            graph_.nodes_.push_back(node);
-        }
-        for (auto* ends : {&graph_.ends_before_, &graph_.ends_}) {
-            for (NodeId& n : *ends)
-                n = place[n];
-            std::sort(ends->begin(), ends->end());
-            ends->erase(std::unique(ends->begin(), ends->end()), ends->end());
-        }
+        graph_.ends_before_ = ends_of_places(ends_before_);
+        graph_.ends_ = ends_of_places(ends_);
+        PathDraft draft(std::move(before), std::move(actions));
+        if (!draft.shorten(delays_, {&graph_.ends_before_, &graph_.ends_})) return false;
+        graph_.nodes_ = draft.nodes();
+        graph_.derived_ = draft.derived();
         return true;
     }
 
@@ -418,7 +372,12 @@ class ActionGraphBuilder {
     std::uint32_t repetitions_;
     std::vector<ProgramOrder> orders_;
     std::vector<Draft> drafts_;
-    std::map<ActionClass, std::uint32_t> numbers_;
+    std::uint32_t actions_ = 0;
+    std::vector<Place> ends_before_, ends_;
+    std::map<ActionClass, std::uint32_t> class_numbers_;
+    std::vector<std::int64_t> runs_;          // by class: nodes of the last step
+    std::vector<std::uint32_t> first_delay_;  // by class
+    std::uint32_t delays_ = 0;                // of host and classes
     std::map<Message, Shared> transfers_;
     std::map<std::pair<std::int32_t, std::uint32_t>, Shared> meetings_;  // by group, occurrence
     std::map<std::pair<std::int32_t, TrackId>, std::uint32_t> met_;

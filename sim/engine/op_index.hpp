@@ -42,6 +42,10 @@ class OpIndex {
     }
     // By op number.
     plan::OpKind kind(std::uint32_t number) const { return ops_[number]->kind; }
+    plan::Stream stream(std::uint32_t number) const { return ops_[number]->stream; }
+    bool is_kernel(std::uint32_t number) const {
+        return !plan::is_communication(kind(number)) && !plan::is_copy(kind(number));
+    }
     plan::GroupKind group(std::uint32_t number) const { return ops_[number]->group; }
     std::int64_t elements(std::uint32_t number) const { return ops_[number]->shape[0]; }
     Picoseconds launch(std::uint32_t number) const { return launches_[number]; }  // of the host
