@@ -17,8 +17,7 @@ namespace {
 std::vector<std::int64_t> key_of(const Classes::Member& member) {
     std::vector<std::int64_t> key;
     for (const GroupShape& shape : member.shapes)
-        key.insert(key.end(),
-                   {shape.ranks, shape.nodes, shape.ranks_per_node, shape.siblings_per_node});
+        append_key(shape, key);
     return key;
 }
 
@@ -115,11 +114,6 @@ void take_measured_times(const plan::Plan& plan, const std::vector<trace::OpName
     }
 }
 
-// Ranks of a node that send to a pipeline peer in another node at the same time.
-int flows_out_of_node(const plan::Mesh& mesh, const plan::Cluster& cluster) {
-    return static_cast<int>(ranks_of_node(mesh, cluster));
-}
-
 // One rank communicates with nobody: a device that was calibrated by itself has no collectives.
 CollectiveTable collectives_of(const Profile& profile, const plan::Mesh& mesh) {
     if (!profile.collectives_json.empty())
@@ -181,9 +175,8 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
 
     const std::int64_t boundary =
         plan::message_bytes(plan.blocks[static_cast<std::size_t>(plan.exchange_block)].ops.front());
-    const int flows = flows_out_of_node(plan.mesh, cluster);
-    auto hop = [&](std::int64_t bytes, bool in_node) {
-        return duration_of(network.point_to_point(bytes, in_node, flows).seconds,
+    auto transfer = [&](std::int64_t bytes, const Hop& hop) {
+        return duration_of(network.point_to_point(bytes, hop).seconds,
                            "a transfer between pipeline ranks");
     };
     std::vector<trace::OpName> ops;
@@ -205,10 +198,10 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
         track.pipeline_peers = member.pipeline_peers;
         const auto hops = [&](std::int64_t bytes) {
             std::vector<Picoseconds> to_peer;
-            for (std::size_t peer = 0; peer < member.peer_in_node.size(); ++peer)
+            for (std::size_t peer = 0; peer < member.hops.size(); ++peer)
                 to_peer.push_back(static_cast<std::int32_t>(peer) == track.program
                                       ? 0
-                                      : hop(bytes, member.peer_in_node[peer]));
+                                      : transfer(bytes, member.hops[peer]));
             return to_peer;
         };
         track.transfer_to_peer = hops(boundary);

@@ -28,6 +28,8 @@ struct LayoutChoices {
 };
 void read_offload(Reading& reading, Offload& offload);
 void read_host_memory(Reading& reading, Cluster& cluster);  // and storage
+// After the link between nodes, and the key that it stands in.
+void read_fabric(Reading& reading, const Cluster& cluster, InterNode& link);
 // What is not alike among the devices; counts its keys as known.
 void read_uneven(Reading& reading, Section& keys, Cluster& cluster);
 void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices);

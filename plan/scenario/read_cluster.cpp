@@ -26,11 +26,22 @@ void read_intra_node(Reading& reading, const Cluster& cluster, IntraNode& link) 
                                   {{"nvswitch", IntraNodeKind::nvswitch},
                                    {"xgmi", IntraNodeKind::xgmi},
                                    {"pcie", IntraNodeKind::pcie},
-                                   {"host", IntraNodeKind::host}},
+                                   {"host", IntraNodeKind::host},
+                                   {"hybrid_cube_mesh", IntraNodeKind::hybrid_cube_mesh}},
                                   Presence::required);
     section.number("bandwidth_GBps", link.bandwidth_GBps, kPositive, Presence::required);
     section.number("latency_us", link.latency_us, {}, Presence::required);
+    const bool mesh = link.kind == IntraNodeKind::hybrid_cube_mesh;
+    if (mesh) section.number("host_GBps", link.host_GBps, kPositive, Presence::required);
     section.finish();
+    if (!mesh || !reading.good({"cluster.devices_per_node", "cluster.intra_node.kind"}) ||
+        cluster.devices_per_node <= kCubeMeshDevices)
+        return;
+    Diagnostic& fault = reading.report(
+        "S056", "/cluster/devices_per_node",
+        fmt::format("a hybrid cube mesh joins at most {} devices", kCubeMeshDevices));
+    fault.arithmetic = fmt::format("devices_per_node = {}", cluster.devices_per_node);
+    fault.help.push_back("\"nvswitch\" for larger nodes (DGX-2)");
 }
 
 // One node needs no network, but may describe one for the day that nodes is raised.
@@ -49,8 +60,10 @@ void read_inter_node(Reading& reading, const Cluster& cluster, InterNode& link) 
         link.nics_per_node = static_cast<int>(nics);
         section.number("bandwidth_Gbps", link.bandwidth_Gbps, kPositive, presence);
         section.number("latency_us", link.latency_us, {}, presence);
-        section.number("oversubscription", link.oversubscription, {1, 1000});
+        section.number("oversubscription", link.oversubscription, {1, kMostOversubscription});
+        section.known("fabric");
         section.finish();
+        read_fabric(reading, cluster, link);
     }
     const bool judged = reading.good({"cluster.nodes", "cluster.inter_node.kind"});
     if (!judged || cluster.nodes <= 1 || link.kind != InterNodeKind::none) return;

@@ -15,6 +15,20 @@ const char* text(IntraNodeKind kind) {
             return "pcie";
         case IntraNodeKind::host:
             return "host";
+        case IntraNodeKind::hybrid_cube_mesh:
+            return "hybrid_cube_mesh";
+    }
+    return "";
+}
+
+const char* text(FabricKind kind) {
+    switch (kind) {
+        case FabricKind::uniform:
+            return "uniform";
+        case FabricKind::fat_tree:
+            return "fat_tree";
+        case FabricKind::rail:
+            return "rail";
     }
     return "";
 }
@@ -109,6 +123,17 @@ Json model_part(const Model& model, const Document& document) {
     return out;
 }
 
+Json fabric_part(const Fabric& fabric) {
+    Json out = {{"kind", text(fabric.kind)}, {"levels", Json::array()}};
+    for (const FabricLevel& level : fabric.levels)
+        out["levels"].push_back(
+            {{"nodes", level.nodes}, {"oversubscription", plain(level.oversubscription)}});
+    out["switch_latency_us"] = plain(fabric.switch_latency_us);
+    if (fabric.kind == FabricKind::rail)
+        out["cross_rail"] = fabric.cross_rail == CrossRail::nvlink ? "nvlink" : "spine";
+    return out;
+}
+
 Json cluster_part(const Cluster& cluster, const Document& document) {
     Json out = Json::object();
     if (!cluster.name.empty()) out["name"] = cluster.name;
@@ -120,6 +145,8 @@ Json cluster_part(const Cluster& cluster, const Document& document) {
         out["intra_node"] = {{"kind", text(cluster.intra_node.kind)},
                              {"bandwidth_GBps", plain(cluster.intra_node.bandwidth_GBps)},
                              {"latency_us", plain(cluster.intra_node.latency_us)}};
+        if (cluster.intra_node.host_GBps > 0)
+            out["intra_node"]["host_GBps"] = plain(cluster.intra_node.host_GBps);
     }
     if (document.find("/cluster/inter_node") != nullptr) {
         const InterNode& link = cluster.inter_node;
@@ -128,6 +155,7 @@ Json cluster_part(const Cluster& cluster, const Document& document) {
         if (link.bandwidth_Gbps > 0) part["bandwidth_Gbps"] = plain(link.bandwidth_Gbps);
         part["latency_us"] = plain(link.latency_us);
         part["oversubscription"] = plain(link.oversubscription);
+        if (link.fabric.kind != FabricKind::uniform) part["fabric"] = fabric_part(link.fabric);
     }
     for (const char* part : {"host_memory", "storage", "slow_devices", "jitter"})
         if (const Json* value = document.find(std::string("/cluster/") + part)) out[part] = *value;

@@ -34,8 +34,14 @@ enum class TransferOverlap : std::uint8_t { always, interleaved, never };
 enum class LogitsType : std::uint8_t { same, fp32 };
 // nvswitch: any device reaches any other at its full rate; xgmi: one direct link for each pair, the
 // rate divided among them; pcie and host: a shared root or memory, taken as a switch.
-enum class IntraNodeKind : std::uint8_t { nvswitch, xgmi, pcie, host };
+enum class IntraNodeKind : std::uint8_t { nvswitch, xgmi, pcie, host, hybrid_cube_mesh };
 enum class InterNodeKind : std::uint8_t { none, infiniband, ethernet };
+// How nodes hang on their switches: all alike on one fabric, so many nodes on one leaf, or the
+// devices of one place in their nodes on one leaf.
+enum class FabricKind : std::uint8_t { uniform, fat_tree, rail };
+// Which way a message goes between devices on different rails: over NVLink to the device of its
+// own node that is on the rail of the other end (NCCL's PXN), or over the spine.
+enum class CrossRail : std::uint8_t { nvlink, spine };
 // Where what a device need not hold all the time is kept; none: on the device.
 enum class KeptOn : std::uint8_t { none, host, disk };
 // In what a layer's activations wait for backward: as forward made them, or rounded.
@@ -116,8 +122,33 @@ struct IntraNode {
     IntraNodeKind kind = IntraNodeKind::nvswitch;
     double bandwidth_GBps = 0;  // per device, one direction, all its links together
     double latency_us = 0;
+    // Hybrid cube mesh: between the two halves of a node, of all devices together, one direction;
+    // the way of those that no link joins.
+    double host_GBps = 0;
 
     bool operator==(const IntraNode&) const = default;
+};
+
+// Switches of one level of a fabric, from the leaves up: so many nodes lie below one of them.
+struct FabricLevel {
+    std::int64_t nodes = 1;
+    double oversubscription = 1;  // what comes from below ÷ what the links upwards carry
+
+    bool operator==(const FabricLevel&) const = default;
+};
+
+inline constexpr std::int64_t kCubeMeshDevices = 8;
+inline constexpr double kMostOversubscription = 1000;
+inline constexpr std::size_t kMostFabricLevels = 3;
+
+// Above its last level everything is joined.
+struct Fabric {
+    FabricKind kind = FabricKind::uniform;
+    std::vector<FabricLevel> levels{};  // none where it is uniform; nodes grow by whole factors
+    CrossRail cross_rail = CrossRail::nvlink;
+    double switch_latency_us = 0;  // of each switch beyond the first
+
+    bool operator==(const Fabric&) const = default;
 };
 
 struct InterNode {
@@ -125,7 +156,8 @@ struct InterNode {
     int nics_per_node = 0;
     double bandwidth_Gbps = 0;  // per NIC, one direction
     double latency_us = 0;
-    double oversubscription = 1.0;  // of the fabric above the leaf switches; 1 = full bisection
+    double oversubscription = 1.0;  // of a uniform fabric above its leaves; 1 = full bisection
+    Fabric fabric{};
 
     bool operator==(const InterNode&) const = default;
 };

@@ -26,7 +26,7 @@ struct Groups {
     std::vector<std::int32_t> of_rank;
 };
 
-Groups groups_of(const plan::Mesh& mesh, GroupKind kind, std::int64_t devices_per_node) {
+Groups groups_of(const plan::Mesh& mesh, GroupKind kind, const plan::Cluster& cluster) {
     Groups groups;
     groups.of_rank.assign(static_cast<std::size_t>(mesh.ranks()), -1);
     for (Rank rank = 0; rank < mesh.ranks(); ++rank) {
@@ -36,7 +36,7 @@ Groups groups_of(const plan::Mesh& mesh, GroupKind kind, std::int64_t devices_pe
             groups.of_rank[static_cast<std::size_t>(member)] =
                 static_cast<std::int32_t>(groups.members.size() - 1);
     }
-    groups.shapes = shapes_of(groups.members, devices_per_node);
+    groups.shapes = shapes_of(groups.members, cluster);
     return groups;
 }
 
@@ -61,7 +61,7 @@ class Refinement {
           devices_per_node_(cluster.devices_per_node),
           stride_(mesh.ranks() / mesh.pipeline) {
         for (GroupKind kind : kinds_)
-            groups_.push_back(groups_of(mesh, kind, devices_per_node_));
+            groups_.push_back(groups_of(mesh, kind, cluster));
         class_of_.resize(static_cast<std::size_t>(mesh.ranks()));
     }
 
@@ -69,13 +69,10 @@ class Refinement {
         Numbering classes;
         for (Rank rank = 0; rank < mesh_.ranks(); ++rank) {
             std::vector<std::int64_t> key = {rank / stride_};
-            for (const Groups& groups : groups_) {
-                const GroupShape& shape = shape_for(groups, rank);
-                key.insert(key.end(), {shape.ranks, shape.nodes, shape.ranks_per_node,
-                                       shape.siblings_per_node});
-            }
+            for (const Groups& groups : groups_)
+                append_key(shape_for(groups, rank), key);
             for (Rank neighbour : neighbours(rank))
-                key.push_back(same_node(rank, neighbour) ? 1 : 0);
+                if (neighbour != rank) append_key(way(rank, neighbour), key);
             key.push_back(std::bit_cast<std::int64_t>(cluster_.slow_factor(rank)));
             class_of_[static_cast<std::size_t>(rank)] = classes.number(key);
         }
@@ -108,7 +105,26 @@ class Refinement {
         const Rank all = mesh_.ranks();
         return {(rank + all - stride_) % all, (rank + stride_) % all};
     }
-    bool same_node(Rank a, Rank b) const { return a / devices_per_node_ == b / devices_per_node_; }
+    // With the flows that share its way. Of the ranks of its own pipeline rank those of the node
+    // that send over the hosts too are counted; between nodes all of a node send.
+    Hop way(Rank from, Rank to) const {
+        Hop hop = hop_between(from, to, cluster_);
+        if (!hop.same_node) {
+            hop.flows = static_cast<int>(std::min(devices_per_node_, mesh_.ranks()));
+            return hop;
+        }
+        if (cluster_.intra_node.kind != plan::IntraNodeKind::hybrid_cube_mesh || hop.links > 0)
+            return hop;
+        const Rank node = from / devices_per_node_ * devices_per_node_;
+        hop.flows = 0;
+        for (Rank rank = std::max(node, from / stride_ * stride_);
+             rank < std::min(node + devices_per_node_, (from / stride_ + 1) * stride_); ++rank) {
+            const Rank peer = rank + to - from;
+            if (peer / devices_per_node_ != node / devices_per_node_) continue;
+            if (hop_between(rank, peer, cluster_).links == 0) ++hop.flows;
+        }
+        return hop;
+    }
     std::int32_t class_of(Rank rank) const { return class_of_[static_cast<std::size_t>(rank)]; }
 
     // The classes that meet in a group, ascending, each once.
@@ -190,7 +206,7 @@ Classes Refinement::result() const {
         for (std::int64_t p = 0; p < mesh_.pipeline; ++p) {
             const Rank peer = mesh_.pipeline_peer(member.rank, p);
             member.pipeline_peers.push_back(class_of(peer));
-            member.peer_in_node.push_back(same_node(member.rank, peer));
+            member.hops.push_back(peer == member.rank ? Hop{} : way(member.rank, peer));
         }
     }
     return classes;

@@ -25,7 +25,7 @@ struct Classes {
         // Index into groups, −1 where it would meet no other class.
         std::array<std::int32_t, plan::kGroupKinds> groups{};
         std::vector<std::int32_t> pipeline_peers;  // class by pipeline rank
-        std::vector<bool> peer_in_node;            // by pipeline rank
+        std::vector<Hop> hops;                     // by pipeline rank, to that peer
     };
     std::vector<Member> members;                    // ascending rank
     std::vector<std::vector<std::int32_t>> groups;  // classes that meet

@@ -1,65 +1,12 @@
 #include "sim/network/collective_cost.hpp"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "plan/ir/check.hpp"
 #include "sim/cost/log2.hpp"
 
 namespace orrery::sim {
-
-namespace {
-
-std::map<std::int64_t, int> members_by_node(const std::vector<std::int64_t>& member_devices,
-                                            std::int64_t devices_per_node) {
-    ORRERY_CHECK(!member_devices.empty() && devices_per_node > 0, "a group without members");
-    std::map<std::int64_t, int> members;
-    for (std::int64_t device : member_devices)
-        ++members[device / devices_per_node];
-    return members;
-}
-
-GroupShape shape_from(const std::map<std::int64_t, int>& members, int siblings_per_node) {
-    GroupShape shape;
-    shape.ranks = 0;
-    shape.nodes = static_cast<int>(members.size());
-    for (const auto& [node, count] : members) {
-        shape.ranks += count;
-        shape.ranks_per_node = std::max(shape.ranks_per_node, count);
-    }
-    shape.siblings_per_node = siblings_per_node;
-    return shape;
-}
-
-}  // namespace
-
-GroupShape shape_of(const std::vector<std::int64_t>& member_devices, std::int64_t devices_per_node,
-                    int siblings_per_node) {
-    ORRERY_CHECK(siblings_per_node >= 1, "a group is its own sibling");
-    return shape_from(members_by_node(member_devices, devices_per_node), siblings_per_node);
-}
-
-std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& groups,
-                                  std::int64_t devices_per_node) {
-    std::vector<std::map<std::int64_t, int>> members;
-    std::map<std::int64_t, int> users;  // groups that leave a node, by node
-    for (const auto& group : groups) {
-        members.push_back(members_by_node(group, devices_per_node));
-        if (members.back().size() == 1) continue;
-        for (const auto& [node, count] : members.back())
-            ++users[node];
-    }
-    std::vector<GroupShape> shapes;
-    for (const auto& own : members) {
-        int siblings = 1;
-        if (own.size() > 1)
-            for (const auto& [node, count] : own)
-                siblings = std::max(siblings, users[node]);
-        shapes.push_back(shape_from(own, siblings));
-    }
-    return shapes;
-}
 
 Network::Network(const plan::Cluster& cluster, CollectiveTable table)
     : cluster_(cluster), table_(std::move(table)), topology_(cluster_) {}
@@ -75,16 +22,52 @@ GroupLinks Network::links(const GroupShape& shape) const {
     links.nodes = shape.nodes;
     links.ranks_per_node = shape.ranks_per_node;
     links.kind = cluster_.intra_node.kind;
-    links.intra_GBps = cluster_.intra_node.bandwidth_GBps * table_.intra_node.efficiency *
-                       pair_share(cluster_, shape.ranks_per_node);
+    links.intra_GBps =
+        cluster_.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh
+            ? mesh_GBps(shape.mesh, shape.nodes == 1)
+            : cluster_.intra_node.bandwidth_GBps * pair_share(cluster_, shape.ranks_per_node);
+    links.intra_GBps *= table_.intra_node.efficiency;
     links.intra_latency_us = cluster_.intra_node.latency_us;
     if (shape.nodes > 1) {
         const double share = topology_.node_network_GBps() / shape.siblings_per_node;
         const double reach = topology_.device_network_GBps() * shape.ranks_per_node;
-        links.network_GBps = std::min(share, reach) * table_.inter_node.efficiency;
+        links.network_GBps = std::min(share, reach);
         links.network_latency_us = cluster_.inter_node.latency_us;
+        for (std::size_t level = 0; level < shape.fabric.size(); ++level) {
+            const LevelUse& use = shape.fabric[level];
+            if (use.groups == 0) continue;
+            const int leaves = level == 0 ? shape.rails : 1;  // of one switch of a rail fabric
+            links.network_GBps =
+                std::min(links.network_GBps, topology_.uplink_GBps(level) * leaves / use.groups);
+            // On average over the hops of a ring.
+            links.network_latency_us +=
+                2 * cluster_.inter_node.fabric.switch_latency_us * use.climbs / shape.nodes;
+        }
+        links.network_GBps *= table_.inter_node.efficiency;
+        // By NVLink to the device that is on the other's rail.
+        if (shape.crosses_rails && cluster_.inter_node.fabric.cross_rail == plan::CrossRail::nvlink)
+            links.network_latency_us += cluster_.intra_node.latency_us;
     }
     return links;
+}
+
+// Of a collective that goes round the members, within a node or through it.
+double Network::mesh_GBps(const MeshPlace& place, bool within) const {
+    const int lanes = within ? place.rings : place.chains;
+    if (lanes == 0) return cluster_.intra_node.host_GBps / place.sharers;
+    return lanes * cluster_.intra_node.bandwidth_GBps / kCubeMeshLinks;
+}
+
+// Of members that all send to all others at once, each the same: what leaves a rank when the
+// slowest message sets the pace.
+double Network::message_GBps(const GroupShape& shape) const {
+    const MeshPlace& place = shape.mesh;
+    double message = place.pair_links * cluster_.intra_node.bandwidth_GBps / kCubeMeshLinks;
+    if (place.far_pairs > 0) {
+        const double far = cluster_.intra_node.host_GBps / (place.far_pairs * place.sharers);
+        message = place.pair_links == 0 ? far : std::min(message, far);
+    }
+    return (shape.ranks_per_node - 1) * message * table_.intra_node.efficiency;
 }
 
 Price Network::on_curve(const CollectiveCurve& curve, double bytes) const {
@@ -100,6 +83,11 @@ Price Network::on_curve(const CollectiveCurve& curve, double bytes) const {
 }
 
 Price Network::within_node(plan::OpKind kind, double bytes, const GroupShape& shape) const {
+    // Curves are of one placement, and devices of a mesh are not alike.
+    const bool mesh = cluster_.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh;
+    if (mesh)
+        return {ring_seconds(kind, bytes, links(shape), table_.ring),
+                CostFamily::intra_node_collective, table_.intra_node.relative_sd};
     if (const CollectiveCurve* curve = table_.find(kind, shape.ranks))
         return on_curve(*curve, bytes);
     const CollectiveCurve* fewer = nullptr;
@@ -130,6 +118,7 @@ Price Network::between_nodes(plan::OpKind kind, double bytes, const GroupShape& 
         seconds = std::min(seconds, tree_seconds(bytes, all, table_.tree));
         if (table_.hierarchical && shape.ranks_per_node > 1) {
             GroupShape local{shape.ranks_per_node, 1, shape.ranks_per_node, 1};
+            local.mesh = shape.mesh;
             GroupLinks outer = all;
             outer.ranks = shape.nodes;
             outer.ranks_per_node = 1;
@@ -148,27 +137,60 @@ Price Network::between_nodes(plan::OpKind kind, double bytes, const GroupShape& 
 
 // Every pair of members has a message of S/N. Those within a node travel at the rate of a gathering
 // there, in which a rank sends as much; those between nodes at the same time, as one message each
-// rank, all of a node's over its share of the network.
+// rank, all of a node's over its share of the network, and all that leave the nodes below a switch
+// over its links.
 Price Network::all_to_all(double bytes, const GroupShape& shape) const {
     const double message = bytes / shape.ranks;
     const int near = shape.ranks_per_node, far = shape.ranks - near;
-    Price inside;
-    if (near > 1)
-        inside = within_node(plan::OpKind::all_gather, message * near, {near, 1, near, 1});
-    if (far == 0) return inside;
-    const Price between = between_nodes(plan::OpKind::all_gather, 2 * message * far,
-                                        {2, 2, 1, shape.siblings_per_node * near});
-    return inside.seconds > between.seconds ? inside : between;
+    Price slowest;
+    const auto consider = [&](const Price& price) {
+        if (price.seconds > slowest.seconds) slowest = price;
+    };
+    if (near > 1 && cluster_.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh) {
+        GroupLinks all = links({near, 1, near, 1});
+        all.intra_GBps = message_GBps(shape);
+        consider({ring_seconds(plan::OpKind::all_gather, message * near, all, table_.ring),
+                  CostFamily::intra_node_collective, table_.intra_node.relative_sd});
+    } else if (near > 1) {
+        consider(within_node(plan::OpKind::all_gather, message * near, {near, 1, near, 1}));
+    }
+    if (far == 0) return slowest;
+    GroupShape pair{2, 2, 1, shape.siblings_per_node * near};
+    pair.crosses_rails = shape.rails > 1 || shape.crosses_rails;  // some of the messages do
+    consider(between_nodes(plan::OpKind::all_gather, 2 * message * far, pair));
+    for (std::size_t level = 0; level < shape.fabric.size(); ++level) {
+        const LevelUse& use = shape.fabric[level];
+        if (use.groups == 0) continue;
+        GroupShape through = pair;
+        through.rails = topology_.rails();
+        for (std::size_t below = 0; below <= level; ++below)
+            through.fabric[below] = {below == level ? use.senders : 1, 0, 0, 2};
+        consider(between_nodes(plan::OpKind::all_gather, 2 * message * (shape.ranks - use.inside),
+                               through));
+    }
+    return slowest;
 }
 
 // The slowest of its messages: of a ring over several nodes one of each node leaves it.
 Price Network::shift(double bytes, const GroupShape& shape) const {
     const auto size = static_cast<std::int64_t>(bytes);
     Price slowest;
-    if (shape.ranks_per_node > 1) slowest = point_to_point(size, true, 1);
+    const auto consider = [&](const Price& price) {
+        if (price.seconds > slowest.seconds) slowest = price;
+    };
+    const MeshPlace& mesh = shape.mesh;
+    if (shape.ranks_per_node > 1) consider(point_to_point(size, {true, 1, mesh.next_links}));
+    if (mesh.far_nexts > 0)
+        consider(point_to_point(size, {true, mesh.far_nexts * mesh.sharers, 0}));
     if (shape.nodes == 1) return slowest;
-    const Price between = point_to_point(size, false, shape.siblings_per_node);
-    return between.seconds > slowest.seconds ? between : slowest;
+    GroupShape pair{2, 2, 1, shape.siblings_per_node, shape.rails, shape.crosses_rails, {}, {}};
+    pair.fabric = shape.fabric;
+    for (LevelUse& use : pair.fabric)
+        use.climbs = use.groups > 0 ? 2 : 0;
+    Price between = between_nodes(plan::OpKind::all_gather, 2 * bytes, pair);
+    between.family = CostFamily::point_to_point;
+    consider(between);
+    return slowest;
 }
 
 Price Network::collective(plan::OpKind kind, std::int64_t message_bytes,
@@ -185,12 +207,25 @@ Price Network::collective(plan::OpKind kind, std::int64_t message_bytes,
     return shape.nodes == 1 ? within_node(kind, bytes, shape) : between_nodes(kind, bytes, shape);
 }
 
-Price Network::point_to_point(std::int64_t bytes, bool same_node, int flows) const {
+// All ranks of the nodes below a switch send at the same time as those of one node do, and each
+// node's share of the links above is what the levels below leave of its own.
+Price Network::point_to_point(std::int64_t bytes, const Hop& hop) const {
     GroupShape pair;
     pair.ranks = 2;
-    pair.nodes = same_node ? 1 : 2;
-    pair.ranks_per_node = same_node ? 2 : 1;
-    pair.siblings_per_node = same_node ? 1 : flows;
+    pair.nodes = hop.same_node ? 1 : 2;
+    pair.ranks_per_node = hop.same_node ? 2 : 1;
+    if (hop.same_node) {
+        pair.mesh.rings = hop.links;
+        pair.mesh.sharers = hop.flows;
+    } else {
+        pair.siblings_per_node = hop.flows;
+        pair.rails = topology_.rails();
+        pair.crosses_rails = hop.crosses_rails;
+        for (std::size_t level = 0; level < static_cast<std::size_t>(hop.levels); ++level)
+            pair.fabric[level] = {
+                hop.flows * static_cast<int>(cluster_.inter_node.fabric.levels[level].nodes), 0, 0,
+                2};
+    }
     Price price = collective(plan::OpKind::all_gather, 2 * bytes, pair);
     price.family = CostFamily::point_to_point;
     return price;

@@ -6,9 +6,13 @@
 //   interpolated (uncertainty doubled); else a ring at intra_node.efficiency of the link. A cluster
 //   whose link differs from the one of the curves scales what exceeds the curve's latency (its
 //   first point): t' = t₀ + (t − t₀)·measured_bandwidth/cluster_bandwidth.
+//   In a hybrid cube mesh: rings × the rate of one link, as many as fit side by side; a group that
+//   has none goes over the hosts, and shares that way with its siblings that do.
 // - Between nodes: the least of ring, tree and hierarchical (the latter where the library has it).
 //   A node sends at most inter_node.efficiency × NICs × bandwidth ÷ oversubscription, equally
 //   divided among the sibling groups, and a group no more than the NICs of its own members carry.
+//   Where the cluster says how its switches lie, the links above each switch that the group leaves
+//   are divided likewise; a route that climbs k levels passes 2k switches more than the first.
 // - A message of b bytes is what each of two ranks sends in an all-gather of 2b.
 // Not modelled: groups of one node that share a PCIe switch or the memory of a host.
 #pragma once
@@ -21,29 +25,10 @@
 #include "sim/cost/kernel_cost.hpp"
 #include "sim/network/algorithms.hpp"
 #include "sim/network/collective_table.hpp"
+#include "sim/network/group_shape.hpp"
 #include "sim/network/topology.hpp"
 
 namespace orrery::sim {
-
-// What of a group's placement its cost depends on.
-struct GroupShape {
-    int ranks = 1;
-    int nodes = 1;
-    int ranks_per_node = 1;     // the largest number of members in one node
-    int siblings_per_node = 1;  // groups of the same kind with members in such a node that span
-                                // nodes and communicate at the same time, this one included
-
-    bool operator==(const GroupShape&) const = default;
-};
-
-// `member_devices` must not be empty. Devices fill nodes in order.
-GroupShape shape_of(const std::vector<std::int64_t>& member_devices, std::int64_t devices_per_node,
-                    int siblings_per_node = 1);
-
-// The same for all groups of one kind, with their siblings counted: the most that use the network
-// of one of a group's nodes. 1 for a group within one node. One pass over all members.
-std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& groups,
-                                  std::int64_t devices_per_node);
 
 class Network {
   public:
@@ -53,9 +38,8 @@ class Network {
     // convention (plan::message_bytes). A group of one costs nothing.
     Price collective(plan::OpKind kind, std::int64_t message_bytes, const GroupShape& shape) const;
 
-    // One message between two devices; `flows` leave that node at the same time, this one included
-    // (at least 1; of no effect within a node).
-    Price point_to_point(std::int64_t bytes, bool same_node, int flows) const;
+    // One message between two devices.
+    Price point_to_point(std::int64_t bytes, const Hop& hop) const;
 
     // What a group can reach: line rates times the profile's efficiencies, the node's share divided
     // by the siblings.
@@ -69,6 +53,8 @@ class Network {
     Price between_nodes(plan::OpKind kind, double bytes, const GroupShape& shape) const;
     Price all_to_all(double bytes, const GroupShape& shape) const;
     Price shift(double bytes, const GroupShape& shape) const;
+    double mesh_GBps(const MeshPlace& place, bool within) const;
+    double message_GBps(const GroupShape& shape) const;
     Price on_curve(const CollectiveCurve& curve, double bytes) const;
 
     plan::Cluster cluster_;

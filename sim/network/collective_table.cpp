@@ -42,6 +42,7 @@ double interpolate(const std::vector<CurvePoint>& points, double bytes) {
 double ProtocolConstants::intra_hop_us(plan::IntraNodeKind kind, double cluster_latency_us) const {
     switch (kind) {
         case plan::IntraNodeKind::nvswitch:
+        case plan::IntraNodeKind::hybrid_cube_mesh:  // NCCL has one latency for NVLink
             return nvswitch_hop_us.value_or(cluster_latency_us);
         case plan::IntraNodeKind::pcie:
             return pcie_hop_us.value_or(cluster_latency_us);

@@ -11,6 +11,7 @@
 #include <boost/property_map/transform_value_property_map.hpp>
 
 #include "plan/ir/check.hpp"
+#include "sim/network/group_shape.hpp"
 
 namespace orrery::sim {
 
@@ -32,6 +33,7 @@ using Node = boost::graph_traits<Adjacency>::vertex_descriptor;
 LinkKind link_kind(plan::IntraNodeKind kind) {
     switch (kind) {
         case plan::IntraNodeKind::nvswitch:
+        case plan::IntraNodeKind::hybrid_cube_mesh:
             return LinkKind::nvlink;
         case plan::IntraNodeKind::xgmi:
             return LinkKind::xgmi;
@@ -80,7 +82,11 @@ struct Topology::Graph {
     }
     void connect(Node a, Node b, const Edge& edge) { boost::add_edge(a, b, edge, adjacency); }
     void add_node(const plan::Cluster& cluster, int index);
-    void add_network(const plan::Cluster& cluster, int index, Node spine);
+    void add_cube_mesh(const plan::Cluster& cluster, int index);
+    void add_adapters(const plan::Cluster& cluster, int index, const std::vector<Node>& leaves);
+    void add_uniform(const plan::Cluster& cluster);
+    void add_fabric(const plan::Cluster& cluster, const std::vector<double>& uplink_GBps,
+                    int rails);
 };
 
 void Topology::Graph::add_node(const plan::Cluster& cluster, int index) {
@@ -90,6 +96,8 @@ void Topology::Graph::add_node(const plan::Cluster& cluster, int index) {
     for (std::int64_t d = 0; d < cluster.devices_per_node; ++d)
         devices.back().push_back(add_vertex(fmt::format("node{}/device{}", index, d)));
     const std::vector<Node>& own = devices.back();
+    if (cluster.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh)
+        return add_cube_mesh(cluster, index);
     if (cluster.intra_node.kind == plan::IntraNodeKind::xgmi) {
         lane.bandwidth_GBps *= pair_share(cluster, 2);
         for (std::size_t a = 0; a < own.size(); ++a)
@@ -103,50 +111,123 @@ void Topology::Graph::add_node(const plan::Cluster& cluster, int index) {
         connect(device, hub, lane);
 }
 
-void Topology::Graph::add_network(const plan::Cluster& cluster, int index, Node spine) {
+void Topology::Graph::add_cube_mesh(const plan::Cluster& cluster, int index) {
+    const plan::IntraNode& inside = cluster.intra_node;
+    const std::vector<Node>& own = devices.back();
+    const Edge host{LinkKind::pcie, inside.host_GBps, inside.latency_us / 2};
+    const Node sockets[] = {add_vertex(fmt::format("node{}/socket0", index)),
+                            add_vertex(fmt::format("node{}/socket1", index))};
+    connect(sockets[0], sockets[1], {LinkKind::pcie, inside.host_GBps, 0});
+    for (std::size_t a = 0; a < own.size(); ++a) {
+        connect(own[a], sockets[a < 4 ? 0 : 1], host);
+        for (std::size_t b = a + 1; b < own.size(); ++b) {
+            const int links = cube_mesh_links(static_cast<int>(a), static_cast<int>(b));
+            if (links > 0)
+                connect(own[a], own[b],
+                        {LinkKind::nvlink, links * inside.bandwidth_GBps / kCubeMeshLinks,
+                         inside.latency_us});
+        }
+    }
+}
+
+// The NICs of a node, on the leaf of their rail; with one leaf all are on it.
+void Topology::Graph::add_adapters(const plan::Cluster& cluster, int index,
+                                   const std::vector<Node>& leaves) {
     const plan::InterNode& network = cluster.inter_node;
     const std::vector<Node>& own = devices[static_cast<std::size_t>(index)];
     const auto count = static_cast<std::int64_t>(own.size());
-    const Node leaf = add_vertex(fmt::format("leaf{}", index));
     // The bus of a device is taken to be as fast as the NICs that hang on it.
     const Edge bus{LinkKind::pcie, nic_GBps(network), network.latency_us / 2};
     const Edge port{LinkKind::nic, nic_GBps(network), 0};
     std::vector<Node> nics;
     for (int k = 0; k < network.nics_per_node; ++k) {
+        const bool spare = network.nics_per_node >= count;  // every device has its own
+        const std::int64_t device = spare ? k * count / network.nics_per_node : 0;
+        const std::size_t rail = spare ? static_cast<std::size_t>(rail_of(device, cluster))
+                                       : static_cast<std::size_t>(k);
         nics.push_back(add_vertex(fmt::format("node{}/nic{}", index, k)));
-        connect(nics.back(), leaf, port);
-        if (network.nics_per_node >= count)
-            connect(own[static_cast<std::size_t>(k * count / network.nics_per_node)], nics.back(),
-                    bus);
+        connect(nics.back(), leaves[leaves.size() == 1 ? 0 : rail], port);
+        if (spare) connect(own[static_cast<std::size_t>(device)], nics.back(), bus);
     }
     if (network.nics_per_node < count)
         for (std::int64_t d = 0; d < count; ++d)
             connect(own[static_cast<std::size_t>(d)],
                     nics[static_cast<std::size_t>(d * network.nics_per_node / count)], bus);
-    connect(leaf, spine,
-            {LinkKind::uplink, network.nics_per_node * nic_GBps(network) / network.oversubscription,
-             0});
+}
+
+void Topology::Graph::add_uniform(const plan::Cluster& cluster) {
+    const plan::InterNode& network = cluster.inter_node;
+    const Node spine = add_vertex("spine");
+    for (int n = 0; n < static_cast<int>(devices.size()); ++n) {
+        const Node leaf = add_vertex(fmt::format("leaf{}", n));
+        add_adapters(cluster, n, {leaf});
+        connect(leaf, spine,
+                {LinkKind::uplink,
+                 network.nics_per_node * nic_GBps(network) / network.oversubscription, 0});
+    }
+}
+
+// Node n > 0 shares the switches of level n − 1 and of those above with node 0.
+void Topology::Graph::add_fabric(const plan::Cluster& cluster,
+                                 const std::vector<double>& uplink_GBps, int rails) {
+    const plan::Fabric& fabric = cluster.inter_node.fabric;
+    const std::size_t levels = fabric.levels.size();
+    std::vector<std::vector<Node>> of_first;  // by level
+    for (std::size_t n = 0; n < devices.size(); ++n) {
+        std::vector<std::vector<Node>> switches;
+        for (std::size_t level = 0; level <= levels; ++level) {
+            if (n > 0 && level + 1 >= n) {
+                switches.push_back(of_first[level]);
+                continue;
+            }
+            switches.emplace_back();
+            const int beside = level == 0 ? rails : 1;
+            for (int r = 0; r < beside; ++r)
+                switches.back().push_back(
+                    add_vertex(level == levels ? "spine"
+                               : level > 0     ? fmt::format("level{}.{}", level, n)
+                               : rails > 1     ? fmt::format("leaf{}.rail{}", n, r)
+                                               : fmt::format("leaf{}", n)));
+        }
+        add_adapters(cluster, static_cast<int>(n), switches.front());
+        for (std::size_t level = 0; level < levels; ++level)
+            if (n == 0 || level + 1 < n)
+                for (const Node below : switches[level])
+                    connect(below, switches[level + 1].front(),
+                            {LinkKind::uplink, uplink_GBps[level], fabric.switch_latency_us});
+        if (n == 0) of_first = switches;
+    }
 }
 
 Topology::Topology(const plan::Cluster& cluster)
-    : nodes_(cluster.nodes), devices_per_node_(cluster.devices_per_node) {
+    : cluster_(cluster), nodes_(cluster.nodes), devices_per_node_(cluster.devices_per_node) {
     ORRERY_CHECK(nodes_ > 0 && devices_per_node_ > 0, "a cluster without devices");
     auto graph = std::make_unique<Graph>();
-    const int instances = nodes_ > 1 ? 2 : 1;
+    const plan::InterNode& network = cluster.inter_node;
+    const int levels = static_cast<int>(network.fabric.levels.size());
+    const int instances = nodes_ == 1 ? 1 : 2 + levels;
     for (int n = 0; n < instances; ++n)
         graph->add_node(cluster, n);
     if (nodes_ > 1) {
-        const plan::InterNode& network = cluster.inter_node;
         ORRERY_CHECK(network.kind != plan::InterNodeKind::none && network.nics_per_node > 0 &&
                          network.bandwidth_Gbps > 0 && network.oversubscription > 0,
                      "several nodes need a network");
-        const Node spine = graph->add_vertex("spine");
-        for (int n = 0; n < instances; ++n)
-            graph->add_network(cluster, n, spine);
         const std::int64_t own =
             std::max<std::int64_t>(1, network.nics_per_node / devices_per_node_);
         device_network_GBps_ = static_cast<double>(own) * nic_GBps(network);
         node_network_GBps_ = network.nics_per_node * nic_GBps(network) / network.oversubscription;
+        if (network.fabric.kind == plan::FabricKind::rail)
+            rails_ = static_cast<int>(rails_of(cluster));
+        double share = 1;
+        for (const plan::FabricLevel& level : network.fabric.levels) {
+            share *= level.oversubscription;
+            uplink_GBps_.push_back(static_cast<double>(level.nodes) * node_network_GBps_ / share /
+                                   (uplink_GBps_.empty() ? rails_ : 1));
+        }
+        if (levels == 0)
+            graph->add_uniform(cluster);
+        else
+            graph->add_fabric(cluster, uplink_GBps_, rails_);
     }
     graph_ = std::move(graph);
 }
@@ -167,13 +248,31 @@ Route Topology::route(std::int64_t from_device, std::int64_t to_device) const {
     ORRERY_CHECK(from_device >= 0 && from_device < total && to_device >= 0 && to_device < total &&
                      from_device != to_device,
                  "a route needs two different devices of the cluster");
-    const bool same = from_device / devices_per_node_ == to_device / devices_per_node_;
-    const auto position = [this](std::int64_t device) {
-        return static_cast<std::size_t>(device % devices_per_node_);
-    };
-    const Node start = graph_->devices.front()[position(from_device)];
-    const Node goal =
-        (same ? graph_->devices.front() : graph_->devices.back())[position(to_device)];
+    const std::int64_t own = from_device / devices_per_node_;
+    const std::int64_t other = to_device / devices_per_node_;
+    const std::int64_t from = from_device % devices_per_node_;
+    const std::int64_t to = to_device % devices_per_node_;
+    if (own == other) return shortest(0, from, to);
+    std::size_t node = 1;
+    const plan::Fabric& fabric = cluster_.inter_node.fabric;
+    for (const plan::FabricLevel& level : fabric.levels)
+        if (own / level.nodes != other / level.nodes) ++node;
+    const bool relayed = fabric.kind == plan::FabricKind::rail &&
+                         fabric.cross_rail == plan::CrossRail::nvlink &&
+                         rail_of(from, cluster_) != rail_of(to, cluster_);
+    if (!relayed) return shortest(node, from, to);
+    Route route = shortest(0, from, to);
+    const Route on_rail = shortest(node, to, to);
+    route.links.insert(route.links.end(), on_rail.links.begin(), on_rail.links.end());
+    route.latency_us += on_rail.latency_us;
+    route.bottleneck_GBps = std::min(route.bottleneck_GBps, on_rail.bottleneck_GBps);
+    return route;
+}
+
+// From a position in node 0 to one in that node of the graph.
+Route Topology::shortest(std::size_t node, std::int64_t from, std::int64_t to) const {
+    const Node start = graph_->devices.front()[static_cast<std::size_t>(from)];
+    const Node goal = graph_->devices[node][static_cast<std::size_t>(to)];
 
     const Adjacency& adjacency = graph_->adjacency;
     std::vector<Node> before(boost::num_vertices(adjacency));

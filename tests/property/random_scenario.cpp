@@ -272,18 +272,32 @@ class Draft {
         const std::int64_t nodes = (ranks + per_node - 1) / per_node + (one_in(4) ? 1 : 0);
         set("cluster.nodes", nodes);
         set("cluster.devices_per_node", per_node);
-        if (per_node > 1)
-            set("cluster.intra_node", R"({"kind": ")" +
-                                          one_of<std::string>({"nvswitch", "pcie", "host"}) +
-                                          R"(", "bandwidth_GBps": 200, "latency_us": 2})");
-        if (nodes > 1)
-            set("cluster.inter_node",
-                R"({"kind": ")" + one_of<std::string>({"infiniband", "ethernet"}) +
-                    R"(", "nics_per_node": )" + one_of<std::string>({"1", "8", "3"}) +
-                    R"(, "bandwidth_Gbps": 200, "latency_us": 5, "oversubscription": )" +
-                    one_of<std::string>({"1", "2.5"}) + "}");
+        if (per_node > 1) draw_inside();
+        if (nodes > 1) draw_between();
         const bool fills = nodes * per_node / (tensor_ * pipeline_) == data_;
         if (!fills || one_in(2)) set("layout.data_parallel", data_);
+    }
+
+    void draw_inside() {
+        const auto kind =
+            one_of<std::string>({"nvswitch", "xgmi", "pcie", "host", "hybrid_cube_mesh"});
+        set("cluster.intra_node", R"({"kind": ")" + kind +
+                                      R"(", "bandwidth_GBps": 200, "latency_us": 2)" +
+                                      (kind == "hybrid_cube_mesh" ? R"(, "host_GBps": 10})" : "}"));
+    }
+
+    void draw_between() {
+        const auto fabric = one_of<std::string>({"", "fat_tree", "rail"});
+        std::string network = R"({"kind": ")" + one_of<std::string>({"infiniband", "ethernet"}) +
+                              R"(", "nics_per_node": )" + one_of<std::string>({"1", "8", "3"}) +
+                              R"(, "bandwidth_Gbps": 200, "latency_us": 5)";
+        if (fabric.empty())
+            network += R"(, "oversubscription": )" + one_of<std::string>({"1", "2.5"});
+        else
+            network += R"(, "fabric": {"kind": ")" + fabric + R"(", "levels": [{"nodes": )" +
+                       one_of<std::string>({"1", "2"}) + R"(, "oversubscription": )" +
+                       one_of<std::string>({"1", "2.5"}) + R"(}, {"nodes": 4}]})";
+        set("cluster.inter_node", network + "}");
     }
 
     const Family& family_;

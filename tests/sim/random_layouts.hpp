@@ -26,6 +26,27 @@ inline Sets joined(Sets a, const Sets& b) {
     return a;
 }
 
+// A network of the cluster, also one whose switches part groups and whose nodes part devices.
+inline Sets random_network(std::int64_t devices_per_node) {
+    const auto word = [](std::vector<std::string> values) {
+        return *rc::gen::elementOf(std::move(values));
+    };
+    Sets sets = {"cluster.inter_node.nics_per_node=" + word({"1", "1", "2", "8"})};
+    const std::string fabric = word({"", "", "fat_tree", "rail"});
+    if (!fabric.empty())
+        sets.push_back(
+            R"(cluster.inter_node.fabric={"kind": ")" + fabric + R"(", "switch_latency_us": 1, )" +
+            (fabric == "rail" && devices_per_node > 1
+                 ? R"("cross_rail": ")" + word({"nvlink", "spine"}) + R"(", )"
+                 : "") +
+            R"("levels": [{"nodes": )" + word({"1", "2", "4"}) + R"(, "oversubscription": )" +
+            word({"1", "3"}) + R"(}, {"nodes": 8, "oversubscription": 2}]})");
+    if (devices_per_node > 1 && word({"", "", "mesh"}) == "mesh")
+        sets.push_back(R"(cluster.intra_node={"kind": "hybrid_cube_mesh", "bandwidth_GBps": 150, )"
+                       R"("latency_us": 2, "host_GBps": 10})");
+    return sets;
+}
+
 // A valid small scenario of at most 64 ranks.
 inline Sets random_sets() {
     const auto pick = [](std::vector<std::int64_t> values) {
@@ -53,7 +74,9 @@ inline Sets random_sets() {
     if (32 / context / (sharded ? tensor : 1) % 16 != 0 && precision == "fp8") precision = "bf16";
     const std::string clip = word({"0", "1"});
     const bool judged = pipeline > 1 && (clip == "1" || precision == "fp16");
-    Sets sets = world(tensor * pipeline * data * context, pick({1, 2, 3, 4, 6, 8}));
+    const std::int64_t devices_per_node = pick({1, 2, 3, 4, 6, 8});
+    Sets sets = joined(world(tensor * pipeline * data * context, devices_per_node),
+                       random_network(devices_per_node));
     if (precision == "fp8") {
         const std::string recipe = word({"delayed", "tensorwise", "rowwise"});
         sets =

@@ -27,9 +27,11 @@ TEST(ShapeOf, SiblingsAreTheGroupsThatLeaveTheSameNode) {
     std::vector<std::vector<std::int64_t>> across;
     for (std::int64_t i = 0; i < 4; ++i)
         across.push_back({i, i + 4});
-    EXPECT_EQ(shapes_of(across, 4), std::vector<GroupShape>(4, GroupShape{2, 2, 1, 4}));
+    plan::Cluster cluster = plain_cluster(3);
+    cluster.devices_per_node = 4;
+    EXPECT_EQ(shapes_of(across, cluster), std::vector<GroupShape>(4, GroupShape{2, 2, 1, 4}));
     // Groups of three devices: {0,1,2} stays inside; {3,4,5} and {6,7,8} both leave node 1.
-    EXPECT_EQ(shapes_of({{0, 1, 2}, {3, 4, 5}, {6, 7, 8}}, 4),
+    EXPECT_EQ(shapes_of({{0, 1, 2}, {3, 4, 5}, {6, 7, 8}}, cluster),
               (std::vector<GroupShape>{{3, 1, 3, 1}, {3, 2, 2, 2}, {3, 2, 2, 2}}));
 }
 
@@ -160,13 +162,13 @@ TEST(Network, AMessageIsHalfAnAllGatherOfTwo) {
     CollectiveTable table = plain_table();
     table.curves = {curve(OpKind::all_gather, 2, {{2e6, 3e-5}})};
     const Network network(plain_cluster(2), table);
-    const Price inside = network.point_to_point(1'000'000, true, 5);
+    const Price inside = network.point_to_point(1'000'000, {true, 5});
     EXPECT_EQ(inside.seconds, 3e-5);
     EXPECT_EQ(inside.family, CostFamily::point_to_point);
     // Between nodes: 2 + 3 + 4 µs and 10 MB at one NIC's 10 GB/s; sixteen flows share 80 GB/s.
-    EXPECT_NEAR(network.point_to_point(10'000'000, false, 1).seconds, 1009 * kMicro, 1e-15);
-    EXPECT_NEAR(network.point_to_point(10'000'000, false, 8).seconds, 1009 * kMicro, 1e-15);
-    EXPECT_NEAR(network.point_to_point(10'000'000, false, 16).seconds, 2009 * kMicro, 1e-15);
+    EXPECT_NEAR(network.point_to_point(10'000'000, {false, 1}).seconds, 1009 * kMicro, 1e-15);
+    EXPECT_NEAR(network.point_to_point(10'000'000, {false, 8}).seconds, 1009 * kMicro, 1e-15);
+    EXPECT_NEAR(network.point_to_point(10'000'000, {false, 16}).seconds, 2009 * kMicro, 1e-15);
 }
 
 // Round a ring everybody sends at once: as long as the slowest message.
@@ -175,12 +177,12 @@ TEST(Network, AShiftIsItsSlowestMessage) {
     const auto shift = [&](const GroupShape& shape) {
         return network.collective(OpKind::shift, 10'000'000, shape).seconds;
     };
-    const double inside = network.point_to_point(10'000'000, true, 1).seconds;
+    const double inside = network.point_to_point(10'000'000, {true, 1}).seconds;
     EXPECT_EQ(shift({8, 1, 8, 1}), inside);
     EXPECT_EQ(shift({2, 1, 2, 1}), inside);
     // One of each group's messages leaves a node: those of sixteen groups share it.
-    EXPECT_EQ(shift({16, 2, 8, 1}), network.point_to_point(10'000'000, false, 1).seconds);
-    EXPECT_EQ(shift({4, 4, 1, 16}), network.point_to_point(10'000'000, false, 16).seconds);
+    EXPECT_EQ(shift({16, 2, 8, 1}), network.point_to_point(10'000'000, {false, 1}).seconds);
+    EXPECT_EQ(shift({4, 4, 1, 16}), network.point_to_point(10'000'000, {false, 16}).seconds);
     EXPECT_EQ(shift({1, 1, 1, 1}), 0);
 }
 
@@ -193,10 +195,10 @@ TEST(Network, AnAllToAllTakesAsLongAsItsMessagesWithinOrBetweenNodes) {
     EXPECT_EQ(exchange({8, 1, 8, 1}),
               network.collective(OpKind::all_gather, 80'000'000, {8, 1, 8, 1}).seconds);
     // 3 of 4 messages, 60 MB, between nodes; alone, and where sixteen ranks of a node send.
-    EXPECT_EQ(exchange({4, 4, 1, 1}), network.point_to_point(60'000'000, false, 1).seconds);
-    EXPECT_EQ(exchange({4, 4, 1, 16}), network.point_to_point(60'000'000, false, 16).seconds);
+    EXPECT_EQ(exchange({4, 4, 1, 1}), network.point_to_point(60'000'000, {false, 1}).seconds);
+    EXPECT_EQ(exchange({4, 4, 1, 16}), network.point_to_point(60'000'000, {false, 16}).seconds);
     // 8 of 16 from each of the node's 8 ranks.
-    EXPECT_EQ(exchange({16, 2, 8, 1}), network.point_to_point(40'000'000, false, 8).seconds);
+    EXPECT_EQ(exchange({16, 2, 8, 1}), network.point_to_point(40'000'000, {false, 8}).seconds);
 }
 
 TEST(NetworkDeathTest, RefusesWhatItCannotPrice) {

@@ -94,6 +94,56 @@ TEST(Topology, DirectLinksShareWhatADeviceCanSend) {
     EXPECT_DOUBLE_EQ(pair_share(cluster, 2), 1);
 }
 
+TEST(Topology, DevicesOfACubeMeshGoByTheirLinksOrOverTheSockets) {
+    plan::Cluster cluster = plain_cluster(1);
+    cluster.intra_node = {plan::IntraNodeKind::hybrid_cube_mesh, 150, 2, 10};
+    const Topology topology(cluster);
+    EXPECT_EQ(path(topology.route(0, 4)),
+              (std::vector<std::string>{"node0/device0", "node0/device4"}));
+    EXPECT_DOUBLE_EQ(topology.route(0, 4).bottleneck_GBps, 50);
+    EXPECT_DOUBLE_EQ(topology.route(0, 1).bottleneck_GBps, 25);
+    EXPECT_EQ(path(topology.route(3, 4)),
+              (std::vector<std::string>{"node0/device3", "node0/socket0", "node0/socket1",
+                                        "node0/device4"}));
+    EXPECT_DOUBLE_EQ(topology.route(3, 4).bottleneck_GBps, 10);
+    EXPECT_DOUBLE_EQ(topology.route(3, 4).latency_us, 2);
+}
+
+TEST(Topology, ClimbsAFatTreeAsFarAsItMust) {
+    plan::Cluster cluster = plain_cluster(8);
+    cluster.inter_node.fabric = {
+        plan::FabricKind::fat_tree, {{2, 1}, {4, 80}}, plan::CrossRail::nvlink, 0.5};
+    const Topology topology(cluster);
+    EXPECT_EQ(path(topology.route(0, 8)),
+              (std::vector<std::string>{"node0/device0", "node0/nic0", "leaf0", "node1/nic0",
+                                        "node1/device0"}));
+    EXPECT_EQ(path(topology.route(0, 16)),
+              (std::vector<std::string>{"node0/device0", "node0/nic0", "leaf0", "level1.0", "leaf2",
+                                        "node2/nic0", "node2/device0"}));
+    EXPECT_DOUBLE_EQ(topology.route(0, 16).latency_us, 5);
+    const Route far = topology.route(16, 32);
+    EXPECT_EQ(far.links.size(), 8u);
+    EXPECT_DOUBLE_EQ(far.latency_us, 6);
+    EXPECT_DOUBLE_EQ(far.bottleneck_GBps, 4);  // 4 × 80 GB/s ÷ 80
+}
+
+TEST(Topology, ChangesRailsInTheNodeOrAboveTheLeaves) {
+    plan::Cluster cluster = plain_cluster(8);
+    cluster.inter_node.fabric = {plan::FabricKind::rail, {{4, 1}}, plan::CrossRail::nvlink, 0.5};
+    EXPECT_EQ(path(Topology(cluster).route(3, 8 + 3)),
+              (std::vector<std::string>{"node0/device3", "node0/nic3", "leaf0.rail3", "node1/nic3",
+                                        "node1/device3"}));
+    EXPECT_EQ(
+        path(Topology(cluster).route(3, 8 + 5)),
+        (std::vector<std::string>{"node0/device3", "node0/switch", "node0/device5", "node0/nic5",
+                                  "leaf0.rail5", "node1/nic5", "node1/device5"}));
+    cluster.inter_node.fabric.cross_rail = plan::CrossRail::spine;
+    EXPECT_EQ(path(Topology(cluster).route(3, 8 + 5)),
+              (std::vector<std::string>{"node0/device3", "node0/nic3", "leaf0.rail3", "spine",
+                                        "leaf0.rail5", "node1/nic5", "node1/device5"}));
+    EXPECT_DOUBLE_EQ(Topology(cluster).route(3, 8 + 5).latency_us, 5);
+}
+
 TEST(TopologyDeathTest, SeveralNodesDo) {
     plan::Cluster cluster = plain_cluster(2);
     cluster.inter_node = {};

@@ -1,0 +1,254 @@
+#include "sim/network/group_shape.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "plan/ir/check.hpp"
+
+namespace orrery::sim {
+
+namespace {
+
+// Positions of a group's members in each of its nodes, ascending.
+using NodeMembers = std::map<std::int64_t, std::vector<int>>;
+
+NodeMembers members_by_node(const std::vector<std::int64_t>& member_devices,
+                            std::int64_t devices_per_node) {
+    ORRERY_CHECK(!member_devices.empty() && devices_per_node > 0, "a group without members");
+    NodeMembers members;
+    for (std::int64_t device : member_devices)
+        members[device / devices_per_node].push_back(static_cast<int>(device % devices_per_node));
+    for (auto& [node, positions] : members)
+        std::sort(positions.begin(), positions.end());
+    return members;
+}
+
+GroupShape shape_from(const NodeMembers& members, int siblings_per_node) {
+    GroupShape shape;
+    shape.ranks = 0;
+    shape.nodes = static_cast<int>(members.size());
+    for (const auto& [node, positions] : members) {
+        const int count = static_cast<int>(positions.size());
+        shape.ranks += count;
+        shape.ranks_per_node = std::max(shape.ranks_per_node, count);
+    }
+    shape.siblings_per_node = siblings_per_node;
+    return shape;
+}
+
+// --- hybrid cube mesh
+
+// The node that has fewest lanes for its members sets the pace; distances are the worst of all.
+MeshPlace mesh_place_of(const NodeMembers& members) {
+    MeshPlace worst;
+    bool first = true;
+    for (const auto& [node, positions] : members) {
+        if (positions.size() < 2) continue;
+        MeshPlace place = mesh_place(positions);
+        if (!first) {
+            place.rings = std::min(place.rings, worst.rings);
+            place.chains = std::min(place.chains, worst.chains);
+            place.pair_links = std::min(place.pair_links, worst.pair_links);
+            place.next_links = std::min(place.next_links, worst.next_links);
+            place.far_pairs = std::max(place.far_pairs, worst.far_pairs);
+            place.far_nexts = std::max(place.far_nexts, worst.far_nexts);
+        }
+        worst = place;
+        first = false;
+    }
+    return worst;
+}
+
+void place_in_meshes(const std::vector<NodeMembers>& members, std::vector<GroupShape>& shapes) {
+    std::map<std::int64_t, int> over_hosts;  // groups, by node
+    for (std::size_t g = 0; g < members.size(); ++g) {
+        shapes[g].mesh = mesh_place_of(members[g]);
+        if (shapes[g].mesh.far_pairs == 0) continue;
+        for (const auto& [node, positions] : members[g])
+            ++over_hosts[node];
+    }
+    for (std::size_t g = 0; g < members.size(); ++g)
+        for (const auto& [node, positions] : members[g])
+            shapes[g].mesh.sharers = std::max(shapes[g].mesh.sharers,
+                                              shapes[g].mesh.far_pairs == 0 ? 1 : over_hosts[node]);
+}
+
+// --- fabrics
+
+using Rails = std::vector<std::int64_t>;  // ascending, each once
+
+Rails rails_of_members(const std::vector<int>& positions, const plan::Cluster& cluster) {
+    Rails rails;
+    for (const int position : positions) {
+        const std::int64_t rail = rail_of(position, cluster);
+        if (rails.empty() || rails.back() != rail) rails.push_back(rail);
+    }
+    return rails;
+}
+
+// Rails on which a group's ring travels from node to node; where two nodes share none, its own.
+struct RailUse {
+    Rails rails;
+    bool crosses = false;
+};
+
+RailUse rails_of_group(const NodeMembers& members, const plan::Cluster& cluster) {
+    RailUse use;
+    std::set<std::int64_t> all;
+    std::size_t fewest = 0;
+    Rails before = rails_of_members(members.rbegin()->second, cluster);
+    Rails common;
+    bool first = true;
+    for (const auto& [node, positions] : members) {
+        const Rails own = rails_of_members(positions, cluster);
+        Rails shared;
+        std::set_intersection(before.begin(), before.end(), own.begin(), own.end(),
+                              std::back_inserter(shared));
+        use.crosses = use.crosses || shared.empty();
+        fewest = first ? own.size() : std::min(fewest, own.size());
+        all.insert(own.begin(), own.end());
+        if (first || shared.size() < common.size()) common = shared;
+        before = own;
+        first = false;
+    }
+    use.rails = use.crosses ? Rails(all.begin(), all.end()) : common;
+    return use;
+}
+
+bool on_rails(const plan::Cluster& cluster) {
+    return cluster.inter_node.fabric.kind == plan::FabricKind::rail;
+}
+
+// Whether traffic between rails goes up to the spine, wherever its ends are.
+bool climbs(bool crosses_rails, const plan::Cluster& cluster) {
+    return crosses_rails && cluster.inter_node.fabric.cross_rail == plan::CrossRail::spine;
+}
+
+void place_on_level(std::size_t level, const std::vector<NodeMembers>& members,
+                    const std::vector<RailUse>& rails, const plan::Cluster& cluster,
+                    std::vector<GroupShape>& shapes) {
+    const std::int64_t nodes = cluster.inter_node.fabric.levels[level].nodes;
+    std::vector<std::map<std::int64_t, int>> inside(members.size());  // members, by switch
+    std::map<std::pair<std::int64_t, std::int64_t>, int> groups;      // by switch and rail
+    std::map<std::int64_t, int> senders;                              // by switch
+    // Rails meet above their leaves.
+    const auto joined = [&](const Rails& of_group) { return level == 0 ? of_group : Rails{0}; };
+    const auto leaves = [&](std::size_t g) {
+        return inside[g].size() > 1 ||
+               (members[g].size() > 1 && level == 0 && climbs(shapes[g].crosses_rails, cluster));
+    };
+    for (std::size_t g = 0; g < members.size(); ++g) {
+        for (const auto& [node, positions] : members[g])
+            inside[g][node / nodes] += static_cast<int>(positions.size());
+        if (!leaves(g)) continue;
+        for (const auto& [unit, count] : inside[g]) {
+            senders[unit] += count;
+            for (const std::int64_t rail : joined(rails[g].rails))
+                ++groups[{unit, rail}];
+        }
+    }
+    for (std::size_t g = 0; g < members.size(); ++g) {
+        if (!leaves(g)) continue;
+        LevelUse& use = shapes[g].fabric[level];
+        for (const auto& [unit, count] : inside[g]) {
+            use.inside = std::max(use.inside, count);
+            use.senders = std::max(use.senders, senders[unit]);
+            for (const std::int64_t rail : joined(rails[g].rails))
+                use.groups = std::max(use.groups, groups[{unit, rail}]);
+        }
+        const bool all = level == 0 && climbs(shapes[g].crosses_rails, cluster);
+        use.climbs = static_cast<int>(all ? members[g].size() : inside[g].size());
+    }
+}
+
+void place_on_fabric(const std::vector<NodeMembers>& members, const plan::Cluster& cluster,
+                     std::vector<GroupShape>& shapes) {
+    std::vector<RailUse> rails(members.size(), RailUse{{0}, false});  // a fat tree is one
+    for (std::size_t g = 0; on_rails(cluster) && g < members.size(); ++g) {
+        if (members[g].size() == 1) continue;
+        rails[g] = rails_of_group(members[g], cluster);
+        shapes[g].rails = static_cast<int>(rails[g].rails.size());
+        shapes[g].crosses_rails = rails[g].crosses;
+    }
+    for (std::size_t level = 0; level < cluster.inter_node.fabric.levels.size(); ++level)
+        place_on_level(level, members, rails, cluster, shapes);
+}
+
+}  // namespace
+
+std::int64_t rails_of(const plan::Cluster& cluster) {
+    return std::clamp<std::int64_t>(cluster.inter_node.nics_per_node, 1, cluster.devices_per_node);
+}
+
+std::int64_t rail_of(std::int64_t device, const plan::Cluster& cluster) {
+    return device % cluster.devices_per_node * rails_of(cluster) / cluster.devices_per_node;
+}
+
+void append_key(const GroupShape& shape, std::vector<std::int64_t>& key) {
+    const MeshPlace& mesh = shape.mesh;
+    key.insert(key.end(),
+               {shape.ranks, shape.nodes, shape.ranks_per_node, shape.siblings_per_node,
+                shape.rails, shape.crosses_rails ? 1 : 0, mesh.rings, mesh.chains, mesh.pair_links,
+                mesh.far_pairs, mesh.next_links, mesh.far_nexts, mesh.sharers});
+    for (const LevelUse& use : shape.fabric)
+        key.insert(key.end(), {use.groups, use.senders, use.inside, use.climbs});
+}
+
+void append_key(const Hop& hop, std::vector<std::int64_t>& key) {
+    key.insert(key.end(), {hop.same_node ? 1 : 0, hop.flows, hop.links, hop.levels,
+                           hop.crosses_rails ? 1 : 0});
+}
+
+GroupShape shape_of(const std::vector<std::int64_t>& member_devices, std::int64_t devices_per_node,
+                    int siblings_per_node) {
+    ORRERY_CHECK(siblings_per_node >= 1, "a group is its own sibling");
+    return shape_from(members_by_node(member_devices, devices_per_node), siblings_per_node);
+}
+
+std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& groups,
+                                  const plan::Cluster& cluster) {
+    std::vector<NodeMembers> members;
+    std::map<std::int64_t, int> users;  // groups that leave a node, by node
+    for (const auto& group : groups) {
+        members.push_back(members_by_node(group, cluster.devices_per_node));
+        if (members.back().size() == 1) continue;
+        for (const auto& [node, positions] : members.back())
+            ++users[node];
+    }
+    std::vector<GroupShape> shapes;
+    for (const auto& own : members) {
+        int siblings = 1;
+        if (own.size() > 1)
+            for (const auto& [node, positions] : own)
+                siblings = std::max(siblings, users[node]);
+        shapes.push_back(shape_from(own, siblings));
+    }
+    if (cluster.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh)
+        place_in_meshes(members, shapes);
+    if (!cluster.inter_node.fabric.levels.empty()) place_on_fabric(members, cluster, shapes);
+    return shapes;
+}
+
+Hop hop_between(std::int64_t from_device, std::int64_t to_device, const plan::Cluster& cluster) {
+    const std::int64_t own = from_device / cluster.devices_per_node;
+    const std::int64_t other = to_device / cluster.devices_per_node;
+    Hop hop;
+    hop.same_node = own == other;
+    if (hop.same_node) {
+        if (cluster.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh)
+            hop.links = cube_mesh_links(static_cast<int>(from_device % cluster.devices_per_node),
+                                        static_cast<int>(to_device % cluster.devices_per_node));
+        return hop;
+    }
+    for (const plan::FabricLevel& level : cluster.inter_node.fabric.levels)
+        if (own / level.nodes != other / level.nodes) ++hop.levels;
+    if (!on_rails(cluster)) return hop;
+    hop.crosses_rails = rail_of(from_device, cluster) != rail_of(to_device, cluster);
+    if (climbs(hop.crosses_rails, cluster)) hop.levels = std::max(hop.levels, 1);
+    return hop;
+}
+
+}  // namespace orrery::sim
