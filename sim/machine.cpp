@@ -132,6 +132,11 @@ trace::LaunchTimes launch_times(const plan::Framework& framework) {
     trace::LaunchTimes times(duration_of(seconds, "launch_us"));
     times.backward =
         duration_of(seconds * framework.backward_launch_factor, "launch_us in backward");
+    times.forward_collective =
+        duration_of(seconds * framework.collective_launch_factor, "launch_us of a collective");
+    times.backward_collective =
+        duration_of(seconds * framework.backward_launch_factor * framework.collective_launch_factor,
+                    "launch_us of a collective in backward");
     times.transfer =
         duration_of(seconds * framework.transfer_launch_factor, "launch_us of a transfer");
     return times;

@@ -79,6 +79,7 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
         {"vocabulary_multiple", integer(framework.vocabulary_multiple)},
         {"launch_us", number(framework.launch_us, kAny)},
         {"backward_launch_factor", number(framework.backward_launch_factor, {0, 1000})},
+        {"collective_launch_factor", number(framework.collective_launch_factor, {0, 1000})},
         {"transfer_launch_factor", number(framework.transfer_launch_factor, {0, 1000})},
         {"launch_queue", integer(framework.launch_queue)},
         {"fused_rms_norm", boolean(framework.fused_rms_norm)},

@@ -231,6 +231,7 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     put("vocabulary_multiple", framework.vocabulary_multiple);
     put("launch_us", plain(framework.launch_us));
     put("backward_launch_factor", plain(framework.backward_launch_factor));
+    put("collective_launch_factor", plain(framework.collective_launch_factor));
     put("transfer_launch_factor", plain(framework.transfer_launch_factor));
     put("launch_queue", framework.launch_queue);
     put("fused_rms_norm", framework.fused_rms_norm);

@@ -361,6 +361,7 @@ struct Framework {
     std::int64_t vocabulary_multiple = 128;  // vocabulary is padded to a multiple of this × tensor
     double launch_us = 5.0;                  // host time to issue one kernel or collective,
     double backward_launch_factor = 1;       // times this in backward,
+    double collective_launch_factor = 1;     // times this a collective,
     double transfer_launch_factor = 1;       // times this a transfer of the pipeline
     std::int64_t launch_queue = 1024;        // ops that the host may run ahead
     // How this stack's kernels and overlap differ from what a profile measured alone.

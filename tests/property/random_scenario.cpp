@@ -71,6 +71,7 @@ const std::vector<Choice>& free_keys() {
         {"training.vocabulary_multiple", {"128", "1", "7"}},
         {"training.launch_us", {"5", "0", "50"}},
         {"training.backward_launch_factor", {"1", "0.5", "2"}},
+        {"training.collective_launch_factor", {"1", "0.3"}},
         {"training.transfer_launch_factor", {"1", "20"}},
         {"training.launch_queue", {"1024", "1", "16"}},
         {"training.workspace_mb", {"32", "0"}},

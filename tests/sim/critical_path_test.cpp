@@ -77,11 +77,20 @@ TEST(LaunchTimes, AreTheFrameworksTimesItsFactors) {
     plan::Framework framework;
     framework.launch_us = 10;
     framework.backward_launch_factor = 0.5;
+    framework.collective_launch_factor = 0.4;
     framework.transfer_launch_factor = 3;
     const trace::LaunchTimes times = launch_times(framework);
     EXPECT_EQ(times.forward, 10'000'000);  // ps
     EXPECT_EQ(times.backward, 5'000'000);
+    EXPECT_EQ(times.forward_collective, 4'000'000);
+    EXPECT_EQ(times.backward_collective, 2'000'000);
     EXPECT_EQ(times.transfer, 30'000'000);
+    using plan::OpKind;
+    using plan::Phase;
+    EXPECT_EQ(times.of(OpKind::gemm, Phase::backward), times.backward);
+    EXPECT_EQ(times.of(OpKind::all_reduce, Phase::forward), times.forward_collective);
+    EXPECT_EQ(times.of(OpKind::all_reduce, Phase::backward), times.backward_collective);
+    EXPECT_EQ(times.of(OpKind::exchange, Phase::backward), times.transfer);
 }
 
 RC_GTEST_PROP(CriticalPath, OfRandomLayoutsIsWholeAndCritical, ()) {

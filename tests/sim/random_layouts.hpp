@@ -124,6 +124,7 @@ inline Sets random_sets() {
                "training.gradient_bucket_mb=" + word({"0.01", "100"}),
                "training.launch_us=" + word({"0", "5", "50"}),
                "training.backward_launch_factor=" + word({"1", "0.5"}),
+               "training.collective_launch_factor=" + word({"1", "0.2"}),
                "training.transfer_launch_factor=" + word({"1", "20"}),
                "cluster.slow_devices=" + word({"[]", "[]", R"([{"device": 0, "factor": 1.5}])"})});
 }
