@@ -177,6 +177,8 @@ class Validator {
         Outcome outcome;
         outcome.memory.fit_probability = prediction.memory.fit_probability;
         outcome.memory.verdict = std::string(name(prediction.memory.verdict));
+        outcome.memory.peak_bytes = prediction.memory.worst().peak_bytes;
+        outcome.memory.capacity_bytes = prediction.memory.capacity_bytes;
         outcome.memory.ran_out = kind == "oom";
         if (!outcome.memory.ran_out)
             outcome.row = row(record, id, time, peak, translation, prediction);

@@ -44,6 +44,8 @@ struct MemoryOutcome {
     bool ran_out = false;
     double fit_probability = 0;
     std::string verdict;  // "fits", "tight", "exceeds"
+    std::int64_t peak_bytes = 0;
+    std::int64_t capacity_bytes = 0;
 };
 
 struct ErrorSummary {

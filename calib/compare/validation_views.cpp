@@ -51,7 +51,9 @@ ordered_json outcomes_json(const Validation& validation) {
         list.push_back({{"id", outcome.id},
                         {"ran_out", outcome.ran_out},
                         {"verdict", outcome.verdict},
-                        {"fit_probability", outcome.fit_probability}});
+                        {"fit_probability", outcome.fit_probability},
+                        {"predicted_peak_bytes", outcome.peak_bytes},
+                        {"capacity_bytes", outcome.capacity_bytes}});
     return list;
 }
 

@@ -60,6 +60,19 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
                  key, framework.logits_dtype,
                  {{"same", LogitsType::same}, {"fp32", LogitsType::fp32}});
          }},
+        {"loss_logits",
+         [&framework](Section& section, const std::string& key) {
+             return section.choice<LossLogits>(key, framework.loss_logits,
+                                               {{"in_place", LossLogits::in_place},
+                                                {"copied", LossLogits::copied},
+                                                {"gathered", LossLogits::gathered}});
+         }},
+        {"norm_kernel",
+         [&framework](Section& section, const std::string& key) {
+             return section.choice<NormKernel>(
+                 key, framework.norm_kernel,
+                 {{"fused", NormKernel::fused}, {"composed", NormKernel::composed}});
+         }},
         {"overlap_gradient_reduce", boolean(framework.overlap_gradient_reduce)},
         {"overlap_parameter_gather", boolean(framework.overlap_parameter_gather)},
         {"overlap_pipeline_transfers",

@@ -57,6 +57,18 @@ const char* text(TransferOverlap overlap) {
     return "";
 }
 
+const char* text(LossLogits logits) {
+    switch (logits) {
+        case LossLogits::in_place:
+            return "in_place";
+        case LossLogits::copied:
+            return "copied";
+        case LossLogits::gathered:
+            return "gathered";
+    }
+    return "";
+}
+
 const char* text(KeptOn kept) {
     switch (kept) {
         case KeptOn::none:
@@ -190,6 +202,8 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     put("gradient_dtype", verbatim.gradient_dtype);
     put("dropout_masks", framework.dropout_masks == DropoutMasks::stored ? "stored" : "recomputed");
     put("logits_dtype", framework.logits_dtype == LogitsType::fp32 ? "fp32" : "same");
+    put("loss_logits", text(framework.loss_logits));
+    put("norm_kernel", framework.norm_kernel == NormKernel::fused ? "fused" : "composed");
     put("overlap_gradient_reduce", framework.overlap_gradient_reduce);
     put("overlap_parameter_gather", framework.overlap_parameter_gather);
     put("overlap_pipeline_transfers", text(framework.overlap_pipeline_transfers));

@@ -59,6 +59,8 @@ const std::vector<Choice>& free_keys() {
         {"training.gradient_dtype", {"same", "fp32"}},
         {"training.dropout_masks", {"stored", "recomputed"}},
         {"training.logits_dtype", {"same", "fp32"}},
+        {"training.loss_logits", {"in_place", "copied", "gathered"}},
+        {"training.norm_kernel", {"fused", "composed"}},
         {"training.attention_kernel", {"flash", "unfused"}},
         {"training.overlap_gradient_reduce", both},
         {"training.overlap_parameter_gather", both},
