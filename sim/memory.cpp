@@ -56,6 +56,13 @@ std::int64_t process_bytes(const plan::Plan& plan, const plan::Scenario& scenari
                         process.rank_bytes.value + process.op_bytes.value * ops);
 }
 
+// Held without use: a share, by a stack with a caching allocator; between its pieces, by an arena.
+std::int64_t lost_bytes(const plan::Framework& framework, std::int64_t arena, std::int64_t live) {
+    if (framework.fragmentation > 0)
+        return static_cast<std::int64_t>(framework.fragmentation * static_cast<double>(live));
+    return arena - live;
+}
+
 // Of the node whose ranks keep the most there.
 NodeMemory fullest_node(const plan::Plan& plan, const plan::Cluster& cluster,
                         std::int64_t plan::Program::*bytes, double capacity_GB) {
@@ -102,10 +109,10 @@ MemoryPrediction predict_memory(const plan::Plan& plan, const plan::Scenario& sc
         StageMemory stage;
         stage.bytes = peak.bytes;
         stage.arena_bytes = program.arena_bytes;
-        stage.other_bytes = program.arena_bytes - peak.live +
-                            static_cast<std::int64_t>(framework.fragmentation *
-                                                      static_cast<double>(program.arena_bytes)) +
-                            process_bytes(plan, scenario, profile);
+        stage.live_bytes = peak.live;
+        stage.lost_bytes = lost_bytes(framework, program.arena_bytes, peak.live);
+        stage.process_bytes = process_bytes(plan, scenario, profile);
+        stage.other_bytes = stage.lost_bytes + stage.process_bytes;
         stage.peak_bytes = peak.live + stage.other_bytes;
         stage.peak_at = peak.at;
         stage.host_bytes = program.host_bytes;

@@ -23,13 +23,16 @@ namespace orrery::sim {
 // One pipeline rank's memory at the first moment of the most live bytes.
 struct StageMemory {
     std::array<std::int64_t, plan::kMemoryCategories> bytes{};  // by plan::MemoryCategory
-    // Outside what the plan accounts for: what the arena leaves unused between its pieces, the
-    // allocator's loss, the driver's context, communicators.
+    // Outside what the plan accounts for: what the allocator loses, the driver's context,
+    // communicators.
     std::int64_t other_bytes = 0;
-    std::int64_t arena_bytes = 0;  // what the runtime allocates for the plan
-    std::int64_t peak_bytes = 0;   // sum of bytes and other_bytes
-    std::string peak_at;           // "2F5 attention"
-    std::int64_t host_bytes = 0;   // of a rank, off the device
+    std::int64_t live_bytes = 0;     // sum of bytes: what a framework's allocator has handed out
+    std::int64_t lost_bytes = 0;     // of other_bytes, what the allocator holds without use
+    std::int64_t process_bytes = 0;  // of other_bytes, the rest
+    std::int64_t arena_bytes = 0;    // what the runtime allocates for the plan
+    std::int64_t peak_bytes = 0;     // sum of bytes and other_bytes
+    std::string peak_at;             // "2F5 attention"
+    std::int64_t host_bytes = 0;     // of a rank, off the device
     std::int64_t disk_bytes = 0;
 };
 

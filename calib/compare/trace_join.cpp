@@ -161,8 +161,7 @@ MemoryComparison compare_memory(const sim::MemoryPrediction& predicted,
     MemoryComparison memory;
     for (const sim::StageMemory& stage : predicted.stages) {
         memory.predicted_peak = std::max(memory.predicted_peak, stage.arena_bytes);
-        memory.predicted_other =
-            std::max(memory.predicted_other, stage.peak_bytes - stage.arena_bytes);
+        memory.predicted_other = std::max(memory.predicted_other, stage.process_bytes);
     }
     memory.measured_peak = largest(facts.high_water_bytes);
     memory.measured_other = largest(facts.other_bytes);

@@ -65,7 +65,10 @@ std::optional<double> predicted_peak(const json& record, const sim::MemoryPredic
     const std::string rank = record.value("memory_rank", "not_stated");
     if (kind != "allocated" && kind != "device_used" && kind != "reserved") return std::nullopt;
     auto bytes = [&](const sim::StageMemory& stage) {
-        return static_cast<double>(kind == "device_used" ? stage.peak_bytes : stage.arena_bytes);
+        std::int64_t held = stage.live_bytes;
+        if (kind != "allocated") held += stage.lost_bytes;
+        if (kind == "device_used") held += stage.process_bytes;
+        return static_cast<double>(held);
     };
     if (rank == "first_or_last_node")
         return std::max(bytes(memory.stages.front()), bytes(memory.stages.back()));
@@ -91,8 +94,7 @@ std::optional<double> measured_peak(const json& measured) {
 struct Outcome {
     std::optional<ValidatedRow> row;
     std::string why;
-    bool ran_out = false;
-    bool fits = false;
+    MemoryOutcome memory;
 };
 
 // f(i) for every i below `count`, on all processors. The first exception is thrown again.
@@ -144,10 +146,13 @@ class Validator {
             return;
         }
         auto& o = validation.out_of_memory;
-        if (outcome.ran_out)
-            ++(outcome.fits ? o.false_negative : o.true_positive);
+        const bool fits = outcome.memory.fit_probability >= 0.5;
+        if (outcome.memory.ran_out)
+            ++(fits ? o.false_negative : o.true_positive);
         else
-            ++(outcome.fits ? o.true_negative : o.false_positive);
+            ++(fits ? o.true_negative : o.false_positive);
+        outcome.memory.id = id;
+        validation.outcomes.push_back(std::move(outcome.memory));
         if (outcome.row) validation.rows.push_back(std::move(*outcome.row));
     }
 
@@ -170,9 +175,13 @@ class Validator {
         const sim::Prediction prediction =
             sim::simulate(*read.scenario, profile(read.scenario->cluster.profile_path), {}, "");
         Outcome outcome;
-        outcome.fits = prediction.memory.fit_probability >= 0.5;
-        outcome.ran_out = kind == "oom";
-        if (!outcome.ran_out) outcome.row = row(record, id, time, peak, translation, prediction);
+        outcome.memory.fit_probability = prediction.memory.fit_probability;
+        outcome.memory.verdict = std::string(name(prediction.memory.verdict));
+        outcome.memory.peak_bytes = prediction.memory.worst().peak_bytes;
+        outcome.memory.capacity_bytes = prediction.memory.capacity_bytes;
+        outcome.memory.ran_out = kind == "oom";
+        if (!outcome.memory.ran_out)
+            outcome.row = row(record, id, time, peak, translation, prediction);
         return outcome;
     }
 
@@ -292,10 +301,11 @@ ErrorSummary summarise_time(const Validation& validation, Rows rows, const std::
     return summarise(comparisons);
 }
 
-ErrorSummary summarise_memory(const Validation& validation, Rows rows) {
+ErrorSummary summarise_memory(const Validation& validation, Rows rows, const std::string& group) {
     std::vector<Judged> comparisons;
     for (const ValidatedRow& row : validation.rows) {
         if (!row.measured_peak_bytes) continue;
+        if (!group.empty() && row.group != group) continue;
         if (rows == Rows::trusted && !row.mistrusted.empty()) continue;
         comparisons.push_back(
             {*row.predicted_peak_bytes, *row.measured_peak_bytes, false, std::nullopt});

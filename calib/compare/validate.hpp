@@ -38,6 +38,16 @@ struct SkippedRow {
     std::string why;
 };
 
+// Whether a run had memory enough, and what was said of it.
+struct MemoryOutcome {
+    std::string id;
+    bool ran_out = false;
+    double fit_probability = 0;
+    std::string verdict;  // "fits", "tight", "exceeds"
+    std::int64_t peak_bytes = 0;
+    std::int64_t capacity_bytes = 0;
+};
+
 struct ErrorSummary {
     std::int64_t n = 0;
     double mean_abs_error_pct = 0;
@@ -56,6 +66,7 @@ struct Validation {
     std::vector<ValidatedRow> rows;
     std::vector<SkippedRow> skipped;
     OutOfMemorySummary out_of_memory;
+    std::vector<MemoryOutcome> outcomes;  // of every record that was not skipped
 };
 
 // library_dir: where profiles, frameworks and validation/{rules,baseline}.json are. overrides:
@@ -66,7 +77,8 @@ Validation validate_records(const std::vector<std::string>& records_paths,
 
 enum class Rows { all, trusted };
 ErrorSummary summarise_time(const Validation& validation, Rows rows, const std::string& group = "");
-ErrorSummary summarise_memory(const Validation& validation, Rows rows);
+ErrorSummary summarise_memory(const Validation& validation, Rows rows,
+                              const std::string& group = "");
 
 // DESIGN §7's object, and a table for people.
 std::string validation_json(const Validation& validation);

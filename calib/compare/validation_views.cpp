@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -26,6 +27,44 @@ ordered_json to_json(const ErrorSummary& s, bool memory) {
     return object;
 }
 
+// How often a verdict was given to runs that ran, and to runs that ran out of memory.
+std::int64_t given(const Validation& validation, const char* verdict, bool ran_out) {
+    return std::count_if(validation.outcomes.begin(), validation.outcomes.end(),
+                         [&](const MemoryOutcome& outcome) {
+                             return outcome.verdict == verdict && outcome.ran_out == ran_out;
+                         });
+}
+
+constexpr std::array kVerdicts = {"fits", "tight", "exceeds"};
+
+ordered_json verdicts_json(const Validation& validation) {
+    ordered_json object;
+    for (const char* verdict : kVerdicts)
+        object[verdict] = {{"ran", given(validation, verdict, false)},
+                           {"ran_out", given(validation, verdict, true)}};
+    return object;
+}
+
+ordered_json outcomes_json(const Validation& validation) {
+    ordered_json list = ordered_json::array();
+    for (const MemoryOutcome& outcome : validation.outcomes)
+        list.push_back({{"id", outcome.id},
+                        {"ran_out", outcome.ran_out},
+                        {"verdict", outcome.verdict},
+                        {"fit_probability", outcome.fit_probability},
+                        {"predicted_peak_bytes", outcome.peak_bytes},
+                        {"capacity_bytes", outcome.capacity_bytes}});
+    return list;
+}
+
+std::string verdicts_text(const Validation& validation) {
+    std::string text = fmt::format("{:<12} {:>8} {:>14}\n", "verdict", "ran", "ran out");
+    for (const char* verdict : kVerdicts)
+        text += fmt::format("{:<12} {:>8} {:>14}\n", verdict, given(validation, verdict, false),
+                            given(validation, verdict, true));
+    return text;
+}
+
 ordered_json summary_json(const Validation& validation, Rows rows) {
     const OutOfMemorySummary& o = validation.out_of_memory;
     return {{"step_time", to_json(summarise_time(validation, rows), false)},
@@ -34,7 +73,8 @@ ordered_json summary_json(const Validation& validation, Rows rows) {
              {{"true_positive", o.true_positive},
               {"false_positive", o.false_positive},
               {"true_negative", o.true_negative},
-              {"false_negative", o.false_negative}}}};
+              {"false_negative", o.false_negative},
+              {"verdicts", verdicts_json(validation)}}}};
 }
 
 ordered_json number(const std::optional<double>& value) {
@@ -96,6 +136,20 @@ std::string markdown_row(const std::string& name, const ErrorSummary& s) {
                        s.bias_pct, 100 * s.interval_coverage, baseline);
 }
 
+std::string markdown_memory(const Validation& validation) {
+    std::string text =
+        "\n| peak memory | runs | mean | median | p95 | bias |\n"
+        "|---|---:|---:|---:|---:|---:|\n";
+    for (const std::string& group : groups_of(validation)) {
+        const ErrorSummary s = summarise_memory(validation, Rows::trusted, group);
+        if (s.n > 0)
+            text += fmt::format("| {} | {} | {:.1f} | {:.1f} | {:.1f} | {:+.1f} |\n", group, s.n,
+                                s.mean_abs_error_pct, s.median_abs_error_pct, s.p95_abs_error_pct,
+                                s.bias_pct);
+    }
+    return text;
+}
+
 // Sources and how many rows of theirs are skipped for each reason.
 std::string markdown_skipped(const Validation& validation) {
     std::map<std::string, std::int64_t> reasons;
@@ -130,6 +184,7 @@ std::string validation_json(const Validation& validation) {
     object["skipped"] = ordered_json::array();
     for (const SkippedRow& row : validation.skipped)
         object["skipped"].push_back({{"id", row.id}, {"why", row.why}});
+    object["memory_outcomes"] = outcomes_json(validation);
     object["summary"] = summary_json(validation, Rows::all);
     object["summary_trusted"] = summary_json(validation, Rows::trusted);
     return object.dump(2) + "\n";
@@ -161,6 +216,7 @@ std::string validation_text(const Validation& validation) {
     text += fmt::format(
         "\nout of memory: {} foreseen, {} missed, {} false alarms, {} rightly said to run\n",
         o.true_positive, o.false_negative, o.false_positive, o.true_negative);
+    text += verdicts_text(validation);
     for (const ValidatedRow& row : validation.rows)
         if (!row.mistrusted.empty())
             text += fmt::format("mistrusted: {}: {}\n", row.id, row.mistrusted);
@@ -187,6 +243,7 @@ std::string validation_markdown(const Validation& validation) {
     }
     text += markdown_row("all", summarise_time(validation, Rows::trusted));
     text += markdown_row("all, mistrusted runs too", summarise_time(validation, Rows::all));
+    text += markdown_memory(validation);
     const ErrorSummary memory = summarise_memory(validation, Rows::trusted);
     text += fmt::format(
         "\nPeak memory, {} runs: mean |error| {:.1f} %, median {:.1f} %, p95 {:.1f} "

@@ -62,6 +62,17 @@ std::unique_ptr<runtime::Backend> make_cuda(const BackendOptions& options, const
 }
 #endif
 
+plan::Diagnostic joins_no_logits(const std::string& file) {
+    plan::Diagnostic reason;
+    reason.code = "T105";
+    reason.file = file;
+    reason.pointer = "/training/loss_logits";
+    reason.value = "\"gathered\"";
+    reason.message = "no backend computes a loss of the logits of several tensor ranks";
+    reason.help = {"--set training.loss_logits=copied, whose loss is the same"};
+    return reason;
+}
+
 std::vector<plan::Diagnostic> reasons_not_on_cpu(const plan::Scenario& scenario,
                                                  const std::string& file) {
     if (!scenario.training.fp8.on()) return {};
@@ -102,6 +113,9 @@ int start_ranks(const plan::Scenario& scenario) {
 std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& options,
                                                      const plan::Scenario& scenario,
                                                      const std::string& file) {
+    const auto& framework = scenario.training.framework;
+    if (framework.loss_logits == plan::LossLogits::gathered && scenario.layout.tensor_parallel > 1)
+        return {joins_no_logits(file)};
     if (options.backend != "cuda") return reasons_not_on_cpu(scenario, file);
     return runtime::reasons_not_on_cuda(plan::build_plan(scenario), scenario, file);
 }

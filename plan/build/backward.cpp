@@ -234,9 +234,14 @@ void Derivation::derive_embedding(const Op& op) {
 }
 
 // d logits = (softmax − one-hot of the target) ÷ valid tokens × loss scale, written over the
-// logits.
+// logits, or over a copy.
 void Derivation::derive_cross_entropy(const Op& op) {
-    const TensorId logits = need(op.reads[0]);
+    TensorId logits = need(op.reads[0]);
+    if (notes_.separate_loss_gradient) {
+        const TensorId copy = fresh_gradient(op.reads[0]);
+        emit(OpKind::cast, "loss", {op.shape[0] * op.shape[1]}, {logits}, {copy});
+        logits = copy;
+    }
     Reads reads = {logits, need(op.reads[1]), need(op.writes[0]), need(op.reads[2])};
     if (notes_.scaled_loss) reads.push_back(add({"loss scale", Role::scalar, DType::fp32, {1}}));
     emit(OpKind::cross_entropy_backward, "loss", op.shape, std::move(reads), {logits});
@@ -244,6 +249,11 @@ void Derivation::derive_cross_entropy(const Op& op) {
 }
 
 void Derivation::derive_cast(const Op& op) {
+    if (gradient_of_[at(op.writes[0])] < 0) {  // a copy kept for this pass alone
+        const TensorId again = fresh_gradient(op.reads[0]);
+        emit(OpKind::cast, op.label, op.shape, {need(op.writes[0])}, {again});
+        return;
+    }
     const TensorId dx = fresh_gradient(op.reads[0]);
     emit(OpKind::cast, op.label, op.shape, {gradient_of(op.writes[0])}, {dx});
     contribute(op.reads[0], dx);
@@ -257,6 +267,11 @@ void Derivation::derive_collective(const Op& op) {
         return gather_gradient(op);
     const TensorId dy = gradient_of(op.writes[0]);
     const TensorId dx = fresh_gradient(op.reads[0]);
+    if (op.label == kGatheredLogits) {
+        emit(OpKind::cast, op.label, {backward_.tensors[at(dx)].elements()}, {dy}, {dx});
+        contribute(op.reads[0], dx);
+        return;
+    }
     OpKind kind = OpKind::all_to_all;
     if (op.kind == OpKind::all_gather) kind = OpKind::reduce_scatter;
     if (op.kind == OpKind::reduce_scatter) kind = OpKind::all_gather;

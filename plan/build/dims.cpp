@@ -12,6 +12,7 @@ Dims dims_of(const Scenario& scenario) {
     dims.tokens = dims.batch * dims.sequence;
     dims.sequence_parallel = layout.sequence_parallel && t > 1;
     dims.sharded_tokens = dims.sequence_parallel ? dims.tokens / t : dims.tokens;
+    dims.composed_norms = scenario.training.framework.norm_kernel == NormKernel::composed;
     dims.hidden = model.hidden;
     dims.heads = model.heads / t;
     dims.kv_heads = model.kv_heads / t;

@@ -26,6 +26,7 @@ struct Dims {
     std::int64_t vocabulary = 1;   // padded, ÷ tensor
     std::int64_t tensor = 1;
     bool sequence_parallel = false;
+    bool composed_norms = false;
     DType dtype = DType::bf16;           // of parameters and activations
     Fp8 fp8;                             // of the layers' products
     DType gradient_dtype = DType::bf16;  // of the accumulators of parameters' gradients

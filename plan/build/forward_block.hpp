@@ -15,6 +15,10 @@
 
 namespace orrery::plan {
 
+// The label of the gather of all tensor ranks' logits; its gradient is cut, not summed, as every
+// rank computes the same loss.
+inline constexpr const char* kGatheredLogits = "gathered logits";
+
 // A forward block on its way to becoming a plan's pair of blocks.
 struct ForwardBlock {
     Block block;
@@ -35,6 +39,8 @@ struct ForwardBlock {
     std::int64_t tensor = 1;  // ranks that gather a sequence-parallel input
     // Backward starts from the loss times a device scalar (fp16).
     bool scaled_loss = false;
+    // The gradient of what the loss reads has a place of its own.
+    bool separate_loss_gradient = false;
 };
 
 class ForwardWriter : public BlockWriter {
@@ -62,6 +68,7 @@ class ForwardWriter : public BlockWriter {
     // Backward makes the tensor again instead of keeping it.
     void make_again(TensorId id) { out_.rematerialise[static_cast<std::size_t>(id)] = true; }
     void scale_loss() { out_.scaled_loss = true; }
+    void separate_loss_gradient() { out_.separate_loss_gradient = true; }
     void begin_attention_core() { in_core_ = true; }
     void end_attention_core() { in_core_ = false; }
 

@@ -8,8 +8,18 @@
 namespace orrery::plan {
 namespace {
 
+// What norms of single operations keep beside their input: the input in fp32, and the result before
+// it is weighted. Backward reads each once (derive_cast).
+void keep_copy(ForwardWriter& w, const std::string& label, TensorId of, DType dtype) {
+    const Dims& d = w.dims();
+    const TensorId copy =
+        w.tensor(label + "_kept", Role::scratch, dtype, {d.sharded_tokens, d.hidden});
+    w.op(OpKind::cast, label, {d.sharded_tokens * d.hidden}, {of}, {copy}).dtype = dtype;
+}
+
 TensorId norm(ForwardWriter& w, const Model& model, const std::string& name, TensorId x) {
     const Dims& d = w.dims();
+    if (d.composed_norms) keep_copy(w, name + "_input", x, d.wide_dtype);
     const TensorId weight = w.parameter(name + ".weight", {d.hidden}, true);
     std::vector<TensorId> reads = {x, weight};
     if (model.layer_norm()) reads.push_back(w.parameter(name + ".bias", {d.hidden}, true));
@@ -18,6 +28,7 @@ TensorId norm(ForwardWriter& w, const Model& model, const std::string& name, Ten
     const TensorId stats = w.tensor(name + "_stats", Role::scratch, d.wide_dtype,
                                     {d.sharded_tokens, model.layer_norm() ? 2 : 1});
     w.op(OpKind::norm, name, {d.sharded_tokens, d.hidden}, std::move(reads), {out, stats});
+    if (d.composed_norms) keep_copy(w, name + "_unweighted", out, d.dtype);
     return out;
 }
 
@@ -194,12 +205,29 @@ TensorId parallel_layer(ForwardWriter& w, const Scenario& scenario, TensorId x) 
 
 // Megatron-LM's loss works on logits.float() and keeps that copy for backward
 // (vocab_parallel_cross_entropy); the 16-bit logits die with the copy.
-TensorId in_fp32(ForwardWriter& w, TensorId logits) {
+TensorId in_fp32(ForwardWriter& w, TensorId logits, std::int64_t words) {
     const Dims& d = w.dims();
-    const TensorId copy =
-        w.tensor("logits_fp32", Role::scratch, DType::fp32, {d.tokens, d.vocabulary});
-    w.op(OpKind::cast, "logits", {d.tokens * d.vocabulary}, {logits}, {copy}).dtype = DType::fp32;
+    const TensorId copy = w.tensor("logits_fp32", Role::scratch, DType::fp32, {d.tokens, words});
+    w.op(OpKind::cast, "logits", {d.tokens * words}, {logits}, {copy}).dtype = DType::fp32;
     return copy;
+}
+
+// PyTorch's cross_entropy writes log-probabilities beside the logits, and keeps these.
+TensorId log_probabilities(ForwardWriter& w, TensorId logits, std::int64_t words) {
+    const Dims& d = w.dims();
+    const DType dtype = w.dtype(logits);
+    const TensorId copy = w.tensor("log_probabilities", Role::scratch, dtype, {d.tokens, words});
+    w.op(OpKind::cast, "log softmax", {d.tokens * words}, {logits}, {copy}).dtype = dtype;
+    w.separate_loss_gradient();
+    return copy;
+}
+
+// Every tensor rank has all words, and computes the whole loss.
+TensorId gathered_logits(ForwardWriter& w, TensorId logits, std::int64_t words) {
+    const Dims& d = w.dims();
+    const TensorId whole = w.activation("logits_whole", d.tokens, words);
+    w.op(OpKind::all_gather, kGatheredLogits, {d.tokens * words}, {logits}, {whole});
+    return whole;
 }
 
 }  // namespace
@@ -265,8 +293,13 @@ ForwardBlock head_forward(const Scenario& scenario, const Dims& d) {
         w.parameter(scenario.model.tied_embeddings ? "embedding.weight" : "head.weight",
                     {d.vocabulary, d.hidden}, false);
     TensorId logits = w.column_parallel_with("logits", x, weight, -1, d.vocabulary);
-    if (scenario.training.framework.logits_dtype == LogitsType::fp32 && d.dtype != d.wide_dtype)
-        logits = in_fp32(w, logits);
+    const Framework& framework = scenario.training.framework;
+    const bool sharded = d.tensor > 1 && framework.loss_logits != LossLogits::gathered;
+    const std::int64_t words = sharded ? d.vocabulary : d.vocabulary * d.tensor;
+    if (words > d.vocabulary) logits = gathered_logits(w, logits, words);
+    if (framework.logits_dtype == LogitsType::fp32 && d.dtype != d.wide_dtype)
+        logits = in_fp32(w, logits, words);
+    if (framework.loss_logits != LossLogits::in_place) logits = log_probabilities(w, logits, words);
     const DType logits_dtype = w.dtype(logits);
     if (d.scales_loss()) w.scale_loss();
     const TensorId targets = w.tensor("targets", Role::stash, DType::i32, {d.tokens});
@@ -274,16 +307,16 @@ ForwardBlock head_forward(const Scenario& scenario, const Dims& d) {
     // Softmax over a sharded vocabulary (Shoeybi 2019): the maximum, then the sum of exponentials
     // with the target's logit, are reduced over the tensor group; 4 and 8 bytes per token travel.
     const TensorId largest = w.tensor("largest", Role::scratch, d.wide_dtype, {d.tokens});
-    w.op(OpKind::cross_entropy_max, "max logit", {d.tokens, d.vocabulary}, {logits}, {largest})
-        .dtype = logits_dtype;
-    if (d.tensor > 1)
+    w.op(OpKind::cross_entropy_max, "max logit", {d.tokens, words}, {logits}, {largest}).dtype =
+        logits_dtype;
+    if (sharded)
         w.op(OpKind::all_reduce, "max logit", {d.tokens}, {largest}, {largest}).dtype =
             d.wide_dtype;
     const TensorId sums = w.tensor("sums", Role::scratch, d.wide_dtype, {d.tokens, 2});
-    w.op(OpKind::cross_entropy_sum, "sum of exponentials", {d.tokens, d.vocabulary},
+    w.op(OpKind::cross_entropy_sum, "sum of exponentials", {d.tokens, words},
          {logits, largest, targets}, {sums})
         .dtype = logits_dtype;
-    if (d.tensor > 1)
+    if (sharded)
         w.op(OpKind::all_reduce, "sum of exponentials", {2 * d.tokens}, {sums}, {sums}).dtype =
             d.wide_dtype;
     const TensorId loss = w.tensor("loss", Role::scalar, d.wide_dtype, {1});

@@ -60,6 +60,19 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
                  key, framework.logits_dtype,
                  {{"same", LogitsType::same}, {"fp32", LogitsType::fp32}});
          }},
+        {"loss_logits",
+         [&framework](Section& section, const std::string& key) {
+             return section.choice<LossLogits>(key, framework.loss_logits,
+                                               {{"in_place", LossLogits::in_place},
+                                                {"copied", LossLogits::copied},
+                                                {"gathered", LossLogits::gathered}});
+         }},
+        {"norm_kernel",
+         [&framework](Section& section, const std::string& key) {
+             return section.choice<NormKernel>(
+                 key, framework.norm_kernel,
+                 {{"fused", NormKernel::fused}, {"composed", NormKernel::composed}});
+         }},
         {"overlap_gradient_reduce", boolean(framework.overlap_gradient_reduce)},
         {"overlap_parameter_gather", boolean(framework.overlap_parameter_gather)},
         {"overlap_pipeline_transfers",
@@ -82,7 +95,6 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
         {"collective_launch_factor", number(framework.collective_launch_factor, {0, 1000})},
         {"transfer_launch_factor", number(framework.transfer_launch_factor, {0, 1000})},
         {"launch_queue", integer(framework.launch_queue)},
-        {"fused_rms_norm", boolean(framework.fused_rms_norm)},
         {"attention_factor", number(framework.attention_factor, kFactor)},
         {"memory_kernel_factor", number(framework.memory_kernel_factor, kFactor)},
         {"overlap_factor", number(framework.overlap_factor, {0, 1000, false, false})},

@@ -71,6 +71,18 @@ const char* text(TransferOverlap overlap) {
     return "";
 }
 
+const char* text(LossLogits logits) {
+    switch (logits) {
+        case LossLogits::in_place:
+            return "in_place";
+        case LossLogits::copied:
+            return "copied";
+        case LossLogits::gathered:
+            return "gathered";
+    }
+    return "";
+}
+
 const char* text(KeptOn kept) {
     switch (kept) {
         case KeptOn::none:
@@ -218,6 +230,8 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     put("gradient_dtype", verbatim.gradient_dtype);
     put("dropout_masks", framework.dropout_masks == DropoutMasks::stored ? "stored" : "recomputed");
     put("logits_dtype", framework.logits_dtype == LogitsType::fp32 ? "fp32" : "same");
+    put("loss_logits", text(framework.loss_logits));
+    put("norm_kernel", framework.norm_kernel == NormKernel::fused ? "fused" : "composed");
     put("overlap_gradient_reduce", framework.overlap_gradient_reduce);
     put("overlap_parameter_gather", framework.overlap_parameter_gather);
     put("overlap_pipeline_transfers", text(framework.overlap_pipeline_transfers));
@@ -234,7 +248,6 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     put("collective_launch_factor", plain(framework.collective_launch_factor));
     put("transfer_launch_factor", plain(framework.transfer_launch_factor));
     put("launch_queue", framework.launch_queue);
-    put("fused_rms_norm", framework.fused_rms_norm);
     put("attention_factor", plain(framework.attention_factor));
     put("memory_kernel_factor", plain(framework.memory_kernel_factor));
     put("overlap_factor", plain(framework.overlap_factor));

@@ -32,6 +32,10 @@ enum class DropoutMasks : std::uint8_t { stored, recomputed };
 // virtual stages overlap, as Megatron-LM does.
 enum class TransferOverlap : std::uint8_t { always, interleaved, never };
 enum class LogitsType : std::uint8_t { same, fp32 };
+// What the loss makes of the logits: their place is overwritten; log-probabilities and gradients
+// have places of their own; as that, of the logits of all tensor ranks.
+enum class LossLogits : std::uint8_t { in_place, copied, gathered };
+enum class NormKernel : std::uint8_t { fused, composed };
 // nvswitch: any device reaches any other at its full rate; xgmi: one direct link for each pair, the
 // rate divided among them; pcie and host: a shared root or memory, taken as a switch.
 enum class IntraNodeKind : std::uint8_t { nvswitch, xgmi, pcie, host, hybrid_cube_mesh };
@@ -343,6 +347,10 @@ struct Framework {
     DropoutMasks dropout_masks = DropoutMasks::recomputed;
     // fp32: the loss works on a copy of the logits in fp32, which is kept for backward.
     LogitsType logits_dtype = LogitsType::same;
+    LossLogits loss_logits = LossLogits::in_place;
+    // composed: of single operations, which keep a copy of the input in fp32 and one of the result
+    // before it is weighted.
+    NormKernel norm_kernel = NormKernel::fused;
     bool overlap_gradient_reduce = true;    // bucket reductions run behind the last backward
     bool overlap_parameter_gather = false;  // ZeRO-1 and 2: parameters are gathered before their
                                             // first use in the next step, not after this one's
@@ -365,7 +373,6 @@ struct Framework {
     double transfer_launch_factor = 1;       // times this a transfer of the pipeline
     std::int64_t launch_queue = 1024;        // ops that the host may run ahead
     // How this stack's kernels and overlap differ from what a profile measured alone.
-    bool fused_rms_norm = true;       // one kernel each way, not one for each operation
     double attention_factor = 1;      // time of fused attention over the profile's
     double memory_kernel_factor = 1;  // time of memory-bound kernels over the profile's
     double overlap_factor = 1;        // what compute takes longer while the rank communicates, over

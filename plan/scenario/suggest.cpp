@@ -136,6 +136,8 @@ constexpr Pair kParts[] = {
     {"gradient_dtype", "training"},
     {"dropout_masks", "training"},
     {"logits_dtype", "training"},
+    {"loss_logits", "training"},
+    {"norm_kernel", "training"},
     {"overlap_gradient_reduce", "training"},
     {"overlap_parameter_gather", "training"},
     {"tensor_overlap_parts", "training"},

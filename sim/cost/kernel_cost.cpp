@@ -45,7 +45,7 @@ KernelCost::KernelCost(const Profile& profile, const plan::Framework& framework,
                        std::int64_t ranks_of_machine)
     : profile_(profile),
       attention_factor_(framework.attention_factor),
-      fused_rms_norm_(framework.fused_rms_norm),
+      composed_norms_(framework.norm_kernel == plan::NormKernel::composed),
       memory_factor_(framework.memory_kernel_factor),
       stretch_(profile.sharing ? profile.sharing->of(ranks_of_machine) : 1) {}
 
@@ -205,17 +205,17 @@ Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, dou
     return price;
 }
 
-// RMSNorm by single operations of PyTorch, as in the model code of Touvron et al. 2023
-// (meta-llama/llama, llama/model.py): to fp32, square, mean, times, back, times the weight;
-// autograd then runs 14. In passes over the rows, of elements of the model's width and of fp32.
+// A norm by single operations of PyTorch, as in the model code of Touvron et al. 2023
+// (meta-llama/llama, llama/model.py): to fp32, square, mean, times, back, times the weight; autograd
+// then runs 14. In passes over the rows, of elements of the model's width and of fp32. The first and
+// one of the last are casts of the plan, whose results backward reads.
 Price KernelCost::price_norm(const plan::Block& block, const plan::Op& op, double t0_us) const {
-    const bool forward = op.kind == OpKind::norm;
-    const bool rms = forward ? op.reads.size() == 2 : op.writes.size() == 2;  // no bias
     Price price = price_memory(block, op, t0_us);
-    if (fused_rms_norm_ || !rms) return price;
+    if (!composed_norms_) return price;
+    const bool forward = op.kind == OpKind::norm;
     const double own = element_bytes(block.tensors[static_cast<std::size_t>(op.reads[0])].dtype);
-    const double bytes = forward ? 4 * own + 7 * 4 : 8 * own + 17 * 4;
-    const int kernels = forward ? 6 : 14;
+    const double bytes = forward ? own + 6 * 4 : 8 * own + 17 * 4;
+    const int kernels = forward ? 4 : 14;
     const MemoryProfile& memory = profile_.memory;
     price.seconds = kernels * memory.t0_us.value * 1e-6 +
                     bytes * to_double(op.shape[0]) * to_double(op.shape[1]) /

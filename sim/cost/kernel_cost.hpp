@@ -63,7 +63,7 @@ class KernelCost {
 
     const Profile& profile_;
     double attention_factor_;
-    bool fused_rms_norm_;
+    bool composed_norms_;
     double memory_factor_;
     double stretch_;
 };

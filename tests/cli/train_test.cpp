@@ -281,6 +281,7 @@ TEST(Train, ScenariosThatCannotBeTrainedAre3) {
     expect_refusal("--set run={}", 3, "--set run.data=data/sample.txt");
     expect_refusal("--set run={} --set training.schedule.decay=constant", 3,
                    "error[T002]: the run has no last step");
+    expect_refusal("--set training.loss_logits=gathered", 3, "error[T105]");
 }
 
 TEST(Train, UnreadableDataAre5) {

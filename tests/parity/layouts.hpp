@@ -104,6 +104,10 @@ inline std::vector<NamedLayout> zero_bubble_layouts() {
     add("zb_h1_tensor", "zb-h1", {pp2, tp2});
     add("zb_h1_tensor_serialised", "zb-h1", {pp2, tp2, "training.overlap_tensor_backward=false"});
     add("zb_h1_sequence", "zb-h1", {pp4, tp2, sp});
+    const std::string copied = "training.loss_logits=copied",
+                      composed = "training.norm_kernel=composed";
+    add("zb_h1_copies", "zb-h1", {pp2, tp2, sp, copied, composed});
+    add("1f1b_copies", "1f1b", {pp2, tp2, "recompute=full", copied, composed});
     add("zb_h1_uneven", "zb-h1", {pp4, "layers_per_stage=[0,2,2,0]"});
     add("zb_h1_data", "zb-h1", {pp2, dp2, small_buckets});
     add("zb_h1_data_late", "zb-h1", {pp2, dp2, late});

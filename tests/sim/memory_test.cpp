@@ -38,5 +38,32 @@ TEST(ProcessMemory, IsSharedByTheRanksOfANodeWhereTheProfileHasMeasuredIt) {
             1);
 }
 
+// A stack's caching allocator loses its share of what it has handed out; without one, what is
+// allocated is the arena.
+TEST(Memory, LosesAShareOrWhatTheArenaLeaves) {
+    for (const char* share : {"0", "0.1"}) {
+        const plan::ReadResult read =
+            plan::read_scenario(kScenarios + "runs/tiny-gpt.json",
+                                {std::string("training.fragmentation=") + share}, kScenarios);
+        ASSERT_TRUE(read.scenario) << plan::format_text(read.errors);
+        const plan::Plan plan = plan::build_plan(*read.scenario);
+        const MemoryPrediction memory =
+            predict_memory(plan, *read.scenario, load_profile(read.scenario->cluster.profile_path));
+        for (const StageMemory& stage : memory.stages) {
+            std::int64_t live = 0;
+            for (const std::int64_t bytes : stage.bytes)
+                live += bytes;
+            EXPECT_EQ(stage.live_bytes, live);
+            const std::int64_t lost =
+                share[0] == '0' && share[1] == 0
+                    ? stage.arena_bytes - live
+                    : static_cast<std::int64_t>(0.1 * static_cast<double>(live));
+            EXPECT_EQ(stage.lost_bytes, lost);
+            EXPECT_EQ(stage.other_bytes, stage.lost_bytes + stage.process_bytes);
+            EXPECT_EQ(stage.peak_bytes, live + stage.other_bytes);
+        }
+    }
+}
+
 }  // namespace
 }  // namespace orrery::sim

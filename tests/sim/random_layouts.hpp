@@ -114,6 +114,8 @@ inline Sets random_sets() {
                "training.dropout=" + word({"0", "0.1"}),
                "training.dropout_masks=" + word({"stored", "recomputed"}),
                "training.logits_dtype=" + word({"same", "fp32"}),
+               "training.loss_logits=" + word({"in_place", "copied", "gathered"}),
+               "training.norm_kernel=" + word({"fused", "composed"}),
                "training.attention_kernel=" + (any_kernel ? word({"flash", "unfused"}) : "flash"),
                "training.scatter_gather_transfers=" + word({"false", "true"}),
                "training.overlap_gradient_reduce=" + word({"false", "true"}),

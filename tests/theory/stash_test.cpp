@@ -109,6 +109,42 @@ TEST(Stash, OfTheHeadIsItsLogits) {
     }
 }
 
+// PyTorch's loss: 16-bit logits, their fp32 copy and log-probabilities side by side forward (10
+// bytes); backward keeps the log-probabilities, beside their gradient and that of the logits (12).
+// Of logits that are gathered every tensor rank has all.
+TEST(Stash, OfALossThatCopiesItsLogitsIsTwelveBytesAWord) {
+    const std::int64_t words = b * s * 128;
+    for (std::int64_t t : {1, 2, 4})
+        for (const bool gathered : {false, true}) {
+            const plan::Plan plan = plan_of(
+                {set("layout.micro_batch_size", b), set("layout.tensor_parallel", t),
+                 "training.logits_dtype=fp32",
+                 std::string("training.loss_logits=") + (gathered ? "gathered" : "copied")});
+            const std::int64_t held = gathered ? words : words / t;
+            const Block& backward = block_named(plan, "head.backward");
+            const std::int64_t small = b * s * (4 + 8 + 4);
+            EXPECT_EQ(stash(block_named(plan, "head.forward")), 2 * sbh + small + 4 * held);
+            EXPECT_GE(block_named(plan, "head.forward").scratch_bytes, (2 + 4) * held);
+            EXPECT_GE(backward.scratch_bytes, (4 + 4) * held);
+            EXPECT_LE(backward.scratch_bytes, (4 + 4 + 2) * held + 4 * sbh);
+        }
+}
+
+// Each of a layer's two norms keeps its input in fp32 and its result before the weight, 6 bytes per
+// element, and what one rank of a sequence-parallel group has of them.
+TEST(Stash, OfComposedNormsIsTwelveBytesMore) {
+    for (std::int64_t t : {1, 2, 4}) {
+        const Sets sharded = {
+            set("layout.tensor_parallel", t),
+            std::string("layout.sequence_parallel=") + (t > 1 ? "true" : "false")};
+        Sets composed = sharded;
+        composed.push_back("training.norm_kernel=composed");
+        EXPECT_EQ(layer_stash(composed) - layer_stash(sharded), 12 * sbh / t);
+        composed.push_back("layout.recompute=full");
+        EXPECT_EQ(layer_stash(composed), 2 * sbh / t);
+    }
+}
+
 // Flash attention without dropout, from what backward reads: x, its norm, qkv, the context, the
 // middle, its norm (2 bytes each; qkv three), fc1's and gelu's outputs (4h each), and the
 // log-sum-exp of each row of each head.

@@ -194,6 +194,59 @@ TEST(Records, AFaultyFileIsNamed) {
     EXPECT_THROW(validate(nlohmann::json::object()), RecordsError);
 }
 
+// One run, its peak stated in three ways: what the allocator handed out, what it reserved, and what
+// the driver showed.
+TEST(Peaks, AreMetInTheRecordsOwnTerms) {
+    nlohmann::json records = nlohmann::json::array();
+    for (const char* kind : {"allocated", "reserved", "device_used", "not_stated"}) {
+        nlohmann::json record = first_record();
+        record["memory_kind"] = kind;
+        record["measured"]["peak_memory_gb"] = 20;
+        records.push_back(record);
+    }
+    const Validation validation = validate(records);
+    ASSERT_EQ(validation.rows.size(), 4U);
+    const double allocated = validation.rows[0].predicted_peak_bytes.value();
+    const double reserved = validation.rows[1].predicted_peak_bytes.value();
+    const double device = validation.rows[2].predicted_peak_bytes.value();
+    EXPECT_FALSE(validation.rows[3].predicted_peak_bytes);
+    std::ifstream file(kLibrary + "/frameworks/megatron-2021.json");
+    const nlohmann::json flags = nlohmann::json::parse(file)["flags"];
+    const double share = flags["fragmentation"]["value"];
+    EXPECT_NEAR(reserved, allocated * (1 + share), 1);
+    // Communicators of the data-parallel ranks and of all ranks.
+    EXPECT_NEAR(device - reserved,
+                1e6 * (flags["context_mb"]["value"].get<double>() +
+                       2 * flags["communicator_mb"]["value"].get<double>()),
+                1);
+    for (const MemoryOutcome& outcome : validation.outcomes) {
+        EXPECT_FALSE(outcome.ran_out);
+        EXPECT_EQ(outcome.verdict, "fits");
+        EXPECT_GT(outcome.fit_probability, 0.9);
+        EXPECT_NEAR(static_cast<double>(outcome.peak_bytes), device, 1);
+    }
+}
+
+TEST(OutOfMemory, IsCountedByVerdict) {
+    nlohmann::json small = first_record();
+    nlohmann::json large = small;
+    small["kind"] = "oom";  // 1.7B on 32 cards of 80 GB
+    large["kind"] = "oom";
+    large["model"]["layers"] = 24 * 16;
+    const nlohmann::json object = nlohmann::json::parse(
+        validation_json(validate(nlohmann::json::array({first_record(), small, large}))));
+    const nlohmann::json& summary = object["summary"]["out_of_memory"];
+    EXPECT_EQ(summary["true_positive"], 1);
+    EXPECT_EQ(summary["false_negative"], 1);
+    EXPECT_EQ(summary["true_negative"], 1);
+    EXPECT_EQ(summary["verdicts"]["fits"]["ran"], 1);
+    EXPECT_EQ(summary["verdicts"]["fits"]["ran_out"], 1);
+    EXPECT_EQ(summary["verdicts"]["exceeds"]["ran_out"], 1);
+    ASSERT_EQ(object["memory_outcomes"].size(), 3U);
+    EXPECT_EQ(object["memory_outcomes"][2]["verdict"], "exceeds");
+    EXPECT_LT(object["memory_outcomes"][2]["fit_probability"], 0.5);
+}
+
 TEST(Json, HasTheContractsKeys) {
     const nlohmann::json object =
         nlohmann::json::parse(validation_json(validate(nlohmann::json::array({first_record()}))));
