@@ -206,16 +206,16 @@ Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, dou
 }
 
 // A norm by single operations of PyTorch, as in the model code of Touvron et al. 2023
-// (meta-llama/llama, llama/model.py): to fp32, square, mean, times, back, times the weight; autograd
-// then runs 14. In passes over the rows, of elements of the model's width and of fp32. The first and
-// one of the last are casts of the plan, whose results backward reads.
+// (meta-llama/llama, llama/model.py): to fp32, square, mean, times, back, times the weight;
+// autograd then runs 14. In passes over the rows, of elements of the model's width and of fp32. Two
+// of them each way are casts of the plan, which keep what backward reads.
 Price KernelCost::price_norm(const plan::Block& block, const plan::Op& op, double t0_us) const {
     Price price = price_memory(block, op, t0_us);
     if (!composed_norms_) return price;
     const bool forward = op.kind == OpKind::norm;
     const double own = element_bytes(block.tensors[static_cast<std::size_t>(op.reads[0])].dtype);
-    const double bytes = forward ? own + 6 * 4 : 8 * own + 17 * 4;
-    const int kernels = forward ? 4 : 14;
+    const double bytes = forward ? own + 6 * 4 : 5 * own + 16 * 4;
+    const int kernels = forward ? 4 : 12;
     const MemoryProfile& memory = profile_.memory;
     price.seconds = kernels * memory.t0_us.value * 1e-6 +
                     bytes * to_double(op.shape[0]) * to_double(op.shape[1]) /

@@ -17,6 +17,7 @@ namespace {
 using plan::kStreams;
 using trace::Event;
 
+constexpr std::size_t kReadAhead = 8;
 constexpr std::size_t kPipeline = static_cast<std::size_t>(plan::Stream::pipeline_comm);
 
 class Engine {
@@ -136,7 +137,12 @@ class Engine {
         s.next = s.position < ops.size() ? &ops[s.position] : nullptr;
         s.head = {};
         if (s.next == nullptr) return;
-        const plan::Wait* waits = t.program->linked->waits.data() + s.next->first_wait;
+        const std::vector<plan::Wait>& all_waits = t.program->linked->waits;
+        const plan::Wait* waits = all_waits.data() + s.next->first_wait;
+        // Programs are read once, at a few places at a time: memory is asked for what comes next.
+        __builtin_prefetch(&ops[std::min<std::size_t>(s.position + kReadAhead, ops.size() - 1)]);
+        __builtin_prefetch(all_waits.data() + std::min<std::size_t>(s.next->first_wait + kReadAhead,
+                                                                    all_waits.size()));
         for (std::uint32_t w = 0; w < s.next->waits; ++w) {
             const auto on = static_cast<std::size_t>(waits[w].stream);
             if (t.streams[on].position >= waits[w].count) continue;

@@ -90,6 +90,11 @@ const std::vector<Choice>& free_keys() {
         {"training.schedule.decay", {"constant", "cosine"}},
         {"cluster.price_usd_per_gpu_hour", {"0", "2.5"}},
         {"cluster.power_w_per_gpu", {"0", "400"}},
+        {"cluster.slow_devices", {"[]", R"([{"device": 0, "factor": 1.5}])"}},
+        {"cluster.jitter",
+         {R"({"distribution": "none", "relative_sd": 0})",
+          R"({"distribution": "lognormal", "relative_sd": 0.1})",
+          R"({"distribution": "normal", "relative_sd": 0.1, "per": "device"})"}},
     };
     return keys;
 }
@@ -125,7 +130,7 @@ class Draft {
         draw_zero();
         draw_cluster();
         for (const Choice& choice : free_keys())
-            if (one_in(3)) set(choice.key, one_of(choice.values));
+            if (one_in(3) && !is_settled(choice.key)) set(choice.key, one_of(choice.values));
         draw_post_validation();
         return {kWorld, sets_};
     }
@@ -137,12 +142,20 @@ class Draft {
     void set(const std::string& key, std::int64_t value) { set(key, std::to_string(value)); }
     void set_model(const char* key, std::int64_t value) { set(std::string("model.") + key, value); }
 
+    // Attention over shares of a sequence in turn stores no scores.
+    bool is_settled(const std::string& key) const {
+        return in_turn_ && key == "training.attention_kernel";
+    }
+
     void draw_degrees() {
         tensor_ = one_of<std::int64_t>({1, 2, 4});
         pipeline_ = one_of<std::int64_t>({1, 2, 3, 4});
         data_ = one_of<std::int64_t>({1, 2, 3, 4});
         while (tensor_ * pipeline_ * data_ > kMostRanks)
             --data_;
+        if (tensor_ * pipeline_ * data_ * 2 <= kMostRanks && one_in(4))
+            context_ =
+                tensor_ * pipeline_ * data_ * 4 <= kMostRanks ? one_of<std::int64_t>({2, 4}) : 2;
         if (pipeline_ > 1 && one_in(3)) chunks_ = one_of<std::int64_t>({2, 3});
         set("layout.tensor_parallel", tensor_);
         set("layout.pipeline_parallel", pipeline_);
@@ -171,19 +184,36 @@ class Draft {
         for (const std::int64_t size : {hidden, queries, queries + 2 * keys, ffn})
             eight_bit_ = eight_bit_ && size % 16 == 0;
         set_model("vocab_size", one_of<std::int64_t>({128, 101, 1}));
-        sequence_ = one_of<std::int64_t>({16, 32, 4});
-        set("training.sequence_length", sequence_);
-        const bool parts = sequence_ >= 16 && one_in(3);
+        draw_sequence(heads, kv_heads);
+        const std::int64_t share = sequence_ / context_;
+        const bool parts = share >= 16 && one_in(3);
         if (parts) set("training.tensor_overlap_parts", 2);
         if (*family_.positions)
             set_model(family_.positions, sequence_ * one_of<std::int64_t>({1, 2}));
         if (*family_.window && one_in(2))
-            set_model(family_.window, one_of<std::int64_t>({sequence_, 2 * sequence_, 3}));
+            set_model(family_.window, in_turn_
+                                          ? 2 * sequence_
+                                          : one_of<std::int64_t>({sequence_, 2 * sequence_, 3}));
         for (const char* key : family_.switches)
             if (one_in(2)) set(std::string("model.") + key, one_of<std::string>({"false", "true"}));
         const bool sharded = tensor_ > 1 && one_in(2);
         if (sharded) set("layout.sequence_parallel", "true");
-        eight_bit_ = eight_bit_ && sequence_ / (sharded ? tensor_ : 1) % (parts ? 32 : 16) == 0;
+        eight_bit_ = eight_bit_ && share / (sharded ? tensor_ : 1) % (parts ? 32 : 16) == 0;
+    }
+
+    // Context-parallel ranks share out the sequence, each with a chunk from either end, or exchange
+    // tokens for heads.
+    void draw_sequence(std::int64_t heads, std::int64_t kv_heads) {
+        sequence_ =
+            context_ > 1 ? one_of<std::int64_t>({32, 64}) : one_of<std::int64_t>({16, 32, 4});
+        set("training.sequence_length", sequence_);
+        if (context_ == 1) return;
+        set("layout.context_parallel", context_);
+        const std::int64_t ranks = tensor_ * context_;
+        in_turn_ = heads % ranks != 0 || kv_heads % ranks != 0 || one_in(2);
+        set("layout.context_algorithm",
+            in_turn_ ? one_of<std::string>({"ring", "all_gather"}) : "all_to_all");
+        if (in_turn_) set("training.attention_kernel", std::string("flash"));
     }
 
     // Even, or a count for each stage; the first and the last may hold no layer.
@@ -237,7 +267,8 @@ class Draft {
         const std::int64_t stage = one_of<std::int64_t>({0, 1, 2, 3});
         set("layout.zero_stage", stage);
         if (stage > 0 && one_in(2))
-            set("layout.zero_group_size", one_of(plan::divisors(data_, data_)));
+            set("layout.zero_group_size",
+                one_of(plan::divisors(data_ * context_, data_ * context_)));
         if (stage == 3 && one_in(2)) set("layout.reshard_after_forward", "false");
     }
 
@@ -269,7 +300,7 @@ class Draft {
         if (precision == "fp8") draw_eight_bit();
         if (precision == "fp16" && one_in(2))
             set("training.loss_scale", one_of<std::string>({"dynamic", "1024"}));
-        const std::int64_t ranks = tensor_ * pipeline_ * data_;
+        const std::int64_t ranks = tensor_ * pipeline_ * context_ * data_;
         const std::int64_t per_node = one_of<std::int64_t>({8, 1, 2, 3, 4, 6});
         const std::int64_t nodes = (ranks + per_node - 1) / per_node + (one_in(4) ? 1 : 0);
         set("cluster.nodes", nodes);
@@ -277,6 +308,17 @@ class Draft {
         if (per_node > 1) draw_inside();
         if (nodes > 1) draw_between();
         const bool fills = nodes * per_node / (tensor_ * pipeline_) == data_;
+        if (per_node > 1)
+            set("cluster.intra_node", R"({"kind": ")" +
+                                          one_of<std::string>({"nvswitch", "pcie", "host"}) +
+                                          R"(", "bandwidth_GBps": 200, "latency_us": 2})");
+        if (nodes > 1)
+            set("cluster.inter_node",
+                R"({"kind": ")" + one_of<std::string>({"infiniband", "ethernet"}) +
+                    R"(", "nics_per_node": )" + one_of<std::string>({"1", "8", "3"}) +
+                    R"(, "bandwidth_Gbps": 200, "latency_us": 5, "oversubscription": )" +
+                    one_of<std::string>({"1", "2.5"}) + "}");
+        const bool fills = nodes * per_node / (tensor_ * pipeline_ * context_) == data_;
         if (!fills || one_in(2)) set("layout.data_parallel", data_);
     }
 
@@ -306,7 +348,8 @@ class Draft {
     std::vector<std::string> sets_;
     std::string schedule_;   // empty: the default
     bool eight_bit_ = true;  // whether all sizes are multiples of 16
-    std::int64_t tensor_ = 1, pipeline_ = 1, data_ = 1, chunks_ = 1, sequence_ = 1,
+    bool in_turn_ = false;   // attention sees one share of a sequence after another
+    std::int64_t tensor_ = 1, pipeline_ = 1, data_ = 1, context_ = 1, chunks_ = 1, sequence_ = 1,
                  largest_stage_ = 1;
 };
 
