@@ -307,17 +307,6 @@ class Draft {
         set("cluster.devices_per_node", per_node);
         if (per_node > 1) draw_inside();
         if (nodes > 1) draw_between();
-        const bool fills = nodes * per_node / (tensor_ * pipeline_) == data_;
-        if (per_node > 1)
-            set("cluster.intra_node", R"({"kind": ")" +
-                                          one_of<std::string>({"nvswitch", "pcie", "host"}) +
-                                          R"(", "bandwidth_GBps": 200, "latency_us": 2})");
-        if (nodes > 1)
-            set("cluster.inter_node",
-                R"({"kind": ")" + one_of<std::string>({"infiniband", "ethernet"}) +
-                    R"(", "nics_per_node": )" + one_of<std::string>({"1", "8", "3"}) +
-                    R"(, "bandwidth_Gbps": 200, "latency_us": 5, "oversubscription": )" +
-                    one_of<std::string>({"1", "2.5"}) + "}");
         const bool fills = nodes * per_node / (tensor_ * pipeline_ * context_) == data_;
         if (!fills || one_in(2)) set("layout.data_parallel", data_);
     }
