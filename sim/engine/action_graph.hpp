@@ -8,6 +8,7 @@
 // - the host issues at once (launch 0), and never has to hold back an op that could start;
 // - no kernel is slowed down by communication: the profile has no slow-down, or no kernel of a rank
 //   runs beside communication of its own;
+// - no two ops of a rank that leave their node may run at the same time: they share the network;
 // - ops are priced alike each time (no jitter, no measured times), a transfer alike both ways;
 // - transfers carry activations and gradients alone, no statistics of a step validated later.
 // Gradient reductions beside backward, groups across pipeline ranks and several steps one after

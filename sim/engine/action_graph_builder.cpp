@@ -25,12 +25,15 @@ struct ProgramOrder {
     std::vector<std::uint32_t> followers;        // ops that follow it
     bool held_back = false;    // the host's queue may be too short for an op to start
     bool runs_beside = false;  // kernels may run while the rank communicates
+    bool shares = false;       // ops may run beside one another that leave the node
 };
 
 class ProgramReader {
   public:
-    ProgramReader(const IndexedProgram& program, const OpIndex& index, std::int64_t launch_queue)
-        : program_(program), index_(index), launch_queue_(launch_queue) {}
+    // `leaves`: by op number, whether the op leaves a node on any track.
+    ProgramReader(const IndexedProgram& program, const OpIndex& index, std::int64_t launch_queue,
+                  const std::vector<bool>& leaves)
+        : program_(program), index_(index), launch_queue_(launch_queue), leaves_(leaves) {}
 
     ProgramOrder run() {
         const std::size_t ops = program_.linked->size();
@@ -94,13 +97,26 @@ class ProgramReader {
         if (!plan::is_communication(index_.kind(program_.linked->op[op]))) return;
         if (known[kCompute] < issued_[kCompute]) order_.runs_beside = true;
         communicated_[own] = issued_[own] + 1;
+        if (!leaves_[program_.linked->op[op]]) return;
+        for (std::size_t s = 0; s < kStreams; ++s)
+            if (s != own && known[s] < left_node_[s]) order_.shares = true;
+        left_node_[own] = issued_[own] + 1;
+        if (stream_of(op) != static_cast<std::size_t>(plan::Stream::pipeline_comm)) return;
+        const auto& transfers = program_.program->steps[program_.linked->step[op]].transfers;
+        const auto sends = std::count_if(transfers.begin(), transfers.end(), [](const auto& t) {
+            return plan::is_send(t.action.kind);
+        });
+        if (sends > 1 || static_cast<std::ptrdiff_t>(transfers.size()) - sends > 1)
+            order_.shares = true;
     }
 
     const IndexedProgram& program_;
     const OpIndex& index_;
     std::int64_t launch_queue_;
     StreamCounts issued_{};
+    const std::vector<bool>& leaves_;
     StreamCounts communicated_{};  // up to the last communication of each stream
+    StreamCounts left_node_{};     // the same of what leaves a node
     ProgramOrder order_;
 };
 
@@ -115,11 +131,12 @@ class ActionGraphBuilder {
         if (!in_.launch.none() || in_.peers_never_wait || !in_.plan->statistics.empty())
             return std::nullopt;
         for (std::size_t p = 0; p < in_.linked.size(); ++p) {
-            orders_.push_back(ProgramReader(index_.program(static_cast<std::int32_t>(p)), index_,
-                                            in_.launch_queue)
-                                  .run());
+            const auto program = static_cast<std::int32_t>(p);
+            orders_.push_back(
+                ProgramReader(index_.program(program), index_, in_.launch_queue, leaving(program))
+                    .run());
             const bool slowed = in_.compute_slowdown_permille > 0 && orders_.back().runs_beside;
-            if (slowed || orders_.back().held_back) return std::nullopt;
+            if (slowed || orders_.back().held_back || orders_.back().shares) return std::nullopt;
         }
         graph_.tracks_ = in_.tracks.size();
         graph_.classes_.emplace_back();
@@ -147,6 +164,22 @@ class ActionGraphBuilder {
         std::size_t needed = 0;
         ActionClass kind;  // of a meeting
     };
+
+    // Ops by number that take from the network, of the tracks of a program.
+    std::vector<bool> leaving(std::int32_t program) const {
+        std::vector<bool> leaves(index_.size());
+        if (in_.node_network_kBps == 0) return leaves;
+        for (const EngineTrack& track : in_.tracks) {
+            if (track.program != program) continue;
+            const bool sends = std::any_of(track.use_to_peer.begin(), track.use_to_peer.end(),
+                                           [](const NetworkUse& use) { return use.kBps > 0; });
+            for (std::uint32_t op = 0; op < leaves.size(); ++op)
+                if (track.use_of(op).kBps > 0 ||
+                    (sends && index_.kind(op) == plan::OpKind::exchange))
+                    leaves[op] = true;
+        }
+        return leaves;
+    }
 
     NodeId add_node(std::uint32_t action_class) {
         drafts_.push_back({action_class, {}});

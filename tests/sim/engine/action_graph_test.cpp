@@ -18,11 +18,12 @@ const Profile& profile() {
     return loaded;
 }
 
-// A machine whose host issues at once, without slow-down.
+// A machine whose host issues at once, without slow-down, and with a network for each op.
 Machine ideal_machine(const plan::Plan& plan, const plan::Scenario& scenario) {
     Machine machine = build_machine(plan, scenario, profile(), false);
     machine.input.launch = 0;
     machine.input.compute_slowdown_permille = 0;
+    machine.input.node_network_kBps = 0;
     return machine;
 }
 
@@ -75,6 +76,9 @@ RC_GTEST_PROP(ActionGraph, IsExactOrIsNot, ()) {
     machine.input.launch_queue = *rc::gen::elementOf(std::vector<std::int64_t>{1, 2, 8, 64});
     machine.input.compute_slowdown_permille =
         *rc::gen::elementOf(std::vector<std::int64_t>{0, 189});
+    if (*rc::gen::arbitrary<bool>())
+        machine.input.node_network_kBps =
+            build_machine(plan, asked, profile(), false).input.node_network_kBps;
     const auto graph = ActionGraph::of(machine.input, machine.repetitions);
     RC_CLASSIFY(graph.has_value());
     if (graph) RC_ASSERT(graph_fault(*graph, machine) == "");
