@@ -274,26 +274,26 @@ class Engine {
         // and in an unfolded one.
         const TrackId last = *std::find_if(members.begin(), members.end(),
                                            [&](TrackId member) { return came(member) == now; });
+        // All lie in one group, and take of the network alike.
+        const NetworkUse use = use_of(members.front(), number);
+        const bool shared = flows_.shares(use);
         members_.clear();
-        bool shared = false;
         for (TrackId member : members) {
             TrackState& t = state(member);
             StreamState& s = t.streams[stream];
             s.head.start = now;
             s.head.late_track = came(member) == now ? -1 : last;
             set_communicating(member, +1, now);
-            members_.push_back(flow_member(member, stream, use_of(member, s.next->number)));
-            shared = shared || flows_.shares(members_.back().use);
-        }
-        if (shared) return flows_.begin(members_, false, g.duration, now);
-        for (TrackId member : members) {
-            TrackState& t = state(member);
-            StreamState& s = t.streams[stream];
+            if (shared) {
+                members_.push_back(flow_member(member, stream, use));
+                continue;
+            }
             const OpTime* own = time_of(t, s.next->op);
             s.head.end = now + (own == nullptr ? g.duration : own->duration);
             queue_.push(s.head.end,
                         {Kind::end, static_cast<std::uint8_t>(stream), member, t.generation});
         }
+        if (shared) flows_.begin(members_, false, g.duration, now);
     }
 
     // What was measured was measured beside whatever else ran.
