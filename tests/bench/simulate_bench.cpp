@@ -162,6 +162,7 @@ void BM_ActionGraph(benchmark::State& state) {
     sim::Machine machine = sim::build_machine(run.plan, run.scenario, run.profile, false);
     machine.input.launch = 0;
     machine.input.compute_slowdown_permille = 0;
+    machine.input.node_network_kBps = 0;  // reductions share nothing with the transfers beside them
     const auto graph = sim::ActionGraph::of(machine.input, machine.repetitions);
     if (!graph) return state.SkipWithError("the graph would not be exact");
     const sim::StepWindow window = step_window(machine, run_engine(machine.input));
