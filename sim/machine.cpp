@@ -43,13 +43,17 @@ PriceTable price_table(const plan::Plan& plan, const plan::Cluster& cluster,
     for (const plan::Block& block : plan.blocks)
         for (const plan::Op& op : block.ops) {
             Price price;
-            if (plan::is_copy(op.kind))
+            NetworkUse use;
+            if (plan::is_copy(op.kind)) {
                 price = price_copy(op, cluster, ranks_of_node(plan.mesh, cluster));
-            else if (!plan::is_communication(op.kind))
+            } else if (!plan::is_communication(op.kind)) {
                 price = kernels.price(block, op);
-            else if (op.kind != plan::OpKind::exchange)  // transfers are priced by their route
-                price = network.collective(op.kind, plan::message_bytes(op),
-                                           member.shapes[static_cast<std::size_t>(op.group)]);
+            } else if (op.kind != plan::OpKind::exchange) {  // transfers are priced by their route
+                const GroupShape& shape = member.shapes[static_cast<std::size_t>(op.group)];
+                price = network.collective(op.kind, plan::message_bytes(op), shape);
+                use = network.use_of(op.kind, plan::message_bytes(op), shape, price.seconds);
+            }
+            table.network.push_back(use);
             table.durations.push_back(duration_of(price.seconds, block.name + ' ' + op.label));
             table.prices.push_back(price);
         }
@@ -180,9 +184,9 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
 
     const std::int64_t boundary =
         plan::message_bytes(plan.blocks[static_cast<std::size_t>(plan.exchange_block)].ops.front());
-    auto transfer = [&](std::int64_t bytes, const Hop& hop) {
-        return duration_of(network.point_to_point(bytes, hop).seconds,
-                           "a transfer between pipeline ranks");
+    machine.input.node_network_kBps = network.node_kBps();
+    auto seconds = [&](std::int64_t bytes, const Hop& hop) {
+        return network.point_to_point(bytes, hop).seconds;
     };
     std::vector<trace::OpName> ops;
     if (costs != nullptr) ops = trace::describe_plan(plan, machine.input.linked).ops;
@@ -206,10 +210,15 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
             for (std::size_t peer = 0; peer < member.hops.size(); ++peer)
                 to_peer.push_back(static_cast<std::int32_t>(peer) == track.program
                                       ? 0
-                                      : transfer(bytes, member.hops[peer]));
+                                      : duration_of(seconds(bytes, member.hops[peer]),
+                                                    "a transfer between pipeline ranks"));
             return to_peer;
         };
         track.transfer_to_peer = hops(boundary);
+        track.network_uses = &table->network;
+        for (const Hop& hop : member.hops)
+            track.use_to_peer.push_back(
+                network.use_of(boundary, hop, hop.same_node ? 0 : seconds(boundary, hop)));
         for (const std::int32_t block : plan.statistics)
             track.statistic_to_peer.push_back(hops(
                 plan::message_bytes(plan.blocks[static_cast<std::size_t>(block)].ops.front())));

@@ -21,6 +21,7 @@ struct PriceTable {
     std::vector<Picoseconds> durations;
     std::vector<Price> prices;
     std::vector<PriceSource> sources;  // of measured costs; empty without
+    std::vector<NetworkUse> network;   // of collectives, nothing of other ops
 };
 
 struct Machine {

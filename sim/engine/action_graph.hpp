@@ -11,6 +11,7 @@
 // - no kernel is slowed down by communication: the profile has no slow-down, or no kernel of a rank
 //   may run beside communication of its own. Else it cannot hold: of two neighbours' kernels the
 //   one that ends first sends, and slows down the other; which one that is, no plan says;
+// - no two ops of a rank that leave their node may run at the same time: they share the network;
 // - no times are measured, a transfer takes as long both ways, and none carries statistics of a
 //   step validated later.
 // Slow devices, jitter, gradient reductions beside backward, groups across pipeline ranks and

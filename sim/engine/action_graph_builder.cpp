@@ -17,11 +17,12 @@ class ActionGraphBuilder {
     std::optional<ActionGraph> run() {
         if (in_.peers_never_wait || !in_.plan->statistics.empty()) return std::nullopt;
         for (std::size_t p = 0; p < in_.linked.size(); ++p) {
+            const auto program = static_cast<std::int32_t>(p);
             orders_.push_back(
-                order_of(index_.program(static_cast<std::int32_t>(p)), index_, in_.launch_queue));
+                order_of(index_.program(program), index_, in_.launch_queue, leaving(program)));
             const bool slowed = in_.compute_slowdown_permille > 0 && orders_.back().runs_beside;
             const bool held_back = in_.launch.none() && orders_.back().held_back;
-            if (slowed || held_back) return std::nullopt;
+            if (slowed || held_back || orders_.back().shares) return std::nullopt;
         }
         graph_.tracks_ = in_.tracks.size();
         graph_.launch_ = in_.launch;
@@ -86,6 +87,22 @@ class ActionGraphBuilder {
                    one / of_one == other / of_one;
         }
     };
+
+    // Ops by number that take from the network, of the tracks of a program.
+    std::vector<bool> leaving(std::int32_t program) const {
+        std::vector<bool> leaves(index_.size());
+        if (in_.node_network_kBps == 0) return leaves;
+        for (const EngineTrack& track : in_.tracks) {
+            if (track.program != program) continue;
+            const bool sends = std::any_of(track.use_to_peer.begin(), track.use_to_peer.end(),
+                                           [](const NetworkUse& use) { return use.kBps > 0; });
+            for (std::uint32_t op = 0; op < leaves.size(); ++op)
+                if (track.use_of(op).kBps > 0 ||
+                    (sends && index_.kind(op) == plan::OpKind::exchange))
+                    leaves[op] = true;
+        }
+        return leaves;
+    }
 
     NodeId add_node(std::uint32_t action_class) {
         drafts_.push_back({action_class, 0, {}});

@@ -27,7 +27,8 @@ class Engine {
           listener_(listener),
           index_(input),
           tracks_(input.tracks.size()),
-          groups_(input.groups.size()) {
+          groups_(input.groups.size()),
+          flows_(input.node_network_kBps, input.tracks.size()) {
         for (std::size_t t = 0; t < tracks_.size(); ++t) {
             const EngineTrack& track = input.tracks[t];
             tracks_[t].program = &index_.program(track.program);
@@ -47,10 +48,13 @@ class Engine {
             for (std::size_t s = 0; s < kStreams; ++s)
                 try_head(track, s, 0);
         }
-        while (!queue_.empty()) {
+        for (Picoseconds now = 0;;) {
+            if (queue_.moment_is_over() && flows_.unsettled()) settle_flows(now);
+            if (queue_.empty()) break;
             const auto entry = queue_.pop();
-            check_clock(entry.time);
-            handle(entry.time, entry.payload);
+            now = entry.time;
+            check_clock(now);
+            handle(now, entry.payload);
         }
         report_stuck();
         return std::move(result_);
@@ -207,6 +211,12 @@ class Engine {
                 head.exchange ? -1 : spec(track).groups[static_cast<std::size_t>(head.group)];
             if (group >= 0) return arrive(group, track, stream, takes, now);
             set_communicating(track, +1, now);
+            const NetworkUse use = head.exchange ? NetworkUse{} : use_of(track, head.number);
+            if (flows_.shares(use)) {
+                s.head.start = now;
+                members_.assign(1, flow_member(track, stream, use));
+                return flows_.begin(members_, false, takes, now);
+            }
         }
         s.head.start = now;
         s.head.end = now + takes;
@@ -270,16 +280,55 @@ class Engine {
         // and in an unfolded one.
         const TrackId last = *std::find_if(members.begin(), members.end(),
                                            [&](TrackId member) { return came(member) == now; });
+        // All lie in one group, and take of the network alike.
+        const NetworkUse use = use_of(members.front(), number);
+        const bool shared = flows_.shares(use);
+        members_.clear();
         for (TrackId member : members) {
             TrackState& t = state(member);
             StreamState& s = t.streams[stream];
-            const OpTime* own = time_of(t, s.next->op);
             s.head.start = now;
-            s.head.end = now + (own == nullptr ? g.duration : own->duration);
             s.head.late_track = came(member) == now ? -1 : last;
             set_communicating(member, +1, now);
+            if (shared) {
+                members_.push_back(flow_member(member, stream, use));
+                continue;
+            }
+            const OpTime* own = time_of(t, s.next->op);
+            s.head.end = now + (own == nullptr ? g.duration : own->duration);
             queue_.push(s.head.end,
                         {Kind::end, static_cast<std::uint8_t>(stream), member, t.generation});
+        }
+        if (shared) flows_.begin(members_, false, g.duration, now);
+    }
+
+    // What was measured was measured beside whatever else ran.
+    NetworkUse use_of(TrackId track, std::uint32_t number) {
+        return state(track).times == nullptr ? spec(track).use_of(number) : NetworkUse{};
+    }
+    static NetworkFlows::Member flow_member(
+        TrackId track, std::size_t stream, const NetworkUse& use,
+        NetworkFlows::Direction direction = NetworkFlows::Direction::both) {
+        return {track, static_cast<std::uint8_t>(stream), direction, use};
+    }
+
+    void settle_flows(Picoseconds now) {
+        for (const NetworkFlows::Ending& ending : flows_.settle(now))
+            queue_.push(ending.time, {Kind::flow_end, 0, ending.flow, ending.generation});
+    }
+
+    void end_flow(Picoseconds now, const Happening& what) {
+        if (!flows_.is_current(what.track, what.generation)) return;  // its end has been moved
+        const bool transfer = flows_.is_transfer(what.track);
+        flows_.end(what.track, ended_);
+        for (const NetworkFlows::Member& member : ended_) {
+            if (transfer) {
+                end_transfer(member.track, now);
+                continue;
+            }
+            state(member.track).streams[member.stream].head.end = now;
+            set_communicating(member.track, -1, now);
+            finish(member.track, member.stream, now);
         }
     }
 
@@ -325,16 +374,26 @@ class Engine {
     void begin_transfer(TrackId track, TrackId peer, const plan::Transfer& transfer,
                         Picoseconds now) {
         const Picoseconds takes = spec(track).time_of(transfer);
+        const NetworkUse use =
+            state(track).times == nullptr ? spec(track).use_of(transfer) : NetworkUse{};
+        const bool shared = flows_.shares(use);
         for (TrackId side : {track, peer}) {
             TrackState& t = state(side);
             StreamState& s = t.streams[kPipeline];
             s.head.start = now;
             s.head.late_track = side == peer && s.head.ready < now ? track : -1;
             set_communicating(side, +1, now);
+            if (shared) continue;
             const OpTime* own = time_of(t, s.next->op);
             queue_.push(now + (own == nullptr ? takes : own->duration),
                         {Kind::transfer_end, 0, side});
         }
+        if (!shared) return;
+        using Direction = NetworkFlows::Direction;
+        const bool sends = plan::is_send(transfer.action.kind);
+        members_ = {flow_member(track, kPipeline, use, sends ? Direction::out : Direction::in),
+                    flow_member(peer, kPipeline, use, sends ? Direction::in : Direction::out)};
+        flows_.begin(members_, true, takes, now);
     }
 
     void end_transfer(TrackId track, Picoseconds now) {
@@ -384,6 +443,8 @@ class Engine {
                 return end_op(now, what);
             case Kind::transfer_end:
                 return end_transfer(what.track, now);
+            case Kind::flow_end:
+                return end_flow(now, what);
         }
     }
 
@@ -396,6 +457,8 @@ class Engine {
     std::vector<Picoseconds> rings_;  // StreamState::issued_at
     std::vector<GroupState> groups_;
     EventQueue<Happening> queue_;
+    NetworkFlows flows_;
+    std::vector<NetworkFlows::Member> members_, ended_;  // of one that begins, of one that ends
     EngineRun result_;
 };
 

@@ -15,6 +15,7 @@
 #include "plan/ir/link.hpp"
 #include "plan/ir/plan.hpp"
 #include "sim/cost/uneven.hpp"
+#include "sim/engine/network_flows.hpp"
 #include "sim/time.hpp"
 #include "trace/launch_times.hpp"
 #include "trace/trace.hpp"
@@ -43,7 +44,20 @@ struct EngineTrack {
     // ends its duration after the last of its transfers has begun.
     const std::vector<OpTime>* times = nullptr;
     const Uneven* uneven = nullptr;  // changes the time of its kernels; null: does not
+    // What its collectives take of the network, by op number; null: nothing. And its transfers, by
+    // pipeline rank; may be empty.
+    const std::vector<NetworkUse>* network_uses = nullptr;
+    std::vector<NetworkUse> use_to_peer;
 
+    NetworkUse use_of(std::uint32_t number) const {
+        return network_uses == nullptr ? NetworkUse{} : (*network_uses)[number];
+    }
+    NetworkUse use_of(const plan::Transfer& transfer) const {
+        const auto peer = static_cast<std::size_t>(transfer.peer);
+        const bool counted =
+            peer < use_to_peer.size() && !plan::carries_statistic(transfer.action.kind);
+        return counted ? use_to_peer[peer] : NetworkUse{};
+    }
     Picoseconds time_of(const plan::Transfer& transfer) const {
         const auto peer = static_cast<std::size_t>(transfer.peer);
         if (!plan::carries_statistic(transfer.action.kind)) return transfer_to_peer[peer];
@@ -61,6 +75,8 @@ struct EngineInput {
     // Compute advances at 1000 ÷ (1000 + this) of its rate while the rank communicates. Times a
     // duration, 1000 + this stays below 2^63.
     std::int64_t compute_slowdown_permille = 0;
+    // That ops of different kinds share in a node, one direction; 0: each has it to itself.
+    std::int64_t node_network_kBps = 0;
     // A world that asks what waiting costs: an exchange begins when its own rank is ready, whatever
     // its peers do. It takes as long as its longest transfer.
     bool peers_never_wait = false;

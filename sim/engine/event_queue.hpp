@@ -26,6 +26,9 @@ class EventQueue {
 
     bool empty() const { return next_ == now_.size() && filled_ == 0; }
 
+    // Whether nothing is left of the time of the last pop.
+    bool moment_is_over() const { return next_ == now_.size(); }
+
     // Not before the time of the last pop; not negative.
     void push(Picoseconds time, Payload payload) { bucket_of(time).push_back({time, payload}); }
 

@@ -40,7 +40,7 @@ class OpIndex {
     const IndexedProgram& program(std::int32_t program) const {
         return programs_[static_cast<std::size_t>(program)];
     }
-    // By op number.
+    std::size_t size() const { return ops_.size(); }  // ops by number
     plan::OpKind kind(std::uint32_t number) const { return ops_[number]->kind; }
     plan::Stream stream(std::uint32_t number) const { return ops_[number]->stream; }
     bool is_kernel(std::uint32_t number) const {

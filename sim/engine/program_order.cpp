@@ -11,8 +11,9 @@ using plan::kStreams;
 
 class ProgramReader {
   public:
-    ProgramReader(const IndexedProgram& program, const OpIndex& index, std::int64_t launch_queue)
-        : program_(program), index_(index), launch_queue_(launch_queue) {}
+    ProgramReader(const IndexedProgram& program, const OpIndex& index, std::int64_t launch_queue,
+                  const std::vector<bool>& leaves)
+        : program_(program), index_(index), launch_queue_(launch_queue), leaves_(leaves) {}
 
     ProgramOrder run() {
         const std::size_t ops = program_.linked->size();
@@ -74,14 +75,31 @@ class ProgramReader {
         if (!plan::is_communication(index_.kind(program_.linked->op[op]))) return;
         if (known[kCompute] < issued_[kCompute]) order_.runs_beside = true;
         communicated_[own] = issued_[own] + 1;
+        look_outside(op, own);
+    }
+
+    void look_outside(std::uint32_t op, std::size_t own) {
+        if (!leaves_[program_.linked->op[op]]) return;
+        for (std::size_t s = 0; s < kStreams; ++s)
+            if (s != own && order_.known[op][s] < left_node_[s]) order_.shares = true;
+        left_node_[own] = issued_[own] + 1;
+        if (own != static_cast<std::size_t>(plan::Stream::pipeline_comm)) return;
+        const auto& transfers = program_.program->steps[program_.linked->step[op]].transfers;
+        const auto sends = std::count_if(transfers.begin(), transfers.end(), [](const auto& t) {
+            return plan::is_send(t.action.kind);
+        });
+        if (sends > 1 || static_cast<std::ptrdiff_t>(transfers.size()) - sends > 1)
+            order_.shares = true;
     }
 
     const IndexedProgram& program_;
     const OpIndex& index_;
     std::int64_t launch_queue_;
+    const std::vector<bool>& leaves_;
     std::vector<std::uint32_t> candidates_;
     plan::StreamCounts issued_{};
     plan::StreamCounts communicated_{};  // up to the last communication of each stream
+    plan::StreamCounts left_node_{};     // the same of what leaves a node
     ProgramOrder order_;
 };
 
@@ -126,8 +144,8 @@ class FullQueue {
 }  // namespace
 
 ProgramOrder order_of(const IndexedProgram& program, const OpIndex& index,
-                      std::int64_t launch_queue) {
-    return ProgramReader(program, index, launch_queue).run();
+                      std::int64_t launch_queue, const std::vector<bool>& leaves) {
+    return ProgramReader(program, index, launch_queue, leaves).run();
 }
 
 std::optional<std::vector<Picoseconds>> host_waits(const IndexedProgram& program,

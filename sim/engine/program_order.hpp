@@ -17,6 +17,7 @@ struct ProgramOrder {
     std::vector<std::uint32_t> first_on;    // into on; one more entry than ops
     std::vector<std::uint32_t> on;          // ops that it follows, without those implied
     bool runs_beside = false;               // a kernel may run while the rank communicates
+    bool shares = false;                    // ops may run beside one another that leave the node
     // A queue so short may keep the host from issuing an op that could start.
     bool held_back = false;
 
@@ -29,8 +30,9 @@ struct ProgramOrder {
     }
 };
 
+// `leaves`: by op number, whether the op leaves a node.
 ProgramOrder order_of(const IndexedProgram& program, const OpIndex& index,
-                      std::int64_t launch_queue);
+                      std::int64_t launch_queue, const std::vector<bool>& leaves);
 
 // By op, when a host has issued it that launches take time and no queue holds back: where the op
 // may have to wait for that, else −1. Nothing where a full queue may matter. Ops take at least

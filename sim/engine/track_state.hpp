@@ -11,14 +11,14 @@
 
 namespace orrery::sim {
 
-enum class Kind : std::uint8_t { start, end, transfer_end };
+enum class Kind : std::uint8_t { start, end, transfer_end, flow_end };
 
-// Of the head of a stream.
+// Of the head of a stream; of a flow, which then stands in the place of the track.
 struct Happening {
     Kind kind;
     std::uint8_t stream = 0;
     TrackId track = 0;
-    std::uint32_t generation = 0;  // of a compute op whose end has been moved
+    std::uint32_t generation = 0;  // of a compute op or a flow whose end has been moved
 };
 
 constexpr std::uint8_t kOwnStream = 0xFF;  // before every other, where several ended last

@@ -231,4 +231,32 @@ Price Network::point_to_point(std::int64_t bytes, const Hop& hop) const {
     return price;
 }
 
+std::int64_t Network::node_kBps() const {
+    return static_cast<std::int64_t>(topology_.node_network_GBps() * table_.inter_node.efficiency *
+                                     1e6);
+}
+
+NetworkUse Network::use(double bytes, double seconds, int flows) const {
+    if (!(seconds > 0)) return {};
+    const double kBps = bytes / seconds / 1e3;
+    const std::int64_t most = node_kBps() / flows;
+    return {kBps < static_cast<double>(most) ? static_cast<std::int64_t>(kBps) : most, flows};
+}
+
+NetworkUse Network::use_of(plan::OpKind kind, std::int64_t message_bytes, const GroupShape& shape,
+                           double seconds) const {
+    if (shape.nodes == 1) return {};
+    const auto bytes = static_cast<double>(message_bytes);
+    if (kind == plan::OpKind::all_to_all)
+        return use(bytes / shape.ranks * (shape.ranks - shape.ranks_per_node), seconds,
+                   shape.siblings_per_node * shape.ranks_per_node);
+    if (kind == plan::OpKind::shift) return use(bytes, seconds, shape.siblings_per_node);
+    return use(bytes_sent_per_rank(kind, bytes, shape.ranks), seconds, shape.siblings_per_node);
+}
+
+NetworkUse Network::use_of(std::int64_t bytes, const Hop& hop, double seconds) const {
+    if (hop.same_node) return {};
+    return use(static_cast<double>(bytes), seconds, hop.flows);
+}
+
 }  // namespace orrery::sim

@@ -23,6 +23,7 @@
 #include "plan/ir/kinds.hpp"
 #include "plan/scenario/scenario.hpp"
 #include "sim/cost/kernel_cost.hpp"
+#include "sim/engine/network_flows.hpp"
 #include "sim/network/algorithms.hpp"
 #include "sim/network/collective_table.hpp"
 #include "sim/network/group_shape.hpp"
@@ -41,6 +42,15 @@ class Network {
     // One message between two devices.
     Price point_to_point(std::int64_t bytes, const Hop& hop) const;
 
+    // What such an op takes of the network of a node while it lasts: what leaves the node, on
+    // average over its time, in as many equal flows as siblings run at once. So what is latency
+    // rather than bytes takes little, and loses little to others.
+    NetworkUse use_of(plan::OpKind kind, std::int64_t message_bytes, const GroupShape& shape,
+                      double seconds) const;
+    NetworkUse use_of(std::int64_t bytes, const Hop& hop, double seconds) const;
+    // Of a node, that all its flows share; 0 where the cluster is one node.
+    std::int64_t node_kBps() const;
+
     // What a group can reach: line rates times the profile's efficiencies, the node's share divided
     // by the siblings.
     GroupLinks links(const GroupShape& shape) const;
@@ -53,6 +63,7 @@ class Network {
     Price between_nodes(plan::OpKind kind, double bytes, const GroupShape& shape) const;
     Price all_to_all(double bytes, const GroupShape& shape) const;
     Price shift(double bytes, const GroupShape& shape) const;
+    NetworkUse use(double bytes, double seconds, int flows) const;
     double mesh_GBps(const MeshPlace& place, bool within) const;
     double message_GBps(const GroupShape& shape) const;
     Price on_curve(const CollectiveCurve& curve, double bytes) const;

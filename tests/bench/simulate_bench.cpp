@@ -170,6 +170,8 @@ Step step_of(const char* framework) {
         {}};
     step.machine = sim::build_machine(step.run.plan, step.run.scenario, step.run.profile, false);
     step.machine.input.compute_slowdown_permille = 0;
+    step.machine.input.node_network_kBps =
+        0;  // reductions share nothing with transfers beside them
     return step;
 }
 

@@ -106,6 +106,43 @@ TEST(Folding, ChangesNothingOnAGridOfLayouts) {
     }
 }
 
+// Gradients are reduced while activations travel, over one slow adapter per node: both take longer
+// than alone, and all ranks as long as the first of their class.
+TEST(Folding, ChangesNothingWhereUnlikeGroupsShareTheNetwork) {
+    const plan::Scenario asked = theory::scenario(
+        joined(world(8, 2),
+               {"layout.pipeline_parallel=2", "layout.data_parallel=4", "model.n_layer=8",
+                "layout.global_batch_size=16", "training.overlap_gradient_reduce=true",
+                "training.gradient_bucket_mb=0.01", "training.overlap_pipeline_transfers=always",
+                "cluster.inter_node.bandwidth_Gbps=0.1"}));
+    EXPECT_EQ(folding_fault(asked, profile()), "");
+    const plan::Plan plan = plan::build_plan(asked);
+    Machine machine = build_machine(plan, asked, profile(), false);
+    const Picoseconds shared = step_window(machine, run_engine(machine.input)).end;
+    machine.input.node_network_kBps = 0;
+    EXPECT_GT(shared, step_window(machine, run_engine(machine.input)).end);
+}
+
+// A node of eight V100 under tensor groups of two, data groups across quads, and a fabric of which
+// a leaf holds two of the four nodes.
+TEST(Folding, ChangesNothingOnMeshesAndFabrics) {
+    const Sets mesh = {R"(cluster.intra_node={"kind": "hybrid_cube_mesh", "bandwidth_GBps": 150, )"
+                       R"("latency_us": 2, "host_GBps": 10})"};
+    const Sets layout = {"layout.tensor_parallel=2", "layout.pipeline_parallel=2",
+                         "layout.data_parallel=8", "layout.global_batch_size=16"};
+    for (const char* fabric : {"fat_tree", "rail"}) {
+        const Sets sets = joined(
+            joined(joined(world(32, 8), mesh), layout),
+            {R"(cluster.inter_node.fabric={"kind": ")" + std::string(fabric) +
+             R"(", "levels": [{"nodes": 2, "oversubscription": 4}], "switch_latency_us": 1})"});
+        const plan::Scenario asked = theory::scenario(sets);
+        EXPECT_EQ(folding_fault(asked, profile()), "") << fabric;
+        EXPECT_LT(fold_ranks(plan::build_plan(asked).mesh, asked.cluster, false).members.size(),
+                  32U)
+            << fabric;
+    }
+}
+
 RC_GTEST_PROP(Folding, ChangesNothingOnRandomLayouts, ()) {
     const Sets sets = random_sets();
     RC_LOG() << testing::PrintToString(sets) << "\n";

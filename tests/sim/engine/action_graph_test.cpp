@@ -20,11 +20,12 @@ const Profile& profile() {
     return loaded;
 }
 
-// A machine whose host issues at once, without slow-down.
+// A machine whose host issues at once, without slow-down, and with a network for each op.
 Machine ideal_machine(const plan::Plan& plan, const plan::Scenario& scenario) {
     Machine machine = build_machine(plan, scenario, profile(), false);
     machine.input.launch = 0;
     machine.input.compute_slowdown_permille = 0;
+    machine.input.node_network_kBps = 0;
     return machine;
 }
 
@@ -86,6 +87,7 @@ RC_GTEST_PROP(ActionGraph, KnowsLaunchesSlowDevicesAndJitter, ()) {
     const plan::Plan plan = plan::build_plan(asked);
     Machine machine = build_machine(plan, asked, profile(), false);
     machine.input.compute_slowdown_permille = 0;
+    machine.input.node_network_kBps = 0;
     machine.input.launch_queue = 1 << 20;
     draw_durations(machine);
     const auto graph = ActionGraph::of(machine.input, machine.repetitions);
@@ -111,6 +113,7 @@ RC_GTEST_PROP(ActionGraph, IsExactOrIsNot, ()) {
     machine.input.launch_queue = *rc::gen::elementOf(std::vector<std::int64_t>{1, 8, 64, 1024});
     machine.input.compute_slowdown_permille =
         *rc::gen::elementOf(std::vector<std::int64_t>{0, 0, 189});
+    if (*rc::gen::arbitrary<bool>()) machine.input.node_network_kBps = 0;
     const auto graph = ActionGraph::of(machine.input, machine.repetitions);
     RC_CLASSIFY(graph.has_value());
     if (graph) RC_ASSERT(graph_fault(*graph, machine) == "");

@@ -82,7 +82,9 @@ class EngineWorld {
         input_.groups.push_back(std::move(members));
     }
 
-    EngineResult run(Picoseconds transfer = 0) {
+    // `uses` of the network by op number, and `of_transfer` of each transfer.
+    EngineResult run(Picoseconds transfer = 0, const std::vector<NetworkUse>* uses = nullptr,
+                     NetworkUse of_transfer = {}) {
         input_.plan = &plan_;
         input_.tracks.clear();
         for (std::size_t t = 0; t < plan_.programs.size(); ++t) {
@@ -95,6 +97,8 @@ class EngineWorld {
             for (std::size_t peer = 0; peer < plan_.programs.size(); ++peer)
                 track.pipeline_peers.push_back(static_cast<TrackId>(peer));
             track.transfer_to_peer.assign(plan_.programs.size(), transfer);
+            track.network_uses = uses;
+            track.use_to_peer.assign(plan_.programs.size(), of_transfer);
             input_.tracks.push_back(std::move(track));
         }
         return run_engine(input_);

@@ -1,0 +1,135 @@
+#include "sim/engine/network_flows.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace orrery::sim {
+
+namespace {
+constexpr std::int64_t kWhole = 1000;
+}
+
+void fair_shares(std::int64_t capacity_kBps, const NetworkUse* uses, std::size_t count,
+                 std::int64_t* shares) {
+    std::int64_t left = capacity_kBps;
+    std::int64_t flows = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        flows += uses[i].flows;
+        shares[i] = 0;
+    }
+    // Those that need less than an equal part, until none is left that does.
+    for (bool more = true; more;) {
+        more = false;
+        for (std::size_t i = 0; i < count; ++i) {
+            if (shares[i] > 0 || uses[i].kBps > left / flows) continue;
+            shares[i] = kWhole;
+            left -= uses[i].kBps * uses[i].flows;
+            flows -= uses[i].flows;
+            more = true;
+            if (flows == 0) return;
+        }
+    }
+    for (std::size_t i = 0; i < count; ++i)
+        if (shares[i] == 0)
+            shares[i] = std::max<std::int64_t>(1, left / flows * kWhole / uses[i].kBps);
+}
+
+template <typename Function>
+void NetworkFlows::each_way(const Member& member, const Function& f) {
+    Passings& passings = tracks_[static_cast<std::size_t>(member.track)];
+    if (member.direction != Direction::in) f(passings[0]);
+    if (member.direction != Direction::out) f(passings[1]);
+}
+
+// Whatever passes where the flow does may change its rate.
+void NetworkFlows::touch(const Flow& flow) {
+    for (const Member& member : flow.members) {
+        if (!shares(member.use)) continue;
+        each_way(member, [&](const std::vector<Passing>& passings) {
+            for (const Passing& passing : passings) {
+                Flow& other = flows_[static_cast<std::size_t>(passing.flow)];
+                if (other.dirty) continue;
+                other.dirty = true;
+                dirty_.push_back(passing.flow);
+            }
+        });
+    }
+}
+
+void NetworkFlows::begin(const std::vector<Member>& members, bool transfer, Picoseconds takes,
+                         Picoseconds now) {
+    if (free_.empty()) {
+        free_.push_back(static_cast<Id>(flows_.size()));
+        flows_.emplace_back();
+    }
+    const Id id = free_.back();
+    free_.pop_back();
+    Flow& flow = flows_[static_cast<std::size_t>(id)];
+    flow.members = members;
+    flow.work_left = takes * kWhole;
+    flow.rate = 0;
+    flow.since = now;
+    flow.transfer = transfer;
+    for (const Member& member : flow.members)
+        if (shares(member.use))
+            each_way(member, [&](std::vector<Passing>& passings) {
+                passings.push_back({id, member.use});
+            });
+    touch(flow);
+}
+
+void NetworkFlows::end(Id id, std::vector<Member>& members) {
+    Flow& flow = flows_[static_cast<std::size_t>(id)];
+    for (const Member& member : flow.members)
+        if (shares(member.use))
+            each_way(member, [&](std::vector<Passing>& passings) {
+                const auto own = std::find_if(passings.begin(), passings.end(),
+                                              [&](const Passing& p) { return p.flow == id; });
+                passings.erase(own);
+            });
+    touch(flow);
+    ++flow.generation;
+    members.clear();
+    members.swap(flow.members);
+    free_.push_back(id);
+}
+
+// The least of its shares, over members and directions.
+std::int64_t NetworkFlows::rate_of(Id id) {
+    std::int64_t rate = kWhole;
+    for (const Member& member : flows_[static_cast<std::size_t>(id)].members) {
+        if (!shares(member.use)) continue;
+        each_way(member, [&](const std::vector<Passing>& passings) {
+            if (passings.size() == 1) return;  // alone there
+            uses_.clear();
+            std::size_t own = 0;
+            for (const Passing& passing : passings) {
+                if (passing.flow == id) own = uses_.size();
+                uses_.push_back(passing.use);
+            }
+            shares_.resize(uses_.size());
+            fair_shares(capacity_, uses_.data(), uses_.size(), shares_.data());
+            rate = std::min(rate, shares_[own]);
+        });
+    }
+    return rate;
+}
+
+const std::vector<NetworkFlows::Ending>& NetworkFlows::settle(Picoseconds now) {
+    endings_.clear();
+    for (const Id id : dirty_) {
+        Flow& flow = flows_[static_cast<std::size_t>(id)];
+        flow.dirty = false;
+        if (flow.members.empty()) continue;  // it has ended since
+        const std::int64_t rate = rate_of(id);
+        if (rate == flow.rate) continue;
+        flow.work_left = std::max<std::int64_t>(0, flow.work_left - (now - flow.since) * flow.rate);
+        flow.since = now;
+        flow.rate = rate;
+        endings_.push_back({id, ++flow.generation, now + (flow.work_left + rate - 1) / rate});
+    }
+    dirty_.clear();
+    return endings_;
+}
+
+}  // namespace orrery::sim
