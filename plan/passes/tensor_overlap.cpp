@@ -37,8 +37,15 @@ class Splitting {
             mark(block_.ops[i]);
         if (pieces_.empty()) return;
         std::vector<Op> ops;
-        for (const Op& op : std::exchange(block_.ops, {}))
+        std::vector<std::int32_t> last;  // part, by number of the whole op
+        for (const Op& op : std::exchange(block_.ops, {})) {
+            const std::size_t first = ops.size();
             emit(op, ops);
+            for (std::size_t i = first; i < ops.size(); ++i)
+                for (std::int32_t& earlier : ops[i].after)
+                    earlier = last[static_cast<std::size_t>(earlier)];
+            last.push_back(static_cast<std::int32_t>(ops.size()) - 1);
+        }
         block_.ops = std::move(ops);
         drop_wholes();
     }
