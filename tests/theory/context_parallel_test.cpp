@@ -153,6 +153,29 @@ TEST_P(OfRanks, GradientsAreSummedOverThoseWhoShareASequence) {
     EXPECT_GE(reduced, plan.conserved.parameters);
 }
 
+// What a block of keys leaves waits for the attention that reads it, however many parts the
+// products before it are in.
+TEST(ContextParallel, AShiftWaitsForAttentionWhereProductsAreInParts) {
+    for (const char* schedule : {"1f1b", "zb-h1"}) {
+        const plan::Plan plan =
+            of("ring", 4,
+               {"layout.tensor_parallel=2", "layout.pipeline_parallel=2",
+                "layout.sequence_parallel=true", "layout.recompute=full",
+                "training.tensor_overlap_parts=2", "training.overlap_tensor_backward=true",
+                std::string("layout.schedule=") + schedule});
+        std::size_t shifts = 0;
+        for (const Block& block : plan.blocks)
+            for (const Op& op : block.ops)
+                for (const std::int32_t earlier : op.after) {
+                    ASSERT_EQ(op.stream, plan::Stream::context_comm) << block.name << op.label;
+                    const std::string& label = block.ops[static_cast<std::size_t>(earlier)].label;
+                    EXPECT_EQ(label.rfind("attention ", 0), 0U) << op.label << " after " << label;
+                    ++shifts;
+                }
+        EXPECT_GT(shifts, 0U) << schedule;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Context, OfRanks, testing::Values(2, 4, 8));
 
 }  // namespace
