@@ -132,7 +132,7 @@ TEST(Import, ReadsEightBitProductsOfMegatron) {
     const auto training = [&](const std::string& flags) {
         const Outcome outcome = imported(flags);
         EXPECT_EQ(outcome.code, 0) << outcome.err;
-        return scenario_of(outcome.out)["training"];
+        return nlohmann::json::parse(outcome.out)["training"];
     };
     EXPECT_EQ(training("--bf16 --fp8-format hybrid")["precision"], "fp8");
     EXPECT_EQ(training("--bf16 --fp8-format hybrid")["fp8_recipe"], "delayed");
@@ -154,7 +154,7 @@ TEST(Import, ReadsEightBitProductsOfTorchtitan) {
     const auto training = [&](const std::string& model, const std::string& section) {
         const Outcome outcome = imported(model, section);
         EXPECT_EQ(outcome.code, 0) << outcome.err;
-        return scenario_of(outcome.out)["training"];
+        return nlohmann::json::parse(outcome.out)["training"];
     };
     const std::string converted = "converters = [\"float8\"]\n";
     EXPECT_EQ(training(converted, "")["precision"], "fp8");
