@@ -67,16 +67,16 @@ TEST(FitGemm, TakesOffTheQuantizationThatWasTimedToo) {
     EXPECT_GT(fit_gemm(rows, 2).held_out_curve_only.absolute.mean_abs_error, 0.05);
 }
 
+// At 250 TFLOP/s a product takes 0.008 n ps per element of its first operand, at n = 1024 less than
+// the 20 ps of a slow quantization, its operands included.
 TEST(FitGemm, MakesNoNeighboursOfRowsThatAreMostlyQuantization) {
     std::vector<GemmRow> rows = synthetic_rows([](double) { return 1.0; });
-    for (GemmRow& row : rows) {
-        // Twice the quantization at small n, as of an operand that leaves the cache.
-        const double element_ps = row.n < 1024 ? 40 : 20;
-        row.time_us += 9 + 1e-6 * element_ps * static_cast<double>(row.m * row.k);
-    }
+    for (GemmRow& row : rows)
+        row.time_us += 9 + 20e-6 * static_cast<double>(row.m * row.k);
     const GemmFit fit = fit_gemm(rows, 2, 7.0);
-    const auto plain = fit_gemm(synthetic_rows([](double) { return 1.0; }), 2);
-    EXPECT_LT(fit.curve.neighbours.size(), plain.curve.neighbours.size() / 2);
+    EXPECT_FALSE(fit.curve.neighbours.empty());
+    for (const sim::NeighbourPoint& point : fit.curve.neighbours)
+        EXPECT_GT(point.log2_n, 10);
 }
 
 TEST(FitGemm, ClipsNeighboursAtAQuarter) {
