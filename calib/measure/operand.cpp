@@ -48,7 +48,8 @@ Operand::Operand(DType dtype, std::int64_t elements)
     : dtype_(dtype), bytes_(static_cast<std::size_t>(elements * plan::size_bytes(dtype))) {
     const auto width = static_cast<std::size_t>(plan::size_bytes(dtype));
     for (std::size_t i = 0; i * width < bytes_.size(); ++i)
-        store(bytes_.data() + i * width, dtype, normal_numbers()[i % static_cast<std::size_t>(kDrawnOnce)]);
+        store(bytes_.data() + i * width, dtype,
+              normal_numbers()[i % static_cast<std::size_t>(kDrawnOnce)]);
 }
 
 }  // namespace orrery::measure
