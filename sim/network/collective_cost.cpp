@@ -232,8 +232,9 @@ Price Network::point_to_point(std::int64_t bytes, const Hop& hop) const {
 }
 
 std::int64_t Network::node_kBps() const {
-    return static_cast<std::int64_t>(topology_.node_network_GBps() * table_.inter_node.efficiency *
-                                     1e6);
+    constexpr double kMost = 1e12;  // 1 PB/s, which no node has: shares are counted in 64 bits
+    return static_cast<std::int64_t>(
+        std::min(kMost, topology_.node_network_GBps() * table_.inter_node.efficiency * 1e6));
 }
 
 NetworkUse Network::use(double bytes, double seconds, int flows) const {
