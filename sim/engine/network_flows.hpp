@@ -17,15 +17,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/network/network_use.hpp"
 #include "sim/time.hpp"
 
 namespace orrery::sim {
-
-// What an op takes of the network of a node while no other kind of op uses it.
-struct NetworkUse {
-    std::int64_t kBps = 0;   // of one flow; 0: leaves no node, or counts for nothing
-    std::int32_t flows = 0;  // that run at the same time in the node, this one included
-};
 
 // Thousandths of its rate that each flow has of a capacity. At least 1; 1000 where it is alone.
 // `shares` has room for all of `uses`.

@@ -23,10 +23,10 @@
 #include "plan/ir/kinds.hpp"
 #include "plan/scenario/scenario.hpp"
 #include "sim/cost/kernel_cost.hpp"
-#include "sim/engine/network_flows.hpp"
 #include "sim/network/algorithms.hpp"
 #include "sim/network/collective_table.hpp"
 #include "sim/network/group_shape.hpp"
+#include "sim/network/network_use.hpp"
 #include "sim/network/topology.hpp"
 
 namespace orrery::sim {
