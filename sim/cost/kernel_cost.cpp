@@ -29,9 +29,8 @@ double to_double(std::int64_t value) {
 }
 
 // Tensor cores want rows of whole 16 bytes (NVIDIA, Matrix Multiplication Background User's
-// Guide, 2.2). What products of others take longer: BLOOM's experiments with heads of 108 and 150
-// (bigscience-workshop/bigscience, train/tr11-176B-ml), whose steps say 3.7 to 4.0.
-constexpr double kMisalignedTime = 3.8;
+// Guide, 2.2). Batched products of others go without them, at the rate of fp32: so say BLOOM's
+// experiments with heads of 108 and 150 (bigscience-workshop/bigscience, train/tr11-176B-ml).
 constexpr double kMisalignedSd = 0.2;
 
 bool has_aligned_rows(const GemmShape& shape, double element_bytes) {
@@ -102,20 +101,22 @@ Price KernelCost::price_batched_gemm(const plan::Op& op) const {
     const GemmCurve& curve = gemm_curve(op.dtype);
     const GemmShape shape{to_double(op.shape[0]), to_double(op.shape[1]), to_double(op.shape[2])};
     const double batch = to_double(op.shape[3]);
-    const double rate =
-        curve.rate_tflops * 1e12 * curve.sustained * profile_.batched_gemm.rate_ratio.value;
+    const bool misaligned =
+        op.dtype != plan::DType::fp32 && !has_aligned_rows(shape, element_bytes(op.dtype));
+    double gemm_rate = curve.rate_tflops * curve.sustained;
+    if (misaligned) {
+        const GemmCurve& plain = gemm_curve(plan::DType::fp32);
+        gemm_rate = std::min(gemm_rate, plain.rate_tflops * plain.sustained);
+    }
+    const double rate = gemm_rate * 1e12 * profile_.batched_gemm.rate_ratio.value;
     const double bandwidth =
         profile_.hardware.memory_GBps.value * 1e9 * profile_.memory.efficiency.value;
     Price price;
     price.family = CostFamily::batched_gemm;
-    const double working = batch * gemm_flops(shape) / rate +
-                           batch * gemm_bytes(shape, element_bytes(op.dtype)) / bandwidth;
-    price.seconds = curve.t0_us * 1e-6 + working;
+    price.seconds = curve.t0_us * 1e-6 + batch * gemm_flops(shape) / rate +
+                    batch * gemm_bytes(shape, element_bytes(op.dtype)) / bandwidth;
     price.relative_sd = profile_.batched_gemm.relative_sd;
-    if (op.dtype != plan::DType::fp32 && !has_aligned_rows(shape, element_bytes(op.dtype))) {
-        price.seconds = curve.t0_us * 1e-6 + working * kMisalignedTime;
-        price.relative_sd = std::max(price.relative_sd, kMisalignedSd);
-    }
+    if (misaligned) price.relative_sd = std::max(price.relative_sd, kMisalignedSd);
     return price;
 }
 
