@@ -114,10 +114,11 @@ std::vector<std::vector<std::int64_t>> ops_by_table(const trace::Trace& trace,
 }
 
 // Central 90 % of the step: the residuals of what the step is made of, those of one family taken as
-// one common error, families and what the stack's kernels do not explain as independent. Waiting
+// one common error, families and what the stack's kernels do not explain as independent; what runs
+// of the stack have shown of its kernels narrows the former (deviation_factor). Waiting
 // scales with what is waited for, so the share of each family is taken of the busy time.
 double relative_deviation(const Prediction& prediction, const Machine& machine,
-                          double unexplained_sd) {
+                          const plan::Framework& framework) {
     const trace::Trace& trace = prediction.trace;
     const auto exposed = [](const trace::CommunicationSums& sum) {
         return sum.busy_s > 0 ? std::min(1.0, sum.exposed_s / sum.busy_s) : 0;
@@ -139,9 +140,10 @@ double relative_deviation(const Prediction& prediction, const Machine& machine,
             busy += seconds;
             weighted[static_cast<std::size_t>(price.family)] += seconds * price.relative_sd;
         }
-    double variance = unexplained_sd * unexplained_sd;
+    const double share = busy > 0 ? framework.deviation_factor / busy : 0;
+    double variance = framework.residual_sd * framework.residual_sd;
     for (double family : weighted)
-        variance += busy > 0 ? (family / busy) * (family / busy) : 0;
+        variance += family * share * family * share;
     return std::sqrt(variance);
 }
 
@@ -247,8 +249,7 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
     prediction.communication = trace::communication_sums(prediction.trace, prediction.sums);
     prediction.copies = trace::copy_sums(prediction.trace, prediction.sums);
     prediction.step = predict_step(
-        prediction,
-        relative_deviation(prediction, machine, scenario.training.framework.residual_sd));
+        prediction, relative_deviation(prediction, machine, scenario.training.framework));
     prediction.throughput =
         predict_throughput(scenario, plan.conserved, profile, prediction.step.time_s);
     prediction.run = predict_run(scenario, prediction.throughput.tokens_per_s);

@@ -23,8 +23,8 @@ Derivation::Derivation(ForwardBlock forward, DType gradient_dtype)
     backward_.name = backward_name(forward_.name);
 }
 
-BlockPair Derivation::run(bool recompute_all) {
-    if (recompute_all) emit_forward_again();
+BlockPair Derivation::run(std::size_t recomputed_ops) {
+    if (recomputed_ops > 0) emit_forward_again(recomputed_ops);
     if (forward_.output >= 0) {
         const Tensor& y = forward_.tensors[at(forward_.output)];
         backward_.input = add({"dy", Role::input, y.dtype, y.dims});
@@ -301,8 +301,29 @@ void Derivation::finish_roles() {
     }
 }
 
-BlockPair derive_backward(ForwardBlock forward, DType gradient_dtype, bool recompute_all) {
-    return Derivation(std::move(forward), gradient_dtype).run(recompute_all);
+namespace {
+
+// How many ops a forward block has up to the last one of which backward reads a result.
+std::size_t ops_that_backward_reads(const ForwardBlock& forward, DType gradient_dtype) {
+    const Block kept = Derivation(forward, gradient_dtype).run(0).forward;
+    std::size_t count = kept.ops.size();
+    const auto is_read = [&](const Op& op) {
+        return std::any_of(op.writes.begin(), op.writes.end(), [&](TensorId id) {
+            return kept.tensors[static_cast<std::size_t>(id)].role == Role::stash;
+        });
+    };
+    while (count > 0 && !is_read(kept.ops[count - 1]))
+        --count;
+    return count;
+}
+
+}  // namespace
+
+BlockPair derive_backward(ForwardBlock forward, DType gradient_dtype, Again again) {
+    std::size_t ops = 0;
+    if (again == Again::recompute_all) ops = forward.block.ops.size();
+    if (again == Again::recompute_needed) ops = ops_that_backward_reads(forward, gradient_dtype);
+    return Derivation(std::move(forward), gradient_dtype).run(ops);
 }
 
 }  // namespace orrery::plan

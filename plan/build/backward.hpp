@@ -18,7 +18,10 @@ struct BlockPair {
 
 // recompute_all: the backward block begins with the whole forward pass again, its collectives
 // included, and the forward block keeps nothing but its input (Chen 2016; "full" in Megatron-LM).
+// recompute_needed: the same, but not beyond the last op of which backward reads a result (early
+// stop of PyTorch's checkpoint without reentrant autograd, torch/utils/checkpoint.py).
 // gradient_dtype: of the accumulators.
-BlockPair derive_backward(ForwardBlock forward, DType gradient_dtype, bool recompute_all);
+enum class Again { nothing, recompute_needed, recompute_all };
+BlockPair derive_backward(ForwardBlock forward, DType gradient_dtype, Again again);
 
 }  // namespace orrery::plan

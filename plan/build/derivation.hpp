@@ -19,7 +19,8 @@ class Derivation : public BackwardWriter {
   public:
     Derivation(ForwardBlock forward, DType gradient_dtype);
 
-    BlockPair run(bool recompute_all);
+    // The first `recomputed_ops` of the forward block run again in front.
+    BlockPair run(std::size_t recomputed_ops);
 
     const Block& forward() const override { return forward_; }
 
@@ -115,13 +116,13 @@ class Derivation : public BackwardWriter {
         return kept_[at(id)];
     }
 
-    void emit_forward_again() {
-        for (std::size_t i = 0; i < forward_.ops.size(); ++i) {
+    void emit_forward_again(std::size_t ops) {
+        for (std::size_t i = 0; i < ops; ++i) {
             emit_again(i);
             backward_.ops.back().phase = Phase::recompute;
         }
         // Gathered inputs are not kept for the weight gradients even now: they are gathered again.
-        for (std::size_t i = 0; i < forward_.ops.size(); ++i)
+        for (std::size_t i = 0; i < ops; ++i)
             if (forward_.ops[i].kind == OpKind::all_gather) {
                 for (const TensorId whole : forward_.ops[i].writes)
                     kept_[at(whole)] = -1;

@@ -90,8 +90,8 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForm
     const PartForm of_layer{forms, framework.overlap_tensor_backward, sharded,
                             framework.tensor_overlap_parts};
     auto add = [&](ForwardBlock forward) {
-        return add_pair(blocks, derive_backward(std::move(forward), dims.gradient_dtype, false),
-                        form);
+        return add_pair(
+            blocks, derive_backward(std::move(forward), dims.gradient_dtype, Again::nothing), form);
     };
     const Recompute recompute = scenario.layout.recompute;
     ForwardBlock layer = layer_forward(scenario, dims);
@@ -114,7 +114,11 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForm
     if (group > 1) kinds.first_layer = part(GroupPlace::first);
     if (group > 2) kinds.middle_layer = part(GroupPlace::middle);
     if (group > 1) kinds.last_layer = part(GroupPlace::last);
-    const bool again = recompute == Recompute::full || recompute == Recompute::every_k;
+    Again again = Again::nothing;
+    if (recompute == Recompute::full || recompute == Recompute::every_k)
+        again = Again::recompute_all;
+    if (recompute == Recompute::full && framework.recompute_stops_early)
+        again = Again::recompute_needed;
     BlockPair pair = derive_backward(std::move(layer), dims.gradient_dtype, again);
     compress_stash(scenario, dims, pair.forward, {&pair.backward});
     kinds.layer = add_pair(blocks, std::move(pair), of_layer);
@@ -132,7 +136,8 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForm
     PartForm of_head = form;
     if (defers_head_weights(scenario, forms)) of_head.forms = halves;
     kinds.head = add_pair(
-        blocks, derive_backward(head_forward(scenario, dims), dims.gradient_dtype, false), of_head);
+        blocks, derive_backward(head_forward(scenario, dims), dims.gradient_dtype, Again::nothing),
+        of_head);
     kinds.embedding.tied = kinds.head.tied = scenario.model.tied_embeddings;
     kinds.head.held_before =
         kinds.head.tied && placement.rank_of(0) == placement.rank_of(placement.stages() - 1);

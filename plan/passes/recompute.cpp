@@ -27,10 +27,10 @@ GroupPart group_part(const ForwardBlock& layer, DType gradient_dtype, GroupPlace
     const auto input = static_cast<std::size_t>(layer.block.input);
     const std::string kept = place == GroupPlace::first ? layer.block.tensors[input].name : "";
     GroupPart part;
-    part.pair = derive_backward(layer, gradient_dtype, true);
+    part.pair = derive_backward(layer, gradient_dtype, Again::recompute_all);
     if (place != GroupPlace::first) part.pair.forward.tensors[input].role = Role::input;
     if (place != GroupPlace::last) {
-        BlockPair whole = derive_backward(layer, gradient_dtype, false);
+        BlockPair whole = derive_backward(layer, gradient_dtype, Again::nothing);
         part.pair.backward = std::move(whole.backward);
         part.recompute = std::move(whole.forward);
         part.recompute->name = "layer.recompute";

@@ -73,6 +73,7 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
                  key, framework.norm_kernel,
                  {{"fused", NormKernel::fused}, {"composed", NormKernel::composed}});
          }},
+        {"recompute_stops_early", boolean(framework.recompute_stops_early)},
         {"overlap_gradient_reduce", boolean(framework.overlap_gradient_reduce)},
         {"overlap_parameter_gather", boolean(framework.overlap_parameter_gather)},
         {"overlap_pipeline_transfers",
@@ -98,6 +99,7 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
         {"attention_factor", number(framework.attention_factor, kFactor)},
         {"memory_kernel_factor", number(framework.memory_kernel_factor, kFactor)},
         {"overlap_factor", number(framework.overlap_factor, {0, 1000, false, false})},
+        {"deviation_factor", number(framework.deviation_factor, kFactor)},
         {"residual_sd", number(framework.residual_sd, {0, 1, false, true})},
         {"workspace_mb", number(framework.workspace_mb, kMegabytes)},
         {"context_mb", number(framework.context_mb, kMegabytes)},

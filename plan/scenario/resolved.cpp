@@ -232,6 +232,7 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     put("logits_dtype", framework.logits_dtype == LogitsType::fp32 ? "fp32" : "same");
     put("loss_logits", text(framework.loss_logits));
     put("norm_kernel", framework.norm_kernel == NormKernel::fused ? "fused" : "composed");
+    put("recompute_stops_early", framework.recompute_stops_early);
     put("overlap_gradient_reduce", framework.overlap_gradient_reduce);
     put("overlap_parameter_gather", framework.overlap_parameter_gather);
     put("overlap_pipeline_transfers", text(framework.overlap_pipeline_transfers));
@@ -251,6 +252,7 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     put("attention_factor", plain(framework.attention_factor));
     put("memory_kernel_factor", plain(framework.memory_kernel_factor));
     put("overlap_factor", plain(framework.overlap_factor));
+    put("deviation_factor", plain(framework.deviation_factor));
     put("residual_sd", plain(framework.residual_sd));
     put("workspace_mb", plain(framework.workspace_mb));
     put("context_mb", plain(framework.context_mb));

@@ -351,6 +351,7 @@ struct Framework {
     // composed: of single operations, which keep a copy of the input in fp32 and one of the result
     // before it is weighted.
     NormKernel norm_kernel = NormKernel::fused;
+    bool recompute_stops_early = false;     // full: not beyond the last op that backward reads of
     bool overlap_gradient_reduce = true;    // bucket reductions run behind the last backward
     bool overlap_parameter_gather = false;  // ZeRO-1 and 2: parameters are gathered before their
                                             // first use in the next step, not after this one's
@@ -377,6 +378,7 @@ struct Framework {
     double memory_kernel_factor = 1;  // time of memory-bound kernels over the profile's
     double overlap_factor = 1;        // what compute takes longer while the rank communicates, over
                                       // the profile's
+    double deviation_factor = 1;      // of the profile's deviations, what runs of this stack show
     double residual_sd = 0;           // relative deviation of its steps that no kernel explains
     double workspace_mb = 32;         // GEMM workspace in the arena
     double context_mb = 0;            // driver context, libraries, NCCL base: outside the arena

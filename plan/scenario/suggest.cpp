@@ -138,6 +138,7 @@ constexpr Pair kParts[] = {
     {"logits_dtype", "training"},
     {"loss_logits", "training"},
     {"norm_kernel", "training"},
+    {"recompute_stops_early", "training"},
     {"overlap_gradient_reduce", "training"},
     {"overlap_parameter_gather", "training"},
     {"tensor_overlap_parts", "training"},

@@ -292,6 +292,9 @@ inline std::vector<NamedLayout> all_layouts() {
     add("parts_sequence_pipeline_zero2",
         {tp2, sp, pp2, dp2, zero(2), parts_4, "micro_batch_size=2"});
     add("parts_recompute_full", {tp2, sp, parts_2, "recompute=full"});
+    const std::string early = "training.recompute_stops_early=true";
+    add("early_stop_sequence", {tp2, sp, "recompute=full", early});
+    add("early_stop_zero3", {dp2, zero(3), "recompute=full", early});
     add("parts_recompute_every_2", {tp2, sp, parts_2, "recompute=every_k", "recompute_every=2"});
     const std::string deferred = "training.defer_embedding_gradient=true";
     add("deferred_head_pipeline_4", {pp4, deferred});

@@ -62,6 +62,7 @@ const std::vector<Choice>& free_keys() {
         {"training.loss_logits", {"in_place", "copied", "gathered"}},
         {"training.norm_kernel", {"fused", "composed"}},
         {"training.attention_kernel", {"flash", "unfused"}},
+        {"training.recompute_stops_early", both},
         {"training.overlap_gradient_reduce", both},
         {"training.overlap_parameter_gather", both},
         {"training.overlap_pipeline_transfers", {"always", "interleaved", "never"}},

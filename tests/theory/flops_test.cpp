@@ -66,6 +66,24 @@ TEST(Flops, OfFullRecomputationFollowNarayanan) {
     }
 }
 
+// Backward reads no result behind the activation but a dropout's mask: without dropout the product
+// down, 2·B·s·4h·h, is not repeated where recomputation stops early.
+TEST(Flops, OfRecomputationThatStopsEarlyLackTheProductDown) {
+    for (const Shape& shape : kShapes) {
+        Shape early = shape;
+        early.sets.emplace_back("training.dropout=0");
+        const double whole = unfused(early, "full").conserved.hardware_flops_per_step;
+        early.sets.emplace_back("training.recompute_stops_early=true");
+        const double stopped = unfused(early, "full").conserved.hardware_flops_per_step;
+        expect_relative(whole - stopped, 8 * shape.batch * shape.sequence * shape.hidden *
+                                             shape.hidden * shape.layers);
+        early.sets.back() = "training.dropout=0.1";
+        early.sets.emplace_back("training.dropout_masks=stored");
+        early.sets.emplace_back("training.recompute_stops_early=true");
+        expect_relative(unfused(early, "full").conserved.hardware_flops_per_step, whole);
+    }
+}
+
 // Korthikanti et al. 2022, §5: the attention core again, 4·B·s²·h per layer.
 TEST(Flops, OfSelectiveRecomputationAddTheAttentionCore) {
     for (const Shape& shape : kShapes) {
