@@ -18,6 +18,7 @@ class Validate : public Subcommand {
     std::vector<std::string> examples() const override {
         return {"validate scenarios/published/megatron-2021.json",
                 "validate records.json --json > validation.json",
+                "validate records.json --leave-out",
                 "validate scenarios/published/*.json --markdown > docs/accuracy.md"};
     }
 
@@ -31,22 +32,30 @@ class Validate : public Subcommand {
             ->option_text("KEY=VALUE")
             ->take_all()
             ->allow_extra_args(false);
+        CLI::Option* leave_out =
+            app.add_flag("--leave-out", leave_out_,
+                         "Predict each run without what was fitted to runs of its source");
         CLI::Option* json =
             app.add_flag("--json", json_, "Print rows, skipped rows and summaries as JSON");
-        app.add_flag("--markdown", markdown_, "Print summaries as a page of Markdown")
-            ->excludes(json);
+        app.add_flag("--markdown", markdown_, "Print summaries as a page of Markdown, both ways")
+            ->excludes(json)
+            ->excludes(leave_out);
     }
 
     bool prints_json() const override { return json_; }
 
     int run(Console& console) override {
         require_overrides("--set", overrides_);
+        const auto predicted = [this](compare::Fitted fitted) {
+            return compare::validate_records(records_paths_, library_folder(), overrides_, fitted);
+        };
         const compare::Validation validation =
-            compare::validate_records(records_paths_, library_folder(), overrides_);
+            predicted(leave_out_ ? compare::Fitted::other_sources : compare::Fitted::all_sources);
         if (json_)
             console.out << compare::validation_json(validation);
         else if (markdown_)
-            console.out << compare::validation_markdown(validation);
+            console.out << compare::validation_markdown(validation,
+                                                        predicted(compare::Fitted::other_sources));
         else
             console.out << compare::validation_text(validation);
         return kExitOk;
@@ -57,6 +66,7 @@ class Validate : public Subcommand {
     std::vector<std::string> overrides_;
     bool json_ = false;
     bool markdown_ = false;
+    bool leave_out_ = false;
 };
 
 }  // namespace

@@ -122,7 +122,18 @@ json with_facts(const json& record, const char* of, RecordRules& asked) {
     return stated;
 }
 
-json scenario_of(const json& record, const json& rules, Translation& translation) {
+void leave_out(RecordRules& asked, json& scenario, Translation& translation) {
+    json patch = json::object();
+    for (const json* rule : asked.all("left_out")) {
+        for (const char* part : {"cluster", "training"})
+            if (rule->contains(part)) scenario[part].merge_patch(rule->at(part));
+        if (rule->contains("profile")) patch.update(rule->at("profile"));
+        translation.left_out.push_back(rule->at("what"));
+    }
+    if (!patch.empty()) translation.profile_patch = patch.dump();
+}
+
+json scenario_of(const json& record, const json& rules, Fitted fitted, Translation& translation) {
     RecordRules asked(rules, record);
     asked.all("refused");
     const std::int64_t gpus = whole(record, "gpus", "record");
@@ -140,6 +151,7 @@ json scenario_of(const json& record, const json& rules, Translation& translation
     for (const auto& [path, key] : rules.at("taken").items())
         if (const json* fact = asked.fact(path))
             scenario[json::json_pointer(key.get<std::string>())] = *fact;
+    if (fitted == Fitted::other_sources) leave_out(asked, scenario, translation);
     refuse_unread(record, "model", kModelKeys, asked, rules.at("without_effect"));
     refuse_unread(record, "layout", kLayoutKeys, asked, rules.at("without_effect"));
     translation.global_batch = scenario.at("layout").at("global_batch_size");
@@ -159,10 +171,10 @@ std::optional<double> measured_step_s(const json& record) {
     return std::nullopt;
 }
 
-Translation translate(const json& record, const json& rules) {
+Translation translate(const json& record, const json& rules, Fitted fitted) {
     Translation translation;
     try {
-        translation.scenario_json = scenario_of(record, rules, translation).dump(1);
+        translation.scenario_json = scenario_of(record, rules, fitted, translation).dump(1);
     } catch (const Skip& skip) {
         translation.why = skip.what();
     } catch (const json::exception& fault) {

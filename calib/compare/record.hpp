@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -19,10 +20,16 @@ struct Translation {
     std::string framework;
     RecordModel model;
     std::int64_t global_batch = 0;
+    std::vector<std::string> left_out;  // what was fitted to the record's source, and stands aside
+    std::string profile_patch;          // JSON pointers and values that stand in its profile then
 };
 
+// other_sources: what was fitted to runs of the record's own source gives way to what datasheets,
+// kernel timings and other sources say (the rules' list left_out).
+enum class Fitted { all_sources, other_sources };
+
 // `record` is one element of a records file, `rules` the rules file.
-Translation translate(const nlohmann::json& record, const nlohmann::json& rules);
+Translation translate(const nlohmann::json& record, const nlohmann::json& rules, Fitted fitted);
 
 // The measured step time, seconds: measured.step_time_s, else derived.step_time_s.
 std::optional<double> measured_step_s(const nlohmann::json& record);

@@ -5,7 +5,10 @@
 //   { "when": [ {"path": "/layout/precision", "equals": "fp8"}, … ], "skip": "why" }
 //   { "when": [ … ], "training": {…}, "layout": {…}, "cluster": {…}, "model": {…}, "why": "…" }
 //
-// "taken" maps paths to keys of a scenario which take the fact as it is.
+// "left_out" holds rules that apply where a source is predicted without what was fitted to it:
+// "what" stands there instead, "profile" sets places of the profile. "gigabytes" says of how many
+// "bytes". "causes": why sources without what was fitted to them are met worse than others, by
+// source. "taken" maps paths to keys of a scenario which take the fact as it is.
 //
 // Conditions, all of which must hold: equals, one_of (a list), contains (a part of a text, or
 // one of a list of them; case counts), at_least, at_most (numbers), absent (true or false). A fact

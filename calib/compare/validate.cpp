@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "calib/compare/record.hpp"
+#include "calib/compare/record_memory.hpp"
 #include "plan/scenario/reader.hpp"
 #include "sim/prediction.hpp"
 
@@ -58,37 +59,6 @@ std::optional<double> baseline_s(const json& record, const Translation& translat
            (d(record.at("gpus").get<std::int64_t>()) * rate);
 }
 
-// Peak of the ranks that the record speaks of, in the record's own semantics; nothing where it does
-// not say whose number it is.
-std::optional<double> predicted_peak(const json& record, const sim::MemoryPrediction& memory) {
-    const std::string kind = record.value("memory_kind", "not_stated");
-    const std::string rank = record.value("memory_rank", "not_stated");
-    if (kind != "allocated" && kind != "device_used" && kind != "reserved") return std::nullopt;
-    auto bytes = [&](const sim::StageMemory& stage) {
-        std::int64_t held = stage.live_bytes;
-        if (kind != "allocated") held += stage.lost_bytes;
-        if (kind == "device_used") held += stage.process_bytes;
-        return static_cast<double>(held);
-    };
-    if (rank == "first_or_last_node")
-        return std::max(bytes(memory.stages.front()), bytes(memory.stages.back()));
-    if (rank == "last") return bytes(memory.stages.back());
-    double worst = 0;
-    for (const sim::StageMemory& stage : memory.stages)
-        worst = std::max(worst, bytes(stage));
-    return worst;
-}
-
-std::optional<double> measured_peak(const json& measured) {
-    if (measured.contains("peak_memory_bytes") && measured.at("peak_memory_bytes").is_number())
-        return measured.at("peak_memory_bytes").get<double>();
-    if (measured.contains("peak_memory_gb") && measured.at("peak_memory_gb").is_number())
-        return measured.at("peak_memory_gb").get<double>() * 1e9;
-    if (measured.contains("peak_memory_gib") && measured.at("peak_memory_gib").is_number())
-        return measured.at("peak_memory_gib").get<double>() * 1073741824.0;
-    return std::nullopt;
-}
-
 // What became of one record: a row, a reason why there is none, or the end of a run that ran out of
 // memory.
 struct Outcome {
@@ -121,11 +91,23 @@ void for_each_index(std::size_t count, const F& f) {
     if (fault) std::rethrow_exception(fault);
 }
 
+// The profile with other values at some places; `patch` is empty, or an object of pointers.
+sim::Profile patched_profile(const std::string& path, const std::string& patch) {
+    if (patch.empty()) return sim::load_profile(path);
+    json profile = read_json(path);
+    const json places = json::parse(patch);
+    for (const auto& [place, value] : places.items())
+        profile.at(json::json_pointer(place)) = value;
+    return sim::parse_profile(profile.dump(), path);
+}
+
 class Validator {
   public:
-    Validator(const std::string& library_dir, const std::vector<std::string>& overrides)
+    Validator(const std::string& library_dir, const std::vector<std::string>& overrides,
+              Fitted fitted)
         : library_dir_(library_dir),
           overrides_(overrides),
+          fitted_(fitted),
           rules_(read_json(library_dir + "/validation/rules.json")),
           baseline_(read_json(library_dir + "/validation/baseline.json")) {}
 
@@ -134,6 +116,7 @@ class Validator {
         std::vector<Outcome> outcomes(records.size());
         for_each_index(records.size(), [&](std::size_t i) { outcomes[i] = predict(records[i]); });
         Validation validation;
+        rules_.at("causes").get_to(validation.causes);
         for (std::size_t i = 0; i < records.size(); ++i)
             take(std::move(outcomes[i]), records[i].value("id", "without id"), validation);
         return validation;
@@ -164,16 +147,17 @@ class Validator {
         const std::optional<double> time =
             kind == "run" ? measured_step_s(record) : std::optional<double>();
         const std::optional<double> peak =
-            kind == "oom" ? std::optional<double>() : measured_peak(record.at("measured"));
+            kind == "oom" ? std::optional<double>() : measured_peak(record, rules_);
         if (kind != "oom" && !time && !peak) return skipped("neither a step time nor a peak");
-        const Translation translation = translate(record, rules_);
+        const Translation translation = translate(record, rules_, fitted_);
         if (translation.scenario_json.empty()) return skipped(translation.why);
         const plan::ReadResult read = plan::read_scenario_text(
             translation.scenario_json, id, library_dir_, overrides_, library_dir_);
         if (!read.scenario)
             return skipped(read.errors.front().pointer + ": " + read.errors.front().message);
-        const sim::Prediction prediction =
-            sim::simulate(*read.scenario, profile(read.scenario->cluster.profile_path), {}, "");
+        const sim::Profile& known =
+            profile(read.scenario->cluster.profile_path, translation.profile_patch);
+        const sim::Prediction prediction = sim::simulate(*read.scenario, known, {}, "");
         Outcome outcome;
         outcome.memory.fit_probability = prediction.memory.fit_probability;
         outcome.memory.verdict = std::string(name(prediction.memory.verdict));
@@ -191,10 +175,10 @@ class Validator {
         return outcome;
     }
 
-    const sim::Profile& profile(const std::string& path) {
+    const sim::Profile& profile(const std::string& path, const std::string& patch) {
         const std::lock_guard lock(profiles_mutex_);
-        auto& slot = profiles_[path];
-        if (!slot) slot = std::make_unique<sim::Profile>(sim::load_profile(path));
+        auto& slot = profiles_[path + patch];
+        if (!slot) slot = std::make_unique<sim::Profile>(patched_profile(path, patch));
         return *slot;
     }
 
@@ -205,6 +189,7 @@ class Validator {
         row.id = id;
         row.group = group_of(record.value("source", ""));
         row.framework = translation.framework;
+        row.left_out = translation.left_out;
         row.measured_s = measured_s;
         row.predicted_s = prediction.step.time_s;
         row.low_s = prediction.step.low_s;
@@ -219,6 +204,7 @@ class Validator {
 
     std::string library_dir_;
     std::vector<std::string> overrides_;
+    Fitted fitted_;
     json rules_;
     json baseline_;
     std::mutex profiles_mutex_;
@@ -275,7 +261,7 @@ ErrorSummary summarise(const std::vector<Judged>& comparisons) {
 
 Validation validate_records(const std::vector<std::string>& records_paths,
                             const std::string& library_dir,
-                            const std::vector<std::string>& overrides) {
+                            const std::vector<std::string>& overrides, Fitted fitted) {
     json all = json::array();
     for (const std::string& path : records_paths) {
         const json records = read_json(path);
@@ -283,7 +269,7 @@ Validation validate_records(const std::vector<std::string>& records_paths,
         all.insert(all.end(), records.begin(), records.end());
     }
     try {
-        return Validator(library_dir, overrides).run(all);
+        return Validator(library_dir, overrides, fitted).run(all);
     } catch (const json::exception& fault) {
         throw RecordsError(library_dir + "/validation: " + fault.what());
     }

@@ -4,10 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "calib/compare/record.hpp"
 
 namespace orrery::compare {
 
@@ -29,6 +32,7 @@ struct ValidatedRow {
     std::optional<double> predicted_peak_bytes;
     std::string mistrusted;  // why the row is mistrusted, empty: it is not
     std::string framework;
+    std::vector<std::string> left_out;  // Fitted::other_sources: what was fitted to its source
 
     double error_pct() const { return (predicted_s / measured_s.value() - 1) * 100; }
 };
@@ -67,13 +71,22 @@ struct Validation {
     std::vector<SkippedRow> skipped;
     OutOfMemorySummary out_of_memory;
     std::vector<MemoryOutcome> outcomes;  // of every record that was not skipped
+    // Sources that are met worse than kMostWithoutFit where nothing is fitted to them, and why.
+    std::map<std::string, std::string> causes;
 };
+
+// Per cent: a source that is further off on average, with nothing fitted to it, needs a cause.
+inline constexpr double kMostWithoutFit = 9;
 
 // library_dir: where profiles, frameworks and validation/{rules,baseline}.json are. overrides:
 // "key=value" on the scenario of every record (what would these constants predict?).
 Validation validate_records(const std::vector<std::string>& records_paths,
                             const std::string& library_dir,
-                            const std::vector<std::string>& overrides = {});
+                            const std::vector<std::string>& overrides = {},
+                            Fitted fitted = Fitted::all_sources);
+
+// Publications in the order of their first rows.
+std::vector<std::string> groups_of(const Validation& validation);
 
 enum class Rows { all, trusted };
 ErrorSummary summarise_time(const Validation& validation, Rows rows, const std::string& group = "");
@@ -83,7 +96,12 @@ ErrorSummary summarise_memory(const Validation& validation, Rows rows,
 // DESIGN §7's object, and a table for people.
 std::string validation_json(const Validation& validation);
 std::string validation_text(const Validation& validation);
-// A page of Markdown: how right predictions are, source by source, and what is left out and why.
-std::string validation_markdown(const Validation& validation);
+// A page of Markdown: how right predictions are, source by source, with and without what was fitted
+// to the source, and which runs are left out and why.
+std::string validation_markdown(const Validation& validation, const Validation& left_out);
+// Its section on sources that nothing is fitted to.
+std::string left_out_markdown(const Validation& validation, const Validation& left_out);
+// Mean over sources of each one's mean |error| of trusted rows, per cent.
+double mean_over_sources(const Validation& validation);
 
 }  // namespace orrery::compare

@@ -96,6 +96,7 @@ ordered_json row_json(const ValidatedRow& row) {
         object["predicted_peak_bytes"] = *row.predicted_peak_bytes;
     }
     if (!row.mistrusted.empty()) object["mistrusted"] = row.mistrusted;
+    if (!row.left_out.empty()) object["left_out"] = row.left_out;
     return object;
 }
 
@@ -103,14 +104,6 @@ std::string summary_line(const std::string& name, const ErrorSummary& s) {
     return fmt::format("{:<44.44} {:>4} {:>7.1f} {:>7.1f} {:>7.1f} {:>+7.1f} {:>7.0f} {:>9.1f}\n",
                        name, s.n, s.mean_abs_error_pct, s.median_abs_error_pct, s.p95_abs_error_pct,
                        s.bias_pct, 100 * s.interval_coverage, s.baseline_mean_abs_error_pct);
-}
-
-std::vector<std::string> groups_of(const Validation& validation) {
-    std::vector<std::string> groups;
-    for (const ValidatedRow& row : validation.rows)
-        if (std::find(groups.begin(), groups.end(), row.group) == groups.end())
-            groups.push_back(row.group);
-    return groups;
 }
 
 std::string group_table(const Validation& validation) {
@@ -124,6 +117,8 @@ std::string group_table(const Validation& validation) {
                                         [](const auto& row) { return !row.mistrusted.empty(); });
     if (mistrusted)
         text += summary_line("without mistrusted rows", summarise_time(validation, Rows::trusted));
+    text += fmt::format("mean over {} sources, trusted rows: {:.1f} %\n",
+                        groups_of(validation).size(), mean_over_sources(validation));
     return text;
 }
 
@@ -227,7 +222,7 @@ std::string validation_text(const Validation& validation) {
     return text;
 }
 
-std::string validation_markdown(const Validation& validation) {
+std::string validation_markdown(const Validation& validation, const Validation& left_out) {
     std::string text =
         "# How right are the predictions?\n\n"
         "Published runs, predicted with their own facts and the constants that are shipped "
@@ -255,6 +250,7 @@ std::string validation_markdown(const Validation& validation) {
         "Out of memory: {} foreseen, {} missed, {} false alarms, {} rightly said to "
         "run.\n",
         o.true_positive, o.false_negative, o.false_positive, o.true_negative);
+    text += "\n" + left_out_markdown(validation, left_out);
     text += "\n## Runs that are not trusted\n\n";
     for (const ValidatedRow& row : validation.rows)
         if (!row.mistrusted.empty())

@@ -182,7 +182,7 @@ TEST(Records, EveryWordOfTheVocabularyIsKnown) {
                 record["layout"]["dp"] = 8;
                 record.merge_patch(nlohmann::json::parse(spelling.with));
                 record[nlohmann::json::json_pointer(spelling.pointer)] = word;
-                const Translation found = translate(record, rules());
+                const Translation found = translate(record, rules(), Fitted::all_sources);
                 EXPECT_EQ(found.scenario_json.empty(), !translated)
                     << spelling.pointer << " = " << word << ": " << found.why;
                 EXPECT_EQ(found.why.empty(), translated) << spelling.pointer << " = " << word;
@@ -224,6 +224,58 @@ TEST(Peaks, AreMetInTheRecordsOwnTerms) {
         EXPECT_EQ(outcome.verdict, "fits");
         EXPECT_GT(outcome.fit_probability, 0.9);
         EXPECT_NEAR(static_cast<double>(outcome.peak_bytes), device, 1);
+    }
+}
+
+// The tables of Vocabulary Parallelism count in 2^30 bytes; other sources in 1e9.
+TEST(Peaks, AreInTheGigabytesOfTheirSource) {
+    nlohmann::json record = first_record();
+    record["memory_kind"] = "allocated";
+    record["memory_semantics"] = "as printed in the paper, GB (unit base not stated)";
+    record["measured"]["peak_memory_gb"] = 20;
+    nlohmann::json other = record;
+    other["source"] = "Vocabulary Parallelism (arXiv:2411.05288) Table 5";
+    const Validation validation = validate(nlohmann::json::array({record, other}));
+    ASSERT_EQ(validation.rows.size(), 2U);
+    EXPECT_EQ(*validation.rows[0].measured_peak_bytes, 20e9);
+    EXPECT_EQ(*validation.rows[1].measured_peak_bytes, 20 * 1073741824.0);
+}
+
+// The first row of SC21 has one GPU per model: products at the rate of a burst instead of 0.95 of
+// it take 5 % less, and all else as long.
+TEST(LeftOut, IsWhatWasFittedToTheSource) {
+    const std::string path = ::testing::TempDir() + "left_out_records.json";
+    nlohmann::json page = first_record();  // nothing was fitted to runs of NVIDIA's pages
+    page["source"] = "NVIDIA/Megatron-LM images/tables.tex";
+    std::ofstream(path) << nlohmann::json::array({first_record(), page}).dump();
+    const Validation all = validate_records({path}, kLibrary);
+    const Validation others = validate_records({path}, kLibrary, {}, Fitted::other_sources);
+    std::remove(path.c_str());
+    ASSERT_EQ(others.rows.size(), 2U);
+    EXPECT_LT(others.rows[0].predicted_s, all.rows[0].predicted_s);
+    EXPECT_GT(others.rows[0].predicted_s, 0.95 * all.rows[0].predicted_s);
+    EXPECT_EQ(others.rows[1].predicted_s, all.rows[1].predicted_s);
+    EXPECT_TRUE(all.rows[0].left_out.empty());
+    ASSERT_EQ(others.rows[0].left_out.size(), 1U);
+    EXPECT_TRUE(others.rows[1].left_out.empty());
+
+    const double first = std::fabs(others.rows[0].error_pct());
+    const double second = std::fabs(others.rows[1].error_pct());
+    EXPECT_NEAR(mean_over_sources(others), (first + second) / 2, 1e-9);
+    const std::string page_text = left_out_markdown(all, others);
+    EXPECT_NE(page_text.find(others.rows[0].left_out[0]), std::string::npos);
+    EXPECT_NE(page_text.find("nothing was fitted to it"), std::string::npos);
+}
+
+// Each place of a profile that a rule sets aside is one that the profiles have.
+TEST(LeftOut, KnowsThePlacesOfProfiles) {
+    std::ifstream file(kLibrary + "/profiles/h100-sxm.json");
+    const nlohmann::json profile = nlohmann::json::parse(file);
+    for (const nlohmann::json& rule : rules().at("left_out")) {
+        EXPECT_FALSE(rule.at("what").get<std::string>().empty());
+        if (!rule.contains("profile")) continue;
+        for (const auto& [place, value] : rule.at("profile").items())
+            EXPECT_TRUE(profile.contains(nlohmann::json::json_pointer(place))) << place;
     }
 }
 
