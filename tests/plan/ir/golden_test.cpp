@@ -230,6 +230,14 @@ TEST(PlanGolden, SerialisedTensorCommunication) {
     expect_golden("tensor_serialised", blocks_named(build_plan(s), "layer"));
 }
 
+// Backward reads nothing behind the activation: neither the product down nor what follows is again.
+TEST(PlanGolden, RecomputationThatStopsEarly) {
+    Scenario s = sequence_2(small_llama());
+    s.layout.recompute = Recompute::full;
+    s.training.framework.recompute_stops_early = true;
+    expect_golden("recompute_early", blocks_named(build_plan(s), "layer"));
+}
+
 // Untied, two data-parallel ranks, two micro-batches, buckets of about two layers.
 Scenario bucketed() {
     Scenario s = small_llama();
