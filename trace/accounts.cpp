@@ -162,6 +162,7 @@ Account exposed_account(const OpName& op) {
         case plan::Stream::data_comm:
             return Account::exposed_data;
         case plan::Stream::pipeline_comm:
+        case plan::Stream::pipeline_before_comm:
             return Account::exposed_pipeline;
         case plan::Stream::compute:
         case plan::Stream::copy:

@@ -82,13 +82,6 @@ class BackwardProcedures {
     std::map<Key, std::int32_t> backward_;
 };
 
-// Whether a rank computes nothing while it sends or receives.
-bool blocks_on_transfers(const Scenario& scenario) {
-    const TransferOverlap overlap = scenario.training.framework.overlap_pipeline_transfers;
-    return overlap == TransferOverlap::never ||
-           (overlap == TransferOverlap::interleaved && scenario.layout.virtual_pipeline == 1);
-}
-
 class StepBinder {
   public:
     StepBinder(ProgramBuilder& builder, std::int64_t boundary_bytes,
@@ -266,6 +259,12 @@ class StepBinder {
 };
 
 }  // namespace
+
+bool blocks_on_transfers(const Scenario& scenario) {
+    const TransferOverlap overlap = scenario.training.framework.overlap_pipeline_transfers;
+    return overlap == TransferOverlap::never ||
+           (overlap == TransferOverlap::interleaved && scenario.layout.virtual_pipeline == 1);
+}
 
 void bind_steps(ProgramBuilder& builder, std::int64_t boundary_bytes,
                 const std::vector<LoweredStep>& row) {

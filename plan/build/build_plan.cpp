@@ -118,7 +118,13 @@ Plan build_plan(const Scenario& scenario) {
     plan.schedule = layout.schedule;
     const Dims dims = dims_of(scenario);
     BlockLibrary blocks;
-    plan.exchange_block = blocks.add(exchange_block(scenario, dims));
+    plan.exchange_block = blocks.add(exchange_block(scenario, dims, Stream::pipeline_comm));
+    // Of two ranks each is the other's only peer.
+    const bool apart = scenario.training.framework.transfer_streams == TransferStreams::per_peer &&
+                       !blocks_on_transfers(scenario) && plan.mesh.pipeline > 2;
+    if (apart)
+        plan.exchange_before =
+            blocks.add(exchange_block(scenario, dims, Stream::pipeline_before_comm));
     const auto pipeline = static_cast<std::int32_t>(layout.pipeline_parallel);
     const Schedule schedule = chosen_schedule(layout);
     auto rows = add_transfers(schedule.grid, schedule.placement, layout.optimizer_post_validation);
@@ -136,8 +142,12 @@ Plan build_plan(const Scenario& scenario) {
         plan.programs.push_back(
             build_program(std::move(builder), kinds, rows[static_cast<std::size_t>(rank)]));
     }
-    for (const Tensor& statistic : statistics_of(scenario))
-        plan.statistics.push_back(blocks.add(statistic_exchange(statistic)));
+    for (const Tensor& statistic : statistics_of(scenario)) {
+        plan.statistics.push_back(blocks.add(statistic_exchange(statistic, Stream::pipeline_comm)));
+        if (apart)
+            plan.statistics_before.push_back(
+                blocks.add(statistic_exchange(statistic, Stream::pipeline_before_comm)));
+    }
     plan.blocks = blocks.take();
     plan.conserved = conserved_of(scenario);
     plan.conserved.hardware_flops_per_step = executed_flops(plan);

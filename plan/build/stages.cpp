@@ -149,13 +149,13 @@ std::int64_t boundary_elements(const Scenario& scenario, const Dims& dims) {
     return scatters_transfers(scenario, dims) ? elements / dims.tensor : elements;
 }
 
-Block exchange_block(const Scenario& scenario, const Dims& dims) {
+Block exchange_block(const Scenario& scenario, const Dims& dims, Stream stream) {
     Block block;
-    block.name = "exchange";
+    block.name = stream == Stream::pipeline_comm ? "exchange" : "exchange.before";
     Op op;
     op.kind = OpKind::exchange;
     op.group = GroupKind::pipeline;
-    op.stream = Stream::pipeline_comm;
+    op.stream = stream;
     op.dtype = dims.dtype;
     op.shape[0] = boundary_elements(scenario, dims);
     op.label = "boundary";

@@ -36,7 +36,7 @@ void add_stages(ProgramBuilder& builder, const PartKinds& kinds);
 // Elements of one transfer between stages.
 std::int64_t boundary_elements(const Scenario& scenario, const Dims& dims);
 
-// The block with the one op that all transfers are.
-Block exchange_block(const Scenario& scenario, const Dims& dims);
+// The block with the one op that all transfers of a stream are.
+Block exchange_block(const Scenario& scenario, const Dims& dims, Stream stream);
 
 }  // namespace orrery::plan

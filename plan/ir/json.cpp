@@ -212,7 +212,9 @@ std::string plan_json(const Plan& plan, std::optional<std::int32_t> rank) {
                    {"hardware_flops_per_step", conserved.hardware_flops_per_step}}},
                  {"blocks", std::move(blocks)},
                  {"programs", std::move(programs)}};
+    if (plan.exchange_before >= 0) json["exchange_before"] = plan.exchange_before;
     if (!plan.statistics.empty()) json["statistics"] = plan.statistics;
+    if (!plan.statistics_before.empty()) json["statistics_before"] = plan.statistics_before;
     return json.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 

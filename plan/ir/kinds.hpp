@@ -21,13 +21,14 @@ enum class Stream : std::uint8_t {
     context_comm,
     expert_comm,
     data_comm,
-    pipeline_comm,
-    copy,       // host memory → device
-    copy_out,   // device → host memory
-    disk_read,  // disk → host memory
+    pipeline_comm,         // transfers; with per-peer streams, those with the rank after
+    pipeline_before_comm,  // those with the rank before, where they have a stream of their own
+    copy,                  // host memory → device
+    copy_out,              // device → host memory
+    disk_read,             // disk → host memory
     disk_write
 };
-inline constexpr std::size_t kStreams = 10;
+inline constexpr std::size_t kStreams = 11;
 
 // Which ranks a collective ties together (Mesh says who they are).
 enum class GroupKind : std::uint8_t {

@@ -51,7 +51,8 @@ class Linker {
                 program_.procedures[static_cast<std::size_t>(step.procedure)];
             StreamCounts before{};
             if (step.after_transfers)
-                before[index_of(Stream::pipeline_comm)] = issued_[index_of(Stream::pipeline_comm)];
+                for (const Stream stream : {Stream::pipeline_comm, Stream::pipeline_before_comm})
+                    before[index_of(stream)] = issued_[index_of(stream)];
             for (std::size_t u = 0; u < procedure.uses.size(); ++u)
                 link_use(step, procedure.uses[u], before, static_cast<std::uint16_t>(u));
         }
@@ -150,13 +151,14 @@ class Linker {
 
     void link_transfers(const Step& step) {
         StreamCounts waits{};
-        const std::size_t own = index_of(Stream::pipeline_comm);
+        const auto block = static_cast<std::size_t>(plan_.exchange_of(program_, step));
+        const Stream stream = plan_.blocks[block].ops.front().stream;
+        const std::size_t own = index_of(stream);
         for (const Transfer& transfer : step.transfers) {
             const std::int32_t index = first_piece(transfer.resident);
             is_send(transfer.action.kind) ? read(index, waits) : write(index, waits);
         }
-        push(first_op_[static_cast<std::size_t>(plan_.exchange_of(step))], Stream::pipeline_comm,
-             waits, 0);
+        push(first_op_[block], stream, waits, 0);
         for (const Transfer& transfer : step.transfers) {
             Accesses& access = piece(first_piece(transfer.resident));
             (is_send(transfer.action.kind) ? access.reads : access.writes)[own] = issued_[own];

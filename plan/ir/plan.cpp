@@ -23,6 +23,20 @@ bool same_message(const Transfer& a, std::int32_t owner_of_a, const Transfer& b)
            b.action.stage == a.action.stage + hop_to_peer(mine);
 }
 
+bool lies_before(std::int32_t rank, std::int32_t peer, std::int64_t ranks) {
+    const std::int64_t after = (peer - rank + ranks) % ranks, before = ranks - after;
+    return after == before ? peer < rank : before < after;
+}
+
+std::int32_t Plan::exchange_of(const Program& program, const Step& step) const {
+    const bool before =
+        exchange_before >= 0 &&
+        lies_before(program.pipeline_rank, step.transfers.front().peer, mesh.pipeline);
+    if (!carries_statistic(step.action.kind)) return before ? exchange_before : exchange_block;
+    return (before ? statistics_before
+                   : statistics)[static_cast<std::size_t>(step.action.micro_batch)];
+}
+
 std::vector<std::uint32_t> Plan::first_ops() const {
     std::vector<std::uint32_t> first;
     first.reserve(blocks.size() + 1);

@@ -142,6 +142,11 @@ struct Transfer {
 // Whether b is the other side of a, which pipeline rank `owner_of_a` holds.
 bool same_message(const Transfer& a, std::int32_t owner_of_a, const Transfer& b);
 
+// Whether a pipeline rank counts another among those before it: in a ring of so many ranks, the
+// nearer way round goes back. Halfway round the two count each other as after and before, the lower
+// one as before. Each pair has one stream at either end, whichever way its messages go.
+bool lies_before(std::int32_t rank, std::int32_t peer, std::int64_t ranks);
+
 // A step is one action, or several transfers issued as one exchange.
 struct Step {
     Action action;                // compute step; of the first transfer otherwise
@@ -207,18 +212,20 @@ struct Plan {
     Mesh mesh;
     std::int32_t micro_batches = 0;
     std::string schedule;
-    std::int32_t exchange_block = 0;       // the block with the one exchange op
-    std::vector<std::int32_t> statistics;  // the same of statistics that are handed on, by number
+    // Blocks of one exchange op each: of activations and their gradients, and by number of the
+    // statistics that are handed on. `…_before`: on the stream of the pipeline rank before; none
+    // where all transfers of a rank share one stream.
+    std::int32_t exchange_block = 0;
+    std::int32_t exchange_before = -1;
+    std::vector<std::int32_t> statistics;
+    std::vector<std::int32_t> statistics_before;
     std::vector<Block> blocks;
     std::vector<Program> programs;  // by pipeline rank
     Conserved conserved;
     bool operator==(const Plan&) const = default;
 
-    // The block of a transfer step.
-    std::int32_t exchange_of(const Step& step) const {
-        if (!carries_statistic(step.action.kind)) return exchange_block;
-        return statistics[static_cast<std::size_t>(step.action.micro_batch)];
-    }
+    // The block of a transfer step of this program.
+    std::int32_t exchange_of(const Program& program, const Step& step) const;
 
     // Ops are numbered across blocks: first_op[b] + index within the block.
     std::vector<std::uint32_t> first_ops() const;

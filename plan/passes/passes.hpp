@@ -160,7 +160,8 @@ std::vector<BlockUse> amax_uses(ProgramBuilder& builder);
 // post_validation.cpp — steps that end before the statistics of gradients of all stages are known,
 // and are validated in the next one's warm-up.
 std::vector<Tensor> statistics_of(const Scenario& scenario);  // that are handed on; mostly none
-Block statistic_exchange(const Tensor& statistic);            // with the one op of its transfers
+Block statistic_exchange(const Tensor& statistic,
+                         Stream stream);                      // with the one op of its transfers
 inline constexpr char kSumOverStages[] = "sum over stages ";  // + number: the resident that has it
 void add_statistics(ProgramBuilder& builder);  // memory for them, before all that asks for them
 void add_validation(

@@ -103,12 +103,13 @@ std::vector<Tensor> statistics_of(const Scenario& scenario) {
     return statistics;
 }
 
-Block statistic_exchange(const Tensor& statistic) {
+Block statistic_exchange(const Tensor& statistic, Stream stream) {
     Block block;
-    block.name = "exchange." + statistic.name;
+    block.name = std::string(stream == Stream::pipeline_comm ? "exchange." : "exchange.before.") +
+                 statistic.name;
     Op op = scalar_op(OpKind::exchange, statistic, {}, {});
     op.group = GroupKind::pipeline;
-    op.stream = Stream::pipeline_comm;
+    op.stream = stream;
     block.ops.push_back(std::move(op));
     return block;
 }

@@ -83,6 +83,12 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
                                                      {"interleaved", TransferOverlap::interleaved},
                                                      {"never", TransferOverlap::never}});
          }},
+        {"transfer_streams",
+         [&framework](Section& section, const std::string& key) {
+             return section.choice<TransferStreams>(
+                 key, framework.transfer_streams,
+                 {{"one", TransferStreams::one}, {"per_peer", TransferStreams::per_peer}});
+         }},
         {"tensor_overlap_parts", integer(framework.tensor_overlap_parts)},
         {"overlap_tensor_backward", boolean(framework.overlap_tensor_backward)},
         {"defer_embedding_gradient", boolean(framework.defer_embedding_gradient)},

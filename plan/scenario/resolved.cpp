@@ -71,6 +71,10 @@ const char* text(TransferOverlap overlap) {
     return "";
 }
 
+const char* text(TransferStreams streams) {
+    return streams == TransferStreams::one ? "one" : "per_peer";
+}
+
 const char* text(LossLogits logits) {
     switch (logits) {
         case LossLogits::in_place:
@@ -236,6 +240,7 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     put("overlap_gradient_reduce", framework.overlap_gradient_reduce);
     put("overlap_parameter_gather", framework.overlap_parameter_gather);
     put("overlap_pipeline_transfers", text(framework.overlap_pipeline_transfers));
+    put("transfer_streams", text(framework.transfer_streams));
     put("tensor_overlap_parts", framework.tensor_overlap_parts);
     put("overlap_tensor_backward", framework.overlap_tensor_backward);
     put("defer_embedding_gradient", framework.defer_embedding_gradient);

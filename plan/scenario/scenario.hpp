@@ -31,6 +31,9 @@ enum class DropoutMasks : std::uint8_t { stored, recomputed };
 // never: a rank computes nothing while it sends or receives; interleaved: only schedules with
 // virtual stages overlap, as Megatron-LM does.
 enum class TransferOverlap : std::uint8_t { always, interleaved, never };
+// per_peer: transfers that overlap with computation go in a stream for each pipeline rank that they
+// are from or to; one: all in one, as they are issued.
+enum class TransferStreams : std::uint8_t { one, per_peer };
 enum class LogitsType : std::uint8_t { same, fp32 };
 // What the loss makes of the logits: their place is overwritten; log-probabilities and gradients
 // have places of their own; as that, of the logits of all tensor ranks.
@@ -356,6 +359,7 @@ struct Framework {
     bool overlap_parameter_gather = false;  // ZeRO-1 and 2: parameters are gathered before their
                                             // first use in the next step, not after this one's
     TransferOverlap overlap_pipeline_transfers = TransferOverlap::always;
+    TransferStreams transfer_streams = TransferStreams::one;
     std::int64_t tensor_overlap_parts = 1;  // sequence parallelism: tokens are gathered and summed
                                             // in so many parts beside each other's products
     bool overlap_tensor_backward =

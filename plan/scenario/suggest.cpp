@@ -144,6 +144,7 @@ constexpr Pair kParts[] = {
     {"tensor_overlap_parts", "training"},
     {"defer_embedding_gradient", "training"},
     {"overlap_pipeline_transfers", "training"},
+    {"transfer_streams", "training"},
     {"zero_prefetch", "training"},
     {"launch_us", "training"},
     {"learning_rate", "training.optimizer"},

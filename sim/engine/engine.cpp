@@ -18,7 +18,10 @@ using plan::kStreams;
 using trace::Event;
 
 constexpr std::size_t kReadAhead = 8;
-constexpr std::size_t kPipeline = static_cast<std::size_t>(plan::Stream::pipeline_comm);
+
+std::size_t place_of(std::size_t transfer_stream) {
+    return transfer_stream == static_cast<std::size_t>(plan::Stream::pipeline_comm) ? 0 : 1;
+}
 
 class Engine {
   public:
@@ -203,9 +206,9 @@ class Engine {
         TrackState& t = state(track);
         StreamState& s = t.streams[stream];
         const StreamOp& head = *s.next;
-        if (head.exchange && !in_.peers_never_wait) return begin_exchange(track, now);
+        if (head.exchange && !in_.peers_never_wait) return begin_exchange(track, stream, now);
         const Picoseconds takes =
-            head.exchange ? longest_transfer(track, step_of(t)) : duration(t, head);
+            head.exchange ? longest_transfer(track, step_of(t, head)) : duration(t, head);
         if (head.communication) {
             const std::int32_t group =
                 head.exchange ? -1 : spec(track).groups[static_cast<std::size_t>(head.group)];
@@ -323,7 +326,7 @@ class Engine {
         flows_.end(what.track, ended_);
         for (const NetworkFlows::Member& member : ended_) {
             if (transfer) {
-                end_transfer(member.track, now);
+                end_transfer(member.track, member.stream, now);
                 continue;
             }
             state(member.track).streams[member.stream].head.end = now;
@@ -332,9 +335,8 @@ class Engine {
         }
     }
 
-    // Of the exchange at the head of the pipeline's stream.
-    static const plan::Step& step_of(const TrackState& t) {
-        return t.program->program->steps[t.program->linked->step[t.streams[kPipeline].next->op]];
+    static const plan::Step& step_of(const TrackState& t, const StreamOp& exchange) {
+        return t.program->program->steps[t.program->linked->step[exchange.op]];
     }
 
     Picoseconds longest_transfer(TrackId track, const plan::Step& step) const {
@@ -344,65 +346,73 @@ class Engine {
         return longest;
     }
 
-    void begin_exchange(TrackId track, Picoseconds now) {
+    void begin_exchange(TrackId track, std::size_t stream, Picoseconds now) {
         TrackState& t = state(track);
-        t.exchanging.step = &step_of(t);
-        t.exchanging.outstanding = static_cast<std::uint32_t>(t.exchanging.step->transfers.size());
-        t.exchanging.begun = 0;
-        for (std::size_t i = 0; i < t.exchanging.step->transfers.size(); ++i)
-            match(track, i, now);
+        Exchanging& mine = t.exchanging[place_of(stream)];
+        mine.step = &step_of(t, *t.streams[stream].next);
+        mine.stream = static_cast<std::uint8_t>(stream);
+        mine.outstanding = static_cast<std::uint32_t>(mine.step->transfers.size());
+        mine.begun = 0;
+        for (std::size_t i = 0; i < mine.step->transfers.size(); ++i)
+            match(track, mine, i, now);
     }
 
-    // A transfer begins when the peer's exchange holds its other side.
-    void match(TrackId track, std::size_t index, Picoseconds now) {
-        Exchanging& mine = state(track).exchanging;
+    // A transfer begins when an exchange of the peer's holds its other side.
+    void match(TrackId track, Exchanging& mine, std::size_t index, Picoseconds now) {
         const plan::Transfer& transfer = mine.step->transfers[index];
         const TrackId peer = spec(track).pipeline_peers[static_cast<std::size_t>(transfer.peer)];
-        Exchanging& theirs = state(peer).exchanging;
-        if (theirs.step == nullptr) return;
-        for (std::size_t i = 0; i < theirs.step->transfers.size(); ++i) {
-            if (((theirs.begun >> i) & 1U) != 0 ||
-                !plan::same_message(transfer, spec(track).program, theirs.step->transfers[i]))
-                continue;
-            mine.begun |= std::uint64_t{1} << index;
-            theirs.begun |= std::uint64_t{1} << i;
-            begin_transfer(track, peer, transfer, now);
-            return;
+        for (Exchanging& theirs : state(peer).exchanging) {
+            if (theirs.step == nullptr) continue;
+            for (std::size_t i = 0; i < theirs.step->transfers.size(); ++i) {
+                if (((theirs.begun >> i) & 1U) != 0 ||
+                    !plan::same_message(transfer, spec(track).program, theirs.step->transfers[i]))
+                    continue;
+                mine.begun |= std::uint64_t{1} << index;
+                theirs.begun |= std::uint64_t{1} << i;
+                return begin_transfer({track, mine.stream}, {peer, theirs.stream}, transfer, now);
+            }
         }
     }
 
-    void begin_transfer(TrackId track, TrackId peer, const plan::Transfer& transfer,
-                        Picoseconds now) {
+    struct Side {
+        TrackId track = 0;
+        std::uint8_t stream = 0;
+    };
+
+    void begin_transfer(Side mine, Side theirs, const plan::Transfer& transfer, Picoseconds now) {
+        const TrackId track = mine.track;
         const Picoseconds takes = spec(track).time_of(transfer);
         const NetworkUse use =
             state(track).times == nullptr ? spec(track).use_of(transfer) : NetworkUse{};
         const bool shared = flows_.shares(use);
-        for (TrackId side : {track, peer}) {
-            TrackState& t = state(side);
-            StreamState& s = t.streams[kPipeline];
+        for (const Side& side : {mine, theirs}) {
+            TrackState& t = state(side.track);
+            StreamState& s = t.streams[side.stream];
             s.head.start = now;
-            s.head.late_track = side == peer && s.head.ready < now ? track : -1;
-            set_communicating(side, +1, now);
+            s.head.late_track = side.track != track && s.head.ready < now ? track : -1;
+            set_communicating(side.track, +1, now);
             if (shared) continue;
             const OpTime* own = time_of(t, s.next->op);
             queue_.push(now + (own == nullptr ? takes : own->duration),
-                        {Kind::transfer_end, 0, side});
+                        {Kind::transfer_end, side.stream, side.track});
         }
         if (!shared) return;
         using Direction = NetworkFlows::Direction;
         const bool sends = plan::is_send(transfer.action.kind);
-        members_ = {flow_member(track, kPipeline, use, sends ? Direction::out : Direction::in),
-                    flow_member(peer, kPipeline, use, sends ? Direction::in : Direction::out)};
+        members_ = {
+            flow_member(track, mine.stream, use, sends ? Direction::out : Direction::in),
+            flow_member(theirs.track, theirs.stream, use, sends ? Direction::in : Direction::out)};
         flows_.begin(members_, true, takes, now);
     }
 
-    void end_transfer(TrackId track, Picoseconds now) {
+    void end_transfer(TrackId track, std::size_t stream, Picoseconds now) {
         set_communicating(track, -1, now);
         TrackState& t = state(track);
-        if (--t.exchanging.outstanding > 0) return;
-        t.exchanging.step = nullptr;
-        t.streams[kPipeline].head.end = now;
-        finish(track, kPipeline, now);
+        Exchanging& exchanging = t.exchanging[place_of(stream)];
+        if (--exchanging.outstanding > 0) return;
+        exchanging.step = nullptr;
+        t.streams[stream].head.end = now;
+        finish(track, stream, now);
     }
 
     // An op has ended: the host may go on, and heads that waited may start.
@@ -442,7 +452,7 @@ class Engine {
             case Kind::end:
                 return end_op(now, what);
             case Kind::transfer_end:
-                return end_transfer(what.track, now);
+                return end_transfer(what.track, what.stream, now);
             case Kind::flow_end:
                 return end_flow(now, what);
         }

@@ -83,7 +83,7 @@ class ProgramReader {
         for (std::size_t s = 0; s < kStreams; ++s)
             if (s != own && order_.known[op][s] < left_node_[s]) order_.shares = true;
         left_node_[own] = issued_[own] + 1;
-        if (own != static_cast<std::size_t>(plan::Stream::pipeline_comm)) return;
+        if (index_.kind(program_.linked->op[op]) != plan::OpKind::exchange) return;
         const auto& transfers = program_.program->steps[program_.linked->step[op]].transfers;
         const auto sends = std::count_if(transfers.begin(), transfers.end(), [](const auto& t) {
             return plan::is_send(t.action.kind);

@@ -37,9 +37,11 @@ struct StreamState {
     bool busy = false;                  // the head has started, or has a time to start at
 };
 
-// The exchange a rank is in, if any.
+// The exchange that a stream of transfers is in, if any.
+constexpr std::size_t kTransferStreams = 2;
 struct Exchanging {
     const plan::Step* step = nullptr;
+    std::uint8_t stream = 0;
     std::uint32_t outstanding = 0;
     std::uint64_t begun = 0;  // bit per transfer
 };
@@ -55,7 +57,7 @@ struct TrackState {
     std::uint32_t issued = 0;  // by the host
     std::uint32_t ended = 0;
     Picoseconds host_clock = 0;
-    Exchanging exchanging;
+    std::array<Exchanging, kTransferStreams> exchanging;
     // The compute op in progress, for slow-down under communication.
     std::uint32_t communicating = 0;
     std::int64_t work_left = 0;  // in units of which one picosecond does pace() many

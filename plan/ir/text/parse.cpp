@@ -67,12 +67,19 @@ Plan read_plan(Reader& reader) {
     reader.expect_word("programs");
     const std::int32_t programs = reader.index("the number of programs");
     reader.expect_word("exchange");
-    plan.exchange_block =
-        reader.some_id('b', static_cast<std::size_t>(blocks), "the block that transfers use (b0)");
-    while (reader.accept_word("statistic"))
-        plan.statistics.push_back(
-            reader.some_id('b', static_cast<std::size_t>(blocks),
-                           "the block that a statistic's transfers use (b9)"));
+    const auto block = [&](const char* what) {
+        return reader.some_id('b', static_cast<std::size_t>(blocks), what);
+    };
+    plan.exchange_block = block("the block that transfers use (b0)");
+    const bool apart = reader.accept_word("before");
+    if (apart) plan.exchange_before = block("the block of transfers with the rank before (b1)");
+    while (reader.accept_word("statistic")) {
+        plan.statistics.push_back(block("the block that a statistic's transfers use (b9)"));
+        if (!apart) continue;
+        reader.expect_word("before");
+        plan.statistics_before.push_back(
+            block("the block of a statistic's transfers with the rank before (b10)"));
+    }
     for (std::int32_t b = 0; b < blocks; ++b)
         plan.blocks.push_back(read_block(reader, plan.mesh, b));
     for (std::int32_t p = 0; p < programs; ++p)

@@ -145,7 +145,7 @@ class BlockReader {
         if (reader_.peek().kind == TokenKind::quoted) op.label = reader_.quoted("a label");
         op.stream = reader_.one_of<Stream>(
             "a stream (compute, tensor_comm, context_comm, expert_comm, data_comm, pipeline_comm, "
-            "copy, copy_out, disk_read, disk_write)",
+            "pipeline_before_comm, copy, copy_out, disk_read, disk_write)",
             from_name<Stream>);
         op.phase = usual_phase_;
         if (reader_.at_word("forward") || reader_.at_word("backward") ||

@@ -12,9 +12,13 @@ namespace {
 std::string header(const Plan& plan) {
     const Mesh& mesh = plan.mesh;
     const Conserved& c = plan.conserved;
-    std::string statistics;
-    for (const std::int32_t block : plan.statistics)
-        statistics += fmt::format(" statistic b{}", block);
+    std::string others;
+    if (plan.exchange_before >= 0) others += fmt::format(" before b{}", plan.exchange_before);
+    for (std::size_t i = 0; i < plan.statistics.size(); ++i) {
+        others += fmt::format(" statistic b{}", plan.statistics[i]);
+        if (i < plan.statistics_before.size())
+            others += fmt::format(" before b{}", plan.statistics_before[i]);
+    }
     return fmt::format(
         "orrery plan 1\n"
         "mesh           tensor {} context {} data {} pipeline {}{}\n"
@@ -26,7 +30,7 @@ std::string header(const Plan& plan) {
         mesh.shard > 0 ? fmt::format(" shard {}", mesh.shard) : "", quoted(plan.schedule),
         plan.micro_batches, c.layers, c.parameters, c.tokens_per_step, c.model_flops_per_step,
         c.hardware_flops_per_step, plan.blocks.size(), plan.programs.size(), plan.exchange_block,
-        statistics);
+        others);
 }
 
 std::string text_of(const Plan& plan, const std::vector<bool>& blocks,
@@ -64,7 +68,8 @@ std::vector<bool> blocks_used(const Plan& plan, std::int32_t pipeline_rank) {
         for (const BlockUse& use : procedure.uses)
             used[static_cast<std::size_t>(use.block)] = true;
     for (const Step& step : program.steps)
-        if (!step.transfers.empty()) used[static_cast<std::size_t>(plan.exchange_of(step))] = true;
+        if (!step.transfers.empty())
+            used[static_cast<std::size_t>(plan.exchange_of(program, step))] = true;
     return used;
 }
 
