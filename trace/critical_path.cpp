@@ -121,9 +121,8 @@ class PathWalk {
         const Event& mine = event();
         ORRERY_CHECK(mine.late_track >= 0, "an op waited for nobody and yet did not start");
         const OpName& op = trace_.op_of(track(), static_cast<std::size_t>(op_));
-        const auto stream = static_cast<std::size_t>(op.stream);
         track_ = mine.late_track;
-        const auto& ops = communication(track_)[stream];
+        const auto& ops = communication(track_)[stream_there(op)];
         auto at = std::lower_bound(ops.begin(), ops.end(), now_, [&](std::int32_t i, auto time) {
             return track().events[static_cast<std::size_t>(i)].ready < time;
         });
@@ -133,6 +132,17 @@ class PathWalk {
         ORRERY_CHECK(at != ops.end(), "the last member of a group has no such op");
         op_ = *at;
         ORRERY_CHECK(event().ready == now_, "the last member of a group was not ready");
+    }
+
+    // The stream of the late member's side. Where a rank has a stream for each of its neighbours,
+    // the one after counts it as the one before.
+    std::size_t stream_there(const OpName& op) {
+        constexpr auto kAfter = static_cast<std::size_t>(plan::Stream::pipeline_comm);
+        constexpr auto kBefore = static_cast<std::size_t>(plan::Stream::pipeline_before_comm);
+        const auto own = static_cast<std::size_t>(op.stream);
+        if (op.kind != plan::OpKind::exchange) return own;
+        if (own == kBefore) return kAfter;
+        return communication(track_)[kBefore].empty() ? own : kBefore;
     }
 
     void go_past_host() {

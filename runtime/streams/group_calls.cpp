@@ -82,20 +82,25 @@ void GroupCommunicator::do_broadcast(GroupKind group, plan::DType dtype, void* d
     });
 }
 
-GroupKind GroupCommunicator::group_with(plan::Rank peer) const {
+GroupCommunicator::Party GroupCommunicator::party_with(plan::Rank peer) const {
+    for (const Party party : {kAfter, kBefore}) {
+        const std::vector<plan::Rank> pair = ranks_of(party);
+        if (std::find(pair.begin(), pair.end(), peer) != pair.end()) return party;
+    }
     const auto pipeline = members(GroupKind::pipeline);
-    return std::find(pipeline.begin(), pipeline.end(), peer) != pipeline.end() ? GroupKind::pipeline
-                                                                               : GroupKind::world;
+    return party_of(std::find(pipeline.begin(), pipeline.end(), peer) != pipeline.end()
+                        ? GroupKind::pipeline
+                        : GroupKind::world);
 }
 
 void GroupCommunicator::do_exchange(std::span<const Transfer> transfers) {
-    const GroupKind group = group_with(transfers.front().peer);
-    const auto ranks = members(group);
-    call("exchange", group, [&](Handle communicator) {
+    const Party party = party_with(transfers.front().peer);
+    const std::vector<plan::Rank> ranks = ranks_of(party);
+    call("exchange", party, [&](Handle communicator) {
         CallGroup together(driver_);
         for (const Transfer& transfer : transfers) {
-            ORRERY_CHECK(group_with(transfer.peer) == group,
-                         "an exchange within the pipeline group and beyond it");
+            ORRERY_CHECK(party_with(transfer.peer) == party,
+                         "an exchange with ranks that no one communicator ties together");
             const std::int64_t member =
                 std::find(ranks.begin(), ranks.end(), transfer.peer) - ranks.begin();
             if (transfer.direction == Direction::send)

@@ -21,6 +21,13 @@ void for_each_kind(const Visit& visit) {
         visit(static_cast<GroupKind>(kind));
 }
 
+// When the pair of a ring's members `first` and `first` + 1 has its turn, so that nobody is in two
+// pairs at once.
+constexpr int kTurns = 3;
+int turn_of(std::int64_t first, std::int64_t members) {
+    return first + 1 == members && members % 2 == 1 ? 2 : static_cast<int>(first % 2);
+}
+
 }  // namespace
 
 GroupCommunicator::GroupCommunicator(const plan::Mesh& mesh, plan::Rank rank,
@@ -54,34 +61,56 @@ GroupCommunicator::~GroupCommunicator() {
     }
 }
 
-bool GroupCommunicator::leads(plan::Rank rank, GroupKind group) const {
-    const std::vector<plan::Rank> ranks = mesh().group(group, rank);
-    return ranks.size() > 1 && ranks.front() == rank;
+std::vector<plan::Rank> GroupCommunicator::ranks_of(Party party) const {
+    if (party < plan::kGroupKinds) {
+        const auto ranks = members(static_cast<GroupKind>(party));
+        return {ranks.begin(), ranks.end()};
+    }
+    const auto ring = members(GroupKind::pipeline);
+    const std::size_t size = ring.size();
+    if (size < 3) return {rank()};  // a pair is a group already
+    const auto own = static_cast<std::size_t>(index_in(GroupKind::pipeline));
+    const std::size_t first = party == kAfter ? own : (own + size - 1) % size;
+    return {ring[first], ring[(first + 1) % size]};
 }
 
-// Of the groups that this rank is the first of, one after another.
+// Of the first rank of a group; of a pair's, which comes after its groups'.
+bool GroupCommunicator::leads(plan::Rank of, Party party) const {
+    if (party == kAfter) return members(GroupKind::pipeline).size() > 2;
+    if (party == kBefore) return false;
+    const std::vector<plan::Rank> ranks = mesh().group(static_cast<GroupKind>(party), of);
+    return ranks.size() > 1 && ranks.front() == of;
+}
+
+// Of the parties that this rank is the first of, one after another.
 std::vector<std::byte> GroupCommunicator::own_ids() {
     std::vector<std::byte> ids;
-    for_each_kind([&](GroupKind group) {
-        if (!leads(rank(), group)) return;
+    for (Party party = 0; party < kParties; ++party) {
+        if (!leads(rank(), party)) continue;
         const std::vector<std::byte> id = driver_.unique_id();
         ids.insert(ids.end(), id.begin(), id.end());
-    });
+    }
     return ids;
 }
 
 std::span<const std::byte> GroupCommunicator::id_of(
-    GroupKind group, const std::vector<ControlPlane::Bytes>& ids) const {
-    const plan::Rank first = members(group).front();
+    Party party, plan::Rank leader, const std::vector<ControlPlane::Bytes>& ids) const {
     std::size_t before = 0, all = 0;
-    for_each_kind([&](GroupKind kind) {
-        if (!leads(first, kind)) return;
-        if (kind < group) ++before;
+    for (Party other = 0; other < kParties; ++other) {
+        if (!leads(leader, other)) continue;
+        if (other < party) ++before;
         ++all;
-    });
-    const std::span<const std::byte> from_first = ids[static_cast<std::size_t>(first)];
-    const std::size_t size = from_first.size() / all;
-    return from_first.subspan(before * size, size);
+    }
+    const std::span<const std::byte> from_leader = ids[static_cast<std::size_t>(leader)];
+    const std::size_t size = from_leader.size() / all;
+    return from_leader.subspan(before * size, size);
+}
+
+void GroupCommunicator::connect(Party party, std::span<const std::byte> id) {
+    const std::vector<plan::Rank> ranks = ranks_of(party);
+    const auto own = std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin();
+    handles_[party] = driver_.begin(id, own, static_cast<std::int64_t>(ranks.size()));
+    settle(party, [&] { return "making a communicator " + of_party(party); });
 }
 
 void GroupCommunicator::connect() {
@@ -89,10 +118,14 @@ void GroupCommunicator::connect() {
         const std::vector<ControlPlane::Bytes> ids = plane_.all_gather(own_ids());
         for_each_kind([&](GroupKind group) {
             if (members(group).size() < 2) return;
-            handles_[static_cast<std::size_t>(group)] =
-                driver_.begin(id_of(group, ids), index_in(group), size_of(group));
-            settle(group, [&] { return "making a communicator " + of_group(group); });
+            connect(party_of(group), id_of(party_of(group), members(group).front(), ids));
         });
+        const auto ring = static_cast<std::int64_t>(members(GroupKind::pipeline).size());
+        const std::int64_t own = index_in(GroupKind::pipeline);
+        for (int turn = 0; ring > 2 && turn < kTurns; ++turn)
+            for (const Party party : {kAfter, kBefore})
+                if (turn_of(party == kAfter ? own : (own + ring - 1) % ring, ring) == turn)
+                    connect(party, id_of(kAfter, ranks_of(party).front(), ids));
     } catch (const CollectiveError& error) {
         fail(error.what());
     }
@@ -111,14 +144,14 @@ void GroupCommunicator::check_plane() {
 void GroupCommunicator::check() {
     check_plane();
     try {
-        for_each_kind([&](GroupKind group) {
-            if (handle(group) == nullptr ||
-                driver_.state(handle(group)) != CollectiveDriver::State::failed)
-                return;
-            const PendingCall* call = pending_.first_of(group);
-            fail(fmt::format("{}: {}", call != nullptr ? told(*call) : "no call " + of_group(group),
-                             driver_.fault(handle(group))));
-        });
+        for (Party party = 0; party < kParties; ++party) {
+            if (handle(party) == nullptr ||
+                driver_.state(handle(party)) != CollectiveDriver::State::failed)
+                continue;
+            const PendingCall* call = pending_.first_of(party);
+            fail(fmt::format("{}: {}", call != nullptr ? told(*call) : "no call " + of_party(party),
+                             driver_.fault(handle(party))));
+        }
         if (const PendingCall* late = pending_.advance(now_()))
             fail(fmt::format("{} has not ended after {} s", told(*late),
                              static_cast<double>(late->allowed.count()) / 1e3));
@@ -127,20 +160,20 @@ void GroupCommunicator::check() {
     }
 }
 
-void GroupCommunicator::call(const char* what, GroupKind group,
+void GroupCommunicator::call(const char* what, Party party,
                              const std::function<void(Handle)>& issue) {
     check_plane();
-    ORRERY_CHECK(handle(group) != nullptr, "a call after the run has ended");
+    ORRERY_CHECK(handle(party) != nullptr, "a call after the run has ended");
     PendingCall made;
     made.what = what;
     made.label = label();
-    made.group = group;
-    made.number = ++calls_[static_cast<std::size_t>(group)];
+    made.party = party;
+    made.number = ++calls_[party];
     made.allowed = allowed();
     try {
         made.before = pending_.mark(stream_);
-        issue(handle(group));
-        settle(group, [&] { return told(made); });
+        issue(handle(party));
+        settle(party, [&] { return told(made); });
         made.after = pending_.mark(stream_);
     } catch (const CollectiveError& error) {
         fail(fmt::format("{}: {}", told(made), error.what()));
@@ -148,13 +181,13 @@ void GroupCommunicator::call(const char* what, GroupKind group,
     pending_.add(stream_, std::move(made));
 }
 
-void GroupCommunicator::settle(GroupKind group, const std::function<std::string()>& doing) {
+void GroupCommunicator::settle(Party party, const std::function<std::string()>& doing) {
     const Instant start = now_();
     for (;;) {
-        const CollectiveDriver::State state = driver_.state(handle(group));
+        const CollectiveDriver::State state = driver_.state(handle(party));
         if (state == CollectiveDriver::State::ready) return;
         if (state == CollectiveDriver::State::failed)
-            fail(fmt::format("{}: {}", doing(), driver_.fault(handle(group))));
+            fail(fmt::format("{}: {}", doing(), driver_.fault(handle(party))));
         check_plane();
         if (now_() - start > timeouts_.usual)
             fail(fmt::format("{}: the driver has not taken it after {} s", doing(),
@@ -170,14 +203,17 @@ std::chrono::milliseconds GroupCommunicator::allowed() const {
     return std::max(timeouts_.least, std::chrono::ceil<std::chrono::milliseconds>(scaled));
 }
 
-std::string GroupCommunicator::of_group(GroupKind group) const {
-    return fmt::format("in its {} group (ranks {})", name(group),
-                       fmt::join(members(group).begin(), members(group).end(), " "));
+std::string GroupCommunicator::of_party(Party party) const {
+    const std::vector<plan::Rank> ranks = ranks_of(party);
+    if (party < plan::kGroupKinds)
+        return fmt::format("in its {} group (ranks {})", name(static_cast<GroupKind>(party)),
+                           fmt::join(ranks, " "));
+    return fmt::format("between neighbours in the pipeline (ranks {})", fmt::join(ranks, " "));
 }
 
 std::string GroupCommunicator::told(const PendingCall& call) const {
     return fmt::format("{} of {} {}, its call {} there", call.what,
-                       call.label.empty() ? "no op" : call.label, of_group(call.group),
+                       call.label.empty() ? "no op" : call.label, of_party(call.party),
                        call.number);
 }
 

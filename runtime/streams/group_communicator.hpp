@@ -1,11 +1,14 @@
 // A plan's communication on a library of collectives: a communicator of the driver's for each group
-// of this rank that has other members, and calls put into streams.
+// of this rank that has other members, one for each of its two neighbours in a pipeline of more
+// than two ranks (a plan may have a stream for each, and calls on one communicator wait for each
+// other), and calls put into streams.
 //
 // What all ranks must do in one order, they do: communicators are made in the order of the kinds of
-// groups, and the calls on one are in the order in which its members issue them, which is the
-// plan's. Transfers travel in the pipeline group where the peers are of it, else in the world;
-// those of one pair of ranks and one direction meet in the order of their issue, and their tags,
-// which the wire does not carry, must say the same (a test holds plans to that).
+// groups, then those of neighbours, pairs in turns; and the calls on one are in the order in which
+// its members issue them, which is the plan's. Transfers travel between neighbours where the peer
+// is one, in the pipeline group where it is of it, else in the world; those of one pair of ranks
+// and one direction meet in the order of their issue, and their tags, which the wire does not
+// carry, must say the same (a test holds plans to that).
 //
 // Sums are the driver's, in the type of the buffer and in whatever order it likes: not the
 // canonical ones of other communicators, and a NaN may lose against a number in max.
@@ -55,6 +58,11 @@ class GroupCommunicator : public StreamCommunicator {
 
   private:
     using Handle = CollectiveDriver::Communicator;
+    // The group of a kind, or this rank and its neighbour in the pipeline, round the ring.
+    using Party = PendingCall::Party;
+    static constexpr Party kAfter = plan::kGroupKinds, kBefore = kAfter + 1;
+    static constexpr std::size_t kParties = plan::kGroupKinds + 2;
+    static Party party_of(plan::GroupKind group) { return static_cast<Party>(group); }
 
     void do_all_reduce(plan::GroupKind group, plan::DType dtype, void* data, std::int64_t elements,
                        Reduction reduction) override;
@@ -71,20 +79,26 @@ class GroupCommunicator : public StreamCommunicator {
     void copy_own(void* to, const void* from, std::int64_t bytes) override;
 
     void connect();
+    void connect(Party party, std::span<const std::byte> id);
     std::vector<std::byte> own_ids();
-    std::span<const std::byte> id_of(plan::GroupKind group,
+    std::span<const std::byte> id_of(Party party, plan::Rank leader,
                                      const std::vector<ControlPlane::Bytes>& ids) const;
-    bool leads(plan::Rank rank, plan::GroupKind group) const;
+    bool leads(plan::Rank rank, Party party) const;
 
-    Handle handle(plan::GroupKind group) const { return handles_[static_cast<std::size_t>(group)]; }
+    Handle handle(Party party) const { return handles_[party]; }
+    // Of a party with this rank, in the order in which the driver counts them.
+    std::vector<plan::Rank> ranks_of(Party party) const;
     std::int64_t size_of(plan::GroupKind group) const;
-    plan::GroupKind group_with(plan::Rank peer) const;
+    Party party_with(plan::Rank peer) const;
     // Issues a call, remembers it, and waits until the driver has taken it.
-    void call(const char* what, plan::GroupKind group, const std::function<void(Handle)>& issue);
-    void settle(plan::GroupKind group, const std::function<std::string()>& doing);
+    void call(const char* what, Party party, const std::function<void(Handle)>& issue);
+    void call(const char* what, plan::GroupKind group, const std::function<void(Handle)>& issue) {
+        call(what, party_of(group), issue);
+    }
+    void settle(Party party, const std::function<std::string()>& doing);
     std::chrono::milliseconds allowed() const;
     std::string told(const PendingCall& call) const;
-    std::string of_group(plan::GroupKind group) const;
+    std::string of_party(Party party) const;
     [[noreturn]] void fail(const std::string& reason);
     void check_plane();
     void abort_all();
@@ -95,8 +109,8 @@ class GroupCommunicator : public StreamCommunicator {
     const std::function<Instant()> now_;
     void* barrier_word_;  // device memory that nobody reads
     Stream stream_;
-    std::array<Handle, plan::kGroupKinds> handles_{};  // null: alone in it
-    std::array<std::int64_t, plan::kGroupKinds> calls_{};
+    std::array<Handle, kParties> handles_{};  // null: none, or alone in it
+    std::array<std::int64_t, kParties> calls_{};
     PendingCalls pending_;
     std::string ended_;  // why, where this rank has ended the run
 };

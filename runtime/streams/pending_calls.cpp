@@ -32,11 +32,11 @@ const PendingCall* PendingCalls::advance(Instant now) {
     return late;
 }
 
-const PendingCall* PendingCalls::first_of(plan::GroupKind group) const {
+const PendingCall* PendingCalls::first_of(PendingCall::Party party) const {
     const PendingCall* found = nullptr;
     for (const auto& [stream, calls] : streams_)
         for (const PendingCall& call : calls)
-            if (call.group == group && (found == nullptr || call.number < found->number))
+            if (call.party == party && (found == nullptr || call.number < found->number))
                 found = &call;
     return found;
 }

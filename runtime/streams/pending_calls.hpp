@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "plan/ir/kinds.hpp"
 #include "runtime/streams/stream_driver.hpp"
 
 namespace orrery::runtime {
@@ -20,10 +19,12 @@ namespace orrery::runtime {
 using Instant = std::chrono::steady_clock::time_point;
 
 struct PendingCall {
+    using Party = std::size_t;  // which of a rank's communicators (GroupCommunicator)
+
     std::string what;   // "all_reduce"
     std::string label;  // of the op
-    plan::GroupKind group = plan::GroupKind::none;
-    std::int64_t number = 0;  // of this rank's calls on that group, from 1
+    Party party = 0;
+    std::int64_t number = 0;  // of this rank's calls there, from 1
     std::chrono::milliseconds allowed{0};
     Event before, after;
     std::optional<Instant> begun;  // when it was first seen to have been reached
@@ -43,8 +44,8 @@ class PendingCalls {
     // where there is none. The call lives until the next advance().
     const PendingCall* advance(Instant now);
 
-    // The first issued of a group, of those that have not been seen to end; null: none.
-    const PendingCall* first_of(plan::GroupKind group) const;
+    // The first issued to a party, of those that have not been seen to end; null: none.
+    const PendingCall* first_of(PendingCall::Party party) const;
 
     void clear() { streams_.clear(); }
 

@@ -301,6 +301,8 @@ inline std::vector<NamedLayout> all_layouts() {
     add("deferred_head_interleaved_zero2", {tp2, sp, pp2, dp2, v2, interleaved, zero(2), deferred});
     add("deferred_head_gpipe_late", {pp2, dp2, gpipe, zero(1), late, deferred});
     add("blocking_pipeline_4", {pp4, blocking});
+    const std::string one_stream = "training.transfer_streams=one";
+    add("one_stream_pipeline_4", {pp4, one_stream});
     add("blocking_interleaved", {pp2, v2, interleaved, blocking});
 
     // Products.

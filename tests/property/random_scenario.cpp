@@ -66,6 +66,7 @@ const std::vector<Choice>& free_keys() {
         {"training.overlap_gradient_reduce", both},
         {"training.overlap_parameter_gather", both},
         {"training.overlap_pipeline_transfers", {"always", "interleaved", "never"}},
+        {"training.transfer_streams", {"one", "per_peer"}},
         {"training.overlap_tensor_backward", both},
         {"training.defer_embedding_gradient", both},
         {"training.scatter_gather_transfers", both},

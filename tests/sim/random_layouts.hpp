@@ -122,6 +122,7 @@ inline Sets random_sets() {
                "training.overlap_gradient_reduce=" + word({"false", "true"}),
                "training.overlap_parameter_gather=" + word({"false", "true"}),
                "training.overlap_pipeline_transfers=" + word({"always", "never"}),
+               "training.transfer_streams=" + word({"one", "per_peer"}),
                "training.defer_embedding_gradient=" + word({"false", "true"}),
                "training.overlap_tensor_backward=" + word({"false", "true"}),
                "training.gradient_bucket_mb=" + word({"0.01", "100"}),

@@ -2,6 +2,7 @@
 // - a product C and the gathering or summing G of its tokens, in k parts: max(C, G) + min(C, G)/k;
 // - n buckets' parameters gathered in time G each before parts of time F each, one after another:
 //   G + n·F where F ≥ G, else n·G + F, instead of n·(G + F);
+// - transfers with a stream for each peer: none waits for one with another peer;
 // - transfers that a rank waits for: nothing is computed before all issued earlier have ended.
 #include <algorithm>
 #include <functional>
@@ -222,6 +223,70 @@ std::int64_t begun_during_transfers(const Walked& of) {
         }
     }
     return begun;
+}
+
+// Exchanges that began when one with another rank had ended, which was before them in their stream.
+int held_back_by_another_peer(const Walked& of) {
+    int held = 0;
+    for (std::size_t r = 0; r < of.plan.programs.size(); ++r) {
+        const plan::Program& program = of.plan.programs[r];
+        const plan::LinkedProgram& linked = of.input.linked[r];
+        std::vector<plan::Stream> stream_of;
+        for (const plan::Block& block : of.plan.blocks)
+            for (const plan::Op& op : block.ops)
+                stream_of.push_back(op.stream);
+        const auto transfers = [&](std::size_t id) -> const std::vector<plan::Transfer>& {
+            return program.steps[linked.step[id]].transfers;
+        };
+        for (std::size_t id = 0; id < linked.size(); ++id) {
+            const std::int32_t before = of.result.events[r][id].blocker;
+            if (transfers(id).empty() || before < 0 ||
+                stream_of[linked.op[id]] != stream_of[linked.op[static_cast<std::size_t>(before)]])
+                continue;
+            const auto& others = transfers(static_cast<std::size_t>(before));
+            if (!others.empty() && others.front().peer != transfers(id).front().peer) ++held;
+        }
+    }
+    return held;
+}
+
+TEST(TransferStreams, NoTransferWaitsForOneWithAnotherPeer) {
+    const Price price = [](const plan::Block& block, const plan::Op& op) -> Picoseconds {
+        if (&op != &block.ops.front()) return 0;
+        if (block.name == "layer.forward") return 1000;
+        return block.name == "layer.backward" ? 2000 : 0;
+    };
+    const std::vector<Sets> layouts = {
+        {"layout.pipeline_parallel=4", "layout.global_batch_size=8"},
+        {"layout.pipeline_parallel=4", "layout.global_batch_size=8", "model.n_layer=8",
+         "layout.virtual_pipeline=2", "layout.schedule=interleaved"},
+        {"layout.pipeline_parallel=3", "layout.global_batch_size=9", "model.n_layer=6",
+         "layout.virtual_pipeline=2", "layout.schedule=interleaved"},
+        {"layout.pipeline_parallel=4", "layout.global_batch_size=8", "model.n_layer=8",
+         "layout.virtual_pipeline=2", "layout.schedule=zb-v"}};
+    for (Sets layout : layouts) {
+        layout.push_back("training.transfer_streams=one");
+        Walked shared{plan_of(layout), {}, {}};
+        run(shared, price, 600);
+        layout.back() = "training.transfer_streams=per_peer";
+        Walked apart{plan_of(layout), {}, {}};
+        run(apart, price, 600);
+        EXPECT_GT(held_back_by_another_peer(shared), 0) << layout.front();
+        EXPECT_EQ(held_back_by_another_peer(apart), 0) << layout.front();
+        EXPECT_LE(apart.end(), shared.end()) << layout.front();
+    }
+}
+
+// In a ring each pair of ranks agrees which of the two comes before the other, neighbours as one
+// expects; pairs meet on a stream of one name at one end, of the other name at the other.
+TEST(TransferStreams, OfTwoRanksOneLiesBeforeTheOther) {
+    for (std::int32_t ranks = 2; ranks <= 9; ++ranks)
+        for (std::int32_t a = 0; a < ranks; ++a) {
+            for (std::int32_t b = 0; b < a; ++b)
+                EXPECT_NE(plan::lies_before(a, b, ranks), plan::lies_before(b, a, ranks));
+            if (ranks == 2) continue;
+            EXPECT_FALSE(plan::lies_before(a, (a + 1) % ranks, ranks));
+        }
 }
 
 TEST(TransferOverlap, NothingIsComputedWhileARankWaitsForItsTransfers) {

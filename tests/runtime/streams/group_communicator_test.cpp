@@ -248,6 +248,28 @@ TEST(GroupCommunicator, OneCommunicatorForEachGroupNamedByItsFirstRank) {
     expect_members_agree(world);
 }
 
+// After those of groups. Rank r names the one that it has with rank r + 1, the last rank the one
+// that it has with the first.
+TEST(GroupCommunicator, OneCommunicatorForEachPairOfNeighboursInAPipeline) {
+    for (const std::int64_t ranks : {3, 4, 5}) {
+        World world(mesh_of(1, 1, ranks));
+        world.expect_well([](Rank, GroupCommunicator&) {});
+        expect_members_agree(world);
+        for (Rank rank = 0; rank < ranks; ++rank) {
+            std::set<std::pair<Rank, std::int64_t>> pairs;  // who has named it, and place in it
+            const auto& made =
+                world.fakes[static_cast<std::size_t>(rank)]->collectives.communicators;
+            for (auto each = std::prev(made.end(), 2); each != made.end(); ++each) {
+                EXPECT_EQ(each->members, 2);
+                pairs.emplace(std::stoll(each->id.substr(1)), each->member);
+            }
+            const std::set<std::pair<Rank, std::int64_t>> expected = {
+                {rank, 0}, {(rank + ranks - 1) % ranks, 1}};
+            EXPECT_EQ(pairs, expected) << rank << " of " << ranks;
+        }
+    }
+}
+
 TEST(GroupCommunicator, EveryCallReachesTheDriverInItsType) {
     World world(mesh_of(2, 1, 1));
     world.expect_well([](Rank rank, GroupCommunicator& communicator) {
