@@ -84,6 +84,9 @@ class ForwardWriter : public BlockWriter {
     TensorId row_parallel(const std::string& name, TensorId x, std::int64_t input_width);
     // The same without its reduction: a partial sum.
     TensorId row_parallel_partial(const std::string& name, TensorId x, std::int64_t input_width);
+    // The product written last has its columns in two matrices of equal width, under these names:
+    // the one it had, and the one returned.
+    TensorId halve_product(std::string first, std::string second);
     // Sums a partial [tokens, hidden] over the tensor group.
     TensorId reduce_over_tensor(const std::string& name, TensorId partial);
 

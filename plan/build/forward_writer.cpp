@@ -91,6 +91,18 @@ bool ForwardWriter::has_gemm_of(TensorId input) const {
     });
 }
 
+TensorId ForwardWriter::halve_product(std::string first, std::string second) {
+    Op& product = out_.block.ops.back();
+    Tensor& whole = out_.block.tensors[static_cast<std::size_t>(product.writes.front())];
+    whole.name = std::move(first);
+    whole.dims.back() /= 2;
+    Tensor half = whole;
+    half.name = std::move(second);
+    const TensorId added = add(std::move(half));
+    product.writes.push_back(added);
+    return added;
+}
+
 TensorId ForwardWriter::row_parallel(const std::string& name, TensorId x,
                                      std::int64_t input_width) {
     return reduce_over_tensor(name, row_parallel_partial(name, x, input_width));

@@ -96,6 +96,7 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForm
     const Recompute recompute = scenario.layout.recompute;
     ForwardBlock layer = layer_forward(scenario, dims);
     if (recompute == Recompute::selective) recompute_attention_core(layer);
+    if (recompute == Recompute::selective_op) recompute_operations(layer);
     std::optional<Block> quantize = quantize_block(layer);
     PartKinds kinds;
     kinds.embedding = add(embedding_forward(dims));
@@ -114,15 +115,18 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForm
     if (group > 1) kinds.first_layer = part(GroupPlace::first);
     if (group > 2) kinds.middle_layer = part(GroupPlace::middle);
     if (group > 1) kinds.last_layer = part(GroupPlace::last);
-    const bool again = recompute == Recompute::full || recompute == Recompute::every_k;
-    BlockPair pair = derive_backward(std::move(layer), dims.gradient_dtype, again);
-    compress_stash(scenario, dims, pair.forward, {&pair.backward});
-    kinds.layer = add_pair(blocks, std::move(pair), of_layer);
+    auto alone = [&](bool again) {
+        BlockPair pair = derive_backward(layer, dims.gradient_dtype, again);
+        compress_stash(scenario, dims, pair.forward, {&pair.backward});
+        return add_pair(blocks, std::move(pair), of_layer);
+    };
+    kinds.layer = alone(recompute == Recompute::full || recompute == Recompute::every_k);
+    if (recompute == Recompute::selective_layer) kinds.chosen_layer = alone(true);
     if (quantize) {
         const std::int64_t bytes = stash_area(*quantize, Role::quantized).bytes;
         const std::int32_t block = blocks.add(std::move(*quantize));
-        for (PartKind* kind :
-             {&kinds.layer, &kinds.first_layer, &kinds.middle_layer, &kinds.last_layer}) {
+        for (PartKind* kind : {&kinds.layer, &kinds.chosen_layer, &kinds.first_layer,
+                               &kinds.middle_layer, &kinds.last_layer}) {
             kind->quantize = block;
             kind->quantized_bytes = bytes;
         }
@@ -235,6 +239,10 @@ void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
         if (builder.holds(s)) {
             StageGrowth stage(builder, s, s == stages - 1);
             const auto group = static_cast<std::int32_t>(layers_per_group(layout, layers));
+            const auto chosen = [&layout](std::int32_t layer) {
+                return layout.recompute == Recompute::selective_layer &&
+                       (layer + 1) % layout.recompute_every == 0;
+            };
             if (s == 0) stage.add(kinds.embedding, -1);
             if (s == 0 && kinds.embedding_norm.forward >= 0) stage.add(kinds.embedding_norm, -1);
             if (s == 0 && kinds.positions.forward >= 0) stage.add(kinds.positions, -1);
@@ -242,7 +250,8 @@ void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
                 const std::int32_t place = (layer - first_layer) % group;
                 const std::int32_t size = std::min(group, end - layer + place);
                 if (place == 0) stage.begin_group();
-                stage.add(layer_kind(kinds, place, size), layer);
+                stage.add(chosen(layer) ? kinds.chosen_layer : layer_kind(kinds, place, size),
+                          layer);
             }
             if (s == stages - 1) stage.add(kinds.final_norm, -1);
             if (s == stages - 1) stage.add(kinds.head, -1);

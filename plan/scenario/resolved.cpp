@@ -51,6 +51,10 @@ const char* text(Recompute recompute) {
             return "none";
         case Recompute::selective:
             return "selective";
+        case Recompute::selective_op:
+            return "selective_op";
+        case Recompute::selective_layer:
+            return "selective_layer";
         case Recompute::full:
             return "full";
         case Recompute::every_k:
@@ -211,6 +215,8 @@ Json layout_part(const Layout& layout) {
     if (layout.recompute == Recompute::every_k)
         out["recompute_every"] =
             layout.recompute_every > 0 ? Json(layout.recompute_every) : Json("sqrt");
+    if (layout.recompute == Recompute::selective_layer)
+        out["recompute_every"] = layout.recompute_every;
     if (layout.optimizer_post_validation) out["optimizer_post_validation"] = true;
     if (layout.offload.any()) out["offload"] = offload_part(layout.offload);
     if (layout.activation_stash != ActivationStash::same)

@@ -22,7 +22,14 @@ enum class Gelu : std::uint8_t { tanh, erf };
 // fp64 is for tests and for finding faults. fp8: the products of the layers' linears are of
 // eight-bit numbers (Fp8), everything else as in bf16.
 enum class Precision : std::uint8_t { fp32, bf16, fp16, fp64, fp8 };
-enum class Recompute : std::uint8_t { none, selective, full, every_k };
+enum class Recompute : std::uint8_t {
+    none,
+    selective,
+    selective_op,     // every second product of a layer, and what is no product (torchtitan)
+    selective_layer,  // every k-th layer, whole
+    full,
+    every_k
+};
 // How ranks that share out a sequence see each other's keys: K and V travel round them (Liu 2023),
 // are gathered (Llama team 2024, section 3.3.2), or heads are exchanged for tokens (Jacobs 2023).
 enum class ContextAlgorithm : std::uint8_t { ring, all_gather, all_to_all };
@@ -269,7 +276,8 @@ struct Layout {
     std::int64_t zero_group_size = 0;   // ranks that share out states; 0: all of a data group
     bool reshard_after_forward = true;  // ZeRO-3: false keeps gathered parameters until backward
     Recompute recompute = Recompute::none;
-    std::int64_t recompute_every = 0;  // every_k: layers per group; 0: √ of the stage's, rounded
+    std::int64_t recompute_every = 0;  // every_k: layers per group; 0: √ of the stage's, rounded;
+                                       // selective_layer: one of so many
     // The optimizer does not wait for the statistics of gradients of the other stages.
     bool optimizer_post_validation = false;
     Offload offload;

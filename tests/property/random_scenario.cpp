@@ -246,9 +246,11 @@ class Draft {
 
     // Groups of layers lie within a stage.
     void draw_recompute() {
-        const auto recompute = one_of<std::string>({"none", "selective", "full", "every_k"});
+        const auto recompute = one_of<std::string>(
+            {"none", "selective", "selective_op", "selective_layer", "full", "every_k"});
         set("layout.recompute", recompute);
-        if (recompute != "every_k" || one_in(3)) return;
+        const bool groups = recompute == "every_k" && !one_in(3);
+        if (!groups && recompute != "selective_layer") return;
         set("layout.recompute_every",
             1 + static_cast<std::int64_t>(below(static_cast<std::size_t>(largest_stage_))));
     }

@@ -105,7 +105,7 @@ inline Sets random_sets() {
                "layout.schedule=" + (chunks == 2 ? word({"interleaved", "zb-v", "v-half"})
                                      : chunked   ? "interleaved"
                                                  : word({"1f1b", "gpipe", "zb-h1", "zb-2p"})),
-               "layout.recompute=" + word({"none", "selective", "full", "every_k"}),
+               "layout.recompute=" + word({"none", "selective", "selective_op", "full", "every_k"}),
                std::string("layout.sequence_parallel=") + (sharded ? "true" : "false"),
                "model.tie_word_embeddings=" + word({"false", "true"}),
                "training.optimizer.clip_norm=" + clip,
