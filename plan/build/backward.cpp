@@ -37,6 +37,8 @@ BlockPair Derivation::run(bool recompute_all) {
     for (std::size_t i = 0; i < forward_.tensors.size(); ++i) {
         if (forward_.tensors[i].role != Role::parameter) continue;
         pair.parameters += forward_.tensors[i].elements();
+        if (is_eight_bit(forward_.tensors[i].dtype))
+            pair.eight_bit += forward_.tensors[i].elements();
         if (notes_.replicated[i]) pair.replicated += forward_.tensors[i].elements();
     }
     pair.forward = std::move(forward_);

@@ -50,6 +50,8 @@ class ForwardWriter : public BlockWriter {
     TensorId tensor(std::string name, Role role, DType dtype, std::vector<std::int64_t> dims);
     TensorId activation(std::string name, std::int64_t rows, std::int64_t width);
     TensorId parameter(std::string name, std::vector<std::int64_t> dims, bool replicated);
+    // A matrix of a linear that tensor ranks share out.
+    TensorId matrix(const std::string& linear, std::vector<std::int64_t> dims);
     // The step's key of counter-based random numbers: a device scalar.
     TensorId dropout_key();
     DType dtype(TensorId id) const {

@@ -55,6 +55,7 @@ PartKind add_pair(BlockLibrary& blocks, BlockPair pair, const PartForm& form,
     kind.kept_bytes = stash_area(pair.forward, Role::kept).bytes;
     kind.input_bytes = leading_bytes(pair.forward, pair.forward.input, Role::stash);
     kind.parameters = pair.parameters;
+    kind.eight_bit = pair.eight_bit;
     kind.replicated = pair.replicated;
     kind.forward = blocks.add(std::move(pair.forward));
     if (form.forms.whole) kind.backward = add_backward(blocks, std::move(pair.backward), form);

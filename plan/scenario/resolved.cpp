@@ -284,6 +284,7 @@ Json training_part(const Training& training, const Document& document, const Ver
         out["fp8_weights"] = fp8.weights_per_step ? "step" : "use";
         out["fp8_stash"] = fp8.packed_stash ? "fp8" : "bf16";
         out["fp8_transposes"] = fp8.transposes;
+        if (fp8.parameters) out["fp8_param_gather"] = true;
     }
     if (training.precision == Precision::fp16) out["loss_scale"] = loss_scale_part(training);
     if (training.loss_spike.skips())

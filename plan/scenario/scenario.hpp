@@ -320,6 +320,7 @@ struct Fp8 {
                                     // each use
     bool packed_stash = false;      // backward finds eight-bit copies of inputs, not the inputs
     bool transposes = false;        // products read rows alone, so that columns are made rows of
+    bool parameters = false;        // the layers' matrices are held in eight bits, beside masters
 
     bool on() const { return recipe != Fp8Recipe::none; }
     // One scale for a tensor, so that a copy by columns is the transpose of that by rows.
@@ -328,6 +329,9 @@ struct Fp8 {
     }
     // Under sequence parallelism eight-bit copies are gathered, not what they are made of.
     bool gathers_copies() const { return packed_stash && recipe != Fp8Recipe::rowwise; }
+    // What lies in eight bits by rows does not tell its copy by columns, so that parameters are
+    // gathered in 16 bits and cast for both (Megatron Core's reuse_grad_buf_for_mxfp8_param_ag).
+    bool casts_gathered() const { return parameters && recipe == Fp8Recipe::mxfp8; }
 
     bool operator==(const Fp8&) const = default;
 };
