@@ -256,6 +256,7 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     put("launch_queue", framework.launch_queue);
     put("attention_factor", plain(framework.attention_factor));
     put("memory_kernel_factor", plain(framework.memory_kernel_factor));
+    put("column_cast_factor", plain(framework.column_cast_factor));
     put("overlap_factor", plain(framework.overlap_factor));
     put("residual_sd", plain(framework.residual_sd));
     put("workspace_mb", plain(framework.workspace_mb));

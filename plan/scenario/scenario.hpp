@@ -387,6 +387,8 @@ struct Framework {
     // How this stack's kernels and overlap differ from what a profile measured alone.
     double attention_factor = 1;      // time of fused attention over the profile's
     double memory_kernel_factor = 1;  // time of memory-bound kernels over the profile's
+    double column_cast_factor = 1;    // time to cast by columns what has a scale per row or block,
+                                      // over that of moving its bytes
     double overlap_factor = 1;        // what compute takes longer while the rank communicates, over
                                       // the profile's
     double residual_sd = 0;           // relative deviation of its steps that no kernel explains

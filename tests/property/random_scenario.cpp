@@ -79,6 +79,7 @@ const std::vector<Choice>& free_keys() {
         {"training.workspace_mb", {"32", "0"}},
         {"training.attention_factor", {"1", "1.4"}},
         {"training.memory_kernel_factor", {"1", "0.8"}},
+        {"training.column_cast_factor", {"1", "3"}},
         {"training.overlap_factor", {"1", "0", "9"}},
         {"training.residual_sd", {"0", "0.05"}},
         {"training.context_mb", {"600", "0"}},

@@ -128,6 +128,7 @@ inline Sets random_sets() {
                "training.backward_launch_factor=" + word({"1", "0.5"}),
                "training.collective_launch_factor=" + word({"1", "0.2"}),
                "training.transfer_launch_factor=" + word({"1", "20"}),
+               "training.column_cast_factor=" + word({"1", "3"}),
                "cluster.slow_devices=" + word({"[]", "[]", R"([{"device": 0, "factor": 1.5}])"})});
 }
 
