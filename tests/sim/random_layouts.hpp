@@ -85,8 +85,10 @@ inline Sets random_sets() {
                           "training.fp8_transposes=" + word({"false", "true"}),
                           "training.fp8_stash=" +
                               (recipe == "delayed" ? std::string("fp8") : word({"fp8", "bf16"}))});
-        if (zero < 3 || zero_group == 1)
-            sets.push_back("training.fp8_weights=" + word({"step", "use"}));
+        const bool once = (zero < 3 || zero_group == 1) && word({"step", "use"}) == "step";
+        sets.push_back(std::string("training.fp8_weights=") + (once ? "step" : "use"));
+        if (once && recipe != "rowwise" && !judged)
+            sets.push_back("training.fp8_param_gather=" + word({"false", "true"}));
     }
     return joined(
         sets, {set("layout.tensor_parallel", tensor),
