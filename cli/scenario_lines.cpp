@@ -13,6 +13,10 @@ std::string recompute_text(const plan::Layout& layout) {
             return "no recomputation";
         case plan::Recompute::selective:
             return "selective recomputation";
+        case plan::Recompute::selective_op:
+            return "recomputation of every second product";
+        case plan::Recompute::selective_layer:
+            return fmt::format("recomputation of one layer in {}", layout.recompute_every);
         case plan::Recompute::full:
             return "full recomputation";
         case plan::Recompute::every_k:

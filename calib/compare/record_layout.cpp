@@ -88,9 +88,16 @@ void take_schedule(const json& l, const Degrees& d, json& layout) {
 
 void take_recomputation(const json& l, json& layout) {
     const std::string stated = l.value("recompute", "not_stated");
-    if (stated != "none" && stated != "full" && stated != "selective")
-        throw Skip(fmt::format("recompute {} is not modelled", stated));
-    layout["recompute"] = stated;
+    static const std::map<std::string, std::string> known = {
+        {"none", "none"},
+        {"full", "full"},
+        {"selective", "selective"},
+        {"selective_ops", "selective_op"},
+        {"selective_layers", "selective_layer"},
+    };
+    const auto found = known.find(stated);
+    if (found == known.end()) throw Skip(fmt::format("recompute {} is not modelled", stated));
+    layout["recompute"] = found->second;
 }
 
 void take_sharding(const json& l, const Degrees& d, json& layout) {

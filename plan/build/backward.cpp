@@ -37,6 +37,8 @@ BlockPair Derivation::run(std::size_t recomputed_ops) {
     for (std::size_t i = 0; i < forward_.tensors.size(); ++i) {
         if (forward_.tensors[i].role != Role::parameter) continue;
         pair.parameters += forward_.tensors[i].elements();
+        if (is_eight_bit(forward_.tensors[i].dtype))
+            pair.eight_bit += forward_.tensors[i].elements();
         if (notes_.replicated[i]) pair.replicated += forward_.tensors[i].elements();
     }
     pair.forward = std::move(forward_);
@@ -189,11 +191,22 @@ void Derivation::derive_norm(const Op& op) {
 
 // The slope of a ReLU is told by its output, which the next product keeps anyway; that of the
 // others by their input. The label of an activation is its function.
+// The gradients of gate and up lie side by side, whether the two do or not: one product reads them.
 void Derivation::derive_activation(const Op& op) {
-    const TensorId told_by = op.label == "relu" ? op.writes[0] : op.reads[0];
-    const TensorId dx = fresh_gradient(op.reads[0]);
-    emit(OpKind::activation_backward, op.label, op.shape,
-         {gradient_of(op.writes[0]), need(told_by)}, {dx});
+    TensorId dx = -1;
+    if (op.reads.size() == 1) {
+        dx = fresh_gradient(op.reads[0]);
+    } else {
+        Tensor both = forward_.tensors[at(op.reads[0])];
+        both.name = "dfc1";
+        both.role = Role::scratch;
+        both.dims[1] *= 2;
+        dx = add(std::move(both));
+    }
+    Reads reads = {gradient_of(op.writes[0])};
+    for (const TensorId told_by : op.label == "relu" ? op.writes : op.reads)
+        reads.push_back(need(told_by));
+    emit(OpKind::activation_backward, op.label, op.shape, std::move(reads), {dx});
     contribute(op.reads[0], dx);
 }
 

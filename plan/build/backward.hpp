@@ -13,7 +13,8 @@ struct BlockPair {
     Block forward;
     Block backward;
     std::int64_t parameters = 0;  // elements that this rank holds of the block's parameters …
-    std::int64_t replicated = 0;  // … of which every rank of the tensor group holds the same
+    std::int64_t eight_bit = 0;   // … of which so many are held in eight bits, and of which
+    std::int64_t replicated = 0;  // every rank of the tensor group holds the same
 };
 
 // recompute_all: the backward block begins with the whole forward pass again, its collectives

@@ -94,6 +94,7 @@ class Derivation : public BackwardWriter {
         Op op = forward_.ops[index];
         // A collective that is only repeated is communication of the backward pass.
         op.phase = is_communication(op.kind) ? Phase::backward : Phase::recompute;
+        leave_what_is_kept(op);
         for (TensorId& id : op.writes)
             id = made_again(id);
         for (TensorId& id : op.reads)
@@ -103,6 +104,15 @@ class Derivation : public BackwardWriter {
         emitted_again_[static_cast<std::int32_t>(index)] =
             static_cast<std::int32_t>(backward_.ops.size());
         backward_.ops.push_back(std::move(op));
+    }
+
+    // Of a product in two matrices the one that is not kept: the last columns.
+    void leave_what_is_kept(Op& op) const {
+        if (op.kind != OpKind::gemm || op.writes.size() == 1) return;
+        if (!notes_.rematerialise[at(op.writes[1])] || notes_.rematerialise[at(op.writes[0])])
+            return;
+        op.writes.erase(op.writes.begin());
+        op.shape[1] /= 2;
     }
 
     TensorId made_again(TensorId id) {

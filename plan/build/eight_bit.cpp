@@ -55,10 +55,13 @@ EightBit declare(BlockWriter& w, const Fp8& fp8, const Casting& c, std::int64_t 
     const bool turned = copy == kTransposedCopy;
     const std::string end = ending(copy);
     EightBit made;
-    made.data = w.add({c.name + ".q" + end,
-                       c.role,
-                       c.dtype,
-                       {turned ? c.width : c.rows, turned ? c.rows : c.width}});
+    if (copy == kRowsCopy && c.held >= 0)
+        made.data = c.held;
+    else
+        made.data = w.add({c.name + ".q" + end,
+                           c.role,
+                           c.dtype,
+                           {turned ? c.width : c.rows, turned ? c.rows : c.width}});
     if (fp8.whole_tensors()) return made;
     const DType type = fp8.recipe == Fp8Recipe::mxfp8 ? DType::u8 : DType::fp32;
     made.scales = w.add({c.name + ".s" + end, c.role, type, scale_dims(fp8, c, copy)});

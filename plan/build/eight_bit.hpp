@@ -59,6 +59,7 @@ struct Casting {
     std::int64_t copies = 0;
     Role role = Role::scratch;  // of the copies
     bool shared = false;        // a share of a matrix of the tensor group, which has one scale
+    TensorId held = -1;         // of what is held in eight bits: it is its own copy by rows
 };
 
 DType gradient_type(const Fp8& fp8);

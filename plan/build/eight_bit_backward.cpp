@@ -55,6 +55,7 @@ EightBit Derivation::columns_of_weight(const std::string& label, TensorId weight
     casting.copies = columns_alone(fp8);
     if (!fp8.weights_per_step) return quantize(*this, fp8, casting, need(weight)).columns;
     casting.role = Role::quantized;
+    if (fp8.parameters && (casting.copies & kRowsCopy)) casting.held = need(weight);
     return declare_copies(*this, fp8, casting).columns;
 }
 

@@ -88,6 +88,7 @@ TensorId ForwardWriter::eight_bit_product(const std::string& name, const EightBi
     casting.weight = true;
     casting.copies = kRowsCopy;
     if (fp8.weights_per_step) casting.role = Role::quantized;
+    if (fp8.parameters) casting.held = weight;
     const EightBit weights = fp8.weights_per_step ? declare_copies(*this, fp8, casting).rows
                                                   : quantize(*this, fp8, casting, weight).rows;
     const bool partial =

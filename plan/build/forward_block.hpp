@@ -50,6 +50,8 @@ class ForwardWriter : public BlockWriter {
     TensorId tensor(std::string name, Role role, DType dtype, std::vector<std::int64_t> dims);
     TensorId activation(std::string name, std::int64_t rows, std::int64_t width);
     TensorId parameter(std::string name, std::vector<std::int64_t> dims, bool replicated);
+    // A matrix of a linear that tensor ranks share out.
+    TensorId matrix(const std::string& linear, std::vector<std::int64_t> dims);
     // The step's key of counter-based random numbers: a device scalar.
     TensorId dropout_key();
     DType dtype(TensorId id) const {
@@ -84,6 +86,9 @@ class ForwardWriter : public BlockWriter {
     TensorId row_parallel(const std::string& name, TensorId x, std::int64_t input_width);
     // The same without its reduction: a partial sum.
     TensorId row_parallel_partial(const std::string& name, TensorId x, std::int64_t input_width);
+    // The product written last has its columns in two matrices of equal width, under these names:
+    // the one it had, and the one returned.
+    TensorId halve_product(std::string first, std::string second);
     // Sums a partial [tokens, hidden] over the tensor group.
     TensorId reduce_over_tensor(const std::string& name, TensorId partial);
 

@@ -29,6 +29,13 @@ TensorId ForwardWriter::parameter(std::string name, std::vector<std::int64_t> di
     return id;
 }
 
+TensorId ForwardWriter::matrix(const std::string& linear, std::vector<std::int64_t> dims) {
+    const TensorId id = parameter(linear + ".weight", std::move(dims), false);
+    if (dims_.fp8.parameters)
+        out_.block.tensors[static_cast<std::size_t>(id)].dtype = DType::fp8_e4m3;
+    return id;
+}
+
 TensorId ForwardWriter::dropout_key() {
     if (dropout_key_ < 0) dropout_key_ = tensor("dropout key", Role::scalar, DType::i32, {2});
     return dropout_key_;
@@ -55,7 +62,7 @@ Op& ForwardWriter::op(OpKind kind, std::string label, std::vector<std::int64_t> 
 
 TensorId ForwardWriter::column_parallel(const std::string& name, TensorId x, std::int64_t width,
                                         bool bias) {
-    const TensorId weight = parameter(name + ".weight", {width, dims_.hidden}, false);
+    const TensorId weight = matrix(name, {width, dims_.hidden});
     const TensorId added = bias ? parameter(name + ".bias", {width}, false) : TensorId{-1};
     if (dims_.fp8.on())
         return eight_bit_product(name, eight_bit_input(name, x, dims_.sequence_parallel), weight,
@@ -91,6 +98,18 @@ bool ForwardWriter::has_gemm_of(TensorId input) const {
     });
 }
 
+TensorId ForwardWriter::halve_product(std::string first, std::string second) {
+    Op& product = out_.block.ops.back();
+    Tensor& whole = out_.block.tensors[static_cast<std::size_t>(product.writes.front())];
+    whole.name = std::move(first);
+    whole.dims.back() /= 2;
+    Tensor half = whole;
+    half.name = std::move(second);
+    const TensorId added = add(std::move(half));
+    product.writes.push_back(added);
+    return added;
+}
+
 TensorId ForwardWriter::row_parallel(const std::string& name, TensorId x,
                                      std::int64_t input_width) {
     return reduce_over_tensor(name, row_parallel_partial(name, x, input_width));
@@ -98,7 +117,7 @@ TensorId ForwardWriter::row_parallel(const std::string& name, TensorId x,
 
 TensorId ForwardWriter::row_parallel_partial(const std::string& name, TensorId x,
                                              std::int64_t input_width) {
-    const TensorId weight = parameter(name + ".weight", {dims_.hidden, input_width}, false);
+    const TensorId weight = matrix(name, {dims_.hidden, input_width});
     if (dims_.fp8.on())
         return eight_bit_product(name, eight_bit_input(name, x, false), weight, -1, false);
     const TensorId partial = activation(name, dims_.tokens, dims_.hidden);

@@ -156,13 +156,17 @@ const char* name_of(Activation activation) {
     return "";
 }
 
-// The MLP of a normed input, up to what its second linear reads.
-TensorId mlp_branch(ForwardWriter& w, const Model& model, TensorId normed) {
+// The MLP of a normed input, up to what its second linear reads. Where backward makes every second
+// product again, gate and up lie apart: one is kept, the other made again.
+TensorId mlp_branch(ForwardWriter& w, const Scenario& scenario, TensorId normed) {
     const Dims& d = w.dims();
+    const Model& model = scenario.model;
     const std::int64_t width = model.gated_mlp() ? 2 * d.ffn : d.ffn;
-    const TensorId f1 = w.column_parallel("fc1", normed, width, model.mlp_bias);
+    std::vector<TensorId> f1 = {w.column_parallel("fc1", normed, width, model.mlp_bias)};
+    if (model.gated_mlp() && scenario.layout.recompute == Recompute::selective_op)
+        f1.push_back(w.halve_product("gate", "up"));
     const TensorId f2 = w.activation("activated", d.tokens, d.ffn);
-    w.op(OpKind::activation, name_of(model.activation), {d.tokens, d.ffn}, {f1}, {f2});
+    w.op(OpKind::activation, name_of(model.activation), {d.tokens, d.ffn}, std::move(f1), {f2});
     return f2;
 }
 
@@ -179,7 +183,7 @@ TensorId sequential_layer(ForwardWriter& w, const Scenario& scenario, TensorId x
     const TensorId middle = residual(w, scenario, "projection", projected, x,
                                      only_if(model.projection_bias, "projection"), "middle");
     const TensorId n2 = norm(w, model, "norm2", middle);
-    const TensorId activated = mlp_branch(w, model, n2);
+    const TensorId activated = mlp_branch(w, scenario, n2);
     const TensorId down = w.row_parallel("fc2", activated, d.ffn);
     return residual(w, scenario, "fc2", down, middle, only_if(model.mlp_bias, "fc2"), "y");
 }
@@ -194,7 +198,7 @@ TensorId parallel_layer(ForwardWriter& w, const Scenario& scenario, TensorId x) 
     const TensorId n2 = model.shared_norm ? n1 : norm(w, model, "norm2", x);
     const TensorId context = attention_branch(w, scenario, n1);
     const TensorId projected = w.row_parallel_partial("projection", context, d.context_width());
-    const TensorId activated = mlp_branch(w, model, n2);
+    const TensorId activated = mlp_branch(w, scenario, n2);
     const TensorId down = w.row_parallel_partial("fc2", activated, d.ffn);
     const TensorId sum = w.activation("branches", d.tokens, d.hidden);
     w.op(OpKind::add, "branches", {d.tokens, d.hidden}, {projected, down}, {sum});

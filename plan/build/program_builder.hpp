@@ -37,7 +37,8 @@ struct PartKind {
     std::int32_t backward = -1;
     std::int64_t stash_bytes = 0;
     std::int64_t input_bytes = 0;  // of the stash: the activation handed in, which comes first
-    std::int64_t parameters = 0;   // elements, local to the rank
+    std::int64_t parameters = 0;   // elements, local to the rank …
+    std::int64_t eight_bit = 0;    // … of which so many are held in eight bits
     std::int64_t replicated = 0;
     std::int32_t recompute = -1;         // block that backward runs first, −1: none
     std::int64_t recomputed_bytes = -1;  // what it makes or receives again, −1: nothing
@@ -70,9 +71,10 @@ struct ProgramBuilder {
     BlockLibrary& blocks;
     Program program;
     std::vector<std::vector<PartKind>> part_kinds;  // by chunk, by position
-    std::int64_t recomputed_bytes = 0;  // of the largest group of layers, made again in backward
-    std::int64_t quantized_bytes = 0;   // of all parts
-    std::vector<Statistic> statistics;  // of gradients, where steps are validated later
+    std::int64_t recomputed_bytes = 0;    // of the largest group of layers, made again in backward
+    std::int64_t quantized_bytes = 0;     // of all parts
+    std::vector<std::int64_t> eight_bit;  // parameters by bucket that are held in eight bits
+    std::vector<Statistic> statistics;    // of gradients, where steps are validated later
 
     bool holds(std::int32_t stage) const {
         return placement.rank_of(stage) == program.pipeline_rank;

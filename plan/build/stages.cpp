@@ -55,6 +55,7 @@ PartKind add_pair(BlockLibrary& blocks, BlockPair pair, const PartForm& form,
     kind.kept_bytes = stash_area(pair.forward, Role::kept).bytes;
     kind.input_bytes = leading_bytes(pair.forward, pair.forward.input, Role::stash);
     kind.parameters = pair.parameters;
+    kind.eight_bit = pair.eight_bit;
     kind.replicated = pair.replicated;
     kind.forward = blocks.add(std::move(pair.forward));
     if (form.forms.whole) kind.backward = add_backward(blocks, std::move(pair.backward), form);
@@ -96,6 +97,7 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForm
     const Recompute recompute = scenario.layout.recompute;
     ForwardBlock layer = layer_forward(scenario, dims);
     if (recompute == Recompute::selective) recompute_attention_core(layer);
+    if (recompute == Recompute::selective_op) recompute_operations(layer);
     std::optional<Block> quantize = quantize_block(layer);
     PartKinds kinds;
     kinds.embedding = add(embedding_forward(dims));
@@ -114,19 +116,22 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForm
     if (group > 1) kinds.first_layer = part(GroupPlace::first);
     if (group > 2) kinds.middle_layer = part(GroupPlace::middle);
     if (group > 1) kinds.last_layer = part(GroupPlace::last);
-    Again again = Again::nothing;
-    if (recompute == Recompute::full || recompute == Recompute::every_k)
-        again = Again::recompute_all;
-    if (recompute == Recompute::full && framework.recompute_stops_early)
-        again = Again::recompute_needed;
-    BlockPair pair = derive_backward(std::move(layer), dims.gradient_dtype, again);
-    compress_stash(scenario, dims, pair.forward, {&pair.backward});
-    kinds.layer = add_pair(blocks, std::move(pair), of_layer);
+    const Again whole =
+        framework.recompute_stops_early ? Again::recompute_needed : Again::recompute_all;
+    auto alone = [&](Again again) {
+        BlockPair pair = derive_backward(layer, dims.gradient_dtype, again);
+        compress_stash(scenario, dims, pair.forward, {&pair.backward});
+        return add_pair(blocks, std::move(pair), of_layer);
+    };
+    kinds.layer = alone(recompute == Recompute::full      ? whole
+                        : recompute == Recompute::every_k ? Again::recompute_all
+                                                          : Again::nothing);
+    if (recompute == Recompute::selective_layer) kinds.chosen_layer = alone(whole);
     if (quantize) {
         const std::int64_t bytes = stash_area(*quantize, Role::quantized).bytes;
         const std::int32_t block = blocks.add(std::move(*quantize));
-        for (PartKind* kind :
-             {&kinds.layer, &kinds.first_layer, &kinds.middle_layer, &kinds.last_layer}) {
+        for (PartKind* kind : {&kinds.layer, &kinds.chosen_layer, &kinds.first_layer,
+                               &kinds.middle_layer, &kinds.last_layer}) {
             kind->quantize = block;
             kind->quantized_bytes = bytes;
         }
@@ -240,6 +245,10 @@ void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
         if (builder.holds(s)) {
             StageGrowth stage(builder, s, s == stages - 1);
             const auto group = static_cast<std::int32_t>(layers_per_group(layout, layers));
+            const auto chosen = [&layout](std::int32_t layer) {
+                return layout.recompute == Recompute::selective_layer &&
+                       (layer + 1) % layout.recompute_every == 0;
+            };
             if (s == 0) stage.add(kinds.embedding, -1);
             if (s == 0 && kinds.embedding_norm.forward >= 0) stage.add(kinds.embedding_norm, -1);
             if (s == 0 && kinds.positions.forward >= 0) stage.add(kinds.positions, -1);
@@ -247,7 +256,8 @@ void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
                 const std::int32_t place = (layer - first_layer) % group;
                 const std::int32_t size = std::min(group, end - layer + place);
                 if (place == 0) stage.begin_group();
-                stage.add(layer_kind(kinds, place, size), layer);
+                stage.add(chosen(layer) ? kinds.chosen_layer : layer_kind(kinds, place, size),
+                          layer);
             }
             if (s == stages - 1) stage.add(kinds.final_norm, -1);
             if (s == stages - 1) stage.add(kinds.head, -1);

@@ -14,6 +14,7 @@ struct PartKinds {
     PartKind embedding_norm;  // where the model has one
     PartKind positions;       // where the model learns positions
     PartKind layer;           // without recomputation, or alone in its group
+    PartKind chosen_layer;    // with recomputation of the whole layer, beside those without
     PartKind first_layer;     // of a group of several that keeps only its input …
     PartKind middle_layer;
     PartKind last_layer;

@@ -18,8 +18,10 @@ void add_states(ProgramBuilder& builder, Bucket& bucket, std::int32_t index) {
         "gradients" + suffix, MemoryCategory::gradients,
         (builder.held(bucket, 2) + builder.tied_held(bucket)) * gradient_bytes);
     if (bucket.elements == 0) return;
-    bucket.parameters = builder.add_resident("parameters" + suffix, MemoryCategory::parameters,
-                                             builder.held(bucket, 3) * bytes);
+    bucket.parameters = builder.add_resident(
+        "parameters" + suffix, MemoryCategory::parameters,
+        builder.held(bucket, 3) * bytes -
+            builder.eight_bit.at(static_cast<std::size_t>(index)) * (bytes - 1));
     bucket.optimizer = builder.add_resident("optimizer" + suffix, MemoryCategory::optimizer,
                                             builder.held(bucket, 1) * state_bytes);
 }
@@ -54,12 +56,14 @@ void form_buckets(ProgramBuilder& builder) {
             const PartKind& kind = builder.part_kinds[chunk][p];
             if (!open || kind.tied) {
                 buckets.push_back({});
+                builder.eight_bit.push_back(0);
                 buckets.back().stage = stage.index;
                 buckets.back().last_position = static_cast<std::int32_t>(p);
             }
             Bucket& bucket = buckets.back();
             bucket.first_position = static_cast<std::int32_t>(p);
             (kind.held_before ? bucket.tied_elements : bucket.elements) += kind.parameters;
+            builder.eight_bit.back() += kind.eight_bit;
             bucket.replicated_elements += kind.replicated;
             stage.parts[p].bucket = static_cast<std::int32_t>(buckets.size() - 1);
             open = builder.zero() < 2 && !kind.tied &&

@@ -6,8 +6,14 @@ namespace {
 constexpr TensorId kStates = 1, kParameters = 2;
 
 // judged: with what the statistics of gradients say; else as if they called for nothing.
-Block adamw_block(const ProgramBuilder& builder, const Bucket& bucket, bool judged) {
+Block adamw_block(ProgramBuilder& builder, std::int32_t index, bool judged) {
+    const Bucket& bucket = builder.bucket(index);
     const std::int64_t elements = builder.held(bucket, 1);
+    const std::int64_t narrow =
+        builder.dims.fp8.casts_gathered()
+            ? 0
+            : builder.eight_bit.at(static_cast<std::size_t>(index)) /
+                  (builder.zero() >= 1 ? builder.shards() : std::int64_t{1});
     const std::int64_t states = builder.dims.keeps_masters() ? 3 : 2;
     Block block;
     block.name = "adamw.bucket";
@@ -15,7 +21,8 @@ Block adamw_block(const ProgramBuilder& builder, const Bucket& bucket, bool judg
         {"gradients", Role::gradient_shard, builder.gradient_dtype(), {elements}});
     block.tensors.push_back(
         {"states", Role::optimizer, builder.dims.wide_dtype, {states, elements}});
-    block.tensors.push_back({"parameters", Role::parameter_shard, builder.dims.dtype, {elements}});
+    block.tensors.push_back(
+        {"parameters", Role::parameter_shard, builder.dims.dtype, {elements - narrow}});
     Op op;
     op.kind = OpKind::adamw;
     op.phase = Phase::optimizer;
@@ -31,6 +38,11 @@ Block adamw_block(const ProgramBuilder& builder, const Bucket& bucket, bool judg
     if (judged && builder.dims.scales_loss()) reads_scalar(overflow_scalar());
     if (builder.scenario.training.loss_spike.skips()) reads_scalar(loss_spike_scalar());
     op.writes = {kStates, kParameters};
+    if (narrow > 0) {
+        op.writes.push_back(static_cast<TensorId>(block.tensors.size()));
+        block.tensors.push_back(
+            {"eight-bit parameters", Role::parameter_shard, DType::fp8_e4m3, {narrow}});
+    }
     op.label = "adamw";
     block.ops.push_back(op);
     return block;
@@ -41,7 +53,7 @@ void add_step_of(ProgramBuilder& builder, std::int32_t index, bool judged,
                  std::vector<BlockUse>& uses) {
     BlockUse use;
     use.bucket = index;
-    use.block = builder.blocks.add(adamw_block(builder, builder.bucket(index), judged));
+    use.block = builder.blocks.add(adamw_block(builder, index, judged));
     uses.push_back(use);
     if (gathers_whole(builder) && !gathers_parameters_ahead(builder.scenario))
         uses.push_back(gather_use(builder, index));
@@ -58,7 +70,7 @@ void add_optimizer(ProgramBuilder& builder) {
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(builder.program.buckets.size()); ++i) {
         if (builder.bucket(i).elements == 0) continue;
         if (validated_later) {
-            const Block block = adamw_block(builder, builder.bucket(i), true);
+            const Block block = adamw_block(builder, i, true);
             const KeptCopies copies(builder, i, block.tensors[kStates], block.tensors[kParameters]);
             copies.keep(uses);
             copies.put_back(amended);

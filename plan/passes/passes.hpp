@@ -23,6 +23,12 @@ Op collective_op(const Block& block, OpKind kind, Phase phase, Stream stream, Gr
 // probabilities and masks (Korthikanti 2022 §5). Nothing to do for a fused attention kernel.
 void recompute_attention_core(ForwardBlock& block);
 
+// selective_op: as torchtitan's selective activation checkpointing by operation. Of a layer's
+// products every second result is kept, in the order qkv, projection, gate, up, fc2 (those of
+// queries, keys and values are one here), and what attention and reduce-scatters give; backward
+// makes all else again from these and the layer's input, where it first asks for it.
+void recompute_operations(ForwardBlock& block);
+
 // Of every k layers only the first one's input is kept (Chen 2016; Megatron-LM's --recompute-method
 // uniform). Backward runs the forward pass of the group again, keeping what backward blocks read
 // until they have read it. The last layer's runs within its backward block, as under `full`: what

@@ -60,12 +60,37 @@ class QuantizeBlock : public BlockWriter {
     }
 
     void cast_weight(const std::string& label, TensorId weight) {
+        const Fp8& fp8 = layer_.fp8;
         const Tensor& held = layer_.block.tensors[static_cast<std::size_t>(weight)];
         Casting casting{held.name, label + ".w.history", held.dims[0], held.dims[1]};
         casting.weight = true;
-        casting.copies = both_ways(layer_.fp8);
+        casting.copies = both_ways(fp8);
         casting.role = Role::quantized;
-        quantize(*this, layer_.fp8, casting, add(held));
+        if (!fp8.parameters) {
+            quantize(*this, fp8, casting, add(held));
+            return;
+        }
+        casting.held = add(held);
+        if (fp8.casts_gathered()) {
+            // Gathered in 16 bits to where gradients will lie.
+            Tensor gathered = held;
+            gathered.role = Role::gradient;
+            gathered.dtype = DType::bf16;
+            quantize(*this, fp8, casting, add(std::move(gathered)));
+            return;
+        }
+        // The optimizer has cast it by rows.
+        const Copies copies = declare_copies(*this, fp8, casting);
+        std::vector<TensorId> reads = {casting.held, copies.rows.scales};
+        std::vector<TensorId> writes = {copies.columns.scales};
+        if (copies.columns.data != casting.held) {
+            writes.insert(writes.begin(), copies.columns.data);
+            emit(OpKind::transpose, held.name + ".qt", {casting.rows, casting.width},
+                 std::move(reads), std::move(writes))
+                .dtype = held.dtype;
+        } else {
+            emit(OpKind::cast, held.name + ".s", {1}, {copies.rows.scales}, std::move(writes));
+        }
     }
 
     const ForwardBlock& layer_;

@@ -15,6 +15,45 @@ void recompute_attention_core(ForwardBlock& forward) {
 
 namespace {
 
+// Results that a recomputed op leaves as they are: of attention, of sums over the tensor group, and
+// the scalars that a matrix is cast by.
+bool keeps_results(const ForwardBlock& forward, std::size_t index) {
+    switch (forward.block.ops[index].kind) {
+        case OpKind::attention:
+        case OpKind::attention_block:
+        case OpKind::reduce_scatter:
+        case OpKind::amax:
+            return true;
+        default:
+            return forward.attention_core[index] && index + 1 < forward.attention_core.size() &&
+                   !forward.attention_core[index + 1];
+    }
+}
+
+}  // namespace
+
+void recompute_operations(ForwardBlock& forward) {
+    const Block& block = forward.block;
+    std::vector<bool> kept(block.tensors.size(), false);
+    bool every_second = true;
+    for (std::size_t i = 0; i < block.ops.size(); ++i)
+        for (const TensorId id : block.ops[i].writes) {
+            const auto at = static_cast<std::size_t>(id);
+            if (block.ops[i].kind == OpKind::gemm) {
+                kept[at] = every_second;
+                every_second = !every_second;
+            } else if (keeps_results(forward, i)) {
+                kept[at] = true;
+            }
+        }
+    for (std::size_t i = 0; i < block.tensors.size(); ++i)
+        if (block.tensors[i].role == Role::scratch && !kept[i] &&
+            static_cast<TensorId>(i) != block.input)
+            forward.rematerialise[i] = true;
+}
+
+namespace {
+
 // What a block would find in the stash it finds where it was made again; the group's input stays.
 void read_recomputed(Block& block, const std::string& kept) {
     for (Tensor& tensor : block.tensors)

@@ -11,7 +11,8 @@
 namespace orrery::plan {
 namespace {
 
-constexpr const char* kKeys[] = {"fp8_recipe", "fp8_weights", "fp8_stash", "fp8_transposes"};
+constexpr const char* kKeys[] = {"fp8_recipe", "fp8_weights", "fp8_stash", "fp8_transposes",
+                                 "fp8_param_gather"};
 
 std::string pointer_of(const char* key) {
     return std::string("/training/") + key;
@@ -76,6 +77,25 @@ void check_choices(Reading& reading, const Layout& layout, const Fp8& fp8) {
     }
 }
 
+// What is held in eight bits is what products read, all through a step.
+void check_parameters(Reading& reading, const Layout& layout, const Fp8& fp8) {
+    if (!fp8.parameters) return;
+    const auto refuse = [&](const char* why, const char* arithmetic) {
+        Diagnostic& fault = reading.report("S061", pointer_of("fp8_param_gather"), why);
+        fault.arithmetic = arithmetic;
+        fault.help.push_back("leave fp8_param_gather out");
+    };
+    if (fp8.recipe == Fp8Recipe::rowwise)
+        refuse("torchao holds parameters in 16 bits", "fp8_recipe = rowwise");
+    else if (!fp8.weights_per_step)
+        refuse("parameters that are cast for each use are held in 16 bits", "fp8_weights = use");
+    if (layout.offload.parameters != KeptOn::none || layout.offload.optimizer != KeptOn::none)
+        refuse("states of parameters in eight bits are not offloaded", "layout.offload");
+    if (layout.optimizer_post_validation)
+        refuse("parameters in eight bits cannot be put back",
+               "layout.optimizer_post_validation = true");
+}
+
 // cuBLAS takes eight-bit matrices whose sizes are multiples of 16; blocks that share a scale are
 // whole ones.
 std::int64_t multiple_of(Fp8Recipe recipe) {
@@ -117,7 +137,8 @@ void check_sizes_of(Reading& reading, const Scenario& scenario) {
 void check_fp8(Reading& reading, Scenario& scenario) {
     Training& training = scenario.training;
     if (!reading.good({"training.precision", "training.fp8_recipe", "training.fp8_weights",
-                       "training.fp8_stash", "training.fp8_transposes"}))
+                       "training.fp8_stash", "training.fp8_transposes",
+                       "training.fp8_param_gather"}))
         return;
     if (training.precision != Precision::fp8)
         return refuse_without_fp8(reading, training.precision);
@@ -125,6 +146,7 @@ void check_fp8(Reading& reading, Scenario& scenario) {
     if (!reading.good({"layout", "model", "training.sequence_length"})) return;
     settle(reading, scenario.layout, training.fp8);
     check_choices(reading, scenario.layout, training.fp8);
+    check_parameters(reading, scenario.layout, training.fp8);
     check_sizes_of(reading, scenario);
 }
 

@@ -121,21 +121,26 @@ void check_stages(Reading& reading, const LayoutChoices& choices, Scenario& scen
     }
 }
 
-// A group lies within a stage.
+// A group lies within a stage; one layer in k there is only in a model of as many.
 void check_groups_of_layers(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
     if (!reading.good({"layout.recompute", "layout.recompute_every", "layout.layers_per_stage",
                        "layout.pipeline_parallel", "layout.virtual_pipeline", "model.layers"}) ||
         layout.layers_per_stage.empty())
         return;
+    const bool groups = layout.recompute == Recompute::every_k;
     const std::int64_t most =
-        *std::max_element(layout.layers_per_stage.begin(), layout.layers_per_stage.end());
+        groups ? *std::max_element(layout.layers_per_stage.begin(), layout.layers_per_stage.end())
+               : scenario.model.layers;
     if (layout.recompute_every <= most) return;
-    Diagnostic& fault = reading.report_field("S029", "layout.recompute_every",
-                                             "no stage has as many layers as a group");
-    fault.arithmetic = fmt::format("recompute_every = {}, layers of the largest stage = {}",
-                                   layout.recompute_every, most);
-    fault.help.push_back(fmt::format("recompute_every of at most {}, or \"sqrt\"", most));
+    Diagnostic& fault = reading.report_field(
+        "S029", "layout.recompute_every",
+        groups ? "no stage has as many layers as a group" : "the model has fewer layers than that");
+    fault.arithmetic =
+        fmt::format("recompute_every = {}, layers of the {} = {}", layout.recompute_every,
+                    groups ? "largest stage" : "model", most);
+    fault.help.push_back(
+        fmt::format("recompute_every of at most {}{}", most, groups ? ", or \"sqrt\"" : ""));
 }
 
 namespace {

@@ -104,6 +104,7 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
         {"launch_queue", integer(framework.launch_queue)},
         {"attention_factor", number(framework.attention_factor, kFactor)},
         {"memory_kernel_factor", number(framework.memory_kernel_factor, kFactor)},
+        {"column_cast_factor", number(framework.column_cast_factor, kFactor)},
         {"overlap_factor", number(framework.overlap_factor, {0, 1000, false, false})},
         {"deviation_factor", number(framework.deviation_factor, kFactor)},
         {"residual_sd", number(framework.residual_sd, {0, 1, false, true})},

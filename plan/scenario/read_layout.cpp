@@ -55,19 +55,24 @@ void read_layers(Reading& reading, Section& section, Layout& layout, bool& even)
     }
 }
 
-// A count of layers or "sqrt", for groups of layers alone.
+constexpr std::int64_t kEverySecondLayer = 2;  // torchtitan's selective_ac_option
+
+// A count of layers, for groups of layers alone also "sqrt".
 void read_recompute_every(Reading& reading, Section& section, Layout& layout) {
     section.known("recompute_every");
     reading.remember("layout.recompute_every", section.pointer("recompute_every"), "\"sqrt\"");
     const Json* value = section.find("recompute_every");
+    const bool layers = layout.recompute == Recompute::selective_layer;
+    if (layers) layout.recompute_every = kEverySecondLayer;
     if (value == nullptr) return;
-    if (value->is_number()) {
+    if (value->is_number() || layers) {
         section.integer("recompute_every", layout.recompute_every);
     } else if (*value != "sqrt") {
         section.wrong_type("recompute_every", "a whole number or \"sqrt\"");
         return;
     }
-    if (!reading.good({"layout.recompute"}) || layout.recompute == Recompute::every_k) return;
+    if (!reading.good({"layout.recompute"}) || layout.recompute == Recompute::every_k || layers)
+        return;
     reading
         .report("S029", section.pointer("recompute_every"),
                 "only \"recompute\": \"every_k\" forms groups of layers")
@@ -123,6 +128,8 @@ void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices) {
     section.choice<Recompute>("recompute", layout.recompute,
                               {{"none", Recompute::none},
                                {"selective", Recompute::selective},
+                               {"selective_op", Recompute::selective_op},
+                               {"selective_layer", Recompute::selective_layer},
                                {"full", Recompute::full},
                                {"every_k", Recompute::every_k}});
     read_recompute_every(reading, section, layout);

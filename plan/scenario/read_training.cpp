@@ -90,6 +90,7 @@ void read_fp8(Section& section, Fp8& fp8) {
     section.choice<bool>("fp8_weights", fp8.weights_per_step, {{"step", true}, {"use", false}});
     section.choice<bool>("fp8_stash", fp8.packed_stash, {{"fp8", true}, {"bf16", false}});
     section.boolean("fp8_transposes", fp8.transposes);
+    section.boolean("fp8_param_gather", fp8.parameters);
 }
 
 void read_loss_spike(Reading& reading, LossSpike& spike) {

@@ -51,6 +51,10 @@ const char* text(Recompute recompute) {
             return "none";
         case Recompute::selective:
             return "selective";
+        case Recompute::selective_op:
+            return "selective_op";
+        case Recompute::selective_layer:
+            return "selective_layer";
         case Recompute::full:
             return "full";
         case Recompute::every_k:
@@ -215,6 +219,8 @@ Json layout_part(const Layout& layout) {
     if (layout.recompute == Recompute::every_k)
         out["recompute_every"] =
             layout.recompute_every > 0 ? Json(layout.recompute_every) : Json("sqrt");
+    if (layout.recompute == Recompute::selective_layer)
+        out["recompute_every"] = layout.recompute_every;
     if (layout.optimizer_post_validation) out["optimizer_post_validation"] = true;
     if (layout.offload.any()) out["offload"] = offload_part(layout.offload);
     if (layout.activation_stash != ActivationStash::same)
@@ -256,6 +262,7 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     put("launch_queue", framework.launch_queue);
     put("attention_factor", plain(framework.attention_factor));
     put("memory_kernel_factor", plain(framework.memory_kernel_factor));
+    put("column_cast_factor", plain(framework.column_cast_factor));
     put("overlap_factor", plain(framework.overlap_factor));
     put("deviation_factor", plain(framework.deviation_factor));
     put("residual_sd", plain(framework.residual_sd));
@@ -285,6 +292,7 @@ Json training_part(const Training& training, const Document& document, const Ver
         out["fp8_weights"] = fp8.weights_per_step ? "step" : "use";
         out["fp8_stash"] = fp8.packed_stash ? "fp8" : "bf16";
         out["fp8_transposes"] = fp8.transposes;
+        if (fp8.parameters) out["fp8_param_gather"] = true;
     }
     if (training.precision == Precision::fp16) out["loss_scale"] = loss_scale_part(training);
     if (training.loss_spike.skips())

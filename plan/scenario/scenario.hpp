@@ -22,7 +22,14 @@ enum class Gelu : std::uint8_t { tanh, erf };
 // fp64 is for tests and for finding faults. fp8: the products of the layers' linears are of
 // eight-bit numbers (Fp8), everything else as in bf16.
 enum class Precision : std::uint8_t { fp32, bf16, fp16, fp64, fp8 };
-enum class Recompute : std::uint8_t { none, selective, full, every_k };
+enum class Recompute : std::uint8_t {
+    none,
+    selective,
+    selective_op,     // every second product of a layer, and what is no product (torchtitan)
+    selective_layer,  // every k-th layer, whole
+    full,
+    every_k
+};
 // How ranks that share out a sequence see each other's keys: K and V travel round them (Liu 2023),
 // are gathered (Llama team 2024, section 3.3.2), or heads are exchanged for tokens (Jacobs 2023).
 enum class ContextAlgorithm : std::uint8_t { ring, all_gather, all_to_all };
@@ -272,7 +279,8 @@ struct Layout {
     std::int64_t zero_group_size = 0;   // ranks that share out states; 0: all of a data group
     bool reshard_after_forward = true;  // ZeRO-3: false keeps gathered parameters until backward
     Recompute recompute = Recompute::none;
-    std::int64_t recompute_every = 0;  // every_k: layers per group; 0: √ of the stage's, rounded
+    std::int64_t recompute_every = 0;  // every_k: layers per group; 0: √ of the stage's, rounded;
+                                       // selective_layer: one of so many
     // The optimizer does not wait for the statistics of gradients of the other stages.
     bool optimizer_post_validation = false;
     Offload offload;
@@ -315,6 +323,7 @@ struct Fp8 {
                                     // each use
     bool packed_stash = false;      // backward finds eight-bit copies of inputs, not the inputs
     bool transposes = false;        // products read rows alone, so that columns are made rows of
+    bool parameters = false;        // the layers' matrices are held in eight bits, beside masters
 
     bool on() const { return recipe != Fp8Recipe::none; }
     // One scale for a tensor, so that a copy by columns is the transpose of that by rows.
@@ -323,6 +332,9 @@ struct Fp8 {
     }
     // Under sequence parallelism eight-bit copies are gathered, not what they are made of.
     bool gathers_copies() const { return packed_stash && recipe != Fp8Recipe::rowwise; }
+    // What lies in eight bits by rows does not tell its copy by columns, so that parameters are
+    // gathered in 16 bits and cast for both (Megatron Core's reuse_grad_buf_for_mxfp8_param_ag).
+    bool casts_gathered() const { return parameters && recipe == Fp8Recipe::mxfp8; }
 
     bool operator==(const Fp8&) const = default;
 };
@@ -380,6 +392,8 @@ struct Framework {
     // How this stack's kernels and overlap differ from what a profile measured alone.
     double attention_factor = 1;      // time of fused attention over the profile's
     double memory_kernel_factor = 1;  // time of memory-bound kernels over the profile's
+    double column_cast_factor = 1;    // time to cast by columns what has a scale per row or block,
+                                      // over that of moving its bytes
     double overlap_factor = 1;        // what compute takes longer while the rank communicates, over
                                       // the profile's
     double deviation_factor = 1;      // of the profile's deviations, what runs of this stack show

@@ -10,10 +10,11 @@ namespace {
 __global__ void activation_kernel(Activation op) {
     const bool gated = is_gated(op.form);
     for (std::int64_t row = blockIdx.x; row < op.rows; row += gridDim.x) {
-        const std::int64_t from = row * (gated ? 2 * op.width : op.width);
+        const bool apart = op.up.data != nullptr;
+        const std::int64_t from = row * (gated && !apart ? 2 * op.width : op.width);
         for (std::int64_t i = threadIdx.x; i < op.width; i += blockDim.x) {
             float y = curve_at(op.form, load(op.x, from + i)).value;
-            if (gated) y *= load(op.x, from + op.width + i);
+            if (gated) y *= apart ? load(op.up, from + i) : load(op.x, from + op.width + i);
             store(op.y, row * op.width + i, y);
         }
     }
@@ -23,13 +24,16 @@ __global__ void activation_kernel(Activation op) {
 __global__ void activation_backward_kernel(ActivationBackward op) {
     const bool gated = is_gated(op.form);
     for (std::int64_t row = blockIdx.x; row < op.rows; row += gridDim.x) {
-        const std::int64_t from = row * (gated ? 2 * op.width : op.width);
+        const bool apart = op.up.data != nullptr;
+        const std::int64_t from = row * (gated && !apart ? 2 * op.width : op.width);
+        const std::int64_t to = row * (gated ? 2 * op.width : op.width);
         for (std::int64_t i = threadIdx.x; i < op.width; i += blockDim.x) {
             const CurvePoint curve = curve_at(op.form, load(op.told_by, from + i));
             const float dy = load(op.dy, row * op.width + i);
-            const float up = gated ? load(op.told_by, from + op.width + i) : 1.0F;
-            store(op.dx, from + i, curve.slope * up * dy);
-            if (gated) store(op.dx, from + op.width + i, curve.value * dy);
+            float up = 1;
+            if (gated) up = apart ? load(op.up, from + i) : load(op.told_by, from + op.width + i);
+            store(op.dx, to + i, curve.slope * up * dy);
+            if (gated) store(op.dx, to + op.width + i, curve.value * dy);
         }
     }
 }

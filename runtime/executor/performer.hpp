@@ -32,7 +32,7 @@ class Performer {
 
     // performer_matrix.cpp
     void gemm(const Call& call);
-    void gemm_in_runs(const Call& call, const Gemm& part);
+    void gemm_in_runs(const Call& call, const Gemm& part, std::size_t result);
     void batched_gemm(const Call& call);
     void attention(const Call& call);
     void attention_backward(const Call& call);

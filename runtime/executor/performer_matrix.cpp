@@ -17,6 +17,11 @@ GemmForm form_of(plan::GemmProduct product) {
     return GemmForm::weight_gradient;
 }
 
+Buffer from_element(const Buffer& whole, std::int64_t element) {
+    return {static_cast<std::byte*>(whole.data) + element * plan::size_bytes(whole.dtype),
+            whole.dtype};
+}
+
 }  // namespace
 
 void Performer::gemm(const Call& call) {
@@ -28,15 +33,27 @@ void Performer::gemm(const Call& call) {
     gemm.a = read(call, 0);
     gemm.b = read(call, 1);
     if (gemm.form == GemmForm::forward && call.bound.reads.size() > 2) gemm.bias = read(call, 2);
-    gemm.c = written(call, 0);
     gemm.accumulate = call.bound.accumulates;
-    if (call.bound.op->parts == 1) return call.kernels.gemm(gemm);
-    gemm_in_runs(call, gemm);
+    // Columns of the result in a matrix each; of fewer columns than the weight has, the last.
+    const std::int64_t rows = call.read_tensor(1).dims[0];
+    const std::int64_t left = gemm.form == GemmForm::forward ? rows - gemm.n : 0;
+    gemm.n /= static_cast<std::int64_t>(call.bound.writes.size());
+    const Gemm first = gemm;
+    for (std::size_t i = 0; i < call.bound.writes.size(); ++i) {
+        const std::int64_t column = left + static_cast<std::int64_t>(i) * gemm.n;
+        gemm.b = from_element(first.b, column * gemm.k);
+        if (gemm.bias.data != nullptr) gemm.bias = from_element(first.bias, column);
+        gemm.c = written(call, i);
+        if (call.bound.op->parts == 1)
+            call.kernels.gemm(gemm);
+        else
+            gemm_in_runs(call, gemm, i);
+    }
 }
 
 // A part of the tokens: so many rows of each tensor rank's share, one run of rows after another in
 // a tensor that holds the part alone, shares apart in one that holds all tokens.
-void Performer::gemm_in_runs(const Call& call, const Gemm& part) {
+void Performer::gemm_in_runs(const Call& call, const Gemm& part, std::size_t result) {
     const plan::Op& op = *call.bound.op;
     const std::int64_t runs = dims_.tensor;
     const bool sums = part.form == GemmForm::weight_gradient;
@@ -46,16 +63,14 @@ void Performer::gemm_in_runs(const Call& call, const Gemm& part) {
     auto rows_of = [&](const Buffer& whole, plan::TensorId id, std::int64_t width, std::int64_t r) {
         const bool apart = plan::touches_part(*call.bound.block, op, id);
         const std::int64_t first = apart ? (r * op.parts + op.part) * rows : r * rows;
-        return Buffer{
-            static_cast<std::byte*>(whole.data) + first * width * plan::size_bytes(whole.dtype),
-            whole.dtype};
+        return from_element(whole, first * width);
     };
     for (std::int64_t r = 0; r < runs; ++r) {
         run.a = rows_of(part.a, op.reads[0], sums ? part.m : part.k, r);
         if (sums)
             run.b = rows_of(part.b, op.reads[1], part.n, r);
         else
-            run.c = rows_of(part.c, op.writes[0], part.n, r);
+            run.c = rows_of(part.c, op.writes[result], part.n, r);
         run.accumulate = part.accumulate || (sums && r > 0);
         call.kernels.gemm(run);
     }

@@ -75,13 +75,16 @@ ActivationForm Performer::activation_form() const {
 }
 
 void Performer::activation(const Call& call) {
-    call.kernels.activation(
-        {activation_form(), call.shape(0), call.shape(1), read(call, 0), written(call, 0)});
+    Activation op{activation_form(), call.shape(0), call.shape(1), read(call, 0), written(call, 0)};
+    if (call.bound.reads.size() > 1) op.up = read(call, 1);
+    call.kernels.activation(op);
 }
 
 void Performer::activation_backward(const Call& call) {
-    call.kernels.activation_backward({activation_form(), call.shape(0), call.shape(1),
-                                      read(call, 0), read(call, 1), written(call, 0)});
+    ActivationBackward op{activation_form(), call.shape(0), call.shape(1),
+                          read(call, 0),     read(call, 1), written(call, 0)};
+    if (call.bound.reads.size() > 2) op.up = read(call, 2);
+    call.kernels.activation_backward(op);
 }
 
 void Performer::rope(const Call& call, bool backward) {

@@ -215,13 +215,16 @@ struct Activation {
     ActivationForm form = ActivationForm::gelu_tanh;
     std::int64_t rows = 0, width = 0;  // of y
     Buffer x, y;
+    Buffer up{};  // of a gated one whose gate and up lie apart: x is the gate; null: x is both
 };
 
-// told_by is y for relu, x for the others. dx may be told_by; where not gated, dy too.
+// told_by is y for relu, x for the others. dx may be told_by; where not gated, dy too. Where gate
+// and up lie apart, told_by is the gate, and dx is both side by side.
 struct ActivationBackward {
     ActivationForm form = ActivationForm::gelu_tanh;
     std::int64_t rows = 0, width = 0;  // of dy
     Buffer dy, told_by, dx;
+    Buffer up{};
 };
 
 // Rotary positions (Su 2021), in place on q and k: of the first rotary_dim elements of a head, i

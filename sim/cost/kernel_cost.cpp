@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "plan/build/eight_bit.hpp"
 #include "plan/ir/check.hpp"
 #include "sim/cost/attention_model.hpp"
 #include "sim/cost/gemm_model.hpp"
@@ -38,6 +39,15 @@ bool has_aligned_rows(const GemmShape& shape, double element_bytes) {
            std::fmod(shape.k * element_bytes, 16) == 0;
 }
 
+// Whether every row, or block, that is cast has a scale of its own.
+bool has_many_scales(const plan::Block& block, const plan::Op& op) {
+    return std::any_of(op.writes.begin(), op.writes.end(), [&](plan::TensorId id) {
+        const plan::Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
+        return !plan::is_eight_bit(tensor.dtype) && tensor.dims.size() == 2 &&
+               tensor.elements() > 1;
+    });
+}
+
 }  // namespace
 
 KernelCost::KernelCost(const Profile& profile, const plan::Framework& framework,
@@ -46,6 +56,7 @@ KernelCost::KernelCost(const Profile& profile, const plan::Framework& framework,
       attention_factor_(framework.attention_factor),
       composed_norms_(framework.norm_kernel == plan::NormKernel::composed),
       memory_factor_(framework.memory_kernel_factor),
+      column_cast_factor_(framework.column_cast_factor),
       stretch_(profile.sharing ? profile.sharing->of(ranks_of_machine) : 1) {}
 
 const GemmCurve& KernelCost::gemm_curve(plan::DType dtype) const {
@@ -225,6 +236,21 @@ Price KernelCost::price_norm(const plan::Block& block, const plan::Op& op, doubl
     return price;
 }
 
+// Where columns are slow they are cast by a kernel of their own, which reads the matrix again.
+Price KernelCost::price_quantize(const plan::Block& block, const plan::Op& op, double t0_us) const {
+    Price price = price_memory(block, op, t0_us);
+    const bool columns = (op.shape[2] & (plan::kColumnsCopy | plan::kTransposedCopy)) != 0;
+    if (column_cast_factor_ == 1 || !columns || !has_many_scales(block, op)) return price;
+    const plan::Tensor& source = block.tensors[static_cast<std::size_t>(op.reads[0])];
+    const double copy = to_double(source.elements());
+    const double own = to_double(source.bytes()) + copy;
+    const bool rows = (op.shape[2] & plan::kRowsCopy) != 0;
+    const double more = column_cast_factor_ * own - (rows ? copy : own);
+    price.seconds +=
+        more / (profile_.memory.efficiency.value * profile_.hardware.memory_GBps.value * 1e9);
+    return price;
+}
+
 Price KernelCost::price(const plan::Block& block, const plan::Op& op) const {
     Price price = price_alone(block, op);
     price.seconds *= stretch_;
@@ -270,10 +296,11 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) cons
         case OpKind::adamw:
         case OpKind::cast:
         case OpKind::rearrange:
-        case OpKind::quantize:
         case OpKind::transpose:
         case OpKind::update_scales:
             return price_memory(block, op, memory.t0_us.value);
+        case OpKind::quantize:
+            return price_quantize(block, op, memory.t0_us.value);
         case OpKind::norm:
             return price_norm(block, op, memory.t0_us.value);
         case OpKind::norm_backward:

@@ -60,11 +60,13 @@ class KernelCost {
     Price price_attention(const plan::Op& op, bool backward) const;
     Price price_memory(const plan::Block& block, const plan::Op& op, double t0_us) const;
     Price price_norm(const plan::Block& block, const plan::Op& op, double t0_us) const;
+    Price price_quantize(const plan::Block& block, const plan::Op& op, double t0_us) const;
 
     const Profile& profile_;
     double attention_factor_;
     bool composed_norms_;
     double memory_factor_;
+    double column_cast_factor_;
     double stretch_;
 };
 

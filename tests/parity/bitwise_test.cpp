@@ -97,6 +97,10 @@ TEST(Bitwise, RecomputationRepeatsTheForwardPass) {
     expect_same(train_sets({"layout.recompute=every_k", "layout.recompute_every=2"}), kept);
     expect_same(train_sets({"layout.recompute=selective", "training.attention_kernel=unfused"}),
                 train_sets({"training.attention_kernel=unfused"}));
+    expect_same(train_sets({"layout.recompute=selective_op"}), kept);
+    expect_same(train_sets({"layout.recompute=selective_layer"}), kept);
+    expect_same(train_sets({"layout.recompute=selective_op"}, {}, kLlama),
+                train_sets({}, {}, kLlama));
 }
 
 TEST(Bitwise, ThreadsOfARankDoNotChangeTheModel) {

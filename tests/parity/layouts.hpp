@@ -271,6 +271,15 @@ inline std::vector<NamedLayout> all_layouts() {
     add("recompute_full_sequence_2", {tp2, sp, "recompute=full"});
     add("recompute_selective_unfused", {"recompute=selective", unfused});
     add("recompute_selective_sequence", {tp2, sp, "recompute=selective", unfused});
+    const std::string by_op = "recompute=selective_op", by_layer = "recompute=selective_layer";
+    add("recompute_op", {by_op});
+    add("recompute_op_unfused", {by_op, unfused});
+    add("recompute_op_tensor_2", {tp2, by_op});
+    add("recompute_op_sequence_zero3", {tp2, sp, dp2, zero(3), by_op});
+    add("recompute_op_zb_h1", {pp2, "schedule=zb-h1", by_op});
+    add("recompute_op_ring", {"context_parallel=2", "data_parallel=1", by_op});
+    add("recompute_second_layer_pipeline", {pp2, by_layer});
+    add("recompute_third_layer", {dp2, zero(2), by_layer, "recompute_every=3"});
     add("recompute_every_2", {"recompute=every_k", "recompute_every=2"});
     add("recompute_every_3", {"recompute=every_k", "recompute_every=3"});
     add("recompute_every_2_sequence_pipeline",
@@ -295,6 +304,7 @@ inline std::vector<NamedLayout> all_layouts() {
     const std::string early = "training.recompute_stops_early=true";
     add("early_stop_sequence", {tp2, sp, "recompute=full", early});
     add("early_stop_zero3", {dp2, zero(3), "recompute=full", early});
+    add("parts_recompute_op", {tp2, sp, parts_2, by_op});
     add("parts_recompute_every_2", {tp2, sp, parts_2, "recompute=every_k", "recompute_every=2"});
     const std::string deferred = "training.defer_embedding_gradient=true";
     add("deferred_head_pipeline_4", {pp4, deferred});

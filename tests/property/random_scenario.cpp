@@ -81,6 +81,7 @@ const std::vector<Choice>& free_keys() {
         {"training.workspace_mb", {"32", "0"}},
         {"training.attention_factor", {"1", "1.4"}},
         {"training.memory_kernel_factor", {"1", "0.8"}},
+        {"training.column_cast_factor", {"1", "3"}},
         {"training.overlap_factor", {"1", "0", "9"}},
         {"training.residual_sd", {"0", "0.05"}},
         {"training.context_mb", {"600", "0"}},
@@ -248,9 +249,11 @@ class Draft {
 
     // Groups of layers lie within a stage.
     void draw_recompute() {
-        const auto recompute = one_of<std::string>({"none", "selective", "full", "every_k"});
+        const auto recompute = one_of<std::string>(
+            {"none", "selective", "selective_op", "selective_layer", "full", "every_k"});
         set("layout.recompute", recompute);
-        if (recompute != "every_k" || one_in(3)) return;
+        const bool groups = recompute == "every_k" && !one_in(3);
+        if (!groups && recompute != "selective_layer") return;
         set("layout.recompute_every",
             1 + static_cast<std::int64_t>(below(static_cast<std::size_t>(largest_stage_))));
     }

@@ -85,8 +85,10 @@ inline Sets random_sets() {
                           "training.fp8_transposes=" + word({"false", "true"}),
                           "training.fp8_stash=" +
                               (recipe == "delayed" ? std::string("fp8") : word({"fp8", "bf16"}))});
-        if (zero < 3 || zero_group == 1)
-            sets.push_back("training.fp8_weights=" + word({"step", "use"}));
+        const bool once = (zero < 3 || zero_group == 1) && word({"step", "use"}) == "step";
+        sets.push_back(std::string("training.fp8_weights=") + (once ? "step" : "use"));
+        if (once && recipe != "rowwise" && !judged)
+            sets.push_back("training.fp8_param_gather=" + word({"false", "true"}));
     }
     return joined(
         sets, {set("layout.tensor_parallel", tensor),
@@ -105,7 +107,7 @@ inline Sets random_sets() {
                "layout.schedule=" + (chunks == 2 ? word({"interleaved", "zb-v", "v-half"})
                                      : chunked   ? "interleaved"
                                                  : word({"1f1b", "gpipe", "zb-h1", "zb-2p"})),
-               "layout.recompute=" + word({"none", "selective", "full", "every_k"}),
+               "layout.recompute=" + word({"none", "selective", "selective_op", "full", "every_k"}),
                std::string("layout.sequence_parallel=") + (sharded ? "true" : "false"),
                "model.tie_word_embeddings=" + word({"false", "true"}),
                "training.optimizer.clip_norm=" + clip,
@@ -130,6 +132,7 @@ inline Sets random_sets() {
                "training.backward_launch_factor=" + word({"1", "0.5"}),
                "training.collective_launch_factor=" + word({"1", "0.2"}),
                "training.transfer_launch_factor=" + word({"1", "20"}),
+               "training.column_cast_factor=" + word({"1", "3"}),
                "cluster.slow_devices=" + word({"[]", "[]", R"([{"device": 0, "factor": 1.5}])"})});
 }
 

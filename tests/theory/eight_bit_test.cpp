@@ -129,6 +129,61 @@ TEST(EightBit, CopiesOfWeightsAreKept) {
     EXPECT_EQ(plan_of(eight_bit("rowwise")).programs[0].quantized, -1);
 }
 
+// Beside 12h² bytes of a layer in place of twice as many, transposes where products need them.
+TEST(EightBit, MatricesAreHeldInAByte) {
+    const std::int64_t matrices = kLayers * 12 * kHidden * kHidden;
+    for (const Sets& layout :
+         {Sets{"layout.data_parallel=1"}, Sets{"layout.data_parallel=4", "layout.zero_stage=1"}})
+        for (const char* recipe : {"delayed", "tensorwise", "mxfp8"})
+            for (const char* transposes : {"true", "false"}) {
+                const bool micro = recipe == std::string("mxfp8");
+                if (micro && transposes == std::string("true")) continue;
+                Sets cast = eight_bit(recipe, layout);
+                cast.push_back(std::string("training.fp8_transposes=") + transposes);
+                Sets held = cast;
+                held.emplace_back("training.fp8_param_gather=true");
+                const plan::Plan before = plan_of(cast), after = plan_of(held);
+                const auto bytes = [](const plan::Plan& plan, plan::MemoryCategory category) {
+                    return resident_bytes(plan.programs[0], category);
+                };
+                const auto quantized = [](const plan::Plan& plan) {
+                    const plan::Program& program = plan.programs[0];
+                    return program.residents[static_cast<std::size_t>(program.quantized)].bytes;
+                };
+                const plan::MemoryCategory parameters = plan::MemoryCategory::parameters;
+                const std::int64_t copies = quantized(before) - quantized(after);
+                EXPECT_EQ(copies, matrices) << recipe << transposes;  // by rows: held already
+                EXPECT_EQ(bytes(before, parameters) - bytes(after, parameters) - copies, matrices);
+                EXPECT_EQ(before.conserved, after.conserved);
+            }
+}
+
+// Bytes where the copy by columns is a transpose, else 16 bits, which are cast for both.
+TEST(EightBit, ParametersAreGatheredInAByte) {
+    const auto gathered = [](const char* recipe, bool held) {
+        Sets sets = eight_bit(recipe, {"layout.data_parallel=2", "layout.zero_stage=1"});
+        if (held) sets.emplace_back("training.fp8_param_gather=true");
+        const plan::Plan plan = plan_of(sets);
+        std::int64_t bytes = 0;
+        for (const Op* op : executed_ops(plan))
+            if (op->kind == OpKind::all_gather && op->group == plan::GroupKind::data)
+                bytes += plan::message_bytes(*op);
+        return bytes;
+    };
+    const std::int64_t matrices = kLayers * 12 * kHidden * kHidden;
+    EXPECT_EQ(gathered("tensorwise", false) - gathered("tensorwise", true), matrices);
+    EXPECT_EQ(gathered("mxfp8", true), gathered("mxfp8", false));
+}
+
+TEST(EightBit, HeldMatricesAreNotCastByTheStep) {
+    const auto casts = [](const char* recipe) {
+        return weight_casts(plan_of(eight_bit(recipe, {"training.fp8_param_gather=true"})));
+    };
+    EXPECT_EQ(casts("delayed"), 0U);
+    EXPECT_EQ(casts("tensorwise"), 0U);
+    EXPECT_EQ(casts("mxfp8"), 4 * kLayers);
+}
+
 TEST(EightBit, NothingElseOfAStepChanges) {
     const plan::Conserved bf16 = plan_of({"training.precision=bf16"}).conserved;
     for (const char* recipe : {"delayed", "tensorwise", "rowwise", "mxfp8"})

@@ -164,6 +164,8 @@ bool map_eight_bits(Sheet& sheet, bool bf16) {
         sheet.put("training.fp8_recipe", *recipe, "--fp8-recipe");
     else
         sheet.put_usual("training.fp8_recipe", "delayed", "--fp8-recipe");
+    if (sheet.flag({"--fp8-param-gather"}))
+        sheet.put("training.fp8_param_gather", true, "--fp8-param-gather");
     return true;
 }
 

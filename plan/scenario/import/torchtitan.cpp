@@ -226,15 +226,30 @@ void map_recompute(Sheet& sheet) {
         sheet.put("layout.recompute", "full", key, "every layer");
         return;
     }
-    sheet.put_usual("layout.recompute", "none", key);
-    sheet.refuse(key, how == "op" ? "recomputation by operations is not modelled"
-                                  : "recomputation of every k-th layer alone is not modelled");
-    sheet.refuse("activation_checkpoint.selective_ac_option", "see activation_checkpoint.mode");
-    if (!mode)
-        sheet.miss("layout.recompute",
-                   "without activation_checkpoint.mode every second layer is recomputed, which is "
-                   "not modelled",
-                   "\"none\"");
+    const char* const choice = "activation_checkpoint.selective_ac_option";
+    if (how == "op") {
+        sheet.put("layout.recompute", "selective_op",
+                  mode ? fmt::format("{}, {}", key, choice) : choice, "every second product");
+        return;
+    }
+    // "2", or 2: one layer in so many.
+    const std::string text = how.is_string() ? how.get<std::string>() : how.dump();
+    const bool number = !text.empty() && text.size() < 5 &&
+                        text.find_first_not_of("0123456789") == std::string::npos;
+    if (!number || text.front() == '0') {
+        sheet.put_usual("layout.recompute", "none", key);
+        sheet.refuse(choice, "neither \"op\" nor a number of layers");
+        return;
+    }
+    const char* const said = option == nullptr ? key : choice;
+    if (mode)
+        sheet.put("layout.recompute", "selective_layer", key);
+    else
+        sheet.put_usual("layout.recompute", "selective_layer", key);
+    if (option == nullptr)
+        sheet.put_usual("layout.recompute_every", std::stoll(text), said);
+    else
+        sheet.put("layout.recompute_every", std::stoll(text), said, "one layer in so many");
 }
 
 // The converter float8: torchao's eight-bit linear layers.

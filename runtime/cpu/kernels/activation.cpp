@@ -35,6 +35,19 @@ bool is_gated(ActivationForm form) {
            form == ActivationForm::geglu_erf;
 }
 
+// Where the two factors of a gated form lie: rows of the gate are `pitch` elements apart, the other
+// factor is `ahead` elements further on, in `up`.
+struct Gating {
+    Buffer up;
+    std::int64_t pitch = 0;
+    std::int64_t ahead = 0;
+};
+
+Gating gating_of(ActivationForm form, const Buffer& x, const Buffer& up, std::int64_t width) {
+    if (!is_gated(form)) return {x, width, 0};
+    return up.data == nullptr ? Gating{x, 2 * width, width} : Gating{up, width, 0};
+}
+
 // Of √(2/π)·(x + 0.044715·x³).
 template <typename W>
 constexpr W kGeluLinear = W(0.79788456080286535588);
@@ -114,14 +127,14 @@ void for_pieces_of_rows(Team& team, std::int64_t rows, std::int64_t width, const
 template <typename W>
 void activation_as(const Activation& op, Team& team) {
     const Curve curve = curve_of(op.form);
-    const std::int64_t read_width = is_gated(op.form) ? 2 * op.width : op.width;
+    const Gating gating = gating_of(op.form, op.x, op.up, op.width);
     for_pieces_of_rows(team, op.rows, op.width, [&](auto row, auto column, auto n) {
         Space<W> f, up;
-        const std::int64_t from = row * read_width + column;
+        const std::int64_t from = row * gating.pitch + column;
         convert_from(op.x, from, n, f.at);
         apply<W>(curve, f.at, n, nullptr);
         if (is_gated(op.form))
-            Array<W>(f.at, n) *= ConstArray<W>(read(op.x, from + op.width, n, up.at), n);
+            Array<W>(f.at, n) *= ConstArray<W>(read(gating.up, from + gating.ahead, n, up.at), n);
         convert_to(op.y, row * op.width + column, n, f.at);
     });
 }
@@ -130,21 +143,22 @@ template <typename W>
 void activation_backward_as(const ActivationBackward& op, Team& team) {
     const Curve curve = curve_of(op.form);
     const bool gated = is_gated(op.form);
-    const std::int64_t read_width = gated ? 2 * op.width : op.width;
+    const Gating gating = gating_of(op.form, op.told_by, op.up, op.width);
     for_pieces_of_rows(team, op.rows, op.width, [&](auto row, auto column, auto n) {
         Space<W> f, slope, dy_space, up_space;
-        const std::int64_t from = row * read_width + column;
+        const std::int64_t from = row * gating.pitch + column;
+        const std::int64_t to = row * (gated ? 2 * op.width : op.width) + column;
         convert_from(op.told_by, from, n, f.at);
         apply(curve, f.at, n, slope.at);
         const ConstArray<W> dy(read(op.dy, row * op.width + column, n, dy_space.at), n);
         Array<W> dgate(slope.at, n);
         if (gated) {
-            dgate *= ConstArray<W>(read(op.told_by, from + op.width, n, up_space.at), n);
+            dgate *= ConstArray<W>(read(gating.up, from + gating.ahead, n, up_space.at), n);
             Array<W>(f.at, n) *= dy;
-            convert_to(op.dx, from + op.width, n, f.at);
+            convert_to(op.dx, to + op.width, n, f.at);
         }
         dgate *= dy;
-        convert_to(op.dx, from, n, slope.at);
+        convert_to(op.dx, to, n, slope.at);
     });
 }
 

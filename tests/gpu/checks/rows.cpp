@@ -96,6 +96,23 @@ void check_bias_gradient(World& world, const Size& size, bool accumulate) {
 // Of y and of dx a handful of roundings in each of two libraries' exp, erf and tanh.
 constexpr double kFunctionRoundings = 16;
 
+void check_gate_apart(World& world, ActivationForm form, const char* name, const Size& size) {
+    const std::int64_t n = size.rows * size.width;
+    world.begin("activation", std::string(name) + " " + text(size) + " gate apart");
+    Tensor& gate = world.in(normals(n, 1));
+    Tensor& up = world.in(normals(n, 2));
+    Tensor& dy = world.in(normals(n, 3));
+    Tensor& y = world.out(n);
+    Tensor& dx = world.out(2 * n);
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.activation({form, size.rows, size.width, at(gate), at(y), at(up)});
+        kernels.activation_backward(
+            {form, size.rows, size.width, at(dy), at(gate), at(dx), at(up)});
+    });
+    world.expect_close("y", y, kFunctionRoundings);
+    world.expect_close("dx", dx, kFunctionRoundings);
+}
+
 void check_activation(World& world, ActivationForm form, const char* name, const Size& size) {
     const bool gated = form == ActivationForm::swiglu || form == ActivationForm::geglu_tanh ||
                        form == ActivationForm::geglu_erf;
@@ -107,6 +124,7 @@ void check_activation(World& world, ActivationForm form, const char* name, const
         kernels.activation({form, size.rows, size.width, at(x), at(y)});
     });
     world.expect_close("y", y, kFunctionRoundings);
+    if (gated) check_gate_apart(world, form, name, size);
     world.begin("activation_backward", std::string(name) + " " + text(size) + " in place");
     Tensor& told_by = world.in(normals(read, 1));
     Tensor& dy = world.in(normals(n, 2));

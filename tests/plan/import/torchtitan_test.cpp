@@ -80,6 +80,14 @@ TEST(Torchtitan, EachKeyBecomesItsKey) {
         {"[activation_checkpoint]\nmode = 'full'", "layout.recompute", "\"full\""},
         {"[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"1\"",
          "layout.recompute", "\"full\""},
+        {"[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"op\"",
+         "layout.recompute", "\"selective_op\""},
+        {"[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"3\"",
+         "layout.recompute", "\"selective_layer\""},
+        {"[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"3\"",
+         "layout.recompute_every", "3"},
+        {"[activation_checkpoint]", "layout.recompute", "\"selective_layer\""},
+        {"[activation_checkpoint]", "layout.recompute_every", "2"},
         {"", "training.precision", "\"bf16\""},
         {"", "training.gradient_dtype", "\"fp32\""},
         {"[training]\nmixed_precision_param = \"float32\"", "training.precision", "\"fp32\""},
@@ -141,13 +149,11 @@ TEST(Torchtitan, EveryRowIsNamed) {
         }
 }
 
-TEST(Torchtitan, SelectiveRecomputationHasNoCounterpart) {
-    const Imported by_op =
-        imported("[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"op\"");
-    EXPECT_EQ(at(by_op, "layout.recompute"), "\"none\"");
-    ASSERT_NE(left(by_op.unsupported, "activation_checkpoint.mode"), nullptr);
-    const Imported none = imported("[activation_checkpoint]\n");
-    EXPECT_TRUE(missing(none, "layout.recompute"));
+TEST(Torchtitan, SelectiveRecomputationIsByProductOrByLayer) {
+    const Imported odd =
+        imported("[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"mm\"");
+    EXPECT_EQ(at(odd, "layout.recompute"), "\"none\"");
+    ASSERT_NE(left(odd.unsupported, "activation_checkpoint.selective_ac_option"), nullptr);
 }
 
 TEST(Torchtitan, ConflictsShowTheArithmetic) {

@@ -220,6 +220,11 @@ TEST(PlanGolden, Recomputation) {
     const Plan grouped = build_plan(flash);
     expect_golden("recompute_every", blocks_named(grouped, "layer"));
     expect_golden("recompute_every_plan", without_parts(grouped));
+    flash.layout.recompute = Recompute::selective_op;
+    expect_golden("recompute_selective_op", blocks_named(build_plan(flash), "layer"));
+    flash.layout.recompute = Recompute::selective_layer;
+    flash.layout.recompute_every = 2;
+    expect_golden("recompute_selective_layer_plan", without_parts(build_plan(flash)));
 }
 
 TEST(PlanGolden, SerialisedTensorCommunication) {

@@ -205,6 +205,10 @@ TEST(Reader, ResolvedPrecisionAndRecomputationReadToTheSame) {
     const std::vector<std::string> three = {"layout.recompute=every_k", "layout.recompute_every=3"};
     EXPECT_EQ(sound(kSmall, three).layout.recompute_every, 3);
     expect_round_trip(read(kSmall, three), "", kTestLibrary);
+    const std::vector<std::string> second = {"layout.recompute=selective_layer"};
+    EXPECT_EQ(sound(kSmall, second).layout.recompute_every, 2);
+    expect_round_trip(read(kSmall, second), "", kTestLibrary);
+    expect_round_trip(read(kSmall, {"layout.recompute=selective_op"}), "", kTestLibrary);
 }
 
 TEST(Reader, ResolvedConstantsCarryTheirSource) {

@@ -152,6 +152,37 @@ Tensor activated(const World& world, const Curve& curve, const Values& x) {
     return y;
 }
 
+// Rows of [2·width] as two matrices of [width].
+std::pair<Values, Values> apart(const Values& packed) {
+    std::pair<Values, Values> halves;
+    for (std::size_t i = 0; i < packed.size(); ++i)
+        (i / kWidth % 2 == 0 ? halves.first : halves.second).push_back(packed[i]);
+    return halves;
+}
+
+TEST(Activation, FindsGateAndUpApart) {
+    for (const Curve& curve : kCurves) {
+        if (!curve.gated) continue;
+        const Values x = activation_input(curve), given = exact_numbers(kRows * kWidth, 2);
+        const auto [gate, up] = apart(x);
+        const auto run = [&](bool packed) {
+            return in_fp64([&](const World& world) {
+                const Tensor first = world.in(packed ? x : gate), second = world.in(up);
+                const Tensor dy = world.in(given);
+                Tensor y = world.out(kRows * kWidth), dx = world.out(2 * kRows * kWidth);
+                Activation forward{curve.form, kRows, kWidth, first.buffer(), y.buffer()};
+                ActivationBackward backward{curve.form,  kRows,          kWidth,
+                                            dy.buffer(), first.buffer(), dx.buffer()};
+                if (!packed) forward.up = backward.up = second.buffer();
+                world.table.activation(forward, world.team);
+                world.table.activation_backward(backward, world.team);
+                return std::vector{y, dx};
+            });
+        };
+        EXPECT_EQ(run(false), run(true));
+    }
+}
+
 TEST(Activation, IsItsFormula) {
     for (const Curve& curve : kCurves) {
         const Values x = activation_input(curve);

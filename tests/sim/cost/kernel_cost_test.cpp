@@ -1,8 +1,10 @@
 #include "sim/cost/kernel_cost.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "plan/build/eight_bit.hpp"
 #include "tests/sim/cost/tiny_profile.hpp"
 
 namespace orrery::sim {
@@ -59,6 +61,45 @@ TEST_F(TinyCost, StacksHaveSlowerKernelsOfTheirOwn) {
               0.75 * memory_price(OpKind::norm, 1000).seconds);
     const plan::Op attention = op_of(OpKind::attention, {1, 1024, 1024, 8, 8, 128, 0});
     EXPECT_EQ(cost.price({}, attention).seconds, 2.5 * price(attention).seconds);
+}
+
+// Columns with scales of their own are cast by a kernel of their own where those are slow.
+TEST_F(TinyCost, CastsColumnsAsSlowlyAsTheStackDoes) {
+    constexpr std::int64_t kRows = 4096, kWidth = 8192, kElements = kRows * kWidth;
+    const auto cast = [](std::int64_t copies, std::int64_t scales) {
+        plan::Block block;
+        block.tensors = {{"x", plan::Role::scratch, plan::DType::bf16, {kRows, kWidth}}};
+        plan::Op op = op_of(OpKind::quantize, {kRows, kWidth, copies});
+        op.reads = {0};
+        for (const bool data : {true, false})
+            for (const std::int64_t copy : {plan::kRowsCopy, plan::kTransposedCopy}) {
+                if ((copies & copy) == 0) continue;
+                op.writes.push_back(static_cast<plan::TensorId>(block.tensors.size()));
+                if (data)
+                    block.tensors.push_back(
+                        {"q", plan::Role::scratch, plan::DType::fp8_e4m3, {kRows, kWidth}});
+                else
+                    block.tensors.push_back(
+                        {"s", plan::Role::scratch, plan::DType::fp32, {scales, 1}});
+            }
+        block.ops = {op};
+        return block;
+    };
+    plan::Framework stack;
+    stack.column_cast_factor = 3;
+    const KernelCost slow(profile_, stack, 1);
+    const double byte =
+        kElements / (profile_.memory.efficiency.value * profile_.hardware.memory_GBps.value * 1e9);
+    const auto more = [&](std::int64_t copies, std::int64_t scales) {
+        const plan::Block block = cast(copies, scales);
+        return slow.price(block, block.ops[0]).seconds - cost_.price(block, block.ops[0]).seconds;
+    };
+    const auto near = [&](double seconds) { return testing::DoubleNear(seconds, 1e-12); };
+    EXPECT_EQ(more(plan::kRowsCopy, kRows), 0);
+    EXPECT_EQ(more(plan::kTransposedCopy, 1), 0);  // one scale for all
+    EXPECT_THAT(more(plan::kTransposedCopy, kRows), near((3 - 1) * 3 * byte));
+    // Both at once moves 4 bytes; apart rows move 3 and columns as many.
+    EXPECT_THAT(more(plan::kRowsCopy + plan::kTransposedCopy, kRows), near((3 + 3 * 3 - 4) * byte));
 }
 
 // x.float(), its square, the mean, x times its root, back to 16 bits, times the weight: 36 bytes
