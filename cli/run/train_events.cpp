@@ -52,6 +52,27 @@ class TrainEvents : public TrainOutput {
         print(event);
     }
 
+    void resumed(const TrainRun&, const runtime::CheckpointReader& checkpoint) override {
+        const runtime::Progress& progress = checkpoint.manifest().progress;
+        print({{"event", "resume"},
+               {"step", progress.step},
+               {"path", checkpoint.path()},
+               {"consumed_samples", progress.consumed_samples}});
+    }
+
+    void checkpointed(const TrainRun&, const runtime::CheckpointReport& report) override {
+        print({{"event", "checkpoint"},
+               {"step", report.step},
+               {"path", report.path},
+               {"bytes", report.bytes},
+               {"stall_s", report.stall_s},
+               {"write_s", report.write_s}});
+    }
+
+    void ended_before(const TrainRun& run) override {
+        print({{"event", "end"}, {"interrupted", false}, {"step", run.steps}});
+    }
+
     void ended(const TrainRun& run, const TrainEnd& end) override {
         const runtime::StepReport& last = end.steps.back();
         const double time_s = end.step_time_s();

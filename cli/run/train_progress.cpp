@@ -70,8 +70,9 @@ class TrainProgress : public TrainOutput {
         if (const auto mfu = run.mfu(step.samples, step.time_s))
             text += "   MFU " + percent_text(*mfu);
         spent_s_ += step.time_s;
+        ++taken_;
         if (step.step < run.steps)
-            text += "   left " + seconds_text(spent_s_ / static_cast<double>(step.step) *
+            text += "   left " + seconds_text(spent_s_ / static_cast<double>(taken_) *
                                               static_cast<double>(run.steps - step.step));
         if (step.skipped == runtime::Skipped::overflow)
             text += fmt::format("   not taken: overflow at loss scale {}",
@@ -84,6 +85,25 @@ class TrainProgress : public TrainOutput {
         console_.err << "\r\x1b[K" << text << std::flush;
         rewritten_ = true;
         if (step.skipped != runtime::Skipped::no) keep_line();  // worth more than a moment
+    }
+
+    void resumed(const TrainRun&, const runtime::CheckpointReader& checkpoint) override {
+        console_.out << line("resumed", fmt::format("after step {}, from {}",
+                                                    whole_text(checkpoint.manifest().progress.step),
+                                                    checkpoint.path()))
+                     << '\n'
+                     << std::flush;
+    }
+
+    void checkpointed(const TrainRun&, const runtime::CheckpointReport& report) override {
+        keep_line();
+        console_.err << fmt::format("saved {}: {}, training waited {}, written after {}\n",
+                                    report.path, bytes_text(static_cast<double>(report.bytes)),
+                                    seconds_text(report.stall_s), seconds_text(report.write_s));
+    }
+
+    void ended_before(const TrainRun& run) override {
+        console_.out << fmt::format("done: the checkpoint has all {}\n", plural(run.steps, "step"));
     }
 
     void ended(const TrainRun& run, const TrainEnd& end) override {
@@ -121,6 +141,7 @@ class TrainProgress : public TrainOutput {
 
     Console console_;
     double spent_s_ = 0;
+    std::int64_t taken_ = 0;
     bool rewritten_ = false;
 };
 

@@ -130,7 +130,10 @@ class NoOutput : public TrainOutput {
   public:
     void started(const TrainRun&) override {}
     void stepped(const TrainRun&, const runtime::StepReport&) override {}
+    void resumed(const TrainRun&, const runtime::CheckpointReader&) override {}
+    void checkpointed(const TrainRun&, const runtime::CheckpointReport&) override {}
     void ended(const TrainRun&, const TrainEnd&) override {}
+    void ended_before(const TrainRun&) override {}
     void failed(const std::string&) override {}
     void refused(const std::vector<plan::Diagnostic>&) override {}
 };

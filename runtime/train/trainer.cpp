@@ -1,5 +1,6 @@
 #include "runtime/train/trainer.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -90,6 +91,23 @@ class RankRun {
         return report;
     }
 
+    // Goes on where a checkpoint ends. The sizes of batches follow from the samples before.
+    void resume(const CheckpointReader& checkpoint, std::int64_t global_batch) {
+        checkpoint_ = &checkpoint;
+        consumed_ = checkpoint.manifest().progress.consumed_samples;
+        updates_ = checkpoint.manifest().progress.updates;
+        set_batch(global_batch);
+        checkpoint_ = nullptr;
+    }
+
+    void save(Checkpointing& checkpoints, std::int64_t step) {
+        device_->validate();
+        checkpoints.save(
+            *device_,
+            saved_parts(*program_, planned(), entry_->scenario, entry_->plan.mesh, seat_.rank()),
+            progress(step), entry_->scenario);
+    }
+
     // The step was the last, whatever was planned.
     void finish() { device_->validate(); }
 
@@ -114,10 +132,14 @@ class RankRun {
         program_ = std::make_unique<BoundProgram>(
             bind_program(entry.plan, planned(), entry.scenario, seat_.rank()));
         device_ = seat_.make_device(*program_, entry.scenario);
-        if (kept.empty())
+        if (checkpoint_ != nullptr) {
+            begin_scale();
+            load(*checkpoint_);
+        } else if (kept.empty()) {
             begin();
-        else
+        } else {
             restore(kept);
+        }
     }
 
     void begin() {
@@ -125,10 +147,52 @@ class RankRun {
         fill_weights(*device_, *program_, planned(), scenario,
                      options_.first_weights ? options_.first_weights : random_weights(scenario),
                      threads_);
-        const plan::Training& training = scenario.training;
+        begin_scale();
+    }
+
+    void begin_scale() {
+        const plan::Training& training = entry_->scenario.training;
         const double scale =
             training.loss_scale > 0 ? training.loss_scale : training.dynamic_loss_scale.initial;
         set_scalar("loss scale", static_cast<float>(scale));
+    }
+
+    void load(const CheckpointReader& checkpoint) {
+        const plan::Scenario& scenario = entry_->scenario;
+        load_state(*device_, *program_, planned(), scenario, checkpoint, threads_);
+        const Progress& progress = checkpoint.manifest().progress;
+        if (progress.loss_scale && scenario.training.loss_scale == 0) {
+            const SavedLossScale& saved = *progress.loss_scale;
+            set_scalar("loss scale", saved.scale);
+            set_scalar("loss scale counters",
+                       std::array{saved.steps_without_overflow, saved.overflows});
+        }
+        // A window of another size begins anew.
+        if (progress.losses &&
+            std::ssize(progress.losses->accepted) == scenario.training.loss_spike.window &&
+            program_->scalar("accepted losses") >= 0) {
+            device_->write(program_->scalar("accepted losses"),
+                           std::as_bytes(std::span(progress.losses->accepted)));
+            set_scalar("losses accepted", progress.losses->count);
+        }
+    }
+
+    Progress progress(std::int64_t step) const {
+        Progress progress{step, updates_, consumed_, {}, {}};
+        if (program_->scalar("loss scale counters") >= 0) {
+            const auto counters = scalar<std::array<std::int32_t, 2>>("loss scale counters");
+            progress.loss_scale = {scalar<float>("loss scale"), counters[0], counters[1]};
+        }
+        if (program_->scalar("accepted losses") >= 0) {
+            SavedLosses losses;
+            losses.accepted.resize(
+                static_cast<std::size_t>(entry_->scenario.training.loss_spike.window));
+            device_->read(program_->scalar("accepted losses"),
+                          std::as_writable_bytes(std::span(losses.accepted)));
+            losses.count = scalar<std::int32_t>("losses accepted");
+            progress.losses = std::move(losses);
+        }
+        return progress;
     }
 
     std::map<std::string, std::vector<std::byte>> persistent() const {
@@ -269,7 +333,8 @@ class RankRun {
     const TrainOptions& options_;
     const SampleReader& samples_;
     RankSeat& seat_;
-    int threads_;  // of the host
+    int threads_;                                   // of the host
+    const CheckpointReader* checkpoint_ = nullptr;  // to begin with
     const Plans::Entry* entry_ = nullptr;
     std::unique_ptr<BoundProgram> program_;
     std::unique_ptr<Device> device_;
@@ -300,8 +365,21 @@ TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, B
     TrainResult result;
     backend.run_ranks(mesh, [&](RankSeat& seat) {
         RankRun run(plans, options, samples, seat, backend.threads_per_rank());
-        std::int64_t consumed = 0;
-        for (std::int64_t number = 1; number <= options.steps; ++number) {
+        std::optional<Checkpointing> checkpoints;
+        std::int64_t consumed = 0, first = 1;
+        if (options.checkpoint) {
+            const CheckpointOptions& checkpoint = *options.checkpoint;
+            const auto newest =
+                checkpoint.resume ? newest_checkpoint(checkpoint, seat.control()) : nullptr;
+            if (newest) {
+                consumed = newest->manifest().progress.consumed_samples;
+                first = newest->manifest().progress.step + 1;
+                run.resume(*newest, plan::global_batch_at(scenario, consumed));
+                if (seat.rank() == 0 && checkpoint.resumed) checkpoint.resumed(*newest);
+            }
+            checkpoints.emplace(checkpoint, seat.control(), newest != nullptr);
+        }
+        for (std::int64_t number = first; number <= options.steps; ++number) {
             const Clock::time_point start = Clock::now();
             StepReport step = run.step(number, plan::global_batch_at(scenario, consumed));
             consumed = step.consumed_samples;
@@ -312,9 +390,16 @@ TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, B
                 if (!report(step)) go_on[0] = std::byte{0};
             }
             seat.control().broadcast(go_on);
-            if (go_on[0] == std::byte{0}) break;
+            const bool last = go_on[0] == std::byte{0} || number == options.steps;
+            if (checkpoints) {
+                if (last || number % options.checkpoint->every_steps == 0)
+                    run.save(*checkpoints, number);
+                checkpoints->poll();
+            }
+            if (last) break;
         }
         run.finish();
+        if (checkpoints) checkpoints->finish();
         const RankMemory memory = run.memory();
         const auto memories = gather(seat.control(), std::span(&memory, 1));
         const auto times = gather(seat.control(), run.times());

@@ -12,6 +12,7 @@
 #include "plan/scenario/scenario.hpp"
 #include "runtime/executor/device.hpp"
 #include "runtime/train/backend.hpp"
+#include "runtime/train/checkpointing.hpp"
 #include "runtime/train/model_state.hpp"
 #include "trace/trace.hpp"
 
@@ -50,6 +51,7 @@ struct TrainOptions {
     std::int64_t steps = 0;      // number of the last step
     bool record = false;         // keep the last step's times
     FirstWeights first_weights;  // empty: random_weights
+    std::optional<CheckpointOptions> checkpoint;
     // For tests: changes the plan that is performed or what a step is told, and sees each rank's
     // device after a step.
     std::function<void(plan::Plan&)> change_plan;
