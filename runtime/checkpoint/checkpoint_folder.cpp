@@ -121,8 +121,13 @@ Shard write_shard(Files& files, const std::string& path, std::int64_t step, cons
     shard.bytes = std::ssize(head) + at;
     const auto file = files.create((fs::path(unfinished_path(path, step)) / name).string());
     file->write(std::as_bytes(std::span(head.data(), head.size())));
+    for (std::size_t i = 0; i < pieces.size();) {  // what lies in a row is written at once
+        std::span<const std::byte> row = pieces[i].bytes;
+        for (++i; i < pieces.size() && row.data() + row.size() == pieces[i].bytes.data(); ++i)
+            row = {row.data(), row.size() + pieces[i].bytes.size()};
+        file->write(row);
+    }
     for (const PieceBytes& each : pieces) {
-        file->write(each.bytes);
         shard.pieces.push_back(each.piece);
         shard.pieces.back().hash = content_hash(each.bytes);
     }

@@ -128,7 +128,10 @@ Progress progress_of(const ManifestFields& fields) {
     };
     if (const auto scale = fields.optional_object("loss_scale")) {
         SavedLossScale saved;
-        saved.scale = static_cast<float>(scale->number("scale"));
+        const double number = scale->number("scale");
+        if (!(number > 0) || number > std::numeric_limits<float>::max())
+            scale->refuse("scale is no positive number of 32 bits");
+        saved.scale = static_cast<float>(number);
         saved.steps_without_overflow = count(*scale, "steps_without_overflow");
         saved.overflows = count(*scale, "overflows");
         progress.loss_scale = saved;
@@ -175,6 +178,22 @@ std::string_view hashed_part(const std::string& path, std::string_view text) {
     if (content_hash(part) != text.substr(kBefore.size(), kHashDigits))
         throw DataError(path, "is not as it was written: its XXH3 is " + content_hash(part));
     return part;
+}
+
+// Nested deeper than a manifest is: refused before anything walks over it.
+template <typename Any>
+Any parse_part(const std::string& path, std::string_view part) {
+    constexpr int kDeepest = 64;
+    bool deep = false;
+    Any all = Any::parse(
+        part,
+        [&](int depth, typename Any::parse_event_t, Any&) {
+            deep = deep || depth > kDeepest;
+            return !deep;
+        },
+        false);
+    if (deep) throw DataError(path, "is nested too deeply");
+    return all;
 }
 
 }  // namespace
@@ -254,7 +273,8 @@ std::string manifest_text(const Manifest& manifest) {
 }
 
 Manifest read_manifest(const std::string& path, std::string_view text) {
-    const nlohmann::json all = nlohmann::json::parse(hashed_part(path, text), nullptr, false);
+    const std::string_view part = hashed_part(path, text);
+    const auto all = parse_part<nlohmann::json>(path, part);
     const ManifestFields fields(path, all, "manifest");
     if (fields.text("format") != kFormat) fields.refuse("format is not \"orrery checkpoint\"");
     if (const std::int64_t version = fields.natural("version"); version != kVersion)
@@ -264,6 +284,7 @@ Manifest read_manifest(const std::string& path, std::string_view text) {
     const ManifestFields data = fields.object("data");
     manifest.data = {data.natural("seed"), data.natural("sequence_length"), data.text("path"),
                      data.natural("tokens")};
+    if (!fields.value("tensors").is_object()) fields.refuse("tensors is no JSON object");
     for (const auto& [tensor, shape] : fields.value("tensors").items()) {
         std::vector<std::int64_t>& dims = manifest.tensors[tensor];
         if (!shape.is_array()) fields.refuse("the shape of " + tensor + " is no list");
@@ -275,7 +296,9 @@ Manifest read_manifest(const std::string& path, std::string_view text) {
         manifest.shards.push_back(shard_of({path, shard, "shards"}, &manifest.tensors));
     check_all_there(fields, manifest);
     // In the order of the file: what is embedded is what was resolved.
-    manifest.scenario = ManifestJson::parse(hashed_part(path, text))["scenario"].dump();
+    const auto scenario = parse_part<ManifestJson>(path, part).value("scenario", ManifestJson());
+    if (!scenario.is_object()) fields.refuse("scenario is no JSON object");
+    manifest.scenario = scenario.dump(-1, ' ', false, ManifestJson::error_handler_t::replace);
     return manifest;
 }
 
