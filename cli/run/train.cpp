@@ -6,6 +6,7 @@
 
 #include "cli/exit_code.hpp"
 #include "cli/quantity.hpp"
+#include "cli/run/first_weights.hpp"
 #include "cli/run/interrupt.hpp"
 #include "cli/run/subcommands.hpp"
 #include "cli/run/train_backend.hpp"
@@ -153,6 +154,7 @@ class Train : public Subcommand {
         options.steps = run.steps;
         options.record = !trace_file_.empty();
         options.checkpoint = checkpoint_options(run, resume_, output, console);
+        options.first_weights = first_weights(run);
         std::vector<runtime::StepReport> steps;
         const runtime::TrainResult result = runtime::train(
             run.scenario, options, backend,
