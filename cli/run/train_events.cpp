@@ -46,6 +46,7 @@ class TrainEvents : public TrainOutput {
         event["time_s"] = step.time_s;
         event["tokens_per_s"] = tokens_per_s(step);
         event["mfu"] = optional(run.mfu(step.samples, step.time_s));
+        event["data_wait_s"] = step.data_wait_s;
         event["samples"] = step.samples;
         event["consumed_samples"] = step.consumed_samples;
         if (step.loss_scale) event["loss_scale"] = *step.loss_scale;
@@ -90,6 +91,7 @@ class TrainEvents : public TrainOutput {
                {"step_time_s", time_s},
                {"tokens_per_s", time_s > 0 ? static_cast<double>(last.tokens) / time_s : 0.0},
                {"mfu", optional(run.mfu(last.samples, time_s))},
+               {"data_wait_share", end.data_wait_share()},
                {"arena_bytes_by_rank", std::move(arenas)},
                {"high_water_bytes_by_rank", std::move(high_water)},
                {"other_bytes_by_rank", end.other_bytes}});

@@ -22,6 +22,8 @@ std::string range_text(const std::vector<std::int64_t>& bytes) {
     return bytes_text(static_cast<double>(*least)) + " to " + largest;
 }
 
+constexpr double kWorthTelling = 0.01;  // the share of a step's time from which a wait is told
+
 std::string plural(std::int64_t count, const char* what) {
     return fmt::format("{} {}{}", whole_text(count), what, count == 1 ? "" : "s");
 }
@@ -74,6 +76,8 @@ class TrainProgress : public TrainOutput {
         if (step.step < run.steps)
             text += "   left " + seconds_text(spent_s_ / static_cast<double>(taken_) *
                                               static_cast<double>(run.steps - step.step));
+        if (step.data_wait_s > kWorthTelling * step.time_s)
+            text += fmt::format("   waited {} for data", seconds_text(step.data_wait_s));
         if (step.skipped == runtime::Skipped::overflow)
             text += fmt::format("   not taken: overflow at loss scale {}",
                                 digits_text(step.loss_scale.value_or(1)));
@@ -124,6 +128,10 @@ class TrainProgress : public TrainOutput {
                      << line("loss",
                              fmt::format("{:.4f} to {:.4f}", end.steps.front().loss, last.loss))
                      << line("step time", speed)
+                     << (end.data_wait_share() > kWorthTelling
+                             ? line("data", fmt::format("training waited for it {} of the time",
+                                                        percent_text(end.data_wait_share())))
+                             : "")
                      << line("memory", fmt::format("arena {} per rank, {} of it used; {} beside it",
                                                    range_text(run.arenas), range_text(high_water),
                                                    range_text(end.other_bytes)));

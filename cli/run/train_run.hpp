@@ -65,6 +65,8 @@ struct TrainEnd {
     std::vector<double> step_times_s() const;
     // Their median.
     double step_time_s() const;
+    // Of the time of all steps but the first, before which nothing can be read ahead.
+    double data_wait_share() const;
 };
 
 // By rank: of the device's memory what is in use beside the arena; where ranks are threads of this

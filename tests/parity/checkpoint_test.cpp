@@ -7,11 +7,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <mutex>
+#include <numeric>
 #include <random>
 
 #include "plan/build/build_plan.hpp"
 #include "tests/parity/offload_layouts.hpp"
 #include "tests/parity/run.hpp"
+#include "tests/runtime/checkpoint/faulty_files.hpp"
 
 namespace orrery::parity {
 namespace {
@@ -19,6 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kSteps = 6, kStoppedAfter = 3;
+
+runtime::UnsynchronisedFiles unsynchronised;
 
 class CheckpointFolder {
   public:
@@ -41,6 +46,7 @@ RunOptions saving(const std::string& path, std::int64_t steps, bool resume) {
     options.checkpoint->path = path;
     options.checkpoint->every_steps = 2;
     options.checkpoint->resume = resume;
+    options.checkpoint->files = &unsynchronised;
     return options;
 }
 
@@ -145,6 +151,7 @@ void save_again(const runtime::CheckpointReader& checkpoint, const plan::Scenari
     const plan::Plan plan = plan::build_plan(scenario);
     runtime::CheckpointOptions options;
     options.path = path;
+    options.files = &unsynchronised;
     runtime::CpuBackend cpu({}, std::chrono::seconds(60));
     cpu.run_ranks(plan.mesh, [&](runtime::RankSeat& seat) {
         const plan::Program& planned = plan.program_of(seat.rank());
@@ -235,6 +242,75 @@ TEST(Reshard, GoesOnInAnotherLayoutThatComputesTheSame) {
     EXPECT_EQ(sharded.losses,
               std::vector(whole.losses.begin() + kStoppedAfter, whole.losses.end()));
     EXPECT_EQ(sharded.parameters, whole.parameters);
+}
+
+// Another number of data-parallel ranks, and a batch that grows: every sample once.
+TEST(Reshard, SkipsAndRepeatsNoSample) {
+    const CheckpointFolder folder("samples");
+    const std::string ramp =
+        R"(training.batch_ramp={"start_batch_size": 4, "increment": 4, "over_samples": 12})";
+    std::vector<std::int64_t> seen;
+    std::int64_t steps = 0;
+    for (const char* layout : {"layout.data_parallel=4", "layout.data_parallel=2",
+                               "layout.data_parallel=1", "layout.data_parallel=4"}) {
+        steps += 2;
+        RunOptions options = saving(folder.path(), steps, true);
+        std::mutex mutex;
+        options.samples = [&](std::int64_t sample, std::span<std::int32_t> tokens,
+                              std::span<std::int32_t> targets) {
+            std::fill(tokens.begin(), tokens.end(), 1);
+            std::fill(targets.begin(), targets.end(), 1);
+            const std::lock_guard lock(mutex);
+            seen.push_back(sample);
+        };
+        train(scenario(kGpt, {layout, ramp}), options);
+    }
+    std::sort(seen.begin(), seen.end());
+    std::vector<std::int64_t> expected(seen.size());
+    std::iota(expected.begin(), expected.end(), 0);
+    EXPECT_EQ(seen, expected);
+    EXPECT_GT(std::ssize(seen), 4 * steps);
+}
+
+// Struck at any of its calls, a run goes on from what is there as if nothing had been.
+TEST(Checkpoints, ARunThatIsKilledAtAnyCallOfASaveGoesOn) {
+    const CheckpointFolder folder("killed");
+    const plan::Scenario tested =
+        scenario(kGpt, {"layout.data_parallel=2", "layout.zero_stage=1", "model.n_layer=1",
+                        "layout.global_batch_size=2", "training.sequence_length=4"});
+    const Trained whole = train(tested, saving(folder.path(), 3, false));
+    bool struck = true;
+    for (int at = 0; struck; ++at) {
+        SCOPED_TRACE(at);
+        fs::remove_all(folder.path());
+        runtime::FaultyFiles files(runtime::Fault::kills, at);
+        RunOptions options = saving(folder.path(), 3, false);
+        options.checkpoint->every_steps = 1;
+        options.checkpoint->keep = 1;
+        options.checkpoint->files = &files;
+        std::int64_t published = 0;
+        options.checkpoint->published = [&](const runtime::CheckpointReport& report) {
+            published = report.step;
+        };
+        try {
+            train(tested, options);
+        } catch (const runtime::StorageError&) {
+        }
+        struck = files.has_struck();
+        options.checkpoint->files = &unsynchronised;
+        options.checkpoint->resume = true;
+        options.checkpoint->published = {};
+        std::int64_t from = 0;
+        options.checkpoint->resumed = [&](const runtime::CheckpointReader& checkpoint) {
+            from = checkpoint.manifest().progress.step;
+        };
+        const Trained rest = train(tested, options);
+        EXPECT_GE(from, published);
+        EXPECT_EQ(rest.losses, std::vector(whole.losses.begin() + from, whole.losses.end()));
+        if (from == 3) continue;  // nothing was left to train
+        EXPECT_EQ(rest.parameters, whole.parameters);
+        EXPECT_EQ(rest.moments, whole.moments);
+    }
 }
 
 TEST(Checkpoints, NewestOnesStayAndOthersOfAnEarlierRunAreMovedAside) {
