@@ -57,6 +57,9 @@ class Checkpointing {
     // All ranks call the following at the same time. All throw StorageError, on every rank, where
     // any of them could not write.
 
+    // Memory for what will be saved, before there is anything to wait for it.
+    void reserve(const std::vector<SavedPart>& parts) { snapshot_.reserve(parts); }
+
     // Waits for the checkpoint before, where that is still being written.
     void save(const Device& device, std::vector<SavedPart> parts, const Progress& progress,
               const plan::Scenario& scenario);

@@ -118,21 +118,27 @@ std::vector<SavedPart> saved_parts(const BoundProgram& program, const plan::Prog
     return parts;
 }
 
+void Snapshot::reserve(const std::vector<SavedPart>& parts) {
+    std::int64_t all = 0;
+    for (const SavedPart& part : parts)
+        all += part.bytes;
+    if (all <= room_) return;
+    bytes_.reset();  // not both at once
+    bytes_ = std::make_unique<std::byte[]>(static_cast<std::size_t>(all));
+    room_ = all;
+}
+
 // What lies in a row is read at once: on a device with memory of its own a few copies for all.
 void Snapshot::take(const Device& device, std::vector<SavedPart> parts) {
+    reserve(parts);
     parts_ = std::move(parts);
-    std::int64_t all = 0;
-    for (const SavedPart& part : parts_)
-        all += part.bytes;
-    bytes_.resize(static_cast<std::size_t>(all));
     std::int64_t at = 0;
     for (std::size_t i = 0; i < parts_.size();) {
         std::int64_t bytes = parts_[i].bytes;
         std::size_t next = i + 1;
         for (; next < parts_.size() && parts_[next].offset == parts_[i].offset + bytes; ++next)
             bytes += parts_[next].bytes;
-        device.read(parts_[i].offset, std::span(bytes_).subspan(static_cast<std::size_t>(at),
-                                                                static_cast<std::size_t>(bytes)));
+        device.read(parts_[i].offset, {bytes_.get() + at, static_cast<std::size_t>(bytes)});
         at += bytes;
         i = next;
     }
@@ -143,7 +149,7 @@ std::vector<PieceBytes> Snapshot::pieces() const {
     std::size_t at = 0;
     for (const SavedPart& part : parts_) {
         const auto bytes = static_cast<std::size_t>(part.bytes);
-        pieces.push_back({part.piece, std::span(bytes_).subspan(at, bytes)});
+        pieces.push_back({part.piece, {bytes_.get() + at, bytes}});
         at += bytes;
     }
     return pieces;

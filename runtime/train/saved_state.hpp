@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "plan/ir/mesh.hpp"
@@ -27,13 +29,17 @@ std::vector<SavedPart> saved_parts(const BoundProgram& program, const plan::Prog
 // The state of a rank as it was between two steps, in memory of the host.
 class Snapshot {
   public:
+    // Memory for these, so that taking them is a copy: the system gives it out page by page, which
+    // takes many times as long.
+    void reserve(const std::vector<SavedPart>& parts);
     void take(const Device& device, std::vector<SavedPart> parts);
 
     std::vector<PieceBytes> pieces() const;
 
   private:
     std::vector<SavedPart> parts_;
-    std::vector<std::byte> bytes_;
+    std::unique_ptr<std::byte[]> bytes_;
+    std::int64_t room_ = 0;
 };
 
 // Fills parameters, masters and moments from a checkpoint of any layout. What fills up the

@@ -104,12 +104,14 @@ class RankRun {
         checkpoint_ = nullptr;
     }
 
+    void prepare(Checkpointing& checkpoints, std::int64_t global_batch) {
+        set_batch(global_batch);
+        checkpoints.reserve(parts());
+    }
+
     void save(Checkpointing& checkpoints, std::int64_t step) {
         device_->validate();
-        checkpoints.save(
-            *device_,
-            saved_parts(*program_, planned(), entry_->scenario, entry_->plan.mesh, seat_.rank()),
-            progress(step), entry_->scenario);
+        checkpoints.save(*device_, parts(), progress(step), entry_->scenario);
     }
 
     // The step was the last, whatever was planned.
@@ -123,6 +125,9 @@ class RankRun {
     const plan::Plan& plan() const { return entry_->plan; }
 
   private:
+    std::vector<SavedPart> parts() const {
+        return saved_parts(*program_, planned(), entry_->scenario, entry_->plan.mesh, seat_.rank());
+    }
     const plan::Program& planned() const { return entry_->plan.program_of(seat_.rank()); }
 
     // Another size of the global batch is another plan: parameters and states move over.
@@ -357,6 +362,7 @@ TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, B
                 if (seat.rank() == 0 && checkpoint.resumed) checkpoint.resumed(*newest);
             }
             checkpoints.emplace(checkpoint, seat.control(), newest != nullptr);
+            run.prepare(*checkpoints, plan::global_batch_at(scenario, consumed));
         }
         for (std::int64_t number = first; number <= options.steps; ++number) {
             const Clock::time_point start = Clock::now();
