@@ -45,6 +45,7 @@ int run(const std::vector<std::string>& args, cli::Console console) {
     program.description = "The part of Orrery that trains and measures; ./orrery starts it.";
     program.exit_code_of = exit_code_of_error;
     program.subcommands.push_back(cli::train_command());
+    program.subcommands.push_back(cli::export_command());
     program.subcommands.push_back(cli::calibrate_command());
     program.subcommands.push_back(cli::doctor_command());
     return cli::run_program(program, args, console);

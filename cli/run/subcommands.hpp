@@ -28,10 +28,15 @@ inline constexpr RunSubcommand kCalibrate{
 inline constexpr RunSubcommand kDoctor{
     "doctor", "Show what this machine has for a run, what it lacks, and how to get it", "doctor"};
 
+inline constexpr RunSubcommand kExport{"export",
+                                       "Write a checkpoint's weights as a folder of Hugging Face",
+                                       "export saved --hf my-model"};
+
 // In the order of --help.
-inline constexpr std::array kRunSubcommands{kTrain, kCalibrate, kDoctor};
+inline constexpr std::array kRunSubcommands{kTrain, kExport, kCalibrate, kDoctor};
 
 std::unique_ptr<Subcommand> train_command();
+std::unique_ptr<Subcommand> export_command();
 std::unique_ptr<Subcommand> calibrate_command();
 std::unique_ptr<Subcommand> doctor_command();
 

@@ -6,6 +6,7 @@
 
 #include "cli/exit_code.hpp"
 #include "cli/quantity.hpp"
+#include "cli/run/first_weights.hpp"
 #include "cli/run/interrupt.hpp"
 #include "cli/run/subcommands.hpp"
 #include "cli/run/train_backend.hpp"
@@ -25,6 +26,8 @@ class Train : public Subcommand {
     std::string summary() const override { return kTrain.summary; }
     std::vector<std::string> examples() const override {
         return {kTrain.example, "train run.json --steps 100 --set layout.tensor_parallel=2 --json",
+                "train run.json --set run.checkpoint='{\"path\": \"saved\", \"every_steps\": 100}' "
+                "--resume",
                 "train run.json --trace measured.orrery",
                 "train run.json --set run.data=book.txt --set run.steps=500"};
     }
@@ -36,11 +39,15 @@ class Train : public Subcommand {
                        "Number of the last step; the learning rate knows only run.steps")
             ->type_name("N")
             ->check(positive.description(""));
+        app.add_flag(
+            "--resume", resume_,
+            "Go on from the newest checkpoint in run.checkpoint.path; from the start where "
+            "there is none");
         app.add_option("--trace", trace_file_,
                        "Also write the last step: *.orrery, *.pftrace (Perfetto), *.json (Chrome)")
             ->type_name("FILE");
         app.add_flag("--json", json_,
-                     "Print one JSON object per line: start, step, skip, error, end");
+                     "Print one JSON object per line: start, step, skip, checkpoint, error, end");
         app.add_option("--backend", backend_.backend, "What performs the run: cpu, cuda")
             ->type_name("NAME")
             ->check(CLI::IsMember(std::vector<std::string>{"cpu", "cuda"}));
@@ -97,9 +104,8 @@ class Train : public Subcommand {
             output.refused(reasons);
             return kExitInvalidScenario;
         }
-        if (!scenario.run.checkpoint_path.empty())
-            console.err << "orrery train: warning: run.checkpoint: checkpoints are not written "
-                           "yet\n";
+        if (resume_ && scenario.run.checkpoint_path.empty())
+            throw UsageError("--resume: the scenario has no run.checkpoint.path");
         const auto built = built_backends();
         if (std::find(built.begin(), built.end(), backend_.backend) == built.end()) {
             const std::string lacks = "this program was built without CUDA: ./orrery build cuda";
@@ -126,7 +132,7 @@ class Train : public Subcommand {
         }
         const auto backend = make_backend(backend_, run, console);
         output.started(run);
-        return perform(run, sampler, *backend, output);
+        return perform(run, sampler, *backend, output, console);
     }
 
     // Empty where the arenas fit into this machine.
@@ -142,11 +148,13 @@ class Train : public Subcommand {
     }
 
     int perform(const TrainRun& run, const runtime::Sampler& sampler, runtime::Backend& backend,
-                TrainOutput& output) const {
+                TrainOutput& output, Console& console) const {
         const InterruptWatch interrupt;
         runtime::TrainOptions options;
         options.steps = run.steps;
         options.record = !trace_file_.empty();
+        options.checkpoint = checkpoint_options(run, resume_, output, console);
+        options.first_weights = first_weights(run);
         std::vector<runtime::StepReport> steps;
         const runtime::TrainResult result = runtime::train(
             run.scenario, options, backend,
@@ -158,6 +166,10 @@ class Train : public Subcommand {
                 return !interrupt.asked();
             });
         if (result.memory.empty()) return kExitOk;  // rank 0 is another process
+        if (steps.empty()) {
+            output.ended_before(run);
+            return kExitOk;
+        }
         const bool interrupted = interrupt.asked() && steps.back().step < run.steps;
         const TrainEnd end{steps, result.memory, other_bytes_by_rank(result.memory), interrupted};
         if (!trace_file_.empty())
@@ -171,6 +183,7 @@ class Train : public Subcommand {
     ScenarioInput input_;
     std::string trace_file_;
     std::int64_t steps_ = 0;
+    bool resume_ = false;
     bool json_ = false;
     BackendOptions backend_;
 };

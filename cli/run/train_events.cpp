@@ -46,10 +46,32 @@ class TrainEvents : public TrainOutput {
         event["time_s"] = step.time_s;
         event["tokens_per_s"] = tokens_per_s(step);
         event["mfu"] = optional(run.mfu(step.samples, step.time_s));
+        event["data_wait_s"] = step.data_wait_s;
         event["samples"] = step.samples;
         event["consumed_samples"] = step.consumed_samples;
         if (step.loss_scale) event["loss_scale"] = *step.loss_scale;
         print(event);
+    }
+
+    void resumed(const TrainRun&, const runtime::CheckpointReader& checkpoint) override {
+        const runtime::Progress& progress = checkpoint.manifest().progress;
+        print({{"event", "resume"},
+               {"step", progress.step},
+               {"path", checkpoint.path()},
+               {"consumed_samples", progress.consumed_samples}});
+    }
+
+    void checkpointed(const TrainRun&, const runtime::CheckpointReport& report) override {
+        print({{"event", "checkpoint"},
+               {"step", report.step},
+               {"path", report.path},
+               {"bytes", report.bytes},
+               {"stall_s", report.stall_s},
+               {"write_s", report.write_s}});
+    }
+
+    void ended_before(const TrainRun& run) override {
+        print({{"event", "end"}, {"interrupted", false}, {"step", run.steps}});
     }
 
     void ended(const TrainRun& run, const TrainEnd& end) override {
@@ -69,6 +91,7 @@ class TrainEvents : public TrainOutput {
                {"step_time_s", time_s},
                {"tokens_per_s", time_s > 0 ? static_cast<double>(last.tokens) / time_s : 0.0},
                {"mfu", optional(run.mfu(last.samples, time_s))},
+               {"data_wait_share", end.data_wait_share()},
                {"arena_bytes_by_rank", std::move(arenas)},
                {"high_water_bytes_by_rank", std::move(high_water)},
                {"other_bytes_by_rank", end.other_bytes}});

@@ -22,6 +22,8 @@ std::string range_text(const std::vector<std::int64_t>& bytes) {
     return bytes_text(static_cast<double>(*least)) + " to " + largest;
 }
 
+constexpr double kWorthTelling = 0.01;  // the share of a step's time from which a wait is told
+
 std::string plural(std::int64_t count, const char* what) {
     return fmt::format("{} {}{}", whole_text(count), what, count == 1 ? "" : "s");
 }
@@ -70,9 +72,12 @@ class TrainProgress : public TrainOutput {
         if (const auto mfu = run.mfu(step.samples, step.time_s))
             text += "   MFU " + percent_text(*mfu);
         spent_s_ += step.time_s;
+        ++taken_;
         if (step.step < run.steps)
-            text += "   left " + seconds_text(spent_s_ / static_cast<double>(step.step) *
+            text += "   left " + seconds_text(spent_s_ / static_cast<double>(taken_) *
                                               static_cast<double>(run.steps - step.step));
+        if (step.data_wait_s > kWorthTelling * step.time_s)
+            text += fmt::format("   waited {} for data", seconds_text(step.data_wait_s));
         if (step.skipped == runtime::Skipped::overflow)
             text += fmt::format("   not taken: overflow at loss scale {}",
                                 digits_text(step.loss_scale.value_or(1)));
@@ -84,6 +89,25 @@ class TrainProgress : public TrainOutput {
         console_.err << "\r\x1b[K" << text << std::flush;
         rewritten_ = true;
         if (step.skipped != runtime::Skipped::no) keep_line();  // worth more than a moment
+    }
+
+    void resumed(const TrainRun&, const runtime::CheckpointReader& checkpoint) override {
+        console_.out << line("resumed", fmt::format("after step {}, from {}",
+                                                    whole_text(checkpoint.manifest().progress.step),
+                                                    checkpoint.path()))
+                     << '\n'
+                     << std::flush;
+    }
+
+    void checkpointed(const TrainRun&, const runtime::CheckpointReport& report) override {
+        keep_line();
+        console_.err << fmt::format("saved {}: {}, training waited {}, written after {}\n",
+                                    report.path, bytes_text(static_cast<double>(report.bytes)),
+                                    seconds_text(report.stall_s), seconds_text(report.write_s));
+    }
+
+    void ended_before(const TrainRun& run) override {
+        console_.out << fmt::format("done: the checkpoint has all {}\n", plural(run.steps, "step"));
     }
 
     void ended(const TrainRun& run, const TrainEnd& end) override {
@@ -104,6 +128,10 @@ class TrainProgress : public TrainOutput {
                      << line("loss",
                              fmt::format("{:.4f} to {:.4f}", end.steps.front().loss, last.loss))
                      << line("step time", speed)
+                     << (end.data_wait_share() > kWorthTelling
+                             ? line("data", fmt::format("training waited for it {} of the time",
+                                                        percent_text(end.data_wait_share())))
+                             : "")
                      << line("memory", fmt::format("arena {} per rank, {} of it used; {} beside it",
                                                    range_text(run.arenas), range_text(high_water),
                                                    range_text(end.other_bytes)));
@@ -121,6 +149,7 @@ class TrainProgress : public TrainOutput {
 
     Console console_;
     double spent_s_ = 0;
+    std::int64_t taken_ = 0;
     bool rewritten_ = false;
 };
 

@@ -108,6 +108,15 @@ double TrainEnd::step_time_s() const {
     return times.size() % 2 == 1 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
 }
 
+double TrainEnd::data_wait_share() const {
+    double waited = 0, time = 0;
+    for (std::size_t i = 1; i < steps.size(); ++i) {
+        waited += steps[i].data_wait_s;
+        time += steps[i].time_s;
+    }
+    return time > 0 ? waited / time : 0;
+}
+
 std::vector<std::int64_t> other_bytes_by_rank(const std::vector<runtime::RankMemory>& memory) {
     std::int64_t process = largest_resident_bytes();
     for (const runtime::RankMemory& rank : memory)
@@ -130,7 +139,10 @@ class NoOutput : public TrainOutput {
   public:
     void started(const TrainRun&) override {}
     void stepped(const TrainRun&, const runtime::StepReport&) override {}
+    void resumed(const TrainRun&, const runtime::CheckpointReader&) override {}
+    void checkpointed(const TrainRun&, const runtime::CheckpointReport&) override {}
     void ended(const TrainRun&, const TrainEnd&) override {}
+    void ended_before(const TrainRun&) override {}
     void failed(const std::string&) override {}
     void refused(const std::vector<plan::Diagnostic>&) override {}
 };

@@ -52,6 +52,8 @@ TrainRun train_run_of(const plan::Scenario& scenario, std::int64_t steps);
 // Of the whole machine; nullopt where the system does not say.
 std::optional<std::int64_t> physical_memory_bytes();
 
+class TrainOutput;
+
 struct TrainEnd {
     const std::vector<runtime::StepReport>& steps;   // at least one
     const std::vector<runtime::RankMemory>& memory;  // by rank
@@ -63,6 +65,8 @@ struct TrainEnd {
     std::vector<double> step_times_s() const;
     // Their median.
     double step_time_s() const;
+    // Of the time of all steps but the first, before which nothing can be read ahead.
+    double data_wait_share() const;
 };
 
 // By rank: of the device's memory what is in use beside the arena; where ranks are threads of this
@@ -74,13 +78,22 @@ std::string measured_scenario_json(const TrainRun& run, const TrainEnd& end);
 
 double tokens_per_s(const runtime::StepReport& step);
 
+// How the run is to be saved, and gone on with; nullopt where the scenario does not say. What
+// resuming finds is told to both.
+std::optional<runtime::CheckpointOptions> checkpoint_options(const TrainRun& run, bool resume,
+                                                             TrainOutput& output, Console& console);
+
 // Sees a run as it goes on. All calls come one after the other.
 class TrainOutput {
   public:
     virtual ~TrainOutput() = default;
     virtual void started(const TrainRun& run) = 0;
     virtual void stepped(const TrainRun& run, const runtime::StepReport& step) = 0;
+    virtual void resumed(const TrainRun& run, const runtime::CheckpointReader& checkpoint) = 0;
+    virtual void checkpointed(const TrainRun& run, const runtime::CheckpointReport& report) = 0;
     virtual void ended(const TrainRun& run, const TrainEnd& end) = 0;
+    // What was resumed had all its steps.
+    virtual void ended_before(const TrainRun& run) = 0;
     // The run, or its preparation, has ended with this; whoever calls says so on console.err.
     virtual void failed(const std::string& message) = 0;
     virtual void refused(const std::vector<plan::Diagnostic>& reasons) = 0;

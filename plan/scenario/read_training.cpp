@@ -128,6 +128,14 @@ void read_nccl(Reading& reading, NcclSettings& nccl) {
     section.finish();
 }
 
+// A folder is known by the file that every one of Hugging Face has.
+void read_first_weights(Reading& reading, Section& section, const Folders& folders, Run& run) {
+    if (!section.text("init_from", run.init_from) || run.init_from.empty()) return;
+    const Source& source = reading.document().source(section.pointer("init_from"));
+    const std::string config = find_file(run.init_from + "/config.json", source, folders);
+    if (!config.empty()) run.init_path = config.substr(0, config.rfind('/'));
+}
+
 }  // namespace
 
 void read_training(Reading& reading, Training& training, Model& model, Verbatim& verbatim) {
@@ -160,12 +168,16 @@ void read_run(Reading& reading, const Folders& folders, Run& run) {
     if (section.text("data", run.data) && !run.data.empty()) {
         const Source& source = reading.document().source(section.pointer("data"));
         run.data_path = find_file(run.data, source, folders);
+        // Megatron-LM's files are called without their endings.
+        if (run.data_path.empty()) run.data_path = find_file(run.data + ".bin", source, folders);
     }
     section.choice<DataFormat>("format", run.format,
                                {{"auto", DataFormat::automatic},
                                 {"text", DataFormat::text},
                                 {"nanogpt", DataFormat::nanogpt},
-                                {"llmc", DataFormat::llmc}});
+                                {"llmc", DataFormat::llmc},
+                                {"megatron", DataFormat::megatron}});
+    read_first_weights(reading, section, folders, run);
     section.integer("threads_per_rank", run.threads_per_rank, {0, 4096});
     section.integer("steps", run.steps);
     section.text("offload_path", run.offload_path);
@@ -175,6 +187,7 @@ void read_run(Reading& reading, const Folders& folders, Run& run) {
     Section checkpoint(reading, "/run/checkpoint", "run.checkpoint");
     checkpoint.text("path", run.checkpoint_path, Presence::required);
     checkpoint.integer("every_steps", run.checkpoint_every_steps, {}, Presence::required);
+    checkpoint.integer("keep", run.checkpoint_keep, {1, 1'000'000});
     checkpoint.finish();
     read_nccl(reading, run.nccl);
 }

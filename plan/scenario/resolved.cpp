@@ -125,6 +125,8 @@ const char* text(DataFormat format) {
             return "nanogpt";
         case DataFormat::llmc:
             return "llmc";
+        case DataFormat::megatron:
+            return "megatron";
     }
     return "";
 }
@@ -338,12 +340,14 @@ Json run_part(const Run& run) {
     Json out = Json::object();
     if (!run.data.empty()) out["data"] = run.data;
     out["format"] = text(run.format);
+    if (!run.init_from.empty()) out["init_from"] = run.init_from;
     if (run.steps > 0) out["steps"] = run.steps;
     out["threads_per_rank"] = run.threads_per_rank;
     if (!run.offload_path.empty()) out["offload_path"] = run.offload_path;
     if (!run.checkpoint_path.empty()) {
         out["checkpoint"] = {{"path", run.checkpoint_path},
                              {"every_steps", run.checkpoint_every_steps}};
+        if (run.checkpoint_keep > 0) out["checkpoint"]["keep"] = run.checkpoint_keep;
     }
     if (run.nccl != NcclSettings{}) out["nccl"] = nccl_part(run.nccl);
     return out;

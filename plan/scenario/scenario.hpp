@@ -472,7 +472,7 @@ struct Training {
 };
 
 // automatic: by the file's ending and first bytes.
-enum class DataFormat : std::uint8_t { automatic, text, nanogpt, llmc };
+enum class DataFormat : std::uint8_t { automatic, text, nanogpt, llmc, megatron };
 
 // Settings of NCCL that a run is launched with; empty, 0 or −1 where the scenario leaves one to the
 // environment, or to NCCL.
@@ -498,7 +498,10 @@ struct Run {
     std::int64_t threads_per_rank = 0;  // 0: cores ÷ ranks of the machine, at least 1
     std::string checkpoint_path;        // no checkpoints without a path
     std::int64_t checkpoint_every_steps = 0;
-    std::string offload_path;  // folder for what is kept on disk; empty: the working one
+    std::int64_t checkpoint_keep = 0;  // newest ones that stay; 0: all
+    std::string init_from;             // folder of Hugging Face that the first weights are from …
+    std::string init_path;             // … and where it was found, as data is
+    std::string offload_path;          // folder for what is kept on disk; empty: the working one
     NcclSettings nccl;
 
     bool operator==(const Run&) const = default;

@@ -4,10 +4,12 @@
 
 #include <bit>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <string_view>
 
 #include "plan/ir/check.hpp"
+#include "runtime/data/megatron_index.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -35,7 +37,23 @@ bool begins_with_magic(std::span<const std::byte> bytes) {
     return magic == kMagicOf16Bits || magic == kMagicOf32Bits;
 }
 
+// Of a .bin that an index of Megatron-LM lies beside.
+bool has_megatron_index(const std::string& path) {
+    const std::string index = megatron_index_path(path);
+    std::error_code ignored;
+    if (!path.ends_with(".bin") || !std::filesystem::is_regular_file(index, ignored)) return false;
+    return is_megatron_index(MappedFile(index).bytes());
+}
+
+// The file that has the tokens.
+std::string token_file(const std::string& path, DataFormat format) {
+    const bool megatron = format == DataFormat::megatron ||
+                          (format == DataFormat::automatic && path.ends_with(".idx"));
+    return megatron ? megatron_bin_path(path) : path;
+}
+
 DataFormat format_of(const MappedFile& file) {
+    if (has_megatron_index(file.path())) return DataFormat::megatron;
     if (begins_with_magic(file.bytes())) return DataFormat::llmc;
     return std::string_view(file.path()).ends_with(".bin") ? DataFormat::nanogpt : DataFormat::text;
 }
@@ -47,7 +65,7 @@ TokenLayout text_layout(const MappedFile& file, std::int64_t vocabulary) {
             fmt::format("text is read a byte a token, which takes a vocabulary of {}; the "
                         "model's is {}",
                         kBytes, vocabulary));
-    return {0, 1, std::ssize(file.bytes())};
+    return {0, 1, false, std::ssize(file.bytes())};
 }
 
 TokenLayout nanogpt_layout(const MappedFile& file) {
@@ -56,7 +74,7 @@ TokenLayout nanogpt_layout(const MappedFile& file) {
         throw DataError(file.path(), fmt::format("{} bytes are not a whole number of tokens of 2 "
                                                  "bytes, as a nanoGPT file has them",
                                                  size));
-    return {0, 2, size / 2};
+    return {0, 2, false, size / 2};
 }
 
 TokenLayout llmc_layout(const MappedFile& file) {
@@ -87,7 +105,14 @@ TokenLayout llmc_layout(const MappedFile& file) {
         throw DataError(file.path(),
                         fmt::format("byte 8: {} tokens; {} + {} × {} = {} bytes, the file has {}",
                                     tokens, kHeaderBytes, tokens, width, expected, size));
-    return {kHeaderBytes, width, tokens};
+    return {kHeaderBytes, width, false, tokens};
+}
+
+TokenLayout megatron_layout(const MappedFile& file) {
+    const MappedFile beside(megatron_index_path(file.path()));
+    const MegatronIndex index =
+        read_megatron_index(beside.path(), beside.bytes(), std::ssize(file.bytes()));
+    return {0, index.bytes_per_token, index.is_signed, index.tokens};
 }
 
 TokenLayout layout_of(const MappedFile& file, DataFormat format, std::int64_t vocabulary) {
@@ -98,6 +123,8 @@ TokenLayout layout_of(const MappedFile& file, DataFormat format, std::int64_t vo
             return nanogpt_layout(file);
         case DataFormat::llmc:
             return llmc_layout(file);
+        case DataFormat::megatron:
+            return megatron_layout(file);
         case DataFormat::automatic:
             break;
     }
@@ -108,7 +135,9 @@ TokenLayout layout_of(const MappedFile& file, DataFormat format, std::int64_t vo
 }  // namespace
 
 TokenSource::TokenSource(const std::string& path, plan::DataFormat format, std::int64_t vocabulary)
-    : file_(path), vocabulary_(vocabulary), layout_(layout_of(file_, format, vocabulary)) {
+    : file_(token_file(path, format)),
+      vocabulary_(vocabulary),
+      layout_(layout_of(file_, format, vocabulary)) {
     ORRERY_CHECK(vocabulary > 0, "a model without words");
 }
 
@@ -121,7 +150,7 @@ void TokenSource::copy_as(std::int64_t first, std::span<std::int32_t> out) const
     for (std::int64_t i = 0; i < std::ssize(out); ++i) {
         const std::int64_t offset = layout_.first_byte + (first + i) * kWidth;
         const auto token = static_cast<std::int64_t>(number_at<Token>(file_.bytes(), offset));
-        if (token >= end)
+        if (token < 0 || token >= end)
             throw DataError(path(),
                             fmt::format("byte {}: token {}, number {} of the file from 0; the "
                                         "model's vocabulary is {}, its tokens are 0 to {}",
@@ -133,13 +162,18 @@ void TokenSource::copy_as(std::int64_t first, std::span<std::int32_t> out) const
 void TokenSource::copy(std::int64_t first, std::span<std::int32_t> out) const {
     ORRERY_CHECK(first >= 0 && first <= tokens() && std::ssize(out) <= tokens() - first,
                  "tokens beyond the end of the file");
+    const bool is_signed = layout_.is_signed;
     switch (layout_.bytes_per_token) {
         case 1:
-            return copy_as<std::uint8_t>(first, out);
+            return is_signed ? copy_as<std::int8_t>(first, out) : copy_as<std::uint8_t>(first, out);
         case 2:
-            return copy_as<std::uint16_t>(first, out);
+            return is_signed ? copy_as<std::int16_t>(first, out)
+                             : copy_as<std::uint16_t>(first, out);
+        case 4:
+            return is_signed ? copy_as<std::int32_t>(first, out)
+                             : copy_as<std::uint32_t>(first, out);
         default:
-            return copy_as<std::uint32_t>(first, out);
+            return copy_as<std::int64_t>(first, out);
     }
 }
 

@@ -4,8 +4,11 @@
 //   llmc       llm.c's .bin (dev/data/data_common.py, write_datafile): 256 32-bit words, of which
 //              the first three are magic, version and number of tokens; then the tokens, of 16 bits
 //              (magic 20240520, version 1: GPT-2) or 32 (magic 20240801, version 7: Llama 3)
-//   automatic  llmc where the file begins with one of its magics, which no text in UTF-8 and no
-//              tokens of GPT-2 do; else nanogpt where its name ends in .bin; else text
+//   megatron   Megatron-LM's .bin, with its .idx beside it (runtime/data/megatron_index.hpp); named
+//              as either of them, or without an ending
+//   automatic  megatron where the name ends in .idx, or in .bin and an .idx of Megatron-LM lies
+//              beside it; llmc where the file begins with one of its magics, which no text in UTF-8
+//              and no tokens of GPT-2 do; else nanogpt where its name ends in .bin; else text
 // All numbers little-endian.
 #pragma once
 
@@ -22,6 +25,7 @@ namespace orrery::runtime {
 struct TokenLayout {
     std::int64_t first_byte = 0;
     std::int64_t bytes_per_token = 1;
+    bool is_signed = false;
     std::int64_t tokens = 0;
 };
 

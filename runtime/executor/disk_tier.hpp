@@ -5,16 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <stdexcept>
 #include <string>
 
-namespace orrery::runtime {
+#include "runtime/storage_error.hpp"
 
-// A folder that is missing or closed, a disk that is full or fails; names the path.
-class StorageError : public std::runtime_error {
-  public:
-    using std::runtime_error::runtime_error;
-};
+namespace orrery::runtime {
 
 class DiskTier {
   public:

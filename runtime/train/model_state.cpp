@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <exception>
+#include <mutex>
 #include <thread>
 
 #include "plan/build/dims.hpp"
@@ -15,39 +17,6 @@ namespace orrery::runtime {
 namespace {
 
 using plan::DType;
-
-// Where a bucket's state of one kind begins, and which of the bucket's elements it has.
-struct Held {
-    std::int32_t resident = -1;
-    std::int64_t skipped = 0;  // elements of the resident before the first
-    std::int64_t first = 0;    // of the bucket
-    std::int64_t elements = 0;
-    DType dtype = DType::fp32;
-};
-
-Held held_of(const BoundProgram& program, const plan::Scenario& scenario, std::size_t bucket,
-             StateKind kind) {
-    const plan::Bucket& state = program.buckets[bucket];
-    const plan::Dims dims = plan::dims_of(scenario);
-    const int zero = program.shards_states ? scenario.layout.zero_stage : 0;
-    const std::int64_t first = program.first_stepped(bucket);
-    const std::int64_t stepped = program.stepped(bucket);
-    switch (kind) {
-        case StateKind::parameters:
-            if (zero >= 3) return {state.parameters, 0, first, stepped, dims.dtype};
-            // What the other ranks changed is gathered when the next step begins.
-            if (plan::gathers_parameters_ahead(scenario))
-                return {state.parameters, first, first, stepped, dims.dtype};
-            return {state.parameters, 0, 0, state.elements, dims.dtype};
-        case StateKind::masters:
-            if (!dims.keeps_masters()) return {};
-            return {state.optimizer, 2 * stepped, first, stepped, dims.wide_dtype};
-        case StateKind::gradients:
-            break;
-    }
-    // ZeRO-1's whole buffer holds sums in the shard alone.
-    return {state.gradients, zero == 1 ? first : 0, first, stepped, dims.gradient_dtype};
-}
 
 std::uint32_t site_of(const std::string& name) {
     std::uint32_t hash = 2166136261U;  // FNV-1a
@@ -107,13 +76,13 @@ void fill_normal(const RandomKey& key, std::uint64_t first, double deviation,
 // What one thread fills at a time.
 constexpr std::int64_t kPieceElements = 1 << 16;
 
-struct Piece {
+struct StatePiece {
     StateRun run;
     std::int64_t first = 0;  // element of the run
     std::int64_t elements = 0;
 };
 
-void fill_piece(Device& device, const Piece& piece, const FirstWeights& weights) {
+void fill_piece(Device& device, const StatePiece& piece, const FirstWeights& weights) {
     const std::int64_t size = plan::size_bytes(piece.run.dtype);
     std::vector<double> values(static_cast<std::size_t>(piece.elements));
     weights(*piece.run.parameter, piece.run.name, piece.run.whole + piece.first, values);
@@ -125,22 +94,51 @@ void fill_piece(Device& device, const Piece& piece, const FirstWeights& weights)
 
 }  // namespace
 
+HeldState held_state(const BoundProgram& program, const plan::Scenario& scenario,
+                     std::size_t bucket, StateKind kind) {
+    const plan::Bucket& state = program.buckets[bucket];
+    const plan::Dims dims = plan::dims_of(scenario);
+    const int zero = program.shards_states ? scenario.layout.zero_stage : 0;
+    const std::int64_t first = program.first_stepped(bucket);
+    const std::int64_t stepped = program.stepped(bucket);
+    switch (kind) {
+        case StateKind::parameters:
+            if (zero >= 3) return {state.parameters, 0, first, stepped, dims.dtype};
+            // What the other ranks changed is gathered when the next step begins.
+            if (plan::gathers_parameters_ahead(scenario))
+                return {state.parameters, first, first, stepped, dims.dtype};
+            return {state.parameters, 0, 0, state.elements, dims.dtype};
+        case StateKind::masters:
+            if (!dims.keeps_masters()) return {};
+            return {state.optimizer, 2 * stepped, first, stepped, dims.wide_dtype};
+        case StateKind::first_moments:
+            return {state.optimizer, 0, first, stepped, dims.wide_dtype};
+        case StateKind::second_moments:
+            return {state.optimizer, stepped, first, stepped, dims.wide_dtype};
+        case StateKind::gradients:
+            break;
+    }
+    // ZeRO-1's whole buffer holds sums in the shard alone.
+    return {state.gradients, zero == 1 ? first : 0, first, stepped, dims.gradient_dtype};
+}
+
 std::vector<StateRun> state_runs(const BoundProgram& program, const plan::Program& planned,
                                  const plan::Scenario& scenario, StateKind kind) {
     std::vector<StateRun> runs;
     for (std::size_t b = 0; b < program.buckets.size(); ++b) {
         if (program.buckets[b].elements == 0) continue;
-        const Held held = held_of(program, scenario, b, kind);
+        const HeldState held = held_state(program, scenario, b, kind);
         if (held.resident < 0) continue;
         const std::int64_t base =
             plan::address_of(planned, plan::keeper_of(planned, held.resident));
         const std::int64_t size = plan::size_bytes(held.dtype);
+        // Behind them may be a tied parameter, of which another bucket has the state.
+        const std::int64_t last = std::min(held.first + held.elements, program.buckets[b].elements);
         for (const plan::BucketEntry& entry : program.entries[b])
             for (const plan::ParameterRun& run : plan::runs_of(
                      entry.parameter, scenario.layout.tensor_parallel, program.at.tensor)) {
                 const std::int64_t begin = std::max(held.first, entry.offset + run.local);
-                const std::int64_t end =
-                    std::min(held.first + held.elements, entry.offset + run.local + run.elements);
+                const std::int64_t end = std::min(last, entry.offset + run.local + run.elements);
                 if (begin >= end) continue;
                 runs.push_back({&entry.parameter, plan::full_name(entry.layer, entry.name),
                                 run.whole + begin - entry.offset - run.local,
@@ -173,22 +171,47 @@ FirstWeights random_weights(const plan::Scenario& scenario) {
     };
 }
 
+std::vector<std::int64_t> unpadded_dims(const plan::Scenario& scenario,
+                                        const plan::Parameter& parameter) {
+    std::vector<std::int64_t> dims = parameter.dims;
+    if (parameter.name.starts_with("embedding.") || parameter.name.starts_with("head."))
+        dims[0] = scenario.model.vocabulary;
+    return dims;
+}
+
+void fill_state(Device& device, const BoundProgram& program, const plan::Program& planned,
+                const plan::Scenario& scenario, StateKind kind, const FirstWeights& values,
+                int threads) {
+    std::vector<StatePiece> pieces;
+    for (const StateRun& run : state_runs(program, planned, scenario, kind))
+        for (std::int64_t first = 0; first < run.elements; first += kPieceElements)
+            pieces.push_back({run, first, std::min(kPieceElements, run.elements - first)});
+    std::atomic<std::size_t> next{0};
+    std::mutex mutex;
+    std::exception_ptr thrown;
+    const auto work = [&] {
+        try {
+            for (std::size_t i = next++; i < pieces.size(); i = next++)
+                fill_piece(device, pieces[i], values);
+        } catch (...) {
+            const std::lock_guard lock(mutex);
+            if (!thrown) thrown = std::current_exception();
+            next = pieces.size();
+        }
+    };
+    {
+        std::vector<std::jthread> others;
+        for (int thread = 1; thread < threads; ++thread)
+            others.emplace_back(work);
+        work();
+    }
+    if (thrown) std::rethrow_exception(thrown);
+}
+
 void fill_weights(Device& device, const BoundProgram& program, const plan::Program& planned,
                   const plan::Scenario& scenario, const FirstWeights& weights, int threads) {
-    std::vector<Piece> pieces;
     for (const StateKind kind : {StateKind::parameters, StateKind::masters})
-        for (const StateRun& run : state_runs(program, planned, scenario, kind))
-            for (std::int64_t first = 0; first < run.elements; first += kPieceElements)
-                pieces.push_back({run, first, std::min(kPieceElements, run.elements - first)});
-    std::atomic<std::size_t> next{0};
-    const auto work = [&] {
-        for (std::size_t i = next++; i < pieces.size(); i = next++)
-            fill_piece(device, pieces[i], weights);
-    };
-    std::vector<std::jthread> others;
-    for (int thread = 1; thread < threads; ++thread)
-        others.emplace_back(work);
-    work();
+        fill_state(device, program, planned, scenario, kind, weights, threads);
 }
 
 std::vector<double> read_run(const Device& device, const StateRun& run) {

@@ -14,7 +14,24 @@
 
 namespace orrery::runtime {
 
-enum class StateKind : std::uint8_t { parameters, masters, gradients };
+enum class StateKind : std::uint8_t {
+    parameters,
+    masters,
+    gradients,
+    first_moments,
+    second_moments
+};
+
+// Where a bucket's state of one kind begins, and which of the bucket's elements it has.
+struct HeldState {
+    std::int32_t resident = -1;  // −1: there is none
+    std::int64_t skipped = 0;    // elements of the resident before the first
+    std::int64_t first = 0;      // of the bucket
+    std::int64_t elements = 0;
+    plan::DType dtype = plan::DType::fp32;
+};
+HeldState held_state(const BoundProgram& program, const plan::Scenario& scenario,
+                     std::size_t bucket, StateKind kind);
 
 // Elements in a row both in the arena and in the whole parameter.
 struct StateRun {
@@ -33,6 +50,10 @@ struct StateRun {
 std::vector<StateRun> state_runs(const BoundProgram& program, const plan::Program& planned,
                                  const plan::Scenario& scenario, StateKind kind);
 
+// Shape of a whole parameter without the rows that only fill up the vocabulary.
+std::vector<std::int64_t> unpadded_dims(const plan::Scenario& scenario,
+                                        const plan::Parameter& parameter);
+
 // Fills in elements of a whole parameter, from number `first` on. Called from any thread.
 using FirstWeights = std::function<void(const plan::Parameter&, const std::string& name,
                                         std::int64_t first, std::span<double> values)>;
@@ -42,7 +63,12 @@ using FirstWeights = std::function<void(const plan::Parameter&, const std::strin
 // 0. Elements are numbered, so that every layout starts from the same model.
 FirstWeights random_weights(const plan::Scenario& scenario);
 
-// Fills parameters and their masters, on so many threads.
+// Fills what there is of a kind, on so many threads. Throws what `values` throws.
+void fill_state(Device& device, const BoundProgram& program, const plan::Program& planned,
+                const plan::Scenario& scenario, StateKind kind, const FirstWeights& values,
+                int threads);
+
+// Fills parameters and their masters.
 void fill_weights(Device& device, const BoundProgram& program, const plan::Program& planned,
                   const plan::Scenario& scenario, const FirstWeights& weights, int threads);
 

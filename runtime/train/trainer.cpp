@@ -1,5 +1,7 @@
 #include "runtime/train/trainer.hpp"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -12,7 +14,6 @@
 #include "plan/ir/check.hpp"
 #include "plan/passes/passes.hpp"
 #include "plan/scenario/learning_rate.hpp"
-#include "runtime/executor/part_of.hpp"
 #include "runtime/kernels/scalar_rules.hpp"
 
 namespace orrery::runtime {
@@ -43,6 +44,8 @@ class Plans {
         return *(entries_[global_batch] = std::move(entry));
     }
 
+    const plan::Scenario& scenario() const { return scenario_; }  // with the whole batch
+
   private:
     const plan::Scenario& scenario_;
     const TrainOptions& options_;
@@ -55,13 +58,14 @@ class RankRun {
   public:
     RankRun(Plans& plans, const TrainOptions& options, const SampleReader& samples, RankSeat& seat,
             int threads)
-        : plans_(plans), options_(options), samples_(samples), seat_(seat), threads_(threads) {}
+        : plans_(plans), options_(options), seat_(seat), threads_(threads), feed_(samples) {}
 
     // What is the same on all ranks once the step has ended.
     StepReport step(std::int64_t number, std::int64_t global_batch) {
         set_batch(global_batch);
         const plan::Scenario& scenario = entry_->scenario;
-        read_samples();
+        const RankSamples samples = feed_.take(request(consumed_, scenario));
+        if (number < options_.steps) feed_.expect(next_request());
         StepInputs inputs;
         inputs.step = number;
         inputs.updates = updates_ + 1;
@@ -70,9 +74,10 @@ class RankRun {
         inputs.samples = global_batch;
         inputs.gradient_scale =
             1.0 / static_cast<double>(global_batch * scenario.training.sequence_length);
-        inputs.tokens = tokens_;
-        inputs.targets = targets_;
+        inputs.tokens = samples.tokens;
+        inputs.targets = samples.targets;
         StepReport report;
+        report.data_wait_s = feed_.waited_s();
         report.step = number;
         report.learning_rate = inputs.learning_rate;
         report.samples = global_batch;
@@ -90,6 +95,25 @@ class RankRun {
         return report;
     }
 
+    // Goes on where a checkpoint ends. The sizes of batches follow from the samples before.
+    void resume(const CheckpointReader& checkpoint, std::int64_t global_batch) {
+        checkpoint_ = &checkpoint;
+        consumed_ = checkpoint.manifest().progress.consumed_samples;
+        updates_ = checkpoint.manifest().progress.updates;
+        set_batch(global_batch);
+        checkpoint_ = nullptr;
+    }
+
+    void prepare(Checkpointing& checkpoints, std::int64_t global_batch) {
+        set_batch(global_batch);
+        checkpoints.reserve(parts());
+    }
+
+    void save(Checkpointing& checkpoints, std::int64_t step) {
+        device_->validate();
+        checkpoints.save(*device_, parts(), progress(step), entry_->scenario);
+    }
+
     // The step was the last, whatever was planned.
     void finish() { device_->validate(); }
 
@@ -101,6 +125,9 @@ class RankRun {
     const plan::Plan& plan() const { return entry_->plan; }
 
   private:
+    std::vector<SavedPart> parts() const {
+        return saved_parts(*program_, planned(), entry_->scenario, entry_->plan.mesh, seat_.rank());
+    }
     const plan::Program& planned() const { return entry_->plan.program_of(seat_.rank()); }
 
     // Another size of the global batch is another plan: parameters and states move over.
@@ -114,10 +141,14 @@ class RankRun {
         program_ = std::make_unique<BoundProgram>(
             bind_program(entry.plan, planned(), entry.scenario, seat_.rank()));
         device_ = seat_.make_device(*program_, entry.scenario);
-        if (kept.empty())
+        if (checkpoint_ != nullptr) {
+            begin_scale();
+            load(*checkpoint_);
+        } else if (kept.empty()) {
             begin();
-        else
+        } else {
             restore(kept);
+        }
     }
 
     void begin() {
@@ -125,10 +156,52 @@ class RankRun {
         fill_weights(*device_, *program_, planned(), scenario,
                      options_.first_weights ? options_.first_weights : random_weights(scenario),
                      threads_);
-        const plan::Training& training = scenario.training;
+        begin_scale();
+    }
+
+    void begin_scale() {
+        const plan::Training& training = entry_->scenario.training;
         const double scale =
             training.loss_scale > 0 ? training.loss_scale : training.dynamic_loss_scale.initial;
         set_scalar("loss scale", static_cast<float>(scale));
+    }
+
+    void load(const CheckpointReader& checkpoint) {
+        const plan::Scenario& scenario = entry_->scenario;
+        load_state(*device_, *program_, planned(), scenario, checkpoint, threads_);
+        const Progress& progress = checkpoint.manifest().progress;
+        if (progress.loss_scale && scenario.training.loss_scale == 0) {
+            const SavedLossScale& saved = *progress.loss_scale;
+            set_scalar("loss scale", saved.scale);
+            set_scalar("loss scale counters",
+                       std::array{saved.steps_without_overflow, saved.overflows});
+        }
+        // A window of another size begins anew.
+        if (progress.losses &&
+            std::ssize(progress.losses->accepted) == scenario.training.loss_spike.window &&
+            program_->scalar("accepted losses") >= 0) {
+            device_->write(program_->scalar("accepted losses"),
+                           std::as_bytes(std::span(progress.losses->accepted)));
+            set_scalar("losses accepted", progress.losses->count);
+        }
+    }
+
+    Progress progress(std::int64_t step) const {
+        Progress progress{step, updates_, consumed_, {}, {}};
+        if (program_->scalar("loss scale counters") >= 0) {
+            const auto counters = scalar<std::array<std::int32_t, 2>>("loss scale counters");
+            progress.loss_scale = {scalar<float>("loss scale"), counters[0], counters[1]};
+        }
+        if (program_->scalar("accepted losses") >= 0) {
+            SavedLosses losses;
+            losses.accepted.resize(
+                static_cast<std::size_t>(entry_->scenario.training.loss_spike.window));
+            device_->read(program_->scalar("accepted losses"),
+                          std::as_writable_bytes(std::span(losses.accepted)));
+            losses.count = scalar<std::int32_t>("losses accepted");
+            progress.losses = std::move(losses);
+        }
+        return progress;
     }
 
     std::map<std::string, std::vector<std::byte>> persistent() const {
@@ -163,47 +236,24 @@ class RankRun {
         }
     }
 
-    // Micro-batches take samples in turn over the data-parallel ranks. Who holds the first or the
-    // last stage alone needs them.
-    void read_samples() {
-        const plan::Layout& layout = entry_->scenario.layout;
-        const auto& at = program_->at;
-        const bool first = planned().stages.front().index == 0;
-        const bool last = planned().stages.back().index + 1 == layout.stages();
-        const std::int64_t whole = entry_->scenario.training.sequence_length;
-        const auto length = static_cast<std::size_t>(whole / layout.context_parallel);
-        const auto own = static_cast<std::size_t>(
-            first || last ? layout.micro_batches() * layout.micro_batch_size : 0);
-        tokens_.resize(own * length);
-        targets_.resize(own * length);
-        for (std::size_t i = 0; i < own; ++i) {
-            const auto size = static_cast<std::size_t>(layout.micro_batch_size);
-            const auto micro_batch = static_cast<std::int64_t>(i / size);
-            const std::int64_t sample =
-                consumed_ +
-                (micro_batch * layout.data_parallel + at.data) * layout.micro_batch_size +
-                static_cast<std::int64_t>(i % size);
-            read_sample(sample, std::span(tokens_).subspan(i * length, length),
-                        std::span(targets_).subspan(i * length, length));
-        }
+    // Who holds the first or the last stage alone needs them.
+    SampleRequest request(std::int64_t first, const plan::Scenario& scenario) const {
+        SampleRequest request;
+        request.first = first;
+        request.layout = scenario.layout;
+        request.sequence_length = scenario.training.sequence_length;
+        request.at = program_->at;
+        request.needed = planned().stages.front().index == 0 ||
+                         planned().stages.back().index + 1 == scenario.layout.stages();
+        return request;
     }
 
-    // Of a sequence that ranks share out, what this one holds.
-    void read_sample(std::int64_t sample, std::span<std::int32_t> tokens,
-                     std::span<std::int32_t> targets) {
-        const plan::Scenario& scenario = entry_->scenario;
-        if (scenario.layout.context_parallel == 1) return samples_(sample, tokens, targets);
-        const auto whole = static_cast<std::size_t>(scenario.training.sequence_length);
-        whole_tokens_.resize(whole);
-        whole_targets_.resize(whole);
-        samples_(sample, whole_tokens_, whole_targets_);
-        const SequencePart part = part_of(scenario.layout, program_->at.context);
-        for (std::size_t row = 0; row < tokens.size(); ++row) {
-            const auto position = static_cast<std::size_t>(
-                part.position_of(static_cast<std::int64_t>(row), std::ssize(tokens)));
-            tokens[row] = whole_tokens_[position];
-            targets[row] = whole_targets_[position];
-        }
+    // Of the step after this one, whose batch may be another size.
+    SampleRequest next_request() const {
+        plan::Scenario next = entry_->scenario;
+        const std::int64_t first = consumed_ + next.layout.global_batch_size;
+        next.layout.global_batch_size = plan::global_batch_at(plans_.scenario(), first);
+        return request(first, next);
     }
 
     // The loss is summed over the ranks that hold one; norm and overflow are the same everywhere.
@@ -267,16 +317,15 @@ class RankRun {
 
     Plans& plans_;
     const TrainOptions& options_;
-    const SampleReader& samples_;
     RankSeat& seat_;
-    int threads_;  // of the host
+    int threads_;                                   // of the host
+    const CheckpointReader* checkpoint_ = nullptr;  // to begin with
     const Plans::Entry* entry_ = nullptr;
     std::unique_ptr<BoundProgram> program_;
     std::unique_ptr<Device> device_;
-    std::vector<std::int32_t> tokens_, targets_;              // of this rank
-    std::vector<std::int32_t> whole_tokens_, whole_targets_;  // of a sequence
-    std::int64_t consumed_ = 0;                               // samples of the steps before
+    std::int64_t consumed_ = 0;  // samples of the steps before
     std::int64_t updates_ = 0;
+    SampleFeed feed_;
 };
 
 // What each rank has, by rank; nothing but on rank 0.
@@ -300,21 +349,46 @@ TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, B
     TrainResult result;
     backend.run_ranks(mesh, [&](RankSeat& seat) {
         RankRun run(plans, options, samples, seat, backend.threads_per_rank());
-        std::int64_t consumed = 0;
-        for (std::int64_t number = 1; number <= options.steps; ++number) {
+        std::optional<Checkpointing> checkpoints;
+        std::int64_t consumed = 0, first = 1;
+        if (options.checkpoint) {
+            const CheckpointOptions& checkpoint = *options.checkpoint;
+            const auto newest =
+                checkpoint.resume ? newest_checkpoint(checkpoint, seat.control()) : nullptr;
+            if (newest) {
+                consumed = newest->manifest().progress.consumed_samples;
+                first = newest->manifest().progress.step + 1;
+                run.resume(*newest, plan::global_batch_at(scenario, consumed));
+                if (seat.rank() == 0 && checkpoint.resumed) checkpoint.resumed(*newest);
+            }
+            checkpoints.emplace(checkpoint, seat.control(), newest != nullptr);
+            run.prepare(*checkpoints, plan::global_batch_at(scenario, consumed));
+        }
+        for (std::int64_t number = first; number <= options.steps; ++number) {
             const Clock::time_point start = Clock::now();
             StepReport step = run.step(number, plan::global_batch_at(scenario, consumed));
             consumed = step.consumed_samples;
             ControlPlane::Bytes go_on(1, std::byte{1});
+            const auto waits =
+                gather(seat.control(), std::span<const double>(&step.data_wait_s, 1));
             if (seat.rank() == 0) {
+                for (const auto& of_rank : waits)
+                    step.data_wait_s = std::max(step.data_wait_s, of_rank.front());
                 step.time_s = std::chrono::duration<double>(Clock::now() - start).count();
                 result.step_times_s.push_back(step.time_s);
                 if (!report(step)) go_on[0] = std::byte{0};
             }
             seat.control().broadcast(go_on);
-            if (go_on[0] == std::byte{0}) break;
+            const bool last = go_on[0] == std::byte{0} || number == options.steps;
+            if (checkpoints) {
+                if (last || number % options.checkpoint->every_steps == 0)
+                    run.save(*checkpoints, number);
+                checkpoints->poll();
+            }
+            if (last) break;
         }
         run.finish();
+        if (checkpoints) checkpoints->finish();
         const RankMemory memory = run.memory();
         const auto memories = gather(seat.control(), std::span(&memory, 1));
         const auto times = gather(seat.control(), run.times());

@@ -12,7 +12,9 @@
 #include "plan/scenario/scenario.hpp"
 #include "runtime/executor/device.hpp"
 #include "runtime/train/backend.hpp"
+#include "runtime/train/checkpointing.hpp"
 #include "runtime/train/model_state.hpp"
+#include "runtime/train/sample_feed.hpp"
 #include "trace/trace.hpp"
 
 namespace orrery::runtime {
@@ -32,6 +34,7 @@ struct StepReport {
     std::int64_t tokens = 0;
     std::int64_t consumed_samples = 0;  // … and of the run so far
     double time_s = 0;                  // from the start of the step to the start of the next
+    double data_wait_s = 0;             // of that, until the last rank had read its samples
 };
 
 // What a rank held, for comparison with what was planned.
@@ -42,14 +45,11 @@ struct RankMemory {
     std::int64_t device_bytes_in_use = -1;
 };
 
-// Samples of the run by number: tokens and targets of sequence_length each. Called from any thread.
-using SampleReader = std::function<void(std::int64_t sample, std::span<std::int32_t> tokens,
-                                        std::span<std::int32_t> targets)>;
-
 struct TrainOptions {
     std::int64_t steps = 0;      // number of the last step
     bool record = false;         // keep the last step's times
     FirstWeights first_weights;  // empty: random_weights
+    std::optional<CheckpointOptions> checkpoint;
     // For tests: changes the plan that is performed or what a step is told, and sees each rank's
     // device after a step.
     std::function<void(plan::Plan&)> change_plan;

@@ -344,13 +344,6 @@ TEST(Train, APredictedTraceSaysHowLongCallsMayTake) {
     EXPECT_EQ(train_tiny("--steps 1 --expect /missing.orrery").code, 5);
 }
 
-TEST(Train, CheckpointsAreSaidNotToBeWritten) {
-    const Outcome outcome =
-        train_tiny("--steps 1 --set run.checkpoint.path=/tmp/x --set run.checkpoint.every_steps=1");
-    EXPECT_EQ(outcome.code, 0);
-    EXPECT_THAT(outcome.err, HasSubstr("warning: run.checkpoint"));
-}
-
 // Reads lines until one holds `text`.
 bool read_until(FILE* stream, const std::string& text, std::string& all) {
     char line[65536];

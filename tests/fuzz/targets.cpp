@@ -9,9 +9,9 @@ namespace orrery::fuzz {
 
 const std::vector<Target>& targets() {
     static const std::vector<Target> all = {
-        kScenario,     kOverrides,     kPrediction,  kPlanText, kNativeTrace,
-        kNativeFrames, kPerfettoTrace, kChromeTrace, kProfile,  kCollectives,
-        kTokens,       kScheduleCsv,   kCommandLine};
+        kScenario,      kOverrides,   kPrediction,  kPlanText,    kNativeTrace, kNativeFrames,
+        kPerfettoTrace, kChromeTrace, kProfile,     kCollectives, kTokens,      kMegatronIndex,
+        kSafetensors,   kManifest,    kScheduleCsv, kCommandLine};
     return all;
 }
 

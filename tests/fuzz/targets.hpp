@@ -29,6 +29,9 @@ extern const Target kChromeTrace;
 extern const Target kProfile;
 extern const Target kCollectives;
 extern const Target kTokens;
+extern const Target kMegatronIndex;
+extern const Target kSafetensors;
+extern const Target kManifest;
 extern const Target kScheduleCsv;
 extern const Target kCommandLine;
 

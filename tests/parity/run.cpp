@@ -28,12 +28,13 @@ class Collector {
     explicit Collector(const plan::Scenario& scenario) : scenario_(scenario) {}
 
     void add(const runtime::Device& device, const runtime::BoundProgram& program,
-             const plan::Program& planned, runtime::StateKind kind) {
+             const plan::Program& planned, runtime::StateKind kind,
+             const std::string& before = "") {
         const std::lock_guard lock(mutex_);
         for (const runtime::StateRun& run :
              runtime::state_runs(program, planned, scenario_, kind)) {
             const std::vector<double> values = runtime::read_run(device, run);
-            std::vector<double>& whole = whole_[run.name];
+            std::vector<double>& whole = whole_[before + run.name];
             const std::int64_t kept = kept_elements(scenario_, *run.parameter);
             whole.resize(static_cast<std::size_t>(kept), std::numeric_limits<double>::quiet_NaN());
             for (std::int64_t i = 0; i < run.elements && run.whole + i < kept; ++i) {
@@ -76,10 +77,11 @@ plan::Scenario scenario(const char* text, const Sets& sets) {
 Trained train(const plan::Scenario& scenario, const RunOptions& options) {
     Trained run;
     Collector gradients(scenario);
-    Collector parameters(scenario);
+    Collector parameters(scenario), moments(scenario);
     runtime::TrainOptions train;
     train.steps = options.steps;
     runtime::CpuBackend cpu(options.cpu, std::chrono::seconds(60));
+    train.checkpoint = options.checkpoint;
     train.change_plan = options.change_plan;
     train.change_inputs = options.change_inputs;
     if (options.first_weights)
@@ -95,6 +97,10 @@ Trained train(const plan::Scenario& scenario, const RunOptions& options) {
         if (step == 1) gradients.add(device, program, planned, runtime::StateKind::gradients);
         if (step == options.steps)
             parameters.add(device, program, planned, runtime::StateKind::parameters);
+        if (step == options.steps && options.checkpoint) {
+            moments.add(device, program, planned, runtime::StateKind::first_moments, "m/");
+            moments.add(device, program, planned, runtime::StateKind::second_moments, "v/");
+        }
     };
     const auto vocabulary = static_cast<std::uint64_t>(scenario.model.vocabulary);
     const auto samples = [&](std::int64_t sample, std::span<std::int32_t> tokens,
@@ -117,7 +123,9 @@ Trained train(const plan::Scenario& scenario, const RunOptions& options) {
                            run.skipped.push_back(step.skipped);
                            return true;
                        });
-    run.disagreement = gradients.disagreement() + parameters.disagreement();
+    run.disagreement =
+        gradients.disagreement() + parameters.disagreement() + moments.disagreement();
+    run.moments = moments.take();
     run.gradients = gradients.take();
     run.parameters = parameters.take();
     return run;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct Trained {
     std::vector<runtime::Skipped> skipped;
     Whole gradients;   // of the first step, after clipping's norm was taken, before any update
     Whole parameters;  // after the last step
+    Whole moments;     // "m/" and "v/" before the name; of runs with checkpoints
     // Elements that several ranks hold and that were not the same on all.
     std::string disagreement;  // the first one; empty: none
     runtime::TrainResult result;
@@ -42,6 +44,7 @@ struct RunOptions {
     runtime::SampleReader samples;  // empty: random tokens
     runtime::CpuOptions cpu;
     runtime::Backend* backend = nullptr;  // null: the CPU's, by `cpu`
+    std::optional<runtime::CheckpointOptions> checkpoint;
     std::function<void(plan::Plan&)> change_plan;
     std::function<void(runtime::StepInputs&)> change_inputs;
     // Value of an element of a whole parameter; empty: random.

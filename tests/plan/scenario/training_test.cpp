@@ -146,6 +146,16 @@ TEST(RunPart, KeysAreRead) {
     EXPECT_EQ(run.format, DataFormat::llmc);
     EXPECT_EQ(run.steps, 7);
     EXPECT_EQ(run.threads_per_rank, 3);
+    const plan::Run saved =
+        sound({"run.format=megatron", "run.checkpoint.path=saved", "run.checkpoint.every_steps=10",
+               "run.checkpoint.keep=3", "run.init_from=nowhere"})
+            .run;
+    EXPECT_EQ(saved.format, DataFormat::megatron);
+    EXPECT_EQ(saved.checkpoint_path, "saved");
+    EXPECT_EQ(saved.checkpoint_every_steps, 10);
+    EXPECT_EQ(saved.checkpoint_keep, 3);
+    EXPECT_EQ(saved.init_from, "nowhere");
+    EXPECT_EQ(saved.init_path, "");
 }
 
 TEST(RunPart, DataIsLookedForAsReferencesAre) {
@@ -156,6 +166,9 @@ TEST(RunPart, DataIsLookedForAsReferencesAre) {
     fs::create_directories(top / "data");
     std::ofstream(top / "runs/beside.txt") << "beside";
     std::ofstream(top / "data/above.txt") << "above";
+    std::ofstream(top / "data/tokens.bin") << "of Megatron-LM";
+    fs::create_directories(top / "model");
+    std::ofstream(top / "model/config.json") << "{}";
     const fs::path path = top / "runs/run.json";
     const auto found = [&](const std::string& data) {
         std::ofstream(path) << kSmall;
@@ -168,6 +181,11 @@ TEST(RunPart, DataIsLookedForAsReferencesAre) {
     EXPECT_EQ(found("data/above.txt").data_path, (top / "data/above.txt").string());
     EXPECT_EQ(found("models/gpt-96.json").data_path,
               (fs::path(kTestLibrary) / "models/gpt-96.json").string());
+    EXPECT_EQ(found("data/tokens").data_path, (top / "data/tokens.bin").string());
+    EXPECT_EQ(read_scenario(path.string(), {"run.init_from=model"}, kTestLibrary)
+                  .scenario.value_or(Scenario{})
+                  .run.init_path,
+              (top / "model").string());
     EXPECT_EQ(found("nowhere.bin").data, "nowhere.bin");
     EXPECT_EQ(found("nowhere.bin").data_path, "");
     fs::remove_all(whole);

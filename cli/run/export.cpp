@@ -1,0 +1,131 @@
+// orrery export: a checkpoint's weights as a folder of Hugging Face.
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "cli/exit_code.hpp"
+#include "cli/run/subcommands.hpp"
+#include "runtime/checkpoint/checkpoint_folder.hpp"
+#include "runtime/checkpoint/checkpoint_reader.hpp"
+#include "runtime/checkpoint/hugging_face.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using ConfigJson = nlohmann::ordered_json;
+
+// Names of safetensors by those of PyTorch, which config.json has.
+const std::vector<std::pair<std::string, std::string>> kExportTypes = {
+    {"float32", "F32"}, {"bfloat16", "BF16"}, {"float16", "F16"}};
+
+// The architecture that from_pretrained makes of each family.
+const char* architecture_of(const std::string& family) {
+    if (family == "gpt2") return "GPT2LMHeadModel";
+    if (family == "llama") return "LlamaForCausalLM";
+    return family == "mistral" ? "MistralForCausalLM" : "Qwen2ForCausalLM";
+}
+
+std::int64_t number_at(const ConfigJson& model, const char* key) {
+    return model.value(key, std::int64_t{0});
+}
+
+class Export : public Subcommand {
+  public:
+    std::string name() const override { return kExport.name; }
+    std::string summary() const override { return kExport.summary; }
+    std::vector<std::string> examples() const override {
+        return {kExport.example, "export saved/step-00000100 --hf my-model --dtype bfloat16"};
+    }
+
+    void declare(CLI::App& app) override {
+        app.add_option("CHECKPOINT", checkpoint_,
+                       "A checkpoint, or the folder of a run's, of which the newest is taken")
+            ->required();
+        app.add_option("--hf", folder_, "The folder of Hugging Face to write")
+            ->type_name("DIR")
+            ->required();
+        std::vector<std::string> types;
+        for (const auto& [type, stored] : kExportTypes)
+            types.push_back(type);
+        app.add_option("--dtype", type_, "Type of the weights: float32, bfloat16, float16")
+            ->type_name("NAME")
+            ->check(CLI::IsMember(types));
+    }
+
+    int run(Console& console) override {
+        const runtime::CheckpointReader checkpoint(path_of_checkpoint());
+        for (std::size_t shard = 0; shard < checkpoint.manifest().shards.size(); ++shard)
+            checkpoint.verify_shard(shard);
+        const ConfigJson scenario = ConfigJson::parse(checkpoint.manifest().scenario);
+        const ConfigJson model = scenario.value("model", ConfigJson::object());
+        const runtime::HuggingFaceModel named = model_of(model, checkpoint.path());
+        std::vector<runtime::NamedShape> parameters;
+        for (const auto& [tensor, shape] : checkpoint.manifest().tensors)
+            parameters.push_back({tensor, shape});
+        runtime::write_hugging_face(
+            runtime::disk_files(), folder_, config_of(model, named.family), named, parameters,
+            stored_type(),
+            [&](const std::string& parameter, std::int64_t first, std::span<double> values) {
+                checkpoint.read(parameter, runtime::Quantity::weight, first, values);
+            });
+        console.out << fmt::format("{}: {} of step {} as {}\n", folder_, named.family,
+                                   checkpoint.manifest().progress.step, type_);
+        return kExitOk;
+    }
+
+  private:
+    std::string path_of_checkpoint() const {
+        std::error_code ignored;
+        if (std::filesystem::exists(std::filesystem::path(checkpoint_) / runtime::kManifestFile,
+                                    ignored))
+            return checkpoint_;
+        const auto found = runtime::checkpoints_in(checkpoint_);
+        if (found.empty())
+            throw runtime::DataError(checkpoint_, "is no checkpoint, and has none in it");
+        return found.front().path;
+    }
+
+    static runtime::HuggingFaceModel model_of(const ConfigJson& model, const std::string& path) {
+        runtime::HuggingFaceModel named;
+        named.family = model.value("model_type", std::string());
+        const std::vector<std::string> families = runtime::hugging_face_families();
+        if (std::find(families.begin(), families.end(), named.family) == families.end())
+            throw runtime::DataError(
+                path, fmt::format("a model of family {} cannot be exported; of {} one can",
+                                  named.family, fmt::join(families, ", ")));
+        named.q_rows = number_at(model, "num_attention_heads") * number_at(model, "head_dim");
+        named.kv_rows = number_at(model, "num_key_value_heads") * number_at(model, "head_dim");
+        return named;
+    }
+
+    std::string stored_type() const {
+        for (const auto& [type, stored] : kExportTypes)
+            if (type == type_) return stored;
+        return "F32";
+    }
+
+    // What the scenario resolved the model to, whose keys are Hugging Face's.
+    std::string config_of(const ConfigJson& model, const std::string& family) const {
+        ConfigJson config = {{"architectures", {architecture_of(family)}}};
+        for (const auto& [key, value] : model.items())
+            if (key != "name" && key != "source" && key != "architectures") config[key] = value;
+        config["torch_dtype"] = type_;
+        return config.dump(2, ' ', false, ConfigJson::error_handler_t::replace) + "\n";
+    }
+
+    std::string checkpoint_;
+    std::string folder_;
+    std::string type_ = "float32";
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> export_command() {
+    return std::make_unique<Export>();
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,131 @@
+// What our parameters are called at Hugging Face (transformers' modeling_gpt2.py,
+// modeling_llama.py).
+#include <array>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "runtime/checkpoint/hugging_face.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+struct NameOfBlock {
+    std::string_view ours;  // without ".weight" or ".bias"
+    std::string_view theirs;
+    bool conv1d = false;
+};
+
+constexpr std::array<NameOfBlock, 6> kGpt2Layer{{{"norm1", "ln_1"},
+                                                 {"qkv", "attn.c_attn", true},
+                                                 {"projection", "attn.c_proj", true},
+                                                 {"norm2", "ln_2"},
+                                                 {"fc1", "mlp.c_fc", true},
+                                                 {"fc2", "mlp.c_proj", true}}};
+constexpr std::array<NameOfBlock, 4> kGpt2Whole{{{"embedding", "transformer.wte"},
+                                                 {"positions", "transformer.wpe"},
+                                                 {"final_norm", "transformer.ln_f"},
+                                                 {"head", "lm_head"}}};
+constexpr std::array<NameOfBlock, 4> kLlamaLayer{{{"norm1", "input_layernorm"},
+                                                  {"projection", "self_attn.o_proj"},
+                                                  {"norm2", "post_attention_layernorm"},
+                                                  {"fc2", "mlp.down_proj"}}};
+constexpr std::array<NameOfBlock, 3> kLlamaWhole{
+    {{"embedding", "model.embed_tokens"}, {"final_norm", "model.norm"}, {"head", "lm_head"}}};
+constexpr std::array<std::string_view, 3> kLikeLlama{"llama", "mistral", "qwen2"};
+
+// "layer.3/qkv.weight": 3, "qkv", ".weight".
+struct OurName {
+    std::string layer;
+    std::string block;
+    std::string ending;
+};
+
+OurName our_name(const std::string& parameter) {
+    OurName name;
+    std::string own = parameter;
+    constexpr std::string_view kLayer = "layer.";
+    if (const std::size_t slash = parameter.find('/');
+        slash != std::string::npos && parameter.starts_with(kLayer)) {
+        name.layer = parameter.substr(kLayer.size(), slash - kLayer.size());
+        own = parameter.substr(slash + 1);
+    }
+    const std::size_t dot = own.rfind('.');
+    name.block = own.substr(0, dot);
+    name.ending = dot == std::string::npos ? "" : own.substr(dot);
+    return name;
+}
+
+std::vector<HuggingFacePart> gpt2_parts(const OurName& name, std::int64_t rows) {
+    if (name.layer.empty()) {
+        for (const NameOfBlock& each : kGpt2Whole)
+            if (each.ours == name.block)
+                return {{std::string(each.theirs) + name.ending, 0, rows, false}};
+        return {};
+    }
+    for (const NameOfBlock& each : kGpt2Layer)
+        if (each.ours == name.block)
+            return {{fmt::format("transformer.h.{}.{}{}", name.layer, each.theirs, name.ending), 0,
+                     rows, each.conv1d && name.ending == ".weight"}};
+    return {};
+}
+
+std::vector<HuggingFacePart> llama_parts(const HuggingFaceModel& model, const OurName& name,
+                                         std::int64_t rows) {
+    if (name.layer.empty()) {
+        for (const NameOfBlock& each : kLlamaWhole)
+            if (each.ours == name.block)
+                return {{std::string(each.theirs) + name.ending, 0, rows, false}};
+        return {};
+    }
+    const auto part = [&](const char* theirs, std::int64_t first, std::int64_t count) {
+        return HuggingFacePart{fmt::format("model.layers.{}.{}{}", name.layer, theirs, name.ending),
+                               first, count, false};
+    };
+    const std::int64_t q = model.q_rows, kv = model.kv_rows, half = rows / 2;
+    if (name.block == "qkv")
+        return {part("self_attn.q_proj", 0, q), part("self_attn.k_proj", q, kv),
+                part("self_attn.v_proj", q + kv, kv)};
+    if (name.block == "fc1")
+        return {part("mlp.gate_proj", 0, half), part("mlp.up_proj", half, half)};
+    for (const NameOfBlock& each : kLlamaLayer)
+        if (each.ours == name.block) return {part(each.theirs.data(), 0, rows)};
+    return {};
+}
+
+}  // namespace
+
+std::vector<std::string> hugging_face_families() {
+    std::vector<std::string> all = {"gpt2"};
+    all.insert(all.end(), kLikeLlama.begin(), kLikeLlama.end());
+    return all;
+}
+
+std::vector<HuggingFacePart> hugging_face_parts(const HuggingFaceModel& model,
+                                                const std::string& parameter,
+                                                const std::vector<std::int64_t>& shape) {
+    const OurName name = our_name(parameter);
+    const std::int64_t rows = shape.empty() ? 0 : shape[0];
+    std::vector<HuggingFacePart> parts;
+    if (model.family == "gpt2")
+        parts = gpt2_parts(name, rows);
+    else
+        for (const std::string_view family : kLikeLlama)
+            if (model.family == family) parts = llama_parts(model, name, rows);
+    std::int64_t named = 0;
+    for (const HuggingFacePart& part : parts)
+        named += part.rows;
+    if (parts.empty() || named != rows)
+        throw DataError(
+            parameter,
+            fmt::format("has no name at Hugging Face in a model of family {}", model.family));
+    return parts;
+}
+
+std::vector<std::int64_t> HuggingFacePart::shape(const std::vector<std::int64_t>& whole) const {
+    if (whole.size() < 2) return {rows};
+    if (transposed) return {whole[1], rows};
+    return {rows, whole[1]};
+}
+
+}  // namespace orrery::runtime

@@ -1,0 +1,111 @@
+// Checkpoints of a run while it goes on. At the end of a step each rank copies what it saves into
+// memory of the host; a thread of its own writes that as a shard. Once every rank has said that its
+// shard is on the disk, a thread of rank 0 publishes the checkpoint. Ranks speak between steps
+// only, through the control plane: each may be a process, and all see one file system.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/checkpoint/checkpoint_folder.hpp"
+#include "runtime/checkpoint/checkpoint_reader.hpp"
+#include "runtime/launch/control_plane.hpp"
+#include "runtime/train/saved_state.hpp"
+
+namespace orrery::runtime {
+
+// One that has been published.
+struct CheckpointReport {
+    std::int64_t step = 0;
+    std::string path;
+    std::int64_t bytes = 0;  // of all shards
+    double stall_s = 0;      // that training stood still for it, on the rank where longest
+    double write_s = 0;      // from then to its publication
+};
+
+struct CheckpointOptions {
+    std::string path;
+    std::int64_t every_steps = 1;  // the last step of a run is saved as well
+    std::int64_t keep = 0;         // newest ones that stay; 0: all
+    bool resume = false;           // from the newest one, if there is any
+    std::string scenario = "{}";   // resolved, JSON
+    SavedData data;
+    Files* files = nullptr;  // null: disk_files()
+    // On rank 0, before the first step, and between steps.
+    std::function<void(const CheckpointReader&)> resumed;
+    std::function<void(const CheckpointReport&)> published;
+};
+
+// The newest complete one, whose bytes have been looked at, each shard's by one of the ranks; null:
+// there is none. All ranks call it. Throws DataError, on all ranks.
+std::unique_ptr<CheckpointReader> newest_checkpoint(const CheckpointOptions& options,
+                                                    ControlPlane& control);
+
+class Checkpointing {
+  public:
+    // `resumed`: what is in the folder is of this run.
+    Checkpointing(const CheckpointOptions& options, ControlPlane& control, bool resumed);
+    ~Checkpointing();
+    Checkpointing(const Checkpointing&) = delete;
+    Checkpointing& operator=(const Checkpointing&) = delete;
+
+    // All ranks call the following at the same time. All throw StorageError, on every rank, where
+    // any of them could not write.
+
+    // Memory for what will be saved, before there is anything to wait for it.
+    void reserve(const std::vector<SavedPart>& parts) { snapshot_.reserve(parts); }
+
+    // Waits for the checkpoint before, where that is still being written.
+    void save(const Device& device, std::vector<SavedPart> parts, const Progress& progress,
+              const plan::Scenario& scenario);
+
+    // How far it is; does not wait.
+    void poll();
+
+    // Returns once all is published.
+    void finish();
+
+  private:
+    enum class Phase : std::uint8_t { idle, writing, publishing };
+
+    // What a thread does; its end is seen without waiting for it.
+    class Work {
+      public:
+        ~Work() { wait(); }
+        void begin(std::function<void()> work);
+        bool has_ended() const { return ended_.load(); }
+        void wait();
+        const std::string& error() const { return error_; }  // empty: it went well
+
+      private:
+        std::thread thread_;
+        std::atomic<bool> ended_{true};
+        std::string error_;
+    };
+
+    void poll_writing();
+    void poll_publishing();
+    void publish(std::vector<Shard> shards);
+    void agree(const std::string& error);
+    Files& files() const;
+
+    const CheckpointOptions& options_;
+    ControlPlane& control_;
+    bool of_this_run_;  // what is in the folder
+    Phase phase_ = Phase::idle;
+    Progress progress_;
+    const plan::Scenario* scenario_ = nullptr;
+    double stall_s_ = 0;
+    std::int64_t saved_at_ns_ = 0;
+    CheckpointReport report_;
+    Snapshot snapshot_;
+    Shard shard_;
+    Work work_;  // last: its thread uses the others
+};
+
+}  // namespace orrery::runtime

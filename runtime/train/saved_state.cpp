@@ -1,0 +1,218 @@
+#include "runtime/train/saved_state.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "plan/build/dims.hpp"
+#include "plan/ir/check.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+// Where a quantity lies: weights as the optimizer steps them.
+StateKind kind_of(Quantity quantity, const plan::Scenario& scenario) {
+    if (quantity == Quantity::first_moment) return StateKind::first_moments;
+    if (quantity == Quantity::second_moment) return StateKind::second_moments;
+    return plan::dims_of(scenario).keeps_masters() ? StateKind::masters : StateKind::parameters;
+}
+
+const char* stored_dtype(plan::DType dtype) {
+    ORRERY_CHECK(dtype == plan::DType::fp32 || dtype == plan::DType::fp64,
+                 "an optimizer steps 32 or 64 bits");
+    return dtype == plan::DType::fp32 ? "F32" : "F64";
+}
+
+// The rank's number among those that hold the same states of a bucket, and how many they are.
+struct Replica {
+    std::int64_t number = 0;
+    std::int64_t count = 1;
+};
+
+Replica replica_of(const BoundProgram& program, const plan::Mesh& mesh, plan::Rank rank) {
+    const auto ranks =
+        mesh.group(program.shards_states ? plan::GroupKind::replica : plan::GroupKind::data, rank);
+    const auto own = std::find(ranks.begin(), ranks.end(), rank);
+    return {own - ranks.begin(), std::ssize(ranks)};
+}
+
+std::int64_t kept_elements(const plan::Scenario& scenario, const plan::Parameter& parameter) {
+    return elements_of(unpadded_dims(scenario, parameter));
+}
+
+// One parameter's elements of the bucket's [first, end) as a part, where there are any.
+class Cutter {
+  public:
+    Cutter(const BoundProgram& program, const plan::Scenario& scenario)
+        : program_(program), scenario_(scenario) {}
+
+    // Where in the bucket the part begins; its elements are those of its slices.
+    std::int64_t cut(const plan::BucketEntry& entry, std::int64_t first, std::int64_t end,
+                     Piece& piece) const {
+        const std::int64_t kept = kept_elements(scenario_, entry.parameter);
+        std::int64_t begin = -1;
+        for (const plan::ParameterRun& run :
+             plan::runs_of(entry.parameter, scenario_.layout.tensor_parallel, program_.at.tensor)) {
+            const std::int64_t from = std::max(first, entry.offset + run.local);
+            const std::int64_t whole = run.whole + from - entry.offset - run.local;
+            const std::int64_t to =
+                std::min({end, entry.offset + run.local + run.elements, from + kept - whole});
+            if (from >= to) continue;
+            if (begin < 0) begin = from;
+            append_run(piece.slices, whole, to - from);
+        }
+        return begin;
+    }
+
+  private:
+    const BoundProgram& program_;
+    const plan::Scenario& scenario_;
+};
+
+// Others have it, too, and save it: of what tensor ranks hold whole the first one, of a tied
+// embedding the first stage.
+bool saved_elsewhere(const BoundProgram& program, const plan::Bucket& bucket,
+                     const plan::BucketEntry& entry) {
+    if (entry.parameter.cut == plan::Cut::whole && program.at.tensor > 0) return true;
+    return entry.parameter.name == "embedding.weight" && bucket.stage > 0;
+}
+
+}  // namespace
+
+std::vector<SavedPart> saved_parts(const BoundProgram& program, const plan::Program& planned,
+                                   const plan::Scenario& scenario, const plan::Mesh& mesh,
+                                   plan::Rank rank) {
+    const Replica replica = replica_of(program, mesh, rank);
+    const Cutter cutter(program, scenario);
+    std::vector<SavedPart> parts;
+    for (std::size_t b = 0; b < program.buckets.size(); ++b) {
+        const plan::Bucket& bucket = program.buckets[b];
+        if (bucket.elements == 0) continue;
+        const std::int64_t stepped = program.stepped(b), first = program.first_stepped(b);
+        const std::int64_t begin = first + stepped * replica.number / replica.count;
+        const std::int64_t end =
+            std::min(bucket.elements, first + stepped * (replica.number + 1) / replica.count);
+        for (const Quantity quantity : kQuantities) {
+            const HeldState held = held_state(program, scenario, b, kind_of(quantity, scenario));
+            const std::int64_t size = plan::size_bytes(held.dtype);
+            const std::int64_t base =
+                plan::address_of(planned, plan::keeper_of(planned, held.resident));
+            for (const plan::BucketEntry& entry : program.entries[b]) {
+                if (saved_elsewhere(program, bucket, entry)) continue;
+                SavedPart part;
+                part.piece = {plan::full_name(entry.layer, entry.name),
+                              quantity,
+                              stored_dtype(held.dtype),
+                              {},
+                              {}};
+                const std::int64_t at = cutter.cut(entry, begin, end, part.piece);
+                if (at < 0) continue;
+                part.offset = base + (held.skipped + at - held.first) * size;
+                part.bytes = part.piece.elements() * size;
+                parts.push_back(std::move(part));
+            }
+        }
+    }
+    return parts;
+}
+
+void Snapshot::reserve(const std::vector<SavedPart>& parts) {
+    std::int64_t all = 0;
+    for (const SavedPart& part : parts)
+        all += part.bytes;
+    if (all <= room_) return;
+    bytes_.reset();  // not both at once
+    bytes_ = std::make_unique<std::byte[]>(static_cast<std::size_t>(all));
+    room_ = all;
+}
+
+// What lies in a row is read at once: on a device with memory of its own a few copies for all.
+void Snapshot::take(const Device& device, std::vector<SavedPart> parts) {
+    reserve(parts);
+    parts_ = std::move(parts);
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < parts_.size();) {
+        std::int64_t bytes = parts_[i].bytes;
+        std::size_t next = i + 1;
+        for (; next < parts_.size() && parts_[next].offset == parts_[i].offset + bytes; ++next)
+            bytes += parts_[next].bytes;
+        device.read(parts_[i].offset, {bytes_.get() + at, static_cast<std::size_t>(bytes)});
+        at += bytes;
+        i = next;
+    }
+}
+
+std::vector<PieceBytes> Snapshot::pieces() const {
+    std::vector<PieceBytes> pieces;
+    std::size_t at = 0;
+    for (const SavedPart& part : parts_) {
+        const auto bytes = static_cast<std::size_t>(part.bytes);
+        pieces.push_back({part.piece, {bytes_.get() + at, bytes}});
+        at += bytes;
+    }
+    return pieces;
+}
+
+namespace {
+
+void check_same_model(const BoundProgram& program, const plan::Scenario& scenario,
+                      const CheckpointReader& checkpoint) {
+    const auto& saved = checkpoint.manifest().tensors;
+    for (const auto& entries : program.entries)
+        for (const plan::BucketEntry& entry : entries) {
+            const std::string tensor = plan::full_name(entry.layer, entry.name);
+            const std::vector<std::int64_t> dims = unpadded_dims(scenario, entry.parameter);
+            const auto found = saved.find(tensor);
+            if (found == saved.end())
+                throw DataError(checkpoint.path(),
+                                fmt::format("is of another model: it has no {}, the scenario's is "
+                                            "[{}]",
+                                            tensor, fmt::join(dims, ", ")));
+            if (found->second != dims)
+                throw DataError(
+                    checkpoint.path(),
+                    fmt::format("is of another model: its {} is [{}], the scenario's "
+                                "[{}]",
+                                tensor, fmt::join(found->second, ", "), fmt::join(dims, ", ")));
+        }
+}
+
+}  // namespace
+
+void load_state(Device& device, const BoundProgram& program, const plan::Program& planned,
+                const plan::Scenario& scenario, const CheckpointReader& checkpoint, int threads) {
+    check_same_model(program, scenario, checkpoint);
+    const auto fill = [&](StateKind kind, Quantity quantity) {
+        fill_state(
+            device, program, planned, scenario, kind,
+            [&](const plan::Parameter& parameter, const std::string& name, std::int64_t first,
+                std::span<double> values) {
+                const std::int64_t rest = kept_elements(scenario, parameter) - first;
+                const auto there =
+                    static_cast<std::size_t>(std::clamp<std::int64_t>(rest, 0, std::ssize(values)));
+                if (there > 0) checkpoint.read(name, quantity, first, values.first(there));
+                std::fill(values.begin() + static_cast<std::ptrdiff_t>(there), values.end(), 0.0);
+            },
+            threads);
+    };
+    fill(StateKind::parameters, Quantity::weight);
+    fill(StateKind::masters, Quantity::weight);
+    fill(StateKind::first_moments, Quantity::first_moment);
+    fill(StateKind::second_moments, Quantity::second_moment);
+}
+
+std::map<std::string, std::vector<std::int64_t>> saved_tensors(const plan::Scenario& scenario,
+                                                               const std::vector<Shard>& shards) {
+    std::map<std::string, std::vector<std::int64_t>> tensors;
+    for (const Shard& shard : shards)
+        for (const Piece& piece : shard.pieces)
+            if (!tensors.contains(piece.tensor)) {
+                const std::string own = piece.tensor.substr(piece.tensor.find('/') + 1);
+                tensors[piece.tensor] = unpadded_dims(scenario, plan::parameter_of(scenario, own));
+            }
+    return tensors;
+}
+
+}  // namespace orrery::runtime

@@ -1,0 +1,140 @@
+// Names, orders and types of Hugging Face: what is written stands where transformers looks for it.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "runtime/checkpoint/hugging_face.hpp"
+#include "runtime/checkpoint/stored_numbers.hpp"
+#include "tests/runtime/checkpoint/faulty_files.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+const HuggingFaceModel kGpt2{"gpt2", 4, 4};
+const HuggingFaceModel kLlama{"llama", 4, 2};
+const std::vector<NamedShape> kGpt2Parameters = {
+    {"embedding.weight", {5, 4}}, {"layer.0/qkv.weight", {12, 4}}, {"layer.0/qkv.bias", {12}}};
+const std::vector<NamedShape> kLlamaParameters = {
+    {"layer.1/qkv.weight", {8, 3}}, {"layer.1/fc1.weight", {6, 3}}, {"final_norm.weight", {3}}};
+
+// Element i of parameter p: 100·p + i.
+void numbered(const std::vector<NamedShape>& parameters, const std::string& parameter,
+              std::int64_t first, std::span<double> values) {
+    double base = 0;
+    for (const NamedShape& each : parameters) {
+        if (each.parameter == parameter) break;
+        base += 100;
+    }
+    for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = base + static_cast<double>(first) + static_cast<double>(i);
+}
+
+class HuggingFace : public testing::Test {
+  protected:
+    ~HuggingFace() override { std::filesystem::remove_all(folder_); }
+    void write(const HuggingFaceModel& model, const std::vector<NamedShape>& parameters,
+               const std::string& dtype) {
+        UnsynchronisedFiles files;
+        write_hugging_face(
+            files, folder_, "{}", model, parameters, dtype,
+            [&](const std::string& parameter, std::int64_t first, std::span<double> values) {
+                numbered(parameters, parameter, first, values);
+            });
+    }
+    std::vector<double> stored(const std::string& name, std::vector<std::int64_t> shape) {
+        const MappedFile file(folder_ + "/model.safetensors");
+        const SafetensorsFile tensors = read_safetensors(file.path(), file.bytes());
+        const StoredTensor* tensor = tensors.find(name);
+        if (tensor == nullptr || tensor->shape != shape) return {};
+        const std::int64_t size = bytes_of_stored(tensor->dtype);
+        std::vector<double> values;
+        for (std::int64_t at = tensor->begin; at < tensor->end; at += size)
+            values.push_back(load_number(file.bytes().data() + at, tensor->dtype));
+        return values;
+    }
+    std::string folder_ = testing::TempDir() + "hugging-face";
+};
+
+TEST_F(HuggingFace, Gpt2HasItsProjectionsTransposed) {
+    write(kGpt2, kGpt2Parameters, "F32");
+    const std::vector<double> weight = stored("transformer.h.0.attn.c_attn.weight", {4, 12});
+    ASSERT_EQ(weight.size(), 48U);
+    for (std::size_t in = 0; in < 4; ++in)
+        for (std::size_t out = 0; out < 12; ++out)
+            EXPECT_EQ(weight[in * 12 + out], 100 + static_cast<double>(out * 4 + in));
+    EXPECT_EQ(stored("transformer.wte.weight", {5, 4})[7], 7);
+    EXPECT_EQ(stored("transformer.h.0.attn.c_attn.bias", {12})[3], 203);
+}
+
+TEST_F(HuggingFace, LlamaHasItsJointProjectionsApart) {
+    write(kLlama, kLlamaParameters, "F32");
+    const std::string layer = "model.layers.1.";
+    EXPECT_EQ(stored(layer + "self_attn.q_proj.weight", {4, 3}).front(), 0);
+    EXPECT_EQ(stored(layer + "self_attn.k_proj.weight", {2, 3}).front(), 12);  // row 4
+    EXPECT_EQ(stored(layer + "self_attn.v_proj.weight", {2, 3}).front(), 18);  // row 6
+    EXPECT_EQ(stored(layer + "mlp.gate_proj.weight", {3, 3}).front(), 100);
+    EXPECT_EQ(stored(layer + "mlp.up_proj.weight", {3, 3}).front(), 109);
+    EXPECT_EQ(stored("model.norm.weight", {3}), (std::vector<double>{200, 201, 202}));
+}
+
+TEST_F(HuggingFace, WhatIsWrittenIsReadInAnyPieces) {
+    const auto check = [&](const HuggingFaceModel& model, const std::vector<NamedShape>& parameters,
+                           const char* dtype) {
+        write(model, parameters, dtype);
+        const HuggingFaceWeights weights(folder_, model, parameters);
+        for (const NamedShape& each : parameters) {
+            const std::int64_t elements = elements_of(each.shape);
+            for (std::int64_t first = 0; first < elements; first += 5) {
+                std::vector<double> read(
+                    static_cast<std::size_t>(std::min<std::int64_t>(7, elements - first)));
+                std::vector<double> expected(read.size());
+                weights.read(each.parameter, first, read);
+                numbered(parameters, each.parameter, first, expected);
+                EXPECT_EQ(read, expected) << each.parameter << " from " << first;
+            }
+        }
+    };
+    for (const char* dtype : {"F32", "F16"}) {  // all numbers are below 2^11
+        check(kGpt2, kGpt2Parameters, dtype);
+        check(kLlama, kLlamaParameters, dtype);
+    }
+}
+
+TEST_F(HuggingFace, WhatTheModelLacksIsNamed) {
+    write(kLlama, {{"final_norm.weight", {3}}}, "BF16");
+    const auto complaint = [&](const std::vector<NamedShape>& parameters) {
+        try {
+            const HuggingFaceWeights weights(folder_, kLlama, parameters);
+        } catch (const DataError& refused) {
+            return std::string(refused.what()).substr(folder_.size());
+        }
+        return std::string();
+    };
+    EXPECT_EQ(complaint({{"head.weight", {5, 3}}}),
+              ": has no tensor lm_head.weight, which the scenario's model needs as [5, 3]");
+    EXPECT_EQ(complaint({{"final_norm.weight", {4}}}),
+              ": tensor model.norm.weight is BF16 [3], the scenario's model needs [4]");
+    EXPECT_THROW(hugging_face_parts({"bloom", 1, 1}, "final_norm.weight", {4}), DataError);
+}
+
+TEST_F(HuggingFace, IsReadFromSeveralFilesWithAnIndex) {
+    write(kLlama, {{"final_norm.weight", {3}}}, "F32");
+    std::filesystem::rename(folder_ + "/model.safetensors",
+                            folder_ + "/model-00001-of-00002.safetensors");
+    write(kLlama, {{"embedding.weight", {2, 2}}}, "F32");
+    std::filesystem::rename(folder_ + "/model.safetensors",
+                            folder_ + "/model-00002-of-00002.safetensors");
+    std::ofstream(folder_ + "/model.safetensors.index.json")
+        << R"({"weight_map":{"model.norm.weight":"model-00001-of-00002.safetensors",)"
+        << R"("model.embed_tokens.weight":"model-00002-of-00002.safetensors"}})";
+    const HuggingFaceWeights weights(folder_, kLlama,
+                                     {{"final_norm.weight", {3}}, {"embedding.weight", {2, 2}}});
+    std::vector<double> values(3);
+    weights.read("final_norm.weight", 0, values);
+    EXPECT_EQ(values, (std::vector<double>{0, 1, 2}));
+}
+
+}  // namespace
+}  // namespace orrery::runtime
