@@ -20,7 +20,9 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -44,6 +46,13 @@ struct Transfer {
     void* data = nullptr;  // only read where it is sent
     std::int64_t bytes = 0;
     std::int64_t tag = 0;
+};
+
+// What a rank waits for, of others.
+struct Waiting {
+    std::string call;  // "all_reduce of 12 fp32 for \"qkv\" in its tensor group (ranks 0 1)"
+    std::vector<plan::Rank> ranks;
+    double seconds = 0;  // since when
 };
 
 class Communicator {
@@ -101,6 +110,10 @@ class Communicator {
     // thread that calls it while another one of its rank communicates must still join that one
     // before it frees memory.
     virtual void abort(std::string_view reason) = 0;
+
+    // The call that this rank is in and whom it waits for there; none: it is in no call. Once the
+    // run has ended, what it waited for then. From any thread.
+    virtual std::optional<Waiting> waiting() const { return std::nullopt; }
 
   private:
     // As the public ones, for groups of at least two; sizes have been checked.

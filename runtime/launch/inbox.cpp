@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace orrery::runtime {
 
 void Inbox::put(std::int64_t from, MessageKind kind, ControlPlane::Bytes bytes) {
@@ -15,7 +17,12 @@ void Inbox::put(std::int64_t from, MessageKind kind, ControlPlane::Bytes bytes) 
 Message Inbox::take(std::int64_t from) {
     std::unique_lock lock(mutex_);
     std::deque<Message>& queue = queues_[static_cast<std::size_t>(from)];
-    came_.wait(lock, [&] { return !queue.empty() || !ended_.empty(); });
+    const auto has_come = [&] { return !queue.empty() || !ended_.empty(); };
+    if (patience_.count() == 0)
+        came_.wait(lock, has_come);
+    else if (!came_.wait_for(lock, patience_, has_come))
+        throw CommunicationError(fmt::format("rank {} has not said anything for {} s", from,
+                                             std::chrono::duration<double>(patience_).count()));
     if (queue.empty()) throw CommunicationError(ended_);
     Message message = std::move(queue.front());
     queue.pop_front();
@@ -38,6 +45,17 @@ void Inbox::finish() {
         finished_ = true;
     }
     came_.notify_all();
+}
+
+std::string Inbox::wait_for_end(std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    came_.wait_for(lock, patience, [&] { return finished_ || !ended_.empty(); });
+    return ended_;
+}
+
+void Inbox::set_patience(std::chrono::milliseconds patience) {
+    const std::lock_guard lock(mutex_);
+    patience_ = patience;
 }
 
 void Inbox::check() {

@@ -2,6 +2,7 @@
 // Whatever carries messages puts them here, from any thread.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -27,7 +28,8 @@ class Inbox {
 
     void put(std::int64_t from, MessageKind kind, ControlPlane::Bytes bytes);
 
-    // Waits for the next message of a rank: what had come before the run ended can still be taken.
+    // Waits for the next message of a rank, as long as set_patience says: what had come before the
+    // run ended can still be taken.
     Message take(std::int64_t from);
 
     // Of the run, for this reason; false where it had ended before, or finished.
@@ -38,12 +40,17 @@ class Inbox {
     // before the end, says why; throws that, unless the run has finished.
     void check_after_loss();
 
+    // Why the run has ended; "" where it has finished, or goes on for so long.
+    std::string wait_for_end(std::chrono::milliseconds patience);
+    void set_patience(std::chrono::milliseconds patience);
+
   private:
     std::mutex mutex_;
     std::condition_variable came_;
     std::vector<std::deque<Message>> queues_;  // by sender
     std::string ended_;                        // why; empty: it has not
     bool finished_ = false;
+    std::chrono::milliseconds patience_{0};  // 0: as long as it takes
 };
 
 }  // namespace orrery::runtime

@@ -27,8 +27,8 @@ const char* called(MessageKind kind) {
 ControlPlane::Bytes StarPlane::take(std::int64_t from, MessageKind kind) {
     Message message = inbox().take(from);
     if (message.kind != kind) {
-        abort(fmt::format("it calls {} of the control plane, where rank {} calls {}", called(kind),
-                          from, called(message.kind)));
+        abort(fmt::format("it calls {} of the control plane, where {} calls {}", called(kind),
+                          named(from), called(message.kind)));
         check();
     }
     return std::move(message.bytes);
@@ -74,8 +74,20 @@ void StarPlane::finish() {
 }
 
 void StarPlane::abort(std::string_view reason) {
-    const std::string told = fmt::format("rank {} ended the run: {}", rank(), reason);
+    const std::string told = fmt::format("{} ended the run: {}", named(rank()), reason);
     if (inbox().end(told)) spread(told);
+}
+
+void StarPlane::know_hosts(std::vector<std::string> hosts) {
+    const std::lock_guard lock(hosts_mutex_);
+    hosts_ = std::move(hosts);
+}
+
+std::string StarPlane::named(std::int64_t rank) const {
+    const std::lock_guard lock(hosts_mutex_);
+    const auto index = static_cast<std::size_t>(rank);
+    if (index >= hosts_.size()) return fmt::format("rank {}", rank);
+    return fmt::format("rank {} on {}", rank, hosts_[index]);
 }
 
 void StarPlane::leave() {

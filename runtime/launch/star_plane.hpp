@@ -2,7 +2,9 @@
 // rank 0 alone.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,7 +25,20 @@ class StarPlane : public ControlPlane {
     void finish() override;
     void abort(std::string_view reason) override;
 
+    // Waits for `patience`, or until the run has ended here: why, or "" where it goes on or has
+    // finished. From any thread.
+    std::string wait_for_end(std::chrono::milliseconds patience) {
+        return inbox().wait_for_end(patience);
+    }
+    // What finish() waits for the others, at most; from then on.
+    void set_patience(std::chrono::milliseconds patience) { inbox().set_patience(patience); }
+    // Messages about ranks say their hosts from now on.
+    void know_hosts(std::vector<std::string> hosts);
+
   protected:
+    // "rank 3", "rank 3 on node07".
+    std::string named(std::int64_t rank) const;
+
     // To be called by destructors: a rank that goes without finish() ends the run.
     void leave();
 
@@ -37,6 +52,8 @@ class StarPlane : public ControlPlane {
     Bytes take(std::int64_t from, MessageKind kind);
 
     bool finished_ = false;
+    mutable std::mutex hosts_mutex_;
+    std::vector<std::string> hosts_;  // by rank; empty: not known
 };
 
 }  // namespace orrery::runtime

@@ -104,7 +104,8 @@ class TcpPlane final : public StarPlane {
         if (inbox_.end(reason) && rank() == 0) spread_except(&by, reason);
     }
     void lose(const Peer& peer) {
-        end(peer, fmt::format("rank {} has died or was cut off: its connection ended", peer.rank));
+        end(peer,
+            fmt::format("{} has died or was cut off: its connection ended", named(peer.rank)));
     }
 
     void read_until_stopped() {
@@ -158,8 +159,11 @@ class TcpPlane final : public StarPlane {
 
 }  // namespace
 
-std::unique_ptr<ControlPlane> tcp_plane(const Launch& launch, std::chrono::milliseconds timeout) {
+std::unique_ptr<StarPlane> tcp_plane(const Launch& launch, std::chrono::milliseconds timeout,
+                                     std::string* own_host, std::string* host_of_zero) {
     std::vector<Socket> sockets = meet(launch, std::chrono::steady_clock::now() + timeout);
+    if (launch.rank != 0 && own_host != nullptr) *own_host = sockets[0].own_host();
+    if (launch.rank != 0 && host_of_zero != nullptr) *host_of_zero = sockets[0].peer_host();
     return std::make_unique<TcpPlane>(launch, std::move(sockets));
 }
 

@@ -8,17 +8,22 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 
-#include "runtime/launch/control_plane.hpp"
 #include "runtime/launch/launch.hpp"
+#include "runtime/launch/star_plane.hpp"
 
 namespace orrery::runtime {
 
 // How long ranks wait for one another at the start: nodes may come minutes apart.
 inline constexpr std::chrono::seconds kMeetingTimeout(300);
 
-// Returns once all have met. Throws CommunicationError where they do not within `timeout`.
-std::unique_ptr<ControlPlane> tcp_plane(const Launch& launch,
-                                        std::chrono::milliseconds timeout = kMeetingTimeout);
+// Returns once all have met. Throws CommunicationError where they do not within `timeout`. Ranks
+// but the first learn by which of its addresses they came to rank 0, and by which rank 0 was
+// reached.
+std::unique_ptr<StarPlane> tcp_plane(const Launch& launch,
+                                     std::chrono::milliseconds timeout = kMeetingTimeout,
+                                     std::string* own_host = nullptr,
+                                     std::string* host_of_zero = nullptr);
 
 }  // namespace orrery::runtime

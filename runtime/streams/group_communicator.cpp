@@ -196,13 +196,6 @@ void GroupCommunicator::settle(Party party, const std::function<std::string()>& 
     }
 }
 
-std::chrono::milliseconds GroupCommunicator::allowed() const {
-    const auto found = timeouts_.expected_s.find(label());
-    if (found == timeouts_.expected_s.end()) return timeouts_.usual;
-    const std::chrono::duration<double> scaled(found->second * timeouts_.factor);
-    return std::max(timeouts_.least, std::chrono::ceil<std::chrono::milliseconds>(scaled));
-}
-
 std::string GroupCommunicator::of_party(Party party) const {
     const std::vector<plan::Rank> ranks = ranks_of(party);
     if (party < plan::kGroupKinds)

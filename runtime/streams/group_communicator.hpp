@@ -22,26 +22,15 @@
 #include <array>
 #include <chrono>
 #include <functional>
-#include <map>
 #include <string>
 
+#include "runtime/comm/call_timeouts.hpp"
 #include "runtime/launch/control_plane.hpp"
 #include "runtime/streams/collective_driver.hpp"
 #include "runtime/streams/pending_calls.hpp"
 #include "runtime/streams/stream_communicator.hpp"
 
 namespace orrery::runtime {
-
-struct CallTimeouts {
-    // What a call may take from when its stream has come to it: the time until its last member
-    // comes is in it. Also how long a communicator may take to be made.
-    std::chrono::milliseconds usual = std::chrono::minutes(10);
-    // Predicted durations by the label of ops: these may take `factor` times as long, and `least`
-    // at any rate.
-    std::map<std::string, double, std::less<>> expected_s;
-    double factor = 20;
-    std::chrono::milliseconds least = std::chrono::seconds(30);
-};
 
 class GroupCommunicator : public StreamCommunicator {
   public:
@@ -96,7 +85,7 @@ class GroupCommunicator : public StreamCommunicator {
         call(what, party_of(group), issue);
     }
     void settle(Party party, const std::function<std::string()>& doing);
-    std::chrono::milliseconds allowed() const;
+    std::chrono::milliseconds allowed() const { return timeouts_.allowed(label()); }
     std::string told(const PendingCall& call) const;
     std::string of_party(Party party) const;
     [[noreturn]] void fail(const std::string& reason);

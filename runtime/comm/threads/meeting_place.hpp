@@ -33,9 +33,9 @@
 #include <vector>
 
 #include "plan/ir/mesh.hpp"
+#include "runtime/comm/call.hpp"
 #include "runtime/comm/communicator.hpp"
 #include "runtime/comm/thread_world.hpp"
-#include "runtime/comm/threads/call.hpp"
 
 namespace orrery::runtime {
 

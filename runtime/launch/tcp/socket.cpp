@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -97,6 +98,13 @@ std::optional<Socket> try_all(const addrinfo* address, Deadline deadline, std::s
     return std::nullopt;
 }
 
+std::string number_of(const sockaddr_storage& address, socklen_t size) {
+    std::array<char, NI_MAXHOST> text{};
+    const int error = getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, text.data(),
+                                  text.size(), nullptr, 0, NI_NUMERICHOST);
+    return error == 0 ? text.data() : "";
+}
+
 bool is_loopback(const std::string& host) {
     return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
 }
@@ -143,6 +151,20 @@ bool Socket::receive_all(std::span<std::byte> bytes, Deadline deadline) const {
             return false;
     }
     return true;
+}
+
+std::string Socket::own_host() const {
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    if (getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
+    return number_of(address, size);
+}
+
+std::string Socket::peer_host() const {
+    sockaddr_storage address{};
+    socklen_t size = sizeof address;
+    if (getpeername(descriptor_, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
+    return number_of(address, size);
 }
 
 void Socket::shut() const {

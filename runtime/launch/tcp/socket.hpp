@@ -33,6 +33,9 @@ class Socket {
     bool send_at_once(std::span<const std::byte> bytes) const;
     // Fills `bytes`; false where the peer goes or the deadline comes before.
     bool receive_all(std::span<std::byte> bytes, Deadline deadline) const;
+    // Both ends of a connection as numbers, which a machine of either can reach.
+    std::string own_host() const;
+    std::string peer_host() const;
     // From now on nothing is sent or received; the peer, and who waits here, learn of it.
     void shut() const;
 

@@ -1,11 +1,13 @@
 // Every collective against what it must give, computed by each rank alone from what all ranks hold.
+#include <atomic>
 #include <chrono>
 #include <thread>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
-#include "runtime/comm/thread_world.hpp"
 #include "tests/runtime/comm/elements.hpp"
+#include "tests/runtime/comm/worlds.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -104,13 +106,13 @@ void check_broadcast(Communicator& communicator, DType dtype, std::int64_t eleme
     }
 }
 
-class Collectives : public testing::TestWithParam<int> {
+class Collectives : public testing::TestWithParam<std::tuple<World, int>> {
   protected:
     // On every member of one group of so many ranks, for every element type and count.
     static void run(void (*check)(Communicator&, DType, std::int64_t)) {
         plan::Mesh mesh;
-        mesh.tensor = GetParam();
-        run_ranks(mesh, {}, [&](plan::Rank, Communicator& communicator) {
+        mesh.tensor = std::get<int>(GetParam());
+        run_world(std::get<World>(GetParam()), mesh, [&](plan::Rank, Communicator& communicator) {
             for (const DType dtype : kAllDTypes)
                 for (const std::int64_t count : kCounts) {
                     SCOPED_TRACE(testing::Message() << plan::name(dtype) << " " << count);
@@ -135,12 +137,29 @@ TEST_P(Collectives, AllToAll) {
 TEST_P(Collectives, Broadcast) {
     run(check_broadcast);
 }
-INSTANTIATE_TEST_SUITE_P(Sizes, Collectives, testing::Range(1, 9));
+INSTANTIATE_TEST_SUITE_P(Sizes, Collectives, testing::Combine(each_world(), testing::Range(1, 9)),
+                         [](const auto& tested) {
+                             return name_of(std::get<World>(tested.param)) +
+                                    std::to_string(std::get<int>(tested.param));
+                         });
 
-TEST(Collectives, FindTheLargest) {
+class OfEachWorld : public testing::TestWithParam<World> {};
+
+// In several chunks, with a last one that is short of an element for some.
+TEST_P(OfEachWorld, ReducesWhatIsLargerThanAChunk) {
     plan::Mesh mesh;
     mesh.tensor = 3;
-    run_ranks(mesh, {}, [](plan::Rank rank, Communicator& communicator) {
+    constexpr std::int64_t kElements = (std::int64_t{5} << 20) / 4 + 65;
+    run_world(GetParam(), mesh, [](plan::Rank, Communicator& communicator) {
+        check_all_reduce(communicator, DType::fp32, kElements);
+        check_reduce_scatter(communicator, DType::bf16, kElements);
+    });
+}
+
+TEST_P(OfEachWorld, FindTheLargest) {
+    plan::Mesh mesh;
+    mesh.tensor = 3;
+    run_world(GetParam(), mesh, [](plan::Rank rank, Communicator& communicator) {
         for (const std::int64_t elements : {5, 5000}) {
             // Element i is largest on rank i mod 3, where it is i.
             std::vector<float> data(static_cast<std::size_t>(elements));
@@ -155,25 +174,26 @@ TEST(Collectives, FindTheLargest) {
 }
 
 // Nobody passes a barrier before all have come: what each wrote before it, all see after.
-TEST(Collectives, BarrierSeparates) {
+TEST_P(OfEachWorld, BarrierSeparates) {
     plan::Mesh mesh;
     mesh.data = 6;
-    std::vector<int> written(6, 0);
-    run_ranks(mesh, {}, [&](plan::Rank rank, Communicator& communicator) {
+    std::vector<std::atomic<int>> written(6);
+    run_world(GetParam(), mesh, [&](plan::Rank rank, Communicator& communicator) {
         for (int round = 1; round <= 50; ++round) {
             written[static_cast<std::size_t>(rank)] = round;
             communicator.barrier(GroupKind::world);
-            EXPECT_EQ(written, std::vector<int>(6, round));
+            for (const std::atomic<int>& each : written)
+                EXPECT_EQ(each, round);
             communicator.barrier(GroupKind::world);
         }
     });
 }
 
 // Ranks that come at any time, small and large messages mixed: the bits of the serial sum.
-TEST(Collectives, DoNotDependOnWhoComesWhen) {
+TEST_P(OfEachWorld, DoNotDependOnWhoComesWhen) {
     plan::Mesh mesh;
     mesh.tensor = 4;
-    run_ranks(mesh, {}, [](plan::Rank rank, Communicator& communicator) {
+    run_world(GetParam(), mesh, [](plan::Rank rank, Communicator& communicator) {
         std::minstd_rand delays(static_cast<unsigned>(rank) + 1);
         for (std::uint64_t call = 0; call < 60; ++call) {
             std::this_thread::sleep_for(std::chrono::microseconds(delays() % 300));
@@ -188,14 +208,14 @@ TEST(Collectives, DoNotDependOnWhoComesWhen) {
 
 // Eight ranks, each in groups of several kinds, in an order that all agree on; groups that share no
 // rank are at different places of it at any time.
-TEST(Collectives, GroupsOverlap) {
+TEST_P(OfEachWorld, GroupsOverlap) {
     plan::Mesh mesh;
     mesh.tensor = 2;
     mesh.data = 2;
     mesh.pipeline = 2;
     constexpr GroupKind kKinds[] = {GroupKind::tensor, GroupKind::data,  GroupKind::pipeline,
                                     GroupKind::model,  GroupKind::world, GroupKind::embedding};
-    run_ranks(mesh, {}, [&](plan::Rank rank, Communicator& communicator) {
+    run_world(GetParam(), mesh, [&](plan::Rank rank, Communicator& communicator) {
         std::minstd_rand order(1);
         std::minstd_rand delays(static_cast<unsigned>(rank) + 1);
         for (std::uint64_t call = 0; call < 300; ++call) {
@@ -210,11 +230,11 @@ TEST(Collectives, GroupsOverlap) {
     });
 }
 
-TEST(Collectives, KnowTheirGroups) {
+TEST_P(OfEachWorld, KnowTheirGroups) {
     plan::Mesh mesh;
     mesh.tensor = 2;
     mesh.data = 3;
-    run_ranks(mesh, {}, [&](plan::Rank rank, Communicator& communicator) {
+    run_world(GetParam(), mesh, [&](plan::Rank rank, Communicator& communicator) {
         EXPECT_EQ(communicator.rank(), rank);
         EXPECT_EQ(communicator.mesh(), mesh);
         EXPECT_EQ(communicator.members(GroupKind::data).size(), 3U);
@@ -224,6 +244,9 @@ TEST(Collectives, KnowTheirGroups) {
         EXPECT_EQ(communicator.index_in(GroupKind::pipeline), 0);
     });
 }
+
+INSTANTIATE_TEST_SUITE_P(Worlds, OfEachWorld, each_world(),
+                         [](const auto& tested) { return name_of(tested.param); });
 
 }  // namespace
 }  // namespace orrery::runtime

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "runtime/comm/thread_world.hpp"
+#include "tests/runtime/comm/worlds.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -36,9 +36,11 @@ plan::Mesh pipeline(std::int64_t ranks) {
     return mesh;
 }
 
-TEST(Exchange, GoesRoundARing) {
+class Exchange : public testing::TestWithParam<World> {};
+
+TEST_P(Exchange, GoesRoundARing) {
     for (std::int64_t ranks = 2; ranks <= 8; ++ranks)
-        run_ranks(pipeline(ranks), {}, [&](plan::Rank rank, Communicator& communicator) {
+        run_world(GetParam(), pipeline(ranks), [&](plan::Rank rank, Communicator& communicator) {
             const plan::Rank next = (rank + 1) % ranks;
             const plan::Rank before = (rank + ranks - 1) % ranks;
             for (const std::size_t size : {0U, 1U, 5000U}) {
@@ -54,9 +56,9 @@ TEST(Exchange, GoesRoundARing) {
 }
 
 // Hop after hop every rank sees what every other one had: ring attention's way.
-TEST(Exchange, HandsOnHopByHop) {
+TEST_P(Exchange, HandsOnHopByHop) {
     constexpr std::int64_t kRanks = 5;
-    run_ranks(pipeline(kRanks), {}, [](plan::Rank rank, Communicator& communicator) {
+    run_world(GetParam(), pipeline(kRanks), [](plan::Rank rank, Communicator& communicator) {
         Words mine = message(rank, 777);
         Words theirs(777);
         for (std::int64_t hop = 1; hop < kRanks; ++hop) {
@@ -69,8 +71,8 @@ TEST(Exchange, HandsOnHopByHop) {
     });
 }
 
-TEST(Exchange, MeetsByTagAndThenInOrder) {
-    run_ranks(pipeline(2), {}, [](plan::Rank rank, Communicator& communicator) {
+TEST_P(Exchange, MeetsByTagAndThenInOrder) {
+    run_world(GetParam(), pipeline(2), [](plan::Rank rank, Communicator& communicator) {
         Words a = message(0, 10, 1);
         Words b = message(0, 20, 2);
         Words c = message(0, 20, 3);
@@ -91,8 +93,8 @@ TEST(Exchange, MeetsByTagAndThenInOrder) {
 }
 
 // One rank issues singly what the other issues as one.
-TEST(Exchange, MeetsOneByOne) {
-    run_ranks(pipeline(2), {}, [](plan::Rank rank, Communicator& communicator) {
+TEST_P(Exchange, MeetsOneByOne) {
+    run_world(GetParam(), pipeline(2), [](plan::Rank rank, Communicator& communicator) {
         Words forward = message(0, 3000);
         Words gradient = message(1, 2000);
         Words in(rank == 0 ? 2000 : 3000);
@@ -111,9 +113,9 @@ TEST(Exchange, MeetsOneByOne) {
 }
 
 // All with all at once, each in an order of its own, at any time.
-TEST(Exchange, GoesCrisscross) {
+TEST_P(Exchange, GoesCrisscross) {
     constexpr std::int64_t kRanks = 6;
-    run_ranks(pipeline(kRanks), {}, [](plan::Rank rank, Communicator& communicator) {
+    run_world(GetParam(), pipeline(kRanks), [](plan::Rank rank, Communicator& communicator) {
         std::minstd_rand random(static_cast<unsigned>(rank) + 1);
         for (int round = 0; round < 30; ++round) {
             const std::size_t size = round % 3 == 0 ? 4099 : 5;
@@ -138,11 +140,25 @@ TEST(Exchange, GoesCrisscross) {
     });
 }
 
-TEST(Exchange, OfNothingNeedsNobody) {
-    run_ranks(pipeline(2), {}, [](plan::Rank rank, Communicator& communicator) {
+TEST_P(Exchange, OfNothingNeedsNobody) {
+    run_world(GetParam(), pipeline(2), [](plan::Rank rank, Communicator& communicator) {
         if (rank == 0) communicator.exchange({});
     });
 }
+
+// Larger than anything on the way holds: both sides must send and receive at once.
+TEST_P(Exchange, OfLargeMessagesInBothDirections) {
+    run_world(GetParam(), pipeline(2), [](plan::Rank rank, Communicator& communicator) {
+        Words out = message(rank, 4'000'000);
+        Words in(out.size());
+        const Transfer both[] = {send(1 - rank, out), receive(1 - rank, in)};
+        communicator.exchange(both);
+        EXPECT_EQ(in, message(1 - rank, out.size()));
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, Exchange, each_world(),
+                         [](const auto& tested) { return name_of(tested.param); });
 
 }  // namespace
 }  // namespace orrery::runtime

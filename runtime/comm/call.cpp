@@ -1,4 +1,4 @@
-#include "runtime/comm/threads/call.hpp"
+#include "runtime/comm/call.hpp"
 
 #include <array>
 

@@ -1,0 +1,23 @@
+// Built where CMake finds no MPI.
+#include "plan/ir/check.hpp"
+#include "runtime/comm/mpi/mpi_ranks.hpp"
+
+namespace orrery::runtime {
+
+bool has_mpi_messages() {
+    return false;
+}
+
+void begin_mpi() {
+    ORRERY_CHECK(false, "built without MPI");
+}
+
+std::string told_by_rank_zero(const std::string&) {
+    ORRERY_CHECK(false, "built without MPI");
+}
+
+std::unique_ptr<Transport> mpi_transport() {
+    ORRERY_CHECK(false, "built without MPI");
+}
+
+}  // namespace orrery::runtime
