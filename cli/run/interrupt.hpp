@@ -2,12 +2,21 @@
 // process at once with exit code 130.
 #pragma once
 
+#include <functional>
+#include <thread>
+
 namespace orrery::cli {
+
+struct InterruptOptions {
+    bool tells = true;  // the user what the first signal does
+    // At the first SIGTERM, on a thread of its own: who sends it may not wait for the step's end.
+    std::function<void()> terminated;
+};
 
 // While it lives the signals are its own; one at a time. A SIGINT that is ignored stays ignored.
 class InterruptWatch {
   public:
-    InterruptWatch();
+    explicit InterruptWatch(InterruptOptions options = {});
     ~InterruptWatch();
     InterruptWatch(const InterruptWatch&) = delete;
     InterruptWatch& operator=(const InterruptWatch&) = delete;
@@ -16,8 +25,12 @@ class InterruptWatch {
     bool asked() const;
 
   private:
+    void wait_for_termination();
+
+    InterruptOptions options_;
     void (*before_interrupt_)(int);
     void (*before_terminate_)(int);
+    std::thread thread_;
 };
 
 }  // namespace orrery::cli

@@ -1,4 +1,5 @@
-// orrery train: performs a scenario's plan, step after step, on the ranks of this machine.
+// orrery train: performs a scenario's plan, step after step, on the ranks of this machine, or as
+// one rank of those that a launcher has started.
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "cli/run/interrupt.hpp"
 #include "cli/run/subcommands.hpp"
 #include "cli/run/train_backend.hpp"
+#include "cli/run/train_ranks.hpp"
 #include "cli/run/train_run.hpp"
 #include "cli/scenario_input.hpp"
 #include "runtime/data/sampler.hpp"
@@ -25,11 +27,13 @@ class Train : public Subcommand {
     std::string name() const override { return kTrain.name; }
     std::string summary() const override { return kTrain.summary; }
     std::vector<std::string> examples() const override {
-        return {kTrain.example, "train run.json --steps 100 --set layout.tensor_parallel=2 --json",
+        return {kTrain.example,
+                "train run.json --steps 100 --set layout.tensor_parallel=2 --json",
                 "train run.json --set run.checkpoint='{\"path\": \"saved\", \"every_steps\": 100}' "
                 "--resume",
                 "train run.json --trace measured.orrery",
-                "train run.json --set run.data=book.txt --set run.steps=500"};
+                "train run.json --set run.data=book.txt --set run.steps=500",
+                "train run.json --timeout 60 --flight-record records"};
     }
 
     void declare(CLI::App& app) override {
@@ -60,6 +64,29 @@ class Train : public Subcommand {
                        "A predicted trace: a call that takes much longer than there ends the run "
                        "(default: after 10 minutes)")
             ->type_name("TRACE");
+        app.add_option(
+               "--timeout", backend_.timeout_s,
+               "A call that waits so long for other ranks ends the run (default: 600); with "
+               "--expect, calls that it does not have")
+            ->type_name("SECONDS")
+            ->check(CLI::Range(0.1, 1e6));
+        app.add_option(
+               "--launcher", backend_.launcher,
+               "What has started this process as one rank of many: auto (by its variables), "
+               "torchrun, open-mpi, slurm; none: all ranks are in this process")
+            ->type_name("NAME")
+            ->check(CLI::IsMember(
+                std::vector<std::string>{"auto", "torchrun", "open-mpi", "slurm", "none"}));
+        app.add_option(
+               "--transport", backend_.transport,
+               "What carries messages between CPU ranks that are processes: auto (MPI under "
+               "mpirun where it is built in, else TCP), tcp, mpi")
+            ->type_name("NAME")
+            ->check(CLI::IsMember(std::vector<std::string>{"auto", "tcp", "mpi"}));
+        app.add_option("--flight-record", backend_.flight_record,
+                       "Folder for the last ops of each rank of a run that ends badly (default: "
+                       "flight-record beside run.checkpoint.path)")
+            ->type_name("DIR");
         app.add_flag("--check-memory", backend_.check_memory,
                      "Fill memory with NaN before it changes hands; on the CPU, hold every op to "
                      "its tensors: slow");
@@ -106,6 +133,8 @@ class Train : public Subcommand {
         }
         if (resume_ && scenario.run.checkpoint_path.empty())
             throw UsageError("--resume: the scenario has no run.checkpoint.path");
+        const auto launch = launched_rank(backend_);
+        if (launch) require_a_process_per_rank(*launch, scenario, input_);
         const auto built = built_backends();
         if (std::find(built.begin(), built.end(), backend_.backend) == built.end()) {
             const std::string lacks = "this program was built without CUDA: ./orrery build cuda";
@@ -119,7 +148,7 @@ class Train : public Subcommand {
             scenario.run.format, scenario.model.vocabulary);
         const runtime::Sampler sampler(static_cast<std::uint64_t>(scenario.training.seed), source,
                                        scenario.training.sequence_length);
-        TrainRun run = train_run_of(scenario, steps_);
+        TrainRun run = train_run_of(scenario, steps_, launch ? launch->local_size : 0);
         run.placement = {backend_.backend, std::max(1, backend_.ranks_per_gpu)};
         run.resolved_json = read.resolved_json;
         run.data_tokens = source.tokens();
@@ -130,26 +159,38 @@ class Train : public Subcommand {
             output.failed(complaint);
             return kExitInfeasible;
         }
-        const auto backend = make_backend(backend_, run, console);
+        const auto records = flight_records(backend_, scenario);
+        const auto backend = make_backend(backend_, run, console, *records);
         output.started(run);
-        return perform(run, sampler, *backend, output, console);
+        if (!launch || launch->rank == 0)
+            return perform(run, sampler, *backend, *records, output, console);
+        std::ostream nobody(nullptr);  // what rank 0 says, the others need not
+        Console silent{console.out, nobody};
+        return perform(run, sampler, *backend, *records, output, silent);
     }
 
     // Empty where the arenas fit into this machine.
     static std::string too_large(const TrainRun& run) {
+        // Which ranks this node has, nobody says: no fewer bytes than the smallest of them all.
+        std::vector<std::int64_t> smallest = run.arenas;
+        std::sort(smallest.begin(), smallest.end());
+        smallest.resize(static_cast<std::size_t>(run.ranks_here));
         std::int64_t arenas = 0;
-        for (const std::int64_t bytes : run.arenas)
+        for (const std::int64_t bytes : smallest)
             arenas += bytes;
         const auto memory = physical_memory_bytes();
         if (!memory || arenas <= *memory) return "";
         return fmt::format("the arenas of {} ranks take {}, this machine has {} of memory",
-                           run.arenas.size(), bytes_text(static_cast<double>(arenas)),
+                           smallest.size(), bytes_text(static_cast<double>(arenas)),
                            bytes_text(static_cast<double>(*memory)));
     }
 
     int perform(const TrainRun& run, const runtime::Sampler& sampler, runtime::Backend& backend,
-                TrainOutput& output, Console& console) const {
-        const InterruptWatch interrupt;
+                runtime::FlightRecords& records, TrainOutput& output, Console& console) const {
+        InterruptOptions signals;
+        signals.tells = console.err.rdbuf() != nullptr;  // rank 0 says what all do
+        signals.terminated = [&records] { records.write_on_request("SIGTERM came"); };
+        const InterruptWatch interrupt(signals);
         runtime::TrainOptions options;
         options.steps = run.steps;
         options.record = !trace_file_.empty();

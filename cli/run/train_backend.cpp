@@ -1,9 +1,17 @@
 #include "cli/run/train_backend.hpp"
 
-#include <algorithm>
+#include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+
+#include "cli/exit_code.hpp"
+#include "cli/run/train_ranks.hpp"
 #include "plan/build/build_plan.hpp"
 #include "runtime/cpu/cpu_backend.hpp"
+#include "runtime/cpu/process_backend.hpp"
 #include "runtime/kernels/cuda_capability.hpp"
 #include "runtime/launch/nccl_variables.hpp"
 #include "runtime/launch/spawn_ranks.hpp"
@@ -19,8 +27,45 @@ namespace orrery::cli {
 namespace {
 
 runtime::CallTimeouts timeouts_of(const BackendOptions& options) {
-    if (options.expect_file.empty()) return {};
-    return runtime::expected_timeouts(trace::read_trace(options.expect_file));
+    runtime::CallTimeouts timeouts;
+    if (!options.expect_file.empty())
+        timeouts = runtime::expected_timeouts(trace::read_trace(options.expect_file));
+    if (options.timeout_s > 0)
+        timeouts.usual = std::chrono::ceil<std::chrono::milliseconds>(
+            std::chrono::duration<double>(options.timeout_s));
+    return timeouts;
+}
+
+// Busy with something that does not communicate, where the run has ended: nobody waits for it.
+void end_process(const runtime::Launch& launch, const runtime::FlightRecords& records,
+                 const std::string& reason) {
+    const std::string busy = records.unfinished();
+    say_of_run(fmt::format("rank {} was busy with {}: {}", launch.rank,
+                           busy.empty() ? "no op" : busy, reason));
+    _exit(kExitDevice);
+}
+
+std::unique_ptr<runtime::Backend> make_cpu_process(const BackendOptions& options,
+                                                   const runtime::Launch& launch,
+                                                   const runtime::CpuOptions& cpu, Console& console,
+                                                   runtime::FlightRecords& records) {
+    runtime::ProcessBackendOptions process;
+    process.cpu = cpu;
+    process.cpu.alone = true;
+    process.timeouts = timeouts_of(options);
+    process.carrier = options.transport == "tcp"   ? runtime::Carrier::tcp
+                      : options.transport == "mpi" ? runtime::Carrier::mpi
+                                                   : runtime::Carrier::best;
+    process.records = &records;
+    process.connected = [launch, &console,
+                         timeouts = process.timeouts](const runtime::ProcessWorld& world) {
+        if (launch.rank == 0)
+            console.err << "orrery train: " << ranks_line(launch, world, timeouts) << std::endl;
+    };
+    process.overdue = [launch, &records](const std::string& reason) {
+        end_process(launch, records, reason);
+    };
+    return std::make_unique<runtime::ProcessBackend>(launch, process);
 }
 
 #ifdef ORRERY_CUDA
@@ -97,8 +142,12 @@ std::vector<std::string> built_backends() {
 }
 
 std::optional<runtime::Launch> launched_rank(const BackendOptions& options) {
-    if (options.backend == "cpu") return std::nullopt;  // its ranks are threads of one process
-    return runtime::launch_of_environment(runtime::process_environment());
+    if (options.launcher == "none") return std::nullopt;
+    std::optional<runtime::Launcher> only;
+    if (options.launcher == "torchrun") only = runtime::Launcher::torchrun;
+    if (options.launcher == "open-mpi") only = runtime::Launcher::open_mpi;
+    if (options.launcher == "slurm") only = runtime::Launcher::slurm;
+    return runtime::launch_of_environment(runtime::process_environment(), only);
 }
 
 bool starts_ranks(const BackendOptions& options) {
@@ -121,7 +170,7 @@ std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& optio
 }
 
 std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, const TrainRun& run,
-                                               [[maybe_unused]] Console& console) {
+                                               Console& console, runtime::FlightRecords& records) {
 #ifdef ORRERY_CUDA
     if (options.backend == "cuda") return make_cuda(options, run, console);
 #endif
@@ -129,7 +178,9 @@ std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, co
     cpu.threads = run.threads_per_rank;
     cpu.poison = options.check_memory;
     cpu.guard = options.check_memory;
-    return std::make_unique<runtime::CpuBackend>(cpu, timeouts_of(options).usual);
+    if (const auto launch = launched_rank(options))
+        return make_cpu_process(options, *launch, cpu, console, records);
+    return std::make_unique<runtime::CpuBackend>(cpu, timeouts_of(options).usual, &records);
 }
 
 }  // namespace orrery::cli

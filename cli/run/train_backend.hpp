@@ -10,6 +10,7 @@
 #include "cli/console.hpp"
 #include "cli/run/train_run.hpp"
 #include "plan/scenario/diagnostic.hpp"
+#include "runtime/flight/flight_records.hpp"
 #include "runtime/launch/launch.hpp"
 #include "runtime/train/backend.hpp"
 
@@ -19,6 +20,10 @@ struct BackendOptions {
     std::string backend = "cpu";
     int ranks_per_gpu = 0;    // 0: not asked for
     std::string expect_file;  // a trace that says how long calls take; empty: none
+    double timeout_s = 0;     // of calls that it does not have; 0: not said
+    std::string launcher = "auto";
+    std::string transport = "auto";  // of messages between CPU ranks that are processes
+    std::string flight_record;       // a folder; empty: not said
     bool check_memory = false;
     bool time_ops = false;  // a trace is wanted
 };
@@ -40,8 +45,9 @@ std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& optio
                                                      const std::string& file);
 
 // NCCL's settings are exported here, and told on console.err. Throws runtime::DeviceError where a
-// device is missing, trace::TraceError for the trace of `expect_file`.
+// device is missing, trace::TraceError for the trace of `expect_file`. The console and `records`
+// must outlive the backend.
 std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, const TrainRun& run,
-                                               Console& console);
+                                               Console& console, runtime::FlightRecords& records);
 
 }  // namespace orrery::cli

@@ -35,7 +35,7 @@ class TrainProgress : public TrainOutput {
     void started(const TrainRun& run) override {
         const plan::Scenario& scenario = run.scenario;
         const std::int64_t ranks = scenario.layout.ranks();
-        const std::int64_t threads = ranks * run.threads_per_rank;
+        const std::int64_t threads = run.ranks_here * run.threads_per_rank;
         std::string shared = plural(run.cores, "core");
         if (threads > run.cores) shared += ", fewer than threads: ranks will take turns";
         console_.out << console_.bold(fmt::format(

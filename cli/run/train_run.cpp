@@ -41,9 +41,9 @@ plan::Diagnostic reason(const char* code, const std::string& file, const char* p
 }
 
 // Threads of a rank's team: the machine's cores shared out, unless the scenario says.
-int threads_of(const plan::Scenario& scenario, int cores) {
+int threads_of(const plan::Scenario& scenario, int cores, std::int64_t ranks_here) {
     if (scenario.run.threads_per_rank > 0) return static_cast<int>(scenario.run.threads_per_rank);
-    return static_cast<int>(std::max<std::int64_t>(1, cores / scenario.layout.ranks()));
+    return static_cast<int>(std::max<std::int64_t>(1, cores / ranks_here));
 }
 
 }  // namespace
@@ -69,12 +69,13 @@ std::vector<plan::Diagnostic> reasons_not_to_train(const plan::Scenario& scenari
     return reasons;
 }
 
-TrainRun train_run_of(const plan::Scenario& scenario, std::int64_t steps) {
+TrainRun train_run_of(const plan::Scenario& scenario, std::int64_t steps, std::int64_t ranks_here) {
     const plan::Plan plan = plan::build_plan(scenario);
     TrainRun run{scenario};
     run.steps = steps > 0 ? steps : scenario.run.steps;
     run.cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    run.threads_per_rank = threads_of(scenario, run.cores);
+    run.ranks_here = ranks_here > 0 ? ranks_here : scenario.layout.ranks();
+    run.threads_per_rank = threads_of(scenario, run.cores, run.ranks_here);
     run.conserved = plan.conserved;
     for (plan::Rank rank = 0; rank < plan.mesh.ranks(); ++rank)
         run.arenas.push_back(plan.program_of(rank).arena_bytes);

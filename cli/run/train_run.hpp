@@ -29,7 +29,8 @@ struct TrainRun {
     const plan::Scenario& scenario;
     Placement placement = {};
     std::string resolved_json = {};
-    std::int64_t steps = 0;  // number of the last one
+    std::int64_t steps = 0;       // number of the last one
+    std::int64_t ranks_here = 1;  // on this machine
     int threads_per_rank = 1;
     int cores = 1;
     plan::Conserved conserved = {};               // of a step of the whole batch
@@ -46,8 +47,10 @@ struct TrainRun {
 std::vector<plan::Diagnostic> reasons_not_to_train(const plan::Scenario& scenario,
                                                    const std::string& file, std::int64_t steps);
 
-// `steps`: of the command line, 0: the scenario's. Throws sim::ProfileError. Data is not looked at.
-TrainRun train_run_of(const plan::Scenario& scenario, std::int64_t steps);
+// `steps`: of the command line, 0: the scenario's; `ranks_here`: on this machine, 0: all. Throws
+// sim::ProfileError. Data is not looked at.
+TrainRun train_run_of(const plan::Scenario& scenario, std::int64_t steps,
+                      std::int64_t ranks_here = 0);
 
 // Of the whole machine; nullopt where the system does not say.
 std::optional<std::int64_t> physical_memory_bytes();

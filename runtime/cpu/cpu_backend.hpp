@@ -3,6 +3,7 @@
 
 #include "runtime/comm/thread_world.hpp"
 #include "runtime/cpu/cpu_device.hpp"
+#include "runtime/flight/flight_records.hpp"
 #include "runtime/train/backend.hpp"
 
 namespace orrery::runtime {
@@ -10,9 +11,11 @@ namespace orrery::runtime {
 class CpuBackend final : public Backend {
   public:
     // `timeout`: ThreadWorldOptions.
+    // `records`: what ranks leave when the run ends badly; null: nothing.
     explicit CpuBackend(const CpuOptions& options,
-                        std::chrono::milliseconds timeout = std::chrono::minutes(10))
-        : options_(options), timeout_(timeout) {}
+                        std::chrono::milliseconds timeout = std::chrono::minutes(10),
+                        FlightRecords* records = nullptr)
+        : options_(options), timeout_(timeout), records_(records) {}
 
     void run_ranks(const plan::Mesh& mesh, const std::function<void(RankSeat&)>& body) override;
     int threads_per_rank() const override { return options_.threads; }
@@ -20,6 +23,7 @@ class CpuBackend final : public Backend {
   private:
     CpuOptions options_;
     std::chrono::milliseconds timeout_;
+    FlightRecords* records_;
 };
 
 }  // namespace orrery::runtime

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <new>
 #include <string>
 #include <utility>
@@ -44,9 +45,11 @@ void CpuDevice::MemoryDeleter::operator()(std::byte* memory) const {
 }
 
 CpuDevice::CpuDevice(const BoundProgram& program, const plan::Scenario& scenario,
-                     Communicator& communicator, const CpuOptions& options)
+                     Communicator& communicator, const CpuOptions& options,
+                     FlightRecorder* recorder)
     : program_(program),
       communicator_(communicator),
+      recorder_(recorder),
       options_(options),
       memory_(allocate(program.memory_bytes() + (options.guard ? 2 * ArenaGuard::kZone : 0))),
       arena_(memory_.get() + (options.guard ? ArenaGuard::kZone : 0)),
@@ -97,6 +100,18 @@ void CpuDevice::run(const StepInputs& inputs) {
     to_validate_ = amendment_.has_value();
     taken_ = inputs;
     taken_.tokens = taken_.targets = {};
+}
+
+// Not from getrusage: a process that another started has the starter's size there.
+std::optional<std::int64_t> CpuDevice::bytes_in_use() const {
+    if (!options_.alone) return std::nullopt;
+    constexpr std::int64_t kBytesPerKiB = 1024;
+    std::ifstream status("/proc/self/status");
+    std::string key;
+    while (status >> key)
+        if (std::int64_t kibibytes = 0; key == "VmHWM:" && status >> kibibytes)
+            return kibibytes * kBytesPerKiB;
+    return std::nullopt;
 }
 
 void CpuDevice::validate() {
@@ -220,12 +235,15 @@ void CpuDevice::run_op(std::uint32_t id) {
     OpTime time;
     time.begin = now();
     const BoundOp& bound = op(id);
+    const std::uint64_t number =
+        recorder_ != nullptr ? recorder_->begin(bound, inputs_->step, time.begin) : 0;
     const bool computes = bound.op->stream == plan::Stream::compute;
     if (plan::is_copy(bound.op->kind))
         copy(bound);
     else
         performer_.perform(bound, *inputs_, computes ? compute_kernels_ : communication_kernels_);
     time.end = now();
+    if (recorder_ != nullptr) recorder_->end(number, time.end);
     if (stretch_.work == &steps_) times_[id] = time;
 }
 

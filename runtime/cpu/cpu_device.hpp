@@ -21,6 +21,7 @@
 #include "runtime/executor/device.hpp"
 #include "runtime/executor/disk_tier.hpp"
 #include "runtime/executor/performer.hpp"
+#include "runtime/flight/flight_recorder.hpp"
 
 namespace orrery::runtime {
 
@@ -29,17 +30,21 @@ struct CpuOptions {
     bool poison = false;           // memory that changes hands is filled with NaN first
     bool guard = false;            // ops run one at a time, and must keep to their tensors
     std::uint64_t delay_seed = 0;  // not 0: ops start after random delays, to shake out races
+    bool alone = false;            // in its process, whose memory is the device's then
 };
 
 class CpuDevice final : public Device {
   public:
-    // The program, the scenario and the communicator must outlive the device.
+    // The program, the scenario, the communicator and the recorder, where there is one, must
+    // outlive the device.
     CpuDevice(const BoundProgram& program, const plan::Scenario& scenario,
-              Communicator& communicator, const CpuOptions& options);
+              Communicator& communicator, const CpuOptions& options,
+              FlightRecorder* recorder = nullptr);
     ~CpuDevice() override;
 
     void run(const StepInputs& inputs) override;
     void validate() override;
+    std::optional<std::int64_t> bytes_in_use() const override;
     std::span<const OpTime> times() const override { return times_; }
     void read(std::int64_t offset, std::span<std::byte> into) const override;
     void write(std::int64_t offset, std::span<const std::byte> from) override;
@@ -88,6 +93,7 @@ class CpuDevice final : public Device {
 
     const BoundProgram& program_;
     Communicator& communicator_;
+    FlightRecorder* recorder_;
     CpuOptions options_;
     std::unique_ptr<std::byte, MemoryDeleter> memory_;
     std::byte* arena_;  // in the memory, between zones where there is a guard

@@ -190,7 +190,105 @@ bool is_slurm_task(const Variables& variables) {
            step != "4294967291";
 }
 
+// What a launcher says of this process, before all of it is read.
+struct Claim {
+    Launcher launcher = Launcher::torchrun;
+    std::string rank_name, size_name;                 // of its variables
+    std::int64_t rank = 0, size = 0, local_size = 0;  // −1: it does not say
+};
+
+std::int64_t claimed(const Variables& variables, const std::string& name) {
+    return whole_number(variables.find(name).value_or("")).value_or(-1);
+}
+
+Claim claim_of(Launcher launcher, const Variables& variables, std::string rank, std::string size,
+               std::int64_t local_size) {
+    Claim claim{launcher, std::move(rank), std::move(size), 0, 0, local_size};
+    claim.rank = claimed(variables, claim.rank_name);
+    claim.size = claimed(variables, claim.size_name);
+    return claim;
+}
+
+// Innermost first.
+std::vector<Claim> claims_of(const Variables& variables) {
+    std::vector<Claim> claims;
+    if (variables.has("RANK") || variables.has("LOCAL_RANK"))
+        claims.push_back(claim_of(Launcher::torchrun, variables, "RANK", "WORLD_SIZE",
+                                  claimed(variables, "LOCAL_WORLD_SIZE")));
+    const std::string world = "OMPI_COMM_WORLD_";
+    if (variables.has(world + "RANK") || variables.has(world + "SIZE"))
+        claims.push_back(claim_of(Launcher::open_mpi, variables, world + "RANK", world + "SIZE",
+                                  claimed(variables, world + "LOCAL_SIZE")));
+    if (is_slurm_task(variables)) {
+        const bool of_step = variables.has("SLURM_STEP_NUM_TASKS");
+        Variables reading = variables;
+        claims.push_back(claim_of(Launcher::slurm, variables, "SLURM_PROCID",
+                                  of_step ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
+                                  slurm_tasks_of_node(reading)));
+    }
+    return claims;
+}
+
+// Whether the processes of `outer` are what started those of `inner`: torchrun's agents, or
+// mpirun's daemons, of which Slurm has one on a node, and the nodes that mpirun itself is not on.
+bool started(const Claim& outer, const Claim& inner) {
+    if (inner.local_size < 1 || outer.rank < 0 || outer.size < 0) return false;
+    if (inner.launcher == Launcher::open_mpi)
+        return outer.local_size == 1 && outer.size <= inner.size / inner.local_size;
+    return outer.size * inner.local_size == inner.size &&
+           outer.rank == inner.rank / inner.local_size;
+}
+
+std::string told(const Claim& claim, const Variables& variables) {
+    const auto variable = [&](const std::string& name) {
+        return name + (variables.has(name) ? "=" + *variables.find(name) : " is not set");
+    };
+    return fmt::format("\n  {}: {}, {}", name(claim.launcher), variable(claim.rank_name),
+                       variable(claim.size_name));
+}
+
+void require_agreement(const std::vector<Claim>& claims, const Variables& variables) {
+    std::string all;
+    bool agree = true;
+    for (const Claim& claim : claims) {
+        const Claim& inner = claims.front();
+        const bool same = claim.rank == inner.rank && claim.size == inner.size;
+        agree = agree && (same || started(claim, inner));
+        all += told(claim, variables);
+    }
+    if (!agree)
+        throw LaunchError(fmt::format(
+            "launchers do not agree on which rank of how many this process is:{}\n"
+            "say which one counts: --launcher torchrun, open-mpi or slurm; none for all ranks in "
+            "this process",
+            all));
+}
+
+Launch read_launch(Launcher launcher, Variables& variables) {
+    switch (launcher) {
+        case Launcher::torchrun:
+            return of_torchrun(variables);
+        case Launcher::open_mpi:
+            return of_open_mpi(variables);
+        case Launcher::slurm:
+            break;
+    }
+    return of_slurm(variables);
+}
+
 }  // namespace
+
+std::string name(Launcher launcher) {
+    switch (launcher) {
+        case Launcher::torchrun:
+            return "torchrun";
+        case Launcher::open_mpi:
+            return "Open MPI";
+        case Launcher::slurm:
+            break;
+    }
+    return "Slurm";
+}
 
 VariableLookup process_environment() {
     return [](const std::string& name) -> std::optional<std::string> {
@@ -200,12 +298,15 @@ VariableLookup process_environment() {
     };
 }
 
-std::optional<Launch> launch_of_environment(const VariableLookup& lookup) {
+std::optional<Launch> launch_of_environment(const VariableLookup& lookup,
+                                            std::optional<Launcher> only) {
     Variables variables(lookup);
-    if (variables.has("RANK") || variables.has("LOCAL_RANK")) return of_torchrun(variables);
-    if (variables.has("OMPI_COMM_WORLD_RANK") || variables.has("OMPI_COMM_WORLD_SIZE"))
-        return of_open_mpi(variables);
-    if (is_slurm_task(variables)) return of_slurm(variables);
+    if (only) return read_launch(*only, variables);
+    const std::vector<Claim> claims = claims_of(variables);
+    if (!claims.empty()) {
+        require_agreement(claims, variables);
+        return read_launch(claims.front().launcher, variables);
+    }
     for (const char* name : {"PMI_RANK", "PMIX_RANK"})
         if (variables.has(name))
             throw LaunchError(

@@ -9,7 +9,9 @@
 //              SLURM_NTASKS_PER_NODE; SLURM_STEP_NODELIST, SLURM_JOB_ID, SLURM_STEP_ID
 //
 // The innermost launcher counts, in this order: torchrun runs below srun, and mpirun in a script of
-// sbatch. MASTER_ADDR and MASTER_PORT alone launch nothing, but say where to meet under each.
+// sbatch. Where the variables of two are there, they must say the same, or the outer ones be of
+// what started the inner launcher, a task on each node; else nobody knows which rank this process
+// is. MASTER_ADDR and MASTER_PORT alone launch nothing, but say where to meet under each.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +23,9 @@
 namespace orrery::runtime {
 
 enum class Launcher : std::uint8_t { torchrun, open_mpi, slurm };
+
+// "torchrun", "Open MPI", "Slurm".
+std::string name(Launcher launcher);
 
 struct Launch {
     Launcher launcher = Launcher::torchrun;
@@ -48,7 +53,9 @@ using VariableLookup = std::function<std::optional<std::string>(const std::strin
 VariableLookup process_environment();
 
 // None when nobody launched us: also in the shell of salloc and the script of sbatch, which have
-// Slurm's variables and are no task of a step. Throws LaunchError.
-std::optional<Launch> launch_of_environment(const VariableLookup& lookup);
+// Slurm's variables and are no task of a step. `only`: this launcher did, whatever others say.
+// Throws LaunchError.
+std::optional<Launch> launch_of_environment(const VariableLookup& lookup,
+                                            std::optional<Launcher> only = std::nullopt);
 
 }  // namespace orrery::runtime

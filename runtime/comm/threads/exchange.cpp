@@ -26,6 +26,7 @@ void MeetingPlace::exchange(plan::Rank rank, const Call& call,
     if (end_) throw_ended(rank, call);
     member(rank).call = &call;
     member(rank).posted = posted;
+    member(rank).since = std::chrono::steady_clock::now();
     match(posted);
     if (!end_) find_stuck(rank);
     while (!end_ && !all_done()) {

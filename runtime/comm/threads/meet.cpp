@@ -19,6 +19,7 @@ std::span<const void* const> MeetingPlace::enter(Gathering& group, std::size_t i
         group.calls[index] = &call;
         member(rank).call = &call;
         member(rank).group = &group;
+        member(rank).since = std::chrono::steady_clock::now();
         if (group.come + 1 < group.members.size()) find_stuck(rank);
     }
     if (!end_) meet(lock, group, index);

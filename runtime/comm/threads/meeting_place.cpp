@@ -83,7 +83,14 @@ void MeetingPlace::end(End end, std::exception_ptr cause) {
     if (end_) return;
     end_ = std::move(end);
     cause_ = std::move(cause);
+    for (std::size_t rank = 0; rank < members_.size(); ++rank)
+        at_end_.push_back(waiting_now(static_cast<plan::Rank>(rank)));
     wake_all();
+}
+
+std::optional<Waiting> MeetingPlace::waits_of(plan::Rank rank) {
+    const Lock lock(mutex_);
+    return end_ ? at_end_[static_cast<std::size_t>(rank)] : waiting_now(rank);
 }
 
 void MeetingPlace::end_found(plan::Rank rank, const std::string& fault) {

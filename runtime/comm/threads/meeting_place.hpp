@@ -80,6 +80,8 @@ class MeetingPlace {
     void abort(plan::Rank rank, std::string_view reason);
     // The body of this rank has returned, or thrown `thrown`.
     void left(plan::Rank rank, const std::exception_ptr& thrown);
+    // Communicator::waiting.
+    std::optional<Waiting> waits_of(plan::Rank rank);
     // What ended the run; null: nothing did. For when all ranks have left.
     std::exception_ptr cause() const { return cause_; }
 
@@ -101,6 +103,7 @@ class MeetingPlace {
         const Call* call = nullptr;             // that it waits in for others to come …
         const Gathering* group = nullptr;       // … a collective's
         std::span<Posted> posted;               // … or an exchange's
+        std::chrono::steady_clock::time_point since;
         bool left = false;
     };
 
@@ -138,6 +141,8 @@ class MeetingPlace {
     std::vector<plan::Rank> awaited_by(plan::Rank rank) const;
     std::vector<plan::Rank> circle_through(plan::Rank rank) const;
     std::string waiting(plan::Rank rank) const;
+    std::string call_of(plan::Rank rank) const;
+    std::optional<Waiting> waiting_now(plan::Rank rank) const;
     std::string late(plan::Rank rank) const;
     void find_stuck(plan::Rank rank);
 
@@ -153,6 +158,7 @@ class MeetingPlace {
     std::mutex mutex_;                                                     // guards what follows
     std::vector<Member> members_;                                          // by rank
     std::optional<End> end_;
+    std::vector<std::optional<Waiting>> at_end_;  // by rank
     std::exception_ptr cause_;
 };
 

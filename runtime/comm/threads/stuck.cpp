@@ -52,9 +52,12 @@ std::vector<plan::Rank> MeetingPlace::circle_through(plan::Rank rank) const {
 
 // 'rank 0 waits in all_reduce of 12 fp32 for "qkv" in its tensor group (ranks 0 1)'.
 std::string MeetingPlace::waiting(plan::Rank rank) const {
+    return fmt::format("rank {} waits in {}", rank, call_of(rank));
+}
+
+std::string MeetingPlace::call_of(plan::Rank rank) const {
     const Member& self = member(rank);
-    if (self.group != nullptr)
-        return fmt::format("rank {} waits in {}", rank, describe(*self.call, self.group->members));
+    if (self.group != nullptr) return describe(*self.call, self.group->members);
     std::vector<std::string> open;
     for (const Posted& posted : self.posted) {
         if (posted.partner != nullptr) continue;
@@ -63,8 +66,14 @@ std::string MeetingPlace::waiting(plan::Rank rank) const {
         open.push_back(fmt::format("{} bytes with tag {} {} rank {}", transfer.bytes, transfer.tag,
                                    sends ? "to" : "from", transfer.peer));
     }
-    return fmt::format("rank {} waits in {} ({})", rank, describe(*self.call),
-                       fmt::join(open, ", "));
+    return fmt::format("{} ({})", describe(*self.call), fmt::join(open, ", "));
+}
+
+std::optional<Waiting> MeetingPlace::waiting_now(plan::Rank rank) const {
+    if (member(rank).call == nullptr) return std::nullopt;
+    const std::chrono::duration<double> since =
+        std::chrono::steady_clock::now() - member(rank).since;
+    return Waiting{call_of(rank), awaited_by(rank), since.count()};
 }
 
 // The message of a rank that has waited too long.

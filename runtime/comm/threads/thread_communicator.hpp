@@ -17,6 +17,7 @@ class ThreadCommunicator final : public Communicator {
         : Communicator(mesh, rank), place_(place) {}
 
     void abort(std::string_view reason) override { place_.abort(rank(), reason); }
+    std::optional<Waiting> waiting() const override { return place_.waits_of(rank()); }
 
   private:
     // A call that all members have come to.

@@ -114,9 +114,47 @@ TEST(Launch, MeetsWhereTheUserSaysUnderEveryLauncher) {
     }
 }
 
+// Of what srun has started on each of two nodes: torchrun, and mpirun's daemon.
 TEST(Launch, InnermostLauncherCounts) {
-    EXPECT_EQ(launch(with(kSlurm, kTorchrun))->launcher, Launcher::torchrun);
-    EXPECT_EQ(launch(with(kSlurm, kOpenMpi))->launcher, Launcher::open_mpi);
+    const Variables agent = with(kSlurm, {{"SLURM_PROCID", "1"},
+                                          {"SLURM_NTASKS", "2"},
+                                          {"SLURM_LOCALID", "0"},
+                                          {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"}});
+    EXPECT_EQ(launch(with(agent, kTorchrun))->launcher, Launcher::torchrun);
+    const Variables nodes = {{"OMPI_COMM_WORLD_SIZE", "8"}, {"OMPI_COMM_WORLD_RANK", "7"}};
+    const auto found = launch(with(with(agent, kOpenMpi), nodes));
+    EXPECT_EQ(found->launcher, Launcher::open_mpi);
+    EXPECT_EQ(found->rank, 7);
+}
+
+TEST(Launch, LaunchersThatSayTheSame) {
+    const Variables same = {{"SLURM_PROCID", "3"}, {"SLURM_NTASKS", "4"}};
+    EXPECT_EQ(launch(with(with(kSlurm, kOpenMpi), same))->launcher, Launcher::open_mpi);
+}
+
+TEST(Launch, LaunchersThatDisagree) {
+    const Variables all = with(with(kSlurm, kOpenMpi), kTorchrun);
+    EXPECT_EQ(error(all),
+              "launchers do not agree on which rank of how many this process is:\n"
+              "  torchrun: RANK=5, WORLD_SIZE=8\n"
+              "  Open MPI: OMPI_COMM_WORLD_RANK=3, OMPI_COMM_WORLD_SIZE=4\n"
+              "  Slurm: SLURM_PROCID=9, SLURM_NTASKS=12\n"
+              "say which one counts: --launcher torchrun, open-mpi or slurm; none for all ranks in "
+              "this process");
+    EXPECT_NE(error(with(kSlurm, kOpenMpi)).find("do not agree"), std::string::npos);
+    const VariableLookup lookup = [&](const std::string& name) -> std::optional<std::string> {
+        const auto found = all.find(name);
+        if (found == all.end()) return std::nullopt;
+        return found->second;
+    };
+    EXPECT_EQ(launch_of_environment(lookup, Launcher::torchrun)->rank, 5);
+    EXPECT_EQ(launch_of_environment(lookup, Launcher::open_mpi)->rank, 3);
+    EXPECT_EQ(launch_of_environment(lookup, Launcher::slurm)->rank, 9);
+}
+
+TEST(Launch, ALauncherThatIsAskedForAndDidNotStartUs) {
+    const VariableLookup nothing = [](const std::string&) { return std::nullopt; };
+    EXPECT_THROW(launch_of_environment(nothing, Launcher::slurm), LaunchError);
 }
 
 TEST(Launch, HalfOfTorchrunsVariables) {

@@ -1,0 +1,143 @@
+#include "runtime/flight/flight_records.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <ctime>
+#include <utility>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "plan/ir/kinds.hpp"
+#include "runtime/checkpoint/files.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFlightRecordVersion = 1;
+
+Json json_of(const RecordedOp& recorded, const FlightRecorder& recorder) {
+    const plan::Op& op = *recorded.op;
+    Json json{{"number", recorded.number},
+              {"step", recorded.step},
+              {"op", plan::name(op.kind)},
+              {"label", op.label},
+              {"stream", plan::name(op.stream)}};
+    if (recorded.layer >= 0) json["layer"] = recorded.layer;
+    if (recorded.micro_batch >= 0) json["micro_batch"] = recorded.micro_batch;
+    json["begin_ns"] = recorded.begin;
+    json["end_ns"] = recorded.end > 0 ? Json(recorded.end) : Json(nullptr);
+    if (!plan::is_communication(op.kind)) return json;
+    json["bytes"] = recorded.bytes;
+    if (recorded.peers[0] < 0) {
+        json["group"] = plan::name(op.group);
+        json["members"] = recorder.mesh().group(op.group, recorder.rank());
+    } else {
+        json["peers"] = Json::array({recorded.peers[0]});
+        if (recorded.peers[1] >= 0) json["peers"].push_back(recorded.peers[1]);
+    }
+    return json;
+}
+
+std::string host_name() {
+    std::array<char, 256> name{};
+    return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+void write_file(const std::string& folder, const std::string& name, const std::string& text) {
+    Files& files = disk_files();
+    files.make_folder(folder);
+    const std::string path = folder + "/" + name;
+    const std::string unfinished = path + ".partial";
+    {
+        const auto file = files.create(unfinished);
+        file->write(std::as_bytes(std::span(text)));
+        file->sync();
+    }
+    files.rename(unfinished, path);
+    files.sync_folder(folder);
+}
+
+}  // namespace
+
+std::string flight_record_text(const FlightRecorder& recorder, const std::string& reason) {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    Json json{{"flight_record", kFlightRecordVersion},
+              {"rank", recorder.rank()},
+              {"ranks", recorder.mesh().ranks()},
+              {"host", host_name()},
+              {"process", getpid()},
+              {"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+              {"now_ns", std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()},
+              {"reason", reason},
+              {"waits", nullptr},
+              {"ops", Json::array()}};
+    if (const auto waiting = recorder.waiting())
+        json["waits"] = {
+            {"call", waiting->call}, {"for_ranks", waiting->ranks}, {"since_s", waiting->seconds}};
+    for (const RecordedOp& op : recorder.ops())
+        json["ops"].push_back(json_of(op, recorder));
+    return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+FlightRecords::FlightRecords(std::string folder, std::function<void(const std::string&)> say)
+    : folder_(std::move(folder)), say_(std::move(say)) {}
+
+void FlightRecords::add(const FlightRecorder& recorder) {
+    const std::lock_guard lock(mutex_);
+    recorders_.push_back(&recorder);
+}
+
+void FlightRecords::remove(const FlightRecorder& recorder) {
+    const std::lock_guard lock(mutex_);
+    recorders_.erase(std::remove(recorders_.begin(), recorders_.end(), &recorder),
+                     recorders_.end());
+}
+
+void FlightRecords::write_failure(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(failed_, true)) return;
+    write(reason);
+}
+
+void FlightRecords::write_on_request(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    if (!failed_) write(reason);
+}
+
+void FlightRecords::write(const std::string& reason) {
+    if (recorders_.empty()) return;
+    std::string last;
+    try {
+        for (const FlightRecorder* recorder : recorders_) {
+            last = fmt::format("rank-{:05}.json", recorder->rank());
+            write_file(folder_, last, flight_record_text(*recorder, reason));
+        }
+    } catch (const std::exception& error) {
+        say_(fmt::format("no flight record: {}", error.what()));
+        return;
+    }
+    if (recorders_.size() == 1)
+        say_(fmt::format("flight record: {}/{}", folder_, last));
+    else
+        say_(fmt::format("flight records of {} ranks: {}/rank-*.json", recorders_.size(), folder_));
+}
+
+std::string FlightRecords::unfinished() const {
+    const std::lock_guard lock(mutex_);
+    std::string all;
+    for (const FlightRecorder* recorder : recorders_)
+        for (const RecordedOp& op : recorder->ops())
+            if (op.end == 0)
+                all += fmt::format("{}{} {}", all.empty() ? "" : ", ", plan::name(op.op->kind),
+                                   op.op->label);
+    return all;
+}
+
+}  // namespace orrery::runtime

@@ -1,0 +1,48 @@
+// The files that a run leaves when it ends badly, or is asked to end: one for each rank of this
+// process, with its last ops (docs/formats.md). Written as a checkpoint is: under another name,
+// synchronised, renamed.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/flight/flight_recorder.hpp"
+
+namespace orrery::runtime {
+
+class FlightRecords {
+  public:
+    // `say`: a line for the user, from any thread.
+    FlightRecords(std::string folder, std::function<void(const std::string& line)> say);
+
+    const std::string& folder() const { return folder_; }
+
+    // Those that are written; until removed.
+    void add(const FlightRecorder& recorder);
+    void remove(const FlightRecorder& recorder);
+
+    // The run has ended, and why. The first time counts. Says where the files are, or why there are
+    // none; throws nothing.
+    void write_failure(const std::string& reason);
+    // The ranks have been asked to end. A failure's files are not overwritten.
+    void write_on_request(const std::string& reason);
+
+    // "gemm fc1, all_reduce qkv": what the ranks of this process have begun and not ended.
+    std::string unfinished() const;
+
+  private:
+    void write(const std::string& reason);
+
+    std::string folder_;
+    std::function<void(const std::string&)> say_;
+    mutable std::mutex mutex_;  // guards what follows
+    std::vector<const FlightRecorder*> recorders_;
+    bool failed_ = false;
+};
+
+// JSON of a recorder: what a file holds.
+std::string flight_record_text(const FlightRecorder& recorder, const std::string& reason);
+
+}  // namespace orrery::runtime
