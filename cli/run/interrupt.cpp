@@ -17,6 +17,7 @@ namespace {
 
 std::atomic<bool> came{false};
 std::atomic<bool> tells{true};
+std::atomic<bool> met{true};
 std::atomic<int> terminations{-1};  // an event that the handler signals; −1: nobody waits for it
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
               "a signal handler may use them");
@@ -32,7 +33,7 @@ void signal_event(std::uint64_t what) {
 }
 
 extern "C" void note_signal(int signal) {
-    if (came.exchange(true)) _exit(kExitInterrupted);
+    if (came.exchange(true) || !met.load()) _exit(kExitInterrupted);
     if (signal == SIGTERM) signal_event(kTerminated);
     if (tells.load() && write(STDERR_FILENO, kMessage.data(), kMessage.size()) < 0)
         return;  // nobody to tell
@@ -43,6 +44,7 @@ extern "C" void note_signal(int signal) {
 InterruptWatch::InterruptWatch(InterruptOptions options) : options_(std::move(options)) {
     came = false;
     tells = options_.tells;
+    met = !options_.before_meeting;
     if (options_.terminated) {
         terminations = eventfd(0, EFD_CLOEXEC);
         ORRERY_CHECK(terminations >= 0, "no descriptor is left");
@@ -71,6 +73,10 @@ void InterruptWatch::wait_for_termination() {
 
 bool InterruptWatch::asked() const {
     return came;
+}
+
+void InterruptWatch::ranks_have_met() {
+    met = true;
 }
 
 }  // namespace orrery::cli

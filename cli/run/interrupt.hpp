@@ -9,6 +9,9 @@ namespace orrery::cli {
 
 struct InterruptOptions {
     bool tells = true;  // the user what the first signal does
+    // Ranks are still to meet, in no step that could end: a signal ends the process at once, until
+    // ranks_have_met().
+    bool before_meeting = false;
     // At the first SIGTERM, on a thread of its own: who sends it may not wait for the step's end.
     std::function<void()> terminated;
 };
@@ -23,6 +26,7 @@ class InterruptWatch {
 
     // Whether a signal has come. From any thread.
     bool asked() const;
+    static void ranks_have_met();
 
   private:
     void wait_for_termination();

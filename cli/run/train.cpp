@@ -14,6 +14,7 @@
 #include "cli/run/train_ranks.hpp"
 #include "cli/run/train_run.hpp"
 #include "cli/scenario_input.hpp"
+#include "runtime/comm/communication_error.hpp"
 #include "runtime/data/sampler.hpp"
 #include "runtime/data/token_source.hpp"
 #include "runtime/executor/measured_trace.hpp"
@@ -104,6 +105,10 @@ class Train : public Subcommand {
             return run(console, *output);
         } catch (const UsageError&) {
             throw;
+        } catch (const runtime::CommunicationError& error) {
+            output->failed(error.what());
+            if (!launch || backend_.backend != "cpu") throw;
+            return kExitDevice;  // a rank that is a process has said so itself
         } catch (const std::exception& error) {
             output->failed(error.what());
             throw;
@@ -190,6 +195,7 @@ class Train : public Subcommand {
         InterruptOptions signals;
         signals.tells = console.err.rdbuf() != nullptr;  // rank 0 says what all do
         signals.terminated = [&records] { records.write_on_request("SIGTERM came"); };
+        signals.before_meeting = backend_.backend == "cpu" && launched_rank(backend_).has_value();
         const InterruptWatch interrupt(signals);
         runtime::TrainOptions options;
         options.steps = run.steps;

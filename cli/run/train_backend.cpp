@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "cli/exit_code.hpp"
+#include "cli/run/interrupt.hpp"
 #include "cli/run/train_ranks.hpp"
 #include "plan/build/build_plan.hpp"
 #include "runtime/cpu/cpu_backend.hpp"
@@ -59,9 +60,11 @@ std::unique_ptr<runtime::Backend> make_cpu_process(const BackendOptions& options
     process.records = &records;
     process.connected = [launch, &console,
                          timeouts = process.timeouts](const runtime::ProcessWorld& world) {
+        InterruptWatch::ranks_have_met();
         if (launch.rank == 0)
             console.err << "orrery train: " << ranks_line(launch, world, timeouts) << std::endl;
     };
+    process.failed = say_of_run;
     process.overdue = [launch, &records](const std::string& reason) {
         end_process(launch, records, reason);
     };

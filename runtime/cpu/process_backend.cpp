@@ -1,9 +1,20 @@
 #include "runtime/cpu/process_backend.hpp"
 
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "runtime/comm/processes/process_plane.hpp"
 
 namespace orrery::runtime {
 namespace {
+
+// mpirun gives ranks two seconds when one has been killed, and none when a second one ends: who has
+// written its record leaves the others this time for theirs.
+constexpr std::chrono::milliseconds kOthersTime(300);
 
 class ProcessSeat final : public RankSeat {
   public:
@@ -53,12 +64,40 @@ class Recording {
 
 }  // namespace
 
+void ProcessBackend::tell(const std::string& message) {
+    if (!told_.exchange(true) && options_.failed) options_.failed(message);
+}
+
+// On the thread that watches.
+void ProcessBackend::ended(ProcessWorld& world, const std::string& reason) {
+    std::string doing = options_.records != nullptr ? options_.records->unfinished() : "";
+    if (const auto waiting = world.communicator().waiting()) {
+        std::vector<std::string> names;
+        for (const plan::Rank rank : waiting->ranks)
+            names.push_back(world.communicator().named(rank));
+        doing = waiting->call;
+        if (!names.empty()) doing += fmt::format(", waiting for {}", fmt::join(names, ", "));
+    }
+    tell(fmt::format("{} cannot go on with {}: {}", world.communicator().named(launch_.rank),
+                     doing.empty() ? "the run" : doing, reason));
+    if (options_.records != nullptr) options_.records->write_failure(reason);
+}
+
 void ProcessBackend::run_ranks(const plan::Mesh& mesh, const std::function<void(RankSeat&)>& body) {
+    try {
+        live(mesh, body);
+    } catch (const CommunicationError& error) {
+        tell(error.what());
+        throw;
+    }
+}
+
+void ProcessBackend::live(const plan::Mesh& mesh, const std::function<void(RankSeat&)>& body) {
     ProcessWorldOptions options;
     options.timeouts = options_.timeouts;
     options.carrier = options_.carrier;
-    options.ended = [this](const std::string& reason) {
-        if (options_.records != nullptr) options_.records->write_failure(reason);
+    options.ended = [this](ProcessWorld& world, const std::string& reason) {
+        ended(world, reason);
     };
     options.overdue = options_.overdue;
     FlightRecorder recorder(mesh, launch_.rank);
@@ -68,9 +107,16 @@ void ProcessBackend::run_ranks(const plan::Mesh& mesh, const std::function<void(
     try {
         ProcessSeat seat(world, recorder, options_.cpu);
         body(seat);
-    } catch (const std::exception& error) {
-        recording.failed(error.what());
+    } catch (const CommunicationError& error) {
+        tell(error.what());
         world.abort(error.what());
+        recording.failed(error.what());
+        std::this_thread::sleep_for(kOthersTime);
+        throw;
+    } catch (const std::exception& error) {
+        told_ = true;  // whoever catches it says it
+        world.abort(error.what());
+        recording.failed(error.what());
         throw;
     }
 }

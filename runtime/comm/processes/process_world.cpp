@@ -233,7 +233,7 @@ void ProcessWorld::watch() {
         }
         communicator_->end(reason);
         if (wait_until_left(milliseconds(0))) return;
-        if (options_.ended) options_.ended(reason);
+        if (options_.ended) options_.ended(*this, reason);
         bool aborted = false;
         {
             const std::lock_guard lock(mutex_);

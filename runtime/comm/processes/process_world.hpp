@@ -27,12 +27,14 @@ namespace orrery::runtime {
 // best: MPI under Open MPI's mpirun where it is built in, else TCP.
 enum class Carrier : std::uint8_t { best, tcp, mpi };
 
+class ProcessWorld;
+
 struct ProcessWorldOptions {
     CallTimeouts timeouts;
     Carrier carrier = Carrier::best;
     // The run has ended for this reason, while this rank lives in its world: on a thread of its
     // own.
-    std::function<void(const std::string& reason)> ended;
+    std::function<void(ProcessWorld& world, const std::string& reason)> ended;
     // … and the rank is still in it when it should have left: it is in no call, and hangs.
     std::function<void(const std::string& reason)> overdue;
 };
