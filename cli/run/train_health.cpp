@@ -42,9 +42,10 @@ runtime::HealthNotice not_finite(const runtime::StepReport& step) {
     runtime::HealthNotice notice;
     notice.ailment = runtime::Ailment::not_finite;
     notice.step = step.step;
-    notice.figures = {{"loss", step.loss}, {"grad_norm", step.grad_norm.value_or(0)}};
-    notice.message = fmt::format("the loss is {}, the gradient's norm {}: the weights are lost",
-                                 step.loss, step.grad_norm.value_or(0));
+    notice.figures = {{"loss", step.loss}};
+    if (step.grad_norm) notice.figures.emplace_back("grad_norm", *step.grad_norm);
+    notice.message = std::isfinite(step.loss) ? "the norm of the gradients is no number"
+                                              : "the loss is no number";
     return notice;
 }
 
@@ -88,9 +89,8 @@ void TrainHealth::met(const std::vector<std::string>& hosts) {
 
 void TrainHealth::stepped(const runtime::StepReport& step) {
     stalls_.stepped(step.step, step.time_s);
-    const bool finite = std::isfinite(step.loss) && std::isfinite(step.grad_norm.value_or(0));
     if (step.skipped == runtime::Skipped::no) {
-        if (!finite) output_.noticed(run_, not_finite(step));
+        if (!step.is_finite()) output_.noticed(run_, not_finite(step));
         if (const auto notice = losses_.step(step.step, step.loss)) output_.noticed(run_, *notice);
     }
     // A growing batch is more work, for all of them.

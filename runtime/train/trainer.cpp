@@ -373,14 +373,18 @@ void complete(StepReport& step, double computed_s, ControlPlane& control) {
 
 // The same on all ranks.
 void require_finite(const StepReport& step) {
-    const double norm = step.grad_norm.value_or(0);
-    if (step.skipped != Skipped::no || (std::isfinite(step.loss) && std::isfinite(norm))) return;
-    throw NotFiniteError(fmt::format(
-        "step {} was taken with a loss of {} and a gradient norm of {}: the weights are lost",
-        step.step, step.loss, norm));
+    if (step.skipped == Skipped::no && !step.is_finite())
+        throw NotFiniteError(
+            fmt::format("step {} was taken with numbers that are none: the "
+                        "weights are lost",
+                        step.step));
 }
 
 }  // namespace
+
+bool StepReport::is_finite() const {
+    return std::isfinite(loss) && std::isfinite(grad_norm.value_or(0));
+}
 
 TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, Backend& backend,
                   const SampleReader& samples,

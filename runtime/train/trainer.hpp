@@ -37,6 +37,9 @@ struct StepReport {
     double data_wait_s = 0;             // of that, until the last rank had read its samples
     // Of that, by rank, how long its compute ops ran; empty where devices do not time ops.
     std::vector<double> computed_s;
+
+    // Loss and norm are numbers.
+    bool is_finite() const;
 };
 
 // What a rank held, for comparison with what was planned.

@@ -50,9 +50,9 @@ void AttemptEvents::read(std::string_view line) {
 }
 
 AttemptEvents::Clock::time_point AttemptEvents::due() const {
-    return heard_ + kAfterTheRunItself +
-           std::chrono::duration_cast<Clock::duration>(
-               std::chrono::duration<double>(limit_.seconds()));
+    const double allowed = limit_.seconds();
+    const std::chrono::duration<double> wait(allowed + std::min(allowed, kMostAfterTheRunItself_s));
+    return heard_ + std::chrono::duration_cast<Clock::duration>(wait);
 }
 
 bool AttemptEvents::stalled(Clock::time_point now) const {

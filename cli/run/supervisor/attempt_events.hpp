@@ -27,8 +27,8 @@ class AttemptEvents {
     const Attempt& attempt() const { return attempt_; }
 
   private:
-    // The run, if it lives, is to say first that it stands still: it knows where.
-    static constexpr std::chrono::seconds kAfterTheRunItself{2};
+    // The run, if it lives, is to say first that it stands still.
+    static constexpr double kMostAfterTheRunItself_s = 2;
 
     runtime::StallLimit limit_;
     Clock::time_point heard_ = Clock::now();

@@ -24,6 +24,7 @@ struct Attempt {
     std::optional<std::int64_t> rank;                // to blame, where it said so
     std::optional<std::int64_t> damaged_checkpoint;  // that it was to begin with
 
+    bool ended_well() const { return exit_code == 0 && signal == 0 && stalled_after_s == 0; }
     // "step 12, then exit code 6: …"
     std::string account() const;
 };

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/run/supervisor/attempt_events.hpp"
 #include "cli/run/supervisor/child_run.hpp"
 #include "cli/run/supervisor/restart_policy.hpp"
@@ -24,8 +23,9 @@ namespace {
 using SupervisorClock = AttemptEvents::Clock;
 using SupervisorJson = nlohmann::ordered_json;
 
-constexpr std::chrono::seconds kGrace{5};          // from SIGTERM to SIGKILL
-constexpr std::chrono::seconds kGraceOfAsked{10};  // the same, after a second signal of a person's
+// From SIGTERM to SIGKILL: what has stood still for less than this gets no longer.
+constexpr std::chrono::duration<double> kMostGrace{5};
+constexpr std::chrono::seconds kGraceOfAsked{10};  // until SIGKILL, after a second signal
 constexpr std::size_t kLastMessages = 5;
 
 std::vector<std::int64_t> ranks_of_layouts(const plan::Scenario& scenario) {
@@ -58,7 +58,7 @@ class Supervisor {
         while (next.then == Then::restarts) {
             if (!next.why.empty()) tell_restart(next);
             const Attempt attempt = perform(next, signals);
-            const bool over = attempt.asked_to_end || attempt.exit_code == kExitOk;
+            const bool over = attempt.asked_to_end || attempt.ended_well();
             next = policy_.after(attempt, checkpoints(), over ? std::nullopt : ranks_left());
         }
         tell_end(next);
@@ -134,14 +134,15 @@ class Supervisor {
             if (asked == 0 && stalled_after_s == 0 && !child.ended() && events.stalled(now)) {
                 stalled_after_s = events.allowed_s();
                 tell(fmt::format("nothing for {:.3g} s: the run is ended", stalled_after_s));
-                child.stop(kGrace);
+                child.stop(std::chrono::ceil<std::chrono::milliseconds>(
+                    std::min(kMostGrace, std::chrono::duration<double>(stalled_after_s))));
             }
         }
         Attempt attempt = events.attempt();
         attempt.exit_code = child.exit_code();
         attempt.signal = child.signal();
         attempt.stalled_after_s = stalled_after_s;
-        attempt.asked_to_end = asked > 0 && attempt.exit_code != kExitOk;
+        attempt.asked_to_end = asked > 0 && !attempt.ended_well();
         return attempt;
     }
 
