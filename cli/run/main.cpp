@@ -13,6 +13,8 @@
 #include "runtime/executor/disk_tier.hpp"
 #include "runtime/launch/launch.hpp"
 #include "runtime/streams/stream_backend.hpp"
+#include "runtime/train/health.hpp"
+#include "runtime/train/replica_check.hpp"
 #include "sim/cost/profile.hpp"
 #include "trace/native.hpp"
 
@@ -26,9 +28,10 @@ bool is_any(const std::exception& error) {
 }
 
 int exit_code_of_error(const std::exception& error) {
-    if (is_any<runtime::CommunicationError, runtime::DeviceError, fit::FitError, std::bad_alloc>(
-            error))
+    if (is_any<runtime::CommunicationError, runtime::DeviceError, runtime::ReplicaError,
+               fit::FitError, std::bad_alloc>(error))
         return cli::kExitDevice;
+    if (is_any<runtime::NotFiniteError>(error)) return cli::kExitVerification;
     if (is_any<runtime::StorageError>(error)) return cli::kExitStorage;
     if (is_any<runtime::PlacementError>(error)) return cli::kExitInfeasible;
     if (is_any<runtime::DataError, sim::ProfileError, fit::ImportError>(error))

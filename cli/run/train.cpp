@@ -10,7 +10,9 @@
 #include "cli/run/first_weights.hpp"
 #include "cli/run/interrupt.hpp"
 #include "cli/run/subcommands.hpp"
+#include "cli/run/supervisor/supervise.hpp"
 #include "cli/run/train_backend.hpp"
+#include "cli/run/train_health.hpp"
 #include "cli/run/train_ranks.hpp"
 #include "cli/run/train_run.hpp"
 #include "cli/scenario_input.hpp"
@@ -18,6 +20,7 @@
 #include "runtime/data/sampler.hpp"
 #include "runtime/data/token_source.hpp"
 #include "runtime/executor/measured_trace.hpp"
+#include "runtime/launch/spawn_ranks.hpp"
 #include "trace/trace_file.hpp"
 
 namespace orrery::cli {
@@ -45,9 +48,26 @@ class Train : public Subcommand {
             ->type_name("N")
             ->check(positive.description(""));
         app.add_flag(
-            "--resume", resume_,
+            "--resume", resumption_.asked,
             "Go on from the newest checkpoint in run.checkpoint.path; from the start where "
             "there is none");
+        app.add_option("--resume-step", resumption_.step,
+                       "Go on from the checkpoint of this step, not from the newest; newer ones "
+                       "are moved aside")
+            ->type_name("N")
+            ->check(positive.description(""));
+        app.add_flag("--supervise", supervision_.asked,
+                     "Start the run as a process, and again from its newest checkpoint when it "
+                     "fails or stalls");
+        app.add_option("--launch", supervision_.launch,
+                       "With --supervise: what starts the ranks, as 'mpirun -n {ranks}'")
+            ->type_name("COMMAND");
+        app.add_option("--ranks-left", supervision_.ranks_left,
+                       "With --supervise: prints how many ranks can be started, for "
+                       "run.elastic_layouts")
+            ->type_name("COMMAND");
+        // Of a process that a supervisor started: events come beside what people read.
+        app.add_flag("--supervised", supervised_)->group("");
         app.add_option("--trace", trace_file_,
                        "Also write the last step: *.orrery, *.pftrace (Perfetto), *.json (Chrome)")
             ->type_name("FILE");
@@ -97,25 +117,38 @@ class Train : public Subcommand {
         backend_.time_ops = !trace_file_.empty();
         if (backend_.ranks_per_gpu > 0 && backend_.backend != "cuda")
             throw UsageError("--ranks-per-gpu is for --backend cuda");
+        if (!supervision_.asked && !(supervision_.launch + supervision_.ranks_left).empty())
+            throw UsageError("--launch and --ranks-left are for --supervise");
         const auto launch = launched_rank(backend_);
-        const auto output = launch && launch->rank > 0 ? no_output()
-                            : json_                    ? train_events(console)
-                                                       : train_progress(console);
+        if (supervision_.asked && launch)
+            throw UsageError(
+                "--supervise starts a launcher, and is not started by one: --launch "
+                "'mpirun -n {ranks}'");
+        resumption_.asked = resumption_.asked || resumption_.step > 0;
+        const auto output = output_of(launch && launch->rank > 0, console);
         try {
             return run(console, *output);
         } catch (const UsageError&) {
             throw;
         } catch (const runtime::CommunicationError& error) {
-            output->failed(error.what());
+            output->failed(failure_of(error));
             if (!launch || backend_.backend != "cpu") throw;
             return kExitDevice;  // a rank that is a process has said so itself
         } catch (const std::exception& error) {
-            output->failed(error.what());
+            output->failed(failure_of(error));
             throw;
         }
     }
 
   private:
+    std::unique_ptr<TrainOutput> output_of(bool silent, const Console& console) const {
+        std::vector<std::unique_ptr<TrainOutput>> outputs;
+        if (!silent && !json_) outputs.push_back(train_progress(console));
+        if (!silent && (json_ || supervised_))
+            outputs.push_back(train_events(console, supervised_ ? kEventMark : ""));
+        return train_outputs(std::move(outputs));
+    }
+
     static constexpr std::int64_t kMostSteps = 1'000'000'000;
 
     int run(Console& console, TrainOutput& output) const {
@@ -128,23 +161,22 @@ class Train : public Subcommand {
             return exit_code_of(read);
         }
         const plan::Scenario& scenario = *read.scenario;
-        auto reasons = reasons_not_to_train(scenario, input_.file, steps_);
-        for (plan::Diagnostic& more : reasons_not_on_backend(backend_, scenario, input_.file))
-            reasons.push_back(std::move(more));
+        const auto reasons = reasons_not_to_perform(scenario);
         if (!reasons.empty()) {
             console.err << plan::format_text(reasons);
             output.refused(reasons);
             return kExitInvalidScenario;
         }
-        if (resume_ && scenario.run.checkpoint_path.empty())
+        if (resumption_.asked && scenario.run.checkpoint_path.empty())
             throw UsageError("--resume: the scenario has no run.checkpoint.path");
+        if (supervision_.asked) return run_supervised(scenario, console);
         const auto launch = launched_rank(backend_);
         if (launch) require_a_process_per_rank(*launch, scenario, input_);
         const auto built = built_backends();
         if (std::find(built.begin(), built.end(), backend_.backend) == built.end()) {
             const std::string lacks = "this program was built without CUDA: ./orrery build cuda";
             console.err << "orrery train: " << lacks << '\n';
-            output.failed(lacks);
+            output.failed(std::string(lacks));
             return kExitDevice;
         }
         if (starts_ranks(backend_)) return start_ranks(scenario);
@@ -174,6 +206,34 @@ class Train : public Subcommand {
         return perform(run, sampler, *backend, *records, output, silent);
     }
 
+    // Here and now, or after the loss of ranks.
+    std::vector<plan::Diagnostic> reasons_not_to_perform(const plan::Scenario& scenario) const {
+        auto reasons = reasons_not_to_train(scenario, input_.file, steps_);
+        const auto add = [&](const plan::Scenario& performed, const std::string& where) {
+            for (plan::Diagnostic& more :
+                 reasons_not_on_backend(backend_, performed, input_.file)) {
+                more.message = where + more.message;
+                reasons.push_back(std::move(more));
+            }
+        };
+        add(scenario, "");
+        for (std::size_t i = 0; i < scenario.run.elastic_layouts.size(); ++i) {
+            std::vector<std::string> sets = scenario.run.elastic_layouts[i].sets;
+            sets.emplace_back("run.elastic_layouts=[]");
+            if (const auto elastic = input_.read_with(sets))
+                add(*elastic, fmt::format("with run.elastic_layouts[{}]: ", i));
+        }
+        return reasons;
+    }
+
+    int run_supervised(const plan::Scenario& scenario, Console& console) const {
+        if (scenario.run.checkpoint_path.empty())
+            throw UsageError("--supervise: the scenario has no run.checkpoint.path");
+        SupervisionOptions options = supervision_;
+        options.json = json_;
+        return supervise(scenario, options, runtime::own_arguments(), console);
+    }
+
     // Empty where the arenas fit into this machine.
     static std::string too_large(const TrainRun& run) {
         // Which ranks this node has, nobody says: no fewer bytes than the smallest of them all.
@@ -200,7 +260,18 @@ class Train : public Subcommand {
         runtime::TrainOptions options;
         options.steps = run.steps;
         options.record = !trace_file_.empty();
-        options.checkpoint = checkpoint_options(run, resume_, output, console);
+        options.checkpoint = checkpoint_options(run, resumption_, output, console);
+        std::optional<trace::Trace> expected;
+        if (!backend_.expect_file.empty()) expected = trace::read_trace(backend_.expect_file);
+        TrainHealth health(run, expected ? &*expected : nullptr, output);
+        options.ends_where_not_finite = true;
+        options.met = [&](const std::vector<std::string>& hosts) { health.met(hosts); };
+        if (options.checkpoint)
+            options.checkpoint->published =
+                [&, tell = options.checkpoint->published](const runtime::CheckpointReport& report) {
+                    health.saved(report);
+                    tell(report);
+                };
         options.first_weights = first_weights(run);
         std::vector<runtime::StepReport> steps;
         const runtime::TrainResult result = runtime::train(
@@ -210,6 +281,7 @@ class Train : public Subcommand {
             [&](const runtime::StepReport& step) {
                 steps.push_back(step);
                 output.stepped(run, step);
+                health.stepped(step);
                 return !interrupt.asked();
             });
         if (result.memory.empty()) return kExitOk;  // rank 0 is another process
@@ -230,8 +302,10 @@ class Train : public Subcommand {
     ScenarioInput input_;
     std::string trace_file_;
     std::int64_t steps_ = 0;
-    bool resume_ = false;
+    Resumption resumption_;
     bool json_ = false;
+    bool supervised_ = false;
+    SupervisionOptions supervision_;
     BackendOptions backend_;
 };
 

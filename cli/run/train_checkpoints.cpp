@@ -22,9 +22,20 @@ void warn_of_other_data(const runtime::SavedData& was, const runtime::SavedData&
     warn("tokens in its data", was.tokens, is.tokens);
 }
 
+// Of all ranks together: as the scenario says, or as often as devices of published runs failed.
+double mean_time_to_failure_s(const plan::Scenario& scenario) {
+    constexpr double kSecondsPerHour = 3600;
+    const double said = scenario.run.mean_time_between_failures_h;
+    const double hours = said > 0 ? said
+                                  : runtime::kHoursBetweenFailuresOfADevice /
+                                        static_cast<double>(scenario.layout.ranks());
+    return hours * kSecondsPerHour;
+}
+
 }  // namespace
 
-std::optional<runtime::CheckpointOptions> checkpoint_options(const TrainRun& run, bool resume,
+std::optional<runtime::CheckpointOptions> checkpoint_options(const TrainRun& run,
+                                                             const Resumption& resumption,
                                                              TrainOutput& output,
                                                              Console& console) {
     const plan::Run& said = run.scenario.run;
@@ -32,12 +43,14 @@ std::optional<runtime::CheckpointOptions> checkpoint_options(const TrainRun& run
     runtime::CheckpointOptions options;
     options.path = said.checkpoint_path;
     options.every_steps = said.checkpoint_every_steps;
+    options.mean_time_to_failure_s = mean_time_to_failure_s(run.scenario);
     options.keep = said.checkpoint_keep;
-    options.resume = resume;
+    options.resume = resumption.asked;
+    options.resume_step = resumption.step;
     options.scenario = run.resolved_json;
     options.data = {run.scenario.training.seed, run.scenario.training.sequence_length,
                     said.data_path, run.data_tokens};
-    if (!resume && !runtime::checkpoints_in(options.path).empty())
+    if (!resumption.asked && !runtime::checkpoints_in(options.path).empty())
         console.err << fmt::format(
             "orrery train: warning: {} has checkpoints of an earlier run; "
             "they are moved to a folder in it when the first one of this "
@@ -50,6 +63,9 @@ std::optional<runtime::CheckpointOptions> checkpoint_options(const TrainRun& run
     };
     options.published = [&run, &output](const runtime::CheckpointReport& report) {
         output.checkpointed(run, report);
+    };
+    options.chosen = [&run, &output](const runtime::IntervalChoice& choice) {
+        output.interval_chosen(run, choice);
     };
     return options;
 }

@@ -10,7 +10,8 @@ using Json = nlohmann::ordered_json;
 
 class TrainEvents : public TrainOutput {
   public:
-    explicit TrainEvents(const Console& console) : out_(console.out) {}
+    TrainEvents(const Console& console, std::string mark)
+        : out_(console.out), mark_(std::move(mark)) {}
 
     void started(const TrainRun& run) override {
         Json event{{"event", "start"},
@@ -70,6 +71,31 @@ class TrainEvents : public TrainOutput {
                {"write_s", report.write_s}});
     }
 
+    void interval_chosen(const TrainRun&, const runtime::IntervalChoice& choice) override {
+        print({{"event", "interval"},
+               {"every_steps", choice.steps},
+               {"step_time_s", choice.measures.step_s},
+               {"stall_s", choice.measures.stall_s},
+               {"write_s", choice.measures.write_s},
+               {"stall_share", choice.stall_share()},
+               {"mean_time_between_failures_h", choice.measures.mean_time_to_failure_s / 3600}});
+    }
+
+    void noticed(const TrainRun&, const runtime::HealthNotice& notice) override {
+        Json event{{"event", "health"},
+                   {"ailment", name(notice.ailment)},
+                   {"begins", notice.begins},
+                   {"step", notice.step}};
+        if (notice.rank) {
+            event["rank"] = *notice.rank;
+            event["host"] = notice.host;
+        }
+        for (const auto& [key, value] : notice.figures)
+            event[key] = value;
+        event["message"] = notice.message;
+        print(event);
+    }
+
     void ended_before(const TrainRun& run) override {
         print({{"event", "end"}, {"interrupted", false}, {"step", run.steps}});
     }
@@ -97,8 +123,11 @@ class TrainEvents : public TrainOutput {
                {"other_bytes_by_rank", end.other_bytes}});
     }
 
-    void failed(const std::string& message) override {
-        print({{"event", "error"}, {"message", message}});
+    void failed(const TrainFailure& failure) override {
+        Json event{{"event", "error"}, {"message", failure.message}};
+        if (failure.rank) event["rank"] = *failure.rank;
+        if (failure.damaged_checkpoint) event["damaged_checkpoint"] = *failure.damaged_checkpoint;
+        print(event);
     }
 
     void refused(const std::vector<plan::Diagnostic>& reasons) override {
@@ -114,16 +143,18 @@ class TrainEvents : public TrainOutput {
 
     // What is not finite is null.
     void print(const Json& event) {
-        out_ << event.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n' << std::flush;
+        out_ << mark_ << event.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n'
+             << std::flush;
     }
 
     std::ostream& out_;
+    std::string mark_;
 };
 
 }  // namespace
 
-std::unique_ptr<TrainOutput> train_events(const Console& console) {
-    return std::make_unique<TrainEvents>(console);
+std::unique_ptr<TrainOutput> train_events(const Console& console, std::string mark) {
+    return std::make_unique<TrainEvents>(console, std::move(mark));
 }
 
 }  // namespace orrery::cli

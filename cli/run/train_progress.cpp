@@ -106,6 +106,26 @@ class TrainProgress : public TrainOutput {
                                     seconds_text(report.stall_s), seconds_text(report.write_s));
     }
 
+    void interval_chosen(const TrainRun&, const runtime::IntervalChoice& choice) override {
+        keep_line();
+        console_.err << fmt::format(
+            "checkpoints every {} from here on: a save stops training for {}, {} of the time, and "
+            "takes {} to write; a failure is expected every {}\n",
+            plural(choice.steps, "step"), seconds_text(choice.measures.stall_s),
+            percent_text(choice.stall_share()), seconds_text(choice.measures.write_s),
+            seconds_text(choice.measures.mean_time_to_failure_s));
+    }
+
+    void noticed(const TrainRun&, const runtime::HealthNotice& notice) override {
+        keep_line();
+        console_.err << fmt::format("orrery train: {}at step {}: {}\n",
+                                    notice.begins ? "warning: " : "", notice.step, notice.message);
+        std::erase_if(ailing_, [&](const runtime::HealthNotice& before) {
+            return before.ailment == notice.ailment && before.rank == notice.rank;
+        });
+        if (notice.begins) ailing_.push_back(notice);
+    }
+
     void ended_before(const TrainRun& run) override {
         console_.out << fmt::format("done: the checkpoint has all {}\n", plural(run.steps, "step"));
     }
@@ -135,9 +155,12 @@ class TrainProgress : public TrainOutput {
                      << line("memory", fmt::format("arena {} per rank, {} of it used; {} beside it",
                                                    range_text(run.arenas), range_text(high_water),
                                                    range_text(end.other_bytes)));
+        for (const runtime::HealthNotice& notice : ailing_)
+            console_.out << line("health",
+                                 fmt::format("since step {}: {}", notice.step, notice.message));
     }
 
-    void failed(const std::string&) override { keep_line(); }
+    void failed(const TrainFailure&) override { keep_line(); }
     void refused(const std::vector<plan::Diagnostic>&) override {}
 
   private:
@@ -148,6 +171,7 @@ class TrainProgress : public TrainOutput {
     }
 
     Console console_;
+    std::vector<runtime::HealthNotice> ailing_;
     double spent_s_ = 0;
     std::int64_t taken_ = 0;
     bool rewritten_ = false;

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "plan/build/build_plan.hpp"
+#include "runtime/train/checkpointing.hpp"
+#include "runtime/train/replica_check.hpp"
 #include "sim/cost/profile.hpp"
 
 namespace orrery::cli {
@@ -142,9 +144,11 @@ class NoOutput : public TrainOutput {
     void stepped(const TrainRun&, const runtime::StepReport&) override {}
     void resumed(const TrainRun&, const runtime::CheckpointReader&) override {}
     void checkpointed(const TrainRun&, const runtime::CheckpointReport&) override {}
+    void interval_chosen(const TrainRun&, const runtime::IntervalChoice&) override {}
+    void noticed(const TrainRun&, const runtime::HealthNotice&) override {}
     void ended(const TrainRun&, const TrainEnd&) override {}
     void ended_before(const TrainRun&) override {}
-    void failed(const std::string&) override {}
+    void failed(const TrainFailure&) override {}
     void refused(const std::vector<plan::Diagnostic>&) override {}
 };
 
@@ -172,6 +176,15 @@ std::string measured_scenario_json(const TrainRun& run, const TrainEnd& end) {
     Json scenario = Json::parse(run.resolved_json);
     scenario["measured"] = std::move(measured);
     return scenario.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+TrainFailure failure_of(const std::exception& error) {
+    TrainFailure failure(error.what());
+    if (const auto* replica = dynamic_cast<const runtime::ReplicaError*>(&error))
+        failure.rank = replica->odd_rank();
+    if (const auto* damaged = dynamic_cast<const runtime::DamagedCheckpoint*>(&error))
+        failure.damaged_checkpoint = damaged->step();
+    return failure;
 }
 
 double tokens_per_s(const runtime::StepReport& step) {

@@ -3,15 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/console.hpp"
 #include "plan/ir/plan.hpp"
 #include "plan/scenario/diagnostic.hpp"
 #include "plan/scenario/scenario.hpp"
+#include "runtime/train/health.hpp"
 #include "runtime/train/trainer.hpp"
 
 namespace orrery::cli {
@@ -81,10 +84,26 @@ std::string measured_scenario_json(const TrainRun& run, const TrainEnd& end);
 
 double tokens_per_s(const runtime::StepReport& step);
 
+// Where a run begins: with a checkpoint, if there is one, or that of a step, which must be there.
+struct Resumption {
+    bool asked = false;
+    std::int64_t step = 0;  // 0: the newest
+};
+
 // How the run is to be saved, and gone on with; nullopt where the scenario does not say. What
 // resuming finds is told to both.
-std::optional<runtime::CheckpointOptions> checkpoint_options(const TrainRun& run, bool resume,
+std::optional<runtime::CheckpointOptions> checkpoint_options(const TrainRun& run,
+                                                             const Resumption& resumption,
                                                              TrainOutput& output, Console& console);
+
+// What ended a run, and where that is known, what it was about.
+struct TrainFailure {
+    TrainFailure(std::string said) : message(std::move(said)) {}
+    std::string message;
+    std::optional<plan::Rank> rank;                  // that is to blame
+    std::optional<std::int64_t> damaged_checkpoint;  // its step
+};
+TrainFailure failure_of(const std::exception& error);
 
 // Sees a run as it goes on. All calls come one after the other.
 class TrainOutput {
@@ -94,11 +113,13 @@ class TrainOutput {
     virtual void stepped(const TrainRun& run, const runtime::StepReport& step) = 0;
     virtual void resumed(const TrainRun& run, const runtime::CheckpointReader& checkpoint) = 0;
     virtual void checkpointed(const TrainRun& run, const runtime::CheckpointReport& report) = 0;
+    virtual void interval_chosen(const TrainRun& run, const runtime::IntervalChoice& choice) = 0;
+    virtual void noticed(const TrainRun& run, const runtime::HealthNotice& notice) = 0;
     virtual void ended(const TrainRun& run, const TrainEnd& end) = 0;
     // What was resumed had all its steps.
     virtual void ended_before(const TrainRun& run) = 0;
     // The run, or its preparation, has ended with this; whoever calls says so on console.err.
-    virtual void failed(const std::string& message) = 0;
+    virtual void failed(const TrainFailure& failure) = 0;
     virtual void refused(const std::vector<plan::Diagnostic>& reasons) = 0;
 };
 
@@ -109,7 +130,14 @@ std::unique_ptr<TrainOutput> train_progress(const Console& console);
 std::unique_ptr<TrainOutput> no_output();
 
 // For programs: one JSON object per line on console.out, flushed. Keys are a contract:
-// docs/train.md.
-std::unique_ptr<TrainOutput> train_events(const Console& console);
+// docs/train.md. Each after `mark`, which tells them from other lines.
+std::unique_ptr<TrainOutput> train_events(const Console& console, std::string mark = "");
+
+// What marks events for a supervisor among lines for people: the record separator of JSON text
+// sequences (RFC 7464).
+inline constexpr char kEventMark[] = "\x1e";
+
+// Passes all on to each, one call at a time, whichever thread it comes from.
+std::unique_ptr<TrainOutput> train_outputs(std::vector<std::unique_ptr<TrainOutput>> outputs);
 
 }  // namespace orrery::cli

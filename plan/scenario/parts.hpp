@@ -38,5 +38,7 @@ void read_training(Reading& reading, Training& training, Model& model, Verbatim&
 void read_framework(Reading& reading, Section& keys, Precision precision, Framework& framework,
                     Verbatim& verbatim);
 void read_run(Reading& reading, const Folders& folders, Run& run);
+// Its keys run.checkpoint, run.health and run.verify_replicas_every_steps.
+void read_reliability(Reading& reading, Section& keys, Run& run);
 
 }  // namespace orrery::plan

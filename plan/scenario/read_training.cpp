@@ -181,14 +181,10 @@ void read_run(Reading& reading, const Folders& folders, Run& run) {
     section.integer("threads_per_rank", run.threads_per_rank, {0, 4096});
     section.integer("steps", run.steps);
     section.text("offload_path", run.offload_path);
-    section.known("checkpoint");
     section.known("nccl");
+    section.known("elastic_layouts");  // elastic_layouts.cpp
+    read_reliability(reading, section, run);
     section.finish();
-    Section checkpoint(reading, "/run/checkpoint", "run.checkpoint");
-    checkpoint.text("path", run.checkpoint_path, Presence::required);
-    checkpoint.integer("every_steps", run.checkpoint_every_steps, {}, Presence::required);
-    checkpoint.integer("keep", run.checkpoint_keep, {1, 1'000'000});
-    checkpoint.finish();
     read_nccl(reading, run.nccl);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "plan/ir/check.hpp"
+#include "plan/scenario/elastic_layouts.hpp"
 #include "plan/scenario/overrides.hpp"
 #include "plan/scenario/references.hpp"
 #include "plan/scenario/resolved.hpp"
@@ -127,6 +128,17 @@ ReadResult read_scenario_text(std::string_view text, const std::string& name,
     assemble(reading, sets, folders);
     read_parts(reading, folders, scenario, choices, verbatim);
     check_rules(reading, choices, scenario);
+    if (reading.errors().empty())
+        read_elastic_layouts(
+            reading,
+            [&](Reading& changed, Scenario& as_changed) {
+                follow_schedule_file(changed, folders);
+                LayoutChoices its_choices;
+                Verbatim its_verbatim;
+                read_parts(changed, folders, as_changed, its_choices, its_verbatim);
+                check_rules(changed, its_choices, as_changed);
+            },
+            scenario);
 
     ReadResult result;
     result.unreadable = reading.unreadable;

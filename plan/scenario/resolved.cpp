@@ -336,7 +336,23 @@ Json nccl_part(const NcclSettings& nccl) {
     return out;
 }
 
-Json run_part(const Run& run) {
+Json checkpoint_part(const Run& run) {
+    Json out = {{"path", run.checkpoint_path}, {"every_steps", "auto"}};
+    if (run.checkpoint_every_steps > 0) out["every_steps"] = run.checkpoint_every_steps;
+    if (run.checkpoint_keep > 0) out["keep"] = run.checkpoint_keep;
+    if (run.mean_time_between_failures_h > 0)
+        out["mean_time_between_failures_h"] = run.mean_time_between_failures_h;
+    return out;
+}
+
+Json health_part(const Health& health) {
+    return {{"diverging_above", health.diverging_above},
+            {"diverging_window", health.diverging_window},
+            {"stalled_after_s", health.stalled_after_s},
+            {"starts_within_s", health.starts_within_s}};
+}
+
+Json run_part(const Run& run, const Document& document) {
     Json out = Json::object();
     if (!run.data.empty()) out["data"] = run.data;
     out["format"] = text(run.format);
@@ -344,11 +360,12 @@ Json run_part(const Run& run) {
     if (run.steps > 0) out["steps"] = run.steps;
     out["threads_per_rank"] = run.threads_per_rank;
     if (!run.offload_path.empty()) out["offload_path"] = run.offload_path;
-    if (!run.checkpoint_path.empty()) {
-        out["checkpoint"] = {{"path", run.checkpoint_path},
-                             {"every_steps", run.checkpoint_every_steps}};
-        if (run.checkpoint_keep > 0) out["checkpoint"]["keep"] = run.checkpoint_keep;
-    }
+    if (!run.checkpoint_path.empty()) out["checkpoint"] = checkpoint_part(run);
+    if (run.verify_replicas_every_steps > 0)
+        out["verify_replicas_every_steps"] = run.verify_replicas_every_steps;
+    if (run.health != Health{}) out["health"] = health_part(run.health);
+    if (!run.elastic_layouts.empty())
+        out["elastic_layouts"] = *document.find("/run/elastic_layouts");
     if (run.nccl != NcclSettings{}) out["nccl"] = nccl_part(run.nccl);
     return out;
 }
@@ -362,7 +379,7 @@ Json resolved(const Scenario& scenario, const Document& document, const Verbatim
     out["cluster"] = cluster_part(scenario.cluster, document);
     out["layout"] = layout_part(scenario.layout);
     out["training"] = training_part(scenario.training, document, verbatim);
-    if (document.find("/run") != nullptr) out["run"] = run_part(scenario.run);
+    if (document.find("/run") != nullptr) out["run"] = run_part(scenario.run, document);
     return out;
 }
 

@@ -489,19 +489,42 @@ struct NcclSettings {
 };
 
 // What `orrery train` needs beyond the step itself; empty or 0 where the scenario says nothing.
+// When a run is said to be ill. The defaults are argued in docs/train.md.
+struct Health {
+    // Steps whose mean loss is more than so many times the least mean of as many steps before.
+    double diverging_above = 1.25;
+    std::int64_t diverging_window = 20;
+    double stalled_after_s = 180;  // the least time without a step that counts as a stall …
+    double starts_within_s = 600;  // … and to the first one
+
+    bool operator==(const Health&) const = default;
+};
+
+// What a run goes on in when it has lost ranks: keys of the layout that are other than its own.
+struct ElasticLayout {
+    std::vector<std::string> sets;  // "layout.data_parallel=2"
+    std::int64_t ranks = 0;
+
+    bool operator==(const ElasticLayout&) const = default;
+};
+
 struct Run {
     std::string data;       // token file or text file, as the scenario calls it
     std::string data_path;  // where it was found, as references are; empty: nowhere, and only who
                             // trains needs it
     DataFormat format = DataFormat::automatic;
-    std::int64_t steps = 0;             // number of the last step
-    std::int64_t threads_per_rank = 0;  // 0: cores ÷ ranks of the machine, at least 1
-    std::string checkpoint_path;        // no checkpoints without a path
-    std::int64_t checkpoint_every_steps = 0;
-    std::int64_t checkpoint_keep = 0;  // newest ones that stay; 0: all
-    std::string init_from;             // folder of Hugging Face that the first weights are from …
-    std::string init_path;             // … and where it was found, as data is
-    std::string offload_path;          // folder for what is kept on disk; empty: the working one
+    std::int64_t steps = 0;                        // number of the last step
+    std::int64_t threads_per_rank = 0;             // 0: cores ÷ ranks of the machine, at least 1
+    std::string checkpoint_path;                   // no checkpoints without a path
+    std::int64_t checkpoint_every_steps = 0;       // 0: "auto", by what is measured
+    std::int64_t checkpoint_keep = 0;              // newest ones that stay; 0: all
+    double mean_time_between_failures_h = 0;       // of the run; 0: by the number of its ranks
+    std::int64_t verify_replicas_every_steps = 0;  // 0: never
+    Health health;
+    std::vector<ElasticLayout> elastic_layouts;  // in the order in which they are tried
+    std::string init_from;     // folder of Hugging Face that the first weights are from …
+    std::string init_path;     // … and where it was found, as data is
+    std::string offload_path;  // folder for what is kept on disk; empty: the working one
     NcclSettings nccl;
 
     bool operator==(const Run&) const = default;

@@ -58,8 +58,9 @@ std::string earlier_folder(const std::string& path) {
 }
 
 // The oldest first, so that what is left of the other run when this is interrupted goes on.
-void move_aside(Files& files, const std::string& path) {
+void move_aside(Files& files, const std::string& path, std::int64_t after) {
     std::vector<FoundCheckpoint> found = named_in(path);
+    std::erase_if(found, [&](const FoundCheckpoint& each) { return each.step <= after; });
     if (found.empty()) return;
     const std::string aside = earlier_folder(path);
     files.make_folder(aside);
@@ -81,6 +82,10 @@ void remove_checkpoint(Files& files, const std::string& path) {
 
 std::string checkpoint_path(const std::string& path, std::int64_t step) {
     return (fs::path(path) / fmt::format("{}{:08}", kPrefix, step)).string();
+}
+
+std::int64_t step_of_checkpoint(const std::string& path) {
+    return step_of(fs::path(path).filename().string());
 }
 
 std::string unfinished_path(const std::string& path, std::int64_t step) {
@@ -147,7 +152,7 @@ void publish_checkpoint(Files& files, const std::string& path, const Manifest& m
         file->sync();
     }
     files.sync_folder(unfinished);
-    if (others.aside) move_aside(files, path);
+    if (others.aside) move_aside(files, path, others.after);
     if (std::error_code ignored; fs::exists(complete, ignored)) remove_checkpoint(files, complete);
     files.rename(unfinished, complete);
     files.sync_folder(path);

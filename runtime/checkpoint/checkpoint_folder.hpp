@@ -18,6 +18,8 @@ namespace orrery::runtime {
 inline constexpr char kManifestFile[] = "manifest.json";
 
 std::string checkpoint_path(const std::string& path, std::int64_t step);
+// The number in a path that checkpoint_path made.
+std::int64_t step_of_checkpoint(const std::string& path);
 std::string unfinished_path(const std::string& path, std::int64_t step);
 
 struct FoundCheckpoint {
@@ -44,8 +46,9 @@ Shard write_shard(Files& files, const std::string& path, std::int64_t step, cons
 
 // What becomes of other checkpoints in the folder when one is published.
 struct Others {
-    std::int64_t keep = 0;  // that many of the newest stay, the new one included; 0: all
-    bool aside = false;     // they are of another run: moved to PATH/earlier-N
+    std::int64_t keep = 0;   // that many of the newest stay, the new one included; 0: all
+    bool aside = false;      // some are of another run: moved to PATH/earlier-N …
+    std::int64_t after = 0;  // … those of steps after this one
 };
 
 // With all shards there: manifest, synchronisation, rename.

@@ -247,6 +247,13 @@ void CpuDevice::run_op(std::uint32_t id) {
     if (stretch_.work == &steps_) times_[id] = time;
 }
 
+std::optional<double> CpuDevice::computed_s() const {
+    std::int64_t nanoseconds = 0;
+    for (const std::uint32_t id : steps_.ops[compute])
+        nanoseconds += times_[id].end - times_[id].begin;
+    return static_cast<double>(nanoseconds) * 1e-9;
+}
+
 void CpuDevice::copy(const BoundOp& bound) {
     const Operand &from = bound.reads[0], &to = bound.writes[0];
     const auto bytes = static_cast<std::size_t>(from.bytes());

@@ -46,6 +46,7 @@ class CpuDevice final : public Device {
     void validate() override;
     std::optional<std::int64_t> bytes_in_use() const override;
     std::span<const OpTime> times() const override { return times_; }
+    std::optional<double> computed_s() const override;
     void read(std::int64_t offset, std::span<std::byte> into) const override;
     void write(std::int64_t offset, std::span<const std::byte> from) override;
 

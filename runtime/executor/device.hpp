@@ -50,6 +50,10 @@ class Device {
     // Of the last step, by op id.
     virtual std::span<const OpTime> times() const = 0;
 
+    // Of the last step: how long its compute ops ran, without what they waited for. Nothing where
+    // ops are not timed.
+    virtual std::optional<double> computed_s() const { return std::nullopt; }
+
     // Of a device with memory of its own: what is in use there by anyone, the arena with it.
     virtual std::optional<std::int64_t> bytes_in_use() const { return std::nullopt; }
 

@@ -41,30 +41,49 @@ std::string first_complaint(ControlPlane& control, const std::string& own) {
     return "";
 }
 
-// Without the path that DataError puts before what it says.
-class CheckpointError : public DataError {
-  public:
-    explicit CheckpointError(const std::string& said)
-        : DataError(said.substr(0, said.find(": ")), said.substr(said.find(": ") + 2)) {}
-};
-
 // Of a rank whose shard is being written, or is: how long it stood still, and the shard.
 enum class Written : char { not_yet = 'n', well = 'w', failed = 'f' };
 
 }  // namespace
 
+DamagedCheckpoint::DamagedCheckpoint(const std::string& said, std::int64_t step)
+    : DataError(said.substr(0, said.find(": ")), said.substr(said.find(": ") + 2)), step_(step) {}
+
+namespace {
+
+// The path of the checkpoint to begin with; empty: there is none.
+std::string path_to_resume(const CheckpointOptions& options, ControlPlane& control) {
+    ControlPlane::Bytes path;
+    if (control.rank() == 0)
+        for (const FoundCheckpoint& found : checkpoints_in(options.path))
+            if (path.empty() && (options.resume_step == 0 || found.step == options.resume_step))
+                path = bytes_of_text(found.path);
+    control.broadcast(path);
+    if (path.empty() && options.resume_step > 0)
+        throw DataError(checkpoint_path(options.path, options.resume_step),
+                        "there is no such checkpoint");
+    return text_of(path);
+}
+
+// What to do about a damaged one: the others that there are.
+std::string way_out(const CheckpointOptions& options, std::int64_t step) {
+    std::string older;
+    for (const FoundCheckpoint& found : checkpoints_in(options.path))
+        if (found.step < step) older += fmt::format("{}{}", older.empty() ? "" : ", ", found.step);
+    if (older.empty()) return "; there is no older one";
+    return fmt::format("; older ones are of step {}: --resume-step N goes on from one", older);
+}
+
+}  // namespace
+
 std::unique_ptr<CheckpointReader> newest_checkpoint(const CheckpointOptions& options,
                                                     ControlPlane& control) {
-    ControlPlane::Bytes newest;
-    if (control.rank() == 0)
-        if (const auto found = checkpoints_in(options.path); !found.empty())
-            newest = bytes_of_text(found.front().path);
-    control.broadcast(newest);
+    const std::string newest = path_to_resume(options, control);
     if (newest.empty()) return nullptr;
     std::unique_ptr<CheckpointReader> checkpoint;
     std::string complaint;
     try {
-        checkpoint = std::make_unique<CheckpointReader>(text_of(newest));
+        checkpoint = std::make_unique<CheckpointReader>(newest);
         const auto rank = static_cast<std::size_t>(control.rank());
         for (std::size_t i = rank; i < checkpoint->manifest().shards.size();
              i += static_cast<std::size_t>(control.size()))
@@ -73,12 +92,17 @@ std::unique_ptr<CheckpointReader> newest_checkpoint(const CheckpointOptions& opt
         complaint = error.what();
     }
     complaint = first_complaint(control, complaint);
-    if (!complaint.empty()) throw CheckpointError(complaint);
-    return checkpoint;
+    if (complaint.empty()) return checkpoint;
+    const std::int64_t step = step_of_checkpoint(newest);
+    throw DamagedCheckpoint(complaint + way_out(options, step), step);
 }
 
-Checkpointing::Checkpointing(const CheckpointOptions& options, ControlPlane& control, bool resumed)
-    : options_(options), control_(control), of_this_run_(resumed) {
+Checkpointing::Checkpointing(const CheckpointOptions& options, ControlPlane& control,
+                             std::int64_t resumed)
+    : options_(options),
+      control_(control),
+      of_this_run_until_(resumed),
+      interval_(options.every_steps, options.mean_time_to_failure_s) {
     std::string error;
     if (control.rank() == 0) {
         try {
@@ -106,6 +130,7 @@ void Checkpointing::agree(const std::string& error) {
 void Checkpointing::save(const Device& device, std::vector<SavedPart> parts,
                          const Progress& progress, const plan::Scenario& scenario) {
     const std::int64_t start = now_ns();
+    interval_.saved();
     finish();
     std::string error;
     if (control_.rank() == 0) {
@@ -182,7 +207,8 @@ void Checkpointing::publish(std::vector<Shard> shards) {
     manifest.tensors = saved_tensors(*scenario_, shards);
     manifest.shards = std::move(shards);
     work_.begin([this, manifest = std::move(manifest)] {
-        publish_checkpoint(files(), options_.path, manifest, {options_.keep, !of_this_run_});
+        publish_checkpoint(files(), options_.path, manifest,
+                           {options_.keep, true, of_this_run_until_});
     });
 }
 
@@ -193,12 +219,26 @@ void Checkpointing::poll_publishing() {
     if (control_.rank() == 0) work_.wait();
     agree(control_.rank() == 0 ? work_.error() : "");
     phase_ = Phase::idle;
-    of_this_run_ = true;
-    if (control_.rank() != 0) return;
+    of_this_run_until_ = progress_.step;
     report_.step = progress_.step;
     report_.path = checkpoint_path(options_.path, progress_.step);
     report_.write_s = seconds_since(saved_at_ns_);
-    if (options_.published) options_.published(report_);
+    if (control_.rank() == 0 && options_.published) options_.published(report_);
+    if (interval_.measured()) adapt_interval();
+}
+
+// Rank 0 has seen the longest stall, and all save after the same steps.
+void Checkpointing::adapt_interval() {
+    const std::int64_t before = interval_.chosen();
+    ControlPlane::Bytes steps;
+    IntervalChoice choice;
+    if (control_.rank() == 0) {
+        choice = interval_.choose(report_.stall_s, report_.write_s);
+        steps = bytes_of_text(std::to_string(choice.steps));
+    }
+    control_.broadcast(steps);
+    interval_.set(std::stoll(text_of(steps)));
+    if (control_.rank() == 0 && choice.steps != before && options_.chosen) options_.chosen(choice);
 }
 
 void Checkpointing::Work::begin(std::function<void()> work) {

@@ -14,7 +14,9 @@
 
 #include "runtime/checkpoint/checkpoint_folder.hpp"
 #include "runtime/checkpoint/checkpoint_reader.hpp"
+#include "runtime/data/mapped_file.hpp"
 #include "runtime/launch/control_plane.hpp"
+#include "runtime/train/checkpoint_interval.hpp"
 #include "runtime/train/saved_state.hpp"
 
 namespace orrery::runtime {
@@ -30,26 +32,44 @@ struct CheckpointReport {
 
 struct CheckpointOptions {
     std::string path;
-    std::int64_t every_steps = 1;  // the last step of a run is saved as well
-    std::int64_t keep = 0;         // newest ones that stay; 0: all
-    bool resume = false;           // from the newest one, if there is any
-    std::string scenario = "{}";   // resolved, JSON
+    std::int64_t every_steps = 1;       // 0: by what is measured; the last step is saved as well
+    double mean_time_to_failure_s = 0;  // where it is measured
+    std::int64_t keep = 0;              // newest ones that stay; 0: all
+    bool resume = false;                // from the newest one, if there is any
+    // Not the newest but the one of this step, which must be there; 0: the newest. Newer ones are
+    // moved aside when the next is published.
+    std::int64_t resume_step = 0;
+    std::string scenario = "{}";  // resolved, JSON
     SavedData data;
     Files* files = nullptr;  // null: disk_files()
     // On rank 0, before the first step, and between steps.
     std::function<void(const CheckpointReader&)> resumed;
     std::function<void(const CheckpointReport&)> published;
+    std::function<void(const IntervalChoice&)> chosen;  // another interval than before
 };
 
-// The newest complete one, whose bytes have been looked at, each shard's by one of the ranks; null:
-// there is none. All ranks call it. Throws DataError, on all ranks.
+// A checkpoint that is not as it was written; an older one may be.
+class DamagedCheckpoint : public DataError {
+  public:
+    // `said`: the path, what is wrong.
+    DamagedCheckpoint(const std::string& said, std::int64_t step);
+    std::int64_t step() const { return step_; }
+
+  private:
+    std::int64_t step_;
+};
+
+// The newest complete one, or the one that is asked for, whose bytes have been looked at, each
+// shard's by one of the ranks; null: there is none. All ranks call it. Throws DamagedCheckpoint, or
+// DataError where there is none of that step, on all ranks.
 std::unique_ptr<CheckpointReader> newest_checkpoint(const CheckpointOptions& options,
                                                     ControlPlane& control);
 
 class Checkpointing {
   public:
-    // `resumed`: what is in the folder is of this run.
-    Checkpointing(const CheckpointOptions& options, ControlPlane& control, bool resumed);
+    // `resumed`: the step that the run goes on after; what is in the folder up to it is of this
+    // run. 0: nothing is.
+    Checkpointing(const CheckpointOptions& options, ControlPlane& control, std::int64_t resumed);
     ~Checkpointing();
     Checkpointing(const Checkpointing&) = delete;
     Checkpointing& operator=(const Checkpointing&) = delete;
@@ -59,6 +79,12 @@ class Checkpointing {
 
     // Memory for what will be saved, before there is anything to wait for it.
     void reserve(const std::vector<SavedPart>& parts) { snapshot_.reserve(parts); }
+
+    // Whether one is due after this step. Asked once after every step.
+    bool due(std::int64_t step) { return interval_.due(step); }
+
+    // On rank 0, of every step.
+    void stepped(double time_s) { interval_.stepped(time_s); }
 
     // Waits for the checkpoint before, where that is still being written.
     void save(const Device& device, std::vector<SavedPart> parts, const Progress& progress,
@@ -92,11 +118,14 @@ class Checkpointing {
     void poll_publishing();
     void publish(std::vector<Shard> shards);
     void agree(const std::string& error);
+    void adapt_interval();
     Files& files() const;
 
     const CheckpointOptions& options_;
     ControlPlane& control_;
-    bool of_this_run_;  // what is in the folder
+    // Checkpoints of the folder after this step are not of this run.
+    std::int64_t of_this_run_until_;
+    CheckpointInterval interval_;
     Phase phase_ = Phase::idle;
     Progress progress_;
     const plan::Scenario* scenario_ = nullptr;

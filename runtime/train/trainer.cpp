@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <span>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "plan/build/build_plan.hpp"
 #include "plan/build/dims.hpp"
@@ -15,6 +18,9 @@
 #include "plan/passes/passes.hpp"
 #include "plan/scenario/learning_rate.hpp"
 #include "runtime/kernels/scalar_rules.hpp"
+#include "runtime/launch/host_names.hpp"
+#include "runtime/train/health.hpp"
+#include "runtime/train/replica_check.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -109,6 +115,15 @@ class RankRun {
         checkpoints.reserve(parts());
     }
 
+    // Replicas of the model's state are the same after this step, or a ReplicaError is thrown.
+    void verify_replicas(std::int64_t step) {
+        device_->validate();
+        if (!replicas_) replicas_.emplace(*program_, planned(), entry_->scenario, seat_.control());
+        replicas_->verify(*device_, step);
+    }
+
+    double computed_s() const { return device_->computed_s().value_or(-1); }
+
     void save(Checkpointing& checkpoints, std::int64_t step) {
         device_->validate();
         checkpoints.save(*device_, parts(), progress(step), entry_->scenario);
@@ -137,6 +152,7 @@ class RankRun {
         if (device_) device_->validate();
         const auto kept = device_ ? persistent() : std::map<std::string, std::vector<std::byte>>{};
         device_.reset();
+        replicas_.reset();
         entry_ = &entry;
         program_ = std::make_unique<BoundProgram>(
             bind_program(entry.plan, planned(), entry.scenario, seat_.rank()));
@@ -323,6 +339,7 @@ class RankRun {
     const Plans::Entry* entry_ = nullptr;
     std::unique_ptr<BoundProgram> program_;
     std::unique_ptr<Device> device_;
+    std::optional<ReplicaCheck> replicas_;
     std::int64_t consumed_ = 0;  // samples of the steps before
     std::int64_t updates_ = 0;
     SampleFeed feed_;
@@ -339,7 +356,35 @@ std::vector<std::vector<Value>> gather(ControlPlane& control, std::span<const Va
     return all;
 }
 
+// What a rank tells of its step.
+struct RankStep {
+    double data_wait_s = 0;
+    double computed_s = 0;  // below 0: not timed
+};
+
+// Tells rank 0 what the others know of the step.
+void complete(StepReport& step, double computed_s, ControlPlane& control) {
+    const RankStep mine{step.data_wait_s, computed_s};
+    for (const auto& of_rank : gather(control, std::span(&mine, 1))) {
+        step.data_wait_s = std::max(step.data_wait_s, of_rank.front().data_wait_s);
+        if (of_rank.front().computed_s >= 0) step.computed_s.push_back(of_rank.front().computed_s);
+    }
+}
+
+// The same on all ranks.
+void require_finite(const StepReport& step) {
+    if (step.skipped == Skipped::no && !step.is_finite())
+        throw NotFiniteError(
+            fmt::format("step {} was taken with numbers that are none: the "
+                        "weights are lost",
+                        step.step));
+}
+
 }  // namespace
+
+bool StepReport::is_finite() const {
+    return std::isfinite(loss) && std::isfinite(grad_norm.value_or(0));
+}
 
 TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, Backend& backend,
                   const SampleReader& samples,
@@ -361,30 +406,34 @@ TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, B
                 run.resume(*newest, plan::global_batch_at(scenario, consumed));
                 if (seat.rank() == 0 && checkpoint.resumed) checkpoint.resumed(*newest);
             }
-            checkpoints.emplace(checkpoint, seat.control(), newest != nullptr);
+            checkpoints.emplace(checkpoint, seat.control(), first - 1);
             run.prepare(*checkpoints, plan::global_batch_at(scenario, consumed));
         }
+        if (options.met) {
+            const auto hosts = host_names(seat.control());
+            if (seat.rank() == 0) options.met(hosts);
+        }
+        const std::int64_t verify_every = scenario.run.verify_replicas_every_steps;
         for (std::int64_t number = first; number <= options.steps; ++number) {
             const Clock::time_point start = Clock::now();
             StepReport step = run.step(number, plan::global_batch_at(scenario, consumed));
             consumed = step.consumed_samples;
             ControlPlane::Bytes go_on(1, std::byte{1});
-            const auto waits =
-                gather(seat.control(), std::span<const double>(&step.data_wait_s, 1));
+            complete(step, run.computed_s(), seat.control());
             if (seat.rank() == 0) {
-                for (const auto& of_rank : waits)
-                    step.data_wait_s = std::max(step.data_wait_s, of_rank.front());
                 step.time_s = std::chrono::duration<double>(Clock::now() - start).count();
                 result.step_times_s.push_back(step.time_s);
+                if (checkpoints) checkpoints->stepped(step.time_s);
                 if (!report(step)) go_on[0] = std::byte{0};
             }
             seat.control().broadcast(go_on);
+            if (options.ends_where_not_finite) require_finite(step);
             const bool last = go_on[0] == std::byte{0} || number == options.steps;
-            if (checkpoints) {
-                if (last || number % options.checkpoint->every_steps == 0)
-                    run.save(*checkpoints, number);
-                checkpoints->poll();
-            }
+            const bool saves = checkpoints && (checkpoints->due(number) || last);
+            if (verify_every > 0 && (saves || number % verify_every == 0))
+                run.verify_replicas(number);
+            if (saves) run.save(*checkpoints, number);
+            if (checkpoints) checkpoints->poll();
             if (last) break;
         }
         run.finish();

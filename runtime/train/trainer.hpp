@@ -35,6 +35,11 @@ struct StepReport {
     std::int64_t consumed_samples = 0;  // … and of the run so far
     double time_s = 0;                  // from the start of the step to the start of the next
     double data_wait_s = 0;             // of that, until the last rank had read its samples
+    // Of that, by rank, how long its compute ops ran; empty where devices do not time ops.
+    std::vector<double> computed_s;
+
+    // Loss and norm are numbers.
+    bool is_finite() const;
 };
 
 // What a rank held, for comparison with what was planned.
@@ -50,11 +55,15 @@ struct TrainOptions {
     bool record = false;         // keep the last step's times
     FirstWeights first_weights;  // empty: random_weights
     std::optional<CheckpointOptions> checkpoint;
+    // A step that was taken with a loss or a norm that is no number ends the run: NotFiniteError.
+    bool ends_where_not_finite = false;
+    // On rank 0, before the first step: hosts by rank.
+    std::function<void(const std::vector<std::string>& hosts)> met;
     // For tests: changes the plan that is performed or what a step is told, and sees each rank's
     // device after a step.
     std::function<void(plan::Plan&)> change_plan;
     std::function<void(StepInputs&)> change_inputs;
-    std::function<void(plan::Rank, const Device&, const BoundProgram&, const plan::Program&,
+    std::function<void(plan::Rank, Device&, const BoundProgram&, const plan::Program&,
                        std::int64_t step)>
         after_step;
 };
@@ -68,7 +77,7 @@ struct TrainResult {
 };
 
 // Every step is reported on rank 0's thread, once it has ended on all ranks; false ends the run
-// after it. Throws what ended the run: CommunicationError, DataError, …
+// after it. Throws what ended the run: CommunicationError, DataError, ReplicaError, …
 TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, Backend& backend,
                   const SampleReader& samples,
                   const std::function<bool(const StepReport&)>& report);

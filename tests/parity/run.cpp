@@ -91,9 +91,10 @@ Trained train(const plan::Scenario& scenario, const RunOptions& options) {
                 values[i] =
                     options.first_weights(parameter, name, first + static_cast<std::int64_t>(i));
         };
-    train.after_step = [&](plan::Rank, const runtime::Device& device,
+    train.after_step = [&](plan::Rank rank, runtime::Device& device,
                            const runtime::BoundProgram& program, const plan::Program& planned,
                            std::int64_t step) {
+        if (options.after_step) options.after_step(rank, device, program, planned, step);
         if (step == 1) gradients.add(device, program, planned, runtime::StateKind::gradients);
         if (step == options.steps)
             parameters.add(device, program, planned, runtime::StateKind::parameters);
@@ -118,6 +119,7 @@ Trained train(const plan::Scenario& scenario, const RunOptions& options) {
     run.result =
         runtime::train(scenario, train, options.backend != nullptr ? *options.backend : cpu,
                        samples, [&](const runtime::StepReport& step) {
+                           if (options.stepped) options.stepped(step);
                            run.losses.push_back(step.loss);
                            run.norms.push_back(step.grad_norm.value_or(0));
                            run.skipped.push_back(step.skipped);

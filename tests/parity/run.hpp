@@ -47,6 +47,10 @@ struct RunOptions {
     std::optional<runtime::CheckpointOptions> checkpoint;
     std::function<void(plan::Plan&)> change_plan;
     std::function<void(runtime::StepInputs&)> change_inputs;
+    std::function<void(plan::Rank, runtime::Device&, const runtime::BoundProgram&,
+                       const plan::Program&, std::int64_t step)>
+        after_step;
+    std::function<void(const runtime::StepReport&)> stepped;
     // Value of an element of a whole parameter; empty: random.
     std::function<double(const plan::Parameter&, const std::string& name, std::int64_t element)>
         first_weights;

@@ -158,6 +158,30 @@ TEST(RunPart, KeysAreRead) {
     EXPECT_EQ(saved.init_path, "");
 }
 
+TEST(Run, SaysWhatItDoesWhenSomethingFails) {
+    const plan::Run usual = sound({"run.steps=1"}).run;
+    EXPECT_EQ(usual.verify_replicas_every_steps, 0);
+    EXPECT_EQ(usual.health, Health{});
+    EXPECT_TRUE(usual.elastic_layouts.empty());
+    const Scenario scenario = sound(
+        {"run.checkpoint.path=saved", "run.checkpoint.every_steps=auto",
+         "run.checkpoint.mean_time_between_failures_h=12.5", "run.verify_replicas_every_steps=50",
+         "run.health.diverging_above=1.5", "run.health.stalled_after_s=20",
+         R"(run.elastic_layouts=[{"data_parallel":1,"tensor_parallel":1}])",
+         "layout.data_parallel=2"});
+    EXPECT_EQ(scenario.run.checkpoint_every_steps, 0) << "measured";
+    EXPECT_EQ(scenario.run.mean_time_between_failures_h, 12.5);
+    EXPECT_EQ(scenario.run.verify_replicas_every_steps, 50);
+    EXPECT_EQ(scenario.run.health.diverging_above, 1.5);
+    EXPECT_EQ(scenario.run.health.diverging_window, Health{}.diverging_window);
+    EXPECT_EQ(scenario.run.health.stalled_after_s, 20);
+    ASSERT_EQ(scenario.run.elastic_layouts.size(), 1U);
+    EXPECT_EQ(scenario.run.elastic_layouts[0].sets,
+              (std::vector<std::string>{"layout.data_parallel=1", "layout.tensor_parallel=1"}));
+    EXPECT_EQ(scenario.run.elastic_layouts[0].ranks,
+              scenario.layout.context_parallel * scenario.layout.pipeline_parallel);
+}
+
 TEST(RunPart, DataIsLookedForAsReferencesAre) {
     const fs::path whole = fs::path(testing::TempDir()) / "orrery_run_data_test";
     const fs::path top = whole / "scenarios";

@@ -1,0 +1,137 @@
+// What a run's watch tells its output, from steps that are made for it.
+#include "cli/run/train_health.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include <gmock/gmock.h>
+
+#include "plan/scenario/reader.hpp"
+#include "tests/cli/world.hpp"
+#include "trace/trace_file.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kTinyGpt = std::string(ORRERY_SOURCE_DIR) + "/scenarios/runs/tiny-gpt.json";
+
+plan::Scenario tiny_scenario(std::vector<std::string> sets) {
+    const plan::ReadResult read =
+        plan::read_scenario(kTinyGpt, sets, std::string(ORRERY_SOURCE_DIR) + "/scenarios");
+    EXPECT_TRUE(read.scenario) << plan::format_text(read.errors);
+    return read.scenario.value_or(plan::Scenario{});
+}
+
+// Keeps what is noticed.
+class Notices : public TrainOutput {
+  public:
+    void started(const TrainRun&) override {}
+    void stepped(const TrainRun&, const runtime::StepReport&) override {}
+    void resumed(const TrainRun&, const runtime::CheckpointReader&) override {}
+    void checkpointed(const TrainRun&, const runtime::CheckpointReport&) override {}
+    void interval_chosen(const TrainRun&, const runtime::IntervalChoice&) override {}
+    void noticed(const TrainRun&, const runtime::HealthNotice& notice) override {
+        all.push_back(notice);
+    }
+    void ended(const TrainRun&, const TrainEnd&) override {}
+    void ended_before(const TrainRun&) override {}
+    void failed(const TrainFailure&) override {}
+    void refused(const std::vector<plan::Diagnostic>&) override {}
+
+    std::vector<runtime::HealthNotice> all;
+};
+
+runtime::StepReport step_of(std::int64_t number, double loss, std::vector<double> computed_s) {
+    runtime::StepReport step;
+    step.step = number;
+    step.loss = loss;
+    step.time_s = 0.1;
+    step.computed_s = std::move(computed_s);
+    return step;
+}
+
+// 2 pipeline × 2 data: ranks 0 and 1 are of the first stage.
+const std::vector<std::string> kTwoStages = {"layout.pipeline_parallel=2", "layout.data_parallel=2",
+                                             "layout.tensor_parallel=1"};
+const std::vector<std::string> kHostsOfFour = {"one", "one", "two", "two"};
+
+TEST(TrainHealth, NamesAStragglerAmongThoseThatDoTheSame) {
+    const plan::Scenario scenario = tiny_scenario(kTwoStages);
+    TrainRun run{scenario};
+    run.cores = 64;
+    Notices notices;
+    TrainHealth health(run, nullptr, notices);
+    health.met(kHostsOfFour);
+    for (std::int64_t number = 1; number <= 10; ++number)
+        health.stepped(step_of(number, 1, {0.02, 0.02, 0.05, 0.06}));
+    ASSERT_EQ(notices.all.size(), 1U);
+    EXPECT_EQ(notices.all[0].rank, 3);
+    EXPECT_EQ(notices.all[0].host, "two");
+}
+
+TEST(TrainHealth, SaysNothingOfRanksThatTakeTurnsOnACore) {
+    const plan::Scenario scenario = tiny_scenario(kTwoStages);
+    TrainRun run{scenario};
+    run.cores = 2;
+    Notices notices;
+    TrainHealth health(run, nullptr, notices);
+    health.met(kHostsOfFour);
+    for (std::int64_t number = 1; number <= 10; ++number)
+        health.stepped(step_of(number, 1, {0.02, 0.02, 0.05, 0.06}));
+    EXPECT_TRUE(notices.all.empty());
+}
+
+TEST(TrainHealth, HoldsRanksAgainstAPrediction) {
+    const std::string file = testing::TempDir() + "predicted.orrery";
+    std::vector<std::string> words = {"simulate", kTinyGpt, "--trace", file};
+    for (const std::string& set : kTwoStages)
+        words.insert(words.end(), {"--set", set});
+    ASSERT_EQ(cli::run(words).code, 0);
+    const trace::Trace predicted = trace::read_trace(file);
+    const plan::Scenario scenario = tiny_scenario(kTwoStages);
+    const std::vector<double> expected = expected_compute_s(scenario.layout, predicted);
+    ASSERT_EQ(expected.size(), 4U);
+    EXPECT_GT(expected[0], 0);
+    EXPECT_EQ(expected[0], expected[1]);
+    EXPECT_EQ(expected[2], expected[3]);
+    EXPECT_NE(expected[0], expected[2]) << "the last stage has the head, the first the embedding";
+    TrainRun run{scenario};
+    run.cores = 64;
+    Notices notices;
+    TrainHealth health(run, &predicted, notices);
+    health.met(kHostsOfFour);
+    for (std::int64_t number = 1; number <= 10; ++number)
+        health.stepped(
+            step_of(number, 1, {expected[0], expected[1], 1.5 * expected[2], expected[3]}));
+    ASSERT_EQ(notices.all.size(), 1U);
+    EXPECT_EQ(notices.all[0].rank, 2);
+    EXPECT_THAT(notices.all[0].message, HasSubstr("computes 50 % longer than its peers"));
+    EXPECT_THAT(notices.all[0].message, HasSubstr(" s were predicted"));
+}
+
+TEST(TrainHealth, TellsOfALossThatIsNoNumberAndOfOneThatDiverges) {
+    const plan::Scenario scenario = tiny_scenario({"run.health.diverging_window=3"});
+    const TrainRun run{scenario};
+    Notices notices;
+    TrainHealth health(run, nullptr, notices);
+    const double none = std::numeric_limits<double>::quiet_NaN();
+    runtime::StepReport skipped = step_of(1, none, {});
+    skipped.skipped = runtime::Skipped::overflow;
+    health.stepped(skipped);
+    EXPECT_TRUE(notices.all.empty()) << "the step was not taken";
+    for (std::int64_t number = 2; number <= 7; ++number)
+        health.stepped(step_of(number, 2, {}));
+    for (std::int64_t number = 8; number <= 10; ++number)
+        health.stepped(step_of(number, 3, {}));
+    health.stepped(step_of(11, none, {}));
+    ASSERT_EQ(notices.all.size(), 2U);
+    EXPECT_EQ(notices.all[0].ailment, runtime::Ailment::diverging);
+    EXPECT_EQ(notices.all[0].step, 9) << "(2 + 3 + 3)/3 is 1.33 × 2";
+    EXPECT_EQ(notices.all[1].ailment, runtime::Ailment::not_finite);
+    EXPECT_EQ(notices.all[1].message, "the loss is no number");
+}
+
+}  // namespace
+}  // namespace orrery::cli
