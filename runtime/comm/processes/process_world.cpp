@@ -228,7 +228,7 @@ void ProcessWorld::watch() {
                 if (options_.overdue) options_.overdue("the end of MPI has not come");
                 return;
             }
-            if (getppid() != parent) abort("the process that started it has gone");
+            if (getppid() != parent) plane_->abort("the process that started it has gone");
             continue;
         }
         communicator_->end(reason);
