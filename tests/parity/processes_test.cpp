@@ -75,7 +75,7 @@ class Processes : public testing::TestWithParam<NamedLayout> {
             if (event["event"] == "step") saved.losses.push_back(event["loss"]);
             if (event["event"] != "checkpoint") continue;
             const std::string path = folder_ + "/" + event["path"].get<std::string>();
-            const json manifest = json::parse(text_of(path + "/manifest.json"));
+            const json manifest = json::parse(text_of(path + "/manifest.json"))["manifest"];
             for (const json& shard : manifest["shards"])
                 for (const json& tensor : shard["tensors"])
                     saved.hashes.push_back(tensor["xxh3_128"]);
