@@ -364,11 +364,12 @@ Child start_long_run() {
     EXPECT_EQ(pipe(pipe_ends), 0);
     const std::string scenario = shipped("runs/tiny-gpt.json");
     const std::string binary = program("orrery-run");
+    const std::string records = testing::TempDir() + "records";
     const pid_t pid = fork();
     if (pid == 0) {
         dup2(pipe_ends[1], STDOUT_FILENO);
         execl(binary.c_str(), binary.c_str(), "train", scenario.c_str(), "--json", "--steps",
-              "1000000", nullptr);
+              "1000000", "--flight-record", records.c_str(), nullptr);
         _exit(127);
     }
     close(pipe_ends[1]);

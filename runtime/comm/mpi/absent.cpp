@@ -16,7 +16,7 @@ std::string told_by_rank_zero(const std::string&) {
     ORRERY_CHECK(false, "built without MPI");
 }
 
-std::unique_ptr<Transport> mpi_transport() {
+std::unique_ptr<Transport> mpi_transport(bool) {
     ORRERY_CHECK(false, "built without MPI");
 }
 

@@ -21,6 +21,7 @@ void begin_mpi();
 std::string told_by_rank_zero(const std::string& said);
 
 // After begin_mpi(). Its finish() ends MPI. Throws CommunicationError where MPI reports an error.
-std::unique_ptr<Transport> mpi_transport();
+// `spins`: before it sleeps; for ranks that have a core each.
+std::unique_ptr<Transport> mpi_transport(bool spins);
 
 }  // namespace orrery::runtime

@@ -74,6 +74,8 @@ struct Receiving {
 
 class MpiTransport final : public Transport {
   public:
+    explicit MpiTransport(bool spins) : spins_(spins) {}
+
     std::string name() const override { return "MPI"; }
 
     void send(plan::Rank to, const MessageHead& head, const std::byte* body) override {
@@ -134,10 +136,12 @@ class MpiTransport final : public Transport {
     }
     std::string lost(plan::Rank) const override { return ""; }
 
-    // MPI has nothing that one could sleep on: looks, then sleeps longer and longer.
+    // MPI has nothing that one could sleep on: looks, for about what a sleep costs where each rank
+    // has a core, then sleeps longer and longer. (To yield instead would give a busy core away for
+    // milliseconds.)
     bool progress(std::span<const plan::Rank> from, std::chrono::milliseconds patience) override {
-        const auto deadline = std::chrono::steady_clock::now() + patience;
-        std::chrono::microseconds pause(0);
+        const auto begin = std::chrono::steady_clock::now();
+        std::chrono::microseconds pause(5);
         for (;;) {
             bool moved = false;
             for (auto& [rank, queue] : sending_)
@@ -145,15 +149,11 @@ class MpiTransport final : public Transport {
             for (const plan::Rank rank : from)
                 moved |= pull(rank);
             if (moved) return true;
-            if (woken_.exchange(false) || std::chrono::steady_clock::now() >= deadline)
-                return false;
-            if (pause.count() < kYields) {
-                std::this_thread::yield();
-                pause += std::chrono::microseconds(1);
-            } else {
-                std::this_thread::sleep_for(pause);
-                pause = std::min(pause * 2, kLongestPause);
-            }
+            const auto waited = std::chrono::steady_clock::now() - begin;
+            if (woken_.exchange(false) || waited >= patience) return false;
+            if (spins_ && waited < kSpinning) continue;
+            std::this_thread::sleep_for(pause);
+            pause = std::min(pause * 2, kLongestPause);
         }
     }
     void wake() override { woken_.store(true); }
@@ -161,7 +161,7 @@ class MpiTransport final : public Transport {
     void finish() override { MPI_Finalize(); }
 
   private:
-    static constexpr int kYields = 20;  // before it sleeps
+    static constexpr std::chrono::microseconds kSpinning{50};
     static constexpr std::chrono::microseconds kLongestPause{500};
 
     static void isend(Sending& message, const std::byte* data, std::int64_t bytes, plan::Rank to,
@@ -205,6 +205,7 @@ class MpiTransport final : public Transport {
         return peer.come;
     }
 
+    bool spins_;
     std::map<plan::Rank, std::deque<Sending>> sending_;
     std::map<plan::Rank, Receiving> receiving_;
     std::atomic<bool> woken_{false};
@@ -234,8 +235,8 @@ std::string told_by_rank_zero(const std::string& said) {
     return text;
 }
 
-std::unique_ptr<Transport> mpi_transport() {
-    return std::make_unique<MpiTransport>();
+std::unique_ptr<Transport> mpi_transport(bool spins) {
+    return std::make_unique<MpiTransport>(spins);
 }
 
 }  // namespace orrery::runtime

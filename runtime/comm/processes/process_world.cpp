@@ -148,7 +148,9 @@ ProcessWorld::ProcessWorld(const plan::Mesh& mesh, const Launch& launch,
             "MPI: set MASTER_ADDR to the host of rank 0 (mpirun -x MASTER_ADDR=HOST)");
     plane_ = tcp_plane(found, kMeetingTimeout, &own_host_, &host_of_zero_);
     transport_ = connect(found);
-    if (mpi) transport_ = mpi_transport();
+    // A rank computes and communicates.
+    if (mpi)
+        transport_ = mpi_transport(2 * launch.local_size <= std::thread::hardware_concurrency());
     ProcessCommunicatorOptions of_communicator;
     of_communicator.timeouts = options_.timeouts;
     of_communicator.hosts = hosts_;
@@ -228,7 +230,7 @@ void ProcessWorld::watch() {
                 if (options_.overdue) options_.overdue("the end of MPI has not come");
                 return;
             }
-            if (getppid() != parent) abort("the process that started it has gone");
+            if (getppid() != parent) plane_->abort("the process that started it has gone");
             continue;
         }
         communicator_->end(reason);

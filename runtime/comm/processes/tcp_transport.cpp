@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <deque>
@@ -24,6 +25,7 @@ namespace orrery::runtime {
 namespace {
 
 constexpr std::chrono::seconds kConnectTimeout(30);
+constexpr std::chrono::milliseconds kTry(300);
 constexpr std::size_t kReadAhead = 16'384;
 
 // How a connection begins.
@@ -51,6 +53,7 @@ class Connection {
     bool connected() const { return socket_.descriptor() >= 0; }
     int descriptor() const { return socket_.descriptor(); }
     const std::string& lost() const { return lost_; }
+    void lose(std::string why) { lost_ = std::move(why); }
 
     // `ahead`: bytes that came after the greeting.
     void connect(Socket socket, std::vector<std::byte> ahead = {}) {
@@ -157,8 +160,8 @@ class Connection {
     }
 
     void lose(int error) {
-        lost_ = error == 0 ? "its connection has ended"
-                           : "its connection has ended: " + std::generic_category().message(error);
+        lose(error == 0 ? "its connection has ended"
+                        : "its connection has ended: " + std::generic_category().message(error));
     }
 
     Socket socket_;
@@ -240,6 +243,7 @@ class TcpTransport final : public Transport {
     }
 
     void wake() override {
+        woken_.store(true);
         const std::uint64_t one = 1;
         if (write(wake_.descriptor(), &one, sizeof one) < 0) return;  // it has been woken often
     }
@@ -254,22 +258,28 @@ class TcpTransport final : public Transport {
 
     Connection& connection(plan::Rank peer) {
         Connection& found = connections_[peer];
-        if (!found.connected() && peer < options_.rank) connect(found, peer);
+        if (!found.connected() && found.lost().empty() && peer < options_.rank)
+            connect(found, peer);
         return found;
     }
 
-    // Whoever is to be reached has been listening since before its address was known.
+    // Whoever is to be reached has been listening since before its address was known: one that
+    // cannot be has gone, or will be missed by others too.
     void connect(Connection& to, plan::Rank peer) {
         const TcpAddress& address = options_.addresses[static_cast<std::size_t>(peer)];
-        Socket socket = connect_before(address.host, address.port,
-                                       std::chrono::steady_clock::now() + kConnectTimeout);
-        Greeting greeting;
-        greeting.run = options_.run;
-        greeting.rank = options_.rank;
-        if (!socket.send_all(std::as_bytes(std::span(&greeting, 1))))
-            throw CommunicationError(fmt::format("rank {} at {}:{} has closed its connection", peer,
-                                                 address.host, address.port));
-        to.connect(std::move(socket));
+        const auto now = std::chrono::steady_clock::now;
+        for (const auto until = now() + kConnectTimeout; to.lost().empty();) {
+            try {
+                Socket socket = connect_before(address.host, address.port, now() + kTry);
+                Greeting greeting;
+                greeting.run = options_.run;
+                greeting.rank = options_.rank;
+                if (socket.send_all(std::as_bytes(std::span(&greeting, 1))))
+                    return to.connect(std::move(socket));
+            } catch (const CommunicationError& error) {
+                if (woken_.load() || now() >= until) to.lose(error.what());
+            }
+        }
     }
 
     void sleep_again() {
@@ -315,7 +325,8 @@ class TcpTransport final : public Transport {
     }
 
     TcpTransportOptions options_;
-    Socket wake_;  // an event
+    Socket wake_;                     // an event
+    std::atomic<bool> woken_{false};  // the run has ended
     std::map<plan::Rank, Connection> connections_;
     std::vector<Stranger> strangers_;
 };

@@ -2,7 +2,7 @@
 // order in which they were sent: a head (message_head.hpp), then so many bytes as it says. Nothing
 // here knows a collective; nothing here waits for a rank but progress().
 //
-// One object per rank. Calls come from one thread at a time, wake() from any. What is sent, or
+// One object per rank. Calls come from one thread at a time but wake(). What is sent, or
 // received into, belongs to the caller and is read or written within calls of this object only: a
 // caller that gives up frees it when it likes, if it makes no further call.
 #pragma once
@@ -43,6 +43,7 @@ class Transport {
     // Moves what can be moved to all ranks, and from those in `from`; where that is nothing, waits
     // until something can be, wake() is called, or `patience` is over. Whether anything has moved.
     virtual bool progress(std::span<const plan::Rank> from, std::chrono::milliseconds patience) = 0;
+    // The run has ended: nothing is worth waiting for any more. From any thread.
     virtual void wake() = 0;
 
     // Why nothing more will come from, or go to, a rank; empty: it may.

@@ -202,7 +202,9 @@ TEST(ProcessFaults, RankThatHangs) {
 // As an executor does: its main thread fails while its communication thread waits.
 TEST(ProcessFaults, AbortFreesTheOwnCommunicationThread) {
     const Messages messages = messages_of(2, [](Rank rank, Communicator& communicator) {
-        if (rank == 1) return;
+        auto never = ones(1);
+        const Transfer from_zero{0, Direction::receive, never.data(), 4, 1};
+        if (rank == 1) return communicator.exchange({&from_zero, 1});
         std::thread communication([&] {
             auto data = ones(5000);
             const Transfer transfer{1, Direction::receive, data.data(), 20000, 0};
