@@ -8,12 +8,18 @@ namespace orrery::runtime {
 namespace {
 
 constexpr std::int64_t kFirstSave = 4;  // after three steps of warm-up
-constexpr std::size_t kTimesKept = 20;
+constexpr std::size_t kTimesKept = 20, kSavesKept = 5;
 constexpr double kWorthChanging = 0.25;  // the cost is flat around the best interval
 constexpr double kMostSteps = 1e9;
 
-double median_step(const std::deque<double>& times) {
-    std::vector<double> sorted(times.begin(), times.end());
+void keep(std::deque<double>& last, double value, std::size_t most) {
+    last.push_back(value);
+    if (last.size() > most) last.pop_front();
+}
+
+// Of two in the middle the upper one; 0 of none.
+double median_of(const std::deque<double>& values) {
+    std::vector<double> sorted(values.begin(), values.end());
     if (sorted.empty()) return 0;
     const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
     std::nth_element(sorted.begin(), middle, sorted.end());
@@ -46,13 +52,15 @@ bool CheckpointInterval::due(std::int64_t step) {
 }
 
 void CheckpointInterval::stepped(double time_s) {
-    times_.push_back(time_s);
-    if (times_.size() > kTimesKept) times_.pop_front();
+    keep(times_, time_s, kTimesKept);
 }
 
-IntervalChoice CheckpointInterval::choose(double stall_s, double write_s) const {
+IntervalChoice CheckpointInterval::choose(double stall_s, double write_s) {
+    keep(stalls_, stall_s, kSavesKept);
+    keep(writes_, write_s, kSavesKept);
     IntervalChoice choice;
-    choice.measures = {median_step(times_), stall_s, write_s, mean_time_to_failure_s_};
+    choice.measures = {median_of(times_), median_of(stalls_), median_of(writes_),
+                       mean_time_to_failure_s_};
     choice.steps = steps_between_checkpoints(choice.measures);
     const double change = std::abs(static_cast<double>(choice.steps - chosen_));
     const bool stalls_more =

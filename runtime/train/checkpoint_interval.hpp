@@ -56,8 +56,9 @@ class CheckpointInterval {
 
     // For whoever decides: the others are told by set().
     void stepped(double time_s);
-    // What the interval should be now; the same as before where it is near enough.
-    IntervalChoice choose(double stall_s, double write_s) const;
+    // What the interval should be after one more save, by the medians of the last steps and saves;
+    // the same as before where it is near enough.
+    IntervalChoice choose(double stall_s, double write_s);
     std::int64_t chosen() const { return chosen_; }
     void set(std::int64_t steps) { chosen_ = steps; }
 
@@ -66,7 +67,7 @@ class CheckpointInterval {
     double mean_time_to_failure_s_;
     std::int64_t chosen_ = 0;  // 0: none yet
     std::int64_t since_save_ = 0;
-    std::deque<double> times_;
+    std::deque<double> times_, stalls_, writes_;  // the last ones
 };
 
 }  // namespace orrery::runtime

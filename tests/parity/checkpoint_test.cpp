@@ -390,6 +390,41 @@ TEST(Checkpoints, AFlippedBitAnywhereIsRefusedByName) {
     EXPECT_EQ(train(tested, saving(folder.path(), 2, true)).losses.size(), 1U);
 }
 
+// Where the interval is measured, all ranks still save after the same steps, and nothing that is
+// trained changes.
+TEST(Checkpoints, AreAsFarApartAsIsMeasured) {
+    const CheckpointFolder folder("measured");
+    const plan::Scenario tested = scenario(kGpt, {"layout.data_parallel=2"});
+    const std::int64_t steps = 12;
+    RunOptions calm;
+    calm.steps = steps;
+    RunOptions options = saving(folder.path(), steps, false);
+    options.checkpoint->every_steps = 0;
+    options.checkpoint->mean_time_to_failure_s = 1e-6;  // as often as stalls and writes allow
+    std::vector<std::int64_t> published;
+    std::vector<runtime::IntervalChoice> chosen;
+    options.checkpoint->published = [&](const runtime::CheckpointReport& report) {
+        published.push_back(report.step);
+    };
+    options.checkpoint->chosen = [&](const runtime::IntervalChoice& choice) {
+        chosen.push_back(choice);
+    };
+    const Trained run = train(tested, options);
+    EXPECT_EQ(run.losses, train(tested, calm).losses);
+    ASSERT_GE(published.size(), 2U);
+    EXPECT_EQ(published.front(), 4) << "to be measured";
+    EXPECT_EQ(published.back(), steps);
+    ASSERT_GE(chosen.size(), 1U);
+    for (const runtime::IntervalChoice& choice : chosen) {
+        EXPECT_GE(choice.steps, 1);
+        EXPECT_LE(choice.stall_share(), runtime::kMostStall);
+        EXPECT_GT(choice.measures.step_s, 0);
+        EXPECT_GT(choice.measures.write_s, 0);
+    }
+    const runtime::CheckpointReader checkpoint(runtime::checkpoint_path(folder.path(), steps));
+    EXPECT_EQ(checkpoint.manifest().shards.size(), 2U);
+}
+
 TEST(Checkpoints, OfAnotherModelAreRefused) {
     const CheckpointFolder folder("other-model");
     train(scenario(kGpt, {}), saving(folder.path(), 1, false));

@@ -5,8 +5,9 @@
 //
 //   FAILING_STORAGE_UNDER   the folder
 //   FAILING_STORAGE_AT      number of the call, from 0
-//   FAILING_STORAGE_HOW     "EIO", "ENOSPC" (of a write the first half is written, and fails on the
-//                           next call) or "kill"
+//   FAILING_STORAGE_HOW     "EIO"; "kill"; or "ENOSPC": a disk that is full. Writes alone count
+//                           then: of that one the first half is written, and from the next call on
+//                           all fail
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -52,13 +53,15 @@ enum class Strike { no, error, half };
 Strike strikes(bool writes) {
     static const int at = std::atoi(setting("FAILING_STORAGE_AT").c_str());
     static const std::string how = setting("FAILING_STORAGE_HOW");
+    const bool full = how == "ENOSPC";
+    if (full && !writes && calls.load() <= at) return Strike::no;
     const int call = calls.fetch_add(1);
     if (how == "kill" && call == at) raise(SIGKILL);
     if (how == "EIO" && call == at) {
         errno = EIO;
         return Strike::error;
     }
-    if (how != "ENOSPC" || call < at) return Strike::no;
+    if (!full || call < at) return Strike::no;
     if (writes && call == at) return Strike::half;
     errno = ENOSPC;  // a disk that is full stays so
     return Strike::error;
@@ -90,7 +93,10 @@ ssize_t write(int descriptor, const void* data, std::size_t bytes) {
 
 ssize_t pwrite(int descriptor, const void* data, std::size_t bytes, off_t at) {
     if (is_file_below(descriptor))
-        if (strikes(false) != Strike::no) return -1;
+        if (const Strike strike = strikes(true); strike != Strike::no) {
+            if (strike == Strike::half) errno = ENOSPC;
+            return -1;
+        }
     return real<ssize_t(int, const void*, std::size_t, off_t)>("pwrite")(descriptor, data, bytes,
                                                                          at);
 }
