@@ -244,7 +244,8 @@ void CpuDevice::run_op(std::uint32_t id) {
         performer_.perform(bound, *inputs_, computes ? compute_kernels_ : communication_kernels_);
     time.end = now();
     if (recorder_ != nullptr) recorder_->end(number, time.end);
-    if (stretch_.work == &steps_) times_[id] = time;
+    if (stretch_.work != &steps_) return;
+    times_[id] = {time.begin + options_.clock_offset_ns, time.end + options_.clock_offset_ns};
 }
 
 std::optional<double> CpuDevice::computed_s() const {

@@ -26,11 +26,12 @@
 namespace orrery::runtime {
 
 struct CpuOptions {
-    int threads = 1;               // of the rank's team, for compute
-    bool poison = false;           // memory that changes hands is filled with NaN first
-    bool guard = false;            // ops run one at a time, and must keep to their tensors
-    std::uint64_t delay_seed = 0;  // not 0: ops start after random delays, to shake out races
-    bool alone = false;            // in its process, whose memory is the device's then
+    int threads = 1;                   // of the rank's team, for compute
+    bool poison = false;               // memory that changes hands is filled with NaN first
+    bool guard = false;                // ops run one at a time, and must keep to their tensors
+    std::uint64_t delay_seed = 0;      // not 0: ops start after random delays, to shake out races
+    bool alone = false;                // in its process, whose memory is the device's then
+    std::int64_t clock_offset_ns = 0;  // added to the times of ops
 };
 
 class CpuDevice final : public Device {

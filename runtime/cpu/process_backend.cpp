@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "runtime/comm/processes/clock_offset.hpp"
 #include "runtime/comm/processes/process_plane.hpp"
 
 namespace orrery::runtime {
@@ -64,6 +65,23 @@ class Recording {
 
 }  // namespace
 
+namespace {
+
+// Processes of a machine share a clock.
+std::int64_t offset_in(ProcessWorld& world) {
+    std::vector<plan::Rank> elsewhere;
+    for (std::size_t rank = 1; rank < world.hosts().size(); ++rank)
+        if (world.hosts()[rank] != world.hosts().front())
+            elsewhere.push_back(static_cast<plan::Rank>(rank));
+    return clock_offset(world.communicator(), elsewhere, [] {
+        return std::chrono::duration_cast<std::chrono::nanoseconds>(
+                   std::chrono::steady_clock::now().time_since_epoch())
+            .count();
+    });
+}
+
+}  // namespace
+
 void ProcessBackend::tell(const std::string& message) {
     if (!told_.exchange(true) && options_.failed) options_.failed(message);
 }
@@ -105,7 +123,9 @@ void ProcessBackend::live(const plan::Mesh& mesh, const std::function<void(RankS
     Recording recording(options_.records, recorder, world.communicator());
     if (options_.connected) options_.connected(world);
     try {
-        ProcessSeat seat(world, recorder, options_.cpu);
+        CpuOptions cpu = options_.cpu;
+        cpu.clock_offset_ns = offset_in(world);
+        ProcessSeat seat(world, recorder, cpu);
         body(seat);
     } catch (const CommunicationError& error) {
         tell(error.what());

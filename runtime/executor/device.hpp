@@ -26,7 +26,8 @@ struct StepInputs {
     std::span<const std::int32_t> targets;
 };
 
-// Nanoseconds of a clock that all ranks of a process share.
+// Nanoseconds of a clock that all ranks of a run share; where they are on several machines, as far
+// as messages between them tell.
 struct OpTime {
     std::int64_t begin = 0;
     std::int64_t end = 0;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "runtime/comm/processes/clock_offset.hpp"
 #include "runtime/comm/processes/tcp_transport.hpp"
 #include "tests/runtime/comm/worlds.hpp"
 
@@ -241,6 +242,24 @@ TEST(ProcessFaults, WhatARankWaitsForCanBeAsked) {
         communicator.barrier(GroupKind::tensor);
         observer.join();
         EXPECT_FALSE(communicator.waiting());
+    });
+}
+
+// Clocks that are 1,000 s before rank 0's and 2,000 s behind it: more than any message takes.
+TEST(ClockOffset, IsWhatAClockIsWrongBy) {
+    plan::Mesh mesh;
+    mesh.tensor = 4;
+    constexpr std::int64_t kSecond = 1'000'000'000;
+    const std::int64_t wrong_by[] = {0, 1000 * kSecond, 0, -2000 * kSecond};
+    run_world(World::tcp, mesh, [&](Rank rank, Communicator& communicator) {
+        const std::int64_t wrong = wrong_by[rank];
+        const std::vector<Rank> elsewhere = {1, 3};
+        const std::int64_t offset = clock_offset(communicator, elsewhere, [&] {
+            const auto now = std::chrono::steady_clock::now().time_since_epoch();
+            return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() + wrong;
+        });
+        EXPECT_NEAR(static_cast<double>(offset), static_cast<double>(-wrong),
+                    wrong == 0 ? 0.0 : 100.0 * kSecond);
     });
 }
 
