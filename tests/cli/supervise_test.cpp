@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/cli/launched_world.hpp"
 #include "tests/cli/running_program.hpp"
 #include "tests/sanitized.hpp"
 
@@ -243,6 +244,39 @@ TEST_F(Supervise, StartsRanksThroughALauncher) {
     EXPECT_EQ(said.code, 0) << said.err;
     EXPECT_EQ(content_of(seen), "2\n");
     EXPECT_EQ(said.named("end").size(), 1U);
+}
+
+TEST_F(Supervise, SurvivesTheLossOfARankThatIsAProcess) {
+    if (!has_mpirun()) GTEST_SKIP() << "mpirun is not installed here";
+    for (const auto& [name, value] : kMpiSettings)
+        setenv(name.c_str(), value.c_str(), 1);
+    const std::string whole_path = path_ + "-whole";
+    const int steps = sanitized() ? 10 : 30;  // it is killed long before the end
+    const std::string last = std::to_string(steps);
+    const Said whole = perform(words({"--steps", last}, {}, whole_path));
+    pid_t process = 0;
+    bool killed = false;
+    std::map<std::int64_t, pid_t> ranks;
+    const Said said = perform(
+        words({"--steps", last, "--supervise", "--launch", "mpirun --oversubscribe -n {ranks}",
+               "--flight-record", testing::TempDir() + "flight"}),
+        [&](RunningProgram&, const json& event) {
+            if (event["event"] == "attempt") process = event["process"];
+            if (event["event"] != "checkpoint" || killed) return;
+            killed = true;
+            ranks = ranks_of_mpirun(process);
+            ASSERT_EQ(ranks.size(), 2U);
+            kill(ranks.at(1), SIGKILL);
+        });
+    for (const auto& [name, value] : kMpiSettings)
+        unsetenv(name.c_str());
+    EXPECT_EQ(said.code, 0) << said.err;
+    EXPECT_EQ(said.named("attempt").size(), 2U) << said.err;
+    EXPECT_EQ(shards(path_, steps), shards(whole_path, steps))
+        << "threads or processes, killed or not";
+    for (const auto& [rank, pid] : ranks)
+        EXPECT_TRUE(ends_soon(pid)) << "rank " << rank;
+    fs::remove_all(whole_path);
 }
 
 TEST_F(Supervise, RefusesWhatNoRestartHelps) {

@@ -172,6 +172,26 @@ TEST_F(Saved, WhatIsDamagedIs5AndWhatCannotBeWrittenIs8) {
     EXPECT_EQ(full.code, 8);
 }
 
+TEST_F(Saved, AsOftenAsIsMeasured) {
+    const Outcome outcome = perform(arguments(
+        {"--json", "--steps", "9"},
+        {"run.checkpoint.every_steps=auto", "run.checkpoint.mean_time_between_failures_h=0.5"}));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const std::vector<json> saved = events_named(outcome.out, "checkpoint");
+    ASSERT_GE(saved.size(), 2U);
+    EXPECT_EQ(saved.front()["step"], 4) << "to be measured";
+    EXPECT_EQ(saved.back()["step"], 9);
+    const std::vector<json> chosen = events_named(outcome.out, "interval");
+    ASSERT_GE(chosen.size(), 1U);
+    EXPECT_GE(chosen[0]["every_steps"], 1);
+    EXPECT_EQ(chosen[0]["stall_s"], saved[0]["stall_s"]);
+    EXPECT_EQ(chosen[0]["write_s"], saved[0]["write_s"]);
+    EXPECT_EQ(chosen[0]["mean_time_between_failures_h"], 0.5);
+    EXPECT_LE(chosen[0]["stall_share"], 0.035);
+    const Outcome text = perform(arguments({"--steps", "5"}, {"run.checkpoint.every_steps=auto"}));
+    EXPECT_THAT(text.err, HasSubstr(" from here on: a save stops training for "));
+}
+
 // Killed at any time, again and again, a run ends as the one that nobody touched.
 TEST_F(Saved, SurvivesBeingKilled) {
     const std::string last = "12";

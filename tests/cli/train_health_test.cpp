@@ -61,6 +61,7 @@ TEST(TrainHealth, NamesAStragglerAmongThoseThatDoTheSame) {
     const plan::Scenario scenario = tiny_scenario(kTwoStages);
     TrainRun run{scenario};
     run.cores = 64;
+    run.ranks_here = 4;
     Notices notices;
     TrainHealth health(run, nullptr, notices);
     health.met(kHostsOfFour);
@@ -75,6 +76,7 @@ TEST(TrainHealth, SaysNothingOfRanksThatTakeTurnsOnACore) {
     const plan::Scenario scenario = tiny_scenario(kTwoStages);
     TrainRun run{scenario};
     run.cores = 2;
+    run.ranks_here = 4;
     Notices notices;
     TrainHealth health(run, nullptr, notices);
     health.met(kHostsOfFour);
@@ -99,6 +101,7 @@ TEST(TrainHealth, HoldsRanksAgainstAPrediction) {
     EXPECT_NE(expected[0], expected[2]) << "the last stage has the head, the first the embedding";
     TrainRun run{scenario};
     run.cores = 64;
+    run.ranks_here = 4;
     Notices notices;
     TrainHealth health(run, &predicted, notices);
     health.met(kHostsOfFour);

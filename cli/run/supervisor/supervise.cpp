@@ -149,9 +149,7 @@ class Supervisor {
     void pass_on(const ChildRun::Line& line, AttemptEvents& events) {
         if (line.stream == ChildRun::Stream::err) {
             console_.err << line.text << '\n' << std::flush;
-            if (line.text.starts_with("step ")) return;
-            messages_.push_back(line.text);
-            if (messages_.size() > kLastMessages) messages_.pop_front();
+            if (!line.text.starts_with("step ")) remember(line.text);
             return;
         }
         if (!line.text.starts_with(kEventMark)) {
@@ -161,6 +159,16 @@ class Supervisor {
         const std::string event = line.text.substr(sizeof kEventMark - 1);
         events.read(event);
         if (options_.json) console_.out << event << '\n' << std::flush;
+    }
+
+    // The run's own words come before those of what started it.
+    void remember(const std::string& message) {
+        const auto is_own = [](const std::string& text) { return text.starts_with("orrery"); };
+        const bool has_own = std::any_of(messages_.begin(), messages_.end(), is_own);
+        if (has_own && !is_own(message)) return;
+        if (!has_own && is_own(message)) messages_.clear();
+        messages_.push_back(message);
+        if (messages_.size() > kLastMessages) messages_.pop_front();
     }
 
     void tell(const std::string& message) {
