@@ -59,6 +59,8 @@ std::string layout_line(const plan::Layout& layout) {
         text +=
             fmt::format(" within {} of {} data ranks", layout.zero_ranks(), layout.data_ranks());
     if (!layout.reshard_after_forward) text += " without resharding after forward";
+    if (layout.data_parallel_mode == plan::DataParallelMode::parameter_server)
+        text += fmt::format(", parameter server with staleness {}", layout.staleness);
     if (layout.optimizer_post_validation) text += ", optimizer validated later";
     return text + ", " + recompute_text(layout) + stages_text(layout);
 }

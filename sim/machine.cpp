@@ -155,7 +155,9 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
 
     Machine machine;
     std::optional<Replay> replay;
-    if (costs != nullptr) replay = costs->replay_of(plan);
+    // Of steps that run on the measured one began before those before it had ended: it is priced op
+    // by op.
+    if (costs != nullptr && scenario.layout.staleness == 0) replay = costs->replay_of(plan);
     machine.classes = fold_ranks(plan.mesh, cluster, unfolded || replay);
     machine.input.plan = &plan;
     // A global gradient norm, or a look for overflow, keeps every rank until the last has done its
@@ -170,6 +172,12 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
     // Where validation is all that is left of the waiting, first stages run on into the next step
     // while the last still end this one: it is simulated, too, or they would seem to idle.
     machine.following = plan.statistics.empty() ? 0 : 1;
+    if (const auto staleness = static_cast<int>(scenario.layout.staleness); staleness > 0) {
+        // The first steps wait for no update; ranks go on with the steps after the one that counts
+        // while it ends.
+        machine.repetitions = staleness + 3;
+        machine.following = staleness + 1;
+    }
     machine.repetitions += machine.following;
     if (replay) machine.repetitions = replay->repetitions;
     if (replay) machine.following = 0;

@@ -170,6 +170,8 @@ Account exposed_account(const OpName& op) {
         case plan::Stream::disk_read:
         case plan::Stream::disk_write:
             break;
+        case plan::Stream::server:
+            return Account::optimizer;
     }
     return Account::other;
 }

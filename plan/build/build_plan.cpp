@@ -40,7 +40,7 @@ void add_fixed_residents(ProgramBuilder& builder, std::int64_t boundary_bytes) {
     program.workspace = builder.add_resident(
         "workspace", MemoryCategory::workspace,
         static_cast<std::int64_t>(builder.scenario.training.framework.workspace_mb * 1e6));
-    program.scalars = builder.add_resident("scalars", MemoryCategory::workspace, 0);
+    program.scalars = builder.add_in_turns("scalars", MemoryCategory::workspace, 0);
     for (std::size_t i = 0; i < program.frames.size(); ++i)
         program.frames[i] = builder.add_resident("frame " + std::to_string(i),
                                                  MemoryCategory::activations, boundary_bytes);
@@ -68,6 +68,8 @@ void settle_residents(ProgramBuilder& builder) {
             resident.first_step = 0;
             resident.last_step = last;
         }
+    for (Resident& resident : program.residents)
+        if (resident.turns > 1) resident.bytes = aligned(resident.bytes) * resident.turns;
     plan_arena(program);
 }
 

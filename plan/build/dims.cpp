@@ -29,6 +29,7 @@ Dims dims_of(const Scenario& scenario) {
     dims.wide_dtype = dims.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
     dims.gradient_dtype =
         scenario.training.framework.gradient_bytes >= 4 ? dims.wide_dtype : dims.dtype;
+    dims.runs_ahead = layout.staleness > 0;
     return dims;
 }
 

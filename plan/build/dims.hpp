@@ -36,8 +36,10 @@ struct Dims {
     // numbers (Micikevicius et al. 2018, arXiv 1710.03740, section 3.2).
     bool scales_loss() const { return dtype == DType::fp16; }
 
-    // Parameters of 32 bits and more are their own masters.
-    bool keeps_masters() const { return dtype != wide_dtype; }
+    bool runs_ahead = false;  // layout.staleness: steps have copies of parameters
+
+    // Parameters of 32 bits and more are their own masters, where there is one copy of them.
+    bool keeps_masters() const { return dtype != wide_dtype || runs_ahead; }
 
     std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
     std::int64_t context_width() const { return heads * head_dim; }

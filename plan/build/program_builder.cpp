@@ -23,6 +23,13 @@ std::int32_t ProgramBuilder::add_resident(std::string name, MemoryCategory categ
     return static_cast<std::int32_t>(program.residents.size() - 1);
 }
 
+std::int32_t ProgramBuilder::add_in_turns(std::string name, MemoryCategory category,
+                                          std::int64_t bytes) {
+    const std::int32_t id = add_resident(std::move(name), category, bytes);
+    program.residents.back().turns = turns();
+    return id;
+}
+
 std::int32_t ProgramBuilder::add_procedure(std::string name, std::vector<BlockUse> uses) {
     program.procedures.push_back({std::move(name), std::move(uses)});
     return static_cast<std::int32_t>(program.procedures.size() - 1);

@@ -89,6 +89,11 @@ struct ProgramBuilder {
     // Whether gathered parameters stay from forward to backward.
     bool keeps_gathered() const { return zero() >= 3 && !scenario.layout.reshard_after_forward; }
     DType gradient_dtype() const { return dims.gradient_dtype; }
+    // Steps under way have each a copy of what they read and sum (layout.staleness).
+    std::int32_t turns() const { return static_cast<std::int32_t>(scenario.layout.staleness) + 1; }
+    // Where states are stepped: beside compute, where that does not wait for it. The compute stream
+    // is in order: on it a server would serve others no sooner than its own rank gets there.
+    Stream optimizer_stream() const { return turns() > 1 ? Stream::server : Stream::compute; }
     // Elements of a bucket's state on this rank, for ZeRO stages from `from` on sharded. What is
     // scattered or gathered in place has room for the padding.
     std::int64_t held(const Bucket& bucket, int from) const {
@@ -109,6 +114,8 @@ struct ProgramBuilder {
     Bucket& bucket(std::int32_t index) { return program.buckets[static_cast<std::size_t>(index)]; }
 
     std::int32_t add_resident(std::string name, MemoryCategory category, std::int64_t bytes);
+    // `bytes` of it for each of the steps under way.
+    std::int32_t add_in_turns(std::string name, MemoryCategory category, std::int64_t bytes);
     std::int32_t add_procedure(std::string name, std::vector<BlockUse> uses);
     // Appends a step of rank-wide work.
     void add_step(ActionKind kind, std::int32_t stage, std::int32_t procedure);

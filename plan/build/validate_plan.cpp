@@ -7,6 +7,7 @@
 
 #include "plan/build/build_plan.hpp"
 #include "plan/build/sharding_faults.hpp"
+#include "plan/build/staleness_faults.hpp"
 #include "plan/build/validation_faults.hpp"
 #include "plan/ir/check.hpp"
 #include "plan/memory/arena.hpp"
@@ -309,6 +310,7 @@ std::vector<std::string> plan_faults(const Plan& plan, const Scenario& scenario)
     }
     check_sharding(plan, faults);
     check_validation(plan, faults);
+    check_turns(plan, scenario.layout.staleness, faults);
     CommunicationGraph(plan).check(faults);
     check_conserved(plan, scenario, faults);
     return faults;

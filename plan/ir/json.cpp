@@ -128,6 +128,7 @@ Json resident_json(const Resident& resident) {
     if (resident.tier != Tier::device) json["tier"] = name(resident.tier);
     if (resident.within >= 0) json["within"] = resident.within;
     if (resident.copy_of >= 0) json["copy_of"] = resident.copy_of;
+    if (resident.turns > 1) json["turns"] = resident.turns;
     return json;
 }
 

@@ -26,9 +26,10 @@ enum class Stream : std::uint8_t {
     copy,                  // host memory → device
     copy_out,              // device → host memory
     disk_read,             // disk → host memory
-    disk_write
+    disk_write,
+    server  // steps parameters while the rank computes (layout.staleness)
 };
-inline constexpr std::size_t kStreams = 11;
+inline constexpr std::size_t kStreams = 12;
 
 // Which ranks a collective ties together (Mesh says who they are).
 enum class GroupKind : std::uint8_t {

@@ -9,7 +9,7 @@ namespace orrery::plan {
 namespace {
 
 // Pieces of memory whose accesses are ordered: each resident; a stash by block position, what is
-// made again by place in its group.
+// made again by place in its group; of what takes turns each copy.
 class Linker {
   public:
     Linker(const Plan& plan, const Program& program)
@@ -21,8 +21,8 @@ class Linker {
     }
 
     LinkedProgram run(int repetitions) {
-        for (int repetition = 0; repetition < repetitions; ++repetition) {
-            if (repetition > 0) begin_again();
+        for (repetition_ = 0; repetition_ < repetitions; ++repetition_) {
+            if (repetition_ > 0) begin_again();
             link_steps();
         }
         out_.first_wait.push_back(static_cast<std::uint32_t>(out_.waits.size()));
@@ -88,6 +88,8 @@ class Linker {
                 parts[static_cast<std::size_t>(program_.recomputed)] =
                     std::max(parts[static_cast<std::size_t>(program_.recomputed)],
                              static_cast<std::int32_t>(stage.parts.size()));
+        for (std::size_t i = 0; i < parts.size(); ++i)
+            parts[i] *= program_.residents[i].turns;
         std::int32_t next = 0;
         for (std::size_t i = 0; i < parts.size(); ++i) {
             first_piece_.push_back(next);
@@ -126,7 +128,8 @@ class Linker {
                           TensorId id) const {
         const Home home = homes_.of(step, use, block, id);
         const std::int32_t slot = resident(home.resident).within;  // whoever has its turn
-        return first_piece(slot >= 0 ? slot : home.resident) + home.piece;
+        return first_piece(slot >= 0 ? slot : home.resident) + home.piece +
+               repetition_ % resident(home.resident).turns;
     }
 
     void read(std::int32_t index, StreamCounts& waits) { join(waits, piece(index).writes); }
@@ -226,6 +229,7 @@ class Linker {
     StreamCounts issued_{};
     std::array<StreamCounts, kStreams> waited_{};  // what each stream is known to follow
     std::uint32_t step_ = 0;
+    int repetition_ = 0;
     LinkedProgram out_;
 };
 

@@ -128,6 +128,9 @@ struct Resident {
     // What it then holds is a copy of another tier's resident.
     std::int32_t within = -1;   // the slot; −1: memory of its own
     std::int32_t copy_of = -1;  // the resident that keeps it between uses; −1: it does so itself
+    // Copies that take turns from step to step, one after another in `bytes`: step c has the one
+    // with number c mod turns, which the step c − turns has left.
+    std::int32_t turns = 1;
     bool operator==(const Resident&) const = default;
 };
 

@@ -15,6 +15,7 @@ Block partial_norm(const ProgramBuilder& builder, const Bucket& bucket) {
     Op op;
     op.kind = OpKind::gradient_norm;
     op.phase = Phase::optimizer;
+    op.stream = builder.optimizer_stream();
     op.dtype = builder.gradient_dtype();
     op.shape[0] = elements;
     op.reads = {0, 1};

@@ -14,11 +14,11 @@ void add_states(ProgramBuilder& builder, Bucket& bucket, std::int32_t index) {
     // masters (Rajbhandari 2020: K = 12, and 8).
     const std::int64_t state_bytes =
         (builder.dims.keeps_masters() ? 3 : 2) * size_bytes(builder.dims.wide_dtype);
-    bucket.gradients = builder.add_resident(
+    bucket.gradients = builder.add_in_turns(
         "gradients" + suffix, MemoryCategory::gradients,
         (builder.held(bucket, 2) + builder.tied_held(bucket)) * gradient_bytes);
     if (bucket.elements == 0) return;
-    bucket.parameters = builder.add_resident(
+    bucket.parameters = builder.add_in_turns(
         "parameters" + suffix, MemoryCategory::parameters,
         builder.held(bucket, 3) * bytes -
             builder.eight_bit.at(static_cast<std::size_t>(index)) * (bytes - 1));

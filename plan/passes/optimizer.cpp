@@ -26,6 +26,7 @@ Block adamw_block(ProgramBuilder& builder, std::int32_t index, bool judged) {
     Op op;
     op.kind = OpKind::adamw;
     op.phase = Phase::optimizer;
+    op.stream = builder.optimizer_stream();
     op.dtype = builder.dims.wide_dtype;
     op.shape[0] = elements;
     op.reads = {0, kStates};

@@ -42,9 +42,10 @@ void add_tied_reduction(ProgramBuilder& builder) {
     block.name = "tied.reduce";
     const DType dtype = builder.gradient_dtype();
     block.tensors.push_back({"embedding gradient", Role::gradient_shard, dtype, {elements}});
-    block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::backward,
-                                      Stream::pipeline_comm, GroupKind::embedding, elements,
-                                      "tied embedding", 0, 0));
+    // Transfers of the steps that run ahead do not queue behind it.
+    const Stream stream = builder.turns() > 1 ? Stream::data_comm : Stream::pipeline_comm;
+    block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::backward, stream,
+                                      GroupKind::embedding, elements, "tied embedding", 0, 0));
     BlockUse use;
     use.block = builder.blocks.add(std::move(block));
     use.bucket = part.bucket;

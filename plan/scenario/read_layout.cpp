@@ -90,6 +90,27 @@ void read_unsupported(Reading& reading, Section& section, Layout& layout) {
     only_one("expert_parallel", layout.expert_parallel);
 }
 
+constexpr std::int64_t kStalest = 64;  // as many copies of parameters and gradients, and one
+
+void read_staleness(Reading& reading, Section& section, Layout& layout) {
+    section.choice<DataParallelMode>("data_parallel_mode", layout.data_parallel_mode,
+                                     {{"synchronous", DataParallelMode::synchronous},
+                                      {"parameter_server", DataParallelMode::parameter_server}});
+    if (layout.data_parallel_mode == DataParallelMode::parameter_server) {
+        layout.staleness = 1;
+        section.integer("staleness", layout.staleness, {0, kStalest});
+        return;
+    }
+    section.known("staleness");
+    if (section.find("staleness") == nullptr || !reading.good({"layout.data_parallel_mode"}))
+        return;
+    reading.mark_bad(section.pointer("staleness"));
+    reading
+        .report("S048", section.pointer("staleness"),
+                "synchronous steps are computed with every update of those before")
+        .help.push_back("leave staleness out, or \"data_parallel_mode\": \"parameter_server\"");
+}
+
 void read_zero(Reading& reading, Section& section, Layout& layout) {
     std::int64_t stage = layout.zero_stage;
     section.integer("zero_stage", stage, {0, 3});
@@ -134,6 +155,7 @@ void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices) {
                                {"every_k", Recompute::every_k}});
     read_recompute_every(reading, section, layout);
     section.boolean("optimizer_post_validation", layout.optimizer_post_validation);
+    read_staleness(reading, section, layout);
     section.known("offload");
     section.choice<ActivationStash>("activation_stash", layout.activation_stash,
                                     {{"same", ActivationStash::same},

@@ -103,6 +103,16 @@ const char* text(KeptOn kept) {
     return "";
 }
 
+const char* text(DataParallelMode mode) {
+    switch (mode) {
+        case DataParallelMode::synchronous:
+            return "synchronous";
+        case DataParallelMode::parameter_server:
+            return "parameter_server";
+    }
+    return "";
+}
+
 const char* text(ActivationStash stash) {
     switch (stash) {
         case ActivationStash::same:
@@ -224,6 +234,10 @@ Json layout_part(const Layout& layout) {
     if (layout.recompute == Recompute::selective_layer)
         out["recompute_every"] = layout.recompute_every;
     if (layout.optimizer_post_validation) out["optimizer_post_validation"] = true;
+    if (layout.data_parallel_mode != DataParallelMode::synchronous) {
+        out["data_parallel_mode"] = text(layout.data_parallel_mode);
+        out["staleness"] = layout.staleness;
+    }
     if (layout.offload.any()) out["offload"] = offload_part(layout.offload);
     if (layout.activation_stash != ActivationStash::same)
         out["activation_stash"] = text(layout.activation_stash);

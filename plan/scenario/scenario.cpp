@@ -111,7 +111,7 @@ std::int64_t global_batch_at(const Scenario& scenario, std::int64_t consumed_sam
 bool gathers_parameters_ahead(const Scenario& scenario) {
     const Layout& layout = scenario.layout;
     return scenario.training.framework.overlap_parameter_gather && layout.zero_ranks() > 1 &&
-           layout.zero_stage <= 2;
+           layout.staleness == 0 && layout.zero_stage <= 2;
 }
 
 std::int64_t padded_vocabulary(const Scenario& scenario) {

@@ -32,6 +32,9 @@ enum class Recompute : std::uint8_t {
 };
 // How ranks that share out a sequence see each other's keys: K and V travel round them (Liu 2023),
 // are gathered (Llama team 2024, section 3.3.2), or heads are exchanged for tokens (Jacobs 2023).
+// Whether data-parallel ranks wait for the step's update, or for that of an older one (bounded
+// staleness: Ho et al. 2013; Li et al., OSDI 2014).
+enum class DataParallelMode : std::uint8_t { synchronous, parameter_server };
 enum class ContextAlgorithm : std::uint8_t { ring, all_gather, all_to_all };
 enum class AttentionKernel : std::uint8_t { flash, unfused };
 enum class DropoutMasks : std::uint8_t { stored, recomputed };
@@ -283,6 +286,10 @@ struct Layout {
                                        // selective_layer: one of so many
     // The optimizer does not wait for the statistics of gradients of the other stages.
     bool optimizer_post_validation = false;
+    DataParallelMode data_parallel_mode = DataParallelMode::synchronous;
+    // Updates that a step's parameters may lack: step c is computed with those of the steps up to
+    // c − 1 − staleness. 0: all of them.
+    std::int64_t staleness = 0;
     Offload offload;
     ActivationStash activation_stash = ActivationStash::same;
     std::int64_t micro_batch_size = 1;

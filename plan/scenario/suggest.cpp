@@ -120,6 +120,8 @@ constexpr Pair kParts[] = {
     {"recompute", "layout"},
     {"recompute_every", "layout"},
     {"optimizer_post_validation", "layout"},
+    {"data_parallel_mode", "layout"},
+    {"staleness", "layout"},
     {"micro_batch_size", "layout"},
     {"global_batch_size", "layout"},
     {"sequence_length", "training"},

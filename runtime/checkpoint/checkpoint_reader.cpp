@@ -8,6 +8,7 @@
 #include "plan/ir/check.hpp"
 #include "runtime/checkpoint/checkpoint_folder.hpp"
 #include "runtime/checkpoint/content_hash.hpp"
+#include "runtime/checkpoint/stored_numbers.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -61,7 +62,7 @@ void CheckpointReader::open_shard(const Shard& shard) {
         const std::byte* at = file.bytes().data() + stored->begin;
         const std::int64_t size = bytes_of_stored(piece.dtype);
         for (const Slice& slice : piece.slices) {
-            sources_[{piece.tensor, piece.quantity}].push_back({slice, at, size});
+            sources_[{piece.tensor, piece.quantity, piece.age}].push_back({slice, at, size});
             at += slice.all() * size;
         }
     }
@@ -102,16 +103,21 @@ std::int64_t CheckpointReader::copy(const Source& source, std::int64_t first,
                                          static_cast<std::size_t>(to - from));
         if (source.element_bytes == sizeof(double))
             widen<double>(at, into);
-        else
+        else if (source.element_bytes == sizeof(float))
             widen<float>(at, into);
+        else
+            for (double& value : into) {
+                value = load_number(at, "BF16");
+                at += source.element_bytes;
+            }
         copied += to - from;
     }
     return copied;
 }
 
 void CheckpointReader::read(const std::string& tensor, Quantity quantity, std::int64_t first,
-                            std::span<double> values) const {
-    const auto found = sources_.find({tensor, quantity});
+                            std::span<double> values, std::int64_t age) const {
+    const auto found = sources_.find({tensor, quantity, age});
     if (found == sources_.end()) throw DataError(path_, "has no tensor " + tensor);
     const std::int64_t whole = elements_of(manifest_.tensors.at(tensor));
     ORRERY_CHECK(first >= 0 && first + std::ssize(values) <= whole, "elements of the tensor");

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -28,10 +29,11 @@ class CheckpointReader {
     // written. Any number of threads at once.
     void verify_shard(std::size_t shard) const;
 
-    // Elements of a whole tensor, from number `first` on; all are within it. Throws DataError for
-    // one that no shard has. Any number of threads at once.
+    // Elements of a whole tensor, from number `first` on; all are within it: the newest, or as they
+    // were `age` updates before. Throws DataError for one that no shard has. Any number of threads
+    // at once.
     void read(const std::string& tensor, Quantity quantity, std::int64_t first,
-              std::span<double> values) const;
+              std::span<double> values, std::int64_t age = 0) const;
 
   private:
     // A slice, and where the shard has its first element.
@@ -48,7 +50,8 @@ class CheckpointReader {
     Manifest manifest_;
     std::vector<std::unique_ptr<MappedFile>> files_;  // by shard
     std::vector<SafetensorsFile> heads_;
-    std::map<std::pair<std::string, Quantity>, std::vector<Source>> sources_;
+    // By tensor, quantity and age.
+    std::map<std::tuple<std::string, Quantity, std::int64_t>, std::vector<Source>> sources_;
 };
 
 }  // namespace orrery::runtime

@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,6 +20,7 @@ using ManifestJson = nlohmann::ordered_json;
 
 constexpr std::string_view kFormat = "orrery checkpoint";
 constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kMostOlder = 64;  // as many as a layout may have
 
 // Around the part that is hashed, byte for byte.
 constexpr std::string_view kBefore = "{\"xxh3_128\":\"",
@@ -36,6 +38,7 @@ ManifestJson json_of(const Shard& shard) {
                           {"dtype", piece.dtype},
                           {"slices", std::move(slices)},
                           {"xxh3_128", piece.hash}});
+        if (piece.age > 0) pieces.back()["age"] = piece.age;
     }
     return {{"file", shard.file},
             {"bytes", shard.bytes},
@@ -55,6 +58,7 @@ ManifestJson json_of(const Progress& progress) {
     if (progress.losses)
         out["loss_spike"] = {{"accepted_losses", progress.losses->accepted},
                              {"count", progress.losses->count}};
+    if (progress.older_weights > 0) out["older_weights"] = progress.older_weights;
     return out;
 }
 
@@ -87,8 +91,11 @@ Piece piece_of(const ManifestFields& fields,
             known = true;
         }
     if (!known) fields.refuse("unknown quantity " + quantity);
+    piece.age = fields.optional_natural("age");
+    if (piece.age > 0 && piece.quantity != Quantity::weight)
+        fields.refuse("an age of what is no weight");
     piece.dtype = fields.text("dtype");
-    if (piece.dtype != "F32" && piece.dtype != "F64")
+    if (piece.dtype != "F32" && piece.dtype != "F64" && (piece.age == 0 || piece.dtype != "BF16"))
         fields.refuse("dtype " + piece.dtype + " is none of F32, F64");
     piece.hash = fields.text("xxh3_128");
     std::int64_t whole = std::int64_t{1} << 53;
@@ -121,6 +128,10 @@ Progress progress_of(const ManifestFields& fields) {
     progress.step = fields.natural("step");
     progress.updates = fields.natural("updates");
     progress.consumed_samples = fields.natural("consumed_samples");
+    progress.older_weights = fields.optional_natural("older_weights");
+    if (progress.older_weights > kMostOlder)
+        fields.refuse(
+            fmt::format("older_weights {} are more than {}", progress.older_weights, kMostOlder));
     const auto count = [&](const ManifestFields& of, const char* key) {
         const std::int64_t value = of.natural(key);
         if (value > kMostCount) of.refuse(std::string(key) + " is beyond 32 bits");
@@ -148,23 +159,36 @@ Progress progress_of(const ManifestFields& fields) {
     return progress;
 }
 
-// As many elements as it has; that none is there twice shows when one is missing.
+// As many elements as it has, of each age; that none is there twice shows when one is missing.
 void check_all_there(const ManifestFields& fields, const Manifest& manifest) {
-    std::map<std::pair<std::string, Quantity>, std::int64_t> found;
+    using Kept = std::tuple<std::string, Quantity, std::int64_t>;
+    std::map<Kept, std::int64_t> found;
     std::set<std::string> files;
     for (const Shard& shard : manifest.shards) {
         if (!files.insert(shard.file).second) fields.refuse(shard.file + " is there twice");
-        for (const Piece& piece : shard.pieces)
-            if (__builtin_add_overflow(found[{piece.tensor, piece.quantity}], piece.elements(),
-                                       &found[{piece.tensor, piece.quantity}]))
+        for (const Piece& piece : shard.pieces) {
+            std::int64_t& elements = found[{piece.tensor, piece.quantity, piece.age}];
+            if (__builtin_add_overflow(elements, piece.elements(), &elements))
                 fields.refuse(piece.tensor + " has too many elements");
+            if (piece.age > manifest.progress.older_weights)
+                fields.refuse(
+                    fmt::format("{} is older than older_weights says", piece.stored_name()));
+        }
     }
-    for (const auto& [tensor, shape] : manifest.tensors)
+    const auto expect_all = [&](const std::string& tensor, const std::vector<std::int64_t>& shape,
+                                Quantity quantity, std::int64_t age) {
+        const std::int64_t elements = found[{tensor, quantity, age}];
+        if (elements == elements_of(shape)) return;
+        const std::string old = age == 0 ? "" : fmt::format(" of {} updates before", age);
+        fields.refuse(fmt::format("{} has {} elements, its {}{} in the shards {}", tensor,
+                                  elements_of(shape), name(quantity), old, elements));
+    };
+    for (const auto& [tensor, shape] : manifest.tensors) {
         for (const Quantity quantity : kQuantities)
-            if (const std::int64_t elements = found[{tensor, quantity}];
-                elements != elements_of(shape))
-                fields.refuse(fmt::format("{} has {} elements, its {} in the shards {}", tensor,
-                                          elements_of(shape), name(quantity), elements));
+            expect_all(tensor, shape, quantity, 0);
+        for (std::int64_t age = 1; age <= manifest.progress.older_weights; ++age)
+            expect_all(tensor, shape, Quantity::weight, age);
+    }
 }
 
 // The hashed part; throws where the file is not one of ours, or not as it was.
@@ -238,6 +262,7 @@ std::int64_t Piece::elements() const {
 }
 
 std::string Piece::stored_name() const {
+    if (age > 0) return fmt::format("{}:before_{}", tensor, age);
     if (quantity == Quantity::weight) return tensor;
     return tensor + ":" + std::string(name(quantity));
 }

@@ -41,9 +41,12 @@ struct Piece {
     std::string dtype;  // as safetensors has it
     std::vector<Slice> slices;
     std::string hash;  // content_hash of its bytes
+    // Of a weight: as it was so many updates before, which a step under way is computed with.
+    std::int64_t age = 0;
 
     std::int64_t elements() const;
-    std::string stored_name() const;  // "layer.0/qkv.weight", "layer.0/qkv.weight:first_moment"
+    // "layer.0/qkv.weight", "layer.0/qkv.weight:first_moment", "layer.0/qkv.weight:before_1"
+    std::string stored_name() const;
     bool operator==(const Piece&) const = default;
 };
 
@@ -75,6 +78,7 @@ struct Progress {
     std::int64_t consumed_samples = 0;  // the position in the data
     std::optional<SavedLossScale> loss_scale;
     std::optional<SavedLosses> losses;
+    std::int64_t older_weights = 0;  // layout.staleness: ages of weights beside the newest
     bool operator==(const Progress&) const = default;
 };
 

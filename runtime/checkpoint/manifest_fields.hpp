@@ -39,6 +39,9 @@ class ManifestFields {
         return value(key).get<double>();
     }
     std::int64_t natural(const char* key) const { return natural(value(key), key); }
+    std::int64_t optional_natural(const char* key) const {  // 0: it is not there
+        return json_.contains(key) ? natural(key) : 0;
+    }
     std::int64_t natural(const nlohmann::json& number, const char* which) const {
         constexpr std::uint64_t kMost = std::uint64_t{1} << 53;
         if (!number.is_number_unsigned() || number.get<std::uint64_t>() > kMost)

@@ -3,8 +3,9 @@
 //
 // One object per rank. Calls block, and come from one thread of the rank at a time (its
 // communication thread during a step, its main thread between steps); abort() alone may come from
-// any thread at any time. The members of a group make the same calls on it in the same order;
-// groups may be used in any order that some sequential order of all calls explains.
+// any thread at any time. What is to go on beside them has a line of its own (beside()). The
+// members of a group make the same calls on it in the same order; groups may be used in any order
+// that some sequential order of all calls explains.
 //
 // Sums are canonical: each element is added up in the order of ranks in the group, whatever the
 // size of the group's messages and whenever its members come, so that results depend on nothing but
@@ -104,6 +105,10 @@ class Communicator {
 
     // Returns once every member has come.
     void barrier(plan::GroupKind group);
+
+    // Another communicator of the same ranks, whose calls do not wait for this one's, and which
+    // ends when this one does; null: there is none. It lives as long as this one.
+    virtual Communicator* beside() { return nullptr; }
 
     // Ends the run: the calls that other ranks are in, and all that come later, throw
     // CommunicationError with this rank and `reason`. The first reason stands. Returns at once; a

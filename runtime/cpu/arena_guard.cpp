@@ -46,11 +46,13 @@ bool writes_part(const BoundOp& bound, std::size_t index) {
 // What ops touch, in order of where it begins.
 std::vector<ArenaGuard::Extent> ArenaGuard::touched(const BoundProgram& program) {
     std::vector<Extent> extents;
-    for (const Operand& operand : program.operands)
-        if (operand.offset < program.memory_bytes())
-            extents.push_back({operand.offset, operand.offset + operand.bytes()});
-    for (const BoundTransfer& transfer : program.transfers)
-        extents.push_back({transfer.offset, transfer.offset + transfer.bytes});
+    for (std::int64_t turn = 0; turn < program.turns(); ++turn) {
+        for (const Operand& operand : program.of_step(turn).operands)
+            if (operand.offset < program.memory_bytes())
+                extents.push_back({operand.offset, operand.offset + operand.bytes()});
+        for (const BoundTransfer& transfer : program.of_step(turn).transfers)
+            extents.push_back({transfer.offset, transfer.offset + transfer.bytes});
+    }
     std::sort(extents.begin(), extents.end(),
               [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
     return extents;

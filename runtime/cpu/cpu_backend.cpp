@@ -14,6 +14,7 @@ class CpuSeat final : public RankSeat {
         : communicator_(communicator),
           recorder_(recorder),
           control_(communicator),
+          beside_(communicator.beside() != nullptr ? *communicator.beside() : communicator),
           options_(options) {
         recorder_.watch(communicator);
     }
@@ -21,6 +22,7 @@ class CpuSeat final : public RankSeat {
 
     plan::Rank rank() const override { return communicator_.rank(); }
     ControlPlane& control() override { return control_; }
+    ControlPlane& control_beside() override { return beside_; }
     std::unique_ptr<Device> make_device(const BoundProgram& program,
                                         const plan::Scenario& scenario) override {
         return std::make_unique<CpuDevice>(program, scenario, communicator_, options_, &recorder_);
@@ -29,7 +31,7 @@ class CpuSeat final : public RankSeat {
   private:
     Communicator& communicator_;
     FlightRecorder& recorder_;
-    CommunicatorPlane control_;
+    CommunicatorPlane control_, beside_;
     const CpuOptions& options_;
 };
 

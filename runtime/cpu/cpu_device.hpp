@@ -3,6 +3,11 @@
 // That order is the same on every rank as far as groups are concerned (plan_faults), so that
 // blocking calls cannot wait for each other in a ring. Copies between tiers of memory are a third
 // thread: the host's arena lies behind the device's, the disk's is a file.
+//
+// Where steps run on into one another, run() returns when its own thread is through: the others go
+// from step to step by themselves. A fourth is the rank's server then, with the communication of
+// data-parallel ranks, where the communicator has a line beside it: else those who wait for a slow
+// rank's gradients would keep messages of tensor and pipeline parallelism waiting.
 #pragma once
 
 #include <array>
@@ -44,6 +49,8 @@ class CpuDevice final : public Device {
     ~CpuDevice() override;
 
     void run(const StepInputs& inputs) override;
+    void await_all_but(std::int64_t steps) override;
+    void when_ended(std::function<void(const StepInputs&)> tell) override;
     void validate() override;
     std::optional<std::int64_t> bytes_in_use() const override;
     std::span<const OpTime> times() const override { return times_; }
@@ -56,21 +63,24 @@ class CpuDevice final : public Device {
         void operator()(std::byte* memory) const;
     };
 
-    // The threads of a rank: who calls run(), and two that follow it.
-    enum Lane : std::uint8_t { compute, communication, copies };
-    static constexpr std::size_t kLanes = 3;
+    // The threads of a rank: who calls run(), and those that follow it.
+    enum Lane : std::uint8_t { compute, communication, copies, servers };
+    static constexpr std::size_t kLanes = 4;
 
     // A program's op ids by lane, in issue order.
     struct Work {
-        explicit Work(const BoundProgram& bound);
+        Work(const BoundProgram& bound, bool apart);  // servers have a thread of their own
         const BoundProgram& program;
         std::array<std::vector<std::uint32_t>, kLanes> ops;
     };
 
-    // Some of them in a row, which all lanes go through together.
+    // Some of them in a row, which all lanes go through together, or where steps run on each for
+    // itself.
     struct Stretch {
         const Work* work = nullptr;
         std::uint32_t first = 0, end = 0;
+        const StepInputs* inputs = nullptr;
+        plan::StreamCounts before{};  // what its waits count from, modulo 2^32
     };
 
     struct Follower {
@@ -79,18 +89,23 @@ class CpuDevice final : public Device {
         std::thread thread;
     };
 
+    bool runs_on() const { return turns_.size() > 1; }
+    bool ends_steps(Lane lane) const { return lane == (server_ ? servers : communication); }
     void serve(Follower& follower);
+    void run_on(const StepInputs& inputs);
     void perform(const Stretch& stretch);
+    void begin();
+    void await_all_but(const Follower& follower, std::uint32_t stretches) const;
     bool validated_as_taken();
     bool amended() const;
-    void walk(Lane lane);
-    void wait_for(const plan::Wait& wait);
-    void perform(std::uint32_t id);
-    void perform_alone(std::uint32_t id);
+    void walk(const Stretch& stretch, Lane lane);
+    void end_step(const Stretch& stretch);
+    void wait_for(const Stretch& stretch, const plan::Wait& wait);
+    void perform(const Stretch& stretch, Lane lane, std::uint32_t id);
+    void perform_alone(const Stretch& stretch, Lane lane, std::uint32_t id);
     void poison(const BoundOp& bound);
-    void run_op(std::uint32_t id);
+    void run_op(const Stretch& stretch, Lane lane, std::uint32_t id);
     void copy(const BoundOp& bound);
-    const BoundOp& op(std::uint32_t id) const { return stretch_.work->program.ops[id]; }
     void fail(std::exception_ptr cause);
 
     const BoundProgram& program_;
@@ -103,12 +118,16 @@ class CpuDevice final : public Device {
     std::mutex guard_mutex_;
     CpuKernels compute_kernels_;
     CpuKernels communication_kernels_{1};  // sums on communication streams
+    CpuKernels server_kernels_{1};
     Performer performer_;
-    std::unique_ptr<DiskTier> disk_;  // null where the plan keeps nothing there
-    Work steps_;
+    std::optional<Performer> server_;  // with a thread and a line of its own
+    std::unique_ptr<DiskTier> disk_;   // null where the plan keeps nothing there
+    std::vector<Work> turns_;          // of a step, by turn
     std::optional<Work> amendment_;
     double clip_norm_;
-    Stretch stretch_;  // what is being performed
+    std::vector<Stretch> stretches_;     // what is being performed, by number modulo their count
+    std::vector<StepInputs> under_way_;  // of steps that run on, likewise
+    std::function<void(const StepInputs&)> tell_ended_;  // empty: nobody asks
     std::array<Follower, kLanes - 1> followers_;
     std::vector<OpTime> times_;
     std::array<std::atomic<std::uint32_t>, plan::kStreams> ended_{};

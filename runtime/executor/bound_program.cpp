@@ -7,6 +7,7 @@
 
 #include "plan/ir/check.hpp"
 #include "plan/ir/product.hpp"
+#include "plan/ir/turns.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -22,13 +23,13 @@ using plan::TensorId;
 class Binder {
   public:
     Binder(const plan::Plan& plan, const plan::Program& program, const plan::Scenario& scenario,
-           plan::Rank rank)
+           plan::Rank rank, plan::LinkedProgram linked)
         : plan_(plan),
           program_(program),
           rank_(rank),
           places_(plan, program, scenario, rank),
           born_(program.residents.size(), false) {
-        out_.linked = plan::link(plan, program);
+        out_.linked = std::move(linked);
         out_.arena_bytes = program.arena_bytes;
         out_.host_bytes = program.host_bytes;
         out_.disk_bytes = program.disk_bytes;
@@ -40,6 +41,8 @@ class Binder {
         const plan::Resident& workspace =
             program.residents[static_cast<std::size_t>(program.workspace)];
         out_.workspace = {workspace.offset, workspace.bytes};
+        if (plan::scalar_offsets(plan.blocks, program).size() == 1)  // their end alone
+            out_.spare.insert(program.scalars);
         for (const auto* ring : {&program.parameter_ring, &program.gradient_ring})
             out_.spare.insert(ring->begin(), ring->end());
         out_.at = plan.mesh.coordinates(rank);
@@ -261,11 +264,26 @@ std::int64_t BoundProgram::first_stepped(std::size_t bucket) const {
 
 BoundProgram bind_program(const plan::Plan& plan, const plan::Program& program,
                           const plan::Scenario& scenario, plan::Rank rank) {
-    BoundProgram bound = Binder(plan, program, scenario, rank).run();
+    const auto bind = [&](const plan::Program& bound, plan::LinkedProgram linked) {
+        return Binder(plan, bound, scenario, rank, std::move(linked)).run();
+    };
+    const std::int32_t turns = plan::turns_of(program);
+    if (turns > 1) {
+        const plan::LinkedProgram linked = plan::link_endless(plan, program);
+        BoundProgram bound = bind(plan::at_turn(program, 0), linked);
+        for (std::int32_t turn = 1; turn < turns; ++turn) {
+            bound.other_turns.push_back(
+                std::make_shared<const BoundProgram>(bind(plan::at_turn(program, turn), linked)));
+            bound.high_water_bytes =
+                std::max(bound.high_water_bytes, bound.other_turns.back()->high_water_bytes);
+        }
+        return bound;
+    }
+    BoundProgram bound = bind(program, plan::link(plan, program));
     if (bound.validation.end > 0) {
         const plan::Program amendment = amendment_of(program);
         bound.validation.amendment =
-            std::make_shared<const BoundProgram>(Binder(plan, amendment, scenario, rank).run());
+            std::make_shared<const BoundProgram>(bind(amendment, plan::link(plan, amendment)));
     }
     return bound;
 }

@@ -76,7 +76,7 @@ struct BoundProgram {
     std::vector<plan::Resident> residents;  // with offsets from the arena's start, as operands
     // Residents that may be more than a program has use for: the workspace of GEMMs, the two
     // frames, which stages of one part or two pass by, and slots of rings, as large as the largest
-    // that passes through any of them.
+    // that passes through any of them; and the room for scalars, where there are none.
     std::set<std::int32_t> spare;
     Birth workspace;  // of GEMMs; nothing else lies there
     std::int64_t arena_bytes = 0;
@@ -85,6 +85,15 @@ struct BoundProgram {
     std::int64_t high_water_bytes = 0;  // end of the last operand in the arena
     std::int64_t memory_bytes() const { return arena_bytes + host_bytes; }
     Validation validation;
+    // Where steps run on into one another (plan/ir/turns.hpp) this is the program of the steps c
+    // with c mod turns = 0, and these are the others', by turn from 1 on. Of all of them waits
+    // count from the start of the step, modulo 2^32.
+    std::vector<std::shared_ptr<const BoundProgram>> other_turns;
+    std::int64_t turns() const { return 1 + static_cast<std::int64_t>(other_turns.size()); }
+    const BoundProgram& of_step(std::int64_t step) const {
+        const auto turn = static_cast<std::size_t>(step % turns());
+        return turn == 0 ? *this : *other_turns[turn - 1];
+    }
     plan::Coordinates at;
     std::int64_t shard = 0, shards = 1;
     // Bytes from the arena's start, −1: the program has none.

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -40,9 +41,19 @@ class Device {
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
 
-    // Performs one step and returns when all of it has ended. Throws what an op throws, after it
-    // has ended the run for the other ranks; the device is of no use then.
+    // Performs one step and returns when all of it has ended; where steps run on into one another
+    // (BoundProgram::other_turns), when its compute ops have, once the steps that it must not
+    // overtake have ended. Throws what an op throws, after it has ended the run for the other
+    // ranks; the device is of no use then.
     virtual void run(const StepInputs& inputs) = 0;
+
+    // Where steps run on: returns once at most `steps` of those that were begun have not ended.
+    virtual void await_all_but(std::int64_t /*steps*/) {}
+
+    // Where steps run on: to be called when all of a step has ended on this rank, on the thread
+    // that communicates, which goes on with the next step when the call returns: it may use the
+    // communicator. Set before the first step.
+    virtual void when_ended(std::function<void(const StepInputs&)> /*tell*/) {}
 
     // Between steps: the last step is validated now, not by the next one, where it has not been
     // (Validation). All ranks call it; parameters are not final before.

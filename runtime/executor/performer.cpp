@@ -33,7 +33,8 @@ void Performer::perform(const BoundOp& bound, const StepInputs& inputs, Kernels&
     if (bound.feed != Feed::none) feed(call);
     if (plan::is_communication(bound.op->kind)) {
         communicate(call);
-    } else if (bound.op->stream != plan::Stream::compute) {
+    } else if (bound.op->stream != plan::Stream::compute &&
+               bound.op->stream != plan::Stream::server) {
         ORRERY_CHECK(bound.op->kind == OpKind::add, "what runs beside communication is a sum");
         add(call);
     } else {

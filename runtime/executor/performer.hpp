@@ -23,8 +23,8 @@ class Performer {
     Performer(const BoundProgram& program, const plan::Scenario& scenario,
               Communicator& communicator, std::byte* arena, Kernels& kernels);
 
-    // Compute ops come from one thread, communication ops from one other (or the same). Of the
-    // kernels, those of the op's stream.
+    // Compute ops come from one thread, those of servers and communication from one other (or the
+    // same). Of the kernels, those of the op's stream.
     void perform(const BoundOp& bound, const StepInputs& inputs, Kernels& kernels);
 
   private:

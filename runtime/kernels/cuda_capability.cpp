@@ -149,6 +149,11 @@ std::vector<plan::Diagnostic> reasons_not_on_cuda(const plan::Plan& plan,
         reasons.push_back(reason("T103", file, "/layout/optimizer_post_validation", "true",
                                  "CUDA streams do not go back to where a step began",
                                  {"--set layout.optimizer_post_validation=false"}));
+    if (scenario.layout.staleness > 0)
+        reasons.push_back(reason("T106", file, "/layout/staleness",
+                                 std::to_string(scenario.layout.staleness),
+                                 "CUDA has no servers that step parameters beside the next steps",
+                                 {"--set layout.staleness=0"}));
     for (const std::string& kind : lacking.kinds)
         reasons.push_back(reason("T103", file, "", "", "CUDA has no kernel for " + kind, {}));
     return reasons;

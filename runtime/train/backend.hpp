@@ -25,6 +25,10 @@ class RankSeat {
     // Used between steps only.
     virtual ControlPlane& control() = 0;
 
+    // Where steps run on into one another, for the thread that ends them (Device::when_ended), and
+    // for others once all have ended: what is said there does not wait for what their ops say.
+    virtual ControlPlane& control_beside() { return control(); }
+
     // For a step after the other; one at a time. The program and the scenario must outlive it.
     virtual std::unique_ptr<Device> make_device(const BoundProgram& program,
                                                 const plan::Scenario& scenario) = 0;

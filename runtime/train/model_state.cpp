@@ -130,7 +130,8 @@ std::vector<StateRun> state_runs(const BoundProgram& program, const plan::Progra
         const HeldState held = held_state(program, scenario, b, kind);
         if (held.resident < 0) continue;
         const std::int64_t base =
-            plan::address_of(planned, plan::keeper_of(planned, held.resident));
+            program.residents[static_cast<std::size_t>(plan::keeper_of(planned, held.resident))]
+                .offset;
         const std::int64_t size = plan::size_bytes(held.dtype);
         // Behind them may be a tied parameter, of which another bucket has the state.
         const std::int64_t last = std::min(held.first + held.elements, program.buckets[b].elements);

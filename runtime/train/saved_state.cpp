@@ -20,6 +20,7 @@ StateKind kind_of(Quantity quantity, const plan::Scenario& scenario) {
 }
 
 const char* stored_dtype(plan::DType dtype) {
+    if (dtype == plan::DType::bf16) return "BF16";  // of parameters beside their masters
     ORRERY_CHECK(dtype == plan::DType::fp32 || dtype == plan::DType::fp64,
                  "an optimizer steps 32 or 64 bits");
     return dtype == plan::DType::fp32 ? "F32" : "F64";
@@ -81,41 +82,71 @@ bool saved_elsewhere(const BoundProgram& program, const plan::Bucket& bucket,
 
 }  // namespace
 
-std::vector<SavedPart> saved_parts(const BoundProgram& program, const plan::Program& planned,
-                                   const plan::Scenario& scenario, const plan::Mesh& mesh,
-                                   plan::Rank rank) {
-    const Replica replica = replica_of(program, mesh, rank);
-    const Cutter cutter(program, scenario);
-    std::vector<SavedPart> parts;
-    for (std::size_t b = 0; b < program.buckets.size(); ++b) {
+namespace {
+
+// Collects the parts of a rank.
+class PartsOfRank {
+  public:
+    PartsOfRank(const plan::Program& planned, const plan::Scenario& scenario, Replica replica)
+        : planned_(planned), scenario_(scenario), replica_(replica) {}
+
+    // Of a bucket; `piece` has quantity and age.
+    void add(const BoundProgram& program, std::size_t b, StateKind kind, const Piece& piece) {
         const plan::Bucket& bucket = program.buckets[b];
-        if (bucket.elements == 0) continue;
         const std::int64_t stepped = program.stepped(b), first = program.first_stepped(b);
-        const std::int64_t begin = first + stepped * replica.number / replica.count;
+        const std::int64_t begin = first + stepped * replica_.number / replica_.count;
         const std::int64_t end =
-            std::min(bucket.elements, first + stepped * (replica.number + 1) / replica.count);
-        for (const Quantity quantity : kQuantities) {
-            const HeldState held = held_state(program, scenario, b, kind_of(quantity, scenario));
-            const std::int64_t size = plan::size_bytes(held.dtype);
-            const std::int64_t base =
-                plan::address_of(planned, plan::keeper_of(planned, held.resident));
-            for (const plan::BucketEntry& entry : program.entries[b]) {
-                if (saved_elsewhere(program, bucket, entry)) continue;
-                SavedPart part;
-                part.piece = {plan::full_name(entry.layer, entry.name),
-                              quantity,
-                              stored_dtype(held.dtype),
-                              {},
-                              {}};
-                const std::int64_t at = cutter.cut(entry, begin, end, part.piece);
-                if (at < 0) continue;
-                part.offset = base + (held.skipped + at - held.first) * size;
-                part.bytes = part.piece.elements() * size;
-                parts.push_back(std::move(part));
-            }
+            std::min(bucket.elements, first + stepped * (replica_.number + 1) / replica_.count);
+        const HeldState held = held_state(program, scenario_, b, kind);
+        const std::int64_t size = plan::size_bytes(held.dtype);
+        const std::int64_t base =
+            program.residents[static_cast<std::size_t>(plan::keeper_of(planned_, held.resident))]
+                .offset;
+        const Cutter cutter(program, scenario_);
+        for (const plan::BucketEntry& entry : program.entries[b]) {
+            if (saved_elsewhere(program, bucket, entry)) continue;
+            SavedPart part;
+            part.piece = piece;
+            part.piece.tensor = plan::full_name(entry.layer, entry.name);
+            part.piece.dtype = stored_dtype(held.dtype);
+            const std::int64_t at = cutter.cut(entry, begin, end, part.piece);
+            if (at < 0) continue;
+            part.offset = base + (held.skipped + at - held.first) * size;
+            part.bytes = part.piece.elements() * size;
+            parts_.push_back(std::move(part));
         }
     }
-    return parts;
+
+    std::vector<SavedPart> take() { return std::move(parts_); }
+
+  private:
+    const plan::Program& planned_;
+    const plan::Scenario& scenario_;
+    Replica replica_;
+    std::vector<SavedPart> parts_;
+};
+
+}  // namespace
+
+std::vector<SavedPart> saved_parts(const BoundProgram& program, const plan::Program& planned,
+                                   const plan::Scenario& scenario, const plan::Mesh& mesh,
+                                   plan::Rank rank, std::int64_t step) {
+    PartsOfRank parts(planned, scenario, replica_of(program, mesh, rank));
+    for (std::size_t b = 0; b < program.buckets.size(); ++b) {
+        if (program.buckets[b].elements == 0) continue;
+        for (const Quantity quantity : kQuantities) {
+            Piece piece;
+            piece.quantity = quantity;
+            parts.add(program, b, kind_of(quantity, scenario), piece);
+        }
+        for (std::int64_t age = 1; age < program.turns(); ++age) {
+            Piece piece;
+            piece.age = age;
+            parts.add(program.of_step(step + program.turns() - age), b, StateKind::parameters,
+                      piece);
+        }
+    }
+    return parts.take();
 }
 
 void Snapshot::reserve(const std::vector<SavedPart>& parts) {
@@ -182,9 +213,11 @@ void check_same_model(const BoundProgram& program, const plan::Scenario& scenari
 }  // namespace
 
 void load_state(Device& device, const BoundProgram& program, const plan::Program& planned,
-                const plan::Scenario& scenario, const CheckpointReader& checkpoint, int threads) {
+                const plan::Scenario& scenario, const CheckpointReader& checkpoint, int threads,
+                std::int64_t age) {
+    if (age > checkpoint.manifest().progress.older_weights) age = 0;
     check_same_model(program, scenario, checkpoint);
-    const auto fill = [&](StateKind kind, Quantity quantity) {
+    const auto fill = [&](StateKind kind, Quantity quantity, std::int64_t of_age) {
         fill_state(
             device, program, planned, scenario, kind,
             [&](const plan::Parameter& parameter, const std::string& name, std::int64_t first,
@@ -192,15 +225,15 @@ void load_state(Device& device, const BoundProgram& program, const plan::Program
                 const std::int64_t rest = kept_elements(scenario, parameter) - first;
                 const auto there =
                     static_cast<std::size_t>(std::clamp<std::int64_t>(rest, 0, std::ssize(values)));
-                if (there > 0) checkpoint.read(name, quantity, first, values.first(there));
+                if (there > 0) checkpoint.read(name, quantity, first, values.first(there), of_age);
                 std::fill(values.begin() + static_cast<std::ptrdiff_t>(there), values.end(), 0.0);
             },
             threads);
     };
-    fill(StateKind::parameters, Quantity::weight);
-    fill(StateKind::masters, Quantity::weight);
-    fill(StateKind::first_moments, Quantity::first_moment);
-    fill(StateKind::second_moments, Quantity::second_moment);
+    fill(StateKind::parameters, Quantity::weight, age);
+    fill(StateKind::masters, Quantity::weight, 0);
+    fill(StateKind::first_moments, Quantity::first_moment, 0);
+    fill(StateKind::second_moments, Quantity::second_moment, 0);
 }
 
 std::map<std::string, std::vector<std::int64_t>> saved_tensors(const plan::Scenario& scenario,

@@ -22,9 +22,10 @@ struct SavedPart {
     std::int64_t bytes = 0;
 };
 
+// After a step; where steps run on, with the parameters that those under way are computed with.
 std::vector<SavedPart> saved_parts(const BoundProgram& program, const plan::Program& planned,
                                    const plan::Scenario& scenario, const plan::Mesh& mesh,
-                                   plan::Rank rank);
+                                   plan::Rank rank, std::int64_t step);
 
 // The state of a rank as it was between two steps, in memory of the host.
 class Snapshot {
@@ -43,9 +44,12 @@ class Snapshot {
 };
 
 // Fills parameters, masters and moments from a checkpoint of any layout. What fills up the
-// vocabulary is 0. Throws DataError, also where the checkpoint is of another model.
+// vocabulary is 0. Where steps run on, parameters are those of `age` updates before, or if the
+// checkpoint does not have these, the newest. Throws DataError, also where the checkpoint is of
+// another model.
 void load_state(Device& device, const BoundProgram& program, const plan::Program& planned,
-                const plan::Scenario& scenario, const CheckpointReader& checkpoint, int threads);
+                const plan::Scenario& scenario, const CheckpointReader& checkpoint, int threads,
+                std::int64_t age = 0);
 
 // Shapes of the tensors that the shards have parts of.
 std::map<std::string, std::vector<std::int64_t>> saved_tensors(const plan::Scenario& scenario,

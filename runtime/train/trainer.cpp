@@ -21,6 +21,7 @@
 #include "runtime/launch/host_names.hpp"
 #include "runtime/train/health.hpp"
 #include "runtime/train/replica_check.hpp"
+#include "runtime/train/steps_under_way.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -60,7 +61,7 @@ class Plans {
 };
 
 // One rank of a run.
-class RankRun {
+class RankRun final : public RunningRank {
   public:
     RankRun(Plans& plans, const TrainOptions& options, const SampleReader& samples, RankSeat& seat,
             int threads)
@@ -68,13 +69,79 @@ class RankRun {
 
     // What is the same on all ranks once the step has ended.
     StepReport step(std::int64_t number, std::int64_t global_batch) {
+        StepReport report = perform(number, global_batch);
+        const bool scales = program_->scalar("loss scale") >= 0, later = validates_later();
+        if (scales && later) report.loss_scale = scalar<float>("loss scale");
+        if (number == options_.steps) device_->validate();
+        if (options_.after_step)
+            options_.after_step(seat_.rank(), *device_, *program_, planned(), number);
+        settle(report);
+        if (report.skipped != Skipped::no) --updates_;
+        return report;
+    }
+
+    void when_ended(std::function<void(StepReport&)> tell) override { tell_ = std::move(tell); }
+    std::int64_t begin_step(std::int64_t number, std::int64_t global_batch) override {
+        return perform(number, global_batch).consumed_samples;
+    }
+    void await_all_but(std::int64_t steps) override { device_->await_all_but(steps); }
+
+    // Goes on where a checkpoint ends. The sizes of batches follow from the samples before.
+    void resume(const CheckpointReader& checkpoint, std::int64_t global_batch) {
+        checkpoint_ = &checkpoint;
+        consumed_ = checkpoint.manifest().progress.consumed_samples;
+        updates_ = checkpoint.manifest().progress.updates;
         set_batch(global_batch);
+        checkpoint_ = nullptr;
+    }
+
+    void prepare(Checkpointing& checkpoints, std::int64_t global_batch) {
+        set_batch(global_batch);
+        checkpoints.reserve(parts(0));
+    }
+
+    // Replicas of the model's state are the same after this step, or a ReplicaError is thrown.
+    void verify_replicas(std::int64_t step) override {
+        device_->validate();
+        if (!replicas_) replicas_.emplace(*program_, planned(), entry_->scenario, control());
+        replicas_->verify(*device_, step);
+    }
+
+    double computed_s() const { return device_->computed_s().value_or(-1); }
+
+    void save(Checkpointing& checkpoints, std::int64_t step) override {
+        device_->validate();
+        checkpoints.save(*device_, parts(step), progress(step), entry_->scenario);
+    }
+
+    // The step was the last, whatever was planned.
+    void finish() {
+        device_->await_all_but(0);
+        device_->validate();
+    }
+
+    RankMemory memory() const {
+        return {program_->arena_bytes, program_->high_water_bytes,
+                device_->bytes_in_use().value_or(-1)};
+    }
+    std::span<const OpTime> times() const { return device_->times(); }
+    const plan::Plan& plan() const { return entry_->plan; }
+
+  private:
+    // Steps that are under way at a time.
+    std::int64_t turns() const { return program_->turns(); }
+    ControlPlane& control() { return turns() > 1 ? seat_.control_beside() : seat_.control(); }
+
+    // Its report, but for what is known when it has ended.
+    StepReport perform(std::int64_t number, std::int64_t global_batch) {
+        set_batch(global_batch);
+        device_->await_all_but(turns() - 1);
         const plan::Scenario& scenario = entry_->scenario;
         const RankSamples samples = feed_.take(request(consumed_, scenario));
         if (number < options_.steps) feed_.expect(next_request());
         StepInputs inputs;
         inputs.step = number;
-        inputs.updates = updates_ + 1;
+        inputs.updates = ++updates_;
         inputs.learning_rate = plan::learning_rate_at(scenario, number);
         inputs.first_sample = consumed_;
         inputs.samples = global_batch;
@@ -88,60 +155,34 @@ class RankRun {
         report.learning_rate = inputs.learning_rate;
         report.samples = global_batch;
         report.tokens = global_batch * scenario.training.sequence_length;
+        consumed_ += report.samples;
+        report.consumed_samples = consumed_;
         // Where steps are validated later, the scale is settled on the way, before its first use.
-        const bool scales = program_->scalar("loss scale") >= 0, later = validates_later();
-        if (scales && !later) report.loss_scale = scalar<float>("loss scale");
+        if (program_->scalar("loss scale") >= 0 && !validates_later())
+            report.loss_scale = scalar<float>("loss scale");
         if (options_.change_inputs) options_.change_inputs(inputs);
+        if (turns() > 1) under_way(number) = report;
         device_->run(inputs);
-        if (scales && later) report.loss_scale = scalar<float>("loss scale");
-        if (number == options_.steps) device_->validate();
-        if (options_.after_step)
-            options_.after_step(seat_.rank(), *device_, *program_, planned(), number);
-        settle(report);
         return report;
     }
 
-    // Goes on where a checkpoint ends. The sizes of batches follow from the samples before.
-    void resume(const CheckpointReader& checkpoint, std::int64_t global_batch) {
-        checkpoint_ = &checkpoint;
-        consumed_ = checkpoint.manifest().progress.consumed_samples;
-        updates_ = checkpoint.manifest().progress.updates;
-        set_batch(global_batch);
-        checkpoint_ = nullptr;
+    StepReport& under_way(std::int64_t number) {
+        return under_way_[static_cast<std::size_t>(number % turns())];
     }
 
-    void prepare(Checkpointing& checkpoints, std::int64_t global_batch) {
-        set_batch(global_batch);
-        checkpoints.reserve(parts());
+    // On the thread that communicates.
+    void step_ended(std::int64_t number) {
+        StepReport& report = under_way(number);
+        turn_ = &program_->of_step(number);
+        if (options_.after_step)
+            options_.after_step(seat_.rank(), *device_, *turn_, planned(), number);
+        settle(report);
+        tell_(report);
     }
 
-    // Replicas of the model's state are the same after this step, or a ReplicaError is thrown.
-    void verify_replicas(std::int64_t step) {
-        device_->validate();
-        if (!replicas_) replicas_.emplace(*program_, planned(), entry_->scenario, seat_.control());
-        replicas_->verify(*device_, step);
-    }
-
-    double computed_s() const { return device_->computed_s().value_or(-1); }
-
-    void save(Checkpointing& checkpoints, std::int64_t step) {
-        device_->validate();
-        checkpoints.save(*device_, parts(), progress(step), entry_->scenario);
-    }
-
-    // The step was the last, whatever was planned.
-    void finish() { device_->validate(); }
-
-    RankMemory memory() const {
-        return {program_->arena_bytes, program_->high_water_bytes,
-                device_->bytes_in_use().value_or(-1)};
-    }
-    std::span<const OpTime> times() const { return device_->times(); }
-    const plan::Plan& plan() const { return entry_->plan; }
-
-  private:
-    std::vector<SavedPart> parts() const {
-        return saved_parts(*program_, planned(), entry_->scenario, entry_->plan.mesh, seat_.rank());
+    std::vector<SavedPart> parts(std::int64_t step) const {
+        return saved_parts(*program_, planned(), entry_->scenario, entry_->plan.mesh, seat_.rank(),
+                           step);
     }
     const plan::Program& planned() const { return entry_->plan.program_of(seat_.rank()); }
 
@@ -149,6 +190,7 @@ class RankRun {
     void set_batch(std::int64_t global_batch) {
         const Plans::Entry& entry = plans_.of(global_batch);
         if (entry_ == &entry) return;
+        if (device_) device_->await_all_but(0);
         if (device_) device_->validate();
         const auto kept = device_ ? persistent() : std::map<std::string, std::vector<std::byte>>{};
         device_.reset();
@@ -157,6 +199,9 @@ class RankRun {
         program_ = std::make_unique<BoundProgram>(
             bind_program(entry.plan, planned(), entry.scenario, seat_.rank()));
         device_ = seat_.make_device(*program_, entry.scenario);
+        device_->when_ended([this](const StepInputs& inputs) { step_ended(inputs.step); });
+        turn_ = program_.get();
+        under_way_.resize(static_cast<std::size_t>(turns()));
         if (checkpoint_ != nullptr) {
             begin_scale();
             load(*checkpoint_);
@@ -169,9 +214,10 @@ class RankRun {
 
     void begin() {
         const plan::Scenario& scenario = entry_->scenario;
-        fill_weights(*device_, *program_, planned(), scenario,
-                     options_.first_weights ? options_.first_weights : random_weights(scenario),
-                     threads_);
+        for (std::int64_t turn = 0; turn < turns(); ++turn)
+            fill_weights(*device_, program_->of_step(turn), planned(), scenario,
+                         options_.first_weights ? options_.first_weights : random_weights(scenario),
+                         threads_);
         begin_scale();
     }
 
@@ -184,8 +230,10 @@ class RankRun {
 
     void load(const CheckpointReader& checkpoint) {
         const plan::Scenario& scenario = entry_->scenario;
-        load_state(*device_, *program_, planned(), scenario, checkpoint, threads_);
         const Progress& progress = checkpoint.manifest().progress;
+        for (std::int64_t age = 0; age < turns(); ++age)
+            load_state(*device_, program_->of_step(progress.step + turns() - age), planned(),
+                       scenario, checkpoint, threads_, age);
         if (progress.loss_scale && scenario.training.loss_scale == 0) {
             const SavedLossScale& saved = *progress.loss_scale;
             set_scalar("loss scale", saved.scale);
@@ -204,6 +252,7 @@ class RankRun {
 
     Progress progress(std::int64_t step) const {
         Progress progress{step, updates_, consumed_, {}, {}};
+        progress.older_weights = turns() - 1;
         if (program_->scalar("loss scale counters") >= 0) {
             const auto counters = scalar<std::array<std::int32_t, 2>>("loss scale counters");
             progress.loss_scale = {scalar<float>("loss scale"), counters[0], counters[1]};
@@ -274,28 +323,25 @@ class RankRun {
 
     // The loss is summed over the ranks that hold one; norm and overflow are the same everywhere.
     void settle(StepReport& report) {
-        const bool holds_loss = program_->at.tensor == 0 && program_->scalar("loss") >= 0;
+        const bool holds_loss = turn_->at.tensor == 0 && turn_->scalar("loss") >= 0;
         double loss = 0;
         if (holds_loss)
             loss = plan::dims_of(entry_->scenario).wide_dtype == plan::DType::fp64
                        ? scalar<double>("loss")
                        : static_cast<double>(scalar<float>("loss"));
-        report.loss = seat_.control().sum(loss);
-        if (const std::int64_t norm = program_->scalar("norm"); norm >= 0) {
+        report.loss = control().sum(loss);
+        if (const std::int64_t norm = turn_->scalar("norm"); norm >= 0) {
             std::array<double, 5> bins{};
             device_->read(statistic("norm"), std::as_writable_bytes(std::span(bins)));
             report.grad_norm = of_all_stages(norm_of(bins.data()));
         }
-        if (program_->scalar("overflow") >= 0) {
+        if (turn_->scalar("overflow") >= 0) {
             float overflow = 0;
             device_->read(statistic("overflow"), std::as_writable_bytes(std::span(&overflow, 1)));
             if (of_all_stages(overflow) > 0) report.skipped = Skipped::overflow;
         }
-        if (program_->scalar("loss spike") >= 0 && scalar<float>("loss spike") > 0)
+        if (turn_->scalar("loss spike") >= 0 && scalar<float>("loss spike") > 0)
             report.skipped = Skipped::loss_spike;
-        if (report.skipped == Skipped::no) ++updates_;
-        consumed_ += report.samples;
-        report.consumed_samples = consumed_;
     }
 
     bool validates_later() const { return program_->validation.amendment != nullptr; }
@@ -306,10 +352,10 @@ class RankRun {
         const auto all = plan::statistics_of(entry_->scenario);
         for (std::size_t number = 0; number < all.size(); ++number)
             if (all[number].name == name)
-                for (const plan::Resident& resident : program_->residents)
+                for (const plan::Resident& resident : turn_->residents)
                     if (resident.name == plan::kSumOverStages + std::to_string(number))
                         return resident.offset;
-        return program_->scalar(name);
+        return turn_->scalar(name);
     }
     double of_all_stages(double value) {
         if (!validates_later()) return value;
@@ -322,7 +368,7 @@ class RankRun {
     template <typename T>
     T scalar(const char* name) const {
         T value{};
-        device_->read(program_->scalar(name), std::as_writable_bytes(std::span(&value, 1)));
+        device_->read(turn_->scalar(name), std::as_writable_bytes(std::span(&value, 1)));
         return value;
     }
     template <typename T>
@@ -338,6 +384,9 @@ class RankRun {
     const CheckpointReader* checkpoint_ = nullptr;  // to begin with
     const Plans::Entry* entry_ = nullptr;
     std::unique_ptr<BoundProgram> program_;
+    const BoundProgram* turn_ = nullptr;  // of the step whose scalars are read
+    std::vector<StepReport> under_way_;   // of steps that run on, by turn
+    std::function<void(StepReport&)> tell_;
     std::unique_ptr<Device> device_;
     std::optional<ReplicaCheck> replicas_;
     std::int64_t consumed_ = 0;  // samples of the steps before
@@ -393,8 +442,22 @@ TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, B
     const plan::Mesh mesh = plans.of(plan::global_batch_at(scenario, 0)).plan.mesh;
     TrainResult result;
     backend.run_ranks(mesh, [&](RankSeat& seat) {
-        RankRun run(plans, options, samples, seat, backend.threads_per_rank());
+        ControlPlane& control =
+            scenario.layout.staleness > 0 ? seat.control_beside() : seat.control();
         std::optional<Checkpointing> checkpoints;
+        // Of steps that run on; how long a rank computed is not told, as it computes later ones.
+        StepsUnderWay under_way(scenario, options, checkpoints, [&](StepReport& step) {
+            ControlPlane::Bytes go_on(1, std::byte{1});
+            complete(step, -1, control);
+            if (seat.rank() == 0) {
+                result.step_times_s.push_back(step.time_s);
+                if (!report(step)) go_on[0] = std::byte{0};
+            }
+            control.broadcast(go_on);
+            if (options.ends_where_not_finite) require_finite(step);
+            return go_on[0] != std::byte{0};
+        });
+        RankRun run(plans, options, samples, seat, backend.threads_per_rank());  // uses these
         std::int64_t consumed = 0, first = 1;
         if (options.checkpoint) {
             const CheckpointOptions& checkpoint = *options.checkpoint;
@@ -406,12 +469,16 @@ TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, B
                 run.resume(*newest, plan::global_batch_at(scenario, consumed));
                 if (seat.rank() == 0 && checkpoint.resumed) checkpoint.resumed(*newest);
             }
-            checkpoints.emplace(checkpoint, seat.control(), first - 1);
+            checkpoints.emplace(checkpoint, control, first - 1);
             run.prepare(*checkpoints, plan::global_batch_at(scenario, consumed));
         }
         if (options.met) {
             const auto hosts = host_names(seat.control());
             if (seat.rank() == 0) options.met(hosts);
+        }
+        if (scenario.layout.staleness > 0) {
+            under_way.perform(run, first, consumed);
+            first = options.steps + 1;
         }
         const std::int64_t verify_every = scenario.run.verify_replicas_every_steps;
         for (std::int64_t number = first; number <= options.steps; ++number) {

@@ -60,7 +60,8 @@ struct TrainOptions {
     // On rank 0, before the first step: hosts by rank.
     std::function<void(const std::vector<std::string>& hosts)> met;
     // For tests: changes the plan that is performed or what a step is told, and sees each rank's
-    // device after a step.
+    // device after a step: of steps that run on, when all of it has ended, on the thread that
+    // communicates, with the program of the step's turn.
     std::function<void(plan::Plan&)> change_plan;
     std::function<void(StepInputs&)> change_inputs;
     std::function<void(plan::Rank, Device&, const BoundProgram&, const plan::Program&,
@@ -76,8 +77,9 @@ struct TrainResult {
     std::vector<double> step_times_s;
 };
 
-// Every step is reported on rank 0's thread, once it has ended on all ranks; false ends the run
-// after it. Throws what ended the run: CommunicationError, DataError, ReplicaError, …
+// Every step is reported on a thread of rank 0, one after another, once it has ended on all ranks;
+// false ends the run after it, or after the steps that have begun meanwhile. Throws what ended the
+// run: CommunicationError, DataError, ReplicaError, …
 TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, Backend& backend,
                   const SampleReader& samples,
                   const std::function<bool(const StepReport&)>& report);

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "plan/ir/turns.hpp"
 #include "sim/engine/action_graph.hpp"
 #include "sim/engine/program_order.hpp"
 
@@ -15,7 +16,7 @@ class ActionGraphBuilder {
         : in_(input), index_(input), repetitions_(static_cast<std::uint32_t>(repetitions)) {}
 
     std::optional<ActionGraph> run() {
-        if (in_.peers_never_wait || !in_.plan->statistics.empty()) return std::nullopt;
+        if (in_.peers_never_wait || !in_.plan->statistics.empty() || runs_on()) return std::nullopt;
         for (std::size_t p = 0; p < in_.linked.size(); ++p) {
             const auto program = static_cast<std::int32_t>(p);
             orders_.push_back(
@@ -117,6 +118,13 @@ class ActionGraphBuilder {
             runs_.push_back(0);
         }
         return it->second;
+    }
+
+    // Whether steps run on into one another.
+    bool runs_on() const {
+        return std::any_of(
+            in_.plan->programs.begin(), in_.plan->programs.end(),
+            [](const plan::Program& program) { return plan::turns_of(program) > 1; });
     }
 
     const EngineTrack& spec(TrackId track) const {

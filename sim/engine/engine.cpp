@@ -220,6 +220,8 @@ class Engine {
                 members_.assign(1, flow_member(track, stream, use));
                 return flows_.begin(members_, false, takes, now);
             }
+        } else if (head.beside) {
+            set_communicating(track, +1, now);
         }
         s.head.start = now;
         s.head.end = now + takes;
@@ -441,7 +443,7 @@ class Engine {
             if (what.generation != t.generation) return;  // its end has been moved
             ++t.generation;
         }
-        if (t.streams[what.stream].next->communication) set_communicating(what.track, -1, now);
+        if (t.streams[what.stream].next->beside) set_communicating(what.track, -1, now);
         finish(what.track, what.stream, now);
     }
 

@@ -24,7 +24,8 @@ OpIndex::OpIndex(const EngineInput& input) : programs_(input.linked.size()) {
                 {i, linked.op[i], linked.first_wait[i],
                  static_cast<std::uint16_t>(linked.first_wait[i + 1] - linked.first_wait[i]),
                  op.group, plan::is_communication(op.kind), op.kind == plan::OpKind::exchange,
-                 !plan::is_communication(op.kind) && !plan::is_copy(op.kind)});
+                 !plan::is_communication(op.kind) && !plan::is_copy(op.kind),
+                 plan::is_communication(op.kind) || op.stream == plan::Stream::server});
         }
     }
 }

@@ -23,6 +23,7 @@ struct StreamOp {
     bool communication = false;
     bool exchange = false;
     bool kernel = false;  // neither communication nor a copy
+    bool beside = false;  // slows the compute ops that run meanwhile
 };
 
 struct IndexedProgram {

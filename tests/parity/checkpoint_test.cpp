@@ -134,6 +134,16 @@ std::vector<ResumeCase> resume_cases() {
                 {pp2, fp16, "schedule=zb-h1", "optimizer_post_validation=true",
                  "training.loss_scale.initial=524288"}),
          true},
+        // Steps under way are computed with parameters that are older than those that are saved.
+        {kGpt, layout("staleness", {dp2, tp2, bf16, "zero_stage=1", "staleness=2",
+                                    "data_parallel_mode=parameter_server"})},
+        {kLlama, layout("staleness_pipeline", {dp2, pp2, "zero_stage=1", "staleness=3",
+                                               "data_parallel_mode=parameter_server",
+                                               "training.gradient_bucket_mb=0.02"})},
+        {kGpt,
+         layout("staleness_ramp", {dp2, "zero_stage=1", "data_parallel_mode=parameter_server",
+                                   R"(training.batch_ramp={"start_batch_size": 4, "increment": 2,
+                                   "over_samples": 20})"})},
         {kGpt, layout("dropout", {tp2, "model.resid_pdrop=0.1", "model.embd_pdrop=0.1"})},
     };
     for (const NamedLayout& named : offload_layouts())
@@ -160,9 +170,9 @@ void save_again(const runtime::CheckpointReader& checkpoint, const plan::Scenari
         const auto device = seat.make_device(program, scenario);
         runtime::load_state(*device, program, planned, scenario, checkpoint, 1);
         runtime::Checkpointing checkpoints(options, seat.control(), false);
-        checkpoints.save(*device,
-                         runtime::saved_parts(program, planned, scenario, plan.mesh, seat.rank()),
-                         checkpoint.manifest().progress, scenario);
+        checkpoints.save(
+            *device, runtime::saved_parts(program, planned, scenario, plan.mesh, seat.rank(), 0),
+            checkpoint.manifest().progress, scenario);
         checkpoints.finish();
         seat.control().finish();
     });
@@ -242,6 +252,25 @@ TEST(Reshard, GoesOnInAnotherLayoutThatComputesTheSame) {
     EXPECT_EQ(sharded.losses,
               std::vector(whole.losses.begin() + kStoppedAfter, whole.losses.end()));
     EXPECT_EQ(sharded.parameters, whole.parameters);
+}
+
+// Parameters that are older than the newest are whole in a checkpoint, too.
+TEST(Reshard, GoesOnWithStaleParametersInAnotherLayout) {
+    const CheckpointFolder folder("stale-elsewhere");
+    Sets sets = {"layout.data_parallel=2", "training.precision=bf16", "layout.zero_stage=1",
+                 "layout.staleness=2", "layout.data_parallel_mode=parameter_server"};
+    const Trained whole = train(scenario(kLlama, sets), saving(folder.path(), kSteps, false));
+    fs::remove_all(folder.path());
+    train(scenario(kLlama, sets), saving(folder.path(), kStoppedAfter, false));
+    sets.push_back("layout.pipeline_parallel=2");
+    const Trained other = train(scenario(kLlama, sets), saving(folder.path(), kSteps, true));
+    EXPECT_EQ(other.losses, std::vector(whole.losses.begin() + kStoppedAfter, whole.losses.end()));
+    EXPECT_EQ(other.parameters, whole.parameters);
+    // Steps that wait for every update begin with the newest.
+    for (const char* set : {"layout.staleness=0", "layout.staleness=5"}) {
+        sets.push_back(set);
+        train(scenario(kLlama, sets), saving(folder.path(), kSteps + 1, true));
+    }
 }
 
 // Another number of data-parallel ranks, and a batch that grows: every sample once.

@@ -134,7 +134,7 @@ class Draft {
         draw_cluster();
         for (const Choice& choice : free_keys())
             if (one_in(3) && !is_settled(choice.key)) set(choice.key, one_of(choice.values));
-        draw_post_validation();
+        if (!draw_staleness()) draw_post_validation();
         return {kWorld, sets_};
     }
 
@@ -292,6 +292,21 @@ class Draft {
         if (pipeline_ == 1 || !one_in(3)) return;
         set("layout.optimizer_post_validation", "true");
         set("training.optimizer.clip_norm", "1");
+    }
+
+    // Of states that are shared out, where a step need know nothing of those before it: the last
+    // word on ZeRO is this.
+    bool draw_staleness() {
+        const auto drawn = [&](const char* key) {
+            return std::find(sets_.begin(), sets_.end(), key) != sets_.end();
+        };
+        if (drawn("training.precision=fp8") || drawn("training.precision=fp16") ||
+            drawn("layout.reshard_after_forward=false") || !one_in(4))
+            return false;
+        set("layout.zero_stage", 1);
+        set("layout.data_parallel_mode", std::string("parameter_server"));
+        if (one_in(2)) set("layout.staleness", one_of<std::int64_t>({0, 1, 2, 4}));
+        return true;
     }
 
     // Nodes that groups fill, share or straddle; sometimes with devices to spare.

@@ -317,6 +317,8 @@ class ProgramReader {
             reader_.expect_word("of");
             resident.copy_of = resident_ahead();
         }
+        if (reader_.accept_word("turns"))
+            resident.turns = static_cast<std::int32_t>(reader_.integer("a number of copies"));
         if (reader_.accept_word("reuses")) do
                 resident.reuses.push_back(resident_ahead());
             while (at_resident());

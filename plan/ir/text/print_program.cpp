@@ -234,6 +234,7 @@ class ProgramPrinter {
             std::vector<std::string> reuses;
             if (r.tier != Tier::device) reuses.emplace_back(name(r.tier));
             if (r.copy_of >= 0) reuses.push_back("copy of " + id_text('r', r.copy_of));
+            if (r.turns > 1) reuses.push_back("turns " + std::to_string(r.turns));
             bool first = true;
             for (std::int32_t old : r.reuses)
                 reuses.push_back((std::exchange(first, false) ? "reuses " : "") +

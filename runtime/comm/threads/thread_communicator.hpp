@@ -13,10 +13,16 @@ namespace orrery::runtime {
 
 class ThreadCommunicator final : public Communicator {
   public:
-    ThreadCommunicator(const plan::Mesh& mesh, plan::Rank rank, MeetingPlace& place)
-        : Communicator(mesh, rank), place_(place) {}
+    // `beside`: the same rank's at another place; must outlive the object. null: none.
+    ThreadCommunicator(const plan::Mesh& mesh, plan::Rank rank, MeetingPlace& place,
+                       ThreadCommunicator* beside = nullptr)
+        : Communicator(mesh, rank), place_(place), beside_(beside) {}
 
-    void abort(std::string_view reason) override { place_.abort(rank(), reason); }
+    void abort(std::string_view reason) override {
+        place_.abort(rank(), reason);
+        if (beside_ != nullptr) beside_->abort(reason);
+    }
+    Communicator* beside() override { return beside_; }
     std::optional<Waiting> waiting() const override { return place_.waits_of(rank()); }
 
   private:
@@ -49,6 +55,7 @@ class ThreadCommunicator final : public Communicator {
     }
 
     MeetingPlace& place_;
+    ThreadCommunicator* beside_;
     std::array<std::size_t, plan::kGroupKinds> calls_{};  // made so far
 };
 

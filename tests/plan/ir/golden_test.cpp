@@ -397,6 +397,15 @@ TEST(PlanGolden, TiedEmbedding) {
     expect_golden("tied_pipeline_1_zero_3_hybrid_kept", without_parts(build_plan(s)));
 }
 
+TEST(PlanGolden, StepsThatRunOn) {
+    Scenario s = small_gpt2();
+    set_pipeline(s, "1f1b", 2, 1, 2);
+    set_data(s, 2);
+    s.layout.zero_stage = 1;
+    s.layout.staleness = 2;
+    expect_golden("staleness", without_parts(build_plan(s)));
+}
+
 TEST(PlanGolden, BackwardInHalves) {
     Scenario s = sequence_2(small_llama());
     set_pipeline(s, "zb-h1", 2, 1, 3);

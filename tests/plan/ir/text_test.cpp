@@ -100,6 +100,17 @@ TEST(PlanText, ParsesBackValidationOfTheStepBefore) {
     }
 }
 
+TEST(PlanText, ParsesBackResidentsThatTakeTurns) {
+    Scenario s = small_gpt2();
+    set_pipeline(s, "1f1b", 2, 1, 4);
+    set_data(s, 2);
+    s.layout.zero_stage = 1;
+    s.layout.staleness = 2;
+    const Plan plan = build_plan(s);
+    EXPECT_EQ(plan.programs.front().residents.front().turns, 3);
+    expect_round_trip(plan, "staleness");
+}
+
 // A plan that no scenario makes: names, numbers and bindings off every beaten track.
 Plan odd_plan() {
     Plan plan;

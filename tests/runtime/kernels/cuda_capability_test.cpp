@@ -65,6 +65,18 @@ TEST(CudaCapability, KeysOfOtherRanksAreNotAttendedTo) {
                 ElementsAre());
 }
 
+TEST(CudaCapability, StepsDoNotRunOn) {
+    const auto served = [](const char* staleness) {
+        return reasons_with({"layout.data_parallel=2", "layout.zero_stage=1",
+                             "layout.data_parallel_mode=parameter_server", staleness});
+    };
+    EXPECT_THAT(served("layout.staleness=2"),
+                ElementsAre(AllOf(Field(&Diagnostic::code, "T106"),
+                                  Field(&Diagnostic::pointer, "/layout/staleness"),
+                                  Field(&Diagnostic::value, "2"))));
+    EXPECT_THAT(served("layout.staleness=0"), ElementsAre());
+}
+
 TEST(CudaCapability, AKindWithoutAKernelIsNamed) {
     plan::Plan plan;
     plan.blocks.emplace_back();
