@@ -294,7 +294,8 @@ TEST(Train, UnreadableDataAre5) {
 // A token that the vocabulary lacks is found when it is read: by then the run has begun.
 TEST(Train, ATokenOutsideTheVocabularyEndsTheRunWith5) {
     const std::string path = written("train-tokens.bin", std::string(4096, '\xff'));
-    const Outcome outcome = train_tiny("--json --set run.data=" + path);
+    const Outcome outcome = train_tiny("--json --set run.data=" + path + " --flight-record " +
+                                       testing::TempDir() + "records");
     EXPECT_EQ(outcome.code, 5) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("orrery train: " + path));
     const std::vector<json> events = events_of(outcome.out);
