@@ -6,19 +6,18 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "plan/build/build_plan.hpp"
 #include "plan/build/dims.hpp"
 #include "plan/ir/check.hpp"
 #include "plan/passes/passes.hpp"
 #include "plan/scenario/learning_rate.hpp"
 #include "runtime/kernels/scalar_rules.hpp"
 #include "runtime/launch/host_names.hpp"
+#include "runtime/train/batch_plans.hpp"
 #include "runtime/train/health.hpp"
 #include "runtime/train/replica_check.hpp"
 #include "runtime/train/steps_under_way.hpp"
@@ -28,43 +27,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A plan for each size of the global batch that a run comes to.
-class Plans {
-  public:
-    Plans(const plan::Scenario& scenario, const TrainOptions& options)
-        : scenario_(scenario), options_(options) {}
-
-    struct Entry {
-        plan::Scenario scenario;
-        plan::Plan plan;
-    };
-
-    const Entry& of(std::int64_t global_batch) {
-        const std::lock_guard lock(mutex_);
-        const auto found = entries_.find(global_batch);
-        if (found != entries_.end()) return *found->second;
-        auto entry = std::make_unique<Entry>();
-        entry->scenario = scenario_;
-        entry->scenario.layout.global_batch_size = global_batch;
-        entry->plan = plan::build_plan(entry->scenario);
-        if (options_.change_plan) options_.change_plan(entry->plan);
-        return *(entries_[global_batch] = std::move(entry));
-    }
-
-    const plan::Scenario& scenario() const { return scenario_; }  // with the whole batch
-
-  private:
-    const plan::Scenario& scenario_;
-    const TrainOptions& options_;
-    std::mutex mutex_;
-    std::map<std::int64_t, std::unique_ptr<Entry>> entries_;
-};
-
 // One rank of a run.
 class RankRun final : public RunningRank {
   public:
-    RankRun(Plans& plans, const TrainOptions& options, const SampleReader& samples, RankSeat& seat,
-            int threads)
+    RankRun(BatchPlans& plans, const TrainOptions& options, const SampleReader& samples,
+            RankSeat& seat, int threads)
         : plans_(plans), options_(options), seat_(seat), threads_(threads), feed_(samples) {}
 
     // What is the same on all ranks once the step has ended.
@@ -188,7 +155,7 @@ class RankRun final : public RunningRank {
 
     // Another size of the global batch is another plan: parameters and states move over.
     void set_batch(std::int64_t global_batch) {
-        const Plans::Entry& entry = plans_.of(global_batch);
+        const BatchPlans::Entry& entry = plans_.of(global_batch);
         if (entry_ == &entry) return;
         if (device_) device_->await_all_but(0);
         if (device_) device_->validate();
@@ -377,12 +344,12 @@ class RankRun final : public RunningRank {
             device_->write(program_->scalar(name), std::as_bytes(std::span(&value, 1)));
     }
 
-    Plans& plans_;
+    BatchPlans& plans_;
     const TrainOptions& options_;
     RankSeat& seat_;
     int threads_;                                   // of the host
     const CheckpointReader* checkpoint_ = nullptr;  // to begin with
-    const Plans::Entry* entry_ = nullptr;
+    const BatchPlans::Entry* entry_ = nullptr;
     std::unique_ptr<BoundProgram> program_;
     const BoundProgram* turn_ = nullptr;  // of the step whose scalars are read
     std::vector<StepReport> under_way_;   // of steps that run on, by turn
@@ -438,7 +405,7 @@ bool StepReport::is_finite() const {
 TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, Backend& backend,
                   const SampleReader& samples,
                   const std::function<bool(const StepReport&)>& report) {
-    Plans plans(scenario, options);
+    BatchPlans plans(scenario, options.change_plan);
     const plan::Mesh mesh = plans.of(plan::global_batch_at(scenario, 0)).plan.mesh;
     TrainResult result;
     backend.run_ranks(mesh, [&](RankSeat& seat) {
