@@ -1,8 +1,10 @@
 #include "cli/process.hpp"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
@@ -11,6 +13,15 @@
 
 namespace orrery::cli {
 namespace {
+
+// Where a descriptor of these is closed, the next file that is opened gets its number, and what is
+// meant for people is written into it.
+void open_standard_descriptors() {
+    for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+        if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF &&
+            open("/dev/null", descriptor == STDIN_FILENO ? O_RDONLY : O_WRONLY) != descriptor)
+            _exit(kExitInternal);  // and nobody to be told
+}
 
 // A failed check has printed its message and aborts; to a caller it is exit code 1, not a signal.
 extern "C" void exit_of_abort(int) {
@@ -51,7 +62,9 @@ int terminal_columns() {
 }  // namespace
 
 int run_process(int argc, char** argv, int (*run)(const std::vector<std::string>&, Console)) {
+    open_standard_descriptors();
     std::signal(SIGABRT, exit_of_abort);
+    std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is a write that fails
     if (std::signal(SIGINT, exit_of_interrupt) == SIG_IGN)
         std::signal(SIGINT, SIG_IGN);  // a job in the background of a script
     std::signal(SIGPIPE, SIG_DFL);     // `orrery … | head` ends quietly

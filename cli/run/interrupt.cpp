@@ -3,6 +3,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdint>
@@ -22,6 +23,8 @@ std::atomic<int> terminations{-1};  // an event that the handler signals; −1: 
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
               "a signal handler may use them");
 
+constexpr std::array kAsk = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+
 constexpr std::string_view kMessage =
     "\norrery train: ends after this step; a second signal ends it at once\n";
 // Of the event: what it has been signalled for.
@@ -34,7 +37,7 @@ void signal_event(std::uint64_t what) {
 
 extern "C" void note_signal(int signal) {
     if (came.exchange(true) || !met.load()) _exit(kExitInterrupted);
-    if (signal == SIGTERM) signal_event(kTerminated);
+    if (signal != SIGINT) signal_event(kTerminated);
     if (tells.load() && write(STDERR_FILENO, kMessage.data(), kMessage.size()) < 0)
         return;  // nobody to tell
 }
@@ -50,14 +53,16 @@ InterruptWatch::InterruptWatch(InterruptOptions options) : options_(std::move(op
         ORRERY_CHECK(terminations >= 0, "no descriptor is left");
         thread_ = std::thread([this] { wait_for_termination(); });
     }
-    before_interrupt_ = std::signal(SIGINT, note_signal);
-    before_terminate_ = std::signal(SIGTERM, note_signal);
-    if (before_interrupt_ == SIG_IGN) std::signal(SIGINT, SIG_IGN);
+    for (std::size_t i = 0; i < kAsk.size(); ++i) {
+        before_[i] = std::signal(kAsk[i], note_signal);
+        // In the background of a script, under nohup.
+        if (before_[i] == SIG_IGN && kAsk[i] != SIGTERM) std::signal(kAsk[i], SIG_IGN);
+    }
 }
 
 InterruptWatch::~InterruptWatch() {
-    std::signal(SIGINT, before_interrupt_);
-    std::signal(SIGTERM, before_terminate_);
+    for (std::size_t i = 0; i < kAsk.size(); ++i)
+        std::signal(kAsk[i], before_[i]);
     if (!thread_.joinable()) return;
     signal_event(kLeave);
     thread_.join();

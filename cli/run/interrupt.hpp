@@ -1,7 +1,9 @@
-// SIGINT and SIGTERM during a run: the first asks it to end after its step, the second ends the
-// process at once with exit code 130.
+// What asks a run to end: SIGINT, SIGTERM, SIGHUP of a terminal that went, SIGUSR1 that Slurm sends
+// before the time is up. The first asks it to end after its step, the second ends the process at
+// once with exit code 130.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <thread>
 
@@ -32,8 +34,7 @@ class InterruptWatch {
     void wait_for_termination();
 
     InterruptOptions options_;
-    void (*before_interrupt_)(int);
-    void (*before_terminate_)(int);
+    std::array<void (*)(int), 4> before_{};  // by signal that asks
     std::thread thread_;
 };
 
