@@ -90,7 +90,10 @@ class Train : public Subcommand {
                "A call that waits so long for other ranks ends the run (default: 600); with "
                "--expect, calls that it does not have")
             ->type_name("SECONDS")
-            ->check(CLI::Range(0.1, 1e6));
+            ->check(CLI::Range(0.1, 1e6))
+            ->check([](const std::string& text) {  // NaN is in every range of CLI11
+                return text.find_first_of("nN") == std::string::npos ? "" : "not a number";
+            });
         app.add_option(
                "--launcher", backend_.launcher,
                "What has started this process as one rank of many: auto (by its variables), "
@@ -189,6 +192,7 @@ class Train : public Subcommand {
         run.placement = {backend_.backend, std::max(1, backend_.ranks_per_gpu)};
         run.resolved_json = read.resolved_json;
         run.data_tokens = source.tokens();
+        run.data_content = source.content_sample();
         run.samples_per_epoch = sampler.windows();
         const std::string complaint = backend_.backend == "cpu" ? too_large(run) : "";
         if (!complaint.empty()) {
@@ -200,10 +204,10 @@ class Train : public Subcommand {
         const auto backend = make_backend(backend_, run, console, *records);
         output.started(run);
         if (!launch || launch->rank == 0)
-            return perform(run, sampler, *backend, *records, output, console);
+            return perform(run, source, sampler, *backend, *records, output, console);
         std::ostream nobody(nullptr);  // what rank 0 says, the others need not
         Console silent{console.out, nobody};
-        return perform(run, sampler, *backend, *records, output, silent);
+        return perform(run, source, sampler, *backend, *records, output, silent);
     }
 
     // Here and now, or after the loss of ranks.
@@ -250,11 +254,12 @@ class Train : public Subcommand {
                            bytes_text(static_cast<double>(*memory)));
     }
 
-    int perform(const TrainRun& run, const runtime::Sampler& sampler, runtime::Backend& backend,
+    int perform(const TrainRun& run, const runtime::TokenSource& source,
+                const runtime::Sampler& sampler, runtime::Backend& backend,
                 runtime::FlightRecords& records, TrainOutput& output, Console& console) const {
         InterruptOptions signals;
         signals.tells = console.err.rdbuf() != nullptr;  // rank 0 says what all do
-        signals.terminated = [&records] { records.write_on_request("SIGTERM came"); };
+        signals.terminated = [&records] { records.write_on_request("it was asked to end"); };
         signals.before_meeting = backend_.backend == "cpu" && launched_rank(backend_).has_value();
         const InterruptWatch interrupt(signals);
         runtime::TrainOptions options;
@@ -266,12 +271,15 @@ class Train : public Subcommand {
         TrainHealth health(run, expected ? &*expected : nullptr, output);
         options.ends_where_not_finite = true;
         options.met = [&](const std::vector<std::string>& hosts) { health.met(hosts); };
-        if (options.checkpoint)
+        if (options.checkpoint) {
+            options.checkpoint->supervised = supervised_;
+            options.checkpoint->require_data_unchanged = [&source] { source.require_unchanged(); };
             options.checkpoint->published =
                 [&, tell = options.checkpoint->published](const runtime::CheckpointReport& report) {
                     health.saved(report);
                     tell(report);
                 };
+        }
         options.first_weights = first_weights(run);
         std::vector<runtime::StepReport> steps;
         const runtime::TrainResult result = runtime::train(
@@ -284,6 +292,7 @@ class Train : public Subcommand {
                 health.stepped(step);
                 return !interrupt.asked();
             });
+        source.require_unchanged();
         if (result.memory.empty()) return kExitOk;  // rank 0 is another process
         if (steps.empty()) {
             output.ended_before(run);

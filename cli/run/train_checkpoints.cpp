@@ -20,6 +20,11 @@ void warn_of_other_data(const runtime::SavedData& was, const runtime::SavedData&
     warn("training.seed", was.seed, is.seed);
     warn("training.sequence_length", was.sequence_length, is.sequence_length);
     warn("tokens in its data", was.tokens, is.tokens);
+    if (was.tokens == is.tokens && !was.content.empty() && was.content != is.content)
+        console.err << fmt::format(
+            "orrery train: warning: the checkpoint is of a run whose data, {}, had other content "
+            "than {} has: samples may come twice, or not at all\n",
+            was.path, is.path);
 }
 
 // Of all ranks together: as the scenario says, or as often as devices of published runs failed.
@@ -49,13 +54,14 @@ std::optional<runtime::CheckpointOptions> checkpoint_options(const TrainRun& run
     options.resume_step = resumption.step;
     options.scenario = run.resolved_json;
     options.data = {run.scenario.training.seed, run.scenario.training.sequence_length,
-                    said.data_path, run.data_tokens};
-    if (!resumption.asked && !runtime::checkpoints_in(options.path).empty())
+                    said.data_path, run.data_tokens, run.data_content};
+    options.found_earlier = [&console, path = options.path] {
         console.err << fmt::format(
             "orrery train: warning: {} has checkpoints of an earlier run; "
             "they are moved to a folder in it when the first one of this "
             "run is written (--resume goes on from them)\n",
-            options.path);
+            path);
+    };
     const runtime::SavedData data = options.data;
     options.resumed = [&run, &output, &console, data](const runtime::CheckpointReader& from) {
         warn_of_other_data(from.manifest().data, data, console);

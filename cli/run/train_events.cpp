@@ -125,6 +125,7 @@ class TrainEvents : public TrainOutput {
 
     void failed(const TrainFailure& failure) override {
         Json event{{"event", "error"}, {"message", failure.message}};
+        if (failure.exit_code) event["exit_code"] = *failure.exit_code;
         if (failure.rank) event["rank"] = *failure.rank;
         if (failure.damaged_checkpoint) event["damaged_checkpoint"] = *failure.damaged_checkpoint;
         print(event);

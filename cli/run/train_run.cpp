@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/run/exit_code_of_failure.hpp"
 #include "plan/build/build_plan.hpp"
 #include "runtime/train/checkpointing.hpp"
 #include "runtime/train/replica_check.hpp"
@@ -180,6 +181,7 @@ std::string measured_scenario_json(const TrainRun& run, const TrainEnd& end) {
 
 TrainFailure failure_of(const std::exception& error) {
     TrainFailure failure(error.what());
+    failure.exit_code = exit_code_of_failure(error);
     if (const auto* replica = dynamic_cast<const runtime::ReplicaError*>(&error))
         failure.rank = replica->odd_rank();
     if (const auto* damaged = dynamic_cast<const runtime::DamagedCheckpoint*>(&error))

@@ -40,6 +40,7 @@ struct TrainRun {
     std::vector<std::int64_t> arenas = {};        // bytes by rank, of the whole batch's plan
     std::optional<double> peak_flops_per_s = {};  // of all ranks, where the profile has one
     std::int64_t data_tokens = 0;
+    std::string data_content = {};  // TokenSource::content_sample
     std::int64_t samples_per_epoch = 0;
 
     // Model FLOPs over the peak, of so many sequences in so many seconds.
@@ -100,6 +101,7 @@ std::optional<runtime::CheckpointOptions> checkpoint_options(const TrainRun& run
 struct TrainFailure {
     TrainFailure(std::string said) : message(std::move(said)) {}
     std::string message;
+    std::optional<int> exit_code;                    // that the program ends with
     std::optional<plan::Rank> rank;                  // that is to blame
     std::optional<std::int64_t> damaged_checkpoint;  // its step
 };

@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/checkpoint_folder.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <system_error>
@@ -8,15 +9,17 @@
 #include <fmt/format.h>
 
 #include "plan/ir/check.hpp"
-#include "runtime/checkpoint/content_hash.hpp"
 #include "runtime/checkpoint/safetensors.hpp"
+#include "runtime/data/content_hash.hpp"
+#include "runtime/data/mapped_file.hpp"
 
 namespace orrery::runtime {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "step-", kUnfinished = ".tmp", kGoing = ".old";
+constexpr std::string_view kPrefix = "step-", kWriting = ".writing-", kRemoving = ".removing-";
+constexpr std::size_t kRunIdDigits = 16;
 
 // The number in "step-00000012"; −1: another name.
 std::int64_t step_of(std::string_view name) {
@@ -27,39 +30,71 @@ std::int64_t step_of(std::string_view name) {
     return error == std::errc() && end == name.data() + name.size() ? step : -1;
 }
 
+[[noreturn]] void cannot_be_seen(const fs::path& path, const char* doing, std::error_code error) {
+    throw DataError(path.string(), fmt::format("{}: {}", doing, error.message()));
+}
+
+// False where it is not there; whatever else keeps it from being seen is an error.
+bool is_there(const fs::path& path) {
+    std::error_code failed;
+    const fs::file_status status = fs::status(path, failed);
+    if (status.type() == fs::file_type::not_found) return false;
+    if (failed) cannot_be_seen(path, "cannot be looked at", failed);
+    return true;
+}
+
 std::vector<std::string> folders_in(const std::string& path) {
     std::vector<std::string> names;
     std::error_code failed;
-    for (fs::directory_iterator entry(path, failed), end; !failed && entry != end;
-         entry.increment(failed))
-        if (std::error_code ignored; entry->is_directory(ignored))
-            names.push_back(entry->path().filename().string());
+    fs::directory_iterator entry(path, failed);
+    if (failed == std::errc::no_such_file_or_directory) return names;
+    for (const fs::directory_iterator end; !failed && entry != end; entry.increment(failed)) {
+        std::error_code unseen;
+        const bool is_folder = entry->is_directory(unseen);
+        if (unseen && unseen != std::errc::no_such_file_or_directory)
+            cannot_be_seen(entry->path(), "cannot be looked at", unseen);
+        if (is_folder) names.push_back(entry->path().filename().string());
+    }
+    if (failed) cannot_be_seen(path, "cannot be listed", failed);
     std::sort(names.begin(), names.end());
     return names;
 }
 
-// All with such a name, whatever is in them, newest first.
-std::vector<FoundCheckpoint> named_in(const std::string& path) {
-    std::vector<FoundCheckpoint> found;
-    for (const std::string& name : folders_in(path))
-        if (const std::int64_t step = step_of(name); step >= 0)
-            found.push_back({step, (fs::path(path) / name).string()});
-    std::sort(found.begin(), found.end(),
-              [](const auto& a, const auto& b) { return a.step > b.step; });
-    return found;
-}
-
 std::string earlier_folder(const std::string& path) {
-    std::error_code ignored;
     for (int number = 1;; ++number) {
         std::string folder = (fs::path(path) / fmt::format("earlier-{}", number)).string();
-        if (!fs::exists(folder, ignored)) return folder;
+        std::error_code failed;  // a link counts, wherever it leads
+        if (fs::symlink_status(folder, failed).type() == fs::file_type::not_found) return folder;
     }
+}
+
+std::string name_of(std::int64_t step) {
+    return fmt::format("{}{:08}", kPrefix, step);
+}
+
+// Of a folder that is on its way in or out.
+std::string passing_path(const CheckpointPlace& place, std::string_view way, std::int64_t step) {
+    return (fs::path(place.path) / fmt::format("{}{}-{}", way, name_of(step), place.run_id))
+        .string();
+}
+
+bool is_passing(std::string_view name) {
+    for (const std::string_view way : {kWriting, kRemoving}) {
+        if (!name.starts_with(way)) continue;
+        name.remove_prefix(way.size());
+        const std::size_t dash = name.rfind('-');
+        if (dash == std::string_view::npos || step_of(name.substr(0, dash)) < 0) return false;
+        name.remove_prefix(dash + 1);
+        return name.size() == kRunIdDigits &&
+               std::all_of(name.begin(), name.end(),
+                           [](unsigned char c) { return std::isxdigit(c) != 0; });
+    }
+    return false;
 }
 
 // The oldest first, so that what is left of the other run when this is interrupted goes on.
 void move_aside(Files& files, const std::string& path, std::int64_t after) {
-    std::vector<FoundCheckpoint> found = named_in(path);
+    std::vector<FoundCheckpoint> found = named_checkpoints(path);
     std::erase_if(found, [&](const FoundCheckpoint& each) { return each.step <= after; });
     if (found.empty()) return;
     const std::string aside = earlier_folder(path);
@@ -71,43 +106,50 @@ void move_aside(Files& files, const std::string& path, std::int64_t after) {
     files.sync_folder(path);
 }
 
-void remove_checkpoint(Files& files, const std::string& path) {
-    const std::string going = path + std::string(kGoing);
-    files.remove_folder(going);
-    files.rename(path, going);
-    files.remove_folder(going);
+void remove_checkpoint(const CheckpointPlace& place, const FoundCheckpoint& found) {
+    const std::string going = passing_path(place, kRemoving, found.step);
+    place.files.remove_folder(going);
+    place.files.rename(found.path, going);
+    place.files.remove_folder(going);
 }
 
 }  // namespace
 
 std::string checkpoint_path(const std::string& path, std::int64_t step) {
-    return (fs::path(path) / fmt::format("{}{:08}", kPrefix, step)).string();
+    return (fs::path(path) / name_of(step)).string();
 }
 
 std::int64_t step_of_checkpoint(const std::string& path) {
     return step_of(fs::path(path).filename().string());
 }
 
-std::string unfinished_path(const std::string& path, std::int64_t step) {
-    return checkpoint_path(path, step) + std::string(kUnfinished);
-}
-
-std::vector<FoundCheckpoint> checkpoints_in(const std::string& path) {
-    std::vector<FoundCheckpoint> found = named_in(path);
-    std::erase_if(found, [](const FoundCheckpoint& each) {
-        std::error_code ignored;
-        return !fs::exists(fs::path(each.path) / kManifestFile, ignored);
-    });
+std::vector<FoundCheckpoint> named_checkpoints(const std::string& path) {
+    std::vector<FoundCheckpoint> found;
+    for (const std::string& name : folders_in(path)) {
+        const std::int64_t step = step_of(name);
+        if (step < 0) continue;
+        const fs::path folder = fs::path(path) / name;
+        found.push_back({step, folder.string(), is_there(folder / kManifestFile)});
+    }
+    std::sort(found.begin(), found.end(),
+              [](const auto& a, const auto& b) { return a.step > b.step; });
     return found;
 }
 
-void begin_checkpoint(Files& files, const std::string& path, std::int64_t step) {
-    files.make_folder(path);
-    files.remove_folder(unfinished_path(path, step));
-    files.make_folder(unfinished_path(path, step));
+std::vector<FoundCheckpoint> checkpoints_in(const std::string& path) {
+    std::vector<FoundCheckpoint> found = named_checkpoints(path);
+    std::erase_if(found, [](const FoundCheckpoint& each) { return !each.has_manifest; });
+    return found;
 }
 
-Shard write_shard(Files& files, const std::string& path, std::int64_t step, const std::string& name,
+void begin_checkpoint(const CheckpointPlace& place, std::int64_t step) {
+    const std::string unfinished = passing_path(place, kWriting, step);
+    place.files.make_folder(place.path);
+    place.files.remove_folder(unfinished);
+    place.files.make_folder(unfinished);
+}
+
+Shard write_shard(const CheckpointPlace& place, std::int64_t step, const std::string& name,
                   std::span<const PieceBytes> pieces) {
     Shard shard;
     shard.file = name;
@@ -124,7 +166,8 @@ Shard write_shard(Files& files, const std::string& path, std::int64_t step, cons
     const std::string head = safetensors_head(stored, {{"format", "orrery checkpoint"}});
     shard.head_hash = content_hash(head);
     shard.bytes = std::ssize(head) + at;
-    const auto file = files.create((fs::path(unfinished_path(path, step)) / name).string());
+    const auto file =
+        place.files.create((fs::path(passing_path(place, kWriting, step)) / name).string());
     file->write(std::as_bytes(std::span(head.data(), head.size())));
     for (std::size_t i = 0; i < pieces.size();) {  // what lies in a row is written at once
         std::span<const std::byte> row = pieces[i].bytes;
@@ -140,10 +183,11 @@ Shard write_shard(Files& files, const std::string& path, std::int64_t step, cons
     return shard;
 }
 
-void publish_checkpoint(Files& files, const std::string& path, const Manifest& manifest,
+void publish_checkpoint(const CheckpointPlace& place, const Manifest& manifest,
                         const Others& others) {
+    const auto& [files, path, run_id] = place;
     const std::int64_t step = manifest.progress.step;
-    const std::string unfinished = unfinished_path(path, step);
+    const std::string unfinished = passing_path(place, kWriting, step);
     const std::string complete = checkpoint_path(path, step);
     {
         const std::string text = manifest_text(manifest);
@@ -153,21 +197,18 @@ void publish_checkpoint(Files& files, const std::string& path, const Manifest& m
     }
     files.sync_folder(unfinished);
     if (others.aside) move_aside(files, path, others.after);
-    if (std::error_code ignored; fs::exists(complete, ignored)) remove_checkpoint(files, complete);
+    if (is_there(complete)) remove_checkpoint(place, {step, complete});
     files.rename(unfinished, complete);
     files.sync_folder(path);
     if (others.keep == 0) return;
     std::int64_t kept = 0;
     for (const FoundCheckpoint& each : checkpoints_in(path))
-        if (++kept > others.keep) remove_checkpoint(files, each.path);
+        if (++kept > others.keep) remove_checkpoint(place, each);
 }
 
 void remove_unfinished(Files& files, const std::string& path) {
     for (const std::string& name : folders_in(path))
-        for (const std::string_view ending : {kUnfinished, kGoing})
-            if (name.ends_with(ending) &&
-                step_of(std::string_view(name).substr(0, name.size() - ending.size())) >= 0)
-                files.remove_folder((fs::path(path) / name).string());
+        if (is_passing(name)) files.remove_folder((fs::path(path) / name).string());
 }
 
 }  // namespace orrery::runtime

@@ -7,8 +7,8 @@
 
 #include "plan/ir/check.hpp"
 #include "runtime/checkpoint/checkpoint_folder.hpp"
-#include "runtime/checkpoint/content_hash.hpp"
 #include "runtime/checkpoint/stored_numbers.hpp"
+#include "runtime/data/content_hash.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -32,6 +32,9 @@ void widen(const std::byte* data, std::span<double> values) {
 
 CheckpointReader::CheckpointReader(const std::string& path)
     : path_(path), manifest_(manifest_at(path)) {
+    if (const std::int64_t step = step_of_checkpoint(path);
+        step >= 0 && step != manifest_.progress.step)
+        throw DataError(path, fmt::format("its manifest is of step {}", manifest_.progress.step));
     for (const Shard& shard : manifest_.shards)
         open_shard(shard);
 }

@@ -8,9 +8,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/checkpoint/content_hash.hpp"
 #include "runtime/checkpoint/manifest_fields.hpp"
 #include "runtime/checkpoint/safetensors.hpp"
+#include "runtime/checkpoint/slice_cover.hpp"
+#include "runtime/data/content_hash.hpp"
 #include "runtime/data/mapped_file.hpp"
 
 namespace orrery::runtime {
@@ -159,17 +160,22 @@ Progress progress_of(const ManifestFields& fields) {
     return progress;
 }
 
-// As many elements as it has, of each age; that none is there twice shows when one is missing.
+// Each element of each age, once.
 void check_all_there(const ManifestFields& fields, const Manifest& manifest) {
     using Kept = std::tuple<std::string, Quantity, std::int64_t>;
-    std::map<Kept, std::int64_t> found;
+    struct Found {
+        std::int64_t elements = 0;
+        std::vector<Slice> slices;
+    };
+    std::map<Kept, Found> found;
     std::set<std::string> files;
     for (const Shard& shard : manifest.shards) {
         if (!files.insert(shard.file).second) fields.refuse(shard.file + " is there twice");
         for (const Piece& piece : shard.pieces) {
-            std::int64_t& elements = found[{piece.tensor, piece.quantity, piece.age}];
+            auto& [elements, slices] = found[{piece.tensor, piece.quantity, piece.age}];
             if (__builtin_add_overflow(elements, piece.elements(), &elements))
                 fields.refuse(piece.tensor + " has too many elements");
+            slices.insert(slices.end(), piece.slices.begin(), piece.slices.end());
             if (piece.age > manifest.progress.older_weights)
                 fields.refuse(
                     fmt::format("{} is older than older_weights says", piece.stored_name()));
@@ -177,11 +183,14 @@ void check_all_there(const ManifestFields& fields, const Manifest& manifest) {
     }
     const auto expect_all = [&](const std::string& tensor, const std::vector<std::int64_t>& shape,
                                 Quantity quantity, std::int64_t age) {
-        const std::int64_t elements = found[{tensor, quantity, age}];
-        if (elements == elements_of(shape)) return;
+        const auto& [elements, slices] = found[{tensor, quantity, age}];
         const std::string old = age == 0 ? "" : fmt::format(" of {} updates before", age);
-        fields.refuse(fmt::format("{} has {} elements, its {}{} in the shards {}", tensor,
-                                  elements_of(shape), name(quantity), old, elements));
+        if (elements != elements_of(shape))
+            fields.refuse(fmt::format("{} has {} elements, its {}{} in the shards {}", tensor,
+                                      elements_of(shape), name(quantity), old, elements));
+        if (const std::string fault = cover_fault(slices); !fault.empty())
+            fields.refuse(fmt::format("{}: of its {}{} in the shards, {}", tensor, name(quantity),
+                                      old, fault));
     };
     for (const auto& [tensor, shape] : manifest.tensors) {
         for (const Quantity quantity : kQuantities)
@@ -289,7 +298,8 @@ std::string manifest_text(const Manifest& manifest) {
                             {{"seed", manifest.data.seed},
                              {"sequence_length", manifest.data.sequence_length},
                              {"path", manifest.data.path},
-                             {"tokens", manifest.data.tokens}}},
+                             {"tokens", manifest.data.tokens},
+                             {"xxh3_128", manifest.data.content}}},
                            {"tensors", std::move(tensors)},
                            {"shards", std::move(shards)},
                            {"scenario", ManifestJson::parse(manifest.scenario)}};
@@ -308,7 +318,7 @@ Manifest read_manifest(const std::string& path, std::string_view text) {
     manifest.progress = progress_of(fields.object("progress"));
     const ManifestFields data = fields.object("data");
     manifest.data = {data.natural("seed"), data.natural("sequence_length"), data.text("path"),
-                     data.natural("tokens")};
+                     data.natural("tokens"), data.optional_text("xxh3_128")};
     if (!fields.value("tensors").is_object()) fields.refuse("tensors is no JSON object");
     for (const auto& [tensor, shape] : fields.value("tensors").items()) {
         std::vector<std::int64_t>& dims = manifest.tensors[tensor];

@@ -89,6 +89,7 @@ struct SavedData {
     std::int64_t sequence_length = 0;
     std::string path;
     std::int64_t tokens = 0;
+    std::string content;  // hash of samples of it (TokenSource::content_sample); empty: not known
     bool operator==(const SavedData&) const = default;
 };
 

@@ -34,6 +34,9 @@ class ManifestFields {
         if (!value(key).is_string()) refuse(std::string(key) + " is no string");
         return value(key).get<std::string>();
     }
+    std::string optional_text(const char* key) const {  // empty: it is not there
+        return json_.contains(key) ? text(key) : std::string();
+    }
     double number(const char* key) const {
         if (!value(key).is_number()) refuse(std::string(key) + " is no number");
         return value(key).get<double>();

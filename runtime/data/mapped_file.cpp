@@ -32,11 +32,24 @@ MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
     struct stat status {};
     if (file.number < 0 || ::fstat(file.number, &status) != 0) fail(path_, "cannot be opened");
     if (!S_ISREG(status.st_mode)) throw DataError(path_, "is not a regular file");
+    opened_ = state_of(status);
     if (status.st_size == 0) return;  // nothing to map
     const auto size = static_cast<std::size_t>(status.st_size);
     void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number, 0);
     if (start == MAP_FAILED) fail(path_, "cannot be mapped into memory");
     bytes_ = {static_cast<const std::byte*>(start), size};
+}
+
+MappedFile::State MappedFile::state_of(const struct stat& status) {
+    return {status.st_dev, status.st_ino, status.st_mtim.tv_sec, status.st_mtim.tv_nsec,
+            status.st_size};
+}
+
+bool MappedFile::may_have_changed() const {
+    struct stat status {};
+    if (::stat(path_.c_str(), &status) != 0) return false;
+    const State now = state_of(status);
+    return now.device == opened_.device && now.number == opened_.number && now != opened_;
 }
 
 MappedFile::~MappedFile() {

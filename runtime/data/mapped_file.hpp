@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <stdexcept>
 #include <string>
+
+struct stat;
 
 namespace orrery::runtime {
 
@@ -29,8 +32,20 @@ class MappedFile {
     // (SIGBUS); what is appended is not seen.
     std::span<const std::byte> bytes() const { return bytes_; }
 
+    // Somebody may have written into it since it was opened: its time or its size is another. False
+    // where another file has its name now, or none: these bytes stay as they are.
+    bool may_have_changed() const;
+
   private:
+    // Which file, when it was last written, how long it is.
+    struct State {
+        std::uint64_t device = 0, number = 0;
+        std::int64_t seconds = 0, nanoseconds = 0, bytes = 0;
+        bool operator==(const State&) const = default;
+    };
+    static State state_of(const struct stat& status);
     std::string path_;
+    State opened_;
     std::span<const std::byte> bytes_;
 };
 

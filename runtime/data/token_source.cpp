@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "plan/ir/check.hpp"
+#include "runtime/data/content_hash.hpp"
 #include "runtime/data/megatron_index.hpp"
 
 namespace orrery::runtime {
@@ -137,8 +138,16 @@ TokenLayout layout_of(const MappedFile& file, DataFormat format, std::int64_t vo
 TokenSource::TokenSource(const std::string& path, plan::DataFormat format, std::int64_t vocabulary)
     : file_(token_file(path, format)),
       vocabulary_(vocabulary),
-      layout_(layout_of(file_, format, vocabulary)) {
+      layout_(layout_of(file_, format, vocabulary)),
+      content_(sample_hash(file_.bytes())) {
     ORRERY_CHECK(vocabulary > 0, "a model without words");
+}
+
+void TokenSource::require_unchanged() const {
+    if (file_.may_have_changed() && sample_hash(file_.bytes()) != content_)
+        throw DataError(path(),
+                        "somebody wrote into it while it was read: what was trained is of two data "
+                        "sets; data that change are to be put in place by a rename");
 }
 
 template <class Token>

@@ -38,6 +38,13 @@ class TokenSource {
     const std::string& path() const { return file_.path(); }
     std::int64_t tokens() const { return layout_.tokens; }
 
+    // sample_hash of the file: the same data, or most likely other.
+    const std::string& content_sample() const { return content_; }
+
+    // Throws DataError where somebody has written other bytes into the file since it was opened:
+    // what was read of it is of two data sets.
+    void require_unchanged() const;
+
     // Tokens `first` and what follows; the range lies within the file (ORRERY_CHECK). Throws
     // DataError for a token that the vocabulary does not have: to look at all of them beforehand
     // would read the whole data set. Any number of threads at once.
@@ -50,6 +57,7 @@ class TokenSource {
     MappedFile file_;
     std::int64_t vocabulary_;
     TokenLayout layout_;
+    std::string content_;
 };
 
 }  // namespace orrery::runtime

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -34,6 +35,12 @@ std::string text_of(const ControlPlane::Bytes& bytes) {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+// As another rank threw it: `said` is "path: what is wrong".
+DataError data_error(const std::string& said) {
+    const std::size_t colon = said.find(": ");
+    return {said.substr(0, colon), said.substr(colon + 2)};
+}
+
 // The first complaint of a rank; empty: none has any.
 std::string first_complaint(ControlPlane& control, const std::string& own) {
     for (const ControlPlane::Bytes& of_rank : control.all_gather(bytes_of_text(own)))
@@ -47,30 +54,51 @@ enum class Written : char { not_yet = 'n', well = 'w', failed = 'f' };
 }  // namespace
 
 DamagedCheckpoint::DamagedCheckpoint(const std::string& said, std::int64_t step)
-    : DataError(said.substr(0, said.find(": ")), said.substr(said.find(": ") + 2)), step_(step) {}
+    : DataError(data_error(said)), step_(step) {}
 
 namespace {
 
-// The path of the checkpoint to begin with; empty: there is none.
-std::string path_to_resume(const CheckpointOptions& options, ControlPlane& control) {
-    ControlPlane::Bytes path;
-    if (control.rank() == 0)
-        for (const FoundCheckpoint& found : checkpoints_in(options.path))
-            if (path.empty() && (options.resume_step == 0 || found.step == options.resume_step))
-                path = bytes_of_text(found.path);
-    control.broadcast(path);
-    if (path.empty() && options.resume_step > 0)
+// The checkpoint to begin with, as rank 0 found it; step 0 and no path: there is none.
+FoundCheckpoint checkpoint_to_resume(const CheckpointOptions& options) {
+    for (const FoundCheckpoint& found : named_checkpoints(options.path))
+        if (options.resume_step == 0 || found.step == options.resume_step) return found;
+    if (options.resume_step > 0)
         throw DataError(checkpoint_path(options.path, options.resume_step),
                         "there is no such checkpoint");
-    return text_of(path);
+    return {};
+}
+
+// On all ranks what it is on rank 0, or the error that it was there.
+template <typename Error, typename Make>
+std::string of_rank_0(ControlPlane& control, Make make) {
+    constexpr char kWell = 'w', kFailed = 'f';
+    ControlPlane::Bytes said;
+    if (control.rank() == 0) {
+        try {
+            said = bytes_of_text(kWell + make());
+        } catch (const Error& error) {
+            said = bytes_of_text(kFailed + std::string(error.what()));
+        }
+    }
+    control.broadcast(said);
+    const std::string text = text_of(said);
+    if (text[0] == kWell) return text.substr(1);
+    if constexpr (std::is_same_v<Error, DataError>)
+        throw data_error(text.substr(1));
+    else
+        throw Error(text.substr(1));
 }
 
 // What to do about a damaged one: the others that there are.
 std::string way_out(const CheckpointOptions& options, std::int64_t step) {
+    constexpr int kMostNamed = 5;
     std::string older;
+    int count = 0;
     for (const FoundCheckpoint& found : checkpoints_in(options.path))
-        if (found.step < step) older += fmt::format("{}{}", older.empty() ? "" : ", ", found.step);
+        if (found.step < step && ++count <= kMostNamed)
+            older += fmt::format("{}{}", older.empty() ? "" : ", ", found.step);
     if (older.empty()) return "; there is no older one";
+    if (count > kMostNamed) older += fmt::format(" and {} more", count - kMostNamed);
     return fmt::format("; older ones are of step {}: --resume-step N goes on from one", older);
 }
 
@@ -78,7 +106,8 @@ std::string way_out(const CheckpointOptions& options, std::int64_t step) {
 
 std::unique_ptr<CheckpointReader> newest_checkpoint(const CheckpointOptions& options,
                                                     ControlPlane& control) {
-    const std::string newest = path_to_resume(options, control);
+    const std::string newest =
+        of_rank_0<DataError>(control, [&] { return checkpoint_to_resume(options).path; });
     if (newest.empty()) return nullptr;
     std::unique_ptr<CheckpointReader> checkpoint;
     std::string complaint;
@@ -97,28 +126,36 @@ std::unique_ptr<CheckpointReader> newest_checkpoint(const CheckpointOptions& opt
     throw DamagedCheckpoint(complaint + way_out(options, step), step);
 }
 
-Checkpointing::Checkpointing(const CheckpointOptions& options, ControlPlane& control,
-                             std::int64_t resumed)
+HeldFolder::HeldFolder(const CheckpointOptions& options, ControlPlane& control) {
+    run_id_ = of_rank_0<StorageError>(control, [&] {
+        const std::string run_id = new_run_id();
+        if (!options.supervised) refuse_if_locked(options.path, kSupervisorLock);
+        lock_ = std::make_unique<FolderLock>(options.path, kRunLock, run_id);
+        return run_id;
+    });
+}
+
+Checkpointing::Checkpointing(const CheckpointOptions& options, const HeldFolder& folder,
+                             ControlPlane& control, std::int64_t resumed)
     : options_(options),
+      folder_(folder),
       control_(control),
+      place_{options.files != nullptr ? *options.files : disk_files(), options.path,
+             folder.run_id()},
       of_this_run_until_(resumed),
       interval_(options.every_steps, options.mean_time_to_failure_s) {
-    std::string error;
-    if (control.rank() == 0) {
-        try {
-            remove_unfinished(files(), options.path);
-        } catch (const StorageError& failed) {
-            error = failed.what();
-        }
-    }
-    agree(error);
+    of_rank_0<StorageError>(control, [&] {
+        if (folder.lock()->is_exclusive()) remove_unfinished(place_.files, options.path);
+        return std::string();
+    });
+    of_rank_0<DataError>(control, [&] {
+        const bool earlier = !options.resume && !named_checkpoints(options.path).empty();
+        if (earlier && options.found_earlier) options.found_earlier();
+        return std::string();
+    });
 }
 
 Checkpointing::~Checkpointing() = default;
-
-Files& Checkpointing::files() const {
-    return options_.files != nullptr ? *options_.files : disk_files();
-}
 
 // What rank 0 found ends the run everywhere.
 void Checkpointing::agree(const std::string& error) {
@@ -132,15 +169,12 @@ void Checkpointing::save(const Device& device, std::vector<SavedPart> parts,
     const std::int64_t start = now_ns();
     interval_.saved();
     finish();
-    std::string error;
-    if (control_.rank() == 0) {
-        try {
-            begin_checkpoint(files(), options_.path, progress.step);
-        } catch (const StorageError& failed) {
-            error = failed.what();
-        }
-    }
-    agree(error);
+    require_data_unchanged();
+    of_rank_0<StorageError>(control_, [&] {
+        folder_.lock()->require_still_held();
+        begin_checkpoint(place_, progress.step);
+        return std::string();
+    });
     progress_ = progress;
     scenario_ = &scenario;
     snapshot_.take(device, std::move(parts));
@@ -149,9 +183,20 @@ void Checkpointing::save(const Device& device, std::vector<SavedPart> parts,
     phase_ = Phase::writing;
     work_.begin([this] {
         shard_ =
-            write_shard(files(), options_.path, progress_.step,
+            write_shard(place_, progress_.step,
                         fmt::format("rank-{:05}.safetensors", control_.rank()), snapshot_.pieces());
     });
+}
+
+void Checkpointing::require_data_unchanged() {
+    std::string complaint;
+    try {
+        if (options_.require_data_unchanged) options_.require_data_unchanged();
+    } catch (const DataError& error) {
+        complaint = error.what();
+    }
+    complaint = first_complaint(control_, complaint);
+    if (!complaint.empty()) throw data_error(complaint);
 }
 
 void Checkpointing::poll() {
@@ -207,8 +252,8 @@ void Checkpointing::publish(std::vector<Shard> shards) {
     manifest.tensors = saved_tensors(*scenario_, shards);
     manifest.shards = std::move(shards);
     work_.begin([this, manifest = std::move(manifest)] {
-        publish_checkpoint(files(), options_.path, manifest,
-                           {options_.keep, true, of_this_run_until_});
+        folder_.lock()->require_still_held();
+        publish_checkpoint(place_, manifest, {options_.keep, true, of_this_run_until_});
     });
 }
 

@@ -14,6 +14,7 @@
 
 #include "runtime/checkpoint/checkpoint_folder.hpp"
 #include "runtime/checkpoint/checkpoint_reader.hpp"
+#include "runtime/checkpoint/folder_lock.hpp"
 #include "runtime/data/mapped_file.hpp"
 #include "runtime/launch/control_plane.hpp"
 #include "runtime/train/checkpoint_interval.hpp"
@@ -42,6 +43,13 @@ struct CheckpointOptions {
     std::string scenario = "{}";  // resolved, JSON
     SavedData data;
     Files* files = nullptr;  // null: disk_files()
+    // By a supervisor that has the folder to itself; without one none may have it.
+    bool supervised = false;
+    // Before each save, on every rank: throws DataError where the data are no longer what they
+    // were.
+    std::function<void()> require_data_unchanged;
+    // On rank 0, where checkpoints of a run are there that this one does not go on with.
+    std::function<void()> found_earlier;
     // On rank 0, before the first step, and between steps.
     std::function<void(const CheckpointReader&)> resumed;
     std::function<void(const CheckpointReport&)> published;
@@ -59,9 +67,24 @@ class DamagedCheckpoint : public DataError {
     std::int64_t step_;
 };
 
-// The newest complete one, or the one that is asked for, whose bytes have been looked at, each
-// shard's by one of the ranks; null: there is none. All ranks call it. Throws DamagedCheckpoint, or
-// DataError where there is none of that step, on all ranks.
+// The folder, this run's alone from before anything of it is read. All ranks make it at the same
+// time, and throw StorageError where rank 0 cannot have it or cannot write there.
+class HeldFolder {
+  public:
+    HeldFolder(const CheckpointOptions& options, ControlPlane& control);
+
+    const std::string& run_id() const { return run_id_; }
+    const FolderLock* lock() const { return lock_.get(); }  // null but on rank 0
+
+  private:
+    std::string run_id_;
+    std::unique_ptr<FolderLock> lock_;
+};
+
+// The newest one, or the one that is asked for, whose bytes have been looked at, each shard's by
+// one of the ranks; null: there is none. All ranks call it. Throws DamagedCheckpoint, also for one
+// that has lost its manifest, or DataError where there is none of that step, or the folder cannot
+// be read, on all ranks.
 std::unique_ptr<CheckpointReader> newest_checkpoint(const CheckpointOptions& options,
                                                     ControlPlane& control);
 
@@ -69,7 +92,8 @@ class Checkpointing {
   public:
     // `resumed`: the step that the run goes on after; what is in the folder up to it is of this
     // run. 0: nothing is.
-    Checkpointing(const CheckpointOptions& options, ControlPlane& control, std::int64_t resumed);
+    Checkpointing(const CheckpointOptions& options, const HeldFolder& folder, ControlPlane& control,
+                  std::int64_t resumed);
     ~Checkpointing();
     Checkpointing(const Checkpointing&) = delete;
     Checkpointing& operator=(const Checkpointing&) = delete;
@@ -118,11 +142,13 @@ class Checkpointing {
     void poll_publishing();
     void publish(std::vector<Shard> shards);
     void agree(const std::string& error);
+    void require_data_unchanged();
     void adapt_interval();
-    Files& files() const;
 
     const CheckpointOptions& options_;
+    const HeldFolder& folder_;
     ControlPlane& control_;
+    CheckpointPlace place_;
     // Checkpoints of the folder after this step are not of this run.
     std::int64_t of_this_run_until_;
     CheckpointInterval interval_;

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "runtime/checkpoint/content_hash.hpp"
+#include "runtime/data/content_hash.hpp"
 #include "runtime/launch/host_names.hpp"
 #include "runtime/train/model_state.hpp"
 

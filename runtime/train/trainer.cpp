@@ -411,6 +411,7 @@ TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, B
     backend.run_ranks(mesh, [&](RankSeat& seat) {
         ControlPlane& control =
             scenario.layout.staleness > 0 ? seat.control_beside() : seat.control();
+        std::optional<HeldFolder> folder;
         std::optional<Checkpointing> checkpoints;
         // Of steps that run on; how long a rank computed is not told, as it computes later ones.
         StepsUnderWay under_way(scenario, options, checkpoints, [&](StepReport& step) {
@@ -428,6 +429,7 @@ TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, B
         std::int64_t consumed = 0, first = 1;
         if (options.checkpoint) {
             const CheckpointOptions& checkpoint = *options.checkpoint;
+            folder.emplace(checkpoint, seat.control());
             const auto newest =
                 checkpoint.resume ? newest_checkpoint(checkpoint, seat.control()) : nullptr;
             if (newest) {
@@ -436,7 +438,7 @@ TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, B
                 run.resume(*newest, plan::global_batch_at(scenario, consumed));
                 if (seat.rank() == 0 && checkpoint.resumed) checkpoint.resumed(*newest);
             }
-            checkpoints.emplace(checkpoint, control, first - 1);
+            checkpoints.emplace(checkpoint, *folder, control, first - 1);
             run.prepare(*checkpoints, plan::global_batch_at(scenario, consumed));
         }
         if (options.met) {

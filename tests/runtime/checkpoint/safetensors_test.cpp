@@ -3,9 +3,9 @@
 
 #include <functional>
 
-#include "runtime/checkpoint/content_hash.hpp"
 #include "runtime/checkpoint/manifest.hpp"
 #include "runtime/checkpoint/safetensors.hpp"
+#include "runtime/data/content_hash.hpp"
 #include "runtime/data/mapped_file.hpp"
 #include "tests/trace/native_container.hpp"
 
@@ -98,7 +98,7 @@ TEST(Slices, OfRunsThatAreAlikeAreOne) {
 Manifest small_manifest() {
     Manifest manifest;
     manifest.progress = {7, 5, 56, SavedLossScale{0.1F, 3, 1}, SavedLosses{{0.1, 2e-300}, 9}};
-    manifest.data = {1234, 16, "book.txt", 1000};
+    manifest.data = {1234, 16, "book.txt", 1000, "0c"};
     manifest.scenario = R"({"run":{"data":"book.txt"}})";
     manifest.tensors = {{"w", {2, 3}}};
     Shard shard{"s", 100, "00", {}};

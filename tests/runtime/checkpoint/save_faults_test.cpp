@@ -30,7 +30,8 @@ std::vector<float> values_of(std::int64_t step, std::int64_t number) {
 }
 
 void save(Files& files, const std::string& path, std::int64_t step, const Others& others) {
-    begin_checkpoint(files, path, step);
+    const CheckpointPlace place{files, path, "0123456789abcdef"};
+    begin_checkpoint(place, step);
     Manifest manifest;
     manifest.progress.step = step;
     manifest.tensors["weights"] = {3, 4};
@@ -47,9 +48,9 @@ void save(Files& files, const std::string& path, std::int64_t step, const Others
             bytes = bytes.subspan(size);
         }
         manifest.shards.push_back(
-            write_shard(files, path, step, "shard-" + std::to_string(number), pieces));
+            write_shard(place, step, "shard-" + std::to_string(number), pieces));
     }
-    publish_checkpoint(files, path, manifest, others);
+    publish_checkpoint(place, manifest, others);
 }
 
 void expect_whole(const FoundCheckpoint& found) {
@@ -145,7 +146,7 @@ TEST(SaveFaults, LoseNothingOfAnEarlierRun) {
 
 TEST(SaveFaults, ThatCannotBeginNameThePath) {
     try {
-        begin_checkpoint(disk_files(), "/proc/no/such", 1);
+        begin_checkpoint({disk_files(), "/proc/no/such", "0123456789abcdef"}, 1);
         ADD_FAILURE();
     } catch (const StorageError& failed) {
         EXPECT_EQ(std::string(failed.what()).substr(0, 8), "/proc/no") << failed.what();

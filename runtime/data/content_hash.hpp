@@ -12,4 +12,8 @@ namespace orrery::runtime {
 std::string content_hash(std::span<const std::byte> bytes);
 std::string content_hash(std::string_view text);
 
+// Of what may be far too large to read: its size, and all of it up to 4 MiB, beyond that 64 blocks
+// of 64 KiB, the first, the last and those at even distances between.
+std::string sample_hash(std::span<const std::byte> bytes);
+
 }  // namespace orrery::runtime
