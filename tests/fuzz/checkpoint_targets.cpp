@@ -1,8 +1,8 @@
 // Files of checkpoints: read, with all that a reader relies on, or a DataError that names the file.
 #include "plan/ir/check.hpp"
-#include "runtime/checkpoint/content_hash.hpp"
 #include "runtime/checkpoint/manifest.hpp"
 #include "runtime/checkpoint/safetensors.hpp"
+#include "runtime/data/content_hash.hpp"
 #include "runtime/data/mapped_file.hpp"
 #include "tests/fuzz/targets.hpp"
 

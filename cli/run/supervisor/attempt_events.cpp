@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/exit_code.hpp"
+
 namespace orrery::cli {
 namespace {
 
@@ -42,8 +44,12 @@ void AttemptEvents::read(std::string_view line) {
     } else if (name == "checkpoint") {
         attempt_.newest_checkpoint = number_in<std::int64_t>(event, "step");
         limit_.saved(number_in<double>(event, "stall_s") + number_in<double>(event, "write_s"));
+    } else if (name == "end") {
+        attempt_.told_end = true;
     } else if (name == "error") {
         attempt_.message = event.value("message", "");
+        attempt_.told_exit_code =
+            event.contains("errors") ? kExitInvalidScenario : number_in<int>(event, "exit_code");
         attempt_.rank = optional_in(event, "rank");
         attempt_.damaged_checkpoint = optional_in(event, "damaged_checkpoint");
     }

@@ -29,7 +29,7 @@ constexpr std::chrono::milliseconds kPoll{50};
 sigset_t supervised_signals() {
     sigset_t set{};
     sigemptyset(&set);
-    for (const int signal : {SIGINT, SIGTERM, SIGCHLD})
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGCHLD})
         sigaddset(&set, signal);
     return set;
 }
@@ -72,9 +72,19 @@ int SupervisorSignals::asked() {
     int found = 0;
     signalfd_siginfo info{};
     while (::read(descriptor_, &info, sizeof info) == sizeof info)
-        if (info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM)
-            found = static_cast<int>(info.ssi_signo);
+        if (info.ssi_signo != SIGCHLD) found = info.ssi_signo == SIGINT ? SIGINT : SIGTERM;
     return found;
+}
+
+bool SupervisorSignals::asked_within(std::chrono::milliseconds time) {
+    const Clock::time_point until = Clock::now() + time;
+    for (auto left = time; left.count() > 0;
+         left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now())) {
+        pollfd polled{descriptor_, POLLIN, 0};
+        poll(&polled, 1, static_cast<int>(left.count()));
+        if (asked() != 0) return true;
+    }
+    return false;
 }
 
 ChildRun::ChildRun(const std::vector<std::string>& words, int ends_with_us,

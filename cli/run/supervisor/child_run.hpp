@@ -17,8 +17,8 @@
 
 namespace orrery::cli {
 
-// While it lives, SIGINT, SIGTERM and SIGCHLD wait to be read, and orphans of our descendants
-// become ours. One at a time.
+// While it lives, the signals that ask a run to end and SIGCHLD wait to be read, and orphans of our
+// descendants become ours. One at a time.
 class SupervisorSignals {
   public:
     SupervisorSignals();
@@ -28,8 +28,11 @@ class SupervisorSignals {
 
     int descriptor() const { return descriptor_; }
     const sigset_t& before() const { return before_; }
-    // SIGINT or SIGTERM, if one has come; else 0.
+    // One that asks to end, if it has come; else 0. SIGHUP and SIGUSR1 count as SIGTERM, which
+    // every launcher passes on.
     int asked();
+    // Waits, or returns true before the time is over because one of these came.
+    bool asked_within(std::chrono::milliseconds time);
 
   private:
     sigset_t before_{};

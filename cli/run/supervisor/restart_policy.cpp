@@ -36,6 +36,12 @@ std::string Attempt::account() const {
     return text;
 }
 
+void Attempt::distrust_launcher() {
+    if (!ended_well() || told_end) return;
+    exit_code = told_exit_code != 0 ? told_exit_code : kExitInternal;
+    if (message.empty()) message = "its launcher ended with 0, but the run did not say its end";
+}
+
 std::optional<Decision> RestartPolicy::end_of(const Attempt& attempt) const {
     Decision decision;
     decision.exit_code = attempt.exit_code;
@@ -76,9 +82,23 @@ std::int64_t RestartPolicy::newest_sound(const std::vector<std::int64_t>& checkp
     return 0;
 }
 
+bool RestartPolicy::lost_checkpoint(const std::vector<std::int64_t>& checkpoints,
+                                    Decision& decision) const {
+    const std::int64_t newest = checkpoints.empty() ? 0 : checkpoints.front();
+    if (newest >= published_) return false;
+    decision.then = Then::gives_up;
+    decision.exit_code = kExitUnreadable;
+    decision.why += fmt::format(
+        "; the checkpoint of step {} was published and is not there any more, {}. Look where it "
+        "went; --resume goes on from what is there",
+        published_, newest > 0 ? fmt::format("the newest is of step {}", newest) : "nor any other");
+    return true;
+}
+
 Decision RestartPolicy::older_checkpoint(const Attempt& attempt,
                                          const std::vector<std::int64_t>& checkpoints) {
     damaged_.insert(*attempt.damaged_checkpoint);
+    published_ = 0;
     Decision decision;
     decision.resume_step = newest_sound(checkpoints);
     decision.layout = layout_;
@@ -151,7 +171,10 @@ std::string RestartPolicy::diagnosis() const {
 Decision RestartPolicy::after(const Attempt& attempt, const std::vector<std::int64_t>& checkpoints,
                               std::optional<std::int64_t> ranks_left) {
     if (const auto end = end_of(attempt)) return *end;
-    if (attempt.newest_checkpoint > 0) damaged_.erase(attempt.newest_checkpoint);
+    if (attempt.newest_checkpoint > 0) {
+        damaged_.erase(attempt.newest_checkpoint);
+        published_ = attempt.newest_checkpoint;
+    }
     if (attempt.damaged_checkpoint) return older_checkpoint(attempt, checkpoints);
     const bool progress = made_progress(attempt);
     if (progress) {
@@ -166,6 +189,8 @@ Decision RestartPolicy::after(const Attempt& attempt, const std::vector<std::int
     blamed_ = attempt.rank;
     Decision decision;
     decision.why = attempt.account();
+    if (lost_checkpoint(checkpoints, decision)) return decision;
+    if (!progress) decision.pause_s = 1 << restarts_without_progress_;
     if (!ranks_left && blamed_ && blamed_in_a_row_ > 1 && !progress && ranks_.size() > 1)
         ranks_left = ranks_[layout_] - 1;
     if (!choose_layout(ranks_left, decision)) {

@@ -4,17 +4,20 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <cctype>
 #include <filesystem>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/exit_code.hpp"
 #include "cli/run/supervisor/attempt_events.hpp"
 #include "cli/run/supervisor/child_run.hpp"
 #include "cli/run/supervisor/restart_policy.hpp"
 #include "cli/run/train_run.hpp"
 #include "runtime/checkpoint/checkpoint_folder.hpp"
+#include "runtime/checkpoint/folder_lock.hpp"
+#include "runtime/launch/whole_number.hpp"
 #include "runtime/train/stall_watch.hpp"
 
 namespace orrery::cli {
@@ -26,6 +29,7 @@ using SupervisorJson = nlohmann::ordered_json;
 // From SIGTERM to SIGKILL: what has stood still for less than this gets no longer.
 constexpr std::chrono::duration<double> kMostGrace{5};
 constexpr std::chrono::seconds kGraceOfAsked{10};  // until SIGKILL, after a second signal
+constexpr std::chrono::seconds kMostForRanksLeft{60};
 constexpr std::size_t kLastMessages = 5;
 
 std::vector<std::int64_t> ranks_of_layouts(const plan::Scenario& scenario) {
@@ -53,14 +57,19 @@ class Supervisor {
           policy_(ranks_of_layouts(scenario)) {}
 
     int run() {
+        const runtime::FolderLock lock(scenario_.run.checkpoint_path, runtime::kSupervisorLock,
+                                       runtime::new_run_id());
+        runtime::refuse_if_locked(scenario_.run.checkpoint_path, runtime::kRunLock);
         SupervisorSignals signals;
-        Decision next = policy_.first(ranks_left());
-        while (next.then == Then::restarts) {
+        Decision next = policy_.first(ranks_left(signals));
+        while (next.then == Then::restarts && !asked_) {
             if (!next.why.empty()) tell_restart(next);
+            if (signals.asked_within(std::chrono::seconds(next.pause_s))) break;
             const Attempt attempt = perform(next, signals);
             const bool over = attempt.asked_to_end || attempt.ended_well();
-            next = policy_.after(attempt, checkpoints(), over ? std::nullopt : ranks_left());
+            next = policy_.after(attempt, checkpoints(), over ? std::nullopt : ranks_left(signals));
         }
+        if (next.then == Then::restarts) return kExitInterrupted;  // asked to end between two
         tell_end(next);
         return next.exit_code;
     }
@@ -75,15 +84,30 @@ class Supervisor {
 
     // What the command says that was given for it; a command that says nothing of use is an error
     // that people must see, and changes nothing.
-    std::optional<std::int64_t> ranks_left() {
+    std::optional<std::int64_t> ranks_left(SupervisorSignals& signals) {
         if (options_.ranks_left.empty()) return std::nullopt;
-        FILE* const said = popen(options_.ranks_left.c_str(), "r");
-        long long ranks = -1;
-        const bool read = said != nullptr && std::fscanf(said, "%lld", &ranks) == 1;
-        const bool well = said != nullptr && pclose(said) == 0;
-        if (read && well && ranks >= 0) return ranks;
-        tell(fmt::format("--ranks-left {}: no number came of it; the layout stays",
-                         options_.ranks_left));
+        // A number that no newline follows is one, too.
+        ChildRun child({"/bin/sh", "-c", "/bin/sh -c \"$1\"; status=$?; echo; exit $status", "sh",
+                        options_.ranks_left},
+                       SIGKILL, signals);
+        const auto until = SupervisorClock::now() + kMostForRanksLeft;
+        std::string said;
+        while (!child.ended() && !asked_ && SupervisorClock::now() < until) {
+            const auto line = child.next(
+                std::chrono::ceil<std::chrono::milliseconds>(until - SupervisorClock::now()));
+            if (line && line->stream == ChildRun::Stream::err) console_.err << line->text << '\n';
+            if (line && line->stream == ChildRun::Stream::out) said += line->text;
+            asked_ = child.take_asked() != 0;
+        }
+        std::erase_if(said, [](unsigned char c) { return std::isspace(c) != 0; });
+        const auto ranks = runtime::whole_number(said);
+        if (child.ended() && child.exit_code() == 0 && child.signal() == 0 && ranks && *ranks >= 0)
+            return ranks;
+        if (!asked_)
+            tell(fmt::format(
+                "--ranks-left {}: {}; the layout stays", options_.ranks_left,
+                child.ended() ? "no number came of it"
+                              : fmt::format("no answer within {} s", kMostForRanksLeft.count())));
         return std::nullopt;
     }
 
@@ -119,7 +143,7 @@ class Supervisor {
         double stalled_after_s = 0;
         SupervisorClock::time_point killed_at = SupervisorClock::time_point::max();
         while (!child.ended()) {
-            const auto until = std::min(asked > 0 ? killed_at : events.due(), killed_at);
+            const auto until = std::min(events.due(), killed_at);
             const auto wait =
                 std::chrono::ceil<std::chrono::milliseconds>(std::clamp<SupervisorClock::duration>(
                     until - SupervisorClock::now(), std::chrono::seconds(0),
@@ -131,7 +155,7 @@ class Supervisor {
             }
             const auto now = SupervisorClock::now();
             if (now >= killed_at) child.send(SIGKILL);
-            if (asked == 0 && stalled_after_s == 0 && !child.ended() && events.stalled(now)) {
+            if (stalled_after_s == 0 && !child.ended() && events.stalled(now)) {
                 stalled_after_s = events.allowed_s();
                 tell(fmt::format("nothing for {:.3g} s: the run is ended", stalled_after_s));
                 child.stop(std::chrono::ceil<std::chrono::milliseconds>(
@@ -142,6 +166,7 @@ class Supervisor {
         attempt.exit_code = child.exit_code();
         attempt.signal = child.signal();
         attempt.stalled_after_s = stalled_after_s;
+        attempt.distrust_launcher();
         attempt.asked_to_end = asked > 0 && !attempt.ended_well();
         return attempt;
     }
@@ -216,6 +241,7 @@ class Supervisor {
     RestartPolicy policy_;
     std::deque<std::string> messages_;  // of the attempt, the last ones
     int attempts_ = 0;
+    bool asked_ = false;  // to end, while no attempt was under way
 };
 
 }  // namespace
