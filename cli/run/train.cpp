@@ -9,6 +9,7 @@
 #include "cli/quantity.hpp"
 #include "cli/run/first_weights.hpp"
 #include "cli/run/interrupt.hpp"
+#include "cli/run/run_statement.hpp"
 #include "cli/run/subcommands.hpp"
 #include "cli/run/supervisor/supervise.hpp"
 #include "cli/run/train_backend.hpp"
@@ -266,6 +267,7 @@ class Train : public Subcommand {
         options.steps = run.steps;
         options.record = !trace_file_.empty();
         options.checkpoint = checkpoint_options(run, resumption_, output, console);
+        if (launched_rank(backend_)) options.statement = run_statement(run, resumption_);
         std::optional<trace::Trace> expected;
         if (!backend_.expect_file.empty()) expected = trace::read_trace(backend_.expect_file);
         TrainHealth health(run, expected ? &*expected : nullptr, output);

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -60,5 +61,10 @@ class ControlPlane {
     std::int64_t rank_;
     std::int64_t size_;
 };
+
+// What came as text.
+inline std::string text_of(const ControlPlane::Bytes& bytes) {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 }  // namespace orrery::runtime

@@ -31,10 +31,6 @@ ControlPlane::Bytes bytes_of_text(const std::string& text) {
     return bytes;
 }
 
-std::string text_of(const ControlPlane::Bytes& bytes) {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-
 // As another rank threw it: `said` is "path: what is wrong".
 DataError data_error(const std::string& said) {
     const std::size_t colon = said.find(": ");

@@ -409,6 +409,7 @@ TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, B
     const plan::Mesh mesh = plans.of(plan::global_batch_at(scenario, 0)).plan.mesh;
     TrainResult result;
     backend.run_ranks(mesh, [&](RankSeat& seat) {
+        require_agreement(seat.control(), options.statement);
         ControlPlane& control =
             scenario.layout.staleness > 0 ? seat.control_beside() : seat.control();
         std::optional<HeldFolder> folder;

@@ -11,6 +11,7 @@
 #include "plan/ir/plan.hpp"
 #include "plan/scenario/scenario.hpp"
 #include "runtime/executor/device.hpp"
+#include "runtime/train/agreement.hpp"
 #include "runtime/train/backend.hpp"
 #include "runtime/train/checkpointing.hpp"
 #include "runtime/train/model_state.hpp"
@@ -55,6 +56,7 @@ struct TrainOptions {
     bool record = false;         // keep the last step's times
     FirstWeights first_weights;  // empty: random_weights
     std::optional<CheckpointOptions> checkpoint;
+    RunStatement statement;  // that ranks which are processes must agree in
     // A step that was taken with a loss or a norm that is no number ends the run: NotFiniteError.
     bool ends_where_not_finite = false;
     // On rank 0, before the first step: hosts by rank.
