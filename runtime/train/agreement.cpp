@@ -76,6 +76,11 @@ void require_agreement(ControlPlane& control, const RunStatement& own) {
         said.assign(bytes.begin(), bytes.end());
     }
     control.broadcast(said);
+    try {
+        control.barrier();  // nobody leaves before all have been told
+    } catch (const CommunicationError&) {
+        // another has left with the same words
+    }
     throw DisagreementError(text_of(said));
 }
 

@@ -158,10 +158,13 @@ TEST_F(GuardedRun, EachSignalThatAsksForTheEndSavesFirst) {
                 train({"--steps", "100000000"}, {"run.checkpoint.every_steps=1000000"});
             if (supervised) words.emplace_back("--supervise");
             RunningProgram run("orrery-run", words);
-            while (const auto event = run.next_event())
-                if ((*event)["event"] == "step") break;
-            kill(run.process(), signal);
             std::int64_t last = 0, saved = -1;
+            while (const auto event = run.next_event()) {
+                if ((*event)["event"] != "step") continue;
+                last = (*event)["step"];
+                break;
+            }
+            kill(run.process(), signal);
             while (const auto event = run.next_event()) {
                 if ((*event)["event"] == "step") last = (*event)["step"];
                 if ((*event)["event"] == "checkpoint") saved = (*event)["step"];
