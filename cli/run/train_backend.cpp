@@ -64,6 +64,7 @@ std::unique_ptr<runtime::Backend> make_cpu_process(const BackendOptions& options
         if (launch.rank == 0)
             console.err << "orrery train: " << ranks_line(launch, world, timeouts) << std::endl;
     };
+    process.waiting = say_of_run;
     process.failed = say_of_run;
     process.overdue = [launch, &records](const std::string& reason) {
         end_process(launch, records, reason);

@@ -118,6 +118,7 @@ void ProcessBackend::live(const plan::Mesh& mesh, const std::function<void(RankS
         ended(world, reason);
     };
     options.overdue = options_.overdue;
+    options.waiting = options_.waiting;
     FlightRecorder recorder(mesh, launch_.rank);
     ProcessWorld world(mesh, launch_, options);
     Recording recording(options_.records, recorder, world.communicator());

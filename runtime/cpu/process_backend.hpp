@@ -26,6 +26,8 @@ struct ProcessBackendOptions {
     // The run has ended elsewhere for this reason, and this rank, which is busy with something that
     // does not communicate, should have left it by now: whoever is told ends the process.
     std::function<void(const std::string& reason)> overdue;
+    // Now and then while ranks meet: for whom this one waits.
+    std::function<void(const std::string& line)> waiting;
 };
 
 class ProcessBackend final : public Backend {

@@ -1,6 +1,7 @@
 #include "runtime/launch/launch.hpp"
 
 #include <cstdlib>
+#include <fstream>
 #include <vector>
 
 #include <fmt/format.h>
@@ -94,6 +95,25 @@ void check_order(Variables& variables, const Launch& launch) {
                         launch.local_size, launch.size);
 }
 
+// The name that a launcher gave the run, and the secret that the user did.
+void name_run(Variables& variables, Launch& launch, const std::vector<std::string>& names) {
+    launch.run = name(launch.launcher);
+    for (const std::string& each : names)
+        launch.run += '\n' + variables.find(each).value_or("");
+    if (const auto secret = variables.find("ORRERY_RUN_SECRET")) launch.secret = *secret;
+    const auto path = variables.find("ORRERY_RUN_SECRET_FILE");
+    if (!path) return;
+    std::ifstream file(*path, std::ios::binary);
+    constexpr std::size_t kMost = 4096;
+    std::string secret(kMost, '\0');
+    file.read(secret.data(), kMost);
+    secret.resize(static_cast<std::size_t>(file.gcount()));
+    while (!secret.empty() && (secret.back() == '\n' || secret.back() == '\r'))
+        secret.pop_back();
+    if (secret.empty()) variables.fault("ORRERY_RUN_SECRET_FILE={}: no secret can be read", *path);
+    launch.secret = secret;
+}
+
 Launch of_torchrun(Variables& variables) {
     Launch launch;
     launch.launcher = Launcher::torchrun;
@@ -109,6 +129,7 @@ Launch of_torchrun(Variables& variables) {
         variables.fault("MASTER_ADDR is not set: the host of rank 0 is needed");
     if (!variables.has("MASTER_PORT"))
         variables.fault("MASTER_PORT is not set: the port where rank 0 waits for others is needed");
+    name_run(variables, launch, {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"});
     variables.finish("torchrun");
     return launch;
 }
@@ -128,6 +149,7 @@ Launch of_open_mpi(Variables& variables) {
     // Of Open MPI's own name for the job, so that two on one node do not meet.
     launch.port = port_of(number_of(variables.find("PMIX_NAMESPACE").value_or("")));
     wish_for_meeting_point(variables, launch);
+    name_run(variables, launch, {"PMIX_NAMESPACE"});
     variables.finish("Open MPI");
     return launch;
 }
@@ -179,6 +201,7 @@ Launch of_slurm(Variables& variables) {
         launch.port = port_of(job * 61 + step);  // steps of one job may run side by side
     }
     wish_for_meeting_point(variables, launch);
+    name_run(variables, launch, {"SLURM_JOB_ID", "SLURM_STEP_ID"});
     variables.finish("Slurm");
     return launch;
 }

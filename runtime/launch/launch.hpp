@@ -8,6 +8,9 @@
 //              SLURM_STEP_TASKS_PER_NODE or SLURM_TASKS_PER_NODE (entry SLURM_NODEID), or
 //              SLURM_NTASKS_PER_NODE; SLURM_STEP_NODELIST, SLURM_JOB_ID, SLURM_STEP_ID
 //
+// The run's name is of TORCHELASTIC_RUN_ID and TORCHELASTIC_RESTART_COUNT, of PMIX_NAMESPACE, or of
+// SLURM_JOB_ID and SLURM_STEP_ID.
+//
 // The innermost launcher counts, in this order: torchrun runs below srun, and mpirun in a script of
 // sbatch. Where the variables of two are there, they must say the same, or the outer ones be of
 // what started the inner launcher, a task on each node; else nobody knows which rank this process
@@ -37,6 +40,12 @@ struct Launch {
     // empty, and the ranks meet through MPI, or where MASTER_ADDR says.
     std::string host;
     std::int64_t port = 0;
+    // What the launcher calls the run, the same on all its ranks; two that it calls differently
+    // never meet.
+    std::string run = {};
+    // What the ranks of a run alone know: of ORRERY_RUN_SECRET, or of the file that
+    // ORRERY_RUN_SECRET_FILE names. Empty: who knows the run's name can join it.
+    std::string secret = {};
     bool operator==(const Launch&) const = default;
 };
 

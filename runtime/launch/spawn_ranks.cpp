@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "runtime/comm/communication_error.hpp"
+#include "runtime/launch/tcp/handshake.hpp"
 #include "runtime/launch/tcp/socket.hpp"
 
 namespace orrery::runtime {
@@ -185,10 +186,12 @@ int spawn_ranks(std::int64_t ranks, const std::vector<std::string>& arguments,
                 const std::function<std::vector<Variable>(std::int64_t rank)>& variables_of,
                 const SpawnOptions& options) {
     const std::int64_t port = free_loopback_port();
+    const std::string secret = new_run_secret();
     const HeldSignals signals;
     Family family;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
         std::vector<Variable> changes = torchruns_variables(rank, ranks, port);
+        changes.push_back({"ORRERY_RUN_SECRET", secret});
         const std::vector<Variable> more = variables_of(rank);
         changes.insert(changes.end(), more.begin(), more.end());
         family.add(start(rank, arguments, changes, signals.before()));

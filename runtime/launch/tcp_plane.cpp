@@ -18,6 +18,7 @@
 
 #include "plan/ir/check.hpp"
 #include "runtime/launch/star_plane.hpp"
+#include "runtime/launch/tcp/handshake.hpp"
 #include "runtime/launch/tcp/meeting.hpp"
 
 namespace orrery::runtime {
@@ -25,6 +26,9 @@ namespace {
 
 // Of a message: its kind, then how many bytes follow.
 constexpr std::size_t kHeader = 1 + sizeof(std::uint64_t);
+
+// Op times of a step of many ranks are some MiB.
+constexpr std::uint64_t kLongestMessage = std::uint64_t{1} << 30;
 
 // How long whoever spreads an end waits for a message that another thread is sending.
 constexpr std::chrono::seconds kPatience{1};
@@ -140,11 +144,17 @@ class TcpPlane final : public StarPlane {
         if (bytes.size() < kHeader) return false;
         std::uint64_t length = 0;
         std::memcpy(&length, bytes.data() + 1, sizeof length);
+        if (length > kLongestMessage) {
+            peer.gone = true;
+            end(peer, fmt::format("{} announced a message of {} bytes: no rank sends one",
+                                  named(peer.rank), length));
+            return false;
+        }
         if (bytes.size() - kHeader < length) return false;
         const auto kind = static_cast<MessageKind>(bytes[0]);
         const std::span<const std::byte> body = std::span(bytes).subspan(kHeader, length);
         if (kind == MessageKind::abort)
-            end(peer, std::string(reinterpret_cast<const char*>(body.data()), body.size()));
+            end(peer, printable({reinterpret_cast<const char*>(body.data()), body.size()}));
         else
             inbox_.put(peer.rank, kind, Bytes(body.begin(), body.end()));
         bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(kHeader + length));
@@ -160,8 +170,9 @@ class TcpPlane final : public StarPlane {
 }  // namespace
 
 std::unique_ptr<StarPlane> tcp_plane(const Launch& launch, std::chrono::milliseconds timeout,
-                                     std::string* own_host, std::string* host_of_zero) {
-    std::vector<Socket> sockets = meet(launch, std::chrono::steady_clock::now() + timeout);
+                                     const SayWaiting& say, std::string* own_host,
+                                     std::string* host_of_zero) {
+    std::vector<Socket> sockets = meet(launch, std::chrono::steady_clock::now() + timeout, say);
     if (launch.rank != 0 && own_host != nullptr) *own_host = sockets[0].own_host();
     if (launch.rank != 0 && host_of_zero != nullptr) *host_of_zero = sockets[0].peer_host();
     return std::make_unique<TcpPlane>(launch, std::move(sockets));

@@ -1,9 +1,7 @@
 // The control plane over TCP: rank 0 waits at a host and port that every rank knows, the others
-// come to it. A first message says which rank of how many each is, and in which version of this
-// protocol it speaks; who does not fit is told why, and so is everybody else.
-//
-// Whoever reaches the port can join or end the run: it belongs into a cluster's inner network, as
-// those of other launchers do.
+// come to it, and prove that they are of its run (tcp/handshake.hpp). One that does not fit is told
+// why, and so is everybody else; strangers are passed over. Later messages are not sealed: who can
+// read or change what passes between the machines can read or change the run.
 #pragma once
 
 #include <chrono>
@@ -12,6 +10,7 @@
 
 #include "runtime/launch/launch.hpp"
 #include "runtime/launch/star_plane.hpp"
+#include "runtime/launch/tcp/meeting.hpp"
 
 namespace orrery::runtime {
 
@@ -23,7 +22,7 @@ inline constexpr std::chrono::seconds kMeetingTimeout(300);
 // reached.
 std::unique_ptr<StarPlane> tcp_plane(const Launch& launch,
                                      std::chrono::milliseconds timeout = kMeetingTimeout,
-                                     std::string* own_host = nullptr,
+                                     const SayWaiting& say = {}, std::string* own_host = nullptr,
                                      std::string* host_of_zero = nullptr);
 
 }  // namespace orrery::runtime

@@ -11,7 +11,7 @@ const std::vector<Target>& targets() {
     static const std::vector<Target> all = {
         kScenario,      kOverrides,   kPrediction,  kPlanText,    kNativeTrace, kNativeFrames,
         kPerfettoTrace, kChromeTrace, kProfile,     kCollectives, kTokens,      kMegatronIndex,
-        kSafetensors,   kManifest,    kScheduleCsv, kCommandLine, kMessageHead};
+        kSafetensors,   kManifest,    kScheduleCsv, kCommandLine, kMessageHead, kMeeting};
     return all;
 }
 

@@ -16,6 +16,7 @@
 #include "plan/ir/check.hpp"
 #include "runtime/comm/mpi/mpi_ranks.hpp"
 #include "runtime/comm/processes/tcp_transport.hpp"
+#include "runtime/launch/tcp/handshake.hpp"
 #include "runtime/launch/tcp_plane.hpp"
 
 namespace orrery::runtime {
@@ -51,12 +52,13 @@ std::vector<std::string> own_addresses() {
     return all;
 }
 
-// Where rank 0 is, from itself: a port, then the names and addresses of its host.
+// Where rank 0 is, from itself: a port, what its run alone knows, then the names and addresses of
+// its host.
 std::string meeting_point(const Launch& launch) {
     if (launch.rank != 0) return "";
     const bool one_node = launch.local_size == launch.size;
     const Socket free = listen_at(one_node ? "127.0.0.1" : "0.0.0.0", 0);
-    std::string text = std::to_string(listening_port(free));
+    std::string text = fmt::format("{} {}", listening_port(free), new_run_secret());
     if (one_node) return text + " 127.0.0.1";
     for (const std::string& address : own_addresses())
         text += " " + address;
@@ -83,7 +85,7 @@ std::string reachable(const std::vector<std::string>& hosts, std::int64_t port) 
 Launch found_through_mpi(const Launch& launch) {
     Launch found = launch;
     std::istringstream words(told_by_rank_zero(meeting_point(launch)));
-    words >> found.port;
+    words >> found.port >> found.secret;
     std::vector<std::string> hosts;
     for (std::string host; words >> host;)
         hosts.push_back(host);
@@ -146,7 +148,8 @@ ProcessWorld::ProcessWorld(const plan::Mesh& mesh, const Launch& launch,
         throw LaunchError(
             "Open MPI's variables do not say on which node rank 0 is, and messages do not go over "
             "MPI: set MASTER_ADDR to the host of rank 0 (mpirun -x MASTER_ADDR=HOST)");
-    plane_ = tcp_plane(found, kMeetingTimeout, &own_host_, &host_of_zero_);
+    plane_ = tcp_plane(found, kMeetingTimeout, options_.waiting, &own_host_, &host_of_zero_);
+    plane_->set_patience(options_.timeouts.usual);  // all are there: who says nothing hangs
     transport_ = connect(found);
     // A rank computes and communicates.
     if (mpi)
@@ -163,7 +166,10 @@ ProcessWorld::ProcessWorld(const plan::Mesh& mesh, const Launch& launch,
 std::unique_ptr<Transport> ProcessWorld::connect(const Launch& launch) {
     TcpTransportOptions tcp;
     tcp.rank = launch.rank;
-    tcp.listening = listen_at(launch.rank == 0 ? launch.host : own_host_, 0);
+    tcp.listening =
+        listen_at(launch.rank == 0 ? listening_host(launch.host, launch.local_size == launch.size)
+                                   : own_host_,
+                  0);
     Card own;
     set_text(own.host, own_host_name());
     set_text(own.address, own_host_);

@@ -37,6 +37,8 @@ struct ProcessWorldOptions {
     std::function<void(ProcessWorld& world, const std::string& reason)> ended;
     // … and the rank is still in it when it should have left: it is in no call, and hangs.
     std::function<void(const std::string& reason)> overdue;
+    // Now and then while ranks meet: for whom this one waits.
+    std::function<void(const std::string& line)> waiting;
 };
 
 class ProcessWorld {

@@ -27,6 +27,9 @@ namespace {
 constexpr std::chrono::seconds kConnectTimeout(30);
 constexpr std::chrono::milliseconds kTry(300);
 constexpr std::size_t kReadAhead = 16'384;
+// A connection that does not greet is no rank's; more than so many at once are not all ranks'.
+constexpr std::chrono::seconds kGreetingTimeout(5);
+constexpr std::size_t kMostStrangers = 4096;
 
 // How a connection begins.
 struct Greeting {
@@ -253,6 +256,7 @@ class TcpTransport final : public Transport {
     struct Stranger {
         Socket socket;
         std::vector<std::byte> said;
+        std::chrono::steady_clock::time_point until;
         bool gone = false;
     };
 
@@ -292,12 +296,19 @@ class TcpTransport final : public Transport {
         bool moved = false;
         for (std::size_t i = 0; i < strangers_.size(); ++i)
             if (entries[i + 1].revents != 0) moved |= hear(strangers_[i]);
-        strangers_.erase(std::remove_if(strangers_.begin(), strangers_.end(),
-                                        [](const Stranger& each) { return each.gone; }),
-                         strangers_.end());
+        strangers_.erase(
+            std::remove_if(strangers_.begin(), strangers_.end(),
+                           [now = std::chrono::steady_clock::now()](const Stranger& each) {
+                               return each.gone || now >= each.until;
+                           }),
+            strangers_.end());
         if (entries[0].revents != 0)
             if (auto socket = accept_before(options_.listening, std::chrono::steady_clock::now()))
-                strangers_.push_back({std::move(*socket), {}, false});
+                strangers_.push_back({std::move(*socket),
+                                      {},
+                                      std::chrono::steady_clock::now() + kGreetingTimeout,
+                                      false});
+        if (strangers_.size() > kMostStrangers) strangers_.erase(strangers_.begin());
         return moved;
     }
 

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <set>
 #include <system_error>
 #include <thread>
 
@@ -109,6 +110,15 @@ bool is_loopback(const std::string& host) {
     return host == "localhost" || host == "::1" || host.rfind("127.", 0) == 0;
 }
 
+// Of one interface: not a name, and not every address.
+bool is_number(const std::string& host) {
+    in_addr four{};
+    in6_addr six{};
+    const bool number = inet_pton(AF_INET, host.c_str(), &four) == 1 ||
+                        inet_pton(AF_INET6, host.c_str(), &six) == 1;
+    return number && host != "0.0.0.0" && host != "::";
+}
+
 // 0 or what went wrong.
 int bind_and_listen(int descriptor, const sockaddr* address, socklen_t size) {
     if (descriptor < 0) return errno;
@@ -172,35 +182,55 @@ void Socket::shut() const {
 }
 
 Socket listen_at(const std::string& host, std::int64_t port) {
-    const auto number = htons(static_cast<std::uint16_t>(port));
-    sockaddr_in6 six{};  // also for IPv4
-    six.sin6_family = AF_INET6;
-    six.sin6_addr = host == "::1" ? in6addr_loopback : in6addr_any;
-    six.sin6_port = number;
-    sockaddr_in four{};
-    four.sin_family = AF_INET;
-    four.sin_addr.s_addr = htonl(host == "localhost" ? INADDR_LOOPBACK : INADDR_ANY);
-    if (host.rfind("127.", 0) == 0) inet_pton(AF_INET, host.c_str(), &four.sin_addr);
-    four.sin_port = number;
-
+    std::string fault;
+    const std::string given = host == "localhost" ? "127.0.0.1" : host;
+    Addresses one =
+        is_number(given) ? addresses_of(given, port, fault) : Addresses(nullptr, freeaddrinfo);
     int error = EAFNOSUPPORT;
     Socket socket_;
-    if (host == "::1" || !is_loopback(host)) {
+    if (one != nullptr) {
+        socket_ = Socket(socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        error = bind_and_listen(socket_.descriptor(), one->ai_addr, one->ai_addrlen);
+    } else {
+        sockaddr_in6 six{};  // also for IPv4
+        six.sin6_family = AF_INET6;
+        six.sin6_addr = in6addr_any;
+        six.sin6_port = htons(static_cast<std::uint16_t>(port));
         socket_ = Socket(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        if (host != "::1") set(socket_.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
+        set(socket_.descriptor(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
         error =
             bind_and_listen(socket_.descriptor(), reinterpret_cast<sockaddr*>(&six), sizeof six);
-    }
-    // A machine without IPv6.
-    if (error == EAFNOSUPPORT || (error == EADDRNOTAVAIL && host != "::1")) {
-        socket_ = Socket(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        error =
-            bind_and_listen(socket_.descriptor(), reinterpret_cast<sockaddr*>(&four), sizeof four);
+        if (error == EAFNOSUPPORT || error == EADDRNOTAVAIL) {  // a machine without IPv6
+            sockaddr_in four{};
+            four.sin_family = AF_INET;
+            four.sin_addr.s_addr = htonl(INADDR_ANY);
+            four.sin_port = six.sin6_port;
+            socket_ = Socket(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+            error = bind_and_listen(socket_.descriptor(), reinterpret_cast<sockaddr*>(&four),
+                                    sizeof four);
+        }
     }
     if (error != 0)
         throw CommunicationError(fmt::format(
             "rank 0 cannot wait at port {}: {}; MASTER_PORT says another", port, reason(error)));
     return socket_;
+}
+
+std::string listening_host(const std::string& host, bool one_machine) {
+    if (is_loopback(host)) return host;
+    std::string fault;
+    const Addresses addresses = addresses_of(host, 0, fault);
+    std::set<std::string> own;
+    for (const addrinfo* each = addresses.get(); each != nullptr; each = each->ai_next) {
+        sockaddr_storage address{};
+        std::memcpy(&address, each->ai_addr, each->ai_addrlen);
+        const std::string number = number_of(address, each->ai_addrlen);
+        if (number.empty() || (is_loopback(number) && !one_machine)) continue;
+        const Socket tried(socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        if (bind_and_listen(tried.descriptor(), each->ai_addr, each->ai_addrlen) == 0)
+            own.insert(number);
+    }
+    return own.size() == 1 ? *own.begin() : "0.0.0.0";
 }
 
 std::int64_t listening_port(const Socket& listening) {
@@ -240,7 +270,7 @@ Socket connect_before(const std::string& host, std::int64_t port, Deadline deadl
             return std::move(*connected);
         }
         if (std::chrono::steady_clock::now() + pause >= deadline)
-            throw CommunicationError(
+            throw UnreachableError(
                 fmt::format("nobody to be reached at {}:{}: {}", host, port, fault));
         std::this_thread::sleep_for(pause);
         pause = std::min(pause * 2, milliseconds(500));

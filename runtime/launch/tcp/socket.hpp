@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "runtime/comm/communication_error.hpp"
+
 namespace orrery::runtime {
 
 using Deadline = std::chrono::steady_clock::time_point;
@@ -43,9 +45,15 @@ class Socket {
     int descriptor_ = -1;
 };
 
-// Waits at a port of this machine, at the loopback alone where `host` is one, else at every
-// address: by which of them others find `host` is theirs to know. Port 0: any that is free.
+// Waits at a port of this machine: at `host` where it is an address as a number, or localhost, else
+// at every address. Port 0: any that is free.
 Socket listen_at(const std::string& host, std::int64_t port);
+
+// Where to wait for those who come to `host`: the one address of this machine that it stands for,
+// so that nobody reaches the port by another; "0.0.0.0", every one, where it stands for several,
+// for none of this machine's, or for a loopback (as Debian's /etc/hosts has it) that other machines
+// cannot come to.
+std::string listening_host(const std::string& host, bool one_machine);
 std::int64_t listening_port(const Socket& listening);
 
 // One that nobody uses at this moment.
@@ -54,7 +62,13 @@ std::int64_t free_loopback_port();
 // The next that connects; none where the deadline comes before.
 std::optional<Socket> accept_before(const Socket& listening, Deadline deadline);
 
-// Tries until somebody listens there.
+// Nobody listens there, or the name is not known.
+class UnreachableError : public CommunicationError {
+  public:
+    using CommunicationError::CommunicationError;
+};
+
+// Tries until somebody listens there; throws UnreachableError at the deadline.
 Socket connect_before(const std::string& host, std::int64_t port, Deadline deadline);
 
 }  // namespace orrery::runtime

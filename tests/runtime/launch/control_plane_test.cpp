@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/launch/connect_ranks.hpp"
+#include "runtime/launch/tcp/handshake.hpp"
 #include "runtime/launch/tcp/socket.hpp"
 #include "runtime/launch/tcp_plane.hpp"
 #include "runtime/launch/thread_planes.hpp"
@@ -297,6 +298,97 @@ TEST(TcpPlane, PassesOverStrangersAtItsPort) {
     }
     tcp_plane(loopback(1, 2, port))->finish();
     zero.join();
+}
+
+// Another's run comes first, or alone: it is no part of this one, and costs it nothing.
+TEST(TcpPlane, PassesOverRanksOfAnotherRun) {
+    const std::int64_t port = free_loopback_port();
+    Launch zero = loopback(0, 3, port);
+    zero.run = "torchrun\nours\n0";
+    std::string at_zero, at_other, of_other_secret;
+    std::thread first([&] { at_zero = refusal([&] { tcp_plane(zero)->finish(); }); });
+    const auto come = [&](std::int64_t rank, const std::string& run, const std::string& secret,
+                          std::chrono::milliseconds patience) {
+        Launch launch = zero;
+        launch.rank = rank;
+        launch.run = run;
+        launch.secret = secret;
+        return refusal([&] { tcp_plane(launch, patience)->finish(); });
+    };
+    at_other = come(1, "torchrun\ntheirs\n0", "", 2s);
+    of_other_secret = come(1, zero.run, "guessed", 2s);
+    std::vector<std::string> at_ours(2);
+    std::thread two([&] { at_ours[1] = come(2, zero.run, "", 60s); });
+    at_ours[0] = come(1, zero.run, "", 60s);
+    two.join();
+    first.join();
+    EXPECT_EQ(at_zero, "");
+    EXPECT_EQ(at_ours, std::vector<std::string>(2));
+    const std::string said =
+        fmt::format("what listens at 127.0.0.1:{} is not rank 0 of this run", port);
+    EXPECT_EQ(at_other, said);
+    EXPECT_EQ(of_other_secret, said);
+}
+
+// Silent, junk, cut off, of another version, plausible without the key, and replayed.
+TEST(TcpPlane, AreHeldUpByNoneOfThreeHundredStrangers) {
+    const std::int64_t port = free_loopback_port();
+    const auto now = std::chrono::steady_clock::now;
+    std::string at_zero;
+    std::thread zero(
+        [&] { at_zero = refusal([&] { tcp_plane(loopback(0, 2, port))->finish(); }); });
+    const RunKey other = run_key("", "other");
+    const Approach plausible(other, new_nonce(), 1, 2);
+    std::vector<Socket> strangers;
+    for (int i = 0; i < 300; ++i) {
+        strangers.push_back(connect_before("127.0.0.1", port, now() + 60s));
+        const Socket& stranger = strangers.back();
+        std::vector<std::byte> hello = plausible.hello();
+        if (i % 6 == 1) stranger.send_all(bytes("GET / HTTP/1.1\r\nHost: gpu1\r\n\r\n"));
+        if (i % 6 == 2) stranger.send_all(std::span(hello).first(20));
+        if (i % 6 == 3) {
+            hello[8] = std::byte{9};
+            stranger.send_all(hello);
+        }
+        if (i % 6 == 4) {
+            hello.resize(hello.size() + 32);  // with a mark that is none
+            stranger.send_all(hello);
+        }
+        if (i % 6 == 5) {  // what rank 0 said to it, said back
+            stranger.send_all(hello);
+            std::vector<std::byte> challenge(48);
+            EXPECT_TRUE(stranger.receive_all(challenge, now() + 60s));
+            stranger.send_all(std::span(challenge).last(32));
+        }
+    }
+    EXPECT_EQ(refusal([&] { tcp_plane(loopback(1, 2, port), 4s)->finish(); }), "")
+        << "within less than a silent one is given";
+    zero.join();
+    EXPECT_EQ(at_zero, "");
+}
+
+TEST(TcpPlane, ARankZeroThatSaysNothingAfterItsWelcomeIsNotWaitedForForEver) {
+    const std::int64_t port = free_loopback_port();
+    std::thread zero([&] {
+        const auto plane = tcp_plane(loopback(0, 2, port));
+        std::this_thread::sleep_for(400ms);
+    });
+    const auto plane = tcp_plane(loopback(1, 2, port));
+    plane->set_patience(100ms);
+    EXPECT_EQ(refusal([&] {
+                  Bytes data;
+                  plane->broadcast(data);
+              }),
+              "rank 0 has not said anything for 0.1 s");
+    zero.join();
+}
+
+TEST(ListeningHost, IsOneAddressWhereThereIsOne) {
+    EXPECT_EQ(listening_host("127.0.0.1", true), "127.0.0.1");
+    EXPECT_EQ(listening_host("localhost", false), "localhost");
+    EXPECT_EQ(listening_host("0.0.0.0", false), "0.0.0.0");
+    EXPECT_EQ(listening_host("no-such-host.invalid", false), "0.0.0.0");
+    EXPECT_EQ(listening_host("192.0.2.7", false), "0.0.0.0") << "not of this machine (RFC 5737)";
 }
 
 TEST(TcpPlane, MeetsByNameAndAtEveryAddress) {

@@ -1,4 +1,5 @@
 // Variables as torchrun, mpirun and srun set them, and half of them.
+#include <fstream>
 #include <map>
 #include <set>
 #include <string>
@@ -71,13 +72,31 @@ TEST(Launch, NobodyLaunchedUs) {
 }
 
 TEST(Launch, ByTorchrun) {
-    EXPECT_EQ(launch(kTorchrun), (Launch{Launcher::torchrun, 5, 8, 1, 4, "gpu1", 29500}));
+    EXPECT_EQ(launch(kTorchrun),
+              (Launch{Launcher::torchrun, 5, 8, 1, 4, "gpu1", 29500, "torchrun\n\n"}));
+    EXPECT_EQ(launch(with(kTorchrun,
+                          {{"TORCHELASTIC_RUN_ID", "job7"}, {"TORCHELASTIC_RESTART_COUNT", "2"}}))
+                  ->run,
+              "torchrun\njob7\n2");
+}
+
+TEST(Launch, ASecretIsTheUsersOrOfAFile) {
+    EXPECT_EQ(launch(kTorchrun)->secret, "");
+    EXPECT_EQ(launch(with(kTorchrun, {{"ORRERY_RUN_SECRET", "abc"}}))->secret, "abc");
+    const std::string path = testing::TempDir() + "secret";
+    std::ofstream(path) << "of a file\n";
+    EXPECT_EQ(launch(with(kTorchrun, {{"ORRERY_RUN_SECRET_FILE", path}}))->secret, "of a file");
+    std::ofstream(path) << "\n";
+    for (const std::string& bad : {path, path + "-not-there"})
+        EXPECT_THROW(launch(with(kTorchrun, {{"ORRERY_RUN_SECRET_FILE", bad}})), LaunchError);
 }
 
 TEST(Launch, ByOpenMpiOnOneNodeMeetsOnItsLoopback) {
     const auto found = launch(kOpenMpi);
     ASSERT_TRUE(found);
-    EXPECT_EQ(*found, (Launch{Launcher::open_mpi, 3, 4, 3, 4, "127.0.0.1", found->port}));
+    EXPECT_EQ(*found,
+              (Launch{Launcher::open_mpi, 3, 4, 3, 4, "127.0.0.1", found->port, found->run}));
+    EXPECT_EQ(found->run, "Open MPI\n" + kOpenMpi.at("PMIX_NAMESPACE"));
     EXPECT_GE(found->port, 20'000);
     EXPECT_LT(found->port, 32'768) << "where Linux takes ports for others";
     EXPECT_NE(launch(with(kOpenMpi, {{"PMIX_NAMESPACE", "1928003586"}}))->port, found->port)
@@ -93,7 +112,8 @@ TEST(Launch, ByOpenMpiOnSeveralNodesKnowsNoHost) {
 
 TEST(Launch, BySlurm) {
     // 20000 + (41 × 61 + 0) mod 12000
-    EXPECT_EQ(launch(kSlurm), (Launch{Launcher::slurm, 9, 12, 1, 4, "gpu07", 22501}));
+    EXPECT_EQ(launch(kSlurm),
+              (Launch{Launcher::slurm, 9, 12, 1, 4, "gpu07", 22501, "Slurm\n41\n0"}));
     EXPECT_EQ(launch(with(kSlurm, {{"SLURM_STEP_ID", "1"}}))->port, 22502);
     const Variables step = {{"SLURM_NTASKS", "96"}, {"SLURM_STEP_NUM_TASKS", "12"}};
     EXPECT_EQ(launch(with(kSlurm, step))->size, 12) << "the step's tasks, not the job's";
