@@ -26,6 +26,7 @@ void check_config(const std::string& path, const json& model) {
     const json config = json::parse(
         std::string_view(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()),
         nullptr, false);
+    file.require_read();
     if (!config.is_object()) throw runtime::DataError(path, "is no JSON object");
     std::vector<std::string> differences;
     for (const char* key : kTelling)

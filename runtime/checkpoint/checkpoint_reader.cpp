@@ -15,8 +15,10 @@ namespace {
 
 Manifest manifest_at(const std::string& path) {
     const MappedFile file(path + "/" + kManifestFile);
-    return read_manifest(file.path(),
-                         {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+    Manifest manifest = read_manifest(
+        file.path(), {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+    file.require_read();
+    return manifest;
 }
 
 template <typename Stored>
@@ -50,6 +52,7 @@ void CheckpointReader::open_shard(const Shard& shard) {
     for (const Piece& piece : shard.pieces)
         data -= std::min(data, piece.elements() * bytes_of_stored(piece.dtype));
     if (content_hash(file.bytes().first(static_cast<std::size_t>(data))) != shard.head_hash) {
+        file.require_read();
         const std::string of =
             shard.pieces.empty() ? ""
                                  : " of " + shard.pieces[0].stored_name() + " and what follows it";
@@ -65,7 +68,7 @@ void CheckpointReader::open_shard(const Shard& shard) {
         const std::byte* at = file.bytes().data() + stored->begin;
         const std::int64_t size = bytes_of_stored(piece.dtype);
         for (const Slice& slice : piece.slices) {
-            sources_[{piece.tensor, piece.quantity, piece.age}].push_back({slice, at, size});
+            sources_[{piece.tensor, piece.quantity, piece.age}].push_back({slice, at, size, &file});
             at += slice.all() * size;
         }
     }
@@ -77,12 +80,14 @@ void CheckpointReader::verify_shard(std::size_t shard) const {
         const StoredTensor* stored = heads_[shard].find(piece.stored_name());
         const auto bytes = file.bytes().subspan(static_cast<std::size_t>(stored->begin),
                                                 static_cast<std::size_t>(stored->bytes()));
-        if (content_hash(bytes) != piece.hash)
-            throw DataError(file.path(),
-                            fmt::format("tensor {} is not as it was written: the XXH3 of its bytes "
-                                        "{} to {} is {}, of what was written {}",
-                                        piece.stored_name(), stored->begin, stored->end,
-                                        content_hash(bytes), piece.hash));
+        const std::string hash = content_hash(bytes);
+        file.require_read();
+        if (hash != piece.hash)
+            throw DataError(
+                file.path(),
+                fmt::format("tensor {} is not as it was written: the XXH3 of its bytes "
+                            "{} to {} is {}, of what was written {}",
+                            piece.stored_name(), stored->begin, stored->end, hash, piece.hash));
     }
 }
 
@@ -125,8 +130,10 @@ void CheckpointReader::read(const std::string& tensor, Quantity quantity, std::i
     const std::int64_t whole = elements_of(manifest_.tensors.at(tensor));
     ORRERY_CHECK(first >= 0 && first + std::ssize(values) <= whole, "elements of the tensor");
     std::int64_t copied = 0;
-    for (const Source& source : found->second)
+    for (const Source& source : found->second) {
         copied += copy(source, first, values);
+        source.file->require_read();
+    }
     if (copied != std::ssize(values))
         throw DataError(path_,
                         fmt::format("{} of the {} elements of {} from {} on are in no shard "

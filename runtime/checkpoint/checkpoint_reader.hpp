@@ -41,6 +41,7 @@ class CheckpointReader {
         Slice slice;
         const std::byte* data = nullptr;
         std::int64_t element_bytes = 4;
+        const MappedFile* file = nullptr;
     };
 
     void open_shard(const Shard& shard);

@@ -80,6 +80,7 @@ std::vector<std::string> files_of(const std::string& folder) {
         for (const auto& name : json["weight_map"])
             if (name.is_string() && name.get<std::string>().find('/') == std::string::npos)
                 names.insert(name.get<std::string>());
+    file.require_read();
     if (names.empty()) throw DataError(index, "has no weight_map of files");
     return {names.begin(), names.end()};
 }
@@ -127,6 +128,7 @@ HuggingFaceWeights::HuggingFaceWeights(const std::string& folder, const HuggingF
             const std::string called = tensor.name;
             places[called] = {&file, std::move(tensor)};
         }
+        file.require_read();
     }
     const auto find = [&](const std::string& name) {
         const auto found = places.find(name);
@@ -151,8 +153,9 @@ HuggingFaceWeights::HuggingFaceWeights(const std::string& folder, const HuggingF
                     folder, fmt::format("tensor {} is {} [{}], the scenario's model needs [{}]",
                                         part.tensor, tensor.dtype, fmt::join(tensor.shape, ", "),
                                         fmt::join(shape, ", ")));
-            const std::byte* data = found->second.file->bytes().data() + tensor.begin;
-            whole.sources.push_back({std::move(part), data, tensor.dtype});
+            const MappedFile* file = found->second.file;
+            whole.sources.push_back(
+                {std::move(part), file->bytes().data() + tensor.begin, tensor.dtype, file});
         }
     }
 }
@@ -170,6 +173,7 @@ void HuggingFaceWeights::read(const std::string& parameter, std::int64_t first,
             values[static_cast<std::size_t>(element - first)] = load_number(
                 source.data + their_index(source.part, element - begin, whole.width) * size,
                 source.dtype);
+        source.file->require_read();
     }
 }
 

@@ -72,6 +72,7 @@ class HuggingFaceWeights {
         HuggingFacePart part;
         const std::byte* data = nullptr;
         std::string dtype;
+        const MappedFile* file = nullptr;
     };
     struct Whole {
         std::int64_t width = 1;

@@ -9,6 +9,8 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace orrery::runtime {
 namespace {
 
@@ -38,6 +40,18 @@ MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
     void* start = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.number, 0);
     if (start == MAP_FAILED) fail(path_, "cannot be mapped into memory");
     bytes_ = {static_cast<const std::byte*>(start), size};
+    guard_.emplace(bytes_);
+}
+
+void MappedFile::require_read() const {
+    if (!guard_ || guard_->lost_at() < 0) return;
+    struct stat status {};
+    std::string now = "its disk may fail";
+    if (::stat(path_.c_str(), &status) == 0 && state_of(status).bytes < opened_.bytes)
+        now = fmt::format("it had {} bytes when it was opened and has {} now", opened_.bytes,
+                          status.st_size);
+    throw DataError(path_,
+                    fmt::format("cannot be read from byte {} on: {}", guard_->lost_at(), now));
 }
 
 MappedFile::State MappedFile::state_of(const struct stat& status) {
@@ -53,6 +67,7 @@ bool MappedFile::may_have_changed() const {
 }
 
 MappedFile::~MappedFile() {
+    guard_.reset();  // before another mapping may lie there
     if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 

@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
+
+#include "runtime/data/guarded_mapping.hpp"
 
 struct stat;
 
@@ -28,9 +31,13 @@ class MappedFile {
     MappedFile& operator=(const MappedFile&) = delete;
 
     const std::string& path() const { return path_; }
-    // The file as it was long when it was opened. Who cuts it off meanwhile ends the program
-    // (SIGBUS); what is appended is not seen.
+    // The file as it was long when it was opened; what is appended is not seen. What cannot be read
+    // any more reads as zeros: whoever has used bytes asks require_read() before it believes them.
     std::span<const std::byte> bytes() const { return bytes_; }
+
+    // Throws DataError where bytes that were touched could not be read: the file has been cut off,
+    // or its disk fails.
+    void require_read() const;
 
     // Somebody may have written into it since it was opened: its time or its size is another. False
     // where another file has its name now, or none: these bytes stay as they are.
@@ -47,6 +54,7 @@ class MappedFile {
     std::string path_;
     State opened_;
     std::span<const std::byte> bytes_;
+    std::optional<GuardedMapping> guard_;  // of no empty file
 };
 
 }  // namespace orrery::runtime

@@ -141,9 +141,11 @@ TokenSource::TokenSource(const std::string& path, plan::DataFormat format, std::
       layout_(layout_of(file_, format, vocabulary)),
       content_(sample_hash(file_.bytes())) {
     ORRERY_CHECK(vocabulary > 0, "a model without words");
+    file_.require_read();
 }
 
 void TokenSource::require_unchanged() const {
+    file_.require_read();
     if (file_.may_have_changed() && sample_hash(file_.bytes()) != content_)
         throw DataError(path(),
                         "somebody wrote into it while it was read: what was trained is of two data "
@@ -159,13 +161,16 @@ void TokenSource::copy_as(std::int64_t first, std::span<std::int32_t> out) const
     for (std::int64_t i = 0; i < std::ssize(out); ++i) {
         const std::int64_t offset = layout_.first_byte + (first + i) * kWidth;
         const auto token = static_cast<std::int64_t>(number_at<Token>(file_.bytes(), offset));
-        if (token < 0 || token >= end)
-            throw DataError(path(),
-                            fmt::format("byte {}: token {}, number {} of the file from 0; the "
-                                        "model's vocabulary is {}, its tokens are 0 to {}",
-                                        offset, token, first + i, vocabulary_, end - 1));
-        out[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(token);
+        if (token >= 0 && token < end) {
+            out[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(token);
+            continue;
+        }
+        file_.require_read();
+        throw DataError(path(), fmt::format("byte {}: token {}, number {} of the file from 0; the "
+                                            "model's vocabulary is {}, its tokens are 0 to {}",
+                                            offset, token, first + i, vocabulary_, end - 1));
     }
+    file_.require_read();
 }
 
 void TokenSource::copy(std::int64_t first, std::span<std::int32_t> out) const {

@@ -218,6 +218,21 @@ TEST_F(GuardedRun, DataThatAreRewrittenInPlaceEndIt) {
     EXPECT_THAT(said, AllOf(HasSubstr(data_), HasSubstr("wrote into it")));
 }
 
+TEST_F(GuardedRun, DataThatAreCutOffEndItWithARecord) {
+    std::ofstream(data_, std::ios::app) << std::string(100'000, 'x');  // of many pages
+    RunningProgram run("orrery-run",
+                       train({"--steps", "100000000", "--flight-record", folder_ + "/flight"}));
+    while (const auto event = run.next_event())
+        if ((*event)["event"] == "checkpoint") break;
+    fs::resize_file(data_, 0);
+    std::string said;
+    while (const auto event = run.next_event())
+        if ((*event)["event"] == "error") said = (*event)["message"];
+    EXPECT_EQ(run.exit_code(), 5);
+    EXPECT_THAT(said, AllOf(HasSubstr(data_), HasSubstr("and has 0 now")));
+    EXPECT_TRUE(fs::exists(folder_ + "/flight/rank-00000.json"));
+}
+
 TEST_F(GuardedRun, ACheckpointThatLostItsManifestIsNotPassedOver) {
     ASSERT_EQ(perform("orrery-run", train({"--steps", "10"})).code, 0);
     remove_manifest(10);
