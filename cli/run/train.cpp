@@ -283,13 +283,13 @@ class Train : public Subcommand {
                 };
         }
         options.first_weights = first_weights(run);
-        std::vector<runtime::StepReport> steps;
+        StepSummary steps;
         const runtime::TrainResult result = runtime::train(
             run.scenario, options, backend,
             [&](std::int64_t sample, std::span<std::int32_t> tokens,
                 std::span<std::int32_t> targets) { sampler.sample(sample, tokens, targets); },
             [&](const runtime::StepReport& step) {
-                steps.push_back(step);
+                steps.add(step);
                 output.stepped(run, step);
                 health.stepped(step);
                 return !interrupt.asked();
@@ -300,7 +300,7 @@ class Train : public Subcommand {
             output.ended_before(run);
             return kExitOk;
         }
-        const bool interrupted = interrupt.asked() && steps.back().step < run.steps;
+        const bool interrupted = interrupt.asked() && steps.last().step < run.steps;
         const TrainEnd end{steps, result.memory, other_bytes_by_rank(result.memory), interrupted};
         if (!trace_file_.empty())
             trace::write_trace(runtime::measured_trace(result.plan, result.times,

@@ -101,8 +101,8 @@ class TrainEvents : public TrainOutput {
     }
 
     void ended(const TrainRun& run, const TrainEnd& end) override {
-        const runtime::StepReport& last = end.steps.back();
-        const double time_s = end.step_time_s();
+        const runtime::StepReport& last = end.steps.last();
+        const double time_s = end.steps.time_s();
         Json arenas = Json::array();
         Json high_water = Json::array();
         for (const runtime::RankMemory& rank : end.memory) {
@@ -112,12 +112,12 @@ class TrainEvents : public TrainOutput {
         print({{"event", "end"},
                {"interrupted", end.interrupted},
                {"step", last.step},
-               {"first_loss", end.steps.front().loss},
+               {"first_loss", end.steps.first_loss()},
                {"last_loss", last.loss},
                {"step_time_s", time_s},
                {"tokens_per_s", time_s > 0 ? static_cast<double>(last.tokens) / time_s : 0.0},
                {"mfu", optional(run.mfu(last.samples, time_s))},
-               {"data_wait_share", end.data_wait_share()},
+               {"data_wait_share", end.steps.data_wait_share()},
                {"arena_bytes_by_rank", std::move(arenas)},
                {"high_water_bytes_by_rank", std::move(high_water)},
                {"other_bytes_by_rank", end.other_bytes}});

@@ -132,8 +132,8 @@ class TrainProgress : public TrainOutput {
 
     void ended(const TrainRun& run, const TrainEnd& end) override {
         keep_line();
-        const runtime::StepReport& last = end.steps.back();
-        const double time_s = end.step_time_s();
+        const runtime::StepReport& last = end.steps.last();
+        const double time_s = end.steps.time_s();
         std::string speed =
             fmt::format("{}, {} tokens/s", seconds_text(time_s),
                         digits_text(time_s > 0 ? static_cast<double>(last.tokens) / time_s : 0));
@@ -146,11 +146,11 @@ class TrainProgress : public TrainOutput {
                                                   plural(last.step, "step"), run.steps))
                      << '\n'
                      << line("loss",
-                             fmt::format("{:.4f} to {:.4f}", end.steps.front().loss, last.loss))
+                             fmt::format("{:.4f} to {:.4f}", end.steps.first_loss(), last.loss))
                      << line("step time", speed)
-                     << (end.data_wait_share() > kWorthTelling
+                     << (end.steps.data_wait_share() > kWorthTelling
                              ? line("data", fmt::format("training waited for it {} of the time",
-                                                        percent_text(end.data_wait_share())))
+                                                        percent_text(end.steps.data_wait_share())))
                              : "")
                      << line("memory", fmt::format("arena {} per rank, {} of it used; {} beside it",
                                                    range_text(run.arenas), range_text(high_water),

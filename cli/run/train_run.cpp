@@ -17,7 +17,6 @@
 namespace orrery::cli {
 namespace {
 
-constexpr std::size_t kWarmUpSteps = 3;
 constexpr double kTera = 1e12;
 
 // Of this process so far. Not from getrusage: a process that another started has the starter's
@@ -96,31 +95,6 @@ std::optional<std::int64_t> physical_memory_bytes() {
     return std::int64_t{pages} * size;
 }
 
-std::vector<double> TrainEnd::step_times_s() const {
-    std::vector<double> times;
-    for (const runtime::StepReport& step : steps)
-        if (step.samples == steps.back().samples) times.push_back(step.time_s);
-    const std::size_t warm_up = std::min(kWarmUpSteps, times.size() - 1);
-    times.erase(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(warm_up));
-    return times;
-}
-
-double TrainEnd::step_time_s() const {
-    std::vector<double> times = step_times_s();
-    std::sort(times.begin(), times.end());
-    const std::size_t middle = times.size() / 2;
-    return times.size() % 2 == 1 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
-}
-
-double TrainEnd::data_wait_share() const {
-    double waited = 0, time = 0;
-    for (std::size_t i = 1; i < steps.size(); ++i) {
-        waited += steps[i].data_wait_s;
-        time += steps[i].time_s;
-    }
-    return time > 0 ? waited / time : 0;
-}
-
 std::vector<std::int64_t> other_bytes_by_rank(const std::vector<runtime::RankMemory>& memory) {
     std::int64_t process = largest_resident_bytes();
     for (const runtime::RankMemory& rank : memory)
@@ -165,7 +139,7 @@ std::string measured_scenario_json(const TrainRun& run, const TrainEnd& end) {
                   {"arena_bytes_by_rank", Json::array()},
                   {"high_water_bytes_by_rank", Json::array()},
                   {"other_bytes_by_rank", end.other_bytes},
-                  {"step_times_s", end.step_times_s()}};
+                  {"step_times_s", end.steps.times_s()}};
     for (const runtime::RankMemory& rank : end.memory) {
         measured["arena_bytes_by_rank"].push_back(rank.arena_bytes);
         measured["high_water_bytes_by_rank"].push_back(rank.high_water_bytes);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/console.hpp"
+#include "cli/run/step_summary.hpp"
 #include "plan/ir/plan.hpp"
 #include "plan/scenario/diagnostic.hpp"
 #include "plan/scenario/scenario.hpp"
@@ -62,18 +63,10 @@ std::optional<std::int64_t> physical_memory_bytes();
 class TrainOutput;
 
 struct TrainEnd {
-    const std::vector<runtime::StepReport>& steps;   // at least one
+    const StepSummary& steps;                        // of at least one
     const std::vector<runtime::RankMemory>& memory;  // by rank
     std::vector<std::int64_t> other_bytes;           // by rank
     bool interrupted = false;
-
-    // Of the steps that count: without 3 of warm-up, of fewer than 4 the last; where the batch
-    // grows, only steps with the last one's.
-    std::vector<double> step_times_s() const;
-    // Their median.
-    double step_time_s() const;
-    // Of the time of all steps but the first, before which nothing can be read ahead.
-    double data_wait_share() const;
 };
 
 // By rank: of the device's memory what is in use beside the arena; where ranks are threads of this

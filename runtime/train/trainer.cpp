@@ -419,7 +419,6 @@ TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, B
             ControlPlane::Bytes go_on(1, std::byte{1});
             complete(step, -1, control);
             if (seat.rank() == 0) {
-                result.step_times_s.push_back(step.time_s);
                 if (!report(step)) go_on[0] = std::byte{0};
             }
             control.broadcast(go_on);
@@ -459,7 +458,6 @@ TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, B
             complete(step, run.computed_s(), seat.control());
             if (seat.rank() == 0) {
                 step.time_s = std::chrono::duration<double>(Clock::now() - start).count();
-                result.step_times_s.push_back(step.time_s);
                 if (checkpoints) checkpoints->stepped(step.time_s);
                 if (!report(step)) go_on[0] = std::byte{0};
             }

@@ -76,7 +76,6 @@ struct TrainResult {
     plan::Plan plan;
     std::vector<RankMemory> memory;          // by rank
     std::vector<std::vector<OpTime>> times;  // of the last step, by rank; if recorded
-    std::vector<double> step_times_s;
 };
 
 // Every step is reported on a thread of rank 0, one after another, once it has ended on all ranks;
