@@ -185,10 +185,10 @@ std::vector<std::byte> Approach::take(std::span<const std::byte> bytes) {
 }
 
 std::vector<std::byte> answer_of(const std::string& fault) {
-    const std::string text = fault.substr(0, kLongestFault);
-    std::vector<std::byte> answer = bytes_of(std::uint64_t{text.size()});
-    const auto bytes = std::as_bytes(std::span(text));
-    answer.insert(answer.end(), bytes.begin(), bytes.end());
+    const std::uint64_t length = std::min(fault.size(), kLongestFault);
+    std::vector<std::byte> answer(sizeof length + length);
+    std::memcpy(answer.data(), &length, sizeof length);
+    std::memcpy(answer.data() + sizeof length, fault.data(), length);
     return answer;
 }
 
