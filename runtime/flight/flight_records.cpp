@@ -6,6 +6,8 @@
 #include <array>
 #include <chrono>
 #include <ctime>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <fmt/chrono.h>
@@ -64,6 +66,21 @@ void write_file(const std::string& folder, const std::string& name, const std::s
     files.sync_folder(folder);
 }
 
+// "rank-00003.json" of an earlier attempt becomes "rank-00003.earlier-1.json", the next one -2.
+void keep_earlier(const std::string& folder, const std::string& rank) {
+    namespace fs = std::filesystem;
+    const auto is_there = [](const std::string& path) {
+        std::error_code ignored;
+        return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
+    };
+    const std::string path = fmt::format("{}/{}.json", folder, rank);
+    if (!is_there(path)) return;
+    int number = 1;
+    while (is_there(fmt::format("{}/{}.earlier-{}.json", folder, rank, number)))
+        ++number;
+    disk_files().rename(path, fmt::format("{}/{}.earlier-{}.json", folder, rank, number));
+}
+
 }  // namespace
 
 std::string flight_record_text(const FlightRecorder& recorder, const std::string& reason) {
@@ -116,7 +133,9 @@ void FlightRecords::write(const std::string& reason) {
     std::string last;
     try {
         for (const FlightRecorder* recorder : recorders_) {
-            last = fmt::format("rank-{:05}.json", recorder->rank());
+            const std::string rank = fmt::format("rank-{:05}", recorder->rank());
+            if (own_.insert(rank).second) keep_earlier(folder_, rank);
+            last = rank + ".json";
             write_file(folder_, last, flight_record_text(*recorder, reason));
         }
     } catch (const std::exception& error) {

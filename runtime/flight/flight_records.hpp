@@ -1,10 +1,11 @@
 // The files that a run leaves when it ends badly, or is asked to end: one for each rank of this
 // process, with its last ops (docs/formats.md). Written as a checkpoint is: under another name,
-// synchronised, renamed.
+// synchronised, renamed. What an earlier attempt left is kept beside them.
 #pragma once
 
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ class FlightRecords {
     mutable std::mutex mutex_;  // guards what follows
     std::vector<const FlightRecorder*> recorders_;
     bool failed_ = false;
+    std::set<std::string> own_;  // files that this object has written
 };
 
 // JSON of a recorder: what a file holds.

@@ -139,6 +139,20 @@ TEST_F(WrittenRecords, AFailureCountsOnceAndMoreThanARequest) {
     records_.remove(recorder);
 }
 
+TEST_F(WrittenRecords, AnotherAttemptKeepsThoseOfTheOneBefore) {
+    FlightRecorder recorder(pair(), 0);
+    for (const char* reason : {"the first attempt", "the second", "the third"}) {
+        FlightRecords attempt(folder_, [](const std::string&) {});
+        attempt.add(recorder);
+        attempt.write_on_request("SIGTERM came");
+        attempt.write_failure(reason);
+        attempt.remove(recorder);
+    }
+    EXPECT_EQ(record("rank-00000.earlier-1.json")["reason"], "the first attempt");
+    EXPECT_EQ(record("rank-00000.earlier-2.json")["reason"], "the second");
+    EXPECT_EQ(record("rank-00000.json")["reason"], "the third");
+}
+
 TEST_F(WrittenRecords, AFolderThatCannotBeMadeIsSaid) {
     std::ofstream(testing::TempDir() + "a-file") << "x";
     FlightRecords records(testing::TempDir() + "a-file/records",
