@@ -1,6 +1,5 @@
 // orrery export: a checkpoint's weights as a folder of Hugging Face.
 #include <algorithm>
-#include <filesystem>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,9 +8,8 @@
 
 #include "cli/exit_code.hpp"
 #include "cli/run/subcommands.hpp"
-#include "runtime/checkpoint/checkpoint_folder.hpp"
-#include "runtime/checkpoint/checkpoint_reader.hpp"
 #include "runtime/checkpoint/hugging_face.hpp"
+#include "runtime/checkpoint/newest_checkpoint.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -57,12 +55,11 @@ class Export : public Subcommand {
     }
 
     int run(Console& console) override {
-        const runtime::CheckpointReader checkpoint(path_of_checkpoint());
+        const runtime::CheckpointReader checkpoint = runtime::newest_checkpoint(checkpoint_);
         for (std::size_t shard = 0; shard < checkpoint.manifest().shards.size(); ++shard)
             checkpoint.verify_shard(shard);
-        const ConfigJson scenario = ConfigJson::parse(checkpoint.manifest().scenario);
-        const ConfigJson model = scenario.value("model", ConfigJson::object());
-        const runtime::HuggingFaceModel named = model_of(model, checkpoint.path());
+        const ConfigJson model = model_in(checkpoint);
+        const runtime::HuggingFaceModel named = named_model(model, checkpoint.path());
         std::vector<runtime::NamedShape> parameters;
         for (const auto& [tensor, shape] : checkpoint.manifest().tensors)
             parameters.push_back({tensor, shape});
@@ -78,18 +75,23 @@ class Export : public Subcommand {
     }
 
   private:
-    std::string path_of_checkpoint() const {
-        std::error_code ignored;
-        if (std::filesystem::exists(std::filesystem::path(checkpoint_) / runtime::kManifestFile,
-                                    ignored))
-            return checkpoint_;
-        const auto found = runtime::checkpoints_in(checkpoint_);
-        if (found.empty())
-            throw runtime::DataError(checkpoint_, "is no checkpoint, and has none in it");
-        return found.front().path;
+    static ConfigJson model_in(const runtime::CheckpointReader& checkpoint) {
+        const ConfigJson scenario = ConfigJson::parse(checkpoint.manifest().scenario);
+        const ConfigJson model = scenario.value("model", ConfigJson());
+        const auto is_of = [&](const char* key, auto right) {
+            return !model.contains(key) || right(model[key]);
+        };
+        const auto natural = [](const ConfigJson& value) { return value.is_number_unsigned(); };
+        if (!model.is_object() ||
+            !is_of("model_type", [](const ConfigJson& value) { return value.is_string(); }) ||
+            !is_of("num_attention_heads", natural) || !is_of("num_key_value_heads", natural) ||
+            !is_of("head_dim", natural))
+            throw runtime::DataError(checkpoint.path(),
+                                     "the model in its manifest is not as a scenario resolves one");
+        return model;
     }
 
-    static runtime::HuggingFaceModel model_of(const ConfigJson& model, const std::string& path) {
+    static runtime::HuggingFaceModel named_model(const ConfigJson& model, const std::string& path) {
         runtime::HuggingFaceModel named;
         named.family = model.value("model_type", std::string());
         const std::vector<std::string> families = runtime::hugging_face_families();
