@@ -7,6 +7,7 @@
 
 #include "cli/exit_code.hpp"
 #include "cli/quantity.hpp"
+#include "cli/run/expected_step.hpp"
 #include "cli/run/first_weights.hpp"
 #include "cli/run/interrupt.hpp"
 #include "cli/run/run_statement.hpp"
@@ -201,14 +202,18 @@ class Train : public Subcommand {
             output.failed(complaint);
             return kExitInfeasible;
         }
+        std::optional<trace::Trace> expected;
+        if (!backend_.expect_file.empty()) expected = expected_step(backend_.expect_file, run);
         const auto records = flight_records(backend_, scenario);
         const auto backend = make_backend(backend_, run, console, *records);
         output.started(run);
+        const trace::Trace* expected_or_none = expected ? &*expected : nullptr;
         if (!launch || launch->rank == 0)
-            return perform(run, source, sampler, *backend, *records, output, console);
+            return perform(run, source, sampler, *backend, *records, expected_or_none, output,
+                           console);
         std::ostream nobody(nullptr);  // what rank 0 says, the others need not
         Console silent{console.out, nobody};
-        return perform(run, source, sampler, *backend, *records, output, silent);
+        return perform(run, source, sampler, *backend, *records, expected_or_none, output, silent);
     }
 
     // Here and now, or after the loss of ranks.
@@ -257,7 +262,8 @@ class Train : public Subcommand {
 
     int perform(const TrainRun& run, const runtime::TokenSource& source,
                 const runtime::Sampler& sampler, runtime::Backend& backend,
-                runtime::FlightRecords& records, TrainOutput& output, Console& console) const {
+                runtime::FlightRecords& records, const trace::Trace* expected, TrainOutput& output,
+                Console& console) const {
         InterruptOptions signals;
         signals.tells = console.err.rdbuf() != nullptr;  // rank 0 says what all do
         signals.terminated = [&records] { records.write_on_request("it was asked to end"); };
@@ -268,9 +274,7 @@ class Train : public Subcommand {
         options.record = !trace_file_.empty();
         options.checkpoint = checkpoint_options(run, resumption_, output, console);
         if (launched_rank(backend_)) options.statement = run_statement(run, resumption_);
-        std::optional<trace::Trace> expected;
-        if (!backend_.expect_file.empty()) expected = trace::read_trace(backend_.expect_file);
-        TrainHealth health(run, expected ? &*expected : nullptr, output);
+        TrainHealth health(run, expected, output);
         options.ends_where_not_finite = true;
         options.met = [&](const std::vector<std::string>& hosts) { health.met(hosts); };
         if (options.checkpoint) {

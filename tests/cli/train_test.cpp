@@ -343,6 +343,13 @@ TEST(Train, APredictedTraceSaysHowLongCallsMayTake) {
     const Outcome outcome = train_tiny("--steps 1 --json --expect " + predicted);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(train_tiny("--steps 1 --expect /missing.orrery").code, 5);
+    ASSERT_EQ(run({"simulate", shipped("runs/tiny-gpt.json"), "--trace", predicted, "--set",
+                   "training.sequence_length=64"})
+                  .code,
+              0);
+    const Outcome other = train_tiny("--steps 1 --expect " + predicted);
+    EXPECT_EQ(other.code, 3);
+    EXPECT_THAT(other.err, HasSubstr("/training/sequence_length: there 64, here "));
 }
 
 // Reads lines until one holds `text`.
