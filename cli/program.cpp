@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_code.hpp"
+#include "cli/machine_failure.hpp"
 #include "plan/scenario/suggest.hpp"
 
 namespace orrery::cli {
@@ -102,6 +103,8 @@ int run_subcommand(const Program& program, Subcommand& subcommand, Console& cons
     } catch (const UsageError& error) {
         return usage_error(console, subcommand.name(), error.what());
     } catch (const std::exception& error) {
+        if (const auto refused = machine_failure(error))
+            return failure(subcommand, console, refused->exit_code, refused->message);
         const int code = program.exit_code_of(error);
         return failure(
             subcommand, console, code,

@@ -1,10 +1,10 @@
 #include "cli/run/exit_code_of_failure.hpp"
 
-#include <new>
-
 #include "calib/fit/fit_error.hpp"
 #include "calib/fit/import_collectives.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/machine_failure.hpp"
+#include "cli/run/expected_step.hpp"
 #include "runtime/comm/communication_error.hpp"
 #include "runtime/data/mapped_file.hpp"
 #include "runtime/executor/disk_tier.hpp"
@@ -26,8 +26,9 @@ bool is_any(const std::exception& error) {
 }  // namespace
 
 int exit_code_of_failure(const std::exception& error) {
+    if (const auto refused = machine_failure(error)) return refused->exit_code;
     if (is_any<runtime::CommunicationError, runtime::DeviceError, runtime::ReplicaError,
-               fit::FitError, std::bad_alloc>(error))
+               fit::FitError>(error))
         return kExitDevice;
     if (is_any<runtime::NotFiniteError>(error)) return kExitVerification;
     if (is_any<runtime::StorageError>(error)) return kExitStorage;
@@ -37,6 +38,7 @@ int exit_code_of_failure(const std::exception& error) {
     if (const auto* file = dynamic_cast<const trace::TraceFileError*>(&error))
         return file->fault() == trace::TraceFault::storage ? kExitStorage : kExitUnreadable;
     if (is_any<runtime::LaunchError>(error)) return kExitUsage;
+    if (is_any<ExpectedError>(error)) return kExitInvalidScenario;
     return kExitInternal;
 }
 

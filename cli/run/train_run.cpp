@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/machine_failure.hpp"
 #include "cli/run/exit_code_of_failure.hpp"
 #include "plan/build/build_plan.hpp"
 #include "runtime/train/checkpointing.hpp"
@@ -154,6 +155,11 @@ std::string measured_scenario_json(const TrainRun& run, const TrainEnd& end) {
 }
 
 TrainFailure failure_of(const std::exception& error) {
+    if (const auto refused = machine_failure(error)) {
+        TrainFailure failure(refused->message);
+        failure.exit_code = refused->exit_code;
+        return failure;
+    }
     TrainFailure failure(error.what());
     failure.exit_code = exit_code_of_failure(error);
     if (const auto* replica = dynamic_cast<const runtime::ReplicaError*>(&error))

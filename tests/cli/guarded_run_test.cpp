@@ -5,6 +5,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -231,6 +232,37 @@ TEST_F(GuardedRun, DataThatAreCutOffEndItWithARecord) {
     EXPECT_EQ(run.exit_code(), 5);
     EXPECT_THAT(said, AllOf(HasSubstr(data_), HasSubstr("and has 0 now")));
     EXPECT_TRUE(fs::exists(folder_ + "/flight/rank-00000.json"));
+}
+
+// A run that keeps one removes the newest while others open it.
+TEST_F(GuardedRun, AnExportBesideItTakesTheNextOneInsteadOfSpeakingOfDamage) {
+    RunningProgram running(
+        "orrery-run",
+        train({"--steps", "100000000"}, {"run.checkpoint.every_steps=1", "run.checkpoint.keep=1"}));
+    while (const auto event = running.next_event())
+        if ((*event)["event"] == "checkpoint") break;
+    std::thread reader([&] {  // or the pipe fills and the run waits
+        while (running.next_event()) {
+        }
+    });
+    for (int i = 0; i < 20; ++i) {
+        const Outcome exported = perform("orrery-run", {"export", path_, "--hf", folder_ + "/hf"});
+        EXPECT_EQ(exported.code, 0) << exported.err;
+    }
+    kill(running.process(), SIGTERM);
+    reader.join();
+    EXPECT_EQ(running.exit_code(), 130);
+}
+
+TEST_F(GuardedRun, WhatTheMachineRefusesIsSaidInWords) {
+    const Outcome no_memory = perform("orrery-run", train({"--steps", "1"}), "ulimit -v 200000;");
+    EXPECT_EQ(no_memory.code, 6) << no_memory.err;
+    EXPECT_THAT(no_memory.err, HasSubstr("the machine gave no "));
+    const Outcome no_folder =
+        perform("orrery-run", train({"--steps", "1"}, {"run.checkpoint.path=relative"}),
+                fmt::format("mkdir {0}/gone; cd {0}/gone; rmdir ../gone;", folder_));
+    EXPECT_EQ(no_folder.code, 8) << no_folder.err;
+    EXPECT_THAT(no_folder.err, Not(HasSubstr("internal error")));
 }
 
 TEST_F(GuardedRun, ACheckpointThatLostItsManifestIsNotPassedOver) {
