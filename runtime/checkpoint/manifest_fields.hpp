@@ -32,7 +32,10 @@ class ManifestFields {
     }
     std::string text(const char* key) const {
         if (!value(key).is_string()) refuse(std::string(key) + " is no string");
-        return value(key).get<std::string>();
+        const std::string text = value(key).get<std::string>();
+        // The end of a name to the system, which would open another file.
+        if (text.find('\0') != text.npos) refuse(std::string(key) + " has a character of value 0");
+        return text;
     }
     std::string optional_text(const char* key) const {  // empty: it is not there
         return json_.contains(key) ? text(key) : std::string();

@@ -139,6 +139,10 @@ TEST(Manifest, WhoseShardsLackSomethingIsRefused) {
     Manifest elsewhere = small_manifest();
     elsewhere.shards[0].file = "../s";
     EXPECT_NE(complaint([&] { read_manifest("m", manifest_text(elsewhere)); }), "");
+    Manifest cut = small_manifest();
+    cut.shards[0].file = std::string("s\0x", 3);
+    EXPECT_EQ(complaint([&] { read_manifest("m", manifest_text(cut)); }),
+              "m: shards: file has a character of value 0");
 }
 
 }  // namespace
