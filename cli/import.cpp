@@ -95,12 +95,9 @@ class Import : public Subcommand {
     }
 
     bool read(std::string& text, Console& console) const {
-        if (file_ == "-") {
-            text.assign(std::istreambuf_iterator<char>(std::cin), {});
-            return true;
-        }
         std::string why;
-        if (auto content = plan::disk().read(file_, why)) {
+        if (auto content =
+                file_ == "-" ? plan::read_whole(std::cin, why) : plan::disk().read(file_, why)) {
             text = std::move(*content);
             return true;
         }

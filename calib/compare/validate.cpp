@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -14,6 +13,7 @@
 
 #include "calib/compare/record.hpp"
 #include "calib/compare/record_memory.hpp"
+#include "plan/scenario/files.hpp"
 #include "plan/scenario/reader.hpp"
 #include "sim/prediction.hpp"
 
@@ -23,10 +23,11 @@ namespace {
 using nlohmann::json;
 
 json read_json(const std::string& path) {
-    std::ifstream file(path);
-    if (!file) throw RecordsError(path + ": cannot be read");
+    std::string why;
+    const std::optional<std::string> text = plan::disk().read(path, why);
+    if (!text) throw RecordsError(path + ": cannot be read: " + why);
     try {
-        return json::parse(file);
+        return json::parse(*text);
     } catch (const json::exception& fault) {
         throw RecordsError(path + ": " + fault.what());
     }

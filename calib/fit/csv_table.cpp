@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
+#include <optional>
 #include <sstream>
 
 #include <fmt/format.h>
 
 #include "calib/fit/fit_error.hpp"
 #include "plan/ir/check.hpp"
+#include "plan/scenario/files.hpp"
 
 namespace orrery::fit {
 namespace {
@@ -25,11 +26,10 @@ std::vector<std::string> split(const std::string& line) {
 }
 
 std::string read_text(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) throw FitError(fmt::format("{}: cannot be read", path));
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
+    std::string why;
+    std::optional<std::string> text = plan::disk().read(path, why);
+    if (!text) throw FitError(fmt::format("{}: cannot be read: {}", path, why));
+    return std::move(*text);
 }
 
 }  // namespace

@@ -1,18 +1,20 @@
 #include "calib/fit/datasheet.hpp"
 
-#include <fstream>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "calib/fit/fit_error.hpp"
+#include "plan/scenario/files.hpp"
 
 namespace orrery::fit {
 
 Json read_json_object(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) throw FitError(fmt::format("{}: cannot be read", path));
+    std::string why;
+    const std::optional<std::string> text = plan::disk().read(path, why);
+    if (!text) throw FitError(fmt::format("{}: cannot be read: {}", path, why));
     try {
-        Json object = Json::parse(file);
+        Json object = Json::parse(*text);
         if (!object.is_object()) throw FitError(fmt::format("{}: not an object", path));
         return object;
     } catch (const nlohmann::json::exception& error) {

@@ -1,12 +1,10 @@
 #include "calib/fit/import_collectives.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,6 +17,7 @@
 #include "calib/fit/held_out.hpp"
 #include "calib/fit/nccl_tests.hpp"
 #include "calib/fit/write_profile.hpp"
+#include "plan/scenario/files.hpp"
 
 namespace orrery::fit {
 namespace {
@@ -46,14 +45,6 @@ struct ImportedRun {
     }
 };
 
-std::optional<std::string> content_of(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return std::nullopt;
-    std::ostringstream text;
-    text << file.rdbuf();
-    return file.bad() ? std::nullopt : std::optional(text.str());
-}
-
 [[noreturn]] void refuse(const std::vector<std::string>& faults) {
     throw ImportError(fmt::format("{}\n{} error{}; nothing was written.", fmt::join(faults, "\n"),
                                   faults.size(), faults.size() == 1 ? "" : "s"));
@@ -77,9 +68,10 @@ std::vector<ImportedRun> read_runs(const ImportInputs& inputs) {
     std::vector<ImportedRun> runs;
     std::vector<std::string> faults;
     for (const std::string& path : inputs.paths) {
-        const auto text = content_of(path);
+        std::string why;
+        const auto text = plan::disk().read(path, why);
         if (!text) {
-            faults.push_back(path + ": cannot be read");
+            faults.push_back(path + ": cannot be read: " + why);
             continue;
         }
         NcclTests tests = read_nccl_tests(*text, path, inputs.collective);
@@ -159,8 +151,9 @@ std::set<std::string> curve_names(const sim::Profile& profile) {
 
 ImportReport import_collectives(const ImportInputs& inputs) {
     const std::vector<ImportedRun> runs = read_runs(inputs);
-    const auto old_text = content_of(inputs.profile_path);
-    if (!old_text) throw ImportError(inputs.profile_path + ": cannot be read");
+    std::string why;
+    const auto old_text = plan::disk().read(inputs.profile_path, why);
+    if (!old_text) throw ImportError(inputs.profile_path + ": cannot be read: " + why);
     const sim::Profile before = sim::parse_profile(*old_text, inputs.profile_path);
     Json profile = Json::parse(*old_text);
     profile["collectives"] = section_of(runs, profile, inputs);

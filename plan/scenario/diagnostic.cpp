@@ -1,7 +1,9 @@
 #include "plan/scenario/diagnostic.hpp"
 
-#include <fmt/format.h>
+#include <algorithm>
+#include <span>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace orrery::plan {
@@ -16,15 +18,6 @@ std::string place(const Diagnostic& diagnostic) {
     }
     return diagnostic.pointer.empty() ? diagnostic.file
                                       : diagnostic.file + ":" + diagnostic.pointer;
-}
-
-// Cut between characters of UTF-8, not within one.
-std::string shortened(const std::string& text, std::size_t longest) {
-    if (text.size() <= longest) return text;
-    std::size_t end = longest;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0u) == 0x80u)
-        --end;
-    return text.substr(0, end) + " …";
 }
 
 // Keys and file names may hold control characters, which a terminal would obey.
@@ -70,20 +63,36 @@ std::string format_one(const Diagnostic& diagnostic) {
     return out;
 }
 
+std::span<const Diagnostic> shown(const std::vector<Diagnostic>& diagnostics) {
+    return std::span(diagnostics).first(std::min(diagnostics.size(), kMostDiagnosticsShown));
+}
+
 }  // namespace
+
+std::string shortened(const std::string& text, std::size_t longest) {
+    if (text.size() <= longest) return text;
+    std::size_t end = longest;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0u) == 0x80u)
+        --end;
+    return text.substr(0, end) + " …";
+}
 
 std::string format_text(const std::vector<Diagnostic>& diagnostics) {
     if (diagnostics.empty()) return "";
     std::string out;
-    for (const Diagnostic& diagnostic : diagnostics)
+    for (const Diagnostic& diagnostic : shown(diagnostics))
         out += format_one(diagnostic) + '\n';
-    return out + fmt::format("{} error{}; nothing was run.\n", diagnostics.size(),
-                             diagnostics.size() == 1 ? "" : "s");
+    const std::string of_them =
+        diagnostics.size() > kMostDiagnosticsShown
+            ? fmt::format(", of which the first {} are shown", kMostDiagnosticsShown)
+            : "";
+    return out + fmt::format("{} error{}{}; nothing was run.\n", diagnostics.size(),
+                             diagnostics.size() == 1 ? "" : "s", of_them);
 }
 
 std::string format_json(const std::vector<Diagnostic>& diagnostics) {
     nlohmann::ordered_json errors = nlohmann::ordered_json::array();
-    for (const Diagnostic& diagnostic : diagnostics) {
+    for (const Diagnostic& diagnostic : shown(diagnostics)) {
         nlohmann::ordered_json entry = {{"code", diagnostic.code}, {"file", diagnostic.file}};
         const auto put = [&entry](const char* key, const std::string& text) {
             if (!text.empty()) entry[key] = text;
@@ -106,9 +115,10 @@ std::string format_json(const std::vector<Diagnostic>& diagnostics) {
         if (!diagnostic.help.empty()) entry["help"] = diagnostic.help;
         errors.push_back(std::move(entry));
     }
-    return nlohmann::ordered_json{{"errors", std::move(errors)}}.dump(
-               2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) +
-           '\n';
+    nlohmann::ordered_json out = {{"errors", std::move(errors)}};
+    if (diagnostics.size() > kMostDiagnosticsShown)
+        out["errors_left_out"] = diagnostics.size() - kMostDiagnosticsShown;
+    return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace orrery::plan

@@ -23,12 +23,21 @@ struct Diagnostic {
     int column = 0;
 };
 
-// One block per diagnostic, a blank line between, and "N errors; nothing was run." at the end.
-// Without colour; ends in a newline. An empty list gives an empty string.
+// Text that is shown or kept of a value, whatever its length: the first `longest` bytes, cut
+// between characters of UTF-8, and " …" where something is left out.
+std::string shortened(const std::string& text, std::size_t longest);
+
+// Of a list that a program made wrong, the first are enough.
+constexpr std::size_t kMostDiagnosticsShown = 200;
+
+// One block per diagnostic, a blank line between, and "N errors; nothing was run." at the end, with
+// "the first 200 are shown" where there are more. Without colour; ends in a newline. An empty list
+// gives an empty string.
 std::string format_text(const std::vector<Diagnostic>& diagnostics);
 
 // The same as {"errors": [{code, file, pointer, value, origin, message, …}]}, pretty printed;
-// fields that are empty are left out.
+// fields that are empty are left out. More than kMostDiagnosticsShown: `errors_left_out` says how
+// many are not in the list.
 std::string format_json(const std::vector<Diagnostic>& diagnostics);
 
 }  // namespace orrery::plan

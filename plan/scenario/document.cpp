@@ -3,6 +3,11 @@
 #include <utility>
 
 namespace orrery::plan {
+namespace {
+
+constexpr std::size_t kLongestValueKept = 1000;
+
+}  // namespace
 
 Document::Document(Json root, std::string name, std::string folder)
     : root_(std::move(root)), name_(std::move(name)) {
@@ -54,7 +59,8 @@ void Document::locate(const std::string& pointer, const std::string& fallback,
         out.origin = fallback.empty() ? "" : "default";
         return;
     }
-    out.value = value->dump(-1, ' ', false, Json::error_handler_t::replace);
+    out.value =
+        shortened(value->dump(-1, ' ', false, Json::error_handler_t::replace), kLongestValueKept);
     switch (source.kind) {
         case Source::Kind::file:
             out.origin = "file " + source.text;

@@ -33,20 +33,7 @@ class Disk : public Files {
             why = errno == 0 ? "it cannot be opened" : std::strerror(errno);
             return std::nullopt;
         }
-        std::string text;
-        char block[1 << 16];
-        while (file.read(block, sizeof block) || file.gcount() > 0) {
-            text.append(block, static_cast<std::size_t>(file.gcount()));
-            if (text.size() > kLargestFile_bytes) {
-                why = "it is larger than 64 MiB";
-                return std::nullopt;
-            }
-        }
-        if (file.bad()) {
-            why = "reading it failed";
-            return std::nullopt;
-        }
-        return text;
+        return read_whole(file, why);
     }
 
     std::vector<std::string> names(const std::string& folder) const override {
@@ -66,6 +53,23 @@ class Disk : public Files {
 };
 
 }  // namespace
+
+std::optional<std::string> read_whole(std::istream& stream, std::string& why) {
+    std::string text;
+    char block[1 << 16];
+    while (stream.read(block, sizeof block) || stream.gcount() > 0) {
+        text.append(block, static_cast<std::size_t>(stream.gcount()));
+        if (text.size() > kLargestFile_bytes) {
+            why = "it is larger than 64 MiB";
+            return std::nullopt;
+        }
+    }
+    if (stream.bad()) {
+        why = "reading it failed";
+        return std::nullopt;
+    }
+    return text;
+}
 
 const Files& disk() {
     static const Disk all;

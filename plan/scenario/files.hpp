@@ -2,6 +2,7 @@
 // be given any text at all without a file of the machine being opened.
 #pragma once
 
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,5 +24,8 @@ class Files {
 };
 
 const Files& disk();
+
+// What a stream has up to its end, at most 64 MiB; or nothing, with the cause in `why`.
+std::optional<std::string> read_whole(std::istream& stream, std::string& why);
 
 }  // namespace orrery::plan

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <unordered_set>
 #include <utility>
 
 namespace orrery::plan {
@@ -11,11 +12,15 @@ namespace {
 
 constexpr std::size_t kDeepest = 64;
 constexpr std::size_t kLongestLineShown = 100;
+constexpr std::size_t kLongestNumberShown = 60;
+constexpr std::size_t kLongestTextShown = 1000;
 constexpr int kNumberOverflow = 406;  // nlohmann's id of out_of_range for a number beyond a double
 
 struct Level {
     Json value;
-    std::string key;  // of the member being read, when value is an object
+    std::string key;                       // of the member being read, when value is an object
+    std::unordered_set<std::string> keys;  // read so far: the object itself looks one by one
+    bool again = false;                    // `key` stands in the object already
 };
 
 // Builds the tree as the parser walks the text, so that every fault has its pointer.
@@ -29,7 +34,10 @@ class Builder {
     bool number_integer(std::int64_t value) { return add(Json(value)); }
     bool number_unsigned(std::uint64_t value) { return add(Json(value)); }
     bool number_float(double value, const std::string&) { return add(Json(value)); }
-    bool string(std::string& value) { return add(Json(std::move(value))); }
+    bool string(std::string& value) {
+        refuse_nul(value);
+        return add(Json(std::move(value)));
+    }
     bool binary(Json::binary_t&) { return false; }
 
     bool start_object(std::size_t) { return open(Json::object()); }
@@ -40,7 +48,9 @@ class Builder {
     bool key(std::string& name) {
         Level& level = levels_.back();
         level.key = name;
-        if (level.value.contains(name)) {
+        refuse_nul(name);
+        level.again = !level.keys.insert(name).second;
+        if (level.again) {
             Diagnostic fault;
             fault.code = "S003";
             fault.file = file_;
@@ -59,8 +69,8 @@ class Builder {
         if (why.id == kNumberOverflow) {
             fault.code = "S007";
             fault.pointer = pointer();
-            fault.value = token;
-            fault.message = fmt::format("{} is too large for a number", token);
+            fault.value = shortened(token, kLongestNumberShown);
+            fault.message = fmt::format("{} is too large for a number", fault.value);
         } else {
             out_.not_json = true;
             fault.code = "S002";
@@ -77,6 +87,20 @@ class Builder {
     Json take() { return std::move(root_); }
 
   private:
+    // To the system it ends a name, so that another file than the one that is written there would
+    // be opened.
+    void refuse_nul(const std::string& text) {
+        if (text.find('\0') == std::string::npos) return;
+        Diagnostic fault;
+        fault.code = "S006";
+        fault.file = file_;
+        fault.pointer = pointer();
+        fault.value = shortened(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace),
+                                kLongestTextShown);
+        fault.message = "a string may not have the character \\u0000";
+        out_.errors.push_back(std::move(fault));
+    }
+
     bool too_deep() {
         out_.not_json = true;
         Diagnostic fault;
@@ -90,7 +114,7 @@ class Builder {
 
     bool open(Json value) {
         if (levels_.size() >= kDeepest) return too_deep();
-        levels_.push_back({std::move(value), ""});
+        levels_.push_back({std::move(value), "", {}, false});
         return true;
     }
 
@@ -105,8 +129,11 @@ class Builder {
             root_ = std::move(value);
         } else if (levels_.back().value.is_array()) {
             levels_.back().value.push_back(std::move(value));
-        } else {
+        } else if (levels_.back().again) {
             levels_.back().value[levels_.back().key] = std::move(value);
+        } else {
+            auto& members = levels_.back().value.get_ref<Json::object_t&>();
+            members.emplace_back(levels_.back().key, std::move(value));
         }
         return true;
     }

@@ -10,6 +10,7 @@
 namespace orrery::plan {
 namespace {
 
+constexpr std::size_t kMostUnknownNamed = 50;  // one by one; how many more there are is said
 constexpr double kExactIntegers = 9007199254740992.0;  // 2^53
 
 std::string shown_number(double value) {
@@ -208,6 +209,14 @@ void Section::forget_missing(const std::string& key) {
     missing_.erase(std::remove(missing_.begin(), missing_.end(), key), missing_.end());
 }
 
+void Section::report_further(std::size_t unknown_keys) {
+    if (unknown_keys <= kMostUnknownNamed) return;
+    reading_.report(
+        "S004", pointer_,
+        fmt::format("{} has {} further keys that are not known",
+                    field_.empty() ? "a scenario" : field_, unknown_keys - kMostUnknownNamed));
+}
+
 void Section::report_missing() {
     for (const std::string& key : missing_) {
         const std::string where = field_.empty() ? "the scenario" : field_;
@@ -217,10 +226,12 @@ void Section::report_missing() {
 
 void Section::finish() {
     if (!exists()) return;
+    std::size_t strange = 0;
     for (const auto& [key, value] : object_->items()) {
         if (is_known(key)) continue;
-        unknown(key, nearest(key, known_));
+        if (strange++ < kMostUnknownNamed) unknown(key, nearest(key, known_));
     }
+    report_further(strange);
     report_missing();
 }
 
@@ -230,12 +241,16 @@ void Section::finish_tolerant() {
     for (const std::string& key : known_) {
         if (object_->find(key) == object_->end()) absent.push_back(key);
     }
+    std::size_t strange = 0;
     for (const auto& [key, value] : object_->items()) {
         if (is_known(key)) continue;
         const std::string meant = nearest(key, absent);
         const bool set = reading_.document().set_by_itself(pointer(key));
-        if (!meant.empty() || set) unknown(key, meant.empty() ? nearest(key, known_) : meant);
+        if (meant.empty() && !set) continue;
+        if (strange++ < kMostUnknownNamed)
+            unknown(key, meant.empty() ? nearest(key, known_) : meant);
     }
+    report_further(strange);
     report_missing();
 }
 

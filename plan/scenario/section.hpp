@@ -101,6 +101,7 @@ class Section {
         return key == "value" ? field_ : key;
     }
     Diagnostic& unknown(const std::string& key, const std::string& meant);
+    void report_further(std::size_t unknown_keys);
     void report_missing();
     void forget_missing(const std::string& key);
 

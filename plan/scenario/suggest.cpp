@@ -1,6 +1,8 @@
 #include "plan/scenario/suggest.hpp"
 
 #include <algorithm>
+#include <cstdlib>
+#include <span>
 #include <utility>
 
 namespace orrery::plan {
@@ -203,6 +205,8 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
     int best = allowed_distance(word) + 1;
     std::string found;
     for (const std::string& candidate : candidates) {
+        const auto longer = static_cast<std::ptrdiff_t>(word.size() - candidate.size());
+        if (std::abs(longer) >= best) continue;  // the distance is at least that
         const int distance = edit_distance(word, candidate);
         if (distance < best) {
             best = distance;
@@ -219,12 +223,16 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 
 std::vector<std::string> by_distance(std::string_view word, std::vector<std::string> candidates,
                                      std::size_t limit) {
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [word](const std::string& a, const std::string& b) {
-                         return edit_distance(word, a) < edit_distance(word, b);
-                     });
-    if (candidates.size() > limit) candidates.resize(limit);
-    return candidates;
+    constexpr std::size_t kLongestCompared = 200;
+    word = word.substr(0, kLongestCompared);
+    std::vector<std::pair<int, std::size_t>> ranked;
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+        ranked.emplace_back(edit_distance(word, candidates[i]), i);
+    std::sort(ranked.begin(), ranked.end());
+    std::vector<std::string> nearest_first;
+    for (const auto& [distance, i] : std::span(ranked).first(std::min(limit, ranked.size())))
+        nearest_first.push_back(std::move(candidates[i]));
+    return nearest_first;
 }
 
 std::string part_of_key(std::string_view key) {

@@ -48,6 +48,8 @@ ImportedGrid read_grid(const std::vector<std::string>& rows) {
                          return std::tie(a.rank, a.cell) < std::tie(b.rank, b.cell);
                      });
     if (imported.faults.size() > kMostGridFaults) imported.faults.resize(kMostGridFaults);
+    for (GridFault& fault : imported.faults)
+        if (fault.rank >= 0) fault.drawing = written.drawing(fault.rank, fault.cell);
     if (!imported.faults.empty()) return imported;
     imported.notes = notes_on(written);
     for (const auto& row : written.actions) {

@@ -94,7 +94,7 @@ WrittenGrid read_cells(const std::vector<std::string>& rows, std::vector<GridFau
             for (const Action& action : actions)
                 grid.actions[rank].push_back({action, r, c});
             grid.overlapped += actions.size() == 2 ? 1 : 0;
-            if (!actions.empty()) continue;
+            if (!actions.empty() || faults.size() > kMostGridFaults) continue;
             faults.push_back(grid.fault_at(r, c, fmt::format("\"{}\" is no action", shown(text))));
             faults.back().help =
                 "stage, F, B, I or W, micro-batch: 2F0; or SEND_F, RECV_F, SEND_B, RECV_B, "
@@ -113,7 +113,6 @@ GridFault WrittenGrid::fault_at(std::int32_t rank, std::int32_t cell, std::strin
         fault.action = shown(row[static_cast<std::size_t>(cell)].text);
     }
     fault.message = std::move(message);
-    fault.drawing = drawing(rank, cell);
     return fault;
 }
 

@@ -1,12 +1,12 @@
 #include "sim/cost/profile.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <iterator>
-#include <sstream>
+#include <optional>
 
 #include <fmt/format.h>
 
+#include "plan/scenario/files.hpp"
 #include "sim/cost/log2.hpp"
 #include "sim/cost/profile_section.hpp"
 
@@ -310,11 +310,10 @@ Profile parse_profile(const std::string& text, const std::string& path) {
 }
 
 Profile load_profile(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) throw ProfileError(fmt::format("{}: cannot be read", path));
-    std::ostringstream text;
-    text << file.rdbuf();
-    return parse_profile(text.str(), path);
+    std::string why;
+    const std::optional<std::string> text = plan::disk().read(path, why);
+    if (!text) throw ProfileError(fmt::format("{}: cannot be read: {}", path, why));
+    return parse_profile(*text, path);
 }
 
 }  // namespace orrery::sim

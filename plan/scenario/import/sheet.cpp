@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "plan/scenario/suggest.hpp"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr double kLargestWhole = 9'007'199'254'740'992;  // 2^53: doubles still count by ones
 constexpr std::size_t kNeighbours = 2;
+constexpr int kMostExplained = 50;  // unknown keys for which known ones are looked for
 constexpr const char* kUnsettled = "what it stands for is not settled in this file";
 constexpr const char* kOwnDefault = "Orrery's default";
 
@@ -62,23 +64,24 @@ bool same(const Json& left, const Json& right) {
 
 Sheet::Sheet(std::string file, std::vector<Setting> settings, Imported& out, bool automatic)
     : file_(std::move(file)), out_(out), automatic_(automatic) {
+    std::map<std::string_view, std::size_t> last_of;
+    for (std::size_t i = 0; i < settings.size(); ++i)
+        last_of[settings[i].key] = i;
     for (std::size_t i = 0; i < settings.size(); ++i) {
         const Setting& setting = settings[i];
-        const bool again =
-            std::any_of(settings.begin() + static_cast<std::ptrdiff_t>(i) + 1, settings.end(),
-                        [&](const Setting& later) { return later.key == setting.key; });
-        if (again)
+        if (last_of[setting.key] != i) {
             out_.ignored.push_back(
                 {setting.key, setting.value, "given again further on, and the last one counts"});
-        else
+        } else {
+            place_.emplace(setting.key, settings_.size());
             settings_.push_back(setting);
+        }
     }
 }
 
 const Setting* Sheet::last(const std::string& key) const {
-    const auto at = std::find_if(settings_.begin(), settings_.end(),
-                                 [&](const Setting& setting) { return setting.key == key; });
-    return at == settings_.end() ? nullptr : &*at;
+    const auto at = place_.find(key);
+    return at == place_.end() ? nullptr : &settings_[at->second];
 }
 
 const Setting* Sheet::find(Keys keys) {
@@ -280,9 +283,10 @@ void Sheet::settle_one(const Setting& setting, std::span<const Row> ignored,
     }
     const Row* row = row_of(unsupported, setting.key);
     if (row == nullptr) {
-        const std::vector<std::string> names = neighbours(setting.key);
-        out_.unsupported.push_back({setting.key, setting.value,
-                                    fmt::format("not known; nearest: {}", fmt::join(names, ", "))});
+        std::string why = "not known";
+        if (++strangers_ <= kMostExplained)
+            why += fmt::format("; nearest: {}", fmt::join(neighbours(setting.key), ", "));
+        out_.unsupported.push_back({setting.key, setting.value, why});
     } else if (is_auto(setting)) {
         ignore(setting.key, "\"auto\": set by the program that reads this file");
     } else if (row->neutral != nullptr && same(setting.value, Json::parse(row->neutral))) {

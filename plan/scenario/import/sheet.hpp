@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "plan/scenario/import/imported.hpp"
@@ -100,6 +101,8 @@ class Sheet {
 
     std::string file_;
     std::vector<Setting> settings_;
+    std::unordered_map<std::string, std::size_t> place_;  // in settings_, by key
+    int strangers_ = 0;                                   // keys that nobody knows
     Imported& out_;
     bool automatic_;
     std::set<std::string> known_;

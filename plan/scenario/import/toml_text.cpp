@@ -5,10 +5,13 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 namespace orrery::plan::imports {
 namespace {
+
+constexpr std::size_t kMostParts = 64;
 
 Json value_of(const toml::node& node) {
     if (const auto* text = node.as_string()) return text->get();
@@ -22,6 +25,33 @@ Json value_of(const toml::node& node) {
         return out;
     }
     return "a date, a time or a table";
+}
+
+// A key of so many parts makes as many tables, each within the other, which neither the parser nor
+// anything that walks them should meet. True if some line begins with such a key.
+bool nested_too_deep(std::string_view text, int& line) {
+    line = 0;
+    while (!text.empty()) {
+        ++line;
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        std::size_t parts = 1;
+        bool part_began = false;
+        for (const char c : text.substr(0, end)) {
+            const bool of_key = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' ||
+                                c == '-' || c == '"' || c == '\'';
+            if (c == '.' && part_began) {
+                ++parts;
+                part_began = false;
+            } else if (of_key) {
+                part_began = true;
+            } else if (c != ' ' && c != '\t' && c != '[') {
+                break;
+            }
+        }
+        if (parts > kMostParts) return true;
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return false;
 }
 
 void flatten(const toml::table& table, const std::string& path, std::vector<Setting>& out) {
@@ -41,6 +71,17 @@ void flatten(const toml::table& table, const std::string& path, std::vector<Sett
 std::vector<Setting> read_toml(std::string_view text, const std::string& file,
                                std::vector<Diagnostic>& errors) {
     std::vector<Setting> out;
+    int line = 0;
+    if (nested_too_deep(text, line)) {
+        Diagnostic fault;
+        fault.code = "I001";
+        fault.file = file;
+        fault.line = line;
+        fault.column = 1;
+        fault.message = fmt::format("a key of more than {} parts at line {}", kMostParts, line);
+        errors.push_back(std::move(fault));
+        return out;
+    }
     try {
         flatten(toml::parse(text, file), "", out);
     } catch (const toml::parse_error& error) {

@@ -170,7 +170,8 @@ TEST_F(CarryOver, SaysWhatASheetLacks) {
               at + "/like/relative_sd/gemm: a positive number and a text are expected");
     sheet = datasheet();
     sheet["like"]["profile"] = "none.json";
-    EXPECT_EQ(error_of(sheet), testing::TempDir() + "none.json: cannot be read");
+    EXPECT_EQ(error_of(sheet),
+              testing::TempDir() + "none.json: cannot be read: No such file or directory");
     sheet = datasheet();
     sheet["hardware"]["memory_GBps"] = "fast";
     EXPECT_EQ(error_of(sheet).rfind(at + "a value has another form than in a profile", 0), 0u);

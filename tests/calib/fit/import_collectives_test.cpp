@@ -129,7 +129,8 @@ TEST(ImportCollectives, ReportsFaultsOfAllFilesAndWritesNothing) {
     const std::string error = error_of(wanted);
     EXPECT_THAT(error, HasSubstr("import_a.txt: no output of nccl-tests\n"));
     EXPECT_THAT(error, HasSubstr("import_b.json: /results/0/in_place: #wrong 7: "));
-    EXPECT_THAT(error, HasSubstr("no such file: cannot be read\n3 errors; nothing was written."));
+    EXPECT_THAT(error, HasSubstr("no such file: cannot be read: No such file or directory\n3 "
+                                 "errors; nothing was written."));
     EXPECT_FALSE(std::filesystem::exists(wanted.output_path));
 }
 
@@ -155,7 +156,7 @@ TEST(ImportCollectives, NeedsTheLineRateOfTheLinks) {
     wanted.profile_path = written("bare.json", profile.dump());
     EXPECT_THAT(error_of(wanted), HasSubstr("/hardware/link_GBps: missing"));
     wanted.profile_path = "no profile";
-    EXPECT_EQ(error_of(wanted), "no profile: cannot be read");
+    EXPECT_EQ(error_of(wanted), "no profile: cannot be read: No such file or directory");
 }
 
 TEST(ImportCollectives, AnUnwritableProfileIsNoFaultOfTheFiles) {
