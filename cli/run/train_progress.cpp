@@ -5,6 +5,7 @@
 
 #include "cli/quantity.hpp"
 #include "cli/run/train_run.hpp"
+#include "cli/scenario_input.hpp"
 #include "cli/scenario_lines.hpp"
 
 namespace orrery::cli {
@@ -137,7 +138,10 @@ class TrainProgress : public TrainOutput {
         std::string speed =
             fmt::format("{}, {} tokens/s", seconds_text(time_s),
                         digits_text(time_s > 0 ? static_cast<double>(last.tokens) / time_s : 0));
-        if (const auto mfu = run.mfu(last.samples, time_s)) speed += ", MFU " + percent_text(*mfu);
+        if (const auto mfu = run.mfu(last.samples, time_s))
+            speed += ", MFU " + percent_text(*mfu);
+        else if (run.peak_flops_per_s && time_s > 0)
+            speed += ", no MFU: above the peak of " + file_name(run.scenario.cluster.profile_path);
         std::vector<std::int64_t> high_water;
         for (const runtime::RankMemory& rank : end.memory)
             high_water.push_back(rank.high_water_bytes);

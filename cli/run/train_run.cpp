@@ -49,13 +49,20 @@ int threads_of(const plan::Scenario& scenario, int cores, std::int64_t ranks_her
     return static_cast<int>(std::max<std::int64_t>(1, cores / ranks_here));
 }
 
+// A rank on the CPU has as many cores as its team has threads; a profile is of some number of them.
+double cores_over_profile(const TrainRun& run, const sim::Profile& profile) {
+    if (run.scenario.cluster.intra_node.kind != plan::IntraNodeKind::host) return 1;
+    return run.threads_per_rank / profile.hardware.multiprocessors.value;
+}
+
 }  // namespace
 
 std::optional<double> TrainRun::mfu(std::int64_t samples, double seconds) const {
     if (!peak_flops_per_s || seconds <= 0) return std::nullopt;
     const double flops = conserved.model_flops_per_step * static_cast<double>(samples) /
                          static_cast<double>(scenario.layout.global_batch_size);
-    return flops / seconds / *peak_flops_per_s;
+    const double mfu = flops / seconds / *peak_flops_per_s;
+    return mfu > 1 ? std::nullopt : std::optional(mfu);
 }
 
 std::vector<plan::Diagnostic> reasons_not_to_train(const plan::Scenario& scenario,
@@ -85,7 +92,8 @@ TrainRun train_run_of(const plan::Scenario& scenario, std::int64_t steps, std::i
     const sim::Profile profile = sim::load_profile(scenario.cluster.profile_path);
     const std::string dtype(plan::name(scenario.training.precision));
     if (const sim::Quantity* peak = profile.hardware.peak(dtype))
-        run.peak_flops_per_s = peak->value * kTera * static_cast<double>(scenario.layout.ranks());
+        run.peak_flops_per_s = peak->value * kTera * static_cast<double>(scenario.layout.ranks()) *
+                               cores_over_profile(run, profile);
     return run;
 }
 

@@ -44,7 +44,8 @@ struct TrainRun {
     std::string data_content = {};  // TokenSource::content_sample
     std::int64_t samples_per_epoch = 0;
 
-    // Model FLOPs over the peak, of so many sequences in so many seconds.
+    // Model FLOPs over the peak, of so many sequences in so many seconds; nothing where they are
+    // more than the peak, which then is none of this machine.
     std::optional<double> mfu(std::int64_t samples, double seconds) const;
 };
 

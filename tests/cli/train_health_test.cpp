@@ -72,6 +72,27 @@ TEST(TrainHealth, NamesAStragglerAmongThoseThatDoTheSame) {
     EXPECT_EQ(notices.all[0].host, "two");
 }
 
+// What does more than the peak has no utilisation of it: the peak is of another machine.
+TEST(TrainRun, PrintsNoUtilisationAboveTheWhole) {
+    const plan::Scenario scenario = tiny_scenario({});
+    TrainRun run{scenario};
+    run.conserved.model_flops_per_step = 3e9;
+    run.peak_flops_per_s = 1e9;
+    const std::int64_t samples = scenario.layout.global_batch_size;
+    EXPECT_DOUBLE_EQ(run.mfu(samples, 6).value(), 0.5);
+    EXPECT_DOUBLE_EQ(run.mfu(samples, 3).value(), 1);
+    EXPECT_FALSE(run.mfu(samples, 2.9).has_value());
+}
+
+// The shipped profile is of one core; a rank has as many as its team has threads.
+TEST(TrainRun, HasThePeakOfAllCoresOfItsRanks) {
+    const auto peak = [](const std::string& threads) {
+        const plan::Scenario scenario = tiny_scenario({"run.threads_per_rank=" + threads});
+        return train_run_of(scenario, 1, 0).peak_flops_per_s.value();
+    };
+    EXPECT_DOUBLE_EQ(peak("3"), 3 * peak("1"));
+}
+
 TEST(TrainHealth, SaysNothingOfRanksThatTakeTurnsOnACore) {
     const plan::Scenario scenario = tiny_scenario(kTwoStages);
     TrainRun run{scenario};

@@ -21,7 +21,7 @@ TEST(ProcessMemory, IsSharedByTheRanksOfANodeWhereTheProfileHasMeasuredIt) {
     ASSERT_TRUE(read.scenario) << plan::format_text(read.errors);
     const plan::Plan plan = plan::build_plan(*read.scenario);
     Profile profile = load_profile(read.scenario->cluster.profile_path);
-    ASSERT_FALSE(profile.process);
+    profile.process.reset();
     const MemoryPrediction preset = predict_memory(plan, *read.scenario, profile);
     profile.process = ProcessProfile{{8e6, ""}, {1e6, ""}, {100, ""}, 0.05};
     const MemoryPrediction measured = predict_memory(plan, *read.scenario, profile);

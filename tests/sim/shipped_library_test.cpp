@@ -135,7 +135,9 @@ TEST(ShippedRuns, SimulateAndFit) {
         ASSERT_GT(prediction.step.time_s, 0);
         EXPECT_NE(prediction.memory.verdict, Verdict::exceeds);
         EXPECT_EQ(prediction.run.idle_gpus, 0);
-        EXPECT_GT(prediction.throughput.mfu, 0.2);
+        // The peak of CPU cores is an upper bound of all of them, which most are far from.
+        const bool cores = parsed(path).at("cluster") == "clusters/cpu-8.json";
+        EXPECT_GT(prediction.throughput.mfu, cores ? 0.05 : 0.2);
         EXPECT_LT(prediction.throughput.hfu, 0.8);
         EXPECT_LE(prediction.step.low_s, prediction.step.time_s);
         ++runs;
