@@ -10,6 +10,7 @@
 
 #include "calib/compare/measured_facts.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/machine_files.hpp"
 #include "cli/report_sections.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
@@ -126,9 +127,9 @@ class Compare : public Subcommand {
             throw UsageError("--costs: PREDICTED is a trace, and only a scenario is simulated");
         Predicted predicted;
         predicted.trace = trace::read_trace(input_.file);
-        predicted.read =
-            plan::read_scenario_text(compare::scenario_text(predicted.trace, input_.file),
-                                     input_.file, folder_of(input_.file), {}, library_folder());
+        predicted.read = plan::read_scenario_text(
+            compare::scenario_text(predicted.trace, input_.file), input_.file,
+            folder_of(input_.file), {}, library_folder(), MachineFiles(nullptr));
         if (!predicted.read.scenario) {
             console.err << plan::format_text(predicted.read.errors);
             if (json_) console.out << plan::format_json(predicted.read.errors);

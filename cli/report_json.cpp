@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "cli/json_values.hpp"
+#include "cli/machine_files.hpp"
 #include "cli/report.hpp"
 
 namespace orrery::cli {
@@ -183,6 +184,8 @@ std::string report_json(const ReportInput& input) {
         if (Json copies = copies_json(prediction.copies); !copies.empty())
             json["copies"] = std::move(copies);
         json["run"] = run_json(prediction.run);
+        if (!prediction.prices && is_guess_of_cores(input.scenario, input.profile))
+            json["offers"] = Json::array({{{"set", {{"cluster.profile", plan::kThisMachine}}}}});
     }
     return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/machine_files.hpp"
 #include "cli/quantity.hpp"
 #include "cli/report_sections.hpp"
 
@@ -104,8 +105,14 @@ std::string sources_text(const ReportInput& input, const Console& console) {
     if (!input.profile.overlap.measured)
         list += std::string(list.empty() ? "" : ", ") + "slow-down of compute by communication";
     if (list.empty()) return "";
-    return heading("what was not measured on this device", console) +
-           labelled("assumed", list + "; the profile names the source of each");
+    std::string text = heading("what was not measured on this device", console) +
+                       labelled("assumed", list + "; the profile names the source of each");
+    if (is_guess_of_cores(input.scenario, input.profile))
+        text += labelled("instead",
+                         fmt::format("--set cluster.profile={} prices ranks as they run here: "
+                                     "timed once, in seconds, and kept",
+                                     plan::kThisMachine));
+    return text;
 }
 
 }  // namespace orrery::cli

@@ -1,12 +1,14 @@
 #include "cli/scenario_input.hpp"
 
 #include <algorithm>
+#include <iostream>
 #include <system_error>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "cli/exit_code.hpp"
+#include "cli/machine_files.hpp"
 #include "cli/subcommand.hpp"
 
 namespace orrery::cli {
@@ -57,9 +59,11 @@ void require_overrides(const std::string& option, const std::vector<std::string>
                             option, set, option));
 }
 
-plan::ReadResult ScenarioInput::read(Console& console, bool json) const {
+plan::ReadResult ScenarioInput::read(Console& console, bool json, OwnProfile own) const {
     require_overrides(option, sets);
-    plan::ReadResult result = plan::read_scenario(file, sets, library_folder());
+    plan::ReadResult result =
+        plan::read_scenario(file, sets, library_folder(),
+                            MachineFiles(own == OwnProfile::make ? &console.err : nullptr));
     if (!result.errors.empty()) {
         console.err << plan::format_text(result.errors);
         if (json) console.out << plan::format_json(result.errors);
@@ -85,11 +89,12 @@ std::string ScenarioInput::arguments(const std::vector<std::string>& changes) co
     return text;
 }
 
-std::optional<plan::Scenario> ScenarioInput::read_with(
-    const std::vector<std::string>& changes) const {
+std::optional<plan::Scenario> ScenarioInput::read_with(const std::vector<std::string>& changes,
+                                                       OwnProfile own) const {
     std::vector<std::string> all = sets;
     all.insert(all.end(), changes.begin(), changes.end());
-    return plan::read_scenario(file, all, library_folder()).scenario;
+    const MachineFiles files(own == OwnProfile::make ? &std::cerr : nullptr);
+    return plan::read_scenario(file, all, library_folder(), files).scenario;
 }
 
 std::string library_folder(const std::filesystem::path& program) {

@@ -1,6 +1,7 @@
 // The part that every subcommand about a scenario shares: FILE and --set, read, or reported.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -15,6 +16,10 @@ class App;
 
 namespace orrery::cli {
 
+// What to do where a scenario names the profile `this-machine`, and it is not there yet: to time
+// the computer takes seconds, and is announced on standard error.
+enum class OwnProfile : std::uint8_t { make, find };
+
 struct ScenarioInput {
     std::string file;
     std::vector<std::string> sets;
@@ -25,14 +30,15 @@ struct ScenarioInput {
     void declare(CLI::App& app, const std::string& positional, const std::string& set_option);
     // Throws UsageError for a --set without '='. If the result has errors they have been printed:
     // as text on console.err and, with `json`, as an object on console.out.
-    plan::ReadResult read(Console& console, bool json) const;
+    plan::ReadResult read(Console& console, bool json, OwnProfile own = OwnProfile::make) const;
     // As the user would repeat it on a command line: "FILE --set a=b". With `set`, "key=value",
     // that comes last, instead of what was set for its key.
     std::string arguments(const std::string& set = "") const;
     // The same with several.
     std::string arguments(const std::vector<std::string>& changes) const;
     // Reads FILE again with these after what was set; nothing where that is no valid scenario.
-    std::optional<plan::Scenario> read_with(const std::vector<std::string>& changes) const;
+    std::optional<plan::Scenario> read_with(const std::vector<std::string>& changes,
+                                            OwnProfile own = OwnProfile::make) const;
 };
 
 // Throws UsageError for one without '='.

@@ -10,6 +10,7 @@
 
 #include "calib/fit/curve_json.hpp"
 #include "calib/fit/fit_kernels.hpp"
+#include "calib/fit/this_machine.hpp"
 #include "calib/fit/write_profile.hpp"
 #include "calib/measure/profile_sections.hpp"
 #include "runtime/cpu/kernels.hpp"
@@ -97,6 +98,8 @@ Calibration profile_of(const CpuTimings& timings, const CalibrationOptions& opti
         fmt::format("each time: the mean over ranks of the median of {} samples after {} warm-ups, "
                     "on numbers of N(0, 1)",
                     options.sampling.samples, options.sampling.warm_ups)};
+    profile["machine"] =
+        fit::machine_json({machine.processor, machine.cores}, options.version, machine.date);
     profile["hardware"] = hardware_json(options, machine, timings, resident_bytes, source);
     for (auto [dtype, rows] : timings.gemm) {
         if (dtype == plan::DType::fp32)

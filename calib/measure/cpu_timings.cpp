@@ -9,6 +9,17 @@ namespace orrery::measure {
 
 using plan::DType;
 
+CalibrationOptions short_calibration() {
+    CalibrationOptions options;
+    options.sampling.samples = 5;
+    options.kernels.gemm_shapes = 16;
+    options.kernels.gemm_most_flops = 1e8;
+    options.kernels.attention_most_flops = 5e7;
+    options.kernels.memory_step = 4;
+    options.steps.models = 4;
+    return options;
+}
+
 CpuTimings time_cpu(const CalibrationOptions& options,
                     const std::function<void(const std::string&)>& progress) {
     CpuTimings timings;

@@ -27,6 +27,9 @@ struct CalibrationOptions {
     std::string scenarios_dir;  // has the profiles and frameworks that scenarios name
 };
 
+// Some ten seconds' worth of it, of fewer sizes.
+CalibrationOptions short_calibration();
+
 struct CpuTimings {
     std::vector<std::pair<plan::DType, std::vector<fit::GemmRow>>> gemm;  // fp32 first
     AttentionTimings attention;

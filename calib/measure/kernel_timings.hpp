@@ -22,6 +22,7 @@ struct KernelGrid {
     std::vector<std::int64_t> sequences = {32, 64, 128, 256, 512};
     double attention_most_flops = 2e8;
     double memory_low = 4096, memory_high = 64 << 20;  // bytes of all operands
+    double memory_step = 2;                            // of one size over the one before
 };
 
 // Each shape in the three forms: forward, gradient of the input, gradient of the weight.

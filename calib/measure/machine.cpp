@@ -2,27 +2,16 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <ctime>
-#include <fstream>
-#include <thread>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "calib/fit/this_machine.hpp"
+
 namespace orrery::measure {
 namespace {
-
-std::string processor_name() {
-    std::ifstream file("/proc/cpuinfo");
-    for (std::string line; std::getline(file, line);) {
-        const std::size_t colon = line.find(": ");
-        if (line.rfind("model name", 0) == 0 && colon != std::string::npos)
-            return line.substr(colon + 2);
-    }
-    return "unknown processor";
-}
 
 // 0 where the system does not say.
 std::int64_t last_level_cache() {
@@ -34,9 +23,10 @@ std::int64_t last_level_cache() {
 }  // namespace
 
 Machine this_machine() {
+    const fit::ThisMachine self = fit::this_machine();
     Machine machine;
-    machine.processor = processor_name();
-    machine.cores = std::max(1U, std::thread::hardware_concurrency());
+    machine.processor = self.processor;
+    machine.cores = self.cores;
     machine.memory_bytes =
         static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
     machine.cache_bytes = last_level_cache();

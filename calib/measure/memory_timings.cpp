@@ -72,7 +72,7 @@ std::vector<fit::MemoryRow> time_memory_bound(runtime::Communicator& ranks, Team
     std::vector<fit::MemoryRow> rows;
     for (const MemoryKernel& kernel : kKernels) {
         std::int64_t last = 0;
-        for (double bytes = grid.memory_low; bytes <= grid.memory_high; bytes *= 2) {
+        for (double bytes = grid.memory_low; bytes <= grid.memory_high; bytes *= grid.memory_step) {
             const auto count = static_cast<std::int64_t>(bytes / kernel.tensors / kRowWidth / 4);
             if (count <= last) continue;  // too few bytes for another row
             last = count;

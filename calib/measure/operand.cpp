@@ -47,9 +47,11 @@ void store(std::byte* to, DType dtype, float number) {
 Operand::Operand(DType dtype, std::int64_t elements)
     : dtype_(dtype), bytes_(static_cast<std::size_t>(elements * plan::size_bytes(dtype))) {
     const auto width = static_cast<std::size_t>(plan::size_bytes(dtype));
-    for (std::size_t i = 0; i * width < bytes_.size(); ++i)
-        store(bytes_.data() + i * width, dtype,
-              normal_numbers()[i % static_cast<std::size_t>(kDrawnOnce)]);
+    const std::size_t drawn = std::min(bytes_.size(), kDrawnOnce * width);
+    for (std::size_t i = 0; i * width < drawn; ++i)
+        store(bytes_.data() + i * width, dtype, normal_numbers()[i]);
+    for (std::size_t at = drawn; at < bytes_.size(); at += drawn)  // the same again
+        std::memcpy(bytes_.data() + at, bytes_.data(), std::min(drawn, bytes_.size() - at));
 }
 
 }  // namespace orrery::measure

@@ -14,6 +14,7 @@
 #include "calib/measure/device_machine.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/fit_report.hpp"
+#include "cli/machine_files.hpp"
 #include "cli/program.hpp"
 #include "cli/run/cuda_device.hpp"
 #include "cli/run/process_memory.hpp"
@@ -28,7 +29,7 @@ class Calibrate : public Subcommand {
     std::string name() const override { return kCalibrate.name; }
     std::string summary() const override { return kCalibrate.summary; }
     std::vector<std::string> examples() const override {
-        return {kCalibrate.example,
+        return {kCalibrate.example, "calibrate --this-machine",
                 "calibrate --backend cpu --ranks 4 --threads-per-rank 2 -o my-machine.json",
                 "calibrate --backend cuda --base profiles/h100-sxm.json -o my-gpu.json",
                 "calibrate --import all_reduce.txt all_gather.json --profile "
@@ -36,12 +37,17 @@ class Calibrate : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        app.add_option("-o,--output", output_path_, "The profile; replaced when all is measured")
-            ->required()
-            ->type_name("FILE");
+        auto* output = app.add_option("-o,--output", output_path_,
+                                      "The profile; replaced when all is measured")
+                           ->type_name("FILE");
+        auto* own = app.add_flag("--this-machine", own_,
+                                 "Short, and kept in the user's cache folder: the profile "
+                                 "this-machine of scenarios")
+                        ->excludes(output);
         auto* backend = app.add_option("--backend", backend_, "What runs the kernels: cpu, cuda")
                             ->type_name("NAME")
-                            ->check(CLI::IsMember({"cpu", "cuda"}));
+                            ->check(CLI::IsMember({"cpu", "cuda"}))
+                            ->excludes(own);
         ranks_ = app.add_option("--ranks", options_.ranks,
                                 "With --backend cpu: ranks that are busy at once (default: as "
                                 "many as there are cores for)")
@@ -49,11 +55,9 @@ class Calibrate : public Subcommand {
                      ->check(CLI::Range(1, 1024))
                      ->needs(backend);
         threads_ = app.add_option("--threads-per-rank", options_.threads_per_rank,
-                                  "With --backend cpu: threads of each rank's kernels "
-                                  "(default: 1)")
+                                  "Of CPU ranks: threads of each one's kernels (default: 1)")
                        ->type_name("N")
-                       ->check(CLI::Range(1, 1024))
-                       ->needs(backend);
+                       ->check(CLI::Range(1, 1024));
         app.add_option("--device", device_,
                        "Name of the device, which a cluster asks for (default: cpu-core, or "
                        "that of the GPU: h100-sxm)")
@@ -68,7 +72,8 @@ class Calibrate : public Subcommand {
             app.add_option("--import", import_.paths,
                            "Instead of timing: outputs of nccl-tests, as printed or of its -J")
                 ->type_name("FILE")
-                ->excludes(backend);
+                ->excludes(backend)
+                ->excludes(own);
         auto* profile = app.add_option("--profile", import_.profile_path,
                                        "With --import: the profile whose collectives they replace")
                             ->type_name("FILE")
@@ -83,9 +88,13 @@ class Calibrate : public Subcommand {
 
     int run(Console& console) override {
         const bool imports = !import_.paths.empty();
-        if (!imports && backend_.empty())
-            throw UsageError("one of --backend and --import is required");
+        if (!imports && backend_.empty() && !own_)
+            throw UsageError("one of --this-machine, --backend and --import is required");
+        if (output_path_.empty() && !own_) throw UsageError("--output is required");
+        if (threads_->count() > 0 && !own_ && backend_ != "cpu")
+            throw UsageError("--threads-per-rank is for --this-machine and --backend cpu");
         try {
+            if (own_) return measure_this_machine(console);
             if (imports) return import_timings(console);
             return backend_ == "cuda" ? measure_cuda(console) : measure_cpu(console);
         } catch (const fit::FitStorageError& error) {
@@ -97,14 +106,37 @@ class Calibrate : public Subcommand {
   private:
     int measure_cpu(Console& console) {
         if (base_->count() > 0) throw UsageError("--base is for --backend cuda");
-        options_.version = kVersion;
-        options_.scenarios_dir = library_folder();
         if (!device_.empty()) options_.device = device_;
-        measure::Calibration calibration = measure::measure_cpu_profile(options_, teller(console));
+        return write(measured_cpu(options_, false, console), console);
+    }
+
+    // What is read meanwhile is the profile before, whole.
+    int measure_this_machine(Console& console) {
+        const auto path = own_profile_path(options_.threads_per_rank);
+        if (!path)
+            throw fit::FitStorageError("neither XDG_CACHE_HOME nor HOME says where to keep it");
+        std::error_code failed;
+        std::filesystem::create_directories(std::filesystem::path(*path).parent_path(), failed);
+        measure::CalibrationOptions options = measure::short_calibration();
+        options.threads_per_rank = options_.threads_per_rank;
+        const measure::Calibration calibration = measured_cpu(options, true, console);
+        output_path_ = *path + ".new";
+        const int code = write(calibration, console);
+        std::filesystem::rename(output_path_, *path, failed);
+        if (failed) throw fit::FitStorageError(fmt::format("{}: {}", *path, failed.message()));
+        console.out << "kept as " << *path << '\n';
+        return code;
+    }
+
+    static measure::Calibration measured_cpu(measure::CalibrationOptions options, bool few,
+                                             Console& console) {
+        options.version = kVersion;
+        options.scenarios_dir = library_folder();
+        measure::Calibration calibration = measure::measure_cpu_profile(options, teller(console));
         console.err << "measuring the memory of processes\n" << std::flush;
         calibration.profile["process"] = fit::process_json(
-            measure_processes(), calibration.profile["provenance"][0].get<std::string>());
-        return write(calibration, console);
+            measure_processes(few), calibration.profile["provenance"][0].get<std::string>());
+        return calibration;
     }
 
     int measure_cuda(Console& console) {
@@ -174,6 +206,7 @@ class Calibrate : public Subcommand {
     std::string output_path_;
     std::string device_;
     std::string base_path_;
+    bool own_ = false;
     const CLI::Option* ranks_ = nullptr;
     const CLI::Option* threads_ = nullptr;
     const CLI::Option* base_ = nullptr;

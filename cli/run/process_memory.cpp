@@ -116,11 +116,14 @@ std::int64_t ops_of(const std::string& file, const Sets& sets) {
 
 }  // namespace
 
-std::vector<fit::ProcessRow> measure_processes() {
+std::vector<fit::ProcessRow> measure_processes(bool few) {
     const std::string file = fs::path(library_folder()) / "runs" / "tiny-gpt.json";
     const OwnFolder folder;
     std::vector<fit::ProcessRow> rows;
-    for (const Sets& sets : runs()) {
+    std::vector<Sets> all = runs();
+    if (few)  // few and many ops, few and many ranks
+        all = {all[0], all[2], all[5], all[7], all[10]};
+    for (const Sets& sets : all) {
         std::vector<std::string> arguments{kTrain.name, file, "--steps", "2", "--json"};
         for (const std::string& set : sets)
             arguments.insert(arguments.end(), {"--set", set});

@@ -8,8 +8,8 @@
 
 namespace orrery::cli {
 
-// Runs this program's `train` on the library's smallest scenario in several layouts. Throws
-// fit::FitError where one of them fails.
-std::vector<fit::ProcessRow> measure_processes();
+// Runs this program's `train` on the library's smallest scenario in several layouts, or in a few of
+// them. Throws fit::FitError where one of them fails.
+std::vector<fit::ProcessRow> measure_processes(bool few);
 
 }  // namespace orrery::cli

@@ -160,7 +160,9 @@ class Train : public Subcommand {
         if (!trace_file_.empty() && !trace::format_of_name(trace_file_))
             throw UsageError(fmt::format("--trace {}: the name must end in {}", trace_file_,
                                          trace::kTraceEndings));
-        const plan::ReadResult read = input_.read(console, false);
+        const auto launch = launched_rank(backend_);
+        const plan::ReadResult read =  // ranks beside this one would be in the timings
+            input_.read(console, false, launch ? OwnProfile::find : OwnProfile::make);
         if (!read.scenario) {
             output.refused(read.errors);
             return exit_code_of(read);
@@ -175,7 +177,6 @@ class Train : public Subcommand {
         if (resumption_.asked && scenario.run.checkpoint_path.empty())
             throw UsageError("--resume: the scenario has no run.checkpoint.path");
         if (supervision_.asked) return run_supervised(scenario, console);
-        const auto launch = launched_rank(backend_);
         if (launch) require_a_process_per_rank(*launch, scenario, input_);
         const auto built = built_backends();
         if (std::find(built.begin(), built.end(), backend_.backend) == built.end()) {

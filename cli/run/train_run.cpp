@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <fstream>
-#include <thread>
 
 #include <nlohmann/json.hpp>
 
+#include "calib/fit/this_machine.hpp"
 #include "cli/machine_failure.hpp"
 #include "cli/run/exit_code_of_failure.hpp"
 #include "plan/build/build_plan.hpp"
@@ -44,9 +44,10 @@ plan::Diagnostic reason(const char* code, const std::string& file, const char* p
 }
 
 // Threads of a rank's team: the machine's cores shared out, unless the scenario says.
-int threads_of(const plan::Scenario& scenario, int cores, std::int64_t ranks_here) {
+int threads_of(const plan::Scenario& scenario, const fit::ThisMachine& machine,
+               std::int64_t ranks_here) {
     if (scenario.run.threads_per_rank > 0) return static_cast<int>(scenario.run.threads_per_rank);
-    return static_cast<int>(std::max<std::int64_t>(1, cores / ranks_here));
+    return static_cast<int>(fit::threads_of_rank(machine, ranks_here));
 }
 
 // A rank on the CPU has as many cores as its team has threads; a profile is of some number of them.
@@ -83,9 +84,10 @@ TrainRun train_run_of(const plan::Scenario& scenario, std::int64_t steps, std::i
     const plan::Plan plan = plan::build_plan(scenario);
     TrainRun run{scenario};
     run.steps = steps > 0 ? steps : scenario.run.steps;
-    run.cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    const fit::ThisMachine machine = fit::this_machine();
+    run.cores = static_cast<int>(machine.cores);
     run.ranks_here = ranks_here > 0 ? ranks_here : scenario.layout.ranks();
-    run.threads_per_rank = threads_of(scenario, run.cores, run.ranks_here);
+    run.threads_per_rank = threads_of(scenario, machine, run.ranks_here);
     run.conserved = plan.conserved;
     for (plan::Rank rank = 0; rank < plan.mesh.ranks(); ++rank)
         run.arenas.push_back(plan.program_of(rank).arena_bytes);

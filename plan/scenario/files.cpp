@@ -71,6 +71,12 @@ std::optional<std::string> read_whole(std::istream& stream, std::string& why) {
     return text;
 }
 
+std::string Files::machine_profile(std::int64_t /*ranks*/, std::int64_t /*threads_per_rank*/,
+                                   std::string& why) const {
+    why = "what reads the scenario knows of no machine";
+    return "";
+}
+
 const Files& disk() {
     static const Disk all;
     return all;

@@ -2,6 +2,7 @@
 // be given any text at all without a file of the machine being opened.
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -21,7 +22,14 @@ class Files {
     virtual std::vector<std::string> names(const std::string& folder) const = 0;
     // What relative paths are relative to.
     virtual std::string current_folder() const = 0;
+    // The profile of the machine at hand, which a cluster calls kThisMachine, for so many ranks on
+    // it; threads of each, 0: its share of the cores. Empty where there is none, with the cause in
+    // `why`.
+    virtual std::string machine_profile(std::int64_t ranks, std::int64_t threads_per_rank,
+                                        std::string& why) const;
 };
+
+inline constexpr const char* kThisMachine = "this-machine";
 
 const Files& disk();
 

@@ -20,6 +20,9 @@ struct Verbatim {
 
 void read_model(Reading& reading, Model& model);
 void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster);
+// Of a cluster whose profile is kThisMachine: which one that is depends on the layout's ranks,
+// which share the machine.
+void find_own_profile(Reading& reading, const Folders& folders, Scenario& scenario);
 
 // `automatic` says whether data_parallel and layers_per_stage were left to be settled by the rules.
 struct LayoutChoices {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "plan/scenario/parts.hpp"
@@ -74,15 +76,18 @@ void read_inter_node(Reading& reading, const Cluster& cluster, InterNode& link) 
                                          : "cluster needs the key \"inter_node\"");
 }
 
+void report_other_device(Reading& reading, const Cluster& cluster, const std::string& profile_is,
+                         const std::string& other) {
+    Diagnostic& fault = reading.report("S023", "/cluster/device",
+                                       "the profile is of another device than the cluster's");
+    fault.arithmetic = fmt::format("cluster.device = \"{}\", {}", cluster.device, profile_is);
+    fault.help.push_back(fmt::format("use {}, or the profile of \"{}\"", other, cluster.device));
+}
+
 // The profile holds the timings of one device; read here only as far as the name of that device.
 void check_profile(Reading& reading, const Folders& folders, Cluster& cluster,
                    const std::string& reference) {
     const std::string pointer = "/cluster/profile";
-    cluster.profile_path = find_file(reference, reading.document().source(pointer), folders);
-    if (cluster.profile_path.empty()) {
-        report_missing_file(reading, pointer, reference, "profiles", folders);
-        return;
-    }
     const std::optional<ParsedJson> parsed =
         parse_file(reading, pointer, reference, cluster.profile_path, folders.files);
     if (!parsed) return;
@@ -100,12 +105,19 @@ void check_profile(Reading& reading, const Folders& folders, Cluster& cluster,
     }
     const std::string device = parsed->value["device"].get<std::string>();
     if (!reading.good({"cluster.device"}) || device == cluster.device) return;
-    Diagnostic& fault = reading.report("S023", "/cluster/device",
-                                       "the profile is of another device than the cluster's");
-    fault.arithmetic =
-        fmt::format("cluster.device = \"{}\", {} is of \"{}\"", cluster.device, reference, device);
-    fault.help.push_back(
-        fmt::format("use the device \"{}\", or the profile of \"{}\"", device, cluster.device));
+    report_other_device(reading, cluster, fmt::format("{} is of \"{}\"", reference, device),
+                        fmt::format("the device \"{}\"", device));
+}
+
+void find_profile(Reading& reading, const Folders& folders, Cluster& cluster,
+                  const std::string& reference) {
+    const std::string pointer = "/cluster/profile";
+    if (reference == kThisMachine) return;  // see find_own_profile
+    cluster.profile_path = find_file(reference, reading.document().source(pointer), folders);
+    if (cluster.profile_path.empty())
+        report_missing_file(reading, pointer, reference, "profiles", folders);
+    else
+        check_profile(reading, folders, cluster, reference);
 }
 
 }  // namespace
@@ -133,7 +145,30 @@ void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster) {
     read_intra_node(reading, cluster, cluster.intra_node);
     read_inter_node(reading, cluster, cluster.inter_node);
     read_host_memory(reading, cluster);
-    if (has_profile) check_profile(reading, folders, cluster, profile);
+    if (has_profile) find_profile(reading, folders, cluster, profile);
+}
+
+void find_own_profile(Reading& reading, const Folders& folders, Scenario& scenario) {
+    const std::string pointer = "/cluster/profile";
+    const Json* reference = reading.document().find(pointer);
+    if (reference == nullptr || *reference != kThisMachine) return;
+    Cluster& cluster = scenario.cluster;
+    if (cluster.intra_node.kind != IntraNodeKind::host) {
+        report_other_device(reading, cluster,
+                            fmt::format("{} is of this computer's cores", kThisMachine),
+                            "a cluster whose ranks are cores (intra_node.kind \"host\")");
+        return;
+    }
+    std::string why;
+    cluster.profile_path =
+        folders.files.machine_profile(std::min(scenario.layout.ranks(), cluster.devices_per_node),
+                                      scenario.run.threads_per_rank, why);
+    if (cluster.profile_path.empty()) {
+        reading.unreadable = true;
+        reading.report("S001", pointer, "there is no profile of this machine: " + why);
+        return;
+    }
+    check_profile(reading, folders, cluster, kThisMachine);
 }
 
 }  // namespace orrery::plan

@@ -129,6 +129,7 @@ ReadResult read_scenario_text(std::string_view text, const std::string& name,
     assemble(reading, sets, folders);
     read_parts(reading, folders, scenario, choices, verbatim);
     check_rules(reading, choices, scenario);
+    if (reading.errors().empty()) find_own_profile(reading, folders, scenario);
     if (reading.errors().empty())
         read_elastic_layouts(
             reading,
@@ -153,9 +154,9 @@ ReadResult read_scenario_text(std::string_view text, const std::string& name,
 }
 
 ReadResult read_scenario(const std::string& path, const std::vector<std::string>& sets,
-                         const std::string& library_dir) {
+                         const std::string& library_dir, const Files& files) {
     std::string why;
-    const std::optional<std::string> text = disk().read(path, why);
+    const std::optional<std::string> text = files.read(path, why);
     if (!text) {
         Diagnostic fault;
         fault.code = "S001";
@@ -167,7 +168,7 @@ ReadResult read_scenario(const std::string& path, const std::vector<std::string>
         return unreadable(std::move(fault));
     }
     const std::string folder = std::filesystem::path(path).parent_path().string();
-    return read_scenario_text(*text, path, folder, sets, library_dir);
+    return read_scenario_text(*text, path, folder, sets, library_dir, files);
 }
 
 }  // namespace orrery::plan

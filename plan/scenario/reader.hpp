@@ -27,9 +27,10 @@ struct ReadResult {
 // Reads `path`. Each of `sets` is "a.b.c=value"; see valid_override. The value is parsed as JSON,
 // else taken as a string. Strings for model, cluster, cluster.profile and training.framework name
 // files: looked for from the folder of the file that names them, then its parents up to one that is
-// called "scenarios", then the current folder (for --set only), then `library_dir`.
+// called "scenarios", then the current folder (for --set only), then `library_dir`. The profile
+// "this-machine" is what `files` has for it.
 ReadResult read_scenario(const std::string& path, const std::vector<std::string>& sets,
-                         const std::string& library_dir);
+                         const std::string& library_dir, const Files& files = disk());
 
 // The same from memory: `name` is what messages call the text, `base_dir` the folder it stands in.
 // No file is looked at but through `files`.

@@ -229,6 +229,20 @@ ProcessProfile read_process(ProfileSection s) {
     return process;
 }
 
+ProfiledMachine read_machine(ProfileSection s) {
+    ProfiledMachine machine;
+    machine.processor = s.text("processor");
+    const auto& cores = s.raw("cores");
+    if (!cores.is_number_integer() || cores.get<std::int64_t>() < 1)
+        s.fail("cores", "a number of cores is expected");
+    machine.cores = cores.get<std::int64_t>();
+    machine.kernels = s.text("kernels");
+    machine.date = s.text("date");
+    machine.version = s.text("version");
+    s.finish();
+    return machine;
+}
+
 std::vector<std::string> read_provenance(ProfileSection& s) {
     std::vector<std::string> lines;
     for (const auto& line : s.array("provenance")) {
@@ -248,6 +262,7 @@ Profile read_profile(ProfileSection s, const std::string& path) {
         s.fail("version", fmt::format("this program reads version {}", kProfileVersion));
     profile.device = s.text("device");
     profile.provenance = read_provenance(s);
+    if (s.has("machine")) profile.machine = read_machine(s.section("machine"));
     profile.hardware = read_hardware(s.section("hardware"));
     ProfileSection gemm = s.section("gemm");
     for (plan::DType dtype :

@@ -166,10 +166,21 @@ struct ProcessProfile {
     double relative_sd = 0;
 };
 
+// The computer that a profile was measured on, where its program looks whether it still is that
+// computer.
+struct ProfiledMachine {
+    std::string processor;   // as the system names it
+    std::int64_t cores = 0;  // that the process could use
+    std::string kernels;     // digest of the sources that were timed
+    std::string date;
+    std::string version;  // of the program
+};
+
 struct Profile {
     std::string path;
     std::string device;
     std::vector<std::string> provenance;
+    std::optional<ProfiledMachine> machine;
     Hardware hardware;
     // By DType, as the file has them; "fp8" is of E4M3 and of E4M3 by E5M2.
     std::array<std::optional<GemmCurve>, plan::kDTypes> gemm;
