@@ -14,6 +14,7 @@
 #include "cli/run/subcommands.hpp"
 #include "cli/run/supervisor/supervise.hpp"
 #include "cli/run/train_backend.hpp"
+#include "cli/run/train_forecast.hpp"
 #include "cli/run/train_health.hpp"
 #include "cli/run/train_ranks.hpp"
 #include "cli/run/train_run.hpp"
@@ -306,7 +307,9 @@ class Train : public Subcommand {
             return kExitOk;
         }
         const bool interrupted = interrupt.asked() && steps.last().step < run.steps;
-        const TrainEnd end{steps, result.memory, other_bytes_by_rank(result.memory), interrupted};
+        TrainEnd end{steps, result.memory, other_bytes_by_rank(result.memory), interrupted};
+        if (steps.last().samples == run.scenario.layout.global_batch_size)
+            end.forecast = forecast_of(run, input_);
         if (!trace_file_.empty())
             trace::write_trace(runtime::measured_trace(result.plan, result.times,
                                                        measured_scenario_json(run, end)),

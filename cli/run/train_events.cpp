@@ -109,6 +109,12 @@ class TrainEvents : public TrainOutput {
             arenas.push_back(rank.arena_bytes);
             high_water.push_back(rank.high_water_bytes);
         }
+        Json predicted = nullptr;
+        if (end.forecast && end.forecast->why_none.empty())
+            predicted = {{"step_time_s", end.forecast->time_s},
+                         {"interval_s", {end.forecast->low_s, end.forecast->high_s}},
+                         {"error_pct", 100 * (end.forecast->time_s / time_s - 1)},
+                         {"profile", end.forecast->profile}};
         print({{"event", "end"},
                {"interrupted", end.interrupted},
                {"step", last.step},
@@ -117,6 +123,7 @@ class TrainEvents : public TrainOutput {
                {"step_time_s", time_s},
                {"tokens_per_s", time_s > 0 ? static_cast<double>(last.tokens) / time_s : 0.0},
                {"mfu", optional(run.mfu(last.samples, time_s))},
+               {"predicted", std::move(predicted)},
                {"data_wait_share", end.steps.data_wait_share()},
                {"arena_bytes_by_rank", std::move(arenas)},
                {"high_water_bytes_by_rank", std::move(high_water)},

@@ -29,6 +29,16 @@ std::string plural(std::int64_t count, const char* what) {
     return fmt::format("{} {}{}", whole_text(count), what, count == 1 ? "" : "s");
 }
 
+std::string forecast_text(const TrainEnd& end) {
+    if (!end.forecast) return "";
+    const StepForecast& step = *end.forecast;
+    if (!step.why_none.empty()) return line("predicted", step.why_none);
+    return line("predicted",
+                fmt::format("{}, {:+.1f} %; 90 % interval {} to {}; profile {}",
+                            seconds_text(step.time_s), 100 * (step.time_s / end.steps.time_s() - 1),
+                            seconds_text(step.low_s), seconds_text(step.high_s), step.profile));
+}
+
 class TrainProgress : public TrainOutput {
   public:
     explicit TrainProgress(const Console& console) : console_(console) {}
@@ -151,7 +161,7 @@ class TrainProgress : public TrainOutput {
                      << '\n'
                      << line("loss",
                              fmt::format("{:.4f} to {:.4f}", end.steps.first_loss(), last.loss))
-                     << line("step time", speed)
+                     << line("step time", speed) << forecast_text(end)
                      << (end.steps.data_wait_share() > kWorthTelling
                              ? line("data", fmt::format("training waited for it {} of the time",
                                                         percent_text(end.steps.data_wait_share())))

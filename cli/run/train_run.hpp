@@ -63,11 +63,19 @@ std::optional<std::int64_t> physical_memory_bytes();
 
 class TrainOutput;
 
+// The step as it was predicted, with its central 90 %, and the profile's file; or why it was not.
+struct StepForecast {
+    double time_s = 0, low_s = 0, high_s = 0;
+    std::string profile;
+    std::string why_none = {};
+};
+
 struct TrainEnd {
     const StepSummary& steps;                        // of at least one
     const std::vector<runtime::RankMemory>& memory;  // by rank
     std::vector<std::int64_t> other_bytes;           // by rank
     bool interrupted = false;
+    std::optional<StepForecast> forecast = {};  // of ranks on cores of this computer
 };
 
 // By rank: of the device's memory what is in use beside the arena; where ranks are threads of this

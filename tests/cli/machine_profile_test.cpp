@@ -175,5 +175,34 @@ TEST_F(MachineProfile, IsNoneOfAGpu) {
     EXPECT_THAT(outcome.err, HasSubstr("S023"));
 }
 
+json last_event(const std::vector<std::string>& more) {
+    std::vector<std::string> words{"train", kTinyGpt, "--steps", "5", "--json"};
+    words.insert(words.end(), kTwoRanks.begin(), kTwoRanks.end());
+    words.insert(words.end(), more.begin(), more.end());
+    RunningProgram program("orrery-run", words);
+    json last;
+    while (const auto event = program.next_event())
+        last = *event;
+    EXPECT_EQ(program.exit_code(), 0) << program.err();
+    return last;
+}
+
+TEST_F(MachineProfile, StandsBesideWhatARunTook) {
+    EXPECT_EQ(last_event({})["predicted"], nullptr);
+    write_profile(*own_profile_path(1), fit::timed_sources);
+    const json end = last_event({});
+    const json& predicted = end["predicted"];
+    ASSERT_TRUE(predicted.is_object()) << end;
+    const double time = json::parse(run(simulate("--json")).out)["step"]["time_s"];
+    EXPECT_DOUBLE_EQ(predicted["step_time_s"].get<double>(), time);
+    EXPECT_LE(predicted["interval_s"][0].get<double>(), time);
+    EXPECT_GE(predicted["interval_s"][1].get<double>(), time);
+    EXPECT_NEAR(predicted["error_pct"].get<double>(),
+                100 * (time / end["step_time_s"].get<double>() - 1), 1e-9);
+    EXPECT_EQ(predicted["profile"], fs::path(*own_profile_path(1)).filename().string());
+    // Of ranks with another number of threads the profile says nothing.
+    EXPECT_EQ(last_event({"--set", "run.threads_per_rank=3"})["predicted"], nullptr);
+}
+
 }  // namespace
 }  // namespace orrery::cli
