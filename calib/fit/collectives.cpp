@@ -11,6 +11,7 @@
 
 #include "calib/fit/fit_error.hpp"
 #include "calib/fit/nccl_constants.hpp"
+#include "plan/scenario/link_kinds.hpp"
 #include "sim/network/algorithms.hpp"
 
 namespace orrery::fit {
@@ -116,18 +117,33 @@ json efficiency_json(const sim::LinkEfficiency& link) {
             {"source", link.source}};
 }
 
+json measured_on(const CollectiveFit& fit) {
+    json out = {{"system", fit.system},
+                {"intra_node_bandwidth_GBps", fit.intra_node_bandwidth_GBps},
+                {"source", "line rate of the device's links, one direction"}};
+    if (!fit.link) return out;
+    out["intra_node_kind"] = plan::spelling(plan::intra_node_kinds(), fit.link->kind);
+    out["intra_node_latency_us"] = {
+        {"value", fit.link->latency_us},
+        {"source", "not measured apart: what clusters with this link state of a hop"}};
+    return out;
+}
+
+json between_nodes(const CollectiveFit& fit) {
+    json out = efficiency_json(
+        {fit.inter_node_efficiency, fit.inter_node_relative_sd, fit.inter_node_source});
+    out["kind"] = plan::spelling(plan::inter_node_kinds(), plan::InterNodeKind::infiniband);
+    return out;
+}
+
 // What a section holds beside its curves.
 json section_of(const CollectiveFit& fit, const sim::LinkEfficiency& inside) {
-    return {{"measured_on",
-             {{"system", fit.system},
-              {"intra_node_bandwidth_GBps", fit.intra_node_bandwidth_GBps},
-              {"source", "line rate of the device's links, one direction"}}},
+    return {{"measured_on", measured_on(fit)},
             {"curves", json::array()},
             {"algorithms", fit.algorithms == Algorithms::nccl ? nccl_algorithms(fit.hierarchical)
                                                               : link_algorithms()},
             {"intra_node", efficiency_json(inside)},
-            {"inter_node", efficiency_json({fit.inter_node_efficiency, fit.inter_node_relative_sd,
-                                            fit.inter_node_source})}};
+            {"inter_node", between_nodes(fit)}};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 // algorithms, which price what was not measured, are NCCL's own.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,13 +40,14 @@ enum class Algorithms { nccl, links };
 struct CollectiveFit {
     std::string system;   // as in the samples
     std::string library;  // as in the samples; may be empty where the system has only one
-    double intra_node_bandwidth_GBps = 0;  // line rate of the measured machine, per device
+    double intra_node_bandwidth_GBps = 0;   // line rate of the measured machine, per device
+    std::optional<sim::MeasuredLink> link;  // of it; nothing where nobody knows
     Algorithms algorithms = Algorithms::nccl;
     bool hierarchical = false;  // nccl only: the machine has NVLS, reduction in the switch
     double inter_node_efficiency = 0.8;
     double inter_node_relative_sd = 0.3;
     std::string inter_node_source =
-        "assumed; published clusters reach 0.2 to 0.8 of the NICs' line rate";
+        "assumed of InfiniBand; published clusters reach 0.2 to 0.8 of the NICs' line rate";
 };
 
 // The section. Samples of other systems, of several nodes and of collectives that no plan has

@@ -11,6 +11,7 @@
 #include "calib/fit/fit_error.hpp"
 #include "calib/fit/fit_gemm.hpp"
 #include "calib/fit/write_profile.hpp"
+#include "plan/scenario/link_kinds.hpp"
 
 namespace orrery::fit {
 namespace {
@@ -76,15 +77,26 @@ void add_attention(const FitInputs& inputs, const Json& tables, Json& profile, F
 void add_collectives(const FitInputs& inputs, const Json& tables, Json& profile) {
     const std::string& path = inputs.datasheet_path;
     const Json& wanted = request(tables, "/tables", "collectives",
-                                 {"library", "intra_node_bandwidth_GBps", "hierarchical"}, path);
+                                 {"library", "intra_node_bandwidth_GBps", "intra_node_kind",
+                                  "intra_node_latency_us", "hierarchical"},
+                                 path);
     const Json& bandwidth = wanted.at("intra_node_bandwidth_GBps");
-    if (!bandwidth.is_number() || !wanted.at("hierarchical").is_boolean())
+    const Json& latency = wanted.at("intra_node_latency_us");
+    if (!bandwidth.is_number() || !latency.is_number() || !wanted.at("hierarchical").is_boolean())
+        throw FitError(
+            fmt::format("{}: /tables/collectives: numbers of GB/s and of microseconds, and true or "
+                        "false are expected",
+                        path));
+    const std::string kind = text_of(wanted, "intra_node_kind", path);
+    const plan::IntraNodeKind* link = plan::kind_of(plan::intra_node_kinds(), kind);
+    if (link == nullptr)
         throw FitError(fmt::format(
-            "{}: /tables/collectives: a number of GB/s and true or false are expected", path));
+            "{}: /tables/collectives/intra_node_kind: no link is called \"{}\"", path, kind));
     CollectiveFit fit;
     fit.system = text_of(tables, "system", path);
     fit.library = text_of(wanted, "library", path);
     fit.intra_node_bandwidth_GBps = bandwidth.get<double>();
+    fit.link = {*link, latency.get<double>()};
     fit.hierarchical = wanted.at("hierarchical").get<bool>();
     const auto samples = collective_samples(CsvTable(inputs.collectives_csv, kCollectiveColumns));
     profile["collectives"] = Json(fit_collectives(samples, fit));

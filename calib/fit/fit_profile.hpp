@@ -6,6 +6,7 @@
 //               "gemm":      { "dtype": "bf16", "source": "…", "sustained": {"value", "source"} },
 //               "attention": { "source": "…" },
 //               "collectives": { "library": "2.27.3", "intra_node_bandwidth_GBps": 300,
+//                                "intra_node_kind": "nvswitch", "intra_node_latency_us": 2,
 //                                "hierarchical": false } }      each of the three may be absent
 //
 // The fit replaces "tables" by the curves it found; every other key goes over as it stands. A

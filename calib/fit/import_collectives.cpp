@@ -18,6 +18,7 @@
 #include "calib/fit/nccl_tests.hpp"
 #include "calib/fit/write_profile.hpp"
 #include "plan/scenario/files.hpp"
+#include "sim/network/collective_table.hpp"
 
 namespace orrery::fit {
 namespace {
@@ -117,13 +118,16 @@ double line_rate(const Json& profile, const std::string& path) {
         path));
 }
 
-Json section_of(const std::vector<ImportedRun>& runs, const Json& profile,
-                const ImportInputs& inputs) {
+Json section_of(const std::vector<ImportedRun>& runs, const sim::Profile& before,
+                const Json& profile, const ImportInputs& inputs) {
     const Json old = profile.value("collectives", Json::object());
     CollectiveFit fit;
     fit.system = runs.front().run.device.empty() ? profile.at("device").get<std::string>()
                                                  : runs.front().run.device;
     fit.intra_node_bandwidth_GBps = line_rate(profile, inputs.profile_path);
+    if (!before.collectives_json.empty())  // logs do not say on what link they were made
+        fit.link =
+            sim::parse_collectives(before.collectives_json, inputs.profile_path).measured_link;
     Json section = Json(fit_collectives(samples_of(runs, fit.system), fit));
     for (const char* kept : {"algorithms", "inter_node"})
         if (old.contains(kept)) section[kept] = old.at(kept);
@@ -156,7 +160,7 @@ ImportReport import_collectives(const ImportInputs& inputs) {
     if (!old_text) throw ImportError(inputs.profile_path + ": cannot be read: " + why);
     const sim::Profile before = sim::parse_profile(*old_text, inputs.profile_path);
     Json profile = Json::parse(*old_text);
-    profile["collectives"] = section_of(runs, profile, inputs);
+    profile["collectives"] = section_of(runs, before, profile, inputs);
     note_provenance(runs, inputs.version, profile);
     const sim::Profile after = write_profile(profile, inputs.output_path);
 

@@ -44,6 +44,12 @@ json nccl_algorithms(bool hierarchical) {
     json algorithms = json::object();
     algorithms["source"] =
         "NCCL 2.27 src/graph/tuning.cc (baseLat, hwLat, ncclTopoTuneModel, treeCorrectionFactor)";
+    algorithms["link_latency_us"] = {
+        {"nvswitch", 2.0},
+        {"pcie", 5.0},
+        {"source",
+         "what the shipped clusters state of such links, an estimate of one hop: the hops of the "
+         "protocols hold for these"}};
     algorithms["ring"] =
         json::array({protocol("LL", 6.6, {0.6, 1.0, 2.7, 5.0}, 0.5, 1, 19.0, json::array()),
                      protocol("LL128", 14.0, {1.9, 2.5, 4.0, 8.5}, 0.92, 1, 0, json::array()),

@@ -74,6 +74,7 @@ Json collectives_json(const CalibrationOptions& options,
     fit::CollectiveFit fit;
     fit.system = options.device;
     fit.intra_node_bandwidth_GBps = options.intra_node_bandwidth_GBps;
+    fit.link = {plan::IntraNodeKind::host, options.intra_node_latency_us};
     fit.algorithms = fit::Algorithms::links;
     return Json(fit::fit_collectives(samples, fit));
 }

@@ -18,9 +18,10 @@ struct CalibrationOptions {
     std::string version;              // of this program
     std::int64_t ranks = 0;           // all busy at once; 0: as many as there are cores for
     int threads_per_rank = 1;         // of kernels
-    // Collectives are scaled from this to the intra_node.bandwidth_GBps of a cluster: with the
-    // cluster's own value they are priced as measured.
+    // Collectives are scaled from these to the intra_node of a cluster: with the cluster's own
+    // values, those of scenarios/clusters/cpu-8.json, they are priced as measured.
     double intra_node_bandwidth_GBps = 5;
+    double intra_node_latency_us = 5;
     Sampling sampling;
     KernelGrid kernels;
     StepGrid steps;

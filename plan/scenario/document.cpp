@@ -47,6 +47,15 @@ bool Document::set_by_itself(const std::string& pointer) const {
     return it != sources_.end() && it->second.kind == Source::Kind::set;
 }
 
+std::vector<std::string> Document::sets_at(const std::string& pointer) const {
+    std::vector<std::string> texts;
+    for (const auto& [at, source] : sources_) {
+        const bool within = at == pointer || at.rfind(pointer + '/', 0) == 0;
+        if (within && source.kind == Source::Kind::set) texts.push_back(source.text);
+    }
+    return texts;
+}
+
 void Document::locate(const std::string& pointer, const std::string& fallback,
                       Diagnostic& out) const {
     const auto& [base, source] = *entry(pointer);

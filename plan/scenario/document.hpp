@@ -36,6 +36,9 @@ class Document {
     const Source& source(const std::string& pointer) const;
     // Whether a --set gave this very value, rather than a part around it.
     bool set_by_itself(const std::string& pointer) const;
+    // The texts of those --set that gave the value at `pointer` or one within it, in the order of
+    // pointers.
+    std::vector<std::string> sets_at(const std::string& pointer) const;
     const std::string& name() const { return name_; }
 
     // Fills file, pointer, value and origin of a diagnostic for the value at `pointer`. `fallback`

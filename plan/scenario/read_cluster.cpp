@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "plan/scenario/link_kinds.hpp"
 #include "plan/scenario/parts.hpp"
 #include "plan/scenario/section.hpp"
 
@@ -24,13 +25,7 @@ void read_intra_node(Reading& reading, const Cluster& cluster, IntraNode& link) 
         }
         return;
     }
-    section.choice<IntraNodeKind>("kind", link.kind,
-                                  {{"nvswitch", IntraNodeKind::nvswitch},
-                                   {"xgmi", IntraNodeKind::xgmi},
-                                   {"pcie", IntraNodeKind::pcie},
-                                   {"host", IntraNodeKind::host},
-                                   {"hybrid_cube_mesh", IntraNodeKind::hybrid_cube_mesh}},
-                                  Presence::required);
+    section.choice("kind", link.kind, intra_node_kinds(), Presence::required);
     section.number("bandwidth_GBps", link.bandwidth_GBps, kPositive, Presence::required);
     section.number("latency_us", link.latency_us, {}, Presence::required);
     const bool mesh = link.kind == IntraNodeKind::hybrid_cube_mesh;
@@ -50,11 +45,7 @@ void read_intra_node(Reading& reading, const Cluster& cluster, IntraNode& link) 
 void read_inter_node(Reading& reading, const Cluster& cluster, InterNode& link) {
     Section section(reading, "/cluster/inter_node", "cluster.inter_node");
     if (section.exists()) {
-        section.choice<InterNodeKind>("kind", link.kind,
-                                      {{"none", InterNodeKind::none},
-                                       {"infiniband", InterNodeKind::infiniband},
-                                       {"ethernet", InterNodeKind::ethernet}},
-                                      Presence::required);
+        section.choice("kind", link.kind, inter_node_kinds(), Presence::required);
         const bool linked = !section.has("kind") || link.kind != InterNodeKind::none;
         const Presence presence = linked ? Presence::required : Presence::optional;
         std::int64_t nics = 0;
@@ -120,12 +111,29 @@ void find_profile(Reading& reading, const Folders& folders, Cluster& cluster,
         check_profile(reading, folders, cluster, reference);
 }
 
+// A name is of the hardware that its file describes: where a --set made that other hardware, the
+// name says so.
+void tell_changes(const Document& document, std::string& name) {
+    if (name.empty() || document.set_by_itself("/cluster/name")) return;
+    const std::string prefix = "cluster.";
+    std::string changes;
+    for (const char* part : {"nodes", "devices_per_node", "device", "intra_node", "inter_node"})
+        for (const std::string& set : document.sets_at(std::string("/cluster/") + part)) {
+            const std::size_t object = set.find('{');
+            changes += (changes.empty() ? "" : ", ") +
+                       set.substr(prefix.size(), object - prefix.size()) +
+                       (object == std::string::npos ? "" : "…");
+        }
+    if (!changes.empty()) name += ", with " + changes;
+}
+
 }  // namespace
 
 void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster) {
     Section section(reading, "/cluster", "cluster");
     if (!section.exists()) return;
     section.text("name", cluster.name);
+    tell_changes(reading.document(), cluster.name);
     section.integer("nodes", cluster.nodes, {1, kMostNodes}, Presence::required);
     section.integer("devices_per_node", cluster.devices_per_node, {1, kMostPerNode},
                     Presence::required);

@@ -1,25 +1,10 @@
 #include "plan/scenario/resolved.hpp"
 
+#include "plan/scenario/link_kinds.hpp"
 #include "plan/scenario/models/family.hpp"
 
 namespace orrery::plan {
 namespace {
-
-const char* text(IntraNodeKind kind) {
-    switch (kind) {
-        case IntraNodeKind::nvswitch:
-            return "nvswitch";
-        case IntraNodeKind::xgmi:
-            return "xgmi";
-        case IntraNodeKind::pcie:
-            return "pcie";
-        case IntraNodeKind::host:
-            return "host";
-        case IntraNodeKind::hybrid_cube_mesh:
-            return "hybrid_cube_mesh";
-    }
-    return "";
-}
 
 const char* text(FabricKind kind) {
     switch (kind) {
@@ -29,18 +14,6 @@ const char* text(FabricKind kind) {
             return "fat_tree";
         case FabricKind::rail:
             return "rail";
-    }
-    return "";
-}
-
-const char* text(InterNodeKind kind) {
-    switch (kind) {
-        case InterNodeKind::none:
-            return "none";
-        case InterNodeKind::infiniband:
-            return "infiniband";
-        case InterNodeKind::ethernet:
-            return "ethernet";
     }
     return "";
 }
@@ -174,7 +147,7 @@ Json cluster_part(const Cluster& cluster, const Document& document) {
     out["device"] = cluster.device;
     out["profile"] = *document.find("/cluster/profile");
     if (document.find("/cluster/intra_node") != nullptr) {
-        out["intra_node"] = {{"kind", text(cluster.intra_node.kind)},
+        out["intra_node"] = {{"kind", spelling(intra_node_kinds(), cluster.intra_node.kind)},
                              {"bandwidth_GBps", plain(cluster.intra_node.bandwidth_GBps)},
                              {"latency_us", plain(cluster.intra_node.latency_us)}};
         if (cluster.intra_node.host_GBps > 0)
@@ -182,7 +155,7 @@ Json cluster_part(const Cluster& cluster, const Document& document) {
     }
     if (document.find("/cluster/inter_node") != nullptr) {
         const InterNode& link = cluster.inter_node;
-        Json& part = out["inter_node"] = {{"kind", text(link.kind)}};
+        Json& part = out["inter_node"] = {{"kind", spelling(inter_node_kinds(), link.kind)}};
         if (link.nics_per_node > 0) part["nics_per_node"] = link.nics_per_node;
         if (link.bandwidth_Gbps > 0) part["bandwidth_Gbps"] = plain(link.bandwidth_Gbps);
         part["latency_us"] = plain(link.latency_us);

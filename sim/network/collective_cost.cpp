@@ -8,8 +8,31 @@
 
 namespace orrery::sim {
 
+namespace {
+
+// Share of what a link carries that is the message, in packets of 4,096 bytes of it. Beside them:
+// InfiniBand 26 bytes (LRH 8, BTH 12, ICRC 4, VCRC 2: InfiniBand Architecture Specification,
+// volume 1); RoCEv2 82 bytes (preamble 8, MAC 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4, gap 12:
+// its annex A17, IEEE 802.3, RFC 791, RFC 768).
+double payload_share(plan::InterNodeKind kind) {
+    constexpr double kPacket = 4096;
+    return kPacket / (kPacket + (kind == plan::InterNodeKind::ethernet ? 82 : 26));
+}
+
+double network_efficiency(const plan::Cluster& cluster, const CollectiveTable& table) {
+    const plan::InterNodeKind kind = cluster.inter_node.kind;
+    const plan::InterNodeKind found = table.inter_node_kind.value_or(kind);
+    if (kind == found) return table.inter_node.efficiency;
+    return table.inter_node.efficiency * (payload_share(kind) / payload_share(found));
+}
+
+}  // namespace
+
 Network::Network(const plan::Cluster& cluster, CollectiveTable table)
-    : cluster_(cluster), table_(std::move(table)), topology_(cluster_) {}
+    : cluster_(cluster),
+      table_(std::move(table)),
+      topology_(cluster_),
+      network_efficiency_(network_efficiency(cluster_, table_)) {}
 
 GroupLinks Network::links(const GroupShape& shape) const {
     ORRERY_CHECK(shape.ranks >= 1 && shape.nodes >= 1 && shape.nodes <= cluster_.nodes &&
@@ -43,7 +66,7 @@ GroupLinks Network::links(const GroupShape& shape) const {
             links.network_latency_us +=
                 2 * cluster_.inter_node.fabric.switch_latency_us * use.climbs / shape.nodes;
         }
-        links.network_GBps *= table_.inter_node.efficiency;
+        links.network_GBps *= network_efficiency_;
         // By NVLink to the device that is on the other's rail.
         if (shape.crosses_rails && cluster_.inter_node.fabric.cross_rail == plan::CrossRail::nvlink)
             links.network_latency_us += cluster_.intra_node.latency_us;
@@ -70,12 +93,36 @@ double Network::message_GBps(const GroupShape& shape) const {
     return (shape.ranks_per_node - 1) * message * table_.intra_node.efficiency;
 }
 
+// The curve's latency on this cluster's link: moved by what separates a ring's on the two.
+double Network::moved_start(const CollectiveCurve& curve) const {
+    const double start = curve.points.front().seconds;
+    if (!table_.measured_link) return start;
+    const auto latency = [&](plan::IntraNodeKind kind, double latency_us) {
+        GroupLinks ring;
+        ring.ranks = curve.ranks;
+        ring.ranks_per_node = curve.ranks;
+        ring.kind = kind;
+        ring.intra_GBps = 1;  // which no bytes use
+        ring.intra_latency_us = latency_us;
+        return ring_seconds(curve.collective, 0, ring, table_.ring);
+    };
+    return moved(start, latency(table_.measured_link->kind, table_.measured_link->latency_us),
+                 latency(cluster_.intra_node.kind, cluster_.intra_node.latency_us));
+}
+
 Price Network::on_curve(const CollectiveCurve& curve, double bytes) const {
     Price price{interpolate(curve.points, bytes), CostFamily::intra_node_collective,
                 curve.relative_sd};
-    const double latency = curve.points.front().seconds;
-    const double scale = table_.measured_bandwidth_GBps / cluster_.intra_node.bandwidth_GBps;
-    if (scale != 1) price.seconds = latency + (price.seconds - latency) * scale;
+    const double start = curve.points.front().seconds;
+    const bool other_kind =
+        table_.measured_link && table_.measured_link->kind != cluster_.intra_node.kind;
+    double scale = table_.measured_bandwidth_GBps / cluster_.intra_node.bandwidth_GBps;
+    if (other_kind)
+        scale *= pair_share(table_.measured_link->kind, cluster_.devices_per_node, curve.ranks) /
+                 pair_share(cluster_.intra_node.kind, cluster_.devices_per_node, curve.ranks);
+    if (scale != 1) price.seconds = start + (price.seconds - start) * scale;
+    price.seconds += moved_start(curve) - start;
+    if (other_kind) price.relative_sd *= 2;
     // As in kernel prices: half more per octave beyond what was measured.
     const double last = curve.points.back().bytes;
     if (bytes > last) price.relative_sd *= 1 + 0.5 * log2_of(bytes / last);
@@ -234,7 +281,7 @@ Price Network::point_to_point(std::int64_t bytes, const Hop& hop) const {
 std::int64_t Network::node_kBps() const {
     constexpr double kMost = 1e12;  // 1 PB/s, which no node has: shares are counted in 64 bits
     return static_cast<std::int64_t>(
-        std::min(kMost, topology_.node_network_GBps() * table_.inter_node.efficiency * 1e6));
+        std::min(kMost, topology_.node_network_GBps() * network_efficiency_ * 1e6));
 }
 
 NetworkUse Network::use(double bytes, double seconds, int flows) const {

@@ -3,14 +3,17 @@
 // the same time.
 //
 // - Within a node: the curve of that rank count; between two measured counts the bus bandwidths are
-//   interpolated (uncertainty doubled); else a ring at intra_node.efficiency of the link. A cluster
-//   whose link differs from the one of the curves scales what exceeds the curve's latency (its
-//   first point): t' = t₀ + (t − t₀)·measured_bandwidth/cluster_bandwidth.
+//   interpolated (uncertainty doubled); else a ring at intra_node.efficiency of the link.
+//   A cluster whose link differs from the one of the curves: the curve's latency t₀ (its first
+//   point) moves as that of a ring does between the two links, what exceeds it is scaled by what
+//   leaves a rank on either: t' = t₀' + (t − t₀)·measured_bandwidth/cluster_bandwidth. Where the
+//   kind of link differs, nobody measured it: the uncertainty doubles.
 //   In a hybrid cube mesh: rings × the rate of one link, as many as fit side by side; a group that
 //   has none goes over the hosts, and shares that way with its siblings that do.
 // - Between nodes: the least of ring, tree and hierarchical (the latter where the library has it).
 //   A node sends at most inter_node.efficiency × NICs × bandwidth ÷ oversubscription, equally
 //   divided among the sibling groups, and a group no more than the NICs of its own members carry.
+//   Of networks of another kind than the efficiency was found on, packets carry another share.
 //   Where the cluster says how its switches lie, the links above each switch that the group leaves
 //   are divided likewise; a route that climbs k levels passes 2k switches more than the first.
 // - A message of b bytes is what each of two ranks sends in an all-gather of 2b.
@@ -67,10 +70,12 @@ class Network {
     double mesh_GBps(const MeshPlace& place, bool within) const;
     double message_GBps(const GroupShape& shape) const;
     Price on_curve(const CollectiveCurve& curve, double bytes) const;
+    double moved_start(const CollectiveCurve& curve) const;
 
     plan::Cluster cluster_;
     CollectiveTable table_;
     Topology topology_;
+    double network_efficiency_ = 0;  // of the line rate of NICs, on a network of this kind
 };
 
 }  // namespace orrery::sim

@@ -39,13 +39,21 @@ double interpolate(const std::vector<CurvePoint>& points, double bytes) {
     return log_log(points[high - 1], points[high], bytes);
 }
 
+double moved(double found, double from, double to) {
+    return to >= from ? found + (to - from) : found * (to / from);
+}
+
 double ProtocolConstants::intra_hop_us(plan::IntraNodeKind kind, double cluster_latency_us) const {
+    const auto hop = [&](const std::optional<double>& found, const std::optional<double>& link) {
+        if (!found) return cluster_latency_us;
+        return link ? moved(*found, *link, cluster_latency_us) : *found;
+    };
     switch (kind) {
         case plan::IntraNodeKind::nvswitch:
         case plan::IntraNodeKind::hybrid_cube_mesh:  // NCCL has one latency for NVLink
-            return nvswitch_hop_us.value_or(cluster_latency_us);
+            return hop(nvswitch_hop_us, nvswitch_link_us);
         case plan::IntraNodeKind::pcie:
-            return pcie_hop_us.value_or(cluster_latency_us);
+            return hop(pcie_hop_us, pcie_link_us);
         case plan::IntraNodeKind::xgmi:
         case plan::IntraNodeKind::host:
             return cluster_latency_us;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "plan/scenario/link_kinds.hpp"
 #include "sim/cost/profile_section.hpp"
 #include "sim/network/collective_table.hpp"
 
@@ -98,13 +99,42 @@ ProtocolConstants read_protocol(ProfileSection in) {
     return out;
 }
 
-LinkEfficiency read_efficiency(ProfileSection in) {
+LinkEfficiency read_efficiency(ProfileSection& in) {
     LinkEfficiency out;
     out.efficiency = share(in, "efficiency");
     out.relative_sd = in.number("relative_sd", 0);
     out.source = in.source();
-    in.finish();
     return out;
+}
+
+template <typename Kind>
+Kind read_kind(ProfileSection& in, const std::string& key, const plan::Spellings<Kind>& all) {
+    if (const Kind* kind = plan::kind_of(all, in.text(key))) return *kind;
+    std::string known;
+    for (const auto& [name, kind] : all)
+        known += (known.empty() ? "" : ", ") + name;
+    in.fail(key, "one of " + known + " is expected");
+}
+
+// Both or none.
+std::optional<MeasuredLink> read_link(ProfileSection& in) {
+    if (!in.has("intra_node_kind") && !in.has("intra_node_latency_us")) return {};
+    return MeasuredLink{read_kind(in, "intra_node_kind", plan::intra_node_kinds()),
+                        in.number("intra_node_latency_us", 0)};
+}
+
+struct HopLinks {
+    std::optional<double> nvswitch_us, pcie_us;
+};
+
+HopLinks read_hop_links(ProfileSection& algorithms) {
+    HopLinks links;
+    if (!algorithms.has("link_latency_us")) return links;
+    ProfileSection in = algorithms.section("link_latency_us");
+    if (in.has("nvswitch")) links.nvswitch_us = in.number("nvswitch", 0);
+    if (in.has("pcie")) links.pcie_us = in.number("pcie", 0);
+    in.finish();
+    return links;
 }
 
 bool before(const CollectiveCurve& a, const CollectiveCurve& b) {
@@ -122,17 +152,25 @@ class CollectivesReader {
         ProfileSection measured = in.section("measured_on");
         table.system = measured.text("system");
         table.measured_bandwidth_GBps = measured.positive("intra_node_bandwidth_GBps");
+        table.measured_link = read_link(measured);
         measured.finish();
         read_curves(in, table);
         ProfileSection algorithms = in.section("algorithms");
         table.algorithm_source = algorithms.source();
-        table.ring = protocols(algorithms, "ring");
+        const HopLinks links = read_hop_links(algorithms);
+        table.ring = protocols(algorithms, "ring", links);
         if (table.ring.empty()) algorithms.fail("ring", "at least one protocol is expected");
-        table.tree = protocols(algorithms, "tree");
+        table.tree = protocols(algorithms, "tree", links);
         table.hierarchical = algorithms.flag("hierarchical");
         algorithms.finish();
-        table.intra_node = read_efficiency(in.section("intra_node"));
-        table.inter_node = read_efficiency(in.section("inter_node"));
+        ProfileSection inside = in.section("intra_node");
+        table.intra_node = read_efficiency(inside);
+        inside.finish();
+        ProfileSection between = in.section("inter_node");
+        if (between.has("kind"))
+            table.inter_node_kind = read_kind(between, "kind", plan::inter_node_kinds());
+        table.inter_node = read_efficiency(between);
+        between.finish();
         in.finish();
         return table;
     }
@@ -150,12 +188,14 @@ class CollectivesReader {
         std::sort(table.curves.begin(), table.curves.end(), before);
     }
 
-    std::vector<ProtocolConstants> protocols(ProfileSection& algorithms,
-                                             const std::string& name) const {
+    std::vector<ProtocolConstants> protocols(ProfileSection& algorithms, const std::string& name,
+                                             const HopLinks& links) const {
         std::vector<ProtocolConstants> all;
         for (const json& value : algorithms.array(name)) {
             const std::string here = fmt::format("{}/algorithms/{}/{}", kPointer, name, all.size());
             all.push_back(read_protocol(ProfileSection(value, here, file_, algorithms.source())));
+            all.back().nvswitch_link_us = links.nvswitch_us;
+            all.back().pcie_link_us = links.pcie_us;
         }
         return all;
     }

@@ -67,10 +67,13 @@ double nic_GBps(const plan::InterNode& network) {
 
 }  // namespace
 
+double pair_share(plan::IntraNodeKind kind, std::int64_t devices_per_node, int ranks) {
+    if (kind != plan::IntraNodeKind::xgmi || ranks < 2 || devices_per_node < 2) return 1;
+    return static_cast<double>(ranks - 1) / static_cast<double>(devices_per_node - 1);
+}
+
 double pair_share(const plan::Cluster& cluster, int ranks) {
-    const bool direct = cluster.intra_node.kind == plan::IntraNodeKind::xgmi;
-    if (!direct || ranks < 2 || cluster.devices_per_node < 2) return 1;
-    return static_cast<double>(ranks - 1) / static_cast<double>(cluster.devices_per_node - 1);
+    return pair_share(cluster.intra_node.kind, cluster.devices_per_node, ranks);
 }
 
 struct Topology::Graph {

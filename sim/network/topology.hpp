@@ -55,6 +55,7 @@ struct Route {
 
 // Share of intra_node.bandwidth_GBps that a device can use towards a group of `ranks` devices of
 // its node, itself among them: (ranks − 1) ÷ (devices − 1) with a link for each pair, else 1.
+double pair_share(plan::IntraNodeKind kind, std::int64_t devices_per_node, int ranks);
 double pair_share(const plan::Cluster& cluster, int ranks);
 
 class Topology {

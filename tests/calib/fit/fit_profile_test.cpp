@@ -40,6 +40,7 @@ class FitProfile : public testing::Test {
                      "source": "a guess"}},
             "attention": {"source": "another table"},
             "collectives": {"library": "2.27.3", "intra_node_bandwidth_GBps": 300,
+                            "intra_node_kind": "nvswitch", "intra_node_latency_us": 2,
                             "hierarchical": false})");
     }
 
@@ -147,8 +148,14 @@ TEST_F(FitProfile, LeavesTheOutputAloneWhenItFails) {
     EXPECT_EQ(error_of(R"("system": "tiny", "attention": {})"),
               at + "/tables/attention/source: missing");
     EXPECT_EQ(error_of(R"("system": "tiny", "collectives": {"library": "2.27.3",
-                          "intra_node_bandwidth_GBps": "fast", "hierarchical": false})"),
-              at + "/tables/collectives: a number of GB/s and true or false are expected");
+                          "intra_node_bandwidth_GBps": "fast", "intra_node_kind": "nvswitch",
+                          "intra_node_latency_us": 2, "hierarchical": false})"),
+              at + "/tables/collectives: numbers of GB/s and of microseconds, and true or false "
+                   "are expected");
+    EXPECT_EQ(error_of(R"("system": "tiny", "collectives": {"library": "2.27.3",
+                          "intra_node_bandwidth_GBps": 300, "intra_node_kind": "nvlink",
+                          "intra_node_latency_us": 2, "hierarchical": false})"),
+              at + "/tables/collectives/intra_node_kind: no link is called \"nvlink\"");
     EXPECT_EQ(error_of(R"("system": "huge", "attention": {"source": "x"})"),
               inputs_.attention_csv + ": no rows of huge");
     EXPECT_EQ(error_of(R"("system": "tiny", "gemm": {"dtype": "bf16", "source": "x",

@@ -15,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using Json = nlohmann::json;
+
 const fs::path kSource = ORRERY_SOURCE_DIR;
 const std::string kLibrary = (kSource / "scenarios").string();
 const std::string kTestLibrary = (kSource / "tests/golden/errors/library").string();
@@ -108,6 +110,22 @@ TEST(Reader, SetOverridesAnyKeyAfterReferencesResolve) {
     EXPECT_EQ(scenario.training.framework.launch_us, 7.5);
     EXPECT_EQ(scenario.training.optimizer.learning_rate, 1e-3);
     EXPECT_EQ(scenario.run.data, "tokens.bin");
+}
+
+TEST(Reader, NameOfAClusterSaysWhatASetChangedOfItsHardware) {
+    Json named = Json::parse(kSmall, nullptr, true, true);
+    named["cluster"] = Json::parse(std::ifstream(kTestLibrary + "/clusters/a100-128.json"));
+    const std::string name = named["cluster"]["name"] = "16 boxes";
+    const std::string text = named.dump();
+    EXPECT_EQ(sound(text, {"cluster.nodes=8", "cluster.inter_node.latency_us=7",
+                           "cluster.price_usd_per_gpu_hour=2"})
+                  .cluster.name,
+              name + ", with nodes=8, inter_node.latency_us=7");
+    EXPECT_EQ(sound(text, {R"(cluster.intra_node={"kind": "pcie", "bandwidth_GBps": 32,
+                                                    "latency_us": 5})"})
+                  .cluster.name,
+              name + ", with intra_node=…");
+    EXPECT_EQ(sound(text, {"cluster.nodes=8", "cluster.name=ours"}).cluster.name, "ours");
 }
 
 TEST(Reader, DevicesMayBeLeftIdle) {

@@ -96,6 +96,75 @@ TEST(Network, AFasterLinkScalesWhatExceedsTheLatency) {
                      1e-5 + (9e-3 - 1e-5) / 2);
 }
 
+// A ring of 8 makes 14 hops of 1 us, found on a link of 2 us, and 2 us beside them: 16 us.
+class CurveOnAnotherLink : public testing::Test {
+  protected:
+    CurveOnAnotherLink() {
+        table_.curves = {curve(OpKind::all_reduce, 8, {{1024, 1e-5}, {1e9, 9e-3}})};
+        table_.measured_link = MeasuredLink{plan::IntraNodeKind::nvswitch, 2};
+        table_.ring.front().nvswitch_link_us = 2;
+    }
+    Price price(std::int64_t bytes) const {
+        return Network(cluster_, table_).collective(OpKind::all_reduce, bytes, {8, 1, 8, 1});
+    }
+
+    CollectiveTable table_ = plain_table();
+    plan::Cluster cluster_ = plain_cluster(1);
+};
+
+TEST_F(CurveOnAnotherLink, CostsWhatWasMeasuredWhereTheLinkIsTheSame) {
+    EXPECT_EQ(price(1024).seconds, 1e-5);
+    EXPECT_EQ(price(1'000'000'000).seconds, 9e-3);
+}
+
+TEST_F(CurveOnAnotherLink, PaysWhatASlowerLinkAddsToEachHop) {
+    cluster_.intra_node.latency_us = 12;
+    EXPECT_DOUBLE_EQ(price(1024).seconds, 1e-5 + 14 * 10e-6);
+    EXPECT_DOUBLE_EQ(price(1'000'000'000).seconds, 9e-3 + 14 * 10e-6);
+    EXPECT_EQ(price(1024).relative_sd, 0.04);
+}
+
+TEST_F(CurveOnAnotherLink, SavesInProportionOnAQuickerOne) {
+    cluster_.intra_node.latency_us = 1;  // hops of half a microsecond: 2 + 7 of 16 us
+    EXPECT_DOUBLE_EQ(price(1024).seconds, 1e-5 * 9 / 16);
+    EXPECT_DOUBLE_EQ(price(1'000'000'000).seconds, 9e-3 - 1e-5 * 7 / 16);
+}
+
+TEST_F(CurveOnAnotherLink, OfAnotherKindIsLessSure) {
+    cluster_.intra_node.kind = plan::IntraNodeKind::pcie;
+    table_.ring.front().pcie_hop_us = 5;  // where NVLink's take 1
+    EXPECT_DOUBLE_EQ(price(1024).seconds, 1e-5 + 14 * 4e-6);
+    EXPECT_EQ(price(1024).relative_sd, 0.08);
+    // A direct link for each pair: a device of four uses 3 of its 7, where the switch gave it all.
+    cluster_.intra_node.kind = plan::IntraNodeKind::xgmi;
+    cluster_.intra_node.latency_us = 1;
+    table_.curves = {curve(OpKind::all_gather, 4, {{1024, 1e-5}, {1e9, 9e-3}})};
+    const Price of_four =
+        Network(cluster_, table_).collective(OpKind::all_gather, 1'000'000'000, {4, 1, 4, 1});
+    EXPECT_DOUBLE_EQ(of_four.seconds, 1e-5 + (9e-3 - 1e-5) * 7 / 3);
+}
+
+TEST_F(CurveOnAnotherLink, HoldsForAnyWhereTheProfileDoesNotSay) {
+    table_.measured_link.reset();
+    cluster_.intra_node.latency_us = 1000;
+    EXPECT_EQ(price(1024).seconds, 1e-5);
+}
+
+TEST(Network, PacketsOfEthernetCarryLess) {
+    CollectiveTable table = plain_table();
+    table.inter_node_kind = plan::InterNodeKind::infiniband;
+    plan::Cluster cluster = plain_cluster(2);
+    const GroupShape shape{16, 2, 8, 1};
+    EXPECT_EQ(Network(cluster, table).links(shape).network_GBps, 80);
+    cluster.inter_node.kind = plan::InterNodeKind::ethernet;
+    // 4,096 bytes in 4,178 of Ethernet, in 4,122 of InfiniBand.
+    EXPECT_DOUBLE_EQ(Network(cluster, table).links(shape).network_GBps, 80 * 4122 / 4178.0);
+    EXPECT_EQ(Network(cluster, table).node_kBps(),
+              static_cast<std::int64_t>(80 * (4122 / 4178.0) * 1e6));
+    table.inter_node_kind = plan::InterNodeKind::ethernet;
+    EXPECT_EQ(Network(cluster, table).links(shape).network_GBps, 80);
+}
+
 TEST(Network, SiblingsShareTheNodesNetwork) {
     const Network network(plain_cluster(4), plain_table());
     const GroupShape alone{16, 4, 4, 1};

@@ -54,6 +54,19 @@ TEST(ProtocolConstants, TakesTheClustersLatencyForLinksItDoesNotKnow) {
     EXPECT_EQ(protocol.intra_hop_us(plan::IntraNodeKind::host, 7), 7);
 }
 
+TEST(ProtocolConstants, MovesAHopWithTheLatencyOfTheLink) {
+    ProtocolConstants protocol;
+    protocol.nvswitch_hop_us = 0.6;
+    protocol.nvswitch_link_us = 2;
+    const auto hop = [&](double link_us) {
+        return protocol.intra_hop_us(plan::IntraNodeKind::nvswitch, link_us);
+    };
+    EXPECT_EQ(hop(2), 0.6);
+    EXPECT_DOUBLE_EQ(hop(12), 0.6 + 10);     // the whole of what a slower link adds
+    EXPECT_DOUBLE_EQ(hop(0.5), 0.6 * 0.25);  // of a quicker one the same share
+    EXPECT_EQ(hop(0), 0);
+}
+
 RC_GTEST_PROP(ProtocolConstants, CorrectionNeverMakesALargerMessageFaster, ()) {
     ProtocolConstants protocol;
     protocol.size_correction = {1, 0.6, 0.4, 0.4, 0.8, 0.5};
@@ -103,6 +116,22 @@ TEST(ReadCollectives, ReadsEveryField) {
     EXPECT_EQ(table.algorithm_source, "library");
     EXPECT_EQ(table.inter_node.efficiency, 0.8);
     EXPECT_EQ(table.inter_node.source, "assumed");
+    EXPECT_FALSE(table.measured_link || table.inter_node_kind || ring.nvswitch_link_us);
+}
+
+TEST(ReadCollectives, ReadsOnWhichLinksFiguresWereFound) {
+    json section = valid_section();
+    section["measured_on"]["intra_node_kind"] = "pcie";
+    section["measured_on"]["intra_node_latency_us"] = 4;
+    section["algorithms"]["link_latency_us"] = {{"nvswitch", 2}, {"pcie", 5}, {"source", "a"}};
+    section["inter_node"]["kind"] = "ethernet";
+    const CollectiveTable table = read_collectives(section, "p.json");
+    ASSERT_TRUE(table.measured_link);
+    EXPECT_EQ(table.measured_link->kind, plan::IntraNodeKind::pcie);
+    EXPECT_EQ(table.measured_link->latency_us, 4);
+    EXPECT_EQ(table.ring.front().nvswitch_link_us, 2);
+    EXPECT_EQ(table.ring.front().pcie_link_us, 5);
+    EXPECT_EQ(table.inter_node_kind, plan::InterNodeKind::ethernet);
 }
 
 std::string error_of(const json& section) {
@@ -123,6 +152,13 @@ struct Fault {
 TEST(ReadCollectives, SaysWhereAFaultIs) {
     const std::vector<Fault> faults{
         {"/measured_on/system", nullptr, "/collectives/measured_on/system: missing"},
+        {"/measured_on/intra_node_kind", "pcie",
+         "/collectives/measured_on/intra_node_latency_us: missing"},
+        {"/measured_on/intra_node_kind", "nvlink",
+         "/collectives/measured_on/intra_node_kind: one of nvswitch, xgmi, pcie, host, "
+         "hybrid_cube_mesh is expected"},
+        {"/inter_node/kind", "roce",
+         "/collectives/inter_node/kind: one of none, infiniband, ethernet is expected"},
         {"/extra", 1, "/collectives/extra: unknown key"},
         {"/curves/0/collective", "all_to_all",
          "/collectives/curves/0/collective: all_reduce, all_gather or reduce_scatter is expected"},

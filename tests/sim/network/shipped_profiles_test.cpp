@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "plan/scenario/reader.hpp"
 #include "sim/cost/profile.hpp"
 #include "sim/network/collective_cost.hpp"
 #include "tests/sim/network/network_world.hpp"
@@ -38,6 +39,37 @@ TEST(ShippedProfiles, AllHaveCollectivesThatRead) {
         ++read;
     }
     EXPECT_GE(read, 2);
+}
+
+// Of every shipped cluster: whether each curve of its profile costs there what was measured.
+TEST(ShippedProfiles, OnlyTheLinksOfH800AreNotThoseOfTheirCurves) {
+    const std::string scenarios = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
+    std::vector<std::string> others;
+    int curves = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(scenarios + "/clusters")) {
+        const std::string text = R"({"model": "models/gpt2.json", "cluster": "clusters/)" +
+                                 entry.path().filename().string() +
+                                 R"(", "layout": {"data_parallel": 1, "global_batch_size": 8},
+                "training": {"sequence_length": 1024, "precision": "fp32"}})";
+        const auto read = plan::read_scenario_text(text, "text", scenarios, {}, scenarios);
+        ASSERT_TRUE(read.scenario) << entry.path() << plan::format_text(read.errors);
+        const plan::Cluster& cluster = read.scenario->cluster;
+        if (cluster.devices_per_node == 1) continue;
+        const Profile profile = load_profile(cluster.profile_path);
+        const Network network(cluster, parse_collectives(profile.collectives_json, profile.path));
+        bool same = true;
+        for (const CollectiveCurve& curve : network.table().curves)
+            for (const CurvePoint& point : curve.points) {
+                const auto bytes = static_cast<std::int64_t>(point.bytes);
+                const GroupShape shape{curve.ranks, 1, curve.ranks, 1};
+                same = same &&
+                       network.collective(curve.collective, bytes, shape).seconds == point.seconds;
+                ++curves;
+            }
+        if (!same) others.push_back(entry.path().filename().string());
+    }
+    EXPECT_GT(curves, 100);
+    EXPECT_EQ(others, std::vector<std::string>{"deepseek-h800-2048.json"});
 }
 
 TEST(ShippedProfiles, A100NodeAllReduceOf16GiBTakes128Milliseconds) {
