@@ -5,6 +5,7 @@
 #include "plan/ir/link.hpp"
 #include "plan/memory/arena.hpp"
 #include "sim/prediction.hpp"
+#include "sim/stack_prior.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -36,6 +37,16 @@ std::int64_t communicators(const plan::Plan& plan) {
 // libm.
 double probability_below(double x) {
     return 0.5 + x / (2 * std::sqrt(2 + x * x));
+}
+
+// That a rank which is said to need so much fits. What is not known of the stack makes it need
+// more: measured ones all did, for the same layouts.
+double fit_probability(double need, double capacity, const StackPrior& prior) {
+    const double spare = capacity - need;
+    double deviation = kRelativeDeviation;
+    if (spare > 0 && prior.memory_more > 0)
+        deviation = std::sqrt(deviation * deviation + prior.memory_more * prior.memory_more);
+    return probability_below(spare / (deviation * need));
 }
 
 // Of a rank's process, beside its arena: as the profile measured it, a process with the ranks of a
@@ -120,8 +131,8 @@ MemoryPrediction predict_memory(const plan::Plan& plan, const plan::Scenario& sc
         memory.stages.push_back(std::move(stage));
     }
     const double need = static_cast<double>(memory.worst().peak_bytes);
-    const double spare = static_cast<double>(memory.capacity_bytes) - need;
-    memory.fit_probability = probability_below(spare / (kRelativeDeviation * need));
+    memory.fit_probability = fit_probability(need, static_cast<double>(memory.capacity_bytes),
+                                             stack_prior(framework, profile));
     memory.verdict = Verdict::exceeds;
     if (memory.fit_probability >= 0.5)
         memory.verdict = memory.fit_probability < kTightBelow ? Verdict::tight : Verdict::fits;

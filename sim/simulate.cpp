@@ -7,6 +7,7 @@
 #include "plan/ir/check.hpp"
 #include "sim/machine.hpp"
 #include "sim/prediction.hpp"
+#include "sim/stack_prior.hpp"
 #include "trace/describe_plan.hpp"
 #include "trace/forward_accounts.hpp"
 
@@ -150,12 +151,19 @@ double relative_deviation(const Prediction& prediction, const Machine& machine,
 // 90 % of a normal distribution lie within this many standard deviations.
 constexpr double kCentral90 = 1.6448536269514722;
 
-StepPrediction predict_step(const Prediction& prediction, double relative_sd) {
+// What kernels, links and the stack's own runs say of the step, and what is not known of a stack
+// that was never timed on the device.
+StepPrediction predict_step(const Prediction& prediction, double relative_sd,
+                            const StackPrior& prior) {
     const trace::Trace& trace = prediction.trace;
+    const auto with = [&](double of_stack) {
+        return of_stack > 0 ? std::sqrt(relative_sd * relative_sd + of_stack * of_stack)
+                            : relative_sd;
+    };
     StepPrediction step;
     step.time_s = to_seconds(trace.step_end - trace.step_start);
-    step.low_s = step.time_s * std::max(0.0, 1 - kCentral90 * relative_sd);
-    step.high_s = step.time_s * (1 + kCentral90 * relative_sd);
+    step.low_s = step.time_s * std::max(0.0, 1 - kCentral90 * with(prior.step_early));
+    step.high_s = step.time_s * (1 + kCentral90 * with(prior.step_late));
     step.breakdown_s = trace::mean_accounts(trace, prediction.sums);
     step.bubble_fraction =
         step.breakdown_s[static_cast<std::size_t>(trace::Account::bubble)] / step.time_s;
@@ -208,8 +216,8 @@ RunPrediction predict_run(const plan::Scenario& scenario, double tokens_per_s) {
     const double hours = scenario.training.tokens / tokens_per_s / 3600;
     run.days = hours / 24;
     run.gpu_hours = hours * static_cast<double>(run.gpus);
-    if (cluster.price_usd_per_gpu_hour > 0)
-        run.cost_usd = *run.gpu_hours * cluster.price_usd_per_gpu_hour;
+    if (cluster.usd_per_device_hour() > 0)
+        run.cost_usd = *run.gpu_hours * cluster.usd_per_device_hour();
     if (cluster.power_w_per_gpu > 0)
         run.energy_mwh = *run.gpu_hours * cluster.power_w_per_gpu * cluster.pue / 1e6;
     return run;
@@ -248,8 +256,10 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
     if (!prediction.stuck.empty()) return prediction;
     prediction.communication = trace::communication_sums(prediction.trace, prediction.sums);
     prediction.copies = trace::copy_sums(prediction.trace, prediction.sums);
-    prediction.step = predict_step(
-        prediction, relative_deviation(prediction, machine, scenario.training.framework));
+    const plan::Framework& framework = scenario.training.framework;
+    prediction.step =
+        predict_step(prediction, relative_deviation(prediction, machine, framework),
+                     options.costs == nullptr ? stack_prior(framework, profile) : StackPrior{});
     prediction.throughput =
         predict_throughput(scenario, plan.conserved, profile, prediction.step.time_s);
     prediction.run = predict_run(scenario, prediction.throughput.tokens_per_s);

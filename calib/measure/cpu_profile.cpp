@@ -38,6 +38,7 @@ Json hardware_json(const CalibrationOptions& options, const Machine& machine,
                                "the fastest fp32 product that was measured; 16 bits are "
                                "computed in fp32");
     Json hardware;
+    hardware["kind"] = "cpu";
     hardware["source"] = source;
     hardware["capacity_bytes"] = {
         {"value", machine.memory_bytes / options.ranks},

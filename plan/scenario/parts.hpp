@@ -33,6 +33,10 @@ void read_offload(Reading& reading, Offload& offload);
 void read_host_memory(Reading& reading, Cluster& cluster);  // and storage
 // After the link between nodes, and the key that it stands in.
 void read_fabric(Reading& reading, const Cluster& cluster, InterNode& link);
+// Puts the library's price of the cluster's device beside it, where it has none.
+void follow_price_list(Reading& reading, const Folders& folders);
+// Its own price, or that of the list; counts both keys as known.
+void read_price(Reading& reading, Section& keys, Cluster& cluster);
 // What is not alike among the devices; counts its keys as known.
 void read_uneven(Reading& reading, Section& keys, Cluster& cluster);
 void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices);

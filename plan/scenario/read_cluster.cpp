@@ -144,7 +144,7 @@ void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster) {
     section.known("inter_node");
     section.known("host_memory");
     section.known("storage");
-    section.number("price_usd_per_gpu_hour", cluster.price_usd_per_gpu_hour);
+    read_price(reading, section, cluster);
     section.number("power_w_per_gpu", cluster.power_w_per_gpu);
     section.number("pue", cluster.pue, {1, 10});
     read_uneven(reading, section, cluster);

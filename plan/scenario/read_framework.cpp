@@ -127,12 +127,35 @@ void read_flag(Reading& reading, const Constant& constant, Verbatim& verbatim) {
     flag.finish();
 }
 
+void read_measured_on(Reading& reading, Section& preset, Framework& framework) {
+    preset.known("measured_on");
+    const Json* list = preset.find("measured_on");
+    if (list == nullptr) return;
+    if (!list->is_array()) {
+        preset.wrong_type("measured_on", "an array of devices with what was measured on them");
+        return;
+    }
+    for (std::size_t i = 0; i < list->size(); ++i) {
+        Section section(reading, fmt::format("{}/{}", preset.pointer("measured_on"), i),
+                        fmt::format("training.framework.measured_on[{}]", i));
+        MeasuredOn measured;
+        section.text("device", measured.device, Presence::required);
+        section.integer("step_times", measured.step_times, {0, kLargestCount});
+        section.integer("peaks", measured.peaks, {0, kLargestCount});
+        section.text("source", measured.source, Presence::required);
+        section.finish();
+        framework.measured_on.push_back(std::move(measured));
+    }
+}
+
 void read_preset(Reading& reading, const std::vector<Constant>& all, Framework& framework,
                  Verbatim& verbatim) {
     Section preset(reading, "/training/framework", "training.framework");
     if (!preset.exists()) return;
     preset.text("name", framework.name, Presence::required);
     preset.known("description");
+    preset.boolean("assumed", framework.assumed);
+    read_measured_on(reading, preset, framework);
     preset.require("flags");
     preset.finish();
     if (!preset.has("flags")) return;

@@ -6,6 +6,7 @@
 #include "plan/ir/check.hpp"
 #include "plan/scenario/elastic_layouts.hpp"
 #include "plan/scenario/overrides.hpp"
+#include "plan/scenario/parts.hpp"
 #include "plan/scenario/references.hpp"
 #include "plan/scenario/resolved.hpp"
 #include "plan/scenario/rules.hpp"
@@ -32,14 +33,16 @@ void assemble(Reading& reading, const std::vector<std::string>& sets, const Fold
     follow_reference(reading, "/cluster", "clusters", Source::Kind::file, folders);
     const Json* training = reading.document().find("/training");
     if (training != nullptr && training->is_object()) {
-        if (!training->contains("framework")) {
-            // Nobody named a framework: the default is a reference like any other, in the library.
-            reading.document().root()["training"]["framework"] = Framework{}.name;
-        }
+        const bool assumed = !training->contains("framework");
+        Json& framework = reading.document().root()["training"]["framework"];
+        // Nobody named a framework: the default is a reference like any other, in the library.
+        if (assumed) framework = Framework{}.name;
         follow_reference(reading, "/training/framework", "frameworks", Source::Kind::preset,
                          folders);
+        if (assumed && framework.is_object()) framework["assumed"] = true;
     }
     apply_key_overrides(reading, sets);
+    follow_price_list(reading, folders);
     follow_schedule_file(reading, folders);
 }
 

@@ -164,7 +164,14 @@ Json cluster_part(const Cluster& cluster, const Document& document) {
     }
     for (const char* part : {"host_memory", "storage", "slow_devices", "jitter"})
         if (const Json* value = document.find(std::string("/cluster/") + part)) out[part] = *value;
-    out["price_usd_per_gpu_hour"] = plain(cluster.price_usd_per_gpu_hour);
+    if (const std::optional<ListPrice>& price = cluster.list_price)
+        out["list_price"] = {{"usd", plain(price->usd)},
+                             {"low_usd", plain(price->low_usd)},
+                             {"high_usd", plain(price->high_usd)},
+                             {"date", price->date},
+                             {"source", price->source}};
+    else
+        out["price_usd_per_gpu_hour"] = plain(cluster.price_usd_per_gpu_hour);
     out["power_w_per_gpu"] = plain(cluster.power_w_per_gpu);
     out["pue"] = plain(cluster.pue);
     if (const Json* source = document.find("/cluster/source")) out["source"] = *source;
@@ -259,7 +266,16 @@ Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     put("context_mb", plain(framework.context_mb));
     put("communicator_mb", plain(framework.communicator_mb));
     put("fragmentation", plain(framework.fragmentation));
-    return {{"name", framework.name}, {"flags", std::move(flags)}};
+    Json out = {{"name", framework.name}};
+    if (framework.assumed) out["assumed"] = true;
+    out["measured_on"] = Json::array();
+    for (const MeasuredOn& measured : framework.measured_on)
+        out["measured_on"].push_back({{"device", measured.device},
+                                      {"step_times", measured.step_times},
+                                      {"peaks", measured.peaks},
+                                      {"source", measured.source}});
+    out["flags"] = std::move(flags);
+    return out;
 }
 
 Json loss_scale_part(const Training& training) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -221,6 +222,18 @@ struct Jitter {
     bool operator==(const Jitter&) const = default;
 };
 
+// What a device is rented for per hour, by public price lists of a day: for clusters that say
+// nothing of their own price (scenarios/prices.json).
+struct ListPrice {
+    double usd = 0;  // on demand, the middle of the lists; all of them lie from low to high
+    double low_usd = 0;
+    double high_usd = 0;
+    std::string date;  // "2026-09-20"
+    std::string source;
+
+    bool operator==(const ListPrice&) const = default;
+};
+
 struct Cluster {
     std::int64_t nodes = 1;
     std::int64_t devices_per_node = 1;
@@ -230,14 +243,19 @@ struct Cluster {
     InterNode inter_node;
     HostMemory host_memory;
     Storage storage;
-    double price_usd_per_gpu_hour = 0;  // 0: unknown, cost is not reported
-    double power_w_per_gpu = 0;         // 0: unknown, energy is not reported
-    double pue = 1.0;                   // power usage effectiveness of the site
-    std::string name;                   // for reports; may be empty
+    double price_usd_per_gpu_hour = 0;    // 0: unknown, or that of the list
+    std::optional<ListPrice> list_price;  // where the scenario has no price
+    double power_w_per_gpu = 0;           // 0: unknown, energy is not reported
+    double pue = 1.0;                     // power usage effectiveness of the site
+    std::string name;                     // for reports; may be empty
     std::vector<SlowDevice> slow_devices;
     Jitter jitter;
 
     std::int64_t devices() const { return nodes * devices_per_node; }
+    // 0: unknown, and cost is not reported.
+    double usd_per_device_hour() const {
+        return list_price ? list_price->usd : price_usd_per_gpu_hour;
+    }
     double slow_factor(std::int64_t of_device) const {
         for (const SlowDevice& slow : slow_devices)
             if (slow.device == of_device) return slow.factor;
@@ -358,10 +376,24 @@ struct Optimizer {
     bool operator==(const Optimizer&) const = default;
 };
 
+// Runs of a stack on one kind of device that its predictions were held against.
+struct MeasuredOn {
+    std::string device;           // as profiles name it; kAnyCpu: whatever a CPU is called
+    std::int64_t step_times = 0;  // how many were measured
+    std::int64_t peaks = 0;       // of memory, outcomes (ran, or ran out) counted too
+    std::string source;
+
+    bool operator==(const MeasuredOn&) const = default;
+};
+
+inline constexpr const char* kAnyCpu = "cpu";
+
 // What a training stack does that a layout does not say. Defaults come from the preset file
 // scenarios/frameworks/<name>.json, where each carries its source; training.* keys override.
 struct Framework {
     std::string name = "orrery";
+    bool assumed = false;                 // nobody named it
+    std::vector<MeasuredOn> measured_on;  // none: nothing is known but what it says of itself
     AttentionKernel attention_kernel = AttentionKernel::flash;
     int gradient_bytes = 2;  // bytes per element of the accumulated gradient
     // stored: a byte per element kept for backward; recomputed: backward draws the same

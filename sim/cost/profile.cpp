@@ -18,6 +18,11 @@ constexpr double kLargestRatio = 1.25;
 
 Hardware read_hardware(ProfileSection s) {
     Hardware hardware;
+    if (s.has("kind")) {
+        const std::string kind = s.text("kind");
+        if (kind != "cpu" && kind != "gpu") s.fail("kind", "must be \"cpu\" or \"gpu\"");
+        hardware.cpu = kind == "cpu";
+    }
     hardware.capacity_bytes = s.positive_quantity("capacity_bytes");
     hardware.memory_GBps = s.positive_quantity("memory_GBps");
     hardware.cache_bytes = s.positive_quantity("cache_bytes");

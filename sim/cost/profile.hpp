@@ -43,6 +43,7 @@ struct HeldOut {
 };
 
 struct Hardware {
+    bool cpu = false;         // "kind": "cpu"; else a GPU
     Quantity capacity_bytes;  // as the driver reports it to a process
     Quantity memory_GBps;     // datasheet
     Quantity cache_bytes;     // last-level cache
