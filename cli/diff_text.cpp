@@ -47,9 +47,11 @@ void add_numbers(TextTable& table, const std::string& name, const std::optional<
 std::string sides_text(const DiffReport& report) {
     const sim::Prediction& a = report.a.prediction;
     const sim::Prediction& b = report.b.prediction;
+    const bool alike = report.a.profile.hardware.cpu == report.b.profile.hardware.cpu;
+    const std::string device = alike ? report.a.device_word() : "device";
     TextTable table({Align::left, Align::right, Align::right, Align::right});
     table.add({"", "A", "B", "B against A"});
-    const auto numbers = [&](const char* name, const std::optional<double>& of_a,
+    const auto numbers = [&](const std::string& name, const std::optional<double>& of_a,
                              const std::optional<double>& of_b, std::string (*text)(double)) {
         add_numbers(table, name, of_a, of_b, text);
     };
@@ -57,13 +59,14 @@ std::string sides_text(const DiffReport& report) {
     numbers("tokens per step", static_cast<double>(a.conserved.tokens_per_step),
             static_cast<double>(b.conserved.tokens_per_step), count_text);
     numbers("tokens/s", a.throughput.tokens_per_s, b.throughput.tokens_per_s, digits_text);
-    numbers("tokens/s per GPU", a.throughput.tokens_per_s_per_gpu,
+    numbers("tokens/s per " + device, a.throughput.tokens_per_s_per_gpu,
             b.throughput.tokens_per_s_per_gpu, digits_text);
-    numbers("GPUs", static_cast<double>(a.run.gpus), static_cast<double>(b.run.gpus), count_text);
+    numbers(device + "s", static_cast<double>(a.run.gpus), static_cast<double>(b.run.gpus),
+            count_text);
     numbers("MFU", a.throughput.mfu, b.throughput.mfu, percent_text);
     numbers("HFU", a.throughput.hfu, b.throughput.hfu, percent_text);
     numbers("days of the run", a.run.days, b.run.days, digits_text);
-    numbers("GPU-hours", a.run.gpu_hours, b.run.gpu_hours, counted_text);
+    numbers(device + "-hours", a.run.gpu_hours, b.run.gpu_hours, counted_text);
     numbers("cost in USD", a.run.cost_usd, b.run.cost_usd, counted_text);
     table.add({"memory", std::string(sim::name(a.memory.verdict)),
                std::string(sim::name(b.memory.verdict)), ""});

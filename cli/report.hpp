@@ -11,6 +11,7 @@
 #include "sim/cost/profile.hpp"
 #include "sim/prediction.hpp"
 #include "sim/whatif/fixes.hpp"
+#include "sim/whatif/stack_needs.hpp"
 
 namespace orrery::cli {
 
@@ -18,9 +19,13 @@ struct ReportInput {
     const plan::Scenario& scenario;
     const sim::Profile& profile;
     const sim::Prediction& prediction;
-    const ScenarioInput& arguments;  // to be repeated in suggested commands
-    std::string resolved_json;       // the resolved scenario
-    sim::FixSearch fixes = {};       // where the scenario does not fit, or only tightly
+    const ScenarioInput& arguments;           // to be repeated in suggested commands
+    std::string resolved_json;                // the resolved scenario
+    sim::FixSearch fixes = {};                // where the scenario does not fit, or only tightly
+    std::vector<sim::StackNeed> stacks = {};  // where its own stack was assumed, or never measured
+
+    // What people call the devices.
+    const char* device_word() const { return profile.hardware.cpu ? "device" : "GPU"; }
 };
 
 // Of a prediction that is not stuck.

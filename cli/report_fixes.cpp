@@ -24,11 +24,13 @@ std::string table_text(const ReportInput& input) {
                std::string(sim::name(now.memory.verdict)), seconds_text(now.step.time_s), "1.00",
                ""});
     for (const sim::Fix& fix : input.fixes.fixes)
-        table.add(
-            {joined(sim::overrides_of(fix.settings), ", "),
-             bytes_text(static_cast<double>(fix.peak_bytes)), std::string(sim::name(fix.verdict)),
-             seconds_text(fix.step_time_s), fmt::format("{:.2f}", fix.step_time_ratio),
-             fix.gpus == now.run.gpus ? "" : fmt::format("on {} GPUs", whole_text(fix.gpus))});
+        table.add({joined(sim::overrides_of(fix.settings), ", "),
+                   bytes_text(static_cast<double>(fix.peak_bytes)),
+                   std::string(sim::name(fix.verdict)), seconds_text(fix.step_time_s),
+                   fmt::format("{:.2f}", fix.step_time_ratio),
+                   fix.gpus == now.run.gpus
+                       ? ""
+                       : fmt::format("on {} {}s", whole_text(fix.gpus), input.device_word())});
     return table.text();
 }
 
@@ -60,8 +62,9 @@ std::string fixes_text(const ReportInput& input, const Console& console) {
     if (input.fixes.fixes.empty()) return text + failed_text(input);
     text += table_text(input);
     text += labelled("order",
-                     "fewest keys changed, sure before tight, no more GPUs than now, "
-                     "shortest step");
+                     fmt::format("fewest keys changed, sure before tight, no more {}s than now, "
+                                 "shortest step",
+                                 input.device_word()));
     for (const sim::Fix& fix : input.fixes.fixes)
         text += "  orrery simulate " + input.arguments.arguments(sim::overrides_of(fix.settings)) +
                 '\n';

@@ -5,11 +5,39 @@
 #include "cli/json_values.hpp"
 #include "cli/machine_files.hpp"
 #include "cli/report.hpp"
+#include "sim/stack_prior.hpp"
 
 namespace orrery::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// The stack that was simulated, and how much of it was measured on the device.
+Json software_json(const plan::Framework& framework, const sim::Profile& profile) {
+    const sim::StackPrior prior = sim::stack_prior(framework, profile);
+    return {{"framework", framework.name},
+            {"assumed", framework.assumed},
+            {"timed_on_device", sim::timed_on(framework, profile)},
+            {"memory_measured", sim::memory_known(framework, profile)},
+            {"prior_sd",
+             {{"step_early", prior.step_early},
+              {"step_late", prior.step_late},
+              {"memory_more", prior.memory_more}}}};
+}
+
+// What other stacks need for the same layout.
+Json stacks_json(const std::vector<sim::StackNeed>& stacks) {
+    Json json = Json::array();
+    for (const sim::StackNeed& need : stacks)
+        if (need.lacks.empty())
+            json.push_back({{"framework", need.stack},
+                            {"peak_bytes", need.peak_bytes},
+                            {"fit_probability", need.fit_probability},
+                            {"verdict", sim::name(need.verdict)}});
+        else
+            json.push_back({{"framework", need.stack}, {"lacks", need.lacks}});
+    return json;
+}
 
 Json memory_json(const sim::MemoryPrediction& memory) {
     Json stages = Json::array();
@@ -67,12 +95,28 @@ Json throughput_json(const sim::ThroughputPrediction& throughput) {
             {"peak_source", throughput.peak_source}};
 }
 
-Json run_json(const sim::RunPrediction& run) {
+// What a device is rented for: the scenario's own price, or that of a list.
+Json price_json(const plan::Cluster& cluster) {
+    if (cluster.usd_per_device_hour() <= 0) return nullptr;
+    Json json = {{"usd_per_gpu_hour", cluster.usd_per_device_hour()},
+                 {"assumed", cluster.list_price.has_value()}};
+    if (const std::optional<plan::ListPrice>& list = cluster.list_price)
+        json.update(Json{{"low_usd", list->low_usd},
+                         {"high_usd", list->high_usd},
+                         {"date", list->date},
+                         {"source", list->source}});
+    return json;
+}
+
+Json run_json(const sim::RunPrediction& run, const plan::Cluster& cluster) {
     return {{"gpus", run.gpus},
             {"idle_gpus", run.idle_gpus},
             {"days", or_null(run.days)},
             {"gpu_hours", or_null(run.gpu_hours)},
+            {"rented_gpu_hours", or_null(run.rented_gpu_hours)},
+            {"price", price_json(cluster)},
             {"cost_usd", or_null(run.cost_usd)},
+            {"cost_nodes_used_usd", or_null(run.cost_nodes_used_usd)},
             {"energy_mwh", or_null(run.energy_mwh)}};
 }
 
@@ -173,7 +217,9 @@ std::string report_json(const ReportInput& input) {
                              {"parameters", prediction.conserved.parameters},
                              {"tokens_per_step", prediction.conserved.tokens_per_step},
                              {"model_flops_per_step", prediction.conserved.model_flops_per_step}};
+        json["software"] = software_json(input.scenario.training.framework, input.profile);
         json["memory"] = memory_json(prediction.memory);
+        if (!input.stacks.empty()) json["memory"]["stacks_in_use"] = stacks_json(input.stacks);
         json["fixes"] = fixes_json(input.fixes.fixes);
         if (prediction.memory.verdict != sim::Verdict::fits && !prediction.prices)
             json["fix_search"] = search_json(input.fixes);
@@ -183,7 +229,7 @@ std::string report_json(const ReportInput& input) {
         json["communication"] = communication_json(input);
         if (Json copies = copies_json(prediction.copies); !copies.empty())
             json["copies"] = std::move(copies);
-        json["run"] = run_json(prediction.run);
+        json["run"] = run_json(prediction.run, input.scenario.cluster);
         if (!prediction.prices && is_guess_of_cores(input.scenario, input.profile))
             json["offers"] = Json::array({{{"set", {{"cluster.profile", plan::kThisMachine}}}}});
     }

@@ -90,12 +90,39 @@ std::string node_text(const sim::NodeMemory& node, const char* where) {
                            node.exceeded() ? ": too little" : ""));
 }
 
+const char* fit_words(sim::Verdict verdict) {
+    if (verdict == sim::Verdict::fits) return "fits";
+    return verdict == sim::Verdict::tight ? "fits tightly" : "does not fit";
+}
+
 std::string verdict_text(const sim::MemoryPrediction& memory) {
-    const char* words = "does not fit";
-    if (memory.verdict == sim::Verdict::fits) words = "fits";
-    if (memory.verdict == sim::Verdict::tight) words = "fits, but it is tight";
-    return fmt::format("{}; probability that it fits: {}", words,
+    const bool tight = memory.verdict == sim::Verdict::tight;
+    return fmt::format("{}; probability that it fits: {}",
+                       tight ? "fits, but it is tight" : fit_words(memory.verdict),
                        percent_text(memory.fit_probability));
+}
+
+// "megatron, nemo: 87.4 GB, does not fit (27.5 %)": stacks that need the same in one line.
+std::string stacks_in_use_text(const std::vector<sim::StackNeed>& stacks) {
+    std::vector<std::string> names, lines;  // of each line
+    for (const sim::StackNeed& need : stacks) {
+        const std::string line =
+            need.lacks.empty()
+                ? fmt::format("{}, {} ({})", bytes_text(static_cast<double>(need.peak_bytes)),
+                              fit_words(need.verdict), percent_text(need.fit_probability))
+                : "has no " + need.lacks;
+        const auto same = std::find(lines.begin(), lines.end(), line);
+        if (same == lines.end()) {
+            names.push_back(need.stack);
+            lines.push_back(line);
+        } else {
+            names[static_cast<std::size_t>(same - lines.begin())] += ", " + need.stack;
+        }
+    }
+    std::string text;
+    for (std::size_t i = 0; i < lines.size(); ++i)
+        text += labelled(i == 0 ? "elsewhere" : "", names[i] + ": " + lines[i]);
+    return text;
 }
 
 }  // namespace
@@ -114,6 +141,7 @@ std::string memory_text(const ReportInput& input, const Console& console) {
     text += over_time_text(input.prediction.trace, rank);
     text += node_text(memory.host, "host") + node_text(memory.disk, "disk");
     text += labelled("verdict", console.bold(verdict_text(memory)));
+    text += stacks_in_use_text(input.stacks);
     text += labelled("source", memory.capacity_source);
     if (memory.stages.size() > 1)
         text += heading("memory by pipeline rank (pp)", console) + stages_text(memory);

@@ -19,6 +19,10 @@ std::string account_text(trace::Account account);
 std::string time_text(const ReportInput& input, const Console& console);
 std::string communication_text(const ReportInput& input, const Console& console);
 std::string memory_text(const ReportInput& input, const Console& console);
+// "framework orrery (assumed: training.framework is not set; never measured on a GPU)"
+std::string framework_text(const plan::Framework& framework, const sim::Profile& profile);
+// The run: days, cost, energy.
+std::string run_text(const ReportInput& input, const Console& console);
 // What would make it fit; nothing where it fits.
 std::string fixes_text(const ReportInput& input, const Console& console);
 // Which prices rest on assumptions, and how much of the compute time they make up.

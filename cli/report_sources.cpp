@@ -8,6 +8,7 @@
 #include "cli/machine_files.hpp"
 #include "cli/quantity.hpp"
 #include "cli/report_sections.hpp"
+#include "sim/stack_prior.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -75,6 +76,22 @@ bool is_measured(Family family, const ReportInput& input) {
     return false;
 }
 
+// "the software (step 5 % shorter to 8 % longer, memory up to 26 % more: standard deviations)"
+std::string software_text(const ReportInput& input) {
+    const sim::StackPrior prior =
+        sim::stack_prior(input.scenario.training.framework, input.profile);
+    std::string list;
+    if (prior.step_late > 0)
+        list = fmt::format("step {} shorter or {} longer", percent_text(prior.step_early),
+                           percent_text(prior.step_late));
+    if (prior.memory_more > 0)
+        list += fmt::format("{}memory {} more", list.empty() ? "" : ", ",
+                            percent_text(prior.memory_more));
+    if (list.empty()) return list;
+    return fmt::format("the software ({}: standard deviations, from stacks that were measured)",
+                       list);
+}
+
 }  // namespace
 
 std::string prices_text(const sim::PriceSources& prices) {
@@ -94,7 +111,7 @@ std::string sources_text(const ReportInput& input, const Console& console) {
         return heading("where the prices are from", console) +
                labelled("prices", prices_text(*input.prediction.prices));
     const auto shares = shares_of(input.prediction);
-    std::string list;
+    std::string list = software_text(input);
     for (std::size_t f = 0; f < shares.size(); ++f) {
         if (shares[f] <= 0 || is_measured(static_cast<Family>(f), input)) continue;
         list += fmt::format("{}{} ({} of compute time)", list.empty() ? "" : ", ", kFamilyNames[f],

@@ -9,6 +9,7 @@
 #include "cli/scenario_lines.hpp"
 #include "cli/text_table.hpp"
 #include "plan/build/build_plan.hpp"
+#include "sim/stack_prior.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -61,57 +62,22 @@ std::string conserved_text(const ReportInput& input) {
 std::string throughput_text(const ReportInput& input, const Console& console) {
     const sim::StepPrediction& step = input.prediction.step;
     const sim::ThroughputPrediction& rate = input.prediction.throughput;
+    const char* device = input.device_word();
     std::string text =
         labelled("step time",
                  fmt::format("{}   90 % interval {} to {}", console.bold(seconds_text(step.time_s)),
                              seconds_text(step.low_s), seconds_text(step.high_s)));
     text += labelled("throughput",
-                     fmt::format("{} tokens/s, {} tokens/s per GPU", digits_text(rate.tokens_per_s),
-                                 digits_text(rate.tokens_per_s_per_gpu)));
-    text += labelled(
-        "MFU", fmt::format("{} = {} model TFLOP/s per GPU / {} TFLOP/s dense peak",
-                           console.bold(percent_text(rate.mfu)),
-                           digits_text(rate.model_tflops_per_gpu), digits_text(rate.peak_tflops)));
+                     fmt::format("{} tokens/s, {} tokens/s per {}", digits_text(rate.tokens_per_s),
+                                 digits_text(rate.tokens_per_s_per_gpu), device));
+    text += labelled("MFU", fmt::format("{} = {} model TFLOP/s per {} / {} TFLOP/s dense peak",
+                                        console.bold(percent_text(rate.mfu)),
+                                        digits_text(rate.model_tflops_per_gpu), device,
+                                        digits_text(rate.peak_tflops)));
     text += labelled("", fmt::format("{} with causal attention at half; {} of all FLOP that run "
                                      "(HFU)",
                                      percent_text(rate.mfu_causal), percent_text(rate.hfu)));
     return text + labelled("", "peak: " + rate.peak_source);
-}
-
-std::string or_unknown(const std::optional<double>& value, const std::string& text,
-                       const std::string& why) {
-    return value ? text : "unknown: " + why;
-}
-
-std::string run_text(const ReportInput& input, const Console& console) {
-    const sim::RunPrediction& run = input.prediction.run;
-    const sim::StepPrediction& step = input.prediction.step;
-    const plan::Cluster& cluster = input.scenario.cluster;
-    const double tokens = input.scenario.training.tokens;
-    if (!run.days)
-        return heading("the run", console) +
-               labelled("", "unknown: the scenario has no training.tokens");
-    std::string text = heading(
-        fmt::format("the run of {} tokens, without failures and checkpoints", counted_text(tokens)),
-        console);
-    const bool short_run = *run.days < 1;
-    const double time = short_run ? *run.days * 24 : *run.days;
-    text += labelled(
-        "time",
-        fmt::format("{} {} ({} to {}), {} GPU-hours", digits_text(time),
-                    short_run ? "hours" : "days", digits_text(time * step.low_s / step.time_s),
-                    digits_text(time * step.high_s / step.time_s), counted_text(*run.gpu_hours)));
-    text += labelled("cost", or_unknown(run.cost_usd,
-                                        fmt::format("{} USD at {:.2f} USD per GPU-hour",
-                                                    counted_text(run.cost_usd.value_or(0)),
-                                                    cluster.price_usd_per_gpu_hour),
-                                        "the cluster has no price_usd_per_gpu_hour"));
-    return text + labelled("energy", or_unknown(run.energy_mwh,
-                                                fmt::format("{} MWh at {} W per GPU, PUE {}",
-                                                            digits_text(run.energy_mwh.value_or(0)),
-                                                            digits_text(cluster.power_w_per_gpu),
-                                                            cluster.pue),
-                                                "the cluster has no power_w_per_gpu"));
 }
 
 std::string next_text(const ReportInput& input, const Console& console) {
@@ -131,6 +97,18 @@ std::string labelled(const std::string& label, const std::string& text) {
     return fmt::format("  {:<12}", label) + wrapped(text, kReportColumns, kIndent, kIndent) + '\n';
 }
 
+std::string framework_text(const plan::Framework& framework, const sim::Profile& profile) {
+    std::string known;
+    if (framework.assumed) known = "assumed: training.framework is not set";
+    const char* between = known.empty() ? "" : "; ";
+    if (!sim::memory_known(framework, profile))
+        known +=
+            fmt::format("{}never measured on a {}", between, profile.hardware.cpu ? "CPU" : "GPU");
+    else if (!sim::timed_on(framework, profile))
+        known += fmt::format("{}never timed on {}", between, profile.device);
+    return "framework " + framework.name + (known.empty() ? "" : " (" + known + ")");
+}
+
 std::string headline_text(const ReportInput& input, const Console& console) {
     const plan::Scenario& scenario = input.scenario;
     std::string text = console.bold(title(scenario)) + '\n';
@@ -140,12 +118,14 @@ std::string headline_text(const ReportInput& input, const Console& console) {
     const std::string uneven = uneven_line(scenario.cluster);
     if (!uneven.empty()) text += labelled("uneven", uneven);
     if (input.prediction.run.idle_gpus > 0)
-        text += labelled("idle", fmt::format("{} of {} GPUs have nothing to do in this layout",
-                                             whole_text(input.prediction.run.idle_gpus),
-                                             whole_text(scenario.cluster.devices())));
+        text += labelled("idle",
+                         fmt::format("{} of {} {}s have nothing to do in this layout",
+                                     whole_text(input.prediction.run.idle_gpus),
+                                     whole_text(scenario.cluster.devices()), input.device_word()));
     return text +
            labelled("software",
-                    fmt::format("framework {}, {}; profile {}", scenario.training.framework.name,
+                    fmt::format("{}, {}; profile {}",
+                                framework_text(scenario.training.framework, input.profile),
                                 precision_text(scenario.training), file_name(input.profile.path)));
 }
 

@@ -88,8 +88,9 @@ std::string communication_text(const ReportInput& input, const Console& console)
         if (group.ranks < 2 && sums.bytes_per_rank == 0) continue;
         any = true;
         const double hidden = std::max(0.0, sums.busy_s - sums.exposed_s);
-        table.add({group.name, whole_text(group.ranks) + " ranks", bytes_text(sums.bytes_per_rank),
-                   seconds_text(sums.busy_s), seconds_text(sums.exposed_s),
+        table.add({group.name, whole_text(group.ranks) + (group.ranks == 1 ? " rank" : " ranks"),
+                   bytes_text(sums.bytes_per_rank), seconds_text(sums.busy_s),
+                   seconds_text(sums.exposed_s),
                    percent_text(sums.busy_s > 0 ? hidden / sums.busy_s : 0)});
     }
     if (!any) return copies_text(input, console);

@@ -66,7 +66,7 @@ class Simulate : public Subcommand {
                           {unfolded_, costs ? &*costs : nullptr, !trace_file_.empty() || timeline_},
                           read.resolved_json);
         print({*read.scenario, profile, prediction, input_, read.resolved_json,
-               fixes_of(*read.scenario, profile, prediction)},
+               fixes_of(*read.scenario, profile, prediction), stacks_of(read, profile, prediction)},
               console);
         if (!trace_file_.empty()) trace::write_trace(prediction.trace, trace_file_);
         if (!prediction.stuck.empty()) return kExitInternal;
@@ -87,6 +87,12 @@ class Simulate : public Subcommand {
         return sim::find_fixes(
             scenario, profile, prediction,
             [this](const std::vector<std::string>& changes) { return input_.read_with(changes); });
+    }
+
+    std::vector<sim::StackNeed> stacks_of(const plan::ReadResult& read, const sim::Profile& profile,
+                                          const sim::Prediction& prediction) const {
+        if (timeline_ || !prediction.stuck.empty() || prediction.prices) return {};
+        return sim::stack_needs(*read.scenario, read.resolved_json, profile, library_folder());
     }
 
     void print(const ReportInput& report, Console& console) const {

@@ -81,11 +81,13 @@ struct ThroughputPrediction {
 
 struct RunPrediction {
     std::int64_t gpus = 0;
-    std::int64_t idle_gpus = 0;  // of the cluster, that the layout does not use
-    std::optional<double> days;  // unknown without training.tokens
-    std::optional<double> gpu_hours;
-    std::optional<double> cost_usd;    // unknown without a price
-    std::optional<double> energy_mwh;  // unknown without a power figure
+    std::int64_t idle_gpus = 0;                 // of the cluster, that the layout does not use
+    std::optional<double> days;                 // unknown without training.tokens
+    std::optional<double> gpu_hours;            // of those that the layout uses
+    std::optional<double> rented_gpu_hours;     // of the whole cluster, idle devices too
+    std::optional<double> cost_usd;             // of the whole cluster; unknown without a price
+    std::optional<double> cost_nodes_used_usd;  // of the nodes that the layout uses, whole
+    std::optional<double> energy_mwh;           // unknown without a power figure
 };
 
 struct Prediction {

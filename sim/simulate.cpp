@@ -216,8 +216,14 @@ RunPrediction predict_run(const plan::Scenario& scenario, double tokens_per_s) {
     const double hours = scenario.training.tokens / tokens_per_s / 3600;
     run.days = hours / 24;
     run.gpu_hours = hours * static_cast<double>(run.gpus);
-    if (cluster.usd_per_device_hour() > 0)
-        run.cost_usd = *run.gpu_hours * cluster.usd_per_device_hour();
+    run.rented_gpu_hours = hours * static_cast<double>(cluster.devices());
+    if (const double price = cluster.usd_per_device_hour(); price > 0) {
+        const std::int64_t nodes =
+            (run.gpus + cluster.devices_per_node - 1) / cluster.devices_per_node;
+        run.cost_usd = *run.rented_gpu_hours * price;
+        run.cost_nodes_used_usd =
+            hours * static_cast<double>(nodes * cluster.devices_per_node) * price;
+    }
     if (cluster.power_w_per_gpu > 0)
         run.energy_mwh = *run.gpu_hours * cluster.power_w_per_gpu * cluster.pue / 1e6;
     return run;

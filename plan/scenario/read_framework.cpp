@@ -154,6 +154,7 @@ void read_preset(Reading& reading, const std::vector<Constant>& all, Framework& 
     if (!preset.exists()) return;
     preset.text("name", framework.name, Presence::required);
     preset.known("description");
+    preset.known("in_use");  // plan/scenario/stacks_in_use.hpp
     preset.boolean("assumed", framework.assumed);
     read_measured_on(reading, preset, framework);
     preset.require("flags");

@@ -192,40 +192,6 @@ Json offload_part(const Offload& offload) {
             {"prefetch", offload.prefetch}};
 }
 
-Json layout_part(const Layout& layout) {
-    Json out = {{"tensor_parallel", layout.tensor_parallel},
-                {"pipeline_parallel", layout.pipeline_parallel},
-                {"context_parallel", layout.context_parallel},
-                {"expert_parallel", layout.expert_parallel},
-                {"data_parallel", layout.data_parallel},
-                {"virtual_pipeline", layout.virtual_pipeline},
-                {"schedule", schedule_part(layout)},
-                {"layers_per_stage", layout.layers_per_stage},
-                {"sequence_parallel", layout.sequence_parallel},
-                {"zero_stage", layout.zero_stage},
-                {"zero_group_size",
-                 layout.zero_group_size > 0 ? Json(layout.zero_group_size) : Json("all")},
-                {"reshard_after_forward", layout.reshard_after_forward},
-                {"recompute", text(layout.recompute)}};
-    if (layout.context_parallel > 1) out["context_algorithm"] = name(layout.context_algorithm);
-    if (layout.recompute == Recompute::every_k)
-        out["recompute_every"] =
-            layout.recompute_every > 0 ? Json(layout.recompute_every) : Json("sqrt");
-    if (layout.recompute == Recompute::selective_layer)
-        out["recompute_every"] = layout.recompute_every;
-    if (layout.optimizer_post_validation) out["optimizer_post_validation"] = true;
-    if (layout.data_parallel_mode != DataParallelMode::synchronous) {
-        out["data_parallel_mode"] = text(layout.data_parallel_mode);
-        out["staleness"] = layout.staleness;
-    }
-    if (layout.offload.any()) out["offload"] = offload_part(layout.offload);
-    if (layout.activation_stash != ActivationStash::same)
-        out["activation_stash"] = text(layout.activation_stash);
-    out["micro_batch_size"] = layout.micro_batch_size;
-    out["global_batch_size"] = layout.global_batch_size;
-    return out;
-}
-
 Json framework_part(const Framework& framework, const Verbatim& verbatim) {
     Json flags = Json::object();
     const auto put = [&](const char* key, Json value) {
@@ -375,12 +341,46 @@ Json run_part(const Run& run, const Document& document) {
 
 }  // namespace
 
+Json layout_json(const Layout& layout) {
+    Json out = {{"tensor_parallel", layout.tensor_parallel},
+                {"pipeline_parallel", layout.pipeline_parallel},
+                {"context_parallel", layout.context_parallel},
+                {"expert_parallel", layout.expert_parallel},
+                {"data_parallel", layout.data_parallel},
+                {"virtual_pipeline", layout.virtual_pipeline},
+                {"schedule", schedule_part(layout)},
+                {"layers_per_stage", layout.layers_per_stage},
+                {"sequence_parallel", layout.sequence_parallel},
+                {"zero_stage", layout.zero_stage},
+                {"zero_group_size",
+                 layout.zero_group_size > 0 ? Json(layout.zero_group_size) : Json("all")},
+                {"reshard_after_forward", layout.reshard_after_forward},
+                {"recompute", text(layout.recompute)}};
+    if (layout.context_parallel > 1) out["context_algorithm"] = name(layout.context_algorithm);
+    if (layout.recompute == Recompute::every_k)
+        out["recompute_every"] =
+            layout.recompute_every > 0 ? Json(layout.recompute_every) : Json("sqrt");
+    if (layout.recompute == Recompute::selective_layer)
+        out["recompute_every"] = layout.recompute_every;
+    if (layout.optimizer_post_validation) out["optimizer_post_validation"] = true;
+    if (layout.data_parallel_mode != DataParallelMode::synchronous) {
+        out["data_parallel_mode"] = text(layout.data_parallel_mode);
+        out["staleness"] = layout.staleness;
+    }
+    if (layout.offload.any()) out["offload"] = offload_part(layout.offload);
+    if (layout.activation_stash != ActivationStash::same)
+        out["activation_stash"] = text(layout.activation_stash);
+    out["micro_batch_size"] = layout.micro_batch_size;
+    out["global_batch_size"] = layout.global_batch_size;
+    return out;
+}
+
 Json resolved(const Scenario& scenario, const Document& document, const Verbatim& verbatim) {
     Json out = Json::object();
     if (const Json* description = document.find("/description")) out["description"] = *description;
     out["model"] = model_part(scenario.model, document);
     out["cluster"] = cluster_part(scenario.cluster, document);
-    out["layout"] = layout_part(scenario.layout);
+    out["layout"] = layout_json(scenario.layout);
     out["training"] = training_part(scenario.training, document, verbatim);
     if (document.find("/run") != nullptr) out["run"] = run_part(scenario.run, document);
     return out;

@@ -133,7 +133,8 @@ TEST(SimulateJson, BreakdownSumsToTheStep) {
     EXPECT_GT(step["interval_s"][1], time);
 }
 
-// tiny.json: 8 sequences of 1024 tokens on 8 GPUs, 1e9 tokens, 2 USD per GPU-hour; no power.
+// tiny.json: 8 sequences of 1024 tokens on 8 of 10 GPUs, which are all rented at 2 USD per
+// GPU-hour; 1e9 tokens; no power.
 TEST(SimulateJson, RatesFollowFromTheStep) {
     const json result = simulated();
     const double time = result["step"]["time_s"];
@@ -144,8 +145,21 @@ TEST(SimulateJson, RatesFollowFromTheStep) {
     EXPECT_NEAR(result["throughput"]["mfu"].get<double>(), flops / time / 8 / 100e12, 1e-12);
     const double hours = 1e9 / (8 * 1024) * time / 3600;
     EXPECT_NEAR(result["run"]["gpu_hours"].get<double>() / (8 * hours), 1, 1e-12);
-    EXPECT_NEAR(result["run"]["cost_usd"].get<double>() / (16 * hours), 1, 1e-12);
+    EXPECT_NEAR(result["run"]["rented_gpu_hours"].get<double>() / (10 * hours), 1, 1e-12);
+    EXPECT_NEAR(result["run"]["cost_usd"].get<double>() / (20 * hours), 1, 1e-12);
+    EXPECT_EQ(result["run"]["price"], json({{"usd_per_gpu_hour", 2.0}, {"assumed", false}}));
     EXPECT_TRUE(result["run"]["energy_mwh"].is_null());
+}
+
+// 4 ranks on one of two nodes of 5: the cluster is paid for, and what its one node would cost is
+// said.
+TEST(SimulateJson, CostsWhatIsRentedAndWhatWouldDo) {
+    const json run = simulated({"--set", "layout.data_parallel=1"})["run"];
+    EXPECT_EQ(run["gpus"], 4);
+    EXPECT_EQ(run["idle_gpus"], 6);
+    const double hours = run["gpu_hours"].get<double>() / 4;
+    EXPECT_NEAR(run["cost_usd"].get<double>() / (10 * 2 * hours), 1, 1e-12);
+    EXPECT_NEAR(run["cost_nodes_used_usd"].get<double>() / (5 * 2 * hours), 1, 1e-12);
 }
 
 TEST(SimulateJson, LeavesUnknownRunNull) {

@@ -132,6 +132,33 @@ TEST(Reader, DevicesMayBeLeftIdle) {
     EXPECT_EQ(sound(kSmall, {"layout.data_parallel=2"}).layout.ranks(), 64);
 }
 
+// A price of one's own is the price; without one it is the list's, with its day and range, and what
+// is resolved keeps it.
+TEST(Reader, AClusterWithoutAPriceTakesThatOfTheList) {
+    const std::string text = R"({"model": "models/gpt2-large.json",
+        "cluster": "clusters/h100-sxm-8.json",
+        "layout": {"global_batch_size": 8}, "training": {"sequence_length": 1024}})";
+    const auto cluster_of = [&](const std::string& scenario, const std::vector<std::string>& sets) {
+        const ReadResult result = read_scenario_text(scenario, "run.json", "", sets, kLibrary);
+        EXPECT_TRUE(result.scenario) << format_text(result.errors);
+        return result.scenario.value_or(Scenario{}).cluster;
+    };
+    const auto list = nlohmann::json::parse(
+        std::ifstream(fs::path(kLibrary) / "prices.json"))["devices"]["h100-sxm"];
+    const Cluster listed = cluster_of(text, {});
+    ASSERT_TRUE(listed.list_price);
+    EXPECT_EQ(listed.usd_per_device_hour(), list["usd"]);
+    EXPECT_EQ(listed.list_price->date, list["date"]);
+    EXPECT_LE(listed.list_price->low_usd, listed.list_price->usd);
+    EXPECT_GE(listed.list_price->high_usd, listed.list_price->usd);
+    const Cluster own = cluster_of(text, {"cluster.price_usd_per_gpu_hour=1.5"});
+    EXPECT_FALSE(own.list_price);
+    EXPECT_EQ(own.usd_per_device_hour(), 1.5);
+    const std::string resolved =
+        read_scenario_text(text, "run.json", "", {}, kLibrary).resolved_json;
+    EXPECT_EQ(cluster_of(resolved, {}).usd_per_device_hour(), list["usd"]);
+}
+
 TEST(Reader, GradientsFollowTheWeightsUnlessSet) {
     const auto bytes = [](const std::vector<std::string>& sets) {
         return sound(kSmall, sets).training.framework.gradient_bytes;
