@@ -17,6 +17,7 @@
 #include "plan/build/build_plan.hpp"
 #include "sim/cost/measured.hpp"
 #include "sim/prediction.hpp"
+#include "trace/chrome.hpp"
 #include "trace/trace_file.hpp"
 
 namespace orrery::cli {
@@ -50,12 +51,14 @@ class Compare : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        input_.declare(app, "PREDICTED", "--set");
+        input_.declare(app, files(), "PREDICTED", "--set");
         app.get_option("PREDICTED")->description("A predicted trace, or a scenario to simulate");
-        app.add_option("MEASURED", measured_, "A measured trace")->required()->option_text(" ");
-        app.add_option("--costs", costs_,
-                       "A measured trace that prices the simulation of PREDICTED")
-            ->type_name("TRACE");
+        files().reads(app.add_option("MEASURED", measured_, "A measured trace")
+                          ->required()
+                          ->option_text(" "));
+        files().reads(app.add_option("--costs", costs_,
+                                     "A measured trace that prices the simulation of PREDICTED")
+                          ->type_name("TRACE"));
         app.add_flag("--json", json_, "Print one JSON object");
         app.add_option("--top", top_, "Ops to list: of the text 10, of --json all, if not given")
             ->check(CLI::PositiveNumber)
@@ -95,7 +98,7 @@ class Compare : public Subcommand {
         const std::size_t first = head.find_first_not_of(" \t\r\n");
         if (first == std::string::npos || head[first] != '{')
             return trace::format_of_name(path).has_value() && !ends_in_json(path);
-        return head.compare(first, 10, "{\"orrery\":") == 0;
+        return head.compare(first, trace::kChromeBegin.size(), trace::kChromeBegin) == 0;
     }
 
     static bool ends_in_json(const std::string& path) {

@@ -92,9 +92,10 @@ class Constants : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        app.add_option("RECORDS", records_path_, "Records of measured runs, a JSON array")
-            ->required()
-            ->option_text(" ");
+        files().reads(
+            app.add_option("RECORDS", records_path_, "Records of measured runs, a JSON array")
+                ->required()
+                ->option_text(" "));
         app.add_option("--constant", constants_,
                        "A key of the scenarios, what it is believed to be, and the standard "
                        "deviation of its logarithm (0.3 unless given); repeatable")

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/exit_code.hpp"
+#include "cli/output_kinds.hpp"
 #include "cli/quantity.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/text_table.hpp"
@@ -25,20 +26,20 @@ class Convert : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        app.add_option("IN", in_, "A trace that orrery wrote, of any of these formats")
-            ->required()
-            ->option_text(" ");
-        app.add_option("OUT", out_, "Where to: *.orrery, *.pftrace (Perfetto), *.json (Chrome)")
+        files().reads(
+            app.add_option("IN", in_, "A trace that orrery wrote, of any of these formats")
+                ->required()
+                ->option_text(" "));
+        files()
+            .writes(app, "OUT", out_, trace_output(),
+                    "Where to: *.orrery, *.pftrace (Perfetto), *.json (Chrome)")
             ->required()
             ->option_text(" ");
     }
 
     int run(Console& console) override {
-        if (!trace::format_of_name(out_))
-            throw UsageError(
-                fmt::format("{}: the name must end in {}", out_, trace::kTraceEndings));
         const trace::Trace trace = trace::read_trace(in_);
-        trace::write_trace(trace, out_);
+        trace::write_trace(trace, out_.path());
         console.out << summary_text(trace, console);
         return kExitOk;
     }
@@ -68,7 +69,8 @@ class Convert : public Subcommand {
         return text + table.text();
     }
 
-    std::string in_, out_;
+    std::string in_;
+    OutputPath out_;
 };
 
 }  // namespace

@@ -33,8 +33,8 @@ class Diff : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        a_.declare(app, "A", "--set-a");
-        b_.declare(app, "B", "--set-b");
+        a_.declare(app, files(), "A", "--set-a");
+        b_.declare(app, files(), "B", "--set-b");
         app.add_flag("--json", json_, "Print one JSON object, with both resolved scenarios");
     }
 

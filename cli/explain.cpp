@@ -21,7 +21,7 @@ class Explain : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        input_.declare(app);
+        input_.declare(app, files());
         app.add_flag("--json", json_, "Print one JSON object");
     }
 

@@ -7,6 +7,7 @@
 #include "calib/fit/judge_transfer.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/fit_report.hpp"
+#include "cli/output_kinds.hpp"
 #include "cli/quantity.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/text_table.hpp"
@@ -44,31 +45,37 @@ class Fit : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        app.add_option(
-               "DATASHEET", inputs_.datasheet_path,
-               "A profile with what is to be fitted (\"tables\") or carried over (\"like\")")
-            ->required()
-            ->option_text(" ");
-        app.add_option("--gemm", inputs_.gemm_csv, "Timings of matrix products")->type_name("CSV");
-        app.add_option("--attention", inputs_.attention_csv, "Timings of attention")
-            ->type_name("CSV");
-        app.add_option("--collectives", inputs_.collectives_csv, "Timings of collectives")
-            ->type_name("CSV");
-        app.add_option("--output", inputs_.output_path,
-                       "The profile; replaced when the fit is done")
+        CLI::Option* datasheet =
+            app.add_option(
+                   "DATASHEET", inputs_.datasheet_path,
+                   "A profile with what is to be fitted (\"tables\") or carried over (\"like\")")
+                ->required()
+                ->option_text(" ");
+        files().reads(datasheet,
+                      [this] { return fit::files_of_datasheet(inputs_.datasheet_path); });
+        const auto table = [&](const char* name, std::string& path, const char* help) {
+            files().reads(app.add_option(name, path, help)->type_name("CSV"));
+        };
+        table("--gemm", inputs_.gemm_csv, "Timings of matrix products");
+        table("--attention", inputs_.attention_csv, "Timings of attention");
+        table("--collectives", inputs_.collectives_csv, "Timings of collectives");
+        files()
+            .writes(app, "--output", output_, profile_output(),
+                    "The profile; replaced when the fit is done")
             ->type_name("FILE");
-        app.add_option("--transfer-from", transfer_from_,
-                       "Only print how far this profile, scaled, misses the tables")
-            ->type_name("PROFILE");
+        files().reads(app.add_option("--transfer-from", transfer_from_,
+                                     "Only print how far this profile, scaled, misses the tables")
+                          ->type_name("PROFILE"));
     }
 
     int run(Console& console) override {
-        if (transfer_from_.empty() == inputs_.output_path.empty())
+        if (transfer_from_.empty() == output_.empty())
             throw UsageError("one of --output and --transfer-from is required");
         if (!transfer_from_.empty()) {
             console.out << transfer_text(fit::judge_transfer(inputs_, transfer_from_));
             return kExitOk;
         }
+        inputs_.output_path = output_.path();
         fit::FitReport report;
         try {
             report = fit::fit_profile(inputs_);
@@ -76,13 +83,14 @@ class Fit : public Subcommand {
             console.err << "orrery fit: " << error.what() << '\n';
             return kExitStorage;
         }
-        console.out << inputs_.output_path << ": profile of " << report.device << '\n'
+        console.out << output_.typed() << ": profile of " << report.device << '\n'
                     << fit_report_text(report);
         return kExitOk;
     }
 
   private:
     fit::FitInputs inputs_;
+    OutputPath output_;
     std::string transfer_from_;
 };
 

@@ -1,7 +1,6 @@
 // orrery import: another tool's settings as a scenario, and what became of each of them.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <map>
@@ -13,10 +12,12 @@
 
 #include "cli/exit_code.hpp"
 #include "cli/import_report.hpp"
+#include "cli/output_kinds.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/scenario/files.hpp"
 #include "plan/scenario/import/import.hpp"
+#include "trace/atomic_file.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -44,22 +45,27 @@ class Import : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        app.add_option("FILE", file_,
-                       "A shell script or options of Megatron-LM, a DeepSpeed JSON, a torchtitan "
-                       "TOML; - is standard input")
-            ->required()
-            ->option_text(" ");
+        files().reads(
+            app.add_option("FILE", file_,
+                           "A shell script or options of Megatron-LM, a DeepSpeed JSON, a "
+                           "torchtitan TOML; - is standard input")
+                ->required()
+                ->option_text(" "));
         app.add_option("--from", from_, "What FILE is: megatron, deepspeed or torchtitan")
             ->type_name("TOOL");
-        app.add_option("--model", wishes_.model, "Reference of the model, instead of FILE's own");
-        app.add_option("--cluster", wishes_.cluster, "Reference of the cluster");
-        app.add_option("--gpus", gpus_, "Ranks of the run, instead of what a launcher says");
+        reads_reference(app.add_option("--model", wishes_.model,
+                                       "Reference of the model, instead of FILE's own"));
+        reads_reference(app.add_option("--cluster", wishes_.cluster, "Reference of the cluster"));
+        app.add_option("--gpus", gpus_, "Ranks of the run, instead of what a launcher says")
+            ->type_name("N");
         app.add_option("--set", sets_, "Another key of the scenario; repeatable")
             ->type_name("KEY=VALUE")
             ->expected(1)
             ->take_all()
             ->allow_extra_args(false);
-        app.add_option("-o,--output", output_, "Write the scenario there, not to standard output")
+        files()
+            .writes(app, "-o,--output", output_, scenario_output(),
+                    "Write the scenario there, not to standard output")
             ->type_name("OUT");
         app.add_flag("--allow-unsupported", allow_unsupported_,
                      "Write it although settings that would change the step are left out");
@@ -83,6 +89,15 @@ class Import : public Subcommand {
     }
 
   private:
+    // Found from the working folder, or in the library.
+    void reads_reference(const CLI::Option* option) {
+        files().reads(option, [option] {
+            const auto reference = option->as<std::string>();
+            return std::vector<std::string>{reference,
+                                            (fs::path(library_folder()) / reference).string()};
+        });
+    }
+
     void check_options() const {
         if (!from_.empty() && !imports::format_of_name(from_))
             throw UsageError(
@@ -125,7 +140,7 @@ class Import : public Subcommand {
     }
 
     fs::path folder() const {
-        const fs::path parent = fs::path(output_).parent_path();
+        const fs::path parent = fs::path(output_.typed()).parent_path();
         return parent.empty() ? fs::path(".") : parent;
     }
 
@@ -160,7 +175,7 @@ class Import : public Subcommand {
     std::vector<plan::Diagnostic> faults_of(const imports::Imported& imported,
                                             bool& unreadable) const {
         const plan::ReadResult result = plan::read_scenario_text(
-            imported.scenario.dump(2), output_.empty() ? "the imported scenario" : output_,
+            imported.scenario.dump(2), output_.empty() ? "the imported scenario" : output_.typed(),
             folder().string(), {}, library_folder());
         std::vector<plan::Diagnostic> faults;
         for (const plan::Diagnostic& fault : result.errors) {
@@ -203,14 +218,12 @@ class Import : public Subcommand {
             if (!json_) console.out << scenario;
             return kExitOk;
         }
-        std::ofstream file(output_, std::ios::binary | std::ios::trunc);
-        file << scenario;
-        if (file.flush()) return kExitOk;
-        console.err << fmt::format("orrery import: {} could not be written\n", output_);
-        return kExitStorage;
+        trace::write_file(output_.path(), scenario);
+        return kExitOk;
     }
 
-    std::string file_, from_, output_;
+    std::string file_, from_;
+    OutputPath output_;
     imports::Wishes wishes_;
     std::optional<std::int64_t> gpus_;
     std::vector<std::string> sets_;

@@ -24,7 +24,7 @@ class Plan : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        input_.declare(app);
+        input_.declare(app, files());
         rank_option_ =
             app.add_option("--rank", rank_, "Only the program of this global rank")->type_name("N");
         app.add_flag("--text", text_, "Print text, as without this option");

@@ -99,6 +99,7 @@ int failure(const Subcommand& subcommand, const Console& console, int code,
 
 int run_subcommand(const Program& program, Subcommand& subcommand, Console& console) {
     try {
+        subcommand.files().clear();
         return subcommand.run(console);
     } catch (const UsageError& error) {
         return usage_error(console, subcommand.name(), error.what());

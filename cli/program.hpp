@@ -30,7 +30,8 @@ struct Program {
     int (*exit_code_of)(const std::exception&);
 };
 
-// `args` without the program's name. Everything that a subcommand throws ends here as a message on
+// `args` without the program's name. A subcommand runs once its outputs are clear
+// (CommandFiles). Everything that a subcommand throws ends here as a message on
 // console.err and an exit code.
 int run_program(const Program& program, const std::vector<std::string>& args, Console console);
 

@@ -4,7 +4,6 @@
 #include "calib/compare/validate.hpp"
 #include "calib/fit/fit_error.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/program.hpp"
 #include "cli/run/subcommands.hpp"
 #include "cli/subcommand.hpp"
 #include "sim/cost/kernel_cost.hpp"
@@ -32,7 +31,7 @@ int exit_code_of_error(const std::exception& error) {
 
 }  // namespace
 
-int run_cli(const std::vector<std::string>& args, Console console) {
+Program predicting_program() {
     Program program;
     program.description =
         "Orrery predicts what every GPU of a cluster does in a training step, and trains.";
@@ -42,7 +41,11 @@ int run_cli(const std::vector<std::string>& args, Console console) {
 #undef ORRERY_ADD
     for (const RunSubcommand& other : kRunSubcommands)
         program.elsewhere.push_back({other.name, other.summary, other.example, "orrery-run"});
-    return run_program(program, args, console);
+    return program;
+}
+
+int run_cli(const std::vector<std::string>& args, Console console) {
+    return run_program(predicting_program(), args, console);
 }
 
 }  // namespace orrery::cli

@@ -5,8 +5,11 @@
 #include <vector>
 
 #include "cli/console.hpp"
+#include "cli/program.hpp"
 
 namespace orrery::cli {
+
+Program predicting_program();
 
 // `args` without the program's name. Everything that a subcommand throws ends here as a message on
 // console.err and an exit code.

@@ -31,19 +31,18 @@ std::string quoted(const std::string& word) {
 
 }  // namespace
 
-void ScenarioInput::declare(CLI::App& app) {
-    app.add_option("FILE", file, "Scenario, a JSON file")->required()->option_text(" ");
-    app.add_option("--set", sets, "Override a key, e.g. layout.tensor_parallel=4; repeatable")
-        ->type_name("KEY=VALUE")
-        ->expected(1)
-        ->take_all()
-        ->allow_extra_args(false);
+void ScenarioInput::declare(CLI::App& app, CommandFiles& files) {
+    declare(app, files, "FILE", "--set");
+    app.get_option("--set")->description(
+        "Override a key, e.g. layout.tensor_parallel=4; repeatable");
 }
 
-void ScenarioInput::declare(CLI::App& app, const std::string& positional,
+void ScenarioInput::declare(CLI::App& app, CommandFiles& files, const std::string& positional,
                             const std::string& set_option) {
     option = set_option;
-    app.add_option(positional, file, "Scenario, a JSON file")->required()->option_text(" ");
+    CLI::Option* scenario =
+        app.add_option(positional, file, "Scenario, a JSON file")->required()->option_text(" ");
+    files.reads(scenario, [this] { return content().files; });
     app.add_option(option, sets, fmt::format("Override a key of {}; repeatable", positional))
         ->type_name("KEY=VALUE")
         ->expected(1)
@@ -59,11 +58,18 @@ void require_overrides(const std::string& option, const std::vector<std::string>
                             option, set, option));
 }
 
-plan::ReadResult ScenarioInput::read(Console& console, bool json, OwnProfile own) const {
+// Asked before the command runs: nothing is measured for it.
+const plan::ReadResult& ScenarioInput::content() const {
     require_overrides(option, sets);
-    plan::ReadResult result =
-        plan::read_scenario(file, sets, library_folder(),
-                            MachineFiles(own == OwnProfile::make ? &console.err : nullptr));
+    if (!content_)
+        content_ = plan::read_scenario(file, sets, library_folder(), MachineFiles(nullptr));
+    return *content_;
+}
+
+plan::ReadResult ScenarioInput::read(Console& console, bool json, OwnProfile own) const {
+    plan::ReadResult result = content();
+    if (!result.scenario && own == OwnProfile::make)
+        result = plan::read_scenario(file, sets, library_folder(), MachineFiles(&console.err));
     if (!result.errors.empty()) {
         console.err << plan::format_text(result.errors);
         if (json) console.out << plan::format_json(result.errors);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/command_files.hpp"
 #include "cli/console.hpp"
 #include "plan/scenario/reader.hpp"
 
@@ -25,9 +26,14 @@ struct ScenarioInput {
     std::vector<std::string> sets;
     std::string option = "--set";
 
-    void declare(CLI::App& app);
+    // `files` learns what the scenario reads.
+    void declare(CLI::App& app, CommandFiles& files);
     // One of several scenarios: `positional` instead of FILE, `set_option` instead of --set.
-    void declare(CLI::App& app, const std::string& positional, const std::string& set_option);
+    void declare(CLI::App& app, CommandFiles& files, const std::string& positional,
+                 const std::string& set_option);
+    // What FILE and --set say, read once; the profile this-machine only where there is one. Throws
+    // UsageError for a --set without '='.
+    const plan::ReadResult& content() const;
     // Throws UsageError for a --set without '='. If the result has errors they have been printed:
     // as text on console.err and, with `json`, as an object on console.out.
     plan::ReadResult read(Console& console, bool json, OwnProfile own = OwnProfile::make) const;
@@ -39,6 +45,9 @@ struct ScenarioInput {
     // Reads FILE again with these after what was set; nothing where that is no valid scenario.
     std::optional<plan::Scenario> read_with(const std::vector<std::string>& changes,
                                             OwnProfile own = OwnProfile::make) const;
+
+  private:
+    mutable std::optional<plan::ReadResult> content_;
 };
 
 // Throws UsageError for one without '='.

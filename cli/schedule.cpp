@@ -23,7 +23,7 @@ class Schedule : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        input_.declare(app);
+        input_.declare(app, files());
         app.add_flag("--csv", csv_, "Write the actions of each rank as CSV");
         app.add_flag("--comms", comms_, "With --csv: sends and receives too");
         app.add_flag("--json", json_, "Print one JSON object");

@@ -6,6 +6,7 @@
 
 #include "calib/compare/measured_facts.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/output_kinds.hpp"
 #include "cli/report.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
@@ -33,15 +34,17 @@ class Simulate : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        input_.declare(app);
+        input_.declare(app, files());
         app.add_flag("--json", json_, "Print one JSON object, with the resolved scenario");
-        app.add_option("--trace", trace_file_,
-                       "Also write the trace: *.orrery, *.pftrace (Perfetto), *.json (Chrome)")
+        files()
+            .writes(app, "--trace", trace_file_, trace_output(),
+                    "Also write the trace: *.orrery, *.pftrace (Perfetto), *.json (Chrome)")
             ->type_name("FILE");
         app.add_flag("--unfolded", unfolded_, "Simulate every rank instead of one of each class");
-        app.add_option("--costs", costs_file_,
-                       "A measured trace that prices its ops; the profile prices the rest")
-            ->type_name("TRACE");
+        files().reads(
+            app.add_option("--costs", costs_file_,
+                           "A measured trace that prices its ops; the profile prices the rest")
+                ->type_name("TRACE"));
         app.add_flag("--timeline", timeline_, "Print the pipeline over time instead of the report");
     }
 
@@ -49,7 +52,6 @@ class Simulate : public Subcommand {
 
     int run(Console& console) override {
         if (json_ && timeline_) throw UsageError("--json and --timeline exclude each other");
-        check_trace_name();
         const plan::ReadResult read = input_.read(console, json_);
         if (!read.scenario) return exit_code_of(read);
         const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
@@ -68,18 +70,12 @@ class Simulate : public Subcommand {
         print({*read.scenario, profile, prediction, input_, read.resolved_json,
                fixes_of(*read.scenario, profile, prediction), stacks_of(read, profile, prediction)},
               console);
-        if (!trace_file_.empty()) trace::write_trace(prediction.trace, trace_file_);
+        if (!trace_file_.empty()) trace::write_trace(prediction.trace, trace_file_.path());
         if (!prediction.stuck.empty()) return kExitInternal;
         return prediction.memory.verdict == sim::Verdict::exceeds ? kExitInfeasible : kExitOk;
     }
 
   private:
-    void check_trace_name() const {
-        if (!trace_file_.empty() && !trace::format_of_name(trace_file_))
-            throw UsageError(fmt::format("--trace {}: the name must end in {}", trace_file_,
-                                         trace::kTraceEndings));
-    }
-
     sim::FixSearch fixes_of(const plan::Scenario& scenario, const sim::Profile& profile,
                             const sim::Prediction& prediction) const {
         // What-ifs of a fix are priced by the profile: no match for measured prices.
@@ -116,7 +112,7 @@ class Simulate : public Subcommand {
     }
 
     ScenarioInput input_;
-    std::string trace_file_;
+    OutputPath trace_file_;
     std::string costs_file_;
     bool json_ = false;
     bool unfolded_ = false;

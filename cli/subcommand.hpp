@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/command_files.hpp"
 #include "cli/console.hpp"
 
 namespace CLI {
@@ -42,13 +43,18 @@ class Subcommand {
     virtual std::string name() const = 0;
     virtual std::string summary() const = 0;                // one line
     virtual std::vector<std::string> examples() const = 0;  // command lines, for --help
-    // Binds the options to members; called once, before run.
+    // Binds the options to members; called once, before run. Those that name files go by files().
     virtual void declare(CLI::App& app) = 0;
     // Whether errors are to be printed on console.out as {"errors": […]} too.
     virtual bool prints_json() const { return false; }
     // Returns an exit code. May throw UsageError and what its program has an exit code for
     // (Program::exit_code_of).
     virtual int run(Console& console) = 0;
+
+    CommandFiles& files() { return files_; }
+
+  private:
+    CommandFiles files_;
 };
 
 #define ORRERY_DECLARE(name) std::unique_ptr<Subcommand> name##_command();

@@ -23,9 +23,10 @@ class Validate : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        app.add_option("RECORDS", records_paths_, "Records of measured runs, JSON arrays")
-            ->required()
-            ->option_text(" ");
+        files().reads(
+            app.add_option("RECORDS", records_paths_, "Records of measured runs, JSON arrays")
+                ->required()
+                ->option_text(" "));
         app.add_option("--set", overrides_,
                        "Override a key of every record's scenario, e.g. training.launch_us=20; "
                        "repeatable")

@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <system_error>
 
 #include "trace/native.hpp"
@@ -90,3 +92,19 @@ void AtomicFile::sync_folder() const {
 }
 
 }  // namespace orrery::trace::native
+
+namespace orrery::trace {
+
+void write_file(const std::string& path, std::string_view content) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) {
+        native::AtomicFile file(path);
+        file.append(content);
+        return file.commit();
+    }
+    std::ofstream stream(path, std::ios::binary);
+    if (!stream.write(content.data(), std::ssize(content)).flush())
+        throw TraceFileError(TraceFault::storage, path, "cannot be written");
+}
+
+}  // namespace orrery::trace

@@ -1,5 +1,5 @@
 // A file that comes into being whole or not at all: it is written under another name beside its
-// place, brought to the disk, and renamed. Internal to trace/.
+// place, brought to the disk, and renamed.
 #pragma once
 
 #include <cstdint>
@@ -32,3 +32,11 @@ class AtomicFile {
 };
 
 }  // namespace orrery::trace::native
+
+namespace orrery::trace {
+
+// A whole file of this content; a pipe or a device, in whose place nothing may be put, is written
+// to as it stands. Throws TraceFileError (storage).
+void write_file(const std::string& path, std::string_view content);
+
+}  // namespace orrery::trace

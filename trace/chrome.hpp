@@ -11,6 +11,9 @@
 
 namespace orrery::trace {
 
+// What a file begins with.
+inline constexpr std::string_view kChromeBegin = "{\"orrery\":";
+
 // As write_native: all or nothing, equal bytes for equal traces, `trace` is sound (ORRERY_CHECK).
 // Throws TraceFileError (storage).
 void write_chrome(const Trace& trace, const std::string& path);

@@ -11,6 +11,9 @@
 
 namespace orrery::trace {
 
+// The first event of a file, which holds the trace's tables.
+inline constexpr std::string_view kDataEvent = "data of the trace";
+
 // As write_native: all or nothing, equal bytes for equal traces, `trace` is sound (ORRERY_CHECK).
 // Throws TraceFileError (storage).
 void write_perfetto(const Trace& trace, const std::string& path);

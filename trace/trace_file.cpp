@@ -99,6 +99,26 @@ std::optional<TraceFormat> format_of_name(const std::string& path) {
     return std::nullopt;
 }
 
+bool begins_as_trace(const std::string& path, TraceFormat format) {
+    constexpr std::size_t kHead = 4096;  // descriptions of tracks and names stand before the event
+    std::string head;
+    try {
+        head = InputFile(path).read(kHead);
+    } catch (const TraceFileError&) {
+        return false;
+    }
+    switch (format) {
+        case TraceFormat::native:
+            return is_native(head);
+        case TraceFormat::perfetto:
+            return !head.empty() && head.front() == kPacket &&
+                   head.find(kDataEvent) != std::string::npos;
+        case TraceFormat::chrome:
+            return std::string_view(head).substr(0, kChromeBegin.size()) == kChromeBegin;
+    }
+    return false;
+}
+
 Trace read_trace(const std::string& path) {
     InputFile file(path);
     if (is_native(file.read(native::kHeadMagic.size()))) return read_native(path);

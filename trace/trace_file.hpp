@@ -22,6 +22,10 @@ std::optional<TraceFormat> format_of_name(const std::string& path);
 // the one that was written, in each format.
 Trace read_trace(const std::string& path);
 
+// By the first bytes of the file at `path`: whether it is a trace of ours in this format, whole or
+// not. False where it cannot be read.
+bool begins_as_trace(const std::string& path, TraceFormat format);
+
 // By the ending of `path`, which format_of_name knows (ORRERY_CHECK). All or nothing; throws
 // TraceFileError (storage).
 void write_trace(const Trace& trace, const std::string& path);

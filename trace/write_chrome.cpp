@@ -31,7 +31,7 @@ class ChromeWriter {
           file_(path) {}
 
     void run() {
-        put("{{\"orrery\":{},\n\"traceEvents\":[\n",
+        put("{}{},\n\"traceEvents\":[\n", kChromeBegin,
             tables_text(trace_, pids_, clock_.origin_ps()));
         put_process(kStepPid, "step", 0);
         put_thread(kStepPid, 1, "step");

@@ -153,7 +153,7 @@ class PerfettoWriter {
         for (const std::string_view note : kNoteNames)
             notes_.iid(std::string(note));
         event_.begin(EventType::instant, data);
-        name_event("data of the trace");
+        name_event(std::string(kDataEvent));
         event_.note_text(Note::tables, tables_text(trace_, pids, clock_.origin_ps()));
         put(trace_.step_start);
         event_.begin(EventType::begin, step);

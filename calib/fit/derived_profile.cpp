@@ -64,13 +64,19 @@ Json unmeasured_links(const Json& sheet, const std::string& path) {
               links.at("source").get<std::string>()}));
 }
 
-Json derived_profile(const Json& datasheet, const std::string& path) {
+std::string like_profile_path(const Json& datasheet, const std::string& path) {
+    if (!datasheet.contains("like")) return "";
     const Json& like = request(datasheet, "", "like", {"profile", "relative_sd"}, path);
     if (!like.at("profile").is_string())
         throw FitError(fmt::format("{}: /like/profile: a text is expected", path));
     const auto from =
         std::filesystem::path(path).parent_path() / like.at("profile").get<std::string>();
-    return carry_over(datasheet, from.lexically_normal().string(), read_error(like, path), path);
+    return from.lexically_normal().string();
+}
+
+Json derived_profile(const Json& datasheet, const std::string& path) {
+    const std::string from = like_profile_path(datasheet, path);
+    return carry_over(datasheet, from, read_error(datasheet.at("like"), path), path);
 }
 
 }  // namespace orrery::fit

@@ -23,6 +23,10 @@ namespace orrery::fit {
 nlohmann::ordered_json unmeasured_links(const nlohmann::ordered_json& datasheet,
                                         const std::string& path);
 
+// Where the profile of a datasheet's "like" lies; empty for a datasheet without. Throws FitError
+// for one that is no text.
+std::string like_profile_path(const nlohmann::ordered_json& datasheet, const std::string& path);
+
 // The profile of a datasheet with "like", without its "tables"; `path` is the datasheet's. The keys
 // "like" and "links" are used up. Throws as carry_over.
 nlohmann::ordered_json derived_profile(const nlohmann::ordered_json& datasheet,

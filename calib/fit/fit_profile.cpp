@@ -104,6 +104,13 @@ void add_collectives(const FitInputs& inputs, const Json& tables, Json& profile)
 
 }  // namespace
 
+std::vector<std::string> files_of_datasheet(const std::string& path) {
+    std::vector<std::string> files = {path};
+    const std::string like = like_profile_path(read_json_object(path), path);
+    if (!like.empty()) files.push_back(like);
+    return files;
+}
+
 FitReport fit_profile(const FitInputs& inputs) {
     const Json datasheet = read_json_object(inputs.datasheet_path);
     const bool fits = datasheet.contains("tables");

@@ -53,6 +53,9 @@ struct FitReport {
     std::vector<CollectiveReport> collectives;
 };
 
+// The datasheet and the profile that it is carried over from, if any. Throws FitError.
+std::vector<std::string> files_of_datasheet(const std::string& path);
+
 // Throws FitError for a table or a datasheet's "tables" at fault, FitStorageError when the profile
 // cannot be written, sim::ProfileError when the
 // result is not a valid profile (then nothing is written).

@@ -1,12 +1,13 @@
 #include "calib/fit/write_profile.hpp"
 
 #include <cstdlib>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "calib/fit/fit_error.hpp"
+#include "trace/atomic_file.hpp"
+#include "trace/native.hpp"
 
 namespace orrery::fit {
 namespace {
@@ -66,13 +67,20 @@ std::string profile_text(const nlohmann::ordered_json& profile) {
     return out + "\n";
 }
 
+bool is_profile_text(std::string_view text) {
+    const Json profile = Json::parse(text, nullptr, false);
+    return profile.is_object() && profile.value("format", Json()) == sim::kProfileFormat &&
+           !profile.contains("tables") && !profile.contains("like");
+}
+
 sim::Profile write_profile(const nlohmann::ordered_json& profile, const std::string& path) {
     const std::string text = profile_text(profile);
     sim::Profile result = sim::parse_profile(text, path);
-    std::ofstream file(path, std::ios::binary);
-    file << text;
-    file.close();
-    if (!file) throw FitStorageError(fmt::format("{}: cannot be written", path));
+    try {
+        trace::write_file(path, text);
+    } catch (const trace::TraceFileError& error) {
+        throw FitStorageError(error.what());
+    }
     return result;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -22,9 +23,13 @@ inline constexpr double kLeastError = 0.01;
 // on one line. Ends with a newline.
 std::string profile_text(const nlohmann::ordered_json& profile);
 
-// Writes that text, once it has been read back as the profile that is returned. Throws
-// sim::ProfileError where it is none (then nothing is written), FitStorageError where it cannot be
-// written.
+// Whether that is what `text` is of, sound or not. A datasheet ("tables", "like") is none: people
+// write it.
+bool is_profile_text(std::string_view text);
+
+// Writes that text, whole or not at all, once it has been read back as the profile that is
+// returned. Throws sim::ProfileError where it is none (then nothing is written), FitStorageError
+// where it cannot be written.
 sim::Profile write_profile(const nlohmann::ordered_json& profile, const std::string& path);
 
 }  // namespace orrery::fit

@@ -15,6 +15,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/fit_report.hpp"
 #include "cli/machine_files.hpp"
+#include "cli/output_kinds.hpp"
 #include "cli/program.hpp"
 #include "cli/run/cuda_device.hpp"
 #include "cli/run/process_memory.hpp"
@@ -37,9 +38,10 @@ class Calibrate : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        auto* output = app.add_option("-o,--output", output_path_,
-                                      "The profile; replaced when all is measured")
-                           ->type_name("FILE");
+        CLI::Option* output = files()
+                                  .writes(app, "-o,--output", output_, profile_output(),
+                                          "The profile; replaced when all is measured")
+                                  ->type_name("FILE");
         auto* own = app.add_flag("--this-machine", own_,
                                  "Short, and kept in the user's cache folder: the profile "
                                  "this-machine of scenarios")
@@ -68,6 +70,7 @@ class Calibrate : public Subcommand {
                                "collectives, overlap, peaks, links")
                     ->type_name("FILE")
                     ->needs(backend);
+        files().reads(base_, [this] { return std::vector{shipped_or_own(base_path_)}; });
         auto* import =
             app.add_option("--import", import_.paths,
                            "Instead of timing: outputs of nccl-tests, as printed or of its -J")
@@ -79,6 +82,9 @@ class Calibrate : public Subcommand {
                             ->type_name("FILE")
                             ->needs(import);
         import->needs(profile);
+        files().reads(import);
+        files().reads(profile,
+                      [this] { return std::vector{shipped_or_own(import_.profile_path)}; });
         app.add_option("--collective", import_.collective,
                        "With --import: of outputs that do not say theirs")
             ->type_name("NAME")
@@ -90,7 +96,7 @@ class Calibrate : public Subcommand {
         const bool imports = !import_.paths.empty();
         if (!imports && backend_.empty() && !own_)
             throw UsageError("one of --this-machine, --backend and --import is required");
-        if (output_path_.empty() && !own_) throw UsageError("--output is required");
+        if (output_.empty() && !own_) throw UsageError("--output is required");
         if (threads_->count() > 0 && !own_ && backend_ != "cpu")
             throw UsageError("--threads-per-rank is for --this-machine and --backend cpu");
         try {
@@ -107,7 +113,8 @@ class Calibrate : public Subcommand {
     int measure_cpu(Console& console) {
         if (base_->count() > 0) throw UsageError("--base is for --backend cuda");
         if (!device_.empty()) options_.device = device_;
-        return write(measured_cpu(options_, false, console), console);
+        return write(measured_cpu(options_, false, console), output_.path(), output_.typed(),
+                     console);
     }
 
     // What is read meanwhile is the profile before, whole.
@@ -120,12 +127,7 @@ class Calibrate : public Subcommand {
         measure::CalibrationOptions options = measure::short_calibration();
         options.threads_per_rank = options_.threads_per_rank;
         const measure::Calibration calibration = measured_cpu(options, true, console);
-        output_path_ = *path + ".new";
-        const int code = write(calibration, console);
-        std::filesystem::rename(output_path_, *path, failed);
-        if (failed) throw fit::FitStorageError(fmt::format("{}: {}", *path, failed.message()));
-        console.out << "kept as " << *path << '\n';
-        return code;
+        return write(calibration, *path, *path, console);
     }
 
     static measure::Calibration measured_cpu(measure::CalibrationOptions options, bool few,
@@ -156,7 +158,7 @@ class Calibrate : public Subcommand {
         runtime::SystemLoader loader;
         return write(
             measure::measure_device_profile(options, make_driver, loader, 0, teller(console)),
-            console);
+            output_.path(), output_.typed(), console);
     }
 
     static std::function<void(const std::string&)> teller(Console& console) {
@@ -172,9 +174,11 @@ class Calibrate : public Subcommand {
                                                                                   : path;
     }
 
-    int write(const measure::Calibration& calibration, Console& console) {
-        const sim::Profile profile = fit::write_profile(calibration.profile, output_path_);
-        print({profile.device, calibration.families, fit::collective_reports(profile)}, console);
+    static int write(const measure::Calibration& calibration, const std::string& path,
+                     const std::string& called, Console& console) {
+        const sim::Profile profile = fit::write_profile(calibration.profile, path);
+        print({profile.device, calibration.families, fit::collective_reports(profile)}, called,
+              console);
         if (!calibration.notes.empty()) console.out << "\nalso measured\n";
         for (const std::string& note : calibration.notes)
             console.out << "  " << note << '\n';
@@ -183,10 +187,10 @@ class Calibrate : public Subcommand {
 
     int import_timings(Console& console) {
         import_.version = kVersion;
-        import_.output_path = output_path_;
+        import_.output_path = output_.path();
         import_.profile_path = shipped_or_own(import_.profile_path);
         const fit::ImportReport report = fit::import_collectives(import_);
-        print(report.fit, console);
+        print(report.fit, output_.typed(), console);
         console.out << "\nimported\n";
         for (const std::string& run : report.runs)
             console.out << "  " << run << '\n';
@@ -197,13 +201,13 @@ class Calibrate : public Subcommand {
         return kExitOk;
     }
 
-    void print(const fit::FitReport& report, Console& console) const {
-        console.out << output_path_ << ": profile of " << report.device << '\n'
+    static void print(const fit::FitReport& report, const std::string& called, Console& console) {
+        console.out << called << ": profile of " << report.device << '\n'
                     << fit_report_text(report);
     }
 
     std::string backend_;
-    std::string output_path_;
+    OutputPath output_;
     std::string device_;
     std::string base_path_;
     bool own_ = false;

@@ -40,10 +40,16 @@ class Export : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        app.add_option("CHECKPOINT", checkpoint_,
-                       "A checkpoint, or the folder of a run's, of which the newest is taken")
-            ->required();
-        app.add_option("--hf", folder_, "The folder of Hugging Face to write")
+        CLI::Option* checkpoint =
+            app.add_option("CHECKPOINT", checkpoint_,
+                           "A checkpoint, or the folder of a run's, of which the newest is taken")
+                ->required();
+        files().reads(checkpoint, [this] {
+            return std::vector{checkpoint_, runtime::newest_checkpoint(checkpoint_).path()};
+        });
+        const auto foreign = [this](const std::string& folder) { return foreign_in(folder); };
+        files()
+            .writes(app, "--hf", folder_, {true, foreign}, "The folder of Hugging Face to write")
             ->type_name("DIR")
             ->required();
         std::vector<std::string> types;
@@ -64,17 +70,25 @@ class Export : public Subcommand {
         for (const auto& [tensor, shape] : checkpoint.manifest().tensors)
             parameters.push_back({tensor, shape});
         runtime::write_hugging_face(
-            runtime::disk_files(), folder_, config_of(model, named.family), named, parameters,
-            stored_type(),
+            runtime::disk_files(), folder_.path(), config_of(model, named.family), named,
+            parameters, stored_type(),
             [&](const std::string& parameter, std::int64_t first, std::span<double> values) {
                 checkpoint.read(parameter, runtime::Quantity::weight, first, values);
             });
-        console.out << fmt::format("{}: {} of step {} as {}\n", folder_, named.family,
+        console.out << fmt::format("{}: {} of step {} as {}\n", folder_.typed(), named.family,
                                    checkpoint.manifest().progress.step, type_);
         return kExitOk;
     }
 
   private:
+    // What a folder has that an export of this checkpoint's model would not write there.
+    std::string foreign_in(const std::string& folder) const {
+        const runtime::CheckpointReader checkpoint = runtime::newest_checkpoint(checkpoint_);
+        const ConfigJson model = model_in(checkpoint);
+        return runtime::foreign_to_export(
+            folder, config_of(model, named_model(model, checkpoint.path()).family));
+    }
+
     static ConfigJson model_in(const runtime::CheckpointReader& checkpoint) {
         const ConfigJson scenario = ConfigJson::parse(checkpoint.manifest().scenario);
         const ConfigJson model = scenario.value("model", ConfigJson());
@@ -115,12 +129,12 @@ class Export : public Subcommand {
         ConfigJson config = {{"architectures", {architecture_of(family)}}};
         for (const auto& [key, value] : model.items())
             if (key != "name" && key != "source" && key != "architectures") config[key] = value;
-        config["torch_dtype"] = type_;
+        config[runtime::kHuggingFaceType] = type_;
         return config.dump(2, ' ', false, ConfigJson::error_handler_t::replace) + "\n";
     }
 
     std::string checkpoint_;
-    std::string folder_;
+    OutputPath folder_;
     std::string type_ = "float32";
 };
 

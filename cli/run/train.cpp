@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/exit_code.hpp"
+#include "cli/output_kinds.hpp"
 #include "cli/quantity.hpp"
 #include "cli/run/expected_step.hpp"
 #include "cli/run/first_weights.hpp"
@@ -19,6 +20,7 @@
 #include "cli/run/train_ranks.hpp"
 #include "cli/run/train_run.hpp"
 #include "cli/scenario_input.hpp"
+#include "runtime/checkpoint/checkpoint_folder.hpp"
 #include "runtime/comm/communication_error.hpp"
 #include "runtime/data/sampler.hpp"
 #include "runtime/data/token_source.hpp"
@@ -44,7 +46,7 @@ class Train : public Subcommand {
     }
 
     void declare(CLI::App& app) override {
-        input_.declare(app);
+        input_.declare(app, files());
         CLI::Range positive(std::int64_t{1}, kMostSteps);
         app.add_option("--steps", steps_,
                        "Number of the last step; the learning rate knows only run.steps")
@@ -71,8 +73,9 @@ class Train : public Subcommand {
             ->type_name("COMMAND");
         // Of a process that a supervisor started: events come beside what people read.
         app.add_flag("--supervised", supervised_)->group("");
-        app.add_option("--trace", trace_file_,
-                       "Also write the last step: *.orrery, *.pftrace (Perfetto), *.json (Chrome)")
+        files()
+            .writes(app, "--trace", trace_file_, trace_output(),
+                    "Also write the last step: *.orrery, *.pftrace (Perfetto), *.json (Chrome)")
             ->type_name("FILE");
         app.add_flag("--json", json_,
                      "Print one JSON object per line: start, step, skip, checkpoint, error, end");
@@ -84,10 +87,11 @@ class Train : public Subcommand {
                        "right, not how fast")
             ->type_name("N")
             ->check(CLI::Range(1, 64));
-        app.add_option("--expect", backend_.expect_file,
-                       "A predicted trace: a call that takes much longer than there ends the run "
-                       "(default: after 10 minutes)")
-            ->type_name("TRACE");
+        files().reads(
+            app.add_option("--expect", backend_.expect_file,
+                           "A predicted trace: a call that takes much longer than there ends the "
+                           "run (default: after 10 minutes)")
+                ->type_name("TRACE"));
         app.add_option(
                "--timeout", backend_.timeout_s,
                "A call that waits so long for other ranks ends the run (default: 600); with "
@@ -110,10 +114,12 @@ class Train : public Subcommand {
                "mpirun where it is built in, else TCP), tcp, mpi")
             ->type_name("NAME")
             ->check(CLI::IsMember(std::vector<std::string>{"auto", "tcp", "mpi"}));
-        app.add_option("--flight-record", backend_.flight_record,
-                       "Folder for the last ops of each rank of a run that ends badly (default: "
-                       "flight-record beside run.checkpoint.path)")
+        files()
+            .writes(app, "--flight-record", flight_record_, flight_record_output(),
+                    "Folder for the last ops of each rank of a run that ends badly (default: "
+                    "flight-record beside run.checkpoint.path)")
             ->type_name("DIR");
+        files().writes([this] { return outputs_of_scenario(); });
         app.add_flag("--check-memory", backend_.check_memory,
                      "Fill memory with NaN before it changes hands; on the CPU, hold every op to "
                      "its tensors: slow");
@@ -121,6 +127,7 @@ class Train : public Subcommand {
 
     int run(Console& console) override {
         backend_.time_ops = !trace_file_.empty();
+        backend_.flight_record = flight_record_.path();
         if (backend_.ranks_per_gpu > 0 && backend_.backend != "cuda")
             throw UsageError("--ranks-per-gpu is for --backend cuda");
         if (!supervision_.asked && !(supervision_.launch + supervision_.ranks_left).empty())
@@ -147,6 +154,36 @@ class Train : public Subcommand {
     }
 
   private:
+    // Each rank that is a process looks at what it would replace itself.
+    OutputKind flight_record_output() const {
+        return {true, [this](const std::string& folder) -> std::string {
+                    const auto launch = launched_rank(backend_);
+                    const std::string foreign =
+                        runtime::foreign_record_in(folder, launch ? launch->rank : -1);
+                    return foreign.empty() ? ""
+                                           : "holds " + foreign + ", which is no flight record";
+                }};
+    }
+
+    static std::string foreign_to_checkpoints(const std::string& folder) {
+        const std::string foreign = runtime::foreign_checkpoint_in(folder);
+        return foreign.empty() ? "" : "holds " + foreign + ", which is no checkpoint of orrery";
+    }
+
+    std::vector<NamedOutput> outputs_of_scenario() const {
+        const auto& scenario = input_.content().scenario;
+        if (!scenario) return {};
+        std::vector<NamedOutput> outputs;
+        if (!scenario->run.checkpoint_path.empty())
+            outputs.push_back({"run.checkpoint.path",
+                               scenario->run.checkpoint_path,
+                               {true, foreign_to_checkpoints}});
+        if (flight_record_.empty())
+            outputs.push_back({"the default of --flight-record", flight_folder(backend_, *scenario),
+                               flight_record_output()});
+        return outputs;
+    }
+
     std::unique_ptr<TrainOutput> output_of(bool silent, const Console& console) const {
         std::vector<std::unique_ptr<TrainOutput>> outputs;
         if (!silent && !json_) outputs.push_back(train_progress(console));
@@ -158,9 +195,6 @@ class Train : public Subcommand {
     static constexpr std::int64_t kMostSteps = 1'000'000'000;
 
     int run(Console& console, TrainOutput& output) const {
-        if (!trace_file_.empty() && !trace::format_of_name(trace_file_))
-            throw UsageError(fmt::format("--trace {}: the name must end in {}", trace_file_,
-                                         trace::kTraceEndings));
         const auto launch = launched_rank(backend_);
         const plan::ReadResult read =  // ranks beside this one would be in the timings
             input_.read(console, false, launch ? OwnProfile::find : OwnProfile::make);
@@ -313,13 +347,13 @@ class Train : public Subcommand {
         if (!trace_file_.empty())
             trace::write_trace(runtime::measured_trace(result.plan, result.times,
                                                        measured_scenario_json(run, end)),
-                               trace_file_);
+                               trace_file_.path());
         output.ended(run, end);
         return interrupted ? kExitInterrupted : kExitOk;
     }
 
     ScenarioInput input_;
-    std::string trace_file_;
+    OutputPath trace_file_, flight_record_;
     std::int64_t steps_ = 0;
     Resumption resumption_;
     bool json_ = false;

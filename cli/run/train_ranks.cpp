@@ -117,14 +117,15 @@ std::string ranks_line(const runtime::Launch& launch, const runtime::ProcessWorl
     return line;
 }
 
+std::string flight_folder(const BackendOptions& options, const plan::Scenario& scenario) {
+    if (!options.flight_record.empty()) return options.flight_record;
+    return (std::filesystem::path(scenario.run.checkpoint_path).parent_path() / "flight-record")
+        .string();
+}
+
 std::unique_ptr<runtime::FlightRecords> flight_records(const BackendOptions& options,
                                                        const plan::Scenario& scenario) {
-    std::string folder = options.flight_record;
-    if (folder.empty())
-        folder =
-            (std::filesystem::path(scenario.run.checkpoint_path).parent_path() / "flight-record")
-                .string();
-    return std::make_unique<runtime::FlightRecords>(folder, say_of_run);
+    return std::make_unique<runtime::FlightRecords>(flight_folder(options, scenario), say_of_run);
 }
 
 void say_of_run(const std::string& line) {

@@ -25,6 +25,7 @@ std::string ranks_line(const runtime::Launch& launch, const runtime::ProcessWorl
                        const runtime::CallTimeouts& timeouts);
 
 // Where flight records go: as said, else beside the checkpoints, else into the working folder.
+std::string flight_folder(const BackendOptions& options, const plan::Scenario& scenario);
 std::unique_ptr<runtime::FlightRecords> flight_records(const BackendOptions& options,
                                                        const plan::Scenario& scenario);
 

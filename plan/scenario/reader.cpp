@@ -1,6 +1,9 @@
 #include "plan/scenario/reader.hpp"
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <set>
 #include <utility>
 
 #include "plan/ir/check.hpp"
@@ -18,6 +21,41 @@ namespace orrery::plan {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Parts of a scenario: those that each has, and those that some have.
+constexpr std::array kRequiredParts = {"model", "cluster", "layout", "training"};
+constexpr std::array kOptionalParts = {"description", "run"};
+
+// Notes what is found.
+class NotedFiles : public Files {
+  public:
+    explicit NotedFiles(const Files& files) : files_(files) {}
+
+    bool is_file(const std::string& path) const override {
+        const bool found = files_.is_file(path);
+        if (found) found_.insert(path);
+        return found;
+    }
+    std::optional<std::string> read(const std::string& path, std::string& why) const override {
+        return files_.read(path, why);  // of what was found before
+    }
+    std::vector<std::string> names(const std::string& folder) const override {
+        return files_.names(folder);
+    }
+    std::string current_folder() const override { return files_.current_folder(); }
+    std::string machine_profile(std::int64_t ranks, std::int64_t threads_per_rank,
+                                std::string& why) const override {
+        std::string path = files_.machine_profile(ranks, threads_per_rank, why);
+        if (!path.empty()) found_.insert(path);
+        return path;
+    }
+
+    std::vector<std::string> found() const { return {found_.begin(), found_.end()}; }
+
+  private:
+    const Files& files_;
+    mutable std::set<std::string> found_;
+};
 
 ReadResult unreadable(Diagnostic fault) {
     ReadResult result;
@@ -52,7 +90,7 @@ void read_parts(Reading& reading, const Folders& folders, Scenario& scenario,
     if (!top.exists()) return;
     std::string description;
     top.text("description", description);
-    for (const char* part : {"model", "cluster", "layout", "training"})
+    for (const char* part : kRequiredParts)
         top.require(part);
     top.known("run");
     top.finish();
@@ -108,6 +146,19 @@ bool valid_override(std::string_view text) {
     return equals != std::string_view::npos && equals > 0;
 }
 
+bool is_scenario_text(std::string_view text) {
+    const ParsedJson parsed = parse_json(text, "");
+    if (parsed.incomplete || !parsed.value.is_object() || !parsed.value.contains("layout"))
+        return false;
+    const auto has = [](const auto& parts, const std::string& key) {
+        return std::any_of(parts.begin(), parts.end(),
+                           [&](const char* part) { return key == part; });
+    };
+    for (const auto& [key, value] : parsed.value.items())
+        if (!has(kRequiredParts, key) && !has(kOptionalParts, key)) return false;
+    return true;
+}
+
 ReadResult read_scenario_text(std::string_view text, const std::string& name,
                               const std::string& base_dir, const std::vector<std::string>& sets,
                               const std::string& library_dir, const Files& files) {
@@ -122,7 +173,8 @@ ReadResult read_scenario_text(std::string_view text, const std::string& name,
     }
     for (const std::string& set : sets)
         ORRERY_CHECK(valid_override(set), set);
-    const Folders folders = {base_dir, library_dir, files};
+    const NotedFiles noted(files);
+    const Folders folders = {base_dir, library_dir, noted};
     Reading reading(Document(std::move(parsed.value), name, base_dir));
     reading.errors() = std::move(parsed.errors);
     Scenario scenario;
@@ -146,6 +198,7 @@ ReadResult read_scenario_text(std::string_view text, const std::string& name,
             scenario);
 
     ReadResult result;
+    result.files = noted.found();
     result.unreadable = reading.unreadable;
     result.errors = std::move(reading.errors());
     if (!result.errors.empty()) return result;
@@ -171,7 +224,10 @@ ReadResult read_scenario(const std::string& path, const std::vector<std::string>
         return unreadable(std::move(fault));
     }
     const std::string folder = std::filesystem::path(path).parent_path().string();
-    return read_scenario_text(*text, path, folder, sets, library_dir, files);
+    ReadResult result = read_scenario_text(*text, path, folder, sets, library_dir, files);
+    result.files.push_back(path);
+    std::sort(result.files.begin(), result.files.end());
+    return result;
 }
 
 }  // namespace orrery::plan

@@ -22,7 +22,15 @@ struct ReadResult {
     std::string resolved_json;
     // A file is missing or is not JSON: exit code 5. Otherwise errors mean exit code 3.
     bool unreadable = false;
+    // Where each file was found that was read or that a value names (model, cluster, profile, data,
+    // …), the scenario's own among them; sorted. Also where there are errors.
+    std::vector<std::string> files;
 };
+
+// Whether `text` is that of a scenario, sound or not: an object of a scenario's parts and nothing
+// else, with a layout. What stands beside scenarios (configs of models, clusters, profiles, traces)
+// is none.
+bool is_scenario_text(std::string_view text);
 
 // Reads `path`. Each of `sets` is "a.b.c=value"; see valid_override. The value is parsed as JSON,
 // else taken as a string. Strings for model, cluster, cluster.profile and training.framework name

@@ -19,6 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-", kWriting = ".writing-", kRemoving = ".removing-";
+constexpr std::string_view kShardPrefix = "rank-", kShardEnding = ".safetensors";
 constexpr std::size_t kRunIdDigits = 16;
 
 // The number in "step-00000012"; −1: another name.
@@ -92,6 +93,19 @@ bool is_passing(std::string_view name) {
     return false;
 }
 
+// Whether there are files, and none of them is a shard.
+bool holds_other_than_shards(const std::string& folder) {
+    bool any = false;
+    std::error_code failed;
+    for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end;
+         entry.increment(failed)) {
+        const std::string name = entry->path().filename().string();
+        if (name.starts_with(kShardPrefix) && name.ends_with(kShardEnding)) return false;
+        any = true;
+    }
+    return any;
+}
+
 // The oldest first, so that what is left of the other run when this is interrupted goes on.
 void move_aside(Files& files, const std::string& path, std::int64_t after) {
     std::vector<FoundCheckpoint> found = named_checkpoints(path);
@@ -140,6 +154,17 @@ std::vector<FoundCheckpoint> checkpoints_in(const std::string& path) {
     std::vector<FoundCheckpoint> found = named_checkpoints(path);
     std::erase_if(found, [](const FoundCheckpoint& each) { return !each.has_manifest; });
     return found;
+}
+
+std::string shard_name(std::int64_t rank) {
+    return fmt::format("{}{:05}{}", kShardPrefix, rank, kShardEnding);
+}
+
+std::string foreign_checkpoint_in(const std::string& path) {
+    for (const FoundCheckpoint& each : named_checkpoints(path))
+        if (!each.has_manifest && holds_other_than_shards(each.path))
+            return fs::path(each.path).filename().string();
+    return "";
 }
 
 void begin_checkpoint(const CheckpointPlace& place, std::int64_t step) {

@@ -43,6 +43,13 @@ struct CheckpointPlace {
     std::string run_id;
 };
 
+// The file of a rank's shard in it.
+std::string shard_name(std::int64_t rank);
+
+// The first entry of the folder, if any, that has the name of a checkpoint and has never been one:
+// what a run would move or replace. One that lost its manifest is damaged, not foreign.
+std::string foreign_checkpoint_in(const std::string& path);
+
 // A tensor of a shard with its bytes; the piece's hash is made when it is written.
 struct PieceBytes {
     Piece piece;

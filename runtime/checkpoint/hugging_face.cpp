@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -16,6 +18,7 @@ namespace orrery::runtime {
 namespace {
 
 constexpr char kModelFile[] = "model.safetensors", kIndexFile[] = "model.safetensors.index.json";
+constexpr char kConfigFile[] = "config.json", kBeingWritten[] = ".tmp";
 
 std::int64_t width_of(const std::vector<std::int64_t>& shape) {
     return shape.size() > 1 ? shape[1] : 1;
@@ -25,7 +28,7 @@ std::int64_t width_of(const std::vector<std::int64_t>& shape) {
 class WholeFile {
   public:
     WholeFile(Files& files, std::string path)
-        : files_(files), path_(std::move(path)), file_(files.create(path_ + ".tmp")) {}
+        : files_(files), path_(std::move(path)), file_(files.create(path_ + kBeingWritten)) {}
     void write(std::span<const std::byte> bytes) { file_->write(bytes); }
     void write(const std::string& text) {
         write(std::as_bytes(std::span(text.data(), text.size())));
@@ -33,7 +36,7 @@ class WholeFile {
     void finish() {
         file_->sync();
         file_.reset();
-        files_.rename(path_ + ".tmp", path_);
+        files_.rename(path_ + kBeingWritten, path_);
     }
 
   private:
@@ -85,6 +88,18 @@ std::vector<std::string> files_of(const std::string& folder) {
     return {names.begin(), names.end()};
 }
 
+std::string content_of_file(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Of a config.json, without the type of its weights; no object where the text is none.
+nlohmann::json model_of(const std::string& config) {
+    auto model = nlohmann::json::parse(config, nullptr, false);
+    if (model.is_object()) model.erase(kHuggingFaceType);
+    return model;
+}
+
 }  // namespace
 
 void write_hugging_face(Files& files, const std::string& folder, const std::string& config,
@@ -107,10 +122,27 @@ void write_hugging_face(Files& files, const std::string& folder, const std::stri
     for (const WrittenPart& part : parts)
         write_part(weights, part, dtype, read);
     weights.finish();
-    WholeFile about(files, folder + "/config.json");
+    WholeFile about(files, folder + "/" + kConfigFile);
     about.write(config);
     about.finish();
     files.sync_folder(folder);
+}
+
+std::string foreign_to_export(const std::string& folder, const std::string& config) {
+    std::set<std::string> names;
+    std::error_code failed;
+    for (std::filesystem::directory_iterator entry(folder, failed), end; !failed && entry != end;
+         entry.increment(failed))
+        names.insert(entry->path().filename().string());
+    if (failed) return "cannot be read: " + failed.message();
+    for (const char* file : {kModelFile, kConfigFile})
+        names.erase(file + std::string(kBeingWritten));
+    if (names.erase(kConfigFile) > 0) {
+        if (model_of(content_of_file(folder + "/" + kConfigFile)) != model_of(config))
+            return "holds another model";
+        names.erase(kModelFile);  // which alone may be anybody's
+    }
+    return names.empty() ? "" : fmt::format("holds {}, which no export wrote", *names.begin());
 }
 
 HuggingFaceWeights::HuggingFaceWeights(const std::string& folder, const HuggingFaceModel& model,

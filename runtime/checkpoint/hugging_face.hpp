@@ -24,6 +24,9 @@ struct HuggingFaceModel {
     std::int64_t kv_rows = 0;  // … and key-value heads × head size
 };
 
+// The key of a config.json that has the type of the weights, by PyTorch's name.
+inline constexpr char kHuggingFaceType[] = "torch_dtype";
+
 // The families that there are names for.
 std::vector<std::string> hugging_face_families();
 
@@ -56,6 +59,10 @@ struct NamedShape {
 void write_hugging_face(Files& files, const std::string& folder, const std::string& config,
                         const HuggingFaceModel& model, const std::vector<NamedShape>& parameters,
                         const std::string& dtype, const ReadWeights& read);
+
+// What a folder that is there holds beside an earlier export of this very model, whose weights may
+// have been of another type: "holds tokenizer.json, …"; empty: nothing.
+std::string foreign_to_export(const std::string& folder, const std::string& config);
 
 class HuggingFaceWeights {
   public:

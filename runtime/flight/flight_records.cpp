@@ -7,6 +7,9 @@
 #include <chrono>
 #include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <set>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -23,6 +26,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFlightRecordVersion = 1;
+constexpr const char* kVersionKey = "flight_record";
+constexpr std::string_view kPrefix = "rank-", kEnding = ".json";  // of a file's name
 
 Json json_of(const RecordedOp& recorded, const FlightRecorder& recorder) {
     const plan::Op& op = *recorded.op;
@@ -52,6 +57,14 @@ std::string host_name() {
     return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
+std::string file_name(plan::Rank rank) {
+    return fmt::format("{}{:05}{}", kPrefix, rank, kEnding);
+}
+
+bool names_record(std::string_view name) {
+    return name.starts_with(kPrefix) && name.ends_with(kEnding);
+}
+
 void write_file(const std::string& folder, const std::string& name, const std::string& text) {
     Files& files = disk_files();
     files.make_folder(folder);
@@ -67,25 +80,26 @@ void write_file(const std::string& folder, const std::string& name, const std::s
 }
 
 // "rank-00003.json" of an earlier attempt becomes "rank-00003.earlier-1.json", the next one -2.
-void keep_earlier(const std::string& folder, const std::string& rank) {
+void keep_earlier(const std::string& folder, const std::string& name) {
     namespace fs = std::filesystem;
     const auto is_there = [](const std::string& path) {
         std::error_code ignored;
         return fs::symlink_status(path, ignored).type() != fs::file_type::not_found;
     };
-    const std::string path = fmt::format("{}/{}.json", folder, rank);
+    const std::string path = folder + "/" + name;
     if (!is_there(path)) return;
+    const std::string stem = path.substr(0, path.size() - kEnding.size());
     int number = 1;
-    while (is_there(fmt::format("{}/{}.earlier-{}.json", folder, rank, number)))
+    while (is_there(fmt::format("{}.earlier-{}{}", stem, number, kEnding)))
         ++number;
-    disk_files().rename(path, fmt::format("{}/{}.earlier-{}.json", folder, rank, number));
+    disk_files().rename(path, fmt::format("{}.earlier-{}{}", stem, number, kEnding));
 }
 
 }  // namespace
 
 std::string flight_record_text(const FlightRecorder& recorder, const std::string& reason) {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    Json json{{"flight_record", kFlightRecordVersion},
+    Json json{{kVersionKey, kFlightRecordVersion},
               {"rank", recorder.rank()},
               {"ranks", recorder.mesh().ranks()},
               {"host", host_name()},
@@ -101,6 +115,25 @@ std::string flight_record_text(const FlightRecorder& recorder, const std::string
     for (const RecordedOp& op : recorder.ops())
         json["ops"].push_back(json_of(op, recorder));
     return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string foreign_record_in(const std::string& folder, plan::Rank rank) {
+    const auto foreign = [&](const std::string& name) {
+        std::ifstream file(folder + "/" + name, std::ios::binary);
+        if (!file) return false;
+        const Json record = Json::parse(file, nullptr, false);
+        return !record.is_object() || !record.contains(kVersionKey);
+    };
+    if (rank >= 0) return foreign(file_name(rank)) ? file_name(rank) : "";
+    std::set<std::string> names;
+    std::error_code failed;
+    for (std::filesystem::directory_iterator entry(folder, failed), end; !failed && entry != end;
+         entry.increment(failed))
+        if (const auto name = entry->path().filename().string(); names_record(name))
+            names.insert(name);
+    for (const std::string& name : names)
+        if (foreign(name)) return name;
+    return "";
 }
 
 FlightRecords::FlightRecords(std::string folder, std::function<void(const std::string&)> say)
@@ -133,9 +166,8 @@ void FlightRecords::write(const std::string& reason) {
     std::string last;
     try {
         for (const FlightRecorder* recorder : recorders_) {
-            const std::string rank = fmt::format("rank-{:05}", recorder->rank());
-            if (own_.insert(rank).second) keep_earlier(folder_, rank);
-            last = rank + ".json";
+            last = file_name(recorder->rank());
+            if (own_.insert(last).second) keep_earlier(folder_, last);
             write_file(folder_, last, flight_record_text(*recorder, reason));
         }
     } catch (const std::exception& error) {

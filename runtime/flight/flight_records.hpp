@@ -44,6 +44,10 @@ class FlightRecords {
     std::set<std::string> own_;  // files that this object has written
 };
 
+// The first file of a folder, if any, that has the name of a flight record and is none: of this
+// rank's, or, negative, of any's.
+std::string foreign_record_in(const std::string& folder, plan::Rank rank);
+
 // JSON of a recorder: what a file holds.
 std::string flight_record_text(const FlightRecorder& recorder, const std::string& reason);
 

@@ -179,8 +179,7 @@ void Checkpointing::save(const Device& device, std::vector<SavedPart> parts,
     phase_ = Phase::writing;
     work_.begin([this] {
         shard_ =
-            write_shard(place_, progress_.step,
-                        fmt::format("rank-{:05}.safetensors", control_.rank()), snapshot_.pieces());
+            write_shard(place_, progress_.step, shard_name(control_.rank()), snapshot_.pieces());
     });
 }
 

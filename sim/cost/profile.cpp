@@ -261,7 +261,8 @@ std::vector<std::string> read_provenance(ProfileSection& s) {
 Profile read_profile(ProfileSection s, const std::string& path) {
     Profile profile;
     profile.path = path;
-    if (s.text("format") != "orrery profile") s.fail("format", "\"orrery profile\" is expected");
+    if (s.text("format") != kProfileFormat)
+        s.fail("format", fmt::format("\"{}\" is expected", kProfileFormat));
     const auto& version = s.raw("version");
     if (!version.is_number_integer() || version.get<int>() != kProfileVersion)
         s.fail("version", fmt::format("this program reads version {}", kProfileVersion));

@@ -16,6 +16,7 @@
 
 namespace orrery::sim {
 
+inline constexpr const char* kProfileFormat = "orrery profile";
 inline constexpr int kProfileVersion = 1;
 
 // What is wrong with a profile: the message has the file, the JSON pointer and the fault.

@@ -61,7 +61,7 @@ TEST(CalibrateImport, HasAnExitCodePerClassOfFailure) {
 
     const Outcome unwritten = calibrate(import_of(good, TempDir() + "no_such_folder/p.json"));
     EXPECT_EQ(unwritten.code, 8);
-    EXPECT_THAT(unwritten.err, HasSubstr("no_such_folder/p.json: cannot be written"));
+    EXPECT_THAT(unwritten.err, HasSubstr("no_such_folder/p.json: cannot be created"));
 }
 
 }  // namespace

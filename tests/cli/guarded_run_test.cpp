@@ -284,7 +284,9 @@ TEST_F(GuardedRun, APathThatCannotBeWrittenIsFoundBeforeTheFirstStep) {
           folder_ + "/" + std::string(300, 'n'), std::string("/proc/no")}) {
         const Outcome outcome =
             perform("orrery-run", train({"--steps", "3"}, {"run.checkpoint.path=" + path}));
-        EXPECT_EQ(outcome.code, 8) << path;
+        std::error_code ignored;  // a name that is too long is no file either
+        const bool somebodys = fs::is_regular_file(path, ignored);
+        EXPECT_EQ(outcome.code, somebodys ? 2 : 8) << path;
         EXPECT_THAT(outcome.out, Not(HasSubstr("\"step\"}"))) << path;
         EXPECT_THAT(outcome.err, HasSubstr(path.substr(0, 40)));
         EXPECT_THAT(outcome.out, Not(HasSubstr("{\"event\":\"step\"")));

@@ -55,7 +55,7 @@ TEST(Import, MakesTheScenarioThatOneWouldWrite) {
 }
 
 TEST(Import, WhatItWritesIsSimulated) {
-    const std::string path = testing::TempDir() + "imported.json";
+    const std::string path = testing::TempDir() + "imported_scenario.json";
     Args options = kGpt3;
     options.insert(options.end(), {"-o", path});
     const Outcome outcome = import(fixture("gpt3-175b.sh"), options);

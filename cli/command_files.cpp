@@ -1,0 +1,168 @@
+#include "cli/command_files.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+
+#include "cli/subcommand.hpp"
+#include "plan/ir/check.hpp"
+
+namespace orrery::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<struct stat> status_of(const std::string& path) {
+    struct stat status {};
+    if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+    return status;
+}
+
+bool same_file(const struct stat& a, const struct stat& b) {
+    return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+// A folder that is read stands for the files in it as well.
+std::vector<std::string> with_files_in(const std::string& path) {
+    std::vector<std::string> all = {path};
+    std::error_code failed;
+    if (!fs::is_directory(path, failed)) return all;
+    for (fs::directory_iterator entry(path, failed), end; !failed && entry != end;
+         entry.increment(failed))
+        all.push_back(entry->path().string());
+    return all;
+}
+
+// What a writer opens: where a link leads, if that is there.
+std::string target_of(const std::string& path) {
+    std::error_code failed;
+    if (!fs::is_symlink(path, failed)) return path;
+    const fs::path target = fs::canonical(path, failed);
+    return failed ? path : target.string();
+}
+
+}  // namespace
+
+const std::string& OutputPath::path() const {
+    ORRERY_CHECK(typed_.empty() || !target_.empty(), "an output that nobody has cleared");
+    return target_;
+}
+
+void CommandFiles::reads(const CLI::Option* option) {
+    reads(option, [option] { return option->results(); });
+}
+
+void CommandFiles::reads(const CLI::Option* option, Paths all) {
+    inputs_.push_back({option, std::move(all)});
+}
+
+CLI::Option* CommandFiles::writes(CLI::App& app, const std::string& names, OutputPath& output,
+                                  OutputKind kind, const std::string& help) {
+    CLI::Option* option = app.add_option(names, output.typed_, help);
+    if (outputs_.empty())
+        app.add_flag("--force", force_,
+                     "Write also onto a file that is read, or that is of another kind");
+    outputs_.push_back({option, &output, std::move(kind)});
+    return option;
+}
+
+void CommandFiles::writes(std::function<std::vector<NamedOutput>()> named) {
+    named_ = std::move(named);
+}
+
+// Which input the file is that stands at `path`, as a sentence; empty: none.
+std::string CommandFiles::input_at(const std::string& path) const {
+    const auto there = status_of(path);
+    for (const Input& input : inputs_) {
+        if (input.option->count() == 0) continue;
+        const std::string name = input.option->get_name();
+        const std::vector<std::string> typed = input.option->results();
+        for (const std::string& named : input.all())
+            for (const std::string& read : with_files_in(named)) {
+                const auto status = status_of(read);
+                if (!status || !same_file(*status, *there)) continue;
+                const bool is_typed = std::find(typed.begin(), typed.end(), read) != typed.end();
+                if (read == path)
+                    return is_typed ? fmt::format("this is {}, which is read", name)
+                                    : fmt::format("{} names this, and it is read", name);
+                return is_typed ? fmt::format("this is {} ({}), which is read", read, name)
+                                : fmt::format("this is {}, which {} names and which is read", read,
+                                              name);
+            }
+    }
+    return "";
+}
+
+// Empty where nothing speaks against it.
+std::string CommandFiles::complaint_about(const NamedOutput& output) const {
+    const auto refused = [&](const std::string& why) {
+        return fmt::format("{} {}: {}", output.name, output.path, why);
+    };
+    if (output.kind.misnamed)
+        if (const std::string why = output.kind.misnamed(output.path); !why.empty())
+            return refused(why);
+    const auto there = status_of(output.path);
+    if (!there) return "";
+    if (output.kind.folder && S_ISREG(there->st_mode)) return refused("is a file, not a folder");
+    if (!output.kind.folder && S_ISDIR(there->st_mode)) return refused("is a folder, not a file");
+    if (S_ISBLK(there->st_mode)) return refused("is a disk, not a file");
+    // A pipe or a terminal has nothing to lose, as has an empty file.
+    if (force_ || (!S_ISREG(there->st_mode) && !S_ISDIR(there->st_mode))) return "";
+    if (const std::string input = input_at(output.path); !input.empty())
+        return refused(input + "; --force replaces it");
+    if (S_ISREG(there->st_mode) && there->st_size == 0) return "";
+    const std::string why = output.kind.foreign(output.path);
+    if (why.empty()) return "";
+    return refused(
+        fmt::format("{}; --force {}", why, output.kind.folder ? "writes into it" : "replaces it"));
+}
+
+void CommandFiles::clear() {
+    std::vector<NamedOutput> all;
+    for (const Output& output : outputs_)
+        if (!output.path->empty())
+            all.push_back({output.option->get_name(), output.path->typed_, output.kind});
+    if (named_)
+        for (NamedOutput& named : named_())
+            all.push_back(std::move(named));
+    std::vector<std::string> complaints;
+    std::map<std::string, std::string> taken;
+    for (const NamedOutput& output : all) {
+        std::error_code ignored;
+        const auto place = fs::weakly_canonical(fs::absolute(output.path, ignored), ignored);
+        const auto [other, is_first] = taken.emplace(place.string(), output.name);
+        const std::string complaint = is_first
+                                          ? complaint_about(output)
+                                          : fmt::format("{} {}: {} is written there", output.name,
+                                                        output.path, other->second);
+        if (!complaint.empty()) complaints.push_back(complaint);
+    }
+    if (!complaints.empty()) throw UsageError(fmt::format("{}", fmt::join(complaints, "\n  ")));
+    for (const Output& output : outputs_)
+        output.path->target_ = target_of(output.path->typed_);
+}
+
+std::vector<const CLI::Option*> CommandFiles::inputs() const {
+    std::vector<const CLI::Option*> options;
+    for (const Input& input : inputs_)
+        options.push_back(input.option);
+    return options;
+}
+
+std::vector<const CLI::Option*> CommandFiles::outputs() const {
+    std::vector<const CLI::Option*> options;
+    for (const Output& output : outputs_)
+        options.push_back(output.option);
+    return options;
+}
+
+}  // namespace orrery::cli

@@ -1,0 +1,50 @@
+#include "cli/output_kinds.hpp"
+
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "calib/fit/write_profile.hpp"
+#include "plan/scenario/files.hpp"
+#include "plan/scenario/reader.hpp"
+#include "trace/trace_file.hpp"
+
+namespace orrery::cli {
+namespace {
+
+// Of files that are small where they are of the kind.
+std::function<std::string(const std::string&)> unless(bool (*is)(std::string_view text),
+                                                      const char* foreign) {
+    return [is, foreign](const std::string& path) -> std::string {
+        std::string why;
+        const std::optional<std::string> text = plan::disk().read(path, why);
+        return text && is(*text) ? "" : foreign;
+    };
+}
+
+}  // namespace
+
+OutputKind trace_output() {
+    OutputKind kind;
+    kind.foreign = [](const std::string& path) -> std::string {
+        return trace::begins_as_trace(path, *trace::format_of_name(path))
+                   ? ""
+                   : "exists, and is no trace of orrery in this format";
+    };
+    kind.misnamed = [](const std::string& path) -> std::string {
+        return trace::format_of_name(path)
+                   ? ""
+                   : fmt::format("the name must end in {}", trace::kTraceEndings);
+    };
+    return kind;
+}
+
+OutputKind profile_output() {
+    return {false, unless(fit::is_profile_text, "exists, and is no profile of orrery")};
+}
+
+OutputKind scenario_output() {
+    return {false, unless(plan::is_scenario_text, "exists, and is no scenario")};
+}
+
+}  // namespace orrery::cli

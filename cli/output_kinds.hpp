@@ -1,0 +1,14 @@
+// The kinds of files that subcommands write, each known by its content.
+#pragma once
+
+#include "cli/command_files.hpp"
+
+namespace orrery::cli {
+
+// In the format that its name ends in.
+OutputKind trace_output();
+// Of a device: what fit and calibrate write. A datasheet, which people write, is none.
+OutputKind profile_output();
+OutputKind scenario_output();
+
+}  // namespace orrery::cli

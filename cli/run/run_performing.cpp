@@ -1,0 +1,22 @@
+#include "cli/run/run_performing.hpp"
+
+#include "cli/run/exit_code_of_failure.hpp"
+#include "cli/run/subcommands.hpp"
+
+namespace orrery::cli {
+Program performing_program() {
+    Program program;
+    program.description = "The part of Orrery that trains and measures; ./orrery starts it.";
+    program.exit_code_of = exit_code_of_failure;
+    program.subcommands.push_back(train_command());
+    program.subcommands.push_back(export_command());
+    program.subcommands.push_back(calibrate_command());
+    program.subcommands.push_back(doctor_command());
+    return program;
+}
+
+int run_performing(const std::vector<std::string>& args, Console console) {
+    return run_program(performing_program(), args, console);
+}
+
+}  // namespace orrery::cli
