@@ -26,6 +26,7 @@ class Schedule : public Subcommand {
         input_.declare(app, files());
         app.add_flag("--csv", csv_, "Write the actions of each rank as CSV");
         app.add_flag("--comms", comms_, "With --csv: sends and receives too");
+        app.add_flag("--whole", whole_, "Draw all of a long schedule");
         app.add_flag("--json", json_, "Print one JSON object");
     }
 
@@ -47,7 +48,8 @@ class Schedule : public Subcommand {
         else if (csv_)
             console.out << plan::to_csv(view.schedule.grid);
         else
-            console.out << (json_ ? schedule_json(view) : schedule_text(view));
+            console.out << (json_ ? schedule_json(view)
+                                  : schedule_text(view, console.columns, whole_));
         return kExitOk;
     }
 
@@ -56,6 +58,7 @@ class Schedule : public Subcommand {
     bool csv_ = false;
     bool comms_ = false;
     bool json_ = false;
+    bool whole_ = false;
 };
 
 }  // namespace

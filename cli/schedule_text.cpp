@@ -39,44 +39,85 @@ std::string list(const std::vector<std::int32_t>& numbers) {
 }
 
 // A cell for each unit; of B, which takes two, the second is drawn out.
-std::string drawn_row(const std::vector<plan::TimedAction>& row, std::int64_t units,
-                      std::size_t width) {
-    std::string line;
-    std::int64_t now = 0;
-    const auto cell = [&](const std::string& text) {
-        line += fmt::format(" {:<{}}", text, width);
-        ++now;
+std::vector<std::string> cells_of(const std::vector<plan::TimedAction>& row, std::int64_t units) {
+    std::vector<std::string> cells;
+    const auto fill = [&cells](std::int64_t to, const std::string& text) {
+        cells.resize(std::max(cells.size(), static_cast<std::size_t>(to)), text);
     };
     for (const plan::TimedAction& timed : row) {
-        while (now < timed.begin)
-            cell(".");
-        cell(to_text(timed.action));
-        while (now < timed.end)
-            cell(std::string(to_text(timed.action).size(), '-'));
+        fill(timed.begin, ".");
+        cells.push_back(to_text(timed.action));
+        fill(timed.end, std::string(cells.back().size(), '-'));
     }
-    while (now < units)
-        cell(".");
-    return line.erase(line.find_last_not_of(' ') + 1);
+    fill(units, ".");
+    return cells;
 }
+
+class Picture {
+  public:
+    Picture(const plan::Timeline& timeline, std::int64_t units)
+        : units_(static_cast<std::size_t>(units)),
+          label_(fmt::format("rank {}", timeline.size() - 1).size()) {
+        for (const auto& row : timeline) {
+            rows_.push_back(cells_of(row, units));
+            for (const std::string& cell : rows_.back())
+                width_ = std::max(width_, cell.size());
+        }
+    }
+
+    std::size_t label() const { return label_; }
+
+    std::string drawn(int columns, bool whole) const {
+        const std::size_t room =
+            std::max<std::size_t>(1, (static_cast<std::size_t>(columns) - label_) / (width_ + 1));
+        const std::size_t parts = (units_ + room - 1) / room;
+        if (parts == 1) return part(0, units_);
+        std::string out;
+        for (std::size_t number = 0; number < parts; ++number) {
+            const bool left_out = !whole && parts > kMostParts && number >= 2 && number + 1 < parts;
+            if (left_out && number == 2)
+                out += fmt::format("… {} units more; --whole draws them\n\n", (parts - 3) * room);
+            if (left_out) continue;
+            const std::size_t from = number * room, to = std::min(from + room, units_);
+            out += fmt::format("units {} to {}\n{}{}", from, to - 1, part(from, to),
+                               to < units_ ? "\n" : "");
+        }
+        return out;
+    }
+
+  private:
+    static constexpr std::size_t kMostParts = 4;
+
+    std::string part(std::size_t from, std::size_t to) const {
+        std::string out;
+        for (std::size_t rank = 0; rank < rows_.size(); ++rank) {
+            std::string line = fmt::format("{:<{}}", fmt::format("rank {}", rank), label_);
+            for (std::size_t unit = from; unit < to; ++unit)
+                line += fmt::format(" {:<{}}", rows_[rank][unit], width_);
+            out += line.erase(line.find_last_not_of(' ') + 1) + '\n';
+        }
+        return out;
+    }
+
+    std::size_t units_;
+    std::size_t label_;
+    std::size_t width_ = 1;
+    std::vector<std::vector<std::string>> rows_;  // by rank, a cell for each unit
+};
 
 }  // namespace
 
-std::string schedule_text(const ScheduleView& view) {
+std::string schedule_text(const ScheduleView& view, int columns, bool whole) {
     const plan::Timeline timeline = unit_timeline(view.schedule);
     const std::int64_t units = makespan(timeline);
-    std::size_t width = 1;
-    for (const auto& row : timeline)
-        for (const plan::TimedAction& timed : row)
-            width = std::max(width, to_text(timed.action).size());
+    const Picture picture(timeline, units);
     const std::size_t ranks = timeline.size();
     std::string out = fmt::format("{}: {} rank{}, {} stages, {} micro-batches, {} units of time\n",
                                   view.name, ranks, ranks == 1 ? "" : "s",
                                   view.schedule.placement.stages(), view.micro_batches, units);
     out += "F, I and W take one unit each, B two, transfers none; a dot is an idle unit\n\n";
-    const std::size_t label = fmt::format("rank {}", ranks - 1).size();
-    for (std::size_t rank = 0; rank < ranks; ++rank)
-        out += fmt::format("{:<{}}{}\n", fmt::format("rank {}", rank), label,
-                           drawn_row(timeline[rank], units, width));
+    const std::size_t label = picture.label();
+    out += picture.drawn(columns, whole);
     out += fmt::format("\n{:<{}}  {:>6}  {:>7}  {:>9}  stages\n", "", label, "idle", "bubble",
                        "in flight");
     std::int64_t idle = 0;

@@ -14,7 +14,9 @@ struct ScheduleView {
     std::vector<std::string> notes;  // on what was imported
 };
 
-std::string schedule_text(const ScheduleView& view);
+// Lines of at most `columns`: time is drawn in parts, one below the other. Of many parts the first
+// two and the last are drawn, with `whole` all.
+std::string schedule_text(const ScheduleView& view, int columns, bool whole);
 std::string schedule_json(const ScheduleView& view);
 
 }  // namespace orrery::cli

@@ -40,6 +40,37 @@ TEST(Schedule, IsDrawn) {
               "all          6   25.0 %\n");
 }
 
+// Of 200 micro-batches on 2 ranks: 603 units of 5 columns with the blank before them, 18 to a line
+// of 100 after the label, so 34 parts, of which the first two and the last are drawn.
+TEST(Schedule, ALongOneIsDrawnInPartsThatFitTheScreen) {
+    const Sets sets = {"layout.schedule=1f1b", "layout.global_batch_size=200"};
+    const std::string some = schedule(sets).out, all = schedule(sets, {"--whole"}).out;
+    const auto longest = [](const std::string& text) {
+        std::size_t most = 0, at = 0;
+        for (std::size_t end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
+            most = std::max(most, end - at);
+        return most;
+    };
+    EXPECT_LE(longest(all), 100U);
+    EXPECT_LE(longest(some), 100U);
+    const std::size_t room =
+        (100 - std::string("rank 0").size()) / (std::string("1F199").size() + 1);
+    const std::size_t units = 200 * 3 + 3, parts = (units + room - 1) / room;
+    const auto parts_of = [](const std::string& text) {
+        std::size_t count = 0;
+        for (std::size_t at = text.find("\nunits "); at != std::string::npos;
+             at = text.find("\nunits ", at + 1))
+            ++count;
+        return count;
+    };
+    EXPECT_EQ(parts_of(all), parts);
+    EXPECT_EQ(parts_of(some), 3U);
+    EXPECT_NE(some.find("… " + std::to_string((parts - 3) * room) + " units more"),
+              std::string::npos);
+    EXPECT_NE(some.find("0B199"), std::string::npos);
+    EXPECT_NE(all.find("1B100"), std::string::npos);
+}
+
 TEST(Schedule, IsWrittenAsCsvThatIsReadAgain) {
     const Outcome csv = schedule({"layout.schedule=1f1b"}, {"--csv"});
     EXPECT_EQ(csv.code, 0) << csv.err;
