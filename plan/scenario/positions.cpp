@@ -1,5 +1,6 @@
 #include "plan/scenario/positions.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -18,9 +19,38 @@ double llama3_frequency(double frequency, const RopeScaling& scaling) {
     return (1 - kept) * frequency / scaling.factor + kept * frequency;
 }
 
+// The pair, counted as a fraction, that makes so many turns over the original positions.
+double pair_of_turns(double turns, const Model& model) {
+    const auto positions = static_cast<double>(model.rope_scaling.original_max_positions);
+    return static_cast<double>(model.rotary_dim) / 2 *
+           std::log(positions / (turns * 2 * std::numbers::pi)) / std::log(model.rope_theta);
+}
+
+// Fast pairs stay, slow ones are divided by the factor, between them by their number.
+std::vector<double> yarn_frequencies(const Model& model, std::vector<double> frequencies) {
+    const RopeScaling& scaling = model.rope_scaling;
+    const auto last = static_cast<double>(model.rotary_dim - 1);
+    double first_slowed = pair_of_turns(scaling.beta_fast, model);
+    double first_slow = pair_of_turns(scaling.beta_slow, model);
+    if (scaling.truncate) {
+        first_slowed = std::floor(first_slowed);
+        first_slow = std::ceil(first_slow);
+    }
+    first_slowed = std::clamp(first_slowed, 0.0, last);
+    first_slow = std::clamp(first_slow, 0.0, last);
+    const double width = std::max(first_slow - first_slowed, 0.001);  // as Hugging Face divides
+    for (std::size_t pair = 0; pair < frequencies.size(); ++pair) {
+        const double slowed =
+            std::clamp((static_cast<double>(pair) - first_slowed) / width, 0.0, 1.0);
+        frequencies[pair] *= slowed / scaling.factor + (1 - slowed);
+    }
+    return frequencies;
+}
+
 double stretched(double frequency, const RopeScaling& scaling) {
     switch (scaling.kind) {
         case RopeScaling::Kind::none:
+        case RopeScaling::Kind::yarn:  // by the number of the pair
             return frequency;
         case RopeScaling::Kind::linear:
             return frequency / scaling.factor;
@@ -39,7 +69,7 @@ std::vector<double> inverse_frequencies(const Model& model) {
         const double share = static_cast<double>(i) / static_cast<double>(model.rotary_dim);
         out.push_back(stretched(std::pow(model.rope_theta, -share), model.rope_scaling));
     }
-    return out;
+    return model.rope_scaling.kind == RopeScaling::Kind::yarn ? yarn_frequencies(model, out) : out;
 }
 
 double alibi_slope(std::int64_t heads, std::int64_t head) {

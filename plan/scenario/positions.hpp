@@ -16,7 +16,12 @@ namespace orrery::plan {
 //   by
 //           the factor, those that make more than high_freq_factor stay, between them the two are
 //           mixed in proportion to the turns (Grattafiori et al. 2024, arXiv 2407.21783; the form
-//           is that of Hugging Face's modeling_rope_utils and Meta's llama-models).
+//           is that of Hugging Face's modeling_rope_utils and Meta's llama-models);
+//   yarn    pairs that make more than beta_fast turns over the original positions stay, those that
+//           make fewer than beta_slow are divided by the factor, between them the two are mixed in
+//           proportion to the pair's number (Peng et al. 2023, arXiv 2309.00071, by parts; bounds
+//           rounded outwards to whole pairs, as in Hugging Face's modeling_rope_utils). Scores are
+//           multiplied by attention_factor squared, which Model::attention_scale() has.
 // Pair i is made of the elements i and i + rotary_dim / 2 of a head, as in Hugging Face's weights
 // of every family here.
 std::vector<double> inverse_frequencies(const Model& model);

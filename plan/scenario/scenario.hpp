@@ -68,12 +68,16 @@ enum class ActivationStash : std::uint8_t { same, bf16, fp8 };
 // How rotary frequencies are stretched over longer sequences than a model began with; see
 // plan/scenario/positions.hpp.
 struct RopeScaling {
-    enum class Kind : std::uint8_t { none, linear, llama3 };
+    enum class Kind : std::uint8_t { none, linear, llama3, yarn };
     Kind kind = Kind::none;
     double factor = 1;
     double low_freq_factor = 1;   // llama3: turns of the original length below which …
     double high_freq_factor = 4;  // … and above which a frequency is slow, or fast
-    std::int64_t original_max_positions = 0;  // llama3
+    std::int64_t original_max_positions = 0;  // llama3, yarn
+    double beta_slow = 1;                     // yarn: turns of the original length below which …
+    double beta_fast = 32;                    // … and above which a frequency is slow, or fast
+    bool truncate = true;                     // yarn: the bounds are whole pairs, outwards
+    double attention_factor = 1;              // yarn: turned queries and keys are multiplied by it
 
     bool operator==(const RopeScaling&) const = default;
 };
@@ -130,7 +134,11 @@ struct Model {
     bool learned_positions() const { return positions == Positions::learned; }
     bool rotary() const { return positions == Positions::rotary; }
     int norms_per_layer() const { return parallel_block && shared_norm ? 1 : 2; }
-    double attention_scale() const { return 1 / std::sqrt(static_cast<double>(head_dim)); }
+    // Of scores, what stretched positions multiply queries and keys by included.
+    double attention_scale() const {
+        return rope_scaling.attention_factor * rope_scaling.attention_factor /
+               std::sqrt(static_cast<double>(head_dim));
+    }
     std::int64_t position_rows() const { return max_positions + position_offset; }
 
     bool operator==(const Model&) const = default;

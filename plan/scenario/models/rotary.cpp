@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,12 +18,20 @@ using Kind = RopeScaling::Kind;
 constexpr NumberRange kShare = {0, 1, true, false};
 constexpr NumberRange kStretch = {1, kLargestNumber, false, false};
 
-const std::vector<std::pair<std::string, Kind>> kKinds = {
-    {"default", Kind::none}, {"linear", Kind::linear}, {"llama3", Kind::llama3}};
+const std::vector<std::pair<std::string, Kind>> kKinds = {{"default", Kind::none},
+                                                          {"linear", Kind::linear},
+                                                          {"llama3", Kind::llama3},
+                                                          {"yarn", Kind::yarn}};
+
+std::string spelling(Kind kind) {
+    return std::find_if(kKinds.begin(), kKinds.end(),
+                        [kind](const auto& each) { return each.second == kind; })
+        ->first;
+}
 
 // Types that Hugging Face has too, and that turn heads by other angles.
 bool is_unmodelled(const std::string& type) {
-    const auto types = {"dynamic", "yarn", "longrope", "su", "mrope", "proportional"};
+    const auto types = {"dynamic", "longrope", "su", "mrope", "proportional"};
     return std::find(types.begin(), types.end(), type) != types.end();
 }
 
@@ -35,23 +44,44 @@ void explain_type(Reading& reading, const Json& type) {
                      fault.help.end() - 1);  // no neighbour in spelling was meant
 }
 
+void require_order(Reading& reading, const Section& rope, const char* low_key, double low,
+                   const char* high_key, double high) {
+    if (!reading.good_at(rope.pointer(low_key)) || !reading.good_at(rope.pointer(high_key)) ||
+        low < high)
+        return;
+    reading
+        .report("S011", rope.pointer(high_key),
+                fmt::format("{} must be more than {}", high_key, low_key))
+        .arithmetic = fmt::format("{} = {}, {} = {}", low_key, low, high_key, high);
+}
+
+// What the temperature of the paper's eq. 22 comes to for queries and keys each.
+double usual_attention_factor(double factor) {
+    return 0.1 * std::log(factor) + 1;
+}
+
+void read_yarn(Reading& reading, Section& rope, RopeScaling& scaling) {
+    rope.number("beta_slow", scaling.beta_slow, kPositive);
+    rope.number("beta_fast", scaling.beta_fast, kPositive);
+    rope.boolean("truncate", scaling.truncate);
+    rope.integer("original_max_position_embeddings", scaling.original_max_positions, {},
+                 Presence::required);
+    scaling.attention_factor = usual_attention_factor(scaling.factor);
+    rope.number("attention_factor", scaling.attention_factor, kPositive);
+    require_order(reading, rope, "beta_slow", scaling.beta_slow, "beta_fast", scaling.beta_fast);
+}
+
 void read_stretch(Reading& reading, Section& rope, RopeScaling& scaling) {
     if (scaling.kind == Kind::none) return;
     rope.number("factor", scaling.factor, kStretch, Presence::required);
     if (scaling.kind == Kind::linear) return;
+    if (scaling.kind == Kind::yarn) return read_yarn(reading, rope, scaling);
     rope.number("low_freq_factor", scaling.low_freq_factor, kPositive, Presence::required);
     rope.number("high_freq_factor", scaling.high_freq_factor, kPositive, Presence::required);
     rope.integer("original_max_position_embeddings", scaling.original_max_positions, {},
                  Presence::required);
-    if (!reading.good_at(rope.pointer("low_freq_factor")) ||
-        !reading.good_at(rope.pointer("high_freq_factor")) ||
-        scaling.low_freq_factor < scaling.high_freq_factor)
-        return;
-    reading
-        .report("S011", rope.pointer("high_freq_factor"),
-                "high_freq_factor must be more than low_freq_factor")
-        .arithmetic = fmt::format("low_freq_factor = {}, high_freq_factor = {}",
-                                  scaling.low_freq_factor, scaling.high_freq_factor);
+    require_order(reading, rope, "low_freq_factor", scaling.low_freq_factor, "high_freq_factor",
+                  scaling.high_freq_factor);
 }
 
 // What stands under rope_scaling, or under rope_parameters with the base and the share.
@@ -82,6 +112,9 @@ void read_object(Reading& reading, Section& section, const std::string& key, Mod
 
 void use_rotary(Reading& reading, Model& model, double share) {
     model.positions = Positions::rotary;
+    if (model.rope_scaling.attention_factor != 1 && share != 1)
+        reading.report_field("S011", "model.head_dim",
+                             "positions of type \"yarn\" turn whole heads here");
     model.rotary_dim = static_cast<std::int64_t>(static_cast<double>(model.head_dim) * share);
     if (!reading.good({"model.head_dim", "model.hidden", "model.heads"})) return;
     if (model.rotary_dim % 2 == 0) return;
@@ -128,10 +161,17 @@ void write_rotary(const Model& model, Json& out, const RotaryKeys& keys) {
         out.erase("rope_scaling");
         return;
     }
-    const bool linear = scaling.kind == Kind::linear;
-    Json& rope = out["rope_scaling"] = {{"rope_type", linear ? "linear" : "llama3"},
+    Json& rope = out["rope_scaling"] = {{"rope_type", spelling(scaling.kind)},
                                         {"factor", plain(scaling.factor)}};
-    if (linear) return;
+    if (scaling.kind == Kind::linear) return;
+    if (scaling.kind == Kind::yarn) {
+        rope["beta_slow"] = plain(scaling.beta_slow);
+        rope["beta_fast"] = plain(scaling.beta_fast);
+        rope["truncate"] = scaling.truncate;
+        rope["original_max_position_embeddings"] = scaling.original_max_positions;
+        rope["attention_factor"] = scaling.attention_factor;
+        return;
+    }
     rope["low_freq_factor"] = plain(scaling.low_freq_factor);
     rope["high_freq_factor"] = plain(scaling.high_freq_factor);
     rope["original_max_position_embeddings"] = scaling.original_max_positions;

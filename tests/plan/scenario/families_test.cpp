@@ -223,6 +223,16 @@ TEST(Families, RotaryScalingIsRead) {
     EXPECT_EQ(scaled(R"({"type": "linear", "factor": 2.5})"),
               (RopeScaling{Kind::linear, 2.5, 1, 4, 0}));
     EXPECT_EQ(scaled(R"({"rope_type": "default"})"), RopeScaling{});
+    const RopeScaling yarn =
+        scaled(R"({"type": "yarn", "factor": 4, "original_max_position_embeddings": 8192})");
+    EXPECT_EQ(yarn.kind, Kind::yarn);
+    EXPECT_EQ(yarn.beta_slow, 1);
+    EXPECT_EQ(yarn.beta_fast, 32);
+    EXPECT_NEAR(yarn.attention_factor, 1 + 0.1 * std::log(4), 1e-15);
+    const Model scores =
+        model_of("mistral-7b-v0.1", {R"(model.rope_scaling={"rope_type": "yarn", "factor": 4,
+                               "original_max_position_embeddings": 8192, "attention_factor": 3})"});
+    EXPECT_NEAR(scores.attention_scale(), 9 / std::sqrt(128), 1e-15);
     // As releases write it that moved from one key to the other.
     EXPECT_EQ(scaled(R"({"type": "linear", "rope_type": "linear", "factor": 4})").factor, 4);
 }
@@ -250,6 +260,9 @@ TEST(Families, NumbersComeBackFromTheResolvedText) {
         {"pythia-6.9b", R"(model.rope_parameters={"partial_rotary_factor": 0.5})"},
         {"gemma-2b", "model.hidden_activation=gelu", "model.initializer_range=0.01"},
         {"falcon-7b", R"(model.rope_scaling={"rope_type": "linear", "factor": 2})"},
+        {"mistral-7b-v0.1",
+         R"(model.rope_scaling={"rope_type": "yarn", "factor": 4, "beta_fast": 16, "truncate": false,
+            "original_max_position_embeddings": 8192})"},
         {"gpt2-medium", "model.activation_function=gelu", "model.layer_norm_epsilon=1e-6"},
         {"opt-13b", "model.init_std=0.006"},
     };

@@ -72,6 +72,37 @@ TEST(Frequencies, OfLlama31) {
     EXPECT_NEAR(after[32], 5.24847e-4, 1e-9);
 }
 
+// Qwen2.5 beyond 32,768 positions: heads of 128, θ = 10^6, factor 4, 1 to 32 turns. The pair of t
+// turns is 64·ln(32768/2πt)/ln 10^6: 39.65 for one, from which 40 on all are divided, and 23.60 for
+// 32, up to which 23 they stay.
+TEST(Frequencies, OfYarn) {
+    Model model = rotary(128, 1e6);
+    const std::vector<double> before = inverse_frequencies(model);
+    model.rope_scaling.kind = RopeScaling::Kind::yarn;
+    model.rope_scaling.factor = 4;
+    model.rope_scaling.original_max_positions = 32768;
+    const std::vector<double> after = inverse_frequencies(model);
+    const auto pair_of = [](double turns) {
+        return 64 * std::log(32768 / (2 * std::numbers::pi * turns)) / std::log(1e6);
+    };
+    EXPECT_EQ(std::ceil(pair_of(1)), 40);
+    EXPECT_EQ(std::floor(pair_of(32)), 23);
+    for (std::size_t i = 0; i < 64; ++i) {
+        SCOPED_TRACE(i);
+        if (i <= 23) {
+            EXPECT_EQ(after[i], before[i]);
+        } else if (i >= 40) {
+            EXPECT_EQ(after[i], before[i] / 4);
+        } else {
+            const double divided = (static_cast<double>(i) - 23) / 17;
+            EXPECT_NEAR(after[i] / before[i], divided / 4 + 1 - divided, 1e-15);
+        }
+    }
+    model.rope_scaling.truncate = false;
+    const double divided = (30 - pair_of(32)) / (pair_of(1) - pair_of(32));
+    EXPECT_NEAR(inverse_frequencies(model)[30] / before[30], divided / 4 + 1 - divided, 1e-15);
+}
+
 TEST(Alibi, PowersOfTwoAreThePapers) {
     for (int head = 0; head < 8; ++head)
         EXPECT_EQ(alibi_slope(8, head), std::pow(0.5, head + 1));
