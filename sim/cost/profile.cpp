@@ -300,6 +300,10 @@ const Quantity* Hardware::peak(const std::string& dtype) const {
     return nullptr;
 }
 
+const Quantity* Hardware::peak(plan::DType dtype) const {
+    return peak(plan::is_eight_bit(dtype) ? "fp8" : std::string(plan::name(dtype)));
+}
+
 double SharingProfile::of(std::int64_t ranks) const {
     const auto above = std::find_if(stretch.begin(), stretch.end(),
                                     [&](const auto& row) { return row.first >= ranks; });

@@ -58,6 +58,8 @@ struct Hardware {
 
     // Null if the sheet does not list the element type.
     const Quantity* peak(const std::string& dtype) const;
+    // Of products of such elements: a sheet has one figure for all of eight bits.
+    const Quantity* peak(plan::DType dtype) const;
 };
 
 // A measured place and what the curve missed there: ratio = (measured − t0) ÷ work by the curve.

@@ -103,6 +103,33 @@ TEST(WhatIf, KernelsOfHalfTheTimeHalveAStepOfKernels) {
     EXPECT_EQ(step_of(machine) * 2, before);
 }
 
+// Products of eight bits too: none is left above FLOP ÷ the sheet's figure for its elements.
+TEST(WhatIf, AtThePeakEveryProductTakesItsOperationsOverIt) {
+    for (const char* precision : {"bf16", "fp8"}) {
+        Sets sets = {"model.n_embd=1024", "model.n_head=8",
+                     std::string("training.precision=") + precision};
+        if (precision == std::string("fp8")) sets.emplace_back("training.fp8_recipe=tensorwise");
+        const plan::Scenario scenario = theory::scenario(sets);
+        const plan::Plan plan = plan::build_plan(scenario);
+        Machine machine = build_machine(plan, scenario, profile(), false);
+        named("gemm_at_peak").change_machine(plan, profile(), machine);
+        int products = 0;
+        std::size_t number = 0;
+        for (const plan::Block& block : plan.blocks)
+            for (const plan::Op& op : block.ops) {
+                const Picoseconds duration = machine.tables.front()->durations[number++];
+                if (op.kind != plan::OpKind::gemm) continue;
+                const std::string type =
+                    plan::is_eight_bit(op.dtype) ? "fp8" : std::string(plan::name(op.dtype));
+                const double at_peak =
+                    plan::flops(op) / (profile().hardware.peak(type)->value * 1e12);
+                EXPECT_LE(duration, from_seconds(at_peak)) << block.name << ' ' << op.label;
+                products += type == precision ? 1 : 0;
+            }
+        EXPECT_GT(products, 0) << precision;
+    }
+}
+
 TEST(WhatIf, IsTheScenarioThatSaysTheSame) {
     const Sets base = {"layout.tensor_parallel=2", "layout.pipeline_parallel=2",
                        "layout.data_parallel=4", "cluster.nodes=8", "cluster.devices_per_node=2"};
