@@ -3,6 +3,7 @@
 
 #include "cli/exit_code.hpp"
 #include "cli/explain.hpp"
+#include "cli/progress.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 
@@ -45,7 +46,7 @@ class Explain : public Subcommand {
         explanation.path = trace::critical_path(
             prediction.trace, {sim::launch_times(framework), framework.launch_queue});
         explanation.parts = trace::parts_of(prediction.trace, explanation.path);
-        explanation.answers = sim::ask_what_ifs(scenario, profile, prediction);
+        explanation.answers = answers(scenario, profile, prediction, console);
         console.out << (json_ ? explanation_json(explanation)
                               : explanation_text(explanation, console));
         if (prediction.memory.verdict != sim::Verdict::exceeds) return kExitOk;
@@ -54,6 +55,13 @@ class Explain : public Subcommand {
     }
 
   private:
+    std::vector<sim::Answer> answers(const plan::Scenario& scenario, const sim::Profile& profile,
+                                     const sim::Prediction& prediction,
+                                     const Console& console) const {
+        Progress progress(console, name(), "simulating what would shorten the step");
+        return sim::ask_what_ifs(scenario, profile, prediction, [&] { progress.step(); });
+    }
+
     ScenarioInput input_;
     bool json_ = false;
 };

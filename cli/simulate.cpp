@@ -7,6 +7,7 @@
 #include "calib/compare/measured_facts.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/output_kinds.hpp"
+#include "cli/progress.hpp"
 #include "cli/report.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
@@ -68,7 +69,8 @@ class Simulate : public Subcommand {
                           {unfolded_, costs ? &*costs : nullptr, !trace_file_.empty() || timeline_},
                           read.resolved_json);
         print({*read.scenario, profile, prediction, input_, read.resolved_json,
-               fixes_of(*read.scenario, profile, prediction), stacks_of(read, profile, prediction)},
+               fixes_of(*read.scenario, profile, prediction, console),
+               stacks_of(read, profile, prediction)},
               console);
         if (!trace_file_.empty()) trace::write_trace(prediction.trace, trace_file_.path());
         if (!prediction.stuck.empty()) return kExitInternal;
@@ -77,12 +79,14 @@ class Simulate : public Subcommand {
 
   private:
     sim::FixSearch fixes_of(const plan::Scenario& scenario, const sim::Profile& profile,
-                            const sim::Prediction& prediction) const {
+                            const sim::Prediction& prediction, const Console& console) const {
         // What-ifs of a fix are priced by the profile: no match for measured prices.
         if (timeline_ || !prediction.stuck.empty() || prediction.prices) return {};
+        Progress progress(console, name(), "trying changes that make it fit");
         return sim::find_fixes(
             scenario, profile, prediction,
-            [this](const std::vector<std::string>& changes) { return input_.read_with(changes); });
+            [this](const std::vector<std::string>& changes) { return input_.read_with(changes); },
+            [&] { progress.step(); });
     }
 
     std::vector<sim::StackNeed> stacks_of(const plan::ReadResult& read, const sim::Profile& profile,

@@ -63,10 +63,37 @@ Family more_stages(const plan::Layout& layout) {
     return family;
 }
 
-// Of use only where data_parallel follows, by itself or changed with them.
-Family twice_the_nodes(const plan::Scenario& scenario) {
-    const Setting nodes = number("cluster.nodes", 2 * scenario.cluster.nodes);
-    return {{{nodes}, {nodes, number("layout.data_parallel", 2 * scenario.layout.data_parallel)}}};
+// 2, 4, 8, … times as many, as far as the batch has a sequence for each rank. Of use only where
+// data_parallel follows, by itself or changed with them.
+Family more_nodes(const plan::Scenario& scenario) {
+    const plan::Layout& layout = scenario.layout;
+    Family family;
+    for (std::int64_t times = 2; times * layout.data_parallel <= layout.global_batch_size;
+         times *= 2) {
+        const Setting nodes = number("cluster.nodes", times * scenario.cluster.nodes);
+        family.push_back(
+            {{nodes}, {nodes, number("layout.data_parallel", times * layout.data_parallel)}});
+    }
+    return family;
+}
+
+// Into the node's memory: optimizer states, and with them gradients, which they are updated from.
+Family offloaded_states(const plan::Offload& offload) {
+    Family family;
+    const Setting optimizer{"layout.offload.optimizer", "host"};
+    const Setting gradients{"layout.offload.gradients", "host"};
+    if (offload.optimizer == plan::KeptOn::none) {
+        family.push_back({{optimizer}});
+        if (offload.gradients == plan::KeptOn::none) family.push_back({{optimizer, gradients}});
+    } else if (offload.gradients == plan::KeptOn::none) {
+        family.push_back({{gradients}});
+    }
+    return family;
+}
+
+Family offloaded(const char* key, plan::KeptOn now) {
+    if (now != plan::KeptOn::none) return {};
+    return {{{{key, "host"}}}};
 }
 
 }  // namespace
@@ -89,7 +116,10 @@ std::vector<Family> memory_savers(const plan::Scenario& scenario) {
         families.push_back({{{{"layout.schedule", "1f1b"}}}});
     families.push_back(more_parallel("layout.tensor_parallel", layout.tensor_parallel, layout));
     families.push_back(more_stages(layout));
-    families.push_back(twice_the_nodes(scenario));
+    families.push_back(more_nodes(scenario));
+    families.push_back(offloaded_states(layout.offload));
+    families.push_back(offloaded("layout.offload.parameters", layout.offload.parameters));
+    families.push_back(offloaded("layout.offload.activations", layout.offload.activations));
     families.erase(std::remove_if(families.begin(), families.end(),
                                   [](const Family& family) { return family.empty(); }),
                    families.end());

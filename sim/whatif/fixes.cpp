@@ -23,8 +23,12 @@ struct Candidate {
 class Search {
   public:
     Search(const plan::Scenario& scenario, const Profile& profile, const Prediction& prediction,
-           const ReadWith& read_with)
-        : now_(scenario), profile_(profile), prediction_(prediction), read_with_(read_with) {}
+           const ReadWith& read_with, const std::function<void()>& trying)
+        : now_(scenario),
+          profile_(profile),
+          prediction_(prediction),
+          read_with_(read_with),
+          trying_(trying) {}
 
     FixSearch run() {
         families_ = memory_savers(now_);
@@ -93,6 +97,7 @@ class Search {
         if (scenario->layout == now_.layout && scenario->training == now_.training)
             return Outcome::invalid;  // nothing that a rank does would change
         ++out_.tried;
+        trying_();
         for (const Setting& setting : settings)
             if (std::find(out_.keys.begin(), out_.keys.end(), setting.key) == out_.keys.end())
                 out_.keys.push_back(setting.key);
@@ -145,6 +150,7 @@ class Search {
     }
 
     void simulate_step(const Candidate& candidate) {
+        trying_();
         const plan::Plan plan = plan::build_plan(candidate.scenario);
         const Machine machine = build_machine(plan, candidate.scenario, profile_, false);
         const EngineResult result = run_engine(machine.input);
@@ -160,6 +166,7 @@ class Search {
     const Profile& profile_;
     const Prediction& prediction_;
     const ReadWith& read_with_;
+    const std::function<void()>& trying_;
     std::vector<Family> families_;
     std::vector<std::size_t> first_fit_;  // by family: its first value that fits alone, or its size
     std::vector<Candidate> fitting_;
@@ -177,9 +184,10 @@ std::vector<std::string> overrides_of(const std::vector<Setting>& settings) {
 }
 
 FixSearch find_fixes(const plan::Scenario& scenario, const Profile& profile,
-                     const Prediction& prediction, const ReadWith& read_with) {
+                     const Prediction& prediction, const ReadWith& read_with,
+                     const std::function<void()>& trying) {
     if (prediction.memory.verdict == Verdict::fits) return {};
-    return Search(scenario, profile, prediction, read_with).run();
+    return Search(scenario, profile, prediction, read_with, trying).run();
 }
 
 }  // namespace orrery::sim

@@ -48,7 +48,9 @@ using ReadWith =
 // what fits surely. In order: fewest keys changed, sure before tight, no more GPUs than now,
 // shortest step. Batch and sequence stay, so that a step is as many tokens. `prediction` is that of
 // `scenario`, not stuck.
-FixSearch find_fixes(const plan::Scenario& scenario, const Profile& profile,
-                     const Prediction& prediction, const ReadWith& read_with);
+// `trying` is told of each scenario before it is planned.
+FixSearch find_fixes(
+    const plan::Scenario& scenario, const Profile& profile, const Prediction& prediction,
+    const ReadWith& read_with, const std::function<void()>& trying = [] {});
 
 }  // namespace orrery::sim

@@ -140,12 +140,14 @@ Picoseconds step_if(const WhatIf* what, const plan::Plan& plan, const plan::Scen
 }
 
 std::vector<Answer> ask_what_ifs(const plan::Scenario& scenario, const Profile& profile,
-                                 const Prediction& prediction) {
+                                 const Prediction& prediction,
+                                 const std::function<void()>& asking) {
     const plan::Plan plan = plan::build_plan(scenario);
     const Picoseconds now = prediction.trace.step_end - prediction.trace.step_start;
     std::vector<Answer> answers;
     for (const WhatIf& what : what_ifs()) {
         if (!what.applies(scenario, prediction)) continue;
+        asking();
         const Picoseconds then = step_if(&what, plan, scenario, profile);
         answers.push_back({&what, to_seconds(then), to_seconds(now - then)});
     }

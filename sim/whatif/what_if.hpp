@@ -4,6 +4,7 @@
 // have gained already.
 #pragma once
 
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -36,8 +37,10 @@ struct Answer {
     double gain_s = 0;  // below 0 where the step would take longer
 };
 
-// All that apply, largest gain first. `prediction` is that of `scenario`, not stuck.
-std::vector<Answer> ask_what_ifs(const plan::Scenario& scenario, const Profile& profile,
-                                 const Prediction& prediction);
+// All that apply, largest gain first. `prediction` is that of `scenario`, not stuck. `asking` is
+// told of each before it is simulated.
+std::vector<Answer> ask_what_ifs(
+    const plan::Scenario& scenario, const Profile& profile, const Prediction& prediction,
+    const std::function<void()>& asking = [] {});
 
 }  // namespace orrery::sim

@@ -120,6 +120,23 @@ TEST(Fixes, PairsAreTriedWhereNoChangeAloneSuffices) {
     EXPECT_GT(result.found.tried, 10);
 }
 
+TEST(Fixes, HostMemoryAndMoreNodesBelongToTheSearch) {
+    const Sets sets = {
+        "cluster.nodes=1",
+        "model.n_embd=1024",
+        "layout.data_parallel=8",
+        "layout.zero_stage=3",
+        "layout.recompute=full",
+        "layout.global_batch_size=512",
+        R"(cluster.host_memory={"capacity_GB": 2000, "bandwidth_GBps": 55, "latency_us": 10})"};
+    const Searched result = searched(sets, 0.8);
+    EXPECT_EQ(fault_of(result, sets), "");
+    const auto& keys = result.found.keys;
+    for (const char* key : {"layout.offload.optimizer", "layout.offload.gradients",
+                            "layout.offload.parameters", "cluster.nodes"})
+        EXPECT_NE(std::find(keys.begin(), keys.end(), key), keys.end()) << key;
+}
+
 TEST(Fixes, WhereNothingFitsNameTheClosest) {
     const Sets sets = {"layout.data_parallel=8"};
     const Searched result = searched(sets, 1e-6);
