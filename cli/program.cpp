@@ -6,6 +6,7 @@
 
 #include "cli/exit_code.hpp"
 #include "cli/machine_failure.hpp"
+#include "plan/scenario/diagnostic.hpp"
 #include "plan/scenario/suggest.hpp"
 
 namespace orrery::cli {
@@ -103,6 +104,10 @@ int run_subcommand(const Program& program, Subcommand& subcommand, Console& cons
         return subcommand.run(console);
     } catch (const UsageError& error) {
         return usage_error(console, subcommand.name(), error.what());
+    } catch (const plan::ScenarioError& error) {
+        console.err << plan::format_text({error.diagnostic()});
+        if (subcommand.prints_json()) console.out << plan::format_json({error.diagnostic()});
+        return kExitInvalidScenario;
     } catch (const std::exception& error) {
         if (const auto refused = machine_failure(error))
             return failure(subcommand, console, refused->exit_code, refused->message);

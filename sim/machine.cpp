@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "plan/scenario/diagnostic.hpp"
 #include "sim/cost/copy_cost.hpp"
 #include "sim/network/collective_cost.hpp"
 #include "trace/describe_plan.hpp"
@@ -22,14 +23,29 @@ std::vector<std::int64_t> key_of(const Classes::Member& member) {
 }
 
 // The clock of a step holds 106 days (time.hpp). An op that takes an hour is a slip in a bandwidth,
-// a latency or a size: said here, before the clock runs over.
-Picoseconds duration_of(double seconds, const std::string& what) {
+// a latency or a size: said here, before the clock runs over. `pointer`: what it is priced by.
+Picoseconds duration_of(double seconds, const std::string& what, const char* pointer) {
     constexpr double kLongest_s = 1e3;
     if (seconds >= 0 && seconds <= kLongest_s) return from_seconds(seconds);
-    throw ProfileError(fmt::format(
-        "{}: takes {:.3g} s, at most {:g} s can be simulated; look at the bandwidths and "
-        "latencies of the cluster and its profile, and at the sizes of the scenario",
-        what, seconds, kLongest_s));
+    plan::Diagnostic fault;
+    fault.code = "S064";
+    fault.pointer = pointer;
+    fault.message = "an op takes longer than can be simulated";
+    fault.arithmetic = fmt::format("{} = {:.3g} s > {:g} s", what, seconds, kLongest_s);
+    fault.help = {"look at the bandwidths and latencies there, and at the sizes of the scenario"};
+    throw plan::ScenarioError(std::move(fault));
+}
+
+const char* priced_by(CostFamily family) {
+    switch (family) {
+        case CostFamily::intra_node_collective:
+            return "/cluster/intra_node";
+        case CostFamily::inter_node_collective:
+        case CostFamily::point_to_point:
+            return "/cluster/inter_node";
+        default:
+            return "/cluster/profile";
+    }
 }
 
 std::int64_t ranks_of_node(const plan::Mesh& mesh, const plan::Cluster& cluster) {
@@ -54,7 +70,8 @@ PriceTable price_table(const plan::Plan& plan, const plan::Cluster& cluster,
                 use = network.use_of(op.kind, plan::message_bytes(op), shape, price.seconds);
             }
             table.network.push_back(use);
-            table.durations.push_back(duration_of(price.seconds, block.name + ' ' + op.label));
+            table.durations.push_back(
+                duration_of(price.seconds, block.name + ' ' + op.label, priced_by(price.family)));
             table.prices.push_back(price);
         }
     return table;
@@ -132,22 +149,25 @@ CollectiveTable collectives_of(const Profile& profile, const plan::Mesh& mesh) {
 }  // namespace
 
 trace::LaunchTimes launch_times(const plan::Framework& framework) {
+    constexpr const char* kLaunch = "/training/launch_us";
     const double seconds = framework.launch_us * 1e-6;
-    trace::LaunchTimes times(duration_of(seconds, "launch_us"));
+    trace::LaunchTimes times(duration_of(seconds, "launch_us", kLaunch));
     times.backward =
-        duration_of(seconds * framework.backward_launch_factor, "launch_us in backward");
-    times.forward_collective =
-        duration_of(seconds * framework.collective_launch_factor, "launch_us of a collective");
+        duration_of(seconds * framework.backward_launch_factor, "launch_us in backward", kLaunch);
+    times.forward_collective = duration_of(seconds * framework.collective_launch_factor,
+                                           "launch_us of a collective", kLaunch);
     times.backward_collective =
         duration_of(seconds * framework.backward_launch_factor * framework.collective_launch_factor,
-                    "launch_us of a collective in backward");
+                    "launch_us of a collective in backward", kLaunch);
     times.transfer =
-        duration_of(seconds * framework.transfer_launch_factor, "launch_us of a transfer");
+        duration_of(seconds * framework.transfer_launch_factor, "launch_us of a transfer", kLaunch);
     return times;
 }
 
-Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
-                      const Profile& profile, bool unfolded, const MeasuredCosts* costs) {
+namespace {
+
+Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const Profile& profile,
+                   bool unfolded, const MeasuredCosts* costs) {
     const plan::Cluster& cluster = scenario.cluster;
     const plan::Framework& framework = scenario.training.framework;
     const Network network(cluster, collectives_of(profile, plan.mesh));
@@ -219,7 +239,8 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                 to_peer.push_back(static_cast<std::int32_t>(peer) == track.program
                                       ? 0
                                       : duration_of(seconds(bytes, member.hops[peer]),
-                                                    "a transfer between pipeline ranks"));
+                                                    "a transfer between pipeline ranks",
+                                                    priced_by(CostFamily::point_to_point)));
             return to_peer;
         };
         track.transfer_to_peer = hops(boundary);
@@ -244,6 +265,19 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
         take_measured_times(plan, ops, *costs, std::move(replay), machine);
     }
     return machine;
+}
+
+}  // namespace
+
+Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
+                      const Profile& profile, bool unfolded, const MeasuredCosts* costs) {
+    try {
+        return machine_of(plan, scenario, profile, unfolded, costs);
+    } catch (const plan::ScenarioError& error) {
+        plan::Diagnostic fault = error.diagnostic();
+        fault.file = scenario.source_path;
+        throw plan::ScenarioError(std::move(fault));
+    }
 }
 
 PriceSources price_sources(const Machine& machine, const MeasuredCosts& costs) {

@@ -39,12 +39,13 @@ struct Machine {
 // `plan` must outlive the machine. With `costs` ops take what was measured (sim/cost/measured.hpp);
 // the host's launches, the slow-down beside communication and what devices differ by are then in
 // the measurements, and are not added again. Where the plan is the one that was measured, every
-// rank is simulated.
+// rank is simulated. Throws ProfileError for what the profile lacks, and plan::ScenarioError where
+// the device cannot compute so, or an op takes longer than can be simulated.
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                       const Profile& profile, bool unfolded, const MeasuredCosts* costs = nullptr);
 
-// What issuing an op costs a host of this stack. Throws ProfileError where it is more than a trace
-// holds.
+// What issuing an op costs a host of this stack. Throws plan::ScenarioError where it is more than a
+// trace holds.
 trace::LaunchTimes launch_times(const plan::Framework& framework);
 
 // Where the prices of a machine that was built with costs are from.

@@ -1,5 +1,7 @@
 #include "cli/run/train_forecast.hpp"
 
+#include <stdexcept>
+
 #include <fmt/format.h>
 
 #include "cli/machine_files.hpp"
@@ -37,9 +39,13 @@ std::optional<StepForecast> forecast_of(const TrainRun& run, const ScenarioInput
     if (profile.hardware.multiprocessors.value != run.threads_per_rank)
         return none(fmt::format("no: {} is of ranks of {} threads", name,
                                 profile.hardware.multiprocessors.value));
-    const sim::StepPrediction step =
-        sim::simulate(*scenario, profile, {false, nullptr, false}, "{}").step;
-    return StepForecast{step.time_s, step.low_s, step.high_s, name};
+    try {
+        const sim::StepPrediction step =
+            sim::simulate(*scenario, profile, {false, nullptr, false}, "{}").step;
+        return StepForecast{step.time_s, step.low_s, step.high_s, name};
+    } catch (const std::runtime_error& error) {  // the run has ended well, whatever a profile lacks
+        return none(fmt::format("no: {}", error.what()));
+    }
 }
 
 }  // namespace orrery::cli

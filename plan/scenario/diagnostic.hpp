@@ -3,7 +3,9 @@
 // docs/errors.md; the text is part of the interface and is tested to the byte.
 #pragma once
 
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace orrery::plan {
@@ -21,6 +23,19 @@ struct Diagnostic {
     std::vector<std::string> help;  // what to do, each a line
     int line = 0;                   // 1-based; 0 unless the file is not valid JSON
     int column = 0;
+};
+
+// A fault of a scenario that only shows when it is priced. Whoever throws knows the file, or leaves
+// it to who knows the scenario.
+class ScenarioError : public std::runtime_error {
+  public:
+    explicit ScenarioError(Diagnostic diagnostic)
+        : std::runtime_error(diagnostic.message), diagnostic_(std::move(diagnostic)) {}
+
+    const Diagnostic& diagnostic() const { return diagnostic_; }
+
+  private:
+    Diagnostic diagnostic_;
 };
 
 // Text that is shown or kept of a value, whatever its length: the first `longest` bytes, cut

@@ -7,6 +7,7 @@
 
 #include "plan/build/eight_bit.hpp"
 #include "plan/ir/check.hpp"
+#include "plan/scenario/diagnostic.hpp"
 #include "sim/cost/attention_model.hpp"
 #include "sim/cost/gemm_model.hpp"
 #include "sim/cost/log2.hpp"
@@ -48,6 +49,21 @@ bool has_many_scales(const plan::Block& block, const plan::Op& op) {
     });
 }
 
+// The device does not multiply eight-bit numbers, or not as the scenario's recipe scales them.
+plan::ScenarioError no_products(const char* pointer, const char* value, std::string message,
+                                std::string note) {
+    plan::Diagnostic fault;
+    fault.code = "S063";
+    fault.pointer = pointer;
+    fault.value = value;
+    fault.message = std::move(message);
+    fault.note = std::move(note);
+    fault.help = {
+        "another recipe, precision or device; or a profile that has them, as calibrate "
+        "and fit make one"};
+    return plan::ScenarioError(std::move(fault));
+}
+
 }  // namespace
 
 KernelCost::KernelCost(const Profile& profile, const plan::Framework& framework,
@@ -62,10 +78,9 @@ KernelCost::KernelCost(const Profile& profile, const plan::Framework& framework,
 const GemmCurve& KernelCost::gemm_curve(plan::DType dtype) const {
     if (const GemmCurve* curve = profile_.gemm_curve(dtype)) return *curve;
     if (plan::is_eight_bit(dtype))
-        throw NoEightBitProducts(fmt::format(
-            "training.precision: \"fp8\" on {}, which has no eight-bit products ({}: /gemm/fp8: "
-            "missing)",
-            profile_.device, profile_.path));
+        throw no_products("/training/precision", "\"fp8\"",
+                          fmt::format("{} has no eight-bit products", profile_.device),
+                          fmt::format("{}: /gemm/fp8: missing", profile_.path));
     throw ProfileError(fmt::format("{}: /gemm/{}: missing, and the plan computes in {}",
                                    profile_.path, plan::name(dtype), plan::name(dtype)));
 }
@@ -82,10 +97,10 @@ double KernelCost::scaled_rate(const plan::Block& block, const plan::Op& op,
                                                   : curve.block_scales;
     const char* key = micro ? "micro_block_scales" : rows ? "row_scales" : "block_scales";
     if (!ratio)
-        throw NoEightBitProducts(
-            fmt::format("training.fp8_recipe: {} has no products of numbers scaled so ({}: "
-                        "/gemm/fp8/{}: missing)",
-                        profile_.device, profile_.path, key));
+        throw no_products(
+            "/training/fp8_recipe", "",
+            fmt::format("{} has no products of numbers that are scaled so", profile_.device),
+            fmt::format("{}: /gemm/fp8/{}: missing", profile_.path, key));
     return ratio->value;
 }
 

@@ -3,19 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
 
 #include "plan/ir/block.hpp"
 #include "plan/scenario/scenario.hpp"
 #include "sim/cost/profile.hpp"
 
 namespace orrery::sim {
-
-// The device does not multiply eight-bit numbers, or not as the scenario's recipe scales them.
-class NoEightBitProducts : public std::runtime_error {
-  public:
-    using std::runtime_error::runtime_error;
-};
 
 // Ops whose errors move together: one rate wrong, all of the family wrong.
 enum class CostFamily : std::uint8_t {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/scenario/diagnostic.hpp"
 #include "sim/cost/log2.hpp"
-#include "sim/cost/profile.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -24,6 +24,16 @@ std::uint64_t mixed(std::uint64_t x) {
 // In [−1, 1), of 53 bits.
 double uniform(std::uint64_t bits) {
     return static_cast<double>(bits >> 11) * 0x1p-52 - 1;
+}
+
+plan::ScenarioError too_long(std::uint64_t rank, double seconds) {
+    plan::Diagnostic fault;
+    fault.code = "S064";
+    fault.pointer = "/cluster/slow_devices";
+    fault.message = "an op takes longer than can be simulated";
+    fault.arithmetic = fmt::format(
+        "a kernel of rank {} with slow_devices and jitter = {:.3g} s > 1000 s", rank, seconds);
+    return plan::ScenarioError(std::move(fault));
 }
 
 }  // namespace
@@ -72,11 +82,7 @@ Picoseconds Uneven::of(std::uint32_t op, Picoseconds duration) const {
     constexpr double kLongest_ps = 1e15;
     const double takes =
         static_cast<double>(duration) * slow_ * (draws_each() ? drawn(op) : device_);
-    if (takes > kLongest_ps)
-        throw ProfileError(
-            fmt::format("a kernel of rank {} takes {:.3g} s with slow_devices and jitter, at most "
-                        "1000 s can be simulated",
-                        rank_, takes / kPicosecondsPerSecond));
+    if (takes > kLongest_ps) throw too_long(rank_, takes / kPicosecondsPerSecond);
     return static_cast<Picoseconds>(takes + 0.5);
 }
 

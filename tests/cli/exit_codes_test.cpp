@@ -197,5 +197,30 @@ TEST(Plan, AsJson) {
     EXPECT_EQ(plan["programs"].size(), 2u);
 }
 
+// What only shows when ops are priced is said as any fault of a scenario is.
+TEST(ExitCodes, FaultsThatPricingFindsHaveACodeAndAPlace) {
+    const struct {
+        std::vector<std::string> sets;
+        std::string code, pointer;
+    } all[] = {
+        {{"training.precision=fp8", "training.fp8_recipe=mxfp8"}, "S063", "/training/fp8_recipe"},
+        {{"cluster.inter_node.bandwidth_Gbps=1e-6"}, "S064", "/cluster/inter_node"},
+        {{"cluster.intra_node.bandwidth_GBps=1e-9"}, "S064", "/cluster/intra_node"}};
+    for (const auto& one : all) {
+        std::vector<std::string> args = {
+            "simulate", std::string(ORRERY_SOURCE_DIR) + "/scenarios/runs/llama3-70b-h100x256.json",
+            "--json"};
+        for (const std::string& set : one.sets)
+            args.insert(args.end(), {"--set", set});
+        const Outcome outcome = run(args);
+        EXPECT_EQ(outcome.code, 3) << outcome.err;
+        EXPECT_NE(outcome.err.find("error[" + one.code + "]"), std::string::npos) << outcome.err;
+        const auto error = nlohmann::json::parse(outcome.out)["errors"][0];
+        EXPECT_EQ(error["code"], one.code);
+        EXPECT_EQ(error["pointer"], one.pointer);
+        EXPECT_EQ(error["file"], args[1]);
+    }
+}
+
 }  // namespace
 }  // namespace orrery::cli
