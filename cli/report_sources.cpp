@@ -51,9 +51,14 @@ std::array<double, kFamilyNames.size()> shares_of(const sim::Prediction& predict
     return shares;
 }
 
-// Attention backward and the products of unfused attention are ratios to measured curves at best.
+// The products of unfused attention are a ratio to measured curves at best.
 bool is_measured(Family family, const ReportInput& input) {
     const sim::Profile& profile = input.profile;
+    const auto has_head_size = [&](const std::vector<sim::AttentionCurve>& curves) {
+        return std::any_of(curves.begin(), curves.end(), [&](const sim::AttentionCurve& curve) {
+            return curve.head_dim == input.scenario.model.head_dim && curve.measured;
+        });
+    };
     switch (family) {
         case Family::gemm: {
             const auto dtype =
@@ -62,15 +67,12 @@ bool is_measured(Family family, const ReportInput& input) {
             return curve != nullptr && curve->measured;
         }
         case Family::attention:
-            return std::any_of(profile.attention.forward.begin(), profile.attention.forward.end(),
-                               [&](const sim::AttentionCurve& curve) {
-                                   return curve.head_dim == input.scenario.model.head_dim &&
-                                          curve.measured;
-                               });
+            return has_head_size(profile.attention.forward);
+        case Family::attention_backward:
+            return has_head_size(profile.attention.backward);
         case Family::memory:
             return profile.memory.measured;
         case Family::batched_gemm:
-        case Family::attention_backward:
             break;
     }
     return false;

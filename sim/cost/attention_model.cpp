@@ -31,15 +31,16 @@ double key_elements(const AttentionShape& s) {
     return s.batch * s.keys * s.kv_heads * s.head_dim;
 }
 
-const AttentionCurve& nearest_curve(const AttentionProfile& attention, std::int64_t head_dim) {
-    ORRERY_CHECK(!attention.forward.empty(), "an attention profile has at least one curve");
+const AttentionCurve& nearest_curve(const std::vector<AttentionCurve>& curves,
+                                    std::int64_t head_dim) {
+    ORRERY_CHECK(!curves.empty(), "an attention profile has at least one curve");
     const double wanted = log2_of(static_cast<double>(head_dim));
     auto octaves_to = [&](const AttentionCurve& curve) {
         const double octaves = log2_of(static_cast<double>(curve.head_dim)) - wanted;
         return octaves < 0 ? -octaves : octaves;
     };
-    const AttentionCurve* best = &attention.forward.front();
-    for (const AttentionCurve& curve : attention.forward)
+    const AttentionCurve* best = &curves.front();
+    for (const AttentionCurve& curve : curves)
         if (octaves_to(curve) < octaves_to(*best)) best = &curve;
     return *best;
 }

@@ -28,9 +28,10 @@ double query_elements(const AttentionShape& shape);  // b·q·heads·d
 double key_elements(const AttentionShape& shape);    // b·k·kv_heads·d
 
 // The curve of the nearest head size by ratio; of two equally near, the smaller.
-const AttentionCurve& nearest_curve(const AttentionProfile& attention, std::int64_t head_dim);
+const AttentionCurve& nearest_curve(const std::vector<AttentionCurve>& curves,
+                                    std::int64_t head_dim);
 
-// Seconds of the forward by this curve, in the element type of its measurement.
+// Seconds of the pass that this curve is of, in the element type of its measurement.
 double attention_seconds(const AttentionCurve& curve, const AttentionShape& shape);
 
 }  // namespace orrery::sim

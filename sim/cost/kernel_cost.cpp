@@ -157,7 +157,9 @@ Price KernelCost::price_attention(const plan::Op& op, bool backward) const {
     shape.head_dim = to_double(op.shape[5]);
     shape.balanced = plan::shape_fields(op.kind)[6] == "hop";
     if (!shape.balanced) shape.window = to_double(op.shape[6]);
-    AttentionCurve curve = nearest_curve(attention, op.shape[5]);
+    const bool has_own = backward && !attention.backward.empty();
+    AttentionCurve curve =
+        nearest_curve(has_own ? attention.backward : attention.forward, op.shape[5]);
     const bool other_type =
         op.dtype != attention.dtype && &gemm_curve(op.dtype) != &gemm_curve(attention.dtype);
     if (other_type) {  // as much slower as its GEMMs, its elements as much wider
@@ -179,7 +181,7 @@ Price KernelCost::price_attention(const plan::Op& op, bool backward) const {
     price.relative_sd = curve.relative_sd;
     if (curve.head_dim != op.shape[5] || other_type || shape.window > 0)
         price.relative_sd = std::max(price.relative_sd, kBorrowedCurveSd);
-    if (backward) {
+    if (backward && !has_own) {
         price.seconds *= attention.backward_flop_ratio.value / attention.backward_rate_ratio.value;
         price.relative_sd = std::max(price.relative_sd, attention.backward_relative_sd);
     }

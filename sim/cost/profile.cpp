@@ -111,32 +111,43 @@ AttentionCurve read_attention_curve(ProfileSection s) {
     return curve;
 }
 
-// Keys of "forward" are head sizes; JSON objects are read in the order of their text, so they are
-// put in ascending order here.
+// Keys are head sizes; JSON objects are read in the order of their text, so they are put in
+// ascending order here.
+std::vector<AttentionCurve> read_head_sizes(ProfileSection s) {
+    std::vector<AttentionCurve> curves;
+    for (const std::string& key : s.keys()) {
+        if (key == "source") continue;
+        if (key.empty() || key.size() > 6 ||
+            key.find_first_not_of("0123456789") != std::string::npos || key[0] == '0')
+            s.fail(key, "a head size is expected as key");
+        AttentionCurve curve = read_attention_curve(s.section(key));
+        curve.head_dim = std::stoll(key);
+        auto place = curves.begin();
+        while (place != curves.end() && place->head_dim < curve.head_dim)
+            ++place;
+        curves.insert(place, curve);
+    }
+    return curves;
+}
+
 AttentionProfile read_attention(ProfileSection s) {
     AttentionProfile attention;
     const auto dtype = plan::from_name<plan::DType>(s.text("dtype"));
     if (dtype != plan::DType::bf16 && dtype != plan::DType::fp16 && dtype != plan::DType::fp32)
         s.fail("dtype", "bf16, fp16 or fp32 is expected");
     attention.dtype = *dtype;
-    ProfileSection forward = s.section("forward");
-    for (const std::string& key : forward.keys()) {
-        if (key == "source") continue;
-        if (key.empty() || key.size() > 6 ||
-            key.find_first_not_of("0123456789") != std::string::npos || key[0] == '0')
-            forward.fail(key, "a head size is expected as key");
-        AttentionCurve curve = read_attention_curve(forward.section(key));
-        curve.head_dim = std::stoll(key);
-        auto place = attention.forward.begin();
-        while (place != attention.forward.end() && place->head_dim < curve.head_dim)
-            ++place;
-        attention.forward.insert(place, curve);
-    }
+    attention.forward = read_head_sizes(s.section("forward"));
     if (attention.forward.empty()) s.fail("forward", "at least one head size is expected");
     ProfileSection backward = s.section("backward");
-    attention.backward_flop_ratio = backward.positive_quantity("flop_ratio");
-    attention.backward_rate_ratio = backward.positive_quantity("rate_ratio");
-    attention.backward_relative_sd = backward.positive("relative_sd");
+    if (backward.has("curves")) {
+        attention.backward = read_head_sizes(backward.section("curves"));
+        if (attention.backward.empty())
+            backward.fail("curves", "at least one head size is expected");
+    } else {
+        attention.backward_flop_ratio = backward.positive_quantity("flop_ratio");
+        attention.backward_rate_ratio = backward.positive_quantity("rate_ratio");
+        attention.backward_relative_sd = backward.positive("relative_sd");
+    }
     backward.finish();
     s.finish();
     return attention;

@@ -105,10 +105,12 @@ struct AttentionCurve {
     Span sequence;
 };
 
-// The backward has backward_flop_ratio times the forward's FLOP at backward_rate_ratio of its rate.
+// The backward has curves of its own, over the forward's elements and FLOP, or backward_flop_ratio
+// times the forward's FLOP at backward_rate_ratio of its rate.
 struct AttentionProfile {
     plan::DType dtype = plan::DType::bf16;
-    std::vector<AttentionCurve> forward;  // ascending head_dim, at least one
+    std::vector<AttentionCurve> forward;   // ascending head_dim, at least one
+    std::vector<AttentionCurve> backward;  // likewise, or none: then the ratios
     Quantity backward_flop_ratio;
     Quantity backward_rate_ratio;
     double backward_relative_sd = 0;

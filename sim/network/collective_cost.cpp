@@ -273,7 +273,11 @@ Price Network::point_to_point(std::int64_t bytes, const Hop& hop) const {
                 hop.flows * static_cast<int>(cluster_.inter_node.fabric.levels[level].nodes), 0, 0,
                 2};
     }
-    Price price = collective(plan::OpKind::all_gather, 2 * bytes, pair);
+    const bool mesh = cluster_.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh;
+    const CollectiveCurve* messages =
+        hop.same_node && !mesh ? table_.find(plan::OpKind::exchange, 2) : nullptr;
+    Price price = messages != nullptr ? on_curve(*messages, static_cast<double>(bytes))
+                                      : collective(plan::OpKind::all_gather, 2 * bytes, pair);
     price.family = CostFamily::point_to_point;
     return price;
 }

@@ -16,7 +16,9 @@
 //   Of networks of another kind than the efficiency was found on, packets carry another share.
 //   Where the cluster says how its switches lie, the links above each switch that the group leaves
 //   are divided likewise; a route that climbs k levels passes 2k switches more than the first.
-// - A message of b bytes is what each of two ranks sends in an all-gather of 2b.
+// - A message of b bytes: within a node the curve of `exchange`, where the profile has one; else
+// what
+//   each of two ranks sends in an all-gather of 2b.
 // Not modelled: groups of one node that share a PCIe switch or the memory of a host.
 #pragma once
 

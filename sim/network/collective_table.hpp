@@ -18,9 +18,10 @@
 //                     "source": "…" } }
 //
 // Curves are of groups within one node. Bytes are S of nccl-tests: the buffer for all_reduce, the
-// whole gathered buffer for all_gather and reduce_scatter. Every key is required but nvswitch,
-// pcie and what says on which links the figures were found: intra_node_kind with
-// intra_node_latency_us, link_latency_us, kind. A cluster whose links are others scales the figures
+// whole gathered buffer for all_gather and reduce_scatter. A curve of `exchange` is of messages
+// between two devices, by the bytes of one. Every key is required but nvswitch, pcie and what says
+// on which links the figures were found: intra_node_kind with intra_node_latency_us,
+// link_latency_us, kind. A cluster whose links are others scales the figures
 // (sim/network/collective_cost.hpp); where that is not said they hold for any.
 #pragma once
 

@@ -53,10 +53,12 @@ CollectiveCurve read_curve(ProfileSection in) {
     CollectiveCurve curve;
     const auto kind = plan::from_name<plan::OpKind>(in.text("collective"));
     if (!kind || (*kind != plan::OpKind::all_reduce && *kind != plan::OpKind::all_gather &&
-                  *kind != plan::OpKind::reduce_scatter))
-        in.fail("collective", "all_reduce, all_gather or reduce_scatter is expected");
+                  *kind != plan::OpKind::reduce_scatter && *kind != plan::OpKind::exchange))
+        in.fail("collective", "all_reduce, all_gather, reduce_scatter or exchange is expected");
     curve.collective = *kind;
     curve.ranks = integer(in, "ranks", 2);
+    if (*kind == plan::OpKind::exchange && curve.ranks != 2)
+        in.fail("ranks", "an exchange is of 2 ranks");
     curve.points = read_points(in);
     curve.relative_sd = in.number("relative_sd", 0);
     curve.source = in.text("source");

@@ -199,6 +199,26 @@ TEST_F(TinyCost, PricesTheUnmaskedHalfOfAttention) {
     EXPECT_NEAR(tail.seconds, (20 + 10.24 + 5.12) * 1e-6 + 4 * 2 * 10 * 128 * 375e3 / 50e12, 1e-14);
 }
 
+// As above, but a backward that was timed by itself: 30 us, 10 ps·2.56e6, no time for keys, and the
+// forward's 5.12 GFLOP at 20 TFLOP/s.
+TEST(KernelCost, PricesABackwardByItsOwnCurve) {
+    std::string text = tiny_profile_text();
+    const std::string ratios = R"("flop_ratio": 2.5, "rate_ratio": 0.5,
+                 "relative_sd": 0.2})";
+    ASSERT_NE(text.find(ratios), std::string::npos);
+    text.replace(text.find(ratios), ratios.size(),
+                 R"("curves": {"128": {"measured": false, "t0_us": 30, "query_element_ps": 10,
+                    "key_element_ps": 0, "rate_tflops": 20, "relative_sd": 0.07}}})");
+    const Profile profile = parse_profile(text, "tiny.json");
+    const KernelCost cost(profile);
+    const auto price = [&](OpKind kind) {
+        return cost.price({}, op_of(kind, {2, 1000, 1000, 10, 5, 128}));
+    };
+    EXPECT_NEAR(price(OpKind::attention_backward).seconds, (30 + 25.6 + 256) * 1e-6, 1e-14);
+    EXPECT_EQ(price(OpKind::attention_backward).relative_sd, 0.07);
+    EXPECT_NEAR(price(OpKind::attention).seconds, (20 + 20.48 + 5.12 + 102.4) * 1e-6, 1e-14);
+}
+
 // Of a zigzag: half of all pairs, on keys of one rank as on those of all; sums and their lse in
 // fp32 go to and from memory besides.
 TEST_F(TinyCost, PricesHalfOfABalancedBlock) {

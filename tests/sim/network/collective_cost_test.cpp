@@ -241,6 +241,22 @@ TEST(Network, AMessageIsHalfAnAllGatherOfTwo) {
 }
 
 // Round a ring everybody sends at once: as long as the slowest message.
+TEST(Network, AMessageHasACurveOfItsOwnWhereItWasTimed) {
+    CollectiveTable table = plain_table();
+    table.curves = {curve(OpKind::all_gather, 2, {{2048, 5e-6}, {1 << 20, 9e-5}}),
+                    curve(OpKind::exchange, 2, {{1024, 3e-5}, {1 << 20, 4e-4}})};
+    const Network network(plain_cluster(2), table);
+    const Price within = network.point_to_point(1024, {});
+    EXPECT_EQ(within.seconds, 3e-5);  // threads are woken: more than half of an all-gather of 2048
+    EXPECT_EQ(within.family, CostFamily::point_to_point);
+    EXPECT_EQ(within.relative_sd, 0.04);
+    // Between nodes it is that of the links, as ever.
+    Hop between;
+    between.same_node = false;
+    EXPECT_EQ(network.point_to_point(1024, between).seconds,
+              Network(plain_cluster(2), plain_table()).point_to_point(1024, between).seconds);
+}
+
 TEST(Network, AShiftIsItsSlowestMessage) {
     const Network network(plain_cluster(4), plain_table());
     const auto shift = [&](const GroupShape& shape) {

@@ -161,7 +161,8 @@ TEST(ReadCollectives, SaysWhereAFaultIs) {
          "/collectives/inter_node/kind: one of none, infiniband, ethernet is expected"},
         {"/extra", 1, "/collectives/extra: unknown key"},
         {"/curves/0/collective", "all_to_all",
-         "/collectives/curves/0/collective: all_reduce, all_gather or reduce_scatter is expected"},
+         "/collectives/curves/0/collective: all_reduce, all_gather, reduce_scatter or exchange is "
+         "expected"},
         {"/curves/1/points", json::array(),
          "/collectives/curves/1/points: at least one point is expected"},
         {"/curves/0/points/1",
