@@ -95,7 +95,7 @@ sim::LinkEfficiency intra_node(const std::vector<sim::CollectiveCurve>& curves, 
         most = std::max(most, curve.ranks);
     std::vector<double> reached;
     for (const sim::CollectiveCurve& curve : curves) {
-        if (curve.ranks != most) continue;
+        if (curve.ranks != most || curve.collective == plan::OpKind::exchange) continue;
         const CurvePoint& last = curve.points.back();
         reached.push_back(sim::bytes_sent_per_rank(curve.collective, last.bytes, curve.ranks) /
                           last.seconds / 1e9 / line_GBps);

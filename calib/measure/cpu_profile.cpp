@@ -53,6 +53,20 @@ Json hardware_json(const CalibrationOptions& options, const Machine& machine,
     return hardware;
 }
 
+Json attention_json(const CpuTimings& timings, const std::string& source,
+                    std::vector<fit::FamilyReport>& families) {
+    std::vector<fit::AttentionRow> backward = timings.attention.forward;
+    for (std::size_t i = 0; i < backward.size(); ++i)
+        backward[i].time_us = timings.attention.backward_us[i];
+    Json attention;
+    attention["dtype"] = std::string(plan::name(plan::DType::fp32));
+    attention["forward"] = attention_curves_json(timings.attention.forward, timings.steps.attention,
+                                                 source, "attention", families);
+    attention["backward"]["curves"] = attention_curves_json(
+        backward, timings.steps.attention_backward, source, "attention backward", families);
+    return attention;
+}
+
 Json sharing_json(const std::vector<SharingRow>& rows, const std::string& source) {
     std::map<std::int64_t, std::vector<double>> by_ranks;
     for (const SharingRow& row : rows)
@@ -99,7 +113,11 @@ Calibration profile_of(const CpuTimings& timings, const CalibrationOptions& opti
         source, "built with " + machine.compiler,
         fmt::format("each time: the mean over ranks of the median of {} samples after {} warm-ups, "
                     "on numbers of N(0, 1)",
-                    options.sampling.samples, options.sampling.warm_ups)};
+                    options.sampling.samples, options.sampling.warm_ups),
+        fmt::format("{} of {} samples and {} of {} runs of whole steps were disturbed; other work "
+                    "had {:.1f} s of a core meanwhile",
+                    timings.samples.dropped, timings.samples.taken, timings.performed.dropped,
+                    timings.performed.taken, timings.others_s)};
     profile["machine"] =
         fit::machine_json({machine.processor, machine.cores}, options.version, machine.date);
     profile["hardware"] = hardware_json(options, machine, timings, resident_bytes, source);
@@ -115,8 +133,7 @@ Calibration profile_of(const CpuTimings& timings, const CalibrationOptions& opti
     const fit::MemoryFit memory = fit::fit_memory(timings.memory, resident_bytes);
     profile["batched_gemm"] = batched_gemm_json(timings.products, profile["gemm"]["fp32"], memory,
                                                 std::numeric_limits<double>::infinity(), source);
-    profile["attention"] =
-        attention_json(timings.attention, plan::DType::fp32, source, result.families);
+    profile["attention"] = attention_json(timings, source, result.families);
     const double memory_GBps = profile["hardware"]["memory_GBps"]["value"].get<double>();
     profile["memory"] = memory_json(memory, memory_GBps, resident_bytes, source);
     result.families.push_back(fit::family_report(memory));

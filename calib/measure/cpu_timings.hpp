@@ -25,6 +25,7 @@ struct CalibrationOptions {
     Sampling sampling;
     KernelGrid kernels;
     StepGrid steps;
+    int rounds = 4;             // of kernels alone and whole steps in turn
     std::string scenarios_dir;  // has the profiles and frameworks that scenarios name
 };
 
@@ -38,6 +39,9 @@ struct CpuTimings {
     std::vector<fit::MemoryRow> memory;  // of kernels that only move bytes
     StepTimings steps;
     double copy_bytes_per_s = 0;
+    SampleCount samples;    // of kernels alone, of the first rank
+    SampleCount performed;  // of whole steps
+    double others_s = 0;    // of a core, that other work had meanwhile
 };
 
 // `options.ranks` is at least 1; `progress` is told what is being timed.

@@ -44,7 +44,7 @@ StepGrid device_steps() {
     grid.most_vocabulary = 32768;
     grid.steps = 1;
     grid.micro_batches = 1;
-    grid.head_dim = 64;
+    grid.head_dims = {64};
     grid.precision = "bf16";
     return grid;
 }

@@ -42,7 +42,9 @@ std::vector<std::array<std::int64_t, 3>> gemm_shapes(const KernelGrid& grid) {
 std::vector<fit::GemmRow> time_gemm(runtime::Communicator& ranks, runtime::Team& team,
                                     const Sampling& sampling, const KernelGrid& grid, DType dtype) {
     std::vector<fit::GemmRow> rows;
+    std::size_t index = 0;
     for (const auto& [m, n, k] : gemm_shapes(grid)) {
+        if (!grid.has_turn(index++)) continue;
         Operand a(dtype, m * k);
         Operand b(dtype, k * n);
         Operand c(dtype, m * n);
@@ -59,6 +61,7 @@ std::vector<fit::GemmRow> time_gemm(runtime::Communicator& ranks, runtime::Team&
 AttentionTimings time_attention(runtime::Communicator& ranks, runtime::Team& team,
                                 const Sampling& sampling, const KernelGrid& grid) {
     AttentionTimings timings;
+    std::size_t index = 0;
     for (const std::int64_t head_dim : grid.head_dims)
         for (const std::int64_t sequence : grid.sequences)
             for (const std::int64_t heads : {1, 2, 4, 8})
@@ -66,7 +69,7 @@ AttentionTimings time_attention(runtime::Communicator& ranks, runtime::Team& tea
                     const runtime::AttentionShape shape{batch, sequence, heads, heads, head_dim};
                     const double flops = 4.0 * static_cast<double>(batch * heads * head_dim) *
                                          static_cast<double>(sequence * sequence) / 2;
-                    if (flops > grid.attention_most_flops) continue;
+                    if (flops > grid.attention_most_flops || !grid.has_turn(index++)) continue;
                     const std::int64_t tokens = batch * sequence;
                     Operand qkv(DType::fp32, tokens * shape.qkv_width());
                     Operand context(DType::fp32, tokens * shape.context_width());
@@ -91,8 +94,10 @@ AttentionTimings time_attention(runtime::Communicator& ranks, runtime::Team& tea
 std::vector<ProductRow> time_attention_products(runtime::Communicator& ranks, runtime::Team& team,
                                                 const Sampling& sampling, const KernelGrid& grid) {
     std::vector<ProductRow> rows;
+    std::size_t index = 0;
     for (const std::int64_t head_dim : grid.head_dims)
         for (const std::int64_t sequence : grid.sequences) {
+            if (!grid.has_turn(index++)) continue;
             constexpr std::int64_t kHeads = 4;
             const runtime::AttentionShape shape{1, sequence, kHeads, kHeads, head_dim};
             Operand qkv(DType::fp32, sequence * shape.qkv_width());

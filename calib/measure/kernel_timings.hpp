@@ -18,11 +18,19 @@ struct KernelGrid {
     int gemm_shapes = 40;
     std::int64_t gemm_low = 8, gemm_high = 2048;  // of m, n and k; multiples of 8
     double gemm_most_flops = 5e8;
-    std::vector<std::int64_t> head_dims = {8, 64};
+    std::vector<std::int64_t> head_dims = {8, 16, 32, 64, 128};
     std::vector<std::int64_t> sequences = {32, 64, 128, 256, 512};
     double attention_most_flops = 2e8;
     double memory_low = 4096, memory_high = 64 << 20;  // bytes of all operands
     double memory_step = 2;                            // of one size over the one before
+    // Of so many rounds this one, from 0: every so many-th size. Rounds take turns with whole
+    // steps, so that a machine that is slow for a while is slow for all families.
+    int round = 0, rounds = 1;
+
+    // Whether it is the turn of what is number `index` of its family.
+    bool has_turn(std::size_t index) const {
+        return index % static_cast<std::size_t>(rounds) == static_cast<std::size_t>(round);
+    }
 };
 
 // Each shape in the three forms: forward, gradient of the input, gradient of the weight.

@@ -70,12 +70,14 @@ const MemoryKernel kKernels[] = {
 std::vector<fit::MemoryRow> time_memory_bound(runtime::Communicator& ranks, Team& team,
                                               const Sampling& sampling, const KernelGrid& grid) {
     std::vector<fit::MemoryRow> rows;
+    std::size_t index = 0;
     for (const MemoryKernel& kernel : kKernels) {
         std::int64_t last = 0;
         for (double bytes = grid.memory_low; bytes <= grid.memory_high; bytes *= grid.memory_step) {
             const auto count = static_cast<std::int64_t>(bytes / kernel.tensors / kRowWidth / 4);
             if (count <= last) continue;  // too few bytes for another row
             last = count;
+            if (!grid.has_turn(index++)) continue;
             Operands operands(count);
             const double seconds = timed(ranks, sampling, [&] { kernel.call(operands, team); });
             rows.push_back({kernel.name, kernel.reduction,

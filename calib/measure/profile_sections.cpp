@@ -22,15 +22,45 @@ Json quantity(double value, const std::string& source) {
     return {{"value", fit::rounded(value, fit::kFittedDigits)}, {"source", source}};
 }
 
+Json attention_curves_json(const std::vector<fit::AttentionRow>& rows,
+                           const std::vector<fit::AttentionRow>& in_steps,
+                           const std::string& source, const std::string& family,
+                           std::vector<fit::FamilyReport>& families) {
+    std::vector<fit::AttentionFit> fits;
+    std::vector<double> ratios;
+    for (const std::int64_t head_dim : fit::head_dims(rows)) {
+        fits.push_back(fit::fit_attention(rows, head_dim));
+        for (const fit::AttentionRow& row : in_steps)
+            if (row.head_dim == head_dim)
+                ratios.push_back(row.time_us * 1e-6 /
+                                 sim::attention_seconds(fits.back().curve, fit::shape_of(row)));
+    }
+    constexpr std::size_t kFewest = 3;
+    const bool scaled = ratios.size() >= kFewest;
+    const double factor = scaled ? median(ratios) : 1;
+    std::string how = source;
+    if (scaled)
+        how += fmt::format("; times {:.3f}, median of {} in whole steps", factor, ratios.size());
+    Json curves;
+    for (fit::AttentionFit& fit : fits) {
+        fit.curve.t0_us *= factor;
+        fit.curve.query_element_ps *= factor;
+        fit.curve.key_element_ps *= factor;
+        fit.curve.rate_tflops /= factor;
+        if (scaled) fit.curve.relative_sd = std::max(fit.curve.relative_sd, spread(ratios, factor));
+        curves[std::to_string(fit.curve.head_dim)] = fit::curve_json(fit, how);
+        families.push_back(fit::family_report(fit));
+        families.back().family = fmt::format("{} d{}", family, fit.curve.head_dim);
+    }
+    return curves;
+}
+
 Json attention_json(const AttentionTimings& timings, plan::DType dtype, const std::string& source,
                     std::vector<fit::FamilyReport>& families) {
     Json attention;
     attention["dtype"] = std::string(plan::name(dtype));
-    for (const std::int64_t head_dim : fit::head_dims(timings.forward)) {
-        const fit::AttentionFit fit = fit::fit_attention(timings.forward, head_dim);
-        attention["forward"][std::to_string(head_dim)] = fit::curve_json(fit, source);
-        families.push_back(fit::family_report(fit));
-    }
+    attention["forward"] =
+        attention_curves_json(timings.forward, {}, source, "attention", families);
     std::vector<double> ratios;
     for (std::size_t i = 0; i < timings.forward.size(); ++i)
         ratios.push_back(timings.backward_us[i] / timings.forward[i].time_us);

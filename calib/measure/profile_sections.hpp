@@ -21,7 +21,15 @@ double spread(const std::vector<double>& values, double middle);
 // {"value", "source"}, rounded.
 Json quantity(double value, const std::string& source);
 
-// A curve per head size of the rows, each of which is added to `families`. Throws fit::FitError.
+// A curve per head size of the rows, each of which is added to `families` as `family`. Three rows
+// of whole steps or more scale all curves: by the median of what they took over what the curve of
+// their head size says. Throws fit::FitError.
+Json attention_curves_json(const std::vector<fit::AttentionRow>& rows,
+                           const std::vector<fit::AttentionRow>& in_steps,
+                           const std::string& source, const std::string& family,
+                           std::vector<fit::FamilyReport>& families);
+
+// Forward curves, and the backward as a ratio to them.
 Json attention_json(const AttentionTimings& timings, plan::DType dtype, const std::string& source,
                     std::vector<fit::FamilyReport>& families);
 

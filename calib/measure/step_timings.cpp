@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "calib/measure/size_draw.hpp"
+#include "calib/measure/step_communication.hpp"
 #include "calib/measure/timing.hpp"
 #include "plan/ir/check.hpp"
 #include "plan/ir/link.hpp"
@@ -19,18 +20,17 @@
 namespace orrery::measure {
 namespace {
 
-nlohmann::json gpt(std::int64_t width, std::int64_t heads, std::int64_t sequence,
-                   std::int64_t vocabulary, bool dropout) {
+nlohmann::json gpt(std::int64_t layers, std::int64_t width, std::int64_t heads,
+                   std::int64_t sequence, std::int64_t vocabulary, bool dropout) {
     const double rate = dropout ? 0.1 : 0;
-    return {{"model_type", "gpt2"},    {"n_layer", 1},
-            {"n_embd", width},         {"n_head", heads},
-            {"n_positions", sequence}, {"vocab_size", vocabulary},
-            {"resid_pdrop", rate},     {"embd_pdrop", rate},
-            {"attn_pdrop", 0}};
+    return {{"model_type", "gpt2"}, {"n_layer", layers},       {"n_embd", width},
+            {"n_head", heads},      {"n_positions", sequence}, {"vocab_size", vocabulary},
+            {"resid_pdrop", rate},  {"embd_pdrop", rate},      {"attn_pdrop", 0}};
 }
 
-nlohmann::json llama(std::int64_t width, std::int64_t heads, std::int64_t vocabulary) {
-    return {{"model_type", "llama"},        {"num_hidden_layers", 1},
+nlohmann::json llama(std::int64_t layers, std::int64_t width, std::int64_t heads,
+                     std::int64_t vocabulary) {
+    return {{"model_type", "llama"},        {"num_hidden_layers", layers},
             {"hidden_size", width},         {"num_attention_heads", heads},
             {"num_key_value_heads", heads}, {"intermediate_size", 3 * width},
             {"vocab_size", vocabulary},     {"tie_word_embeddings", false}};
@@ -39,44 +39,56 @@ nlohmann::json llama(std::int64_t width, std::int64_t heads, std::int64_t vocabu
 struct Layout {
     std::int64_t tensor = 1;
     std::int64_t data = 1;
+    std::int64_t pipeline = 1;
     bool sequence = false;
     int zero_stage = 0;
     std::int64_t zero_group = 1;
+    int turn = 0;  // among the layouts
 };
 
 std::vector<Layout> layouts_of(std::int64_t ranks) {
-    std::vector<Layout> layouts{{1, ranks, false, 0, 1}};
+    std::vector<Layout> layouts{{1, ranks, 1, false, 0, 1}};
     for (std::int64_t group = 2; group <= ranks; ++group) {
         if (ranks % group != 0) continue;
-        layouts.push_back({group, ranks / group, false, 0, 1});
-        layouts.push_back({group, ranks / group, true, 0, 1});
-        layouts.push_back({1, ranks, false, 3, group});
+        layouts.push_back({group, ranks / group, 1, false, 0, 1});
+        layouts.push_back({group, ranks / group, 1, true, 0, 1});
+        layouts.push_back({1, ranks, 1, false, 3, group});
     }
+    if (ranks % 2 == 0) layouts.push_back({1, ranks / 2, 2, false, 0, 1});
+    for (std::size_t i = 0; i < layouts.size(); ++i)
+        layouts[i].turn = static_cast<int>(i);
     return layouts;
 }
 
 nlohmann::json scenario_json(int number, const Layout& layout, SizeDraw& draw,
                              const StepGrid& grid) {
     std::int64_t heads = layout.tensor * draw(1, 4, 1) * (layout.tensor == 1 ? 2 : 1);
-    const std::int64_t width =
-        draw(grid.least_width, grid.most_width, grid.head_dim > 0 ? grid.head_dim : 8 * heads);
-    if (grid.head_dim > 0) heads = width / grid.head_dim;
+    std::int64_t width = draw(grid.least_width, grid.most_width, 8 * heads);
+    if (!grid.head_dims.empty()) {
+        const auto turn = static_cast<std::size_t>(number + layout.turn) % grid.head_dims.size();
+        const std::int64_t head_dim = grid.head_dims[turn];
+        heads = draw(std::max(layout.tensor, grid.least_width / head_dim),
+                     std::max(layout.tensor, grid.most_width / head_dim), layout.tensor);
+        width = heads * head_dim;
+    }
     const std::int64_t sequence =
         draw(grid.least_sequence, grid.most_sequence, std::lcm(std::int64_t{32}, layout.tensor));
     const std::int64_t vocabulary = draw(grid.least_vocabulary, grid.most_vocabulary, 8);
     const std::int64_t samples = draw(1, 4, 1);
     nlohmann::json scenario;
-    scenario["model"] = number % 2 == 0 ? gpt(width, heads, sequence, vocabulary, number % 4 == 2)
-                                        : llama(width, heads, vocabulary);
+    scenario["model"] =
+        number % 2 == 0 ? gpt(layout.pipeline, width, heads, sequence, vocabulary, number % 4 == 2)
+                        : llama(layout.pipeline, width, heads, vocabulary);
     scenario["cluster"] = {
         {"nodes", 1},
-        {"devices_per_node", layout.tensor * layout.data},
+        {"devices_per_node", layout.tensor * layout.pipeline * layout.data},
         {"device", "cpu-core"},
         {"profile", "profiles/cpu-core.json"},
         {"intra_node", {{"kind", "host"}, {"bandwidth_GBps", 5}, {"latency_us", 1}}},
         {"inter_node", {{"kind", "none"}}}};
     scenario["layout"] = {{"tensor_parallel", layout.tensor},
                           {"sequence_parallel", layout.sequence},
+                          {"pipeline_parallel", layout.pipeline},
                           {"data_parallel", layout.data},
                           {"zero_stage", layout.zero_stage},
                           {"micro_batch_size", samples},
@@ -114,15 +126,8 @@ struct StepTimes {
     double busy_s = 0;                        // of the step, less communication that nothing hid
 };
 
-double hidden_s(const trace::Trace& trace, const trace::Track& track, const trace::Event& event) {
-    double hidden = 0;
-    for (std::size_t id = 0; id < track.events.size(); ++id) {
-        if (trace.op_of(track, id).stream != plan::Stream::compute) continue;
-        const trace::Event& other = track.events[id];
-        const auto both = std::min(event.end, other.end) - std::max(event.start, other.start);
-        hidden += static_cast<double>(std::max<trace::Picoseconds>(0, both)) * 1e-12;
-    }
-    return hidden;
+double seconds_of(trace::Picoseconds time) {
+    return static_cast<double>(time) / trace::kPsPerSecond;
 }
 
 StepTimes step_times(const runtime::TrainResult& result) {
@@ -130,17 +135,20 @@ StepTimes step_times(const runtime::TrainResult& result) {
     const trace::Trace trace = runtime::measured_trace(result.plan, result.times, "{}");
     const auto ranks = static_cast<double>(trace.tracks.size());
     StepTimes times;
-    times.busy_s = static_cast<double>(trace.step_end) * 1e-12;
+    times.busy_s = seconds_of(trace.step_end);
     for (const trace::Track& track : trace.tracks) {
         std::map<std::uint32_t, std::vector<double>> runs, kernels;
+        const std::vector<Passage> passed = passages(trace, track);
         for (std::size_t id = 0; id < track.events.size(); ++id) {
-            const trace::Event& event = track.events[id];
-            const double seconds = static_cast<double>(event.end - event.start) * 1e-12;
+            if (plan::is_communication(trace.op_of(track, id).kind)) {
+                const double seconds = seconds_of(passed[id].over - passed[id].came);
+                runs[linked.op[id]].push_back(seconds);
+                times.busy_s -= (seconds - hidden_s(trace, track, passed[id])) / ranks;
+                continue;
+            }
+            const double seconds = seconds_of(track.events[id].end - track.events[id].start);
             runs[linked.op[id]].push_back(seconds);
-            if (!plan::is_communication(trace.op_of(track, id).kind))
-                kernels[linked.op[id]].push_back(seconds);
-            else
-                times.busy_s -= (seconds - hidden_s(trace, track, event)) / ranks;
+            kernels[linked.op[id]].push_back(seconds);
         }
         for (auto& [op, own] : kernels)
             times.kernels_s += static_cast<double>(own.size()) * median(own) / ranks;
@@ -169,12 +177,41 @@ void add_rows(const runtime::TrainResult& result, const std::map<std::uint32_t, 
                 if (sample.ranks > 1) timings.collectives.push_back(sample);
             } else if (op.kind == plan::OpKind::gemm) {
                 timings.gemm.push_back({op.shape[0], op.shape[1], op.shape[2], time_us});
+            } else if (op.kind == plan::OpKind::attention ||
+                       op.kind == plan::OpKind::attention_backward) {
+                const auto& shape = op.shape;  // batch, queries, keys, heads, kv_heads, head_dim
+                auto& rows = op.kind == plan::OpKind::attention ? timings.attention
+                                                                : timings.attention_backward;
+                if (shape[1] == shape[2] && shape[6] == 0)
+                    rows.push_back({shape[0], shape[1], shape[3], shape[4], shape[5], time_us});
             } else if (plan::flops(op) == 0) {
                 timings.memory.push_back({std::string(plan::name(op.kind)), false,
                                           plan::bytes_moved(block, op), time_us});
             }
         }
     }
+}
+
+// Of a step with a pipeline: the exchanges that compute waited for.
+void add_exchanges(const runtime::TrainResult& result, const fit::CollectiveSample& like,
+                   StepTimings& timings) {
+    const trace::Trace trace = runtime::measured_trace(result.plan, result.times, "{}");
+    std::vector<double> seconds;
+    for (const trace::Track& track : trace.tracks) {
+        const std::vector<Passage> passed = passages(trace, track);
+        for (std::size_t id = 0; id < passed.size(); ++id)
+            if (trace.op_of(track, id).kind == plan::OpKind::exchange && passed[id].awaited)
+                seconds.push_back(seconds_of(passed[id].over - passed[id].came));
+    }
+    if (seconds.empty()) return;
+    const plan::Block& block =
+        result.plan.blocks[static_cast<std::size_t>(result.plan.exchange_block)];
+    fit::CollectiveSample sample = like;
+    sample.collective = plan::name(plan::OpKind::exchange);
+    sample.ranks = 2;
+    sample.bytes = static_cast<double>(plan::message_bytes(block.ops.front()));
+    sample.seconds = median(std::move(seconds));
+    if (sample.seconds > 0) timings.collectives.push_back(sample);
 }
 
 runtime::TrainResult perform(const plan::Scenario& scenario, runtime::Backend& backend,
@@ -195,6 +232,25 @@ runtime::TrainResult perform(const plan::Scenario& scenario, runtime::Backend& b
                           [](const runtime::StepReport&) { return true; });
 }
 
+// Again, where others had the machine meanwhile; the last time counts. Not again on a machine that
+// others have nearly always: nothing would come of it but waiting.
+runtime::TrainResult perform_undisturbed(const plan::Scenario& scenario, runtime::Backend& backend,
+                                         const StepGrid& grid) {
+    constexpr int kMostTries = 3;
+    constexpr std::int64_t kMostInARow = 6;
+    for (int tries = 1;; ++tries) {
+        const OtherWork others;
+        runtime::TrainResult result = perform(scenario, backend, grid.steps);
+        if (grid.count == nullptr) return result;
+        ++grid.count->taken;
+        const bool disturbed = others.disturbs();
+        if (disturbed) ++grid.count->dropped;
+        const bool hopeless =
+            grid.count->dropped > kMostInARow && 2 * grid.count->dropped > grid.count->taken;
+        if (!disturbed || hopeless || tries == kMostTries) return result;
+    }
+}
+
 }  // namespace
 
 StepTimings time_steps(std::int64_t ranks, runtime::Backend& backend, const StepGrid& grid,
@@ -203,13 +259,18 @@ StepTimings time_steps(std::int64_t ranks, runtime::Backend& backend, const Step
     SizeDraw draw;
     const std::vector<Layout> layouts = layouts_of(ranks);
     const auto performed = [&](const nlohmann::json& scenario) {
-        return perform(read(scenario, scenarios_dir), backend, grid.steps);
+        return perform_undisturbed(read(scenario, scenarios_dir), backend, grid);
     };
     // One layout after the other each time: a machine that is slow for a while is slow for all.
     for (int number = 0; number < grid.models; ++number)
         for (const Layout& layout : layouts) {
             const nlohmann::json scenario = scenario_json(number, layout, draw, grid);
+            if (number % grid.rounds != grid.round) continue;  // what it draws is another's too
             const runtime::TrainResult result = performed(scenario);
+            if (layout.pipeline > 1) {
+                add_exchanges(result, like, timings);
+                continue;
+            }
             const StepTimes times = step_times(result);
             add_rows(result, times.seconds, like, timings);
             timings.sharing.push_back({ranks, times.busy_s / times.kernels_s});

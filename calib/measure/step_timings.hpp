@@ -8,22 +8,26 @@
 #include <vector>
 
 #include "calib/fit/collectives.hpp"
+#include "calib/fit/fit_attention.hpp"
 #include "calib/fit/fit_gemm.hpp"
 #include "calib/fit/fit_memory.hpp"
+#include "calib/measure/disturbance.hpp"
 #include "runtime/train/backend.hpp"
 
 namespace orrery::measure {
 
-// Models of one layer, GPT and Llama in turn, sizes drawn log-uniformly.
+// Models of one layer for each stage, GPT and Llama in turn, sizes drawn log-uniformly.
 struct StepGrid {
     int models = 12;                                  // in each layout
     std::int64_t least_width = 64, most_width = 512;  // of the hidden state
     std::int64_t least_sequence = 32, most_sequence = 256;
     std::int64_t least_vocabulary = 128, most_vocabulary = 4096;
-    std::int64_t steps = 4;          // of which the last one counts
-    std::int64_t micro_batches = 5;  // an odd number: the median is one of them
-    std::int64_t head_dim = 0;       // 0: as the width and a drawn number of heads give it
+    std::int64_t steps = 4;                    // of which the last one counts
+    std::int64_t micro_batches = 5;            // an odd number: the median is one of them
+    std::vector<std::int64_t> head_dims = {};  // in turn; none: as width and number of heads give
     std::string precision = "fp32";
+    int round = 0, rounds = 1;     // of the models, every so many-th from this one
+    SampleCount* count = nullptr;  // null: steps that others disturb count too
 };
 
 // A step of `ranks` ranks, less the collectives that nothing hid, over what its kernels take by the
@@ -38,15 +42,17 @@ struct SharingRow {
 struct StepTimings {
     std::vector<fit::MemoryRow> memory;  // kernel: plan::name of its kind
     std::vector<fit::GemmRow> gemm;
-    // From when the last rank came to the end.
+    std::vector<fit::AttentionRow> attention, attention_backward;  // causal, over all keys
+    // From when the last rank was ready to when those that waited went on (step_communication.hpp);
+    // `exchange` is a message between two stages of a pipeline.
     std::vector<fit::CollectiveSample> collectives;
     std::vector<SharingRow> sharing;
 };
 
 // All of `ranks` are busy at once: data parallel, and tensor (with and without sequence) and
-// sharded data parallel over each divisor of their number. Steps of fewer ranks, data parallel, say
-// only how kernels share the machine. `scenarios_dir` has the profiles and frameworks that a
-// scenario names; `like` the system, library and source of the collectives.
+// sharded data parallel over each divisor of their number, and pipelines of two. Steps of fewer
+// ranks, data parallel, say only how kernels share the machine. `scenarios_dir` has the profiles
+// and frameworks that a scenario names; `like` the system, library and source of the collectives.
 StepTimings time_steps(std::int64_t ranks, runtime::Backend& backend, const StepGrid& grid,
                        const std::string& scenarios_dir, const fit::CollectiveSample& like);
 

@@ -14,6 +14,7 @@ using plan::GroupKind;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kMostCallsOfSample = 10000;
+constexpr std::size_t kMostTries = 3;  // for each sample that counts
 
 double seconds_of(int calls, const std::function<void()>& call) {
     const Clock::time_point start = Clock::now();
@@ -33,12 +34,22 @@ double timed(runtime::Communicator& ranks, const Sampling& sampling,
     ranks.all_reduce(GroupKind::world, DType::fp64, &longest, 1, runtime::Reduction::max);
     const int calls = static_cast<int>(
         std::clamp(std::ceil(sampling.seconds_per_sample / longest), 1.0, kMostCallsOfSample));
-    std::vector<double> samples;
-    for (int i = 0; i < sampling.samples; ++i) {
+    std::vector<double> all, quiet;
+    const auto wanted = static_cast<std::size_t>(sampling.samples);
+    while (quiet.size() < wanted && all.size() < kMostTries * wanted) {
         ranks.barrier(GroupKind::world);
-        samples.push_back(seconds_of(calls, call) / calls);
+        const std::int64_t before = preemptions();
+        all.push_back(seconds_of(calls, call) / calls);
+        double disturbed = preemptions() != before ? 1 : 0;  // on one rank: for all
+        ranks.all_reduce(GroupKind::world, DType::fp64, &disturbed, 1, runtime::Reduction::max);
+        if (disturbed == 0) quiet.push_back(all.back());
     }
-    double mean = median(std::move(samples)) / static_cast<double>(ranks.mesh().ranks());
+    if (sampling.count != nullptr && ranks.rank() == 0) {
+        sampling.count->taken += static_cast<std::int64_t>(all.size());
+        sampling.count->dropped += static_cast<std::int64_t>(all.size() - quiet.size());
+    }
+    double mean = median(2 * quiet.size() > wanted ? std::move(quiet) : std::move(all)) /
+                  static_cast<double>(ranks.mesh().ranks());
     ranks.all_reduce(GroupKind::world, DType::fp64, &mean, 1);
     return mean;
 }

@@ -26,8 +26,13 @@ TEST(Timings, CallWarmUpsAndSamples) {
     mesh.data = 3;
     runtime::run_ranks(mesh, {}, [](plan::Rank, runtime::Communicator& ranks) {
         int calls = 0;
-        const double seconds = timed(ranks, {2, 5, 1e-9}, [&] { ++calls; });
-        EXPECT_EQ(calls, 2 + 5);
+        SampleCount count;
+        const double seconds = timed(ranks, {2, 5, 1e-9, &count}, [&] { ++calls; });
+        if (ranks.rank() == 0) {
+            EXPECT_EQ(calls, 2 + count.taken);
+            EXPECT_GE(count.taken, 5);
+            EXPECT_TRUE(count.taken - count.dropped == 5 || count.taken == 3 * 5);
+        }
         EXPECT_GE(seconds, 0);
     });
 }
@@ -39,6 +44,7 @@ TEST(Timings, CoverWhatAProfileNeeds) {
     options.sampling = kOnce;
     options.kernels = small_grid();
     options.steps.models = 2;  // one of each kind
+    options.rounds = 2;
     options.steps.most_width = 64;
     options.steps.most_sequence = 32;
     options.steps.steps = 1;
@@ -82,8 +88,15 @@ TEST(Timings, CoverWhatAProfileNeeds) {
         EXPECT_EQ(sample.ranks, 2);
         EXPECT_GT(sample.seconds, 0);
     }
-    EXPECT_EQ(collectives, (std::set<std::string>{"all_gather", "all_reduce", "reduce_scatter"}));
-    EXPECT_EQ(told.back(), "whole steps");
+    EXPECT_EQ(collectives,
+              (std::set<std::string>{"all_gather", "all_reduce", "exchange", "reduce_scatter"}));
+    EXPECT_EQ(told,
+              (std::vector<std::string>{"kernels, round 1 of 2", "whole steps, round 1 of 2",
+                                        "kernels, round 2 of 2", "whole steps, round 2 of 2"}));
+    EXPECT_FALSE(timings.steps.attention.empty());
+    EXPECT_EQ(timings.steps.attention.size(), timings.steps.attention_backward.size());
+    EXPECT_GE(timings.samples.taken, timings.samples.dropped);
+    EXPECT_GT(timings.performed.taken, timings.performed.dropped);
 }
 
 // The shapes are fixed, and so is what is held out of them (calib/fit/held_out.hpp).
