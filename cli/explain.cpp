@@ -42,11 +42,14 @@ class Explain : public Subcommand {
             return kExitInternal;
         }
         const plan::Framework& framework = scenario.training.framework;
-        Explanation explanation{report, {}, {}, {}};
+        Explanation explanation{report, {}, {}, {}, {}};
         explanation.path = trace::critical_path(
             prediction.trace, {sim::launch_times(framework), framework.launch_queue});
         explanation.parts = trace::parts_of(prediction.trace, explanation.path);
         explanation.answers = answers(scenario, profile, prediction, console);
+        explanation.balanced = sim::balanced_layers(
+            scenario, profile, prediction,
+            [this](const std::vector<std::string>& changes) { return input_.read_with(changes); });
         console.out << (json_ ? explanation_json(explanation)
                               : explanation_text(explanation, console));
         if (prediction.memory.verdict != sim::Verdict::exceeds) return kExitOk;

@@ -2,11 +2,13 @@
 // text for people and as JSON for programs.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/console.hpp"
 #include "cli/report.hpp"
+#include "sim/whatif/balanced_layers.hpp"
 #include "sim/whatif/what_if.hpp"
 #include "trace/critical_path.hpp"
 
@@ -17,6 +19,7 @@ struct Explanation {
     std::vector<trace::PathSegment> path;
     std::vector<trace::PathPart> parts;
     std::vector<sim::Answer> answers;  // largest gain first
+    std::optional<sim::BalancedLayers> balanced;
 };
 
 // A maximal run of the path on one rank.

@@ -56,6 +56,13 @@ std::string explanation_json(const Explanation& explanation) {
     json["summary"] = path_paragraph(explanation);
     json["critical_path"] = {{"parts", std::move(parts)}, {"stays", std::move(stays)}};
     json["what_if"] = std::move(answers);
+    json["balanced_layers"] = explanation.balanced
+                                  ? Json{{"set",
+                                          {{explanation.balanced->setting.key,
+                                            Json::parse(explanation.balanced->setting.value)}}},
+                                         {"step_time_s", explanation.balanced->step_time_s},
+                                         {"gain_s", explanation.balanced->gain_s}}
+                                  : Json(nullptr);
     return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 

@@ -166,6 +166,19 @@ std::string answers_text(const Explanation& explanation, const Console& console)
     return text + table.text();
 }
 
+// What of the balance whole layers can bring.
+std::string balanced_text(const Explanation& explanation) {
+    if (!explanation.report.prediction.step.heaviest_chunk) return "";
+    if (!explanation.balanced)
+        return labelled("layers", "dealt out by their time, whole ones gain nothing");
+    const sim::BalancedLayers& balanced = *explanation.balanced;
+    const double step = explanation.report.prediction.step.time_s;
+    return labelled("layers",
+                    fmt::format("{} less ({}) with --set {}={}", seconds_text(balanced.gain_s),
+                                percent_text(balanced.gain_s / step), balanced.setting.key,
+                                balanced.setting.value));
+}
+
 }  // namespace
 
 std::vector<PathStay> stays_of(const std::vector<trace::PathSegment>& path) {
@@ -223,7 +236,7 @@ std::string explanation_text(const Explanation& explanation, const Console& cons
            heading("why: the critical path, the chain of work that the step hangs on", console) +
            "  " + wrapped(path_paragraph(explanation), kReportColumns, 2, 2) + "\n\n" +
            work_table(explanation) + rank_table(explanation, console) +
-           answers_text(explanation, console);
+           answers_text(explanation, console) + balanced_text(explanation);
 }
 
 }  // namespace orrery::cli

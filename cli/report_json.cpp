@@ -74,6 +74,13 @@ Json memory_json(const sim::MemoryPrediction& memory) {
     return json;
 }
 
+Json heaviest_json(const std::optional<sim::HeaviestChunk>& chunk) {
+    if (!chunk) return nullptr;
+    return {{"stage", chunk->stage},   {"pipeline_rank", chunk->pipeline_rank},
+            {"time_s", chunk->time_s}, {"mean_s", chunk->mean_s},
+            {"op", chunk->op},         {"op_excess_s", chunk->op_excess_s}};
+}
+
 Json step_json(const sim::StepPrediction& step) {
     Json breakdown;
     for (std::size_t a = 0; a < trace::kAccounts; ++a)
@@ -81,7 +88,8 @@ Json step_json(const sim::StepPrediction& step) {
     return {{"time_s", step.time_s},
             {"interval_s", {step.low_s, step.high_s}},
             {"breakdown_s", std::move(breakdown)},
-            {"bubble_fraction", step.bubble_fraction}};
+            {"bubble_fraction", step.bubble_fraction},
+            {"heaviest_chunk", heaviest_json(step.heaviest_chunk)}};
 }
 
 Json throughput_json(const sim::ThroughputPrediction& throughput) {

@@ -53,7 +53,7 @@ std::string account_text(trace::Account account) {
         case trace::Account::launch:
             return "waiting for the host";
         case trace::Account::imbalance:
-            return "waiting for other ranks";
+            return "imbalance, waiting for others";
         case trace::Account::compute:
         case trace::Account::recompute:
         case trace::Account::optimizer:
@@ -61,6 +61,18 @@ std::string account_text(trace::Account account) {
             break;
     }
     return std::string(trace::name(account));
+}
+
+// Why ranks wait beyond what the schedule leaves.
+std::string heaviest_text(const sim::StepPrediction& step) {
+    if (!step.heaviest_chunk) return "";
+    const sim::HeaviestChunk& chunk = *step.heaviest_chunk;
+    std::string text = fmt::format(
+        "stage {} on pipeline rank {}: {} a micro-batch, {:.2f} x the mean", chunk.stage,
+        chunk.pipeline_rank, seconds_text(chunk.time_s), chunk.time_s / chunk.mean_s);
+    if (!chunk.op.empty())
+        text += fmt::format("; above all {}, {} more", chunk.op, seconds_text(chunk.op_excess_s));
+    return labelled("longest", text);
 }
 
 std::string time_text(const ReportInput& input, const Console& console) {
@@ -74,7 +86,8 @@ std::string time_text(const ReportInput& input, const Console& console) {
                    percent_text(seconds / step.time_s), bar_text(seconds / most, kStepCells)});
     }
     table.add({"step", seconds_text(step.time_s), "100 %", ""});
-    return heading("where the time goes, mean over ranks", console) + table.text();
+    return heading("where the time goes, mean over ranks", console) + table.text() +
+           heaviest_text(step);
 }
 
 std::string communication_text(const ReportInput& input, const Console& console) {

@@ -280,6 +280,12 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
     }
 }
 
+void multiply_times(Machine& machine, std::vector<std::vector<double>> factors) {
+    machine.factors = std::move(factors);
+    for (std::size_t t = 0; t < machine.input.tracks.size(); ++t)
+        machine.input.tracks[t].factors = machine.factors.empty() ? nullptr : &machine.factors[t];
+}
+
 PriceSources price_sources(const Machine& machine, const MeasuredCosts& costs) {
     PriceSources sources;
     sources.path = costs.path();

@@ -33,6 +33,7 @@ struct Machine {
     int following = 0;     // … of which so many come after the one that counts, beside its end
     Picoseconds tail = 0;  // of the step, after its last op
     std::vector<std::vector<OpTime>> times;       // of measured costs, shared by tracks
+    std::vector<std::vector<double>> factors;     // of tracks whose chunks were made equal
     std::vector<std::unique_ptr<Uneven>> uneven;  // of tracks whose kernels take another time
 };
 
@@ -47,6 +48,9 @@ Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
 // What issuing an op costs a host of this stack. Throws plan::ScenarioError where it is more than a
 // trace holds.
 trace::LaunchTimes launch_times(const plan::Framework& framework);
+
+// Multiplies what ops take, by track and op id of one step; empty: nothing.
+void multiply_times(Machine& machine, std::vector<std::vector<double>> factors);
 
 // Where the prices of a machine that was built with costs are from.
 PriceSources price_sources(const Machine& machine, const MeasuredCosts& costs);

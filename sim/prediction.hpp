@@ -60,12 +60,25 @@ struct MemoryPrediction {
     const StageMemory& worst() const;
 };
 
+// Of the chunks of layers that pipeline ranks compute the one that takes longest, and why.
+struct HeaviestChunk {
+    std::int32_t stage = 0;
+    std::int32_t pipeline_rank = 0;
+    double time_s = 0;       // of one micro-batch, forward and backward, mean over its ranks
+    double mean_s = 0;       // of all chunks
+    std::string op;          // "head.forward logits": of which it has most more than the mean chunk
+    double op_excess_s = 0;  // that much, of one micro-batch
+};
+
 struct StepPrediction {
     double time_s = 0;
     double low_s = 0;  // central 90 %
     double high_s = 0;
     std::array<double, trace::kAccounts> breakdown_s{};  // mean over ranks; sums to time_s
     double bubble_fraction = 0;
+    // Where chunks of layers do not take equally long: the longest. What they add to the waiting
+    // for pipeline peers is imbalance; bubble is what the schedule alone leaves.
+    std::optional<HeaviestChunk> heaviest_chunk;
 };
 
 struct ThroughputPrediction {

@@ -5,6 +5,7 @@
 
 #include "plan/build/build_plan.hpp"
 #include "plan/ir/check.hpp"
+#include "sim/chunks.hpp"
 #include "sim/machine.hpp"
 #include "sim/prediction.hpp"
 #include "sim/stack_prior.hpp"
@@ -90,6 +91,33 @@ EngineRun count_events(const Machine& machine, Prediction& prediction) {
     return run;
 }
 
+// Waiting for pipeline peers is of the schedule as far as it is there with chunks that take equally
+// long; what a rank waits beyond that is imbalance.
+void split_bubble(const plan::Plan& plan, Machine& machine, Prediction& prediction) {
+    if (plan.mesh.pipeline < 2) return;
+    const Chunks chunks(plan, machine);
+    prediction.step.heaviest_chunk = chunks.heaviest();
+    if (!prediction.step.heaviest_chunk) return;
+    multiply_times(machine, chunks.equalising());
+    Prediction equal;
+    equal.trace.ops = prediction.trace.ops;
+    equal.trace.programs = prediction.trace.programs;
+    for (const trace::Track& track : prediction.trace.tracks)
+        equal.trace.tracks.push_back({track.rank, track.represents, track.program, {}});
+    const bool ran = count_events(machine, equal).stuck.empty();
+    multiply_times(machine, {});
+    if (!ran) return;
+    constexpr auto kBubble = static_cast<std::size_t>(trace::Account::bubble);
+    constexpr auto kImbalance = static_cast<std::size_t>(trace::Account::imbalance);
+    for (std::size_t t = 0; t < prediction.sums.accounts.size(); ++t) {
+        trace::Accounts& accounts = prediction.sums.accounts[t];
+        const Picoseconds of_schedule =
+            std::min(accounts[kBubble], equal.sums.accounts[t][kBubble]);
+        accounts[kImbalance] += accounts[kBubble] - of_schedule;
+        accounts[kBubble] = of_schedule;
+    }
+}
+
 // How often each op runs at the prices of each table, over all ranks.
 std::vector<std::vector<std::int64_t>> ops_by_table(const trace::Trace& trace,
                                                     const Machine& machine) {
@@ -161,6 +189,7 @@ StepPrediction predict_step(const Prediction& prediction, double relative_sd,
                             : relative_sd;
     };
     StepPrediction step;
+    step.heaviest_chunk = prediction.step.heaviest_chunk;
     step.time_s = to_seconds(trace.step_end - trace.step_start);
     step.low_s = step.time_s * std::max(0.0, 1 - kCentral90 * with(prior.step_early));
     step.high_s = step.time_s * (1 + kCentral90 * with(prior.step_late));
@@ -247,7 +276,7 @@ std::string describe_stuck(const trace::Trace& trace, const EngineRun& result) {
 Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
                     const SimulateOptions& options, const std::string& resolved_json) {
     const plan::Plan plan = plan::build_plan(scenario);
-    const Machine machine = build_machine(plan, scenario, profile, options.unfolded, options.costs);
+    Machine machine = build_machine(plan, scenario, profile, options.unfolded, options.costs);
     Prediction prediction;
     prediction.trace = empty_trace(plan, machine, resolved_json);
     const bool keep = options.keep_trace || options.costs != nullptr;
@@ -258,6 +287,8 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
     prediction.op_events = run.processed;
     if (options.costs != nullptr) prediction.prices = price_sources(machine, *options.costs);
     prediction.stuck = describe_stuck(prediction.trace, run);
+    if (prediction.stuck.empty() && options.costs == nullptr)
+        split_bubble(plan, machine, prediction);
     prediction.memory = predict_memory(plan, scenario, profile);
     if (!prediction.stuck.empty()) return prediction;
     prediction.communication = trace::communication_sums(prediction.trace, prediction.sums);

@@ -33,7 +33,8 @@ class ActionGraphBuilder {
         runs_.push_back(0);
         add_node(0);
         for (std::size_t t = 0; t < in_.tracks.size(); ++t)
-            if (in_.tracks[t].times != nullptr || !add_track(static_cast<TrackId>(t)))
+            if (in_.tracks[t].times != nullptr || in_.tracks[t].factors != nullptr ||
+                !add_track(static_cast<TrackId>(t)))
                 return std::nullopt;
         if (!complete()) return std::nullopt;
         number_delays();

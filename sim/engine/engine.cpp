@@ -37,6 +37,7 @@ class Engine {
             tracks_[t].program = &index_.program(track.program);
             tracks_[t].durations = track.durations->data();
             tracks_[t].times = track.times;
+            tracks_[t].factors = track.factors;
             tracks_[t].uneven = track.uneven;
         }
         lay_out_rings();
@@ -78,7 +79,14 @@ class Engine {
     static Picoseconds duration(const TrackState& t, const StreamOp& head) {
         const OpTime* time = time_of(t, head.op);
         const Picoseconds priced = time == nullptr ? t.durations[head.number] : time->duration;
-        return t.uneven != nullptr && head.kernel ? t.uneven->of(head.op, priced) : priced;
+        const Picoseconds takes =
+            t.uneven != nullptr && head.kernel ? t.uneven->of(head.op, priced) : priced;
+        return t.factors == nullptr ? takes : multiplied(takes, t, head.op);
+    }
+
+    static Picoseconds multiplied(Picoseconds takes, const TrackState& t, std::uint32_t op) {
+        return static_cast<Picoseconds>(
+            static_cast<double>(takes) * (*t.factors)[op % t.factors->size()] + 0.5);
     }
 
     // The host is never further ahead than its queue is long, or than there are ops.

@@ -43,6 +43,8 @@ struct EngineTrack {
     // By op id of one step, in place of durations and transfers; null: none are known. An exchange
     // ends its duration after the last of its transfers has begun.
     const std::vector<OpTime>* times = nullptr;
+    // By op id of one step: what its kernels and collectives take is multiplied by it; null: by 1.
+    const std::vector<double>* factors = nullptr;
     const Uneven* uneven = nullptr;  // changes the time of its kernels; null: does not
     // What its collectives take of the network, by op number; null: nothing. And its transfers, by
     // pipeline rank; may be empty.

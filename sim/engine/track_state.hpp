@@ -53,6 +53,7 @@ struct TrackState {
     const IndexedProgram* program = nullptr;
     const Picoseconds* durations = nullptr;
     const std::vector<OpTime>* times = nullptr;
+    const std::vector<double>* factors = nullptr;
     const Uneven* uneven = nullptr;
     std::uint32_t issued = 0;  // by the host
     std::uint32_t ended = 0;

@@ -71,7 +71,7 @@ void compare(const Json& a, const Json& b, const std::string& pointer,
 
 }  // namespace
 
-trace::Accounts whole_mean_accounts(const trace::Trace& trace) {
+trace::Accounts whole_mean_accounts(const trace::Trace& trace, const trace::StepSums& sums) {
     std::int64_t ranks = 0;
     for (const trace::Track& track : trace.tracks)
         ranks += track.represents;
@@ -79,8 +79,9 @@ trace::Accounts whole_mean_accounts(const trace::Trace& trace) {
     // Quotients and remainders by the number of ranks apart, so that no product is too large.
     trace::Accounts mean{};
     trace::Accounts remainders{};
-    for (const trace::Track& track : trace.tracks) {
-        const trace::Accounts accounts = trace::accounts_of(trace, track);
+    for (std::size_t t = 0; t < trace.tracks.size(); ++t) {
+        const trace::Track& track = trace.tracks[t];
+        const trace::Accounts& accounts = sums.accounts[t];
         for (std::size_t a = 0; a < trace::kAccounts; ++a) {
             mean[a] += track.represents * (accounts[a] / ranks);
             remainders[a] += track.represents * (accounts[a] % ranks);
@@ -104,8 +105,8 @@ Difference difference_of(const Prediction& a, const Prediction& b) {
     Difference difference;
     difference.step_a = a.trace.step_end - a.trace.step_start;
     difference.step_b = b.trace.step_end - b.trace.step_start;
-    difference.accounts_a = whole_mean_accounts(a.trace);
-    difference.accounts_b = whole_mean_accounts(b.trace);
+    difference.accounts_a = whole_mean_accounts(a.trace, a.sums);
+    difference.accounts_b = whole_mean_accounts(b.trace, b.sums);
     const BySort busy_a = busy_seconds(a.trace);
     const BySort busy_b = busy_seconds(b.trace);
     for (std::size_t kind = 0; kind < plan::kOpKinds; ++kind)

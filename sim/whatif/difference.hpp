@@ -12,7 +12,7 @@ namespace orrery::sim {
 
 // Mean over ranks in whole picoseconds: each at most one off the exact mean, and their sum exactly
 // the step. What the means leave over goes to the largest remainders.
-trace::Accounts whole_mean_accounts(const trace::Trace& trace);
+trace::Accounts whole_mean_accounts(const trace::Trace& trace, const trace::StepSums& sums);
 
 // How long ops of one kind and group are in progress during the step, mean over ranks.
 struct BusyDifference {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "sim/chunks.hpp"
+
 namespace orrery::sim {
 namespace {
 
@@ -15,14 +17,6 @@ void change_durations(const plan::Plan& plan, Machine& machine, const Function& 
             for (const plan::Op& op : block.ops)
                 f(op, table->durations[number++]);
     }
-}
-
-std::vector<bool> computing_ops(const plan::Plan& plan) {
-    std::vector<bool> computing;
-    for (const plan::Block& block : plan.blocks)
-        for (const plan::Op& op : block.ops)
-            computing.push_back(op.stream == plan::Stream::compute);
-    return computing;
 }
 
 // The account of waiting for an op, as a trace would have it.
@@ -41,34 +35,7 @@ void never_wait_for_peers(const plan::Plan& /*plan*/, const Profile& /*profile*/
 }
 
 void balance_stages(const plan::Plan& plan, const Profile& /*profile*/, Machine& machine) {
-    const std::vector<bool> computing = computing_ops(plan);
-    std::vector<double> work;
-    double total = 0;
-    double ranks = 0;
-    for (std::size_t t = 0; t < machine.input.tracks.size(); ++t) {
-        const EngineTrack& track = machine.input.tracks[t];
-        Picoseconds sum = 0;
-        for (const std::uint32_t op :
-             machine.input.linked[static_cast<std::size_t>(track.program)].op)
-            if (computing[op]) sum += (*track.durations)[op];
-        const auto represents = static_cast<double>(machine.classes.members[t].represents);
-        work.push_back(static_cast<double>(sum));
-        total += represents * work.back();
-        ranks += represents;
-    }
-    // Tracks that shared a table part here: each has its own factor.
-    for (std::size_t t = 0; t < machine.input.tracks.size(); ++t) {
-        if (work[t] <= 0) continue;
-        auto table = std::make_unique<PriceTable>(*machine.table_of[t]);
-        const double factor = total / ranks / work[t];
-        for (std::size_t op = 0; op < computing.size(); ++op)
-            if (computing[op])
-                table->durations[op] = static_cast<Picoseconds>(
-                    static_cast<double>(table->durations[op]) * factor + 0.5);
-        machine.table_of[t] = table.get();
-        machine.input.tracks[t].durations = &table->durations;
-        machine.tables.push_back(std::move(table));
-    }
+    multiply_times(machine, Chunks(plan, machine).equalising());
 }
 
 void halve_compute(const plan::Plan& plan, const Profile& /*profile*/, Machine& machine) {

@@ -92,7 +92,7 @@ const std::vector<WhatIf>& what_ifs() {
          faster_links, nullptr},
         {"no_bubble", "pipeline ranks never wait for each other", with_pipeline, nullptr,
          never_wait_for_peers},
-        {"balanced_stages", "every pipeline rank computes as long as their mean", with_pipeline,
+        {"balanced_stages", "every chunk of layers takes as long as their mean", with_pipeline,
          nullptr, balance_stages},
         {"no_launch_time", "the host issues every op at once", always, instant_host, nullptr},
         {"compute_x2", "every kernel takes half as long", always, nullptr, halve_compute},

@@ -71,7 +71,7 @@ TEST(Difference, MeansAreWholeAndSumToTheStep) {
     trace.tracks.push_back({0, 2, 0, {{0, 0, 7, trace::kNothing, -1}, {7, 7, 10, 0, -1}}});
     trace.tracks.push_back({2, 1, 0, {{0, 0, 9, trace::kNothing, -1}, {9, 9, 10, 0, -1}}});
     trace.step_end = 10;
-    const trace::Accounts mean = whole_mean_accounts(trace);
+    const trace::Accounts mean = whole_mean_accounts(trace, trace::sums_of(trace));
     // compute (2·7 + 9)/3 = 7 + 2/3, optimizer (2·3 + 1)/3 = 2 + 1/3.
     EXPECT_EQ(mean[static_cast<std::size_t>(trace::Account::compute)], 8);
     EXPECT_EQ(mean[static_cast<std::size_t>(trace::Account::optimizer)], 2);
