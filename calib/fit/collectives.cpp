@@ -191,6 +191,32 @@ std::vector<CurvePoint> monotone_medians(const std::vector<CollectiveSample>& sa
     return points;
 }
 
+std::vector<CurvePoint> monotone_by_medians(const std::vector<CollectiveSample>& samples) {
+    std::map<double, std::vector<double>> by_bytes;
+    for (const CollectiveSample& sample : samples)
+        by_bytes[sample.bytes].push_back(sample.seconds);
+    struct Pool {
+        std::vector<double> seconds, bytes;
+    };
+    std::vector<Pool> pools;
+    for (auto& [bytes, seconds] : by_bytes) {
+        pools.push_back({std::move(seconds), {bytes}});
+        while (pools.size() > 1 &&
+               median(pools[pools.size() - 2].seconds) > median(pools.back().seconds)) {
+            const Pool last = std::move(pools.back());
+            pools.pop_back();
+            Pool& into = pools.back();
+            into.seconds.insert(into.seconds.end(), last.seconds.begin(), last.seconds.end());
+            into.bytes.insert(into.bytes.end(), last.bytes.begin(), last.bytes.end());
+        }
+    }
+    std::vector<CurvePoint> points;
+    for (const Pool& pool : pools)
+        for (const double bytes : pool.bytes)
+            points.push_back({bytes, median(pool.seconds)});
+    return points;
+}
+
 std::vector<CurvePoint> thinned(const std::vector<CurvePoint>& points, double tolerance) {
     if (points.size() < 3) return points;
     std::set<std::size_t> kept{0, points.size() - 1};
@@ -226,7 +252,9 @@ json fit_collectives(const std::vector<CollectiveSample>& samples, const Collect
     json curves = json::array();
     std::vector<sim::CollectiveCurve> all;
     for (const auto& [key, group] : groups) {
-        const std::vector<CurvePoint> points = monotone_medians(group);
+        const std::vector<CurvePoint> points = fit.algorithms == Algorithms::links
+                                                   ? monotone_by_medians(group)
+                                                   : monotone_medians(group);
         const std::vector<CurvePoint> kept = thinned(points, kThinningTolerance);
         curves.push_back(
             {{"collective", plan::name(key.first)},

@@ -34,7 +34,8 @@ extern const std::vector<std::string> kCollectiveColumns;
 std::vector<CollectiveSample> collective_samples(const CsvTable& table);
 
 // Whose costs price what no curve covers: NCCL's, or, where ranks are processes of a host, rings
-// whose hops take the cluster's stated latencies and whose bandwidth is that of the links.
+// whose hops take the cluster's stated latencies and whose bandwidth is that of the links. Samples
+// of the latter are of threads that wait to be woken: monotone_by_medians.
 enum class Algorithms { nccl, links };
 
 struct CollectiveFit {
@@ -64,6 +65,9 @@ nlohmann::json unmeasured_collectives(const CollectiveFit& fit,
 // Median time of each size, then the nearest (least squares, weighted by samples) series that
 // never falls: pool adjacent violators (Barlow et al. 1972).
 std::vector<sim::CurvePoint> monotone_medians(const std::vector<CollectiveSample>& samples);
+// The same by least absolute errors, each sample by itself (a pool has the median of its samples;
+// Robertson and Wright 1973): of samples that are few for each size, and some of them far off.
+std::vector<sim::CurvePoint> monotone_by_medians(const std::vector<CollectiveSample>& samples);
 // The fewest points, chosen greedily, from which interpolation gives every point within
 // `tolerance` (relative). Keeps the ends.
 std::vector<sim::CurvePoint> thinned(const std::vector<sim::CurvePoint>& points, double tolerance);

@@ -105,6 +105,12 @@ Calibration profile_of(const CpuTimings& timings, const CalibrationOptions& opti
         options.threads_per_rank, options.threads_per_rank == 1 ? "" : "s",
         runtime::kernels().instruction_set);
     Calibration result;
+    constexpr double kQuiet = 0.05;  // of all cores
+    if (timings.others_cores > kQuiet * static_cast<double>(machine.cores))
+        result.warning = fmt::format(
+            "other work had {:.1f} of {} cores meanwhile: the profile is of this machine with that "
+            "work; times of a quiet one are shorter",
+            timings.others_cores, machine.cores);
     Json& profile = result.profile;
     profile["format"] = "orrery profile";
     profile["version"] = 1;
@@ -115,9 +121,9 @@ Calibration profile_of(const CpuTimings& timings, const CalibrationOptions& opti
                     "on numbers of N(0, 1)",
                     options.sampling.samples, options.sampling.warm_ups),
         fmt::format("{} of {} samples and {} of {} runs of whole steps were disturbed; other work "
-                    "had {:.1f} s of a core meanwhile",
+                    "had {:.2f} cores meanwhile",
                     timings.samples.dropped, timings.samples.taken, timings.performed.dropped,
-                    timings.performed.taken, timings.others_s)};
+                    timings.performed.taken, timings.others_cores)};
     profile["machine"] =
         fit::machine_json({machine.processor, machine.cores}, options.version, machine.date);
     profile["hardware"] = hardware_json(options, machine, timings, resident_bytes, source);

@@ -19,6 +19,7 @@ struct Calibration {
     nlohmann::ordered_json profile;           // for fit::write_profile
     std::vector<fit::FamilyReport> families;  // what the fits miss on rows they have not seen
     std::vector<std::string> notes;           // what was measured beside, for people
+    std::string warning = {};                 // what makes it doubtful; empty: nothing known
 };
 
 // Throws fit::FitError where the timings determine no curve (too small a grid, too noisy a

@@ -96,7 +96,7 @@ CpuTimings time_cpu(const CalibrationOptions& asked,
                            "threads of one process, in whole steps, from when the last one was "
                            "ready to when the one that waits goes on"}));
     }
-    timings.others_s = others.seconds();
+    timings.others_cores = others.cores();
     return timings;
 }
 

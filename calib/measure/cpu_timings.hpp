@@ -39,9 +39,9 @@ struct CpuTimings {
     std::vector<fit::MemoryRow> memory;  // of kernels that only move bytes
     StepTimings steps;
     double copy_bytes_per_s = 0;
-    SampleCount samples;    // of kernels alone, of the first rank
-    SampleCount performed;  // of whole steps
-    double others_s = 0;    // of a core, that other work had meanwhile
+    SampleCount samples;      // of kernels alone, of the first rank
+    SampleCount performed;    // of whole steps
+    double others_cores = 0;  // that other work had meanwhile, on average
 };
 
 // `options.ranks` is at least 1; `progress` is told what is being timed.

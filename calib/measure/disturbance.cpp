@@ -42,7 +42,7 @@ double clock_seconds() {
         .count();
 }
 
-double cores() {
+double all_cores() {
     return std::max(1U, std::thread::hardware_concurrency());
 }
 
@@ -62,10 +62,15 @@ double OtherWork::seconds() const {
     return std::max(0.0, machine_seconds() - machine_s_ - own);
 }
 
+double OtherWork::cores() const {
+    const double elapsed = clock_seconds() - began_s_;
+    return elapsed > 0 ? seconds() / elapsed : 0;
+}
+
 bool OtherWork::disturbs() const {
     const double tick = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
-    const double all = cores() * (clock_seconds() - began_s_);
-    return seconds() > std::max(2 * tick * cores(), kQuietShare * all);
+    const double all = all_cores() * (clock_seconds() - began_s_);
+    return seconds() > std::max(2 * tick * all_cores(), kQuietShare * all);
 }
 
 }  // namespace orrery::measure

@@ -21,6 +21,7 @@ class OtherWork {
   public:
     OtherWork();
     double seconds() const;  // of other processes, and of the host
+    double cores() const;    // that they had, on average
     // More than a tick of each core, and more than a share of all cores that no desktop needs.
     bool disturbs() const;
 

@@ -43,7 +43,8 @@ struct StepTimings {
     std::vector<fit::MemoryRow> memory;  // kernel: plan::name of its kind
     std::vector<fit::GemmRow> gemm;
     std::vector<fit::AttentionRow> attention, attention_backward;  // causal, over all keys
-    // From when the last rank was ready to when those that waited went on (step_communication.hpp);
+    // From when the last rank was ready to when those that waited went on (step_communication.hpp),
+    // of what compute went on beside from when its last thread came to its end;
     // `exchange` is a message between two stages of a pipeline.
     std::vector<fit::CollectiveSample> collectives;
     std::vector<SharingRow> sharing;

@@ -135,6 +135,8 @@ class Calibrate : public Subcommand {
         options.version = kVersion;
         options.scenarios_dir = library_folder();
         measure::Calibration calibration = measure::measure_cpu_profile(options, teller(console));
+        if (!calibration.warning.empty())
+            console.err << "orrery calibrate: warning: " << calibration.warning << '\n';
         console.err << "measuring the memory of processes\n" << std::flush;
         calibration.profile["process"] = fit::process_json(
             measure_processes(few), calibration.profile["provenance"][0].get<std::string>());

@@ -73,7 +73,7 @@ KernelCost::KernelCost(const Profile& profile, const plan::Framework& framework,
       composed_norms_(framework.norm_kernel == plan::NormKernel::composed),
       memory_factor_(framework.memory_kernel_factor),
       column_cast_factor_(framework.column_cast_factor),
-      stretch_(profile.sharing ? profile.sharing->of(ranks_of_machine) : 1) {}
+      stretch_(profile.stretch_of(ranks_of_machine)) {}
 
 const GemmCurve& KernelCost::gemm_curve(plan::DType dtype) const {
     if (const GemmCurve* curve = profile_.gemm_curve(dtype)) return *curve;

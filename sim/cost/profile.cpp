@@ -328,6 +328,14 @@ double SharingProfile::of(std::int64_t ranks) const {
     return below.second + share * (above->second - below.second);
 }
 
+double Profile::stretch_of(std::int64_t ranks) const {
+    double stretch = sharing ? sharing->of(ranks) : 1;
+    if (!machine) return stretch;
+    const double threads = static_cast<double>(ranks) * hardware.multiprocessors.value;
+    const auto cores = static_cast<double>(machine->cores);
+    return threads > cores ? stretch * threads / cores : stretch;
+}
+
 const GemmCurve* Profile::gemm_curve(plan::DType dtype) const {
     const auto& own = gemm[static_cast<std::size_t>(dtype)];
     if (own) return &*own;

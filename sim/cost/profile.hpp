@@ -198,6 +198,10 @@ struct Profile {
     std::optional<ProcessProfile> process;  // else the framework's preset says
     std::string collectives_json;           // the object of sim/network, or empty
 
+    // By what kernels take longer where so many ranks of a machine are busy: `sharing`, and where
+    // they have more threads than the machine cores, as many times as that.
+    double stretch_of(std::int64_t ranks) const;
+
     // What products of an element type cost; fp16 without a curve of its own costs what bf16 does:
     // tensor cores run both at one rate, operands are as wide. Null: nothing known.
     const GemmCurve* gemm_curve(plan::DType dtype) const;

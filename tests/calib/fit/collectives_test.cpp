@@ -43,6 +43,14 @@ TEST(MonotoneMedians, PoolsViolatorsToTheirWeightedMean) {
         (std::vector<CurvePoint>{{1, 1}, {2, 4}, {4, 4}, {8, 9}}));
 }
 
+// 600 before 3 and 4: no constant is nearer to the three than their median, 4. Their mean would be
+// 202, for an outlier.
+TEST(MonotoneByMedians, PoolsViolatorsToTheirMedian) {
+    EXPECT_EQ(monotone_by_medians(
+                  {sample(1, 1), sample(2, 600), sample(4, 3), sample(8, 4), sample(16, 9)}),
+              (std::vector<CurvePoint>{{1, 1}, {2, 4}, {4, 4}, {8, 4}, {16, 9}}));
+}
+
 TEST(Thinned, KeepsOnlyTheCornersOfAPowerLaw) {
     std::vector<CurvePoint> points;  // flat to 1024, then proportional
     for (double bytes = 16; bytes <= 65536; bytes *= 2)

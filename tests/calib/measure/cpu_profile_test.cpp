@@ -128,6 +128,21 @@ TEST(CpuProfile, HoldsAttentionAsWholeStepsHaveIt) {
         EXPECT_NEAR(curve.rate_tflops, 0.02 / 3, 1e-4) << curve.head_dim;
 }
 
+// 5 % of two cores are 0.1.
+TEST(CpuProfile, WarnsWhereOtherWorkHadTheMachine) {
+    CpuTimings timings = timings_of_curves(two_ranks().kernels);
+    timings.others_cores = 0.09;
+    EXPECT_EQ(profile_of(timings, two_ranks(), small_machine()).warning, "");
+    timings.others_cores = 0.8;
+    timings.samples = {2000, 700};
+    timings.performed = {30, 12};
+    const Calibration disturbed = profile_of(timings, two_ranks(), small_machine());
+    EXPECT_THAT(disturbed.warning, HasSubstr("other work had 0.8 of 2 cores"));
+    EXPECT_EQ(disturbed.profile["provenance"][3],
+              "700 of 2000 samples and 12 of 30 runs of whole steps were disturbed; other work had "
+              "0.80 cores meanwhile");
+}
+
 TEST(CpuProfile, HoldsTheCollectivesOfThePlan) {
     const CalibrationOptions options = two_ranks();
     const sim::Profile profile = sim::parse_profile(

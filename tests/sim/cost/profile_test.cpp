@@ -69,6 +69,18 @@ TEST(Profile, StretchesKernelsByHowManyRanksShareTheMachine) {
             << wrong;
 }
 
+// The tiny device has 10 multiprocessors, here threads of a rank: with 3 ranks 30 threads, which
+// have 20 cores.
+TEST(Profile, SharesOutCoresThatAreFewerThanThreads) {
+    const Profile profile = with(
+        R"("sharing": {"source": "made up", "relative_sd": 0.1, "stretch": [[1, 1], [2, 1.25]]},
+           "machine": {"processor": "p", "cores": 20, "kernels": "k", "date": "d", "version": "v"})");
+    EXPECT_EQ(profile.hardware.multiprocessors.value, 10);
+    EXPECT_EQ(profile.stretch_of(1), 1);
+    EXPECT_EQ(profile.stretch_of(2), 1.25);
+    EXPECT_EQ(profile.stretch_of(3), 1.25 * 30 / 20);
+}
+
 TEST(Profile, NamesFileAndPlaceOfAFault) {
     EXPECT_EQ(error_after("\"power_w\"", "\"power\""), "tiny.json: /hardware/power_w: missing");
     EXPECT_EQ(error_after("\"measured\": false, \"source\": \"made up\", \"t0_us\": 5",
