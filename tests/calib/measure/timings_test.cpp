@@ -96,7 +96,9 @@ TEST(Timings, CoverWhatAProfileNeeds) {
     EXPECT_FALSE(timings.steps.attention.empty());
     EXPECT_EQ(timings.steps.attention.size(), timings.steps.attention_backward.size());
     EXPECT_GE(timings.samples.taken, timings.samples.dropped);
-    EXPECT_GT(timings.performed.taken, timings.performed.dropped);
+    // Of each model five layouts, and one rank by itself; more where others had the machine.
+    EXPECT_GE(timings.performed.taken, 2 * (5 + 1));
+    EXPECT_GE(timings.performed.taken, timings.performed.dropped);
 }
 
 // The shapes are fixed, and so is what is held out of them (calib/fit/held_out.hpp).
