@@ -118,6 +118,21 @@ double line_rate(const Json& profile, const std::string& path) {
         path));
 }
 
+// Those that no run gives stay as they were, each with its own source.
+void keep_other_curves(const Json& old, Json& section) {
+    const auto key = [](const Json& curve) {
+        return std::pair(curve.at("collective").get<std::string>(), curve.at("ranks").get<int>());
+    };
+    std::map<std::pair<std::string, int>, Json> curves;
+    for (const Json& curve : section.at("curves"))
+        curves.emplace(key(curve), curve);
+    for (const Json& curve : old.value("curves", Json::array()))
+        curves.emplace(key(curve), curve);
+    section["curves"] = Json::array();
+    for (auto& [name, curve] : curves)
+        section["curves"].push_back(std::move(curve));
+}
+
 Json section_of(const std::vector<ImportedRun>& runs, const sim::Profile& before,
                 const Json& profile, const ImportInputs& inputs) {
     const Json old = profile.value("collectives", Json::object());
@@ -131,6 +146,7 @@ Json section_of(const std::vector<ImportedRun>& runs, const sim::Profile& before
     Json section = Json(fit_collectives(samples_of(runs, fit.system), fit));
     for (const char* kept : {"algorithms", "inter_node"})
         if (old.contains(kept)) section[kept] = old.at(kept);
+    keep_other_curves(old, section);
     return section;
 }
 
@@ -168,10 +184,12 @@ ImportReport import_collectives(const ImportInputs& inputs) {
     report.fit = {after.device, {}, collective_reports(after)};
     for (const ImportedRun& imported : runs)
         report.runs.push_back(imported.text());
+    std::set<std::string> imported_curves;
+    for (const ImportedRun& imported : runs)
+        imported_curves.insert(fmt::format("{} {}", imported.run.collective, imported.run.ranks));
     const std::set<std::string> old_curves = curve_names(before);
-    const std::set<std::string> new_curves = curve_names(after);
-    std::set_difference(old_curves.begin(), old_curves.end(), new_curves.begin(), new_curves.end(),
-                        std::back_inserter(report.left));
+    std::set_difference(old_curves.begin(), old_curves.end(), imported_curves.begin(),
+                        imported_curves.end(), std::back_inserter(report.kept));
     return report;
 }
 

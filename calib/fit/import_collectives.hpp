@@ -29,7 +29,7 @@ struct ImportInputs {
 struct ImportReport {
     FitReport fit;
     std::vector<std::string> runs;  // "all_reduce.txt: all_reduce over 8 ranks, float, NCCL 2.28.5"
-    std::vector<std::string> left;  // curves that the profile had and no run gives: "all_gather 8"
+    std::vector<std::string> kept;  // curves that the profile had and no run gives: "all_gather 8"
 };
 
 // Throws ImportError where a file or the profile is at fault, sim::ProfileError where the profile

@@ -196,10 +196,9 @@ class Calibrate : public Subcommand {
         console.out << "\nimported\n";
         for (const std::string& run : report.runs)
             console.out << "  " << run << '\n';
-        if (!report.left.empty())
-            console.out << fmt::format(
-                "\nno longer measured, now priced by the algorithms' constants: {}\n",
-                fmt::join(report.left, ", "));
+        if (!report.kept.empty())
+            console.out << fmt::format("\nkept as the profile had them: {}\n",
+                                       fmt::join(report.kept, ", "));
         return kExitOk;
     }
 

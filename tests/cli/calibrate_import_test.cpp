@@ -37,7 +37,7 @@ TEST(CalibrateImport, WritesAProfileThatSimulateTakes) {
     EXPECT_EQ(outcome.err, "");
     EXPECT_THAT(outcome.out, HasSubstr("imported.json: profile of h100-sxm\n"));
     EXPECT_THAT(outcome.out, HasSubstr("\nimported\n  all_reduce.txt (FNV-1a "));
-    EXPECT_THAT(outcome.out, HasSubstr("now priced by the algorithms' constants: all_gather 2"));
+    EXPECT_THAT(outcome.out, HasSubstr("kept as the profile had them: all_gather 2"));
     const Outcome simulated =
         run({"simulate", std::string(ORRERY_SOURCE_DIR) + "/scenarios/runs/llama2-7b-a100x8.json",
              "--set", "cluster=clusters/h100-sxm-8.json", "--set", "cluster.profile=" + output});
