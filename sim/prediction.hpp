@@ -124,6 +124,9 @@ struct SimulateOptions {
     // Keep every event; else they are counted and forgotten, and every number is the same. Where
     // costs were measured they are kept in any case.
     bool keep_trace = true;
+    // Simulate a second time, with equal chunks, to part imbalance from bubble; else all of it is
+    // bubble.
+    bool part_waiting = true;
 };
 
 // Throws ProfileError where the profile cannot price the plan. resolved_json goes into the trace.

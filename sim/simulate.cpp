@@ -287,7 +287,7 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
     prediction.op_events = run.processed;
     if (options.costs != nullptr) prediction.prices = price_sources(machine, *options.costs);
     prediction.stuck = describe_stuck(prediction.trace, run);
-    if (prediction.stuck.empty() && options.costs == nullptr)
+    if (prediction.stuck.empty() && options.costs == nullptr && options.part_waiting)
         split_bubble(plan, machine, prediction);
     prediction.memory = predict_memory(plan, scenario, profile);
     if (!prediction.stuck.empty()) return prediction;

@@ -158,7 +158,9 @@ class Validator {
             return skipped(read.errors.front().pointer + ": " + read.errors.front().message);
         const sim::Profile& known =
             profile(read.scenario->cluster.profile_path, translation.profile_patch);
-        const sim::Prediction prediction = sim::simulate(*read.scenario, known, {}, "");
+        sim::SimulateOptions of_times;  // nothing else is held against what was measured
+        of_times.keep_trace = of_times.part_waiting = false;
+        const sim::Prediction prediction = sim::simulate(*read.scenario, known, of_times, "");
         Outcome outcome;
         outcome.memory.fit_probability = prediction.memory.fit_probability;
         outcome.memory.verdict = std::string(name(prediction.memory.verdict));

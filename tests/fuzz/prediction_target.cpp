@@ -40,8 +40,10 @@ void run(std::string_view input) {
         const double time = prediction.step.time_s;
         ORRERY_CHECK(time > 0 && sum >= time * (1 - 1e-12) && sum <= time * (1 + 1e-12),
                      "the accounts do not sum to the step");
+    } catch (const plan::ScenarioError&) {
+        // The device cannot do what is asked for, or not in a time that a step may take …
     } catch (const sim::ProfileError&) {
-        // The device cannot do what is asked for, and the message says so.
+        // … or its profile has no figures for it, and the message says so.
     }
 }
 
