@@ -12,6 +12,7 @@
 #include "sim/prediction.hpp"
 #include "sim/whatif/fixes.hpp"
 #include "sim/whatif/stack_needs.hpp"
+#include "sim/whatif/unused_keys.hpp"
 
 namespace orrery::cli {
 
@@ -23,6 +24,8 @@ struct ReportInput {
     std::string resolved_json;                // the resolved scenario
     sim::FixSearch fixes = {};                // where the scenario does not fit, or only tightly
     std::vector<sim::StackNeed> stacks = {};  // where its own stack was assumed, or never measured
+
+    std::vector<sim::UnusedKey> unused = {};  // keys that nothing here depends on
 
     // What people call the devices.
     const char* device_word() const { return profile.hardware.cpu ? "device" : "GPU"; }

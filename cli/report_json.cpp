@@ -203,6 +203,13 @@ Json search_json(const sim::FixSearch& search) {
     return json;
 }
 
+Json unused_json(const std::vector<sim::UnusedKey>& unused) {
+    Json json = Json::array();
+    for (const sim::UnusedKey& key : unused)
+        json.push_back({{"pointer", key.pointer}, {"why", key.why}});
+    return json;
+}
+
 }  // namespace
 
 std::vector<CommunicationGroup> communication_groups(const plan::Layout& layout) {
@@ -238,6 +245,7 @@ std::string report_json(const ReportInput& input) {
         if (Json copies = copies_json(prediction.copies); !copies.empty())
             json["copies"] = std::move(copies);
         json["run"] = run_json(prediction.run, input.scenario.cluster);
+        if (!prediction.prices) json["unused"] = unused_json(input.unused);
         if (!prediction.prices && is_guess_of_cores(input.scenario, input.profile))
             json["offers"] = Json::array({{{"set", {{"cluster.profile", plan::kThisMachine}}}}});
     }

@@ -29,5 +29,7 @@ std::string fixes_text(const ReportInput& input, const Console& console);
 // "measured in FILE: …": how many ops have which source of prices, and their share of the time.
 std::string prices_text(const sim::PriceSources& prices);
 std::string sources_text(const ReportInput& input, const Console& console);
+// "keys that change nothing here": grouped by the reason; words for people are left out.
+std::string unused_text(const ReportInput& input, const Console& console);
 
 }  // namespace orrery::cli

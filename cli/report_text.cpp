@@ -134,7 +134,7 @@ std::string report_text(const ReportInput& input, const Console& console) {
            throughput_text(input, console) + time_text(input, console) +
            communication_text(input, console) + memory_text(input, console) +
            fixes_text(input, console) + run_text(input, console) + sources_text(input, console) +
-           next_text(input, console);
+           unused_text(input, console) + next_text(input, console);
 }
 
 }  // namespace orrery::cli

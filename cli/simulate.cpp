@@ -70,7 +70,7 @@ class Simulate : public Subcommand {
                           read.resolved_json);
         print({*read.scenario, profile, prediction, input_, read.resolved_json,
                fixes_of(*read.scenario, profile, prediction, console),
-               stacks_of(read, profile, prediction)},
+               stacks_of(read, profile, prediction), unused_of(read, prediction)},
               console);
         if (!trace_file_.empty()) trace::write_trace(prediction.trace, trace_file_.path());
         if (!prediction.stuck.empty()) return kExitInternal;
@@ -93,6 +93,13 @@ class Simulate : public Subcommand {
                                           const sim::Prediction& prediction) const {
         if (timeline_ || !prediction.stuck.empty() || prediction.prices) return {};
         return sim::stack_needs(*read.scenario, read.resolved_json, profile, library_folder());
+    }
+
+    std::vector<sim::UnusedKey> unused_of(const plan::ReadResult& read,
+                                          const sim::Prediction& prediction) const {
+        // Of measured prices it is not known what they depend on.
+        if (timeline_ || !prediction.stuck.empty() || prediction.prices) return {};
+        return sim::unused_keys(read, prediction);
     }
 
     void print(const ReportInput& report, Console& console) const {

@@ -1,5 +1,6 @@
 #include "plan/scenario/document.hpp"
 
+#include <functional>
 #include <utility>
 
 namespace orrery::plan {
@@ -54,6 +55,22 @@ std::vector<std::string> Document::sets_at(const std::string& pointer) const {
         if (within && source.kind == Source::Kind::set) texts.push_back(source.text);
     }
     return texts;
+}
+
+std::vector<std::string> Document::given() const {
+    std::vector<std::string> pointers;
+    const std::function<void(const Json&, const std::string&)> walk =
+        [&](const Json& value, const std::string& pointer) {
+            if (source(pointer).kind == Source::Kind::preset) return;
+            if (!value.is_object()) {
+                pointers.push_back(pointer);
+                return;
+            }
+            for (const auto& [key, inner] : value.items())
+                walk(inner, pointer + '/' + pointer_segment(key));
+        };
+    walk(root_, "");
+    return pointers;
 }
 
 void Document::locate(const std::string& pointer, const std::string& fallback,

@@ -39,6 +39,9 @@ class Document {
     // The texts of those --set that gave the value at `pointer` or one within it, in the order of
     // pointers.
     std::vector<std::string> sets_at(const std::string& pointer) const;
+    // Pointers of what files and --set give, down to single values and arrays; not what a preset
+    // gives.
+    std::vector<std::string> given() const;
     const std::string& name() const { return name_; }
 
     // Fills file, pointer, value and origin of a diagnostic for the value at `pointer`. `fallback`

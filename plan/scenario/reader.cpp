@@ -205,6 +205,8 @@ ReadResult read_scenario_text(std::string_view text, const std::string& name,
     result.resolved_json = resolved(scenario, reading.document(), verbatim)
                                .dump(2, ' ', false, Json::error_handler_t::replace) +
                            '\n';
+    result.given = reading.document().given();
+    result.unread = std::move(reading.unread);
     result.scenario = std::move(scenario);
     return result;
 }

@@ -20,6 +20,10 @@ struct ReadResult {
     // (from the same folder and library: the profile stays a reference). Empty when there are
     // errors.
     std::string resolved_json;
+    // Pointers of the values that the scenario's files and --set give, and of those that no reader
+    // asks for; not of what a preset or a default gives. Empty when there are errors.
+    std::vector<std::string> given;
+    std::vector<std::string> unread;
     // A file is missing or is not JSON: exit code 5. Otherwise errors mean exit code 3.
     bool unreadable = false;
     // Where each file was found that was read or that a value names (model, cluster, profile, data,

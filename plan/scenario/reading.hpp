@@ -39,6 +39,8 @@ class Reading {
     bool good(std::initializer_list<const char*> fields) const;
     bool good_at(std::string pointer) const;
 
+    // Keys of other people's files that no reader asked for.
+    std::vector<std::string> unread;
     bool unreadable = false;  // a file is missing or is not JSON
 
   private:

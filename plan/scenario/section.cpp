@@ -246,7 +246,10 @@ void Section::finish_tolerant() {
         if (is_known(key)) continue;
         const std::string meant = nearest(key, absent);
         const bool set = reading_.document().set_by_itself(pointer(key));
-        if (meant.empty() && !set) continue;
+        if (meant.empty() && !set) {
+            reading_.unread.push_back(pointer(key));
+            continue;
+        }
         if (strange++ < kMostUnknownNamed)
             unknown(key, meant.empty() ? nearest(key, known_) : meant);
     }

@@ -1,0 +1,130 @@
+#include "sim/whatif/unused_keys.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace orrery::sim {
+namespace {
+
+// What decides whether a key counts.
+struct Case {
+    const plan::Scenario& scenario;
+    bool searched;  // changes that make it fit were looked for, with more nodes and with offload
+};
+
+struct Rule {
+    const char* key;  // its pointer, or that of an object around it
+    bool (*unused)(const Case&);
+    const char* why;
+    bool words = false;
+};
+
+bool always(const Case&) {
+    return true;
+}
+
+bool without_tokens(const Case& at) {
+    return at.scenario.training.tokens <= 0;
+}
+
+bool without_energy(const Case& at) {
+    return without_tokens(at) || at.scenario.cluster.power_w_per_gpu <= 0;
+}
+
+bool within_a_node(const Case& at) {
+    return !at.searched && at.scenario.layout.ranks() <= at.scenario.cluster.devices_per_node;
+}
+
+bool without_neighbours(const Case& at) {
+    return !at.searched &&
+           (at.scenario.layout.ranks() == 1 || at.scenario.cluster.devices_per_node == 1);
+}
+
+bool without_offload(const Case& at) {
+    return !at.searched && !at.scenario.layout.offload.any();
+}
+
+bool without_disk(const Case& at) {
+    const plan::Offload& offload = at.scenario.layout.offload;
+    const std::array kept = {offload.optimizer, offload.gradients, offload.parameters,
+                             offload.activations};
+    return !at.searched && std::find(kept.begin(), kept.end(), plan::KeptOn::disk) == kept.end();
+}
+
+bool within_one_kernel(const Case& at) {
+    return at.scenario.training.framework.attention_kernel == plan::AttentionKernel::flash;
+}
+
+bool without_learned_positions(const Case& at) {
+    return !at.scenario.model.learned_positions();
+}
+
+constexpr const char* kWords = "words for people";
+constexpr const char* kValues = "decides what is learnt; no time or memory depends on it";
+constexpr const char* kRun = "of a training run: orrery train reads it";
+constexpr const char* kFusedMasks =
+    "fused attention draws its masks within the kernel: neither time nor memory depends on them";
+constexpr const char* kUnasked = "no reader of this kind of model asks for it";
+
+constexpr std::array kRules = {
+    Rule{"/description", always, kWords, true},
+    Rule{"/model/name", always, kWords, true},
+    Rule{"/model/source", always, kWords, true},
+    Rule{"/cluster/name", always, kWords, true},
+    Rule{"/cluster/source", always, kWords, true},
+    Rule{"/model/activation_function", always,
+         "an activation without a gate is priced by its bytes, whichever function it is"},
+    Rule{"/model/attn_pdrop", within_one_kernel, kFusedMasks},
+    Rule{"/model/attention_dropout", within_one_kernel, kFusedMasks},
+    Rule{"/model/initializer_range", always, kValues},
+    Rule{"/model/layer_norm_epsilon", always, kValues},
+    Rule{"/model/rms_norm_eps", always, kValues},
+    Rule{"/model/rope_theta", always, kValues},
+    Rule{"/model/max_position_embeddings", without_learned_positions,
+         "a bound of the sequence length; positions are not learnt"},
+    Rule{"/training/seed", always, kValues},
+    Rule{"/training/optimizer/learning_rate", always, kValues},
+    Rule{"/training/optimizer/beta1", always, kValues},
+    Rule{"/training/optimizer/beta2", always, kValues},
+    Rule{"/training/optimizer/epsilon", always, kValues},
+    Rule{"/training/optimizer/weight_decay", always, kValues},
+    Rule{"/training/schedule", always, kValues},
+    Rule{"/cluster/price_usd_per_gpu_hour", without_tokens,
+         "training.tokens is not set: no run to pay for"},
+    Rule{"/cluster/power_w_per_gpu", without_tokens,
+         "training.tokens is not set: no run that takes energy"},
+    Rule{"/cluster/pue", without_energy,
+         "no energy: training.tokens or cluster.power_w_per_gpu is not set"},
+    Rule{"/cluster/intra_node", without_neighbours, "no two ranks share a node"},
+    Rule{"/cluster/inter_node", within_a_node, "all ranks are in one node"},
+    Rule{"/cluster/host_memory", without_offload, "nothing is offloaded"},
+    Rule{"/cluster/storage", without_disk, "nothing is offloaded to disk"},
+    Rule{"/run", always, kRun},
+};
+
+bool is_within(const std::string& pointer, const std::string& outer) {
+    return pointer == outer || pointer.rfind(outer + '/', 0) == 0;
+}
+
+}  // namespace
+
+std::vector<UnusedKey> unused_keys(const plan::ReadResult& read, const Prediction& prediction) {
+    const Case at = {*read.scenario, prediction.memory.verdict != Verdict::fits};
+    std::vector<UnusedKey> unused;
+    for (const std::string& pointer : read.given) {
+        const auto rule = std::find_if(kRules.begin(), kRules.end(), [&](const Rule& candidate) {
+            return is_within(pointer, candidate.key) && candidate.unused(at);
+        });
+        if (rule != kRules.end()) {
+            unused.push_back({pointer, rule->why, rule->words});
+            continue;
+        }
+        const bool unread =
+            std::any_of(read.unread.begin(), read.unread.end(),
+                        [&](const std::string& key) { return is_within(pointer, key); });
+        if (unread) unused.push_back({pointer, kUnasked});
+    }
+    return unused;
+}
+
+}  // namespace orrery::sim
