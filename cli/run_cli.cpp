@@ -21,8 +21,7 @@ bool is_any(const std::exception& error) {
 int exit_code_of_error(const std::exception& error) {
     if (is_any<sim::ProfileError, compare::RecordsError, fit::FitError>(error))
         return kExitUnreadable;
-    if (is_any<compare::PlansDiffer, sim::CostsError>(error))
-        return kExitInvalidScenario;
+    if (is_any<compare::PlansDiffer, sim::CostsError>(error)) return kExitInvalidScenario;
     if (const auto* file = dynamic_cast<const trace::TraceFileError*>(&error))
         return file->fault() == trace::TraceFault::storage ? kExitStorage : kExitUnreadable;
     return kExitInternal;

@@ -117,8 +117,9 @@ const char* text(DataFormat format) {
 // What the model's file says that we do not read (torch_dtype, architectures, …) is carried along.
 Json model_part(const Model& model, const Document& document) {
     Json out = Json::object();
+    auto& members = out.get_ref<Json::object_t&>();  // of keys that differ: none is looked for
     for (const auto& [key, value] : document.find("/model")->items()) {
-        if (!value.is_null()) out[key] = value;
+        if (!value.is_null()) members.emplace_back(key, value);
     }
     out["name"] = model.name;
     out["vocab_size"] = model.vocabulary;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 namespace orrery::sim {
 namespace {
@@ -13,7 +14,7 @@ struct Case {
 };
 
 struct Rule {
-    const char* key;  // its pointer, or that of an object around it
+    const char* key;  // its pointer, or that of an object around it; the first that matches counts
     bool (*unused)(const Case&);
     const char* why;
     bool words = false;
@@ -59,6 +60,10 @@ bool without_learned_positions(const Case& at) {
     return !at.scenario.model.learned_positions();
 }
 
+bool on_devices(const Case& at) {
+    return at.scenario.cluster.intra_node.kind != plan::IntraNodeKind::host;
+}
+
 constexpr const char* kWords = "words for people";
 constexpr const char* kValues = "decides what is learnt; no time or memory depends on it";
 constexpr const char* kRun = "of a training run: orrery train reads it";
@@ -99,6 +104,7 @@ constexpr std::array kRules = {
     Rule{"/cluster/inter_node", within_a_node, "all ranks are in one node"},
     Rule{"/cluster/host_memory", without_offload, "nothing is offloaded"},
     Rule{"/cluster/storage", without_disk, "nothing is offloaded to disk"},
+    Rule{"/run/threads_per_rank", on_devices, kRun},  // of cores it chooses the profile
     Rule{"/run", always, kRun},
 };
 
@@ -106,23 +112,27 @@ bool is_within(const std::string& pointer, const std::string& outer) {
     return pointer == outer || pointer.rfind(outer + '/', 0) == 0;
 }
 
+// Whether the value, or an object around it, is one of them.
+bool is_in(std::string pointer, const std::unordered_set<std::string>& keys) {
+    for (; !pointer.empty(); pointer.resize(pointer.rfind('/')))
+        if (keys.count(pointer) > 0) return true;
+    return false;
+}
+
 }  // namespace
 
 std::vector<UnusedKey> unused_keys(const plan::ReadResult& read, const Prediction& prediction) {
     const Case at = {*read.scenario, prediction.memory.verdict != Verdict::fits};
+    const std::unordered_set<std::string> unread(read.unread.begin(), read.unread.end());
     std::vector<UnusedKey> unused;
     for (const std::string& pointer : read.given) {
         const auto rule = std::find_if(kRules.begin(), kRules.end(), [&](const Rule& candidate) {
-            return is_within(pointer, candidate.key) && candidate.unused(at);
+            return is_within(pointer, candidate.key);
         });
-        if (rule != kRules.end()) {
+        if (rule != kRules.end() && rule->unused(at))
             unused.push_back({pointer, rule->why, rule->words});
-            continue;
-        }
-        const bool unread =
-            std::any_of(read.unread.begin(), read.unread.end(),
-                        [&](const std::string& key) { return is_within(pointer, key); });
-        if (unread) unused.push_back({pointer, kUnasked});
+        else if (is_in(pointer, unread))
+            unused.push_back({pointer, kUnasked});
     }
     return unused;
 }
