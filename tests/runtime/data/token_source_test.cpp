@@ -1,6 +1,9 @@
 // Token files as people have them, and what is said of those that are broken.
 #include "runtime/data/token_source.hpp"
 
+#include <filesystem>
+#include <fstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -119,6 +122,23 @@ TEST_F(TokenSourceTest, NamesWhatIsWrongWithAnLlmcHeader) {
               "byte 4: version 7; of llm.c files with magic 20240520 version 1 is read");
     EXPECT_EQ(fault(file("t.bin", llmc_bytes({20240801, 1, 1}, {1}, 4)), DataFormat::llmc, 256),
               "byte 4: version 1; of llm.c files with magic 20240801 version 7 is read");
+}
+
+TEST_F(TokenSourceTest, NoticesThatItWasWrittenInto) {
+    const std::string bytes(3000, 'a');
+    const TokenSource source(file("t.txt", bytes), DataFormat::automatic, 256);
+    EXPECT_NO_THROW(source.require_unchanged());
+    std::fstream(source.path(), std::ios::in | std::ios::out) << 'b';
+    EXPECT_THAT([&] { source.require_unchanged(); },
+                testing::ThrowsMessage<DataError>(testing::HasSubstr("somebody wrote into it")));
+}
+
+// Also where it is the look itself that finds the end gone.
+TEST_F(TokenSourceTest, NoticesThatItWasCutOff) {
+    const TokenSource source(file("t.txt", std::string(3000, 'a')), DataFormat::automatic, 256);
+    std::filesystem::resize_file(source.path(), 0);
+    EXPECT_THAT([&] { source.require_unchanged(); },
+                testing::ThrowsMessage<DataError>(testing::HasSubstr("and has 0 now")));
 }
 
 TEST_F(TokenSourceTest, ComparesAnLlmcHeadersTokensWithTheFile) {
