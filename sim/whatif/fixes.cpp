@@ -96,6 +96,9 @@ class Search {
         if (!scenario) return Outcome::invalid;
         if (scenario->layout == now_.layout && scenario->training == now_.training)
             return Outcome::invalid;  // nothing that a rank does would change
+        if (scenario->cluster.nodes > now_.cluster.nodes &&
+            scenario->layout.ranks() <= now_.layout.ranks())
+            return Outcome::invalid;  // the new nodes would stand idle
         ++out_.tried;
         trying_();
         for (const Setting& setting : settings)

@@ -47,22 +47,28 @@ TEST(Fixes, OfTheReportAreRunAsTheyStand) {
 
 // Llama 3 70B on one node of H100: recomputation with the optimizer in the node's memory fits, and
 // so does recomputation on four nodes.
+// Also where the scenario says how many replicas there are: new nodes are no use to the old ones.
 TEST(Fixes, ReachForTheHostAndForMoreNodes) {
-    const std::string path =
-        written("one_node.json",
-                R"({"model": "models/llama3-70b.json", "cluster": "clusters/h100-sxm-8.json",
-            "layout": {"zero_stage": 3, "global_batch_size": 64},
-            "training": {"sequence_length": 8192}})");
-    const Outcome outcome = run({"simulate", path, "--json"});
-    EXPECT_EQ(outcome.code, 4) << outcome.err;
-    std::vector<json> found;
-    const json result = json::parse(outcome.out);
-    for (const json& fix : result["fixes"])
-        found.push_back(fix["set"]);
-    const json host = {{"layout.recompute", "full"}, {"layout.offload.optimizer", "host"}};
-    const json nodes = {{"layout.recompute", "full"}, {"cluster.nodes", 4}};
-    for (const json& wanted : {host, nodes})
-        EXPECT_NE(std::find(found.begin(), found.end(), wanted), found.end()) << outcome.out;
+    for (const json& data_parallel : {json("auto"), json(8)}) {
+        const json scenario = {
+            {"model", "models/llama3-70b.json"},
+            {"cluster", "clusters/h100-sxm-8.json"},
+            {"layout",
+             {{"zero_stage", 3}, {"global_batch_size", 64}, {"data_parallel", data_parallel}}},
+            {"training", {{"sequence_length", 8192}}}};
+        const Outcome outcome =
+            run({"simulate", written("one_node.json", scenario.dump()), "--json"});
+        EXPECT_EQ(outcome.code, 4) << outcome.err;
+        std::vector<json> found;
+        const json result = json::parse(outcome.out);
+        for (const json& fix : result["fixes"])
+            found.push_back(fix["set"]);
+        const json host = {{"layout.recompute", "full"}, {"layout.offload.optimizer", "host"}};
+        json nodes = {{"layout.recompute", "full"}, {"cluster.nodes", 4}};
+        if (data_parallel != "auto") nodes["layout.data_parallel"] = 32;
+        for (const json& wanted : {host, nodes})
+            EXPECT_NE(std::find(found.begin(), found.end(), wanted), found.end()) << outcome.out;
+    }
 }
 
 TEST(Fixes, AreNoneWhereItFits) {
