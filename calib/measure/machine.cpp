@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "calib/fit/this_machine.hpp"
+#include "runtime/machine/physical_memory.hpp"
 
 namespace orrery::measure {
 namespace {
@@ -27,8 +28,7 @@ Machine this_machine() {
     Machine machine;
     machine.processor = self.processor;
     machine.cores = self.cores;
-    machine.memory_bytes =
-        static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
+    machine.memory_bytes = runtime::physical_memory_bytes().value_or(0);
     machine.cache_bytes = last_level_cache();
 #if defined(__clang__)
     machine.compiler = "clang " __clang_version__;

@@ -26,6 +26,7 @@
 #include "runtime/data/token_source.hpp"
 #include "runtime/executor/measured_trace.hpp"
 #include "runtime/launch/spawn_ranks.hpp"
+#include "runtime/machine/physical_memory.hpp"
 #include "trace/trace_file.hpp"
 
 namespace orrery::cli {
@@ -289,7 +290,7 @@ class Train : public Subcommand {
         std::int64_t arenas = 0;
         for (const std::int64_t bytes : smallest)
             arenas += bytes;
-        const auto memory = physical_memory_bytes();
+        const auto memory = runtime::physical_memory_bytes();
         if (!memory || arenas <= *memory) return "";
         return fmt::format("the arenas of {} ranks take {}, this machine has {} of memory",
                            smallest.size(), bytes_text(static_cast<double>(arenas)),

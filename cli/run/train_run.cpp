@@ -1,7 +1,5 @@
 #include "cli/run/train_run.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <fstream>
 
@@ -97,13 +95,6 @@ TrainRun train_run_of(const plan::Scenario& scenario, std::int64_t steps, std::i
         run.peak_flops_per_s = peak->value * kTera * static_cast<double>(scenario.layout.ranks()) *
                                cores_over_profile(run, profile);
     return run;
-}
-
-std::optional<std::int64_t> physical_memory_bytes() {
-    const long pages = sysconf(_SC_PHYS_PAGES);
-    const long size = sysconf(_SC_PAGESIZE);
-    if (pages <= 0 || size <= 0) return std::nullopt;
-    return std::int64_t{pages} * size;
 }
 
 std::vector<std::int64_t> other_bytes_by_rank(const std::vector<runtime::RankMemory>& memory) {

@@ -58,9 +58,6 @@ std::vector<plan::Diagnostic> reasons_not_to_train(const plan::Scenario& scenari
 TrainRun train_run_of(const plan::Scenario& scenario, std::int64_t steps,
                       std::int64_t ranks_here = 0);
 
-// Of the whole machine; nullopt where the system does not say.
-std::optional<std::int64_t> physical_memory_bytes();
-
 class TrainOutput;
 
 // The step as it was predicted, with its central 90 %, and the profile's file; or why it was not.

@@ -9,9 +9,10 @@ namespace orrery::fuzz {
 
 const std::vector<Target>& targets() {
     static const std::vector<Target> all = {
-        kScenario,      kOverrides,   kPrediction,  kPlanText,    kNativeTrace, kNativeFrames,
-        kPerfettoTrace, kChromeTrace, kProfile,     kCollectives, kTokens,      kMegatronIndex,
-        kSafetensors,   kManifest,    kScheduleCsv, kCommandLine, kMessageHead, kMeeting};
+        kScenario,     kOverrides,     kPrediction,  kPlanText,  kNativeTrace,
+        kNativeFrames, kPerfettoTrace, kChromeTrace, kProfile,   kCollectives,
+        kTokens,       kMegatronIndex, kSafetensors, kManifest,  kScheduleCsv,
+        kCommandLine,  kMessageHead,   kMeeting,     kDataFrames};
     return all;
 }
 

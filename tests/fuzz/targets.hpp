@@ -36,6 +36,7 @@ extern const Target kScheduleCsv;
 extern const Target kCommandLine;
 extern const Target kMessageHead;
 extern const Target kMeeting;
+extern const Target kDataFrames;
 
 const std::vector<Target>& targets();
 const Target* find_target(std::string_view name);  // null: no such target

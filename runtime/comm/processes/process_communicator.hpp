@@ -21,6 +21,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -40,6 +41,8 @@ struct ProcessCommunicatorOptions {
     // Tells the other ranks that this one has ended the run; they, and this one, learn of it by
     // end(). From any thread.
     std::function<void(std::string_view reason)> abort;
+    // Of transfers that came before they were asked for, so many may be held.
+    std::int64_t most_early_bytes = std::int64_t{1} << 40;
 };
 
 class ProcessCommunicator final : public Communicator {
@@ -71,7 +74,7 @@ class ProcessCommunicator final : public Communicator {
     // A transfer that came before it was asked for.
     struct Early {
         MessageHead head;
-        std::vector<std::byte> bytes;
+        std::unique_ptr<std::byte[]> bytes;  // not touched before they come
     };
     // What is under way with a rank.
     struct Peer {
@@ -144,6 +147,7 @@ class ProcessCommunicator final : public Communicator {
     std::vector<std::byte> addends_;  // of other members, in a reduction
     std::vector<Message> messages_;
     std::vector<plan::Rank> awaited_;  // in this step, ascending
+    std::int64_t early_bytes_ = 0;     // that are held, of all ranks
 
     mutable std::mutex mutex_;  // guards what follows
     std::condition_variable came_;

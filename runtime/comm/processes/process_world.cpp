@@ -18,6 +18,7 @@
 #include "runtime/comm/processes/tcp_transport.hpp"
 #include "runtime/launch/tcp/handshake.hpp"
 #include "runtime/launch/tcp_plane.hpp"
+#include "runtime/machine/physical_memory.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -112,12 +113,12 @@ std::uint64_t random_number() {
     return (std::uint64_t{device()} << 32) | device();
 }
 
-// What each rank tells the others of itself; rank 0 also which run it is.
+// What each rank tells the others of itself; rank 0 also which meeting it is.
 struct Card {
     std::array<char, 256> host{};
     std::array<char, 64> address{};  // rank 0's own is empty: the others came to it
     std::int64_t port = 0;
-    std::uint64_t run = 0;
+    std::uint64_t meeting = 0;
 };
 
 template <std::size_t Size>
@@ -155,6 +156,8 @@ ProcessWorld::ProcessWorld(const plan::Mesh& mesh, const Launch& launch,
     if (mpi)
         transport_ = mpi_transport(2 * launch.local_size <= std::thread::hardware_concurrency());
     ProcessCommunicatorOptions of_communicator;
+    of_communicator.most_early_bytes =
+        physical_memory_bytes().value_or(of_communicator.most_early_bytes);
     of_communicator.timeouts = options_.timeouts;
     of_communicator.hosts = hosts_;
     of_communicator.abort = [this](std::string_view reason) { abort(reason); };
@@ -166,6 +169,7 @@ ProcessWorld::ProcessWorld(const plan::Mesh& mesh, const Launch& launch,
 std::unique_ptr<Transport> ProcessWorld::connect(const Launch& launch) {
     TcpTransportOptions tcp;
     tcp.rank = launch.rank;
+    tcp.key = run_key(launch.run, launch.secret);
     tcp.listening =
         listen_at(launch.rank == 0 ? listening_host(launch.host, launch.local_size == launch.size)
                                    : own_host_,
@@ -174,12 +178,12 @@ std::unique_ptr<Transport> ProcessWorld::connect(const Launch& launch) {
     set_text(own.host, own_host_name());
     set_text(own.address, own_host_);
     own.port = listening_port(tcp.listening);
-    own.run = launch.rank == 0 ? random_number() : 0;
+    own.meeting = launch.rank == 0 ? random_number() : 0;
     for (const Card& card : exchange_cards(*plane_, own)) {
         hosts_.emplace_back(card.host.data());
         const bool zero = tcp.addresses.empty();
         tcp.addresses.push_back({zero ? host_of_zero_ : card.address.data(), card.port});
-        if (zero) tcp.run = card.run;
+        if (zero) tcp.meeting = card.meeting;
     }
     plane_->know_hosts(hosts_);
     return tcp_transport(std::move(tcp));

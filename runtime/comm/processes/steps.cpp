@@ -1,7 +1,10 @@
 // One step of a call: its messages are on their way at once, and it ends when all have come and
 // gone.
 #include <algorithm>
+#include <new>
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "runtime/comm/processes/process_communicator.hpp"
 
@@ -90,7 +93,8 @@ void ProcessCommunicator::take_early(Message& message) {
     });
     if (found == early.end()) return;
     accept_size(message, found->head);
-    std::copy(found->bytes.begin(), found->bytes.end(), message.data);
+    std::copy_n(found->bytes.get(), message.bytes, message.data);
+    early_bytes_ -= message.bytes;
     early.erase(found);
     message.done = true;
 }
@@ -151,11 +155,20 @@ void ProcessCommunicator::take_message(const Call& call, std::uint32_t part, pla
 
 // A transfer that is asked for later.
 void ProcessCommunicator::hold(plan::Rank rank, MessageHead head) {
+    std::unique_ptr<std::byte[]> bytes;
+    if (head.bytes <= options_.most_early_bytes - early_bytes_)
+        bytes.reset(new (std::nothrow) std::byte[static_cast<std::size_t>(head.bytes)]);
+    if (!bytes)
+        fail(
+            fmt::format("{} sends {} bytes with tag {}{} before {} asks for them, which holds {} "
+                        "of others already and has no room for these",
+                        named(rank), head.bytes, head.tag, purpose(head.label), named(this->rank()),
+                        early_bytes_));
+    early_bytes_ += head.bytes;
     Peer& peer = peers_[rank];
-    const auto bytes = static_cast<std::size_t>(head.bytes);
-    peer.early.push_back({std::move(head), std::vector<std::byte>(bytes)});
+    peer.early.push_back({std::move(head), std::move(bytes)});
     peer.holding = true;
-    transport_.receive(rank, peer.early.back().bytes.data());
+    transport_.receive(rank, peer.early.back().bytes.get());
 }
 
 void ProcessCommunicator::end(const std::string& reason) {

@@ -31,14 +31,6 @@ constexpr std::size_t kReadAhead = 16'384;
 constexpr std::chrono::seconds kGreetingTimeout(5);
 constexpr std::size_t kMostStrangers = 4096;
 
-// How a connection begins.
-struct Greeting {
-    std::array<char, 8> magic = {'o', 'r', 'r', 'e', 'r', 'y', 'm', '1'};
-    std::uint64_t run = 0;
-    std::int64_t rank = 0;
-};
-static_assert(sizeof(Greeting) == 24);
-
 bool try_later() {
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
@@ -275,10 +267,8 @@ class TcpTransport final : public Transport {
         for (const auto until = now() + kConnectTimeout; to.lost().empty();) {
             try {
                 Socket socket = connect_before(address.host, address.port, now() + kTry);
-                Greeting greeting;
-                greeting.run = options_.run;
-                greeting.rank = options_.rank;
-                if (socket.send_all(std::as_bytes(std::span(&greeting, 1))))
+                if (socket.send_all(
+                        greeting_of(options_.key, options_.meeting, options_.rank, peer)))
                     return to.connect(std::move(socket));
             } catch (const CommunicationError& error) {
                 if (woken_.load() || now() >= until) to.lose(error.what());
@@ -320,17 +310,16 @@ class TcpTransport final : public Transport {
         stranger.gone = got <= 0;
         if (stranger.gone) return false;
         stranger.said.insert(stranger.said.end(), bytes.begin(), bytes.begin() + got);
-        Greeting greeting;
-        if (stranger.said.size() < sizeof greeting) return false;
-        std::memcpy(&greeting, stranger.said.data(), sizeof greeting);
+        if (stranger.said.size() < kGreetingBytes) return false;
         stranger.gone = true;  // from among them
-        const bool of_this_run = greeting.magic == Greeting().magic &&
-                                 greeting.run == options_.run && greeting.rank > options_.rank &&
-                                 greeting.rank < static_cast<plan::Rank>(options_.addresses.size());
-        if (!of_this_run || connections_[greeting.rank].connected()) return false;
-        Connection& rank = connections_[greeting.rank];
+        const plan::Rank from = greeting_rank(std::span(stranger.said).first<kGreetingBytes>(),
+                                              options_.key, options_.meeting, options_.rank);
+        if (from <= options_.rank || from >= std::ssize(options_.addresses) ||
+            connections_[from].connected())
+            return false;
+        Connection& rank = connections_[from];
         rank.connect(std::move(stranger.socket),
-                     {stranger.said.begin() + sizeof greeting, stranger.said.end()});
+                     {stranger.said.begin() + kGreetingBytes, stranger.said.end()});
         rank.push();
         return true;
     }

@@ -3,8 +3,9 @@
 // of its own, whose address the others know from the control plane. No thread: bytes move within
 // calls.
 //
-// A connection begins with a word that only ranks of this run know, so that strangers at the port
-// are shown out. Nothing is encrypted: it belongs into a cluster's inner network.
+// A connection begins with a mark that only ranks of this run can make, so that strangers at the
+// port are shown out (runtime/launch/tcp/handshake.hpp). Nothing is encrypted: it belongs into a
+// cluster's inner network.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "runtime/comm/processes/transport.hpp"
+#include "runtime/launch/tcp/handshake.hpp"
 #include "runtime/launch/tcp/socket.hpp"
 
 namespace orrery::runtime {
@@ -26,7 +28,8 @@ struct TcpTransportOptions {
     plan::Rank rank = 0;
     Socket listening;                   // where ranks with higher numbers come
     std::vector<TcpAddress> addresses;  // of all ranks' listening sockets, by rank
-    std::uint64_t run = 0;              // the same on all ranks, unlike that of other runs
+    RunKey key{};                       // of the run, …
+    std::uint64_t meeting = 0;          // … and of this meeting of its ranks, on all the same
 };
 
 std::unique_ptr<Transport> tcp_transport(TcpTransportOptions options);

@@ -57,7 +57,15 @@ bool same(const Mark& one, const Mark& other) {
 }
 
 constexpr std::array<char, 8> kByZero = {'r', 'a', 'n', 'k', ' ', '0'},
-                              kByRank = {'r', 'a', 'n', 'k'};
+                              kByRank = {'r', 'a', 'n', 'k'}, kByPeer = {'p', 'e', 'e', 'r'};
+
+struct Greeting {
+    std::array<char, 8> magic{};
+    std::int64_t from = 0, to = 0;
+    Mark mark{};
+};
+static_assert(sizeof(Greeting) == kGreetingBytes);
+constexpr std::array<char, 8> kGreetingMagic = {'o', 'r', 'r', 'e', 'r', 'y', 'm', '2'};
 
 template <typename Whole>
 Whole read_as(std::span<const std::byte> bytes) {
@@ -190,6 +198,23 @@ std::vector<std::byte> answer_of(const std::string& fault) {
     std::memcpy(answer.data(), &length, sizeof length);
     std::memcpy(answer.data() + sizeof length, fault.data(), length);
     return answer;
+}
+
+std::array<std::byte, kGreetingBytes> greeting_of(const RunKey& key, std::uint64_t meeting,
+                                                  std::int64_t from, std::int64_t to) {
+    Marked marked{kByPeer, {}, {}, from, to};
+    std::memcpy(marked.nonce_of_rank.data(), &meeting, sizeof meeting);
+    const Greeting greeting{kGreetingMagic, from, to, mark_of(key, marked)};
+    std::array<std::byte, kGreetingBytes> bytes{};
+    std::memcpy(bytes.data(), &greeting, sizeof greeting);
+    return bytes;
+}
+
+std::int64_t greeting_rank(std::span<const std::byte, kGreetingBytes> greeting, const RunKey& key,
+                           std::uint64_t meeting, std::int64_t to) {
+    const auto from = read_as<Greeting>(greeting).from;
+    const auto expected = greeting_of(key, meeting, from, to);
+    return sodium_memcmp(expected.data(), greeting.data(), expected.size()) == 0 ? from : -1;
 }
 
 std::string printable(std::string text) {

@@ -8,8 +8,10 @@
 //
 // A mark is BLAKE2b of 256 bits, keyed (libsodium's crypto_generichash), of who makes it, both
 // nonces, rank and size: it cannot be used in another connection, nor sent back to who made it.
-// Whoever cannot make one learns nothing and is no part of the run. Both sides are functions of the
-// bytes that come, so that a fuzzer and an exhaustive test can drive them without a network.
+// Whoever cannot make one learns nothing and is no part of the run. A connection between two ranks
+// begins with such a mark too, of both and of the meeting's number, which all of them have by then.
+// Both sides are functions of the bytes that come, so that a fuzzer and an exhaustive test can
+// drive them without a network.
 #pragma once
 
 #include <array>
@@ -94,6 +96,16 @@ class Approach {
 
 // Rank 0's last word to one that is proven; empty: welcome.
 std::vector<std::byte> answer_of(const std::string& fault);
+
+// How a connection begins that rank `from` makes to rank `to`: magic, both, and the key's mark of
+// them and of the meeting's number, a random one that rank 0 has told the others.
+inline constexpr std::size_t kGreetingBytes = 56;
+std::array<std::byte, kGreetingBytes> greeting_of(const RunKey& key, std::uint64_t meeting,
+                                                  std::int64_t from, std::int64_t to);
+
+// Who greets rank `to` so; −1: nobody of this meeting.
+std::int64_t greeting_rank(std::span<const std::byte, kGreetingBytes> greeting, const RunKey& key,
+                           std::uint64_t meeting, std::int64_t to);
 
 // Control characters, but for line ends, as '?'.
 std::string printable(std::string text);

@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 
 #include "runtime/comm/processes/clock_offset.hpp"
+#include "runtime/comm/processes/process_communicator.hpp"
 #include "runtime/comm/processes/tcp_transport.hpp"
 #include "tests/runtime/comm/worlds.hpp"
 
@@ -269,7 +270,8 @@ TEST(ProcessFaults, StrangersAtAPortAreShownOut) {
     const std::int64_t port = listening_port(listening);
     TcpTransportOptions zero, one;
     zero.addresses = one.addresses = {{"127.0.0.1", port}, {"", 0}};
-    zero.run = one.run = 77;
+    zero.meeting = one.meeting = 77;
+    zero.key = one.key = run_key("run", "secret");
     zero.listening = std::move(listening);
     one.rank = 1;
     const auto deadline = std::chrono::steady_clock::now() + 60s;
@@ -277,6 +279,15 @@ TEST(ProcessFaults, StrangersAtAPortAreShownOut) {
     const Socket web = connect_before("127.0.0.1", port, deadline);
     const std::string request = "GET / HTTP/1.1\r\nHost: node1\r\n\r\n";
     web.send_all(std::as_bytes(std::span(request)));
+    // Each has one thing wrong: the secret, the meeting, whom it is for, who it is from.
+    std::vector<Socket> forged;
+    for (const auto& greeting :
+         {greeting_of(run_key("run", "guess"), 77, 1, 0), greeting_of(zero.key, 78, 1, 0),
+          greeting_of(zero.key, 77, 1, 1), greeting_of(zero.key, 77, 0, 0),
+          greeting_of(zero.key, 77, 2, 0)}) {
+        forged.push_back(connect_before("127.0.0.1", port, deadline));
+        forged.back().send_all(greeting);
+    }
     TcpTransportOptions other = std::move(one);
     const auto at_zero = tcp_transport(std::move(zero));
     const auto at_one = tcp_transport(std::move(other));
@@ -295,6 +306,35 @@ TEST(ProcessFaults, StrangersAtAPortAreShownOut) {
     while (!at_zero->received(1))
         at_zero->progress(from, 100ms);
     EXPECT_EQ(received, body);
+}
+
+// Of what was not asked for yet, no more than there is room for.
+TEST(ProcessFaults, MoreThanMayBeHeldIsRefused) {
+    Socket listening = listen_at("127.0.0.1", 0);
+    TcpTransportOptions zero, one;
+    zero.addresses = one.addresses = {{"127.0.0.1", listening_port(listening)}, {"", 0}};
+    zero.listening = std::move(listening);
+    one.rank = 1;
+    const auto at_zero = tcp_transport(std::move(zero)), at_one = tcp_transport(std::move(one));
+    plan::Mesh mesh;
+    mesh.tensor = 2;
+    ProcessCommunicatorOptions options;
+    options.abort = [](std::string_view) {};
+    options.most_early_bytes = 3000;
+    ProcessCommunicator communicator(mesh, 0, *at_zero, options);
+    const std::vector<std::byte> body(2000);
+    MessageHead head;
+    head.call.operation = Operation::exchange;
+    head.call.label = "send";
+    head.bytes = 2000;
+    for (const std::int64_t tag : {5, 6}) {
+        head.tag = tag;
+        at_one->send(0, head, body.data());
+    }
+    EXPECT_THAT([&] { communicator.barrier(GroupKind::tensor); },
+                testing::ThrowsMessage<CommunicationError>(
+                    "rank 1 sends 2000 bytes with tag 6 for \"send\" before rank 0 asks for them, "
+                    "which holds 2000 of others already and has no room for these"));
 }
 
 TEST(MessageHeads, ComeBackAsTheyWere) {
