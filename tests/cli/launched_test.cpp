@@ -4,12 +4,15 @@
 #include <chrono>
 #include <filesystem>
 #include <random>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "runtime/comm/mpi/mpi_ranks.hpp"
+#include "runtime/comm/processes/message_head.hpp"
+#include "runtime/launch/tcp/handshake.hpp"
 #include "tests/cli/launched_world.hpp"
 #include "tests/sanitized.hpp"
 
@@ -132,6 +135,70 @@ TEST_F(LaunchedRun, TorchrunsRanksTrainWhatThreadsDo) {
             "that waits 600 s for other ranks ends the run (--timeout)\n";
         EXPECT_EQ(outcome.err, each == 0 ? told : "");
     }
+}
+
+// Of a process, where it waits for connections over TCP (IPv4).
+std::vector<std::int64_t> listening_ports(pid_t process) {
+    const std::string folder = fmt::format("/proc/{}", process);
+    std::set<std::string> sockets;
+    for (const auto& entry : fs::directory_iterator(folder + "/fd")) {
+        std::error_code closed;
+        const std::string to = fs::read_symlink(entry.path(), closed);
+        if (to.starts_with("socket:[")) sockets.insert(to.substr(8, to.size() - 9));
+    }
+    std::vector<std::int64_t> ports;
+    std::istringstream table(content_of(folder + "/net/tcp"));
+    std::string line;
+    std::getline(table, line);  // the names of the columns
+    while (std::getline(table, line)) {
+        std::istringstream cells(line);
+        std::string local, state, cell, inode;
+        cells >> cell >> local >> cell >> state;
+        for (int i = 0; i < 6; ++i)
+            cells >> inode;
+        if (state == "0A" && sockets.contains(inode))
+            ports.push_back(std::stoll(local.substr(local.find(':') + 1), nullptr, 16));
+    }
+    return ports;
+}
+
+// Silent, junk, cut off, a rank of another run, and one that then sends what ranks send.
+void send_as_stranger(const runtime::Socket& socket, int kind) {
+    const auto greeting = runtime::greeting_of(runtime::run_key("run", "guess"), 1, 3, 0);
+    const std::string junk = "GET / HTTP/1.1\r\nHost: gpu1\r\n\r\n";
+    if (kind == 1) socket.send_all(std::as_bytes(std::span(junk)));
+    if (kind == 2) socket.send_all(std::span(greeting).first(20));
+    if (kind >= 3) socket.send_all(greeting);
+    if (kind == 4) socket.send_all(runtime::MessageHead().encoded());
+}
+
+TEST_F(LaunchedRun, StrangersWhileItTrainsChangeNothing) {
+    const Words steps = {"--json", "--steps", "40"};
+    auto ranks = all_ranks(steps);
+    ranks[0]->read_until("\"event\":\"step\"");
+    std::vector<std::int64_t> ports;
+    for (const auto& each : ranks)
+        for (const std::int64_t port : listening_ports(each->process()))
+            ports.push_back(port);
+    ASSERT_GE(ports.size(), 3U) << "all ranks but the last wait for others";
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    std::vector<runtime::Socket> strangers;
+    for (int i = 0; i < 300; ++i) {
+        const std::int64_t port = ports[static_cast<std::size_t>(i) % ports.size()];
+        strangers.push_back(runtime::connect_before("127.0.0.1", port, deadline));
+        send_as_stranger(strangers.back(), i / 4 % 5);
+    }
+    EXPECT_FALSE(has_gone(ranks[0]->process())) << "it was still training";
+    Words alone = words(steps);
+    alone.insert(alone.end(), {"--set", "run.checkpoint.path=other"});
+    std::map<std::int64_t, double> losses;
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+        const Outcome outcome = ranks[rank]->outcome();
+        EXPECT_EQ(outcome.code, 0) << outcome.err;
+        if (rank == 0) losses = losses_of(outcome.out);
+    }
+    EXPECT_EQ(losses.size(), 40U);
+    EXPECT_EQ(losses, losses_of(perform(alone, {}).out));
 }
 
 TEST_F(LaunchedRun, SlurmsTasksMeetOnTheFirstHostOfTheStep) {
