@@ -42,7 +42,10 @@ std::string collectives_text(const std::vector<fit::CollectiveReport>& collectiv
 std::string fit_report_text(const fit::FitReport& report) {
     const std::string families = families_text(report.families);
     const std::string collectives = collectives_text(report.collectives);
-    return (families.empty() ? "" : "\n" + families) +
+    std::string unread;
+    for (const std::string& table : report.unread)
+        unread += "\nnot read: " + table + ", which the datasheet's \"tables\" do not ask for\n";
+    return unread + (families.empty() ? "" : "\n" + families) +
            (collectives.empty() ? "" : "\n" + collectives);
 }
 

@@ -70,10 +70,11 @@ std::vector<std::string> option_names(const CLI::App& app) {
 // Empty if nothing is left over.
 std::string complaint_about(const CLI::App& app, const std::vector<std::string>& known,
                             const char* what) {
-    const std::vector<std::string> left = app.remaining();
+    std::vector<std::string> left = app.remaining();
+    const bool marked = std::erase(left, "--") > 0;  // what follows it are no options
     if (left.empty()) return "";
     const std::string& word = left.front();
-    const bool is_option = word.size() > 1 && word.front() == '-';
+    const bool is_option = !marked && word.size() > 1 && word.front() == '-';
     const std::string name = word.substr(0, word.find('='));
     if (!is_option && *what == '\0') return fmt::format("'{}' is one argument too many", word);
     const std::string near = plan::nearest(name, is_option ? option_names(app) : known);

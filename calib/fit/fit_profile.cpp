@@ -1,6 +1,10 @@
 #include "calib/fit/fit_profile.hpp"
 
+#include <algorithm>
+#include <set>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "calib/fit/collectives.hpp"
@@ -111,6 +115,48 @@ std::vector<std::string> files_of_datasheet(const std::string& path) {
     return files;
 }
 
+namespace {
+
+// A table that fit is given, and the keys of a datasheet's "tables" that ask for it.
+struct GivenTable {
+    const char* option;
+    std::string FitInputs::*csv;
+    std::vector<std::string> keys;
+};
+
+const std::vector<GivenTable>& given_tables() {
+    static const std::vector<GivenTable> kAll = {
+        {"--gemm", &FitInputs::gemm_csv, {"gemm", "gemm_fp8"}},
+        {"--attention", &FitInputs::attention_csv, {"attention"}},
+        {"--collectives", &FitInputs::collectives_csv, {"collectives"}}};
+    return kAll;
+}
+
+// That what the datasheet asks for is given; returns what is given and not asked for. Throws
+// FitError with all that is lacking.
+std::vector<std::string> unread_tables(const FitInputs& inputs, const Json& tables) {
+    std::vector<std::string> faults, unread;
+    std::set<std::string> known = {"system"};
+    for (const auto& [option, csv, keys] : given_tables()) {
+        known.insert(keys.begin(), keys.end());
+        const bool given = !(inputs.*csv).empty();
+        const auto asks = [&](const std::string& key) { return tables.contains(key); };
+        const auto asked = std::find_if(keys.begin(), keys.end(), asks);
+        if (asked != keys.end() && !given)
+            faults.push_back(fmt::format("/tables/{}: asks for a table: {} CSV", *asked, option));
+        if (asked == keys.end() && given)
+            unread.push_back(fmt::format("{} {}", option, inputs.*csv));
+    }
+    for (const auto& item : tables.items())
+        if (!known.contains(item.key()))
+            faults.push_back(fmt::format("/tables/{}: unknown key", item.key()));
+    if (!faults.empty())
+        throw FitError(fmt::format("{}: {}", inputs.datasheet_path, fmt::join(faults, "; ")));
+    return unread;
+}
+
+}  // namespace
+
 FitReport fit_profile(const FitInputs& inputs) {
     const Json datasheet = read_json_object(inputs.datasheet_path);
     const bool fits = datasheet.contains("tables");
@@ -126,12 +172,8 @@ FitReport fit_profile(const FitInputs& inputs) {
         profile.erase("links");
         profile["collectives"] = unmeasured_links(datasheet, inputs.datasheet_path);
     }
-    for (const auto& item : tables.items())
-        if (item.key() != "system" && item.key() != "gemm" && item.key() != "gemm_fp8" &&
-            item.key() != "attention" && item.key() != "collectives")
-            throw FitError(
-                fmt::format("{}: /tables/{}: unknown key", inputs.datasheet_path, item.key()));
     FitReport report;
+    report.unread = unread_tables(inputs, tables);
     if (tables.contains("gemm")) add_gemm(inputs, tables, profile, report);
     if (tables.contains("gemm_fp8")) add_eight_bit_gemm(inputs, tables, profile, report);
     if (tables.contains("attention")) add_attention(inputs, tables, profile, report);

@@ -25,10 +25,10 @@ namespace orrery::fit {
 
 struct FitInputs {
     std::string datasheet_path;
-    std::string gemm_csv;       // read only if the datasheet asks for it
-    std::string attention_csv;  // likewise
-    std::string collectives_csv;
-    std::string output_path;  // replaced whole, or left alone when the fit fails
+    std::string gemm_csv;         // read only if the datasheet asks for it
+    std::string attention_csv;    // likewise
+    std::string collectives_csv;  // likewise
+    std::string output_path;      // replaced whole, or left alone when the fit fails
 };
 
 struct FamilyReport {
@@ -51,6 +51,8 @@ struct FitReport {
     std::string device;
     std::vector<FamilyReport> families;
     std::vector<CollectiveReport> collectives;
+    // "--gemm FILE": tables that the datasheet does not ask for.
+    std::vector<std::string> unread = {};
 };
 
 // The datasheet and the profile that it is carried over from, if any. Throws FitError.

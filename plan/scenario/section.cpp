@@ -17,10 +17,10 @@ std::string shown_number(double value) {
     return fmt::format("{}", value);
 }
 
-std::string expected_range(const NumberRange& range) {
+std::string expected_range(const NumberRange& range, double value) {
     if (range.min == range.max) return shown_number(range.min);
     std::string low = (range.open_min ? "more than " : "at least ") + shown_number(range.min);
-    if (range.max >= kLargestNumber) return low;
+    if (range.max >= kLargestNumber && value < range.max) return low;
     return low + (range.open_max ? " and less than " : " and at most ") + shown_number(range.max);
 }
 
@@ -130,7 +130,7 @@ bool Section::number(const std::string& key, double& out, NumberRange range, Pre
     const double number = value->get<double>();
     if (!inside(number, range)) {
         reading_.report("S007", pointer(key),
-                        fmt::format("{} must be {}", called(key), expected_range(range)));
+                        fmt::format("{} must be {}", called(key), expected_range(range, number)));
         return false;
     }
     out = number;

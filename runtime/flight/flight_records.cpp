@@ -162,7 +162,12 @@ void FlightRecords::write_on_request(const std::string& reason) {
 }
 
 void FlightRecords::write(const std::string& reason) {
-    if (recorders_.empty()) return;
+    // One that was refused before it did anything has nothing to tell, and leaves the records of
+    // the run whose folder it is.
+    if (std::none_of(recorders_.begin(), recorders_.end(), [](const FlightRecorder* each) {
+            return each->waiting() || !each->ops().empty();
+        }))
+        return;
     std::string last;
     try {
         for (const FlightRecorder* recorder : recorders_) {

@@ -25,7 +25,7 @@ class FlightRecords {
     void remove(const FlightRecorder& recorder);
 
     // The run has ended, and why. The first time counts. Says where the files are, or why there are
-    // none; throws nothing.
+    // none; nothing where no rank has done anything nor waits. Throws nothing.
     void write_failure(const std::string& reason);
     // The ranks have been asked to end. A failure's files are not overwritten.
     void write_on_request(const std::string& reason);

@@ -46,6 +46,21 @@ TEST(ExitCodes, UsageIs2) {
                        "one of --output and --transfer-from is required");
 }
 
+TEST(ExitCodes, WhatFollowsTwoDashesAreFiles) {
+    EXPECT_EQ(run({"simulate", "--", tiny()}).out, run({"simulate", tiny()}).out);
+    const Outcome twice = run({"simulate", "--", tiny(), "--json"});
+    EXPECT_EQ(twice.code, 2);
+    EXPECT_NE(twice.err.find("'--json' is one argument too many"), std::string::npos) << twice.err;
+}
+
+TEST(ExitCodes, ARangeIsSaidToTheEndThatWasLeft) {
+    const auto said = [](const std::string& tokens) {
+        return run({"simulate", tiny(), "--set", "training.tokens=" + tokens}).err;
+    };
+    EXPECT_NE(said("1e308").find("at least 0 and at most 1e+30\n"), std::string::npos);
+    EXPECT_NE(said("-1").find("at least 0\n"), std::string::npos);
+}
+
 TEST(ExitCodes, InvalidScenarioIs3WithAllErrors) {
     const std::vector<std::string> args = {
         "simulate", tiny(), "--set", "layout.tensor_paralel=2", "--set", "training.precision=int8"};

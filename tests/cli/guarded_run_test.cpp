@@ -90,6 +90,7 @@ TEST_F(GuardedRun, ASecondRunInItsFolderIsRefusedByName) {
         EXPECT_EQ(second.code, 8);
         EXPECT_THAT(second.err, AllOf(HasSubstr(path_),
                                       HasSubstr(fmt::format("process {} on ", first.process()))));
+        EXPECT_FALSE(fs::exists(folder_ + "/flight-record")) << "nothing that is the first one's";
     }
     const Outcome supervised = perform("orrery-run", train({"--steps", "7", "--supervise"}));
     EXPECT_EQ(supervised.code, 8);

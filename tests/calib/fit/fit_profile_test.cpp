@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "calib/fit/fit_error.hpp"
 #include "sim/cost/attention_model.hpp"
@@ -130,6 +130,22 @@ TEST_F(FitProfile, WritesTheSameBytesAgain) {
     fit_profile(inputs_);
     EXPECT_EQ(read(inputs_.output_path), first);
     EXPECT_GT(first.size(), 1000u);
+}
+
+TEST_F(FitProfile, SaysWhichTablesItLacksAndWhichItDoesNotRead) {
+    EXPECT_THAT(fit_profile(inputs_).unread, testing::IsEmpty());
+    write_datasheet(R"("system": "tiny", "attention": {"source": "x"})");
+    EXPECT_THAT(fit_profile(inputs_).unread,
+                testing::ElementsAre("--gemm " + inputs_.gemm_csv,
+                                     "--collectives " + inputs_.collectives_csv));
+    write_datasheet(R"("system": "tiny", "gemm": {}, "attention": {})");
+    FitInputs none = inputs_;
+    none.gemm_csv = none.attention_csv = "";
+    EXPECT_THAT([&] { fit_profile(none); },
+                testing::ThrowsMessage<FitError>(
+                    inputs_.datasheet_path +
+                    ": /tables/gemm: asks for a table: --gemm CSV; /tables/attention: asks for a "
+                    "table: --attention CSV"));
 }
 
 TEST_F(FitProfile, LeavesTheOutputAloneWhenItFails) {

@@ -118,14 +118,22 @@ class WrittenRecords : public testing::Test {
         return json::parse(file, nullptr, false);
     }
 
+    // Of rank 0, which is in its first op.
+    std::unique_ptr<FlightRecorder> working() const {
+        auto recorder = std::make_unique<FlightRecorder>(pair(), 0);
+        recorder->begin(bound_to(op_), 1, 1);
+        return recorder;
+    }
+
+    const plan::Op op_ = op_named("qkv");
     std::string folder_ = testing::TempDir() + "some/flight-record";
     std::vector<std::string> said_;
     FlightRecords records_{folder_, [this](const std::string& line) { said_.push_back(line); }};
 };
 
 TEST_F(WrittenRecords, AFailureCountsOnceAndMoreThanARequest) {
-    FlightRecorder recorder(pair(), 0);
-    records_.add(recorder);
+    const auto recorder = working();
+    records_.add(*recorder);
     records_.write_on_request("SIGTERM came");
     EXPECT_EQ(record("rank-00000.json")["reason"], "SIGTERM came");
     records_.write_failure("the first");
@@ -136,17 +144,17 @@ TEST_F(WrittenRecords, AFailureCountsOnceAndMoreThanARequest) {
                                    "flight record: " + folder_ + "/rank-00000.json"));
     for (const auto& entry : std::filesystem::directory_iterator(folder_))
         EXPECT_EQ(entry.path().filename(), "rank-00000.json");
-    records_.remove(recorder);
+    records_.remove(*recorder);
 }
 
 TEST_F(WrittenRecords, AnotherAttemptKeepsThoseOfTheOneBefore) {
-    FlightRecorder recorder(pair(), 0);
+    const auto recorder = working();
     for (const char* reason : {"the first attempt", "the second", "the third"}) {
         FlightRecords attempt(folder_, [](const std::string&) {});
-        attempt.add(recorder);
+        attempt.add(*recorder);
         attempt.write_on_request("SIGTERM came");
         attempt.write_failure(reason);
-        attempt.remove(recorder);
+        attempt.remove(*recorder);
     }
     EXPECT_EQ(record("rank-00000.earlier-1.json")["reason"], "the first attempt");
     EXPECT_EQ(record("rank-00000.earlier-2.json")["reason"], "the second");
@@ -157,11 +165,11 @@ TEST_F(WrittenRecords, AFolderThatCannotBeMadeIsSaid) {
     std::ofstream(testing::TempDir() + "a-file") << "x";
     FlightRecords records(testing::TempDir() + "a-file/records",
                           [this](const std::string& line) { said_.push_back(line); });
-    FlightRecorder recorder(pair(), 0);
-    records.add(recorder);
+    const auto recorder = working();
+    records.add(*recorder);
     records.write_failure("it failed");
     EXPECT_THAT(said_, ElementsAre(HasSubstr("no flight record: ")));
-    records.remove(recorder);
+    records.remove(*recorder);
 }
 
 // Of ranks that are threads: what each waited for when the run ended.
@@ -176,6 +184,17 @@ TEST_F(WrittenRecords, ThreadsThatWaitForARankThatFails) {
     EXPECT_THAT(said_, ElementsAre("flight records of 2 ranks: " + folder_ + "/rank-*.json"));
     EXPECT_EQ(record("rank-00000.json")["reason"], "no room");
     EXPECT_EQ(record("rank-00001.json")["waits"], nullptr);
+}
+
+// A run that is refused because another one has its folders leaves that one's records alone.
+TEST_F(WrittenRecords, AreNoneOfRanksThatHaveDoneNothing) {
+    FlightRecorder recorder(pair(), 0);
+    records_.add(recorder);
+    records_.write_failure("somebody writes there");
+    records_.write_on_request("SIGTERM came");
+    EXPECT_THAT(said_, ElementsAre());
+    EXPECT_FALSE(std::filesystem::exists(folder_));
+    records_.remove(recorder);
 }
 
 }  // namespace
