@@ -11,6 +11,7 @@ namespace orrery::plan {
 namespace {
 
 constexpr std::size_t kMostUnknownNamed = 50;  // one by one; how many more there are is said
+constexpr std::ptrdiff_t kMostUnread = 1000;   // of a model as others keep it
 constexpr double kExactIntegers = 9007199254740992.0;  // 2^53
 
 std::string shown_number(double value) {
@@ -241,6 +242,11 @@ void Section::finish_tolerant() {
     for (const std::string& key : known_) {
         if (object_->find(key) == object_->end()) absent.push_back(key);
     }
+    // So many that nobody reads are no model's, and each is compared with all that are read.
+    std::ptrdiff_t unread = 0;
+    for (const auto& [key, value] : object_->items())
+        unread += is_known(key) ? 0 : 1;
+    if (unread > kMostUnread) return finish();
     std::size_t strange = 0;
     for (const auto& [key, value] : object_->items()) {
         if (is_known(key)) continue;

@@ -51,6 +51,26 @@ TEST(FloodedInput, UnknownKeysAreNamedUpToAPointAndThenCounted) {
     }
 }
 
+// What others keep in a model's config.json is passed over; not what no model has.
+TEST(FloodedInput, AModelMayHaveSomeKeysThatNobodyReads) {
+    const auto with_keys = [](int count) {
+        std::string keys;
+        for (int i = 0; i < count; ++i)
+            keys += fmt::format(", \"strange{}\": {}", i, i);
+        return read_scenario_text(
+            fmt::format(R"({{"model": {{"model_type": "gpt2", "n_layer": 4, "n_embd": 64,
+                            "n_head": 4, "vocab_size": 256, "n_positions": 2048 {}}},
+                         "cluster": "clusters/a100-128.json", "layout": {{"global_batch_size": 128}},
+                         "training": {{"sequence_length": 2048}}}})",
+                        keys),
+            "run.json", "", {}, kLibrary);
+    };
+    EXPECT_EQ(format_text(with_keys(1000).errors), format_text({}));
+    const ReadResult refused = with_keys(1001);
+    ASSERT_EQ(refused.errors.size(), kNamed + 1);
+    EXPECT_EQ(refused.errors.back().message, "model has 951 further keys that are not known");
+}
+
 TEST(FloodedInput, AKeyThatStandsTwiceIsFoundAmongMany) {
     const ReadResult result = read(many_keys() + "\"strange7\": 1,");
     EXPECT_EQ(result.errors[0].code, "S003");
