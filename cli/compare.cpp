@@ -78,12 +78,14 @@ class Compare : public Subcommand {
         const compare::Comparison comparison = compare::compare_traces(
             predicted.trace, plan, scenario.cluster, memory, measured, measured_);
         const ComparisonReport report{
-            comparison, predicted.from,
+            comparison,
+            predicted.from,
             fmt::format("{}: {} ranks{}", measured_, comparison.ranks,
                         comparison.backend.empty() ? "" : ", backend " + comparison.backend),
             predicted.prices.empty() ? "profile " + file_name(scenario.cluster.profile_path)
                                      : predicted.prices,
-            top_};
+            top_,
+            predicted.read.resolved_json};
         console.out << (json_ ? comparison_json(report) : comparison_text(report, console));
         return kExitOk;
     }

@@ -15,6 +15,7 @@ struct ComparisonReport {
     std::string measured;
     std::string prices;  // where its prices are from, in words
     std::size_t top = 0;
+    std::string resolved_json = {};  // the scenario of the prediction
 };
 
 std::string comparison_text(const ComparisonReport& report, const Console& console);

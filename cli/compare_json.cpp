@@ -76,6 +76,8 @@ std::string comparison_json(const ComparisonReport& report) {
     json["predicted"] = report.predicted;
     json["measured"] = report.measured;
     json["prices"] = report.prices;
+    const Json scenario = Json::parse(report.resolved_json);
+    if (scenario.contains("imported")) json["imported"] = scenario["imported"];
     json["backend"] = comparison.backend.empty() ? Json(nullptr) : Json(comparison.backend);
     json["correctness_only"] = comparison.correctness_only;
     json["ranks"] = comparison.ranks;

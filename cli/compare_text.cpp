@@ -180,6 +180,7 @@ std::string comparison_text(const ComparisonReport& report, const Console& conso
     std::string text = console.bold("a predicted step beside the measured one") + '\n';
     text += labelled("predicted", report.predicted);
     text += labelled("prices", report.prices);
+    text += imported_text(report.resolved_json);
     text += labelled("measured", report.measured);
     return text + '\n' + step_text(comparison, console) + accounts_text(comparison, console) +
            kinds_text(comparison, console) + ops_text(report, console) +

@@ -68,7 +68,8 @@ class Import : public Subcommand {
                     "Write the scenario there, not to standard output")
             ->type_name("OUT");
         app.add_flag("--allow-unsupported", allow_unsupported_,
-                     "Write it although settings that would change the step are left out");
+                     "Write it although settings that would change the step, but not the model, "
+                     "are left out");
         app.add_flag("--json", json_, "Print the scenario and what became of each key as JSON");
     }
 
@@ -200,17 +201,33 @@ class Import : public Subcommand {
             report(imported.errors, console);
             return unreadable ? kExitUnreadable : kExitInvalidScenario;
         }
-        const bool refused = !imported.unsupported.empty() && !allow_unsupported_;
         if (json_) console.out << import_json(imported);
-        if (refused) {
-            console.err << fmt::format(
-                "orrery import: {} setting{} without a counterpart: nothing was written; "
-                "--allow-unsupported leaves {} out\n",
-                imported.unsupported.size(), imported.unsupported.size() == 1 ? "" : "s",
-                imported.unsupported.size() == 1 ? "it" : "them");
-            return kExitInvalidScenario;
-        }
+        if (refuses(imported, console)) return kExitInvalidScenario;
         return write(imported.scenario.dump(2) + '\n', console);
+    }
+
+    // What is left out may be meant where the model stays what it is, never where it does not.
+    bool refuses(const imports::Imported& imported, Console& console) const {
+        const auto changing = std::count_if(
+            imported.unsupported.begin(), imported.unsupported.end(),
+            [](const imports::Left& left) { return left.changes == imports::Changes::model; });
+        const auto settings = [](auto count) {
+            return fmt::format("{} setting{}", count, count == 1 ? "" : "s");
+        };
+        if (changing > 0) {
+            console.err << fmt::format(
+                "orrery import: {} without which it is another model: nothing was written, and "
+                "--allow-unsupported does not change that\n",
+                settings(changing));
+            return true;
+        }
+        if (imported.unsupported.empty() || allow_unsupported_) return false;
+        console.err << fmt::format(
+            "orrery import: {} without a counterpart: nothing was written; --allow-unsupported "
+            "leaves {} out\n",
+            settings(imported.unsupported.size()),
+            imported.unsupported.size() == 1 ? "it" : "them");
+        return true;
     }
 
     int write(const std::string& scenario, Console& console) const {

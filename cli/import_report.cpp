@@ -9,6 +9,7 @@ namespace orrery::cli {
 namespace {
 
 using plan::Json;
+using plan::imports::Changes;
 using plan::imports::Imported;
 using plan::imports::Left;
 using plan::imports::Mapped;
@@ -50,10 +51,11 @@ std::string section(const std::string& title, const Rows& rows, const Console& c
     return console.bold(title) + '\n' + table.text() + '\n';
 }
 
-Rows rows_of(const std::vector<Left>& list) {
+Rows rows_of(const std::vector<Left>& list, Changes changes = Changes::cost) {
     Rows rows;
     for (const Left& left : list)
-        rows.push_back({visible(left.key), shown(left.value), left.why});
+        if (left.changes == changes)
+            rows.push_back({visible(left.key), shown(left.value), left.why});
     return rows;
 }
 
@@ -61,6 +63,13 @@ Json array_of(const std::vector<Left>& list) {
     Json out = Json::array();
     for (const Left& left : list)
         out.push_back({{"key", left.key}, {"value", left.value}, {"why", left.why}});
+    return out;
+}
+
+Json unsupported_array(const std::vector<Left>& list) {
+    Json out = array_of(list);
+    for (std::size_t i = 0; i < list.size(); ++i)
+        out[i]["changes"] = list[i].changes == Changes::model ? "model" : "cost";
     return out;
 }
 
@@ -83,6 +92,8 @@ std::string import_text_report(const Imported& imported, const Console& console)
     return section("not said there: what the other tool does then", usual, console) +
            section("taken with a change", noted, console) +
            section("without effect on a step", rows_of(imported.ignored), console) +
+           section("without which it is another model, and Orrery has no counterpart",
+                   rows_of(imported.unsupported, Changes::model), console) +
            section("would change the step, and Orrery has no counterpart",
                    rows_of(imported.unsupported), console) +
            section("not known from there: what stands until it is given", open, console) +
@@ -106,7 +117,7 @@ std::string import_json(const Imported& imported) {
     const Json out = {{"scenario", imported.scenario},
                       {"mapped", std::move(mapped)},
                       {"ignored", array_of(imported.ignored)},
-                      {"unsupported", array_of(imported.unsupported)},
+                      {"unsupported", unsupported_array(imported.unsupported)},
                       {"missing", std::move(missing)}};
     return out.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }

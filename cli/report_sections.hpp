@@ -29,6 +29,9 @@ std::string fixes_text(const ReportInput& input, const Console& console);
 // "measured in FILE: …": how many ops have which source of prices, and their share of the time.
 std::string prices_text(const sim::PriceSources& prices);
 std::string sources_text(const ReportInput& input, const Console& console);
+// "from Megatron-LM command line run.sh; not simulated: --deterministic-mode (…)"; nothing where
+// nothing was left out.
+std::string imported_text(const std::string& resolved_json);
 // "keys that change nothing here": grouped by the reason; words for people are left out.
 std::string unused_text(const ReportInput& input, const Console& console);
 

@@ -126,7 +126,8 @@ std::string headline_text(const ReportInput& input, const Console& console) {
            labelled("software",
                     fmt::format("{}, {}; profile {}",
                                 framework_text(scenario.training.framework, input.profile),
-                                precision_text(scenario.training), file_name(input.profile.path)));
+                                precision_text(scenario.training), file_name(input.profile.path))) +
+           imported_text(input.resolved_json);
 }
 
 std::string report_text(const ReportInput& input, const Console& console) {

@@ -18,6 +18,7 @@ struct Verbatim {
     std::map<std::string, std::string> sources;  // of each framework constant, by key
 };
 
+void read_imported(Reading& reading);
 void read_model(Reading& reading, Model& model);
 void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster);
 // Of a cluster whose profile is kThisMachine: which one that is depends on the layout's ranks,

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 // Parts of a scenario: those that each has, and those that some have.
 constexpr std::array kRequiredParts = {"model", "cluster", "layout", "training"};
-constexpr std::array kOptionalParts = {"description", "run"};
+constexpr std::array kOptionalParts = {"description", "imported", "run"};
 
 // Notes what is found.
 class NotedFiles : public Files {
@@ -92,8 +92,10 @@ void read_parts(Reading& reading, const Folders& folders, Scenario& scenario,
     top.text("description", description);
     for (const char* part : kRequiredParts)
         top.require(part);
-    top.known("run");
+    for (const char* part : kOptionalParts)
+        top.known(part);
     top.finish();
+    read_imported(reading);
     read_model(reading, scenario.model);
     read_cluster(reading, folders, scenario.cluster);
     read_layout(reading, scenario.layout, choices);

@@ -379,6 +379,7 @@ Json layout_json(const Layout& layout) {
 Json resolved(const Scenario& scenario, const Document& document, const Verbatim& verbatim) {
     Json out = Json::object();
     if (const Json* description = document.find("/description")) out["description"] = *description;
+    if (const Json* imported = document.find("/imported")) out["imported"] = *imported;
     out["model"] = model_part(scenario.model, document);
     out["cluster"] = cluster_part(scenario.cluster, document);
     out["layout"] = layout_json(scenario.layout);

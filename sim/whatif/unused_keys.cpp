@@ -73,6 +73,7 @@ constexpr const char* kUnasked = "no reader of this kind of model asks for it";
 
 constexpr std::array kRules = {
     Rule{"/description", always, kWords, true},
+    Rule{"/imported", always, kWords, true},
     Rule{"/model/name", always, kWords, true},
     Rule{"/model/source", always, kWords, true},
     Rule{"/cluster/name", always, kWords, true},

@@ -124,6 +124,17 @@ TEST(Compare, TakesATraceForThePrediction) {
     EXPECT_EQ(run({"compare", predicted, measured, "--set", "layout.zero_stage=0"}).code, 2);
 }
 
+TEST(Compare, SaysWhatAnImportedScenarioLacks) {
+    const std::string measured = written_trace("compare_imported.orrery", measured_trace());
+    const std::vector<std::string> command = {
+        "compare", tiny(), measured, "--set",
+        R"(imported={"from":"a run","approximations":[{"key":"--a","value":"2","why":"no such"}]})"};
+    EXPECT_THAT(run(command).out, HasSubstr("from a run; not simulated: --a 2 (no such)"));
+    std::vector<std::string> as_json = command;
+    as_json.emplace_back("--json");
+    EXPECT_EQ(json::parse(run(as_json).out)["imported"]["approximations"][0]["key"], "--a");
+}
+
 TEST(Compare, RefusesWhatDoesNotJoin) {
     const std::string measured = written_trace("compare_other.orrery", measured_trace());
     const Outcome other =

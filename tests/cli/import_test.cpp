@@ -98,28 +98,102 @@ TEST(Import, WhatIsMissingIsSaidAndTheRestWritten) {
     EXPECT_FALSE(nlohmann::json::parse(outcome.out).contains("cluster"));
 }
 
+// The script of GPT-3 with more flags, as a file of its own.
+std::string with_flags(const std::string& name, const std::string& flags) {
+    return written(name,
+                   replaced(content_of(fixture("gpt3-175b.sh")), "--bf16", "--bf16 " + flags));
+}
+
 TEST(Import, WhatHasNoCounterpartStopsIt) {
-    const std::string file = written("moe.sh", content_of(fixture("gpt3-175b.sh")) + "\n");
-    const std::string moe =
-        written("moe.sh", replaced(content_of(file), "--bf16", "--bf16 --num-experts 8 --banana"));
-    const std::string path = testing::TempDir() + "moe.json";
+    const std::string file = with_flags("sync.sh", "--train-sync-interval 8 --banana");
+    const std::string path = testing::TempDir() + "sync.json";
     std::filesystem::remove(path);
     Args options = kGpt3;
     options.insert(options.end(), {"-o", path});
-    const Outcome refused = import(moe, options);
+    const Outcome refused = import(file, options);
     EXPECT_EQ(refused.code, 3);
     EXPECT_FALSE(std::filesystem::exists(path));
-    EXPECT_NE(refused.err.find("--num-experts  8     mixtures of experts are not modelled\n"),
-              std::string::npos)
+    EXPECT_NE(refused.err.find("--train-sync-interval  8     not modelled\n"), std::string::npos)
         << refused.err;
-    EXPECT_NE(refused.err.find("--banana       true  not known; nearest: "), std::string::npos)
+    EXPECT_NE(refused.err.find("--banana               true  not known; nearest: "),
+              std::string::npos)
         << refused.err;
     EXPECT_NE(refused.err.find("orrery import: 2 settings without a counterpart: nothing was "
                                "written; --allow-unsupported leaves them out\n"),
               std::string::npos);
     options.push_back("--allow-unsupported");
-    EXPECT_EQ(import(moe, options).code, 0);
+    EXPECT_EQ(import(file, options).code, 0);
     EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+// Experts left out of Mixtral would be a dense model of another size: no option allows that.
+TEST(Import, WhatChangesTheModelIsNeverLeftOut) {
+    const struct {
+        const char *flags, *named;
+    } all[] = {{"--num-experts 8 --moe-router-topk 2", "2 settings without which"},
+               {"--window-size 4096,0", "1 setting without which"},
+               {"--multi-latent-attention --kv-lora-rank 512", "2 settings without which"},
+               {"--mtp-num-layers 1", "1 setting without which"},
+               {"--retro-add-retriever", "1 setting without which"},
+               {"--encoder-num-layers 12 --deterministic-mode", "1 setting without which"},
+               {"--qk-layernorm", "1 setting without which"},
+               {"--position-embedding-type none", "1 setting without which"}};
+    const std::string path = testing::TempDir() + "experts.json";
+    std::filesystem::remove(path);
+    Args options = kGpt3;
+    options.insert(options.end(), {"-o", path, "--allow-unsupported"});
+    for (const auto& one : all) {
+        SCOPED_TRACE(one.flags);
+        const Outcome refused = import(with_flags("experts.sh", one.flags), options);
+        EXPECT_EQ(refused.code, 3);
+        EXPECT_FALSE(std::filesystem::exists(path));
+        EXPECT_NE(refused.err.find(one.named), std::string::npos) << refused.err;
+        EXPECT_NE(refused.err.find("without which it is another model, and Orrery has no "
+                                   "counterpart\n  --"),
+                  std::string::npos)
+            << refused.err;
+    }
+    const std::string t5 = written("t5.sh", replaced(content_of(fixture("gpt3-175b.sh")),
+                                                     "pretrain_gpt.py", "pretrain_t5.py"));
+    const Outcome refused = import(t5, options);
+    EXPECT_EQ(refused.code, 3);
+    EXPECT_NE(refused.err.find("pretrain_t5.py"), std::string::npos) << refused.err;
+}
+
+// Neutral values leave the model what it is.
+TEST(Import, ExpertsThatAreNoneStopNothing) {
+    EXPECT_EQ(import(with_flags("one.sh", "--expert-model-parallel-size 1"), kGpt3).code, 0);
+}
+
+TEST(Import, WhatWasLeftOutStandsInTheScenarioAndInItsReports) {
+    const std::string path = testing::TempDir() + "approximated.json";
+    Args options = kGpt3;
+    options.insert(options.end(), {"-o", path, "--allow-unsupported"});
+    const std::string script = with_flags("approximated.sh", "--train-sync-interval 8");
+    ASSERT_EQ(import(script, options).code, 0);
+    const nlohmann::json imported = nlohmann::json::parse(content_of(path))["imported"];
+    EXPECT_EQ(imported["from"], "Megatron-LM command line " + script);
+    ASSERT_EQ(imported["approximations"].size(), 1u);
+    EXPECT_EQ(imported["approximations"][0]["key"], "--train-sync-interval");
+    EXPECT_EQ(imported["approximations"][0]["value"], "8");
+    EXPECT_EQ(imported["approximations"][0]["why"], "not modelled");
+    for (const Args& command :
+         {Args{"simulate", path}, Args{"simulate", path, "--timeline"}, Args{"explain", path}}) {
+        const Outcome report = run(command);
+        EXPECT_EQ(report.code, 0) << report.err;
+        EXPECT_NE(report.out.find("--train-sync-interval 8 (not"), std::string::npos) << report.out;
+        EXPECT_EQ(report.out.find("/imported"), std::string::npos) << "listed as unused";
+    }
+    const auto json = nlohmann::json::parse(run({"simulate", path, "--json"}).out);
+    EXPECT_EQ(json["scenario"]["imported"], imported);
+}
+
+TEST(Import, WhatTheScenarioSaysOfItsSourceIsChecked) {
+    const Outcome outcome = run({"simulate", tiny(), "--set", "imported.source=run.sh", "--set",
+                                 "imported.approximations=[{\"key\":\"--a\"}]"});
+    EXPECT_EQ(outcome.code, 3);
+    EXPECT_NE(outcome.err.find("imported.source"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("imported/approximations/0/why"), std::string::npos) << outcome.err;
 }
 
 // Megatron-LM's own defaults: --fp8-format turns FP8 on, beside bf16 alone, delayed unless said.

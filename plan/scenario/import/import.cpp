@@ -32,9 +32,19 @@ const Reader& reader_of(Format format) {
 // The parts in the order in which scenarios are written.
 Json in_order(const Json& scenario) {
     Json out = Json::object();
-    for (const char* part : {"description", "model", "cluster", "layout", "training", "run"})
+    for (const char* part :
+         {"description", "imported", "model", "cluster", "layout", "training", "run"})
         if (scenario.contains(part)) out[part] = scenario[part];
     return out;
+}
+
+// The scenario says what it lacks of the run that it came from, and so does every report of it.
+void note_approximations(Imported& imported, const std::string& from) {
+    if (imported.unsupported.empty()) return;
+    Json list = Json::array();
+    for (const Left& left : imported.unsupported)
+        list.push_back({{"key", left.key}, {"value", left.value}, {"why", left.why}});
+    imported.scenario["imported"] = {{"from", from}, {"approximations", std::move(list)}};
 }
 
 // A preset that the library does not have is not left to the default, which is another stack's.
@@ -79,7 +89,9 @@ Imported import_text(std::string_view text, const std::string& file, Format form
     const Reader& reader = reader_of(format);
     Imported imported = reader.read(text, file, wishes);
     if (imported.unreadable) return imported;
-    imported.scenario["description"] = std::string(reader.called) + " " + file;
+    const std::string from = std::string(reader.called) + " " + file;
+    imported.scenario["description"] = from;
+    note_approximations(imported, from);
     if (wishes.cluster.empty()) {
         imported.missing.push_back(
             {"cluster", "no training tool's settings describe one; --cluster CLUSTER says it", ""});

@@ -1,6 +1,7 @@
 // What an import made of another tool's file.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,16 @@ struct Mapped {
     std::string note;    // where the two mean not quite the same
 };
 
+// What a setting changes that is left out: what a step of the same model costs, or the model
+// itself, which is then another one than the user means.
+enum class Changes : std::uint8_t { cost, model };
+
 // A setting that became nothing.
 struct Left {
     std::string key;
     Json value;
     std::string why;
+    Changes changes = Changes::cost;
 };
 
 // A key of the scenario that the file cannot settle.
@@ -42,7 +48,7 @@ struct Imported {
     Json scenario;
     std::vector<Mapped> mapped;
     std::vector<Left> ignored;      // changes nothing that a step computes, sends or keeps
-    std::vector<Left> unsupported;  // changes a step, and Orrery has no counterpart
+    std::vector<Left> unsupported;  // changes a step or the model, and Orrery has no counterpart
     std::vector<Missing> missing;
     std::vector<Stated> stated;
     std::vector<Diagnostic> errors;

@@ -179,6 +179,7 @@ Launch find_launch(const ShellScript& script) {
         launch.options = split_options(words);
         return launch;
     }
+    launch.program = *program;
     for (Setting& setting : split_options(script.batch)) {
         setting.key = "#SBATCH " + setting.key;
         launch.launchers.push_back(std::move(setting));

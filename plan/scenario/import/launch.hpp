@@ -15,6 +15,7 @@ namespace orrery::plan::imports {
 struct Launch {
     std::vector<Setting> options;    // of the program
     std::vector<Setting> launchers;  // "torchrun --nnodes"
+    ShellWord program;               // "pretrain_gpt.py"; empty where there are options alone
 };
 
 // The command with a program "*.py", or the options alone. Throws ShellError where there is none,

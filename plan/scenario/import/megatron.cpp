@@ -39,6 +39,28 @@ void map_framework(Sheet& sheet, MegatronFacts& facts) {
                         "no option of before Megatron Core");
 }
 
+// Of Megatron-LM's own programs those that train something else than a decoder of text.
+constexpr struct {
+    const char *program, *why;
+} kOtherPrograms[] = {
+    {"pretrain_bert.py", "it trains an encoder: BERT"},
+    {"pretrain_t5.py", "it trains an encoder and a decoder with cross attention: T5"},
+    {"pretrain_ict.py", "it trains two encoders"},
+    {"pretrain_retro.py", "it trains a model with retrieval and cross attention"},
+    {"pretrain_mamba.py", "it trains a state-space model"},
+    {"pretrain_vlm.py", "it trains a model of images and text"},
+    {"pretrain_vision_classify.py", "it trains a model of images"},
+    {"pretrain_vision_dino.py", "it trains a model of images"},
+    {"pretrain_vision_inpaint.py", "it trains a model of images"},
+};
+
+void check_program(const ShellWord& program, Imported& out) {
+    const std::string name = program.text.substr(program.text.rfind('/') + 1);
+    for (const auto& other : kOtherPrograms)
+        if (name == other.program)
+            out.unsupported.push_back({name, nullptr, other.why, Changes::model});
+}
+
 void leave_launchers(Sheet& sheet, const std::vector<Setting>& launchers) {
     for (const Setting& setting : launchers)
         if (!sheet.used(setting.key)) sheet.ignore(setting.key, "how ranks are started");
@@ -100,6 +122,7 @@ Imported import_megatron(std::string_view text, const std::string& file, const W
         if (!is_utf8(text)) throw ShellError(1, 1, "not text in UTF-8");
         const ShellScript script = read_shell(text);
         Launch launch = find_launch(script);
+        check_program(launch.program, out);
         std::vector<Setting> all = launch.launchers;
         all.insert(all.end(), std::make_move_iterator(launch.options.begin()),
                    std::make_move_iterator(launch.options.end()));

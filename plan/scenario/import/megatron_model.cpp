@@ -139,8 +139,8 @@ void map_positions(Sheet& sheet) {
     const std::string kind =
         old_rope ? "rope" : type.value_or(no_table ? "none" : "learned_absolute");
     if (kind == "none") {
-        sheet.refuse("--position-embedding-type", "models without positions are not modelled");
-        sheet.refuse("--no-position-embedding", "models without positions are not modelled");
+        for (const char* option : {"--position-embedding-type", "--no-position-embedding"})
+            sheet.refuse(option, "models without positions are not modelled", Changes::model);
         return;
     }
     put_or_usual(sheet, type || old_rope, "model.position_embedding_type", kind,

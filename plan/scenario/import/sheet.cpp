@@ -248,18 +248,19 @@ bool Sheet::automatic(Keys keys) {
     return setting != nullptr && is_auto(*setting);
 }
 
-void Sheet::leave(std::vector<Left>& list, const std::string& key, const std::string& why) {
+void Sheet::leave(std::vector<Left>& list, const std::string& key, const std::string& why,
+                  Changes changes) {
     known_.insert(key);
     used_.insert(key);
-    if (const Setting* setting = last(key)) list.push_back({key, setting->value, why});
+    if (const Setting* setting = last(key)) list.push_back({key, setting->value, why, changes});
 }
 
 void Sheet::ignore(const std::string& key, const std::string& why) {
     leave(out_.ignored, key, why);
 }
 
-void Sheet::refuse(const std::string& key, const std::string& why) {
-    leave(out_.unsupported, key, why);
+void Sheet::refuse(const std::string& key, const std::string& why, Changes changes) {
+    leave(out_.unsupported, key, why, changes);
 }
 
 void Sheet::miss(const std::string& to, const std::string& why, const std::string& otherwise) {
@@ -292,7 +293,7 @@ void Sheet::settle_one(const Setting& setting, std::span<const Row> ignored,
     } else if (row->neutral != nullptr && same(setting.value, Json::parse(row->neutral))) {
         ignore(setting.key, "at this value it changes nothing");
     } else {
-        refuse(setting.key, row->why);
+        refuse(setting.key, row->why, row->changes);
     }
 }
 

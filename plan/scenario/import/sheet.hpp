@@ -39,6 +39,7 @@ struct Row {
     const char* key;
     const char* why;
     const char* neutral = nullptr;  // JSON text of the value at which it changes no step
+    Changes changes = Changes::cost;
 };
 
 class Sheet {
@@ -77,7 +78,7 @@ class Sheet {
     void copy(std::span<const Direct> all);
 
     void ignore(const std::string& key, const std::string& why);
-    void refuse(const std::string& key, const std::string& why);
+    void refuse(const std::string& key, const std::string& why, Changes changes = Changes::cost);
     void miss(const std::string& to, const std::string& why, const std::string& otherwise = "");
     void state(const std::string& key, const std::string& what);
     // Starts an error at a setting; at the file where there is none.
@@ -90,7 +91,8 @@ class Sheet {
   private:
     const Setting* last(const std::string& key) const;
     bool named(const std::string& key) const;
-    void leave(std::vector<Left>& list, const std::string& key, const std::string& why);
+    void leave(std::vector<Left>& list, const std::string& key, const std::string& why,
+               Changes changes = Changes::cost);
     void write(const std::string& to, Json value, const std::string& from, bool usual,
                const std::string& note);
     void settle_one(const Setting& setting, std::span<const Row> ignored,
