@@ -44,6 +44,10 @@ TEST(Import, MakesTheScenarioThatOneWouldWrite) {
         Args options;
     } all[] = {{"gpt3-175b.sh", "gpt3-175b.json", kGpt3},
                {"llama3-70b.toml", "llama3-70b.json", kLlama3},
+               {"llama3-70b-slurm.sh", "llama3-70b-slurm.json", kLlama3},
+               {"gpt3-13b-deepspeed.sh",
+                "gpt3-13b-deepspeed.json",
+                {"--cluster", "clusters/a100-80gb-sxm-1024.json"}},
                {"llama2-7b-zero3.json", "llama2-7b-zero3.scenario.json", kZero3}};
     for (const auto& one : all) {
         SCOPED_TRACE(one.file);

@@ -46,6 +46,9 @@ std::vector<std::string> seeds() {
         "srun -n 8 sh -c \"${CMD}\" > log 2>&1 | tee out\n",
         "if [ -z \"$X\" ]; then\n T='a b'\nelse T=`date`; A+=(x); fi\n"
         "mpirun -np 4 python pretrain_gpt.py --lr 1e-4 --fp16 --rampup-batch-size 2 2 30 $T\n",
+        "f() { local T=$1; run \"$@\"; }\ncase $X in a|b*) A+=(--swiglu) ;; *) exit ;; esac\n"
+        "cat <<-E > f\n\t{\n\tE\nif [[ -n $Y && ${Z:=2} == 2 ]] || (( Z > 1 )); then f x; fi\n"
+        "for i in 1 2; do B+=\" --lr $i\"; done\nsh <<EOF\n(python a.py $B ${A[@]})\nEOF\n",
         "--pipeline-model-parallel-size 4 --num-layers 8 --num-virtual-stages-per-pipeline-rank 2"
         " --decoder-first-pipeline-num-layers 2 --context-parallel-size 2 --cp-comm-type a2a p2p"};
 }

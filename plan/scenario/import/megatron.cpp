@@ -66,18 +66,18 @@ void leave_launchers(Sheet& sheet, const std::vector<Setting>& launchers) {
         if (!sheet.used(setting.key)) sheet.ignore(setting.key, "how ranks are started");
 }
 
-void note_surroundings(const ShellScript& script, Imported& out) {
+void note_surroundings(const ShellScript& script, Sheet& sheet, Imported& out) {
     for (const ShellWord& word : script.environment) {
         const std::size_t equals = word.text.find('=');
         out.ignored.push_back({word.text.substr(0, equals), word.text.substr(equals + 1),
                                "a variable of the environment"});
     }
-    for (const ShellWord& word : script.undecided)
-        out.unsupported.push_back(
-            {word.text, nullptr,
-             fmt::format("added under a condition in line {}: whether it holds is not settled in "
-                         "this file",
-                         word.line)});
+    for (const Undecided& added : script.undecided)
+        for (const Setting& setting : split_options(added.words))
+            sheet.settle_undecided(
+                setting, fmt::format("added under a condition in line {}", setting.line),
+                megatron_ignored(), megatron_unsupported(),
+                is_of_megatron_model(setting.key) ? Changes::model : Changes::cost);
 }
 
 void map_all(Sheet& sheet, const Wishes& wishes) {
@@ -130,7 +130,7 @@ Imported import_megatron(std::string_view text, const std::string& file, const W
         map_all(sheet, wishes);
         leave_launchers(sheet, launch.launchers);
         sheet.settle(megatron_ignored(), megatron_unsupported());
-        note_surroundings(script, out);
+        note_surroundings(script, sheet, out);
     } catch (const ShellError& error) {
         out.unreadable = true;
         out.errors.push_back(fault_of(error, file));

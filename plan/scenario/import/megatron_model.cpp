@@ -1,6 +1,9 @@
 // The model of a Megatron-LM command line: the family "megatron" of scenarios has the same keys.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "plan/scenario/import/megatron_parts.hpp"
 
 namespace orrery::plan::imports {
@@ -183,6 +186,11 @@ void refer(Sheet& sheet, const std::string& model, MegatronFacts& facts) {
 }
 
 }  // namespace
+
+bool is_of_megatron_model(const std::string& option) {
+    return std::find(std::begin(kOfTheModel), std::end(kOfTheModel), option) !=
+           std::end(kOfTheModel);
+}
 
 void map_megatron_model(Sheet& sheet, const Wishes& wishes, MegatronFacts& facts) {
     if (!wishes.model.empty()) {

@@ -24,6 +24,8 @@ struct MegatronFacts {
     bool fp16 = false;
 };
 
+// Whether the option gives the model its shape.
+bool is_of_megatron_model(const std::string& option);
 void map_megatron_model(Sheet& sheet, const Wishes& wishes, MegatronFacts& facts);
 void map_megatron_degrees(Sheet& sheet, const Wishes& wishes, MegatronFacts& facts);
 void map_megatron_stages(Sheet& sheet, MegatronFacts& facts);

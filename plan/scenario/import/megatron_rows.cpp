@@ -7,8 +7,6 @@
 namespace orrery::plan::imports {
 namespace {
 
-constexpr const char* kEvaluation = "evaluation stands outside of a step";
-constexpr const char* kProfile = "profiling";
 constexpr const char* kDefault = "the default by now";
 
 constexpr const char* kScales = "how the scales of FP8 follow their history changes no step's work";
@@ -100,6 +98,8 @@ constexpr Row kMegatronIgnored[] = {
     {"--lr-decay-iters", kRate},
     {"--lr-decay-samples", kRate},
     {"--lr-warmup-init", kRate},
+    {"--decoupled-lr", kRate},
+    {"--decoupled-min-lr", kRate},
     {"--lr-wsd-*", kRate},
     {"--override-opt_param-scheduler", kRate},
     {"--override-opt-param-scheduler", kRate},
@@ -236,8 +236,6 @@ constexpr Row kMegatronUnsupported[] = {
     {"--reset-attention-mask", "attention is causal over the whole sequence"},
     {"--padded-vocab-size", "give model.vocab_size, which is not padded"},
     {"--embedding-init-method-std", "all weights start alike"},
-    {"--decoupled-lr", "one learning rate for all weights"},
-    {"--decoupled-min-lr", "one learning rate for all weights"},
     {"--use-precision-aware-optimizer", kTypes},
     {"--main-grads-dtype", kTypes, "\"fp32\""},
     {"--main-params-dtype", kTypes, "\"fp32\""},

@@ -109,6 +109,10 @@ void map_attention(Sheet& sheet, const MegatronFacts& facts) {
         sheet.put_usual("training.attention_kernel", kernel, "--attention-backend");
     else
         sheet.put("training.attention_kernel", kernel, from);
+    if (flash)
+        for (const char* option :
+             {"--no-masked-softmax-fusion", "--no-scaled-masked-softmax-fusion"})
+            sheet.ignore(option, "fused attention has no kernel for the softmax alone");
     if (!sheet.flag({"--attention-softmax-in-fp32"})) return;
     if (flash)
         sheet.ignore("--attention-softmax-in-fp32", "flash attention's softmax is in fp32");

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "plan/scenario/import/reasons.hpp"
 #include "plan/scenario/suggest.hpp"
 
 namespace orrery::plan::imports {
@@ -283,7 +284,10 @@ void Sheet::settle_one(const Setting& setting, std::span<const Row> ignored,
         return;
     }
     const Row* row = row_of(unsupported, setting.key);
-    if (row == nullptr) {
+    const char* const harmless = row == nullptr ? harmless_by_name(setting.key) : nullptr;
+    if (harmless != nullptr) {
+        ignore(setting.key, fmt::format("not known; by its name: {}", harmless));
+    } else if (row == nullptr) {
         std::string why = "not known";
         if (++strangers_ <= kMostExplained)
             why += fmt::format("; nearest: {}", fmt::join(neighbours(setting.key), ", "));
@@ -295,6 +299,26 @@ void Sheet::settle_one(const Setting& setting, std::span<const Row> ignored,
     } else {
         refuse(setting.key, row->why, row->changes);
     }
+}
+
+void Sheet::settle_undecided(const Setting& setting, const std::string& condition,
+                             std::span<const Row> ignored, std::span<const Row> unsupported,
+                             Changes otherwise) {
+    const Row* const row = row_of(ignored, setting.key);
+    const Row* const left = row_of(unsupported, setting.key);
+    const char* harmless = row != nullptr ? row->why : nullptr;
+    if (row == nullptr && left == nullptr) harmless = harmless_by_name(setting.key);
+    const bool neutral = left != nullptr && left->neutral != nullptr &&
+                         same(setting.value, Json::parse(left->neutral));
+    if (harmless != nullptr || neutral)
+        out_.ignored.push_back(
+            {setting.key, setting.value,
+             fmt::format("{}; {}", condition,
+                         neutral ? "at this value it changes nothing" : harmless)});
+    else
+        out_.unsupported.push_back({setting.key, setting.value,
+                                    condition + ": whether it holds is not settled in this file",
+                                    left != nullptr ? left->changes : otherwise});
 }
 
 // Whether the report speaks of it: "--a, --b" names two.

@@ -83,6 +83,11 @@ class Sheet {
     void state(const std::string& key, const std::string& what);
     // Starts an error at a setting; at the file where there is none.
     Diagnostic& report(const char* code, const std::string& key, const std::string& message);
+    // A setting that a condition may add, known or not; `otherwise`: what it changes where no row
+    // says so.
+    void settle_undecided(const Setting& setting, const std::string& condition,
+                          std::span<const Row> ignored, std::span<const Row> unsupported,
+                          Changes otherwise);
     // What nobody asked for.
     void settle(std::span<const Row> ignored, std::span<const Row> unsupported);
 

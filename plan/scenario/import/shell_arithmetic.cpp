@@ -20,7 +20,7 @@ class Expression {
         : text_(text), variable_(variable) {}
 
     Number whole() {
-        const Number value = sum(0);
+        const Number value = either(0);
         peek();
         return at_ == text_.size() ? value : std::nullopt;
     }
@@ -30,6 +30,47 @@ class Expression {
         while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t'))
             ++at_;
         return at_ < text_.size() ? text_[at_] : '\0';
+    }
+
+    bool takes(std::string_view operation) {
+        peek();
+        if (text_.substr(at_, operation.size()) != operation) return false;
+        at_ += operation.size();
+        return true;
+    }
+
+    Number either(int depth) {
+        Number left = both(depth);
+        while (left && takes("||")) {
+            const Number right = both(depth);
+            left = right ? Number(*left != 0 || *right != 0) : std::nullopt;
+        }
+        return left;
+    }
+
+    Number both(int depth) {
+        Number left = compared(depth);
+        while (left && takes("&&")) {
+            const Number right = compared(depth);
+            left = right ? Number(*left != 0 && *right != 0) : std::nullopt;
+        }
+        return left;
+    }
+
+    Number compared(int depth) {
+        const Number left = sum(depth);
+        for (const char* operation : {"==", "!=", "<=", ">=", "<", ">"}) {
+            if (!left || !takes(operation)) continue;
+            const Number right = sum(depth);
+            if (!right) return std::nullopt;
+            const std::string_view is = operation;
+            if (is == "==") return *left == *right;
+            if (is == "!=") return *left != *right;
+            if (is == "<=") return *left <= *right;
+            if (is == ">=") return *left >= *right;
+            return is == "<" ? *left < *right : *left > *right;
+        }
+        return left;
     }
 
     Number sum(int depth) {
@@ -80,7 +121,7 @@ class Expression {
         }
         if (c == '(') {
             ++at_;
-            const Number inside = sum(depth + 1);
+            const Number inside = either(depth + 1);
             if (peek() != ')') return std::nullopt;
             ++at_;
             return inside;

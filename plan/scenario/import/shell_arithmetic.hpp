@@ -1,4 +1,5 @@
-// $((…)) of a shell: whole numbers with + - * / %, parentheses and variables.
+// $((…)) of a shell: whole numbers with + - * / %, comparisons, && and ||, parentheses and
+// variables.
 #pragma once
 
 #include <cstdint>

@@ -3,37 +3,89 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
+#include <map>
 #include <utility>
 
+#include "plan/scenario/import/shell_arithmetic.hpp"
+#include "plan/scenario/import/shell_branches.hpp"
+#include "plan/scenario/import/shell_conditions.hpp"
 #include "plan/scenario/import/shell_words.hpp"
 
 namespace orrery::plan::imports {
 namespace {
 
 constexpr std::size_t kMostWords = 1u << 16;
+constexpr std::size_t kMostText_bytes = 1u << 20;
+constexpr int kMostCommands = 1 << 14;
+constexpr int kDeepestCommand = 64;  // conditions within conditions, functions within functions
 
-bool is_one_of(const std::string& word, std::initializer_list<const char*> words) {
+using Words = std::vector<ShellWord>;
+using Ends = std::initializer_list<const char*>;
+
+bool is_one_of(const std::string& word, Ends words) {
     return std::any_of(words.begin(), words.end(), [&](const char* one) { return word == one; });
 }
 
-// Runs assignments as a shell would, and keeps every command's words.
+std::size_t size_of(const ShellVariables& variables) {
+    std::size_t size = 0;
+    for (const auto& [name, value] : variables)
+        for (const ShellWord& word : value)
+            size += word.text.size() + 1;
+    return size;
+}
+
+// Runs assignments and conditions as a shell would, and keeps every command's words.
 class Script {
   public:
     explicit Script(std::string_view text) { cursor_.text = text; }
 
     ShellScript read() {
-        while (!cursor_.done())
-            read_command();
+        list({});
         return std::move(out_);
     }
 
   private:
     struct Assignment {
         std::string name;
-        std::vector<ShellWord> value;
+        Words value;
         bool more = false;  // +=
         bool array = false;
+        bool open() const {
+            return std::any_of(value.begin(), value.end(),
+                               [](const ShellWord& word) { return word.open; });
+        }
     };
+
+    // A text behind the line that a << stands in.
+    struct HereDocument {
+        std::string end;
+        bool strips_tabs = false;
+        bool quoted = false;     // nothing in it is expanded
+        bool commands = false;   // a shell reads it
+        ShellCursor start = {};  // for messages
+    };
+
+    // Branches of one condition that are run while it is not settled which one a shell takes.
+    struct Branches {
+        ShellVariables base;
+        std::vector<ShellVariables> ends = {};
+        bool taken = false;    // the branches to come are not
+        bool any_run = false;  // one was run though it may not be taken
+        bool returns = false;  // one of them ended with its function, not with the script
+        std::string unset = "";
+    };
+
+    bool runs() const { return skipping_ == 0 && !ended_ && !returned_; }
+
+    Words words(bool split) {
+        ShellWords reader(cursor_, variables_);
+        Words read = reader.read(split);
+        if (runs())
+            for (const auto& [name, value] : reader.assigned())
+                variables_[name] = value;
+        return read;
+    }
 
     // Blanks and continued lines, not the ends of lines.
     void skip_blanks() {
@@ -47,6 +99,59 @@ class Script {
     bool is_blank_here() const {
         const char c = cursor_.peek();
         return c == ' ' || c == '\t' || c == '\r';
+    }
+
+    // And the ends of lines, with the texts behind them, and comments.
+    void skip_lines() {
+        for (;;) {
+            skip_blanks();
+            if (cursor_.peek() == '#')
+                read_comment();
+            else if (cursor_.peek() == '\n')
+                end_line();
+            else
+                return;
+        }
+    }
+
+    void end_line() {
+        cursor_.take();
+        std::vector<HereDocument> documents;
+        documents.swap(documents_);
+        for (const HereDocument& document : documents)
+            read_here_document(document);
+    }
+
+    void read_here_document(const HereDocument& document) {
+        std::string text;
+        const int line = cursor_.line;
+        for (;;) {
+            if (cursor_.done()) document.start.fail("this here-document is not closed");
+            std::string next;
+            while (!cursor_.done() && cursor_.peek() != '\n')
+                next += cursor_.take();
+            if (!cursor_.done()) cursor_.take();
+            if (!next.empty() && next.back() == '\r') next.pop_back();
+            if (document.strips_tabs) next.erase(0, next.find_first_not_of('\t'));
+            if (next == document.end) break;
+            for (std::size_t at = 0; !document.quoted && at < next.size(); ++at)
+                if (next[at] == '\\' && at + 1 < next.size() && next[at + 1] == '$')
+                    next.erase(at, 1);
+            text += next + '\n';
+        }
+        if (!document.commands) return;
+        texts_.push_back(std::move(text));
+        run_at({texts_.back(), 0, line, 0}, [&] { list({}); });
+    }
+
+    // Reads elsewhere for a while.
+    template <typename Reading>
+    void run_at(ShellCursor cursor, const Reading& reading) {
+        if (++depth_ > kDeepestCommand) cursor_.fail("commands are nested more than 64 deep");
+        std::swap(cursor, cursor_);
+        reading();
+        std::swap(cursor, cursor_);
+        --depth_;
     }
 
     void read_comment() {
@@ -69,19 +174,7 @@ class Script {
         }
     }
 
-    // Consumes what ends a command; whether there was anything.
-    bool read_end() {
-        if (cursor_.takes("&&") || cursor_.takes("||")) {
-            next_may_not_run_ = true;
-            return true;
-        }
-        const char c = cursor_.peek();
-        if (c != '\n' && c != ';' && c != '&' && c != '|') return false;
-        cursor_.take();
-        return true;
-    }
-
-    // The word after it is a file.
+    // The word after it is a file, or the end of a text behind this line.
     bool read_redirection() {
         std::size_t digits = 0;
         while (cursor_.peek(digits) >= '0' && cursor_.peek(digits) <= '9')
@@ -91,14 +184,48 @@ class Script {
         if (c != '>' && c != '<') return false;
         for (std::size_t i = 0; i < digits + (both ? 1 : 0); ++i)
             cursor_.take();
-        if (cursor_.text.substr(cursor_.at, 2) == "<<")
-            cursor_.fail("here-documents are not read: give the command itself");
+        if (cursor_.peek(1) == '(') {
+            const ShellCursor start = cursor_;
+            cursor_.take();
+            cursor_.take();
+            skip_until_closed(1, start);
+            return true;
+        }
+        if (cursor_.takes("<<<")) {
+            skip_blanks();
+            words(true);
+            return true;
+        }
+        HereDocument document;
+        document.start = cursor_;
+        if (cursor_.takes("<<")) {
+            document.strips_tabs = cursor_.takes("-");
+            skip_blanks();
+            document.quoted =
+                cursor_.peek() == '\'' || cursor_.peek() == '"' || cursor_.peek() == '\\';
+            const Words end = words(false);
+            if (end.empty())
+                document.start.fail("the word that ends this here-document is missing");
+            document.end = end[0].text;
+            documents_.push_back(std::move(document));
+            return true;
+        }
         cursor_.take();
-        while (cursor_.peek() == '>' || cursor_.peek() == '&')
+        while (cursor_.peek() == '>' || cursor_.peek() == '&' || cursor_.peek() == '|')
             cursor_.take();
         skip_blanks();
-        ShellWords(cursor_, variables_).read(true);
+        words(true);
         return true;
+    }
+
+    // So many parentheses.
+    void skip_until_closed(int depth, const ShellCursor& start) {
+        while (depth > 0) {
+            if (cursor_.done()) start.fail("this ( is not closed");
+            const char c = cursor_.take();
+            if (c == '(') ++depth;
+            if (c == ')') --depth;
+        }
     }
 
     // NAME=… or NAME+=… at the cursor.
@@ -116,7 +243,7 @@ class Script {
         if (cursor_.takes("("))
             read_array(out);
         else
-            out.value = ShellWords(cursor_, variables_).read(false);
+            out.value = words(false);
         if (!out.array && out.value.empty()) out.value.push_back({"", cursor_.line, false});
         return true;
     }
@@ -134,7 +261,7 @@ class Script {
                 continue;
             }
             const std::size_t before = cursor_.at;
-            for (ShellWord& word : ShellWords(cursor_, variables_).read(true))
+            for (ShellWord& word : words(true))
                 out.value.push_back(std::move(word));
             if (cursor_.at == before) cursor_.fail("not a word of an array");
             if (out.value.size() > kMostWords) cursor_.fail("an array of more than 65,536 words");
@@ -142,17 +269,8 @@ class Script {
     }
 
     void assign(Assignment&& given) {
-        std::vector<ShellWord>& value = variables_[given.name];
-        if (undecided() && given.more) {
-            std::string text = given.name + "+=";
-            for (const ShellWord& word : given.value)
-                text += (text.back() == '=' ? "" : " ") + word.text;
-            const int line = given.value.empty() ? cursor_.line : given.value[0].line;
-            out_.undecided.push_back({std::move(text), line, true});
-        } else if (undecided()) {
-            const int line = given.value.empty() ? cursor_.line : given.value[0].line;
-            value = {{'$' + given.name, line, true}};
-        } else if (!given.more) {
+        Words& value = variables_[given.name];
+        if (!given.more) {
             value = std::move(given.value);
         } else if (given.array || value.empty()) {
             for (ShellWord& word : given.value)
@@ -166,77 +284,476 @@ class Script {
         }
     }
 
-    // Whether what is read now runs is not settled in the text.
-    bool undecided() const { return conditions_ > 0 || may_not_run_; }
-
     void note_environment(const Assignment& given) {
         const ShellWord& word = given.value.empty() ? ShellWord{} : given.value[0];
         out_.environment.push_back({given.name + '=' + word.text, word.line, word.open});
     }
 
-    // A word that the shell itself acts on; whether it was one.
-    bool is_control(const std::string& word) {
-        if (is_one_of(word, {"if", "while", "until", "for", "select"})) {
-            ++conditions_;
-            return true;
-        }
-        if (word == "case" || word == "function")
-            cursor_.fail(word + " is not read: give the command itself");
-        if (is_one_of(word, {"fi", "done"})) {
-            conditions_ = std::max(conditions_ - 1, 0);
-            return true;
-        }
-        return is_one_of(word, {"then", "else", "elif", "do", "{", "}", "!", "time"});
+    // The letters at the cursor, where a word of the shell itself may stand.
+    std::string keyword() const {
+        std::size_t size = 0;
+        for (char c = cursor_.peek(); c >= 'a' && c <= 'z'; c = cursor_.peek(size))
+            ++size;
+        const char next = cursor_.peek(size);
+        const bool ends = next == '\0' || next == ' ' || next == '\t' || next == '\r' ||
+                          next == '\n' || next == ';' || next == '&' || next == '|' ||
+                          next == '(' || next == ')';
+        return ends ? std::string(cursor_.text.substr(cursor_.at, size)) : "";
     }
 
-    void read_command() {
-        may_not_run_ = std::exchange(next_may_not_run_, false);
-        std::vector<ShellWord> words;
+    bool at_one_of(Ends ends) const {
+        const std::string word = keyword();
+        return std::any_of(ends.begin(), ends.end(), [&](const char* end) {
+            const std::string_view text = end;
+            return text[0] >= 'a' && text[0] <= 'z'
+                       ? word == text
+                       : cursor_.text.substr(cursor_.at, text.size()) == text;
+        });
+    }
+
+    void expect(const char* end, const ShellCursor& start, const char* what) {
+        skip_lines();
+        if (!at_one_of({end})) start.fail(fmt::format("this {} has no {}", what, end));
+        cursor_.takes(end);
+    }
+
+    // Commands up to one of `ends`, which stays; the truth of the last.
+    Truth list(Ends ends) {
+        const ShellCursor start = cursor_;
+        Truth truth = true;
+        for (;;) {
+            skip_lines();
+            if (cursor_.done()) {
+                if (ends.size() > 0)
+                    start.fail(fmt::format("what begins here has no {}", *ends.begin()));
+                return truth;
+            }
+            if (at_one_of(ends)) return truth;
+            if (cursor_.peek() == ';' || cursor_.peek() == '&' || cursor_.peek() == '|') {
+                cursor_.take();
+                continue;
+            }
+            if (cursor_.peek() == ')') cursor_.fail("this ) closes nothing");
+            truth = chain();
+        }
+    }
+
+    // A branch that is taken if `holds`.
+    template <typename Branch>
+    void branch(Branches& all, Truth holds, const Branch& run) {
+        if (all.taken || holds == false) {
+            ++skipping_;
+            run();
+            --skipping_;
+            return;
+        }
+        if (holds == true && !all.any_run) {
+            all.taken = true;
+            run();
+            return;
+        }
+        if (size_of(all.base) > kMostText_bytes)
+            cursor_.fail("variables of more than 1 MiB before a condition");
+        const bool ended = ended_, returned = returned_;
+        variables_ = all.base;
+        run();
+        if (ended_ == ended && returned_ == returned) all.ends.push_back(variables_);
+        all.returns = all.returns || returned_ != returned;
+        ended_ = ended;
+        returned_ = returned;
+        variables_ = all.base;
+        all.any_run = true;
+        all.taken = holds == true;
+    }
+
+    // A branch that ends the script leaves nothing to those who go on.
+    void meet(Branches& all) {
+        if (!all.any_run || !runs()) return;
+        if (!all.taken) all.ends.push_back(all.base);
+        if (all.ends.empty())
+            (all.returns ? returned_ : ended_) = true;
+        else
+            variables_ = merged(all.base, all.ends, all.unset, out_.undecided);
+    }
+
+    // a && b || c
+    Truth chain() {
+        Truth truth = pipeline();
+        for (;;) {
+            skip_blanks();
+            const bool both = cursor_.takes("&&");
+            if (!both && !cursor_.takes("||")) return truth;
+            skip_lines();
+            if (cursor_.done()) return truth;
+            const Truth wanted = both ? truth : negated(truth);
+            Branches all = {variables_};
+            all.unset = std::exchange(asked_, "");
+            Truth next;
+            branch(all, wanted, [&] { next = pipeline(); });
+            meet(all);
+            // Where the first is not known, the second may settle it: a || true.
+            if (wanted == true || (!wanted && next && *next != both))
+                truth = next;
+            else if (!wanted)
+                truth = std::nullopt;
+        }
+    }
+
+    Truth pipeline() {
+        bool holds = true;
+        while (at_one_of({"time", "! "})) {
+            if (cursor_.takes("!"))
+                holds = !holds;
+            else
+                cursor_.takes("time");
+            skip_blanks();
+        }
+        Truth truth = command();
+        skip_blanks();
+        while (cursor_.peek() == '|' && cursor_.peek(1) != '|') {
+            cursor_.take();
+            cursor_.takes("&");
+            skip_lines();
+            if (!cursor_.done()) command();
+            skip_blanks();
+            truth = std::nullopt;
+        }
+        return holds ? truth : negated(truth);
+    }
+
+    Truth command() {
+        if (++depth_ > kDeepestCommand) cursor_.fail("commands are nested more than 64 deep");
+        asked_.clear();
+        const Truth truth = compound();
+        --depth_;
+        return truth;
+    }
+
+    Truth compound() {
+        const ShellCursor start = cursor_;
+        const std::string word = keyword();
+        Truth truth;
+        if (word == "if")
+            read_if(start);
+        else if (word == "while" || word == "until")
+            read_while(start, word);
+        else if (word == "for" || word == "select")
+            read_for(start, word);
+        else if (word == "case")
+            read_case(start);
+        else if (word == "function")
+            read_function();
+        else if (cursor_.takes("[["))
+            truth = condition(start);
+        else if (cursor_.takes("(("))
+            truth = arithmetic(start);
+        else if (cursor_.peek() == '{' &&
+                 is_one_of(std::string(1, cursor_.peek(1)), {" ", "\n", "\t"}))
+            truth = group();
+        else if (cursor_.peek() == '(')
+            subshell();
+        else
+            return simple();
+        skip_blanks();
+        while (read_redirection())
+            skip_blanks();
+        return truth;
+    }
+
+    void read_if(const ShellCursor& start) {
+        Branches all = {variables_};
+        cursor_.takes("if");
+        for (bool more = true; more;) {
+            const Truth holds = unless_taken(all, [&] { return list({"then"}); });
+            all.unset = all.unset.empty() ? asked_ : all.unset;
+            expect("then", start, "if");
+            branch(all, holds, [&] { list({"elif", "else", "fi"}); });
+            more = cursor_.takes("elif");
+        }
+        if (cursor_.takes("else")) {
+            branch(all, true, [&] { list({"fi"}); });
+        }
+        expect("fi", start, "if");
+        meet(all);
+    }
+
+    // A condition behind a branch that is taken is not asked.
+    template <typename Condition>
+    Truth unless_taken(const Branches& all, const Condition& condition) {
+        skipping_ += all.taken ? 1 : 0;
+        const Truth holds = condition();
+        skipping_ -= all.taken ? 1 : 0;
+        return holds;
+    }
+
+    // How often is not known: as little as never.
+    void read_body(const ShellCursor& start, const char* what, const std::string& variable) {
+        expect("do", start, what);
+        Branches all = {variables_};
+        branch(all, std::nullopt, [&] {
+            if (!variable.empty() && runs())
+                variables_[variable] = {{'$' + variable, cursor_.line, true}};
+            list({"done"});
+        });
+        expect("done", start, what);
+        meet(all);
+    }
+
+    void read_while(const ShellCursor& start, const std::string& word) {
+        cursor_.takes(word);
+        list({"do"});
+        read_body(start, word == "while" ? "while" : "until", "");
+    }
+
+    void read_for(const ShellCursor& start, const std::string& word) {
+        cursor_.takes(word);
+        skip_blanks();
+        std::string variable;
+        if (cursor_.takes("((")) {
+            arithmetic(start);
+        } else {
+            const Words name = words(false);
+            if (name.size() != 1 || !is_shell_name(name[0].text))
+                start.fail("this for has no name");
+            variable = name[0].text;
+            skip_lines();
+            if (keyword() == "in") {
+                cursor_.takes("in");
+                for (skip_blanks(); !cursor_.done() && !at_one_of({"\n", ";"}); skip_blanks()) {
+                    const std::size_t before = cursor_.at;
+                    words(true);
+                    if (cursor_.at == before) cursor_.fail("not a word of a for");
+                }
+            }
+        }
+        skip_blanks();
+        cursor_.takes(";");
+        read_body(start, "for", variable);
+    }
+
+    void read_case(const ShellCursor& start) {
+        cursor_.takes("case");
+        skip_blanks();
+        const Words read = words(false);
+        const ShellWord word = read.empty() ? ShellWord{"", cursor_.line, false} : read[0];
+        expect("in", start, "case");
+        Branches all = {variables_};
+        for (skip_lines(); !at_one_of({"esac"}); skip_lines()) {
+            if (cursor_.done()) start.fail("this case has no esac");
+            const Truth holds = read_patterns(word);
+            branch(all, holds, [&] { list({";;", "esac"}); });
+            cursor_.takes(";;");
+        }
+        cursor_.takes("esac");
+        meet(all);
+    }
+
+    Truth read_patterns(const ShellWord& word) {
+        Truth holds = false;
+        cursor_.takes("(");
+        do {
+            skip_blanks();
+            const Words pattern = words(false);
+            if (pattern.empty()) cursor_.fail("not a pattern of a case");
+            const Truth one = matches_pattern(word, pattern[0]);
+            if (one == true || holds == true)
+                holds = true;
+            else if (!one)
+                holds = std::nullopt;
+            skip_blanks();
+        } while (cursor_.takes("|"));
+        if (!cursor_.takes(")")) cursor_.fail("a pattern of a case ends with )");
+        return holds;
+    }
+
+    // [[ … ]]; the cursor stands behind the brackets.
+    Truth condition(const ShellCursor& start) {
+        Words read;
+        for (skip_lines(); !cursor_.takes("]]"); skip_lines()) {
+            if (cursor_.done()) start.fail("this [[ has no ]]");
+            const auto operation = [&](const char* text) {
+                if (!cursor_.takes(text)) return false;
+                read.push_back({text, cursor_.line, false});
+                return true;
+            };
+            if (operation("&&") || operation("||") || operation("(") || operation(")") ||
+                operation("<") || operation(">"))
+                continue;
+            const std::size_t before = cursor_.at;
+            Words word = words(false);
+            if (cursor_.at == before) cursor_.fail("not a word of a condition");
+            // "${A[@]}" may be none.
+            read.push_back(word.empty() ? ShellWord{"", cursor_.line, false} : word[0]);
+            if (read.back().text == "=~")
+                for (skip_blanks(); !cursor_.done() && !is_blank_here() && cursor_.peek() != '\n';)
+                    cursor_.take();
+        }
+        asked_ = asks_whether_set(read);
+        return test_holds(read, true);
+    }
+
+    // (( … )); the cursor stands behind the parentheses.
+    Truth arithmetic(const ShellCursor& start) {
+        const std::size_t begin = cursor_.at;
+        skip_until_closed(2, start);
+        if (cursor_.at < begin + 2) start.fail("this (( has no ))");
+        const auto value = shell_arithmetic(
+            cursor_.text.substr(begin, cursor_.at - 2 - begin),
+            [this](const std::string& name) { return settled_value(variables_, name); });
+        return value ? Truth(*value != 0) : std::nullopt;
+    }
+
+    Truth group() {
+        cursor_.take();
+        const Truth truth = list({"}"});
+        cursor_.take();
+        return truth;
+    }
+
+    void subshell() {
+        cursor_.take();
+        const ShellVariables before = variables_;
+        const bool ended = ended_;
+        list({")"});
+        cursor_.take();
+        variables_ = before;
+        ended_ = ended;
+    }
+
+    void read_function() {
+        cursor_.takes("function");
+        skip_blanks();
+        const Words name = words(false);
+        if (name.size() != 1) cursor_.fail("this function has no name");
+        skip_blanks();
+        if (cursor_.takes("(")) skip_blanks();
+        cursor_.takes(")");
+        define(name[0].text);
+    }
+
+    void define(const std::string& name) {
+        skip_lines();
+        if (cursor_.done()) cursor_.fail("this function has no body");
+        if (runs()) functions_[name] = cursor_;
+        ++skipping_;
+        command();
+        --skipping_;
+    }
+
+    void call(const ShellCursor& body, const Words& given) {
+        const ShellVariables before = variables_;
+        const auto names = {"1", "2", "3", "4", "5", "6", "7", "8", "9", "@", "*"};
+        for (const char* name : names)
+            variables_.erase(name);
+        for (std::size_t i = 1; i < given.size() && i < 10; ++i)
+            variables_[std::to_string(i)] = {given[i]};
+        variables_["@"] = variables_["*"] = Words(given.begin() + 1, given.end());
+        std::vector<std::string> outer;
+        outer.swap(locals_);
+        run_at(body, [&] { command(); });
+        returned_ = false;
+        locals_.swap(outer);
+        outer.insert(outer.end(), names.begin(), names.end());
+        for (const std::string& name : outer) {
+            variables_.erase(name);
+            if (const auto at = before.find(name); at != before.end())
+                variables_[name] = at->second;
+        }
+    }
+
+    Truth simple() {
+        if (++commands_ > kMostCommands) cursor_.fail("more than 16,384 commands are run");
+        const std::size_t documents = documents_.size();
+        Words read;
         std::vector<Assignment> before;
         bool exporting = false;
         for (;;) {
             skip_blanks();
             if (read_redirection()) continue;
-            if (cursor_.done() || read_end()) break;
-            if (cursor_.peek() == '#') {
+            const char c = cursor_.peek();
+            if (cursor_.done() || c == '\n' || c == ';' || c == '&' || c == '|' || c == ')') break;
+            if (c == '#') {
                 read_comment();
                 continue;
             }
-            if (cursor_.peek() == '(' || cursor_.peek() == ')')
-                cursor_.fail("functions and subshells are not read: give the command itself");
+            if (c == '(') {
+                cursor_.take();
+                skip_blanks();
+                if (read.size() != 1 || !cursor_.takes(")")) cursor_.fail("this ( opens nothing");
+                define(read[0].text);
+                return true;
+            }
             Assignment given;
-            if ((words.empty() || exporting) && reads_assignment(given)) {
+            if ((read.empty() || exporting) && reads_assignment(given)) {
                 before.push_back(std::move(given));
                 continue;
             }
-            for (ShellWord& word : ShellWords(cursor_, variables_).read(true)) {
-                if (words.empty() && is_control(word.text)) continue;
-                if (words.empty())
-                    exporting =
-                        is_one_of(word.text, {"export", "declare", "local", "readonly", "typeset"});
-                words.push_back(std::move(word));
-            }
-            if (words.size() > kMostWords) cursor_.fail("a command of more than 65,536 words");
+            for (ShellWord& word : words(true))
+                read.push_back(std::move(word));
+            if (!read.empty())
+                exporting =
+                    is_one_of(read[0].text, {"export", "declare", "local", "readonly", "typeset"});
+            if (read.size() > kMostWords) cursor_.fail("a command of more than 65,536 words");
         }
-        finish(std::move(words), std::move(before), exporting);
+        if (!runs()) return std::nullopt;
+        for (std::size_t i = documents; i < documents_.size(); ++i)
+            documents_[i].commands =
+                std::any_of(read.begin(), read.end(), [](const ShellWord& word) {
+                    return is_one_of(word.text, {"bash", "sh", "sbatch"});
+                });
+        return finish(std::move(read), std::move(before), exporting);
     }
 
-    void finish(std::vector<ShellWord> words, std::vector<Assignment> before, bool exporting) {
+    Truth finish(Words read, std::vector<Assignment> before, bool exporting) {
         // Before a command they are its environment, and nothing after it sees them.
-        const bool of_command = !words.empty() && !exporting;
+        const bool of_command = !read.empty() && !exporting;
+        Truth truth = true;
         for (Assignment& given : before) {
-            if (of_command || (exporting && words[0].text == "export")) note_environment(given);
+            if (given.open()) truth = std::nullopt;
+            if (of_command || (exporting && read[0].text == "export")) note_environment(given);
+            if (exporting && read[0].text == "local") locals_.push_back(given.name);
             if (!of_command) assign(std::move(given));
         }
-        if (of_command) out_.commands.push_back(std::move(words));
+        return of_command ? run(std::move(read)) : truth;
+    }
+
+    Truth run(Words read) {
+        const std::string& name = read[0].text;
+        const bool bracket = name == "[" && read.back().text == "]" && read.size() > 1;
+        if (bracket || name == "test") {
+            read.erase(read.begin());
+            if (bracket) read.pop_back();
+            asked_ = asks_whether_set(read);
+            return test_holds(read, false);
+        }
+        if (name == "true" || name == ":") return true;
+        if (name == "false") return false;
+        if (name == "exit") ended_ = true;
+        if (name == "return") returned_ = true;
+        if (name == "unset")
+            for (const ShellWord& word : read)
+                variables_.erase(word.text);
+        if (const auto body = functions_.find(name); body != functions_.end()) {
+            call(ShellCursor(body->second), read);
+            return std::nullopt;
+        }
+        out_.commands.push_back(std::move(read));
+        return std::nullopt;
     }
 
     ShellCursor cursor_;
     ShellVariables variables_;
     ShellScript out_;
-    int conditions_ = 0;
-    bool may_not_run_ = false;
-    bool next_may_not_run_ = false;
+    std::map<std::string, ShellCursor> functions_;  // where their bodies begin
+    std::vector<HereDocument> documents_;           // whose texts begin behind this line
+    std::deque<std::string> texts_;                 // of here-documents that are run
+    std::vector<std::string> locals_;               // of the function that is run
+    std::string asked_;                             // the variable whose absence was tested last
+    int skipping_ = 0;
+    int depth_ = 0;
+    int commands_ = 0;
+    bool ended_ = false;     // exit
+    bool returned_ = false;  // return
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 // Reads what a shell would run, as far as that is written in the text: words with quotes, line
-// continuations and comments, variables and arrays, arithmetic. What only a run could tell
-// (arguments, command substitutions, variables from outside, assignments under a condition) stays
-// in a word as it is written, and the word is marked open.
+// continuations and comments, variables and arrays, arithmetic, conditions, functions and
+// here-documents. What only a run could tell (arguments, command substitutions, variables from
+// outside) stays in a word as it is written, and the word is marked open. Where a condition is not
+// settled, each of its branches is run: what they leave alike is settled all the same.
 #pragma once
 
 #include <stdexcept>
@@ -15,17 +16,27 @@ struct ShellWord {
     std::string text;
     int line = 0;  // where it is written, in an array or in the command
     bool open = false;
+
+    bool operator==(const ShellWord& other) const {
+        return text == other.text && open == other.open;
+    }
+};
+
+// Options that a branch adds to a variable whose condition is not settled; they are not added.
+struct Undecided {
+    std::string variable;
+    std::vector<ShellWord> words;
+    int line = 0;
 };
 
 struct ShellScript {
     std::vector<std::vector<ShellWord>> commands;  // in their order; none is empty
     std::vector<ShellWord> batch;                  // options of #SBATCH comments
     std::vector<ShellWord> environment;            // "NAME=value", exported or before a command
-    std::vector<ShellWord> undecided;              // "NAME+=words" under a condition: not added
+    std::vector<Undecided> undecided;
 };
 
-// What is no shell text, or goes beyond what is read here (here-documents, functions, subshells,
-// case).
+// What is no shell text, or goes beyond what is read here.
 class ShellError : public std::runtime_error {
   public:
     ShellError(int at_line, int at_column, const std::string& what)

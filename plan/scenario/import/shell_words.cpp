@@ -32,7 +32,21 @@ bool ends_word(char c) {
            c == ')';
 }
 
+bool all_digits(const std::string& name) {
+    return std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+bool is_empty(const std::vector<ShellWord>& value) {
+    return value.empty() || (value.size() == 1 && value[0].text.empty());
+}
+
 }  // namespace
+
+std::optional<std::string> settled_value(const ShellVariables& variables, const std::string& name) {
+    const auto at = variables.find(name);
+    if (at == variables.end() || at->second.size() != 1 || at->second[0].open) return std::nullopt;
+    return at->second[0].text;
+}
 
 bool is_shell_name(std::string_view text) {
     return !text.empty() && begins_name(text[0]) && std::all_of(text.begin(), text.end(), in_name);
@@ -206,12 +220,7 @@ void ShellWords::substitution(std::size_t from) {
     if (arithmetic && whole.size() > 5 && whole.substr(whole.size() - 2) == "))") {
         const auto value = shell_arithmetic(
             whole.substr(3, whole.size() - 5),
-            [this](const std::string& name) -> std::optional<std::string> {
-                const auto at = variables_.find(name);
-                if (at == variables_.end() || at->second.size() != 1 || at->second[0].open)
-                    return std::nullopt;
-                return at->second[0].text;
-            });
+            [this](const std::string& name) { return settled_value(variables_, name); });
         if (value) {
             add({std::to_string(*value), cursor_.line, false}, false);
             return;
@@ -250,6 +259,14 @@ void ShellWords::add_default(std::string_view text, bool quoted, bool split) {
     }
 }
 
+void ShellWords::all_of(const std::string& name, std::size_t from, bool quoted, bool split) {
+    const auto at = variables_.find(name);
+    if (at == variables_.end())
+        add_open(from);
+    else
+        add_all(at->second, quoted, split);
+}
+
 // ${…}; the cursor stands behind the brace.
 void ShellWords::braces(std::size_t from, bool quoted, bool split) {
     const std::size_t begin = cursor_.at;
@@ -259,22 +276,29 @@ void ShellWords::braces(std::size_t from, bool quoted, bool split) {
     const std::string name(inside.begin(), past);
     const std::string_view rest = inside.substr(name.size());
     const auto at = variables_.find(name);
-    const bool known = is_shell_name(name);
+    const std::string operation(rest.substr(0, rest.substr(0, 1) == ":" ? 2 : 1));
+    const bool known = !name.empty() && (begins_name(name[0]) || all_digits(name));
     if (known && rest.empty()) {
         variable(name, from, quoted, split);
     } else if (known && (rest == "[@]" || rest == "[*]")) {
-        if (at == variables_.end())
-            add_open(from);
-        else
-            add_all(at->second, quoted, split && (rest == "[@]" || !quoted));
-    } else if (known && (rest.substr(0, 2) == ":-" || rest.substr(0, 1) == "-")) {
-        if (at != variables_.end()) {
+        all_of(name, from, quoted, split && (rest == "[@]" || !quoted));
+    } else if (known &&
+               (operation == ":-" || operation == "-" || operation == ":=" || operation == "=")) {
+        const bool empty = at != variables_.end() && operation[0] == ':' && is_empty(at->second);
+        if (at != variables_.end() && !empty) {
             variable(name, from, quoted, split);
             return;
         }
         if (depth_ >= kDeepestDefault) cursor_.fail("${…} is nested more than 16 deep");
         // The value may come from outside all the same: this is what the file says.
-        add_default(rest.substr(rest[0] == ':' ? 2 : 1), quoted, split);
+        const std::string_view text = rest.substr(operation.size());
+        if (operation.back() == '=') {
+            ShellCursor inner = {text, 0, cursor_.line, 0};
+            assigned_[name] = ShellWords(inner, variables_, depth_ + 1).read(false);
+        }
+        add_default(text, quoted, split);
+    } else if (name.empty() && (rest == "@" || rest == "*")) {
+        all_of(std::string(rest), from, quoted, split && (rest == "@" || !quoted));
     } else {
         add_open(from);
     }
@@ -294,8 +318,12 @@ void ShellWords::expansion(bool quoted, bool split) {
         variable(name, from, quoted, split);
     } else if (!cursor_.done() && std::string_view("0123456789@*#?$!-").find(cursor_.peek()) !=
                                       std::string_view::npos) {
-        cursor_.take();
-        add_open(from);
+        // Within a function its arguments have names too.
+        const std::string name(1, cursor_.take());
+        if (name == "@" || name == "*")
+            all_of(name, from, quoted, split && (name == "@" || !quoted));
+        else
+            variable(name, from, quoted, split);
     } else {
         add('$');
     }

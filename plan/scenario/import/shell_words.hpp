@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,9 @@ class ShellWords {
     // none or several.
     std::vector<ShellWord> read(bool split);
 
+    // What ${NAME:=value} has given to variables that were not set.
+    const ShellVariables& assigned() const { return assigned_; }
+
   private:
     void add(char c);
     void add(const ShellWord& word, bool split);
@@ -55,15 +59,19 @@ class ShellWords {
     void substitution(std::size_t from);
     void variable(const std::string& name, std::size_t from, bool quoted, bool split);
     void skip_until_closed(char open, char close);
+    void all_of(const std::string& name, std::size_t from, bool quoted, bool split);
 
     ShellCursor& cursor_;
     const ShellVariables& variables_;
     int depth_;
+    ShellVariables assigned_;
     std::vector<ShellWord> done_;
     ShellWord word_;
     bool begun_ = false;  // word_ is one even if it is empty
 };
 
+// The text of a variable that has one word which is known.
+std::optional<std::string> settled_value(const ShellVariables& variables, const std::string& name);
 bool is_shell_name(std::string_view text);
 
 }  // namespace orrery::plan::imports

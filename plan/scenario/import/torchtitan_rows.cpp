@@ -11,7 +11,7 @@ constexpr const char* kFp8Off = "read where a converter turns FP8 on";
 
 constexpr Row kTorchtitanIgnored[] = {
     {"job.*", kStart},
-    {"profiling.*", "profiling"},
+    {"profiling.*", kProfile},
     {"metrics.*", kLog},
     {"model.tokenizer_path", kData},
     {"model.hf_assets_path", kData},
@@ -26,7 +26,7 @@ constexpr Row kTorchtitanIgnored[] = {
     {"lr_scheduler.min_lr_factor", kRate},
     {"checkpoint.*", kCheckpoint},
     {"comm.*", kStart},
-    {"validation.*", "evaluation stands outside of a step"},
+    {"validation.*", kEvaluation},
     {"memory_estimation.*", "an estimate, no run"},
     {"experimental.custom_import", kStart},
     {"experimental.custom_args_module", kStart},

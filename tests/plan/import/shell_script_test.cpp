@@ -68,16 +68,95 @@ TEST(ShellScript, LeavesOpenWhatOnlyARunCanTell) {
               (Texts{"run", "open:$1/x", "open:${P##*/}", "$1"}));
 }
 
-TEST(ShellScript, DoesNotDecideConditions) {
-    EXPECT_EQ(last("T=1\nif [ -z \"$X\" ]; then\n T=2\nfi\nrun $T"), (Texts{"run", "open:$T"}));
-    EXPECT_EQ(last("[ -n \"$X\" ] && T=2\nrun $T"), (Texts{"run", "open:$T"}));
+TEST(ShellScript, NamesWhatAConditionLeavesOpen) {
+    EXPECT_EQ(last("T=1\nif [ -z \"$X\" ]; then\n T=2\nfi\nrun $T"), (Texts{"run", "open:$T:2|1"}));
+    EXPECT_EQ(last("[ -n \"$X\" ] && T=2\nrun $T"), (Texts{"run", "open:$T:2"}));
     EXPECT_EQ(last("if true; then echo; fi\nT=3\nrun $T"), (Texts{"run", "3"}));
     const ShellScript script =
         read_shell("A=(--a)\nif [ $FP8 = 1 ]; then\n A+=(--fp8-format hybrid)\nfi\nrun ${A[@]}");
     EXPECT_EQ(texts(script.commands.back()), (Texts{"run", "--a"}));
     ASSERT_EQ(script.undecided.size(), 1u);
-    EXPECT_EQ(script.undecided[0].text, "A+=--fp8-format hybrid");
+    EXPECT_EQ(script.undecided[0].variable, "A");
+    EXPECT_EQ(texts(script.undecided[0].words), (Texts{"--fp8-format", "hybrid"}));
     EXPECT_EQ(script.undecided[0].line, 3);
+}
+
+// Texts of the last command, whose words are those of a variable that a condition settles.
+TEST(ShellScript, DecidesConditionsOfWhatItKnows) {
+    const char* const holds[] = {"[ 1 = 1 ]",
+                                 "[ \"$N\" -gt 3 ]",
+                                 "test $N -le 4",
+                                 "[[ $S == ab* ]]",
+                                 "[[ $S != *x && 4 -eq $N ]]",
+                                 "[[ -n $S && ! -z $S ]]",
+                                 "(( N * 2 == 8 )) || [ $N -ne 3 ]",
+                                 "! false",
+                                 "[ \"$S\" = abc -a $N = 4 ]",
+                                 "[ $N = 5 -o $S = abc ]",
+                                 "[[ ( $N = 4 ) ]]",
+                                 "[ -z \"$EMPTY\" ]",
+                                 "[ -z \"${UNSET:-}\" ]",
+                                 "false || true",
+                                 "[ -f x ] || true",
+                                 "! { [ -f x ] && false; }",
+                                 "(( N >= 4 && (N != 5) ))"};
+    for (const std::string condition : holds) {
+        const std::string known = "N=4 S=abc EMPTY=\nA=(--a)\n";
+        EXPECT_EQ(
+            last(known + "if " + condition + "; then A+=(--b); else A=(--c); fi\nrun ${A[@]}"),
+            (Texts{"run", "--a", "--b"}))
+            << condition;
+        EXPECT_EQ(last(known + "if ! { " + condition + "; }; then A=(--c); fi\nrun ${A[@]}"),
+                  (Texts{"run", "--a"}))
+            << condition;
+    }
+    EXPECT_EQ(last("A=1\nif false; then A=2; elif [ $A = 1 ]; then A=3; else A=4; fi\nrun $A"),
+              (Texts{"run", "3"}));
+    EXPECT_EQ(last("X=b\ncase $X in a) A=1 ;; b|c) A=2 ;; *) A=3 ;; esac\nrun $A"),
+              (Texts{"run", "2"}));
+    EXPECT_EQ(last("X=b\ncase $X in\n (a*)\n A=1\n ;;\n *)\n A=3\n esac\nrun $A"),
+              (Texts{"run", "3"}));
+}
+
+// What all branches leave alike is settled; so is a default for what nobody gave.
+TEST(ShellScript, ComparesTheBranchesOfAnOpenCondition) {
+    EXPECT_EQ(last("if [ $X = 1 ]; then T=2; A=1; else T=2; A=3; fi\nrun $T $A"),
+              (Texts{"run", "2", "open:$A:1|3"}));
+    EXPECT_EQ(last("case $X in a) T=2 ;; *) T=2 ;; esac\nrun $T"), (Texts{"run", "2"}));
+    EXPECT_EQ(last("case $X in a) T=2 ;; b) T=2 ;; esac\nrun $T"), (Texts{"run", "open:$T:2"}));
+    EXPECT_EQ(last("if [ -z \"$X\" ]; then X=4; fi\nrun $X"), (Texts{"run", "4"}));
+    EXPECT_EQ(last("[[ -n ${X} ]] || X=4\nrun $X"), (Texts{"run", "4"}));
+    EXPECT_EQ(last(": ${X:=4}\nrun $X"), (Texts{"run", "4"}));
+    EXPECT_EQ(last("T=1\nif [ -f $X ]; then T=2; exit 1; fi\nrun $T"), (Texts{"run", "1"}));
+    EXPECT_EQ(last("run 1\n[ $X ] || exit\nrun 2"), (Texts{"run", "2"}));
+    EXPECT_EQ(last("run 1\nexit\nrun 2"), (Texts{"exit"}));
+    const ShellScript script = read_shell(
+        "A='--a 1'\nif [ $X ]; then A=\"$A --b 2\"; else A+=' --c'; fi\nfor i in 1 2; do A+=' "
+        "--d'; done\nrun $A");
+    EXPECT_EQ(texts(script.commands.back()), (Texts{"run", "--a", "1"}));
+    ASSERT_EQ(script.undecided.size(), 3u);
+    EXPECT_EQ(texts(script.undecided[0].words), (Texts{"--b", "2"}));
+    EXPECT_EQ(texts(script.undecided[1].words), (Texts{"--c"}));
+    EXPECT_EQ(texts(script.undecided[2].words), (Texts{"--d"}));
+}
+
+TEST(ShellScript, RunsFunctions) {
+    EXPECT_EQ(last("T=1\nf() {\n local T=$2\n run $1 $T \"$@\" ${3:-x}\n}\nf a b\n"),
+              (Texts{"run", "a", "b", "a", "b", "x"}));
+    EXPECT_EQ(last("function f { A=2; return; A=3; }\nA=1\nf\nrun $A"), (Texts{"run", "2"}));
+    EXPECT_EQ(last("T=1\nf() { local T=2; }\nf\nrun $T"), (Texts{"run", "1"}));
+    EXPECT_EQ(last("T=1\n(T=2; exit)\nrun $T"), (Texts{"run", "1"}));
+    EXPECT_EQ(last("f() { run in; }\nrun out"), (Texts{"run", "out"}));
+}
+
+// Texts behind a command are no commands, but where a shell reads them.
+TEST(ShellScript, PassesOverHereDocuments) {
+    EXPECT_EQ(last("cat <<EOF > x.json\n{ \"a\": (1 }\n'\nEOF\nrun 1"), (Texts{"run", "1"}));
+    EXPECT_EQ(last("cat <<-'E F' | tee y\n\ta\n\tE F\nrun 1"), (Texts{"run", "1"}));
+    EXPECT_EQ(last("cat <<A <<B\n1\nA\n2\nB\nrun 1"), (Texts{"run", "1"}));
+    EXPECT_EQ(last("N=2\nsbatch <<EOF\n#SBATCH --nodes=2\nX=3\nrun $N \\$X\nEOF\n"),
+              (Texts{"run", "2", "3"}));
+    EXPECT_EQ(last("run <<< \"a b\" 1"), (Texts{"run", "1"}));
 }
 
 TEST(ShellScript, KeepsTheEnvironmentAndTheBatchOptions) {
@@ -111,9 +190,14 @@ TEST(ShellScript, SaysWhereItStops) {
         {"a ${b", "this { is not closed", 1, 5},
         {"a $(b", "this ( is not closed", 1, 5},
         {"A=(b", "this array is not closed", 1, 4},
-        {"cat <<EOF\nx\nEOF", "here-documents are not read: give the command itself", 1, 5},
-        {"f() { a; }", "functions and subshells are not read: give the command itself", 1, 2},
-        {"case $x in", "case is not read: give the command itself", 1, 5},
+        {"cat <<EOF\nx\nEO", "this here-document is not closed", 1, 5},
+        {"a )", "this ) closes nothing", 1, 3},
+        {"a b (c)", "this ( opens nothing", 1, 6},
+        {"case $x in", "this case has no esac", 1, 1},
+        {"if a; then b", "what begins here has no elif", 1, 11},
+        {"a\nwhile b; c", "what begins here has no do", 2, 6},
+        {"[[ a", "this [[ has no ]]", 1, 1},
+        {"f() { f; }\nf", "commands are nested more than 64 deep", 1, 8},
         {"A=aaaaaaaaaaaaaaaa\nA=$A$A$A$A$A$A$A$A\nA=$A$A$A$A$A$A$A$A\nA=$A$A$A$A$A$A$A$A\n"
          "A=$A$A$A$A$A$A$A$A\nA=$A$A$A$A$A$A$A$A$A",
          "a word of more than 64 KiB: not a command line", 6, 7},
