@@ -17,6 +17,7 @@
 #include "cli/subcommand.hpp"
 #include "plan/scenario/files.hpp"
 #include "plan/scenario/import/import.hpp"
+#include "plan/scenario/references.hpp"
 #include "trace/atomic_file.hpp"
 
 namespace orrery::cli {
@@ -36,7 +37,7 @@ class Import : public Subcommand {
   public:
     std::string name() const override { return "import"; }
     std::string summary() const override {
-        return "Make a scenario of a Megatron-LM, DeepSpeed or torchtitan config";
+        return "Make a scenario of another tool's settings, or of a model's config.json";
     }
     std::vector<std::string> examples() const override {
         return {"import pretrain_gpt.sh --cluster clusters/a100-80gb-sxm-1024.json -o run.json",
@@ -48,10 +49,11 @@ class Import : public Subcommand {
         files().reads(
             app.add_option("FILE", file_,
                            "A shell script or options of Megatron-LM, a DeepSpeed JSON, a "
-                           "torchtitan TOML; - is standard input")
+                           "torchtitan TOML, a model of Hugging Face: its config.json or folder; "
+                           "- is standard input")
                 ->required()
                 ->option_text(" "));
-        app.add_option("--from", from_, "What FILE is: megatron, deepspeed or torchtitan")
+        app.add_option("--from", from_, "What FILE is: " + imports::format_names())
             ->type_name("TOOL");
         reads_reference(app.add_option("--model", wishes_.model,
                                        "Reference of the model, instead of FILE's own"));
@@ -77,6 +79,8 @@ class Import : public Subcommand {
 
     int run(Console& console) override {
         check_options();
+        if (plan::disk().is_file((fs::path(file_) / plan::kModelConfig).string()))
+            file_ = (fs::path(file_) / plan::kModelConfig).string();
         std::string text;
         if (!read(text, console)) return kExitUnreadable;
         const imports::Format format =
@@ -102,7 +106,7 @@ class Import : public Subcommand {
     void check_options() const {
         if (!from_.empty() && !imports::format_of_name(from_))
             throw UsageError(
-                fmt::format("--from {}: megatron, deepspeed and torchtitan are known", from_));
+                fmt::format("--from {}: known are {}", from_, imports::format_names()));
         for (const std::string& set : sets_)
             if (!plan::valid_override(set))
                 throw UsageError(fmt::format("--set {}: KEY=VALUE is expected", set));
@@ -133,7 +137,8 @@ class Import : public Subcommand {
     // A file named from the working folder is referred to from where the scenario will stand.
     void place_references() {
         wishes_.gpus = gpus_;
-        for (std::string* reference : {&wishes_.model, &wishes_.cluster})
+        wishes_.file = file_ == "-" ? "" : file_;
+        for (std::string* reference : {&wishes_.model, &wishes_.cluster, &wishes_.file})
             if (!reference->empty() && fs::path(*reference).is_relative() &&
                 plan::disk().is_file(*reference))
                 *reference =

@@ -35,6 +35,7 @@ class MachineFiles : public plan::Files {
         return disk_.names(folder);
     }
     std::string current_folder() const override { return disk_.current_folder(); }
+    std::string hugging_face_hub() const override { return disk_.hugging_face_hub(); }
     // One process of a computer makes it, others wait for that.
     std::string machine_profile(std::int64_t ranks, std::int64_t threads_per_rank,
                                 std::string& why) const override;

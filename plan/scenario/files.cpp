@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -49,6 +50,23 @@ class Disk : public Files {
     std::string current_folder() const override {
         std::error_code ignored;
         return fs::current_path(ignored).string();
+    }
+
+    // As huggingface_hub/constants.py reads them.
+    std::string hugging_face_hub() const override {
+        const auto set = [](const char* name) {
+            const char* value = std::getenv(name);
+            return std::string(value == nullptr ? "" : value);
+        };
+        for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"})
+            if (const std::string hub = set(name); !hub.empty()) return hub;
+        if (const std::string home = set("HF_HOME"); !home.empty())
+            return (fs::path(home) / "hub").string();
+        if (const std::string cache = set("XDG_CACHE_HOME"); !cache.empty())
+            return (fs::path(cache) / "huggingface" / "hub").string();
+        const std::string home = set("HOME");
+        if (home.empty()) return "";
+        return (fs::path(home) / ".cache" / "huggingface" / "hub").string();
     }
 };
 

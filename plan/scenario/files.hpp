@@ -22,6 +22,9 @@ class Files {
     virtual std::vector<std::string> names(const std::string& folder) const = 0;
     // What relative paths are relative to.
     virtual std::string current_folder() const = 0;
+    // The folder in which Hugging Face keeps what it has downloaded, by the variables of its own
+    // tools; empty where there is none.
+    virtual std::string hugging_face_hub() const { return ""; }
     // The profile of the machine at hand, which a cluster calls kThisMachine, for so many ranks on
     // it; threads of each, 0: its share of the cores. Empty where there is none, with the cause in
     // `why`.

@@ -17,7 +17,11 @@ void read_name(Reading& reading, Section& section, Model& model) {
     if (!hugging_face.empty()) {
         model.name = hugging_face;
     } else if (source.kind == Source::Kind::file && source.text != reading.document().name()) {
-        model.name = std::filesystem::path(source.text).stem().string();
+        // A config.json is called by its folder: "org/name/config.json".
+        const std::filesystem::path path(source.text);
+        model.name = path.filename() == kModelConfig && path.has_parent_path()
+                         ? path.parent_path().filename().string()
+                         : path.stem().string();
     } else {
         model.name = model.family;
     }

@@ -22,6 +22,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Where a model stands in the place of a scenario: one answer says what to do, instead of each of
+// its keys as unknown.
+std::vector<std::string> help_with_model(const std::string& model) {
+    return {"a scenario names it: {\"model\": \"" + model +
+                "\", \"cluster\": \"clusters/h100-sxm-8.json\", \"layout\": "
+                "{\"global_batch_size\": 64}, \"training\": {\"sequence_length\": 4096}}",
+            "orrery import " + model + " begins one"};
+}
+
 // Parts of a scenario: those that each has, and those that some have.
 constexpr std::array kRequiredParts = {"model", "cluster", "layout", "training"};
 constexpr std::array kOptionalParts = {"description", "imported", "run"};
@@ -43,6 +52,7 @@ class NotedFiles : public Files {
         return files_.names(folder);
     }
     std::string current_folder() const override { return files_.current_folder(); }
+    std::string hugging_face_hub() const override { return files_.hugging_face_hub(); }
     std::string machine_profile(std::int64_t ranks, std::int64_t threads_per_rank,
                                 std::string& why) const override {
         std::string path = files_.machine_profile(ranks, threads_per_rank, why);
@@ -60,6 +70,24 @@ class NotedFiles : public Files {
 ReadResult unreadable(Diagnostic fault) {
     ReadResult result;
     result.unreadable = true;
+    result.errors.push_back(std::move(fault));
+    return result;
+}
+
+// A model's config.json, and nothing of a scenario.
+bool is_model_config(const Json& value) {
+    return value.is_object() && (value.contains("model_type") || value.contains("architectures")) &&
+           !value.contains("model") && !value.contains("layout") && !value.contains("training");
+}
+
+ReadResult no_scenario(const std::string& name) {
+    Diagnostic fault;
+    fault.code = "S026";
+    fault.file = name;
+    fault.origin = "file " + name;
+    fault.message = "this is the config of a model, not a scenario";
+    fault.help = help_with_model(name);
+    ReadResult result;
     result.errors.push_back(std::move(fault));
     return result;
 }
@@ -175,6 +203,7 @@ ReadResult read_scenario_text(std::string_view text, const std::string& name,
     }
     for (const std::string& set : sets)
         ORRERY_CHECK(valid_override(set), set);
+    if (is_model_config(parsed.value)) return no_scenario(name);
     const NotedFiles noted(files);
     const Folders folders = {base_dir, library_dir, noted};
     Reading reading(Document(std::move(parsed.value), name, base_dir));
@@ -223,6 +252,11 @@ ReadResult read_scenario(const std::string& path, const std::vector<std::string>
         fault.file = path;
         fault.origin = "file " + path;
         fault.message = "the scenario cannot be read: " + why;
+        const std::string config = (fs::path(path) / kModelConfig).string();
+        if (files.is_file(config)) {
+            fault.help = help_with_model(path);
+            return unreadable(std::move(fault));
+        }
         const std::string meant = meant_scenario(path, library_dir);
         if (!meant.empty()) fault.help.push_back("did you mean " + meant + "?");
         return unreadable(std::move(fault));

@@ -66,9 +66,50 @@ std::string find_file(const std::string& reference, const Source& source, const 
     return "";
 }
 
+namespace {
+
+// "org/name", as Hugging Face calls its models; paths begin or end otherwise.
+bool is_hub_name(const std::string& reference) {
+    const std::size_t slash = reference.find('/');
+    return slash != std::string::npos && slash > 0 && slash + 1 < reference.size() &&
+           reference.find('/', slash + 1) == std::string::npos && reference[0] != '.' &&
+           reference[0] != '~' && !ends_with(reference, ".json");
+}
+
+// models--org--name/snapshots/<commit>/config.json; the commit is that of refs/main, or the only
+// one that is there.
+std::string cached_config(const std::string& reference, const Files& files) {
+    const std::string hub = files.hugging_face_hub();
+    if (hub.empty() || !is_hub_name(reference)) return "";
+    std::string folder = "models--" + reference;
+    folder.replace(folder.find('/'), 1, "--");
+    const fs::path model = fs::path(files.current_folder()) / hub / folder;
+    const std::string main = (model / "refs" / "main").string();
+    std::string commit, why;
+    if (files.is_file(main)) commit = files.read(main, why).value_or("");
+    while (!commit.empty() && (commit.back() == '\n' || commit.back() == ' '))
+        commit.pop_back();
+    const std::vector<std::string> snapshots = files.names((model / "snapshots").string());
+    if (commit.empty() && snapshots.size() == 1) commit = snapshots[0];
+    if (commit.empty()) return "";
+    std::string path = (model / "snapshots" / commit / kModelConfig).string();
+    return files.is_file(path) ? path : "";
+}
+
+}  // namespace
+
+std::string find_model_config(const std::string& reference, const Source& source,
+                              const Folders& folders) {
+    const std::string inside = (fs::path(reference) / kModelConfig).string();
+    const std::string path = find_file(inside, source, folders);
+    return path.empty() ? cached_config(reference, folders.files) : path;
+}
+
 void report_missing_file(Reading& reading, const std::string& pointer, const std::string& reference,
                          const std::string& kind, const Folders& folders) {
     reading.unreadable = true;
+    const bool of_hub = kind == "models" && is_hub_name(reference) &&
+                        reference.compare(0, kind.size() + 1, kind + '/') != 0;
     const std::vector<std::string> names =
         by_distance(reference, library_names(kind, folders), kMostNames);
     Diagnostic& fault =
@@ -79,7 +120,12 @@ void report_missing_file(Reading& reading, const std::string& pointer, const std
             "looked for it beside the {}, in the folders above up to one called "
             "\"scenarios\", {}and in the library",
             set ? "scenario" : "file that names it", set ? "in the current folder " : "");
+        if (const std::string hub = folders.files.hugging_face_hub(); of_hub && !hub.empty())
+            fault.note += ", and as a model of Hugging Face in " + hub;
     }
+    if (of_hub)
+        fault.help.push_back("nothing is downloaded: hf download " + reference +
+                             " config.json, or name a folder that has its config.json");
     if (names.empty()) {
         fault.help.push_back(fmt::format("the library has no {}", kind));
         return;
@@ -119,7 +165,12 @@ void follow_reference(Reading& reading, const std::string& pointer, const std::s
     if (becomes == Source::Kind::preset && !ends_with(reference, ".json")) {
         reference = kind + '/' + reference + ".json";
     }
-    const std::string path = find_file(reference, reading.document().source(pointer), folders);
+    const Source& source = reading.document().source(pointer);
+    std::string path = find_file(reference, source, folders);
+    if (path.empty() && kind == "models") {
+        path = find_model_config(reference, source, folders);
+        if (!path.empty()) reference = (fs::path(reference) / kModelConfig).string();
+    }
     if (path.empty()) {
         report_missing_file(reading, pointer, reference, kind, folders);
         return;

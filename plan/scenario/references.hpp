@@ -18,6 +18,9 @@ struct Folders {
     const Files& files;
 };
 
+// What a folder of Hugging Face calls the model in it.
+inline constexpr const char* kModelConfig = "config.json";
+
 // Absolute path of the file that `reference` means to a value that came from `source`; empty if
 // none.
 std::string find_file(const std::string& reference, const Source& source, const Folders& folders);
@@ -32,6 +35,11 @@ void report_missing_file(Reading& reading, const std::string& pointer, const std
 std::optional<ParsedJson> parse_file(Reading& reading, const std::string& pointer,
                                      const std::string& reference, const std::string& path,
                                      const Files& files);
+
+// The config of a model that `reference` names as Hugging Face does: a folder with a config.json,
+// or "org/name" in the cache of what was downloaded. Nothing is downloaded. Empty if none.
+std::string find_model_config(const std::string& reference, const Source& source,
+                              const Folders& folders);
 
 // Replaces the string at `pointer`, if it is one, by the content of the file that it names. For
 // presets the string may be a bare name: "orrery" is "frameworks/orrery.json".

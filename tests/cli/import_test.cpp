@@ -1,6 +1,10 @@
 // orrery import: what it writes is the scenario that a person would have written, what it cannot
 // say is said.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -245,6 +249,116 @@ TEST(Import, ReadsEightBitProductsOfTorchtitan) {
     EXPECT_EQ(gathered.code, 3);
     EXPECT_NE(gathered.err.find("parameters are gathered in 16 bits"), std::string::npos)
         << gathered.err;
+}
+
+// A folder as Hugging Face writes them, with the config of a shipped model.
+std::string model_folder(const std::string& name) {
+    const std::filesystem::path path = testing::TempDir() + name;
+    std::filesystem::create_directories(path);
+    auto config = nlohmann::json::parse(content_of(library_folder() + "/models/llama3-8b.json"));
+    config.erase("name");  // the library's own key
+    std::ofstream(path / "config.json") << config;
+    return path.string();
+}
+
+TEST(Import, AModelOfHuggingFaceBeginsAScenario) {
+    const std::string folder_of_model = model_folder("Llama-3-8B");
+    const std::string path = testing::TempDir() + "begun.json";
+    for (const std::string& file : {folder_of_model, folder_of_model + "/config.json"}) {
+        const Outcome begun = import(file, {});
+        EXPECT_EQ(begun.code, 0) << begun.err;
+        for (const char* key : {"cluster", "layout.global_batch_size", "training.sequence_length"})
+            EXPECT_NE(begun.err.find(std::string("  ") + key), std::string::npos) << begun.err;
+        const Outcome whole =
+            import(file, {"--cluster", "clusters/h100-sxm-8.json", "--set",
+                          "layout.global_batch_size=64", "--set", "training.sequence_length=4096",
+                          "--set", "layout.tensor_parallel=8", "-o", path});
+        ASSERT_EQ(whole.code, 0) << whole.err;
+        EXPECT_EQ(nlohmann::json::parse(content_of(path))["model"],
+                  folder_of_model + "/config.json");
+        const Outcome simulated = run({"simulate", path});
+        EXPECT_NE(simulated.out.find("8,030,261,248 parameters"), std::string::npos)
+            << simulated.out << simulated.err;
+    }
+    const Outcome other = import(folder_of_model, {"--model", "models/llama2-7b.json"});
+    EXPECT_EQ(other.code, 3);
+    EXPECT_NE(other.err.find("this is a model itself"), std::string::npos) << other.err;
+}
+
+// Experts are refused here too, by the reader of scenarios.
+TEST(Import, AModelThatIsNotModelledIsRefused) {
+    const std::string file = written(
+        "mixtral.json",
+        R"({"model_type": "mixtral", "num_local_experts": 8, "architectures": ["MixtralForCausalLM"]})");
+    const Outcome outcome = import(file, {"--allow-unsupported"});
+    EXPECT_EQ(outcome.code, 3);
+    EXPECT_NE(outcome.err.find("mixtures of experts"), std::string::npos) << outcome.err;
+}
+
+TEST(Scenario, AModelIsNoScenarioAndOneAnswerSaysSo) {
+    const std::string folder_of_model = model_folder("no-scenario");
+    const Outcome config = run({"simulate", folder_of_model + "/config.json"});
+    EXPECT_EQ(config.code, 3);
+    EXPECT_NE(config.err.find("error[S026]: this is the config of a model, not a scenario"),
+              std::string::npos)
+        << config.err;
+    EXPECT_NE(config.err.find("1 error; nothing was run."), std::string::npos) << config.err;
+    const Outcome whole = run({"simulate", folder_of_model});
+    EXPECT_EQ(whole.code, 5);
+    EXPECT_NE(whole.err.find("orrery import " + folder_of_model), std::string::npos) << whole.err;
+}
+
+// Variables of the environment, as they were when the object ends.
+class Variable {
+  public:
+    Variable(const char* name, const std::string& value) : name_(name) {
+        if (const char* before = std::getenv(name)) before_ = before;
+        setenv(name, value.c_str(), 1);
+    }
+    ~Variable() {
+        if (before_)
+            setenv(name_, before_->c_str(), 1);
+        else
+            unsetenv(name_);
+    }
+    Variable(const Variable&) = delete;
+    Variable& operator=(const Variable&) = delete;
+
+  private:
+    const char* name_;
+    std::optional<std::string> before_;
+};
+
+TEST(Scenario, ReadsModelsFromFoldersAndFromTheCacheOfHuggingFace) {
+    namespace fs = std::filesystem;
+    const std::string folder_of_model = model_folder("of-a-folder");
+    const Outcome from_folder =
+        run({"simulate", tiny(), "--set", "model=" + folder_of_model, "--json"});
+    EXPECT_EQ(nlohmann::json::parse(from_folder.out)["scenario"]["model"]["name"], "of-a-folder")
+        << from_folder.err;
+    const fs::path hub = testing::TempDir() + "hf-home/hub";
+    const fs::path model = hub / "models--some-org--A-Model-1.5B";
+    fs::remove_all(hub);
+    fs::create_directories(model / "refs");
+    for (const char* commit : {"0a1b", "ffff"})
+        fs::create_directories(model / "snapshots" / commit);
+    fs::copy_file(folder_of_model + "/config.json", model / "snapshots/0a1b/config.json");
+    const Variable home("HF_HOME", testing::TempDir() + "hf-home");
+    const Variable cache("HF_HUB_CACHE", "");
+    const auto simulated = [](const std::string& name) {
+        return run({"simulate", tiny(), "--set", "model=" + name, "--json"});
+    };
+    const Outcome without_ref = simulated("some-org/A-Model-1.5B");
+    EXPECT_EQ(without_ref.code, 5) << "two snapshots, and nothing says which";
+    EXPECT_NE(without_ref.err.find("as a model of Hugging Face in " + hub.string()),
+              std::string::npos)
+        << without_ref.err;
+    EXPECT_NE(without_ref.err.find("nothing is downloaded"), std::string::npos);
+    std::ofstream(model / "refs/main") << "0a1b\n";
+    const Outcome found = simulated("some-org/A-Model-1.5B");
+    EXPECT_EQ(nlohmann::json::parse(found.out)["scenario"]["model"]["name"], "A-Model-1.5B")
+        << found.err;
+    EXPECT_EQ(simulated("some-org/Another").code, 5);
 }
 
 TEST(Import, ErrorsOfTheScenarioAreThoseOfTheReader) {

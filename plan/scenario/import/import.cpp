@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/scenario/import/deepspeed.hpp"
+#include "plan/scenario/import/huggingface.hpp"
 #include "plan/scenario/import/megatron.hpp"
 #include "plan/scenario/import/torchtitan.hpp"
 #include "plan/scenario/suggest.hpp"
@@ -22,6 +23,7 @@ constexpr Reader kReaders[] = {
     {"megatron", Format::megatron, "Megatron-LM command line", ".sh", import_megatron},
     {"deepspeed", Format::deepspeed, "DeepSpeed config", ".json", import_deepspeed},
     {"torchtitan", Format::torchtitan, "torchtitan config", ".toml", import_torchtitan},
+    {"huggingface", Format::huggingface, "Hugging Face model", ".json", import_huggingface},
 };
 
 const Reader& reader_of(Format format) {
@@ -70,7 +72,15 @@ std::optional<Format> format_of_name(std::string_view name) {
     return std::nullopt;
 }
 
+std::string format_names() {
+    std::string names;
+    for (const Reader& reader : kReaders)
+        names += (names.empty() ? "" : ", ") + std::string(reader.name);
+    return names;
+}
+
 Format guess_format(std::string_view text, const std::string& file) {
+    if (is_model_config_text(text)) return Format::huggingface;
     for (const Reader& reader : kReaders)
         if (file.size() > std::string_view(reader.ending).size() &&
             std::string_view(file).substr(file.size() - std::string_view(reader.ending).size()) ==

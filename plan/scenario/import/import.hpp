@@ -1,7 +1,8 @@
 // Other tools' settings as a scenario: a Megatron-LM command line, a DeepSpeed JSON config, a
-// torchtitan TOML. Nothing is passed over in silence: each key of the file ends up as a key of the
-// scenario, as one that changes no step, or as one without a counterpart; what the other tool does
-// where its file says nothing is written out; what the file cannot say is listed.
+// torchtitan TOML, the config.json of a model of Hugging Face. Nothing is passed over in silence:
+// each key of the file ends up as a key of the scenario, as one that changes no step, or as one
+// without a counterpart; what the other tool does where its file says nothing is written out; what
+// the file cannot say is listed.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +16,19 @@
 
 namespace orrery::plan::imports {
 
-enum class Format { megatron, deepspeed, torchtitan };
+enum class Format { megatron, deepspeed, torchtitan, huggingface };
 
 // What the user says beside the file.
 struct Wishes {
     std::string model;                 // reference, instead of the file's own model
     std::string cluster;               // reference
+    std::string file = "";             // reference of the imported file; empty: it has no name
     std::optional<std::int64_t> gpus;  // ranks of the run, instead of what a launcher says
     std::set<std::string> frameworks;  // presets that the library has: "megatron"
 };
 
 std::optional<Format> format_of_name(std::string_view name);
+std::string format_names();  // "megatron, deepspeed, …"
 // By the file's ending, else by its text.
 Format guess_format(std::string_view text, const std::string& file);
 
