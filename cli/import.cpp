@@ -47,10 +47,12 @@ class Import : public Subcommand {
 
     void declare(CLI::App& app) override {
         files().reads(
-            app.add_option("FILE", file_,
-                           "A shell script or options of Megatron-LM, a DeepSpeed JSON, a "
-                           "torchtitan TOML, a model of Hugging Face: its config.json or folder; "
-                           "- is standard input")
+            app.add_option(
+                   "FILE", file_,
+                   "A shell script or options of Megatron-LM, a DeepSpeed JSON, a "
+                   "torchtitan TOML, a YAML of nanotron or NeMo 1.x, a model of Hugging Face: its "
+                   "config.json or folder; "
+                   "- is standard input")
                 ->required()
                 ->option_text(" "));
         app.add_option("--from", from_, "What FILE is: " + imports::format_names())

@@ -46,13 +46,20 @@ TEST(Import, MakesTheScenarioThatOneWouldWrite) {
     const struct {
         std::string file, by_hand;
         Args options;
-    } all[] = {{"gpt3-175b.sh", "gpt3-175b.json", kGpt3},
-               {"llama3-70b.toml", "llama3-70b.json", kLlama3},
-               {"llama3-70b-slurm.sh", "llama3-70b-slurm.json", kLlama3},
-               {"gpt3-13b-deepspeed.sh",
-                "gpt3-13b-deepspeed.json",
-                {"--cluster", "clusters/a100-80gb-sxm-1024.json"}},
-               {"llama2-7b-zero3.json", "llama2-7b-zero3.scenario.json", kZero3}};
+    } all[] = {
+        {"gpt3-175b.sh", "gpt3-175b.json", kGpt3},
+        {"llama3-70b.toml", "llama3-70b.json", kLlama3},
+        {"llama3-70b-slurm.sh", "llama3-70b-slurm.json", kLlama3},
+        {"gpt3-13b-deepspeed.sh",
+         "gpt3-13b-deepspeed.json",
+         {"--cluster", "clusters/a100-80gb-sxm-1024.json"}},
+        {"llama2-70b-nemo.yaml",
+         "llama2-70b-nemo.json",
+         {"--cluster", "clusters/h100-sxm-256.json"}},
+        {"smollm-1.7b.yaml",
+         "smollm-1.7b.json",
+         {"--cluster", "clusters/h100-sxm-256.json", "--set", "training.framework=megatron"}},
+        {"llama2-7b-zero3.json", "llama2-7b-zero3.scenario.json", kZero3}};
     for (const auto& one : all) {
         SCOPED_TRACE(one.file);
         const Outcome outcome = import(fixture(one.file), one.options);
@@ -400,8 +407,9 @@ TEST(Import, HasTheExitCodesOfTheOthers) {
     EXPECT_EQ(import(written("open.sh", "python a.py 'x"), {}).code, 5);
     EXPECT_EQ(import(written("broken.json", "{"), {}).code, 5);
     EXPECT_EQ(import(written("broken.toml", "[a"), {}).code, 5);
+    EXPECT_EQ(import(written("broken.yaml", "a: [1"), {}).code, 5);
     EXPECT_EQ(import(fixture("gpt3-175b.sh"), {"--gpus", "12"}).code, 3);
-    EXPECT_EQ(import(fixture("gpt3-175b.sh"), {"--from", "nemo"}).code, 2);
+    EXPECT_EQ(import(fixture("gpt3-175b.sh"), {"--from", "axolotl"}).code, 2);
     EXPECT_EQ(import(fixture("gpt3-175b.sh"), {"--gpus", "0"}).code, 2);
     EXPECT_EQ(import(fixture("gpt3-175b.sh"), {"--set", "x"}).code, 2);
     EXPECT_EQ(import(fixture("gpt3-175b.sh"), {"-o", "/nowhere/run.json"}).code, 8);

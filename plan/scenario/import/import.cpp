@@ -5,6 +5,8 @@
 #include "plan/scenario/import/deepspeed.hpp"
 #include "plan/scenario/import/huggingface.hpp"
 #include "plan/scenario/import/megatron.hpp"
+#include "plan/scenario/import/nanotron.hpp"
+#include "plan/scenario/import/nemo.hpp"
 #include "plan/scenario/import/torchtitan.hpp"
 #include "plan/scenario/suggest.hpp"
 
@@ -23,6 +25,8 @@ constexpr Reader kReaders[] = {
     {"megatron", Format::megatron, "Megatron-LM command line", ".sh", import_megatron},
     {"deepspeed", Format::deepspeed, "DeepSpeed config", ".json", import_deepspeed},
     {"torchtitan", Format::torchtitan, "torchtitan config", ".toml", import_torchtitan},
+    {"nanotron", Format::nanotron, "nanotron config", ".yaml", import_nanotron},
+    {"nemo", Format::nemo, "NeMo config", ".yaml", import_nemo},
     {"huggingface", Format::huggingface, "Hugging Face model", ".json", import_huggingface},
 };
 
@@ -64,6 +68,11 @@ void check_framework(Imported& imported, const Wishes& wishes) {
                                 ""});
 }
 
+// Whether a line begins so.
+bool has_line(std::string_view text, const std::string& begin) {
+    return text.rfind(begin, 0) == 0 || text.find('\n' + begin) != std::string_view::npos;
+}
+
 }  // namespace
 
 std::optional<Format> format_of_name(std::string_view name) {
@@ -81,6 +90,7 @@ std::string format_names() {
 
 Format guess_format(std::string_view text, const std::string& file) {
     if (is_model_config_text(text)) return Format::huggingface;
+    if (has_line(text, "trainer:") && has_line(text, "model:")) return Format::nemo;
     for (const Reader& reader : kReaders)
         if (file.size() > std::string_view(reader.ending).size() &&
             std::string_view(file).substr(file.size() - std::string_view(reader.ending).size()) ==
@@ -91,6 +101,7 @@ Format guess_format(std::string_view text, const std::string& file) {
     for (const char* section : {"\n[model]", "\n[training]", "\n[parallelism]"})
         if (('\n' + std::string(text)).find(section) != std::string::npos)
             return Format::torchtitan;
+    if (has_line(text, "parallelism:") && has_line(text, "tokens:")) return Format::nanotron;
     return Format::megatron;
 }
 

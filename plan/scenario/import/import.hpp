@@ -1,8 +1,8 @@
 // Other tools' settings as a scenario: a Megatron-LM command line, a DeepSpeed JSON config, a
-// torchtitan TOML, the config.json of a model of Hugging Face. Nothing is passed over in silence:
-// each key of the file ends up as a key of the scenario, as one that changes no step, or as one
-// without a counterpart; what the other tool does where its file says nothing is written out; what
-// the file cannot say is listed.
+// torchtitan TOML, a YAML of nanotron or NeMo 1.x, the config.json of a model of Hugging Face.
+// Nothing is passed over in silence: each key of the file ends up as a key of the scenario, as one
+// that changes no step, or as one without a counterpart; what the other tool does where its file
+// says nothing is written out; what the file cannot say is listed.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace orrery::plan::imports {
 
-enum class Format { megatron, deepspeed, torchtitan, huggingface };
+enum class Format { megatron, deepspeed, torchtitan, huggingface, nanotron, nemo };
 
 // What the user says beside the file.
 struct Wishes {

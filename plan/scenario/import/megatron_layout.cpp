@@ -14,15 +14,6 @@ namespace {
 
 using Count = std::optional<std::int64_t>;
 
-// Reads a degree, 1 where it is not given.
-std::int64_t degree(Sheet& sheet, const char* option, const char* to) {
-    const Json value = sheet.copy({option, to, Direct::Kind::whole, "1"});
-    const std::int64_t read = value.is_null() ? 1 : value.get<std::int64_t>();
-    if (read >= 1 && read <= (1 << 20)) return read;
-    sheet.report("I002", option, fmt::format("{} takes a degree from 1 on", option));
-    return 1;
-}
-
 Ranks ranks_of(Sheet& sheet, const Wishes& wishes) {
     const Launched launched = launched_ranks(sheet);
     if (wishes.gpus) return {wishes.gpus, "--gpus", ""};
@@ -168,9 +159,10 @@ int stage_of(Sheet& sheet, std::string& from) {
 }  // namespace
 
 void map_megatron_degrees(Sheet& sheet, const Wishes& wishes, MegatronFacts& facts) {
-    facts.tensor = degree(sheet, "--tensor-model-parallel-size", "layout.tensor_parallel");
-    facts.pipeline = degree(sheet, "--pipeline-model-parallel-size", "layout.pipeline_parallel");
-    facts.context = degree(sheet, "--context-parallel-size", "layout.context_parallel");
+    facts.tensor = copied_degree(sheet, "--tensor-model-parallel-size", "layout.tensor_parallel");
+    facts.pipeline =
+        copied_degree(sheet, "--pipeline-model-parallel-size", "layout.pipeline_parallel");
+    facts.context = copied_degree(sheet, "--context-parallel-size", "layout.context_parallel");
     facts.data = settle_data_parallel(sheet, ranks_of(sheet, wishes), facts.tensor, facts.pipeline,
                                       facts.context);
     map_context(sheet, facts);

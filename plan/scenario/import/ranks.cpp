@@ -6,6 +6,14 @@
 
 namespace orrery::plan::imports {
 
+std::int64_t copied_degree(Sheet& sheet, const char* key, const char* to) {
+    const Json value = sheet.copy({key, to, Direct::Kind::whole, "1"});
+    const std::int64_t read = value.is_null() ? 1 : value.get<std::int64_t>();
+    if (read >= 1 && read <= (1 << 20)) return read;
+    sheet.report("I002", key, fmt::format("{} takes a degree from 1 on", key));
+    return 1;
+}
+
 std::optional<std::int64_t> settle_data_parallel(Sheet& sheet, const Ranks& ranks,
                                                  std::int64_t tensor, std::int64_t pipeline,
                                                  std::int64_t context) {

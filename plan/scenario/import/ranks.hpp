@@ -9,6 +9,9 @@
 
 namespace orrery::plan::imports {
 
+// Reads a degree and writes it to the scenario; 1 where it is not given.
+std::int64_t copied_degree(Sheet& sheet, const char* key, const char* to);
+
 struct Ranks {
     std::optional<std::int64_t> count;
     std::string from;  // the options that say so

@@ -1,0 +1,13 @@
+// A YAML of NeMo's Megatron models (NeMo 1.x) to a scenario. Internal.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "plan/scenario/import/import.hpp"
+
+namespace orrery::plan::imports {
+
+Imported import_nemo(std::string_view text, const std::string& file, const Wishes& wishes);
+
+}  // namespace orrery::plan::imports
