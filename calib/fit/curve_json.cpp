@@ -55,10 +55,12 @@ Json curve_json(const GemmFit& fit, const std::string& source, const Json& susta
     out["n"] = span_json(curve.n);
     out["k"] = span_json(curve.k);
     out["neighbours"] = Json::array();
-    for (const sim::NeighbourPoint& p : curve.neighbours)
-        out["neighbours"].push_back(
-            Json::array({rounded(p.log2_m, kPointDigits), rounded(p.log2_n, kPointDigits),
-                         rounded(p.log2_k, kPointDigits), rounded(p.ratio, kPointDigits)}));
+    for (const sim::NeighbourPoint& p : curve.neighbours) {
+        Json row = Json::array({rounded(p.log2_m, kPointDigits), rounded(p.log2_n, kPointDigits),
+                                rounded(p.log2_k, kPointDigits), rounded(p.ratio, kPointDigits)});
+        if (p.product) row.push_back(plan::name(*p.product));
+        out["neighbours"].push_back(std::move(row));
+    }
     return out;
 }
 

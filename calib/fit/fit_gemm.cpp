@@ -19,7 +19,8 @@ constexpr double kCellOctaves = 1.2;
 constexpr double kLargestMiss = 0.25;
 
 sim::GemmShape shape_of(const GemmRow& row) {
-    return {static_cast<double>(row.m), static_cast<double>(row.n), static_cast<double>(row.k)};
+    return {static_cast<double>(row.m), static_cast<double>(row.n), static_cast<double>(row.k),
+            row.product};
 }
 
 bool held_out(const GemmRow& row) {
@@ -59,14 +60,15 @@ std::vector<sim::NeighbourPoint> cell_means(const GemmFit& fit, const std::vecto
     struct Cell {
         double m = 0, n = 0, k = 0, ratio = 0, count = 0;
     };
-    std::map<std::array<int, 3>, Cell> cells;
+    using Product = std::optional<plan::GemmProduct>;
+    std::map<std::pair<std::array<int, 3>, Product>, Cell> cells;
     for (const GemmRow& row : rows) {
         const sim::GemmShape shape = shape_of(row);
         const double product = row.time_us * 1e-6 - quantization_seconds(fit, shape);
         if (product < 0.5e-6 * row.time_us) continue;
         const double m = std::log2(shape.m), n = std::log2(shape.n), k = std::log2(shape.k);
         auto index = [](double x) { return static_cast<int>(std::floor(x / kCellOctaves + 0.5)); };
-        Cell& cell = cells[{index(m), index(n), index(k)}];
+        Cell& cell = cells[{{index(m), index(n), index(k)}, row.product}];
         cell.m += m;
         cell.n += n;
         cell.k += k;
@@ -75,12 +77,13 @@ std::vector<sim::NeighbourPoint> cell_means(const GemmFit& fit, const std::vecto
         cell.count += 1;
     }
     std::vector<sim::NeighbourPoint> points;
-    for (const auto& [index, cell] : cells) {
+    for (const auto& [place, cell] : cells) {
         sim::NeighbourPoint point;
         point.log2_m = cell.m / cell.count;
         point.log2_n = cell.n / cell.count;
         point.log2_k = cell.k / cell.count;
         point.ratio = std::clamp(cell.ratio / cell.count, 1 - kLargestMiss, 1 + kLargestMiss);
+        point.product = place.second;
         points.push_back(point);
     }
     return points;

@@ -17,6 +17,7 @@ struct GemmRow {
     std::int64_t n = 0;
     std::int64_t k = 0;
     double time_us = 0;
+    std::optional<plan::GemmProduct> product = {};  // none: not said
 };
 
 // Rows of gemm.csv (system, dtype, m, n, k, time_us, source) of one system and element type, in
@@ -44,9 +45,9 @@ struct GemmFit {
 
 // Fits t0, rate and bandwidth to the rows that is_held_out leaves (all collections of a shape are
 // held out together), then summarises what the curve misses on the same rows as neighbour
-// points: the mean of each cell of 1.2 octaves each way, clipped to ±25 %. Rows with an odd m are
-// left out: collections time the shape one row over a tile edge as well (m = 513), up to 12 %
-// slower, and no training step has an odd number of tokens. `element_bytes` is the operands'.
+// points: the mean of each cell of 1.2 octaves each way and product, clipped to ±25 %. Rows with an
+// odd m are left out: collections time the shape one row over a tile edge as well (m = 513), up to
+// 12 % slower, and no training step has an odd number of tokens. `element_bytes` is the operands'.
 // With `product_t0_us` the rows time a quantization as well: its time per element is one more
 // constant of the fit, and what t0 exceeds product_t0_us by is its own. Rows that are mostly
 // quantization then make no neighbour points.

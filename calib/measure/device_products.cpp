@@ -4,6 +4,7 @@
 
 #include "calib/measure/device_timings.hpp"
 #include "calib/measure/size_draw.hpp"
+#include "runtime/kernels/gemm_forms.hpp"
 
 namespace orrery::measure {
 namespace {
@@ -83,10 +84,9 @@ ProductTimings time_products(DeviceTimer& timer, DeviceOperands& operands, const
     timer.keep_busy(large);
     for (const Shape& shape :
          gemm_shapes(grid, wide ? grid.gemm_most_flops_fp32 : grid.gemm_most_flops))
-        for (const GemmForm form :
-             {GemmForm::forward, GemmForm::input_gradient, GemmForm::weight_gradient})
+        for (const auto& [of, form] : runtime::kGemmForms)
             timings.rows.push_back(
-                {shape[0], shape[1], shape[2], timer.warm_us(product(shape, form, operands))});
+                {shape[0], shape[1], shape[2], timer.warm_us(product(shape, form, operands)), of});
     timings.sustained = timer.sustained(large);
     return timings;
 }

@@ -8,12 +8,12 @@
 
 #include "calib/measure/operand.hpp"
 #include "runtime/cpu/kernels.hpp"
+#include "runtime/kernels/gemm_forms.hpp"
 
 namespace orrery::measure {
 namespace {
 
 using plan::DType;
-using runtime::GemmForm;
 using runtime::kernels;
 
 constexpr double kMicro = 1e6;
@@ -48,11 +48,10 @@ std::vector<fit::GemmRow> time_gemm(runtime::Communicator& ranks, runtime::Team&
         Operand a(dtype, m * k);
         Operand b(dtype, k * n);
         Operand c(dtype, m * n);
-        for (const GemmForm form :
-             {GemmForm::forward, GemmForm::input_gradient, GemmForm::weight_gradient}) {
+        for (const auto& [product, form] : runtime::kGemmForms) {
             const runtime::Gemm gemm{form, m, n, k, a, b, {}, c};
             const double seconds = timed(ranks, sampling, [&] { kernels().gemm(gemm, team); });
-            rows.push_back({m, n, k, seconds * kMicro});
+            rows.push_back({m, n, k, seconds * kMicro, product});
         }
     }
     return rows;

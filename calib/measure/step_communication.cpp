@@ -35,7 +35,7 @@ std::vector<Passage> passages(const trace::Trace& trace, const trace::Track& tra
         const trace::Event* peer = last_peer(trace, track, id);
         const trace::Picoseconds ready =
             peer == nullptr ? event.ready : std::max(event.ready, peer->ready);
-        found[id] = {std::min(ready, event.end), event.end, false};
+        found[id] = {event.ready, std::min(ready, event.end), event.end, false};
     }
     for (std::size_t id = 0; id < found.size(); ++id) {
         const trace::Event& event = track.events[id];

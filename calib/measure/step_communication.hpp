@@ -11,9 +11,10 @@
 namespace orrery::measure {
 
 struct Passage {
-    trace::Picoseconds came = 0;  // the last member had nothing before it any more
-    trace::Picoseconds over = 0;  // the end; where compute waited for it, until that began
-    bool awaited = false;         // compute waited for it
+    trace::Picoseconds ready = 0;  // this rank had nothing before it any more
+    trace::Picoseconds came = 0;   // nor had the last member
+    trace::Picoseconds over = 0;   // the end; where compute waited for it, until that began
+    bool awaited = false;          // compute waited for it
 };
 
 // By op id of a rank, of a measured trace; of what does not communicate nothing is said. A peer's

@@ -13,6 +13,7 @@
 #include "calib/measure/timing.hpp"
 #include "plan/ir/check.hpp"
 #include "plan/ir/link.hpp"
+#include "plan/ir/product.hpp"
 #include "plan/scenario/reader.hpp"
 #include "runtime/executor/measured_trace.hpp"
 #include "runtime/train/trainer.hpp"
@@ -148,8 +149,12 @@ StepTimes step_times(const runtime::TrainResult& result) {
         const std::vector<Passage> passed = passages(trace, track);
         for (std::size_t id = 0; id < track.events.size(); ++id) {
             if (plan::is_communication(trace.op_of(track, id).kind)) {
-                const double seconds = seconds_of(passed[id].over - passed[id].came);
-                const double hidden = hidden_s(trace, track, passed[id]);
+                // From when this rank was ready, though another was not: they do the same, so
+                // that by which one comes later is what waiting for each other costs all of them.
+                Passage own = passed[id];
+                own.came = own.ready;
+                const double seconds = seconds_of(own.over - own.came);
+                const double hidden = hidden_s(trace, track, own);
                 const bool exposed = hidden < kMostHidden * seconds;
                 runs[linked.op[id]].push_back(exposed ? seconds : transfer_s(track.events[id]));
                 times.busy_s -= (seconds - hidden) / ranks;
@@ -185,7 +190,8 @@ void add_rows(const runtime::TrainResult& result, const std::map<std::uint32_t, 
                 sample.seconds = found->second;
                 if (sample.ranks > 1) timings.collectives.push_back(sample);
             } else if (op.kind == plan::OpKind::gemm) {
-                timings.gemm.push_back({op.shape[0], op.shape[1], op.shape[2], time_us});
+                timings.gemm.push_back({op.shape[0], op.shape[1], op.shape[2], time_us,
+                                        plan::product_of_gemm(block, op)});
             } else if (op.kind == plan::OpKind::attention ||
                        op.kind == plan::OpKind::attention_backward) {
                 const auto& shape = op.shape;  // batch, queries, keys, heads, kv_heads, head_dim

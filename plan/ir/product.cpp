@@ -17,9 +17,28 @@ const Tensor& tensor_of(const Block& block, TensorId id) {
 }  // namespace
 
 GemmProduct product_of_gemm(const Block& block, const Op& op) {
-    if (tensor_of(block, op.writes.front()).role == Role::gradient)
+    if (!op.writes.empty() && tensor_of(block, op.writes.front()).role == Role::gradient)
         return GemmProduct::weight_gradient;
     return op.phase == Phase::backward ? GemmProduct::input_gradient : GemmProduct::forward;
+}
+
+namespace {
+
+constexpr std::array<std::pair<GemmProduct, std::string_view>, 3> kGemmProducts = {
+    {{GemmProduct::forward, "forward"},
+     {GemmProduct::input_gradient, "input_gradient"},
+     {GemmProduct::weight_gradient, "weight_gradient"}}};
+
+}  // namespace
+
+std::string_view name(GemmProduct product) {
+    return kGemmProducts[static_cast<std::size_t>(product)].second;
+}
+
+std::optional<GemmProduct> gemm_product_from_name(std::string_view text) {
+    for (const auto& [product, name] : kGemmProducts)
+        if (name == text) return product;
+    return std::nullopt;
 }
 
 AttentionProduct product_of_attention(const Op& op) {

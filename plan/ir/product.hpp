@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 
 #include "plan/ir/block.hpp"
 
@@ -16,6 +18,10 @@ enum class GemmProduct : std::uint8_t {
     weight_gradient  // dW[m,n] += dC[k,m]ᵀ·A[k,n]
 };
 GemmProduct product_of_gemm(const Block& block, const Op& op);
+
+// "forward", "input_gradient", "weight_gradient".
+std::string_view name(GemmProduct product);
+std::optional<GemmProduct> gemm_product_from_name(std::string_view text);
 
 // Of a batched_gemm of unfused attention: which tensor comes of it.
 enum class AttentionProduct : std::uint8_t {

@@ -1,21 +1,10 @@
 // Products and attention.
 #include "plan/ir/product.hpp"
 #include "runtime/executor/performer.hpp"
+#include "runtime/kernels/gemm_forms.hpp"
 
 namespace orrery::runtime {
 namespace {
-
-GemmForm form_of(plan::GemmProduct product) {
-    switch (product) {
-        case plan::GemmProduct::forward:
-            return GemmForm::forward;
-        case plan::GemmProduct::input_gradient:
-            return GemmForm::input_gradient;
-        case plan::GemmProduct::weight_gradient:
-            break;
-    }
-    return GemmForm::weight_gradient;
-}
 
 Buffer from_element(const Buffer& whole, std::int64_t element) {
     return {static_cast<std::byte*>(whole.data) + element * plan::size_bytes(whole.dtype),

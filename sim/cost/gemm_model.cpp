@@ -41,6 +41,7 @@ double neighbour_ratio(const std::vector<NeighbourPoint>& points, const GemmShap
     double weight_sum = 1.0 / cubed(squared(kPriorOctaves));
     double excess_sum = 0;  // Σ weight·(ratio − 1): exactly 0 where the curve missed nothing
     for (const NeighbourPoint& p : points) {
+        if (p.product && shape.product && *p.product != *shape.product) continue;
         const double distance2 = squared(p.log2_m - m) + squared(p.log2_n - n) +
                                  squared(p.log2_k - k) + squared(kSofteningOctaves);
         const double weight = 1.0 / cubed(distance2);

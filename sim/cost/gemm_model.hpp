@@ -12,6 +12,7 @@ struct GemmShape {
     double m = 0;
     double n = 0;
     double k = 0;
+    std::optional<plan::GemmProduct> product = {};  // whose operands lie so; none: not said
 };
 
 // 2·m·n·k.
@@ -24,7 +25,8 @@ double gemm_bytes(const GemmShape& shape, double element_bytes);
 // point of ratio 1, weighted by the inverse sixth power of distance in (log2 m, log2 n, log2 k).
 // The prior's weight is that of a point kPriorOctaves away, so far from every point the ratio fades
 // to 1. Every point counts, in order, so the ratio is continuous in the shape and there are no
-// ties. 1 without points.
+// ties. Points of another product than the shape's
+// say nothing of it: operands that lie otherwise are read otherwise. 1 without points.
 double neighbour_ratio(const std::vector<NeighbourPoint>& points, const GemmShape& shape);
 
 // Octaves by which the shape lies outside the curve's fitted spans, summed over the three

@@ -106,7 +106,8 @@ double KernelCost::scaled_rate(const plan::Block& block, const plan::Op& op,
 
 Price KernelCost::price_gemm(const plan::Block& block, const plan::Op& op) const {
     const GemmCurve& curve = gemm_curve(op.dtype);
-    const GemmShape shape{to_double(op.shape[0]), to_double(op.shape[1]), to_double(op.shape[2])};
+    const GemmShape shape{to_double(op.shape[0]), to_double(op.shape[1]), to_double(op.shape[2]),
+                          plan::product_of_gemm(block, op)};
     Price price;
     price.family = CostFamily::gemm;
     price.seconds = gemm_seconds(curve, shape, element_bytes(op.dtype));

@@ -51,11 +51,16 @@ HeldOut read_held_out(ProfileSection s) {
 std::vector<NeighbourPoint> read_neighbours(ProfileSection& s) {
     std::vector<NeighbourPoint> points;
     for (const auto& row : s.array("neighbours")) {
-        bool numbers = row.is_array() && row.size() == 4;
-        for (const auto& value : row)
-            numbers = numbers && value.is_number();
-        if (!numbers) s.fail("neighbours", "rows of [log2 m, log2 n, log2 k, ratio] are expected");
         NeighbourPoint point;
+        bool right = row.is_array() && (row.size() == 4 || row.size() == 5);
+        for (std::size_t i = 0; right && i < 4; ++i)
+            right = row[i].is_number();
+        if (right && row.size() == 5 && row[4].is_string())
+            point.product = plan::gemm_product_from_name(row[4].get<std::string>());
+        if (!right || (row.size() == 5 && !point.product))
+            s.fail("neighbours",
+                   "rows of [log2 m, log2 n, log2 k, ratio] are expected, and behind that perhaps "
+                   "\"forward\", \"input_gradient\" or \"weight_gradient\"");
         point.log2_m = row[0].get<double>();
         point.log2_n = row[1].get<double>();
         point.log2_k = row[2].get<double>();

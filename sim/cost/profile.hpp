@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "plan/ir/kinds.hpp"
+#include "plan/ir/product.hpp"
 
 namespace orrery::sim {
 
@@ -68,6 +69,7 @@ struct NeighbourPoint {
     double log2_n = 0;
     double log2_k = 0;
     double ratio = 1;
+    std::optional<plan::GemmProduct> product = {};  // that was timed; none: any
 };
 
 // t = t0 + (2mnk ÷ (rate·sustained) + bytes ÷ bandwidth) × the ratio of near measured shapes.

@@ -50,6 +50,28 @@ TEST(FitGemm, NeighboursLearnABumpThatTheCurveCannot) {
     EXPECT_GT(fit.held_out_curve_only.absolute.mean_abs_error, 0.02);
 }
 
+// Weight gradients a tenth slower, forward products a tenth faster than one curve can say.
+TEST(FitGemm, NeighboursKeepProductsApart) {
+    using plan::GemmProduct;
+    std::vector<GemmRow> rows;
+    for (const GemmRow& row : synthetic_rows([](double) { return 1.0; }))
+        for (const auto& [product, factor] :
+             {std::pair{GemmProduct::forward, 0.9}, std::pair{GemmProduct::weight_gradient, 1.1}}) {
+            rows.push_back(row);
+            rows.back().time_us *= factor;
+            rows.back().product = product;
+        }
+    const GemmFit fit = fit_gemm(rows, 2);
+    EXPECT_NEAR(fit.held_out_curve_only.absolute.mean_abs_error, 0.1, 0.02);
+    EXPECT_LT(fit.held_out.absolute.mean_abs_error,
+              fit.held_out_curve_only.absolute.mean_abs_error / 2)
+        << "t0 is left, which no ratio changes";
+    std::vector<GemmRow> mixed = rows;
+    for (GemmRow& row : mixed)
+        row.product.reset();
+    EXPECT_NEAR(fit_gemm(mixed, 2).held_out.absolute.mean_abs_error, 0.1, 0.02);
+}
+
 // Rows of a library that quantizes the first operand in each timed call: 9 µs and 2 ps per element.
 TEST(FitGemm, TakesOffTheQuantizationThatWasTimedToo) {
     std::vector<GemmRow> rows = synthetic_rows([](double) { return 1.0; });

@@ -37,6 +37,7 @@ TEST(StepCommunication, LastsFromWhenTheLastIsReadyToWhenTheWaitingGoOn) {
         const trace::Trace trace = trace_of(kind);
         const Passage first = passages(trace, trace.tracks[0])[1];
         EXPECT_EQ(first.came, 30) << plan::name(kind);  // of the other one, which came last
+        EXPECT_EQ(first.ready, 10);
         EXPECT_EQ(first.over, 57);
         EXPECT_TRUE(first.awaited);
         const Passage second = passages(trace, trace.tracks[1])[1];

@@ -40,6 +40,18 @@ TEST(GemmModel, ANearPointDecidesAndAFarOneFades) {
     EXPECT_NEAR(neighbour_ratio({{20, 20, 20, 1.2}}, here), 1.0, 1e-4);
 }
 
+TEST(GemmModel, APointOfAnotherProductSaysNothing) {
+    using plan::GemmProduct;
+    const NeighbourPoint slow{10, 10, 10, 1.2, GemmProduct::weight_gradient};
+    const auto ratio_of = [&](std::optional<GemmProduct> product) {
+        return neighbour_ratio({slow}, {1024, 1024, 1024, product});
+    };
+    EXPECT_EQ(ratio_of(GemmProduct::forward), 1.0);
+    EXPECT_EQ(ratio_of(GemmProduct::input_gradient), 1.0);
+    EXPECT_NEAR(ratio_of(GemmProduct::weight_gradient), 1 + 0.2 * 64 / 65, 1e-12);
+    EXPECT_NEAR(ratio_of(std::nullopt), 1 + 0.2 * 64 / 65, 1e-12);
+}
+
 TEST(GemmModel, TheOrderOfPointsHardlyMattersAndTheRatioStaysInTheirRange) {
     const std::vector<NeighbourPoint> points = {
         {9, 10, 11, 0.8}, {12, 9, 10, 1.2}, {14, 13, 8, 1.1}};

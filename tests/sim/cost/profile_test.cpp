@@ -150,10 +150,14 @@ TEST(Profile, RefusesNeighboursBeyondAQuarter) {
     const std::string rest = R"(, "source": "made up", "t0_us": 5)";
     EXPECT_EQ(error_after(from, spans + "[[9, 9, 9, 1.3]]" + rest),
               "tiny.json: /gemm/bf16/neighbours: ratio 1.3 is outside [0.75, 1.25]");
-    EXPECT_EQ(error_after(from, spans + "[[9, 9, 1.1]]" + rest),
-              "tiny.json: /gemm/bf16/neighbours: rows of [log2 m, log2 n, log2 k, ratio] are "
-              "expected");
-    EXPECT_EQ(error_after(from, spans + "[[9, 9, 9, 1.1]]" + rest), "no error");
+    for (const char* row : {"[9, 9, 1.1]", "[9, 9, 9, 1.1, 2]", "[9, 9, 9, 1.1, \"backward\"]"})
+        EXPECT_EQ(error_after(from, spans + "[" + row + "]" + rest),
+                  "tiny.json: /gemm/bf16/neighbours: rows of [log2 m, log2 n, log2 k, ratio] are "
+                  "expected, and behind that perhaps \"forward\", \"input_gradient\" or "
+                  "\"weight_gradient\"")
+            << row;
+    for (const char* row : {"[9, 9, 9, 1.1]", "[9, 9, 9, 1.1, \"weight_gradient\"]"})
+        EXPECT_EQ(error_after(from, spans + "[" + row + "]" + rest), "no error") << row;
 }
 
 TEST(Profile, SaysWhenAFileIsMissingOrNoJson) {
