@@ -61,6 +61,23 @@ void check_program(const ShellWord& program, Imported& out) {
             out.unsupported.push_back({name, nullptr, other.why, Changes::model});
 }
 
+// What shapes experts or latent attention shapes nothing where the model has none.
+void leave_unread(Sheet& sheet, const std::vector<Setting>& options) {
+    constexpr struct {
+        const char *begin, *with;
+    } kReadWith[] = {{"--moe-", "--num-experts"},
+                     {"--q-lora-rank", "--multi-latent-attention"},
+                     {"--kv-lora-rank", "--multi-latent-attention"},
+                     {"--qk-head-dim", "--multi-latent-attention"},
+                     {"--qk-pos-emb-head-dim", "--multi-latent-attention"},
+                     {"--v-head-dim", "--multi-latent-attention"}};
+    for (const Setting& option : options)
+        for (const auto& read : kReadWith)
+            if (option.key.rfind(read.begin, 0) == 0 && !sheet.has(read.with) &&
+                !sheet.used(option.key))
+                sheet.ignore(option.key, fmt::format("Megatron-LM reads it with {}", read.with));
+}
+
 void leave_launchers(Sheet& sheet, const std::vector<Setting>& launchers) {
     for (const Setting& setting : launchers)
         if (!sheet.used(setting.key)) sheet.ignore(setting.key, "how ranks are started");
@@ -124,11 +141,11 @@ Imported import_megatron(std::string_view text, const std::string& file, const W
         Launch launch = find_launch(script);
         check_program(launch.program, out);
         std::vector<Setting> all = launch.launchers;
-        all.insert(all.end(), std::make_move_iterator(launch.options.begin()),
-                   std::make_move_iterator(launch.options.end()));
+        all.insert(all.end(), launch.options.begin(), launch.options.end());
         Sheet sheet(file, std::move(all), out);
         map_all(sheet, wishes);
         leave_launchers(sheet, launch.launchers);
+        leave_unread(sheet, launch.options);
         sheet.settle(megatron_ignored(), megatron_unsupported());
         note_surroundings(script, sheet, out);
     } catch (const ShellError& error) {
