@@ -209,8 +209,9 @@ std::string diff_sentence(const DiffReport& report) {
 
 std::string diff_text(const DiffReport& report, const Console& console) {
     // Not wrapped: they are there to be copied.
-    return fmt::format("  {:<12}{}\n  {:<12}{}\n\n  ", "A", report.a.arguments.arguments(), "B",
-                       report.b.arguments.arguments()) +
+    return fmt::format("  {:<12}{}\n{}  {:<12}{}\n{}\n  ", "A", report.a.arguments.arguments(),
+                       imported_text(report.a.resolved_json), "B", report.b.arguments.arguments(),
+                       imported_text(report.b.resolved_json)) +
            console.bold(wrapped(diff_sentence(report), kReportColumns, 2, 2)) + "\n\n" +
            sides_text(report) + keys_text(report, console) + accounts_table(report, console) +
            busy_table(report, console) + memory_table(report, console);

@@ -87,9 +87,7 @@ ReadResult no_scenario(const std::string& name) {
     fault.origin = "file " + name;
     fault.message = "this is the config of a model, not a scenario";
     fault.help = help_with_model(name);
-    ReadResult result;
-    result.errors.push_back(std::move(fault));
-    return result;
+    return unreadable(std::move(fault));
 }
 
 // Everything that can be said before values are looked at: overrides, references, presets.

@@ -192,8 +192,8 @@ TEST(Import, WhatWasLeftOutStandsInTheScenarioAndInItsReports) {
     EXPECT_EQ(imported["approximations"][0]["key"], "--train-sync-interval");
     EXPECT_EQ(imported["approximations"][0]["value"], "8");
     EXPECT_EQ(imported["approximations"][0]["why"], "not modelled");
-    for (const Args& command :
-         {Args{"simulate", path}, Args{"simulate", path, "--timeline"}, Args{"explain", path}}) {
+    for (const Args& command : {Args{"simulate", path}, Args{"simulate", path, "--timeline"},
+                                Args{"explain", path}, Args{"diff", path, path}}) {
         const Outcome report = run(command);
         EXPECT_EQ(report.code, 0) << report.err;
         EXPECT_NE(report.out.find("--train-sync-interval 8 (not"), std::string::npos) << report.out;
@@ -305,7 +305,7 @@ TEST(Import, AModelThatIsNotModelledIsRefused) {
 TEST(Scenario, AModelIsNoScenarioAndOneAnswerSaysSo) {
     const std::string folder_of_model = model_folder("no-scenario");
     const Outcome config = run({"simulate", folder_of_model + "/config.json"});
-    EXPECT_EQ(config.code, 3);
+    EXPECT_EQ(config.code, 5);
     EXPECT_NE(config.err.find("error[S026]: this is the config of a model, not a scenario"),
               std::string::npos)
         << config.err;
