@@ -166,12 +166,41 @@ class Script {
                 inner.take();
                 continue;
             }
-            if (inner.peek() == '#') return;
+            if (inner.peek() == '#') break;
             const std::size_t before = inner.at;
             for (ShellWord& word : ShellWords(inner, variables_).read(false))
                 out_.batch.push_back(std::move(word));
-            if (inner.at == before) return;  // an operator: no option of a batch system
+            if (inner.at == before) break;  // an operator: no option of a batch system
         }
+        set_batch_variables();
+    }
+
+    // What Slurm tells a job of what it asked for (man sbatch, output environment variables).
+    void set_batch_variables() {
+        struct Told {
+            std::string_view option, letter;
+            std::vector<std::string> variables;
+        };
+        static const std::vector<Told> kTold = {
+            {"--nodes", "-N", {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}},
+            {"--ntasks", "-n", {"SLURM_NTASKS", "SLURM_NPROCS"}},
+            {"--ntasks-per-node", "", {"SLURM_NTASKS_PER_NODE"}},
+            {"--gpus-per-node", "", {"SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"}},
+            {"--cpus-per-task", "-c", {"SLURM_CPUS_PER_TASK"}}};
+        const Words& words = out_.batch;
+        for (std::size_t i = 0; i < words.size(); ++i)
+            for (const auto& [option, letter, variables] : kTold) {
+                const std::string_view text = words[i].text;
+                std::string_view value;
+                if (text.starts_with(option) && text.substr(option.size()).starts_with('='))
+                    value = text.substr(option.size() + 1);
+                else if ((text == option || (text == letter && !letter.empty())) &&
+                         i + 1 < words.size())
+                    value = words[i + 1].text;
+                if (value.empty() || value.find_first_not_of("0123456789") != value.npos) continue;
+                for (const std::string& variable : variables)
+                    variables_[variable] = {{std::string(value), words[i].line}};
+            }
     }
 
     // The word after it is a file, or the end of a text behind this line.

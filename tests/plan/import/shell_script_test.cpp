@@ -167,6 +167,14 @@ TEST(ShellScript, KeepsTheEnvironmentAndTheBatchOptions) {
     EXPECT_EQ(texts(script.commands.back()), (Texts{"run", "1"}));
 }
 
+// A job's variables say what it asked for, a range of nodes nothing.
+TEST(ShellScript, KnowsWhatSlurmTellsAJob) {
+    EXPECT_EQ(last("#SBATCH --nodes=16 --gpus-per-node 8 # all\n#SBATCH -n 128\n"
+                   "run ${SLURM_NNODES:-1} $SLURM_NTASKS $((SLURM_GPUS_PER_NODE * 2))"),
+              (Texts{"run", "16", "128", "16"}));
+    EXPECT_EQ(last("#SBATCH -N 4-8\nrun ${SLURM_NNODES:-1}"), (Texts{"run", "1"}));
+}
+
 TEST(ShellScript, KnowsLines) {
     const ShellScript script = read_shell("A=(\n --a 1\n --b 2)\n\nrun \\\n  ${A[@]} \\\n  end");
     const std::vector<ShellWord>& words = script.commands.back();
