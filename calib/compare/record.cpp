@@ -8,6 +8,7 @@
 
 #include "calib/compare/record_layout.hpp"
 #include "calib/compare/record_rules.hpp"
+#include "calib/compare/record_words.hpp"
 
 namespace orrery::compare {
 namespace {
@@ -174,7 +175,8 @@ std::optional<double> measured_step_s(const json& record) {
 Translation translate(const json& record, const json& rules, Fitted fitted) {
     Translation translation;
     try {
-        translation.scenario_json = scenario_of(record, rules, fitted, translation).dump(1);
+        translation.scenario_json =
+            scenario_of(read_by_meaning(record, rules), rules, fitted, translation).dump(1);
     } catch (const Skip& skip) {
         translation.why = skip.what();
     } catch (const json::exception& fault) {

@@ -4,22 +4,29 @@
 
 #include <algorithm>
 
+#include "calib/compare/record_words.hpp"
+
 namespace orrery::compare {
 
 using nlohmann::json;
 
 namespace {
 
+bool same(const json& value, const json& other) {
+    if (value.is_string() && other.is_string())
+        return same_word(value.get<std::string>(), other.get<std::string>());
+    return value == other;
+}
+
 bool is_in(const json& value, const json& list) {
-    return std::find(list.begin(), list.end(), value) != list.end();
+    return std::any_of(list.begin(), list.end(), [&](const json& one) { return same(value, one); });
 }
 
 bool contains(const json& value, const json& part) {
     if (part.is_array())
         return std::any_of(part.begin(), part.end(),
                            [&](const json& one) { return contains(value, one); });
-    return value.is_string() &&
-           value.get<std::string>().find(part.get<std::string>()) != std::string::npos;
+    return value.is_string() && holds_words(value.get<std::string>(), part.get<std::string>());
 }
 
 const json* stated(const json& record, const std::string& path) {
@@ -34,7 +41,7 @@ bool meets(const json& condition, const json& record) {
         return (found == nullptr) == condition.at("absent").get<bool>();
     if (found == nullptr) return false;
     const json& value = *found;
-    if (condition.contains("equals")) return value == condition.at("equals");
+    if (condition.contains("equals")) return same(value, condition.at("equals"));
     if (condition.contains("one_of")) return is_in(value, condition.at("one_of"));
     if (condition.contains("contains")) return contains(value, condition.at("contains"));
     if (!value.is_number()) return false;

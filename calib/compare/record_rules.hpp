@@ -11,8 +11,9 @@
 // source. "taken" maps paths to keys of a scenario which take the fact as it is.
 //
 // Conditions, all of which must hold: equals, one_of (a list), contains (a part of a text, or
-// one of a list of them; case counts), at_least, at_most (numbers), absent (true or false). A fact
-// that is null is absent.
+// one of a list of them, from the start of a word on), at_least, at_most (numbers), absent (true or
+// false). A fact that is null is absent. Of texts, case, spaces and punctuation do not count
+// (record_words.hpp).
 #pragma once
 
 #include <set>

@@ -13,6 +13,7 @@
 
 #include "calib/compare/record.hpp"
 #include "calib/compare/record_memory.hpp"
+#include "calib/compare/record_words.hpp"
 #include "plan/scenario/files.hpp"
 #include "plan/scenario/reader.hpp"
 #include "sim/prediction.hpp"
@@ -140,7 +141,8 @@ class Validator {
         if (outcome.row) validation.rows.push_back(std::move(*outcome.row));
     }
 
-    Outcome predict(const json& record) {
+    Outcome predict(const json& as_printed) {
+        const json record = read_by_meaning(as_printed, rules_);
         const std::string id = record.value("id", "without id");
         const std::string kind = record.value("kind", "");
         if (kind != "run" && kind != "oom" && kind != "memory")
