@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "calib/compare/record_fabric.hpp"
 #include "calib/compare/record_layout.hpp"
 #include "calib/compare/record_rules.hpp"
 #include "calib/compare/record_words.hpp"
@@ -66,7 +67,45 @@ void refuse_unread(const json& record, const char* of, const Keys& keys, const R
     }
 }
 
-json cluster_part(const json& record, const json& rules, RecordRules& asked, std::int64_t gpus) {
+// The default for a fact, which the translation names; null where no rule has one.
+const json* by_default(const char* list, RecordRules& asked, Translation& translation) {
+    const json* rule = asked.first(list);
+    if (rule == nullptr) return nullptr;
+    translation.assumed.push_back(rule->at("what"));
+    for (const json& other : rule->at("otherwise"))
+        translation.otherwise.push_back(other.dump());
+    return rule;
+}
+
+// What cluster nodes of this GPU usually have between them, where the record states no more of it.
+json usual_fabric(const json& record, const json& rules, Translation& translation) {
+    json unsaid = record;
+    unsaid.erase("interconnect");
+    RecordRules asked(rules, unsaid);
+    const json* usual = asked.first("interconnects");
+    const std::string stated = shown(record.value("interconnect", json()));
+    if (usual == nullptr) throw Skip(fmt::format("no rule knows the interconnect \"{}\"", stated));
+    const std::optional<Fabric> read = read_fabric(stated, record.at("gpus_per_node"));
+    json wiring = *usual;
+    if (read) {
+        wiring["cluster"]["inter_node"].merge_patch({{"kind", read->kind},
+                                                     {"nics_per_node", read->nics_per_node},
+                                                     {"bandwidth_Gbps", read->bandwidth_Gbps}});
+        return wiring;
+    }
+    const double usual_Gbps = usual->at("cluster").at("inter_node").at("bandwidth_Gbps");
+    translation.assumed.push_back(
+        fmt::format("interconnect \"{}\": {}", stated, usual->at("source").get<std::string>()));
+    for (const double factor : {0.5, 2.0}) {  // measured fabrics lie from a quarter to all of it
+        const json other = {
+            {"cluster", {{"inter_node", {{"bandwidth_Gbps", usual_Gbps * factor}}}}}};
+        translation.otherwise.push_back(other.dump());
+    }
+    return wiring;
+}
+
+json cluster_part(const json& record, const json& rules, RecordRules& asked, std::int64_t gpus,
+                  Translation& translation) {
     const std::string gpu = record.value("gpu", "not stated");
     const auto device = rules.at("devices").find(gpu);
     if (device == rules.at("devices").end()) throw Skip("no profile for gpu " + gpu);
@@ -74,11 +113,12 @@ json cluster_part(const json& record, const json& rules, RecordRules& asked, std
     std::int64_t per_node = whole(record, "gpus_per_node", "record");
     json cluster = {{"intra_node", device->at("intra_node")}};
     const json* wiring = asked.first("interconnects");
-    if (wiring != nullptr)
-        cluster.merge_patch(wiring->at("cluster"));
-    else if (gpus > per_node)  // within one node there is no network to know
-        throw Skip(fmt::format("no rule knows the interconnect \"{}\"",
-                               shown(record.value("interconnect", json()))));
+    json usual;
+    if (wiring == nullptr && gpus > per_node) {  // within one node there is no network to know
+        usual = usual_fabric(record, rules, translation);
+        wiring = &usual;
+    }
+    if (wiring != nullptr) cluster.merge_patch(wiring->at("cluster"));
     // One NVLink domain may hold many hosts; of a larger run each domain is filled
     // alike, and has an adapter per GPU.
     if (wiring != nullptr && wiring->contains("nvlink_domain")) {
@@ -98,11 +138,16 @@ json cluster_part(const json& record, const json& rules, RecordRules& asked, std
 json training_part(const json& layout, const json& rules, RecordRules& asked,
                    Translation& translation) {
     const std::string precision = layout.value("precision", "not_stated");
-    const auto known = rules.at("precisions").find(precision);
-    if (known == rules.at("precisions").end())
-        throw Skip("precision " + precision + " is not modelled");
+    const json& precisions = rules.at("precisions");
+    auto known = precisions.find(precision);
+    if (same_word(precision, "not stated"))
+        if (const json* usual = by_default("default_precisions", asked, translation))
+            known = precisions.find(usual->at("precision").get<std::string>());
+    if (known == precisions.end()) throw Skip("precision " + precision + " is not modelled");
     if (known->contains("skip")) throw Skip(known->at("skip").get<std::string>());
     const json* framework = asked.first("frameworks");
+    asked.fact("/layout/framework");
+    if (framework == nullptr) framework = by_default("default_frameworks", asked, translation);
     if (framework == nullptr) throw Skip("no rule knows what software this ran");
     json training = framework->at("training");
     training.update(known->at("training"));
@@ -144,7 +189,7 @@ json scenario_of(const json& record, const json& rules, Fitted fitted, Translati
     json scenario;
     scenario["model"] = model_part(stated_model, translation.model);
     scenario["layout"] = layout_part(stated_layout, translation.model.layers, gpus);
-    scenario["cluster"] = cluster_part(record, rules, asked, gpus);
+    scenario["cluster"] = cluster_part(record, rules, asked, gpus, translation);
     scenario["training"] = training_part(stated_layout, rules, asked, translation);
     for (const json* flag : asked.all("flags"))
         for (const char* part : {"model", "layout", "cluster", "training"})

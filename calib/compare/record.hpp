@@ -1,6 +1,7 @@
 // A published run as a record states it, and the scenario that its facts amount to. What a record
-// says is translated key by key; a value without a translation is a reason to skip the record,
-// never a default. What a record leaves unsaid (how a cluster is wired, what a stack of its time
+// says is translated key by key. Physics without a translation are a reason to skip the record; a
+// word that nothing knows becomes a default that has a name, and what it could have been widens the
+// interval. What a record leaves unsaid (how a cluster is wired, what a stack of its time
 // did) comes from rules over its facts in one data file (record_rules.hpp).
 #pragma once
 
@@ -21,7 +22,11 @@ struct Translation {
     RecordModel model;
     std::int64_t global_batch = 0;
     std::vector<std::string> left_out;  // what was fitted to the record's source, and stands aside
-    std::string profile_patch;          // JSON pointers and values that stand in its profile then
+    // Facts for which a default stands, as "what: value by default"; and what else they could have
+    // been: patches of the scenario (JSON merge patches).
+    std::vector<std::string> assumed;
+    std::vector<std::string> otherwise;
+    std::string profile_patch;  // JSON pointers and values that stand in its profile then
 };
 
 // other_sources: what was fitted to runs of the record's own source gives way to what datasheets,

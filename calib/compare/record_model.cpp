@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "calib/compare/record_rules.hpp"
 
 namespace orrery::compare {
@@ -21,7 +23,14 @@ std::int64_t vocabulary_of(const json& m, const json& vocabularies) {
 
 std::int64_t ffn_of(const json& m, std::int64_t hidden) {
     if (states(m, "ffn_hidden") || !states(m, "mlp_ratio")) return whole(m, "ffn_hidden", "model");
-    return hidden * whole(m, "mlp_ratio", "model");
+    const json& ratio = m.at("mlp_ratio");
+    if (!ratio.is_number_float() || ratio.get<double>() <= 0 || ratio.get<double>() > 64)
+        return hidden * whole(m, "mlp_ratio", "model");
+    // A part of a width is filled to a multiple of 256 (Llama's reference code, multiple_of).
+    const double width = static_cast<double>(hidden) * ratio.get<double>();
+    const auto nearest = static_cast<std::int64_t>(std::llround(width));
+    if (std::fabs(width - static_cast<double>(nearest)) < 1e-6) return nearest;
+    return static_cast<std::int64_t>(std::ceil(width / 256)) * 256;
 }
 
 bool flag(const json& m, const char* key, bool otherwise) {

@@ -10,6 +10,10 @@
 // "bytes". "causes": why sources without what was fitted to them are met worse than others, by
 // source. "taken" maps paths to keys of a scenario which take the fact as it is.
 //
+// "default_frameworks" and "default_precisions" are for facts that no rule knows: "what" is said of
+// the row, and what it could have been "otherwise", as patches of the scenario, widens its
+// interval.
+//
 // Conditions, all of which must hold: equals, one_of (a list), contains (a part of a text, or
 // one of a list of them, from the start of a word on), at_least, at_most (numbers), absent (true or
 // false). A fact that is null is absent. Of texts, case, spaces and punctuation do not count

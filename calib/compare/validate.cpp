@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <exception>
 #include <map>
 #include <memory>
@@ -103,6 +104,9 @@ sim::Profile patched_profile(const std::string& path, const std::string& patch) 
     return sim::parse_profile(profile.dump(), path);
 }
 
+// 90 % of a normal distribution lie within this many standard deviations.
+constexpr double kCentral90 = 1.6448536269514722;
+
 class Validator {
   public:
     Validator(const std::string& library_dir, const std::vector<std::string>& overrides,
@@ -162,7 +166,8 @@ class Validator {
             profile(read.scenario->cluster.profile_path, translation.profile_patch);
         sim::SimulateOptions of_times;  // nothing else is held against what was measured
         of_times.keep_trace = of_times.part_waiting = false;
-        const sim::Prediction prediction = sim::simulate(*read.scenario, known, of_times, "");
+        sim::Prediction prediction = sim::simulate(*read.scenario, known, of_times, "");
+        widen(prediction.step, id, translation, known, of_times);
         Outcome outcome;
         outcome.memory.fit_probability = prediction.memory.fit_probability;
         outcome.memory.verdict = std::string(name(prediction.memory.verdict));
@@ -172,6 +177,28 @@ class Validator {
         if (!outcome.memory.ran_out)
             outcome.row = row(record, id, time, peak, translation, prediction);
         return outcome;
+    }
+
+    // What a fact that nothing knows could have been besides its default: each such step lies one
+    // standard deviation off, on its side, and adds to the interval as an independent part. One
+    // that is no scenario of this run (a stack without its schedule) could not have been.
+    void widen(sim::StepPrediction& step, const std::string& id, const Translation& translation,
+               const sim::Profile& known, const sim::SimulateOptions& options) const {
+        const double late = step.high_s - step.time_s, early = step.time_s - step.low_s;
+        double late_squared = late * late, early_squared = early * early;
+        for (const std::string& patch : translation.otherwise) {
+            json scenario = json::parse(translation.scenario_json);
+            scenario.merge_patch(json::parse(patch));
+            const plan::ReadResult read = plan::read_scenario_text(
+                scenario.dump(), id, library_dir_, overrides_, library_dir_);
+            if (!read.scenario) continue;
+            const double off =
+                kCentral90 *
+                (sim::simulate(*read.scenario, known, options, "").step.time_s - step.time_s);
+            (off > 0 ? late_squared : early_squared) += off * off;
+        }
+        step.high_s = step.time_s + std::sqrt(late_squared);
+        step.low_s = std::max(0.0, step.time_s - std::sqrt(early_squared));
     }
 
     static Outcome skipped(std::string why) {
@@ -194,6 +221,7 @@ class Validator {
         row.id = id;
         row.group = group_of(record.value("source", ""));
         row.framework = translation.framework;
+        row.assumed = translation.assumed;
         row.left_out = translation.left_out;
         row.measured_s = measured_s;
         row.predicted_s = prediction.step.time_s;
@@ -280,10 +308,15 @@ Validation validate_records(const std::vector<std::string>& records_paths,
     }
 }
 
+static bool is_among(const ValidatedRow& row, Rows rows) {
+    if (rows == Rows::assumed) return !row.assumed.empty();
+    return rows == Rows::all || (row.mistrusted.empty() && row.assumed.empty());
+}
+
 ErrorSummary summarise_time(const Validation& validation, Rows rows, const std::string& group) {
     std::vector<Judged> comparisons;
     for (const ValidatedRow& row : validation.rows) {
-        if (rows == Rows::trusted && !row.mistrusted.empty()) continue;
+        if (!is_among(row, rows)) continue;
         if (!group.empty() && row.group != group) continue;
         if (!row.measured_s) continue;
         const bool covered = row.low_s <= *row.measured_s && *row.measured_s <= row.high_s;
@@ -297,7 +330,7 @@ ErrorSummary summarise_memory(const Validation& validation, Rows rows, const std
     for (const ValidatedRow& row : validation.rows) {
         if (!row.measured_peak_bytes) continue;
         if (!group.empty() && row.group != group) continue;
-        if (rows == Rows::trusted && !row.mistrusted.empty()) continue;
+        if (!is_among(row, rows)) continue;
         comparisons.push_back(
             {*row.predicted_peak_bytes, *row.measured_peak_bytes, false, std::nullopt});
     }

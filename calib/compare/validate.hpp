@@ -32,6 +32,7 @@ struct ValidatedRow {
     std::optional<double> predicted_peak_bytes;
     std::string mistrusted;  // why the row is mistrusted, empty: it is not
     std::string framework;
+    std::vector<std::string> assumed;   // facts for which a default stands
     std::vector<std::string> left_out;  // Fitted::other_sources: what was fitted to its source
 
     double error_pct() const { return (predicted_s / measured_s.value() - 1) * 100; }
@@ -88,7 +89,8 @@ Validation validate_records(const std::vector<std::string>& records_paths,
 // Publications in the order of their first rows.
 std::vector<std::string> groups_of(const Validation& validation);
 
-enum class Rows { all, trusted };
+// trusted: neither mistrusted nor with a default for a fact that nothing knows; assumed: with one.
+enum class Rows { all, trusted, assumed };
 ErrorSummary summarise_time(const Validation& validation, Rows rows, const std::string& group = "");
 ErrorSummary summarise_memory(const Validation& validation, Rows rows,
                               const std::string& group = "");

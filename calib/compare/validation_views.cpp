@@ -96,6 +96,7 @@ ordered_json row_json(const ValidatedRow& row) {
         object["predicted_peak_bytes"] = *row.predicted_peak_bytes;
     }
     if (!row.mistrusted.empty()) object["mistrusted"] = row.mistrusted;
+    if (!row.assumed.empty()) object["assumed"] = row.assumed;
     if (!row.left_out.empty()) object["left_out"] = row.left_out;
     return object;
 }
@@ -104,6 +105,23 @@ std::string summary_line(const std::string& name, const ErrorSummary& s) {
     return fmt::format("{:<44.44} {:>4} {:>7.1f} {:>7.1f} {:>7.1f} {:>+7.1f} {:>7.0f} {:>9.1f}\n",
                        name, s.n, s.mean_abs_error_pct, s.median_abs_error_pct, s.p95_abs_error_pct,
                        s.bias_pct, 100 * s.interval_coverage, s.baseline_mean_abs_error_pct);
+}
+
+std::int64_t assumed_rows(const Validation& validation) {
+    return std::count_if(validation.rows.begin(), validation.rows.end(),
+                         [](const ValidatedRow& row) { return !row.assumed.empty(); });
+}
+
+// What stands by default, and for how many rows; `line` shows one.
+std::string assumptions(const Validation& validation, const char* line) {
+    std::map<std::string, std::int64_t> counts;
+    for (const ValidatedRow& row : validation.rows)
+        for (const std::string& what : row.assumed)
+            ++counts[what];
+    std::string text;
+    for (const auto& [what, count] : counts)
+        text += fmt::format(fmt::runtime(line), count, what);
+    return text;
 }
 
 std::string group_table(const Validation& validation) {
@@ -115,8 +133,14 @@ std::string group_table(const Validation& validation) {
     text += summary_line("all", summarise_time(validation, Rows::all));
     const bool mistrusted = std::any_of(validation.rows.begin(), validation.rows.end(),
                                         [](const auto& row) { return !row.mistrusted.empty(); });
-    if (mistrusted)
-        text += summary_line("without mistrusted rows", summarise_time(validation, Rows::trusted));
+    const std::int64_t assumed = assumed_rows(validation);
+    if (mistrusted || assumed > 0)
+        text += summary_line(
+            assumed > 0 ? "without mistrusted rows and defaults" : "without mistrusted rows",
+            summarise_time(validation, Rows::trusted));
+    if (assumed > 0)
+        text +=
+            summary_line("with a default for a fact", summarise_time(validation, Rows::assumed));
     text += fmt::format("mean over {} sources, trusted rows: {:.1f} %\n",
                         groups_of(validation).size(), mean_over_sources(validation));
     return text;
@@ -182,6 +206,9 @@ std::string validation_json(const Validation& validation) {
     object["memory_outcomes"] = outcomes_json(validation);
     object["summary"] = summary_json(validation, Rows::all);
     object["summary_trusted"] = summary_json(validation, Rows::trusted);
+    object["summary_assumed"] = {
+        {"step_time", to_json(summarise_time(validation, Rows::assumed), false)},
+        {"memory", to_json(summarise_memory(validation, Rows::assumed), true)}};
     return object.dump(2) + "\n";
 }
 
@@ -215,6 +242,9 @@ std::string validation_text(const Validation& validation) {
     for (const ValidatedRow& row : validation.rows)
         if (!row.mistrusted.empty())
             text += fmt::format("mistrusted: {}: {}\n", row.id, row.mistrusted);
+    if (const std::int64_t assumed = assumed_rows(validation); assumed > 0)
+        text += fmt::format("\nby default, in {} rows:\n", assumed) +
+                assumptions(validation, "  {:>4} {}\n");
     if (!validation.skipped.empty())
         text += fmt::format("\nskipped, {} rows:\n", validation.skipped.size());
     for (const SkippedRow& row : validation.skipped)
@@ -238,6 +268,9 @@ std::string validation_markdown(const Validation& validation, const Validation& 
     }
     text += markdown_row("all", summarise_time(validation, Rows::trusted));
     text += markdown_row("all, mistrusted runs too", summarise_time(validation, Rows::all));
+    if (assumed_rows(validation) > 0)
+        text +=
+            markdown_row("with a default for a fact", summarise_time(validation, Rows::assumed));
     text += markdown_memory(validation);
     const ErrorSummary memory = summarise_memory(validation, Rows::trusted);
     text += fmt::format(
@@ -256,6 +289,9 @@ std::string validation_markdown(const Validation& validation, const Validation& 
         if (!row.mistrusted.empty())
             text += fmt::format("- `{}` ({:+.0f} %): {}\n", row.id,
                                 row.measured_s ? row.error_pct() : 0.0, row.mistrusted);
+    if (assumed_rows(validation) > 0)
+        text += "\n## Facts for which a default stands\n\n| rows | default |\n|---:|---|\n" +
+                assumptions(validation, "| {} | {} |\n");
     return text + "\n## Runs that are left out\n\n" + markdown_skipped(validation);
 }
 

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "calib/compare/record_fabric.hpp"
 #include "calib/compare/validate.hpp"
 
 namespace orrery::compare {
@@ -74,6 +75,47 @@ TEST(Words, OfTheRulesNameOneThingEach) {
                     for (const json& one : others)
                         EXPECT_FALSE(same_word(spelling, one)) << path << ": " << spelling;
                 }
+}
+
+TEST(Words, OfFabricsSayAdaptersAndSpeeds) {
+    const struct {
+        const char* text;
+        const char* kind;
+        std::int64_t nics;
+        double Gbps;
+    } cases[] = {
+        {"JUWELS Booster: 4x HDR200 InfiniBand per node", "infiniband", 4, 200},
+        {"8x IB NDR", "infiniband", 8, 400},
+        {"NVLink4; 2x HDR100, dragonfly", "infiniband", 2, 100},
+        {"8 x 400 Gb/s", "infiniband", 8, 400},
+        {"Omni-Path 4x100 Gb/s per node", "infiniband", 4, 100},
+        {"GPUDirect-TCPX 4x 200 Gb/s", "ethernet", 4, 200},
+        {"RoCE, 200 Gb/s per GPU", "ethernet", 8, 200},
+    };
+    for (const auto& c : cases) {
+        const std::optional<Fabric> fabric = read_fabric(c.text, 8);
+        ASSERT_TRUE(fabric) << c.text;
+        EXPECT_EQ(fabric->kind, c.kind) << c.text;
+        EXPECT_EQ(fabric->nics_per_node, c.nics) << c.text;
+        EXPECT_EQ(fabric->bandwidth_Gbps, c.Gbps) << c.text;
+    }
+    for (const char* text : {"InfiniBand", "InfiniBand 200 Gb/s (per port or node not said)",
+                             "8x A100-80GB SXM4 400 W, NVLink", "carrier pigeons", ""})
+        EXPECT_FALSE(read_fabric(text, 8)) << text;
+}
+
+TEST(Words, OfRatiosMakeTheWidthOfAnMlp) {
+    json record = json_of("/published/megatron-2021.json").front();
+    record["model"].erase("ffn_hidden");
+    const auto width = [&](const char* ratio) {
+        record["model"]["mlp_ratio"] = ratio;
+        return translate(record, rules(), Fitted::all_sources).model.ffn_hidden;
+    };
+    const auto hidden = record["model"]["hidden"].get<std::int64_t>();
+    EXPECT_EQ(width("4"), 4 * hidden);
+    ASSERT_EQ(hidden % 3, 0);
+    EXPECT_EQ(width("8/3"), hidden / 3 * 8);
+    EXPECT_EQ(width("2.7"), (hidden * 27 + 2559) / 2560 * 256);  // up to a multiple of 256
 }
 
 // --- a record as another author would have written it

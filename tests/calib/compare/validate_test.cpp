@@ -121,8 +121,6 @@ TEST(Records, WhatIsNotModelledIsSkippedByName) {
         {"/layout/dp", 31, "31 but the run had 32 GPUs"},
         {"/layout/micro_batch", nullptr, "layout.micro_batch is not stated"},
         {"/model/experts", 8, "mixture of experts"},
-        {"/interconnect", "carrier pigeons", "carrier pigeons"},  // of 32 GPUs, 8 in a node
-        {"/source", "a page", "no rule knows what software this ran"},
         {"/gpu", "tpu-v4", "no profile of tpu-v4"},
         {"/gpu", "abacus", "no profile for gpu abacus"},
         {"/kind", "layer", "kind layer"},
@@ -131,8 +129,6 @@ TEST(Records, WhatIsNotModelledIsSkippedByName) {
         nlohmann::json record = first_record();
         nlohmann::json::json_pointer pointer(c.pointer);
         record[pointer] = c.value;
-        if (std::string(c.pointer) == "/source")  // nor an option that only one software has
-            record["layout"].erase("distributed_optimizer");
         if (std::string(c.pointer) == "/layout/schedule") {
             record["layout"]["pp"] = 2;
             record["layout"]["dp"] = 16;
@@ -142,6 +138,53 @@ TEST(Records, WhatIsNotModelledIsSkippedByName) {
         EXPECT_NE(validation.skipped[0].why.find(c.why), std::string::npos)
             << c.pointer << ": " << validation.skipped[0].why;
     }
+}
+
+// A fact that nothing knows is not physics: the row is predicted with a default that it names, in a
+// wider interval, and is in a summary of its own.
+TEST(Records, AnUnknownWordIsANamedDefault) {
+    const struct {
+        const char* pointer;
+        const char* value;
+        const char* what;
+    } cases[] = {
+        {"/interconnect", "carrier pigeons",
+         "interconnect \"carrier pigeons\": not stated; NVIDIA"},
+        {"/source", "a page", "software: megatron"},
+        {"/layout/precision", "not stated", "precision: bf16"},
+    };
+    nlohmann::json plain = first_record();
+    const Validation stated = validate(nlohmann::json::array({plain}));
+    ASSERT_EQ(stated.rows.size(), 1U);
+    EXPECT_TRUE(stated.rows[0].assumed.empty());
+    for (const auto& c : cases) {
+        nlohmann::json record = plain;
+        record[nlohmann::json::json_pointer(c.pointer)] = c.value;
+        record["layout"].erase("distributed_optimizer");  // an option that only one software has
+        const Validation validation = validate(nlohmann::json::array({record}));
+        ASSERT_EQ(validation.rows.size(), 1U) << c.pointer << ": " << validation.skipped[0].why;
+        const ValidatedRow& row = validation.rows[0];
+        ASSERT_EQ(row.assumed.size(), 1U) << c.pointer;
+        EXPECT_EQ(row.assumed[0].rfind(c.what, 0), 0U) << row.assumed[0];
+        EXPECT_EQ(summarise_time(validation, Rows::all).n, 1);
+        EXPECT_EQ(summarise_time(validation, Rows::trusted).n, 0);
+        EXPECT_EQ(summarise_time(validation, Rows::assumed).n, 1);
+        EXPECT_NE(validation_text(validation).find("by default, in 1 rows"), std::string::npos);
+        const auto object = nlohmann::json::parse(validation_json(validation));
+        EXPECT_EQ(object["rows"][0]["assumed"][0], row.assumed[0]);
+        EXPECT_EQ(object["summary_assumed"]["step_time"]["n"], 1);
+    }
+}
+
+// The interval of a default holds that of the same run whose fact is stated to be the default's.
+TEST(Records, ADefaultHasAWiderInterval) {
+    nlohmann::json record = first_record();
+    const ValidatedRow stated = validate(nlohmann::json::array({record})).rows.at(0);
+    record["interconnect"] = "carrier pigeons";  // the default is this record's own wiring
+    const ValidatedRow assumed = validate(nlohmann::json::array({record})).rows.at(0);
+    EXPECT_EQ(assumed.predicted_s, stated.predicted_s);
+    EXPECT_LT(assumed.low_s, stated.low_s);
+    EXPECT_GT(assumed.high_s, stated.high_s);
 }
 
 // The vocabulary of published records: each value is translated or is skipped with a reason of its
@@ -167,7 +210,7 @@ const Spelling kSpellings[] = {
     {"/layout/recompute",
      {"none", "full", "selective", "selective_ops", "selective_layers"},
      {"policy", "modules", "not_stated"}},
-    {"/layout/precision", {"fp16", "bf16", "fp8", "mxfp8"}, {"nvfp4", "not_stated"}},
+    {"/layout/precision", {"fp16", "bf16", "fp8", "mxfp8", "not_stated"}, {"nvfp4", "fp6"}},
     {"/layout/task", {"pretrain"}, {"sft", "lora"}},
     {"/layout/vocabulary_variant", {"baseline"}, {"vocab-1", "vocab-2", "interlaced"}},
 };
