@@ -184,7 +184,10 @@ json scenario_of(const json& record, const json& rules, Fitted fitted, Translati
     asked.all("refused");
     const std::int64_t gpus = whole(record, "gpus", "record");
     const json stated_model = with_facts(record, "model", asked);
-    const json stated_layout = with_facts(record, "layout", asked);
+    json stated_layout = with_facts(record, "layout", asked);
+    if (same_word(stated_layout.value("recompute", "not stated"), "not stated"))
+        if (const json* usual = by_default("default_recomputations", asked, translation))
+            stated_layout["recompute"] = usual->at("recompute");
     translation.model = read_record_model(stated_model, rules.at("vocabularies"));
     json scenario;
     scenario["model"] = model_part(stated_model, translation.model);

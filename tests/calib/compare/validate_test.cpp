@@ -152,6 +152,7 @@ TEST(Records, AnUnknownWordIsANamedDefault) {
          "interconnect \"carrier pigeons\": not stated; NVIDIA"},
         {"/source", "a page", "software: megatron"},
         {"/layout/precision", "not stated", "precision: bf16"},
+        {"/layout/recompute", "not stated", "recomputation: none"},
     };
     nlohmann::json plain = first_record();
     const Validation stated = validate(nlohmann::json::array({plain}));
@@ -208,8 +209,8 @@ const Spelling kSpellings[] = {
      R"({"layout": {"pp": 2, "dp": 4, "vpp": 2}})"},
     {"/layout/schedule", {"none"}, {}},
     {"/layout/recompute",
-     {"none", "full", "selective", "selective_ops", "selective_layers"},
-     {"policy", "modules", "not_stated"}},
+     {"none", "full", "selective", "selective_ops", "selective_layers", "not_stated"},
+     {"policy", "modules"}},
     {"/layout/precision", {"fp16", "bf16", "fp8", "mxfp8", "not_stated"}, {"nvfp4", "fp6"}},
     {"/layout/task", {"pretrain"}, {"sft", "lora"}},
     {"/layout/vocabulary_variant", {"baseline"}, {"vocab-1", "vocab-2", "interlaced"}},
