@@ -26,8 +26,12 @@ std::int64_t ffn_of(const json& m, std::int64_t hidden) {
     const json& ratio = m.at("mlp_ratio");
     if (!ratio.is_number_float() || ratio.get<double>() <= 0 || ratio.get<double>() > 64)
         return hidden * whole(m, "mlp_ratio", "model");
-    // A part of a width is filled to a multiple of 256 (Llama's reference code, multiple_of).
     const double width = static_cast<double>(hidden) * ratio.get<double>();
+    if (states(m, "ffn_whole_multiples_of")) {
+        const std::int64_t multiple = whole(m, "ffn_whole_multiples_of", "model");
+        return static_cast<std::int64_t>(width / static_cast<double>(multiple)) * multiple;
+    }
+    // A part of a width is filled to a multiple of 256 (Llama's reference code, multiple_of).
     const auto nearest = static_cast<std::int64_t>(std::llround(width));
     if (std::fabs(width - static_cast<double>(nearest)) < 1e-6) return nearest;
     return static_cast<std::int64_t>(std::ceil(width / 256)) * 256;

@@ -116,6 +116,12 @@ TEST(Words, OfRatiosMakeTheWidthOfAnMlp) {
     ASSERT_EQ(hidden % 3, 0);
     EXPECT_EQ(width("8/3"), hidden / 3 * 8);
     EXPECT_EQ(width("2.7"), (hidden * 27 + 2559) / 2560 * 256);  // up to a multiple of 256
+
+    record["model"].erase("mlp_ratio");
+    record["model"]["hidden"] = 512;
+    record["model"]["ffn_hidden"] = "megatron default int((4*h*2/3)/64)*64";
+    EXPECT_EQ(translate(record, rules(), Fitted::all_sources).model.ffn_hidden,
+              static_cast<int>(4 * 512 * 2 / 3.0 / 64) * 64);
 }
 
 // --- a record as another author would have written it
