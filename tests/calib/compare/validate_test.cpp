@@ -121,6 +121,7 @@ TEST(Records, WhatIsNotModelledIsSkippedByName) {
         {"/layout/dp", 31, "31 but the run had 32 GPUs"},
         {"/layout/micro_batch", nullptr, "layout.micro_batch is not stated"},
         {"/model/experts", 8, "mixture of experts"},
+        {"/model/name", "gpt3_modelopt_distill_resume", "distillation"},
         {"/gpu", "tpu-v4", "no profile of tpu-v4"},
         {"/gpu", "abacus", "no profile for gpu abacus"},
         {"/kind", "layer", "kind layer"},
