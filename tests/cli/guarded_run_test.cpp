@@ -140,10 +140,25 @@ TEST_F(GuardedRun, ClosedDescriptorsWriteNothingIntoFiles) {
             perform("orrery", {"convert", out + "/t.orrery", out + "/t.json"}, "", redirections)
                 .code,
             0);
+        const std::string source = ORRERY_SOURCE_DIR;
+        EXPECT_EQ(perform("orrery",
+                          {"import", source + "/tests/cli/imports/llama3-70b-slurm.sh", "--cluster",
+                           "clusters/h100-sxm-256.json", "-o", out + "/imported.json"},
+                          "", redirections)
+                      .code,
+                  0);
+        EXPECT_EQ(
+            perform("orrery",
+                    {"fit", source + "/scenarios/profiles/sources/h100-96gb-sxm.datasheet.json",
+                     "--output", out + "/profile.json"},
+                    "", redirections)
+                .code,
+            0);
         std::map<std::string, std::string> written;
         for (const std::string& file :
-             {out + "/t.orrery", out + "/t.json", out + "/hf/config.json",
-              out + "/hf/model.safetensors", path_ + "/step-00000010/rank-00000.safetensors",
+             {out + "/t.orrery", out + "/t.json", out + "/imported.json", out + "/profile.json",
+              out + "/hf/config.json", out + "/hf/model.safetensors",
+              path_ + "/step-00000010/rank-00000.safetensors",
               path_ + "/step-00000010/rank-00001.safetensors"})
             written[file] = text_of_file(file);
         if (closed == 0) whole = written;
