@@ -2,6 +2,7 @@
 // be set by itself as a key of training.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <string_view>
 
@@ -115,8 +116,23 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
     };
 }
 
-// One flag of a preset: {"value": …, "source": "…"}.
-void read_flag(Reading& reading, const Constant& constant, Verbatim& verbatim) {
+// Whether the scenario's devices are among those that an entry of "on" names.
+bool is_of_this_device(Reading& reading, Section& entry) {
+    entry.require("devices");
+    const Json* devices = entry.find("devices");
+    if (devices == nullptr) return false;
+    if (!devices->is_array() || devices->empty() ||
+        !std::all_of(devices->begin(), devices->end(), [](const Json& d) { return d.is_string(); }))
+        entry.wrong_type("devices", "an array of names of devices");
+    const Json* own = reading.document().find("/cluster/device");
+    return own != nullptr && std::find(devices->begin(), devices->end(), *own) != devices->end();
+}
+
+// One flag of a preset: {"value": …, "source": "…"}, and perhaps "on": [{"devices": ["…"],
+// "value": …, "source": "…"}], what it is on some devices. `elsewhere` reads the same constant to
+// nowhere.
+void read_flag(Reading& reading, const Constant& constant, const Constant& elsewhere,
+               Verbatim& verbatim) {
     const std::string pointer = std::string("/training/framework/flags/") + constant.key;
     if (!reading.good_at(pointer)) return;
     Section flag(reading, pointer, constant.key);
@@ -124,7 +140,25 @@ void read_flag(Reading& reading, const Constant& constant, Verbatim& verbatim) {
     flag.require("value");
     constant.read(flag, "value");
     flag.text("source", verbatim.sources[constant.key], Presence::required);
+    flag.known("on");
     flag.finish();
+    const Json* on = flag.find("on");
+    if (on == nullptr) return;
+    if (!on->is_array()) {
+        flag.wrong_type("on", "an array of values on some devices");
+        return;
+    }
+    for (std::size_t i = 0; i < on->size(); ++i) {
+        Section entry(reading, fmt::format("{}/{}", flag.pointer("on"), i),
+                      fmt::format("{}.on[{}]", constant.key, i));
+        const bool counts = is_of_this_device(reading, entry);
+        entry.require("value");
+        (counts ? constant : elsewhere).read(entry, "value");
+        std::string source;
+        entry.text("source", source, Presence::required);
+        if (counts) verbatim.sources[constant.key] = source;
+        entry.finish();
+    }
 }
 
 void read_measured_on(Reading& reading, Section& preset, Framework& framework) {
@@ -164,8 +198,11 @@ void read_preset(Reading& reading, const std::vector<Constant>& all, Framework& 
     for (const Constant& constant : all)
         flags.require(constant.key);
     flags.finish();
-    for (const Constant& constant : all)
-        read_flag(reading, constant, verbatim);
+    Framework nobody;
+    std::string nobodys_gradient_dtype;
+    const std::vector<Constant> elsewhere = constants(nobody, nobodys_gradient_dtype);
+    for (std::size_t i = 0; i < all.size(); ++i)
+        read_flag(reading, all[i], elsewhere[i], verbatim);
 }
 
 std::string said_by(const Reading& reading, const std::string& pointer) {
