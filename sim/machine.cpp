@@ -60,14 +60,15 @@ PriceTable price_table(const plan::Plan& plan, const plan::Cluster& cluster,
         for (const plan::Op& op : block.ops) {
             Price price;
             NetworkUse use;
-            if (plan::is_copy(op.kind)) {
+            if (plan::is_copy(op.kind())) {
                 price = price_copy(op, cluster, ranks_of_node(plan.mesh, cluster));
-            } else if (!plan::is_communication(op.kind)) {
+            } else if (!plan::is_communication(op.kind())) {
                 price = kernels.price(block, op);
-            } else if (op.kind != plan::OpKind::exchange) {  // transfers are priced by their route
+            } else if (op.kind() !=
+                       plan::OpKind::exchange) {  // transfers are priced by their route
                 const GroupShape& shape = member.shapes[static_cast<std::size_t>(op.group)];
-                price = network.collective(op.kind, plan::message_bytes(op), shape);
-                use = network.use_of(op.kind, plan::message_bytes(op), shape, price.seconds);
+                price = network.collective(op.kind(), plan::message_bytes(op), shape);
+                use = network.use_of(op.kind(), plan::message_bytes(op), shape, price.seconds);
             }
             table.network.push_back(use);
             table.durations.push_back(

@@ -9,20 +9,20 @@ namespace orrery::trace {
 namespace {
 
 OpName name_of(const plan::Mesh& mesh, const plan::Block& block, const plan::Op& op) {
-    OpName name{block.name, op.label, op.kind, op.phase, op.stream, op.group};
+    OpName name{block.name, op.label, op.kind(), op.phase, op.stream, op.group};
     name.flops = plan::flops(op);
-    if (plan::is_copy(op.kind)) {
+    if (plan::is_copy(op.kind())) {
         name.bytes = name.sent_bytes = static_cast<double>(plan::message_bytes(op));
         return name;
     }
-    if (!plan::is_communication(op.kind)) {
+    if (!plan::is_communication(op.kind())) {
         name.bytes = plan::bytes_moved(block, op);
         return name;
     }
     const int ranks =
-        op.kind == plan::OpKind::exchange ? 2 : static_cast<int>(mesh.group_size(op.group));
+        op.kind() == plan::OpKind::exchange ? 2 : static_cast<int>(mesh.group_size(op.group));
     name.bytes = static_cast<double>(plan::message_bytes(op));
-    name.sent_bytes = plan::bytes_sent_per_rank(op.kind, name.bytes, ranks);
+    name.sent_bytes = plan::bytes_sent_per_rank(op.kind(), name.bytes, ranks);
     return name;
 }
 

@@ -12,8 +12,8 @@ std::size_t first_of_last_step(const ProgramOps& program) {
 }
 
 bool same_op(const OpName& a, const OpName& b) {
-    return a.block == b.block && a.label == b.label && a.kind == b.kind && a.phase == b.phase &&
-           a.stream == b.stream && a.group == b.group && a.flops == b.flops && a.bytes == b.bytes;
+    return a.block == b.block && a.kind == b.kind && a.phase == b.phase && a.stream == b.stream &&
+           a.group == b.group && a.flops == b.flops && a.bytes == b.bytes;
 }
 
 bool same_step(const Trace& a, const ProgramOps& of_a, const Trace& b, const ProgramOps& of_b) {

@@ -58,7 +58,7 @@ Json curve_json(const GemmFit& fit, const std::string& source, const Json& susta
     for (const sim::NeighbourPoint& p : curve.neighbours) {
         Json row = Json::array({rounded(p.log2_m, kPointDigits), rounded(p.log2_n, kPointDigits),
                                 rounded(p.log2_k, kPointDigits), rounded(p.ratio, kPointDigits)});
-        if (p.product) row.push_back(plan::name(*p.product));
+        if (p.product) row.push_back(plan::spelling(*p.product));
         out["neighbours"].push_back(std::move(row));
     }
     return out;

@@ -18,16 +18,16 @@ using runtime::BoundProgram;
 
 class SamplingDevice final : public runtime::Device {
   public:
-    SamplingDevice(const BoundProgram& program, const plan::Scenario& scenario,
-                   runtime::Communicator& alone, std::unique_ptr<runtime::StreamDriver> driver,
-                   std::int64_t cache_bytes, const DeviceSampling& sampling,
-                   runtime::GpuMonitor* monitor, SampleCounts& counts)
+    SamplingDevice(const BoundProgram& program, runtime::Communicator& alone,
+                   std::unique_ptr<runtime::StreamDriver> driver, std::int64_t cache_bytes,
+                   const DeviceSampling& sampling, runtime::GpuMonitor* monitor,
+                   SampleCounts& counts)
         : program_(program),
           driver_(std::move(driver)),
           arena_(driver_->allocate(program.arena_bytes)),
           timer_(*driver_, {arena_ + program.workspace.offset, program.workspace.bytes},
                  cache_bytes, sampling, monitor, counts),
-          performer_(program, scenario, alone, arena_, timer_.kernels()),
+          performer_(program, alone, arena_, timer_.kernels()),
           times_(program.ops.size()) {}
 
     // Times follow one another without gaps.
@@ -35,7 +35,7 @@ class SamplingDevice final : public runtime::Device {
         std::int64_t now = 0;
         for (std::size_t id = 0; id < times_.size(); ++id) {
             const BoundOp& bound = program_.ops[id];
-            ORRERY_CHECK(!plan::is_communication(bound.op->kind),
+            ORRERY_CHECK(!plan::is_communication(bound.op->kind()),
                          "one rank communicates with nobody");
             const auto perform = [&](runtime::Kernels& kernels) {
                 performer_.perform(bound, inputs, kernels);
@@ -67,8 +67,8 @@ class SamplingDevice final : public runtime::Device {
 
 class SamplingSeat final : public runtime::RankSeat {
   public:
-    using MakeDevice = std::function<std::unique_ptr<runtime::Device>(
-        const BoundProgram&, const plan::Scenario&, runtime::Communicator&)>;
+    using MakeDevice = std::function<std::unique_ptr<runtime::Device>(const BoundProgram&,
+                                                                      runtime::Communicator&)>;
 
     SamplingSeat(runtime::Communicator& alone, MakeDevice make)
         : alone_(alone), control_(alone), make_(std::move(make)) {}
@@ -76,8 +76,8 @@ class SamplingSeat final : public runtime::RankSeat {
     plan::Rank rank() const override { return alone_.rank(); }
     runtime::ControlPlane& control() override { return control_; }
     std::unique_ptr<runtime::Device> make_device(const BoundProgram& program,
-                                                 const plan::Scenario& scenario) override {
-        return make_(program, scenario, alone_);
+                                                 const plan::Scenario&) override {
+        return make_(program, alone_);
     }
 
   private:
@@ -92,11 +92,11 @@ void SamplingBackend::run_ranks(const plan::Mesh& mesh,
                                 const std::function<void(runtime::RankSeat&)>& body) {
     ORRERY_CHECK(mesh.ranks() == 1, "a kernel is timed on one device");
     runtime::run_ranks(mesh, {}, [&](plan::Rank, runtime::Communicator& alone) {
-        SamplingSeat seat(alone, [&](const BoundProgram& program, const plan::Scenario& scenario,
-                                     runtime::Communicator& communicator) {
-            return std::make_unique<SamplingDevice>(program, scenario, communicator, make_driver_(),
-                                                    cache_bytes_, sampling_, monitor_, counts_);
-        });
+        SamplingSeat seat(
+            alone, [&](const BoundProgram& program, runtime::Communicator& communicator) {
+                return std::make_unique<SamplingDevice>(program, communicator, make_driver_(),
+                                                        cache_bytes_, sampling_, monitor_, counts_);
+            });
         body(seat);
     });
 }

@@ -13,7 +13,7 @@
 #include "calib/measure/timing.hpp"
 #include "plan/ir/check.hpp"
 #include "plan/ir/link.hpp"
-#include "plan/ir/product.hpp"
+#include "plan/ops/matrix.hpp"
 #include "plan/scenario/reader.hpp"
 #include "runtime/executor/measured_trace.hpp"
 #include "runtime/train/trainer.hpp"
@@ -172,6 +172,13 @@ StepTimes step_times(const runtime::TrainResult& result) {
     return times;
 }
 
+// Of those that see all keys: what a profile's rows are of.
+void add_attention(const plan::WindowedAttention& op, double time_us,
+                   std::vector<fit::AttentionRow>& rows) {
+    if (op.queries == op.keys && op.window == 0)
+        rows.push_back({op.batch, op.queries, op.heads, op.kv_heads, op.head_dim, time_us});
+}
+
 void add_rows(const runtime::TrainResult& result, const std::map<std::uint32_t, double>& seconds,
               const fit::CollectiveSample& like, StepTimings& timings) {
     const std::vector<std::uint32_t> first_ops = result.plan.first_ops();
@@ -182,25 +189,22 @@ void add_rows(const runtime::TrainResult& result, const std::map<std::uint32_t, 
             const auto found = seconds.find(first_ops[b] + static_cast<std::uint32_t>(i));
             if (found == seconds.end() || found->second <= 0) continue;
             const double time_us = found->second * 1e6;
-            if (plan::is_communication(op.kind)) {
+            if (plan::is_communication(op.kind())) {
                 fit::CollectiveSample sample = like;
-                sample.collective = plan::name(op.kind);
+                sample.collective = plan::name(op.kind());
                 sample.ranks = static_cast<int>(result.plan.mesh.group_size(op.group));
                 sample.bytes = static_cast<double>(plan::message_bytes(op));
                 sample.seconds = found->second;
                 if (sample.ranks > 1) timings.collectives.push_back(sample);
-            } else if (op.kind == plan::OpKind::gemm) {
-                timings.gemm.push_back({op.shape[0], op.shape[1], op.shape[2], time_us,
-                                        plan::product_of_gemm(block, op)});
-            } else if (op.kind == plan::OpKind::attention ||
-                       op.kind == plan::OpKind::attention_backward) {
-                const auto& shape = op.shape;  // batch, queries, keys, heads, kv_heads, head_dim
-                auto& rows = op.kind == plan::OpKind::attention ? timings.attention
-                                                                : timings.attention_backward;
-                if (shape[1] == shape[2] && shape[6] == 0)
-                    rows.push_back({shape[0], shape[1], shape[3], shape[4], shape[5], time_us});
+            } else if (const auto* gemm = std::get_if<plan::Gemm>(&op.spec)) {
+                timings.gemm.push_back({gemm->m, gemm->n, gemm->k, time_us, gemm->product});
+            } else if (op.is<plan::Attention>()) {
+                add_attention(op.as<plan::Attention>(), time_us, timings.attention);
+            } else if (op.is<plan::AttentionBackward>()) {
+                add_attention(op.as<plan::AttentionBackward>(), time_us,
+                              timings.attention_backward);
             } else if (plan::flops(op) == 0) {
-                timings.memory.push_back({std::string(plan::name(op.kind)), false,
+                timings.memory.push_back({std::string(plan::name(op.kind())), false,
                                           plan::bytes_moved(block, op), time_us});
             }
         }

@@ -1,9 +1,8 @@
 #include <algorithm>
 
+#include "plan/build/context_attention.hpp"
 #include "plan/build/context_backward.hpp"
 #include "plan/build/derivation.hpp"
-#include "plan/ir/product.hpp"
-#include "plan/ir/rearrangement.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -48,7 +47,7 @@ BlockPair Derivation::run(std::size_t recomputed_ops) {
 
 void Derivation::derive(std::size_t index) {
     const Op op = forward_.ops[index];
-    switch (op.kind) {
+    switch (op.kind()) {
         case OpKind::gemm:
             return derive_gemm(index);
         case OpKind::batched_gemm:
@@ -94,9 +93,9 @@ void Derivation::derive(std::size_t index) {
         case OpKind::all_gather:
         case OpKind::reduce_scatter:
         case OpKind::all_to_all:
-            return derive_collective(op);
+            return derive_collective(index);
         default:
-            ORRERY_CHECK(false, "no derivative for " + std::string(name(op.kind)));
+            ORRERY_CHECK(false, "no derivative for " + std::string(name(op.kind())));
     }
 }
 
@@ -105,71 +104,109 @@ void Derivation::derive_gemm(std::size_t index) {
     if (const auto found = notes_.eight_bit.find(index); found != notes_.eight_bit.end())
         return derive_eight_bit(index, found->second);
     const Op op = forward_.ops[index];
-    const auto [m, n, k] = std::array{op.shape[0], op.shape[1], op.shape[2]};
+    const std::int64_t m = op.as<Gemm>().m, n = op.as<Gemm>().n, k = op.as<Gemm>().k;
     const TensorId dc = gradient_of(op.writes[0]);
     const TensorId input = need(op.reads[0]);  // a re-gather is issued before the data gradient
     const TensorId da = fresh_gradient(op.reads[0]);
-    emit(OpKind::gemm, op.label + " dgrad", {m, k, n}, {dc, need(op.reads[1])}, {da});
+    emit(Gemm{m, k, n, GemmProduct::input_gradient}, op.label + " dgrad", {dc, need(op.reads[1])},
+         {da});
     contribute(op.reads[0], da);
-    accumulate(OpKind::gemm, op.label + " wgrad", {n, k, m}, {dc, input}, op.reads[1]);
-    if (op.reads.size() > 2)
-        accumulate(OpKind::bias_gradient, op.label + " bias", {m, n}, {dc}, op.reads[2]);
+    accumulate(Gemm{n, k, m, GemmProduct::weight_gradient}, op.label + " wgrad", {dc, input},
+               op.reads[1]);
+    if (op.reads.size() > 2) accumulate(BiasGradient{m, n}, op.label + " bias", {dc}, op.reads[2]);
     if (!notes_.partial_input_gradient[index]) return;
     const TensorId sum = gradient_of(op.reads[0]);
-    emit(OpKind::all_reduce, op.label + " dgrad", {m * k}, {sum}, {sum});
+    emit(AllReduce{m * k}, op.label + " dgrad", {sum}, {sum});
 }
 
 // scores = Q·Kᵀ reads qkv once; context = P·V reads P and qkv.
 void Derivation::derive_batched_gemm(const Op& op) {
-    const auto [m, n, k, batch] = std::array{op.shape[0], op.shape[1], op.shape[2], op.shape[3]};
+    // The product of these sizes that leaves `what`.
+    const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k,
+                             AttentionProduct what) {
+        BatchedGemm made = op.as<BatchedGemm>();
+        made.m = m;
+        made.n = n;
+        made.k = k;
+        made.product = what;
+        return made;
+    };
+    const std::int64_t m = op.as<BatchedGemm>().m, n = op.as<BatchedGemm>().n,
+                       k = op.as<BatchedGemm>().k;
     const TensorId dc = gradient_of(op.writes[0]);
     const TensorId qkv = op.reads.back();
     if (gradient_of_[at(qkv)] < 0) gradient_of_[at(qkv)] = fresh_gradient(qkv);
     const TensorId dqkv = gradient_of_[at(qkv)];
-    if (op.reads.size() == 2) {
+    if (op.as<BatchedGemm>().product == AttentionProduct::context) {
         const TensorId p = op.reads[0];
         const TensorId kept = need(p);
         const TensorId dp = fresh_gradient(p);
-        emit(OpKind::batched_gemm, kProbabilityGradient, {m, k, n, batch}, {dc, need(qkv)}, {dp});
-        emit(OpKind::batched_gemm, kValueGradient, {k, n, m, batch}, {kept, dc}, {dqkv});
+        emit(product(m, k, n, AttentionProduct::probabilities), "PV dP", {dc, need(qkv)}, {dp});
+        emit(product(k, n, m, AttentionProduct::values), "PV dV", {kept, dc}, {dqkv});
         contribute(p, dp);
         return;
     }
     const TensorId kept = need(qkv);
-    emit(OpKind::batched_gemm, kQueryGradient, {m, k, n, batch}, {dc, kept}, {dqkv});
-    emit(OpKind::batched_gemm, kKeyGradient, {n, k, m, batch}, {dc, kept}, {dqkv});
+    emit(product(m, k, n, AttentionProduct::queries), "QK dQ", {dc, kept}, {dqkv});
+    emit(product(n, k, m, AttentionProduct::keys), "QK dK", {dc, kept}, {dqkv});
 }
 
 void Derivation::derive_attention(const Op& op) {
     const TensorId qkv = op.reads[0];
     const TensorId dout = gradient_of(op.writes[0]);
     const TensorId dqkv = fresh_gradient(qkv);
-    emit(OpKind::attention_backward, op.label, op.shape,
+    emit(AttentionBackward{op.as<Attention>()}, op.label,
          {dout, need(qkv), need(op.writes[0]), need(op.writes[1])}, {dqkv});
     contribute(qkv, dqkv);
 }
 
+namespace {
+
+Rearrangement undoing(Rearrangement form) {
+    switch (form) {
+        case Rearrangement::heads_apart:
+            return Rearrangement::heads_together;
+        case Rearrangement::heads_together:
+            return Rearrangement::heads_apart;
+        case Rearrangement::samples_together:
+            return Rearrangement::samples_apart;
+        case Rearrangement::samples_apart:
+            return Rearrangement::samples_together;
+        case Rearrangement::keys:
+        case Rearrangement::gradients:
+            break;
+    }
+    ORRERY_CHECK(false, "packed keys and joined gradients are not undone");
+    return form;
+}
+
+}  // namespace
+
 // Keys that were packed have their gradients where those of the attention to them are joined.
 void Derivation::derive_rearrange(const Op& op) {
-    const Rearrangement form = rearrangement_of(op);
-    if (form == Rearrangement::keys) return;
-    const std::string name = op.label.substr(0, op.label.find(' ') + 1);
+    Rearrange undone = op.as<Rearrange>();
+    if (undone.form == Rearrangement::keys) return;
+    undone.form = undoing(undone.form);
+    const std::string name = first_word(op.label);
     const TensorId dx = fresh_gradient(op.reads[0]);
-    emit(OpKind::rearrange, name + undoing(form), op.shape, {gradient_of(op.writes[0])}, {dx});
+    emit(undone, rearranged(name, undone.form), {gradient_of(op.writes[0])}, {dx});
     contribute(op.reads[0], dx);
 }
 
 void Derivation::derive_softmax(const Op& op) {
     const TensorId dscores = fresh_gradient(op.reads[0]);
-    emit(OpKind::softmax_backward, op.label, op.shape,
+    const Softmax& forward = op.as<Softmax>();
+    emit(SoftmaxBackward{forward.batch, forward.queries, forward.keys, forward.heads}, op.label,
          {gradient_of(op.writes[0]), need(op.writes[0])}, {dscores});
     contribute(op.reads[0], dscores);
 }
 
 void Derivation::derive_dropout(const Op& op) {
     const TensorId dx = fresh_gradient(op.reads[0]);
-    emit(OpKind::dropout_backward, op.label, op.shape,
-         {gradient_of(op.writes[0]), need(dropped_by(op))}, {dx});
+    const Dropout& forward = op.as<Dropout>();
+    emit(DropoutBackward{forward.elements, forward.drop, forward.width, forward.heads,
+                         forward.total_heads, forward.sequence},
+         op.label, {gradient_of(op.writes[0]), need(dropped_by(op))}, {dx});
     contribute(op.reads[0], dx);
 }
 
@@ -185,12 +222,12 @@ void Derivation::derive_norm(const Op& op) {
         reads.push_back(accumulator(op.reads[i]));
         writes.push_back(accumulator(op.reads[i]));
     }
-    emit(OpKind::norm_backward, op.label, op.shape, std::move(reads), std::move(writes));
+    const Normalize& norm = op.as<Normalize>();
+    emit(NormalizeBackward{norm.rows, norm.width, norm.centred, norm.weight_offset}, op.label,
+         std::move(reads), std::move(writes));
     gradient_of_[at(x)] = dx;
 }
 
-// The slope of a ReLU is told by its output, which the next product keeps anyway; that of the
-// others by their input. The label of an activation is its function.
 // The gradients of gate and up lie side by side, whether the two do or not: one product reads them.
 void Derivation::derive_activation(const Op& op) {
     TensorId dx = -1;
@@ -204,34 +241,39 @@ void Derivation::derive_activation(const Op& op) {
         dx = add(std::move(both));
     }
     Reads reads = {gradient_of(op.writes[0])};
-    for (const TensorId told_by : op.label == "relu" ? op.writes : op.reads)
+    const Activate& forward = op.as<Activate>();
+    for (const TensorId told_by : told_by_output(forward.function) ? op.writes : op.reads)
         reads.push_back(need(told_by));
-    emit(OpKind::activation_backward, op.label, op.shape, std::move(reads), {dx});
+    emit(ActivateBackward{forward.rows, forward.width, forward.function}, op.label,
+         std::move(reads), {dx});
     contribute(op.reads[0], dx);
 }
 
 void Derivation::derive_rope(const Op& op) {
     const TensorId dx = gradient_of(op.writes[0]);
-    emit(OpKind::rope_backward, op.label, op.shape, {dx}, {dx});
+    emit(RopeBackward{op.as<Rope>()}, op.label, {dx}, {dx});
 }
 
 // y = x + dropout(branch + biases). Positions of the embedding are a parameter in x's place.
 void Derivation::derive_residual(const Op& op) {
     const TensorId dy = gradient_of(op.writes[0]);
     TensorId dbranch = dy;
+    const ResidualAdd& sum = op.as<ResidualAdd>();
     if (const TensorId dropped = dropped_by(op); dropped >= 0) {
         dbranch = fresh_gradient(op.reads[0]);
-        const std::int64_t elements = op.shape[0] * op.shape[1];
-        emit(OpKind::dropout_backward, op.label, {elements}, {dy, need(dropped)}, {dbranch});
+        emit(DropoutBackward{sum.rows * sum.width, sum.drop, sum.width}, op.label,
+             {dy, need(dropped)}, {dbranch});
     }
     for (std::size_t i = 2; i < op.reads.size(); ++i)
         if (forward_.tensors[at(op.reads[i])].role == Role::parameter)
-            accumulate(OpKind::bias_gradient, op.label + " bias", op.shape, {dbranch}, op.reads[i]);
+            accumulate(BiasGradient{sum.rows, sum.width}, op.label + " bias", {dbranch},
+                       op.reads[i]);
     contribute(op.reads[0], dbranch);
     if (needs_gradient(op.reads[1]))
         contribute(op.reads[1], dy);
     else
-        accumulate(OpKind::embedding_backward, op.label, op.shape, {dbranch}, op.reads[1]);
+        accumulate(EmbeddingBackward{sum.rows, sum.width, 1, sum.position_offset}, op.label,
+                   {dbranch}, op.reads[1]);
 }
 
 // The sum of the branches of a parallel block: each has the gradient of the whole.
@@ -242,55 +284,56 @@ void Derivation::derive_add(const Op& op) {
 }
 
 void Derivation::derive_embedding(const Op& op) {
-    accumulate(OpKind::embedding_backward, op.label, op.shape,
+    const Embedding& forward = op.as<Embedding>();
+    accumulate(EmbeddingBackward{forward.rows, forward.width, forward.scale}, op.label,
                {gradient_of(op.writes[0]), need(op.reads[0])}, op.reads[1]);
 }
 
 // d logits = (softmax − one-hot of the target) ÷ valid tokens × loss scale, written over the
 // logits, or over a copy.
 void Derivation::derive_cross_entropy(const Op& op) {
+    const CrossEntropySum& sum = op.as<CrossEntropySum>();
     TensorId logits = need(op.reads[0]);
     if (notes_.separate_loss_gradient) {
         const TensorId copy = fresh_gradient(op.reads[0]);
-        emit(OpKind::cast, "loss", {op.shape[0] * op.shape[1]}, {logits}, {copy});
+        emit(Cast{sum.rows * sum.width}, "loss", {logits}, {copy});
         logits = copy;
     }
     Reads reads = {logits, need(op.reads[1]), need(op.writes[0]), need(op.reads[2])};
     if (notes_.scaled_loss) reads.push_back(add({"loss scale", Role::scalar, DType::fp32, {1}}));
-    emit(OpKind::cross_entropy_backward, "loss", op.shape, std::move(reads), {logits});
+    emit(CrossEntropyBackward{sum.rows, sum.width, sum.vocabulary}, "loss", std::move(reads),
+         {logits});
     gradient_of_[at(op.reads[0])] = logits;
 }
 
 void Derivation::derive_cast(const Op& op) {
     if (gradient_of_[at(op.writes[0])] < 0) {  // a copy kept for this pass alone
         const TensorId again = fresh_gradient(op.reads[0]);
-        emit(OpKind::cast, op.label, op.shape, {need(op.writes[0])}, {again});
+        emit(op.as<Cast>(), op.label, {need(op.writes[0])}, {again});
         return;
     }
     const TensorId dx = fresh_gradient(op.reads[0]);
-    emit(OpKind::cast, op.label, op.shape, {gradient_of(op.writes[0])}, {dx});
+    emit(op.as<Cast>(), op.label, {gradient_of(op.writes[0])}, {dx});
     contribute(op.reads[0], dx);
 }
 
-void Derivation::derive_collective(const Op& op) {
-    if (op.kind == OpKind::all_reduce) return;  // identity; in place, so the gradient is at hand
+void Derivation::derive_collective(std::size_t index) {
+    const Op op = forward_.ops[index];
+    if (op.is<AllReduce>()) return;  // identity; in place, so the gradient is at hand
     if (gradient_of_[at(op.writes[0])] < 0) return;  // gathered keys, which brought theirs home
-    if (op.kind == OpKind::reduce_scatter && !notes_.eight_bit.empty() &&
-        notes_.fp8.gathers_copies())
+    if (op.is<ReduceScatter>() && !notes_.eight_bit.empty() && notes_.fp8.gathers_copies())
         return gather_gradient(op);
     const TensorId dy = gradient_of(op.writes[0]);
     const TensorId dx = fresh_gradient(op.reads[0]);
-    if (op.label == kGatheredLogits) {
-        emit(OpKind::cast, op.label, {backward_.tensors[at(dx)].elements()}, {dy}, {dx});
+    if (notes_.cut_gradient[index]) {
+        emit(Cast{backward_.tensors[at(dx)].elements()}, op.label, {dy}, {dx});
         contribute(op.reads[0], dx);
         return;
     }
-    OpKind kind = OpKind::all_to_all;
-    if (op.kind == OpKind::all_gather) kind = OpKind::reduce_scatter;
-    if (op.kind == OpKind::reduce_scatter) kind = OpKind::all_gather;
-    const std::int64_t elements = backward_.tensors[at(dy)].elements();
-    Op& back = emit(kind, op.label, kind == OpKind::reduce_scatter ? Shape{elements} : op.shape,
-                    {dy}, {dx});
+    OpSpec undone = op.spec;  // all-to-all undoes itself
+    if (op.is<AllGather>()) undone = ReduceScatter{backward_.tensors[at(dy)].elements()};
+    if (op.is<ReduceScatter>()) undone = AllGather{op.as<ReduceScatter>().elements};
+    Op& back = emit(undone, op.label, {dy}, {dx});
     back.stream = op.stream;
     back.group = op.group;
     contribute(op.reads[0], dx);

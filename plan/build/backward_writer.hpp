@@ -22,4 +22,9 @@ class BackwardWriter : public BlockWriter {
     virtual void contribute(TensorId forward, TensorId gradient) = 0;
 };
 
+// Of a label, from which that of a gradient's op is made.
+inline std::string first_word(const std::string& text) {
+    return text.substr(0, text.find(' '));
+}
+
 }  // namespace orrery::plan

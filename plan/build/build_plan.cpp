@@ -116,6 +116,8 @@ Plan build_plan(const Scenario& scenario) {
                  layout.pipeline_parallel};
     if (layout.zero_ranks() > 1 && layout.zero_ranks() < layout.data_ranks())
         plan.mesh.shard = layout.zero_ranks();
+    plan.tokens = {layout.micro_batch_size, scenario.training.sequence_length,
+                   layout.balances_context(), scenario.training.seed};
     plan.micro_batches = static_cast<std::int32_t>(layout.micro_batches());
     plan.schedule = layout.schedule;
     const Dims dims = dims_of(scenario);

@@ -1,6 +1,6 @@
 #include "plan/build/context_attention.hpp"
 
-#include "plan/ir/rearrangement.hpp"
+#include <algorithm>
 
 namespace orrery::plan {
 namespace {
@@ -9,13 +9,15 @@ TensorId packed_keys(ForwardWriter& w, TensorId qkv) {
     const Dims& d = w.dims();
     const std::int64_t kv_width = d.kv_heads * d.head_dim;
     const TensorId keys = w.activation("kv", d.tokens, 2 * kv_width);
-    w.op(OpKind::rearrange, kKeysPacked, {d.tokens, d.qkv_width(), kv_width, 1}, {qkv}, {keys});
+    w.op(Rearrange{d.tokens, d.qkv_width(), kv_width, 1, Rearrangement::keys}, "kv packed", {qkv},
+         {keys});
     w.make_again(keys);
     return keys;
 }
 
-std::vector<std::int64_t> block_shape(const Dims& d, std::int64_t keys, std::int64_t hop) {
-    return {d.batch, d.sequence, keys, d.heads, d.kv_heads, d.head_dim, hop};
+AttentionBlock block_of(const Dims& d, const AttentionForm& form, std::int64_t keys,
+                        std::int64_t hop) {
+    return {{form, d.batch, d.sequence, keys}, hop};
 }
 
 TensorId lse_of(ForwardWriter& w) {
@@ -25,8 +27,15 @@ TensorId lse_of(ForwardWriter& w) {
 
 }  // namespace
 
+// "qkv heads apart".
+std::string rearranged(const std::string& name, Rearrangement form) {
+    std::string words(spelling(form));
+    std::replace(words.begin(), words.end(), '_', ' ');
+    return name + ' ' + words;
+}
+
 // Two buffers of keys: what arrives takes the place of what was attended before the last.
-TensorId ring_attention(ForwardWriter& w, TensorId qkv) {
+TensorId ring_attention(ForwardWriter& w, const AttentionForm& form, TensorId qkv) {
     const Dims& d = w.dims();
     TensorId keys = packed_keys(w, qkv);
     const TensorId lse = lse_of(w);
@@ -38,8 +47,8 @@ TensorId ring_attention(ForwardWriter& w, TensorId qkv) {
         if (hop + 1 < d.context) {
             const std::int64_t width = 2 * d.kv_heads * d.head_dim;
             next = w.activation("kv_" + std::to_string(hop + 1), d.tokens, width);
-            Op& shift = w.op(OpKind::shift, "kv " + std::to_string(hop + 1), {d.tokens * width},
-                             {keys}, {next});
+            Op& shift =
+                w.op(Shift{d.tokens * width}, "kv " + std::to_string(hop + 1), {keys}, {next});
             over_context(shift);
             if (attended >= 0) shift.after = {attended};
         }
@@ -51,25 +60,24 @@ TensorId ring_attention(ForwardWriter& w, TensorId qkv) {
         else if (sums < 0)
             sums = w.tensor("context_sums", Role::scratch, d.wide_dtype,
                             {d.tokens, d.context_width()});
-        w.op(OpKind::attention_block, "attention " + number, block_shape(d, d.sequence, hop),
-             std::move(reads), {sums, lse});
+        w.op(block_of(d, form, d.sequence, hop), "attention " + number, std::move(reads),
+             {sums, lse});
         attended = w.last_op();
         keys = next;
     }
     return sums;
 }
 
-TensorId gathered_attention(ForwardWriter& w, TensorId qkv) {
+TensorId gathered_attention(ForwardWriter& w, const AttentionForm& form, TensorId qkv) {
     const Dims& d = w.dims();
     const TensorId keys = packed_keys(w, qkv);
     const std::int64_t width = 2 * d.kv_heads * d.head_dim;
     const TensorId all = w.activation("kv_all", d.context * d.tokens, width);
-    over_context(w.op(OpKind::all_gather, "kv", {d.context * d.tokens * width}, {keys}, {all}));
+    over_context(w.op(AllGather{d.context * d.tokens * width}, "kv", {keys}, {all}));
     w.make_again(all);
     const TensorId lse = lse_of(w);
     const TensorId out = w.activation("context", d.tokens, d.context_width());
-    w.op(OpKind::attention_block, "attention", block_shape(d, d.context * d.sequence, 0),
-         {qkv, all}, {out, lse});
+    w.op(block_of(d, form, d.context * d.sequence, 0), "attention", {qkv, all}, {out, lse});
     return out;
 }
 
@@ -80,14 +88,14 @@ TensorId heads_for_tokens(ForwardWriter& w, const std::string& name, TensorId ro
     const Dims& d = w.dims();
     const std::int64_t all_rows = d.context * d.tokens, part = width / d.context;
     const TensorId apart = w.activation(name + "_apart", all_rows, part);
-    w.op(OpKind::rearrange, name + ' ' + kHeadsApart, {d.tokens, width, kv_width, d.context},
-         {rows}, {apart});
+    w.op(Rearrange{d.tokens, width, kv_width, d.context, Rearrangement::heads_apart},
+         rearranged(name, Rearrangement::heads_apart), {rows}, {apart});
     const TensorId exchanged = w.activation(name + "_exchanged", all_rows, part);
-    over_context(w.op(OpKind::all_to_all, name, {all_rows * part}, {apart}, {exchanged}));
+    over_context(w.op(AllToAll{all_rows * part}, name, {apart}, {exchanged}));
     if (d.batch == 1) return exchanged;
     const TensorId whole = w.activation(name + "_whole", all_rows, part);
-    w.op(OpKind::rearrange, name + ' ' + kSamplesTogether, {all_rows, part, 0, d.context},
-         {exchanged}, {whole});
+    w.op(Rearrange{all_rows, part, 0, d.context, Rearrangement::samples_together},
+         rearranged(name, Rearrangement::samples_together), {exchanged}, {whole});
     return whole;
 }
 
@@ -97,15 +105,15 @@ TensorId tokens_for_heads(ForwardWriter& w, const std::string& name, TensorId ro
     const std::int64_t all_rows = d.context * d.tokens, part = width / d.context;
     if (d.batch > 1) {
         const TensorId apart = w.activation(name + "_apart", all_rows, part);
-        w.op(OpKind::rearrange, name + ' ' + kSamplesApart, {all_rows, part, 0, d.context}, {rows},
-             {apart});
+        w.op(Rearrange{all_rows, part, 0, d.context, Rearrangement::samples_apart},
+             rearranged(name, Rearrangement::samples_apart), {rows}, {apart});
         rows = apart;
     }
     const TensorId exchanged = w.activation(name + "_exchanged", all_rows, part);
-    over_context(w.op(OpKind::all_to_all, name, {all_rows * part}, {rows}, {exchanged}));
+    over_context(w.op(AllToAll{all_rows * part}, name, {rows}, {exchanged}));
     const TensorId together = w.activation(name, d.tokens, width);
-    w.op(OpKind::rearrange, name + ' ' + kHeadsTogether, {d.tokens, width, 0, d.context},
-         {exchanged}, {together});
+    w.op(Rearrange{d.tokens, width, 0, d.context, Rearrangement::heads_together},
+         rearranged(name, Rearrangement::heads_together), {exchanged}, {together});
     return together;
 }
 

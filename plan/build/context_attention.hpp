@@ -25,8 +25,11 @@ inline void over_context(Op& op) {
 
 // [tokens, q | k | v] → [tokens, heads]. They keep qkv, the result and its lse; K and V travel, or
 // are gathered, again in backward.
-TensorId ring_attention(ForwardWriter& w, TensorId qkv);
-TensorId gathered_attention(ForwardWriter& w, TensorId qkv);
+// The label of what brings rows of this name in order: "qkv heads apart".
+std::string rearranged(const std::string& name, Rearrangement form);
+
+TensorId ring_attention(ForwardWriter& w, const AttentionForm& form, TensorId qkv);
+TensorId gathered_attention(ForwardWriter& w, const AttentionForm& form, TensorId qkv);
 
 // Of rows [samples · share of the sequence, heads], of which k and v have kv_width each: the rows
 // of the whole sequence with a share of the heads. And back.

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "plan/ir/check.hpp"
-#include "plan/ir/rearrangement.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -15,7 +14,7 @@ const Tensor& tensor_of(const Block& block, TensorId id) {
 // The op that packed this rank's own keys.
 const Op& packing(const Block& forward) {
     const auto found = std::find_if(forward.ops.begin(), forward.ops.end(), [](const Op& op) {
-        return op.kind == OpKind::rearrange && rearrangement_of(op) == Rearrangement::keys;
+        return op.is<Rearrange>() && op.as<Rearrange>().form == Rearrangement::keys;
     });
     ORRERY_CHECK(found != forward.ops.end(), "keys that travel have been packed");
     return *found;
@@ -30,7 +29,9 @@ TensorId like(BackwardWriter& w, TensorId forward, const std::string& name) {
 void join_gradients(BackwardWriter& w, TensorId dq, TensorId dkv) {
     const Op packed = packing(w.forward());
     const TensorId dqkv = w.fresh_gradient(packed.reads[0]);
-    w.emit(OpKind::rearrange, kGradientsJoined, packed.shape, {dq, dkv}, {dqkv});
+    Rearrange join = packed.as<Rearrange>();
+    join.form = Rearrangement::gradients;
+    w.emit(join, "dqkv joined", {dq, dkv}, {dqkv});
     w.contribute(packed.reads[0], dqkv);
 }
 
@@ -41,15 +42,15 @@ class RingBackward {
   public:
     RingBackward(BackwardWriter& w, const Op& last)
         : w_(w),
-          hops_(last.shape[6] + 1),
-          shape_(last.shape),
+          hops_(last.as<AttentionBlock>().hop + 1),
+          sizes_(last.as<AttentionBlock>()),
           own_(packing(w.forward()).writes[0]),
           reads_{w.gradient_of(last.writes[0]), w.need(last.reads[0]), w.need(own_),
                  w.need(last.writes[0]), w.need(last.writes[1])} {
         const Tensor& lse = tensor_of(w.forward(), last.writes[1]);
         const Tensor context = tensor_of(w.forward(), last.writes[0]);
         dq_ = w.add({"dq", Role::scratch, lse.dtype, context.dims});
-        label_ = last.label.substr(0, last.label.find(' '));
+        label_ = first_word(last.label);
     }
 
     void run() {
@@ -94,9 +95,7 @@ class RingBackward {
         const TensorId share = like(w_, own_, "dkv_" + std::to_string(hop));
         std::vector<TensorId> reads = reads_;
         if (hop > 0) reads.push_back(dq_);
-        Shape shape = shape_;
-        shape[6] = hop;
-        w_.emit(OpKind::attention_block_backward, label_ + ' ' + std::to_string(hop), shape,
+        w_.emit(AttentionBlockBackward{sizes_, hop}, label_ + ' ' + std::to_string(hop),
                 std::move(reads), {share, dq_});
         attended_ = w_.last_op();
         if (next_ >= 0) keys() = next_;
@@ -108,22 +107,21 @@ class RingBackward {
     // not wait until that has left.
     void add(TensorId share, TensorId arrived, TensorId into) {
         const Tensor keys = tensor_of(w_.forward(), own_);
-        w_.emit(OpKind::add, "dkv", {keys.dims[0], keys.dims[1]}, {share, arrived}, {into});
+        w_.emit(Add{keys.dims[0], keys.dims[1]}, "dkv", {share, arrived}, {into});
     }
 
     // Keys arrive where those of the hop before the last were.
     void shift(std::string label, std::vector<TensorId> sent, std::vector<TensorId> received) {
         const auto tensors = static_cast<std::int64_t>(sent.size());
         const std::int64_t elements = tensors * tensor_of(w_.forward(), own_).elements();
-        Op& op = w_.emit(OpKind::shift, std::move(label), {elements}, std::move(sent),
-                         std::move(received));
+        Op& op = w_.emit(Shift{elements}, std::move(label), std::move(sent), std::move(received));
         over_context(op);
         if (attended_ >= 0) op.after = {attended_};
     }
 
     BackwardWriter& w_;
     std::int64_t hops_;
-    Shape shape_;
+    AttentionSizes sizes_;
     TensorId own_;                 // this rank's keys, in the forward block
     std::vector<TensorId> reads_;  // dcontext, qkv, keys, context, lse
     TensorId dq_ = -1;
@@ -147,16 +145,16 @@ void derive_gathered_attention(BackwardWriter& w, const Op& attention) {
                                    w.need(attention.writes[1])};
     const TensorId dq = like(w, attention.writes[0], "dq");
     const TensorId dkeys = w.fresh_gradient(keys);
-    w.emit(OpKind::attention_block_backward, attention.label, attention.shape, std::move(reads),
-           {dkeys, dq});
+    w.emit(AttentionBlockBackward{attention.as<AttentionBlock>(), 0}, attention.label,
+           std::move(reads), {dkeys, dq});
     const TensorId own = w.fresh_gradient(packed.writes[0]);
-    over_context(w.emit(OpKind::reduce_scatter, "dkv", {tensor_of(w.forward(), keys).elements()},
-                        {dkeys}, {own}));
+    over_context(
+        w.emit(ReduceScatter{tensor_of(w.forward(), keys).elements()}, "dkv", {dkeys}, {own}));
     join_gradients(w, dq, own);
 }
 
 bool attends_to_gathered(const Op& attention) {
-    return attention.shape[2] > attention.shape[1];
+    return attention.as<AttentionBlock>().gathered();
 }
 
 }  // namespace orrery::plan

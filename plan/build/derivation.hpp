@@ -38,17 +38,15 @@ class Derivation : public BackwardWriter {
                            [&](const Tensor& tensor) { return tensor.name == name; });
     }
 
-    Op& emit(OpKind kind, std::string label, const Shape& shape, Reads reads,
-             Reads writes) override {
+    Op& emit(OpSpec spec, std::string label, Reads reads, Reads writes) override {
         Op op;
-        op.kind = kind;
+        op.spec = std::move(spec);
         op.phase = Phase::backward;
         op.label = std::move(label);
-        op.shape = shape;
         op.dtype = backward_.tensors[at(writes.front())].dtype;
         op.reads = std::move(reads);
         op.writes = std::move(writes);
-        if (is_communication(kind)) {
+        if (is_communication(op.kind())) {
             op.stream = Stream::tensor_comm;
             op.group = GroupKind::tensor;
         }
@@ -93,7 +91,7 @@ class Derivation : public BackwardWriter {
         again_.push_back(index);
         Op op = forward_.ops[index];
         // A collective that is only repeated is communication of the backward pass.
-        op.phase = is_communication(op.kind) ? Phase::backward : Phase::recompute;
+        op.phase = is_communication(op.kind()) ? Phase::backward : Phase::recompute;
         leave_what_is_kept(op);
         for (TensorId& id : op.writes)
             id = made_again(id);
@@ -108,11 +106,11 @@ class Derivation : public BackwardWriter {
 
     // Of a product in two matrices the one that is not kept: the last columns.
     void leave_what_is_kept(Op& op) const {
-        if (op.kind != OpKind::gemm || op.writes.size() == 1) return;
+        if (!op.is<Gemm>() || op.writes.size() == 1) return;
         if (!notes_.rematerialise[at(op.writes[1])] || notes_.rematerialise[at(op.writes[0])])
             return;
         op.writes.erase(op.writes.begin());
-        op.shape[1] /= 2;
+        op.as<Gemm>().n /= 2;
     }
 
     TensorId made_again(TensorId id) {
@@ -133,7 +131,7 @@ class Derivation : public BackwardWriter {
         }
         // Gathered inputs are not kept for the weight gradients even now: they are gathered again.
         for (std::size_t i = 0; i < ops; ++i)
-            if (forward_.ops[i].kind == OpKind::all_gather) {
+            if (forward_.ops[i].is<AllGather>()) {
                 for (const TensorId whole : forward_.ops[i].writes)
                     kept_[at(whole)] = -1;
                 again_.erase(std::find(again_.begin(), again_.end(), i));
@@ -169,8 +167,7 @@ class Derivation : public BackwardWriter {
         }
         const Tensor& tensor = forward_.tensors[at(id)];
         const TensorId total = fresh_gradient(id);
-        emit(OpKind::add, "d" + tensor.name, {tensor.dims[0], tensor.dims[1]}, {sum, gradient},
-             {total});
+        emit(Add{tensor.dims[0], tensor.dims[1]}, "d" + tensor.name, {sum, gradient}, {total});
         sum = total;
     }
 
@@ -185,11 +182,10 @@ class Derivation : public BackwardWriter {
         return id;
     }
 
-    void accumulate(OpKind kind, const std::string& label, const Shape& shape, Reads reads,
-                    TensorId parameter) {
+    void accumulate(OpSpec spec, const std::string& label, Reads reads, TensorId parameter) {
         const TensorId sum = accumulator(parameter);
         reads.push_back(sum);
-        emit(kind, label, shape, std::move(reads), {sum}).dtype =
+        emit(std::move(spec), label, std::move(reads), {sum}).dtype =
             forward_.tensors[at(parameter)].dtype;
     }
 
@@ -234,7 +230,7 @@ class Derivation : public BackwardWriter {
     void derive_embedding(const Op& op);
     void derive_cross_entropy(const Op& op);
     void derive_cast(const Op& op);
-    void derive_collective(const Op& op);
+    void derive_collective(std::size_t index);
     void finish_roles();
 
     ForwardBlock notes_;

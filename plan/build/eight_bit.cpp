@@ -105,8 +105,8 @@ Copies quantize(BlockWriter& w, const Fp8& fp8, const Casting& c, TensorId sourc
     std::vector<TensorId> reads = {source};
     if (fp8.recipe == Fp8Recipe::tensorwise) {
         const TensorId amax = w.add({c.name + ".amax", Role::scratch, DType::fp32, {1}});
-        w.emit(OpKind::amax, c.name, {c.rows * c.width}, {source}, {amax});
-        if (c.shared) w.emit(OpKind::all_reduce, c.name + " amax", {1}, {amax}, {amax});
+        w.emit(Amax{c.rows * c.width}, c.name, {source}, {amax});
+        if (c.shared) w.emit(AllReduce{1, ReduceOp::max}, c.name + " amax", {amax}, {amax});
         reads.push_back(amax);
     }
     TensorId history = -1;
@@ -126,9 +126,8 @@ Copies quantize(BlockWriter& w, const Fp8& fp8, const Casting& c, TensorId sourc
     for (const EightBit* copy : {&copies.rows, &copies.columns})
         if (copy->exists()) add(copy->scales);
     if (history >= 0) writes.push_back(history);
-    w.emit(OpKind::quantize, c.name, {c.rows, c.width, c.copies}, std::move(reads),
-           std::move(writes))
-        .dtype = c.dtype;
+    w.emit(Quantize{c.rows, c.width, c.copies}, c.name, std::move(reads), std::move(writes)).dtype =
+        c.dtype;
     return copies;
 }
 
@@ -153,8 +152,7 @@ EightBit gather_copy(BlockWriter& w, const Fp8& fp8, const std::string& label,
         reads.push_back(share.scales);
         writes.push_back(made.scales);
     }
-    w.emit(OpKind::all_gather, label, {bytes}, std::move(reads), std::move(writes)).dtype =
-        data.dtype;
+    w.emit(AllGather{bytes}, label, std::move(reads), std::move(writes)).dtype = data.dtype;
     return made;
 }
 
@@ -171,9 +169,8 @@ EightBit transpose_copy(BlockWriter& w, const Fp8& fp8, const std::string& name,
         reads.push_back(copy.scales);
         writes.push_back(made.scales);
     }
-    w.emit(OpKind::transpose, name, {data.dims[0], data.dims[1]}, std::move(reads),
-           std::move(writes))
-        .dtype = data.dtype;
+    w.emit(Transpose{data.dims[0], data.dims[1]}, name, std::move(reads), std::move(writes)).dtype =
+        data.dtype;
     return made;
 }
 

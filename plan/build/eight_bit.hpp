@@ -23,8 +23,8 @@ class BlockWriter {
 
     virtual TensorId add(Tensor tensor) = 0;
     // Appends an op; communication over the tensor group, until the caller says otherwise.
-    virtual Op& emit(OpKind kind, std::string label, const Shape& shape,
-                     std::vector<TensorId> reads, std::vector<TensorId> writes) = 0;
+    virtual Op& emit(OpSpec spec, std::string label, std::vector<TensorId> reads,
+                     std::vector<TensorId> writes) = 0;
 };
 
 struct EightBit {

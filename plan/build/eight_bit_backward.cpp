@@ -6,13 +6,13 @@ namespace orrery::plan {
 // As derive_gemm, of eight bits: rows of dC and columns of W give dA, columns of dC and A give dW.
 void Derivation::derive_eight_bit(std::size_t index, const EightBitProduct& product) {
     const Op op = forward_.ops[index];
-    const auto [m, n, k] = std::array{op.shape[0], op.shape[1], op.shape[2]};
+    const std::int64_t m = op.as<Gemm>().m, n = op.as<Gemm>().n, k = op.as<Gemm>().k;
     const TensorId dc = gradient_of(op.writes[0]);
     EightBit input = columns_of_input(op.label, product);
     Copies copies = gradient_copies(op.label, dc);
     const EightBit weight = columns_of_weight(op.label, product.weight);
     const TensorId da = fresh_gradient(op.reads[0]);
-    emit(OpKind::gemm, op.label + " dgrad", {m, k, n},
+    emit(Gemm{m, k, n, GemmProduct::input_gradient}, op.label + " dgrad",
          {copies.rows.data, weight.data, copies.rows.scales, weight.scales}, {da})
         .dtype = op.dtype;
     contribute(op.reads[0], da);
@@ -20,15 +20,14 @@ void Derivation::derive_eight_bit(std::size_t index, const EightBitProduct& prod
     const bool gathered = is_eight_bit(backward_.tensors[at(dc)].dtype);
     if (gathered && notes_.fp8.transposes)
         copies.columns = transposed(copies.columns, "d" + op.label + ".qt");
-    accumulate(OpKind::gemm, op.label + " wgrad", {n, k, m},
+    accumulate(Gemm{n, k, m, GemmProduct::weight_gradient}, op.label + " wgrad",
                {copies.columns.data, input.data, copies.columns.scales, input.scales},
                product.weight);
     backward_.ops.back().dtype = op.dtype;
-    if (op.reads.size() > 4)
-        accumulate(OpKind::bias_gradient, op.label + " bias", {m, n}, {dc}, op.reads[4]);
+    if (op.reads.size() > 4) accumulate(BiasGradient{m, n}, op.label + " bias", {dc}, op.reads[4]);
     if (!notes_.partial_input_gradient[index]) return;
     const TensorId sum = gradient_of(op.reads[0]);
-    emit(OpKind::all_reduce, op.label + " dgrad", {m * k}, {sum}, {sum});
+    emit(AllReduce{m * k}, op.label + " dgrad", {sum}, {sum});
 }
 
 // What forward has kept, gathered where each rank kept its share; else made of the input.

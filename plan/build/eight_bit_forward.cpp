@@ -9,11 +9,10 @@ TensorId ForwardWriter::add(Tensor added) {
     return tensor(std::move(added.name), added.role, added.dtype, std::move(added.dims));
 }
 
-Op& ForwardWriter::emit(OpKind kind, std::string label, const Shape& shape,
-                        std::vector<TensorId> reads, std::vector<TensorId> writes) {
+Op& ForwardWriter::emit(OpSpec spec, std::string label, std::vector<TensorId> reads,
+                        std::vector<TensorId> writes) {
     const DType type = dtype(writes.front());
-    Op& made = op(kind, std::move(label), {shape.begin(), shape.end()}, std::move(reads),
-                  std::move(writes));
+    Op& made = op(std::move(spec), std::move(label), std::move(reads), std::move(writes));
     made.dtype = type;
     return made;
 }
@@ -97,8 +96,8 @@ TensorId ForwardWriter::eight_bit_product(const std::string& name, const EightBi
     std::vector<TensorId> reads = {input.rows.data, weights.data, input.rows.scales,
                                    weights.scales};
     if (bias >= 0) reads.push_back(bias);
-    op(OpKind::gemm, name, {dims_.tokens, held.dims[0], held.dims[1]}, std::move(reads), {result})
-        .dtype = DType::fp8_e4m3;
+    op(Gemm{dims_.tokens, held.dims[0], held.dims[1]}, name, std::move(reads), {result}).dtype =
+        DType::fp8_e4m3;
     out_.partial_input_gradient.back() = partial;
     EightBitProduct product = input.product;
     product.weight = weight;

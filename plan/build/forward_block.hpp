@@ -15,10 +15,6 @@
 
 namespace orrery::plan {
 
-// The label of the gather of all tensor ranks' logits; its gradient is cut, not summed, as every
-// rank computes the same loss.
-inline constexpr const char* kGatheredLogits = "gathered logits";
-
 // A forward block on its way to becoming a plan's pair of blocks.
 struct ForwardBlock {
     Block block;
@@ -29,6 +25,9 @@ struct ForwardBlock {
     // Per tensor: backward makes it again from what is kept instead of keeping it (a re-gathered
     // sequence-parallel input; what selective recomputation drops).
     std::vector<bool> rematerialise;
+    // Per op: gathers what every rank of the group computes with alike, so that the gradient is cut
+    // and not summed.
+    std::vector<bool> cut_gradient;
     // Per op: part of the attention core, which selective recomputation runs again.
     std::vector<bool> attention_core;
     // Per tensor: a parameter that every rank of the tensor group holds whole.
@@ -60,10 +59,10 @@ class ForwardWriter : public BlockWriter {
     void input(TensorId id) { out_.block.input = id; }
     void output(TensorId id) { out_.block.output = id; }
 
-    Op& op(OpKind kind, std::string label, std::vector<std::int64_t> shape,
-           std::vector<TensorId> reads, std::vector<TensorId> writes);
+    Op& op(OpSpec spec, std::string label, std::vector<TensorId> reads,
+           std::vector<TensorId> writes);
     TensorId add(Tensor tensor) override;
-    Op& emit(OpKind kind, std::string label, const Shape& shape, std::vector<TensorId> reads,
+    Op& emit(OpSpec spec, std::string label, std::vector<TensorId> reads,
              std::vector<TensorId> writes) override;
     // Number of the op written last.
     std::int32_t last_op() const { return static_cast<std::int32_t>(out_.block.ops.size()) - 1; }
@@ -71,6 +70,8 @@ class ForwardWriter : public BlockWriter {
     void make_again(TensorId id) { out_.rematerialise[static_cast<std::size_t>(id)] = true; }
     void scale_loss() { out_.scaled_loss = true; }
     void separate_loss_gradient() { out_.separate_loss_gradient = true; }
+    // Of the op written last.
+    void cut_gradient() { out_.cut_gradient.back() = true; }
     void begin_attention_core() { in_core_ = true; }
     void end_attention_core() { in_core_ = false; }
 
@@ -120,7 +121,7 @@ class ForwardWriter : public BlockWriter {
 
 // The kinds of forward block. The embedding table and the head's weight stand in blocks of their
 // own, so that tied ones fill a gradient bucket each, alike on both ends of a pipeline.
-ForwardBlock embedding_forward(const Dims& dims);
+ForwardBlock embedding_forward(const Scenario& scenario, const Dims& dims);
 ForwardBlock embedding_norm_forward(const Scenario& scenario, const Dims& dims);
 ForwardBlock positions_forward(const Scenario& scenario, const Dims& dims);  // learned positions
 ForwardBlock layer_forward(const Scenario& scenario, const Dims& dims);

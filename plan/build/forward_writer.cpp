@@ -41,21 +41,21 @@ TensorId ForwardWriter::dropout_key() {
     return dropout_key_;
 }
 
-Op& ForwardWriter::op(OpKind kind, std::string label, std::vector<std::int64_t> shape,
-                      std::vector<TensorId> reads, std::vector<TensorId> writes) {
+Op& ForwardWriter::op(OpSpec spec, std::string label, std::vector<TensorId> reads,
+                      std::vector<TensorId> writes) {
     Op op;
-    op.kind = kind;
+    op.spec = std::move(spec);
     op.label = std::move(label);
     op.dtype = dims_.dtype;
-    std::copy(shape.begin(), shape.end(), op.shape.begin());
     op.reads = std::move(reads);
     op.writes = std::move(writes);
-    if (is_communication(kind)) {
+    if (is_communication(op.kind())) {
         op.stream = Stream::tensor_comm;
         op.group = GroupKind::tensor;
     }
     out_.block.ops.push_back(std::move(op));
     out_.partial_input_gradient.push_back(false);
+    out_.cut_gradient.push_back(false);
     out_.attention_core.push_back(in_core_);
     return out_.block.ops.back();
 }
@@ -77,7 +77,7 @@ TensorId ForwardWriter::column_parallel_with(const std::string& name, TensorId x
     const TensorId result = activation(name, dims_.tokens, width);
     std::vector<TensorId> reads = {whole, weight};
     if (bias >= 0) reads.push_back(bias);
-    op(OpKind::gemm, name, {dims_.tokens, width, dims_.hidden}, std::move(reads), {result});
+    op(Gemm{dims_.tokens, width, dims_.hidden}, name, std::move(reads), {result});
     out_.partial_input_gradient.back() = dims_.tensor > 1 && !dims_.sequence_parallel && first;
     return result;
 }
@@ -86,7 +86,7 @@ TensorId ForwardWriter::gather(const std::string& name, TensorId x) {
     for (const auto& [shard, whole] : gathered_)
         if (shard == x) return whole;
     const TensorId whole = activation(name + "_in", dims_.tokens, dims_.hidden);
-    op(OpKind::all_gather, name + " input", {dims_.tokens * dims_.hidden}, {x}, {whole});
+    op(AllGather{dims_.tokens * dims_.hidden}, name + " input", {x}, {whole});
     out_.rematerialise[static_cast<std::size_t>(whole)] = true;
     gathered_.emplace_back(x, whole);
     return whole;
@@ -94,7 +94,7 @@ TensorId ForwardWriter::gather(const std::string& name, TensorId x) {
 
 bool ForwardWriter::has_gemm_of(TensorId input) const {
     return std::any_of(out_.block.ops.begin(), out_.block.ops.end(), [input](const Op& op) {
-        return op.kind == OpKind::gemm && op.reads.front() == input;
+        return op.is<Gemm>() && op.reads.front() == input;
     });
 }
 
@@ -121,7 +121,7 @@ TensorId ForwardWriter::row_parallel_partial(const std::string& name, TensorId x
     if (dims_.fp8.on())
         return eight_bit_product(name, eight_bit_input(name, x, false), weight, -1, false);
     const TensorId partial = activation(name, dims_.tokens, dims_.hidden);
-    op(OpKind::gemm, name, {dims_.tokens, dims_.hidden, input_width}, {x, weight}, {partial});
+    op(Gemm{dims_.tokens, dims_.hidden, input_width}, name, {x, weight}, {partial});
     return partial;
 }
 
@@ -129,11 +129,11 @@ TensorId ForwardWriter::reduce_over_tensor(const std::string& name, TensorId par
     if (dims_.tensor == 1) return partial;
     const std::int64_t elements = dims_.tokens * dims_.hidden;
     if (!dims_.sequence_parallel) {
-        op(OpKind::all_reduce, name, {elements}, {partial}, {partial});
+        op(AllReduce{elements}, name, {partial}, {partial});
         return partial;
     }
     const TensorId shard = activation(name + "_out", dims_.sharded_tokens, dims_.hidden);
-    op(OpKind::reduce_scatter, name, {elements}, {partial}, {shard});
+    op(ReduceScatter{elements}, name, {partial}, {shard});
     return shard;
 }
 

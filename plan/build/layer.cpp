@@ -3,7 +3,6 @@
 // block both branches come first, then one residual.
 #include "plan/build/context_attention.hpp"
 #include "plan/build/forward_block.hpp"
-#include "plan/ir/product.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -14,7 +13,7 @@ void keep_copy(ForwardWriter& w, const std::string& label, TensorId of, DType dt
     const Dims& d = w.dims();
     const TensorId copy =
         w.tensor(label + "_kept", Role::scratch, dtype, {d.sharded_tokens, d.hidden});
-    w.op(OpKind::cast, label, {d.sharded_tokens * d.hidden}, {of}, {copy}).dtype = dtype;
+    w.op(Cast{d.sharded_tokens * d.hidden}, label, {of}, {copy}).dtype = dtype;
 }
 
 TensorId norm(ForwardWriter& w, const Model& model, const std::string& name, TensorId x) {
@@ -27,7 +26,9 @@ TensorId norm(ForwardWriter& w, const Model& model, const std::string& name, Ten
     // LayerNorm keeps mean and 1/σ per token, RMSNorm 1/σ alone.
     const TensorId stats = w.tensor(name + "_stats", Role::scratch, d.wide_dtype,
                                     {d.sharded_tokens, model.layer_norm() ? 2 : 1});
-    w.op(OpKind::norm, name, {d.sharded_tokens, d.hidden}, std::move(reads), {out, stats});
+    w.op(Normalize{d.sharded_tokens, d.hidden, model.layer_norm(), model.norm_epsilon,
+                   model.norm_weight_offset},
+         name, std::move(reads), {out, stats});
     if (d.composed_norms) keep_copy(w, name + "_unweighted", out, d.dtype);
     return out;
 }
@@ -43,22 +44,28 @@ void add_dropout(ForwardWriter& w, DropoutMasks masks, const std::string& mask,
         reads.push_back(w.dropout_key());
 }
 
+// Places of Drop: attention's probabilities, and what the two residuals add; that of a parallel
+// block, and positions, which no layer has beside them, have the first one's.
+constexpr std::int64_t kAttentionDrop = 1, kFirstDrop = 2, kSecondDrop = 3;
+
 // residual + dropout(branch + biases); one kernel, as fused in every current stack. `biased` are
 // the linears whose biases were left to it.
 TensorId residual(ForwardWriter& w, const Scenario& scenario, const std::string& name,
                   TensorId branch, TensorId x, const std::vector<std::string>& biased,
-                  const std::string& result) {
+                  const std::string& result, std::int64_t place) {
     const Dims& d = w.dims();
     std::vector<TensorId> reads = {branch, x};
     for (const std::string& linear : biased)
         reads.push_back(w.parameter(linear + ".bias", {d.hidden}, true));
     const TensorId out = w.activation(result, d.sharded_tokens, d.hidden);
     std::vector<TensorId> writes = {out};
-    if (scenario.model.hidden_dropout > 0)
+    ResidualAdd sum{d.sharded_tokens, d.hidden};
+    if (scenario.model.hidden_dropout > 0) {
+        sum.drop = {scenario.model.hidden_dropout, place};
         add_dropout(w, scenario.training.framework.dropout_masks, name + "_mask",
                     {d.sharded_tokens, d.hidden}, reads, writes);
-    w.op(OpKind::residual_add, name, {d.sharded_tokens, d.hidden}, std::move(reads),
-         std::move(writes));
+    }
+    w.op(sum, name, std::move(reads), std::move(writes));
     return out;
 }
 
@@ -69,58 +76,78 @@ TensorId attention_result(ForwardWriter& w) {
                         d.batch * d.attended_sequence(), d.attended_heads() * d.head_dim);
 }
 
+// Of the heads that one kernel sees.
+AttentionForm attention_form(const Scenario& scenario, const Dims& d) {
+    const Model& model = scenario.model;
+    AttentionForm form;
+    form.heads = d.attended_heads();
+    form.kv_heads = d.attended_kv_heads();
+    form.head_dim = d.head_dim;
+    form.total_heads = model.heads;
+    form.scale = model.attention_scale();
+    form.alibi = model.alibi_factor();
+    if (model.attention_dropout > 0) form.drop = {model.attention_dropout, kAttentionDrop};
+    return form;
+}
+
 // Causal attention that keeps the log-sum-exp of each row instead of s×s scores (Dao 2022).
-TensorId flash_attention(ForwardWriter& w, TensorId qkv) {
+TensorId flash_attention(ForwardWriter& w, const AttentionForm& form, TensorId qkv) {
     const Dims& d = w.dims();
-    const std::int64_t s = d.attended_sequence(), heads = d.attended_heads();
+    const std::int64_t s = d.attended_sequence();
     const TensorId out = attention_result(w);
-    const TensorId lse = w.tensor("lse", Role::scratch, d.wide_dtype, {d.batch, heads, s});
-    w.op(OpKind::attention, "attention",
-         {d.batch, s, s, heads, d.attended_kv_heads(), d.head_dim, d.window}, {qkv}, {out, lse});
+    const TensorId lse = w.tensor("lse", Role::scratch, d.wide_dtype, {d.batch, form.heads, s});
+    w.op(Attention{{{form, d.batch, s, s}, d.window}}, "attention", {qkv}, {out, lse});
     return out;
 }
 
 // QKᵀ, masked softmax, dropout, PV as kernels of their own: the stack of 2019–2022.
-TensorId unfused_attention(ForwardWriter& w, const Scenario& scenario, TensorId qkv) {
+TensorId unfused_attention(ForwardWriter& w, const Scenario& scenario, const AttentionForm& form,
+                           TensorId qkv) {
     const Dims& d = w.dims();
-    const std::int64_t s = d.attended_sequence(), maps = d.batch * d.attended_heads();
+    const std::int64_t s = d.attended_sequence(), maps = d.batch * form.heads;
     auto scores_like = [&](const std::string& name, DType dtype) {
         return w.tensor(name, Role::scratch, dtype, {maps, s, s});
     };
     w.begin_attention_core();
     const TensorId scores = scores_like("scores", d.dtype);
-    w.op(OpKind::batched_gemm, kScores, {s, s, d.head_dim, maps}, {qkv}, {scores});
+    w.op(BatchedGemm{s, s, d.head_dim, maps, form.heads, form.kv_heads, AttentionProduct::scores,
+                     form.scale},
+         "QK", {qkv}, {scores});
     TensorId probabilities = scores_like("probabilities", d.dtype);
-    w.op(OpKind::softmax, "softmax", {maps, s, s}, {scores}, {probabilities});
-    if (scenario.model.attention_dropout > 0) {
+    w.op(Softmax{maps, s, s, form.heads, form.total_heads, d.window, form.alibi}, "softmax",
+         {scores}, {probabilities});
+    if (form.drop.rate > 0) {
         const TensorId dropped = scores_like("dropped", d.dtype);
         std::vector<TensorId> reads = {probabilities};
         std::vector<TensorId> writes = {dropped};
         add_dropout(w, scenario.training.framework.dropout_masks, "attention_mask", {maps, s, s},
                     reads, writes);
-        w.op(OpKind::dropout, "attention dropout", {maps * s * s}, std::move(reads),
-             std::move(writes));
+        w.op(Dropout{maps * s * s, form.drop, 0, form.heads, form.total_heads, s},
+             "attention dropout", std::move(reads), std::move(writes));
         probabilities = dropped;
     }
     const TensorId out = attention_result(w);
-    w.op(OpKind::batched_gemm, kContext, {s, d.head_dim, s, maps}, {probabilities, qkv}, {out});
+    w.op(BatchedGemm{s, d.head_dim, s, maps, form.heads, form.kv_heads, AttentionProduct::context,
+                     form.scale},
+         "PV", {probabilities, qkv}, {out});
     w.end_attention_core();
     return out;
 }
 
 TensorId attention(ForwardWriter& w, const Scenario& scenario, TensorId qkv) {
     const Dims& d = w.dims();
+    const AttentionForm form = attention_form(scenario, d);
     auto local = [&](TensorId rows) {
         return scenario.training.framework.attention_kernel == AttentionKernel::flash
-                   ? flash_attention(w, rows)
-                   : unfused_attention(w, scenario, rows);
+                   ? flash_attention(w, form, rows)
+                   : unfused_attention(w, scenario, form, rows);
     };
     if (d.context == 1) return local(qkv);
     switch (scenario.layout.context_algorithm) {
         case ContextAlgorithm::ring:
-            return ring_attention(w, qkv);
+            return ring_attention(w, form, qkv);
         case ContextAlgorithm::all_gather:
-            return gathered_attention(w, qkv);
+            return gathered_attention(w, form, qkv);
         case ContextAlgorithm::all_to_all:
             break;
     }
@@ -133,9 +160,13 @@ TensorId attention_branch(ForwardWriter& w, const Scenario& scenario, TensorId n
     const Dims& d = w.dims();
     const Model& model = scenario.model;
     const TensorId qkv = w.column_parallel("qkv", normed, d.qkv_width(), model.qkv_bias);
-    if (model.rotary())
-        w.op(OpKind::rope, "rope", {d.tokens, (d.heads + d.kv_heads) * model.rotary_dim}, {qkv},
-             {qkv});
+    if (model.rotary()) {
+        RopeScaling scaling = model.rope_scaling;
+        scaling.attention_factor = 1;  // it is in the scale of the scores
+        w.op(Rope{{d.tokens, (d.heads + d.kv_heads) * model.rotary_dim, d.heads, d.kv_heads,
+                   d.head_dim, model.rotary_dim, model.rope_theta, scaling}},
+             "rope", {qkv}, {qkv});
+    }
     // ALiBi is an arithmetic of row, column and head within either kernel (Press 2022).
     return attention(w, scenario, qkv);
 }
@@ -156,6 +187,23 @@ const char* name_of(Activation activation) {
     return "";
 }
 
+ActivationFunction function_of(const Model& model) {
+    const bool erf = model.gelu == Gelu::erf;
+    switch (model.activation) {
+        case Activation::gelu:
+            return erf ? ActivationFunction::gelu_erf : ActivationFunction::gelu_tanh;
+        case Activation::relu:
+            return ActivationFunction::relu;
+        case Activation::squared_relu:
+            return ActivationFunction::squared_relu;
+        case Activation::swiglu:
+            return ActivationFunction::swiglu;
+        case Activation::geglu:
+            break;
+    }
+    return erf ? ActivationFunction::geglu_erf : ActivationFunction::geglu_tanh;
+}
+
 // The MLP of a normed input, up to what its second linear reads. Where backward makes every second
 // product again, gate and up lie apart: one is kept, the other made again.
 TensorId mlp_branch(ForwardWriter& w, const Scenario& scenario, TensorId normed) {
@@ -166,7 +214,8 @@ TensorId mlp_branch(ForwardWriter& w, const Scenario& scenario, TensorId normed)
     if (model.gated_mlp() && scenario.layout.recompute == Recompute::selective_op)
         f1.push_back(w.halve_product("gate", "up"));
     const TensorId f2 = w.activation("activated", d.tokens, d.ffn);
-    w.op(OpKind::activation, name_of(model.activation), {d.tokens, d.ffn}, std::move(f1), {f2});
+    w.op(Activate{d.tokens, d.ffn, function_of(model)}, name_of(model.activation), std::move(f1),
+         {f2});
     return f2;
 }
 
@@ -180,12 +229,14 @@ TensorId sequential_layer(ForwardWriter& w, const Scenario& scenario, TensorId x
     const TensorId n1 = norm(w, model, "norm1", x);
     const TensorId context = attention_branch(w, scenario, n1);
     const TensorId projected = w.row_parallel("projection", context, d.context_width());
-    const TensorId middle = residual(w, scenario, "projection", projected, x,
-                                     only_if(model.projection_bias, "projection"), "middle");
+    const TensorId middle =
+        residual(w, scenario, "projection", projected, x,
+                 only_if(model.projection_bias, "projection"), "middle", kFirstDrop);
     const TensorId n2 = norm(w, model, "norm2", middle);
     const TensorId activated = mlp_branch(w, scenario, n2);
     const TensorId down = w.row_parallel("fc2", activated, d.ffn);
-    return residual(w, scenario, "fc2", down, middle, only_if(model.mlp_bias, "fc2"), "y");
+    return residual(w, scenario, "fc2", down, middle, only_if(model.mlp_bias, "fc2"), "y",
+                    kSecondDrop);
 }
 
 // x + attention(norm1(x)) + mlp(norm2(x)), with one norm for both where the model shares it (Wang
@@ -201,10 +252,11 @@ TensorId parallel_layer(ForwardWriter& w, const Scenario& scenario, TensorId x) 
     const TensorId activated = mlp_branch(w, scenario, n2);
     const TensorId down = w.row_parallel_partial("fc2", activated, d.ffn);
     const TensorId sum = w.activation("branches", d.tokens, d.hidden);
-    w.op(OpKind::add, "branches", {d.tokens, d.hidden}, {projected, down}, {sum});
+    w.op(Add{d.tokens, d.hidden}, "branches", {projected, down}, {sum});
     std::vector<std::string> biased = only_if(model.projection_bias, "projection");
     if (model.mlp_bias) biased.emplace_back("fc2");
-    return residual(w, scenario, "branches", w.reduce_over_tensor("branches", sum), x, biased, "y");
+    return residual(w, scenario, "branches", w.reduce_over_tensor("branches", sum), x, biased, "y",
+                    kFirstDrop);
 }
 
 // Megatron-LM's loss works on logits.float() and keeps that copy for backward
@@ -212,7 +264,7 @@ TensorId parallel_layer(ForwardWriter& w, const Scenario& scenario, TensorId x) 
 TensorId in_fp32(ForwardWriter& w, TensorId logits, std::int64_t words) {
     const Dims& d = w.dims();
     const TensorId copy = w.tensor("logits_fp32", Role::scratch, DType::fp32, {d.tokens, words});
-    w.op(OpKind::cast, "logits", {d.tokens * words}, {logits}, {copy}).dtype = DType::fp32;
+    w.op(Cast{d.tokens * words}, "logits", {logits}, {copy}).dtype = DType::fp32;
     return copy;
 }
 
@@ -221,7 +273,7 @@ TensorId log_probabilities(ForwardWriter& w, TensorId logits, std::int64_t words
     const Dims& d = w.dims();
     const DType dtype = w.dtype(logits);
     const TensorId copy = w.tensor("log_probabilities", Role::scratch, dtype, {d.tokens, words});
-    w.op(OpKind::cast, "log softmax", {d.tokens * words}, {logits}, {copy}).dtype = dtype;
+    w.op(Cast{d.tokens * words}, "log softmax", {logits}, {copy}).dtype = dtype;
     w.separate_loss_gradient();
     return copy;
 }
@@ -230,7 +282,8 @@ TensorId log_probabilities(ForwardWriter& w, TensorId logits, std::int64_t words
 TensorId gathered_logits(ForwardWriter& w, TensorId logits, std::int64_t words) {
     const Dims& d = w.dims();
     const TensorId whole = w.activation("logits_whole", d.tokens, words);
-    w.op(OpKind::all_gather, kGatheredLogits, {d.tokens * words}, {logits}, {whole});
+    w.op(AllGather{d.tokens * words}, "gathered logits", {logits}, {whole});
+    w.cut_gradient();  // every rank computes the same loss
     return whole;
 }
 
@@ -245,12 +298,13 @@ ForwardBlock layer_forward(const Scenario& scenario, const Dims& d) {
     return w.finish();
 }
 
-ForwardBlock embedding_forward(const Dims& d) {
+ForwardBlock embedding_forward(const Scenario& scenario, const Dims& d) {
     ForwardWriter w("embedding.forward", d);
     const TensorId tokens = w.tensor("tokens", Role::stash, DType::i32, {d.tokens});
     const TensorId table = w.parameter("embedding.weight", {d.vocabulary, d.hidden}, false);
     const TensorId looked_up = w.activation("looked_up", d.tokens, d.hidden);
-    w.op(OpKind::embedding, "embedding", {d.tokens, d.hidden}, {tokens, table}, {looked_up});
+    w.op(Embedding{d.tokens, d.hidden, embedding_scale(scenario)}, "embedding", {tokens, table},
+         {looked_up});
     w.output(w.reduce_over_tensor("embedding", looked_up));
     return w.finish();
 }
@@ -264,11 +318,13 @@ ForwardBlock positions_forward(const Scenario& scenario, const Dims& d) {
     const TensorId sum = w.activation("y", d.sharded_tokens, d.hidden);
     std::vector<TensorId> reads = {x, table};
     std::vector<TensorId> writes = {sum};
-    if (model.embedding_dropout && model.hidden_dropout > 0)
+    ResidualAdd add{d.sharded_tokens, d.hidden, {}, model.position_offset};
+    if (model.embedding_dropout && model.hidden_dropout > 0) {
+        add.drop = {model.hidden_dropout, kFirstDrop};
         add_dropout(w, scenario.training.framework.dropout_masks, "embedding_mask",
                     {d.sharded_tokens, d.hidden}, reads, writes);
-    w.op(OpKind::residual_add, "positions", {d.sharded_tokens, d.hidden}, std::move(reads),
-         std::move(writes));
+    }
+    w.op(add, "positions", std::move(reads), std::move(writes));
     w.output(sum);
     return w.finish();
 }
@@ -311,20 +367,20 @@ ForwardBlock head_forward(const Scenario& scenario, const Dims& d) {
     // Softmax over a sharded vocabulary (Shoeybi 2019): the maximum, then the sum of exponentials
     // with the target's logit, are reduced over the tensor group; 4 and 8 bytes per token travel.
     const TensorId largest = w.tensor("largest", Role::scratch, d.wide_dtype, {d.tokens});
-    w.op(OpKind::cross_entropy_max, "max logit", {d.tokens, words}, {logits}, {largest}).dtype =
+    const std::int64_t vocabulary = scenario.model.vocabulary;
+    w.op(CrossEntropyMax{d.tokens, words, vocabulary}, "max logit", {logits}, {largest}).dtype =
         logits_dtype;
     if (sharded)
-        w.op(OpKind::all_reduce, "max logit", {d.tokens}, {largest}, {largest}).dtype =
+        w.op(AllReduce{d.tokens, ReduceOp::max}, "max logit", {largest}, {largest}).dtype =
             d.wide_dtype;
     const TensorId sums = w.tensor("sums", Role::scratch, d.wide_dtype, {d.tokens, 2});
-    w.op(OpKind::cross_entropy_sum, "sum of exponentials", {d.tokens, words},
+    w.op(CrossEntropySum{d.tokens, words, vocabulary}, "sum of exponentials",
          {logits, largest, targets}, {sums})
         .dtype = logits_dtype;
     if (sharded)
-        w.op(OpKind::all_reduce, "sum of exponentials", {2 * d.tokens}, {sums}, {sums}).dtype =
-            d.wide_dtype;
+        w.op(AllReduce{2 * d.tokens}, "sum of exponentials", {sums}, {sums}).dtype = d.wide_dtype;
     const TensorId loss = w.tensor("loss", Role::scalar, d.wide_dtype, {1});
-    w.op(OpKind::cross_entropy, "loss", {d.tokens, 2}, {sums, largest, targets, loss}, {loss});
+    w.op(CrossEntropy{d.tokens, 2}, "loss", {sums, largest, targets, loss}, {loss});
     return w.finish();
 }
 

@@ -18,7 +18,7 @@ std::int64_t bytes_of(const Block& block, Role role) {
 
 bool has(const Block& block, OpKind kind) {
     return std::any_of(block.ops.begin(), block.ops.end(),
-                       [&](const Op& op) { return op.kind == kind; });
+                       [&](const Op& op) { return op.kind() == kind; });
 }
 
 // One program's steps in order: which bucket each piece of shared memory holds.
@@ -55,7 +55,7 @@ class Walk {
         if (use.bucket < 0) return;
         const Block& block = plan_.blocks[static_cast<std::size_t>(use.block)];
         for (const Op& op : block.ops)
-            if (op.kind == OpKind::all_reduce || op.kind == OpKind::reduce_scatter)
+            if (op.kind() == OpKind::all_reduce || op.kind() == OpKind::reduce_scatter)
                 sums_[use.bucket].insert(op.group);
         if (use.gathered >= 0 && has(block, OpKind::all_gather) &&
             bytes_of(block, Role::parameter_shard) > 0)
@@ -142,10 +142,10 @@ void check_groups(const Plan& plan, Faults& faults) {
                 faults.push_back(block.name +
                                  " communicates over all data-parallel ranks, a part "
                                  "of which share out states");
-            if (op.kind != OpKind::all_gather && op.kind != OpKind::reduce_scatter) continue;
+            if (op.kind() != OpKind::all_gather && op.kind() != OpKind::reduce_scatter) continue;
             const std::int64_t ranks = mesh.group_size(op.group);
-            if (op.shape[0] % ranks != 0)
-                faults.push_back(block.name + ": " + std::to_string(op.shape[0]) +
+            if (op.size(0) % ranks != 0)
+                faults.push_back(block.name + ": " + std::to_string(op.size(0)) +
                                  " elements do not divide over " + std::to_string(ranks) +
                                  " ranks");
             for (const TensorId id : op.reads) {
@@ -153,8 +153,8 @@ void check_groups(const Plan& plan, Faults& faults) {
                 const bool in_place =
                     std::count(op.writes.begin(), op.writes.end(), id) > 0;  // of the whole
                 if (tensor.role == Role::parameter_shard && !in_place &&
-                    tensor.elements() * ranks != op.shape[0])
-                    faults.push_back(block.name + " gathers " + std::to_string(op.shape[0]) +
+                    tensor.elements() * ranks != op.size(0))
+                    faults.push_back(block.name + " gathers " + std::to_string(op.size(0)) +
                                      " elements of shards of " + std::to_string(tensor.elements()) +
                                      " over " + std::to_string(ranks) + " ranks");
             }

@@ -100,7 +100,7 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForm
     if (recompute == Recompute::selective_op) recompute_operations(layer);
     std::optional<Block> quantize = quantize_block(layer);
     PartKinds kinds;
-    kinds.embedding = add(embedding_forward(dims));
+    kinds.embedding = add(embedding_forward(scenario, dims));
     if (scenario.model.embedding_norm)
         kinds.embedding_norm = add(embedding_norm_forward(scenario, dims));
     if (scenario.model.learned_positions())
@@ -158,11 +158,10 @@ Block exchange_block(const Scenario& scenario, const Dims& dims, Stream stream) 
     Block block;
     block.name = stream == Stream::pipeline_comm ? "exchange" : "exchange.before";
     Op op;
-    op.kind = OpKind::exchange;
+    op.spec = Exchange{boundary_elements(scenario, dims)};
     op.group = GroupKind::pipeline;
     op.stream = stream;
     op.dtype = dims.dtype;
-    op.shape[0] = boundary_elements(scenario, dims);
     op.label = "boundary";
     block.ops.push_back(op);
     return block;

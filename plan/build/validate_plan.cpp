@@ -161,7 +161,7 @@ class CommunicationGraph {
             if (procedure == nullptr) continue;
             for (const BlockUse& use : procedure->uses)
                 for (const Op& op : plan_.blocks[static_cast<std::size_t>(use.block)].ops) {
-                    if (!is_communication(op.kind)) continue;
+                    if (!is_communication(op.kind())) continue;
                     if (op.group != GroupKind::embedding && op.group != GroupKind::model &&
                         op.group != GroupKind::world)
                         continue;  // within the ranks of one program, which agree on the order

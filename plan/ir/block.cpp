@@ -35,47 +35,28 @@ std::optional<Role> role_from_name(std::string_view text) {
 }
 
 double flops(const Op& op) {
-    const auto& s = op.shape;
-    auto d = [](std::int64_t v) { return static_cast<double>(v); };
-    // Keys of attention; a block's have no window, and a hop in its place.
-    const bool windowed = s[6] > 0 && shape_fields(op.kind)[6] == "window";
-    const std::int64_t attended = windowed ? std::min(s[2], s[6]) : s[2];
-    switch (op.kind) {
-        case OpKind::gemm:
-            return 2.0 * d(s[0]) * d(s[1]) * d(s[2]);
-        case OpKind::batched_gemm:
-            return 2.0 * d(s[0]) * d(s[1]) * d(s[2]) * d(s[3]);
-        case OpKind::attention:  // QKᵀ and PV: 2 products of 2·q·k·d per head
-        case OpKind::attention_block:
-            return 4.0 * d(s[0]) * d(s[1]) * d(attended) * d(s[3]) * d(s[5]);
-        case OpKind::attention_backward:  // QKᵀ again, dP, dV, dQ, dK: 5 products
-        case OpKind::attention_block_backward:
-            return 10.0 * d(s[0]) * d(s[1]) * d(attended) * d(s[3]) * d(s[5]);
-        default:
-            return 0;
-    }
+    return flops(op.spec);
 }
 
 bool touches_part(const Block& block, const Op& op, TensorId id) {
     if (op.parts == 1) return false;
-    if (op.kind == OpKind::all_gather) return id == op.reads[0];
-    if (op.kind == OpKind::reduce_scatter) return id == op.writes[0];
+    if (op.kind() == OpKind::all_gather) return id == op.reads[0];
+    if (op.kind() == OpKind::reduce_scatter) return id == op.writes[0];
     const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
     if (tensor.role == Role::parameter || tensor.role == Role::gradient) return false;
-    const bool sums = block.tensors[static_cast<std::size_t>(op.writes[0])].role == Role::gradient;
-    const std::int64_t rows = op.shape[sums ? 2 : 0];  // a weight's gradient sums over rows
+    const std::int64_t rows = op.is<Gemm>() ? op.as<Gemm>().rows() : op.size(0);
     return tensor.dims[0] == rows * op.parts;
 }
 
 double bytes_moved(const Block& block, const Op& op) {
     // A table is touched at most once per row of the op: an embedding reads its rows, not all.
-    const bool by_row = shape_fields(op.kind)[0] == "rows";
+    const bool by_row = goes_by_rows(op.spec);
     auto operand_bytes = [&](TensorId id) {
         const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
         const bool table = tensor.role == Role::parameter || tensor.role == Role::gradient;
         if (touches_part(block, op, id)) return tensor.bytes() / op.parts;
         if (!by_row || !table) return tensor.bytes();
-        return std::min(tensor.bytes(), op.shape[0] * op.shape[1] * size_bytes(tensor.dtype));
+        return std::min(tensor.bytes(), op.size(0) * op.size(1) * size_bytes(tensor.dtype));
     };
     std::int64_t total = 0;
     for (TensorId id : op.reads)
@@ -86,7 +67,7 @@ double bytes_moved(const Block& block, const Op& op) {
 }
 
 std::int64_t message_bytes(const Op& op) {
-    return op.shape[0] * size_bytes(op.dtype);
+    return op.size(0) * size_bytes(op.dtype);
 }
 
 double bytes_sent_per_rank(OpKind kind, double bytes, int ranks) {

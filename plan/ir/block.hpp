@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/ir/kinds.hpp"
+#include "plan/ops/spec.hpp"
 
 namespace orrery::plan {
 
@@ -47,22 +48,37 @@ struct Tensor {
 using TensorId = std::int32_t;
 
 struct Op {
-    OpKind kind = OpKind::gemm;
+    OpSpec spec;  // what it computes, whole
     Phase phase = Phase::forward;
     Stream stream = Stream::compute;
     GroupKind group = GroupKind::none;  // communication only
     DType dtype = DType::bf16;          // of the arithmetic or of the elements on the wire
-    Shape shape{};                      // fields named by shape_fields(kind)
     std::vector<TensorId> reads;
     std::vector<TensorId> writes;     // a tensor in both is updated in place
     std::vector<std::int32_t> after;  // ops of this block that must end first though no tensor
                                       // says so (a stack that does not overlap)
-    std::string label;                // what it is for: "qkv", "fc1 dgrad", …
+    std::string label;                // for people: "qkv", "fc1 dgrad", …; nothing compares it
     // Of an op that is done in parts, so that a product runs beside the communication of another
     // part: this is part `part` of `parts`. Of tokens that all ranks of the tensor group hold
-    // together, part k is the k-th of each rank's share, one after another; `shape` is of the part.
+    // together, part k is the k-th of each rank's share, one after another; sizes are of the part.
     std::int32_t part = 0;
     std::int32_t parts = 1;
+
+    OpKind kind() const { return kind_of(spec); }
+    template <typename Spec>
+    bool is() const {
+        return std::holds_alternative<Spec>(spec);
+    }
+    template <typename Spec>
+    const Spec& as() const {
+        return std::get<Spec>(spec);
+    }
+    template <typename Spec>
+    Spec& as() {
+        return std::get<Spec>(spec);
+    }
+    // The i-th size or extent, whatever the kind.
+    std::int64_t size(std::size_t i) const { return size_of(spec, i); }
 
     bool operator==(const Op&) const = default;
 };
@@ -93,9 +109,7 @@ struct Block {
 std::string_view name(Role role);
 std::optional<Role> role_from_name(std::string_view text);
 
-// Floating-point operations that the op executes (multiply and add count two); 0 for memory-bound
-// kernels and communication. Causal attention counts the full square here, of a sliding window (0:
-// none) its width for every query; what the mask leaves of that is a matter of pricing.
+// Floating-point operations that the op executes; 0 of what is bound by memory or communicates.
 double flops(const Op& op);
 
 // Whether the op touches its part of the tensor's rows alone; else it takes the tensor whole.

@@ -1,6 +1,7 @@
 #include "plan/ir/json.hpp"
 
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "plan/ir/text/print_parts.hpp"
 #include "plan/ir/text/spelling.hpp"
@@ -25,13 +26,23 @@ Json tensor_json(const Block& block, std::size_t index) {
     return json;
 }
 
+template <typename Value>
+Json value_json(const Value& value) {
+    if constexpr (std::is_enum_v<Value>)
+        return spelling(value);
+    else
+        return value;
+}
+
 Json op_json(const Op& op, const Mesh& mesh) {
-    Json shape = Json::object();
-    for (std::size_t i = 0; i < shape_size(op.kind); ++i)
-        shape[std::string(shape_fields(op.kind)[i])] = op.shape[i];
-    Json json = {{"kind", name(op.kind)},     {"label", op.label},
+    Json shape = Json::object(), numbers = Json::object();
+    walk_spec(op.spec, [&](FieldUse use, std::string_view field, const auto& value, const auto&) {
+        (use == FieldUse::number ? numbers : shape)[std::string(field)] = value_json(value);
+    });
+    Json json = {{"kind", name(op.kind())},   {"label", op.label},
                  {"phase", name(op.phase)},   {"dtype", name(op.dtype)},
                  {"stream", name(op.stream)}, {"shape", std::move(shape)}};
+    if (!numbers.empty()) json["numbers"] = std::move(numbers);
     if (op.group != GroupKind::none) {
         json["group"] = name(op.group);
         json["group_size"] = mesh.group_size(op.group);
@@ -202,6 +213,11 @@ std::string plan_json(const Plan& plan, std::optional<std::int32_t> rank) {
                       {"pipeline", mesh.pipeline}};
     if (mesh.shard > 0) mesh_json["shard"] = mesh.shard;
     Json json = {{"mesh", std::move(mesh_json)},
+                 {"tokens",
+                  {{"samples", plan.tokens.samples},
+                   {"sequence", plan.tokens.sequence},
+                   {"zigzag", plan.tokens.zigzag},
+                   {"seed", plan.tokens.seed}}},
                  {"micro_batches", plan.micro_batches},
                  {"schedule", plan.schedule},
                  {"exchange_block", plan.exchange_block},

@@ -1,5 +1,7 @@
 #include "plan/ir/kinds.hpp"
 
+#include "plan/ops/spec.hpp"
+
 namespace orrery::plan {
 namespace {
 
@@ -16,68 +18,9 @@ constexpr std::array<std::string_view, kGroupKinds> kGroupNames = {
 constexpr std::array<std::string_view, kPhases> kPhaseNames = {"forward", "backward", "recompute",
                                                                "optimizer"};
 
-struct KindRow {
-    std::string_view name;
-    ShapeFields fields;
-};
-
-constexpr ShapeFields kRows = {"rows", "width"};
-constexpr ShapeFields kScoreFields = {"batch", "queries", "keys"};
-constexpr ShapeFields kElements = {"elements"};
-constexpr ShapeFields kAttention = {"batch",    "queries",  "keys",  "heads",
-                                    "kv_heads", "head_dim", "window"};
-constexpr ShapeFields kAttentionBlock = {"batch",    "queries",  "keys", "heads",
-                                         "kv_heads", "head_dim", "hop"};
-
-constexpr std::array<KindRow, kOpKinds> kKinds = {{
-    {"gemm", {"m", "n", "k"}},
-    {"batched_gemm", {"m", "n", "k", "batch"}},
-    {"attention", kAttention},
-    {"attention_backward", kAttention},
-    {"attention_block", kAttentionBlock},
-    {"attention_block_backward", kAttentionBlock},
-    {"softmax", kScoreFields},
-    {"softmax_backward", kScoreFields},
-    {"dropout", kElements},
-    {"dropout_backward", kElements},
-    {"norm", kRows},
-    {"norm_backward", kRows},
-    {"activation", kRows},
-    {"activation_backward", kRows},
-    {"rope", kRows},
-    {"rope_backward", kRows},
-    {"residual_add", kRows},
-    {"add", kRows},
-    {"bias_gradient", kRows},
-    {"embedding", kRows},
-    {"embedding_backward", kRows},
-    {"cross_entropy_max", kRows},
-    {"cross_entropy_sum", kRows},
-    {"cross_entropy", kRows},
-    {"cross_entropy_backward", kRows},
-    {"gradient_norm", kElements},
-    {"unscale", kElements},
-    {"update_loss_scale", kElements},
-    {"loss_share", kElements},
-    {"judge_loss", kElements},
-    {"adamw", kElements},
-    {"cast", kElements},
-    {"rearrange", {"rows", "width", "kv_width", "parts"}},
-    {"amax", kElements},
-    {"quantize", {"rows", "width", "copies"}},
-    {"transpose", kRows},
-    {"update_scales", kElements},
-    {"all_reduce", kElements},
-    {"all_gather", kElements},
-    {"reduce_scatter", kElements},
-    {"exchange", kElements},
-    {"all_to_all", kElements},
-    {"shift", kElements},
-    {"copy_to_device", kElements},
-    {"copy_to_host", kElements},
-    {"read_disk", kElements},
-    {"write_disk", kElements},
-}};
+#define ORRERY_OP_SPELLING(name, type) #name,
+constexpr std::array<std::string_view, kOpKinds> kOpNames = {ORRERY_OPS(ORRERY_OP_SPELLING)};
+#undef ORRERY_OP_SPELLING
 
 template <typename Enum, std::size_t n>
 std::optional<Enum> find_name(const std::array<std::string_view, n>& names, std::string_view text) {
@@ -104,19 +47,16 @@ std::string_view name(Phase phase) {
     return kPhaseNames[static_cast<std::size_t>(phase)];
 }
 std::string_view name(OpKind kind) {
-    return kKinds[static_cast<std::size_t>(kind)].name;
-}
-const ShapeFields& shape_fields(OpKind kind) {
-    return kKinds[static_cast<std::size_t>(kind)].fields;
+    return kOpNames[static_cast<std::size_t>(kind)];
 }
 bool is_eight_bit(DType dtype) {
     return dtype == DType::fp8_e4m3 || dtype == DType::fp8_e5m2;
 }
 bool is_communication(OpKind kind) {
-    return kind >= OpKind::all_reduce && kind <= OpKind::shift;
+    return family(kind) == OpFamily::communication;
 }
 bool is_copy(OpKind kind) {
-    return kind >= OpKind::copy_to_device && kind <= OpKind::write_disk;
+    return family(kind) == OpFamily::copy;
 }
 
 template <>
@@ -137,9 +77,7 @@ std::optional<Phase> from_name<Phase>(std::string_view text) {
 }
 template <>
 std::optional<OpKind> from_name<OpKind>(std::string_view text) {
-    for (std::size_t i = 0; i < kOpKinds; ++i)
-        if (kKinds[i].name == text) return static_cast<OpKind>(i);
-    return std::nullopt;
+    return find_name<OpKind>(kOpNames, text);
 }
 
 }  // namespace orrery::plan

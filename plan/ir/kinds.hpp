@@ -1,5 +1,6 @@
-// The vocabulary of a plan: element types, streams, process groups, kinds of ops. Each has one
-// spelling, used in text, JSON and traces alike; a spelling on disk never changes its meaning.
+// The vocabulary of a plan: element types, streams, process groups, phases; kinds of ops are those
+// of plan/ops. Each has one spelling, used in text, JSON and traces alike; a spelling on disk never
+// changes its meaning.
 #pragma once
 
 #include <array>
@@ -7,6 +8,8 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+
+#include "plan/ops/op_kind.hpp"
 
 namespace orrery::plan {
 
@@ -51,78 +54,12 @@ inline constexpr std::size_t kGroupKinds = 11;
 enum class Phase : std::uint8_t { forward, backward, recompute, optimizer };
 inline constexpr std::size_t kPhases = 4;
 
-enum class OpKind : std::uint8_t {
-    // matrix products
-    gemm,
-    batched_gemm,
-    // attention without materialised scores
-    attention,
-    attention_backward,
-    // the same of a rank's share of the queries on keys of one rank (`hop` places before it in the
-    // context group) or of all: shares are such that causal work is the same on every rank
-    attention_block,
-    attention_block_backward,
-    // memory-bound kernels: their bytes are those of the tensors they read and write
-    softmax,
-    softmax_backward,
-    dropout,
-    dropout_backward,
-    norm,
-    norm_backward,
-    activation,
-    activation_backward,
-    rope,
-    rope_backward,
-    residual_add,
-    add,
-    bias_gradient,
-    embedding,
-    embedding_backward,
-    cross_entropy_max,
-    cross_entropy_sum,
-    cross_entropy,
-    cross_entropy_backward,
-    gradient_norm,
-    unscale,            // takes the loss scale off gradients and looks for infinities
-    update_loss_scale,  // the next step's, by whether this one overflowed
-    loss_share,         // what this rank adds to the batch's loss: nothing where another has it
-    judge_loss,         // whether it has spiked; one that has not counts from then on
-    adamw,
-    cast,
-    rearrange,  // copies parts of rows to where a collective or a kernel wants them
-    // eight-bit products (plan/build/eight_bit.hpp)
-    amax,           // the largest magnitude of a tensor, from which its scale follows
-    quantize,       // eight-bit copies with their scales; `copies`: 1 by rows, 2 by columns, 4 by
-                    // columns and transposed, or the sum of what is made at once
-    transpose,      // of an eight-bit copy and its scales
-    update_scales,  // from the largest magnitudes of the steps before
-    // communication
-    all_reduce,
-    all_gather,
-    reduce_scatter,
-    exchange,
-    all_to_all,
-    shift,  // round a ring: every member sends to the next, and receives from the one before
-    // between tiers of memory
-    copy_to_device,
-    copy_to_host,
-    read_disk,
-    write_disk
-};
-inline constexpr std::size_t kOpKinds = 47;
-
-// Sizes of an op, and the names of those that a kind uses, in order; empty names end the list.
-inline constexpr std::size_t kShapeFields = 7;
-using Shape = std::array<std::int64_t, kShapeFields>;
-using ShapeFields = std::array<std::string_view, kShapeFields>;
-
 std::int64_t size_bytes(DType dtype);
 std::string_view name(DType dtype);
 std::string_view name(Stream stream);
 std::string_view name(GroupKind group);
 std::string_view name(Phase phase);
 std::string_view name(OpKind kind);
-const ShapeFields& shape_fields(OpKind kind);
 bool is_eight_bit(DType dtype);  // floating point
 bool is_communication(OpKind kind);
 bool is_copy(OpKind kind);  // between tiers of memory

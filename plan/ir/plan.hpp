@@ -211,8 +211,18 @@ struct Conserved {
     bool operator==(const Conserved&) const = default;
 };
 
+// What the rows of activations are, and which random numbers drop them.
+struct TokenLayout {
+    std::int64_t samples = 1;   // of a micro-batch, of a data-parallel rank
+    std::int64_t sequence = 1;  // tokens of a sequence, over all ranks of its context group
+    bool zigzag = false;        // each rank has one piece from either end, for equal causal work
+    std::int64_t seed = 0;      // of what is dropped
+    bool operator==(const TokenLayout&) const = default;
+};
+
 struct Plan {
     Mesh mesh;
+    TokenLayout tokens;
     std::int32_t micro_batches = 0;
     std::string schedule;
     // Blocks of one exchange op each: of activations and their gradients, and by number of the

@@ -106,7 +106,7 @@ std::vector<ReuseEdge> edges_between(const Block& block, const Clocks& clocks,
 std::int64_t first_fit(const Block& block, const Clocks& clocks,
                        const std::vector<Interval>& placed, const Interval& interval) {
     const bool collective =
-        is_communication(block.ops[static_cast<std::size_t>(interval.first)].kind);
+        is_communication(block.ops[static_cast<std::size_t>(interval.first)].kind());
     std::vector<const Interval*> alive;
     for (const Interval& other : placed)
         if (other.last >= interval.first ||

@@ -77,9 +77,8 @@ class StashCompression {
   private:
     static Op cast_of(const Tensor& tensor, Phase phase) {
         Op op;
-        op.kind = OpKind::cast;
+        op.spec = Cast{tensor.elements()};
         op.phase = phase;
-        op.shape[0] = tensor.elements();
         op.label = tensor.name;
         return op;
     }

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "plan/ir/check.hpp"
-#include "plan/ir/product.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace orrery::plan {
@@ -35,10 +34,10 @@ std::vector<bool> waiting_ops(const Block& block) {
     std::vector<bool> waits(block.ops.size(), false);
     for (std::size_t i = block.ops.size(); i-- > 0;) {
         const Op& op = block.ops[i];
-        if (op.kind == OpKind::gemm)
-            waits[i] = product_of_gemm(block, op) == GemmProduct::weight_gradient;
-        else if (is_communication(op.kind) || op.kind == OpKind::amax ||
-                 op.kind == OpKind::quantize || op.kind == OpKind::transpose)
+        if (op.is<Gemm>())
+            waits[i] = op.as<Gemm>().product == GemmProduct::weight_gradient;
+        else if (is_communication(op.kind()) || op.is<Amax>() || op.is<Quantize>() ||
+                 op.is<Transpose>())
             waits[i] = std::all_of(op.writes.begin(), op.writes.end(), [&](TensorId id) {
                 return read_by_waiting(block, waits, id, i);
             });
@@ -151,10 +150,9 @@ void hand_on_gradients(Block& input, Block& weight) {
         for (Op& op : input.ops)
             std::erase(op.reads, static_cast<TensorId>(t));
         Op copy;
-        copy.kind = OpKind::cast;
+        copy.spec = Cast{gradient.elements()};
         copy.phase = Phase::backward;
         copy.dtype = gradient.dtype;
-        copy.shape[0] = gradient.elements();
         copy.label = gradient.name;
         copy.reads = {static_cast<TensorId>(weight.tensors.size())};
         weight.tensors.push_back(handed);

@@ -13,11 +13,10 @@ Block partial_norm(const ProgramBuilder& builder, const Bucket& bucket) {
         {"gradients", Role::gradient_shard, builder.gradient_dtype(), {elements}});
     block.tensors.push_back(norm_scalar());
     Op op;
-    op.kind = OpKind::gradient_norm;
+    op.spec = GradientNorm{elements};
     op.phase = Phase::optimizer;
     op.stream = builder.optimizer_stream();
     op.dtype = builder.gradient_dtype();
-    op.shape[0] = elements;
     op.reads = {0, 1};
     op.writes = {1};
     op.label = "gradient norm";

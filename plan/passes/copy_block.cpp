@@ -51,11 +51,10 @@ Block copy_block(OpKind kind, Phase phase, const std::string& what, DType dtype,
     block.tensors = {{"from", Role::source, dtype, {elements}},
                      {"to", Role::target, dtype, {elements}}};
     Op op;
-    op.kind = kind;
+    op.spec = spec_of(kind, {elements});
     op.phase = phase;
     op.stream = stream_of(kind);
     op.dtype = dtype;
-    op.shape[0] = elements;
     op.reads = {0};
     op.writes = {1};
     op.label = what;

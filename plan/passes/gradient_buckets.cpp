@@ -122,11 +122,10 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
         block.tensors.push_back({"reduced", Role::gradient, dtype, {held}});  // within gradients
         block.tensors.push_back({"gradient shard", Role::gradient_shard, dtype, {held}});
         Op add;
-        add.kind = OpKind::add;
+        add.spec = Add{1, held};
         add.phase = Phase::backward;
         add.stream = Stream::data_comm;
         add.dtype = dtype;
-        add.shape = {1, held};
         add.reads = {1, 2};
         add.writes = {2};
         add.label = "gradient shard";

@@ -5,13 +5,12 @@
 namespace orrery::plan {
 namespace {
 
-Op optimizer_op(OpKind kind, const char* label, DType dtype, std::vector<TensorId> reads,
+Op optimizer_op(OpSpec spec, const char* label, DType dtype, std::vector<TensorId> reads,
                 std::vector<TensorId> writes) {
     Op op;
-    op.kind = kind;
+    op.spec = std::move(spec);
     op.phase = Phase::optimizer;
     op.dtype = dtype;
-    op.shape = {1};
     op.reads = std::move(reads);
     op.writes = std::move(writes);
     op.label = label;
@@ -26,10 +25,8 @@ Block unscale_block(const ProgramBuilder& builder, const Bucket& bucket) {
     block.tensors = {{"gradients", Role::gradient_shard, builder.gradient_dtype(), {elements}},
                      {"loss scale", Role::scalar, DType::fp32, {1}},
                      overflow_scalar()};
-    Op op =
-        optimizer_op(OpKind::unscale, "loss scale", builder.gradient_dtype(), {0, 1, 2}, {0, 2});
-    op.shape[0] = elements;
-    block.ops.push_back(std::move(op));
+    block.ops.push_back(
+        optimizer_op(Unscale{elements}, "loss scale", builder.gradient_dtype(), {0, 1, 2}, {0, 2}));
     return block;
 }
 
@@ -38,8 +35,10 @@ void update_scale(const ProgramBuilder& builder, Block& block) {
     if (builder.scenario.training.loss_scale > 0) return;
     block.tensors.push_back({"loss scale", Role::scalar, DType::fp32, {1}});
     block.tensors.push_back({"loss scale counters", Role::scalar, DType::i32, {2}});
+    const DynamicLossScale& rule = builder.scenario.training.dynamic_loss_scale;
     block.ops.push_back(
-        optimizer_op(OpKind::update_loss_scale, "loss scale", DType::fp32, {0, 1, 2}, {1, 2}));
+        optimizer_op(UpdateLossScale{1, rule.growth_interval, rule.hysteresis, rule.minimum},
+                     "loss scale", DType::fp32, {0, 1, 2}, {1, 2}));
 }
 
 // The sum of the flags over ranks: not zero where any gradient overflowed. The next step's scale

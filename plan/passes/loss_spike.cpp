@@ -5,13 +5,12 @@
 namespace orrery::plan {
 namespace {
 
-Op scalar_op(OpKind kind, const char* label, std::vector<TensorId> reads,
+Op scalar_op(OpSpec spec, const char* label, std::vector<TensorId> reads,
              std::vector<TensorId> writes) {
     Op op;
-    op.kind = kind;
+    op.spec = std::move(spec);
     op.phase = Phase::optimizer;
     op.dtype = DType::fp64;
-    op.shape = {1};
     op.reads = std::move(reads);
     op.writes = std::move(writes);
     op.label = label;
@@ -43,13 +42,14 @@ Block judge_block(const ProgramBuilder& builder) {
     std::vector<TensorId> judged = {loss, accepted, count};
     if (builder.dims.scales_loss()) judged.push_back(scalar("overflow", DType::fp32, 1));
 
-    block.ops.push_back(scalar_op(OpKind::loss_share, "loss", std::move(own), {loss}));
+    block.ops.push_back(scalar_op(LossShare{1}, "loss", std::move(own), {loss}));
     if (builder.mesh.ranks() > 1)
         block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::optimizer,
                                           Stream::data_comm, GroupKind::world, 1, "loss", loss,
                                           loss));
-    block.ops.push_back(
-        scalar_op(OpKind::judge_loss, "loss spike", std::move(judged), {accepted, count, spike}));
+    const LossSpike& rule = builder.scenario.training.loss_spike;
+    block.ops.push_back(scalar_op(JudgeLoss{1, rule.window, rule.skip_above}, "loss spike",
+                                  std::move(judged), {accepted, count, spike}));
     return block;
 }
 

@@ -24,20 +24,25 @@ Block adamw_block(ProgramBuilder& builder, std::int32_t index, bool judged) {
     block.tensors.push_back(
         {"parameters", Role::parameter_shard, builder.dims.dtype, {elements - narrow}});
     Op op;
-    op.kind = OpKind::adamw;
     op.phase = Phase::optimizer;
     op.stream = builder.optimizer_stream();
     op.dtype = builder.dims.wide_dtype;
-    op.shape[0] = elements;
     op.reads = {0, kStates};
     if (!builder.dims.keeps_masters()) op.reads.push_back(kParameters);
     auto reads_scalar = [&](Tensor scalar) {
         op.reads.push_back(static_cast<TensorId>(block.tensors.size()));
         block.tensors.push_back(std::move(scalar));
     };
-    if (judged && builder.scenario.training.optimizer.clip_norm > 0) reads_scalar(norm_scalar());
-    if (judged && builder.dims.scales_loss()) reads_scalar(overflow_scalar());
-    if (builder.scenario.training.loss_spike.skips()) reads_scalar(loss_spike_scalar());
+    const Optimizer& optimizer = builder.scenario.training.optimizer;
+    AdamW adamw{elements, optimizer.beta1, optimizer.beta2, optimizer.epsilon,
+                optimizer.weight_decay};
+    if (judged) adamw.clip_norm = optimizer.clip_norm;
+    adamw.skips_overflow = judged && builder.dims.scales_loss();
+    adamw.skips_spike = builder.scenario.training.loss_spike.skips();
+    if (adamw.clip_norm > 0) reads_scalar(norm_scalar());
+    if (adamw.skips_overflow) reads_scalar(overflow_scalar());
+    if (adamw.skips_spike) reads_scalar(loss_spike_scalar());
+    op.spec = adamw;
     op.writes = {kStates, kParameters};
     if (narrow > 0) {
         op.writes.push_back(static_cast<TensorId>(block.tensors.size()));

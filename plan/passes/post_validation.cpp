@@ -11,13 +11,12 @@
 namespace orrery::plan {
 namespace {
 
-Op scalar_op(OpKind kind, const Tensor& of, std::vector<TensorId> reads,
+Op scalar_op(OpSpec spec, const Tensor& of, std::vector<TensorId> reads,
              std::vector<TensorId> writes) {
     Op op;
-    op.kind = kind;
+    op.spec = std::move(spec);
     op.phase = Phase::optimizer;
     op.dtype = of.dtype;
-    op.shape = kind == OpKind::add ? Shape{1, of.elements()} : Shape{of.elements()};
     op.reads = std::move(reads);
     op.writes = std::move(writes);
     op.label = of.name;
@@ -40,9 +39,11 @@ BlockUse sum_use(ProgramBuilder& builder, const Statistic& statistic) {
     use.from = statistic.handed;
     if (statistic.handed >= 0) {
         block.tensors.push_back(in_role(statistic.scalar, "before", Role::source));
-        block.ops.push_back(scalar_op(OpKind::add, statistic.scalar, {0, 2}, {1}));
+        block.ops.push_back(
+            scalar_op(Add{1, statistic.scalar.elements()}, statistic.scalar, {0, 2}, {1}));
     } else {
-        block.ops.push_back(scalar_op(OpKind::cast, statistic.scalar, {0}, {1}));
+        block.ops.push_back(
+            scalar_op(Cast{statistic.scalar.elements()}, statistic.scalar, {0}, {1}));
     }
     use.block = builder.blocks.add(std::move(block));
     return use;
@@ -53,7 +54,7 @@ BlockUse total_use(ProgramBuilder& builder, const Statistic& statistic) {
     Block block;
     block.name = "validate." + statistic.scalar.name;
     block.tensors = {in_role(statistic.scalar, "of all stages", Role::source), statistic.scalar};
-    block.ops.push_back(scalar_op(OpKind::cast, statistic.scalar, {0}, {1}));
+    block.ops.push_back(scalar_op(Cast{statistic.scalar.elements()}, statistic.scalar, {0}, {1}));
     BlockUse use;
     use.from = statistic.sum;
     use.block = builder.blocks.add(std::move(block));
@@ -84,7 +85,7 @@ BlockUse copy_use(ProgramBuilder& builder, std::int32_t bucket, const Tensor& ow
     Block block;
     block.name = std::string(back ? "put_back." : "keep.") + own.name;
     block.tensors = {own, in_role(own, "copy", back ? Role::source : Role::target)};
-    Op op = scalar_op(OpKind::cast, own, {back ? 1 : 0}, {back ? 0 : 1});
+    Op op = scalar_op(Cast{own.elements()}, own, {back ? 1 : 0}, {back ? 0 : 1});
     block.ops.push_back(std::move(op));
     BlockUse use;
     use.bucket = bucket;
@@ -107,7 +108,7 @@ Block statistic_exchange(const Tensor& statistic, Stream stream) {
     Block block;
     block.name = std::string(stream == Stream::pipeline_comm ? "exchange." : "exchange.before.") +
                  statistic.name;
-    Op op = scalar_op(OpKind::exchange, statistic, {}, {});
+    Op op = scalar_op(Exchange{statistic.elements()}, statistic, {}, {});
     op.group = GroupKind::pipeline;
     op.stream = stream;
     block.ops.push_back(std::move(op));

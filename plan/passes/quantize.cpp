@@ -28,12 +28,11 @@ class QuantizeBlock : public BlockWriter {
         return static_cast<TensorId>(block_.tensors.size() - 1);
     }
 
-    Op& emit(OpKind kind, std::string label, const Shape& shape, std::vector<TensorId> reads,
+    Op& emit(OpSpec spec, std::string label, std::vector<TensorId> reads,
              std::vector<TensorId> writes) override {
         Op op;
-        op.kind = kind;
+        op.spec = std::move(spec);
         op.label = std::move(label);
-        op.shape = shape;
         op.dtype = block_.tensors[static_cast<std::size_t>(writes.front())].dtype;
         op.reads = std::move(reads);
         op.writes = std::move(writes);
@@ -54,9 +53,9 @@ class QuantizeBlock : public BlockWriter {
             for (const char* of : {".x", ".w", ".dy"})
                 keep(layer_.block.ops[index].label + of + ".history");
         for (const Op& op : layer_.block.ops)
-            if (op.kind == OpKind::reduce_scatter) keep(op.label + ".dy.history");
+            if (op.is<ReduceScatter>()) keep(op.label + ".dy.history");
         const auto count = static_cast<std::int64_t>(histories.size());
-        emit(OpKind::update_scales, "scales", {count * kAmaxHistory}, histories, histories);
+        emit(UpdateScales{count * kAmaxHistory}, "scales", histories, histories);
     }
 
     void cast_weight(const std::string& label, TensorId weight) {
@@ -85,11 +84,11 @@ class QuantizeBlock : public BlockWriter {
         std::vector<TensorId> writes = {copies.columns.scales};
         if (copies.columns.data != casting.held) {
             writes.insert(writes.begin(), copies.columns.data);
-            emit(OpKind::transpose, held.name + ".qt", {casting.rows, casting.width},
-                 std::move(reads), std::move(writes))
+            emit(Transpose{casting.rows, casting.width}, held.name + ".qt", std::move(reads),
+                 std::move(writes))
                 .dtype = held.dtype;
         } else {
-            emit(OpKind::cast, held.name + ".s", {1}, {copies.rows.scales}, std::move(writes));
+            emit(Cast{1}, held.name + ".s", {copies.rows.scales}, std::move(writes));
         }
     }
 
@@ -126,27 +125,27 @@ std::vector<BlockUse> amax_uses(ProgramBuilder& builder) {
         for (const StagePart& part : stage.parts) {
             if (part.quantize < 0) continue;
             for (const Op& op : builder.blocks.block(part.quantize).ops)
-                if (op.kind == OpKind::update_scales)
-                    count += static_cast<std::int64_t>(op.reads.size());
+                if (op.is<UpdateScales>()) count += static_cast<std::int64_t>(op.reads.size());
         }
     Block block;
     block.name = "quantize.amaxes";
     block.tensors = {{"amaxes", Role::scratch, DType::fp32, {count}}};
     Op collect;
-    collect.kind = OpKind::amax;
+    collect.spec = Amax{count};
     collect.phase = Phase::optimizer;
     collect.dtype = DType::fp32;
-    collect.shape[0] = count;
     collect.writes = {0};
     collect.label = "amaxes";
     block.ops.push_back(std::move(collect));
     std::vector<GroupKind> groups = {GroupKind::tensor, builder.shard_group()};
     if (builder.hybrid()) groups.push_back(GroupKind::replica);
     for (const GroupKind group : groups)
-        if (builder.mesh.group_size(group) > 1)
-            block.ops.push_back(collective_op(block, OpKind::all_reduce, Phase::optimizer,
-                                              statistics_stream(group), group, count, "amaxes", 0,
-                                              0));
+        if (builder.mesh.group_size(group) > 1) {
+            Op largest = collective_op(block, OpKind::all_reduce, Phase::optimizer,
+                                       statistics_stream(group), group, count, "amaxes", 0, 0);
+            largest.as<AllReduce>().reduce = ReduceOp::max;
+            block.ops.push_back(std::move(largest));
+        }
     if (block.ops.size() == 1 || count == 0) return {};
     BlockUse use;
     use.block = builder.blocks.add(std::move(block));

@@ -18,7 +18,7 @@ namespace {
 // Results that a recomputed op leaves as they are: of attention, of sums over the tensor group, and
 // the scalars that a matrix is cast by.
 bool keeps_results(const ForwardBlock& forward, std::size_t index) {
-    switch (forward.block.ops[index].kind) {
+    switch (forward.block.ops[index].kind()) {
         case OpKind::attention:
         case OpKind::attention_block:
         case OpKind::reduce_scatter:
@@ -39,7 +39,7 @@ void recompute_operations(ForwardBlock& forward) {
     for (std::size_t i = 0; i < block.ops.size(); ++i)
         for (const TensorId id : block.ops[i].writes) {
             const auto at = static_cast<std::size_t>(id);
-            if (block.ops[i].kind == OpKind::gemm) {
+            if (block.ops[i].is<Gemm>()) {
                 kept[at] = every_second;
                 every_second = !every_second;
             } else if (keeps_results(forward, i)) {

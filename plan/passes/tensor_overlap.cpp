@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "plan/ir/product.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace orrery::plan {
@@ -55,19 +54,18 @@ class Splitting {
     // product to be summed and for nothing else.
     void mark(const Op& op) {
         if (op.group != GroupKind::tensor) return;
-        if (op.kind == OpKind::all_gather && op.writes.size() == 1) {
+        if (op.is<AllGather>() && op.writes.size() == 1) {
             const TensorId whole = op.writes[0];
             const bool products =
                 std::all_of(block_.ops.begin(), block_.ops.end(), [&](const Op& other) {
-                    return !reads(other, whole) ||
-                           (other.kind == OpKind::gemm && other.reads[0] == whole);
+                    return !reads(other, whole) || (other.is<Gemm>() && other.reads[0] == whole);
                 });
             if (products) divide(whole);
-        } else if (op.kind == OpKind::reduce_scatter) {
+        } else if (op.is<ReduceScatter>()) {
             const TensorId partial = op.reads[0];
             const bool made =
                 std::all_of(block_.ops.begin(), block_.ops.end(), [&](const Op& other) {
-                    return (!writes(other, partial) || other.kind == OpKind::gemm) &&
+                    return (!writes(other, partial) || other.is<Gemm>()) &&
                            (!reads(other, partial) || &other == &op);
                 });
             if (made) divide(partial);
@@ -94,14 +92,14 @@ class Splitting {
             ops.push_back(op);
             return;
         }
-        // The dimension that runs over tokens: the rows, or what a weight's gradient sums over.
-        const bool sums =
-            op.kind == OpKind::gemm && product_of_gemm(block_, op) == GemmProduct::weight_gradient;
         for (std::int32_t part = 0; part < parts_; ++part) {
             Op piece = op;
             piece.part = part;
             piece.parts = parts_;
-            piece.shape[sums ? 2 : 0] /= parts_;
+            if (piece.is<Gemm>())
+                piece.as<Gemm>().rows() /= parts_;
+            else
+                set_sizes(piece.spec, {piece.size(0) / parts_});
             for (auto* ids : {&piece.reads, &piece.writes})
                 for (TensorId& id : *ids)
                     if (const auto found = pieces_.find(id); found != pieces_.end())

@@ -14,10 +14,9 @@ std::vector<BlockUse> tied_add_uses(ProgramBuilder& builder) {
     block.tensors.push_back({"head gradient", Role::gradient_shard, dtype, {elements}});
     block.tensors.push_back({"embedding gradient", Role::gradient, dtype, {elements}});
     Op op;
-    op.kind = OpKind::add;
+    op.spec = Add{1, elements};
     op.phase = Phase::backward;
     op.dtype = dtype;
-    op.shape = {1, elements};
     op.reads = {0, 1};
     op.writes = {1};
     op.label = "tied embedding";

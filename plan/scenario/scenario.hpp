@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/ops/positions.hpp"
 #include "plan/schedule/csv.hpp"
 
 namespace orrery::plan {
@@ -64,23 +65,6 @@ enum class CrossRail : std::uint8_t { nvlink, spine };
 enum class KeptOn : std::uint8_t { none, host, disk };
 // In what a layer's activations wait for backward: as forward made them, or rounded.
 enum class ActivationStash : std::uint8_t { same, bf16, fp8 };
-
-// How rotary frequencies are stretched over longer sequences than a model began with; see
-// plan/scenario/positions.hpp.
-struct RopeScaling {
-    enum class Kind : std::uint8_t { none, linear, llama3, yarn };
-    Kind kind = Kind::none;
-    double factor = 1;
-    double low_freq_factor = 1;   // llama3: turns of the original length below which …
-    double high_freq_factor = 4;  // … and above which a frequency is slow, or fast
-    std::int64_t original_max_positions = 0;  // llama3, yarn
-    double beta_slow = 1;                     // yarn: turns of the original length below which …
-    double beta_fast = 32;                    // … and above which a frequency is slow, or fast
-    bool truncate = true;                     // yarn: the bounds are whole pairs, outwards
-    double attention_factor = 1;              // yarn: turned queries and keys are multiplied by it
-
-    bool operator==(const RopeScaling&) const = default;
-};
 
 // A decoder by what it computes, read from its family's Hugging Face config.json (the families are
 // in plan/scenario/models). Whoever builds or prices it asks for these features, never for the
@@ -138,6 +122,11 @@ struct Model {
     double attention_scale() const {
         return rope_scaling.attention_factor * rope_scaling.attention_factor /
                std::sqrt(static_cast<double>(head_dim));
+    }
+    // What ALiBi's slopes are multiplied by before they are added to scaled scores.
+    double alibi_factor() const {
+        if (positions != Positions::alibi) return 0;
+        return scaled_alibi ? attention_scale() : 1;
     }
     std::int64_t position_rows() const { return max_positions + position_offset; }
 

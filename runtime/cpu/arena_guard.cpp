@@ -5,7 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "plan/ir/product.hpp"
 #include "plan/memory/arena.hpp"
 
 namespace orrery::runtime {
@@ -20,8 +19,8 @@ bool overlap(const Operand& a, const Operand& b) {
 
 // Three products of unfused attention write a third each of the gradients of queries, keys, values.
 bool writes_a_third(const plan::Op& op) {
-    if (op.kind != plan::OpKind::batched_gemm) return false;
-    const plan::AttentionProduct product = plan::product_of_attention(op);
+    if (!op.is<plan::BatchedGemm>()) return false;
+    const plan::AttentionProduct product = op.as<plan::BatchedGemm>().product;
     return product == plan::AttentionProduct::queries || product == plan::AttentionProduct::keys ||
            product == plan::AttentionProduct::values;
 }
@@ -29,8 +28,9 @@ bool writes_a_third(const plan::Op& op) {
 // Whether the op makes all of the tensor: what it reads as well it may change in part, and what
 // adamw steps it may leave alone.
 bool makes(const BoundOp& bound, const Operand& written) {
-    if (bound.op->kind == plan::OpKind::adamw || writes_a_third(*bound.op)) return false;
-    if (plan::is_copy(bound.op->kind)) return false;  // of any bytes, those that mark the unwritten
+    if (bound.op->kind() == plan::OpKind::adamw || writes_a_third(*bound.op)) return false;
+    if (plan::is_copy(bound.op->kind()))
+        return false;  // of any bytes, those that mark the unwritten
     return std::none_of(bound.reads.begin(), bound.reads.end(),
                         [&](const Operand& read) { return overlap(read, written); });
 }
@@ -129,7 +129,7 @@ void ArenaGuard::end(const BoundOp& bound) {
         if (!transfer.sends) accept(transfer.offset, transfer.bytes);
     if (bound.feed != Feed::none) accept(bound.fed.offset, bound.fed.bytes());
     // The padding of a bucket is cleared before it is reduced.
-    if (plan::is_communication(bound.op->kind) && bound.bucket >= 0 && !bound.reads.empty())
+    if (plan::is_communication(bound.op->kind()) && bound.bucket >= 0 && !bound.reads.empty())
         accept(bound.reads[0].offset, bound.reads[0].bytes());
     expect_unchanged(bound);
 }
@@ -176,7 +176,7 @@ void ArenaGuard::end_of_step() const {
 // rank 2: layer.forward gemm "fc1", layer 3, micro-batch 0
 std::string ArenaGuard::named(const BoundOp& bound) const {
     std::string text = fmt::format("rank {}: {} {} \"{}\"", rank_, bound.block->name,
-                                   plan::name(bound.op->kind), bound.op->label);
+                                   plan::name(bound.op->kind()), bound.op->label);
     if (bound.layer >= 0) text += fmt::format(", layer {}", bound.layer);
     if (bound.micro_batch >= 0) text += fmt::format(", micro-batch {}", bound.micro_batch);
     return text;

@@ -53,7 +53,7 @@ CpuDevice::CpuDevice(const BoundProgram& program, const plan::Scenario& scenario
       memory_(allocate(program.memory_bytes() + (options.guard ? 2 * ArenaGuard::kZone : 0))),
       arena_(memory_.get() + (options.guard ? ArenaGuard::kZone : 0)),
       compute_kernels_(options.threads),
-      performer_(program, scenario, communicator, arena_, compute_kernels_),
+      performer_(program, communicator, arena_, compute_kernels_),
       clip_norm_(scenario.training.optimizer.clip_norm),
       stretches_(static_cast<std::size_t>(program.turns())),
       under_way_(static_cast<std::size_t>(program.turns())),
@@ -61,7 +61,7 @@ CpuDevice::CpuDevice(const BoundProgram& program, const plan::Scenario& scenario
     // Guarded ops run one at a time, whatever they wait for: on one line in the order of all ranks.
     if (Communicator* const line = communicator.beside();
         line != nullptr && program.turns() > 1 && !options.guard)
-        server_.emplace(program, scenario, *line, arena_, server_kernels_);
+        server_.emplace(program, *line, arena_, server_kernels_);
     for (std::int64_t turn = 0; turn < program.turns(); ++turn)
         turns_.emplace_back(program.of_step(turn), server_.has_value());
     if (options.guard) guard_ = std::make_unique<ArenaGuard>(program, communicator.rank(), arena_);
@@ -80,7 +80,7 @@ CpuDevice::CpuDevice(const BoundProgram& program, const plan::Scenario& scenario
 CpuDevice::Work::Work(const BoundProgram& bound, bool apart) : program(bound) {
     for (std::uint32_t id = 0; id < bound.ops.size(); ++id) {
         const plan::Op& op = *bound.ops[id].op;
-        Lane lane = plan::is_copy(op.kind) ? copies : communication;
+        Lane lane = plan::is_copy(op.kind()) ? copies : communication;
         if (op.stream == plan::Stream::compute) lane = compute;
         const bool serves =
             op.stream == plan::Stream::server || op.stream == plan::Stream::data_comm;
@@ -306,7 +306,7 @@ void CpuDevice::run_op(const Stretch& stretch, Lane lane, std::uint32_t id) {
     const BoundOp& bound = stretch.work->program.ops[id];
     const std::uint64_t number =
         recorder_ != nullptr ? recorder_->begin(bound, stretch.inputs->step, time.begin) : 0;
-    if (plan::is_copy(bound.op->kind))
+    if (plan::is_copy(bound.op->kind()))
         copy(bound);
     else if (lane == servers)
         server_->perform(bound, *stretch.inputs, server_kernels_);
@@ -330,9 +330,9 @@ std::optional<double> CpuDevice::computed_s() const {
 void CpuDevice::copy(const BoundOp& bound) {
     const Operand &from = bound.reads[0], &to = bound.writes[0];
     const auto bytes = static_cast<std::size_t>(from.bytes());
-    if (bound.op->kind == plan::OpKind::read_disk)
+    if (bound.op->kind() == plan::OpKind::read_disk)
         read(from.offset, {arena_ + to.offset, bytes});
-    else if (bound.op->kind == plan::OpKind::write_disk)
+    else if (bound.op->kind() == plan::OpKind::write_disk)
         disk_->write(to.offset - program_.memory_bytes(), {arena_ + from.offset, bytes});
     else
         std::memcpy(arena_ + to.offset, arena_ + from.offset, bytes);

@@ -5,8 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "plan/ir/accumulates.hpp"
 #include "plan/ir/check.hpp"
-#include "plan/ir/product.hpp"
 #include "plan/ir/turns.hpp"
 
 namespace orrery::runtime {
@@ -46,6 +46,8 @@ class Binder {
         for (const auto* ring : {&program.parameter_ring, &program.gradient_ring})
             out_.spare.insert(ring->begin(), ring->end());
         out_.at = plan.mesh.coordinates(rank);
+        out_.mesh = plan.mesh;
+        out_.tokens = plan.tokens;
         out_.shard = places_.shard();
         out_.shards = places_.shards();
         out_.shards_states = places_.shards() > 1 && scenario.layout.zero_stage > 0;
@@ -145,7 +147,7 @@ class Binder {
             const TensorId id = op.writes[w];
             const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
             if (std::find(op.reads.begin(), op.reads.end(), id) == op.reads.end()) continue;
-            if (op.kind == plan::OpKind::unscale && tensor.role != Role::scalar) continue;
+            if (op.is<plan::Unscale>() && tensor.role != Role::scalar) continue;
             const plan::Place place = places_.of(step, use, id);
             const auto& ring = program_.gradient_ring;
             if (std::find(ring.begin(), ring.end(), place.resident) != ring.end()) continue;
@@ -160,8 +162,8 @@ class Binder {
         for (TensorId id : bound.op->reads) {
             const Tensor& tensor = bound.block->tensors[static_cast<std::size_t>(id)];
             if (tensor.role != Role::stash || tensor.dtype != plan::DType::i32) continue;
-            if (bound.op->kind == plan::OpKind::cross_entropy) continue;  // brought before
-            bound.feed = tensor.name == "tokens" ? Feed::tokens : Feed::targets;
+            if (bound.op->is<plan::CrossEntropy>()) continue;  // brought before
+            bound.feed = bound.op->is<plan::Embedding>() ? Feed::tokens : Feed::targets;
             bound.fed = operand(step, use, *bound.block, id);
         }
     }

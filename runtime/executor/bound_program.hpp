@@ -95,6 +95,8 @@ struct BoundProgram {
         return turn == 0 ? *this : *other_turns[turn - 1];
     }
     plan::Coordinates at;
+    plan::Mesh mesh;
+    plan::TokenLayout tokens;
     std::int64_t shard = 0, shards = 1;
     // Bytes from the arena's start, −1: the program has none.
     std::int64_t scalar(const std::string& name) const;

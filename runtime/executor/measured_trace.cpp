@@ -97,8 +97,7 @@ class Assembly {
             std::array<std::size_t, plan::kGroupKinds> count{};
             for (std::size_t id = 0; id < track.events.size(); ++id) {
                 const plan::Op& performed = op(track.rank, id);
-                if (!plan::is_communication(performed.kind) ||
-                    performed.kind == plan::OpKind::exchange)
+                if (!plan::is_communication(performed.kind()) || performed.is<plan::Exchange>())
                     continue;
                 const auto members = plan_.mesh.group(performed.group, track.rank);
                 if (members.size() < 2) continue;

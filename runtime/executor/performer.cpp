@@ -3,39 +3,56 @@
 #include <vector>
 
 #include "plan/ir/check.hpp"
-#include "plan/scenario/positions.hpp"
-#include "runtime/executor/part_of.hpp"
+#include "plan/ops/positions.hpp"
 
 namespace orrery::runtime {
 
 using plan::OpKind;
 
-Performer::Performer(const BoundProgram& program, const plan::Scenario& scenario,
-                     Communicator& communicator, std::byte* arena, Kernels& kernels)
+Performer::Performer(const BoundProgram& program, Communicator& communicator, std::byte* arena,
+                     Kernels& kernels)
     : program_(program),
-      scenario_(scenario),
       communicator_(communicator),
       arena_(arena),
-      dims_(plan::dims_of(scenario)),
-      part_(part_of(scenario.layout, program.at.context)) {
-    const plan::Model& model = scenario.model;
-    if (model.rotary()) inverse_frequencies_ = kernels.keep(plan::inverse_frequencies(model));
-    if (model.positions == plan::Positions::alibi) {
-        std::vector<double> slopes;
-        for (std::int64_t head = 0; head < dims_.attended_heads(); ++head)
-            slopes.push_back(plan::alibi_slope(model, first_head() + head));
-        slopes_ = kernels.keep(slopes);
-    }
+      part_{program.mesh.context, program.at.context, program.tokens.zigzag} {
+    for (const BoundOp& bound : program.ops)
+        keep_numbers(bound, kernels);
+}
+
+// Steps of other turns, and what amends one, are ops of the same blocks.
+void Performer::keep_numbers(const BoundOp& bound, Kernels& kernels) {
+    std::vector<double> numbers;
+    const auto add_slopes = [&](double alibi, std::int64_t heads, std::int64_t total) {
+        for (std::int64_t head = 0; alibi != 0 && head < heads; ++head)
+            numbers.push_back(plan::alibi_slope(total, first_head(heads, total) + head) * alibi);
+    };
+    std::visit(
+        [&](const auto& op) {
+            if constexpr (requires { op.theta; })
+                numbers = plan::inverse_frequencies(op.rotary_dim, op.theta, op.scaling);
+            else if constexpr (requires { op.alibi; })
+                add_slopes(op.alibi, op.heads, op.total_heads);
+        },
+        bound.op->spec);
+    if (numbers.empty() || kept_.count(bound.op) > 0) return;
+    const auto [place, is_new] = numbers_.try_emplace(numbers, nullptr);
+    if (is_new) place->second = kernels.keep(numbers);
+    kept_[bound.op] = place->second;
+}
+
+const double* Performer::kept(const Call& call) const {
+    const auto found = kept_.find(call.bound.op);
+    return found == kept_.end() ? nullptr : found->second;
 }
 
 void Performer::perform(const BoundOp& bound, const StepInputs& inputs, Kernels& kernels) {
     const Call call{bound, inputs, kernels};
     if (bound.feed != Feed::none) feed(call);
-    if (plan::is_communication(bound.op->kind)) {
+    if (plan::is_communication(bound.op->kind())) {
         communicate(call);
     } else if (bound.op->stream != plan::Stream::compute &&
                bound.op->stream != plan::Stream::server) {
-        ORRERY_CHECK(bound.op->kind == OpKind::add, "what runs beside communication is a sum");
+        ORRERY_CHECK(bound.op->is<plan::Add>(), "what runs beside communication is a sum");
         add(call);
     } else {
         compute(call);
@@ -43,7 +60,7 @@ void Performer::perform(const BoundOp& bound, const StepInputs& inputs, Kernels&
 }
 
 void Performer::compute(const Call& call) {
-    switch (call.bound.op->kind) {
+    switch (call.bound.op->kind()) {
         case OpKind::gemm:
             return gemm(call);
         case OpKind::batched_gemm:
@@ -111,13 +128,13 @@ void Performer::compute(const Call& call) {
         case OpKind::cast:
             return cast(call);
         default:
-            ORRERY_CHECK(false, "no kernel for " + std::string(name(call.bound.op->kind)));
+            ORRERY_CHECK(false, "no kernel for " + std::string(name(call.bound.op->kind())));
     }
 }
 
 // Eight bits have scales, which are made and read beside them.
 void Performer::cast(const Call& call) {
-    Cast cast{call.shape(0), read(call, 0), written(call, 0)};
+    Cast cast{call.op<plan::Cast>().elements, read(call, 0), written(call, 0)};
     if (call.bound.writes.size() > 1) cast.scales = written(call, 1);
     if (call.bound.reads.size() > 1) cast.scales = read(call, 1);
     call.kernels.cast(cast);
@@ -146,23 +163,22 @@ Buffer Performer::written(const Call& call, std::size_t index) const {
 
 // Micro-batches take samples in turn over the data-parallel ranks, as Megatron-LM's samplers do.
 std::int64_t Performer::first_sample(const Call& call) const {
-    const plan::Layout& layout = scenario_.layout;
     return call.inputs.first_sample +
-           (call.bound.micro_batch * layout.data_parallel + program_.at.data) *
-               layout.micro_batch_size;
+           (call.bound.micro_batch * program_.mesh.data + program_.at.data) *
+               program_.tokens.samples;
 }
 
 // Of a range of rows of what this rank holds of the micro-batch: all of them, or this tensor
 // rank's.
 std::int64_t Performer::first_row(std::int64_t rows) const {
-    return rows == dims_.tokens ? 0 : program_.at.tensor * rows;
+    return rows == held_tokens() ? 0 : program_.at.tensor * rows;
 }
 
 ElementIndex Performer::rows_index(const Call& call, std::int64_t rows, std::int64_t width) const {
     const auto index = [&](std::int64_t rows_before) {
         return static_cast<std::uint64_t>(rows_before * width);
     };
-    const std::int64_t held = dims_.sequence, whole = held * part_.ranks;
+    const std::int64_t held = held_sequence(), whole = program_.tokens.sequence;
     const std::int64_t first = first_sample(call) * whole + part_.first_of(0, held);
     if (part_.ranks == 1) return {index(first + first_row(rows)), 0, 0};
     const std::int64_t of_run = held / part_.runs();
@@ -173,13 +189,15 @@ ElementIndex Performer::rows_index(const Call& call, std::int64_t rows, std::int
     return of_part;
 }
 
-// A site is a place in a layer where something is dropped.
-DropoutKey Performer::dropout_key(const Call& call, double p, std::uint32_t place) const {
-    constexpr std::uint32_t kPlaces = 4;
-    const auto layer = static_cast<std::uint32_t>(call.bound.layer + 1);
-    return {{static_cast<std::uint64_t>(scenario_.training.seed), layer * kPlaces + place,
+PositionRows Performer::position_rows(std::int64_t rows, std::int64_t offset) const {
+    return {held_sequence(), first_row(rows), offset, part_};
+}
+
+DropoutKey Performer::dropout_key(const Call& call, const plan::Drop& drop) const {
+    const std::int64_t place = (call.bound.layer + 1) * plan::kDropPlaces + drop.place;
+    return {{static_cast<std::uint64_t>(program_.tokens.seed), static_cast<std::uint32_t>(place),
              static_cast<std::uint32_t>(call.inputs.step)},
-            p};
+            drop.rate};
 }
 
 }  // namespace orrery::runtime

@@ -1,27 +1,24 @@
-// From an op of the plan to a call of a kernel or of the communicator. Everything that a kernel is
-// told beyond shapes comes from the scenario (epsilon, scales, masks) or from where the rank
-// stands.
+// From an op of the plan to a call of a kernel or of the communicator. All that a kernel is told
+// comes from the op, from where the rank stands in the mesh, and from what the step brings.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
-#include "plan/build/dims.hpp"
 #include "runtime/comm/communicator.hpp"
 #include "runtime/executor/device.hpp"
 #include "runtime/kernels/kernels.hpp"
 
 namespace orrery::runtime {
 
-inline constexpr std::uint32_t kAttentionPlace = 1;  // of its dropout in a layer (DropoutKey)
-
 class Performer {
   public:
     // All must outlive the object; `arena` is the rank's, in the device's memory. `kernels` keeps
     // what all requests share.
-    Performer(const BoundProgram& program, const plan::Scenario& scenario,
-              Communicator& communicator, std::byte* arena, Kernels& kernels);
+    Performer(const BoundProgram& program, Communicator& communicator, std::byte* arena,
+              Kernels& kernels);
 
     // Compute ops come from one thread, those of servers and communication from one other (or the
     // same). Of the kernels, those of the op's stream.
@@ -42,15 +39,18 @@ class Performer {
     void attention_block(const Call& call);
     void attention_block_backward(const Call& call);
     void rearrange(const Call& call);
-    AttentionKeys block_keys(const Call& call) const;
-    std::int64_t first_head() const;
+    AttentionKeys block_keys(const Call& call, const plan::AttentionSizes& op, std::int64_t hop,
+                             std::size_t operand) const;
 
-    // Of the heads and rows that this rank holds; of what attention sees where heads are exchanged
-    // for tokens.
-    AttentionShape held_shape() const;
-    AttentionShape attention_shape() const;
-    AttentionMask attention_mask() const;
-    AttentionDropout attention_dropout(const Call& call) const;
+    // Of the rows of a sequence that this rank holds.
+    std::int64_t held_sequence() const { return program_.tokens.sequence / program_.mesh.context; }
+    std::int64_t held_tokens() const { return program_.tokens.samples * held_sequence(); }
+    // Of so many heads of an op, of all that the model has.
+    std::int64_t first_head(std::int64_t heads, std::int64_t total_heads) const;
+    AttentionMask attention_mask(const Call& call, std::int64_t window) const;
+    AttentionDropout attention_dropout(const Call& call, const plan::AttentionForm& form) const;
+    void keep_numbers(const BoundOp& bound, Kernels& kernels);
+    const double* kept(const Call& call) const;
 
     // performer_rows.cpp
     void norm(const Call& call);
@@ -94,24 +94,24 @@ class Performer {
     T* at(const Operand& operand) const {
         return reinterpret_cast<T*>(arena_ + operand.offset);
     }
-    DropoutKey dropout_key(const Call& call, double p, std::uint32_t place) const;
+    DropoutKey dropout_key(const Call& call, const plan::Drop& drop) const;
     std::int64_t first_sample(const Call& call) const;
     std::int64_t first_row(std::int64_t rows) const;
+    PositionRows position_rows(std::int64_t rows, std::int64_t offset) const;
     ElementIndex rows_index(const Call& call, std::int64_t rows, std::int64_t width) const;
-    ElementIndex dropout_index(const Call& call) const;
-    double dropout_rate(const Call& call) const;
-    ActivationForm activation_form() const;
-    LogitsPart logits_part(const Call& call) const;
-    std::int64_t positions_operand(const Call& call) const;
+    template <typename Op>
+    ElementIndex dropout_index(const Call& call, const Op& op) const;
+    template <typename Op>
+    LogitsPart logits_part(const Op& op) const;
 
     const BoundProgram& program_;
-    const plan::Scenario& scenario_;
     Communicator& communicator_;
     std::byte* arena_;
-    plan::Dims dims_;
-    SequencePart part_;                            // of a sequence, which this rank holds
-    const double* inverse_frequencies_ = nullptr;  // null where positions are not rotary
-    const double* slopes_ = nullptr;               // of this rank's heads; null where it has none
+    SequencePart part_;  // of a sequence, which this rank holds
+    // Of ops with rotary positions their frequencies, of those with ALiBi the slopes of this rank's
+    // heads: in memory that the device reads.
+    std::map<const plan::Op*, const double*> kept_;
+    std::map<std::vector<double>, const double*> numbers_;
     std::vector<Transfer> transfers_;
 };
 
@@ -120,7 +120,10 @@ struct Performer::Call {
     const StepInputs& inputs;
     Kernels& kernels;
 
-    std::int64_t shape(std::size_t i) const { return bound.op->shape[i]; }
+    template <typename Op>
+    const Op& op() const {
+        return bound.op->as<Op>();
+    }
     const plan::Tensor& read_tensor(std::size_t i) const {
         return bound.block->tensors[static_cast<std::size_t>(bound.op->reads[i])];
     }

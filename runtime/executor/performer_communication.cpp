@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "plan/ir/check.hpp"
-#include "plan/ir/product.hpp"
 #include "runtime/executor/performer.hpp"
 
 namespace orrery::runtime {
@@ -13,7 +12,7 @@ using plan::OpKind;
 void Performer::communicate(const Call& call) {
     const plan::Op& op = *call.bound.op;
     communicator_.set_label(op.label);
-    if (op.kind == OpKind::exchange) {
+    if (op.is<plan::Exchange>()) {
         transfers_.clear();
         for (const BoundTransfer& transfer : call.bound.transfers)
             transfers_.push_back({transfer.peer,
@@ -22,8 +21,8 @@ void Performer::communicate(const Call& call) {
         communicator_.exchange(transfers_);
         return;
     }
-    if (op.kind == OpKind::shift) return shift(call);
-    const std::int64_t elements = op.shape[0];
+    if (op.is<plan::Shift>()) return shift(call);
+    const std::int64_t elements = op.size(0);
     const Buffer in = read(call, 0);
     const Buffer out = written(call, 0);
     const auto members = static_cast<std::int64_t>(communicator_.members(op.group).size());
@@ -35,11 +34,12 @@ void Performer::communicate(const Call& call) {
     clear_padding(call);
     // A part of what this rank has of the whole.
     const std::int64_t part = op.part * (elements / members) * plan::size_bytes(out.dtype);
-    switch (op.kind) {
+    switch (op.kind()) {
         case OpKind::all_reduce:
-            return communicator_.all_reduce(
-                op.group, out.dtype, out.data, elements,
-                plan::takes_largest(*call.bound.block, op) ? Reduction::max : Reduction::sum);
+            return communicator_.all_reduce(op.group, out.dtype, out.data, elements,
+                                            op.as<plan::AllReduce>().reduce == plan::ReduceOp::max
+                                                ? Reduction::max
+                                                : Reduction::sum);
         case OpKind::all_gather:
             return communicator_.all_gather(op.group, out.dtype,
                                             static_cast<std::byte*>(in.data) + own + part, out.data,
@@ -51,7 +51,7 @@ void Performer::communicate(const Call& call) {
         case OpKind::all_to_all:
             return communicator_.all_to_all(op.group, out.dtype, in.data, out.data, elements);
         default:
-            ORRERY_CHECK(false, "no such communication: " + std::string(name(op.kind)));
+            ORRERY_CHECK(false, "no such communication: " + std::string(name(op.kind())));
     }
 }
 

@@ -1,33 +1,33 @@
 // Attention over keys that other ranks hold, and what brings rows in order for it.
 #include "plan/ir/check.hpp"
-#include "plan/ir/rearrangement.hpp"
 #include "runtime/executor/performer.hpp"
 
 namespace orrery::runtime {
 
 // At hop h a rank has the keys of the rank h places before it in the ring; gathered ones are in the
 // order of ranks.
-AttentionKeys Performer::block_keys(const Call& call) const {
-    const std::int64_t blocks = call.shape(2) / call.shape(1), hop = call.shape(6);
+AttentionKeys Performer::block_keys(const Call& call, const plan::AttentionSizes& op,
+                                    std::int64_t hop, std::size_t operand) const {
+    const std::int64_t blocks = op.keys / op.queries;
     const std::int64_t owner = (part_.rank - hop + part_.ranks) % part_.ranks;
-    return {read(call, call.bound.op->kind == plan::OpKind::attention_block ? 1 : 2),
-            blocks > 1 ? 0 : owner, blocks};
+    return {read(call, operand), blocks > 1 ? 0 : owner, blocks};
 }
 
 // Reads qkv, keys, and of a further hop the sums and their lse.
 void Performer::attention_block(const Call& call) {
+    const plan::AttentionBlock& op = call.op<plan::AttentionBlock>();
     Attention attention;
-    attention.shape = held_shape();
-    attention.mask = attention_mask();
-    attention.dropout = attention_dropout(call);
-    attention.scale = scenario_.model.attention_scale();
+    attention.shape = {op.batch, op.queries, op.heads, op.kv_heads, op.head_dim};
+    attention.mask = attention_mask(call, 0);
+    attention.dropout = attention_dropout(call, op);
+    attention.scale = op.scale;
     attention.qkv = read(call, 0);
     attention.lse = written(call, 1);
     attention.part = part_;
-    attention.keys = block_keys(call);
+    attention.keys = block_keys(call, op, op.hop, 1);
     attention.continues = call.bound.reads.size() > 2;
     // The last hop's result has its own tensor; those before leave sums.
-    attention.ends = call.shape(2) > call.shape(1) || call.shape(6) + 1 == part_.ranks;
+    attention.ends = op.gathered() || op.hop + 1 == part_.ranks;
     if (attention.continues) attention.sums = read(call, 2);
     (attention.ends ? attention.context : attention.sums) = written(call, 0);
     call.kernels.attention(attention);
@@ -35,17 +35,18 @@ void Performer::attention_block(const Call& call) {
 
 // Reads dcontext, qkv, keys, context, lse, and of a further hop dq.
 void Performer::attention_block_backward(const Call& call) {
+    const plan::AttentionBlockBackward& op = call.op<plan::AttentionBlockBackward>();
     AttentionBackward attention;
-    attention.shape = held_shape();
-    attention.mask = attention_mask();
-    attention.dropout = attention_dropout(call);
-    attention.scale = scenario_.model.attention_scale();
+    attention.shape = {op.batch, op.queries, op.heads, op.kv_heads, op.head_dim};
+    attention.mask = attention_mask(call, 0);
+    attention.dropout = attention_dropout(call, op);
+    attention.scale = op.scale;
     attention.dcontext = read(call, 0);
     attention.qkv = read(call, 1);
     attention.context = read(call, 3);
     attention.lse = read(call, 4);
     attention.part = part_;
-    attention.keys = block_keys(call);
+    attention.keys = block_keys(call, op, op.hop, 2);
     attention.dkv = written(call, 0);
     attention.dq = written(call, 1);
     attention.continues = call.bound.reads.size() > 5;
@@ -59,8 +60,8 @@ struct Section {
     std::int64_t first = 0, width = 0, first_of_part = 0;
 };
 
-std::vector<Section> sections_of(const plan::Op& op) {
-    const std::int64_t width = op.shape[1], kv_width = op.shape[2], parts = op.shape[3];
+std::vector<Section> sections_of(const plan::Rearrange& op) {
+    const std::int64_t width = op.width, kv_width = op.kv_width, parts = op.parts;
     const std::int64_t q_width = width - 2 * kv_width;
     std::vector<Section> sections = {{0, q_width, 0}};
     if (kv_width == 0) return sections;
@@ -79,9 +80,9 @@ Rearrange undone(Rearrange op, const Buffer& from, const Buffer& to) {
 }
 
 // Section of all rows to the parts.
-Rearrange section_apart(const plan::Op& op, const Section& section, const Buffer& from,
+Rearrange section_apart(const plan::Rearrange& op, const Section& section, const Buffer& from,
                         const Buffer& to) {
-    const std::int64_t rows = op.shape[0], width = op.shape[1], parts = op.shape[3];
+    const std::int64_t rows = op.rows, width = op.width, parts = op.parts;
     Rearrange copy;
     copy.counts = {rows, parts};
     copy.run = section.width / parts;
@@ -95,12 +96,12 @@ Rearrange section_apart(const plan::Op& op, const Section& section, const Buffer
 }
 
 // [parts][samples][rows][width] to [samples][parts][rows][width].
-Rearrange samples_together(const plan::Op& op, std::int64_t samples, const Buffer& from,
+Rearrange samples_together(const plan::Rearrange& op, std::int64_t samples, const Buffer& from,
                            const Buffer& to) {
-    const std::int64_t parts = op.shape[3];
+    const std::int64_t parts = op.parts;
     Rearrange copy;
     copy.counts = {parts, samples};
-    copy.run = op.shape[0] / (parts * samples) * op.shape[1];
+    copy.run = op.rows / (parts * samples) * op.width;
     copy.from = from;
     copy.to = to;
     copy.from_strides = {samples * copy.run, copy.run};
@@ -118,10 +119,10 @@ Rearrange columns(std::int64_t rows, std::int64_t run, const Buffer& from, std::
 }  // namespace
 
 void Performer::rearrange(const Call& call) {
-    const plan::Op& op = *call.bound.op;
-    const std::int64_t rows = op.shape[0], width = op.shape[1], kv = 2 * op.shape[2];
+    const plan::Rearrange& op = call.op<plan::Rearrange>();
+    const std::int64_t rows = op.rows, width = op.width, kv = 2 * op.kv_width;
     const Buffer from = read(call, 0), to = written(call, 0);
-    switch (plan::rearrangement_of(op)) {
+    switch (op.form) {
         case plan::Rearrangement::keys:
             return call.kernels.rearrange(columns(rows, kv, from, width - kv, width, to, 0, kv));
         case plan::Rearrangement::gradients:
@@ -137,10 +138,10 @@ void Performer::rearrange(const Call& call) {
                 call.kernels.rearrange(undone(section_apart(op, section, to, from), from, to));
             return;
         case plan::Rearrangement::samples_together:
-            return call.kernels.rearrange(samples_together(op, dims_.batch, from, to));
+            return call.kernels.rearrange(samples_together(op, program_.tokens.samples, from, to));
         case plan::Rearrangement::samples_apart:
             return call.kernels.rearrange(
-                undone(samples_together(op, dims_.batch, to, from), from, to));
+                undone(samples_together(op, program_.tokens.samples, to, from), from, to));
     }
 }
 

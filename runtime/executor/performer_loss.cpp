@@ -43,31 +43,33 @@ std::size_t bucket_of(const BoundOp& bound) {
 
 }  // namespace
 
-LogitsPart Performer::logits_part(const Call& call) const {
-    const std::int64_t columns = dims_.vocabulary;
-    const std::int64_t first = program_.at.tensor * columns;
-    return {call.shape(0), columns, first,
-            std::clamp<std::int64_t>(scenario_.model.vocabulary - first, 0, columns)};
+template <typename Op>
+LogitsPart Performer::logits_part(const Op& op) const {
+    const std::int64_t first = program_.at.tensor * op.width;
+    return {op.rows, op.width, first, std::clamp<std::int64_t>(op.vocabulary - first, 0, op.width)};
 }
 
 void Performer::cross_entropy_max(const Call& call) {
-    call.kernels.cross_entropy_max({logits_part(call), read(call, 0), written(call, 0)});
+    call.kernels.cross_entropy_max(
+        {logits_part(call.op<plan::CrossEntropyMax>()), read(call, 0), written(call, 0)});
 }
 
 void Performer::cross_entropy_sum(const Call& call) {
-    call.kernels.cross_entropy_sum({logits_part(call), at<std::int32_t>(call.bound.reads[2]),
-                                    read(call, 0), read(call, 1), written(call, 0)});
+    call.kernels.cross_entropy_sum({logits_part(call.op<plan::CrossEntropySum>()),
+                                    at<std::int32_t>(call.bound.reads[2]), read(call, 0),
+                                    read(call, 1), written(call, 0)});
 }
 
 void Performer::cross_entropy(const Call& call) {
-    call.kernels.cross_entropy({call.shape(0), call.inputs.gradient_scale, read(call, 0),
-                                written(call, 0), call.bound.accumulates});
+    call.kernels.cross_entropy({call.op<plan::CrossEntropy>().rows, call.inputs.gradient_scale,
+                                read(call, 0), written(call, 0), call.bound.accumulates});
 }
 
 // Reads logits, largest, sums, targets, and the loss scale where there is one.
 void Performer::cross_entropy_backward(const Call& call) {
     call.kernels.cross_entropy_backward(
-        {logits_part(call), at<std::int32_t>(call.bound.reads[3]), call.inputs.gradient_scale,
+        {logits_part(call.op<plan::CrossEntropyBackward>()), at<std::int32_t>(call.bound.reads[3]),
+         call.inputs.gradient_scale,
          call.bound.reads.size() > 4 ? at<float>(call.bound.reads[4]) : nullptr, read(call, 1),
          read(call, 2), written(call, 0)});
 }
@@ -88,12 +90,13 @@ void Performer::gradient_norm(const Call& call) {
 }
 
 void Performer::unscale(const Call& call) {
-    call.kernels.unscale({call.shape(0), at<float>(call.bound.reads[1]), written(call, 0),
-                          at<float>(call.bound.writes[1]), call.bound.accumulates});
+    call.kernels.unscale({call.op<plan::Unscale>().elements, at<float>(call.bound.reads[1]),
+                          written(call, 0), at<float>(call.bound.writes[1]),
+                          call.bound.accumulates});
 }
 
 void Performer::update_loss_scale(const Call& call) {
-    const plan::DynamicLossScale& rule = scenario_.training.dynamic_loss_scale;
+    const plan::UpdateLossScale& rule = call.op<plan::UpdateLossScale>();
     call.kernels.update_loss_scale({{rule.growth_interval, rule.hysteresis, rule.minimum},
                                     at<float>(call.bound.reads[0]),
                                     at<float>(call.bound.writes[0]),
@@ -109,7 +112,7 @@ void Performer::loss_share(const Call& call) {
 // Reads the batch's loss, the losses that count (the latest ones, in turn) with how many there have
 // been, and whether gradients overflowed, where they can.
 void Performer::judge_loss(const Call& call) {
-    const plan::LossSpike& rule = scenario_.training.loss_spike;
+    const plan::JudgeLoss& rule = call.op<plan::JudgeLoss>();
     call.kernels.judge_loss({{rule.window, rule.skip_above},
                              at<double>(call.bound.reads[0]),
                              call.bound.reads.size() > 3 ? at<float>(call.bound.reads[3]) : nullptr,
@@ -118,35 +121,35 @@ void Performer::judge_loss(const Call& call) {
                              at<float>(call.bound.writes[2])});
 }
 
-// Reads gradients, states, parameters that are their own masters, then scalars by name. States are
-// m and v, and then masters.
+// Reads gradients, states, parameters that are their own masters, then the scalars that the op is
+// told to. States are m and v, and then masters.
 void Performer::adamw(const Call& call) {
-    const plan::Optimizer& optimizer = scenario_.training.optimizer;
+    const plan::AdamW& op = call.op<plan::AdamW>();
     AdamW adamw;
     adamw.learning_rate = call.inputs.learning_rate;
-    adamw.beta1 = optimizer.beta1;
-    adamw.beta2 = optimizer.beta2;
-    adamw.epsilon = optimizer.epsilon;
+    adamw.beta1 = op.beta1;
+    adamw.beta2 = op.beta2;
+    adamw.epsilon = op.epsilon;
     const auto updates = static_cast<double>(call.inputs.updates);
-    adamw.correction1 = 1 - std::pow(optimizer.beta1, updates);
-    adamw.correction2 = 1 - std::pow(optimizer.beta2, updates);
-    for (std::size_t i = 2; i < call.bound.reads.size(); ++i) {
-        const std::string& scalar = call.read_tensor(i).name;
-        if (scalar == "overflow") adamw.skip_where[0] = at<float>(call.bound.reads[i]);
-        if (scalar == "loss spike") adamw.skip_where[1] = at<float>(call.bound.reads[i]);
-        if (scalar != "norm") continue;
-        adamw.norm_bins = at<double>(call.bound.reads[i]);
-        adamw.clip_norm = optimizer.clip_norm;
+    adamw.correction1 = 1 - std::pow(op.beta1, updates);
+    adamw.correction2 = 1 - std::pow(op.beta2, updates);
+    const bool keeps_masters = call.read_tensor(1).dims[0] > 2;
+    std::size_t next = keeps_masters ? 2 : 3;
+    if (op.clip_norm > 0) {
+        adamw.norm_bins = at<double>(call.bound.reads[next++]);
+        adamw.clip_norm = op.clip_norm;
     }
-    const std::int64_t stepped = call.shape(0);
+    if (op.skips_overflow) adamw.skip_where[0] = at<float>(call.bound.reads[next++]);
+    if (op.skips_spike) adamw.skip_where[1] = at<float>(call.bound.reads[next++]);
+    ORRERY_CHECK(next == call.bound.reads.size(), "adamw reads what its fields say");
     const Buffer states = written(call, 0);
     for (const Stepped& part : stepped_parts(program_, bucket_of(call.bound))) {
         adamw.elements = part.elements;
-        adamw.weight_decay = part.entry->parameter.decays() ? optimizer.weight_decay : 0;
+        adamw.weight_decay = part.entry->parameter.decays() ? op.weight_decay : 0;
         adamw.gradients = from(read(call, 0), part.first);
         adamw.m = from(states, part.first);
-        adamw.v = from(states, stepped + part.first);
-        if (dims_.keeps_masters()) adamw.master = from(states, 2 * stepped + part.first);
+        adamw.v = from(states, op.elements + part.first);
+        if (keeps_masters) adamw.master = from(states, 2 * op.elements + part.first);
         adamw.parameters = from(written(call, 1), part.first);
         call.kernels.adamw(adamw);
     }

@@ -1,5 +1,4 @@
 // Products and attention.
-#include "plan/ir/product.hpp"
 #include "runtime/executor/performer.hpp"
 #include "runtime/kernels/gemm_forms.hpp"
 
@@ -15,10 +14,11 @@ Buffer from_element(const Buffer& whole, std::int64_t element) {
 
 void Performer::gemm(const Call& call) {
     Gemm gemm;
-    gemm.form = form_of(plan::product_of_gemm(*call.bound.block, *call.bound.op));
-    gemm.m = call.shape(0);
-    gemm.n = call.shape(1);
-    gemm.k = call.shape(2);
+    const plan::Gemm& op = call.op<plan::Gemm>();
+    gemm.form = form_of(op.product);
+    gemm.m = op.m;
+    gemm.n = op.n;
+    gemm.k = op.k;
     gemm.a = read(call, 0);
     gemm.b = read(call, 1);
     if (gemm.form == GemmForm::forward && call.bound.reads.size() > 2) gemm.bias = read(call, 2);
@@ -44,7 +44,7 @@ void Performer::gemm(const Call& call) {
 // a tensor that holds the part alone, shares apart in one that holds all tokens.
 void Performer::gemm_in_runs(const Call& call, const Gemm& part, std::size_t result) {
     const plan::Op& op = *call.bound.op;
-    const std::int64_t runs = dims_.tensor;
+    const std::int64_t runs = program_.mesh.tensor;
     const bool sums = part.form == GemmForm::weight_gradient;
     Gemm run = part;
     (sums ? run.k : run.m) /= runs;
@@ -65,48 +65,56 @@ void Performer::gemm_in_runs(const Call& call, const Gemm& part, std::size_t res
     }
 }
 
-AttentionShape Performer::held_shape() const {
-    return {dims_.batch, dims_.sequence, dims_.heads, dims_.kv_heads, dims_.head_dim};
+// Heads are shared out over the tensor group, and where they are exchanged for tokens each rank's
+// further over its context group.
+std::int64_t Performer::first_head(std::int64_t heads, std::int64_t total_heads) const {
+    const bool exchanged = heads * program_.mesh.tensor < total_heads;
+    const std::int64_t share =
+        exchanged ? program_.at.tensor * program_.mesh.context + program_.at.context
+                  : program_.at.tensor;
+    return share * heads;
 }
 
-AttentionShape Performer::attention_shape() const {
-    return {dims_.batch, dims_.attended_sequence(), dims_.attended_heads(),
-            dims_.attended_kv_heads(), dims_.head_dim};
+AttentionMask Performer::attention_mask(const Call& call, std::int64_t window) const {
+    return {window, kept(call)};
 }
 
-// Of those that attention sees.
-std::int64_t Performer::first_head() const {
-    return program_.at.tensor * dims_.heads +
-           (dims_.exchanges_heads ? program_.at.context * dims_.attended_heads() : 0);
-}
-
-AttentionMask Performer::attention_mask() const {
-    return {scenario_.model.attention_window, slopes_};
-}
-
-AttentionDropout Performer::attention_dropout(const Call& call) const {
-    return {dropout_key(call, scenario_.model.attention_dropout, kAttentionPlace),
-            first_sample(call), first_head(), scenario_.model.heads};
+AttentionDropout Performer::attention_dropout(const Call& call,
+                                              const plan::AttentionForm& form) const {
+    return {dropout_key(call, form.drop), first_sample(call),
+            first_head(form.heads, form.total_heads), form.total_heads};
 }
 
 void Performer::attention(const Call& call) {
-    call.kernels.attention({attention_shape(), attention_mask(), attention_dropout(call),
-                            scenario_.model.attention_scale(), read(call, 0), written(call, 0),
+    const plan::Attention& op = call.op<plan::Attention>();
+    call.kernels.attention({{op.batch, op.queries, op.heads, op.kv_heads, op.head_dim},
+                            attention_mask(call, op.window),
+                            attention_dropout(call, op),
+                            op.scale,
+                            read(call, 0),
+                            written(call, 0),
                             written(call, 1)});
 }
 
 void Performer::attention_backward(const Call& call) {
-    call.kernels.attention_backward({attention_shape(), attention_mask(), attention_dropout(call),
-                                     scenario_.model.attention_scale(), read(call, 0),
-                                     read(call, 1), read(call, 2), read(call, 3),
+    const plan::AttentionBackward& op = call.op<plan::AttentionBackward>();
+    call.kernels.attention_backward({{op.batch, op.queries, op.heads, op.kv_heads, op.head_dim},
+                                     attention_mask(call, op.window),
+                                     attention_dropout(call, op),
+                                     op.scale,
+                                     read(call, 0),
+                                     read(call, 1),
+                                     read(call, 2),
+                                     read(call, 3),
                                      written(call, 0)});
 }
 
 void Performer::batched_gemm(const Call& call) {
+    const plan::BatchedGemm& op = call.op<plan::BatchedGemm>();
     AttentionProduct product;
-    product.shape = attention_shape();
-    product.scale = scenario_.model.attention_scale();
-    switch (plan::product_of_attention(*call.bound.op)) {
+    product.shape = {op.batch / op.heads, op.sequence(), op.heads, op.kv_heads, op.head_dim()};
+    product.scale = op.scale;
+    switch (op.product) {
         case plan::AttentionProduct::scores:
             product.form = AttentionProductForm::scores;
             product.qkv = read(call, 0);
@@ -132,10 +140,9 @@ void Performer::batched_gemm(const Call& call) {
             break;
         case plan::AttentionProduct::queries:
         case plan::AttentionProduct::keys:
-            product.form =
-                plan::product_of_attention(*call.bound.op) == plan::AttentionProduct::queries
-                    ? AttentionProductForm::query_gradient
-                    : AttentionProductForm::key_gradient;
+            product.form = op.product == plan::AttentionProduct::queries
+                               ? AttentionProductForm::query_gradient
+                               : AttentionProductForm::key_gradient;
             product.maps = read(call, 0);
             product.qkv = read(call, 1);
             product.dqkv = written(call, 0);
@@ -144,13 +151,25 @@ void Performer::batched_gemm(const Call& call) {
     call.kernels.attention_product(product);
 }
 
+namespace {
+
+// Softmax asks for maps and their sides alone.
+template <typename Op>
+AttentionShape maps_of(const Op& op) {
+    return {op.batch / op.heads, op.queries, op.heads, op.heads, 0};
+}
+
+}  // namespace
+
 void Performer::softmax(const Call& call) {
-    call.kernels.softmax({attention_shape(), attention_mask(), read(call, 0), written(call, 0)});
+    const plan::Softmax& op = call.op<plan::Softmax>();
+    call.kernels.softmax(
+        {maps_of(op), attention_mask(call, op.window), read(call, 0), written(call, 0)});
 }
 
 void Performer::softmax_backward(const Call& call) {
-    call.kernels.softmax_backward(
-        {attention_shape(), read(call, 0), read(call, 1), written(call, 0)});
+    call.kernels.softmax_backward({maps_of(call.op<plan::SoftmaxBackward>()), read(call, 0),
+                                   read(call, 1), written(call, 0)});
 }
 
 }  // namespace orrery::runtime

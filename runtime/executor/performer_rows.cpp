@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "plan/ir/check.hpp"
-#include "plan/scenario/scenario.hpp"
 #include "runtime/executor/performer.hpp"
 
 namespace orrery::runtime {
@@ -10,40 +9,45 @@ namespace {
 
 using plan::Role;
 
-// Places of DropoutKey: attention has 1.
-constexpr std::uint32_t kOtherPlaces = 2;
-
-std::uint32_t place_of(const std::string& label) {
-    if (label == "attention dropout") return kAttentionPlace;
-    return label == "fc2" ? kOtherPlaces + 1 : kOtherPlaces;
+constexpr ActivationForm form_of(plan::ActivationFunction function) {
+    switch (function) {
+        case plan::ActivationFunction::gelu_tanh:
+            return ActivationForm::gelu_tanh;
+        case plan::ActivationFunction::gelu_erf:
+            return ActivationForm::gelu_erf;
+        case plan::ActivationFunction::relu:
+            return ActivationForm::relu;
+        case plan::ActivationFunction::squared_relu:
+            return ActivationForm::squared_relu;
+        case plan::ActivationFunction::swiglu:
+            return ActivationForm::swiglu;
+        case plan::ActivationFunction::geglu_tanh:
+            return ActivationForm::geglu_tanh;
+        case plan::ActivationFunction::geglu_erf:
+            break;
+    }
+    return ActivationForm::geglu_erf;
 }
 
 }  // namespace
 
 void Performer::norm(const Call& call) {
-    const plan::Model& model = scenario_.model;
-    Norm norm{call.shape(0),
-              call.shape(1),
-              model.layer_norm(),
-              model.norm_epsilon,
-              model.norm_weight_offset,
-              read(call, 0),
-              read(call, 1),
-              {},
-              written(call, 0),
-              written(call, 1)};
-    if (model.layer_norm()) norm.bias = read(call, 2);
+    const plan::Normalize& op = call.op<plan::Normalize>();
+    Norm norm{op.rows,       op.width,      op.centred, op.epsilon,       op.weight_offset,
+              read(call, 0), read(call, 1), {},         written(call, 0), written(call, 1)};
+    if (op.centred) norm.bias = read(call, 2);
     call.kernels.norm(norm);
 }
 
 // Reads dy, x, weight, stats, the residual's gradient where there is one, then the accumulators,
 // unless another block adds to them.
 void Performer::norm_backward(const Call& call) {
+    const plan::NormalizeBackward& op = call.op<plan::NormalizeBackward>();
     NormBackward norm;
-    norm.rows = call.shape(0);
-    norm.width = call.shape(1);
-    norm.centred = scenario_.model.layer_norm();
-    norm.weight_offset = scenario_.model.norm_weight_offset;
+    norm.rows = op.rows;
+    norm.width = op.width;
+    norm.centred = op.centred;
+    norm.weight_offset = op.weight_offset;
     norm.dy = read(call, 0);
     norm.x = read(call, 1);
     norm.weight = read(call, 2);
@@ -57,104 +61,84 @@ void Performer::norm_backward(const Call& call) {
     call.kernels.norm_backward(norm);
 }
 
-ActivationForm Performer::activation_form() const {
-    const bool erf = scenario_.model.gelu == plan::Gelu::erf;
-    switch (scenario_.model.activation) {
-        case plan::Activation::gelu:
-            return erf ? ActivationForm::gelu_erf : ActivationForm::gelu_tanh;
-        case plan::Activation::relu:
-            return ActivationForm::relu;
-        case plan::Activation::squared_relu:
-            return ActivationForm::squared_relu;
-        case plan::Activation::swiglu:
-            return ActivationForm::swiglu;
-        case plan::Activation::geglu:
-            break;
-    }
-    return erf ? ActivationForm::geglu_erf : ActivationForm::geglu_tanh;
-}
-
 void Performer::activation(const Call& call) {
-    Activation op{activation_form(), call.shape(0), call.shape(1), read(call, 0), written(call, 0)};
-    if (call.bound.reads.size() > 1) op.up = read(call, 1);
-    call.kernels.activation(op);
+    const plan::Activate& op = call.op<plan::Activate>();
+    Activation activation{form_of(op.function), op.rows, op.width, read(call, 0), written(call, 0)};
+    if (call.bound.reads.size() > 1) activation.up = read(call, 1);
+    call.kernels.activation(activation);
 }
 
 void Performer::activation_backward(const Call& call) {
-    ActivationBackward op{activation_form(), call.shape(0), call.shape(1),
-                          read(call, 0),     read(call, 1), written(call, 0)};
-    if (call.bound.reads.size() > 2) op.up = read(call, 2);
-    call.kernels.activation_backward(op);
+    const plan::ActivateBackward& op = call.op<plan::ActivateBackward>();
+    ActivationBackward activation{form_of(op.function), op.rows,       op.width,
+                                  read(call, 0),        read(call, 1), written(call, 0)};
+    if (call.bound.reads.size() > 2) activation.up = read(call, 2);
+    call.kernels.activation_backward(activation);
 }
 
 void Performer::rope(const Call& call, bool backward) {
-    const Rope rope{held_shape(), scenario_.model.rotary_dim, inverse_frequencies_,
-                    written(call, 0), part_};
+    const plan::RopeFields& op =
+        backward ? static_cast<const plan::RopeFields&>(call.op<plan::RopeBackward>())
+                 : call.op<plan::Rope>();
+    const Rope rope{{program_.tokens.samples, held_sequence(), op.heads, op.kv_heads, op.head_dim},
+                    op.rotary_dim,
+                    kept(call),
+                    written(call, 0),
+                    part_};
     if (backward)
         call.kernels.rope_backward(rope);
     else
         call.kernels.rope(rope);
 }
 
-// What an op drops: attention's probabilities, or what a residual adds.
-double Performer::dropout_rate(const Call& call) const {
-    return place_of(call.bound.op->label) == kAttentionPlace ? scenario_.model.attention_dropout
-                                                             : scenario_.model.hidden_dropout;
-}
-
-ElementIndex Performer::dropout_index(const Call& call) const {
-    if (place_of(call.bound.op->label) != kAttentionPlace)
-        return rows_index(call, dims_.sharded_tokens, dims_.hidden);
-    const AttentionShape shape = attention_shape();
-    const auto map = static_cast<std::uint64_t>(shape.sequence * shape.sequence);
-    const auto total = static_cast<std::uint64_t>(scenario_.model.heads);
-    const auto head = static_cast<std::uint64_t>(first_head());
+// Of rows, or of maps of attention.
+template <typename Op>
+ElementIndex Performer::dropout_index(const Call& call, const Op& op) const {
+    if (op.width > 0) return rows_index(call, op.elements / op.width, op.width);
+    const auto map = static_cast<std::uint64_t>(op.sequence * op.sequence);
+    const auto total = static_cast<std::uint64_t>(op.total_heads);
+    const auto head = static_cast<std::uint64_t>(first_head(op.heads, op.total_heads));
     return {(static_cast<std::uint64_t>(first_sample(call)) * total + head) * map,
-            static_cast<std::uint64_t>(shape.heads) * map, total * map};
+            static_cast<std::uint64_t>(op.heads) * map, total * map};
 }
 
 void Performer::residual_add(const Call& call) {
+    const plan::ResidualAdd& op = call.op<plan::ResidualAdd>();
     ResidualAdd sum;
-    sum.rows = call.shape(0);
-    sum.width = call.shape(1);
+    sum.rows = op.rows;
+    sum.width = op.width;
     sum.branch = read(call, 0);
     std::size_t bias = 0;
-    bool drops = false;
     for (std::size_t i = 1; i < call.bound.reads.size(); ++i) {
         const plan::Tensor& tensor = call.read_tensor(i);
-        if (tensor.role == Role::scalar)
-            drops = true;
-        else if (tensor.role != Role::parameter)
+        if (tensor.role == Role::scalar) continue;  // the key, which the step brings
+        if (tensor.role != Role::parameter)
             sum.x = read(call, i);
         else if (tensor.dims.size() == 1)
             sum.biases.at(bias++) = read(call, i);
         else
             sum.positions = read(call, i);
     }
-    sum.position_rows = {dims_.sequence, first_row(sum.rows), scenario_.model.position_offset,
-                         part_};
+    sum.position_rows = position_rows(sum.rows, op.position_offset);
     sum.y = written(call, 0);
     if (call.bound.writes.size() > 1) sum.mask = written(call, 1);
-    if (drops || sum.mask)
-        sum.key = dropout_key(call, scenario_.model.hidden_dropout, place_of(call.bound.op->label));
+    if (op.drop.rate > 0) sum.key = dropout_key(call, op.drop);
     sum.index = rows_index(call, sum.rows, sum.width);
     call.kernels.residual_add(sum);
 }
 
 void Performer::dropout(const Call& call) {
-    Dropout dropout{
-        call.shape(0),       dropout_key(call, dropout_rate(call), place_of(call.bound.op->label)),
-        dropout_index(call), read(call, 0),
-        written(call, 0),    {}};
+    const plan::Dropout& op = call.op<plan::Dropout>();
+    Dropout dropout{op.elements,   dropout_key(call, op.drop), dropout_index(call, op),
+                    read(call, 0), written(call, 0),           {}};
     if (call.bound.writes.size() > 1) dropout.mask = written(call, 1);
     call.kernels.dropout(dropout);
 }
 
 void Performer::dropout_backward(const Call& call) {
-    DropoutBackward dropout{
-        call.shape(0),       dropout_key(call, dropout_rate(call), place_of(call.bound.op->label)),
-        dropout_index(call), read(call, 0),
-        written(call, 0),    {}};
+    const plan::DropoutBackward& op = call.op<plan::DropoutBackward>();
+    DropoutBackward dropout{op.elements,   dropout_key(call, op.drop), dropout_index(call, op),
+                            read(call, 0), written(call, 0),           {}};
     if (call.bound.reads[1].dtype == plan::DType::u8) dropout.mask = read(call, 1);
     call.kernels.dropout_backward(dropout);
 }
@@ -170,16 +154,18 @@ void Performer::add(const Call& call) {
 }
 
 void Performer::bias_gradient(const Call& call) {
+    const plan::BiasGradient& op = call.op<plan::BiasGradient>();
     call.kernels.bias_gradient(
-        {call.shape(0), call.shape(1), read(call, 0), written(call, 0), call.bound.accumulates});
+        {op.rows, op.width, read(call, 0), written(call, 0), call.bound.accumulates});
 }
 
 void Performer::embedding(const Call& call) {
+    const plan::Embedding& op = call.op<plan::Embedding>();
     const std::int64_t local = call.read_tensor(1).dims[0];
-    call.kernels.embedding({call.shape(0),
-                            call.shape(1),
+    call.kernels.embedding({op.rows,
+                            op.width,
                             {program_.at.tensor * local, local},
-                            plan::embedding_scale(scenario_),
+                            op.scale,
                             at<std::int32_t>(call.bound.reads[0]),
                             read(call, 1),
                             written(call, 0)});
@@ -187,21 +173,21 @@ void Performer::embedding(const Call& call) {
 
 // Of the vocabulary's table by tokens, of the positions' by rows.
 void Performer::embedding_backward(const Call& call) {
+    const plan::EmbeddingBackward& op = call.op<plan::EmbeddingBackward>();
     const std::int64_t local = call.written_tensor(0).dims[0];
     EmbeddingBackward embedding;
-    embedding.rows = call.shape(0);
-    embedding.width = call.shape(1);
+    embedding.rows = op.rows;
+    embedding.width = op.width;
     embedding.dy = read(call, 0);
     embedding.dtable = written(call, 0);
     embedding.accumulate = call.bound.accumulates;
+    embedding.scale = op.scale;
     if (call.bound.reads[1].dtype == plan::DType::i32) {
         embedding.part = {program_.at.tensor * local, local};
-        embedding.scale = plan::embedding_scale(scenario_);
         embedding.tokens = at<std::int32_t>(call.bound.reads[1]);
     } else {
         embedding.part = {0, local};
-        embedding.position_rows = {dims_.sequence, first_row(embedding.rows),
-                                   scenario_.model.position_offset, part_};
+        embedding.position_rows = position_rows(op.rows, op.position_offset);
     }
     call.kernels.embedding_backward(embedding);
 }

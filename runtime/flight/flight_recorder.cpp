@@ -22,7 +22,7 @@ std::uint64_t FlightRecorder::begin(const BoundOp& bound, std::int64_t step, std
     slot.micro_batch.store(bound.micro_batch, kRelaxed);
     slot.begin.store(now, kRelaxed);
     slot.end.store(0, kRelaxed);
-    if (plan::is_communication(bound.op->kind)) set_traffic(slot, bound);
+    if (plan::is_communication(bound.op->kind())) set_traffic(slot, bound);
     slot.number.store(number, std::memory_order_release);
     return number;
 }
@@ -62,7 +62,7 @@ std::optional<RecordedOp> FlightRecorder::read(const Slot& slot, std::uint64_t n
     op.micro_batch = slot.micro_batch.load(kRelaxed);
     op.begin = slot.begin.load(kRelaxed);
     op.end = slot.end.load(kRelaxed);
-    if (plan::is_communication(op.op->kind)) {
+    if (plan::is_communication(op.op->kind())) {
         op.bytes = slot.bytes.load(kRelaxed);
         op.peers = {slot.first_peer.load(kRelaxed), slot.second_peer.load(kRelaxed)};
     }

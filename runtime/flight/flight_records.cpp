@@ -33,14 +33,14 @@ Json json_of(const RecordedOp& recorded, const FlightRecorder& recorder) {
     const plan::Op& op = *recorded.op;
     Json json{{"number", recorded.number},
               {"step", recorded.step},
-              {"op", plan::name(op.kind)},
+              {"op", plan::name(op.kind())},
               {"label", op.label},
               {"stream", plan::name(op.stream)}};
     if (recorded.layer >= 0) json["layer"] = recorded.layer;
     if (recorded.micro_batch >= 0) json["micro_batch"] = recorded.micro_batch;
     json["begin_ns"] = recorded.begin;
     json["end_ns"] = recorded.end > 0 ? Json(recorded.end) : Json(nullptr);
-    if (!plan::is_communication(op.kind)) return json;
+    if (!plan::is_communication(op.kind())) return json;
     json["bytes"] = recorded.bytes;
     if (recorded.peers[0] < 0) {
         json["group"] = plan::name(op.group);
@@ -191,7 +191,7 @@ std::string FlightRecords::unfinished() const {
     for (const FlightRecorder* recorder : recorders_)
         for (const RecordedOp& op : recorder->ops())
             if (op.end == 0)
-                all += fmt::format("{}{} {}", all.empty() ? "" : ", ", plan::name(op.op->kind),
+                all += fmt::format("{}{} {}", all.empty() ? "" : ", ", plan::name(op.op->kind()),
                                    op.op->label);
     return all;
 }

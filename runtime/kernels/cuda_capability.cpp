@@ -31,17 +31,19 @@ void look_at_types(const plan::Block& block, const plan::Op& op, Lacking& lackin
 }
 
 void look_at_attention(const plan::Op& op, Lacking& lacking) {
-    const plan::ShapeFields& fields = plan::shape_fields(op.kind);
-    const auto at = std::find(fields.begin(), fields.end(), "head_dim") - fields.begin();
-    if (at == static_cast<std::ptrdiff_t>(fields.size())) return;
-    lacking.widest_head = std::max(lacking.widest_head, op.shape[static_cast<std::size_t>(at)]);
+    std::visit(
+        [&](const auto& spec) {
+            if constexpr (requires { spec.queries + spec.head_dim; })
+                lacking.widest_head = std::max(lacking.widest_head, spec.head_dim);
+        },
+        op.spec);
 }
 
 Lacking lacking_of(const plan::Plan& plan, bool (*has_kernel)(OpKind)) {
     Lacking lacking;
     for (const plan::Block& block : plan.blocks)
         for (const plan::Op& op : block.ops) {
-            if (!has_kernel(op.kind)) lacking.kinds.insert(std::string(plan::name(op.kind)));
+            if (!has_kernel(op.kind())) lacking.kinds.insert(std::string(plan::name(op.kind())));
             look_at_types(block, op, lacking);
             look_at_attention(op, lacking);
         }

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "plan/ir/product.hpp"
+#include "plan/ops/matrix.hpp"
 #include "runtime/kernels/requests.hpp"
 
 namespace orrery::runtime {

@@ -32,11 +32,10 @@ class StreamSeat final : public RankSeat {
 
     // A driver frees its memory when it goes: each arena has one of its own.
     std::unique_ptr<Device> make_device(const BoundProgram& program,
-                                        const plan::Scenario& scenario) override {
+                                        const plan::Scenario&) override {
         driver_.reset();
         driver_ = source_.driver(device_);
-        return std::make_unique<StreamDevice>(program, scenario, communicator_, *driver_,
-                                              options_.streams);
+        return std::make_unique<StreamDevice>(program, communicator_, *driver_, options_.streams);
     }
 
   private:

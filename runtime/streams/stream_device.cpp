@@ -21,9 +21,8 @@ constexpr std::chrono::microseconds kPoll{20};
 
 }  // namespace
 
-StreamDevice::StreamDevice(const BoundProgram& program, const plan::Scenario& scenario,
-                           StreamCommunicator& communicator, StreamDriver& driver,
-                           const StreamOptions& options)
+StreamDevice::StreamDevice(const BoundProgram& program, StreamCommunicator& communicator,
+                           StreamDriver& driver, const StreamOptions& options)
     : program_(program),
       communicator_(communicator),
       driver_(driver),
@@ -50,9 +49,8 @@ StreamDevice::StreamDevice(const BoundProgram& program, const plan::Scenario& sc
             ends_[id] = driver.create_event(options.time_ops);
     }
     start_ = driver.create_event(options.time_ops);
-    performer_ =
-        std::make_unique<Performer>(program, scenario, communicator, arena_,
-                                    *lanes_[plan::index_of(plan::Stream::compute)].kernels);
+    performer_ = std::make_unique<Performer>(
+        program, communicator, arena_, *lanes_[plan::index_of(plan::Stream::compute)].kernels);
 }
 
 void StreamDevice::run(const StepInputs& inputs) {
@@ -78,7 +76,7 @@ void StreamDevice::issue(std::uint32_t id, const StepInputs& inputs) {
         driver_.wait(lane.stream, ends_[awaited]);
     if (options_.time_ops) driver_.record(begins_[id], lane.stream);
     if (options_.poison) poison(bound, *lane.kernels);
-    if (plan::is_communication(bound.op->kind)) communicator_.issue_on(lane.stream);
+    if (plan::is_communication(bound.op->kind())) communicator_.issue_on(lane.stream);
     performer_->perform(bound, inputs, *lane.kernels);
     if (options_.time_ops || schedule_.marked(id)) driver_.record(ends_[id], lane.stream);
 }

@@ -23,9 +23,8 @@ struct StreamOptions {
 class StreamDevice final : public Device {
   public:
     // All must outlive the device. The driver's arena is allocated here.
-    StreamDevice(const BoundProgram& program, const plan::Scenario& scenario,
-                 StreamCommunicator& communicator, StreamDriver& driver,
-                 const StreamOptions& options);
+    StreamDevice(const BoundProgram& program, StreamCommunicator& communicator,
+                 StreamDriver& driver, const StreamOptions& options);
 
     void run(const StepInputs& inputs) override;
     std::span<const OpTime> times() const override { return times_; }

@@ -11,13 +11,13 @@ constexpr double kRelativeDeviation = 0.15;
 }  // namespace
 
 Price price_copy(const plan::Op& op, const plan::Cluster& cluster, std::int64_t ranks_of_node) {
-    ORRERY_CHECK(plan::is_copy(op.kind), "not a copy between tiers of memory");
+    ORRERY_CHECK(plan::is_copy(op.kind()), "not a copy between tiers of memory");
     const plan::Storage& storage = cluster.storage;
     const auto sharers = static_cast<double>(ranks_of_node);
     double bandwidth_GBps = cluster.host_memory.bandwidth_GBps;
     double latency_us = cluster.host_memory.latency_us;
-    if (op.kind == plan::OpKind::read_disk || op.kind == plan::OpKind::write_disk) {
-        const bool reads = op.kind == plan::OpKind::read_disk;
+    if (op.kind() == plan::OpKind::read_disk || op.kind() == plan::OpKind::write_disk) {
+        const bool reads = op.kind() == plan::OpKind::read_disk;
         bandwidth_GBps = (reads ? storage.read_GBps : storage.write_GBps) / sharers;
         latency_us = storage.latency_us;
     }

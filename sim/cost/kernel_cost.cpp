@@ -106,8 +106,8 @@ double KernelCost::scaled_rate(const plan::Block& block, const plan::Op& op,
 
 Price KernelCost::price_gemm(const plan::Block& block, const plan::Op& op) const {
     const GemmCurve& curve = gemm_curve(op.dtype);
-    const GemmShape shape{to_double(op.shape[0]), to_double(op.shape[1]), to_double(op.shape[2]),
-                          plan::product_of_gemm(block, op)};
+    const plan::Gemm& gemm = op.as<plan::Gemm>();
+    const GemmShape shape{to_double(gemm.m), to_double(gemm.n), to_double(gemm.k), gemm.product};
     Price price;
     price.family = CostFamily::gemm;
     price.seconds = gemm_seconds(curve, shape, element_bytes(op.dtype));
@@ -126,8 +126,9 @@ Price KernelCost::price_gemm(const plan::Block& block, const plan::Op& op) const
 // operands (the scores above all) do not stay in cache.
 Price KernelCost::price_batched_gemm(const plan::Op& op) const {
     const GemmCurve& curve = gemm_curve(op.dtype);
-    const GemmShape shape{to_double(op.shape[0]), to_double(op.shape[1]), to_double(op.shape[2])};
-    const double batch = to_double(op.shape[3]);
+    const plan::BatchedGemm& product = op.as<plan::BatchedGemm>();
+    const GemmShape shape{to_double(product.m), to_double(product.n), to_double(product.k)};
+    const double batch = to_double(product.batch);
     const bool misaligned =
         op.dtype != plan::DType::fp32 && !has_aligned_rows(shape, element_bytes(op.dtype));
     double gemm_rate = curve.rate_tflops * curve.sustained;
@@ -147,20 +148,38 @@ Price KernelCost::price_batched_gemm(const plan::Op& op) const {
     return price;
 }
 
+namespace {
+
+// Sizes of any attention. Of a rank's share of the queries causal work is balanced.
+AttentionShape attention_shape(const plan::OpSpec& spec) {
+    AttentionShape shape;
+    std::visit(
+        [&](const auto& op) {
+            if constexpr (requires { op.queries + op.head_dim; }) {
+                shape.batch = to_double(op.batch);
+                shape.queries = to_double(op.queries);
+                shape.keys = to_double(op.keys);
+                shape.heads = to_double(op.heads);
+                shape.kv_heads = to_double(op.kv_heads);
+                shape.head_dim = to_double(op.head_dim);
+            }
+            if constexpr (requires { op.hop; }) shape.balanced = true;
+            if constexpr (requires { op.queries + op.head_dim + op.window; })
+                shape.window = to_double(op.window);
+        },
+        spec);
+    return shape;
+}
+
+}  // namespace
+
 Price KernelCost::price_attention(const plan::Op& op, bool backward) const {
     const AttentionProfile& attention = profile_.attention;
-    AttentionShape shape;
-    shape.batch = to_double(op.shape[0]);
-    shape.queries = to_double(op.shape[1]);
-    shape.keys = to_double(op.shape[2]);
-    shape.heads = to_double(op.shape[3]);
-    shape.kv_heads = to_double(op.shape[4]);
-    shape.head_dim = to_double(op.shape[5]);
-    shape.balanced = plan::shape_fields(op.kind)[6] == "hop";
-    if (!shape.balanced) shape.window = to_double(op.shape[6]);
+    const AttentionShape shape = attention_shape(op.spec);
+    const auto head_dim = static_cast<std::int64_t>(shape.head_dim);
     const bool has_own = backward && !attention.backward.empty();
     AttentionCurve curve =
-        nearest_curve(has_own ? attention.backward : attention.forward, op.shape[5]);
+        nearest_curve(has_own ? attention.backward : attention.forward, head_dim);
     const bool other_type =
         op.dtype != attention.dtype && &gemm_curve(op.dtype) != &gemm_curve(attention.dtype);
     if (other_type) {  // as much slower as its GEMMs, its elements as much wider
@@ -180,7 +199,7 @@ Price KernelCost::price_attention(const plan::Op& op, bool backward) const {
     price.family = CostFamily::attention;
     price.seconds = attention_seconds(curve, shape);
     price.relative_sd = curve.relative_sd;
-    if (curve.head_dim != op.shape[5] || other_type || shape.window > 0)
+    if (curve.head_dim != head_dim || other_type || shape.window > 0)
         price.relative_sd = std::max(price.relative_sd, kBorrowedCurveSd);
     if (backward && !has_own) {
         price.seconds *= attention.backward_flop_ratio.value / attention.backward_rate_ratio.value;
@@ -227,7 +246,7 @@ Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, dou
     price.family = CostFamily::memory;
     price.seconds = t0_us * 1e-6 + seconds;
     price.relative_sd = memory.relative_sd;
-    if (const auto& own = memory.kernels[static_cast<std::size_t>(op.kind)]) {
+    if (const auto& own = memory.kernels[static_cast<std::size_t>(op.kind())]) {
         if (own->GBps > 0) seconds = std::max(seconds, bytes / (own->GBps * 1e9));
         price.seconds = own->t0_us * 1e-6 + seconds;
         price.relative_sd = own->relative_sd;
@@ -242,13 +261,13 @@ Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, dou
 Price KernelCost::price_norm(const plan::Block& block, const plan::Op& op, double t0_us) const {
     Price price = price_memory(block, op, t0_us);
     if (!composed_norms_) return price;
-    const bool forward = op.kind == OpKind::norm;
+    const bool forward = op.kind() == OpKind::norm;
     const double own = element_bytes(block.tensors[static_cast<std::size_t>(op.reads[0])].dtype);
     const double bytes = forward ? own + 6 * 4 : 5 * own + 16 * 4;
     const int kernels = forward ? 4 : 12;
     const MemoryProfile& memory = profile_.memory;
     price.seconds = kernels * memory.t0_us.value * 1e-6 +
-                    bytes * to_double(op.shape[0]) * to_double(op.shape[1]) /
+                    bytes * to_double(op.size(0)) * to_double(op.size(1)) /
                         (memory.efficiency.value * profile_.hardware.memory_GBps.value * 1e9);
     price.relative_sd = memory.relative_sd;
     return price;
@@ -257,12 +276,13 @@ Price KernelCost::price_norm(const plan::Block& block, const plan::Op& op, doubl
 // Where columns are slow they are cast by a kernel of their own, which reads the matrix again.
 Price KernelCost::price_quantize(const plan::Block& block, const plan::Op& op, double t0_us) const {
     Price price = price_memory(block, op, t0_us);
-    const bool columns = (op.shape[2] & (plan::kColumnsCopy | plan::kTransposedCopy)) != 0;
+    const std::int64_t copies = op.as<plan::Quantize>().copies;
+    const bool columns = (copies & (plan::kColumnsCopy | plan::kTransposedCopy)) != 0;
     if (column_cast_factor_ == 1 || !columns || !has_many_scales(block, op)) return price;
     const plan::Tensor& source = block.tensors[static_cast<std::size_t>(op.reads[0])];
     const double copy = to_double(source.elements());
     const double own = to_double(source.bytes()) + copy;
-    const bool rows = (op.shape[2] & plan::kRowsCopy) != 0;
+    const bool rows = (copies & plan::kRowsCopy) != 0;
     const double more = column_cast_factor_ * own - (rows ? copy : own);
     price.seconds +=
         more / (profile_.memory.efficiency.value * profile_.hardware.memory_GBps.value * 1e9);
@@ -279,7 +299,7 @@ Price KernelCost::price(const plan::Block& block, const plan::Op& op) const {
 
 Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) const {
     const MemoryProfile& memory = profile_.memory;
-    switch (op.kind) {
+    switch (op.kind()) {
         case OpKind::gemm:
             return price_gemm(block, op);
         case OpKind::batched_gemm:
@@ -340,7 +360,7 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) cons
         case OpKind::write_disk:
             break;
     }
-    ORRERY_CHECK(false, "no kernel: " + std::string(plan::name(op.kind)) + " " + op.label);
+    ORRERY_CHECK(false, "no kernel: " + std::string(plan::name(op.kind())) + " " + op.label);
     return {};
 }
 

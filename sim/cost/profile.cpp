@@ -56,7 +56,7 @@ std::vector<NeighbourPoint> read_neighbours(ProfileSection& s) {
         for (std::size_t i = 0; right && i < 4; ++i)
             right = row[i].is_number();
         if (right && row.size() == 5 && row[4].is_string())
-            point.product = plan::gemm_product_from_name(row[4].get<std::string>());
+            point.product = plan::value_spelled<plan::GemmProduct>(row[4].get<std::string>());
         if (!right || (row.size() == 5 && !point.product))
             s.fail("neighbours",
                    "rows of [log2 m, log2 n, log2 k, ratio] are expected, and behind that perhaps "

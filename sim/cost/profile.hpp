@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "plan/ir/kinds.hpp"
-#include "plan/ir/product.hpp"
+#include "plan/ops/matrix.hpp"
 
 namespace orrery::sim {
 

@@ -6,7 +6,7 @@ OpIndex::OpIndex(const EngineInput& input) : programs_(input.linked.size()) {
     for (const plan::Block& block : input.plan->blocks)
         for (const plan::Op& op : block.ops) {
             ops_.push_back(&op);
-            launches_.push_back(input.launch.of(op.kind, op.phase));
+            launches_.push_back(input.launch.of(op.kind(), op.phase));
         }
     for (std::size_t p = 0; p < programs_.size(); ++p) {
         const plan::LinkedProgram& linked = input.linked[p];
@@ -23,9 +23,9 @@ OpIndex::OpIndex(const EngineInput& input) : programs_(input.linked.size()) {
             indexed.stream_ops[stream].push_back(
                 {i, linked.op[i], linked.first_wait[i],
                  static_cast<std::uint16_t>(linked.first_wait[i + 1] - linked.first_wait[i]),
-                 op.group, plan::is_communication(op.kind), op.kind == plan::OpKind::exchange,
-                 !plan::is_communication(op.kind) && !plan::is_copy(op.kind),
-                 plan::is_communication(op.kind) || op.stream == plan::Stream::server});
+                 op.group, plan::is_communication(op.kind()), op.kind() == plan::OpKind::exchange,
+                 !plan::is_communication(op.kind()) && !plan::is_copy(op.kind()),
+                 plan::is_communication(op.kind()) || op.stream == plan::Stream::server});
         }
     }
 }

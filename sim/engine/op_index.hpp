@@ -42,13 +42,13 @@ class OpIndex {
         return programs_[static_cast<std::size_t>(program)];
     }
     std::size_t size() const { return ops_.size(); }  // ops by number
-    plan::OpKind kind(std::uint32_t number) const { return ops_[number]->kind; }
+    plan::OpKind kind(std::uint32_t number) const { return ops_[number]->kind(); }
     plan::Stream stream(std::uint32_t number) const { return ops_[number]->stream; }
     bool is_kernel(std::uint32_t number) const {
         return !plan::is_communication(kind(number)) && !plan::is_copy(kind(number));
     }
     plan::GroupKind group(std::uint32_t number) const { return ops_[number]->group; }
-    std::int64_t elements(std::uint32_t number) const { return ops_[number]->shape[0]; }
+    std::int64_t elements(std::uint32_t number) const { return ops_[number]->size(0); }
     Picoseconds launch(std::uint32_t number) const { return launches_[number]; }  // of the host
 
   private:

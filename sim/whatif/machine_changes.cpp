@@ -46,7 +46,7 @@ void halve_compute(const plan::Plan& plan, const Profile& /*profile*/, Machine& 
 
 void multiply_at_peak(const plan::Plan& plan, const Profile& profile, Machine& machine) {
     change_durations(plan, machine, [&](const plan::Op& op, Picoseconds& duration) {
-        if (op.kind != plan::OpKind::gemm) return;
+        if (!op.is<plan::Gemm>()) return;
         const Quantity* peak = profile.hardware.peak(op.dtype);
         if (peak == nullptr) return;
         duration = std::min(duration, from_seconds(plan::flops(op) / (peak->value * 1e12)));
@@ -61,7 +61,7 @@ void free_recomputation(const plan::Plan& plan, const Profile& /*profile*/, Mach
 
 void free_optimizer(const plan::Plan& plan, const Profile& /*profile*/, Machine& machine) {
     change_durations(plan, machine, [](const plan::Op& op, Picoseconds& duration) {
-        if (op.phase == plan::Phase::optimizer && !plan::is_communication(op.kind)) duration = 0;
+        if (op.phase == plan::Phase::optimizer && !plan::is_communication(op.kind())) duration = 0;
     });
 }
 

@@ -30,6 +30,14 @@ SHOWN_BY_CUDA = {"runtime/cuda/cuda_backend.hpp", "runtime/cuda/nccl_driver.hpp"
 USERS_OF_CUDA = ("cli/run/", "tests/")
 
 
+# What an op computes is in its fields: a label is for people.
+DECIDES_BY_LABEL = re.compile(
+    r"\blabel\s*(==|!=|<(?!<))|\blabel\.(compare|starts_with|ends_with|contains|find|rfind)\(|(==|!=)\s*[\w.>-]*\blabel\b")
+# The performer asks the op: neither the scenario nor what built the plan.
+PERFORMER = re.compile(r"runtime/executor/performer\w*\.[ch]pp")
+BEFORE_THE_PLAN = ("plan/scenario/", "plan/build/", "plan/passes/")
+
+
 def module_of(path):
     """The layer that a path from the root belongs to, or None."""
     parts = path.split("/")
@@ -41,6 +49,8 @@ def module_of(path):
 
 def faults_of_line(root, path, line):
     """What is wrong with one line of the file at `path` (from the root)."""
+    if DECIDES_BY_LABEL.search(line) and not path.startswith("tests/"):
+        return [f"decides by a label: {line.strip()}"]
     found = INCLUDE.match(line)
     if not found:
         return []
@@ -54,6 +64,8 @@ def faults_of_line(root, path, line):
     if target.startswith("runtime/cuda/") and not path.startswith("runtime/cuda/"):
         if target not in SHOWN_BY_CUDA or not path.startswith(USERS_OF_CUDA):
             return [f'"{target}": only cli/run and tests see runtime/cuda, by {", ".join(sorted(SHOWN_BY_CUDA))}']
+    if PERFORMER.fullmatch(path) and target.startswith(BEFORE_THE_PLAN):
+        return [f'"{target}": the performer has its plan, and nothing before it']
     layer, wanted = module_of(path), module_of(target)
     if wanted not in ALLOWED[layer]:
         return [f'"{target}": {layer} may include {", ".join(sorted(ALLOWED[layer]))}, not {wanted}']

@@ -41,6 +41,21 @@ class Layering(unittest.TestCase):
             self.assertEqual(len(found), 1, (path, target))
             self.assertTrue(found[0].startswith(f'{path}:2: "{target}": '), found)
 
+    def test_labels_decide_nothing(self):
+        for line in ['if (op.label == "fc2") return 3;', 'return name != op->label;',
+                     'if (op.label.ends_with("dgrad")) sum();', "label.find(' ')"]:
+            self.assertEqual(len(faults(HEADERS | {"sim/b.cpp": line + "\n"})), 1, line)
+            self.assertEqual(faults(HEADERS | {"tests/sim/b_test.cpp": line + "\n"}), [], line)
+        for line in ['op.label = "fc2";', "text += op.label;", "out << label << name;"]:
+            self.assertEqual(faults(HEADERS | {"sim/b.cpp": line + "\n"}), [], line)
+
+    def test_the_performer_has_its_plan_alone(self):
+        headers = HEADERS | {"plan/scenario/a.hpp": "", "plan/ops/a.hpp": ""}
+        for target, count in [("plan/scenario/a.hpp", 1), ("plan/ops/a.hpp", 0)]:
+            text = f'#include "{target}"\n'
+            for path, found in [("runtime/executor/performer_rows.cpp", count), ("runtime/train/b.cpp", 0)]:
+                self.assertEqual(len(faults(headers | {path: text})), found, (path, target))
+
     def test_angle_brackets_hide_nothing(self):
         self.assertEqual(len(faults(HEADERS | {"plan/b.cpp": "#include <sim/a.hpp>"})), 1)
 

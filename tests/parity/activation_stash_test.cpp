@@ -52,8 +52,7 @@ void round_in_place(Block& block, DType packed) {
             rounded.push_back(first + 1);
         }
         Op there;
-        there.kind = plan::OpKind::cast;
-        there.shape[0] = tensor.elements();
+        there.spec = plan::Cast{tensor.elements()};
         Op back = there;
         there.reads = back.writes = {id};
         there.writes = back.reads = rounded;

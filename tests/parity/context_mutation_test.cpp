@@ -44,22 +44,25 @@ bool is_found(const std::function<bool(Op&)>& change) {
 }
 
 TEST(ContextMutation, AnUnchangedPlanIsSound) {
-    EXPECT_FALSE(is_found([](Op& op) { return op.kind == OpKind::attention_block; }));
+    EXPECT_FALSE(is_found([](Op& op) { return op.kind() == OpKind::attention_block; }));
 }
 
 // Keys of another rank than those that came: wrong positions, and the wrong half is masked.
 TEST(ContextMutation, KeysAtTheWrongPositionsAreFound) {
     for (const OpKind kind : {OpKind::attention_block, OpKind::attention_block_backward})
         EXPECT_TRUE(is_found([&](Op& op) {
-            if (op.kind != kind || op.shape[6] != 2) return false;
-            op.shape[6] = 1;
+            if (op.kind() != kind || op.size(6) != 2) return false;
+            if (kind == OpKind::attention_block)
+                op.as<plan::AttentionBlock>().hop = 1;
+            else
+                op.as<plan::AttentionBlockBackward>().hop = 1;
             return true;
         })) << name(kind);
 }
 
 TEST(ContextMutation, AForgottenMergeIsFound) {
     EXPECT_TRUE(is_found([](Op& op) {
-        if (op.kind != OpKind::attention_block || op.shape[6] != 2) return false;
+        if (op.kind() != OpKind::attention_block || op.size(6) != 2) return false;
         op.reads.resize(2);
         return true;
     }));
@@ -67,7 +70,7 @@ TEST(ContextMutation, AForgottenMergeIsFound) {
 
 TEST(ContextMutation, QueriesWhoseGradientsAreNotSummedUpAreFound) {
     EXPECT_TRUE(is_found([](Op& op) {
-        if (op.kind != OpKind::attention_block_backward || op.shape[6] != 2) return false;
+        if (op.kind() != OpKind::attention_block_backward || op.size(6) != 2) return false;
         op.reads.resize(5);
         return true;
     }));
@@ -76,7 +79,7 @@ TEST(ContextMutation, QueriesWhoseGradientsAreNotSummedUpAreFound) {
 // What the other ranks found of a rank's keys is left where it is.
 TEST(ContextMutation, GradientsOfKeysThatDoNotComeHomeAreFound) {
     EXPECT_TRUE(is_found([](Op& op) {
-        if (op.kind != OpKind::shift || op.label != "dkv home") return false;
+        if (op.kind() != OpKind::shift || op.label != "dkv home") return false;
         op.reads.clear();
         op.writes.clear();
         return true;
@@ -85,7 +88,7 @@ TEST(ContextMutation, GradientsOfKeysThatDoNotComeHomeAreFound) {
 
 TEST(ContextMutation, KeysThatStayAreFound) {
     EXPECT_TRUE(is_found([](Op& op) {
-        if (op.kind != OpKind::shift || op.label != "kv 2") return false;
+        if (op.kind() != OpKind::shift || op.label != "kv 2") return false;
         op.reads.clear();
         op.writes.clear();
         return true;

@@ -95,8 +95,8 @@ TEST(GuardMutation, ATensorThatIsWrittenInPartIsFound) {
         fault_of([](plan::Plan& plan) {
             for (Block& block : plan.blocks)
                 for (Op& op : block.ops)
-                    if (block.name == "layer.forward" && op.kind == OpKind::activation)
-                        op.shape[0] /= 2;
+                    if (block.name == "layer.forward" && op.kind() == OpKind::activation)
+                        op.as<plan::Activate>().rows /= 2;
         }),
         AllOf(HasSubstr("rank 0: layer.forward activation"), HasSubstr("did not write element")));
 }

@@ -134,7 +134,7 @@ TEST(LossSpikeMutation, EveryRankMustKnowTheLoss) {
         const Trained run = train_steps(skipping(sets), steps, kOdd, [&](plan::Plan& plan) {
             for (plan::Block& block : plan.blocks)
                 for (plan::Op& op : block.ops)
-                    if (block.name == "loss_spike" && op.kind == plan::OpKind::all_reduce) {
+                    if (block.name == "loss_spike" && op.kind() == plan::OpKind::all_reduce) {
                         op.group = plan::GroupKind::context;  // of one rank
                         removed = true;
                     }

@@ -41,7 +41,7 @@ void make_void(Op& op) {
 bool void_all_reduce(plan::Plan& plan, int n) {
     for (Block& block : plan.blocks)
         for (Op& op : block.ops)
-            if (op.kind == OpKind::all_reduce && n-- == 0) {
+            if (op.kind() == OpKind::all_reduce && n-- == 0) {
                 make_void(op);
                 return true;
             }
@@ -61,7 +61,7 @@ TEST(Mutation, EveryAllReduceIsNeeded) {
             if (!there) return;
             for (const Block& block : plan.blocks)
                 for (const Op& op : block.ops)
-                    if (op.kind == OpKind::all_reduce && op.group == plan::GroupKind::context)
+                    if (op.kind() == OpKind::all_reduce && op.group == plan::GroupKind::context)
                         label = block.name + " " + op.label;
         };
         const bool found = is_found(sets, options);
@@ -89,7 +89,7 @@ TEST(Mutation, AWrongPartIsFound) {
         options.change_plan = [&](plan::Plan& plan) {
             for (Block& block : plan.blocks)
                 for (Op& op : block.ops)
-                    if (op.kind == kind && op.parts == 2 && op.part == 0 && changed++ == 0)
+                    if (op.kind() == kind && op.parts == 2 && op.part == 0 && changed++ == 0)
                         op.part = 1;
         };
         EXPECT_TRUE(is_found(sets, options)) << name(kind);

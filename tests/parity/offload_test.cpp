@@ -85,11 +85,12 @@ TEST(OffloadMutation, AMissingFetchIsFound) {
         faulty.change_plan = [&](plan::Plan& plan) {
             for (plan::Program& program : plan.programs)
                 for (plan::Procedure& procedure : program.procedures)
-                    left_out += static_cast<
-                        int>(std::erase_if(procedure.uses, [&](const plan::BlockUse& use) {
-                        return plan.blocks[static_cast<std::size_t>(use.block)].ops.front().kind ==
-                               plan::OpKind::copy_to_device;
-                    }));
+                    left_out += static_cast<int>(
+                        std::erase_if(procedure.uses, [&](const plan::BlockUse& use) {
+                            return plan.blocks[static_cast<std::size_t>(use.block)]
+                                       .ops.front()
+                                       .kind() == plan::OpKind::copy_to_device;
+                        }));
         };
         const Trained found = train_sets(named->sets, faulty);
         EXPECT_GT(left_out, 0) << name;

@@ -130,7 +130,7 @@ std::vector<Asked> log_of_step(const std::vector<std::unique_ptr<Bound>>& ranks,
         const Bound& bound = *ranks[static_cast<std::size_t>(rank)];
         HostDriver driver;
         HostCommunicator communicator(inner, driver);
-        runtime::StreamDevice device(bound.program, bound.scenario, communicator, driver, options);
+        runtime::StreamDevice device(bound.program, communicator, driver, options);
         const std::vector<std::int32_t> tokens(1024, 1);
         runtime::StepInputs inputs;
         inputs.tokens = inputs.targets = tokens;
@@ -164,7 +164,7 @@ TEST_P(StreamSchedules, AreWhatTheDeviceIsAsked) {
             EXPECT_EQ(log[at].stream, stream) << "op " << op;
             communicates = communicates || log[at].what == Asked::What::communication;
         }
-        EXPECT_EQ(communicates, plan::is_communication(planned.kind)) << "op " << op;
+        EXPECT_EQ(communicates, plan::is_communication(planned.kind())) << "op " << op;
         EXPECT_EQ(log[at].stream, stream);
         ends[op] = log[at++].event;
     }

@@ -71,13 +71,13 @@ TEST(BackwardHalves, DeferWhatRecomputationMakes) {
 
 // Each op of a whole backward pass is in one of the halves.
 TEST(BackwardHalves, AreTheWhole) {
-    using Key = std::tuple<OpKind, plan::Shape, std::string, plan::GroupKind>;
+    using Key = std::tuple<OpKind, std::int64_t, double, std::string, plan::GroupKind>;
     auto keys = [](const plan::Plan& plan, const std::string& part) {
         std::vector<Key> found;
         for (const Block& block : plan.blocks)
             if (block.name.starts_with(part + ".backward"))
                 for (const Op& op : block.ops)
-                    found.emplace_back(op.kind, op.shape, op.label, op.group);
+                    found.emplace_back(op.kind(), op.size(0), flops(op), op.label, op.group);
         std::sort(found.begin(), found.end());
         return found;
     };

@@ -142,7 +142,7 @@ trace::Trace trace_of(const Run& run) {
     trace::Trace trace;
     trace.step_end = run.end;
     for (const plan::Op* op : all_ops(run.plan))
-        trace.ops.push_back({"", op->label, op->kind, op->phase, op->stream, op->group});
+        trace.ops.push_back({"", op->label, op->kind(), op->phase, op->stream, op->group});
     for (std::size_t t = 0; t < run.linked.size(); ++t) {
         trace::ProgramOps program;
         program.pipeline_rank = static_cast<std::int32_t>(t);

@@ -36,10 +36,10 @@ plan::Plan of(const char* algorithm, std::int64_t ranks, const Sets& more = {}) 
 double sent(const Block& block, std::int64_t ranks) {
     double elements = 0;
     for (const Op& op : block.ops)
-        if (is_communication(op.kind) && op.group == GroupKind::context) {
+        if (is_communication(op.kind()) && op.group == GroupKind::context) {
             EXPECT_EQ(op.stream, plan::Stream::context_comm);
             EXPECT_EQ(op.dtype, plan::DType::bf16);
-            elements += plan::bytes_sent_per_rank(op.kind, static_cast<double>(op.shape[0]),
+            elements += plan::bytes_sent_per_rank(op.kind(), static_cast<double>(op.size(0)),
                                                   static_cast<int>(ranks));
         }
     return elements;
@@ -109,9 +109,9 @@ TEST_P(OfRanks, AHopIsHiddenBehindTheOneBefore) {
     std::int64_t shifts = 0;
     for (std::size_t i = 0; i + 1 < block.ops.size(); ++i) {
         const Op &shift = block.ops[i], &attention = block.ops[i + 1];
-        if (shift.kind != OpKind::shift) continue;
+        if (!shift.is<plan::Shift>()) continue;
         ++shifts;
-        ASSERT_EQ(attention.kind, OpKind::attention_block);
+        ASSERT_EQ(attention.kind(), OpKind::attention_block);
         EXPECT_EQ(attention.reads[1], shift.reads[0]);
         EXPECT_NE(attention.reads[1], shift.writes[0]);
     }
@@ -149,7 +149,8 @@ TEST_P(OfRanks, GradientsAreSummedOverThoseWhoShareASequence) {
     EXPECT_EQ(plan.mesh.group_size(GroupKind::data), c());
     std::int64_t reduced = 0;
     for (const Op* op : executed_ops(plan))
-        if (op->kind == OpKind::all_reduce && op->group == GroupKind::data) reduced += op->shape[0];
+        if (op->kind() == OpKind::all_reduce && op->group == GroupKind::data)
+            reduced += op->size(0);
     EXPECT_GE(reduced, plan.conserved.parameters);
 }
 

@@ -16,7 +16,7 @@ using plan::Op;
 std::int64_t sent_over_data(const plan::Plan& plan) {
     std::int64_t elements = 0;
     for (const Op* op : executed_ops(plan))
-        if (is_communication(op->kind) && op->group == GroupKind::data)
+        if (is_communication(op->kind()) && op->group == GroupKind::data)
             elements += ring_elements(*op);
     return elements;
 }
@@ -45,8 +45,8 @@ TEST(DataVolumeInBytes, IsTheRingsShareOfTheBuffer) {
     const plan::Plan plan = plan_of({"layout.zero_stage=1", "layout.data_parallel=4"});
     double bytes = 0;
     for (const Op* op : executed_ops(plan))
-        if (is_communication(op->kind) && op->group == GroupKind::data)
-            bytes += sim::bytes_sent_per_rank(op->kind,
+        if (is_communication(op->kind()) && op->group == GroupKind::data)
+            bytes += sim::bytes_sent_per_rank(op->kind(),
                                               static_cast<double>(plan::message_bytes(*op)), 4);
     EXPECT_DOUBLE_EQ(bytes, 2.0 * 3 / 4 * 2 * static_cast<double>(plan.conserved.parameters));
 }
@@ -63,8 +63,8 @@ TEST(DataVolumeOverTensorAndPipeline, ReducesEachRanksOwnParameters) {
     for (std::size_t rank = 0; rank < plan.programs.size(); ++rank) {
         std::int64_t reduced = 0;
         for (const Op* op : executed_ops(plan, rank))
-            if (op->kind == plan::OpKind::all_reduce && op->group == GroupKind::data)
-                reduced += op->shape[0];
+            if (op->kind() == plan::OpKind::all_reduce && op->group == GroupKind::data)
+                reduced += op->size(0);
         EXPECT_EQ(2 * reduced, resident_bytes(plan.programs[rank], plan::MemoryCategory::gradients))
             << rank;
     }

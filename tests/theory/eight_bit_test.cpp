@@ -71,7 +71,7 @@ double moved(const plan::Plan& plan, const char* name) {
     const Block& block = block_named(plan, name);
     double bytes = 0;
     for (const Op& op : block.ops)
-        if (op.kind == OpKind::amax || op.kind == OpKind::quantize)
+        if (op.kind() == OpKind::amax || op.kind() == OpKind::quantize)
             bytes += plan::bytes_moved(block, op);
     return bytes;
 }
@@ -99,7 +99,7 @@ TEST(EightBit, CastsMoveTheirBytes) {
 std::size_t weight_casts(const plan::Plan& plan) {
     std::size_t casts = 0;
     for (const Op* op : executed_ops(plan))
-        casts += op->kind == OpKind::quantize && op->label.ends_with(".weight") ? 1 : 0;
+        casts += op->kind() == OpKind::quantize && op->label.ends_with(".weight") ? 1 : 0;
     return casts;
 }
 
@@ -166,7 +166,7 @@ TEST(EightBit, ParametersAreGatheredInAByte) {
         const plan::Plan plan = plan_of(sets);
         std::int64_t bytes = 0;
         for (const Op* op : executed_ops(plan))
-            if (op->kind == OpKind::all_gather && op->group == plan::GroupKind::data)
+            if (op->kind() == OpKind::all_gather && op->group == plan::GroupKind::data)
                 bytes += plan::message_bytes(*op);
         return bytes;
     };
@@ -194,7 +194,7 @@ double gathered_bytes(const Sets& sets, const char* block) {
     double bytes = 0;
     const plan::Plan plan = plan_of(sets);
     for (const Op& op : block_named(plan, block).ops)
-        if (op.kind == OpKind::all_gather) bytes += static_cast<double>(plan::message_bytes(op));
+        if (op.kind() == OpKind::all_gather) bytes += static_cast<double>(plan::message_bytes(op));
     return bytes;
 }
 
@@ -216,8 +216,8 @@ TEST(EightBit, DelayedScalingAgreesOncePerStep) {
         plan_of(eight_bit("delayed", {"layout.tensor_parallel=2", "layout.data_parallel=2"}));
     std::vector<plan::GroupKind> groups;
     for (const Op* op : executed_ops(plan)) {
-        if (op->label != "amaxes" || op->kind != OpKind::all_reduce) continue;
-        EXPECT_EQ(op->shape[0], 4 * 3 * kLayers);
+        if (op->label != "amaxes" || op->kind() != OpKind::all_reduce) continue;
+        EXPECT_EQ(op->size(0), 4 * 3 * kLayers);
         groups.push_back(op->group);
     }
     EXPECT_EQ(groups, (std::vector{plan::GroupKind::tensor, plan::GroupKind::data}));

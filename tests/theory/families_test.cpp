@@ -67,7 +67,7 @@ Collectives of_layer(const std::string& text, const Sets& sets, const char* bloc
                                count(layer, OpKind::reduce_scatter, GroupKind::tensor)};
     for (const Op& op : layer.ops) {
         if (op.group != GroupKind::tensor) continue;
-        EXPECT_EQ(op.shape[0], s * b * h) << op.label;  // the whole hidden state
+        EXPECT_EQ(op.size(0), s * b * h) << op.label;  // the whole hidden state
     }
     return found;
 }
@@ -168,7 +168,7 @@ std::int64_t replicated_reduced(const std::string& text) {
     const plan::Plan plan = plan_of(kSequence, text.c_str());
     for (const Op* op : executed_ops(plan))
         if (op->group == GroupKind::tensor && op->label == "replicated gradients")
-            elements += op->shape[0];
+            elements += op->size(0);
     return elements;
 }
 

@@ -122,9 +122,9 @@ TEST(Flops, OfFusedAttentionBackwardAreFiveProducts) {
     double forward = 0;
     double backward = 0;
     for (const Op& op : block_named(plan, "layer.forward").ops)
-        if (op.kind == plan::OpKind::attention) forward += plan::flops(op);
+        if (op.kind() == plan::OpKind::attention) forward += plan::flops(op);
     for (const Op& op : block_named(plan, "layer.backward").ops)
-        if (op.kind == plan::OpKind::attention_backward) backward += plan::flops(op);
+        if (op.kind() == plan::OpKind::attention_backward) backward += plan::flops(op);
     EXPECT_EQ(forward, 4.0 * 32 * 32 * 512);  // b = 1: 4·s²·h
     EXPECT_EQ(backward, 2.5 * forward);
 }

@@ -21,7 +21,7 @@ bool touches(const Block& block, const std::vector<plan::TensorId>& ids, const c
 
 std::int64_t executed(const plan::Plan& plan, OpKind kind) {
     const auto ops = executed_ops(plan);
-    return std::count_if(ops.begin(), ops.end(), [&](const Op* op) { return op->kind == kind; });
+    return std::count_if(ops.begin(), ops.end(), [&](const Op* op) { return op->kind() == kind; });
 }
 
 TEST(LossScale, IsAMatterOfFp16Alone) {
@@ -42,7 +42,7 @@ TEST(LossScale, IsTakenOffEveryGradientOnce) {
                                              std::string("training.optimizer.clip_norm=") + clip});
             std::int64_t elements = 0, held = 0;
             for (const Op* op : executed_ops(plan))
-                if (op->kind == OpKind::unscale) elements += op->shape[0];
+                if (op->kind() == OpKind::unscale) elements += op->size(0);
             for (const plan::Bucket& bucket : plan.programs[0].buckets)
                 held += zero >= 1 ? bucket.padded / 4 : bucket.elements;
             EXPECT_EQ(elements, held);
@@ -55,28 +55,28 @@ TEST(LossScale, IsReadWhereBackwardStartsAndItsOverflowWhereTheStepEnds) {
     bool unscaled = false, normed = false, updated = false;
     for (const Block& block : plan.blocks)
         for (const Op& op : block.ops) {
-            if (op.kind == OpKind::cross_entropy_backward || op.kind == OpKind::unscale) {
+            if (op.kind() == OpKind::cross_entropy_backward || op.kind() == OpKind::unscale) {
                 EXPECT_TRUE(touches(block, op.reads, "loss scale"));
             }
-            if (op.kind == OpKind::unscale) {
+            if (op.kind() == OpKind::unscale) {
                 EXPECT_TRUE(touches(block, op.writes, "overflow"));
             }
-            if (op.kind == OpKind::update_loss_scale) {
+            if (op.kind() == OpKind::update_loss_scale) {
                 EXPECT_TRUE(touches(block, op.reads, "overflow"));
                 EXPECT_TRUE(touches(block, op.writes, "loss scale"));
             }
-            if (op.kind == OpKind::adamw) {
+            if (op.kind() == OpKind::adamw) {
                 EXPECT_TRUE(touches(block, op.reads, "overflow"));
             }
         }
     for (const Op* op : executed_ops(plan)) {
-        if (op->kind == OpKind::unscale) {
+        if (op->kind() == OpKind::unscale) {
             EXPECT_FALSE(normed) << "gradients are unscaled before their norm";
             unscaled = true;
         }
-        normed = normed || op->kind == OpKind::gradient_norm;
-        updated = updated || op->kind == OpKind::update_loss_scale;
-        if (op->kind == OpKind::adamw) {
+        normed = normed || op->kind() == OpKind::gradient_norm;
+        updated = updated || op->kind() == OpKind::update_loss_scale;
+        if (op->kind() == OpKind::adamw) {
             EXPECT_TRUE(unscaled && normed && updated);
         }
     }

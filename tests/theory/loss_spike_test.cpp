@@ -34,14 +34,14 @@ TEST(LossSpike, EveryRankSumsTheLossOnceAndJudgesItBeforeAnyUpdate) {
         for (std::size_t rank : {0U, 1U}) {
             std::vector<OpKind> kinds;
             for (const plan::Op* op : executed_ops(plan, rank)) {
-                const bool sum = op->kind == OpKind::all_reduce && op->label == "loss";
+                const bool sum = op->kind() == OpKind::all_reduce && op->label == "loss";
                 if (sum) {
                     EXPECT_EQ(op->group, plan::GroupKind::world);
                     EXPECT_EQ(plan::message_bytes(*op), 8);
                 }
-                if (sum || op->kind == OpKind::loss_share || op->kind == OpKind::judge_loss ||
-                    (op->kind == OpKind::adamw && kinds.back() != OpKind::adamw))
-                    kinds.push_back(op->kind);
+                if (sum || op->kind() == OpKind::loss_share || op->kind() == OpKind::judge_loss ||
+                    (op->kind() == OpKind::adamw && kinds.back() != OpKind::adamw))
+                    kinds.push_back(op->kind());
             }
             EXPECT_EQ(kinds, (std::vector{OpKind::loss_share, OpKind::all_reduce,
                                           OpKind::judge_loss, OpKind::adamw}))
@@ -49,7 +49,7 @@ TEST(LossSpike, EveryRankSumsTheLossOnceAndJudgesItBeforeAnyUpdate) {
         }
         for (const plan::Block& block : plan.blocks)
             for (const plan::Op& op : block.ops)
-                EXPECT_EQ(reads_spike(block, op), op.kind == OpKind::adamw) << block.name;
+                EXPECT_EQ(reads_spike(block, op), op.kind() == OpKind::adamw) << block.name;
     }
 }
 
@@ -58,7 +58,7 @@ TEST(LossSpike, TheLossComesFromTheLastStage) {
     const plan::Plan plan = plan_of(skipping(kLayout));
     for (std::size_t rank : {0U, 1U})
         for (const plan::Op* op : executed_ops(plan, rank))
-            if (op->kind == OpKind::loss_share) {
+            if (op->kind() == OpKind::loss_share) {
                 EXPECT_EQ(op->reads.size(), rank);
             }
 }
@@ -79,13 +79,13 @@ TEST(LossSpike, CostsTheWindowInMemory) {
 TEST(LossSpike, OneRankAloneHasNobodyToAsk) {
     const plan::Plan plan = plan_of(skipping({}));
     for (const plan::Op* op : executed_ops(plan))
-        EXPECT_FALSE(op->kind == OpKind::all_reduce && op->label == "loss");
+        EXPECT_FALSE(op->kind() == OpKind::all_reduce && op->label == "loss");
 }
 
 TEST(LossSpike, IsNotInThePlanUnlessAskedFor) {
     const plan::Plan plan = plan_of(kLayout);
     for (const plan::Op* op : executed_ops(plan))
-        EXPECT_FALSE(op->kind == OpKind::loss_share || op->kind == OpKind::judge_loss);
+        EXPECT_FALSE(op->kind() == OpKind::loss_share || op->kind() == OpKind::judge_loss);
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ Sets with_memory(Sets sets) {
 std::map<OpKind, std::int64_t> moved(const plan::Plan& plan, std::size_t rank = 0) {
     std::map<OpKind, std::int64_t> bytes;
     for (const plan::Op* op : executed_ops(plan, rank))
-        if (plan::is_copy(op->kind)) bytes[op->kind] += plan::message_bytes(*op);
+        if (plan::is_copy(op->kind())) bytes[op->kind()] += plan::message_bytes(*op);
     return bytes;
 }
 
@@ -183,7 +183,7 @@ TEST(OffloadTime, IsThatOfTheLinks) {
     const double bytes = 12.0 * static_cast<double>(planned.conserved.parameters) / 8;
     std::map<OpKind, double> count;
     for (const plan::Op* op : executed_ops(planned))
-        count[op->kind] += 1;
+        count[op->kind()] += 1;
     const std::map<OpKind, std::pair<double, double>> links = {
         {OpKind::copy_to_device, {20e9, 10e-6}},
         {OpKind::copy_to_host, {20e9, 10e-6}},

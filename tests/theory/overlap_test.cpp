@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "plan/ir/product.hpp"
+#include "plan/ops/matrix.hpp"
 #include "sim/engine/engine.hpp"
 #include "tests/theory/theory_scenarios.hpp"
 
@@ -74,8 +74,8 @@ Picoseconds layer_time(std::int64_t parts, OpKind kind, const std::string& produ
     std::int64_t found = 0;
     const Picoseconds time = time_of(sets, [&](const plan::Block& block, const plan::Op& op) {
         if (block.name != "layer.forward") return Picoseconds{0};
-        const bool communicates = op.kind == kind && op.label.rfind(product, 0) == 0;
-        if (!communicates && !(op.kind == OpKind::gemm && op.label == product))
+        const bool communicates = op.kind() == kind && op.label.rfind(product, 0) == 0;
+        if (!communicates && !(op.kind() == OpKind::gemm && op.label == product))
             return Picoseconds{0};
         ++found;
         return (communicates ? g : c) / parts;
@@ -116,8 +116,8 @@ TEST(TensorOverlap, KeepsProductsAndBytes) {
                 const plan::Block& block = i == 0 ? a : b;
                 for (const plan::Op& op : block.ops) {
                     flops[i] += plan::flops(op);
-                    if (is_communication(op.kind)) sent[i] += ring_elements(op);
-                    if (op.parts > 1 || op.kind != OpKind::gemm) continue;
+                    if (is_communication(op.kind())) sent[i] += ring_elements(op);
+                    if (op.parts > 1 || op.kind() != OpKind::gemm) continue;
                     moved[i] += plan::bytes_moved(block, op);
                 }
             }
@@ -169,8 +169,8 @@ TEST(ParameterGather, GathersEachBucketOnceAStep) {
     auto gathers = [](const plan::Plan& plan, std::size_t rank) {
         std::vector<std::int64_t> elements;
         for (const plan::Op* op : executed_ops(plan, rank))
-            if (op->kind == OpKind::all_gather && op->group == GroupKind::data)
-                elements.push_back(op->shape[0]);
+            if (op->kind() == OpKind::all_gather && op->group == GroupKind::data)
+                elements.push_back(op->size(0));
         std::sort(elements.begin(), elements.end());
         return elements;
     };
@@ -192,8 +192,8 @@ TEST(DeferredHead, FillsTheDrain) {
             Sets deferred = layout;
             deferred.push_back("training.defer_embedding_gradient=true");
             const Price price = [&](const plan::Block& block, const plan::Op& op) -> Picoseconds {
-                if (op.kind == OpKind::gemm && block.name.rfind("head.", 0) == 0 &&
-                    product_of_gemm(block, op) == plan::GemmProduct::weight_gradient)
+                if (op.is<plan::Gemm>() && block.name.rfind("head.", 0) == 0 &&
+                    op.as<plan::Gemm>().product == plan::GemmProduct::weight_gradient)
                     return h;
                 if (&op != &block.ops.front()) return 0;
                 if (block.name == "layer.forward") return kF;

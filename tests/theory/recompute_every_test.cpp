@@ -135,9 +135,9 @@ TEST(RecomputeEvery, RunsEachLayersForwardOnceMore) {
         plan_of(every("3", 8, {"layout.tensor_parallel=2", "layout.global_batch_size=1"}));
     std::int64_t forward = 0, recompute = 0, collectives = 0;
     for (const plan::Op* op : executed_ops(plan)) {
-        if (op->kind == plan::OpKind::attention)
+        if (op->kind() == plan::OpKind::attention)
             (op->phase == Phase::recompute ? recompute : forward) += 1;
-        collectives += op->kind == plan::OpKind::all_reduce && op->phase == Phase::recompute;
+        collectives += op->kind() == plan::OpKind::all_reduce && op->phase == Phase::recompute;
     }
     EXPECT_EQ(forward, 8);
     EXPECT_EQ(recompute, 8);
@@ -180,7 +180,7 @@ TEST(RecomputeEvery, GathersLayerByLayer) {
     const auto gathers = [&](const Plan& plan) {
         std::int64_t count = 0;
         for (const plan::Op* op : executed_ops(plan))
-            count += op->kind == plan::OpKind::all_gather && op->group == plan::GroupKind::data;
+            count += op->kind() == plan::OpKind::all_gather && op->group == plan::GroupKind::data;
         return count;
     };
     const auto ring_bytes = [](const Plan& plan) {

@@ -144,9 +144,9 @@ class Workers {
             Picoseconds time = 0;
             if (std::find(first.begin(), first.end(), &op) != first.end())
                 time = costs.compute / (4 * kMicroBatches);
-            if (op.kind == plan::OpKind::reduce_scatter) time = costs.reduce;
-            if (op.kind == plan::OpKind::adamw) time = costs.step;
-            if (op.kind == plan::OpKind::all_gather) time = costs.gather;
+            if (op.kind() == plan::OpKind::reduce_scatter) time = costs.reduce;
+            if (op.kind() == plan::OpKind::adamw) time = costs.step;
+            if (op.kind() == plan::OpKind::all_gather) time = costs.gather;
             times.push_back({0, time});
         }
         return times;

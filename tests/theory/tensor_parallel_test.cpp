@@ -30,7 +30,7 @@ Collectives over_tensor(const Block& block) {
 std::int64_t volume(const Block& block) {
     std::int64_t elements = 0;
     for (const Op& op : block.ops)
-        if (is_communication(op.kind)) elements += ring_elements(op);
+        if (is_communication(op.kind())) elements += ring_elements(op);
     return elements;
 }
 
@@ -56,8 +56,8 @@ TEST_P(OfBothFamilies, ALayerAllReducesTwiceEachWay) {
     EXPECT_EQ(over_tensor(block_named(built, "layer.backward")), (Collectives{2, 0, 0}));
     for (const char* name : {"layer.forward", "layer.backward"})
         for (const Op& op : block_named(built, name).ops) {
-            if (!is_communication(op.kind)) continue;
-            EXPECT_EQ(op.shape[0], kBoundary);
+            if (!is_communication(op.kind())) continue;
+            EXPECT_EQ(op.size(0), kBoundary);
             EXPECT_EQ(op.dtype, plan::DType::bf16);
             EXPECT_EQ(op.stream, Stream::tensor_comm);
         }
@@ -93,9 +93,9 @@ TEST_P(OfBothFamilies, FullRecomputationRepeatsTheForwardCollectives) {
     Collectives again, rest;
     for (const Op& op : backward.ops) {
         Collectives& into = op.phase == plan::Phase::recompute ? again : rest;
-        into.all_gather += op.kind == OpKind::all_gather ? 1 : 0;
-        into.reduce_scatter += op.kind == OpKind::reduce_scatter ? 1 : 0;
-        into.all_reduce += op.kind == OpKind::all_reduce ? 1 : 0;
+        into.all_gather += op.kind() == OpKind::all_gather ? 1 : 0;
+        into.reduce_scatter += op.kind() == OpKind::reduce_scatter ? 1 : 0;
+        into.all_reduce += op.kind() == OpKind::all_reduce ? 1 : 0;
     }
     EXPECT_EQ(again, (Collectives{0, 2, 2}));
     EXPECT_EQ(rest, (Collectives{0, 2 + 2, 2}));
@@ -113,8 +113,8 @@ TEST_P(OfBothFamilies, BackwardCommunicationRunsBesideTheOtherGradient) {
     for (std::size_t i = 0; i < gathered.ops.size(); ++i) {
         const Op& op = gathered.ops[i];
         if (op.stream == Stream::tensor_comm) ++issued;
-        if (op.label == "qkv input" && op.kind == OpKind::all_gather) gather = issued;
-        if (op.label == "fc1 input" && op.kind == OpKind::all_gather) gather = issued;
+        if (op.label == "qkv input" && op.kind() == OpKind::all_gather) gather = issued;
+        if (op.label == "fc1 input" && op.kind() == OpKind::all_gather) gather = issued;
         const std::uint32_t waits = order.waits[i][index_of(Stream::tensor_comm)];
         if (op.label == "qkv dgrad" || op.label == "fc1 dgrad") {
             EXPECT_LT(waits, gather) << op.label;
@@ -134,9 +134,9 @@ TEST_P(OfBothFamilies, BackwardCommunicationRunsBesideTheOtherGradient) {
     pairs = 0;
     for (std::size_t i = 0; i < reduced.ops.size(); ++i) {
         const Op& op = reduced.ops[i];
-        if (op.kind == OpKind::gemm && (op.label == "qkv dgrad" || op.label == "fc1 dgrad"))
+        if (op.kind() == OpKind::gemm && (op.label == "qkv dgrad" || op.label == "fc1 dgrad"))
             dgrad = i;
-        if (op.kind != OpKind::all_reduce) continue;
+        if (op.kind() != OpKind::all_reduce) continue;
         // It waits for compute up to the data gradient only; reuse of memory adds nothing.
         std::uint32_t compute = 0;
         for (std::size_t k = 0; k <= dgrad; ++k)
@@ -156,7 +156,7 @@ TEST(VocabularyParallelLoss, AllReducesFourAndEightBytesPerToken) {
         const plan::Plan plan = plan_of(sets);
         std::vector<std::int64_t> bytes;
         for (const Op& op : block_named(plan, "head.forward").ops)
-            if (op.kind == OpKind::all_reduce) bytes.push_back(plan::message_bytes(op));
+            if (op.kind() == OpKind::all_reduce) bytes.push_back(plan::message_bytes(op));
         EXPECT_EQ(bytes, (std::vector<std::int64_t>{4 * kTokens, 8 * kTokens}));
     }
     EXPECT_EQ(over_tensor(block_named(plan_of(), "head.forward")), Collectives{});
@@ -180,7 +180,7 @@ std::int64_t replicated_reduced(const plan::Plan& plan, std::size_t rank = 0) {
     std::int64_t elements = 0;
     for (const Op* op : executed_ops(plan, rank))
         if (op->group == GroupKind::tensor && op->label == "replicated gradients")
-            elements += op->shape[0];
+            elements += op->size(0);
     return elements;
 }
 

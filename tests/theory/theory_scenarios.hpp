@@ -93,14 +93,14 @@ inline std::vector<const plan::Op*> executed_ops(const plan::Plan& plan,
 inline std::int64_t count(const plan::Block& block, plan::OpKind kind, plan::GroupKind group) {
     std::int64_t n = 0;
     for (const plan::Op& op : block.ops)
-        n += op.kind == kind && op.group == group ? 1 : 0;
+        n += op.kind() == kind && op.group == group ? 1 : 0;
     return n;
 }
 
 // What a ring sends per rank, in units of (N − 1) ÷ N elements: an all-reduce is a reduce-scatter
 // and an all-gather.
 inline std::int64_t ring_elements(const plan::Op& op) {
-    return op.shape[0] * (op.kind == plan::OpKind::all_reduce ? 2 : 1);
+    return op.size(0) * (op.kind() == plan::OpKind::all_reduce ? 2 : 1);
 }
 
 inline std::int64_t resident_bytes(const plan::Program& program, plan::MemoryCategory category) {

@@ -53,10 +53,10 @@ TEST(Window, IsInTheShapeOfFusedAttentionAndInItsFlops) {
     const plan::Plan plan = plan_of(windowed(8), kLlama);
     int found = 0;
     for (const plan::Op* op : executed_ops(plan)) {
-        if (op->kind != OpKind::attention && op->kind != OpKind::attention_backward) continue;
+        if (op->kind() != OpKind::attention && op->kind() != OpKind::attention_backward) continue;
         ++found;
-        EXPECT_EQ(op->shape[6], 8);
-        const double products = op->kind == OpKind::attention ? 2 : 5;
+        EXPECT_EQ(op->size(6), 8);
+        const double products = op->kind() == OpKind::attention ? 2 : 5;
         EXPECT_EQ(plan::flops(*op), products * 2 * 32 * 8 * 512);
     }
     EXPECT_EQ(found, 8 * 4 * 2) << "micro-batches, layers, directions";

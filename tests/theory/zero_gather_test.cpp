@@ -25,8 +25,8 @@ Sets with(Sets sets, const Sets& more) {
 std::int64_t gathered(const plan::Plan& plan, std::size_t rank = 0) {
     std::int64_t elements = 0;
     for (const Op* op : executed_ops(plan, rank))
-        if (op->kind == OpKind::all_gather && op->group == GroupKind::data)
-            elements += op->shape[0];
+        if (op->kind() == OpKind::all_gather && op->group == GroupKind::data)
+            elements += op->size(0);
     return elements;
 }
 
@@ -149,7 +149,7 @@ TEST_P(HybridVolume, IsThatOfTheGroupAndOneAllReduceOfAShard) {
         std::int64_t shard = 0;
         std::int64_t replica = 0;
         for (const Op* op : executed_ops(plan)) {
-            if (!is_communication(op->kind)) continue;
+            if (!is_communication(op->kind())) continue;
             const bool in_shard = op->group == GroupKind::shard || op->group == GroupKind::data;
             ASSERT_TRUE(in_shard || op->group == GroupKind::replica) << name(op->group);
             const std::int64_t ranks = in_shard ? group : replicas;
@@ -174,7 +174,8 @@ TEST(HybridNorm, SumsTheShardsOfOneCopy) {
                  "layout.tensor_parallel=2", "layout.pipeline_parallel=2"});
     std::vector<GroupKind> groups;
     for (const Op* op : executed_ops(plan))
-        if (op->label == "gradient norm" && is_communication(op->kind)) groups.push_back(op->group);
+        if (op->label == "gradient norm" && is_communication(op->kind()))
+            groups.push_back(op->group);
     EXPECT_EQ(groups, (std::vector<GroupKind>{GroupKind::shard, GroupKind::model}));
     const std::int64_t summed =
         plan.mesh.group_size(GroupKind::shard) * plan.mesh.group_size(GroupKind::model);

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "plan/ir/text.hpp"
 #include "plan/ir/text/reader.hpp"
 
@@ -33,6 +35,23 @@ Mesh read_mesh(Reader& reader) {
     return mesh;
 }
 
+TokenLayout read_tokens(Reader& reader, const Mesh& mesh) {
+    TokenLayout tokens;
+    reader.expect_word("tokens");
+    reader.expect_word("samples");
+    tokens.samples = reader.integer("the samples of a micro-batch", 1);
+    reader.expect_word("sequence");
+    const std::size_t sequence = reader.place();
+    tokens.sequence = reader.integer("the tokens of a sequence", 1);
+    tokens.zigzag = reader.accept_word("zigzag");
+    const std::int64_t pieces = mesh.context * (tokens.zigzag ? 2 : 1);
+    if (tokens.sequence % pieces != 0)
+        reader.fail_at(sequence, fmt::format("a multiple of {}, the pieces of a sequence", pieces));
+    reader.expect_word("seed");
+    tokens.seed = reader.integer("the seed of random numbers");
+    return tokens;
+}
+
 void read_conserved(Reader& reader, Conserved& conserved) {
     reader.expect_word("conserved");
     reader.expect_word("layers");
@@ -53,9 +72,10 @@ Plan read_plan(Reader& reader) {
     reader.expect_word("orrery");
     reader.expect_word("plan");
     const std::size_t version = reader.place();
-    if (reader.word("version 1 of the text form") != "1")
-        reader.fail_at(version, "version 1 of the text form");
+    if (reader.word("version 2 of the text form") != "2")
+        reader.fail_at(version, "version 2 of the text form");
     plan.mesh = read_mesh(reader);
+    plan.tokens = read_tokens(reader, plan.mesh);
     reader.expect_word("schedule");
     plan.schedule = reader.quoted("the name of a schedule in quotes");
     reader.expect_word("micro_batches");

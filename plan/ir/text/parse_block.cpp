@@ -1,7 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <set>
+#include <type_traits>
 
 #include "plan/ir/text/reader.hpp"
 #include "plan/ir/text/spelling.hpp"
@@ -10,6 +14,13 @@ namespace orrery::plan {
 namespace {
 
 constexpr std::string_view kDTypeWords = "an element type (u8, i32, bf16, fp16, fp32)";
+
+std::string names_of_streams() {
+    std::vector<std::string_view> names;
+    for (std::size_t stream = 0; stream < kStreams; ++stream)
+        names.push_back(name(static_cast<Stream>(stream)));
+    return fmt::format("{}", fmt::join(names, ", "));
+}
 
 class BlockReader {
   public:
@@ -84,29 +95,73 @@ class BlockReader {
         declared_.push_back(mention);
     }
 
-    void read_shape(Op& op) {
+    void read_sizes(OpSpec& spec) {
         const std::size_t here = reader_.place();
-        const std::size_t used = is_attention(op.kind) ? 3 : shape_size(op.kind);
-        for (std::size_t i = 0; i < used; ++i) {
-            if (i > 0) reader_.expect_sign("×");
-            op.shape[i] =
-                reader_.integer(fmt::format("{} of {}", shape_fields(op.kind)[i], name(op.kind)));
-        }
-        if (is_attention(op.kind)) {
-            op.shape[3] = reader_.integer("a number of heads");
-            reader_.expect_sign("/");
-            op.shape[4] = reader_.integer("a number of key-value heads");
-            reader_.expect_word("heads");
-            reader_.expect_word("of");
-            op.shape[5] = reader_.integer("the size of a head");
-            const std::string last(shape_fields(op.kind)[6]);
-            if (reader_.accept_word(last))
-                op.shape[6] = reader_.integer(last == "hop" ? "a hop" : "keys of a window");
-        }
         std::int64_t product = 4;  // bytes of an element
-        for (std::size_t i = 0; i < used; ++i)
-            if (__builtin_mul_overflow(product, std::max<std::int64_t>(op.shape[i], 1), &product))
-                reader_.fail_at(here, "a shape whose product is less than 2⁶¹");
+        bool fits = true, first = true;
+        walk_spec(spec, [&](FieldUse use, std::string_view field, auto& value, const auto&) {
+            if (use != FieldUse::size) return;
+            if (!first) reader_.expect_sign("×");
+            first = false;
+            read_value(field, spec, value);
+            if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, std::int64_t>)
+                fits = fits &&
+                       !__builtin_mul_overflow(product, std::max<std::int64_t>(value, 1), &product);
+        });
+        if (!fits) reader_.fail_at(here, "a shape whose product is less than 2⁶¹");
+    }
+
+    void read_fields(OpSpec& spec) {
+        std::set<std::string> said;
+        if (!reader_.at_word_before("=")) reader_.fail(fields_of(spec));
+        while (reader_.at_word_before("=")) {
+            const std::size_t field = reader_.place();
+            const std::string called = reader_.word("a field");
+            reader_.expect_sign("=");
+            if (!said.insert(called).second) reader_.fail_at(field, "each field once");
+            if (!read_field(spec, called)) reader_.fail_at(field, fields_of(spec));
+        }
+    }
+
+    // Whether the op has this field, which is read then.
+    bool read_field(OpSpec& spec, const std::string& called) {
+        bool found = false;
+        walk_spec(spec, [&](FieldUse use, std::string_view field, auto& value, const auto&) {
+            if (use == FieldUse::size || field != called) return;
+            found = true;
+            read_value(field, spec, value);
+        });
+        return found;
+    }
+
+    template <typename Value>
+    void read_value(std::string_view field, const OpSpec& spec, Value& value) {
+        const std::string what = fmt::format("{} of {}", field, name(kind_of(spec)));
+        const std::size_t here = reader_.place();
+        if constexpr (std::is_same_v<Value, std::int64_t>) {
+            value = reader_.integer(what);
+        } else if constexpr (std::is_same_v<Value, double>) {
+            value = reader_.real(what);
+            if (!std::isfinite(value)) reader_.fail_at(here, what + ", finite");
+        } else if constexpr (std::is_same_v<Value, bool>) {
+            value = reader_.accept_word("true");
+            if (!value && !reader_.accept_word("false")) reader_.fail(what + ": true or false");
+        } else {
+            const auto spelt = value_spelled<Value>(reader_.word(what));
+            if (!spelt)
+                reader_.fail_at(
+                    here, fmt::format("{}: {}", what, fmt::join(Spelling<Value>::names, ", ")));
+            value = *spelt;
+        }
+    }
+
+    static std::string fields_of(const OpSpec& spec) {
+        std::vector<std::string_view> fields;
+        walk_spec(spec, [&](FieldUse use, std::string_view field, const auto&, const auto&) {
+            if (use != FieldUse::size) fields.push_back(field);
+        });
+        if (fields.empty()) return fmt::format("no field: {} has none", name(kind_of(spec)));
+        return fmt::format("a field of {} ({})", name(kind_of(spec)), fmt::join(fields, ", "));
     }
 
     void read_group(Op& op) {
@@ -135,18 +190,16 @@ class BlockReader {
         if (reader_.index("the number of an op") != static_cast<std::int32_t>(block_.ops.size()))
             reader_.fail_at(here, "op " + std::to_string(block_.ops.size()));
         Op op;
-        op.kind = reader_.one_of<OpKind>("a kind of op", from_name<OpKind>);
-        read_shape(op);
+        op.spec = spec_of(reader_.one_of<OpKind>("a kind of op", from_name<OpKind>));
+        read_sizes(op.spec);
         const bool dtype_said = from_name<DType>(reader_.peek().text).has_value() &&
                                 reader_.peek().kind == TokenKind::word;
         if (dtype_said) op.dtype = reader_.one_of<DType>(kDTypeWords, from_name<DType>);
         read_group(op);
         if (reader_.accept_word("part")) read_part(op);
         if (reader_.peek().kind == TokenKind::quoted) op.label = reader_.quoted("a label");
-        op.stream = reader_.one_of<Stream>(
-            "a stream (compute, tensor_comm, context_comm, expert_comm, data_comm, pipeline_comm, "
-            "pipeline_before_comm, copy, copy_out, disk_read, disk_write)",
-            from_name<Stream>);
+        op.stream =
+            reader_.one_of<Stream>("a stream (" + names_of_streams() + ')', from_name<Stream>);
         op.phase = usual_phase_;
         if (reader_.at_word("forward") || reader_.at_word("backward") ||
             reader_.at_word("recompute") || reader_.at_word("optimizer"))
@@ -158,6 +211,7 @@ class BlockReader {
         if (!dtype_said && operands.writes.empty())
             reader_.fail_at(here, "the element type of an op that writes nothing");
         if (reader_.accept_word("after")) read_after(op);
+        if (reader_.accept_word("with")) read_fields(op.spec);
         block_.ops.push_back(std::move(op));
         operands_.push_back(std::move(operands));
         dtype_said_.push_back(dtype_said);

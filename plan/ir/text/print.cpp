@@ -11,6 +11,7 @@ namespace {
 // Doubles in the fewest digits that read back to the same value.
 std::string header(const Plan& plan) {
     const Mesh& mesh = plan.mesh;
+    const TokenLayout& tokens = plan.tokens;
     const Conserved& c = plan.conserved;
     std::string others;
     if (plan.exchange_before >= 0) others += fmt::format(" before b{}", plan.exchange_before);
@@ -20,15 +21,17 @@ std::string header(const Plan& plan) {
             others += fmt::format(" before b{}", plan.statistics_before[i]);
     }
     return fmt::format(
-        "orrery plan 1\n"
+        "orrery plan 2\n"
         "mesh           tensor {} context {} data {} pipeline {}{}\n"
+        "tokens         samples {} sequence {}{} seed {}\n"
         "schedule       {} micro_batches {}\n"
         "conserved      layers {} parameters {} tokens_per_step {}\n"
         "flops          model {} hardware {}\n"
         "contents       blocks {} programs {} exchange b{}{}\n",
         mesh.tensor, mesh.context, mesh.data, mesh.pipeline,
-        mesh.shard > 0 ? fmt::format(" shard {}", mesh.shard) : "", quoted(plan.schedule),
-        plan.micro_batches, c.layers, c.parameters, c.tokens_per_step, c.model_flops_per_step,
+        mesh.shard > 0 ? fmt::format(" shard {}", mesh.shard) : "", tokens.samples, tokens.sequence,
+        tokens.zigzag ? " zigzag" : "", tokens.seed, quoted(plan.schedule), plan.micro_batches,
+        c.layers, c.parameters, c.tokens_per_step, c.model_flops_per_step,
         c.hardware_flops_per_step, plan.blocks.size(), plan.programs.size(), plan.exchange_block,
         others);
 }

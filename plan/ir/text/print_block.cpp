@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "plan/ir/check.hpp"
 #include "plan/ir/text/lines.hpp"
@@ -11,19 +12,31 @@
 namespace orrery::plan {
 namespace {
 
-std::string shape_text(const Op& op) {
-    const std::size_t used = shape_size(op.kind);
-    for (std::size_t i = used; i < op.shape.size(); ++i)
-        ORRERY_CHECK(op.shape[i] == 0, "a shape uses fields that its kind does not name");
+template <typename Value>
+std::string value_text(const Value& value) {
+    if constexpr (std::is_enum_v<Value>)
+        return std::string(spelling(value));
+    else
+        return fmt::format("{}", value);
+}
+
+// "2×32×32".
+std::string sizes_text(const OpSpec& spec) {
     std::string text;
-    for (std::size_t i = 0; i < (is_attention(op.kind) ? 3 : used); ++i)
-        text += (i > 0 ? "×" : "") + std::to_string(op.shape[i]);
-    if (is_attention(op.kind))
-        text += ' ' + std::to_string(op.shape[3]) + '/' + std::to_string(op.shape[4]) +
-                " heads of " + std::to_string(op.shape[5]);
-    if (is_attention(op.kind) && op.shape[6] != 0)
-        text += fmt::format(" {} {}", shape_fields(op.kind)[6], op.shape[6]);
+    walk_spec(spec, [&](FieldUse use, std::string_view, const auto& value, const auto&) {
+        if (use == FieldUse::size) text += (text.empty() ? "" : "×") + value_text(value);
+    });
     return text;
+}
+
+// "heads=4", "scale=0.25": what is not as a default would have it.
+std::vector<std::string> field_texts(const OpSpec& spec) {
+    std::vector<std::string> texts;
+    walk_spec(spec, [&](FieldUse use, std::string_view name, const auto& value, const auto& usual) {
+        if (use != FieldUse::size && value != usual)
+            texts.push_back(fmt::format("{}={}", name, value_text(value)));
+    });
+    return texts;
 }
 
 class BlockPrinter {
@@ -96,7 +109,7 @@ class BlockPrinter {
     }
 
     std::string what(const Op& op) const {
-        std::string text = std::string(name(op.kind)) + ' ' + shape_text(op);
+        std::string text = std::string(name(op.kind())) + ' ' + sizes_text(op.spec);
         const bool usual = !op.writes.empty() &&
                            block_.tensors[static_cast<std::size_t>(op.writes[0])].dtype == op.dtype;
         if (!usual) text += ' ' + std::string(name(op.dtype));
@@ -129,6 +142,9 @@ class BlockPrinter {
         for (std::size_t i = 0; i < op.after.size(); ++i)
             pieces.push_back((i == 0 ? "after " : "") + std::to_string(op.after[i]) +
                              (i + 1 < op.after.size() ? "," : ""));
+        const std::vector<std::string> fields = field_texts(op.spec);
+        for (std::size_t i = 0; i < fields.size(); ++i)
+            pieces.push_back((i == 0 ? "with " : "") + fields[i]);
         return pieces;
     }
 

@@ -49,6 +49,12 @@ bool Reader::at_sign(std::string_view sign) const {
     return peek().kind == TokenKind::sign && peek().text == sign;
 }
 
+bool Reader::at_word_before(std::string_view sign) const {
+    if (peek().kind != TokenKind::word) return false;
+    const Token& behind = tokens_[next_ + 1];  // the last token is the end
+    return behind.kind == TokenKind::sign && behind.text == sign;
+}
+
 bool Reader::at_number() const {
     std::int64_t value = 0;
     return peek().kind == TokenKind::word && convert(peek().text, value);

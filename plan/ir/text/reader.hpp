@@ -36,6 +36,8 @@ class Reader {
     bool at_sign(std::string_view sign) const;
     bool at_number() const;
     bool at_name() const;  // a bare or quoted name
+    // A word with this sign behind it.
+    bool at_word_before(std::string_view sign) const;
     bool accept_word(std::string_view word);
     bool accept_sign(std::string_view sign);
     void expect_word(std::string_view word);

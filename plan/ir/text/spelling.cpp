@@ -7,11 +7,11 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::array<std::string_view, 23> kKeywords = {
+constexpr std::array<std::string_view, 24> kKeywords = {
     "after",     "backward", "block",    "bucket",    "chain",     "end",
     "forward",   "none",     "nothing",  "optimizer", "order",     "phase",
     "procedure", "program",  "quantize", "quantized", "recompute", "recomputed",
-    "resident",  "reuse",    "scratch",  "stage",     "steps"};
+    "resident",  "reuse",    "scratch",  "stage",     "steps",     "with"};
 
 bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -63,17 +63,6 @@ std::string to_text(const TensorReference& reference) {
     if (reference.role) text += ':' + std::string(name(*reference.role));
     if (reference.number > 1) text += '#' + std::to_string(reference.number);
     return text;
-}
-
-bool is_attention(OpKind kind) {
-    return kind == OpKind::attention || kind == OpKind::attention_backward ||
-           kind == OpKind::attention_block || kind == OpKind::attention_block_backward;
-}
-
-std::size_t shape_size(OpKind kind) {
-    const ShapeFields& fields = shape_fields(kind);
-    return static_cast<std::size_t>(std::find(fields.begin(), fields.end(), std::string_view{}) -
-                                    fields.begin());
 }
 
 Phase usual_phase(const Block& block) {

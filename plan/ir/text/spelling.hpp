@@ -35,9 +35,6 @@ struct TensorReference {
 std::vector<TensorReference> references_of(const std::vector<Tensor>& tensors);
 std::string to_text(const TensorReference& reference);
 
-bool is_attention(OpKind kind);  // shapes spelled "1×32×32 8/8 heads of 8"
-std::size_t shape_size(OpKind kind);
-
 // The phase that the ops of a block have unless they say otherwise: the most frequent one.
 Phase usual_phase(const Block& block);
 

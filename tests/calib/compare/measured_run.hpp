@@ -153,8 +153,8 @@ class MeasuredRun {
     // Everyone who must have come before the op starts, itself included.
     std::vector<Member> members_of(plan::Rank rank, std::uint32_t op) const {
         const plan::Op& what = op_at(rank, op);
-        if (!plan::is_communication(what.kind)) return {{rank, op}};
-        if (what.kind == plan::OpKind::exchange) return peers_of(rank, op);
+        if (!plan::is_communication(what.kind())) return {{rank, op}};
+        if (what.kind() == plan::OpKind::exchange) return peers_of(rank, op);
         const auto group = static_cast<std::size_t>(what.group);
         const auto& own = over_group_[program_of(rank)][group];
         const auto turn =

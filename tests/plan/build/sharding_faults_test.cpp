@@ -142,7 +142,8 @@ TEST(ShardingFaults, ReportGroupsThatDoNotFit) {
     EXPECT_THAT(s.faults(), Contains(HasSubstr("nothing over shard")));
     s = Sharded(2);
     for (Block& b : s.plan.blocks)
-        if (b.name == "reduce.bucket") ++b.ops.front().shape[0];
+        if (b.name == "reduce.bucket")
+            plan::set_sizes(b.ops.front().spec, {b.ops.front().size(0) + 1});
     EXPECT_THAT(s.faults(), Contains(HasSubstr("elements do not divide over 2 ranks")));
 }
 

@@ -244,7 +244,7 @@ TEST_F(ValidatePlan, ReportsReplicatedParametersThatAreCountedAsSharded) {
 TEST_F(ValidatePlan, ReportsOtherForwardFlops) {
     for (Block& block : plan.blocks)
         for (Op& op : block.ops)
-            if (block.name == "layer.forward" && op.label == "fc1") op.shape[1] *= 2;
+            if (block.name == "layer.forward" && op.label == "fc1") op.as<Gemm>().n *= 2;
     EXPECT_THAT(faults(), Contains(HasSubstr("forward FLOPs of the plan are 1.")));
 }
 

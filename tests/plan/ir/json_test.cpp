@@ -35,7 +35,7 @@ TEST(PlanJson, HoldsBlocksAndPrograms) {
         ASSERT_EQ(from["tensors"].size(), block.tensors.size());
         ASSERT_EQ(from["ops"].size(), block.ops.size());
         for (std::size_t i = 0; i < block.ops.size(); ++i) {
-            EXPECT_EQ(from["ops"][i]["kind"], name(block.ops[i].kind));
+            EXPECT_EQ(from["ops"][i]["kind"], name(block.ops[i].kind()));
             EXPECT_EQ(from["ops"][i]["reads"], block.ops[i].reads);
             EXPECT_EQ(from["ops"][i].contains("group"), block.ops[i].group != GroupKind::none);
         }

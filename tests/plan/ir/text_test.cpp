@@ -115,6 +115,7 @@ TEST(PlanText, ParsesBackResidentsThatTakeTurns) {
 Plan odd_plan() {
     Plan plan;
     plan.mesh = {2, 3, 5, 7};
+    plan.tokens = {2, 9, false, 17};
     plan.micro_batches = 2;
     plan.schedule = "of \"mine\" \\ and\nyours";
     plan.conserved = {1, 2, 3, 0.1 + 0.2, 1.0 / 3.0 * 1e200};
@@ -130,11 +131,11 @@ Plan odd_plan() {
     block.scratch_offsets = {512, -1, -1, 0, -1, -1, 768};
     block.scratch_bytes = 1024;
     block.ops.resize(3);
-    block.ops[0].kind = OpKind::attention_backward;
-    block.ops[0].shape = {1, 2, 3, 4, 5, 6};
+    block.ops[0].spec = spec_of(OpKind::attention_backward, {1, 2, 3, 4, 5, 6});
+    block.ops[0].as<AttentionBackward>().scale = 1.0 / 3;
     block.ops[0].reads = {4, 1, 1};
     block.ops[0].writes = {3, 0};
-    block.ops[1].kind = OpKind::all_reduce;
+    block.ops[1].spec = spec_of(OpKind::all_reduce);
     block.ops[1].phase = Phase::optimizer;
     block.ops[1].group = GroupKind::world;
     block.ops[1].stream = Stream::copy;
@@ -142,7 +143,7 @@ Plan odd_plan() {
     block.ops[1].label = "a \"label\"";
     block.ops[1].reads = {0, 6};
     block.ops[1].after = {0};
-    block.ops[2].kind = OpKind::exchange;  // of no group
+    block.ops[2].spec = spec_of(OpKind::exchange);  // of no group
     block.ops[2].writes = {2};
     block.ops[2].after = {0, 1};
     block.input = 6;
@@ -245,8 +246,9 @@ TEST(PlanText, ABlockOnItsOwnHasNeitherNumberNorGroupSizes) {
 
 // A text of one block, small enough to see every fault.
 constexpr const char* kSmallText =
-    "orrery plan 1\n"
+    "orrery plan 2\n"
     "mesh           tensor 2 context 1 data 1 pipeline 1\n"
+    "tokens         samples 1 sequence 2 seed 1\n"
     "schedule       \"1f1b\" micro_batches 1\n"
     "conserved      layers 1 parameters 8 tokens_per_step 2\n"
     "flops          model 1.5 hardware 2.5\n"
@@ -294,76 +296,83 @@ struct Fault {
 
 TEST(PlanText, FaultsAreToldWithTheirPlace) {
     const std::vector<Fault> faults = {
-        {"orrery plan 1", "orrery plan 2",
-         "line 1, column 13: found \"2\", expected version 1 of the text form"},
-        {"orrery plan 1\n", "{}", "line 1, column 1: found \"{\", expected \"orrery\""},
+        {"orrery plan 2", "orrery plan 1",
+         "line 1, column 13: found \"1\", expected version 2 of the text form"},
+        {"scratch @0\n   1", "scratch @0 with product=forwards\n   1",
+         "line 12, column 93: found \"forwards\", expected product of gemm: forward, "
+         "input_gradient, weight_gradient"},
+        {"scratch @0\n   1", "scratch @0 with rows=3\n   1",
+         "line 12, column 85: found \"rows\", expected a field of gemm (product)"},
+        {"tokens         samples 1 sequence 2", "tokens         samples 1 sequence 0",
+         "line 3, column 35: found \"0\", expected the tokens of a sequence"},
+        {"orrery plan 2\n", "{}", "line 1, column 1: found \"{\", expected \"orrery\""},
         {"tensor 2 context", "tensor 0 context",
          "line 2, column 23: found \"0\", expected a number of ranks from 1 on"},
         {"data 1 pipeline 1", "data 6 pipeline 1 shard 4",
          "line 2, column 59: found \"4\", expected fewer ranks than context × data = 6, which they "
          "divide"},
         {"model 1.5", "model 1.5x",
-         "line 5, column 22: found \"1.5x\", expected model FLOPs per step"},
+         "line 6, column 22: found \"1.5x\", expected model FLOPs per step"},
         {"exchange b0", "exchange b1",
-         "line 6, column 45: found \"b1\", expected the block that transfers use (b0)"},
-        {"block 0 layer", "block 1 layer", "line 8, column 7: found \"1\", expected block 0"},
+         "line 7, column 45: found \"b1\", expected the block that transfers use (b0)"},
+        {"block 0 layer", "block 1 layer", "line 9, column 7: found \"1\", expected block 0"},
         {"x  bf16", "x  bf17",
-         "line 10, column 8: found \"bf17\", expected an element type (u8, i32, bf16, fp16, fp32)"},
+         "line 11, column 8: found \"bf17\", expected an element type (u8, i32, bf16, fp16, fp32)"},
         {"x  bf16 [2,2]", "x  bf16 [2,9999999999999999]",
-         "line 10, column 16: found \"9999999999999999\", expected a dimension"},
+         "line 11, column 16: found \"9999999999999999\", expected a dimension"},
         {"x  bf16 [2,2]", "x  bf16 [999999999,99999999]",
-         "line 10, column 13: found \"[\", expected a tensor of at most 2⁵⁰ bytes"},
-        {"   0  gemm", "   0  gem", "line 11, column 7: found \"gem\", expected a kind of op"},
-        {"   0  gemm", "   1  gemm", "line 11, column 4: found \"1\", expected op 0"},
-        {"2×4×2", "2×4x2", "line 11, column 14: found \"4x2\", expected n of gemm"},
+         "line 11, column 13: found \"[\", expected a tensor of at most 2⁵⁰ bytes"},
+        {"   0  gemm", "   0  gem", "line 12, column 7: found \"gem\", expected a kind of op"},
+        {"   0  gemm", "   1  gemm", "line 12, column 4: found \"1\", expected op 0"},
+        {"2×4×2", "2×4x2", "line 12, column 14: found \"4x2\", expected n of gemm"},
         {"compute ", "computer",
-         "line 11, column 35: found \"computer\", expected a stream (compute, tensor_comm, "
+         "line 12, column 35: found \"computer\", expected a stream (compute, tensor_comm, "
          "context_comm, expert_comm, data_comm, pipeline_comm, pipeline_before_comm, copy, "
-         "copy_out, disk_read, disk_write)"},
+         "copy_out, disk_read, disk_write, server)"},
         {"\"fc1\"", "\"fc1",
-         "line 11, column 28: found a string without its closing quote, "
+         "line 12, column 28: found a string without its closing quote, "
          "expected a stream (compute, tensor_comm, context_comm, expert_comm, "
          "data_comm, pipeline_comm, pipeline_before_comm, copy, copy_out, disk_read, "
-         "disk_write)"},
+         "disk_write, server)"},
         {"x, w ->", "x, v ->",
-         "line 11, column 51: found \"v\", expected a tensor of block "
+         "line 12, column 51: found \"v\", expected a tensor of block "
          "layer.forward"},
-        {"x, w ->", "x w ->", "line 11, column 50: found \"w\", expected \"->\""},
+        {"x, w ->", "x w ->", "line 12, column 50: found \"w\", expected \"->\""},
         {"-> y bf16", "-> y#2 bf16",
-         "line 11, column 56: found \"y#2\", expected \"y\", the tensor's name by its place"},
+         "line 12, column 56: found \"y#2\", expected \"y\", the tensor's name by its place"},
         {"tensor/2", "tensor/4",
-         "line 12, column 27: found \"4\", expected 2, the ranks of this group in the mesh"},
+         "line 13, column 27: found \"4\", expected 2, the ranks of this group in the mesh"},
         {"tensor_comm  y -> y\n", "tensor_comm  y -> y after 1\n",
-         "line 12, column 56: found \"1\", expected the number of an earlier op"},
+         "line 13, column 56: found \"1\", expected the number of an earlier op"},
         {"reuse  none", "reuse  0 after 1",
-         "line 15, column 12: found \"0\", expected an op of this block, after one that is issued "
+         "line 16, column 12: found \"0\", expected an op of this block, after one that is issued "
          "before it"},
         {"order  1 0 2", "order  1 0 1",
-         "line 16, column 5: found \"order\", expected the ids 0..2, each once"},
+         "line 17, column 5: found \"order\", expected the ids 0..2, each once"},
         {"order  1 0 2", "order  0..99999999999",
-         "line 16, column 5: found \"order\", expected the ids 0..2, each once"},
+         "line 17, column 5: found \"order\", expected the ids 0..2, each once"},
         {"fixed scratch r0", "fixed scratch r7",
-         "line 19, column 17: found \"r7\", expected a resident of this program"},
+         "line 20, column 17: found \"r7\", expected a resident of this program"},
         {"layer.forward b0  layer 0  position", "layer.forwards b0  layer 0  position",
-         "line 23, column 5: found \"layer.forwards\", expected \"layer.forward\", the name of "
+         "line 24, column 5: found \"layer.forwards\", expected \"layer.forward\", the name of "
          "block 0"},
         {"b0  layer 0  position 0", "b0 ×3 layer 0..3  position 0",
-         "line 23, column 31: found \"0..3\", expected a range of 3 equal steps"},
+         "line 24, column 31: found \"0..3\", expected a range of 3 equal steps"},
         {"b0  layer 0  position 0", "b0 ×1000000000 layer 0",
-         "line 23, column 23: found \"1000000000\", expected the length of a run, from 2 to 65536"},
+         "line 24, column 23: found \"1000000000\", expected the length of a run, from 2 to 65536"},
         {"layer 0  position 0", "layer 0  position 0 bucket 0",
-         "line 23, column 50: found \"0\", expected buckets of this program"},
-        {"always", "steps 0..2", "line 24, column 52: found \"0..2\", expected steps up to 1"},
-        {"steps 2", "steps 3", "line 25, column 9: found \"3\", expected 2, the steps listed"},
+         "line 24, column 50: found \"0\", expected buckets of this program"},
+        {"always", "steps 0..2", "line 25, column 52: found \"0..2\", expected steps up to 1"},
+        {"steps 2", "steps 3", "line 26, column 9: found \"3\", expected 2, the steps listed"},
         {"0F1{s0}", "0F1{s1}",
-         "line 26, column 13: found \"s1\", expected a resident as stash (s12)"},
+         "line 27, column 13: found \"s1\", expected a resident as stash (s12)"},
         {"0F1{s0}", "0G1",
-         "line 26, column 9: found \"0G1\", expected an action (0F3, 0SEND_F3, exchange)"},
+         "line 27, column 9: found \"0G1\", expected an action (0F3, 0SEND_F3, exchange)"},
         {"0F1{s0}\n\nend\n", "0F1{s0",
-         "line 26, column 15: found the end of the text, expected a procedure (p1), stash (s2), "
+         "line 27, column 15: found the end of the text, expected a procedure (p1), stash (s2), "
          "input (i3) or output (o4)"},
         {"0F1{s0}", "0F1{s0} €",
-         "line 26, column 17: found a character that plans do not use, expected an action (0F3, "
+         "line 27, column 17: found a character that plans do not use, expected an action (0F3, "
          "0SEND_F3, exchange)"},
     };
     for (const Fault& fault : faults) {

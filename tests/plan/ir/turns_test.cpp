@@ -55,7 +55,7 @@ TEST(Turns, AStepWaitsForTheUpdateBeforeItsStalenessAndForNoLater) {
                     const Op& op = *ops[linked.op[id]];
                     if (op.stream != Stream::data_comm) continue;
                     ++count;
-                    if (op.kind == OpKind::all_gather)
+                    if (op.kind() == OpKind::all_gather)
                         gathered[use_of(program, linked, id).bucket] = count;
                 }
                 ASSERT_EQ(count, of_step);
@@ -135,7 +135,7 @@ TEST(Turns, APlanWhoseComputeWaitsForServersIsFound) {
         [](Plan& plan) {
             for (Block& block : plan.blocks)
                 for (Op& op : block.ops)
-                    if (op.kind == OpKind::adamw) op.stream = Stream::compute;
+                    if (op.kind() == OpKind::adamw) op.stream = Stream::compute;
         },
         "touches states beside their server");
     expect_fault(

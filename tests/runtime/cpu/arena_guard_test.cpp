@@ -17,7 +17,7 @@ class Guarded : public testing::Test {
 
     Guarded() {
         block_.name = "small";
-        op_.kind = plan::OpKind::activation;
+        op_.spec = plan::spec_of(plan::OpKind::activation);
         op_.label = "ReLU";
         program_.arena_bytes = program_.high_water_bytes = kBytes;
         program_.operands = {{0, 64, plan::DType::fp32}, {256, 64, plan::DType::fp32}};

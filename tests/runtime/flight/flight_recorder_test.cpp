@@ -20,7 +20,7 @@ using testing::HasSubstr;
 
 plan::Op op_named(const std::string& label, plan::OpKind kind = plan::OpKind::gemm) {
     plan::Op op;
-    op.kind = kind;
+    op.spec = plan::spec_of(kind);
     op.label = label;
     return op;
 }

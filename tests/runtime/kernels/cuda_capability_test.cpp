@@ -81,7 +81,7 @@ TEST(CudaCapability, AKindWithoutAKernelIsNamed) {
     plan::Plan plan;
     plan.blocks.emplace_back();
     for (const plan::OpKind kind : {plan::OpKind::rope, plan::OpKind::cast, plan::OpKind::rope})
-        plan.blocks[0].ops.emplace_back().kind = kind;
+        plan.blocks[0].ops.emplace_back().spec = plan::spec_of(kind);
     const std::vector<Diagnostic> reasons = reasons_not_on_cuda(
         plan, {}, "", [](plan::OpKind kind) { return kind != plan::OpKind::rope; });
     EXPECT_THAT(reasons,

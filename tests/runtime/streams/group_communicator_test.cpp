@@ -152,11 +152,11 @@ Planned planned(const parity::NamedLayout& layout) {
 // An op of the plan, with a place that the fake never looks at for every tensor.
 void issue(const BoundOp& bound, Communicator& communicator) {
     const plan::Op& op = *bound.op;
-    const std::int64_t elements = op.shape[0];
+    const std::int64_t elements = op.size(0);
     const DType dtype = bound.writes.empty() ? DType::u8 : bound.writes[0].dtype;
     std::byte nowhere{}, elsewhere{};
     communicator.set_label(op.label);
-    if (op.kind == plan::OpKind::exchange) {
+    if (op.kind() == plan::OpKind::exchange) {
         std::vector<Transfer> transfers;
         for (const BoundTransfer& each : bound.transfers)
             transfers.push_back({each.peer, each.sends ? Direction::send : Direction::receive,
@@ -164,9 +164,9 @@ void issue(const BoundOp& bound, Communicator& communicator) {
         communicator.exchange(transfers);
     } else if (communicator.members(op.group).size() == 1) {
         return;
-    } else if (op.kind == plan::OpKind::all_reduce) {
+    } else if (op.kind() == plan::OpKind::all_reduce) {
         communicator.all_reduce(op.group, dtype, &nowhere, elements);
-    } else if (op.kind == plan::OpKind::all_gather) {
+    } else if (op.kind() == plan::OpKind::all_gather) {
         communicator.all_gather(op.group, dtype, &nowhere, &elsewhere, elements);
     } else {
         communicator.reduce_scatter(op.group, dtype, &nowhere, &elsewhere, elements);
@@ -183,7 +183,7 @@ TEST(GroupCommunicator, MembersOfEveryGroupMakeThePlansCallsInOneOrder) {
             const BoundProgram program =
                 bind_program(of.plan, of.plan.program_of(rank), of.scenario, rank);
             for (const BoundOp& bound : program.ops)
-                if (plan::is_communication(bound.op->kind)) issue(bound, communicator);
+                if (plan::is_communication(bound.op->kind())) issue(bound, communicator);
             communicator.check();
         });
         expect_members_agree(world);

@@ -13,10 +13,11 @@ namespace {
 using plan::DType;
 using plan::OpKind;
 
-plan::Op op_of(OpKind kind, plan::Shape shape, DType dtype = DType::bf16) {
+using Sizes = std::vector<std::int64_t>;
+
+plan::Op op_of(OpKind kind, const Sizes& sizes, DType dtype = DType::bf16) {
     plan::Op op;
-    op.kind = kind;
-    op.shape = shape;
+    op.spec = plan::spec_of(kind, sizes);
     op.dtype = dtype;
     return op;
 }
@@ -112,7 +113,7 @@ TEST_F(TinyCost, PricesNormsBySingleOperations) {
     const std::int64_t tokens = 4096, width = 8192;
     const auto seconds = [&](OpKind kind) {
         plan::Block block = memory_block(kind, tokens * width);
-        block.ops[0].shape = {tokens, width};
+        plan::set_sizes(block.ops[0].spec, {tokens, width});
         return single.price(block, block.ops[0]).seconds;
     };
     const MemoryProfile& memory = profile_.memory;
@@ -138,7 +139,7 @@ TEST_F(TinyCost, StretchesEveryKernelWhereRanksShareTheMachine) {
 
 // The profile knows no fp16: as wide as bf16, at one tensor-core rate, and as sure.
 TEST_F(TinyCost, PricesFp16AsBf16WithoutACurveOfItsOwn) {
-    const auto same = [&](OpKind kind, plan::Shape shape) {
+    const auto same = [&](OpKind kind, const Sizes& shape) {
         const Price bf16 = price(op_of(kind, shape));
         const Price fp16 = price(op_of(kind, shape, DType::fp16));
         EXPECT_GT(fp16.seconds, 0);
@@ -232,7 +233,7 @@ TEST_F(TinyCost, PricesHalfOfABalancedBlock) {
         price(op_of(OpKind::attention_block_backward, {2, 1000, 1000, 10, 5, 128, 3}));
     EXPECT_NEAR(backward.seconds, 5 * hop.seconds, 1e-13);
     plan::Block block = memory_block(OpKind::attention_block, 1);
-    block.ops[0].shape = {2, 1000, 1000, 10, 5, 128, 3};
+    plan::set_sizes(block.ops[0].spec, {2, 1000, 1000, 10, 5, 128, 3});
     block.tensors[0].dtype = block.tensors[1].dtype = DType::fp32;
     block.tensors[0].dims = {10'000'000};
     block.tensors[1].dims = {10'000'000};
@@ -312,7 +313,7 @@ TEST_F(TinyCost, PricesEveryKindThatIsNoCommunication) {
         const auto kind = static_cast<OpKind>(k);
         plan::Block block = memory_block(kind, 4096);
         plan::Op& op = block.ops[0];
-        op.shape = {64, 64, 64, 4, 4, 64};
+        plan::set_sizes(op.spec, {64, 64, 64, 4, 4, 64});
         if (plan::is_communication(kind) || plan::is_copy(kind)) {
             EXPECT_DEATH(cost_.price(block, op), "no kernel");
             continue;
@@ -338,12 +339,12 @@ TEST_F(TinyCost, SaysWhichCurveIsMissing) {
 // In steps of 8: a row that comes to be of whole 16 bytes is cheaper.
 RC_GTEST_FIXTURE_PROP(TinyCost, NeverFallsInAnyDimension, ()) {
     const auto kind = static_cast<OpKind>(*rc::gen::element(0, 1, 2, 3));
-    plan::Shape shape{};
+    Sizes shape(7);
     for (auto& value : shape)
         value = 8 * *rc::gen::inRange<std::int64_t>(1, 2500);
     const auto field = *rc::gen::inRange<std::size_t>(0, 7);
     shape[5] = 128;  // head sizes have curves of their own
-    plan::Shape larger = shape;
+    Sizes larger = shape;
     if (field != 5) larger[field] += 8 * *rc::gen::inRange<std::int64_t>(1, 2500);
     RC_ASSERT(price(op_of(kind, larger)).seconds >= price(op_of(kind, shape)).seconds);
 }
@@ -360,13 +361,13 @@ RC_GTEST_PROP(ShippedCost, TwiceADimensionIsNeverCheaper, ()) {
     static const Profile profile =
         load_profile(std::string(ORRERY_SOURCE_DIR) + "/scenarios/profiles/a100-80gb-sxm.json");
     const KernelCost cost(profile);
-    plan::Shape shape{};
+    Sizes shape(3);
     for (std::size_t i = 0; i < 3; ++i)
         shape[i] = std::int64_t{1} << *rc::gen::inRange(7, 17);
     const auto field = *rc::gen::inRange<std::size_t>(0, 3);
     for (std::size_t i = 0; i < 3; ++i)
         shape[i] += *rc::gen::inRange<std::int64_t>(0, shape[i]);
-    plan::Shape doubled = shape;
+    Sizes doubled = shape;
     doubled[field] *= 2;
     const plan::Block block;
     RC_ASSERT(cost.price(block, op_of(OpKind::gemm, doubled)).seconds >

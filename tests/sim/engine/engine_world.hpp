@@ -27,10 +27,9 @@ class EngineWorld {
     std::uint32_t op(plan::OpKind kind, plan::Stream stream, Picoseconds duration,
                      plan::GroupKind group = plan::GroupKind::none) {
         plan::Op made;
-        made.kind = kind;
+        made.spec = plan::spec_of(kind, {1});
         made.stream = stream;
         made.group = group;
-        made.shape[0] = 1;
         plan_.blocks[0].ops.push_back(made);
         durations_.push_back(duration);
         return static_cast<std::uint32_t>(durations_.size() - 1);

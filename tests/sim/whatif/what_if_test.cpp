@@ -118,7 +118,7 @@ TEST(WhatIf, AtThePeakEveryProductTakesItsOperationsOverIt) {
         for (const plan::Block& block : plan.blocks)
             for (const plan::Op& op : block.ops) {
                 const Picoseconds duration = machine.tables.front()->durations[number++];
-                if (op.kind != plan::OpKind::gemm) continue;
+                if (op.kind() != plan::OpKind::gemm) continue;
                 const std::string type =
                     plan::is_eight_bit(op.dtype) ? "fp8" : std::string(plan::name(op.dtype));
                 const double at_peak =
@@ -170,7 +170,7 @@ TEST(WhatIf, TwiceTheBandwidthHalvesAStepOfCommunication) {
             std::size_t number = 0;
             for (const plan::Block& block : plan.blocks)
                 for (const plan::Op& op : block.ops) {
-                    if (op.kind != plan::OpKind::all_reduce) table->durations[number] = 0;
+                    if (op.kind() != plan::OpKind::all_reduce) table->durations[number] = 0;
                     ++number;
                 }
         }

@@ -1,10 +1,12 @@
 // Frequencies and slopes against values worked out by hand.
-#include "plan/scenario/positions.hpp"
+#include "plan/ops/positions.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numbers>
+
+#include "plan/scenario/scenario.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -15,6 +17,10 @@ Model rotary(std::int64_t dim, double theta) {
     model.head_dim = model.rotary_dim = dim;
     model.rope_theta = theta;
     return model;
+}
+
+std::vector<double> inverse_frequencies(const Model& model) {
+    return inverse_frequencies(model.rotary_dim, model.rope_theta, model.rope_scaling);
 }
 
 TEST(Frequencies, FallByEqualFactorsFromOne) {
@@ -128,9 +134,11 @@ TEST(Alibi, IsScaledWithTheScoresWhereTheModelSaysSo) {
     Model model;
     model.heads = 8;
     model.head_dim = 64;
-    EXPECT_EQ(alibi_slope(model, 2), 1.0 / 8);
+    EXPECT_EQ(model.alibi_factor(), 0);
+    model.positions = Positions::alibi;
+    EXPECT_EQ(model.alibi_factor(), 1);
     model.scaled_alibi = true;
-    EXPECT_EQ(alibi_slope(model, 2), 1.0 / 64);  // √64 = 8
+    EXPECT_EQ(model.alibi_factor(), 1.0 / 8);  // 1 ÷ √64
 }
 
 }  // namespace

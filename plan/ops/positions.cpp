@@ -1,4 +1,4 @@
-#include "plan/scenario/positions.hpp"
+#include "plan/ops/positions.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -20,18 +20,19 @@ double llama3_frequency(double frequency, const RopeScaling& scaling) {
 }
 
 // The pair, counted as a fraction, that makes so many turns over the original positions.
-double pair_of_turns(double turns, const Model& model) {
-    const auto positions = static_cast<double>(model.rope_scaling.original_max_positions);
-    return static_cast<double>(model.rotary_dim) / 2 *
-           std::log(positions / (turns * 2 * std::numbers::pi)) / std::log(model.rope_theta);
+double pair_of_turns(double turns, std::int64_t rotary_dim, double theta,
+                     const RopeScaling& scaling) {
+    const auto positions = static_cast<double>(scaling.original_max_positions);
+    return static_cast<double>(rotary_dim) / 2 *
+           std::log(positions / (turns * 2 * std::numbers::pi)) / std::log(theta);
 }
 
 // Fast pairs stay, slow ones are divided by the factor, between them by their number.
-std::vector<double> yarn_frequencies(const Model& model, std::vector<double> frequencies) {
-    const RopeScaling& scaling = model.rope_scaling;
-    const auto last = static_cast<double>(model.rotary_dim - 1);
-    double first_slowed = pair_of_turns(scaling.beta_fast, model);
-    double first_slow = pair_of_turns(scaling.beta_slow, model);
+std::vector<double> yarn_frequencies(std::int64_t rotary_dim, double theta,
+                                     const RopeScaling& scaling, std::vector<double> frequencies) {
+    const auto last = static_cast<double>(rotary_dim - 1);
+    double first_slowed = pair_of_turns(scaling.beta_fast, rotary_dim, theta, scaling);
+    double first_slow = pair_of_turns(scaling.beta_slow, rotary_dim, theta, scaling);
     if (scaling.truncate) {
         first_slowed = std::floor(first_slowed);
         first_slow = std::ceil(first_slow);
@@ -62,14 +63,17 @@ double stretched(double frequency, const RopeScaling& scaling) {
 
 }  // namespace
 
-std::vector<double> inverse_frequencies(const Model& model) {
-    ORRERY_CHECK(model.rotary(), "frequencies of a model without rotary positions");
+std::vector<double> inverse_frequencies(std::int64_t rotary_dim, double theta,
+                                        const RopeScaling& scaling) {
+    ORRERY_CHECK(rotary_dim > 0, "frequencies of positions that are not rotary");
     std::vector<double> out;
-    for (std::int64_t i = 0; i < model.rotary_dim; i += 2) {
-        const double share = static_cast<double>(i) / static_cast<double>(model.rotary_dim);
-        out.push_back(stretched(std::pow(model.rope_theta, -share), model.rope_scaling));
+    for (std::int64_t i = 0; i < rotary_dim; i += 2) {
+        const double share = static_cast<double>(i) / static_cast<double>(rotary_dim);
+        out.push_back(stretched(std::pow(theta, -share), scaling));
     }
-    return model.rope_scaling.kind == RopeScaling::Kind::yarn ? yarn_frequencies(model, out) : out;
+    return scaling.kind == RopeScaling::Kind::yarn
+               ? yarn_frequencies(rotary_dim, theta, scaling, out)
+               : out;
 }
 
 double alibi_slope(std::int64_t heads, std::int64_t head) {
@@ -81,11 +85,6 @@ double alibi_slope(std::int64_t heads, std::int64_t head) {
         return std::exp2(-8.0 * static_cast<double>(head + 1) / static_cast<double>(power));
     const std::int64_t odd = 2 * (head - power) + 1;
     return std::exp2(-8.0 * static_cast<double>(odd) / static_cast<double>(2 * power));
-}
-
-double alibi_slope(const Model& model, std::int64_t head) {
-    const double slope = alibi_slope(model.heads, head);
-    return model.scaled_alibi ? slope * model.attention_scale() : slope;
 }
 
 }  // namespace orrery::plan

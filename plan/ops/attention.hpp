@@ -1,0 +1,257 @@
+// Attention, what it is made of where it is not fused, and what turns and moves its heads. Heads
+// are those that the op sees, of this rank; keys of a query are those before it and its own.
+#pragma once
+
+#include <algorithm>
+
+#include "plan/ops/op_kind.hpp"
+#include "plan/ops/positions.hpp"
+
+namespace orrery::plan {
+
+// What is dropped, and by which random numbers: those of a place in its layer, by the step and the
+// element. Rate 0: nothing.
+struct Drop {
+    double rate = 0;
+    std::int64_t place = 0;  // 1 attention's probabilities, 2 the first residual, 3 the second
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.number("drop_rate", &Drop::rate);
+        v.number("drop_place", &Drop::place);
+    }
+    bool operator==(const Drop&) const = default;
+};
+inline constexpr std::int64_t kDropPlaces = 4;  // that a layer has room for
+
+// What attention computes besides its sizes.
+struct AttentionForm {
+    std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+    std::int64_t total_heads = 0;  // of the model, over which random numbers and slopes count
+    double scale = 1;              // of the scores
+    // ALiBi adds alibi_slope(total_heads, head) times this to a score for each position.
+    double alibi = 0;
+    Drop drop{};
+
+    template <typename Op, typename V>
+    static void fields(V&& v) {
+        v.extent("heads", &Op::heads);
+        v.extent("kv_heads", &Op::kv_heads);
+        v.extent("head_dim", &Op::head_dim);
+        v.number("total_heads", &Op::total_heads);
+        v.number("scale", &Op::scale);
+        v.number("alibi", &Op::alibi);
+        v.part(&Op::drop);
+    }
+    bool operator==(const AttentionForm&) const = default;
+};
+
+struct AttentionSizes : AttentionForm {
+    std::int64_t batch = 0, queries = 0, keys = 0;
+
+    // Of so many products per query, key and head; multiply and add count two.
+    double product_flops(double products, std::int64_t attended) const {
+        return 2.0 * products * static_cast<double>(batch) * static_cast<double>(queries) *
+               static_cast<double>(attended) * static_cast<double>(heads) *
+               static_cast<double>(head_dim);
+    }
+    bool operator==(const AttentionSizes&) const = default;
+};
+inline constexpr double kForwardProducts = 2;   // QKᵀ and PV
+inline constexpr double kBackwardProducts = 5;  // QKᵀ again, dP, dV, dQ, dK
+
+// Of all keys that a query may see.
+struct WindowedAttention : AttentionSizes {
+    std::int64_t window = 0;  // keys that a query sees; 0: all before it
+
+    std::int64_t attended() const { return window > 0 ? std::min(keys, window) : keys; }
+    bool operator==(const WindowedAttention&) const = default;
+};
+
+struct Attention : WindowedAttention {
+    static constexpr std::string_view kDoc =
+        "causal attention in tiles, which keeps the log-sum-exp of each row";
+    static constexpr OpFamily kFamily = OpFamily::attention;
+
+    // The full square, or the window for every query: what the mask leaves is a matter of pricing.
+    double flops() const { return product_flops(kForwardProducts, attended()); }
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("batch", &Attention::batch);
+        v.size("queries", &Attention::queries);
+        v.size("keys", &Attention::keys);
+        AttentionForm::fields<Attention>(v);
+        v.extent("window", &Attention::window);
+    }
+    bool operator==(const Attention&) const = default;
+};
+
+struct AttentionBackward : WindowedAttention {
+    static constexpr std::string_view kDoc = "its gradients, of queries, keys and values at once";
+    static constexpr OpFamily kFamily = OpFamily::attention;
+
+    double flops() const { return product_flops(kBackwardProducts, attended()); }
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("batch", &AttentionBackward::batch);
+        v.size("queries", &AttentionBackward::queries);
+        v.size("keys", &AttentionBackward::keys);
+        AttentionForm::fields<AttentionBackward>(v);
+        v.extent("window", &AttentionBackward::window);
+    }
+    bool operator==(const AttentionBackward&) const = default;
+};
+
+// Of a rank's share of the queries on keys of one rank (`hop` places before it in the context
+// group) or of all: shares are such that causal work is the same on every rank.
+struct AttentionBlock : AttentionSizes {
+    static constexpr std::string_view kDoc =
+        "attention to the keys of one rank of the context group, or of all";
+    static constexpr OpFamily kFamily = OpFamily::attention;
+    std::int64_t hop = 0;
+
+    bool gathered() const { return keys > queries; }
+    double flops() const { return product_flops(kForwardProducts, keys); }
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("batch", &AttentionBlock::batch);
+        v.size("queries", &AttentionBlock::queries);
+        v.size("keys", &AttentionBlock::keys);
+        AttentionForm::fields<AttentionBlock>(v);
+        v.extent("hop", &AttentionBlock::hop);
+    }
+    bool operator==(const AttentionBlock&) const = default;
+};
+
+struct AttentionBlockBackward : AttentionSizes {
+    static constexpr std::string_view kDoc = "its gradients, of those keys and this rank's queries";
+    static constexpr OpFamily kFamily = OpFamily::attention;
+    std::int64_t hop = 0;
+
+    double flops() const { return product_flops(kBackwardProducts, keys); }
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("batch", &AttentionBlockBackward::batch);
+        v.size("queries", &AttentionBlockBackward::queries);
+        v.size("keys", &AttentionBlockBackward::keys);
+        AttentionForm::fields<AttentionBlockBackward>(v);
+        v.extent("hop", &AttentionBlockBackward::hop);
+    }
+    bool operator==(const AttentionBlockBackward&) const = default;
+};
+
+// Over the scores of unfused attention: `batch` maps, of samples and heads.
+struct Softmax {
+    static constexpr std::string_view kDoc = "masked softmax over materialised scores";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t batch = 0, queries = 0, keys = 0;
+    std::int64_t heads = 0, total_heads = 0, window = 0;
+    double alibi = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("batch", &Softmax::batch);
+        v.size("queries", &Softmax::queries);
+        v.size("keys", &Softmax::keys);
+        v.extent("heads", &Softmax::heads);
+        v.number("total_heads", &Softmax::total_heads);
+        v.number("window", &Softmax::window);
+        v.number("alibi", &Softmax::alibi);
+    }
+    bool operator==(const Softmax&) const = default;
+};
+
+struct SoftmaxBackward {
+    static constexpr std::string_view kDoc = "its gradient, from that of the probabilities";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t batch = 0, queries = 0, keys = 0;
+    std::int64_t heads = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("batch", &SoftmaxBackward::batch);
+        v.size("queries", &SoftmaxBackward::queries);
+        v.size("keys", &SoftmaxBackward::keys);
+        v.extent("heads", &SoftmaxBackward::heads);
+    }
+    bool operator==(const SoftmaxBackward&) const = default;
+};
+
+// Rotary positions, in place on the queries and keys of packed rows: width counts what is turned.
+struct RopeFields {
+    std::int64_t rows = 0, width = 0;
+    std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+    std::int64_t rotary_dim = 0;
+    double theta = 10000;
+    RopeScaling scaling{};
+
+    template <typename Op, typename V>
+    static void fields(V&& v) {
+        v.size("rows", &Op::rows);
+        v.size("width", &Op::width);
+        v.extent("heads", &Op::heads);
+        v.extent("kv_heads", &Op::kv_heads);
+        v.extent("head_dim", &Op::head_dim);
+        v.number("rotary_dim", &Op::rotary_dim);
+        v.number("theta", &Op::theta);
+        v.part(&Op::scaling);
+    }
+    bool operator==(const RopeFields&) const = default;
+};
+
+struct Rope : RopeFields {
+    static constexpr std::string_view kDoc = "turns queries and keys by their positions, in place";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    template <typename V>
+    static void fields(V&& v) {
+        RopeFields::fields<Rope>(v);
+    }
+    bool operator==(const Rope&) const = default;
+};
+
+struct RopeBackward : RopeFields {
+    static constexpr std::string_view kDoc = "turns their gradients back";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    template <typename V>
+    static void fields(V&& v) {
+        RopeFields::fields<RopeBackward>(v);
+    }
+    bool operator==(const RopeBackward&) const = default;
+};
+
+enum class Rearrangement : std::uint8_t {
+    keys,              // k and v of rows of q, k and v
+    gradients,         // rows of dq, dk and dv from rows of dq and rows of dk and dv
+    heads_apart,       // [rows][heads] → [parts][rows][heads ÷ parts]
+    heads_together,    // … and back
+    samples_together,  // [parts][samples][rows][width] → [samples][parts][rows][width]
+    samples_apart      // … and back
+};
+template <>
+struct Spelling<Rearrangement> {
+    static constexpr std::array<std::string_view, 6> names = {
+        "keys", "gradients", "heads_apart", "heads_together", "samples_together", "samples_apart"};
+};
+
+// Rows of heads to and from the order in which a collective over the context group, or a kernel,
+// wants them: of rows with all their heads, of which k and v have kv_width each (0: rows of queries
+// alone, or of what comes of them), in so many parts.
+struct Rearrange {
+    static constexpr std::string_view kDoc =
+        "copies parts of rows to where a collective or a kernel wants them";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0, kv_width = 0, parts = 0;
+    Rearrangement form = Rearrangement::keys;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &Rearrange::rows);
+        v.size("width", &Rearrange::width);
+        v.size("kv_width", &Rearrange::kv_width);
+        v.size("parts", &Rearrange::parts);
+        v.number("form", &Rearrange::form);
+    }
+    bool operator==(const Rearrange&) const = default;
+};
+
+}  // namespace orrery::plan

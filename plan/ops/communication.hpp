@@ -1,0 +1,91 @@
+// Communication. Elements are in the convention of nccl-tests (message_bytes).
+#pragma once
+
+#include "plan/ops/fields.hpp"
+#include "plan/ops/op_kind.hpp"
+
+namespace orrery::plan {
+
+enum class ReduceOp : std::uint8_t { sum, max };
+template <>
+struct Spelling<ReduceOp> {
+    static constexpr std::array<std::string_view, 2> names = {"sum", "max"};
+};
+
+struct AllReduce {
+    static constexpr std::string_view kDoc = "every member gets the reduction of what all have";
+    static constexpr OpFamily kFamily = OpFamily::communication;
+    std::int64_t elements = 0;
+    ReduceOp reduce = ReduceOp::sum;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &AllReduce::elements);
+        v.number("reduce", &AllReduce::reduce);
+    }
+    bool operator==(const AllReduce&) const = default;
+};
+
+struct AllGather {
+    static constexpr std::string_view kDoc = "every member gets the parts of all";
+    static constexpr OpFamily kFamily = OpFamily::communication;
+    std::int64_t elements = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &AllGather::elements);
+    }
+    bool operator==(const AllGather&) const = default;
+};
+
+struct ReduceScatter {
+    static constexpr std::string_view kDoc = "every member gets its part of the sum";
+    static constexpr OpFamily kFamily = OpFamily::communication;
+    std::int64_t elements = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &ReduceScatter::elements);
+    }
+    bool operator==(const ReduceScatter&) const = default;
+};
+
+struct Exchange {
+    static constexpr std::string_view kDoc =
+        "sends and receives between pipeline ranks, issued as one";
+    static constexpr OpFamily kFamily = OpFamily::communication;
+    std::int64_t elements = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &Exchange::elements);
+    }
+    bool operator==(const Exchange&) const = default;
+};
+
+struct AllToAll {
+    static constexpr std::string_view kDoc = "every member sends a part to each other";
+    static constexpr OpFamily kFamily = OpFamily::communication;
+    std::int64_t elements = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &AllToAll::elements);
+    }
+    bool operator==(const AllToAll&) const = default;
+};
+
+struct Shift {
+    static constexpr std::string_view kDoc =
+        "round a ring: every member sends to the next, and receives from the one before";
+    static constexpr OpFamily kFamily = OpFamily::communication;
+    std::int64_t elements = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &Shift::elements);
+    }
+    bool operator==(const Shift&) const = default;
+};
+
+}  // namespace orrery::plan

@@ -1,0 +1,57 @@
+// Copies between tiers of memory.
+#pragma once
+
+#include "plan/ops/fields.hpp"
+#include "plan/ops/op_kind.hpp"
+
+namespace orrery::plan {
+
+struct CopyToDevice {
+    static constexpr std::string_view kDoc = "host memory to the device";
+    static constexpr OpFamily kFamily = OpFamily::copy;
+    std::int64_t elements = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &CopyToDevice::elements);
+    }
+    bool operator==(const CopyToDevice&) const = default;
+};
+
+struct CopyToHost {
+    static constexpr std::string_view kDoc = "the device to host memory";
+    static constexpr OpFamily kFamily = OpFamily::copy;
+    std::int64_t elements = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &CopyToHost::elements);
+    }
+    bool operator==(const CopyToHost&) const = default;
+};
+
+struct ReadDisk {
+    static constexpr std::string_view kDoc = "disk to host memory";
+    static constexpr OpFamily kFamily = OpFamily::copy;
+    std::int64_t elements = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &ReadDisk::elements);
+    }
+    bool operator==(const ReadDisk&) const = default;
+};
+
+struct WriteDisk {
+    static constexpr std::string_view kDoc = "host memory to disk";
+    static constexpr OpFamily kFamily = OpFamily::copy;
+    std::int64_t elements = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &WriteDisk::elements);
+    }
+    bool operator==(const WriteDisk&) const = default;
+};
+
+}  // namespace orrery::plan

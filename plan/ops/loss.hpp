@@ -1,0 +1,70 @@
+// The loss: softmax over a vocabulary that the tensor group shares out (Shoeybi 2019).
+#pragma once
+
+#include "plan/ops/fields.hpp"
+#include "plan/ops/op_kind.hpp"
+
+namespace orrery::plan {
+
+struct CrossEntropyMax {
+    static constexpr std::string_view kDoc = "the largest logit of each row";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+    std::int64_t vocabulary = 0;  // words that are not padding
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &CrossEntropyMax::rows);
+        v.size("width", &CrossEntropyMax::width);
+        v.number("vocabulary", &CrossEntropyMax::vocabulary);
+    }
+    bool operator==(const CrossEntropyMax&) const = default;
+};
+
+struct CrossEntropySum {
+    static constexpr std::string_view kDoc =
+        "of each row the sum of exponentials, and the target's logit";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+    std::int64_t vocabulary = 0;  // words that are not padding
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &CrossEntropySum::rows);
+        v.size("width", &CrossEntropySum::width);
+        v.number("vocabulary", &CrossEntropySum::vocabulary);
+    }
+    bool operator==(const CrossEntropySum&) const = default;
+};
+
+struct CrossEntropy {
+    static constexpr std::string_view kDoc =
+        "the loss of all rows, added to that of the micro-batches before";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &CrossEntropy::rows);
+        v.size("width", &CrossEntropy::width);
+    }
+    bool operator==(const CrossEntropy&) const = default;
+};
+
+struct CrossEntropyBackward {
+    static constexpr std::string_view kDoc =
+        "(softmax − one-hot of the target) ÷ valid tokens × loss scale";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+    std::int64_t vocabulary = 0;  // words that are not padding
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &CrossEntropyBackward::rows);
+        v.size("width", &CrossEntropyBackward::width);
+        v.number("vocabulary", &CrossEntropyBackward::vocabulary);
+    }
+    bool operator==(const CrossEntropyBackward&) const = default;
+};
+
+}  // namespace orrery::plan

@@ -1,0 +1,93 @@
+// Matrix products.
+#pragma once
+
+#include "plan/ops/fields.hpp"
+#include "plan/ops/op_kind.hpp"
+
+namespace orrery::plan {
+
+// Of a gemm with m, n, k; weights are [out, in].
+enum class GemmProduct : std::uint8_t {
+    forward,         // C[m,n] = A[m,k]·W[n,k]ᵀ, + bias[n] where a third tensor is read
+    input_gradient,  // dA[m,n] = dC[m,k]·W[k,n]
+    weight_gradient  // dW[m,n] += dC[k,m]ᵀ·A[k,n]
+};
+template <>
+struct Spelling<GemmProduct> {
+    static constexpr std::array<std::string_view, 3> names = {"forward", "input_gradient",
+                                                              "weight_gradient"};
+};
+
+struct Gemm {
+    static constexpr std::string_view kDoc =
+        "a linear's product: of its input and weight, of their gradients";
+    static constexpr OpFamily kFamily = OpFamily::matrix;
+    std::int64_t m = 0, n = 0, k = 0;
+    GemmProduct product = GemmProduct::forward;
+
+    // Rows of activations, which are all that a part of an op has fewer of: a weight's gradient
+    // sums over them.
+    std::int64_t& rows() { return product == GemmProduct::weight_gradient ? k : m; }
+    std::int64_t rows() const { return product == GemmProduct::weight_gradient ? k : m; }
+    double flops() const {
+        return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+    }
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("m", &Gemm::m);
+        v.size("n", &Gemm::n);
+        v.size("k", &Gemm::k);
+        v.number("product", &Gemm::product);
+    }
+    bool operator==(const Gemm&) const = default;
+};
+
+// Of a batched_gemm of unfused attention: which tensor comes of it.
+enum class AttentionProduct : std::uint8_t {
+    scores,         // Q·Kᵀ
+    context,        // P·V
+    probabilities,  // dP = dC·Vᵀ
+    values,         // dV = Pᵀ·dC
+    queries,        // dQ = dS·K
+    keys            // dK = dSᵀ·Q
+};
+template <>
+struct Spelling<AttentionProduct> {
+    static constexpr std::array<std::string_view, 6> names = {"scores", "context", "probabilities",
+                                                              "values", "queries", "keys"};
+};
+
+struct BatchedGemm {
+    static constexpr std::string_view kDoc =
+        "a product of unfused attention, one per sample and head";
+    static constexpr OpFamily kFamily = OpFamily::matrix;
+    std::int64_t m = 0, n = 0, k = 0, batch = 0;
+    std::int64_t heads = 0, kv_heads = 0;  // of this rank; batch = samples · heads
+    AttentionProduct product = AttentionProduct::scores;
+    double scale = 1;  // of the scores
+
+    std::int64_t sequence() const { return m; }
+    std::int64_t head_dim() const {
+        const bool maps =
+            product == AttentionProduct::scores || product == AttentionProduct::probabilities;
+        return maps ? k : n;
+    }
+    double flops() const {
+        return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
+               static_cast<double>(batch);
+    }
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("m", &BatchedGemm::m);
+        v.size("n", &BatchedGemm::n);
+        v.size("k", &BatchedGemm::k);
+        v.size("batch", &BatchedGemm::batch);
+        v.extent("heads", &BatchedGemm::heads);
+        v.extent("kv_heads", &BatchedGemm::kv_heads);
+        v.number("product", &BatchedGemm::product);
+        v.number("scale", &BatchedGemm::scale);
+    }
+    bool operator==(const BatchedGemm&) const = default;
+};
+
+}  // namespace orrery::plan

@@ -1,0 +1,114 @@
+// What is done to gradients, the loss and states at the end of a step. Elements are those of a
+// bucket that this rank steps, or 1.
+#pragma once
+
+#include "plan/ops/fields.hpp"
+#include "plan/ops/op_kind.hpp"
+
+namespace orrery::plan {
+
+struct GradientNorm {
+    static constexpr std::string_view kDoc =
+        "adds a bucket's sum of squares to that of the buckets before";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t elements = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &GradientNorm::elements);
+    }
+    bool operator==(const GradientNorm&) const = default;
+};
+
+struct Unscale {
+    static constexpr std::string_view kDoc =
+        "takes the loss scale off gradients and looks for infinities";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t elements = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &Unscale::elements);
+    }
+    bool operator==(const Unscale&) const = default;
+};
+
+struct UpdateLossScale {
+    static constexpr std::string_view kDoc =
+        "the next step's scale, by whether this one overflowed";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t elements = 0;
+    std::int64_t growth_interval = 0;  // steps without an overflow, after which it doubles
+    std::int64_t hysteresis = 0;       // overflows, after which it halves
+    double minimum = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &UpdateLossScale::elements);
+        v.number("growth_interval", &UpdateLossScale::growth_interval);
+        v.number("hysteresis", &UpdateLossScale::hysteresis);
+        v.number("minimum", &UpdateLossScale::minimum);
+    }
+    bool operator==(const UpdateLossScale&) const = default;
+};
+
+struct LossShare {
+    static constexpr std::string_view kDoc =
+        "what this rank adds to the batch's loss: nothing where another has it";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t elements = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &LossShare::elements);
+    }
+    bool operator==(const LossShare&) const = default;
+};
+
+struct JudgeLoss {
+    static constexpr std::string_view kDoc =
+        "whether the loss has spiked; one that has not counts from then on";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t elements = 0;
+    std::int64_t window = 0;  // losses that count
+    double skip_above = 0;    // times their mean
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &JudgeLoss::elements);
+        v.number("window", &JudgeLoss::window);
+        v.number("skip_above", &JudgeLoss::skip_above);
+    }
+    bool operator==(const JudgeLoss&) const = default;
+};
+
+// Reads gradients, states, parameters that are their own masters, then of norm, overflow and spike
+// those that it is told to, in this order. States are m and v, then masters.
+struct AdamW {
+    static constexpr std::string_view kDoc =
+        "AdamW (Loshchilov 2019) on a bucket's share; the learning rate is an input of the step";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t elements = 0;
+    double beta1 = 0;
+    double beta2 = 0;
+    double epsilon = 0;
+    double weight_decay = 0;      // of parameters that decay
+    double clip_norm = 0;         // reads the norm where this is not 0
+    bool skips_overflow = false;  // reads whether gradients overflowed
+    bool skips_spike = false;     // reads whether the loss spiked
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &AdamW::elements);
+        v.number("beta1", &AdamW::beta1);
+        v.number("beta2", &AdamW::beta2);
+        v.number("epsilon", &AdamW::epsilon);
+        v.number("weight_decay", &AdamW::weight_decay);
+        v.number("clip_norm", &AdamW::clip_norm);
+        v.number("skips_overflow", &AdamW::skips_overflow);
+        v.number("skips_spike", &AdamW::skips_spike);
+    }
+    bool operator==(const AdamW&) const = default;
+};
+
+}  // namespace orrery::plan
