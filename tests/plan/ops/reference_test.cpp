@@ -41,8 +41,8 @@ std::string page() {
             else
                 fields += fmt::format("{}{}={}", fields.empty() ? "" : " ", name, shown(value));
         });
-        text += fmt::format("| {} | {} | {} | {} |\n", name(kind), sizes, fields,
-                            documentation(kind));
+        text +=
+            fmt::format("| {} | {} | {} | {} |\n", name(kind), sizes, fields, documentation(kind));
     }
     return text;
 }
