@@ -14,7 +14,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/subcommand.hpp"
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -14,11 +14,11 @@
 #include "cli/report_sections.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
-#include "plan/build/build_plan.hpp"
-#include "sim/cost/measured.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "sim/prediction.hpp"
-#include "trace/chrome.hpp"
-#include "trace/trace_file.hpp"
+#include "sim/replay/measured.hpp"
+#include "trace/formats/chrome.hpp"
+#include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "cli/subcommand.hpp"
 #include "cli/text_table.hpp"
 #include "trace/busy.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
 namespace {

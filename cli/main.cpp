@@ -5,8 +5,8 @@
 #include <system_error>
 
 #include "cli/process.hpp"
-#include "cli/run/subcommands.hpp"
 #include "cli/run_cli.hpp"
+#include "cli/run_subcommands.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "calib/fit/write_profile.hpp"
 #include "plan/scenario/files.hpp"
 #include "plan/scenario/reader.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
 namespace {

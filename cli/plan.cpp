@@ -5,9 +5,9 @@
 #include "cli/exit_code.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
-#include "plan/build/build_plan.hpp"
-#include "plan/ir/json.hpp"
-#include "plan/ir/text.hpp"
+#include "plan/assemble/build_plan.hpp"
+#include "plan/text/json.hpp"
+#include "plan/text/text.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include "cli/scenario_input.hpp"
 #include "cli/scenario_lines.hpp"
 #include "cli/text_table.hpp"
-#include "plan/build/build_plan.hpp"
+#include "plan/checks/validate_plan.hpp"
 #include "sim/stack_prior.hpp"
 
 namespace orrery::cli {

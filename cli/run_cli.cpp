@@ -4,11 +4,11 @@
 #include "calib/compare/validate.hpp"
 #include "calib/fit/fit_error.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/run/subcommands.hpp"
+#include "cli/run_subcommands.hpp"
 #include "cli/subcommand.hpp"
-#include "sim/cost/measured.hpp"
 #include "sim/cost/profile.hpp"
-#include "trace/native.hpp"
+#include "sim/replay/measured.hpp"
+#include "trace/formats/native.hpp"
 
 namespace orrery::cli {
 namespace {

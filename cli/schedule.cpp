@@ -5,7 +5,7 @@
 #include "cli/scenario_input.hpp"
 #include "cli/schedule_text.hpp"
 #include "cli/subcommand.hpp"
-#include "plan/build/chosen_schedule.hpp"
+#include "plan/assemble/chosen_schedule.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -11,10 +11,10 @@
 #include "cli/report.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
-#include "sim/cost/measured.hpp"
 #include "sim/prediction.hpp"
+#include "sim/replay/measured.hpp"
+#include "trace/formats/trace_file.hpp"
 #include "trace/timeline.hpp"
-#include "trace/trace_file.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -1,5 +1,5 @@
 // What a subcommand is. To add one to orrery: write cli/<name>.cpp that defines <name>_command(),
-// and name it in ORRERY_SUBCOMMANDS; to orrery-run: see cli/run/subcommands.hpp.
+// and name it in ORRERY_SUBCOMMANDS; to orrery-run: see cli/run_subcommands.hpp.
 #pragma once
 
 #include <memory>

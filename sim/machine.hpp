@@ -10,9 +10,9 @@
 #include "plan/ir/plan.hpp"
 #include "plan/scenario/scenario.hpp"
 #include "sim/cost/kernel_cost.hpp"
-#include "sim/cost/measured.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/fold.hpp"
+#include "sim/replay/measured.hpp"
 
 namespace orrery::sim {
 
@@ -37,11 +37,12 @@ struct Machine {
     std::vector<std::unique_ptr<Uneven>> uneven;  // of tracks whose kernels take another time
 };
 
-// `plan` must outlive the machine. With `costs` ops take what was measured (sim/cost/measured.hpp);
-// the host's launches, the slow-down beside communication and what devices differ by are then in
-// the measurements, and are not added again. Where the plan is the one that was measured, every
-// rank is simulated. Throws ProfileError for what the profile lacks, and plan::ScenarioError where
-// the device cannot compute so, or an op takes longer than can be simulated.
+// `plan` must outlive the machine. With `costs` ops take what was measured
+// (sim/replay/measured.hpp); the host's launches, the slow-down beside communication and what
+// devices differ by are then in the measurements, and are not added again. Where the plan is the
+// one that was measured, every rank is simulated. Throws ProfileError for what the profile lacks,
+// and plan::ScenarioError where the device cannot compute so, or an op takes longer than can be
+// simulated.
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                       const Profile& profile, bool unfolded, const MeasuredCosts* costs = nullptr);
 

@@ -10,9 +10,9 @@
 
 #include "plan/ir/plan.hpp"
 #include "plan/scenario/scenario.hpp"
-#include "sim/cost/measured.hpp"
 #include "sim/cost/profile.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/replay/measured.hpp"
 #include "trace/accounts.hpp"
 #include "trace/copies.hpp"
 #include "trace/step_sums.hpp"

@@ -3,8 +3,8 @@
 #include <map>
 #include <utility>
 
-#include "plan/build/build_plan.hpp"
-#include "plan/ir/check.hpp"
+#include "plan/assemble/build_plan.hpp"
+#include "plan/check.hpp"
 #include "sim/chunks.hpp"
 #include "sim/machine.hpp"
 #include "sim/prediction.hpp"

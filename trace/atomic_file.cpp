@@ -12,7 +12,7 @@
 #include <iterator>
 #include <system_error>
 
-#include "trace/native.hpp"
+#include "trace/trace_file_error.hpp"
 
 namespace orrery::trace::native {
 namespace {

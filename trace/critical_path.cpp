@@ -4,7 +4,7 @@
 #include <array>
 #include <optional>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::trace {
 namespace {

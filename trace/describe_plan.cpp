@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/memory/arena.hpp"
 
 namespace orrery::trace {

@@ -7,8 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "plan/check.hpp"
 #include "plan/ir/action.hpp"
-#include "plan/ir/check.hpp"
 #include "trace/timeline_axis.hpp"
 #include "trace/timeline_cells.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trace/native.hpp"
+#include "trace/formats/native.hpp"
 
 namespace orrery::compare {
 namespace {

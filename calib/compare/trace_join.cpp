@@ -6,7 +6,7 @@
 
 #include "calib/compare/measured_facts.hpp"
 #include "calib/compare/trace_differences.hpp"
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "sim/engine/fold.hpp"
 #include "trace/busy.hpp"
 #include "trace/joining.hpp"

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "calib/fit/fit_error.hpp"
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/scenario/files.hpp"
 
 namespace orrery::fit {

@@ -6,7 +6,7 @@
 #include <Eigen/Dense>
 
 #include "calib/fit/fit_error.hpp"
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::fit {
 namespace {

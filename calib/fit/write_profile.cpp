@@ -7,7 +7,7 @@
 
 #include "calib/fit/fit_error.hpp"
 #include "trace/atomic_file.hpp"
-#include "trace/native.hpp"
+#include "trace/formats/native.hpp"
 
 namespace orrery::fit {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/comm/thread_world.hpp"
+#include "runtime/comm/threads/thread_world.hpp"
 #include "runtime/cpu/cpu_backend.hpp"
 
 namespace orrery::measure {

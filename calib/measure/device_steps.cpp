@@ -5,10 +5,10 @@
 #include <thread>
 #include <vector>
 
-#include "plan/ir/check.hpp"
-#include "runtime/comm/communicator_plane.hpp"
-#include "runtime/comm/thread_world.hpp"
+#include "plan/check.hpp"
+#include "runtime/comm/threads/thread_world.hpp"
 #include "runtime/executor/performer.hpp"
+#include "runtime/launch/communicator_plane.hpp"
 
 namespace orrery::measure {
 namespace {

@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "calib/fit/this_machine.hpp"
-#include "runtime/machine/physical_memory.hpp"
+#include "runtime/physical_memory.hpp"
 
 namespace orrery::measure {
 namespace {

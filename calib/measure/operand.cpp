@@ -4,7 +4,7 @@
 #include <cstring>
 #include <random>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::measure {
 namespace {

@@ -11,7 +11,7 @@
 #include "calib/measure/size_draw.hpp"
 #include "calib/measure/step_communication.hpp"
 #include "calib/measure/timing.hpp"
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/ir/link.hpp"
 #include "plan/ops/matrix.hpp"
 #include "plan/scenario/reader.hpp"

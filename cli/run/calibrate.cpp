@@ -19,7 +19,7 @@
 #include "cli/program.hpp"
 #include "cli/run/cuda_device.hpp"
 #include "cli/run/process_memory.hpp"
-#include "cli/run/subcommands.hpp"
+#include "cli/run_subcommands.hpp"
 #include "cli/scenario_input.hpp"
 
 namespace orrery::cli {

@@ -7,7 +7,7 @@
 
 #include "cli/exit_code.hpp"
 #include "cli/run/doctor_report.hpp"
-#include "cli/run/subcommands.hpp"
+#include "cli/run_subcommands.hpp"
 #include "runtime/machine/inspect.hpp"
 
 namespace orrery::cli {

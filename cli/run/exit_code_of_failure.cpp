@@ -13,7 +13,7 @@
 #include "runtime/train/health.hpp"
 #include "runtime/train/replica_check.hpp"
 #include "sim/cost/profile.hpp"
-#include "trace/native.hpp"
+#include "trace/formats/native.hpp"
 
 namespace orrery::cli {
 namespace {

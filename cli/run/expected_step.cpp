@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "sim/whatif/difference.hpp"
 #include "trace/describe_plan.hpp"
+#include "trace/formats/trace_file.hpp"
 #include "trace/joining.hpp"
-#include "trace/trace_file.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/exit_code.hpp"
-#include "cli/run/subcommands.hpp"
+#include "cli/run_subcommands.hpp"
 #include "runtime/checkpoint/hugging_face.hpp"
 #include "runtime/checkpoint/newest_checkpoint.hpp"
 

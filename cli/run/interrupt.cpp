@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "cli/exit_code.hpp"
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -16,9 +16,9 @@
 #include <nlohmann/json.hpp>
 
 #include "calib/fit/fit_error.hpp"
-#include "cli/run/subcommands.hpp"
+#include "cli/run_subcommands.hpp"
 #include "cli/scenario_input.hpp"
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "plan/ir/link.hpp"
 #include "plan/scenario/reader.hpp"
 

@@ -1,7 +1,7 @@
 #include "cli/run/run_performing.hpp"
 
 #include "cli/run/exit_code_of_failure.hpp"
-#include "cli/run/subcommands.hpp"
+#include "cli/run_subcommands.hpp"
 
 namespace orrery::cli {
 Program performing_program() {

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/program.hpp"
-#include "plan/build/build_plan.hpp"
-#include "plan/ir/text.hpp"
+#include "plan/assemble/build_plan.hpp"
+#include "plan/text/text.hpp"
 #include "runtime/data/content_hash.hpp"
 #include "runtime/data/mapped_file.hpp"
 

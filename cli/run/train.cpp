@@ -12,13 +12,14 @@
 #include "cli/run/first_weights.hpp"
 #include "cli/run/interrupt.hpp"
 #include "cli/run/run_statement.hpp"
-#include "cli/run/subcommands.hpp"
+#include "cli/run/supervisor/attempt_events.hpp"
 #include "cli/run/supervisor/supervise.hpp"
 #include "cli/run/train_backend.hpp"
 #include "cli/run/train_forecast.hpp"
 #include "cli/run/train_health.hpp"
 #include "cli/run/train_ranks.hpp"
 #include "cli/run/train_run.hpp"
+#include "cli/run_subcommands.hpp"
 #include "cli/scenario_input.hpp"
 #include "runtime/checkpoint/checkpoint_folder.hpp"
 #include "runtime/comm/communication_error.hpp"
@@ -26,8 +27,8 @@
 #include "runtime/data/token_source.hpp"
 #include "runtime/executor/measured_trace.hpp"
 #include "runtime/launch/spawn_ranks.hpp"
-#include "runtime/machine/physical_memory.hpp"
-#include "trace/trace_file.hpp"
+#include "runtime/physical_memory.hpp"
+#include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
 namespace {

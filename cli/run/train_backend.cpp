@@ -10,7 +10,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/run/interrupt.hpp"
 #include "cli/run/train_ranks.hpp"
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "runtime/cpu/cpu_backend.hpp"
 #include "runtime/cpu/process_backend.hpp"
 #include "runtime/kernels/cuda_capability.hpp"
@@ -18,7 +18,7 @@
 #include "runtime/launch/spawn_ranks.hpp"
 #include "runtime/streams/expected_timeouts.hpp"
 #include "runtime/streams/stream_backend.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/formats/trace_file.hpp"
 #ifdef ORRERY_CUDA
 #include "runtime/cuda/cuda_backend.hpp"
 #include "runtime/cuda/nccl_driver.hpp"

@@ -8,7 +8,7 @@
 #include "calib/fit/this_machine.hpp"
 #include "cli/machine_failure.hpp"
 #include "cli/run/exit_code_of_failure.hpp"
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "runtime/train/checkpointing.hpp"
 #include "runtime/train/replica_check.hpp"
 #include "sim/cost/profile.hpp"

@@ -134,10 +134,6 @@ std::unique_ptr<TrainOutput> no_output();
 // docs/train.md. Each after `mark`, which tells them from other lines.
 std::unique_ptr<TrainOutput> train_events(const Console& console, std::string mark = "");
 
-// What marks events for a supervisor among lines for people: the record separator of JSON text
-// sequences (RFC 7464).
-inline constexpr char kEventMark[] = "\x1e";
-
 // Passes all on to each, one call at a time, whichever thread it comes from.
 std::unique_ptr<TrainOutput> train_outputs(std::vector<std::unique_ptr<TrainOutput>> outputs);
 

@@ -1,6 +1,6 @@
 #include "plan/ir/homes.hpp"
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::plan {
 

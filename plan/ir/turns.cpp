@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::plan {
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/memory/arena.hpp"
 
 namespace orrery::plan {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/build/parameters.hpp"
+#include "plan/blocks/parameters.hpp"
 #include "plan/ir/homes.hpp"
 #include "plan/memory/arena.hpp"
 

@@ -1,4 +1,4 @@
-// Numbers of eight bits and their scales (plan/build/eight_bit.hpp).
+// Numbers of eight bits and their scales (plan/blocks/eight_bit.hpp).
 #pragma once
 
 #include "plan/ops/fields.hpp"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::plan {
 namespace {

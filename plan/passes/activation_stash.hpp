@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "plan/build/program_builder.hpp"
+#include "plan/passes/program_builder.hpp"
 
 namespace orrery::plan {
 

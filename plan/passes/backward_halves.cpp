@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace orrery::plan {

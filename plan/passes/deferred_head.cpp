@@ -1,6 +1,5 @@
 #include <vector>
 
-#include "plan/build/stages.hpp"
 #include "plan/passes/passes.hpp"
 #include "plan/schedule/schedule.hpp"
 

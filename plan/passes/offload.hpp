@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "plan/build/program_builder.hpp"
+#include "plan/passes/program_builder.hpp"
 
 namespace orrery::plan {
 

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/passes/offload.hpp"
 
 namespace orrery::plan {

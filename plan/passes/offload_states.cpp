@@ -3,7 +3,7 @@
 #include <set>
 #include <utility>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/passes/offload.hpp"
 
 namespace orrery::plan {

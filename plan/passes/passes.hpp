@@ -6,14 +6,13 @@
 #include <optional>
 #include <vector>
 
-#include "plan/build/backward.hpp"
-#include "plan/build/forward_block.hpp"
-#include "plan/build/program_builder.hpp"
+#include "plan/blocks/backward.hpp"
+#include "plan/blocks/forward_block.hpp"
+#include "plan/passes/program_builder.hpp"
 
 namespace orrery::plan {
 
 struct LoweredStep;  // plan/schedule/schedule.hpp
-struct PartForms;    // plan/build/stages.hpp
 
 // A collective of a pass: `elements` as in message_bytes, in the element type of what it reads.
 Op collective_op(const Block& block, OpKind kind, Phase phase, Stream stream, GroupKind group,
@@ -75,7 +74,7 @@ std::vector<BlockUse> uses_by_bucket(ProgramBuilder& builder,
                                      Block (*block_of)(const ProgramBuilder&, const Bucket&));
 
 // The uses that reduce a bucket's gradients: over the tensor group what sequence parallelism left
-// partial, the parameters that lie first in a bucket (plan/build/parameters.hpp); then over the
+// partial, the parameters that lie first in a bucket (plan/blocks/parameters.hpp); then over the
 // ranks that share states out (all-reduce; reduce-scatter from ZeRO-1 on; from ZeRO-2 on into the
 // shard, which accumulates over micro-batches). Empty where no group has two ranks.
 std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t bucket);

@@ -20,6 +20,8 @@ struct Verbatim {
 
 void read_imported(Reading& reading);
 void read_model(Reading& reading, Model& model);
+// The keys that the model settles, as its family spells them.
+void write_model(const Model& model, Json& out);
 void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster);
 // Of a cluster whose profile is kThisMachine: which one that is depends on the layout's ranks,
 // which share the machine.

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/scenario/elastic_layouts.hpp"
 #include "plan/scenario/overrides.hpp"
 #include "plan/scenario/parts.hpp"

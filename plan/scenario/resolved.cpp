@@ -1,7 +1,6 @@
 #include "plan/scenario/resolved.hpp"
 
 #include "plan/scenario/link_kinds.hpp"
-#include "plan/scenario/models/family.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -124,8 +123,7 @@ Json model_part(const Model& model, const Document& document) {
     out["name"] = model.name;
     out["vocab_size"] = model.vocabulary;
     out["tie_word_embeddings"] = model.tied_embeddings;
-    for (const Family& family : families())
-        if (model.family == family.name) family.write(model, out);
+    write_model(model, out);
     return out;
 }
 

@@ -16,7 +16,7 @@ constexpr double kMostSimulatedRanks = 1 << 20;
 constexpr double kMostPasses = 1e6;
 constexpr double kMostParameters = 1e15;  // of the model
 // On one rank the two below stay within half of 2^50 bytes each, the end of a plan's sizes
-// (plan/ir/text): at most 24 bytes for each parameter, for weight, gradient, optimizer states and
+// (plan/text): at most 24 bytes for each parameter, for weight, gradient, optimizer states and
 // what ZeRO gathers.
 constexpr double kMostRankParameters = 2e13;
 constexpr double kMostActivations = 1e14;  // of up to 4 bytes, plus what alignment adds

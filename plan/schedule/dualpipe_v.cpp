@@ -3,7 +3,7 @@
 // other, for a machine to overlap the communication of one with the computation of the other.
 // Action by action what PyTorch's ScheduleDualPipeV runs, its overlapped pairs one after the other.
 // m ≥ 2p.
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/schedule/chunk_row.hpp"
 
 namespace orrery::plan {

@@ -3,7 +3,7 @@
 // forward, one backward in turn; one more is in flight at the peak. p divides m.
 #include <algorithm>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/schedule/schedule.hpp"
 
 namespace orrery::plan {

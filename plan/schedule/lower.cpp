@@ -4,7 +4,7 @@
 #include <set>
 #include <tuple>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/schedule/schedule.hpp"
 
 namespace orrery::plan {

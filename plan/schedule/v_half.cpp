@@ -13,7 +13,7 @@
 #include <limits>
 #include <optional>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/schedule/schedule.hpp"
 
 namespace orrery::plan {

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/checkpoint/safetensors.hpp"
 #include "runtime/data/content_hash.hpp"
 #include "runtime/data/mapped_file.hpp"

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/checkpoint/checkpoint_folder.hpp"
 #include "runtime/checkpoint/stored_numbers.hpp"
 #include "runtime/data/content_hash.hpp"

@@ -11,7 +11,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/checkpoint/stored_numbers.hpp"
 
 namespace orrery::runtime {

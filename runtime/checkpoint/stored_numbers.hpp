@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/number.hpp"
 
 namespace orrery::runtime {

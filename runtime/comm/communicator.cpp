@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::runtime {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/number.hpp"
 
 namespace orrery::runtime {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/comm/communicator_plane.hpp"
+#include "runtime/launch/communicator_plane.hpp"
 
 namespace orrery::runtime {
 namespace {

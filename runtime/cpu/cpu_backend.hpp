@@ -1,7 +1,7 @@
 // Ranks as threads of this process, each with a team of the host's cores.
 #pragma once
 
-#include "runtime/comm/thread_world.hpp"
+#include "runtime/comm/threads/thread_world.hpp"
 #include "runtime/cpu/cpu_device.hpp"
 #include "runtime/flight/flight_records.hpp"
 #include "runtime/train/backend.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/kernels/scalar_rules.hpp"
 #include "runtime/random.hpp"
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::runtime {
 namespace {

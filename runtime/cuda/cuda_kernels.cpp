@@ -2,7 +2,7 @@
 
 #include <initializer_list>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/cuda/cuda_error.hpp"
 
 namespace orrery::runtime::cuda {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <string>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/streams/stream_driver.hpp"
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <thread>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::runtime {
 namespace {

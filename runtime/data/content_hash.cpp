@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::runtime {
 

@@ -6,7 +6,7 @@
 #include <csignal>
 #include <mutex>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::runtime {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/data/permutation.hpp"
 
 namespace orrery::runtime {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <string_view>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/data/content_hash.hpp"
 #include "runtime/data/megatron_index.hpp"
 

@@ -5,8 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "plan/check.hpp"
 #include "plan/ir/accumulates.hpp"
-#include "plan/ir/check.hpp"
 #include "plan/ir/turns.hpp"
 
 namespace orrery::runtime {

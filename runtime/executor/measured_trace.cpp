@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "trace/describe_plan.hpp"
 
 namespace orrery::runtime {

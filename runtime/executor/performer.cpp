@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/ops/positions.hpp"
 
 namespace orrery::runtime {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/executor/performer.hpp"
 
 namespace orrery::runtime {

@@ -1,5 +1,5 @@
 // Attention over keys that other ranks hold, and what brings rows in order for it.
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/executor/performer.hpp"
 
 namespace orrery::runtime {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/executor/performer.hpp"
 
 namespace orrery::runtime {

@@ -1,7 +1,7 @@
 // Kernels that go over the rows of activations.
 #include <algorithm>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/executor/performer.hpp"
 
 namespace orrery::runtime {

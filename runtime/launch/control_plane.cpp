@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::runtime {
 namespace {

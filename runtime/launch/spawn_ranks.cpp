@@ -13,8 +13,8 @@
 #include <fmt/format.h>
 
 #include "runtime/comm/communication_error.hpp"
-#include "runtime/launch/tcp/handshake.hpp"
-#include "runtime/launch/tcp/socket.hpp"
+#include "runtime/launch/handshake.hpp"
+#include "runtime/launch/socket.hpp"
 
 namespace orrery::runtime {
 namespace {

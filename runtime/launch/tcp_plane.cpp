@@ -16,10 +16,10 @@
 
 #include <fmt/format.h>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
+#include "runtime/launch/handshake.hpp"
+#include "runtime/launch/meeting.hpp"
 #include "runtime/launch/star_plane.hpp"
-#include "runtime/launch/tcp/handshake.hpp"
-#include "runtime/launch/tcp/meeting.hpp"
 
 namespace orrery::runtime {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "runtime/launch/launch.hpp"
+#include "runtime/launch/meeting.hpp"
 #include "runtime/launch/star_plane.hpp"
-#include "runtime/launch/tcp/meeting.hpp"
 
 namespace orrery::runtime {
 

@@ -1,7 +1,7 @@
 // The calls of a GroupCommunicator, as the driver's.
 #include <algorithm>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/streams/group_communicator.hpp"
 
 namespace orrery::runtime {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <thread>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::runtime {
 namespace {

@@ -1,6 +1,6 @@
 #include "runtime/train/batch_plans.hpp"
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 
 namespace orrery::runtime {
 

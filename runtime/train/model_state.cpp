@@ -8,8 +8,8 @@
 #include <mutex>
 #include <thread>
 
-#include "plan/build/dims.hpp"
-#include "plan/ir/check.hpp"
+#include "plan/blocks/dims.hpp"
+#include "plan/check.hpp"
 #include "runtime/number.hpp"
 #include "runtime/random.hpp"
 

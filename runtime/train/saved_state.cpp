@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "plan/build/dims.hpp"
-#include "plan/ir/check.hpp"
+#include "plan/blocks/dims.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::runtime {
 namespace {

@@ -11,8 +11,8 @@
 
 #include <fmt/format.h>
 
-#include "plan/build/dims.hpp"
-#include "plan/ir/check.hpp"
+#include "plan/blocks/dims.hpp"
+#include "plan/check.hpp"
 #include "plan/passes/passes.hpp"
 #include "plan/scenario/learning_rate.hpp"
 #include "runtime/kernels/scalar_rules.hpp"

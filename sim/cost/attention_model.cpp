@@ -1,6 +1,6 @@
 #include "sim/cost/attention_model.hpp"
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "sim/cost/log2.hpp"
 
 namespace orrery::sim {

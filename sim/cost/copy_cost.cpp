@@ -1,6 +1,6 @@
 #include "sim/cost/copy_cost.hpp"
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::sim {
 namespace {

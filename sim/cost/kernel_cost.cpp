@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "plan/build/eight_bit.hpp"
-#include "plan/ir/check.hpp"
+#include "plan/blocks/eight_bit.hpp"
+#include "plan/check.hpp"
 #include "plan/scenario/diagnostic.hpp"
 #include "sim/cost/attention_model.hpp"
 #include "sim/cost/gemm_model.hpp"

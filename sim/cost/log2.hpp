@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::sim {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "sim/cost/profile.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/engine/op_index.hpp"

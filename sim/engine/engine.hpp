@@ -14,9 +14,9 @@
 
 #include "plan/ir/link.hpp"
 #include "plan/ir/plan.hpp"
-#include "sim/cost/uneven.hpp"
 #include "sim/engine/network_flows.hpp"
-#include "sim/time.hpp"
+#include "sim/engine/time.hpp"
+#include "sim/engine/uneven.hpp"
 #include "trace/launch_times.hpp"
 #include "trace/trace.hpp"
 

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sim/time.hpp"
+#include "sim/engine/time.hpp"
 
 namespace orrery::sim {
 

@@ -17,8 +17,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "sim/engine/time.hpp"
 #include "sim/network/network_use.hpp"
-#include "sim/time.hpp"
 
 namespace orrery::sim {
 

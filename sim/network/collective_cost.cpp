@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "sim/cost/log2.hpp"
 
 namespace orrery::sim {

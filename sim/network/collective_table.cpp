@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::sim {
 

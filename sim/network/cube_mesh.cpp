@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/scenario/scenario.hpp"
 
 namespace orrery::sim {

@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::sim {
 

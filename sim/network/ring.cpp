@@ -12,7 +12,7 @@
 // "Bandwidth optimal all-reduce algorithms for clusters of workstations".
 #include <algorithm>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "sim/network/algorithms.hpp"
 
 namespace orrery::sim {

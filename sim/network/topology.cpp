@@ -10,7 +10,7 @@
 #include <boost/graph/bellman_ford_shortest_paths.hpp>
 #include <boost/property_map/transform_value_property_map.hpp>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "sim/network/group_shape.hpp"
 
 namespace orrery::sim {

@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "sim/network/algorithms.hpp"
 
 namespace orrery::sim {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "sim/chunks.hpp"
 #include "sim/whatif/what_if.hpp"
 

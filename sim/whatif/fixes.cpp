@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "sim/machine.hpp"
 #include "sim/whatif/changes.hpp"
 

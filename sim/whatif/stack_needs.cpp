@@ -1,6 +1,6 @@
 #include "sim/whatif/stack_needs.hpp"
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "sim/stack_prior.hpp"
 
 namespace orrery::sim {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "plan/build/build_plan.hpp"
-#include "plan/ir/check.hpp"
+#include "plan/assemble/build_plan.hpp"
+#include "plan/check.hpp"
 #include "sim/whatif/machine_changes.hpp"
 
 namespace orrery::sim {

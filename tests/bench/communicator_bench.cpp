@@ -7,7 +7,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "runtime/comm/thread_world.hpp"
+#include "runtime/comm/threads/thread_world.hpp"
 
 namespace orrery::runtime {
 namespace {

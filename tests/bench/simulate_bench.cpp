@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "plan/scenario/reader.hpp"
 #include "sim/engine/action_graph.hpp"
 #include "sim/machine.hpp"

@@ -4,7 +4,7 @@
 
 #include "tests/trace/native_container.hpp"
 #include "tests/trace/pipeline_trace.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/formats/trace_file.hpp"
 
 namespace orrery::trace {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "cli/text_table.hpp"
 #include "tests/cli/world.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
 namespace {

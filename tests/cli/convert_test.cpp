@@ -1,6 +1,6 @@
 // orrery convert, and the formats of simulate --trace.
 #include "tests/cli/world.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
 namespace {

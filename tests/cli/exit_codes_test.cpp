@@ -5,7 +5,7 @@
 
 #include "cli/program.hpp"
 #include "tests/cli/world.hpp"
-#include "trace/native.hpp"
+#include "trace/formats/native.hpp"
 
 namespace orrery::cli {
 namespace {

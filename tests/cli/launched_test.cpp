@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "runtime/comm/mpi/mpi_ranks.hpp"
 #include "runtime/comm/processes/message_head.hpp"
-#include "runtime/launch/tcp/handshake.hpp"
+#include "runtime/comm/processes/mpi_ranks.hpp"
+#include "runtime/launch/handshake.hpp"
 #include "tests/cli/launched_world.hpp"
 #include "tests/sanitized.hpp"
 

@@ -15,7 +15,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "runtime/launch/tcp/socket.hpp"
+#include "runtime/launch/socket.hpp"
 #include "tests/cli/world.hpp"
 
 namespace orrery::cli {

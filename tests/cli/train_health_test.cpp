@@ -8,7 +8,7 @@
 
 #include "plan/scenario/reader.hpp"
 #include "tests/cli/world.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -13,12 +13,12 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/run/subcommands.hpp"
 #include "cli/run/train_run.hpp"
+#include "cli/run_subcommands.hpp"
 #include "tests/cli/world.hpp"
 #include "tests/sanitized.hpp"
 #include "trace/accounts.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -1,5 +1,5 @@
 // Files of checkpoints: read, with all that a reader relies on, or a DataError that names the file.
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/checkpoint/manifest.hpp"
 #include "runtime/checkpoint/safetensors.hpp"
 #include "runtime/data/content_hash.hpp"

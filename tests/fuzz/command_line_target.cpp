@@ -2,7 +2,7 @@
 // read, every option ends up somewhere in the report.
 #include <algorithm>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/scenario/import/import.hpp"
 #include "plan/scenario/import/launch.hpp"
 #include "tests/fuzz/targets.hpp"

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <numeric>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/comm/processes/process_communicator.hpp"
 #include "runtime/comm/processes/tcp_transport.hpp"
 #include "tests/fuzz/targets.hpp"

@@ -1,8 +1,8 @@
 // What comes to the meeting of a run's ranks, to rank 0 and from it: strangers are shown out,
 // nobody is asked for more bytes than a hello or a refusal has, and only the key's marks prove
 // anything.
-#include "plan/ir/check.hpp"
-#include "runtime/launch/tcp/handshake.hpp"
+#include "plan/check.hpp"
+#include "runtime/launch/handshake.hpp"
 #include "tests/fuzz/targets.hpp"
 
 namespace orrery::fuzz {

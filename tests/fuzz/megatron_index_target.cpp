@@ -1,6 +1,6 @@
 // Indexes of Megatron-LM's token files: read, with a .bin that is all tokens, or a DataError that
 // names the file.
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/data/mapped_file.hpp"
 #include "runtime/data/megatron_index.hpp"
 #include "tests/fuzz/targets.hpp"

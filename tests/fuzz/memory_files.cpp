@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <set>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::fuzz {
 namespace {

@@ -1,7 +1,7 @@
 // Heads of messages between ranks: read, and written the same again, or a CommunicationError.
 #include <cstring>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/comm/processes/message_head.hpp"
 #include "tests/fuzz/targets.hpp"
 

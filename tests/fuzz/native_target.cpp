@@ -1,12 +1,12 @@
 // Native traces, *.orrery: as bytes, and as the frames inside, packed with checksums that are
 // right, so that what is behind them is reached. A trace that is read can be written, reads back
 // the same, and every view of it works.
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "tests/fuzz/memory_file.hpp"
 #include "tests/fuzz/targets.hpp"
 #include "tests/fuzz/traces.hpp"
 #include "tests/trace/native_container.hpp"
-#include "trace/native.hpp"
+#include "trace/formats/native.hpp"
 
 namespace orrery::fuzz {
 namespace {

@@ -1,8 +1,8 @@
 // The text form of plans: what parses prints, and parses back to the same plan.
-#include "plan/ir/text.hpp"
+#include "plan/text/text.hpp"
 
-#include "plan/build/build_plan.hpp"
-#include "plan/ir/check.hpp"
+#include "plan/assemble/build_plan.hpp"
+#include "plan/check.hpp"
 #include "tests/fuzz/reading.hpp"
 #include "tests/fuzz/targets.hpp"
 

@@ -2,9 +2,9 @@
 // step add up: lines of key=value over a sound scenario, as far as the result is small.
 #include <algorithm>
 
-#include "plan/build/build_plan.hpp"
-#include "plan/ir/check.hpp"
-#include "plan/ir/text.hpp"
+#include "plan/assemble/build_plan.hpp"
+#include "plan/check.hpp"
+#include "plan/text/text.hpp"
 #include "sim/prediction.hpp"
 #include "tests/fuzz/memory_files.hpp"
 #include "tests/fuzz/reading.hpp"

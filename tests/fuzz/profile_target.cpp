@@ -1,7 +1,7 @@
 // Device profiles: JSON text to a profile or a ProfileError, and a profile that is read prices ops.
 #include "sim/cost/profile.hpp"
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "sim/network/collective_table.hpp"
 #include "sim/prediction.hpp"
 #include "tests/fuzz/memory_files.hpp"

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "tests/fuzz/memory_files.hpp"
 
 namespace orrery::fuzz {

@@ -1,5 +1,5 @@
 // Schedules as CSV: a grid without faults runs to its end, and is what its own text says.
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/schedule/csv.hpp"
 #include "tests/fuzz/targets.hpp"
 

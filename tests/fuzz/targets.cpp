@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "plan/ir/text.hpp"
+#include "plan/text/text.hpp"
 #include "tests/fuzz/memory_files.hpp"
 
 namespace orrery::fuzz {

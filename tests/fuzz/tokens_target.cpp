@@ -1,6 +1,6 @@
 // Token files: bytes to tokens of the vocabulary or a DataError that names the file, and from a
 // source that is read a sampler takes its samples or says why it cannot.
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/data/sampler.hpp"
 #include "tests/fuzz/memory_file.hpp"
 #include "tests/fuzz/targets.hpp"

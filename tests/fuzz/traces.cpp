@@ -1,6 +1,6 @@
 #include "tests/fuzz/traces.hpp"
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "sim/prediction.hpp"
 #include "tests/fuzz/memory_files.hpp"
 #include "tests/fuzz/reading.hpp"

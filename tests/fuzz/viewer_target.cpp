@@ -1,11 +1,11 @@
 // Traces in the formats of timeline viewers, as bytes: one that is read can be written, reads back
 // the same, and every view of it works.
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "tests/fuzz/targets.hpp"
 #include "tests/fuzz/traces.hpp"
 #include "tests/trace/native_container.hpp"
-#include "trace/chrome.hpp"
-#include "trace/perfetto.hpp"
+#include "trace/formats/chrome.hpp"
+#include "trace/formats/perfetto.hpp"
 
 namespace orrery::fuzz {
 namespace {

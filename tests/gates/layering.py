@@ -1,5 +1,7 @@
-"""Who may include whom. Includes are written from the repository root, so link edges alone cannot forbid one."""
+"""Who may include whom. Includes are written from the repository root, so link edges alone cannot forbid one.
+Inner folders are stages of a flow, too: no folder may reach itself through the includes of others."""
 
+import graphlib
 import pathlib
 import re
 import sys
@@ -35,7 +37,7 @@ DECIDES_BY_LABEL = re.compile(
     r"\blabel\s*(==|!=|<(?!<))|\blabel\.(compare|starts_with|ends_with|contains|find|rfind)\(|(==|!=)\s*[\w.>-]*\blabel\b")
 # The performer asks the op: neither the scenario nor what built the plan.
 PERFORMER = re.compile(r"runtime/executor/performer\w*\.[ch]pp")
-BEFORE_THE_PLAN = ("plan/scenario/", "plan/build/", "plan/passes/")
+BEFORE_THE_PLAN = ("plan/scenario/", "plan/blocks/", "plan/passes/", "plan/assemble/")
 
 
 def module_of(path):
@@ -81,12 +83,40 @@ def faults_of_file(root, path):
             for fault in faults_of_line(root, path, line)]
 
 
+def includes_between_folders(root, paths):
+    """{(folder, included folder): the first include that leads there}."""
+    found = {}
+    for path in paths:
+        for line in (root / path).read_text(encoding="utf-8").splitlines():
+            include = INCLUDE.match(line)
+            if include and (root / include[2]).is_file():
+                edge = path.rpartition("/")[0], include[2].rpartition("/")[0]
+                if edge[0] != edge[1]:
+                    found.setdefault(edge, f'{path} includes "{include[2]}"')
+    return found
+
+
+def faults_of_folders(root, paths):
+    """A circle of folders that include each other, if there is one."""
+    edges = includes_between_folders(root, paths)
+    folders = {}
+    for folder, included in edges:
+        folders.setdefault(folder, set()).add(included)
+    try:
+        graphlib.TopologicalSorter(folders).prepare()
+    except graphlib.CycleError as error:
+        circle = error.args[1]  # each is included by the next
+        return ["folders in a circle: " + "; ".join(edges[b, a] for a, b in zip(circle, circle[1:]))]
+    return []
+
+
 def check(root):
     """All faults of the tree at `root`, and the number of files looked at."""
     root = pathlib.Path(root)
     paths = sorted(file.relative_to(root).as_posix()
                    for folder in FOLDERS for file in (root / folder).rglob("*") if file.suffix in SOURCES)
-    return [fault for path in paths for fault in faults_of_file(root, path)], len(paths)
+    inside = [path for path in paths if not path.startswith("tests/")]  # tests mirror the tree
+    return [fault for path in paths for fault in faults_of_file(root, path)] + faults_of_folders(root, inside), len(paths)
 
 
 def main():

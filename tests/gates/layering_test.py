@@ -41,6 +41,16 @@ class Layering(unittest.TestCase):
             self.assertEqual(len(found), 1, (path, target))
             self.assertTrue(found[0].startswith(f'{path}:2: "{target}": '), found)
 
+    def test_folders_in_a_circle(self):
+        around = {"plan/ir/b.hpp": '#include "plan/ops/b.hpp"\n', "plan/ops/b.hpp": '#include "plan/text/b.hpp"\n',
+                  "plan/text/b.hpp": '#include "plan/ir/c.hpp"\n', "plan/ir/c.hpp": ""}
+        found = faults(HEADERS | around)
+        self.assertEqual(len(found), 1, found)
+        for path in ["plan/ir/b.hpp", "plan/ops/b.hpp", "plan/text/b.hpp"]:
+            self.assertIn(f"{path} includes", found[0])
+        self.assertEqual(faults(HEADERS | around | {"plan/text/b.hpp": '#include "plan/text/d.hpp"\n',
+                                                    "plan/text/d.hpp": ""}), [])
+
     def test_labels_decide_nothing(self):
         for line in ['if (op.label == "fc2") return 3;', 'return name != op->label;',
                      'if (op.label.ends_with("dgrad")) sum();', "label.find(' ')"]:

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <random>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "tests/parity/offload_layouts.hpp"
 #include "tests/parity/run.hpp"
 #include "tests/runtime/checkpoint/faulty_files.hpp"

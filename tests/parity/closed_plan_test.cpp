@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "plan/ir/text.hpp"
+#include "plan/text/text.hpp"
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/comm/thread_world.hpp"
+#include "runtime/comm/threads/thread_world.hpp"
 #include "runtime/cpu/cpu_kernels.hpp"
 #include "runtime/streams/stream_backend.hpp"
 #include "runtime/streams/stream_device.hpp"

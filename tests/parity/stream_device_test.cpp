@@ -7,7 +7,7 @@
 
 #include <boost/dynamic_bitset.hpp>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "runtime/streams/stream_device.hpp"
 #include "runtime/streams/stream_schedule.hpp"
 #include "tests/parity/host_streams.hpp"

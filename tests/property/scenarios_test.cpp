@@ -8,8 +8,8 @@
 #include <map>
 
 #include "cli/report.hpp"
-#include "plan/ir/text.hpp"
 #include "plan/scenario/reader.hpp"
+#include "plan/text/text.hpp"
 #include "tests/property/random_scenario.hpp"
 #include "tests/sim/soundness.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "sim/whatif/balanced_layers.hpp"
 #include "tests/theory/theory_scenarios.hpp"
 

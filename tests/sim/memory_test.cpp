@@ -1,7 +1,7 @@
 // What a rank's process holds beside the plan's memory.
 #include <gtest/gtest.h>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "plan/ir/link.hpp"
 #include "plan/scenario/reader.hpp"
 #include "sim/prediction.hpp"

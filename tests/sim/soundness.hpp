@@ -5,8 +5,8 @@
 #include <set>
 #include <string>
 
-#include "plan/build/build_plan.hpp"
-#include "plan/build/validate_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
+#include "plan/checks/validate_plan.hpp"
 #include "plan/memory/arena.hpp"
 #include "sim/prediction.hpp"
 

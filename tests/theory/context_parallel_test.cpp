@@ -5,7 +5,7 @@
 //  all-to-all  a share (c−1)/c of a rank's q, k, v and context, each way (Jacobs 2023)
 #include <set>
 
-#include "plan/build/validate_plan.hpp"
+#include "plan/checks/validate_plan.hpp"
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "plan/build/validate_plan.hpp"
+#include "plan/checks/validate_plan.hpp"
 #include "plan/memory/arena.hpp"
 #include "tests/sim/engine/plan_world.hpp"
 #include "tests/theory/theory_scenarios.hpp"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plan/ir/text.hpp"
 #include "plan/memory/arena.hpp"
+#include "plan/text/text.hpp"
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {

@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "plan/build/dims.hpp"
+#include "plan/blocks/dims.hpp"
 #include "plan/memory/arena.hpp"
 #include "sim/cost/profile.hpp"
-#include "sim/cost/uneven.hpp"
 #include "sim/engine/engine.hpp"
+#include "sim/engine/uneven.hpp"
 #include "sim/prediction.hpp"
 #include "tests/theory/theory_scenarios.hpp"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "plan/ir/link.hpp"
 #include "plan/ir/plan.hpp"
 #include "plan/scenario/reader.hpp"

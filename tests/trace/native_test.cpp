@@ -1,4 +1,4 @@
-#include "trace/native.hpp"
+#include "trace/formats/native.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 
 #include "tests/trace/native_container.hpp"
 #include "tests/trace/pipeline_trace.hpp"
-#include "trace/native.hpp"
+#include "trace/formats/native.hpp"
 
 namespace orrery::trace {
 namespace {

@@ -1,5 +1,5 @@
 // Every format gives back what was written, and refuses what is damaged or foreign.
-#include "trace/trace_file.hpp"
+#include "trace/formats/trace_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 #include "tests/theory/theory_scenarios.hpp"
 #include "tests/trace/native_container.hpp"
 #include "tests/trace/shown_trace.hpp"
-#include "trace/trace_file.hpp"
+#include "trace/formats/trace_file.hpp"
 
 namespace orrery::trace {
 namespace {

@@ -10,6 +10,10 @@
 
 namespace orrery::cli {
 
+// What marks events for a supervisor among lines for people: the record separator of JSON text
+// sequences (RFC 7464).
+inline constexpr char kEventMark[] = "\x1e";
+
 class AttemptEvents {
   public:
     using Clock = std::chrono::steady_clock;

@@ -14,7 +14,6 @@
 #include "cli/run/supervisor/attempt_events.hpp"
 #include "cli/run/supervisor/child_run.hpp"
 #include "cli/run/supervisor/restart_policy.hpp"
-#include "cli/run/train_run.hpp"
 #include "runtime/checkpoint/checkpoint_folder.hpp"
 #include "runtime/checkpoint/folder_lock.hpp"
 #include "runtime/launch/whole_number.hpp"

@@ -1,6 +1,6 @@
 // Built where CMake finds no MPI.
-#include "plan/ir/check.hpp"
-#include "runtime/comm/mpi/mpi_ranks.hpp"
+#include "plan/check.hpp"
+#include "runtime/comm/processes/mpi_ranks.hpp"
 
 namespace orrery::runtime {
 

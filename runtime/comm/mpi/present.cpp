@@ -12,8 +12,8 @@
 
 #include <fmt/format.h>
 
-#include "plan/ir/check.hpp"
-#include "runtime/comm/mpi/mpi_ranks.hpp"
+#include "plan/check.hpp"
+#include "runtime/comm/processes/mpi_ranks.hpp"
 
 namespace orrery::runtime {
 namespace {

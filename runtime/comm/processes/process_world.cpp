@@ -13,12 +13,12 @@
 
 #include <fmt/format.h>
 
-#include "plan/ir/check.hpp"
-#include "runtime/comm/mpi/mpi_ranks.hpp"
+#include "plan/check.hpp"
+#include "runtime/comm/processes/mpi_ranks.hpp"
 #include "runtime/comm/processes/tcp_transport.hpp"
-#include "runtime/launch/tcp/handshake.hpp"
+#include "runtime/launch/handshake.hpp"
 #include "runtime/launch/tcp_plane.hpp"
-#include "runtime/machine/physical_memory.hpp"
+#include "runtime/physical_memory.hpp"
 
 namespace orrery::runtime {
 namespace {

@@ -4,7 +4,7 @@
 // calls.
 //
 // A connection begins with a mark that only ranks of this run can make, so that strangers at the
-// port are shown out (runtime/launch/tcp/handshake.hpp). Nothing is encrypted: it belongs into a
+// port are shown out (runtime/launch/handshake.hpp). Nothing is encrypted: it belongs into a
 // cluster's inner network.
 #pragma once
 
@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "runtime/comm/processes/transport.hpp"
-#include "runtime/launch/tcp/handshake.hpp"
-#include "runtime/launch/tcp/socket.hpp"
+#include "runtime/launch/handshake.hpp"
+#include "runtime/launch/socket.hpp"
 
 namespace orrery::runtime {
 

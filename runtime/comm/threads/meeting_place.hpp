@@ -35,7 +35,7 @@
 #include "plan/ir/mesh.hpp"
 #include "runtime/comm/call.hpp"
 #include "runtime/comm/communicator.hpp"
-#include "runtime/comm/thread_world.hpp"
+#include "runtime/comm/threads/thread_world.hpp"
 
 namespace orrery::runtime {
 

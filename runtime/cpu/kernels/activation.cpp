@@ -2,7 +2,7 @@
 #include <Eigen/Core>
 #include <unsupported/Eigen/SpecialFunctions>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/cpu/kernels/elements.hpp"
 #include "runtime/cpu/kernels/functions.hpp"
 #include "runtime/cpu/kernels/lanes.hpp"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <type_traits>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 #ifdef __F16C__
 #include <immintrin.h>

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/cpu/kernels/elements.hpp"
 #include "runtime/cpu/kernels/functions.hpp"
 

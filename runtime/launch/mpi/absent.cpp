@@ -1,5 +1,5 @@
 // Built where CMake finds no MPI.
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/launch/mpi_plane.hpp"
 
 namespace orrery::runtime {

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/launch/mpi_plane.hpp"
 
 namespace orrery::runtime {

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <random>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "plan/scenario/reader.hpp"
-#include "sim/cost/measured.hpp"
 #include "sim/prediction.hpp"
+#include "sim/replay/measured.hpp"
 #include "tests/calib/compare/measured_run.hpp"
 
 namespace orrery::compare {

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "calib/compare/validate.hpp"
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "plan/scenario/reader.hpp"
 #include "sim/prediction.hpp"
 

@@ -6,10 +6,10 @@
 #include <cmath>
 
 #include "calib/compare/trace_differences.hpp"
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "plan/scenario/reader.hpp"
 #include "tests/calib/compare/measured_run.hpp"
-#include "trace/native.hpp"
+#include "trace/formats/native.hpp"
 
 namespace orrery::compare {
 namespace {

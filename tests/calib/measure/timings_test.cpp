@@ -5,7 +5,7 @@
 
 #include "calib/fit/held_out.hpp"
 #include "calib/measure/cpu_timings.hpp"
-#include "runtime/comm/thread_world.hpp"
+#include "runtime/comm/threads/thread_world.hpp"
 
 namespace orrery::measure {
 namespace {

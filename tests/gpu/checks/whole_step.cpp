@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "plan/scenario/reader.hpp"
 #include "runtime/cpu/cpu_backend.hpp"
 #include "runtime/random.hpp"

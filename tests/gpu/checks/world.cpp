@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 
 namespace orrery::runtime::gpu_check {
 namespace {

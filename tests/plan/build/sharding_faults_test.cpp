@@ -1,13 +1,13 @@
 // Each rule of sharding, broken once on purpose, is reported.
-#include "plan/build/sharding_faults.hpp"
+#include "plan/checks/sharding_faults.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "plan/build/build_plan.hpp"
-#include "plan/build/validate_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
+#include "plan/checks/validate_plan.hpp"
 #include "tests/plan/small_scenarios.hpp"
 
 namespace orrery::plan {

@@ -1,12 +1,12 @@
 // Each rule of plan_faults, broken once on purpose, is reported.
-#include "plan/build/validate_plan.hpp"
+#include "plan/checks/validate_plan.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "tests/plan/small_scenarios.hpp"
 
 namespace orrery::plan {

@@ -10,8 +10,8 @@
 #include <sstream>
 #include <string>
 
-#include "plan/build/build_plan.hpp"
-#include "plan/ir/text.hpp"
+#include "plan/assemble/build_plan.hpp"
+#include "plan/text/text.hpp"
 #include "tests/plan/small_scenarios.hpp"
 
 namespace orrery::plan {

@@ -1,11 +1,11 @@
 // The JSON form holds what the plan holds.
-#include "plan/ir/json.hpp"
+#include "plan/text/json.hpp"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "tests/plan/small_scenarios.hpp"
 
 namespace orrery::plan {

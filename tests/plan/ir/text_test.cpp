@@ -1,12 +1,12 @@
 // The text form of plans parses back to the very same plan, and says where it does not parse.
-#include "plan/ir/text.hpp"
+#include "plan/text/text.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <string>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "plan/ir/action.hpp"
 #include "tests/plan/small_scenarios.hpp"
 

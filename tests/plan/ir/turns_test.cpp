@@ -7,8 +7,8 @@
 #include <functional>
 #include <map>
 
-#include "plan/build/build_plan.hpp"
-#include "plan/build/validate_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
+#include "plan/checks/validate_plan.hpp"
 #include "tests/plan/small_scenarios.hpp"
 
 namespace orrery::plan {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "plan/scenario/reader.hpp"
 
 namespace orrery::plan {

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "runtime/comm/thread_world.hpp"
+#include "runtime/comm/threads/thread_world.hpp"
 
 namespace orrery::runtime {
 namespace {

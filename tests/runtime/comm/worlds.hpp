@@ -15,8 +15,8 @@
 #include <gtest/gtest.h>
 
 #include "runtime/comm/processes/process_world.hpp"
-#include "runtime/comm/thread_world.hpp"
-#include "runtime/launch/tcp/socket.hpp"
+#include "runtime/comm/threads/thread_world.hpp"
+#include "runtime/launch/socket.hpp"
 
 namespace orrery::runtime {
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "plan/scenario/reader.hpp"
 
 namespace orrery::runtime {

@@ -15,8 +15,8 @@
 #include <gtest/gtest.h>
 
 #include "runtime/launch/connect_ranks.hpp"
-#include "runtime/launch/tcp/handshake.hpp"
-#include "runtime/launch/tcp/socket.hpp"
+#include "runtime/launch/handshake.hpp"
+#include "runtime/launch/socket.hpp"
 #include "runtime/launch/tcp_plane.hpp"
 #include "runtime/launch/thread_planes.hpp"
 

@@ -1,6 +1,6 @@
 // The meeting of ranks as a model: every order in which what ranks of two runs say to two ranks 0
 // can come, with nobody else's bytes let in.
-#include "runtime/launch/tcp/handshake.hpp"
+#include "runtime/launch/handshake.hpp"
 
 #include <gtest/gtest.h>
 

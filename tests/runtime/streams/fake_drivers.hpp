@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "plan/ir/check.hpp"
+#include "plan/check.hpp"
 #include "runtime/streams/collective_driver.hpp"
 #include "runtime/streams/stream_driver.hpp"
 

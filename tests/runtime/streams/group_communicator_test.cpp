@@ -14,7 +14,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "plan/scenario/reader.hpp"
 #include "runtime/executor/bound_program.hpp"
 #include "runtime/launch/thread_planes.hpp"

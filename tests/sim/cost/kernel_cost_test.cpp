@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "plan/build/eight_bit.hpp"
+#include "plan/blocks/eight_bit.hpp"
 #include "tests/sim/cost/tiny_profile.hpp"
 
 namespace orrery::sim {

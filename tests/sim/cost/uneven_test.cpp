@@ -1,6 +1,6 @@
 // Devices that are not alike: what is drawn, what it does to a step, and that the others' waiting
 // for a slow one is imbalance.
-#include "sim/cost/uneven.hpp"
+#include "sim/engine/uneven.hpp"
 
 #include <gtest/gtest.h>
 

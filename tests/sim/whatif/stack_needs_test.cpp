@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "plan/build/build_plan.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::sim {

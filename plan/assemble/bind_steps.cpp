@@ -1,0 +1,276 @@
+#include "plan/assemble/bind_steps.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "plan/assemble/procedures.hpp"
+#include "plan/assemble/stages.hpp"
+#include "plan/passes/passes.hpp"
+
+namespace orrery::plan {
+namespace {
+
+// After which actions of a row gradients are complete.
+class LastActions {
+  public:
+    LastActions(const ProgramBuilder& builder, const std::vector<LoweredStep>& row) {
+        const std::int32_t head = builder.placement.stages() - 1;
+        for (const LoweredStep& step : row) {
+            const Action& action = step.actions.front();
+            if (makes_input_gradient(action.kind)) on_the_way_[action.stage] = action;
+            if (ends_micro_batch(action.kind)) waiting_[action.stage] = action;
+            // Of the embedding's table as such and as the head's weight.
+            if ((action.stage == 0 && makes_input_gradient(action.kind)) ||
+                (action.stage == head && ends_micro_batch(action.kind)))
+                tied_ = action;
+        }
+        has_tied_ =
+            builder.scenario.model.tied_embeddings && builder.holds(0) && builder.holds(head);
+    }
+
+    Completes completes(const Action& action) const {
+        const auto is_last = [&](const std::map<std::int32_t, Action>& last) {
+            const auto found = last.find(action.stage);
+            return found != last.end() && found->second == action;
+        };
+        return {is_last(on_the_way_), is_last(waiting_), has_tied_ && tied_ == action};
+    }
+
+  private:
+    std::map<std::int32_t, Action> on_the_way_, waiting_;  // by stage
+    Action tied_;
+    bool has_tied_ = false;
+};
+
+// The procedures of a program's backward actions, each once.
+class BackwardProcedures {
+  public:
+    BackwardProcedures(ProgramBuilder& builder, const std::vector<LoweredStep>& row)
+        : last_(builder, row) {
+        std::set<Key> used;
+        for (const LoweredStep& step : row)
+            if (is_backward(step.actions.front().kind)) used.insert(key(step.actions.front()));
+        // As each stage is met, complete ones first.
+        for (const Stage& stage : builder.program.stages) {
+            first_forward_[stage.index] = add_first_forward(builder, stage);
+            forward_[stage.index] = add_forward(builder, stage, true);
+            for (auto it = used.rbegin(); it != used.rend(); ++it)
+                if (const auto& [index, kind, completes] = *it; index == stage.index)
+                    backward_[*it] = add_backward(builder, stage, kind, completes);
+        }
+    }
+
+    std::int32_t forward(std::int32_t stage) const { return forward_.at(stage); }
+    // −1: as any other.
+    std::int32_t first_forward(std::int32_t stage) const { return first_forward_.at(stage); }
+    std::int32_t backward(const Action& action) const { return backward_.at(key(action)); }
+
+  private:
+    using Key = std::tuple<std::int32_t, ActionKind, Completes>;
+
+    static bool is_backward(ActionKind kind) {
+        return makes_input_gradient(kind) || ends_micro_batch(kind);
+    }
+    Key key(const Action& action) const {
+        return {action.stage, action.kind, last_.completes(action)};
+    }
+
+    LastActions last_;
+    std::map<std::int32_t, std::int32_t> forward_, first_forward_;  // by stage
+    std::map<Key, std::int32_t> backward_;
+};
+
+class StepBinder {
+  public:
+    StepBinder(ProgramBuilder& builder, std::int64_t boundary_bytes,
+               const std::vector<LoweredStep>& row)
+        : builder_(builder),
+          boundary_bytes_(boundary_bytes),
+          transfer_bytes_(boundary_elements(builder.scenario, builder.dims) *
+                          size_bytes(builder.dims.dtype)),
+          procedures_(builder, row),
+          blocking_(blocks_on_transfers(builder.scenario)) {}
+
+    void add(const LoweredStep& lowered) {
+        if (lowered.actions.front().kind == ActionKind::validate) return add_validation(builder_);
+        Step step;
+        step.action = lowered.actions.front();
+        if (is_transfer(step.action.kind))
+            for (const Action& action : lowered.actions)
+                add_transfer(step, action);
+        else if (step.action.kind == ActionKind::forward)
+            bind_forward(step);
+        else if (step.action.kind == ActionKind::backward_weight)
+            bind_weights(step);
+        else
+            bind_backward(step);
+        step.after_transfers = blocking_ && transferring_ && !is_transfer(step.action.kind);
+        transferring_ = is_transfer(step.action.kind);
+        builder_.program.steps.push_back(std::move(step));
+    }
+
+  private:
+    using Key = std::pair<std::int32_t, std::int32_t>;  // stage, micro-batch
+    using Residents = std::map<Key, std::int32_t>;
+
+    static Key key(const Action& action) { return {action.stage, action.micro_batch}; }
+    std::int32_t now() const { return static_cast<std::int32_t>(builder_.program.steps.size()); }
+    Resident& resident(std::int32_t id) {
+        return builder_.program.residents[static_cast<std::size_t>(id)];
+    }
+    bool last_stage(std::int32_t stage) const { return stage == builder_.placement.stages() - 1; }
+
+    std::int32_t born(const std::string& name, const Action& action, MemoryCategory category,
+                      std::int64_t bytes) {
+        const std::int32_t id =
+            builder_.add_resident(name + " " + to_text(action), category, bytes);
+        resident(id).first_step = now();
+        resident(id).last_step = now();
+        return id;
+    }
+
+    // The same where there is anything to hold.
+    std::int32_t born_unless_empty(const std::string& name, const Action& action,
+                                   std::int64_t bytes) {
+        return bytes == 0 ? -1 : born(name, action, MemoryCategory::activations, bytes);
+    }
+
+    std::int32_t lives_on(const Residents& residents, const Action& action) {
+        const auto found = residents.find(key(action));
+        if (found == residents.end() || found->second < 0) return -1;
+        resident(found->second).last_step = now();
+        return found->second;
+    }
+
+    std::size_t chunk(std::int32_t stage_index) const {
+        std::size_t chunk = 0;
+        while (builder_.program.stages[chunk].index != stage_index)
+            ++chunk;
+        return chunk;
+    }
+    const Stage& stage(std::int32_t index) const { return builder_.program.stages[chunk(index)]; }
+
+    // Parameters that are kept until backward stay while any micro-batch in flight needs them.
+    std::int32_t forward_procedure(const Action& action) {
+        const std::int32_t stage_index = action.stage;
+        const std::int32_t first = procedures_.first_forward(stage_index);
+        const bool gathered = builder_.keeps_gathered() && in_flight_[stage_index]++ > 0;
+        if (action.micro_batch == 0 && first >= 0) return first;
+        if (!gathered) return procedures_.forward(stage_index);
+        const auto found = gathered_forward_.find(stage_index);
+        if (found != gathered_forward_.end()) return found->second;
+        return gathered_forward_[stage_index] = add_forward(builder_, stage(stage_index), false);
+    }
+
+    // What leaves the stage for the one before or after: to be sent, or found there by this rank.
+    std::int32_t handed(const Action& action, std::int32_t to, MemoryCategory kept,
+                        Residents& received, Residents& sending) {
+        if (!builder_.holds(to))
+            return sending[key(action)] =
+                       born("sending", action, MemoryCategory::communication, boundary_bytes_);
+        return received[{to, action.micro_batch}] = born("handed", action, kept, boundary_bytes_);
+    }
+
+    void bind_forward(Step& step) {
+        const Action& action = step.action;
+        step.procedure = forward_procedure(action);
+        step.stash = stash_[key(action)] =
+            born("stash", action, MemoryCategory::activations, stage(action.stage).stash_bytes);
+        step.kept = kept_[key(action)] =
+            born_unless_empty("kept", action, stage(action.stage).kept_bytes);
+        if (action.stage > 0) step.input = lives_on(received_f_, action);
+        if (!last_stage(action.stage))
+            step.output = handed(action, action.stage + 1, MemoryCategory::activations, received_f_,
+                                 sending_f_);
+    }
+
+    // A whole backward pass, or the half of one that is for the input.
+    void bind_backward(Step& step) {
+        const Action& action = step.action;
+        --in_flight_[action.stage];
+        step.procedure = procedures_.backward(action);
+        step.stash = lives_on(stash_, action);
+        step.kept = lives_on(kept_, action);
+        if (action.kind == ActionKind::backward_input || defers_recomputed(action.stage))
+            step.deferred = deferred_[key(action)] =
+                born_unless_empty("deferred", action, stage(action.stage).deferred_bytes);
+        if (action.stage > 0) lives_on(received_f_, action);
+        if (!last_stage(action.stage)) step.input = lives_on(received_b_, action);
+        if (action.stage > 0)
+            step.output = handed(action, action.stage - 1, MemoryCategory::communication,
+                                 received_b_, sending_b_);
+    }
+
+    void bind_weights(Step& step) {
+        const Action& action = step.action;
+        step.procedure = procedures_.backward(action);
+        step.kept = lives_on(kept_, action);
+        step.deferred = lives_on(deferred_, action);
+        // The gradient received is the last part's to keep, as any other's is.
+        if (builder_.part_kinds[chunk(action.stage)].back().handed_bytes > 0)
+            step.input = lives_on(received_b_, action);
+    }
+
+    // What runs again leaves there what waits, whoever reads it.
+    bool defers_recomputed(std::int32_t stage_index) const {
+        const auto& parts = stage(stage_index).parts;
+        return std::any_of(parts.begin(), parts.end(), [](const StagePart& part) {
+            return part.recompute >= 0 && part.backward_weight >= 0;
+        });
+    }
+
+    void add_transfer(Step& step, const Action& action) {
+        Transfer transfer;
+        transfer.action = action;
+        transfer.peer = builder_.placement.rank_of(action.stage + hop_to_peer(action.kind));
+        transfer.bytes = transfer_bytes_;
+        switch (action.kind) {
+            case ActionKind::send_f:
+                transfer.resident = sending_f_.at(key(action));
+                break;
+            case ActionKind::send_b:
+                transfer.resident = sending_b_.at(key(action));
+                break;
+            case ActionKind::recv_f:  // kept for backward, hence an activation
+                transfer.resident = received_f_[key(action)] =
+                    born("received", action, MemoryCategory::activations, boundary_bytes_);
+                break;
+            default:
+                transfer.resident = received_b_[key(action)] =
+                    born("received", action, MemoryCategory::communication, boundary_bytes_);
+        }
+        resident(transfer.resident).last_step =
+            std::max(resident(transfer.resident).last_step, now());
+        step.transfers.push_back(transfer);
+    }
+
+    ProgramBuilder& builder_;
+    std::int64_t boundary_bytes_;  // of a whole boundary activation: what a buffer holds
+    std::int64_t transfer_bytes_;  // of what one rank sends of it
+    BackwardProcedures procedures_;
+    bool blocking_;              // a transfer ends before the next computation begins
+    bool transferring_ = false;  // the step before was a transfer
+    std::map<std::int32_t, std::int32_t> gathered_forward_;  // by stage
+    std::map<std::int32_t, std::int32_t> in_flight_;         // micro-batches, by stage
+    Residents stash_, kept_, deferred_;
+    Residents sending_f_, sending_b_, received_f_, received_b_;
+};
+
+}  // namespace
+
+bool blocks_on_transfers(const Scenario& scenario) {
+    const TransferOverlap overlap = scenario.training.framework.overlap_pipeline_transfers;
+    return overlap == TransferOverlap::never ||
+           (overlap == TransferOverlap::interleaved && scenario.layout.virtual_pipeline == 1);
+}
+
+void bind_steps(ProgramBuilder& builder, std::int64_t boundary_bytes,
+                const std::vector<LoweredStep>& row) {
+    StepBinder binder(builder, boundary_bytes, row);
+    for (const LoweredStep& step : row)
+        binder.add(step);
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,20 @@
+// From a row of a lowered schedule to the steps of a program: each action bound to its procedure
+// and to the memory that it hands over, keeps or gives back.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/passes/program_builder.hpp"
+#include "plan/schedule/schedule.hpp"
+
+namespace orrery::plan {
+
+// Whether a rank computes nothing while it sends or receives.
+bool blocks_on_transfers(const Scenario& scenario);
+
+// boundary_bytes: of a whole boundary activation on one rank.
+void bind_steps(ProgramBuilder& builder, std::int64_t boundary_bytes,
+                const std::vector<LoweredStep>& row);
+
+}  // namespace orrery::plan

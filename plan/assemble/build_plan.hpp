@@ -1,0 +1,13 @@
+// From a scenario to its plan: the one function that says what a training step is.
+#pragma once
+
+#include "plan/ir/plan.hpp"
+#include "plan/scenario/scenario.hpp"
+
+namespace orrery::plan {
+
+// The scenario must have passed validation; a plan that breaks its own rules is a bug and stops the
+// program (see validate_plan, which every built plan goes through).
+Plan build_plan(const Scenario& scenario);
+
+}  // namespace orrery::plan

@@ -1,0 +1,16 @@
+#include "plan/assemble/chosen_schedule.hpp"
+
+#include "plan/check.hpp"
+
+namespace orrery::plan {
+
+Schedule chosen_schedule(const Layout& layout) {
+    if (!layout.imported.schedule.grid.empty()) return layout.imported.schedule;
+    const ScheduleKind* kind = find_schedule(layout.schedule);
+    ORRERY_CHECK(kind != nullptr, "an unknown schedule passed validation");
+    return kind->schedule({static_cast<std::int32_t>(layout.pipeline_parallel),
+                           static_cast<std::int32_t>(layout.virtual_pipeline),
+                           static_cast<std::int32_t>(layout.micro_batches())});
+}
+
+}  // namespace orrery::plan

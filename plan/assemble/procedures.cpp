@@ -1,0 +1,171 @@
+#include "plan/assemble/procedures.hpp"
+
+#include <algorithm>
+
+#include "plan/passes/passes.hpp"
+
+namespace orrery::plan {
+namespace {
+
+BlockUse use_of(const StagePart& part, std::size_t position, std::int32_t block) {
+    BlockUse use;
+    use.block = block;
+    use.layer = part.layer;
+    use.position = static_cast<std::int32_t>(position);
+    use.bucket = part.bucket;
+    return use;
+}
+
+// The bucket of a tied embedding that this rank holds for both its uses, −1: none.
+std::int32_t tied_holder(const Program& program) {
+    for (const Bucket& bucket : program.buckets)
+        if (bucket.tied_elements > 0) return program.stages.front().parts.front().bucket;
+    return -1;
+}
+
+// One backward action, or half of one.
+class BackwardUses {
+  public:
+    BackwardUses(ProgramBuilder& builder, const Stage& stage, ActionKind kind,
+                 const Completes& completes)
+        : builder_(builder),
+          stage_(stage),
+          kind_(kind),
+          completes_(completes),
+          holder_(tied_holder(builder.program)) {}
+
+    std::vector<BlockUse> run() {
+        for (std::size_t p = stage_.parts.size(); p-- > 0;) {
+            add_part(p);
+            const std::int32_t bucket = stage_.parts[p].bucket;
+            if (builder_.bucket(bucket).first_position == static_cast<std::int32_t>(p))
+                end_bucket(bucket);
+        }
+        if (completes_.tied && builder_.bucket(holder_).stage != stage_.index) settle(holder_);
+        return std::move(uses_);
+    }
+
+  private:
+    void add_part(std::size_t p) {
+        const StagePart& part = stage_.parts[p];
+        if (kind_ == ActionKind::backward_weight) {
+            if (part.backward_weight >= 0) uses_.push_back(use_of(part, p, part.backward_weight));
+            return;
+        }
+        if (part.recompute < 0) recompute_before(p);
+        const bool half = kind_ == ActionKind::backward_input && part.backward_input >= 0;
+        uses_.push_back(use_of(part, p, half ? part.backward_input : part.backward));
+    }
+
+    // The parts before this one that run again, of which it is the group's last.
+    void recompute_before(std::size_t last) {
+        std::size_t first = last;
+        while (first > 0 && stage_.parts[first - 1].recompute >= 0)
+            --first;
+        for (std::size_t p = first; p < last; ++p)
+            uses_.push_back(use_of(stage_.parts[p], p, stage_.parts[p].recompute));
+    }
+
+    bool waits(const Bucket& bucket) const {
+        for (auto p = bucket.first_position; p <= bucket.last_position; ++p)
+            if (stage_.parts[static_cast<std::size_t>(p)].backward_weight >= 0) return true;
+        return false;
+    }
+
+    // What follows the last of a bucket's parts in this action.
+    void end_bucket(std::int32_t index) {
+        const bool waits = this->waits(builder_.bucket(index));
+        const bool of_this_half =
+            kind_ == ActionKind::backward || waits == (kind_ == ActionKind::backward_weight);
+        if (builder_.zero() >= 2 && of_this_half) reduce(reduce_uses(builder_, index));
+        const bool complete = waits ? completes_.waiting : completes_.on_the_way;
+        if (index == holder_ ? completes_.tied : complete) settle(index);
+    }
+
+    // A bucket whose sums are complete. Both gradients of a tied embedding become one: shards are
+    // added after the reduction, whole gradients before.
+    void settle(std::int32_t index) {
+        if (index == holder_)
+            for (const BlockUse& use : tied_add_uses(builder_))
+                uses_.push_back(use);
+        if (builder_.zero() < 2) {
+            if (!overlap()) return;
+            reduce(reduce_uses(builder_, index));
+        }
+        reduce(replica_uses(builder_, index));
+    }
+
+    bool overlap() const { return builder_.scenario.training.framework.overlap_gradient_reduce; }
+
+    void reduce(const std::vector<BlockUse>& reductions) {
+        for (BlockUse use : reductions) {
+            use.fence = !overlap();
+            uses_.push_back(use);
+        }
+    }
+
+    ProgramBuilder& builder_;
+    const Stage& stage_;
+    ActionKind kind_;
+    Completes completes_;
+    std::int32_t holder_;
+    std::vector<BlockUse> uses_;
+};
+
+std::string name_of(ActionKind kind, const Completes& completes) {
+    const bool last =
+        completes.waiting || (kind == ActionKind::backward_input && completes.on_the_way);
+    if (kind == ActionKind::backward_input) return last ? "last backward_input" : "backward_input";
+    if (kind == ActionKind::backward_weight)
+        return last ? "last backward_weight" : "backward_weight";
+    if (last) return "last backward";
+    return completes.on_the_way ? "backward before the last weights" : "backward";
+}
+
+std::vector<BlockUse> forward_uses(ProgramBuilder& builder, const Stage& stage, bool gathers) {
+    std::vector<BlockUse> uses;
+    for (std::size_t p = 0; p < stage.parts.size(); ++p)
+        uses.push_back(use_of(stage.parts[p], p, stage.parts[p].forward));
+    const bool receives = stage.index > 0 && !builder.holds(stage.index - 1);
+    if (scatters_transfers(builder.scenario, builder.dims) && receives)
+        uses.insert(uses.begin(), gather_received(builder, stage, true));
+    insert_rings(builder, uses, Phase::forward, gathers ? Gathering::now : Gathering::before);
+    return uses;
+}
+
+}  // namespace
+
+std::int32_t add_forward(ProgramBuilder& builder, const Stage& stage, bool gathers) {
+    return builder.add_procedure(
+        (gathers ? "forward " : "gathered forward ") + std::to_string(stage.index),
+        forward_uses(builder, stage, gathers));
+}
+
+std::int32_t add_first_forward(ProgramBuilder& builder, const Stage& stage) {
+    const bool gathers = gathers_parameters_ahead(builder.scenario);
+    const bool quantizes = std::any_of(stage.parts.begin(), stage.parts.end(),
+                                       [](const StagePart& part) { return part.quantize >= 0; });
+    if (!gathers && !quantizes) return -1;
+    std::vector<BlockUse> uses = forward_uses(builder, stage, true);
+    if (quantizes) insert_quantizing(stage, uses);
+    if (gathers) insert_first_gathers(builder, uses);
+    return builder.add_procedure("first forward " + std::to_string(stage.index), std::move(uses));
+}
+
+std::int32_t add_backward(ProgramBuilder& builder, const Stage& stage, ActionKind kind,
+                          const Completes& completes) {
+    std::vector<BlockUse> uses = BackwardUses(builder, stage, kind, completes).run();
+    const bool final =
+        stage.index + 1 == static_cast<std::int32_t>(builder.scenario.layout.stages());
+    const bool receives =
+        kind != ActionKind::backward_weight && !final && !builder.holds(stage.index + 1);
+    if (scatters_transfers(builder.scenario, builder.dims) && receives)
+        uses.insert(uses.begin(), gather_received(builder, stage, false));
+    Gathering gathering = builder.keeps_gathered() ? Gathering::before : Gathering::now;
+    if (kind == ActionKind::backward_weight) gathering = Gathering::never;
+    insert_rings(builder, uses, Phase::backward, gathering);
+    return builder.add_procedure(name_of(kind, completes) + ' ' + std::to_string(stage.index),
+                                 std::move(uses));
+}
+
+}  // namespace orrery::plan

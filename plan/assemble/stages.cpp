@@ -1,0 +1,269 @@
+#include "plan/assemble/stages.hpp"
+
+#include <algorithm>
+
+#include "plan/check.hpp"
+#include "plan/memory/arena.hpp"
+#include "plan/passes/activation_stash.hpp"
+#include "plan/passes/passes.hpp"
+
+namespace orrery::plan {
+namespace {
+
+// How a kind of part is performed.
+struct PartForm {
+    PartForms forms;
+    bool overlap = true;
+    bool hands_on_gradients = false;
+    std::int64_t parts = 1;  // of tensor-parallel communication, in forward too
+};
+
+// Bytes that a tensor takes at the start of its area, where it is there.
+std::int64_t leading_bytes(const Block& block, TensorId id, Role role) {
+    if (id < 0 || block.tensors[static_cast<std::size_t>(id)].role != role) return 0;
+    ORRERY_CHECK(stash_area(block, role).offsets[static_cast<std::size_t>(id)] == 0,
+                 "what is handed in lies first in its area");
+    return aligned(block.tensors[static_cast<std::size_t>(id)].bytes());
+}
+
+std::int32_t add_backward(BlockLibrary& blocks, Block block, const PartForm& form) {
+    if (!form.overlap) serialise_tensor_communication(block);
+    return blocks.add(std::move(block));
+}
+
+void add_split(BlockLibrary& blocks, PartKind& kind, BackwardHalves split, const PartForm& form) {
+    if (split.weight) {
+        kind.deferred_bytes = stash_area(*split.weight, Role::deferred).bytes;
+        kind.handed_bytes = leading_bytes(split.input, split.input.input, Role::deferred);
+        kind.backward_weight = add_backward(blocks, std::move(*split.weight), form);
+    }
+    const std::int32_t input = add_backward(blocks, std::move(split.input), form);
+    if (kind.backward < 0)
+        kind.backward = input;
+    else if (kind.backward != input)
+        kind.backward_input = input;
+}
+
+PartKind add_pair(BlockLibrary& blocks, BlockPair pair, const PartForm& form,
+                  Block* recompute = nullptr) {
+    PartKind kind;
+    for (Block* block : {&pair.forward, &pair.backward, recompute})
+        if (block != nullptr) split_tensor_communication(*block, form.parts);
+    std::optional<BackwardHalves> split;
+    if (form.forms.split) split = halve_backward(pair, recompute, form.hands_on_gradients);
+    kind.stash_bytes = stash_area(pair.forward).bytes;
+    kind.kept_bytes = stash_area(pair.forward, Role::kept).bytes;
+    kind.input_bytes = leading_bytes(pair.forward, pair.forward.input, Role::stash);
+    kind.parameters = pair.parameters;
+    kind.eight_bit = pair.eight_bit;
+    kind.replicated = pair.replicated;
+    kind.forward = blocks.add(std::move(pair.forward));
+    if (form.forms.whole) kind.backward = add_backward(blocks, std::move(pair.backward), form);
+    if (split) add_split(blocks, kind, std::move(*split), form);
+    return kind;
+}
+
+// Layers of the largest group of any stage.
+std::int64_t largest_group(const Layout& layout) {
+    std::int64_t largest = 1;
+    for (std::int64_t layers : layout.layers_per_stage)
+        largest = std::max(largest, std::min(layers, layers_per_group(layout, layers)));
+    return largest;
+}
+
+// With the block that runs again, and where what it makes lies.
+PartKind add_group_part(BlockLibrary& blocks, GroupPart part, const PartForm& form) {
+    PartKind kind =
+        add_pair(blocks, std::move(part.pair), form, part.recompute ? &*part.recompute : nullptr);
+    const Block& holder = part.recompute ? *part.recompute : blocks.block(kind.backward);
+    kind.recomputed_bytes = stash_area(holder, Role::recomputed).bytes;
+    if (part.recompute) kind.recompute = blocks.add(std::move(*part.recompute));
+    return kind;
+}
+
+}  // namespace
+
+PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForms& forms,
+                      const StagePlacement& placement, BlockLibrary& blocks) {
+    const bool sharded = scenario.layout.zero_ranks() > 1 && scenario.layout.zero_stage >= 2;
+    const Framework& framework = scenario.training.framework;
+    const PartForm form{forms, framework.overlap_tensor_backward, sharded, 1};
+    const PartForm of_layer{forms, framework.overlap_tensor_backward, sharded,
+                            framework.tensor_overlap_parts};
+    auto add = [&](ForwardBlock forward) {
+        return add_pair(
+            blocks, derive_backward(std::move(forward), dims.gradient_dtype, Again::nothing), form);
+    };
+    const Recompute recompute = scenario.layout.recompute;
+    ForwardBlock layer = layer_forward(scenario, dims);
+    if (recompute == Recompute::selective) recompute_attention_core(layer);
+    if (recompute == Recompute::selective_op) recompute_operations(layer);
+    std::optional<Block> quantize = quantize_block(layer);
+    PartKinds kinds;
+    kinds.embedding = add(embedding_forward(scenario, dims));
+    if (scenario.model.embedding_norm)
+        kinds.embedding_norm = add(embedding_norm_forward(scenario, dims));
+    if (scenario.model.learned_positions())
+        kinds.positions = add(positions_forward(scenario, dims));
+    const std::int64_t group = largest_group(scenario.layout);
+    auto part = [&](GroupPlace place) {
+        GroupPart made = group_part(layer, dims.gradient_dtype, place);
+        std::vector<Block*> readers = {&made.pair.backward};
+        if (made.recompute) readers.push_back(&*made.recompute);
+        compress_stash(scenario, dims, made.pair.forward, readers);
+        return add_group_part(blocks, std::move(made), of_layer);
+    };
+    if (group > 1) kinds.first_layer = part(GroupPlace::first);
+    if (group > 2) kinds.middle_layer = part(GroupPlace::middle);
+    if (group > 1) kinds.last_layer = part(GroupPlace::last);
+    const Again whole =
+        framework.recompute_stops_early ? Again::recompute_needed : Again::recompute_all;
+    auto alone = [&](Again again) {
+        BlockPair pair = derive_backward(layer, dims.gradient_dtype, again);
+        compress_stash(scenario, dims, pair.forward, {&pair.backward});
+        return add_pair(blocks, std::move(pair), of_layer);
+    };
+    kinds.layer = alone(recompute == Recompute::full      ? whole
+                        : recompute == Recompute::every_k ? Again::recompute_all
+                                                          : Again::nothing);
+    if (recompute == Recompute::selective_layer) kinds.chosen_layer = alone(whole);
+    if (quantize) {
+        const std::int64_t bytes = stash_area(*quantize, Role::quantized).bytes;
+        const std::int32_t block = blocks.add(std::move(*quantize));
+        for (PartKind* kind : {&kinds.layer, &kinds.chosen_layer, &kinds.first_layer,
+                               &kinds.middle_layer, &kinds.last_layer}) {
+            kind->quantize = block;
+            kind->quantized_bytes = bytes;
+        }
+    }
+    kinds.final_norm = add(final_norm_forward(scenario, dims));
+    const PartForms halves{false, true};
+    PartForm of_head = form;
+    if (defers_head_weights(scenario, forms)) of_head.forms = halves;
+    kinds.head = add_pair(
+        blocks, derive_backward(head_forward(scenario, dims), dims.gradient_dtype, Again::nothing),
+        of_head);
+    kinds.embedding.tied = kinds.head.tied = scenario.model.tied_embeddings;
+    kinds.head.held_before =
+        kinds.head.tied && placement.rank_of(0) == placement.rank_of(placement.stages() - 1);
+    return kinds;
+}
+
+std::int64_t boundary_elements(const Scenario& scenario, const Dims& dims) {
+    const std::int64_t elements = dims.sharded_tokens * dims.hidden;
+    return scatters_transfers(scenario, dims) ? elements / dims.tensor : elements;
+}
+
+Block exchange_block(const Scenario& scenario, const Dims& dims, Stream stream) {
+    Block block;
+    block.name = stream == Stream::pipeline_comm ? "exchange" : "exchange.before";
+    Op op;
+    op.spec = Exchange{boundary_elements(scenario, dims)};
+    op.group = GroupKind::pipeline;
+    op.stream = stream;
+    op.dtype = dims.dtype;
+    op.label = "boundary";
+    block.ops.push_back(op);
+    return block;
+}
+
+namespace {
+
+// Of the layer at this place of a group of this size.
+const PartKind& layer_kind(const PartKinds& kinds, std::int32_t place, std::int32_t size) {
+    if (size == 1) return kinds.layer;
+    if (place == 0) return kinds.first_layer;
+    return place + 1 == size ? kinds.last_layer : kinds.middle_layer;
+}
+
+// A stage that grows part by part.
+class StageGrowth {
+  public:
+    StageGrowth(ProgramBuilder& builder, std::int32_t index, bool last)
+        : builder_(builder), last_stage_(last) {
+        stage_.index = index;
+    }
+
+    void add(const PartKind& kind, std::int32_t layer) {
+        const bool received = stage_.index > 0 && stage_.parts.empty();
+        StagePart part;
+        part.forward = kind.forward;
+        part.backward = kind.backward;
+        part.layer = layer;
+        part.stash_offset = stage_.stash_bytes;
+        part.recompute = kind.recompute;
+        part.backward_input = kind.backward_input;
+        part.backward_weight = kind.backward_weight;
+        if (kind.recomputed_bytes >= 0) part.recomputed_offset = recomputed_;
+        if (kind.backward_weight >= 0) {
+            part.kept_offset = stage_.kept_bytes;
+            part.deferred_offset = stage_.deferred_bytes;
+        }
+        recomputed_ += std::max<std::int64_t>(0, kind.recomputed_bytes);
+        builder_.recomputed_bytes = std::max(builder_.recomputed_bytes, recomputed_);
+        stage_.stash_bytes += kind.stash_bytes - (received ? kind.input_bytes : 0);
+        stage_.kept_bytes += kind.kept_bytes;
+        stage_.deferred_bytes += kind.deferred_bytes;
+        if (kind.quantize >= 0) {
+            part.quantize = kind.quantize;
+            part.quantized_offset = builder_.quantized_bytes;
+            builder_.quantized_bytes += kind.quantized_bytes;
+        }
+        stage_.parts.push_back(part);
+        kinds_.push_back(kind);
+    }
+
+    // Of layers that are made again together.
+    void begin_group() { recomputed_ = 0; }
+
+    // What the stage receives it has elsewhere: backward too.
+    void finish() {
+        if (!last_stage_) stage_.deferred_bytes -= kinds_.back().handed_bytes;
+        builder_.program.stages.push_back(std::move(stage_));
+        builder_.part_kinds.push_back(std::move(kinds_));
+    }
+
+  private:
+    ProgramBuilder& builder_;
+    bool last_stage_;
+    Stage stage_;
+    std::vector<PartKind> kinds_;
+    std::int64_t recomputed_ = 0;  // bytes of the group so far
+};
+
+}  // namespace
+
+void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
+    const Layout& layout = builder.scenario.layout;
+    const auto stages = static_cast<std::int32_t>(layout.stages());
+    std::int32_t first_layer = 0;
+    for (std::int32_t s = 0; s < stages; ++s) {
+        const auto layers =
+            static_cast<std::int32_t>(layout.layers_per_stage[static_cast<std::size_t>(s)]);
+        const std::int32_t end = first_layer + layers;
+        if (builder.holds(s)) {
+            StageGrowth stage(builder, s, s == stages - 1);
+            const auto group = static_cast<std::int32_t>(layers_per_group(layout, layers));
+            const auto chosen = [&layout](std::int32_t layer) {
+                return layout.recompute == Recompute::selective_layer &&
+                       (layer + 1) % layout.recompute_every == 0;
+            };
+            if (s == 0) stage.add(kinds.embedding, -1);
+            if (s == 0 && kinds.embedding_norm.forward >= 0) stage.add(kinds.embedding_norm, -1);
+            if (s == 0 && kinds.positions.forward >= 0) stage.add(kinds.positions, -1);
+            for (std::int32_t layer = first_layer; layer < end; ++layer) {
+                const std::int32_t place = (layer - first_layer) % group;
+                const std::int32_t size = std::min(group, end - layer + place);
+                if (place == 0) stage.begin_group();
+                stage.add(chosen(layer) ? kinds.chosen_layer : layer_kind(kinds, place, size),
+                          layer);
+            }
+            if (s == stages - 1) stage.add(kinds.final_norm, -1);
+            if (s == stages - 1) stage.add(kinds.head, -1);
+            stage.finish();
+        }
+        first_layer = end;
+    }
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,37 @@
+// Which parts (embedding, its norm, positions, layers, final norm, head) a stage is made of, and
+// what passes between stages.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/passes/program_builder.hpp"
+
+namespace orrery::plan {
+
+// The blocks of each kind of part, built once for all stages.
+struct PartKinds {
+    PartKind embedding;
+    PartKind embedding_norm;  // where the model has one
+    PartKind positions;       // where the model learns positions
+    PartKind layer;           // without recomputation, or alone in its group
+    PartKind chosen_layer;    // with recomputation of the whole layer, beside those without
+    PartKind first_layer;     // of a group of several that keeps only its input …
+    PartKind middle_layer;
+    PartKind last_layer;
+    PartKind final_norm;
+    PartKind head;
+};
+
+PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForms& forms,
+                      const StagePlacement& placement, BlockLibrary& blocks);
+
+// Appends the stages of the builder's pipeline rank.
+void add_stages(ProgramBuilder& builder, const PartKinds& kinds);
+
+// Elements of one transfer between stages.
+std::int64_t boundary_elements(const Scenario& scenario, const Dims& dims);
+
+// The block with the one op that all transfers of a stream are.
+Block exchange_block(const Scenario& scenario, const Dims& dims, Stream stream);
+
+}  // namespace orrery::plan

@@ -1,0 +1,385 @@
+#include <algorithm>
+
+#include "plan/blocks/context_attention.hpp"
+#include "plan/blocks/context_backward.hpp"
+#include "plan/blocks/derivation.hpp"
+
+namespace orrery::plan {
+namespace {
+
+std::string backward_name(const std::string& forward) {
+    return forward.substr(0, forward.find('.')) + ".backward";
+}
+
+}  // namespace
+
+Derivation::Derivation(ForwardBlock forward, DType gradient_dtype)
+    : notes_(std::move(forward)),
+      forward_(notes_.block),
+      gradient_dtype_(gradient_dtype),
+      kept_(forward_.tensors.size(), -1),
+      gradient_of_(forward_.tensors.size(), -1) {
+    backward_.name = backward_name(forward_.name);
+}
+
+BlockPair Derivation::run(std::size_t recomputed_ops) {
+    if (recomputed_ops > 0) emit_forward_again(recomputed_ops);
+    if (forward_.output >= 0) {
+        const Tensor& y = forward_.tensors[at(forward_.output)];
+        backward_.input = add({"dy", Role::input, y.dtype, y.dims});
+        gradient_of_[at(forward_.output)] = backward_.input;
+    }
+    for (std::size_t i = forward_.ops.size(); i-- > 0;)
+        derive(i);
+    finish_roles();
+    BlockPair pair;
+    for (std::size_t i = 0; i < forward_.tensors.size(); ++i) {
+        if (forward_.tensors[i].role != Role::parameter) continue;
+        pair.parameters += forward_.tensors[i].elements();
+        if (is_eight_bit(forward_.tensors[i].dtype))
+            pair.eight_bit += forward_.tensors[i].elements();
+        if (notes_.replicated[i]) pair.replicated += forward_.tensors[i].elements();
+    }
+    pair.forward = std::move(forward_);
+    pair.backward = std::move(backward_);
+    return pair;
+}
+
+void Derivation::derive(std::size_t index) {
+    const Op op = forward_.ops[index];
+    switch (op.kind()) {
+        case OpKind::gemm:
+            return derive_gemm(index);
+        case OpKind::batched_gemm:
+            return derive_batched_gemm(op);
+        case OpKind::attention:
+            return derive_attention(op);
+        case OpKind::attention_block:
+            // The last hop wrote the result, and is derived with all that led to it.
+            if (gradient_of_[at(op.writes[0])] < 0) return;
+            return attends_to_gathered(op) ? derive_gathered_attention(*this, op)
+                                           : derive_ring_attention(*this, op);
+        case OpKind::shift:
+            return;
+        case OpKind::rearrange:
+            return derive_rearrange(op);
+        case OpKind::softmax:
+            return derive_softmax(op);
+        case OpKind::dropout:
+            return derive_dropout(op);
+        case OpKind::norm:
+            return derive_norm(op);
+        case OpKind::activation:
+            return derive_activation(op);
+        case OpKind::rope:
+            return derive_rope(op);
+        case OpKind::residual_add:
+            return derive_residual(op);
+        case OpKind::add:
+            return derive_add(op);
+        case OpKind::embedding:
+            return derive_embedding(op);
+        case OpKind::cross_entropy_sum:
+            return derive_cross_entropy(op);
+        case OpKind::cast:
+            return derive_cast(op);
+        case OpKind::quantize:
+            return derive_quantize(op);
+        case OpKind::amax:
+        case OpKind::cross_entropy_max:  // the maximum only shifts the exponent
+        case OpKind::cross_entropy:
+            return;
+        case OpKind::all_reduce:
+        case OpKind::all_gather:
+        case OpKind::reduce_scatter:
+        case OpKind::all_to_all:
+            return derive_collective(index);
+        default:
+            ORRERY_CHECK(false, "no derivative for " + std::string(name(op.kind())));
+    }
+}
+
+// C = A·Wᵀ: dA = dC·W, dW += dCᵀ·A, db += column sums of dC.
+void Derivation::derive_gemm(std::size_t index) {
+    if (const auto found = notes_.eight_bit.find(index); found != notes_.eight_bit.end())
+        return derive_eight_bit(index, found->second);
+    const Op op = forward_.ops[index];
+    const std::int64_t m = op.as<Gemm>().m, n = op.as<Gemm>().n, k = op.as<Gemm>().k;
+    const TensorId dc = gradient_of(op.writes[0]);
+    const TensorId input = need(op.reads[0]);  // a re-gather is issued before the data gradient
+    const TensorId da = fresh_gradient(op.reads[0]);
+    emit(Gemm{m, k, n, GemmProduct::input_gradient}, op.label + " dgrad", {dc, need(op.reads[1])},
+         {da});
+    contribute(op.reads[0], da);
+    accumulate(Gemm{n, k, m, GemmProduct::weight_gradient}, op.label + " wgrad", {dc, input},
+               op.reads[1]);
+    if (op.reads.size() > 2) accumulate(BiasGradient{m, n}, op.label + " bias", {dc}, op.reads[2]);
+    if (!notes_.partial_input_gradient[index]) return;
+    const TensorId sum = gradient_of(op.reads[0]);
+    emit(AllReduce{m * k}, op.label + " dgrad", {sum}, {sum});
+}
+
+// scores = Q·Kᵀ reads qkv once; context = P·V reads P and qkv.
+void Derivation::derive_batched_gemm(const Op& op) {
+    // The product of these sizes that leaves `what`.
+    const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k,
+                             AttentionProduct what) {
+        BatchedGemm made = op.as<BatchedGemm>();
+        made.m = m;
+        made.n = n;
+        made.k = k;
+        made.product = what;
+        return made;
+    };
+    const std::int64_t m = op.as<BatchedGemm>().m, n = op.as<BatchedGemm>().n,
+                       k = op.as<BatchedGemm>().k;
+    const TensorId dc = gradient_of(op.writes[0]);
+    const TensorId qkv = op.reads.back();
+    if (gradient_of_[at(qkv)] < 0) gradient_of_[at(qkv)] = fresh_gradient(qkv);
+    const TensorId dqkv = gradient_of_[at(qkv)];
+    if (op.as<BatchedGemm>().product == AttentionProduct::context) {
+        const TensorId p = op.reads[0];
+        const TensorId kept = need(p);
+        const TensorId dp = fresh_gradient(p);
+        emit(product(m, k, n, AttentionProduct::probabilities), "PV dP", {dc, need(qkv)}, {dp});
+        emit(product(k, n, m, AttentionProduct::values), "PV dV", {kept, dc}, {dqkv});
+        contribute(p, dp);
+        return;
+    }
+    const TensorId kept = need(qkv);
+    emit(product(m, k, n, AttentionProduct::queries), "QK dQ", {dc, kept}, {dqkv});
+    emit(product(n, k, m, AttentionProduct::keys), "QK dK", {dc, kept}, {dqkv});
+}
+
+void Derivation::derive_attention(const Op& op) {
+    const TensorId qkv = op.reads[0];
+    const TensorId dout = gradient_of(op.writes[0]);
+    const TensorId dqkv = fresh_gradient(qkv);
+    emit(AttentionBackward{op.as<Attention>()}, op.label,
+         {dout, need(qkv), need(op.writes[0]), need(op.writes[1])}, {dqkv});
+    contribute(qkv, dqkv);
+}
+
+namespace {
+
+Rearrangement undoing(Rearrangement form) {
+    switch (form) {
+        case Rearrangement::heads_apart:
+            return Rearrangement::heads_together;
+        case Rearrangement::heads_together:
+            return Rearrangement::heads_apart;
+        case Rearrangement::samples_together:
+            return Rearrangement::samples_apart;
+        case Rearrangement::samples_apart:
+            return Rearrangement::samples_together;
+        case Rearrangement::keys:
+        case Rearrangement::gradients:
+            break;
+    }
+    ORRERY_CHECK(false, "packed keys and joined gradients are not undone");
+    return form;
+}
+
+}  // namespace
+
+// Keys that were packed have their gradients where those of the attention to them are joined.
+void Derivation::derive_rearrange(const Op& op) {
+    Rearrange undone = op.as<Rearrange>();
+    if (undone.form == Rearrangement::keys) return;
+    undone.form = undoing(undone.form);
+    const std::string name = first_word(op.label);
+    const TensorId dx = fresh_gradient(op.reads[0]);
+    emit(undone, rearranged(name, undone.form), {gradient_of(op.writes[0])}, {dx});
+    contribute(op.reads[0], dx);
+}
+
+void Derivation::derive_softmax(const Op& op) {
+    const TensorId dscores = fresh_gradient(op.reads[0]);
+    const Softmax& forward = op.as<Softmax>();
+    emit(SoftmaxBackward{forward.batch, forward.queries, forward.keys, forward.heads}, op.label,
+         {gradient_of(op.writes[0]), need(op.writes[0])}, {dscores});
+    contribute(op.reads[0], dscores);
+}
+
+void Derivation::derive_dropout(const Op& op) {
+    const TensorId dx = fresh_gradient(op.reads[0]);
+    const Dropout& forward = op.as<Dropout>();
+    emit(DropoutBackward{forward.elements, forward.drop, forward.width, forward.heads,
+                         forward.total_heads, forward.sequence},
+         op.label, {gradient_of(op.writes[0]), need(dropped_by(op))}, {dx});
+    contribute(op.reads[0], dx);
+}
+
+// The gradient that reached x along the residual is added in the same kernel.
+void Derivation::derive_norm(const Op& op) {
+    const TensorId x = op.reads[0];
+    const TensorId before = gradient_of_[at(x)];
+    Reads reads = {gradient_of(op.writes[0]), need(x), need(op.reads[1]), need(op.writes[1])};
+    if (before >= 0) reads.push_back(before);
+    const TensorId dx = fresh_gradient(x);
+    Reads writes = {dx};
+    for (std::size_t i = 1; i < op.reads.size(); ++i) {
+        reads.push_back(accumulator(op.reads[i]));
+        writes.push_back(accumulator(op.reads[i]));
+    }
+    const Normalize& norm = op.as<Normalize>();
+    emit(NormalizeBackward{norm.rows, norm.width, norm.centred, norm.weight_offset}, op.label,
+         std::move(reads), std::move(writes));
+    gradient_of_[at(x)] = dx;
+}
+
+// The gradients of gate and up lie side by side, whether the two do or not: one product reads them.
+void Derivation::derive_activation(const Op& op) {
+    TensorId dx = -1;
+    if (op.reads.size() == 1) {
+        dx = fresh_gradient(op.reads[0]);
+    } else {
+        Tensor both = forward_.tensors[at(op.reads[0])];
+        both.name = "dfc1";
+        both.role = Role::scratch;
+        both.dims[1] *= 2;
+        dx = add(std::move(both));
+    }
+    Reads reads = {gradient_of(op.writes[0])};
+    const Activate& forward = op.as<Activate>();
+    for (const TensorId told_by : told_by_output(forward.function) ? op.writes : op.reads)
+        reads.push_back(need(told_by));
+    emit(ActivateBackward{forward.rows, forward.width, forward.function}, op.label,
+         std::move(reads), {dx});
+    contribute(op.reads[0], dx);
+}
+
+void Derivation::derive_rope(const Op& op) {
+    const TensorId dx = gradient_of(op.writes[0]);
+    emit(RopeBackward{op.as<Rope>()}, op.label, {dx}, {dx});
+}
+
+// y = x + dropout(branch + biases). Positions of the embedding are a parameter in x's place.
+void Derivation::derive_residual(const Op& op) {
+    const TensorId dy = gradient_of(op.writes[0]);
+    TensorId dbranch = dy;
+    const ResidualAdd& sum = op.as<ResidualAdd>();
+    if (const TensorId dropped = dropped_by(op); dropped >= 0) {
+        dbranch = fresh_gradient(op.reads[0]);
+        emit(DropoutBackward{sum.rows * sum.width, sum.drop, sum.width}, op.label,
+             {dy, need(dropped)}, {dbranch});
+    }
+    for (std::size_t i = 2; i < op.reads.size(); ++i)
+        if (forward_.tensors[at(op.reads[i])].role == Role::parameter)
+            accumulate(BiasGradient{sum.rows, sum.width}, op.label + " bias", {dbranch},
+                       op.reads[i]);
+    contribute(op.reads[0], dbranch);
+    if (needs_gradient(op.reads[1]))
+        contribute(op.reads[1], dy);
+    else
+        accumulate(EmbeddingBackward{sum.rows, sum.width, 1, sum.position_offset}, op.label,
+                   {dbranch}, op.reads[1]);
+}
+
+// The sum of the branches of a parallel block: each has the gradient of the whole.
+void Derivation::derive_add(const Op& op) {
+    const TensorId dy = gradient_of(op.writes[0]);
+    for (TensorId term : op.reads)
+        contribute(term, dy);
+}
+
+void Derivation::derive_embedding(const Op& op) {
+    const Embedding& forward = op.as<Embedding>();
+    accumulate(EmbeddingBackward{forward.rows, forward.width, forward.scale}, op.label,
+               {gradient_of(op.writes[0]), need(op.reads[0])}, op.reads[1]);
+}
+
+// d logits = (softmax − one-hot of the target) ÷ valid tokens × loss scale, written over the
+// logits, or over a copy.
+void Derivation::derive_cross_entropy(const Op& op) {
+    const CrossEntropySum& sum = op.as<CrossEntropySum>();
+    TensorId logits = need(op.reads[0]);
+    if (notes_.separate_loss_gradient) {
+        const TensorId copy = fresh_gradient(op.reads[0]);
+        emit(Cast{sum.rows * sum.width}, "loss", {logits}, {copy});
+        logits = copy;
+    }
+    Reads reads = {logits, need(op.reads[1]), need(op.writes[0]), need(op.reads[2])};
+    if (notes_.scaled_loss) reads.push_back(add({"loss scale", Role::scalar, DType::fp32, {1}}));
+    emit(CrossEntropyBackward{sum.rows, sum.width, sum.vocabulary}, "loss", std::move(reads),
+         {logits});
+    gradient_of_[at(op.reads[0])] = logits;
+}
+
+void Derivation::derive_cast(const Op& op) {
+    if (gradient_of_[at(op.writes[0])] < 0) {  // a copy kept for this pass alone
+        const TensorId again = fresh_gradient(op.reads[0]);
+        emit(op.as<Cast>(), op.label, {need(op.writes[0])}, {again});
+        return;
+    }
+    const TensorId dx = fresh_gradient(op.reads[0]);
+    emit(op.as<Cast>(), op.label, {gradient_of(op.writes[0])}, {dx});
+    contribute(op.reads[0], dx);
+}
+
+void Derivation::derive_collective(std::size_t index) {
+    const Op op = forward_.ops[index];
+    if (op.is<AllReduce>()) return;  // identity; in place, so the gradient is at hand
+    if (gradient_of_[at(op.writes[0])] < 0) return;  // gathered keys, which brought theirs home
+    if (op.is<ReduceScatter>() && !notes_.eight_bit.empty() && notes_.fp8.gathers_copies())
+        return gather_gradient(op);
+    const TensorId dy = gradient_of(op.writes[0]);
+    const TensorId dx = fresh_gradient(op.reads[0]);
+    if (notes_.cut_gradient[index]) {
+        emit(Cast{backward_.tensors[at(dx)].elements()}, op.label, {dy}, {dx});
+        contribute(op.reads[0], dx);
+        return;
+    }
+    OpSpec undone = op.spec;  // all-to-all undoes itself
+    if (op.is<AllGather>()) undone = ReduceScatter{backward_.tensors[at(dy)].elements()};
+    if (op.is<ReduceScatter>()) undone = AllGather{op.as<ReduceScatter>().elements};
+    Op& back = emit(undone, op.label, {dy}, {dx});
+    back.stream = op.stream;
+    back.group = op.group;
+    contribute(op.reads[0], dx);
+}
+
+// The chain: y and dx are handed on; x is stash where backward reads it (the block before, or a
+// receive, wrote it there), and else is handed in for the forward pass alone.
+void Derivation::finish_roles() {
+    if (forward_.input >= 0) {
+        const bool kept = kept_[at(forward_.input)] >= 0;
+        forward_.tensors[at(forward_.input)].role = kept ? Role::stash : Role::input;
+        backward_.output = gradient_of(forward_.input);
+        Tensor& dx = backward_.tensors[at(backward_.output)];
+        // A gradient that passes unchanged is both ends of the chain and stays where it lies.
+        if (dx.role == Role::scratch) dx.role = Role::output;
+    }
+    if (forward_.output >= 0) {
+        Tensor& y = forward_.tensors[at(forward_.output)];
+        ORRERY_CHECK(y.role == Role::scratch, "a block's output is handed on, not kept");
+        y.role = Role::output;
+    }
+}
+
+namespace {
+
+// How many ops a forward block has up to the last one of which backward reads a result.
+std::size_t ops_that_backward_reads(const ForwardBlock& forward, DType gradient_dtype) {
+    const Block kept = Derivation(forward, gradient_dtype).run(0).forward;
+    std::size_t count = kept.ops.size();
+    const auto is_read = [&](const Op& op) {
+        return std::any_of(op.writes.begin(), op.writes.end(), [&](TensorId id) {
+            return kept.tensors[static_cast<std::size_t>(id)].role == Role::stash;
+        });
+    };
+    while (count > 0 && !is_read(kept.ops[count - 1]))
+        --count;
+    return count;
+}
+
+}  // namespace
+
+BlockPair derive_backward(ForwardBlock forward, DType gradient_dtype, Again again) {
+    std::size_t ops = 0;
+    if (again == Again::recompute_all) ops = forward.block.ops.size();
+    if (again == Again::recompute_needed) ops = ops_that_backward_reads(forward, gradient_dtype);
+    return Derivation(std::move(forward), gradient_dtype).run(ops);
+}
+
+}  // namespace orrery::plan

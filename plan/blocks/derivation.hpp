@@ -1,0 +1,248 @@
+// The derivation of one backward block (plan/blocks/backward.hpp): what its parts share. Products
+// of eight bits are derived in plan/blocks/eight_bit_backward.cpp, all else in
+// plan/blocks/backward.cpp.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "plan/blocks/backward.hpp"
+#include "plan/blocks/backward_writer.hpp"
+#include "plan/blocks/eight_bit.hpp"
+#include "plan/check.hpp"
+
+namespace orrery::plan {
+
+class Derivation : public BackwardWriter {
+    using Reads = std::vector<TensorId>;
+
+  public:
+    Derivation(ForwardBlock forward, DType gradient_dtype);
+
+    // The first `recomputed_ops` of the forward block run again in front.
+    BlockPair run(std::size_t recomputed_ops);
+
+    const Block& forward() const override { return forward_; }
+
+    TensorId add(Tensor tensor) override {
+        backward_.tensors.push_back(std::move(tensor));
+        return static_cast<TensorId>(backward_.tensors.size() - 1);
+    }
+
+    std::int32_t last_op() const override {
+        return static_cast<std::int32_t>(backward_.ops.size()) - 1;
+    }
+
+    bool has_tensor(const std::string& name) const {
+        return std::any_of(backward_.tensors.begin(), backward_.tensors.end(),
+                           [&](const Tensor& tensor) { return tensor.name == name; });
+    }
+
+    Op& emit(OpSpec spec, std::string label, Reads reads, Reads writes) override {
+        Op op;
+        op.spec = std::move(spec);
+        op.phase = Phase::backward;
+        op.label = std::move(label);
+        op.dtype = backward_.tensors[at(writes.front())].dtype;
+        op.reads = std::move(reads);
+        op.writes = std::move(writes);
+        if (is_communication(op.kind())) {
+            op.stream = Stream::tensor_comm;
+            op.group = GroupKind::tensor;
+        }
+        backward_.ops.push_back(std::move(op));
+        return backward_.ops.back();
+    }
+
+    // The backward block's name for a forward tensor: a parameter, something stashed, or something
+    // made again.
+    TensorId need(TensorId id) override {
+        if (kept_[at(id)] >= 0) return kept_[at(id)];
+        const Tensor& tensor = forward_.tensors[at(id)];
+        if (notes_.rematerialise[at(id)]) {
+            make_again(id);
+            return kept_[at(id)];
+        }
+        Tensor copy = tensor;
+        if (tensor.role == Role::scratch) {
+            forward_.tensors[at(id)].role = Role::stash;
+            copy.role = Role::stash;
+        }
+        return kept_[at(id)] = add(std::move(copy));
+    }
+
+    // Emits again every op that writes the tensor, with what those need; of the attention core all,
+    // as a checkpointed core runs again whole (Megatron-LM's selective recomputation).
+    void make_again(TensorId id) {
+        for (std::size_t i = 0; i < forward_.ops.size(); ++i) {
+            const auto& writes = forward_.ops[i].writes;
+            if (std::find(writes.begin(), writes.end(), id) == writes.end()) continue;
+            if (!notes_.attention_core[i]) {
+                emit_again(i);
+                continue;
+            }
+            for (std::size_t core = 0; core < forward_.ops.size(); ++core)
+                if (notes_.attention_core[core]) emit_again(core);
+        }
+    }
+
+    void emit_again(std::size_t index) {
+        if (std::find(again_.begin(), again_.end(), index) != again_.end()) return;
+        again_.push_back(index);
+        Op op = forward_.ops[index];
+        // A collective that is only repeated is communication of the backward pass.
+        op.phase = is_communication(op.kind()) ? Phase::backward : Phase::recompute;
+        leave_what_is_kept(op);
+        for (TensorId& id : op.writes)
+            id = made_again(id);
+        for (TensorId& id : op.reads)
+            id = need(id);
+        for (std::int32_t& earlier : op.after)
+            earlier = emitted_again_.at(earlier);
+        emitted_again_[static_cast<std::int32_t>(index)] =
+            static_cast<std::int32_t>(backward_.ops.size());
+        backward_.ops.push_back(std::move(op));
+    }
+
+    // Of a product in two matrices the one that is not kept: the last columns.
+    void leave_what_is_kept(Op& op) const {
+        if (!op.is<Gemm>() || op.writes.size() == 1) return;
+        if (!notes_.rematerialise[at(op.writes[1])] || notes_.rematerialise[at(op.writes[0])])
+            return;
+        op.writes.erase(op.writes.begin());
+        op.as<Gemm>().n /= 2;
+    }
+
+    TensorId made_again(TensorId id) {
+        if (kept_[at(id)] < 0) {
+            Tensor copy = forward_.tensors[at(id)];
+            copy.role = copy.role == Role::scalar ? Role::scalar : Role::scratch;
+            while (has_tensor(copy.name))
+                copy.name += "_again";
+            kept_[at(id)] = add(std::move(copy));
+        }
+        return kept_[at(id)];
+    }
+
+    void emit_forward_again(std::size_t ops) {
+        for (std::size_t i = 0; i < ops; ++i) {
+            emit_again(i);
+            backward_.ops.back().phase = Phase::recompute;
+        }
+        // Gathered inputs are not kept for the weight gradients even now: they are gathered again.
+        for (std::size_t i = 0; i < ops; ++i)
+            if (forward_.ops[i].is<AllGather>()) {
+                for (const TensorId whole : forward_.ops[i].writes)
+                    kept_[at(whole)] = -1;
+                again_.erase(std::find(again_.begin(), again_.end(), i));
+            }
+    }
+
+    // Gradient of a forward tensor whose contributions are complete.
+    TensorId gradient_of(TensorId id) override {
+        const TensorId gradient = gradient_of_[at(id)];
+        ORRERY_CHECK(gradient >= 0, "no gradient for " + forward_.tensors[at(id)].name);
+        return gradient;
+    }
+
+    TensorId fresh_gradient(TensorId id) override {
+        const Tensor& tensor = forward_.tensors[at(id)];
+        // Of an eight-bit copy: that of what it is a copy of.
+        const bool copy = is_eight_bit(tensor.dtype);
+        const std::string of =
+            tensor.name.substr(0, copy ? tensor.name.rfind('.') : std::string::npos);
+        std::string name = "d" + of;
+        for (int part = 2; has_tensor(name); ++part)
+            name = "d" + of + "_" + std::to_string(part);
+        return add(
+            {std::move(name), Role::scratch, copy ? DType::bf16 : tensor.dtype, tensor.dims});
+    }
+
+    // A further contribution to the gradient of a tensor is added to the ones before.
+    void contribute(TensorId id, TensorId gradient) override {
+        TensorId& sum = gradient_of_[at(id)];
+        if (sum < 0) {
+            sum = gradient;
+            return;
+        }
+        const Tensor& tensor = forward_.tensors[at(id)];
+        const TensorId total = fresh_gradient(id);
+        emit(Add{tensor.dims[0], tensor.dims[1]}, "d" + tensor.name, {sum, gradient}, {total});
+        sum = total;
+    }
+
+  private:
+    // Accumulator of a parameter's gradient.
+    TensorId accumulator(TensorId parameter) {
+        TensorId& id = gradient_of_[at(parameter)];
+        if (id < 0) {
+            const Tensor& tensor = forward_.tensors[at(parameter)];
+            id = add({tensor.name, Role::gradient, gradient_dtype_, tensor.dims});
+        }
+        return id;
+    }
+
+    void accumulate(OpSpec spec, const std::string& label, Reads reads, TensorId parameter) {
+        const TensorId sum = accumulator(parameter);
+        reads.push_back(sum);
+        emit(std::move(spec), label, std::move(reads), {sum}).dtype =
+            forward_.tensors[at(parameter)].dtype;
+    }
+
+    // The first of these tensors from `begin` on that has this role, or −1.
+    TensorId with_role(const Reads& ids, Role role, std::size_t begin = 0) const {
+        for (std::size_t i = begin; i < ids.size(); ++i)
+            if (forward_.tensors[at(ids[i])].role == role) return ids[i];
+        return -1;
+    }
+
+    // What backward of a dropout reads: its mask, or the key of its random numbers; −1: no dropout.
+    TensorId dropped_by(const Op& op) const {
+        return op.writes.size() > 1 ? op.writes[1] : with_role(op.reads, Role::scalar);
+    }
+
+    bool needs_gradient(TensorId id) const {
+        const Tensor& tensor = forward_.tensors[at(id)];
+        return tensor.dtype != DType::i32 && tensor.role != Role::parameter;
+    }
+
+    static std::size_t at(TensorId id) { return static_cast<std::size_t>(id); }
+
+    void derive(std::size_t index);
+    void derive_gemm(std::size_t index);
+    void derive_eight_bit(std::size_t index, const EightBitProduct& product);
+    EightBit columns_of_input(const std::string& label, const EightBitProduct& product);
+    EightBit columns_of_weight(const std::string& label, TensorId weight);
+    Copies gradient_copies(const std::string& label, TensorId gradient);
+    EightBit transposed(const EightBit& copy, const std::string& name);
+    void gather_gradient(const Op& op);
+    void derive_quantize(const Op& op);
+    void derive_batched_gemm(const Op& op);
+    void derive_attention(const Op& op);
+    void derive_rearrange(const Op& op);
+    void derive_softmax(const Op& op);
+    void derive_dropout(const Op& op);
+    void derive_norm(const Op& op);
+    void derive_activation(const Op& op);
+    void derive_rope(const Op& op);
+    void derive_residual(const Op& op);
+    void derive_add(const Op& op);
+    void derive_embedding(const Op& op);
+    void derive_cross_entropy(const Op& op);
+    void derive_cast(const Op& op);
+    void derive_collective(std::size_t index);
+    void finish_roles();
+
+    ForwardBlock notes_;
+    Block forward_;
+    DType gradient_dtype_;
+    Block backward_;
+    std::map<TensorId, Copies> gradient_copies_;  // by gradient in the backward block
+    std::vector<TensorId> kept_;         // forward tensor → its name in the backward block
+    std::vector<TensorId> gradient_of_;  // forward tensor → gradient in the backward block
+    std::vector<std::size_t> again_;     // forward ops emitted again …
+    std::map<std::int32_t, std::int32_t> emitted_again_;  // … and where
+};
+
+}  // namespace orrery::plan

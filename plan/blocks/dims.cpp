@@ -1,0 +1,36 @@
+#include "plan/blocks/dims.hpp"
+
+namespace orrery::plan {
+
+Dims dims_of(const Scenario& scenario) {
+    const Model& model = scenario.model;
+    const Layout& layout = scenario.layout;
+    const std::int64_t t = layout.tensor_parallel;
+    Dims dims;
+    dims.batch = layout.micro_batch_size;
+    dims.sequence = scenario.training.sequence_length / layout.context_parallel;
+    dims.tokens = dims.batch * dims.sequence;
+    dims.sequence_parallel = layout.sequence_parallel && t > 1;
+    dims.sharded_tokens = dims.sequence_parallel ? dims.tokens / t : dims.tokens;
+    dims.composed_norms = scenario.training.framework.norm_kernel == NormKernel::composed;
+    dims.hidden = model.hidden;
+    dims.heads = model.heads / t;
+    dims.kv_heads = model.kv_heads / t;
+    dims.head_dim = model.head_dim;
+    dims.context = layout.context_parallel;
+    dims.exchanges_heads = dims.context > 1 && !layout.balances_context();
+    const std::int64_t span = attention_span(scenario);
+    dims.window = span < scenario.training.sequence_length ? span : 0;
+    dims.ffn = model.ffn_hidden / t;
+    dims.vocabulary = padded_vocabulary(scenario) / t;
+    dims.tensor = t;
+    dims.dtype = *from_name<DType>(name(held_precision(scenario.training.precision)));
+    dims.fp8 = scenario.training.fp8;
+    dims.wide_dtype = dims.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+    dims.gradient_dtype =
+        scenario.training.framework.gradient_bytes >= 4 ? dims.wide_dtype : dims.dtype;
+    dims.runs_ahead = layout.staleness > 0;
+    return dims;
+}
+
+}  // namespace orrery::plan

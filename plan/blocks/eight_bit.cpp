@@ -1,0 +1,177 @@
+#include "plan/blocks/eight_bit.hpp"
+
+#include <utility>
+
+namespace orrery::plan {
+namespace {
+
+constexpr std::int64_t kBlock = 128;      // Float8BlockScaling
+constexpr std::int64_t kMicroBlock = 32;  // OCP Microscaling Formats v1.0
+
+std::int64_t blocks_of(std::int64_t n, std::int64_t size) {
+    return (n + size - 1) / size;
+}
+
+// One scale for so many rows and columns of a copy as it is read; 0: for all of them.
+struct ScaleBlock {
+    std::int64_t rows = 0;
+    std::int64_t columns = 0;
+};
+
+ScaleBlock scale_block(Fp8Recipe recipe, bool weight) {
+    switch (recipe) {
+        case Fp8Recipe::rowwise:
+            return {1, 0};
+        case Fp8Recipe::blockwise:
+            return {weight ? kBlock : 1, kBlock};
+        case Fp8Recipe::mxfp8:
+            return {1, kMicroBlock};
+        case Fp8Recipe::none:
+        case Fp8Recipe::delayed:
+        case Fp8Recipe::tensorwise:
+            break;
+    }
+    return {};
+}
+
+// Of a copy of rows × width by this way of reading it.
+std::vector<std::int64_t> scale_dims(const Fp8& fp8, const Casting& c, std::int64_t copy) {
+    const ScaleBlock block = scale_block(fp8.recipe, c.weight);
+    const auto count = [](std::int64_t n, std::int64_t size) {
+        return size == 0 ? 1 : blocks_of(n, size);
+    };
+    if (copy == kRowsCopy) return {count(c.rows, block.rows), count(c.width, block.columns)};
+    const std::int64_t across = count(c.width, block.rows), along = count(c.rows, block.columns);
+    if (copy == kTransposedCopy) return {across, along};
+    return {along, across};
+}
+
+const char* ending(std::int64_t copy) {
+    if (copy == kRowsCopy) return "";
+    return copy == kTransposedCopy ? "t" : "c";
+}
+
+EightBit declare(BlockWriter& w, const Fp8& fp8, const Casting& c, std::int64_t copy) {
+    const bool turned = copy == kTransposedCopy;
+    const std::string end = ending(copy);
+    EightBit made;
+    if (copy == kRowsCopy && c.held >= 0)
+        made.data = c.held;
+    else
+        made.data = w.add({c.name + ".q" + end,
+                           c.role,
+                           c.dtype,
+                           {turned ? c.width : c.rows, turned ? c.rows : c.width}});
+    if (fp8.whole_tensors()) return made;
+    const DType type = fp8.recipe == Fp8Recipe::mxfp8 ? DType::u8 : DType::fp32;
+    made.scales = w.add({c.name + ".s" + end, c.role, type, scale_dims(fp8, c, copy)});
+    return made;
+}
+
+}  // namespace
+
+DType gradient_type(const Fp8& fp8) {
+    return fp8.whole_tensors() ? DType::fp8_e5m2 : DType::fp8_e4m3;
+}
+
+std::int64_t columns_alone(const Fp8& fp8) {
+    if (fp8.transposes) return kTransposedCopy;
+    return fp8.whole_tensors() ? kRowsCopy : kColumnsCopy;
+}
+
+std::int64_t both_ways(const Fp8& fp8) {
+    return kRowsCopy | columns_alone(fp8);
+}
+
+std::int64_t both_ways_of_shares(const Fp8& fp8) {
+    return fp8.whole_tensors() ? kRowsCopy : kRowsCopy + kColumnsCopy;
+}
+
+Copies declare_copies(BlockWriter& w, const Fp8& fp8, const Casting& c) {
+    Copies copies;
+    if (c.copies & kRowsCopy) copies.rows = declare(w, fp8, c, kRowsCopy);
+    for (const std::int64_t columns : {kColumnsCopy, kTransposedCopy})
+        if (c.copies & columns) copies.columns = declare(w, fp8, c, columns);
+    if (fp8.whole_tensors()) {
+        const TensorId scale = w.add({c.name + ".s", c.role, DType::fp32, {1, 1}});
+        if (copies.rows.exists()) copies.rows.scales = scale;
+        if (copies.columns.exists()) copies.columns.scales = scale;
+    }
+    if (!copies.columns.exists()) copies.columns = copies.rows;
+    return copies;
+}
+
+Copies quantize(BlockWriter& w, const Fp8& fp8, const Casting& c, TensorId source) {
+    std::vector<TensorId> reads = {source};
+    if (fp8.recipe == Fp8Recipe::tensorwise) {
+        const TensorId amax = w.add({c.name + ".amax", Role::scratch, DType::fp32, {1}});
+        w.emit(Amax{c.rows * c.width}, c.name, {source}, {amax});
+        if (c.shared) w.emit(AllReduce{1, ReduceOp::max}, c.name + " amax", {amax}, {amax});
+        reads.push_back(amax);
+    }
+    TensorId history = -1;
+    if (fp8.recipe == Fp8Recipe::delayed) {
+        history = w.add({c.history, Role::quantized, DType::fp32, {kAmaxHistory}});
+        reads.push_back(history);
+    }
+    const Copies copies = declare_copies(w, fp8, c);
+    std::vector<TensorId> writes;
+    const auto add = [&writes](TensorId id) {
+        for (const TensorId there : writes)
+            if (there == id) return;
+        writes.push_back(id);
+    };
+    for (const EightBit* copy : {&copies.rows, &copies.columns})
+        if (copy->exists()) add(copy->data);
+    for (const EightBit* copy : {&copies.rows, &copies.columns})
+        if (copy->exists()) add(copy->scales);
+    if (history >= 0) writes.push_back(history);
+    w.emit(Quantize{c.rows, c.width, c.copies}, c.name, std::move(reads), std::move(writes)).dtype =
+        c.dtype;
+    return copies;
+}
+
+EightBit gather_copy(BlockWriter& w, const Fp8& fp8, const std::string& label,
+                     const std::string& name, const Tensor& data, const Tensor& scales,
+                     EightBit share, std::int64_t ranks) {
+    const auto whole = [&](const Tensor& tensor, const std::string& called) {
+        Tensor gathered = tensor;
+        gathered.name = called;
+        gathered.role = Role::scratch;
+        gathered.dims[0] *= ranks;
+        return gathered;
+    };
+    const Tensor all = whole(data, name);
+    EightBit made{w.add(all), share.scales};
+    std::vector<TensorId> reads = {share.data}, writes = {made.data};
+    std::int64_t bytes = all.bytes();
+    if (!fp8.whole_tensors()) {
+        const Tensor all_scales = whole(scales, name + " scales");
+        made.scales = w.add(all_scales);
+        bytes += all_scales.bytes();
+        reads.push_back(share.scales);
+        writes.push_back(made.scales);
+    }
+    w.emit(AllGather{bytes}, label, std::move(reads), std::move(writes)).dtype = data.dtype;
+    return made;
+}
+
+EightBit transpose_copy(BlockWriter& w, const Fp8& fp8, const std::string& name, const Tensor& data,
+                        const Tensor& scales, EightBit copy) {
+    const auto turned = [](const Tensor& tensor, std::string called) {
+        return Tensor{
+            std::move(called), Role::scratch, tensor.dtype, {tensor.dims[1], tensor.dims[0]}};
+    };
+    EightBit made{w.add(turned(data, name)), copy.scales};
+    std::vector<TensorId> reads = {copy.data}, writes = {made.data};
+    if (!fp8.whole_tensors()) {
+        made.scales = w.add(turned(scales, name + " scales"));
+        reads.push_back(copy.scales);
+        writes.push_back(made.scales);
+    }
+    w.emit(Transpose{data.dims[0], data.dims[1]}, name, std::move(reads), std::move(writes)).dtype =
+        data.dtype;
+    return made;
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,131 @@
+// Building forward blocks: a thin writer over Block, and the tensor-parallel linears that emit
+// their own collectives, as Megatron-LM's do (Shoeybi 2019; Korthikanti 2022 for the sequence-
+// parallel form). What backward needs to know beyond the ops is kept beside them as notes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/blocks/dims.hpp"
+#include "plan/blocks/eight_bit.hpp"
+#include "plan/ir/block.hpp"
+
+namespace orrery::plan {
+
+// A forward block on its way to becoming a plan's pair of blocks.
+struct ForwardBlock {
+    Block block;
+    // Per op: its input is replicated over the tensor group and its weight is not, so the input's
+    // gradient is a partial sum that must be all-reduced. Of several such readers of one input, the
+    // first: backward comes to it last, with the sum of them all.
+    std::vector<bool> partial_input_gradient;
+    // Per tensor: backward makes it again from what is kept instead of keeping it (a re-gathered
+    // sequence-parallel input; what selective recomputation drops).
+    std::vector<bool> rematerialise;
+    // Per op: gathers what every rank of the group computes with alike, so that the gradient is cut
+    // and not summed.
+    std::vector<bool> cut_gradient;
+    // Per op: part of the attention core, which selective recomputation runs again.
+    std::vector<bool> attention_core;
+    // Per tensor: a parameter that every rank of the tensor group holds whole.
+    std::vector<bool> replicated;
+    // By op: products of eight bits; and how they are made.
+    std::map<std::size_t, EightBitProduct> eight_bit;
+    Fp8 fp8;
+    std::int64_t tensor = 1;  // ranks that gather a sequence-parallel input
+    // Backward starts from the loss times a device scalar (fp16).
+    bool scaled_loss = false;
+    // The gradient of what the loss reads has a place of its own.
+    bool separate_loss_gradient = false;
+};
+
+class ForwardWriter : public BlockWriter {
+  public:
+    ForwardWriter(std::string name, const Dims& dims);
+
+    TensorId tensor(std::string name, Role role, DType dtype, std::vector<std::int64_t> dims);
+    TensorId activation(std::string name, std::int64_t rows, std::int64_t width);
+    TensorId parameter(std::string name, std::vector<std::int64_t> dims, bool replicated);
+    // A matrix of a linear that tensor ranks share out.
+    TensorId matrix(const std::string& linear, std::vector<std::int64_t> dims);
+    // The step's key of counter-based random numbers: a device scalar.
+    TensorId dropout_key();
+    DType dtype(TensorId id) const {
+        return out_.block.tensors[static_cast<std::size_t>(id)].dtype;
+    }
+    void input(TensorId id) { out_.block.input = id; }
+    void output(TensorId id) { out_.block.output = id; }
+
+    Op& op(OpSpec spec, std::string label, std::vector<TensorId> reads,
+           std::vector<TensorId> writes);
+    TensorId add(Tensor tensor) override;
+    Op& emit(OpSpec spec, std::string label, std::vector<TensorId> reads,
+             std::vector<TensorId> writes) override;
+    // Number of the op written last.
+    std::int32_t last_op() const { return static_cast<std::int32_t>(out_.block.ops.size()) - 1; }
+    // Backward makes the tensor again instead of keeping it.
+    void make_again(TensorId id) { out_.rematerialise[static_cast<std::size_t>(id)] = true; }
+    void scale_loss() { out_.scaled_loss = true; }
+    void separate_loss_gradient() { out_.separate_loss_gradient = true; }
+    // Of the op written last.
+    void cut_gradient() { out_.cut_gradient.back() = true; }
+    void begin_attention_core() { in_core_ = true; }
+    void end_attention_core() { in_core_ = false; }
+
+    // x·Wᵀ with W sharded by output columns. Gathers x first under sequence parallelism, once for
+    // all that read it.
+    // name: parameter prefix ("qkv"); returns the output [tokens, width].
+    TensorId column_parallel(const std::string& name, TensorId x, std::int64_t width, bool bias);
+    // As column_parallel, with a weight that exists already (tied embeddings).
+    TensorId column_parallel_with(const std::string& name, TensorId x, TensorId weight,
+                                  TensorId bias, std::int64_t width);
+    // x·Wᵀ with W sharded by input rows; the output is reduced over the tensor group (all-reduce,
+    // or reduce-scatter under sequence parallelism). The bias is left to who adds the residual.
+    TensorId row_parallel(const std::string& name, TensorId x, std::int64_t input_width);
+    // The same without its reduction: a partial sum.
+    TensorId row_parallel_partial(const std::string& name, TensorId x, std::int64_t input_width);
+    // The product written last has its columns in two matrices of equal width, under these names:
+    // the one it had, and the one returned.
+    TensorId halve_product(std::string first, std::string second);
+    // Sums a partial [tokens, hidden] over the tensor group.
+    TensorId reduce_over_tensor(const std::string& name, TensorId partial);
+
+    const Dims& dims() const { return dims_; }
+    ForwardBlock finish() { return std::move(out_); }
+
+  private:
+    // An input of eight-bit products, which forward reads by rows.
+    struct EightBitInput {
+        TensorId source = -1;
+        EightBit rows;
+        EightBitProduct product;
+    };
+
+    TensorId gather(const std::string& name, TensorId x);
+    EightBitInput eight_bit_input(const std::string& name, TensorId x, bool gathered);
+    EightBitInput gathered_copies(const std::string& name, TensorId x);
+    TensorId eight_bit_product(const std::string& name, const EightBitInput& input, TensorId weight,
+                               TensorId bias, bool column);
+    bool has_gemm_of(TensorId input) const;
+
+    Dims dims_;
+    ForwardBlock out_;
+    std::vector<std::pair<TensorId, TensorId>> gathered_;  // a sequence shard and the whole of it
+    std::vector<EightBitInput> eight_bit_inputs_;
+    TensorId dropout_key_ = -1;
+    bool in_core_ = false;
+};
+
+// The kinds of forward block. The embedding table and the head's weight stand in blocks of their
+// own, so that tied ones fill a gradient bucket each, alike on both ends of a pipeline.
+ForwardBlock embedding_forward(const Scenario& scenario, const Dims& dims);
+ForwardBlock embedding_norm_forward(const Scenario& scenario, const Dims& dims);
+ForwardBlock positions_forward(const Scenario& scenario, const Dims& dims);  // learned positions
+ForwardBlock layer_forward(const Scenario& scenario, const Dims& dims);
+ForwardBlock final_norm_forward(const Scenario& scenario, const Dims& dims);
+ForwardBlock head_forward(const Scenario& scenario, const Dims& dims);
+
+}  // namespace orrery::plan

@@ -1,0 +1,172 @@
+#include "plan/checks/sharding_faults.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace orrery::plan {
+namespace {
+
+using Faults = std::vector<std::string>;
+
+std::int64_t bytes_of(const Block& block, Role role) {
+    std::int64_t bytes = 0;
+    for (const Tensor& tensor : block.tensors)
+        if (tensor.role == role) bytes += tensor.bytes();
+    return bytes;
+}
+
+bool has(const Block& block, OpKind kind) {
+    return std::any_of(block.ops.begin(), block.ops.end(),
+                       [&](const Op& op) { return op.kind() == kind; });
+}
+
+// One program's steps in order: which bucket each piece of shared memory holds.
+class Walk {
+  public:
+    Walk(const Plan& plan, const Program& program, Faults& faults)
+        : plan_(plan), program_(program), faults_(faults) {}
+
+    void run() {
+        for (const Step& step : program_.steps) {
+            if (step.procedure < 0) continue;
+            for (const BlockUse& use :
+                 program_.procedures[static_cast<std::size_t>(step.procedure)].uses)
+                visit(step, use);
+            if (step.action.kind == ActionKind::step) gathered_.clear();  // of the old values
+        }
+        for (const auto& [slot, bucket] : unreduced_)
+            fault(resident(slot).name + " ends with gradients that nobody reduced");
+        check_sums();
+    }
+
+  private:
+    const Resident& resident(std::int32_t id) const {
+        return program_.residents[static_cast<std::size_t>(id)];
+    }
+    const Bucket& bucket(std::int32_t id) const {
+        return program_.buckets[static_cast<std::size_t>(id)];
+    }
+    void fault(const std::string& text) {
+        faults_.push_back("pipeline rank " + std::to_string(program_.pipeline_rank) + ": " + text);
+    }
+
+    void visit(const Step& step, const BlockUse& use) {
+        if (use.bucket < 0) return;
+        const Block& block = plan_.blocks[static_cast<std::size_t>(use.block)];
+        for (const Op& op : block.ops)
+            if (op.kind() == OpKind::all_reduce || op.kind() == OpKind::reduce_scatter)
+                sums_[use.bucket].insert(op.group);
+        if (use.gathered >= 0 && has(block, OpKind::all_gather) &&
+            bytes_of(block, Role::parameter_shard) > 0)
+            gathered_[use.gathered] = use.bucket;
+        else if (use.position >= 0)
+            check_parameters(step, use, block);
+        if (use.reducing < 0 || bytes_of(block, Role::gradient) == 0) return;
+        if (use.position >= 0)
+            fill(step, use);
+        else if (has(block, OpKind::reduce_scatter))
+            reduce(use);
+    }
+
+    void check_parameters(const Step& step, const BlockUse& use, const Block& block) {
+        const std::int64_t needed = bytes_of(block, Role::parameter);
+        const std::string part = to_text(step.action) + ' ' + block.name;
+        const std::int32_t at = use.gathered >= 0 ? use.gathered : bucket(use.bucket).parameters;
+        if (resident(at).bytes < needed)
+            return fault(part + " reads more parameters than " + resident(at).name + " holds");
+        if (use.gathered < 0) return;
+        const auto found = gathered_.find(use.gathered);
+        // A tied embedding may have been gathered for its other use.
+        if (found == gathered_.end() ||
+            bucket(found->second).parameters != bucket(use.bucket).parameters)
+            fault(part + " uses bucket " + std::to_string(use.bucket) + ", which " +
+                  resident(use.gathered).name + " does not hold");
+    }
+
+    void fill(const Step& step, const BlockUse& use) {
+        const auto [it, fresh] = unreduced_.emplace(use.reducing, use.bucket);
+        if (fresh || it->second == use.bucket) return;
+        fault(to_text(step.action) + " overwrites the gradients of bucket " +
+              std::to_string(it->second) + " in " + resident(use.reducing).name);
+        it->second = use.bucket;
+    }
+
+    void reduce(const BlockUse& use) {
+        const auto found = unreduced_.find(use.reducing);
+        if (found != unreduced_.end() && found->second == use.bucket)
+            unreduced_.erase(found);
+        else
+            fault("bucket " + std::to_string(use.bucket) + " is reduced from " +
+                  resident(use.reducing).name + ", which does not hold its gradients");
+    }
+
+    void check_sums() {
+        if (plan_.mesh.group_size(GroupKind::data) == 1) return;
+        for (std::size_t b = 0; b < program_.buckets.size(); ++b) {
+            if (program_.buckets[b].elements == 0) continue;
+            const std::set<GroupKind>& over = sums_[static_cast<std::int32_t>(b)];
+            if (over.count(GroupKind::data) > 0) continue;
+            for (const GroupKind part : {GroupKind::shard, GroupKind::replica})
+                if (over.count(part) == 0)
+                    fault("the gradients of bucket " + std::to_string(b) +
+                          " are not summed over all data-parallel ranks: nothing over " +
+                          std::string(name(part)));
+        }
+    }
+
+    const Plan& plan_;
+    const Program& program_;
+    Faults& faults_;
+    std::map<std::int32_t, std::int32_t> gathered_;   // resident → bucket
+    std::map<std::int32_t, std::int32_t> unreduced_;  // resident → bucket
+    std::map<std::int32_t, std::set<GroupKind>> sums_;
+};
+
+void check_groups(const Plan& plan, Faults& faults) {
+    const Mesh& mesh = plan.mesh;
+    const std::int64_t data = mesh.group_size(GroupKind::data);
+    if (mesh.shard != 0 && (mesh.shard < 2 || mesh.shard >= data || data % mesh.shard != 0)) {
+        faults.push_back(std::to_string(mesh.shard) +
+                         " ranks that share out states do not divide " + std::to_string(data) +
+                         " data-parallel ranks");
+        return;
+    }
+    for (const Block& block : plan.blocks)
+        for (const Op& op : block.ops) {
+            const bool part = op.group == GroupKind::shard || op.group == GroupKind::replica;
+            if (part && mesh.shard == 0)
+                faults.push_back(block.name + " communicates over a part of the data-parallel " +
+                                 "ranks, all of which share out states");
+            if (op.group == GroupKind::data && mesh.shard > 0)
+                faults.push_back(block.name +
+                                 " communicates over all data-parallel ranks, a part "
+                                 "of which share out states");
+            if (op.kind() != OpKind::all_gather && op.kind() != OpKind::reduce_scatter) continue;
+            const std::int64_t ranks = mesh.group_size(op.group);
+            if (op.size(0) % ranks != 0)
+                faults.push_back(block.name + ": " + std::to_string(op.size(0)) +
+                                 " elements do not divide over " + std::to_string(ranks) +
+                                 " ranks");
+            for (const TensorId id : op.reads) {
+                const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
+                const bool in_place =
+                    std::count(op.writes.begin(), op.writes.end(), id) > 0;  // of the whole
+                if (tensor.role == Role::parameter_shard && !in_place &&
+                    tensor.elements() * ranks != op.size(0))
+                    faults.push_back(block.name + " gathers " + std::to_string(op.size(0)) +
+                                     " elements of shards of " + std::to_string(tensor.elements()) +
+                                     " over " + std::to_string(ranks) + " ranks");
+            }
+        }
+}
+
+}  // namespace
+
+void check_sharding(const Plan& plan, std::vector<std::string>& faults) {
+    check_groups(plan, faults);
+    for (const Program& program : plan.programs)
+        Walk(plan, program, faults).run();
+}
+
+}  // namespace orrery::plan

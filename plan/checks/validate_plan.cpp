@@ -1,0 +1,327 @@
+#include "plan/checks/validate_plan.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "plan/check.hpp"
+#include "plan/checks/sharding_faults.hpp"
+#include "plan/checks/staleness_faults.hpp"
+#include "plan/checks/validation_faults.hpp"
+#include "plan/memory/arena.hpp"
+
+namespace orrery::plan {
+namespace {
+
+using Faults = std::vector<std::string>;
+
+std::string of_rank(const Program& program) {
+    return "pipeline rank " + std::to_string(program.pipeline_rank) + ": ";
+}
+
+const Procedure* procedure_of(const Program& program, const Step& step) {
+    return step.procedure < 0 ? nullptr
+                              : &program.procedures[static_cast<std::size_t>(step.procedure)];
+}
+
+// Each micro-batch goes forward once at each stage, and then back, in one or in two.
+void check_schedule(const Plan& plan, const Program& program, Faults& faults) {
+    enum Done { nothing, forward, half, all };
+    std::map<std::pair<std::int32_t, std::int32_t>, Done> done;  // by stage and micro-batch
+    for (const Step& step : program.steps) {
+        const Action& a = step.action;
+        if (!is_compute(a.kind)) continue;
+        Done& now = done[{a.stage, a.micro_batch}];
+        const bool second_half = a.kind == ActionKind::backward_weight;
+        const Done before = a.kind == ActionKind::forward ? nothing : second_half ? half : forward;
+        if (now != before)
+            faults.push_back(of_rank(program) + to_text(a) +
+                             (a.kind == ActionKind::forward ? " twice"
+                              : second_half                 ? " without its one backward_input"
+                                                            : " without its one forward"));
+        now = a.kind == ActionKind::forward ? forward : ends_micro_batch(a.kind) ? all : half;
+    }
+    const std::size_t expected =
+        program.stages.size() * static_cast<std::size_t>(plan.micro_batches);
+    const auto complete = static_cast<std::size_t>(
+        std::count_if(done.begin(), done.end(), [](const auto& d) { return d.second == all; }));
+    if (complete != expected)
+        faults.push_back(of_rank(program) + std::to_string(complete) + " of " +
+                         std::to_string(expected) + " micro-batch passes are complete");
+}
+
+// Residents alive together must not share memory, and steps touch only what is alive.
+void check_memory(const Program& program, Faults& faults) {
+    const auto last = static_cast<std::int32_t>(program.steps.size());
+    std::vector<std::vector<std::size_t>> births(program.steps.size() + 1);
+    std::vector<std::vector<std::size_t>> deaths(program.steps.size() + 1);
+    for (std::size_t i = 0; i < program.residents.size(); ++i) {
+        const Resident& r = program.residents[i];
+        if (r.first_step < 0 || r.last_step < r.first_step || r.last_step >= last) {
+            faults.push_back(of_rank(program) + r.name + " lives outside the steps");
+            return;
+        }
+        births[static_cast<std::size_t>(r.first_step)].push_back(i);
+        deaths[static_cast<std::size_t>(r.last_step) + 1].push_back(i);
+    }
+    std::map<std::int64_t, std::size_t> alive;  // by offset
+    for (std::size_t step = 0; step < program.steps.size(); ++step) {
+        for (std::size_t i : deaths[step])
+            if (program.residents[i].within < 0)
+                alive.erase(address_of(program, static_cast<std::int32_t>(i)));
+        for (std::size_t i : births[step]) {
+            const Resident& r = program.residents[i];
+            if (r.bytes == 0 || r.within >= 0) continue;
+            const std::int64_t offset = address_of(program, static_cast<std::int32_t>(i));
+            const auto [it, fresh] = alive.emplace(offset, i);
+            const auto next = std::next(it);
+            const bool meets_next = next != alive.end() && offset + r.bytes > next->first;
+            bool meets_before = !fresh;
+            if (fresh && it != alive.begin()) {
+                const auto [before, id] = *std::prev(it);
+                meets_before = before + program.residents[id].bytes > offset;
+            }
+            if (meets_next || meets_before)
+                faults.push_back(of_rank(program) + r.name + " shares memory with another");
+        }
+    }
+    for (std::size_t s = 0; s < program.steps.size(); ++s) {
+        const Step& step = program.steps[s];
+        std::vector<std::int32_t> touched = {step.stash, step.kept,   step.deferred,
+                                             step.input, step.output, step.stored};
+        for (const Transfer& transfer : step.transfers)
+            touched.push_back(transfer.resident);
+        for (std::int32_t id : touched) {
+            if (id < 0) continue;
+            const Resident& r = program.residents[static_cast<std::size_t>(id)];
+            const auto now = static_cast<std::int32_t>(s);
+            if (now < r.first_step || now > r.last_step)
+                faults.push_back(of_rank(program) + to_text(step.action) + " touches " + r.name +
+                                 " outside its life");
+        }
+    }
+}
+
+// The communication of a plan across programs as a graph: nodes that must happen together are one.
+class CommunicationGraph {
+  public:
+    explicit CommunicationGraph(const Plan& plan) : plan_(plan) {
+        for (const Program& program : plan.programs)
+            add_program(program);
+    }
+
+    void check(Faults& faults) {
+        faults.insert(faults.end(), outsiders_.begin(), outsiders_.end());
+        if (!sends_.empty()) faults.push_back("a send without its receive");
+        if (!receives_.empty()) faults.push_back("a receive without its send");
+        for (const auto& [pair, list] : sent_)
+            if (received_[pair] != list)
+                faults.push_back("ranks " + std::to_string(pair.first) + " and " +
+                                 std::to_string(pair.second) +
+                                 " do not agree on the order of their transfers");
+        for (const auto& [key, count] : collective_members_)
+            if (count != members_expected(key.first))
+                faults.push_back("a collective over " + std::string(name(key.first)) +
+                                 " lacks members");
+        if (has_cycle()) faults.push_back("communication in a cycle: the plan would deadlock");
+    }
+
+  private:
+    // Receiving stage, micro-batch or statistic, whether onward, whether of a statistic.
+    using TransferKey = std::tuple<std::int32_t, std::int32_t, bool, bool>;
+    using CollectiveKey = std::pair<GroupKind, int>;
+
+    std::size_t members_expected(GroupKind kind) const {
+        return kind == GroupKind::embedding ? 2 : plan_.programs.size();
+    }
+
+    std::size_t find(std::size_t node) {
+        while (parent_[node] != node)
+            node = parent_[node] = parent_[parent_[node]];
+        return node;
+    }
+
+    std::size_t new_node() {
+        parent_.push_back(parent_.size());
+        return parent_.size() - 1;
+    }
+
+    void add_program(const Program& program) {
+        std::vector<std::size_t> order;
+        std::map<GroupKind, int> count;
+        for (const Step& step : program.steps) {
+            if (!step.transfers.empty()) {
+                order.push_back(new_node());
+                for (const Transfer& t : step.transfers)
+                    match(program, t, order.back());
+            }
+            const Procedure* procedure = procedure_of(program, step);
+            if (procedure == nullptr) continue;
+            for (const BlockUse& use : procedure->uses)
+                for (const Op& op : plan_.blocks[static_cast<std::size_t>(use.block)].ops) {
+                    if (!is_communication(op.kind())) continue;
+                    if (op.group != GroupKind::embedding && op.group != GroupKind::model &&
+                        op.group != GroupKind::world)
+                        continue;  // within the ranks of one program, which agree on the order
+                    order.push_back(new_node());
+                    join_collective({op.group, count[op.group]++}, order.back());
+                    const auto end = program.pipeline_rank + 1;
+                    if (op.group == GroupKind::embedding && end != 1 &&
+                        end != static_cast<std::int32_t>(plan_.programs.size()))
+                        outsiders_.push_back(of_rank(program) +
+                                             "reduces a tied embedding between the ends");
+                }
+        }
+        orders_.push_back(std::move(order));
+    }
+
+    void match(const Program& program, const Transfer& t, std::size_t node) {
+        const bool send = is_send(t.action.kind);
+        std::int32_t receiver = t.action.stage;
+        if (send) receiver += hop_to_peer(t.action.kind);
+        const TransferKey key{receiver, t.action.micro_batch, goes_onward(t.action.kind),
+                              carries_statistic(t.action.kind)};
+        const auto pair = send ? std::make_pair(program.pipeline_rank, t.peer)
+                               : std::make_pair(t.peer, program.pipeline_rank);
+        (send ? sent_ : received_)[pair].push_back(key);
+        auto& waiting = send ? receives_ : sends_;
+        const auto other = waiting.find(key);
+        if (other == waiting.end()) {
+            (send ? sends_ : receives_)[key] = node;
+            return;
+        }
+        parent_[find(node)] = find(other->second);
+        waiting.erase(other);
+    }
+
+    void join_collective(const CollectiveKey& key, std::size_t node) {
+        ++collective_members_[key];
+        const auto [it, fresh] = collectives_.emplace(key, node);
+        if (!fresh) parent_[find(node)] = find(it->second);
+    }
+
+    bool has_cycle() {
+        std::vector<std::vector<std::size_t>> next(parent_.size());
+        std::vector<std::size_t> before(parent_.size(), 0);
+        for (const auto& order : orders_)
+            for (std::size_t i = 1; i < order.size(); ++i) {
+                next[find(order[i - 1])].push_back(find(order[i]));
+                ++before[find(order[i])];
+            }
+        std::vector<std::size_t> ready;
+        std::size_t roots = 0;
+        for (std::size_t n = 0; n < parent_.size(); ++n) {
+            if (find(n) != n) continue;
+            ++roots;
+            if (before[n] == 0) ready.push_back(n);
+        }
+        std::size_t visited = 0;
+        while (!ready.empty()) {
+            const std::size_t n = ready.back();
+            ready.pop_back();
+            ++visited;
+            for (std::size_t after : next[n])
+                if (--before[after] == 0) ready.push_back(after);
+        }
+        return visited != roots;
+    }
+
+    const Plan& plan_;
+    std::vector<std::size_t> parent_;
+    std::vector<std::vector<std::size_t>> orders_;  // by program
+    std::map<TransferKey, std::size_t> sends_;      // not yet matched
+    std::map<TransferKey, std::size_t> receives_;
+    std::map<std::pair<std::int32_t, std::int32_t>, std::vector<TransferKey>> sent_, received_;
+    Faults outsiders_;  // of the group of first and last pipeline rank
+    std::map<CollectiveKey, std::size_t> collectives_;
+    std::map<CollectiveKey, std::size_t> collective_members_;
+};
+
+// Forward FLOPs of the plan: phase forward only, all ranks.
+double forward_flops(const Plan& plan) {
+    double total = 0;
+    for (const Program& program : plan.programs)
+        for (const Stage& stage : program.stages)
+            for (const StagePart& part : stage.parts)
+                for (const Op& op : plan.blocks[static_cast<std::size_t>(part.forward)].ops)
+                    total += flops(op);
+    return total * plan.micro_batches *
+           static_cast<double>(plan.mesh.tensor * plan.mesh.context * plan.mesh.data);
+}
+
+// Whether one rank has the first and the last stage.
+bool holds_both_ends(const Plan& plan) {
+    std::size_t stages = 0;
+    for (const Program& program : plan.programs)
+        stages += program.stages.size();
+    return std::any_of(plan.programs.begin(), plan.programs.end(), [&](const Program& program) {
+        return program.stages.front().index == 0 &&
+               program.stages.back().index + 1 == static_cast<std::int32_t>(stages);
+    });
+}
+
+void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults) {
+    const Conserved expected = conserved_of(scenario);
+    const Model& model = scenario.model;
+    std::int64_t layers = 0;
+    std::int64_t parameters = 0;
+    for (const Program& program : plan.programs) {
+        for (const Stage& stage : program.stages)
+            for (const StagePart& part : stage.parts)
+                layers += part.layer >= 0 ? 1 : 0;
+        for (const Bucket& bucket : program.buckets)
+            parameters += (bucket.elements - bucket.replicated_elements) * plan.mesh.tensor +
+                          bucket.replicated_elements;
+    }
+    if (layers != expected.layers)
+        faults.push_back("the plan has " + std::to_string(layers) + " layers, the model " +
+                         std::to_string(expected.layers));
+    const std::int64_t padded = padded_vocabulary(scenario);
+    const std::int64_t padding = (padded - model.vocabulary) * model.hidden;
+    const bool second_copy = model.tied_embeddings && !holds_both_ends(plan);
+    const std::int64_t held = expected.parameters + padding * (model.tied_embeddings ? 1 : 2) +
+                              (second_copy ? padded * model.hidden : 0);
+    if (parameters != held)
+        faults.push_back("the plan holds " + std::to_string(parameters) +
+                         " parameters, the scenario asks for " + std::to_string(held));
+    const double tokens = static_cast<double>(expected.tokens_per_step);
+    // Unfused attention multiplies what its mask then hides.
+    const bool unfused = scenario.training.framework.attention_kernel == AttentionKernel::unfused;
+    const std::int64_t hidden = scenario.training.sequence_length - attention_span(scenario);
+    const std::int64_t masked =
+        unfused ? 2 * model.layers * model.heads * model.head_dim * hidden : 0;
+    const double forward =
+        expected.model_flops_per_step / 3 + 2.0 * tokens * static_cast<double>(padding + masked);
+    const double ratio = forward_flops(plan) / forward;
+    if (ratio < 1 - 1e-9 || ratio > 1 + 1e-9)
+        faults.push_back("forward FLOPs of the plan are " + std::to_string(ratio) +
+                         " of what the scenario asks for");
+}
+
+}  // namespace
+
+std::vector<std::string> plan_faults(const Plan& plan, const Scenario& scenario) {
+    Faults faults;
+    for (const Program& program : plan.programs) {
+        check_schedule(plan, program, faults);
+        check_memory(program, faults);
+    }
+    check_sharding(plan, faults);
+    check_validation(plan, faults);
+    check_turns(plan, scenario.layout.staleness, faults);
+    CommunicationGraph(plan).check(faults);
+    check_conserved(plan, scenario, faults);
+    return faults;
+}
+
+void validate_plan(const Plan& plan, const Scenario& scenario) {
+    const Faults faults = plan_faults(plan, scenario);
+    if (faults.empty()) return;
+    std::string all;
+    for (const std::string& fault : faults)
+        all += "\n  " + fault;
+    ORRERY_CHECK(false, "a plan that breaks its rules:" + all);
+}
+
+}  // namespace orrery::plan

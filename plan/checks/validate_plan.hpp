@@ -1,0 +1,34 @@
+// What every built plan must satisfy, and what it conserves: the worst fault of this field is to
+// train silently a model other than the one asked for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/ir/plan.hpp"
+#include "plan/scenario/scenario.hpp"
+
+namespace orrery::plan {
+
+// Quantities that the scenario alone determines, by the closed forms of DESIGN §7; build_plan
+// checks the plan against them.
+Conserved conserved_of(const Scenario& scenario);
+
+// Matrix and attention FLOPs of all ops of all ranks; causal attention counts the full square.
+double executed_flops(const Plan& plan);
+
+// Broken rules, one line each; empty for a sound plan:
+//  - each stage and micro-batch has one forward and, after it, one backward;
+//  - every send has the one receive of its peer;
+//  - contracting each collective and each exchange to one node, the union over ranks of their issue
+//    order is acyclic over all groups (no deadlock across communicators);
+//  - lifetimes cover uses, and residents alive together do not share memory;
+//  - what data-parallel ranks share out is gathered before it is used and summed over all of them
+//    (plan/checks/sharding_faults.hpp);
+//  - layers, parameters, tokens and forward FLOPs are those of the scenario.
+std::vector<std::string> plan_faults(const Plan& plan, const Scenario& scenario);
+
+// Stops the program with the faults, which are bugs of ours.
+void validate_plan(const Plan& plan, const Scenario& scenario);
+
+}  // namespace orrery::plan

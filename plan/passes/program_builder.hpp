@@ -1,0 +1,130 @@
+// What the passes work on while a plan is built: the plan's blocks, shared, and the program of one
+// pipeline rank with its stages, buckets and procedures. build_plan runs the passes in order.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/blocks/backward.hpp"
+#include "plan/blocks/dims.hpp"
+#include "plan/ir/plan.hpp"
+#include "plan/scenario/scenario.hpp"
+#include "plan/schedule/placement.hpp"
+
+namespace orrery::plan {
+
+// The blocks of a plan, each kept once.
+class BlockLibrary {
+  public:
+    // Plans its scratch and returns its index; an equal block is not added twice.
+    std::int32_t add(Block block);
+    const Block& block(std::int32_t index) const {
+        return blocks_[static_cast<std::size_t>(index)];
+    }
+    const std::vector<Block>& blocks() const { return blocks_; }
+    std::vector<Block> take() { return std::move(blocks_); }
+
+  private:
+    std::vector<Block> blocks_;
+};
+
+// A kind of part (embedding, layer, head) with both its blocks.
+struct PartKind {
+    std::int32_t forward = -1;
+    std::int32_t backward = -1;
+    std::int64_t stash_bytes = 0;
+    std::int64_t input_bytes = 0;  // of the stash: the activation handed in, which comes first
+    std::int64_t parameters = 0;   // elements, local to the rank …
+    std::int64_t eight_bit = 0;    // … of which so many are held in eight bits
+    std::int64_t replicated = 0;
+    std::int32_t recompute = -1;         // block that backward runs first, −1: none
+    std::int64_t recomputed_bytes = -1;  // what it makes or receives again, −1: nothing
+    std::int32_t backward_input = -1;    // StagePart says what these are
+    std::int32_t backward_weight = -1;
+    std::int64_t kept_bytes = 0;
+    std::int64_t deferred_bytes = 0;
+    std::int64_t handed_bytes =
+        0;                       // of what is deferred: the gradient handed in, which comes first
+    std::int32_t quantize = -1;  // StagePart says what it is
+    std::int64_t quantized_bytes = 0;
+    bool tied = false;         // its parameter is the tied embedding
+    bool held_before = false;  // … which an earlier part of the same rank holds
+};
+
+// Which blocks of backward a schedule has use for.
+struct PartForms {
+    bool whole = true;   // of a full backward pass
+    bool split = false;  // of one in two: for the input, for the weights
+};
+
+// A device scalar that is summed over stages from rank to rank, and the residents that have the sum
+// up to this rank (later of all) and the one that the rank before has handed on (−1: there is
+// none).
+struct Statistic {
+    Tensor scalar;
+    std::int32_t sum = -1;
+    std::int32_t handed = -1;
+};
+
+struct ProgramBuilder {
+    const Scenario& scenario;
+    const Dims& dims;
+    const Mesh& mesh;
+    const StagePlacement& placement;  // of the stages on pipeline ranks
+    BlockLibrary& blocks;
+    Program program;
+    std::vector<std::vector<PartKind>> part_kinds;  // by chunk, by position
+    std::int64_t recomputed_bytes = 0;    // of the largest group of layers, made again in backward
+    std::int64_t quantized_bytes = 0;     // of all parts
+    std::vector<std::int64_t> eight_bit;  // parameters by bucket that are held in eight bits
+    std::vector<Statistic> statistics;    // of gradients, where steps are validated later
+
+    bool holds(std::int32_t stage) const {
+        return placement.rank_of(stage) == program.pipeline_rank;
+    }
+    // Sharding stage; one rank alone has nothing to shard.
+    int zero() const { return scenario.layout.zero_ranks() > 1 ? scenario.layout.zero_stage : 0; }
+    // The ranks that reduce gradients together and share out states between them; where these are
+    // not all of a data group, reductions go on over the replicas of a shard.
+    std::int64_t shards() const { return mesh.group_size(GroupKind::shard); }
+    bool hybrid() const { return mesh.shard > 0; }
+    GroupKind shard_group() const { return hybrid() ? GroupKind::shard : GroupKind::data; }
+    // Whether gathered parameters stay from forward to backward.
+    bool keeps_gathered() const { return zero() >= 3 && !scenario.layout.reshard_after_forward; }
+    DType gradient_dtype() const { return dims.gradient_dtype; }
+    // Steps under way have each a copy of what they read and sum (layout.staleness).
+    std::int32_t turns() const { return static_cast<std::int32_t>(scenario.layout.staleness) + 1; }
+    // Where states are stepped: beside compute, where that does not wait for it. The compute stream
+    // is in order: on it a server would serve others no sooner than its own rank gets there.
+    Stream optimizer_stream() const { return turns() > 1 ? Stream::server : Stream::compute; }
+    // Elements of a bucket's state on this rank, for ZeRO stages from `from` on sharded. What is
+    // scattered or gathered in place has room for the padding.
+    std::int64_t held(const Bucket& bucket, int from) const {
+        if (zero() >= from) return bucket.padded / shards();
+        return zero() >= 1 ? bucket.padded : bucket.elements;
+    }
+    std::int64_t padded(std::int64_t elements) const {
+        return (elements + shards() - 1) / shards() * shards();
+    }
+    // Elements of a bucket's second accumulator of a tied embedding, sharded from ZeRO-2 on.
+    std::int64_t tied_held(const Bucket& bucket) const {
+        return zero() >= 2 ? padded(bucket.tied_elements) / shards() : bucket.tied_elements;
+    }
+    // What ZeRO-2 and 3 gather and reduce of a bucket, over all shards.
+    std::int64_t whole(const Bucket& bucket) const {
+        return bucket.padded + padded(bucket.tied_elements);
+    }
+    Bucket& bucket(std::int32_t index) { return program.buckets[static_cast<std::size_t>(index)]; }
+
+    std::int32_t add_resident(std::string name, MemoryCategory category, std::int64_t bytes);
+    // `bytes` of it for each of the steps under way.
+    std::int32_t add_in_turns(std::string name, MemoryCategory category, std::int64_t bytes);
+    std::int32_t add_procedure(std::string name, std::vector<BlockUse> uses);
+    // Appends a step of rank-wide work.
+    void add_step(ActionKind kind, std::int32_t stage, std::int32_t procedure);
+};
+
+}  // namespace orrery::plan
