@@ -10,7 +10,7 @@
 
 namespace orrery::plan {
 
-// Quantities that the scenario alone determines, by the closed forms of DESIGN §7; build_plan
+// Quantities that the scenario alone determines, by the closed forms of docs/model.md; build_plan
 // checks the plan against them.
 Conserved conserved_of(const Scenario& scenario);
 
