@@ -6,6 +6,7 @@
 #include <set>
 
 #include "plan/check.hpp"
+#include "plan/checks/operand_faults.hpp"
 #include "plan/checks/sharding_faults.hpp"
 #include "plan/checks/staleness_faults.hpp"
 #include "plan/checks/validation_faults.hpp"
@@ -302,7 +303,7 @@ void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults)
 }  // namespace
 
 std::vector<std::string> plan_faults(const Plan& plan, const Scenario& scenario) {
-    Faults faults;
+    Faults faults = operand_faults(plan.blocks);
     for (const Program& program : plan.programs) {
         check_schedule(plan, program, faults);
         check_memory(program, faults);
