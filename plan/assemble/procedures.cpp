@@ -147,7 +147,7 @@ std::int32_t add_first_forward(ProgramBuilder& builder, const Stage& stage) {
                                        [](const StagePart& part) { return part.quantize >= 0; });
     if (!gathers && !quantizes) return -1;
     std::vector<BlockUse> uses = forward_uses(builder, stage, true);
-    if (quantizes) insert_quantizing(stage, uses);
+    if (quantizes) insert_quantizing(builder, stage, uses);
     if (gathers) insert_first_gathers(builder, uses);
     return builder.add_procedure("first forward " + std::to_string(stage.index), std::move(uses));
 }

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "plan/check.hpp"
+#include "plan/checks/binding_faults.hpp"
 #include "plan/checks/sharding_faults.hpp"
 #include "plan/checks/staleness_faults.hpp"
 #include "plan/checks/validation_faults.hpp"
@@ -88,8 +89,9 @@ void check_memory(const Program& program, Faults& faults) {
     }
     for (std::size_t s = 0; s < program.steps.size(); ++s) {
         const Step& step = program.steps[s];
-        std::vector<std::int32_t> touched = {step.stash, step.kept,   step.deferred,
-                                             step.input, step.output, step.stored};
+        std::vector<std::int32_t> touched;
+        for (std::size_t f = 0; f < kFrames; ++f)
+            touched.push_back(step.resident(static_cast<Frame>(f)));
         for (const Transfer& transfer : step.transfers)
             touched.push_back(transfer.resident);
         for (std::int32_t id : touched) {
@@ -306,6 +308,7 @@ std::vector<std::string> plan_faults(const Plan& plan, const Scenario& scenario)
     for (const Program& program : plan.programs) {
         check_schedule(plan, program, faults);
         check_memory(program, faults);
+        check_bindings(plan, program, faults);
     }
     check_sharding(plan, faults);
     check_validation(plan, faults);

@@ -160,7 +160,8 @@ void insert_first_gathers(ProgramBuilder& builder, std::vector<BlockUse>& uses);
 // And the uses that a step ends with: under delayed scaling, the largest magnitudes are agreed on
 // by the ranks that share tensors, tensor and data (Megatron-LM's amax reduction group).
 std::optional<Block> quantize_block(const ForwardBlock& layer);
-void insert_quantizing(const Stage& stage, std::vector<BlockUse>& uses);
+void insert_quantizing(const ProgramBuilder& builder, const Stage& stage,
+                       std::vector<BlockUse>& uses);
 std::vector<BlockUse> amax_uses(ProgramBuilder& builder);
 // post_validation.cpp — steps that end before the statistics of gradients of all stages are known,
 // and are validated in the next one's warm-up.

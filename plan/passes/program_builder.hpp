@@ -60,6 +60,27 @@ struct PartForms {
     bool split = false;  // of one in two: for the input, for the weights
 };
 
+// Bytes from where its tensors lie to the start of the stage's, or of the program's, of their kind:
+// of what a part keeps for backward, of what is made again, and of its eight-bit copies. −1: none.
+struct PartAreas {
+    std::int64_t stash = 0;
+    std::int64_t kept = -1;
+    std::int64_t deferred = -1;
+    std::int64_t recomputed = -1;
+    std::int64_t quantized = -1;
+    // The first part of a later stage has the activation that the stage received elsewhere: its
+    // stash lacks that tensor, which comes first in a block's area, and the others move down by its
+    // size. So do those deferred of the last part of an earlier stage, by the gradient received.
+    std::int64_t received_bytes = 0;
+    std::int64_t handed_bytes = 0;
+};
+struct StageAreas {
+    std::vector<PartAreas> parts;  // by position
+    std::int64_t stash_bytes = 0;
+    std::int64_t kept_bytes = 0;
+    std::int64_t deferred_bytes = 0;
+};
+
 // A device scalar that is summed over stages from rank to rank, and the residents that have the sum
 // up to this rank (later of all) and the one that the rank before has handed on (−1: there is
 // none).
@@ -77,6 +98,7 @@ struct ProgramBuilder {
     BlockLibrary& blocks;
     Program program;
     std::vector<std::vector<PartKind>> part_kinds;  // by chunk, by position
+    std::vector<StageAreas> areas;                  // by chunk
     std::int64_t recomputed_bytes = 0;    // of the largest group of layers, made again in backward
     std::int64_t quantized_bytes = 0;     // of all parts
     std::vector<std::int64_t> eight_bit;  // parameters by bucket that are held in eight bits
@@ -118,6 +140,17 @@ struct ProgramBuilder {
         return bucket.padded + padded(bucket.tied_elements);
     }
     Bucket& bucket(std::int32_t index) { return program.buckets[static_cast<std::size_t>(index)]; }
+    const Bucket& bucket(std::int32_t index) const {
+        return program.buckets[static_cast<std::size_t>(index)];
+    }
+    std::size_t chunk(std::int32_t stage_index) const;  // of a stage of this rank
+    const StageAreas& areas_of(std::int32_t stage_index) const { return areas[chunk(stage_index)]; }
+
+    // Says that the tensors of this role lie in a resident that the use's bucket does not name: a
+    // slot of a ring, the other side of a copy.
+    void place(BlockUse& use, Role role, std::int32_t resident) const;
+    // The resident of a parameter, a gradient or a state of the use's bucket; −1: it is none.
+    std::int32_t state_of(const BlockUse& use, TensorId tensor) const;
 
     std::int32_t add_resident(std::string name, MemoryCategory category, std::int64_t bytes);
     // `bytes` of it for each of the steps under way.

@@ -24,7 +24,8 @@ std::vector<BlockUse> tied_add_uses(ProgramBuilder& builder) {
     BlockUse use;
     use.block = builder.blocks.add(std::move(block));
     use.bucket = from;
-    use.reducing = builder.bucket(builder.program.stages.front().parts.front().bucket).gradients;
+    builder.place(use, Role::gradient,
+                  builder.bucket(builder.program.stages.front().parts.front().bucket).gradients);
     return {use};
 }
 

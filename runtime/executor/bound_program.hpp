@@ -3,14 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "plan/blocks/parameters.hpp"
 #include "plan/ir/link.hpp"
-#include "plan/memory/places.hpp"
 #include "plan/scenario/scenario.hpp"
 
 namespace orrery::runtime {

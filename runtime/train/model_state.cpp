@@ -10,6 +10,7 @@
 
 #include "plan/blocks/dims.hpp"
 #include "plan/check.hpp"
+#include "plan/memory/arena.hpp"
 #include "runtime/number.hpp"
 #include "runtime/random.hpp"
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "plan/memory/arena.hpp"
 #include "runtime/data/content_hash.hpp"
 #include "runtime/launch/host_names.hpp"
 #include "runtime/train/model_state.hpp"

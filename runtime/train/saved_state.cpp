@@ -8,6 +8,7 @@
 
 #include "plan/blocks/dims.hpp"
 #include "plan/check.hpp"
+#include "plan/memory/arena.hpp"
 
 namespace orrery::runtime {
 namespace {

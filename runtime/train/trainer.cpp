@@ -13,6 +13,7 @@
 
 #include "plan/blocks/dims.hpp"
 #include "plan/check.hpp"
+#include "plan/memory/arena.hpp"
 #include "plan/passes/passes.hpp"
 #include "plan/scenario/learning_rate.hpp"
 #include "runtime/kernels/scalar_rules.hpp"
