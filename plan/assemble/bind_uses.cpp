@@ -19,12 +19,14 @@ Slot slot_in(std::int32_t resident, std::int64_t offset = 0) {
     return {Frame::resident, resident, 0, offset};
 }
 
-bool is_touched(const Block& block, TensorId id) {
-    return std::any_of(block.ops.begin(), block.ops.end(), [&](const Op& op) {
-        return std::count(op.reads.begin(), op.reads.end(), id) +
-                   std::count(op.writes.begin(), op.writes.end(), id) >
-               0;
-    });
+// By tensor.
+std::vector<bool> touched(const Block& block) {
+    std::vector<bool> found(block.tensors.size(), false);
+    for (const Op& op : block.ops)
+        for (const auto* ids : {&op.reads, &op.writes})
+            for (const TensorId id : *ids)
+                found[static_cast<std::size_t>(id)] = true;
+    return found;
 }
 
 // The parts of a stage, and what passes between them, in actions of one kind.
@@ -213,8 +215,9 @@ class UseBinder {
         for (BlockUse& use : program_.procedures[static_cast<std::size_t>(procedure)].uses) {
             const Block& block = builder_.blocks.block(use.block);
             use.slots.resize(block.tensors.size());
+            const std::vector<bool> is_touched = touched(block);
             for (TensorId id = 0; id < static_cast<TensorId>(block.tensors.size()); ++id)
-                if (is_touched(block, id))
+                if (is_touched[static_cast<std::size_t>(id)])
                     use.slots[static_cast<std::size_t>(id)] = slot_of(use, block, id, stage);
         }
     }
@@ -265,15 +268,16 @@ class UseBinder {
         return slot;
     }
 
-    // ZeRO-1 keeps whole gradients and parameters and ZeRO-2 whole parameters, of which a rank
-    // steps its shard; from then on the shard is all there is.
+    // Of what is there whole a rank steps its shard; else the shard is all there is.
     Slot in_shards(const BlockUse& use, const Tensor& tensor, std::int32_t resident) const {
         Slot slot = slot_in(resident);
-        const int kept_whole = tensor.role == Role::gradient_shard ? 1 : 2;
-        const int zero = builder_.zero();
-        const bool shard =
-            tensor.elements() * builder_.shards() == builder_.bucket(use.bucket).padded;
-        if (zero > 0 && zero <= kept_whole && shard) slot.share = builder_.shard_group();
+        const Bucket& bucket = builder_.bucket(use.bucket);
+        const bool shard = tensor.elements() * builder_.shards() == bucket.padded();
+        if (bucket.shares.empty() || !shard) return slot;
+        const BucketState* state = bucket.state(
+            tensor.role == Role::gradient_shard ? StateKind::gradients : StateKind::parameters);
+        if (state != nullptr && state->extent != Extent::shard)
+            slot.share = bucket.shares.front().group;
         return slot;
     }
 

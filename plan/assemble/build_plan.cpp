@@ -162,8 +162,13 @@ Plan build_plan(const Scenario& scenario) {
                            head_stage);
     const PartKinds kinds = build_parts(scenario, dims, forms, schedule.placement, blocks);
     for (std::int32_t rank = 0; rank < pipeline; ++rank) {
-        ProgramBuilder builder{scenario, dims, plan.mesh, schedule.placement, blocks, {}, {}, {}, 0,
-                               0,        {},   {}};
+        ProgramBuilder builder{scenario,  dims,
+                               plan.mesh, schedule.placement,
+                               blocks,    sharding_of(scenario),
+                               {},        {},
+                               {},        0,
+                               0,         {},
+                               {}};
         builder.program.pipeline_rank = rank;
         plan.programs.push_back(
             build_program(std::move(builder), kinds, rows[static_cast<std::size_t>(rank)]));

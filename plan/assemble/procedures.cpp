@@ -77,7 +77,7 @@ class BackwardUses {
         const bool waits = this->waits(builder_.bucket(index));
         const bool of_this_half =
             kind_ == ActionKind::backward || waits == (kind_ == ActionKind::backward_weight);
-        if (builder_.zero() >= 2 && of_this_half) reduce(reduce_uses(builder_, index));
+        if (builder_.sharding.gradients && of_this_half) reduce(reduce_uses(builder_, index));
         const bool complete = waits ? completes_.waiting : completes_.on_the_way;
         if (index == holder_ ? completes_.tied : complete) settle(index);
     }
@@ -88,7 +88,7 @@ class BackwardUses {
         if (index == holder_)
             for (const BlockUse& use : tied_add_uses(builder_))
                 uses_.push_back(use);
-        if (builder_.zero() < 2) {
+        if (!builder_.sharding.gradients) {
             if (!overlap()) return;
             reduce(reduce_uses(builder_, index));
         }

@@ -85,7 +85,7 @@ PartKind add_group_part(BlockLibrary& blocks, GroupPart part, const PartForm& fo
 
 PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForms& forms,
                       const StagePlacement& placement, BlockLibrary& blocks) {
-    const bool sharded = scenario.layout.zero_ranks() > 1 && scenario.layout.zero_stage >= 2;
+    const bool sharded = sharding_of(scenario).gradients;
     const Framework& framework = scenario.training.framework;
     const PartForm form{forms, framework.overlap_tensor_backward, sharded, 1};
     const PartForm of_layer{forms, framework.overlap_tensor_backward, sharded,

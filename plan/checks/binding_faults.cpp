@@ -1,9 +1,8 @@
 #include "plan/checks/binding_faults.hpp"
 
 #include <algorithm>
+#include <compare>
 #include <map>
-#include <set>
-#include <tuple>
 #include <utility>
 
 namespace orrery::plan {
@@ -12,9 +11,18 @@ namespace {
 // Frame, and which resident of those that a slot says itself.
 using FrameKey = std::pair<Frame, std::int32_t>;
 
-// What one procedure takes of its frames.
+// Bytes of a frame that a tensor takes, and of which piece.
+struct Range {
+    FrameKey frame;
+    std::int64_t begin = 0, end = 0;
+    std::int32_t piece = 0;
+    auto operator<=>(const Range&) const = default;
+};
+
+// What one procedure takes of a frame, from its start.
 struct Extent {
-    std::map<FrameKey, std::int64_t> ends;  // bytes from the start
+    FrameKey frame;
+    std::int64_t bytes = 0;
 };
 
 class BindingWalk {
@@ -23,9 +31,9 @@ class BindingWalk {
         : plan_(plan), program_(program), faults_(faults) {}
 
     void run() {
-        std::vector<Extent> extents;
+        std::vector<std::vector<Extent>> extents;
         for (const Procedure& procedure : program_.procedures)
-            extents.push_back(extent_of(procedure));
+            extents.push_back(extents_of(procedure));
         for (std::size_t s = 0; s < program_.steps.size(); ++s) {
             const Step& step = program_.steps[s];
             if (step.procedure >= 0)
@@ -58,78 +66,86 @@ class BindingWalk {
         return offset + bytes * (share == GroupKind::none ? 1 : plan_.mesh.group_size(share));
     }
 
-    static std::set<TensorId> touched(const Block& block) {
-        std::set<TensorId> ids;
-        for (const Op& op : block.ops) {
-            ids.insert(op.reads.begin(), op.reads.end());
-            ids.insert(op.writes.begin(), op.writes.end());
-        }
-        return ids;
+    // By tensor; what nothing touches needs no place, nor does scratch, which has its own.
+    const std::vector<bool>& outliving(std::int32_t number) {
+        auto [found, fresh] = outliving_.try_emplace(number);
+        if (!fresh) return found->second;
+        const Block& block = plan_.blocks[static_cast<std::size_t>(number)];
+        found->second.resize(block.tensors.size(), false);
+        for (const Op& op : block.ops)
+            for (const auto* ids : {&op.reads, &op.writes})
+                for (const TensorId id : *ids)
+                    found->second[static_cast<std::size_t>(id)] =
+                        block.tensors[static_cast<std::size_t>(id)].role != Role::scratch;
+        return found->second;
     }
 
-    Extent extent_of(const Procedure& procedure) {
-        Extent extent;
-        std::map<std::int32_t, std::set<TensorId>> touched_by_block;
-        std::set<std::tuple<FrameKey, std::int64_t, std::int64_t, std::int32_t>> ranges;
-        for (const BlockUse& use : procedure.uses) {
-            const Block& block = plan_.blocks[static_cast<std::size_t>(use.block)];
-            if (use.slots.size() != block.tensors.size()) {
-                fault(procedure.name + ": " + block.name + " has " +
-                      std::to_string(use.slots.size()) + " slots for " +
-                      std::to_string(block.tensors.size()) + " tensors");
+    std::vector<Extent> extents_of(const Procedure& procedure) {
+        std::vector<Range> ranges;
+        for (const BlockUse& use : procedure.uses)
+            add_ranges(procedure, use, ranges);
+        std::sort(ranges.begin(), ranges.end());
+        std::vector<Extent> extents;
+        std::int32_t piece = 0;  // of the range that ends last so far
+        for (const Range& range : ranges) {
+            if (extents.empty() || extents.back().frame != range.frame) {
+                extents.push_back({range.frame, range.end});
+                piece = range.piece;
                 continue;
             }
-            auto [of_block, fresh] = touched_by_block.try_emplace(use.block);
-            if (fresh) of_block->second = touched(block);
-            for (const TensorId id : of_block->second) {
-                const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
-                const Slot& slot = use.slots[static_cast<std::size_t>(id)];
-                if (tensor.role == Role::scratch) continue;
-                if (slot.frame == Frame::none || slot.offset < 0) {
-                    fault(procedure.name + ": " + block.name + " has no place for " + tensor.name);
-                    continue;
-                }
-                // Where parameters are held in eight bits, the optimizer's ops count those that it
-                // steps in 16 as if there were room for all; nothing performs these plans yet.
-                if (program_.quantized >= 0 && tensor.role == Role::parameter_shard) continue;
-                const FrameKey key{slot.frame, slot.resident};
-                const std::int64_t end = end_of(slot.offset, tensor.bytes(), slot.share);
-                std::int64_t& last = extent.ends[key];
-                last = std::max(last, end);
-                if (end > slot.offset) ranges.insert({key, slot.offset, end, slot.piece});
+            std::int64_t& end = extents.back().bytes;
+            if (range.begin < end && range.piece != piece)
+                fault(procedure.name + ": pieces " + std::to_string(piece) + " and " +
+                      std::to_string(range.piece) + " of " + name_of(range.frame) + " share bytes");
+            if (range.end < end) continue;
+            end = range.end;
+            piece = range.piece;
+        }
+        return extents;
+    }
+
+    std::string name_of(const FrameKey& frame) const {
+        return frame.first == Frame::resident ? name_of(frame.second)
+                                              : std::string(name(frame.first));
+    }
+
+    void add_ranges(const Procedure& procedure, const BlockUse& use, std::vector<Range>& ranges) {
+        const Block& block = plan_.blocks[static_cast<std::size_t>(use.block)];
+        if (use.slots.size() != block.tensors.size())
+            return fault(procedure.name + ": " + block.name + " has " +
+                         std::to_string(use.slots.size()) + " slots for " +
+                         std::to_string(block.tensors.size()) + " tensors");
+        const std::vector<bool>& outlives = outliving(use.block);
+        for (std::size_t t = 0; t < use.slots.size(); ++t) {
+            if (!outlives[t]) continue;
+            const Tensor& tensor = block.tensors[t];
+            const Slot& slot = use.slots[t];
+            if (slot.frame == Frame::none || slot.offset < 0) {
+                fault(procedure.name + ": " + block.name + " has no place for " + tensor.name);
+                continue;
             }
-        }
-        check_pieces(procedure, ranges);
-        return extent;
-    }
-
-    template <typename Ranges>
-    void check_pieces(const Procedure& procedure, const Ranges& ranges) {
-        std::map<FrameKey, std::pair<std::int64_t, std::int32_t>> before;  // end, piece
-        for (const auto& [key, offset, end, piece] : ranges) {
-            const auto [it, fresh] = before.try_emplace(key, end, piece);
-            if (fresh) continue;
-            auto& [last, of] = it->second;
-            if (offset < last && piece != of)
-                fault(procedure.name + ": pieces " + std::to_string(of) + " and " +
-                      std::to_string(piece) + " of " +
-                      (key.first == Frame::resident ? name_of(key.second)
-                                                    : std::string(name(key.first))) +
-                      " share bytes");
-            if (end >= last) std::tie(last, of) = std::pair(end, piece);
+            // Where parameters are held in eight bits, the optimizer's ops count those that it
+            // steps in 16 as if there were room for all; nothing performs these plans yet.
+            if (program_.quantized >= 0 && tensor.role == Role::parameter_shard) continue;
+            const std::int64_t bytes = tensor.bytes();
+            if (bytes > 0)
+                ranges.push_back({{slot.frame, slot.resident},
+                                  slot.offset,
+                                  end_of(slot.offset, bytes, slot.share),
+                                  slot.piece});
         }
     }
 
-    void check(const Step& step, std::int32_t now, const Extent& extent) {
-        for (const auto& [key, end] : extent.ends) {
+    void check(const Step& step, std::int32_t now, const std::vector<Extent>& extents) {
+        for (const auto& [frame, bytes] : extents) {
             const std::int32_t id =
-                key.first == Frame::resident ? key.second : step.resident(key.first);
-            if (end > bytes_of(id)) {
-                fault(to_text(step.action) + " takes " + std::to_string(end) + " bytes of " +
+                frame.first == Frame::resident ? frame.second : step.resident(frame.first);
+            if (bytes > bytes_of(id)) {
+                fault(to_text(step.action) + " takes " + std::to_string(bytes) + " bytes of " +
                       name_of(id) + ", which has " + std::to_string(bytes_of(id)));
                 continue;
             }
-            if (key.first != Frame::resident) continue;  // check_memory looks at frames
+            if (frame.first != Frame::resident) continue;  // check_memory looks at frames
             const Resident& resident = program_.residents[static_cast<std::size_t>(id)];
             if (now < resident.first_step || now > resident.last_step)
                 fault(to_text(step.action) + " touches " + resident.name + " outside its life");
@@ -139,6 +155,7 @@ class BindingWalk {
     const Plan& plan_;
     const Program& program_;
     std::vector<std::string>& faults_;
+    std::map<std::int32_t, std::vector<bool>> outliving_;  // by block
 };
 
 }  // namespace

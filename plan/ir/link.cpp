@@ -196,11 +196,12 @@ class Linker {
             for (std::size_t s = 0; s < kStreams; ++s)
                 if (order.waits[i][s] > 0) waits[s] = base[s] + order.waits[i][s];
             if (use.fence) join(waits, base);
-            join(waits, before);
+            if (step.after_transfers) join(waits, before);
             if (order.touches_scratch[i] && !scratch_ordered[own]) {
                 scratch_ordered[own] = true;
                 join(waits, scratch_before.writes);
             }
+            pieces_of_op_.clear();
             const std::size_t first_outside = next_outside;
             for (; next_outside < order.outside.size() &&
                    order.outside[next_outside].op == static_cast<std::int32_t>(i);
@@ -209,7 +210,7 @@ class Linker {
             push(first_op_[b] + static_cast<std::uint32_t>(i), block.ops[i].stream, waits,
                  use_index);
             for (std::size_t k = first_outside; k < next_outside; ++k)
-                note_access(step, use, order.outside[k], own);
+                note_access(order.outside[k], pieces_of_op_[k - first_outside], own);
             if (order.touches_scratch[i])
                 piece(first_piece(program_.scratch)).writes[own] = issued_[own];
         }
@@ -219,15 +220,18 @@ class Linker {
     void before_access(const Step& step, const BlockUse& use, const OutsideAccess& access,
                        const StreamCounts& base, StreamCounts& waits) {
         const std::int32_t index = piece_of(step, use, access.tensor);
-        StreamCounts found{};
-        access.writes ? write(index, found) : read(index, found);
-        for (std::size_t s = 0; s < kStreams; ++s)
-            waits[s] = std::max(waits[s], std::min(found[s], base[s]));
+        pieces_of_op_.push_back(index);
+        const Accesses& at = piece(index);
+        for (std::size_t s = 0; s < kStreams; ++s) {
+            std::uint32_t count = at.writes[s];
+            if (access.writes && at.reads[s] > count) count = at.reads[s];
+            if (count > base[s]) count = base[s];
+            if (count > waits[s]) waits[s] = count;
+        }
     }
 
-    void note_access(const Step& step, const BlockUse& use, const OutsideAccess& access,
-                     std::size_t own) {
-        Accesses& into = piece(piece_of(step, use, access.tensor));
+    void note_access(const OutsideAccess& access, std::int32_t index, std::size_t own) {
+        Accesses& into = piece(index);
         (access.writes ? into.writes : into.reads)[own] = issued_[own];
     }
 
@@ -238,6 +242,7 @@ class Linker {
     std::vector<std::int32_t> first_piece_;
     std::vector<std::int32_t> births_;  // residents that take memory over, by birth
     std::vector<Accesses> pieces_;
+    std::vector<std::int32_t> pieces_of_op_;  // that the op at hand accesses, in order
     StreamCounts issued_{};
     std::array<StreamCounts, kStreams> waited_{};  // what each stream is known to follow
     std::uint32_t step_ = 0;

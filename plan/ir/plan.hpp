@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/ir/action.hpp"
@@ -85,6 +86,45 @@ struct Procedure {
     bool operator==(const Procedure&) const = default;
 };
 
+// What a rank holds of its parameters from step to step.
+enum class StateKind : std::uint8_t {
+    parameters,
+    gradients,
+    first_moments,  // these the optimizer keeps …
+    second_moments,
+    masters  // … and, beside parameters of fewer bits, what it steps
+};
+inline constexpr std::size_t kStateKinds = 5;
+std::string_view name(StateKind kind);
+inline bool is_optimizer_state(StateKind kind) {
+    return kind >= StateKind::first_moments;
+}
+
+// How much of a state is on one rank (Rajbhandari 2020).
+enum class Extent : std::uint8_t {
+    whole,     // all elements
+    in_place,  // room for all elements, of which it keeps its shard at its place among them
+    shard      // its shard alone
+};
+inline constexpr std::size_t kExtents = 3;
+std::string_view name(Extent extent);
+
+struct BucketState {
+    StateKind kind = StateKind::parameters;
+    Extent extent = Extent::whole;
+    DType dtype = DType::fp32;
+    std::int64_t offset = 0;  // bytes from the start of its resident
+    bool operator==(const BucketState&) const = default;
+};
+
+// Elements of a bucket that the members of a group share out: each steps as many, in the order of
+// ranks.
+struct Share {
+    GroupKind group = GroupKind::none;
+    std::int64_t elements = 0;  // of all members, with padding
+    bool operator==(const Share&) const = default;
+};
+
 // Gradients that are reduced, and parameters that are stepped and gathered, together: a contiguous
 // range of a stage's parameters.
 struct Bucket {
@@ -92,14 +132,24 @@ struct Bucket {
     std::int32_t first_position = 0;  // positions (parts of the stage) it covers
     std::int32_t last_position = 0;
     std::int64_t elements = 0;             // local to the rank, before padding
-    std::int64_t padded = 0;               // to a multiple of the ranks that share it
     std::int64_t tied_elements = 0;        // of a parameter that another bucket of this rank holds:
                                            // a second gradient accumulator, added once per step
     std::int64_t replicated_elements = 0;  // held whole by every rank of the tensor group
-    // Resident that holds each state; −1: none.
+    // Resident that holds each state, all that the optimizer keeps in one; −1: none.
     std::int32_t parameters = -1;
-    std::int32_t gradients = -1;
+    std::int32_t gradients = -1;  // the second accumulator of a tied embedding comes last
     std::int32_t optimizer = -1;
+    std::vector<Share> shares;  // the elements one after another; empty: every rank steps all
+    std::vector<BucketState> states;
+
+    const BucketState* state(StateKind kind) const;  // nullptr: there is none
+    std::int32_t resident(StateKind kind) const;
+    std::int64_t padded() const;  // elements, with what makes them divide among the ranks
+    // Elements that a rank steps, and how many a rank has of a state.
+    std::int64_t stepped(const Mesh& mesh) const;
+    std::int64_t room(StateKind kind, const Mesh& mesh) const;
+    // The first of them, for the rank that is member `number` of the group that shares them out.
+    std::int64_t first_stepped(const Mesh& mesh, std::int64_t number) const;
     bool operator==(const Bucket&) const = default;
 };
 

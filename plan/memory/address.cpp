@@ -20,12 +20,11 @@ Place Addresses::place(const Step& step, const BlockUse& use, TensorId id) const
     const auto t = static_cast<std::size_t>(id);
     if (block.tensors[t].role == Role::scratch) return {program_.scratch, block.scratch_offsets[t]};
     const Slot& slot = use.slots[t];
-    return {step.resident(slot),
-            slot.offset + member_[static_cast<std::size_t>(slot.share)] * block.tensors[t].bytes()};
+    return {step.resident(slot), slot.offset + member(slot.share) * block.tensors[t].bytes()};
 }
 
 Place Addresses::place(const Transfer& transfer) const {
-    return {transfer.resident, member_[static_cast<std::size_t>(transfer.share)] * transfer.bytes};
+    return {transfer.resident, member(transfer.share) * transfer.bytes};
 }
 
 std::int64_t Addresses::at(const Place& place) const {

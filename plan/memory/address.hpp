@@ -24,6 +24,9 @@ class Addresses {
     // Bytes from the start of the rank's memory on all tiers (first_address).
     std::int64_t at(const Place& place) const;
 
+    // This rank's number in its group of tensor, data or shard ranks.
+    std::int64_t member(GroupKind group) const { return member_[static_cast<std::size_t>(group)]; }
+
   private:
     const Plan& plan_;
     const Program& program_;

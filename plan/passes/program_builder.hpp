@@ -90,12 +90,22 @@ struct Statistic {
     std::int32_t handed = -1;
 };
 
+// Which states the ranks of a data group share out: from ZeRO-1 on what the optimizer keeps, from
+// ZeRO-2 on gradients, and under ZeRO-3 parameters too. This alone reads layout.zero_stage.
+struct Sharding {
+    bool optimizer = false;
+    bool gradients = false;
+    bool parameters = false;
+};
+Sharding sharding_of(const Scenario& scenario);
+
 struct ProgramBuilder {
     const Scenario& scenario;
     const Dims& dims;
     const Mesh& mesh;
     const StagePlacement& placement;  // of the stages on pipeline ranks
     BlockLibrary& blocks;
+    Sharding sharding;
     Program program;
     std::vector<std::vector<PartKind>> part_kinds;  // by chunk, by position
     std::vector<StageAreas> areas;                  // by chunk
@@ -107,37 +117,35 @@ struct ProgramBuilder {
     bool holds(std::int32_t stage) const {
         return placement.rank_of(stage) == program.pipeline_rank;
     }
-    // Sharding stage; one rank alone has nothing to shard.
-    int zero() const { return scenario.layout.zero_ranks() > 1 ? scenario.layout.zero_stage : 0; }
     // The ranks that reduce gradients together and share out states between them; where these are
     // not all of a data group, reductions go on over the replicas of a shard.
     std::int64_t shards() const { return mesh.group_size(GroupKind::shard); }
     bool hybrid() const { return mesh.shard > 0; }
     GroupKind shard_group() const { return hybrid() ? GroupKind::shard : GroupKind::data; }
     // Whether gathered parameters stay from forward to backward.
-    bool keeps_gathered() const { return zero() >= 3 && !scenario.layout.reshard_after_forward; }
+    bool keeps_gathered() const {
+        return sharding.parameters && !scenario.layout.reshard_after_forward;
+    }
     DType gradient_dtype() const { return dims.gradient_dtype; }
     // Steps under way have each a copy of what they read and sum (layout.staleness).
     std::int32_t turns() const { return static_cast<std::int32_t>(scenario.layout.staleness) + 1; }
     // Where states are stepped: beside compute, where that does not wait for it. The compute stream
     // is in order: on it a server would serve others no sooner than its own rank gets there.
     Stream optimizer_stream() const { return turns() > 1 ? Stream::server : Stream::compute; }
-    // Elements of a bucket's state on this rank, for ZeRO stages from `from` on sharded. What is
-    // scattered or gathered in place has room for the padding.
-    std::int64_t held(const Bucket& bucket, int from) const {
-        if (zero() >= from) return bucket.padded / shards();
-        return zero() >= 1 ? bucket.padded : bucket.elements;
-    }
     std::int64_t padded(std::int64_t elements) const {
         return (elements + shards() - 1) / shards() * shards();
     }
-    // Elements of a bucket's second accumulator of a tied embedding, sharded from ZeRO-2 on.
+    // Elements that a rank has of a bucket's gradients, its second accumulator of a tied embedding
+    // left out, and of that one.
+    std::int64_t gradients_held(const Bucket& bucket) const {
+        return bucket.room(StateKind::gradients, mesh);
+    }
     std::int64_t tied_held(const Bucket& bucket) const {
-        return zero() >= 2 ? padded(bucket.tied_elements) / shards() : bucket.tied_elements;
+        return sharding.gradients ? padded(bucket.tied_elements) / shards() : bucket.tied_elements;
     }
     // What ZeRO-2 and 3 gather and reduce of a bucket, over all shards.
     std::int64_t whole(const Bucket& bucket) const {
-        return bucket.padded + padded(bucket.tied_elements);
+        return bucket.padded() + padded(bucket.tied_elements);
     }
     Bucket& bucket(std::int32_t index) { return program.buckets[static_cast<std::size_t>(index)]; }
     const Bucket& bucket(std::int32_t index) const {

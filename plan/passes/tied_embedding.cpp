@@ -37,7 +37,7 @@ void add_tied_reduction(ProgramBuilder& builder) {
     const Stage& stage = first ? program.stages.front() : program.stages.back();
     const StagePart& part = first ? stage.parts.front() : stage.parts.back();
     // Whole, or this rank's shard: buckets of tied embeddings are alike on both ends.
-    const std::int64_t elements = builder.held(builder.bucket(part.bucket), 1);
+    const std::int64_t elements = builder.bucket(part.bucket).stepped(builder.mesh);
     Block block;
     block.name = "tied.reduce";
     const DType dtype = builder.gradient_dtype();

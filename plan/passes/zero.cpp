@@ -24,7 +24,7 @@ std::int32_t gather_block(ProgramBuilder& builder, const Bucket& bucket, Phase p
 
 // Slots for gathered parameters that are dropped after each use.
 std::int32_t parameter_slots(const ProgramBuilder& builder) {
-    if (builder.zero() < 3 || builder.keeps_gathered()) return 0;
+    if (!builder.sharding.parameters || builder.keeps_gathered()) return 0;
     std::size_t most = 1;
     for (const Stage& stage : builder.program.stages)
         most = std::max(most, stage.parts.size());
@@ -104,7 +104,7 @@ class Gathers {
 }  // namespace
 
 void add_rings(ProgramBuilder& builder) {
-    if (builder.zero() < 2) return;
+    if (!builder.sharding.gradients) return;
     std::int64_t largest = 0;
     for (const Bucket& bucket : builder.program.buckets)
         largest = std::max(largest, builder.whole(bucket));

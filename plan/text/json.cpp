@@ -90,16 +90,25 @@ Json stage_json(const Stage& stage) {
 }
 
 Json bucket_json(const Bucket& bucket) {
+    Json shares = Json::array(), states = Json::array();
+    for (const Share& share : bucket.shares)
+        shares.push_back({{"group", name(share.group)}, {"elements", share.elements}});
+    for (const BucketState& state : bucket.states)
+        states.push_back({{"kind", name(state.kind)},
+                          {"dtype", name(state.dtype)},
+                          {"extent", name(state.extent)},
+                          {"offset", state.offset}});
     return {{"stage", bucket.stage},
             {"first_position", bucket.first_position},
             {"last_position", bucket.last_position},
             {"elements", bucket.elements},
-            {"padded", bucket.padded},
             {"tied_elements", bucket.tied_elements},
             {"replicated_elements", bucket.replicated_elements},
             {"parameters", id_json(bucket.parameters)},
             {"gradients", id_json(bucket.gradients)},
-            {"optimizer", id_json(bucket.optimizer)}};
+            {"optimizer", id_json(bucket.optimizer)},
+            {"shares", std::move(shares)},
+            {"states", std::move(states)}};
 }
 
 // Null: the tensor lies in the block's scratch, or nothing touches it.

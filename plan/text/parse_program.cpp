@@ -17,6 +17,18 @@ std::optional<MemoryCategory> category_from_name(std::string_view text) {
     return std::nullopt;
 }
 
+std::optional<StateKind> state_from_name(std::string_view text) {
+    for (std::size_t i = 0; i < kStateKinds; ++i)
+        if (name(static_cast<StateKind>(i)) == text) return static_cast<StateKind>(i);
+    return std::nullopt;
+}
+
+std::optional<Extent> extent_from_name(std::string_view text) {
+    for (std::size_t i = 0; i < kExtents; ++i)
+        if (name(static_cast<Extent>(i)) == text) return static_cast<Extent>(i);
+    return std::nullopt;
+}
+
 std::optional<Frame> frame_from_name(std::string_view text) {
     for (std::size_t i = static_cast<std::size_t>(Frame::stash); i < kFrames; ++i)
         if (name(static_cast<Frame>(i)) == text) return static_cast<Frame>(i);
@@ -201,17 +213,37 @@ class ProgramReader {
         bucket.last_position = positions.index_at(1);
         reader_.expect_word("elements");
         bucket.elements = reader_.integer("a number of elements");
-        reader_.expect_word("padded");
-        bucket.padded = reader_.integer("a number of elements");
         if (reader_.accept_word("tied"))
             bucket.tied_elements = reader_.integer("a number of elements");
         if (reader_.accept_word("replicated"))
             bucket.replicated_elements = reader_.integer("a number of elements");
+        while (reader_.accept_word("shared")) {
+            Share share;
+            share.elements = reader_.integer("a number of elements");
+            reader_.expect_sign(":");
+            share.group = reader_.one_of<GroupKind>(
+                "the group that shares it out (tensor, data, shard)", sharing_group_from_name);
+            bucket.shares.push_back(share);
+        }
         reader_.expect_word("states");
         bucket.parameters = resident_ahead();
         bucket.gradients = resident_ahead();
         bucket.optimizer = resident_ahead();
-        program_.buckets.push_back(bucket);
+        while (reader_.peek().kind == TokenKind::word && state_from_name(reader_.peek().text))
+            bucket.states.push_back(read_state());
+        program_.buckets.push_back(std::move(bucket));
+    }
+
+    // "first_moments fp32 shard @4096"
+    BucketState read_state() {
+        BucketState state;
+        state.kind = reader_.one_of<StateKind>("a state", state_from_name);
+        state.dtype =
+            reader_.one_of<DType>("an element type (u8, i32, bf16, fp16, fp32)", from_name<DType>);
+        state.extent = reader_.one_of<Extent>("how much of it a rank has (whole, in_place, shard)",
+                                              extent_from_name);
+        if (reader_.accept_sign("@")) state.offset = reader_.integer("an offset in its resident");
+        return state;
     }
 
     void read_procedure() {

@@ -108,6 +108,21 @@ class ProgramPrinter {
         return "  stage " + std::to_string(stage.index) + '\n' + table.text();
     }
 
+    // Who shares it out, and where its states lie.
+    static std::vector<std::string> bucket_states(const Bucket& bucket) {
+        std::vector<std::string> pieces;
+        for (const Share& share : bucket.shares)
+            pieces.push_back("shared " + std::to_string(share.elements) + ':' +
+                             std::string(name(share.group)));
+        pieces.push_back("states " + id_text('r', bucket.parameters) + ' ' +
+                         id_text('r', bucket.gradients) + ' ' + id_text('r', bucket.optimizer));
+        for (const BucketState& state : bucket.states)
+            pieces.push_back(std::string(name(state.kind)) + ' ' + std::string(name(state.dtype)) +
+                             ' ' + std::string(name(state.extent)) +
+                             (state.offset == 0 ? "" : " @" + std::to_string(state.offset)));
+        return pieces;
+    }
+
     // Nothing where it is −1 throughout.
     static std::string field(const char* what, std::int64_t first, std::int64_t second,
                              std::size_t count) {
@@ -125,11 +140,9 @@ class ProgramPrinter {
             };
             table.add({count("bucket ", static_cast<std::int64_t>(i)), count("stage ", b.stage),
                        count("position ", b.first_position) + count("..", b.last_position),
-                       count("elements ", b.elements), count("padded ", b.padded),
-                       unless_zero("tied ", b.tied_elements),
+                       count("elements ", b.elements), unless_zero("tied ", b.tied_elements),
                        unless_zero("replicated ", b.replicated_elements)},
-                      {"states " + id_text('r', b.parameters) + ' ' + id_text('r', b.gradients) +
-                       ' ' + id_text('r', b.optimizer)});
+                      bucket_states(b));
         }
         return table.text();
     }

@@ -48,14 +48,11 @@ class Binder {
         out_.at = plan.mesh.coordinates(rank);
         out_.mesh = plan.mesh;
         out_.tokens = plan.tokens;
-        if (scenario.layout.zero_ranks() > 1) {
-            const std::vector<plan::Rank> ranks = plan.mesh.group(plan::GroupKind::shard, rank);
-            out_.shard = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
-            out_.shards = static_cast<std::int64_t>(ranks.size());
-        }
-        out_.shards_states = out_.shards > 1 && scenario.layout.zero_stage > 0;
-        for (const plan::Bucket& bucket : program.buckets)
+        for (const plan::Bucket& bucket : program.buckets) {
             out_.entries.push_back(plan::bucket_entries(plan.blocks, program, scenario, bucket));
+            out_.share.push_back(
+                bucket.shares.empty() ? 0 : addresses_.member(bucket.shares.front().group));
+        }
         find_scalars();
         if (out_.scalars.empty()) out_.spare.insert(program.scalars);
         for (std::size_t b = 0; b < plan.blocks.size(); ++b)
@@ -273,11 +270,11 @@ std::int64_t BoundProgram::scalar(const std::string& name) const {
 }
 
 std::int64_t BoundProgram::stepped(std::size_t bucket) const {
-    return shards_states ? buckets[bucket].padded / shards : buckets[bucket].elements;
+    return buckets[bucket].stepped(mesh);
 }
 
 std::int64_t BoundProgram::first_stepped(std::size_t bucket) const {
-    return shards_states ? shard * stepped(bucket) : 0;
+    return buckets[bucket].first_stepped(mesh, share[bucket]);
 }
 
 BoundProgram bind_program(const plan::Plan& plan, const plan::Program& program,

@@ -98,7 +98,7 @@ struct BoundProgram {
     plan::Coordinates at;
     plan::Mesh mesh;
     plan::TokenLayout tokens;
-    std::int64_t shard = 0, shards = 1;
+    std::vector<std::int64_t> share;  // by bucket: its number among those that share it out
     // Bytes from the arena's start, −1: the program has none.
     std::int64_t scalar(const std::string& name) const;
     // Elements of `bucket` that this rank steps: [first, first + count).
@@ -111,7 +111,6 @@ struct BoundProgram {
     std::vector<BoundTransfer> transfers;
     std::vector<Birth> births;
     std::map<std::string, std::int64_t> scalars;
-    bool shards_states = false;
 };
 
 // `plan` and `program` must outlive the result, which does not move its backing when it is moved.

@@ -71,7 +71,7 @@ class RankRun final : public RunningRank {
     // Replicas of the model's state are the same after this step, or a ReplicaError is thrown.
     void verify_replicas(std::int64_t step) override {
         device_->validate();
-        if (!replicas_) replicas_.emplace(*program_, planned(), entry_->scenario, control());
+        if (!replicas_) replicas_.emplace(*program_, planned(), control());
         replicas_->verify(*device_, step);
     }
 

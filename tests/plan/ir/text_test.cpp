@@ -159,7 +159,19 @@ Plan odd_plan() {
     program.gradient_ring = {0, 1, -1};
     program.frames = {1, -1};
     program.stages = {{4, {{0, 1, -1, -1}, {0, 1, -1, -1}, {0, 1, 3, 0}}}, {5, {}}};
-    program.buckets = {{4, 2, 1, 10, 12, 1, 2, 0, -1, 1}};
+    program.buckets = {{4, 2, 1, 10, 1, 2, 0, -1, 1, {}, {}},
+                       {5,
+                        0,
+                        0,
+                        7,
+                        0,
+                        0,
+                        -1,
+                        0,
+                        -1,
+                        {{GroupKind::shard, 6}, {GroupKind::data, 30}},
+                        {{StateKind::masters, Extent::in_place, DType::fp64, 12},
+                         {StateKind::gradients, Extent::shard, DType::bf16}}}};
     BlockUse use;  // not bound to memory
     use.layer = 9;
     BlockUse bound{0, 7, 3, 0, true, std::vector<Slot>(7)};
