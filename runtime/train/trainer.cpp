@@ -406,7 +406,7 @@ bool StepReport::is_finite() const {
 TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, Backend& backend,
                   const SampleReader& samples,
                   const std::function<bool(const StepReport&)>& report) {
-    BatchPlans plans(scenario, options.change_plan);
+    BatchPlans plans(scenario, options.plan, options.change_plan);
     const plan::Mesh mesh = plans.of(plan::global_batch_at(scenario, 0)).plan.mesh;
     TrainResult result;
     backend.run_ranks(mesh, [&](RankSeat& seat) {
