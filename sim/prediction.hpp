@@ -1,5 +1,6 @@
-// What a simulation says of a scenario: the numbers of DESIGN §7, in one value that the text
-// report, --json and validation all read. simulate() is the whole way from scenario to prediction.
+// What a simulation says of a scenario: the numbers of docs/simulate-json.md, in one value that the
+// text report, --json and validation all read. simulate() is the whole way from scenario to
+// prediction.
 #pragma once
 
 #include <array>

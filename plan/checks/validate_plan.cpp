@@ -7,6 +7,7 @@
 
 #include "plan/check.hpp"
 #include "plan/checks/binding_faults.hpp"
+#include "plan/checks/operand_faults.hpp"
 #include "plan/checks/sharding_faults.hpp"
 #include "plan/checks/staleness_faults.hpp"
 #include "plan/checks/validation_faults.hpp"
@@ -325,6 +326,7 @@ std::vector<std::string> plan_faults(const Plan& plan, const Scenario& scenario)
     Faults faults;
     check_layout(plan, scenario, faults);
     if (!faults.empty()) return faults;
+    faults = operand_faults(plan.blocks);
     for (const Program& program : plan.programs) {
         check_schedule(plan, program, faults);
         check_memory(program, faults);

@@ -273,7 +273,7 @@ struct Program {
     bool operator==(const Program&) const = default;
 };
 
-// Quantities that must be conserved from the scenario to the plan (DESIGN §7's definitions).
+// Quantities that must be conserved from the scenario to the plan (docs/simulate-json.md).
 struct Conserved {
     std::int64_t layers = 0;
     std::int64_t parameters = 0;  // unique, unpadded, tied ones once
