@@ -6,6 +6,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/run_subcommands.hpp"
 #include "cli/subcommand.hpp"
+#include "plan/text/plan_file.hpp"
 #include "sim/cost/profile.hpp"
 #include "sim/replay/measured.hpp"
 #include "trace/formats/native.hpp"
@@ -19,7 +20,7 @@ bool is_any(const std::exception& error) {
 }
 
 int exit_code_of_error(const std::exception& error) {
-    if (is_any<sim::ProfileError, compare::RecordsError, fit::FitError>(error))
+    if (is_any<sim::ProfileError, compare::RecordsError, fit::FitError, plan::PlanFileError>(error))
         return kExitUnreadable;
     if (is_any<compare::PlansDiffer, sim::CostsError>(error)) return kExitInvalidScenario;
     if (const auto* file = dynamic_cast<const trace::TraceFileError*>(&error))

@@ -128,6 +128,8 @@ struct SimulateOptions {
     // Simulate a second time, with equal chunks, to part imbalance from bubble; else all of it is
     // bubble.
     bool part_waiting = true;
+    // In place of the plan that the scenario asks for; must answer the same scenario.
+    const plan::Plan* plan = nullptr;
 };
 
 // Throws ProfileError where the profile cannot price the plan. resolved_json goes into the trace.

@@ -5,6 +5,7 @@
 #include "cli/exit_code.hpp"
 #include "cli/machine_failure.hpp"
 #include "cli/run/expected_step.hpp"
+#include "plan/text/plan_file.hpp"
 #include "runtime/comm/communication_error.hpp"
 #include "runtime/data/mapped_file.hpp"
 #include "runtime/executor/disk_tier.hpp"
@@ -33,7 +34,7 @@ int exit_code_of_failure(const std::exception& error) {
     if (is_any<runtime::NotFiniteError>(error)) return kExitVerification;
     if (is_any<runtime::StorageError>(error)) return kExitStorage;
     if (is_any<runtime::PlacementError>(error)) return kExitInfeasible;
-    if (is_any<runtime::DataError, sim::ProfileError, fit::ImportError>(error))
+    if (is_any<runtime::DataError, sim::ProfileError, fit::ImportError, plan::PlanFileError>(error))
         return kExitUnreadable;
     if (const auto* file = dynamic_cast<const trace::TraceFileError*>(&error))
         return file->fault() == trace::TraceFault::storage ? kExitStorage : kExitUnreadable;

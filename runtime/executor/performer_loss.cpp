@@ -116,7 +116,7 @@ void Performer::compute(const plan::JudgeLoss& rule, const Call& call) {
 }
 
 // Reads gradients, states, parameters that are their own masters, then the scalars that the op is
-// told to. States are m and v, and then masters.
+// told to. Where each state lies the bucket says.
 void Performer::compute(const plan::AdamW& op, const Call& call) {
     AdamW adamw;
     adamw.learning_rate = call.inputs.learning_rate;
@@ -126,8 +126,8 @@ void Performer::compute(const plan::AdamW& op, const Call& call) {
     const auto updates = static_cast<double>(call.inputs.updates);
     adamw.correction1 = 1 - std::pow(op.beta1, updates);
     adamw.correction2 = 1 - std::pow(op.beta2, updates);
-    const bool keeps_masters = call.read_tensor(1).dims[0] > 2;
-    std::size_t next = keeps_masters ? 2 : 3;
+    const plan::Bucket& bucket = program_.buckets[bucket_of(call.bound)];
+    std::size_t next = bucket.state(plan::StateKind::masters) != nullptr ? 2 : 3;
     if (op.clip_norm > 0) {
         adamw.norm_bins = at<double>(call.bound.reads[next++]);
         adamw.clip_norm = op.clip_norm;
@@ -140,9 +140,15 @@ void Performer::compute(const plan::AdamW& op, const Call& call) {
         adamw.elements = part.elements;
         adamw.weight_decay = part.entry->parameter.decays() ? op.weight_decay : 0;
         adamw.gradients = from(read(call, 0), part.first);
-        adamw.m = from(states, part.first);
-        adamw.v = from(states, op.elements + part.first);
-        if (keeps_masters) adamw.master = from(states, 2 * op.elements + part.first);
+        const auto state = [&](plan::StateKind kind) {
+            const plan::BucketState* of = bucket.state(kind);
+            return of == nullptr
+                       ? Buffer{}
+                       : from(states, of->offset / plan::size_bytes(of->dtype) + part.first);
+        };
+        adamw.m = state(plan::StateKind::first_moments);
+        adamw.v = state(plan::StateKind::second_moments);
+        adamw.master = state(plan::StateKind::masters);
         adamw.parameters = from(written(call, 1), part.first);
         call.kernels.adamw(adamw);
     }
