@@ -96,7 +96,8 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForm
     };
     const Recompute recompute = scenario.layout.recompute;
     ForwardBlock layer = layer_forward(scenario, dims);
-    if (recompute == Recompute::selective) recompute_attention_core(layer);
+    if (recompute == Recompute::selective)
+        recompute_modules(layer, scenario.layout.recompute_modules);
     if (recompute == Recompute::selective_op) recompute_operations(layer);
     std::optional<Block> quantize = quantize_block(layer);
     PartKinds kinds;

@@ -18,9 +18,12 @@ struct LoweredStep;  // plan/schedule/schedule.hpp
 Op collective_op(const Block& block, OpKind kind, Phase phase, Stream stream, GroupKind group,
                  std::int64_t elements, const char* label, TensorId reads, TensorId writes);
 
-// recompute.cpp — selective: backward makes the attention core again instead of keeping scores,
-// probabilities and masks (Korthikanti 2022 §5). Nothing to do for a fused attention kernel.
-void recompute_attention_core(ForwardBlock& block);
+// recompute.cpp — selective: backward makes what chosen modules make again instead of keeping it.
+// Of the core of attention that is scores, probabilities and masks (Korthikanti 2022 §5): nothing
+// where one kernel does it all. Of the MLP it is all but its input. Norms and the activation run
+// again one by one, where their results are first asked for (Megatron-LM's output-discarding
+// checkpoint, megatron/core/tensor_parallel/random.py, CheckpointWithoutOutput).
+void recompute_modules(ForwardBlock& block, const RecomputedModules& modules);
 
 // selective_op: as torchtitan's selective activation checkpointing by operation. Of a layer's
 // products every second result is kept, in the order qkv, projection, gate, up, fc2 (those of

@@ -1,6 +1,7 @@
 #include "plan/scenario/resolved.hpp"
 
 #include "plan/scenario/link_kinds.hpp"
+#include "plan/scenario/parts.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -361,6 +362,8 @@ Json layout_json(const Layout& layout) {
             layout.recompute_every > 0 ? Json(layout.recompute_every) : Json("sqrt");
     if (layout.recompute == Recompute::selective_layer)
         out["recompute_every"] = layout.recompute_every;
+    if (layout.recompute_modules != RecomputedModules{})
+        out["recompute_modules"] = modules_json(layout.recompute_modules);
     if (layout.optimizer_post_validation) out["optimizer_post_validation"] = true;
     if (layout.data_parallel_mode != DataParallelMode::synchronous) {
         out["data_parallel_mode"] = text(layout.data_parallel_mode);

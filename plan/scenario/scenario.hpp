@@ -280,6 +280,18 @@ struct Offload {
     bool operator==(const Offload&) const = default;
 };
 
+// Modules of a layer that `selective` recomputation makes again, under Megatron-LM's names
+// (--recompute-modules). The core of attention and the MLP run again whole; norms and the MLP's
+// activation let their results go and make them again from what they read.
+struct RecomputedModules {
+    bool core_attention = true;
+    bool norms = false;
+    bool mlp = false;
+    bool activation = false;
+
+    bool operator==(const RecomputedModules&) const = default;
+};
+
 // Degrees of parallelism; data_parallel is resolved.
 struct Layout {
     std::int64_t tensor_parallel = 1;
@@ -297,6 +309,7 @@ struct Layout {
     std::int64_t zero_group_size = 0;   // ranks that share out states; 0: all of a data group
     bool reshard_after_forward = true;  // ZeRO-3: false keeps gathered parameters until backward
     Recompute recompute = Recompute::none;
+    RecomputedModules recompute_modules;  // selective: which
     std::int64_t recompute_every = 0;  // every_k: layers per group; 0: √ of the stage's, rounded;
                                        // selective_layer: one of so many
     // The optimizer does not wait for the statistics of gradients of the other stages.

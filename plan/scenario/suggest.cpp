@@ -121,6 +121,7 @@ constexpr Pair kParts[] = {
     {"reshard_after_forward", "layout"},
     {"recompute", "layout"},
     {"recompute_every", "layout"},
+    {"recompute_modules", "layout"},
     {"optimizer_post_validation", "layout"},
     {"data_parallel_mode", "layout"},
     {"staleness", "layout"},

@@ -103,6 +103,23 @@ TEST(Bitwise, RecomputationRepeatsTheForwardPass) {
                 train_sets({}, {}, kLlama));
 }
 
+TEST(Bitwise, SoDoModulesThatAreMadeAgain) {
+    const Sets unfused = {"training.attention_kernel=unfused"},
+               shards = {"layout.tensor_parallel=2", "layout.sequence_parallel=true"};
+    for (const char* list :
+         {R"(["mlp"])", R"(["layernorm"])", R"(["mlp_act"])", R"(["core_attn","layernorm","mlp"])",
+          R"(["core_attn","layernorm","mlp_act"])"})
+        for (const Sets& sets : {unfused, shards})
+            for (const char* model : {kGpt, kLlama}) {
+                RunOptions few;
+                few.steps = 2;
+                Sets again = sets;
+                again.push_back("layout.recompute=selective");
+                again.push_back(std::string("layout.recompute_modules=") + list);
+                expect_same(train_sets(again, few, model), train_sets(sets, few, model));
+            }
+}
+
 TEST(Bitwise, ThreadsOfARankDoNotChangeTheModel) {
     RunOptions three;
     three.cpu.threads = 3;
