@@ -141,9 +141,13 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForm
     const PartForms halves{false, true};
     PartForm of_head = form;
     if (defers_head_weights(scenario, forms)) of_head.forms = halves;
-    kinds.head = add_pair(
-        blocks, derive_backward(head_forward(scenario, dims), dims.gradient_dtype, Again::nothing),
-        of_head);
+    const std::int64_t chunks = scenario.training.loss_chunks;
+    ForwardBlock head = head_forward(scenario, dims);
+    kinds.head =
+        add_pair(blocks,
+                 chunks > 1 ? head_in_chunks(std::move(head), dims.gradient_dtype, chunks)
+                            : derive_backward(std::move(head), dims.gradient_dtype, Again::nothing),
+                 of_head);
     kinds.embedding.tied = kinds.head.tied = scenario.model.tied_embeddings;
     kinds.head.held_before =
         kinds.head.tied && placement.rank_of(0) == placement.rank_of(placement.stages() - 1);

@@ -365,9 +365,12 @@ ForwardBlock head_forward(const Scenario& scenario, const Dims& d) {
     const bool sharded = d.tensor > 1 && framework.loss_logits != LossLogits::gathered;
     const std::int64_t words = sharded ? d.vocabulary : d.vocabulary * d.tensor;
     if (words > d.vocabulary) logits = gathered_logits(w, logits, words);
-    if (framework.logits_dtype == LogitsType::fp32 && d.dtype != d.wide_dtype)
+    const bool fused = framework.loss_logits == LossLogits::fused;
+    if (framework.logits_dtype == LogitsType::fp32 && d.dtype != d.wide_dtype && !fused)
         logits = in_fp32(w, logits, words);
-    if (framework.loss_logits != LossLogits::in_place) logits = log_probabilities(w, logits, words);
+    if (framework.loss_logits == LossLogits::copied ||
+        framework.loss_logits == LossLogits::gathered)
+        logits = log_probabilities(w, logits, words);
     const DType logits_dtype = w.dtype(logits);
     if (d.scales_loss()) w.scale_loss();
     const TensorId targets = w.tensor("targets", Role::stash, DType::i32, {d.tokens});
@@ -376,15 +379,21 @@ ForwardBlock head_forward(const Scenario& scenario, const Dims& d) {
     // with the target's logit, are reduced over the tensor group; 4 and 8 bytes per token travel.
     const TensorId largest = w.tensor("largest", Role::scratch, d.wide_dtype, {d.tokens});
     const std::int64_t vocabulary = scenario.model.vocabulary;
-    w.op(CrossEntropyMax{d.tokens, words, vocabulary}, "max logit", {logits}, {largest}).dtype =
-        logits_dtype;
-    if (sharded)
-        w.op(AllReduce{d.tokens, ReduceOp::max}, "max logit", {largest}, {largest}).dtype =
-            d.wide_dtype;
     const TensorId sums = w.tensor("sums", Role::scratch, d.wide_dtype, {d.tokens, 2});
-    w.op(CrossEntropySum{d.tokens, words, vocabulary}, "sum of exponentials",
-         {logits, largest, targets}, {sums})
-        .dtype = logits_dtype;
+    if (fused && !sharded) {  // the ranks must agree on the maximum before they sum
+        w.op(CrossEntropySum{d.tokens, words, vocabulary}, "max and sum of exponentials",
+             {logits, targets}, {sums, largest})
+            .dtype = logits_dtype;
+    } else {
+        w.op(CrossEntropyMax{d.tokens, words, vocabulary}, "max logit", {logits}, {largest}).dtype =
+            logits_dtype;
+        if (sharded)
+            w.op(AllReduce{d.tokens, ReduceOp::max}, "max logit", {largest}, {largest}).dtype =
+                d.wide_dtype;
+        w.op(CrossEntropySum{d.tokens, words, vocabulary}, "sum of exponentials",
+             {logits, largest, targets}, {sums})
+            .dtype = logits_dtype;
+    }
     if (sharded)
         w.op(AllReduce{2 * d.tokens}, "sum of exponentials", {sums}, {sums}).dtype = d.wide_dtype;
     const TensorId loss = w.tensor("loss", Role::scalar, d.wide_dtype, {1});

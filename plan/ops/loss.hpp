@@ -21,9 +21,11 @@ struct CrossEntropyMax {
     bool operator==(const CrossEntropyMax&) const = default;
 };
 
+// Reads logits, the largest ones and targets; where it writes a second tensor, it finds the largest
+// ones itself, in the same pass over the logits.
 struct CrossEntropySum {
     static constexpr std::string_view kDoc =
-        "of each row the sum of exponentials, and the target's logit";
+        "of each row the sum of exponentials, and the target's logit; perhaps the largest logit";
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0, width = 0;
     std::int64_t vocabulary = 0;  // words that are not padding

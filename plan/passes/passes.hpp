@@ -31,6 +31,12 @@ void recompute_modules(ForwardBlock& block, const RecomputedModules& modules);
 // makes all else again from these and the layer's input, where it first asks for it.
 void recompute_operations(ForwardBlock& block);
 
+// loss_chunks.cpp — the head where the loss goes over the tokens in so many chunks: each chunk's
+// logits, loss, their gradient and what the products make of it come one after another, all in the
+// backward action, whose forward half therefore does nothing but receive the head's input. The
+// gradients are those of the whole; no product is made twice.
+BlockPair head_in_chunks(ForwardBlock head, DType gradient_dtype, std::int64_t chunks);
+
 // Of every k layers only the first one's input is kept (Chen 2016; Megatron-LM's --recompute-method
 // uniform). Backward runs the forward pass of the group again, keeping what backward blocks read
 // until they have read it. The last layer's runs within its backward block, as under `full`: what

@@ -156,6 +156,7 @@ void read_training(Reading& reading, Training& training, Model& model, Verbatim&
         section.known(part);
     read_dropout(section, model);
     read_framework(reading, section, training.precision, training.framework, verbatim);
+    section.integer("loss_chunks", training.loss_chunks, {1, 1'000'000});
     section.finish();
     read_optimizer(reading, training.optimizer);
     read_schedule(reading, training.optimizer, training.schedule);

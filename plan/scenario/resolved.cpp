@@ -60,6 +60,8 @@ const char* text(LossLogits logits) {
             return "copied";
         case LossLogits::gathered:
             return "gathered";
+        case LossLogits::fused:
+            return "fused";
     }
     return "";
 }
@@ -283,6 +285,7 @@ Json training_part(const Training& training, const Document& document, const Ver
                         {"epsilon", plain(optimizer.epsilon)},
                         {"weight_decay", plain(optimizer.weight_decay)},
                         {"clip_norm", plain(optimizer.clip_norm)}};
+    if (training.loss_chunks > 1) out["loss_chunks"] = training.loss_chunks;
     out["schedule"] = {{"warmup_steps", schedule.warmup_steps},
                        {"decay", schedule.decay == Decay::cosine ? "cosine" : "constant"},
                        {"min_learning_rate", plain(schedule.min_learning_rate)}};

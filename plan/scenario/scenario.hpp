@@ -48,8 +48,10 @@ enum class TransferOverlap : std::uint8_t { always, interleaved, never };
 enum class TransferStreams : std::uint8_t { one, per_peer };
 enum class LogitsType : std::uint8_t { same, fp32 };
 // What the loss makes of the logits: their place is overwritten; log-probabilities and gradients
-// have places of their own; as that, of the logits of all tensor ranks.
-enum class LossLogits : std::uint8_t { in_place, copied, gathered };
+// have places of their own; as that, of the logits of all tensor ranks; their place is overwritten,
+// and the maximum of a row is found in the same pass as the sum (Milakov and Gimelshein 2018, arXiv
+// 1805.02867; the kernels of Liger and of Transformer Engine).
+enum class LossLogits : std::uint8_t { in_place, copied, gathered, fused };
 enum class NormKernel : std::uint8_t { fused, composed };
 // nvswitch: any device reaches any other at its full rate; xgmi: one direct link for each pair, the
 // rate divided among them; pcie and host: a shared root or memory, taken as a switch.
@@ -513,6 +515,9 @@ struct Training {
     BatchRamp batch_ramp;
     std::int64_t seed = 1234;  // of first weights, dropout and the order of samples
     double tokens = 0;         // of the whole run; 0: unknown, the run is not reported
+    // The head's products, the loss and its gradient go over the tokens in so many parts, one after
+    // another, so that the logits of one part are all that is ever held. 1: whole.
+    std::int64_t loss_chunks = 1;
     Optimizer optimizer;
     Framework framework;
     LearningRateSchedule schedule;

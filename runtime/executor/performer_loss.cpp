@@ -54,10 +54,29 @@ void Performer::cross_entropy_max(const Call& call) {
         {logits_part(call.op<plan::CrossEntropyMax>()), read(call, 0), written(call, 0)});
 }
 
+// Of an op that goes over a part of the tokens, so many rows of each tensor rank's share: the rows
+// of one share, where they begin in tensors that have the part alone and in those that have all.
+template <typename F>
+void Performer::over_shares(const plan::Op& op, std::int64_t rows, const F& f) const {
+    const std::int64_t shares = op.parts == 1 ? 1 : program_.mesh.tensor;
+    const std::int64_t each = rows / shares;
+    for (std::int64_t share = 0; share < shares; ++share)
+        f(each, share * each, (share * op.parts + op.part) * each);
+}
+
 void Performer::cross_entropy_sum(const Call& call) {
-    call.kernels.cross_entropy_sum({logits_part(call.op<plan::CrossEntropySum>()),
-                                    at<std::int32_t>(call.bound.reads[2]), read(call, 0),
-                                    read(call, 1), written(call, 0)});
+    plan::CrossEntropySum op = call.op<plan::CrossEntropySum>();
+    const bool finds_largest = call.bound.writes.size() > 1;
+    const Buffer logits = read(call, 0), sums = written(call, 0);
+    const Buffer largest = finds_largest ? written(call, 1) : read(call, 1);
+    const auto* targets = at<std::int32_t>(call.bound.reads.back());
+    if (finds_largest) call.kernels.cross_entropy_max({logits_part(op), logits, largest});
+    over_shares(*call.bound.op, op.rows, [&](auto rows, auto row, auto token) {
+        op.rows = rows;
+        call.kernels.cross_entropy_sum({logits_part(op), targets + token,
+                                        from(logits, row * op.width), from(largest, row),
+                                        from(sums, 2 * row)});
+    });
 }
 
 void Performer::cross_entropy(const Call& call) {
@@ -67,11 +86,16 @@ void Performer::cross_entropy(const Call& call) {
 
 // Reads logits, largest, sums, targets, and the loss scale where there is one.
 void Performer::cross_entropy_backward(const Call& call) {
-    call.kernels.cross_entropy_backward(
-        {logits_part(call.op<plan::CrossEntropyBackward>()), at<std::int32_t>(call.bound.reads[3]),
-         call.inputs.gradient_scale,
-         call.bound.reads.size() > 4 ? at<float>(call.bound.reads[4]) : nullptr, read(call, 1),
-         read(call, 2), written(call, 0)});
+    plan::CrossEntropyBackward op = call.op<plan::CrossEntropyBackward>();
+    const auto* targets = at<std::int32_t>(call.bound.reads[3]);
+    const float* scale = call.bound.reads.size() > 4 ? at<float>(call.bound.reads[4]) : nullptr;
+    over_shares(*call.bound.op, op.rows, [&](auto rows, auto row, auto token) {
+        op.rows = rows;
+        call.kernels.cross_entropy_backward({logits_part(op), targets + token,
+                                             call.inputs.gradient_scale, scale,
+                                             from(read(call, 1), row), from(read(call, 2), 2 * row),
+                                             from(written(call, 0), row * op.width)});
+    });
 }
 
 // What every tensor rank holds counts on the first one, the copy of a tied embedding where it

@@ -120,6 +120,17 @@ TEST(Bitwise, SoDoModulesThatAreMadeAgain) {
             }
 }
 
+TEST(Bitwise, AFusedLossIsTheSameLoss) {
+    RunOptions few;
+    few.steps = 3;
+    for (const char* precision : {"fp32", "bf16", "fp16"}) {
+        const Sets plain = {std::string("training.precision=") + precision};
+        Sets fused = plain;
+        fused.push_back("training.loss_logits=fused");
+        expect_same(train(scenario(kGpt, fused), few), train(scenario(kGpt, plain), few));
+    }
+}
+
 TEST(Bitwise, ThreadsOfARankDoNotChangeTheModel) {
     RunOptions three;
     three.cpu.threads = 3;

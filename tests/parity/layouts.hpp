@@ -299,6 +299,20 @@ inline std::vector<NamedLayout> all_layouts() {
     add("unfused", {unfused});
     add("unfused_tensor_4", {tp4, unfused});
 
+    // The loss.
+    const std::string chunks = "training.loss_chunks=4";
+    add("loss_fused", {"training.loss_logits=fused"});
+    add("loss_fused_tensor_2", {tp2, "training.loss_logits=fused"});
+    add("loss_chunks", {chunks});
+    add("loss_chunks_fused", {chunks, "training.loss_logits=fused"});
+    add("loss_chunks_copied", {chunks, "training.loss_logits=copied"});
+    add("loss_chunks_tensor_2", {tp2, chunks});
+    add("loss_chunks_sequence_zero3", {tp2, sp, dp2, zero(3), chunks});
+    add("loss_chunks_sequence_pipeline", {tp2, sp, pp2, chunks, "recompute=full"});
+    add("loss_chunks_zb_h1", {pp2, dp2, "schedule=zb-h1", chunks});
+    add("loss_chunks_gpipe_zero2", {pp2, dp2, "schedule=gpipe", zero(2), chunks});
+    add("loss_chunks_ring", {"context_parallel=2", "data_parallel=1", chunks});
+
     // What runs beside what.
     const std::string ahead = "training.overlap_parameter_gather=true",
                       parts_2 = "training.tensor_overlap_parts=2",

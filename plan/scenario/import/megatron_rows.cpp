@@ -217,8 +217,6 @@ constexpr Row kMegatronUnsupported[] = {
     {"--no-persist-layer-norm", kUnfused},
     {"--no-gradient-accumulation-fusion", kUnfused},
     {"--no-contiguous-buffers-in-local-ddp", "gradients lie in one buffer"},
-    {"--cross-entropy-loss-fusion", "the loss is computed in its unfused steps"},
-    {"--cross-entropy-fusion-impl", "the loss is computed in its unfused steps", "\"native\""},
     {"--fp16-lm-cross-entropy", "give training.logits_dtype"},
     {"--fp32-residual-connection", kNotModelled},
     {"--qk-layernorm", "norms of queries and keys are not modelled", nullptr, Changes::model},

@@ -229,8 +229,25 @@ void map_megatron_optimizer(Sheet& sheet, const MegatronFacts& facts) {
                      "depends on it");
 }
 
+namespace {
+
+void map_loss(Sheet& sheet) {
+    constexpr const char* kFusion = "--cross-entropy-loss-fusion";
+    const bool fused = sheet.flag({kFusion});
+    const auto impl = sheet.word({"--cross-entropy-fusion-impl"}, {"native", "te"});
+    if (!fused)
+        sheet.ignore("--cross-entropy-fusion-impl", "the loss is not fused");
+    else if (impl == "te")
+        sheet.put("training.loss_logits", "fused", kFusion, "Transformer Engine's kernels");
+    else
+        sheet.refuse(kFusion, "what compiled kernels of the loss keep differs by version");
+}
+
+}  // namespace
+
 void map_megatron_kernels(Sheet& sheet, const MegatronFacts& facts) {
     map_attention(sheet, facts);
+    map_loss(sheet);
     const auto overlap = [&](const char* option, const char* to) {
         if (sheet.flag({option}))
             sheet.put(to, true, option);

@@ -102,6 +102,8 @@ TEST(Megatron, EachOptionBecomesItsKey) {
          "--recompute-num-layers 8",
          "layout.recompute", "\"full\""},
         {"--checkpoint-activations", "layout.recompute", "\"full\""},
+        {"--cross-entropy-loss-fusion --cross-entropy-fusion-impl te", "training.loss_logits",
+         "\"fused\""},
         {"--checkpoint-activations --checkpoint-num-layers 2", "layout.recompute", "\"every_k\""},
         {"--activations-checkpoint-method uniform", "layout.recompute", "\"full\""},
         {"", "training.sequence_length", "2048"},

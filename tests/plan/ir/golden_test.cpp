@@ -112,6 +112,12 @@ TEST(PlanGolden, HeadBlocks) {
     Scenario s = tensor_2(small_llama());
     s.training.framework.logits_dtype = LogitsType::fp32;
     expect_golden("head_fp32_logits", blocks_named(build_plan(s), "head"));
+    Scenario fused = small_gpt2();
+    fused.training.framework.loss_logits = LossLogits::fused;
+    expect_golden("head_fused", blocks_named(build_plan(fused), "head"));
+    Scenario chunked = sequence_2(small_gpt2());
+    chunked.training.loss_chunks = 2;
+    expect_golden("head_chunks_sequence", blocks_named(build_plan(chunked), "head"));
 }
 
 TEST(PlanGolden, LayerBlocksOfGpt2) {
