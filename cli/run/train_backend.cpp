@@ -122,6 +122,16 @@ plan::Diagnostic joins_no_logits(const std::string& file) {
     return reason;
 }
 
+plan::Diagnostic captures_no_graphs(const std::string& file) {
+    plan::Diagnostic reason;
+    reason.code = "T107";
+    reason.file = file;
+    reason.pointer = "/training/cuda_graphs";
+    reason.message = "no backend captures its kernels in CUDA graphs";
+    reason.help = {"--set training.cuda_graphs=none: what is computed is the same"};
+    return reason;
+}
+
 std::vector<plan::Diagnostic> reasons_not_on_cpu(const plan::Scenario& scenario,
                                                  const std::string& file) {
     if (!scenario.training.fp8.on()) return {};
@@ -169,6 +179,8 @@ std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& optio
     const auto& framework = scenario.training.framework;
     if (framework.loss_logits == plan::LossLogits::gathered && scenario.layout.tensor_parallel > 1)
         return {joins_no_logits(file)};
+    if (scenario.training.cuda_graphs.scope != plan::CudaGraphs::none)
+        return {captures_no_graphs(file)};
     if (options.backend != "cuda") return reasons_not_on_cpu(scenario, file);
     return runtime::reasons_not_on_cuda(plan::build_plan(scenario), scenario, file);
 }

@@ -101,6 +101,25 @@ void read_loss_spike(Reading& reading, LossSpike& spike) {
     section.finish();
 }
 
+// A scope alone, or an object that says more.
+void read_cuda_graphs(Reading& reading, Section& training, GraphCapture& capture) {
+    const std::vector<std::pair<std::string, CudaGraphs>> scopes = {
+        {"none", CudaGraphs::none},
+        {"per_layer", CudaGraphs::per_layer},
+        {"full_iteration", CudaGraphs::full_iteration}};
+    const Json* value = training.find("cuda_graphs");
+    if (value == nullptr || !value->is_object()) {
+        training.choice<CudaGraphs>("cuda_graphs", capture.scope, scopes);
+        return;
+    }
+    training.known("cuda_graphs");
+    Section section(reading, "/training/cuda_graphs", "training.cuda_graphs");
+    section.choice<CudaGraphs>("scope", capture.scope, scopes, Presence::required);
+    section.number("node_us", capture.node_us, {0, 1000});
+    section.number("node_kb", capture.node_kb, {0, 1e6});
+    section.finish();
+}
+
 void read_batch_ramp(Reading& reading, BatchRamp& ramp) {
     Section section(reading, "/training/batch_ramp", "training.batch_ramp");
     section.integer("start_batch_size", ramp.start_batch_size, {}, Presence::required);
@@ -157,6 +176,7 @@ void read_training(Reading& reading, Training& training, Model& model, Verbatim&
     read_dropout(section, model);
     read_framework(reading, section, training.precision, training.framework, verbatim);
     section.integer("loss_chunks", training.loss_chunks, {1, 1'000'000});
+    read_cuda_graphs(reading, section, training.cuda_graphs);
     section.finish();
     read_optimizer(reading, training.optimizer);
     read_schedule(reading, training.optimizer, training.schedule);

@@ -100,6 +100,18 @@ const char* text(ActivationStash stash) {
     return "";
 }
 
+const char* text(CudaGraphs scope) {
+    switch (scope) {
+        case CudaGraphs::none:
+            return "none";
+        case CudaGraphs::per_layer:
+            return "per_layer";
+        case CudaGraphs::full_iteration:
+            return "full_iteration";
+    }
+    return "";
+}
+
 const char* text(DataFormat format) {
     switch (format) {
         case DataFormat::automatic:
@@ -285,6 +297,10 @@ Json training_part(const Training& training, const Document& document, const Ver
                         {"epsilon", plain(optimizer.epsilon)},
                         {"weight_decay", plain(optimizer.weight_decay)},
                         {"clip_norm", plain(optimizer.clip_norm)}};
+    if (const GraphCapture& graphs = training.cuda_graphs; graphs.scope != CudaGraphs::none)
+        out["cuda_graphs"] = {{"scope", text(graphs.scope)},
+                              {"node_us", plain(graphs.node_us)},
+                              {"node_kb", plain(graphs.node_kb)}};
     if (training.loss_chunks > 1) out["loss_chunks"] = training.loss_chunks;
     out["schedule"] = {{"warmup_steps", schedule.warmup_steps},
                        {"decay", schedule.decay == Decay::cosine ? "cosine" : "constant"},

@@ -67,6 +67,9 @@ enum class CrossRail : std::uint8_t { nvlink, spine };
 enum class KeptOn : std::uint8_t { none, host, disk };
 // In what a layer's activations wait for backward: as forward made them, or rounded.
 enum class ActivationStash : std::uint8_t { same, bf16, fp8 };
+// What the host launches at once where kernels are captured in CUDA graphs: each layer's forward
+// and backward pass, or all of a step but its optimizer (Megatron-LM's full_iteration).
+enum class CudaGraphs : std::uint8_t { none, per_layer, full_iteration };
 
 // A decoder by what it computes, read from its family's Hugging Face config.json (the families are
 // in plan/scenario/models). Whoever builds or prices it asks for these features, never for the
@@ -457,6 +460,18 @@ struct Framework {
     bool operator==(const Framework&) const = default;
 };
 
+// What the device takes between two kernels of a graph, and what a kernel of one takes of its
+// memory. The gap is what NVIDIA measured of a graph of short kernels, 3.4 µs each that run for 2.9
+// (Gray 2019, developer.nvidia.com/blog/cuda-graphs); the memory what a graph of empty kernels was
+// seen to take for each more, 63 MiB for a thousand (forums.developer.nvidia.com, topic 244901).
+struct GraphCapture {
+    CudaGraphs scope = CudaGraphs::none;
+    double node_us = 0.5;
+    double node_kb = 64;  // 1e3 bytes
+
+    bool operator==(const GraphCapture&) const = default;
+};
+
 enum class Decay : std::uint8_t { constant, cosine };
 
 // Linear warm-up from 0 over warmup_steps, then constant or a cosine down to min_learning_rate at
@@ -520,6 +535,7 @@ struct Training {
     std::int64_t loss_chunks = 1;
     Optimizer optimizer;
     Framework framework;
+    GraphCapture cuda_graphs;
     LearningRateSchedule schedule;
 
     bool operator==(const Training&) const = default;

@@ -60,6 +60,10 @@ bool without_learned_positions(const Case& at) {
     return !at.scenario.model.learned_positions();
 }
 
+bool without_graphs(const Case& at) {
+    return at.scenario.training.cuda_graphs.scope == plan::CudaGraphs::none;
+}
+
 bool with_fused_loss(const Case& at) {
     return at.scenario.training.framework.loss_logits == plan::LossLogits::fused;
 }
@@ -95,6 +99,7 @@ constexpr std::array kRules = {
     Rule{"/training/seed", always, kValues},
     Rule{"/training/logits_dtype", with_fused_loss,
          "a fused loss reads logits as the product leaves them"},
+    Rule{"/training/cuda_graphs", without_graphs, "nothing is captured in a graph"},
     Rule{"/training/optimizer/learning_rate", always, kValues},
     Rule{"/training/optimizer/beta1", always, kValues},
     Rule{"/training/optimizer/beta2", always, kValues},

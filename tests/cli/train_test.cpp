@@ -282,6 +282,7 @@ TEST(Train, ScenariosThatCannotBeTrainedAre3) {
     expect_refusal("--set run={} --set training.schedule.decay=constant", 3,
                    "error[T002]: the run has no last step");
     expect_refusal("--set training.loss_logits=gathered", 3, "error[T105]");
+    expect_refusal("--set training.cuda_graphs=per_layer", 3, "error[T107]");
 }
 
 TEST(Train, UnreadableDataAre5) {

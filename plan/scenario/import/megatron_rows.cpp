@@ -247,8 +247,6 @@ constexpr Row kMegatronUnsupported[] = {
     {"--fp8-*", "FP8 with other choices is not modelled"},
     {"--fp4-*", "FP4 is not modelled"},
     {"--transformer-engine-precision", "FP8 is imported from --fp8-format"},
-    {"--enable-cuda-graph", kGraphs},
-    {"--external-cuda-graph", kGraphs},
     {"--cuda-graph-*", kGraphs},
     {"--empty-unused-memory-level", kNotModelled, "0"},
     {"--deterministic-mode", kNotModelled},

@@ -231,6 +231,31 @@ void map_megatron_optimizer(Sheet& sheet, const MegatronFacts& facts) {
 
 namespace {
 
+// Whether layers are captured whole, or the step; parts of layers are not modelled.
+void map_graphs(Sheet& sheet) {
+    const auto impl = sheet.word({"--cuda-graph-impl"}, {"none", "local", "transformer_engine"});
+    const bool local = sheet.flag({"--enable-cuda-graph"});
+    const bool external = sheet.flag({"--external-cuda-graph"});
+    const Setting* scope = sheet.find({"--cuda-graph-scope", "--cuda-graph-modules"});
+    const char* const from = impl       ? "--cuda-graph-impl"
+                             : local    ? "--enable-cuda-graph"
+                             : external ? "--external-cuda-graph"
+                                        : nullptr;
+    if (from == nullptr || impl == "none") {
+        if (scope != nullptr) sheet.ignore(scope->key, "nothing is captured");
+        return;
+    }
+    const auto is = [&](const char* word) {
+        return scope->value == word || scope->value == Json::array({word});
+    };
+    if (scope == nullptr || is("full"))
+        sheet.put("training.cuda_graphs", "per_layer", from);
+    else if (is("full_iteration"))
+        sheet.put("training.cuda_graphs", "full_iteration", scope->key);
+    else
+        sheet.refuse(scope->key, "layers are captured whole or not at all");
+}
+
 void map_loss(Sheet& sheet) {
     constexpr const char* kFusion = "--cross-entropy-loss-fusion";
     const bool fused = sheet.flag({kFusion});
@@ -247,6 +272,7 @@ void map_loss(Sheet& sheet) {
 
 void map_megatron_kernels(Sheet& sheet, const MegatronFacts& facts) {
     map_attention(sheet, facts);
+    map_graphs(sheet);
     map_loss(sheet);
     const auto overlap = [&](const char* option, const char* to) {
         if (sheet.flag({option}))
