@@ -71,7 +71,7 @@ std::int64_t Places::offset_of(const Step& step, const BlockUse& use, const Bloc
         case Role::gradient_shard:
             return in_shards(program_.buckets[static_cast<std::size_t>(use.bucket)], tensor);
         case Role::optimizer:
-            return 0;
+            return among_states(block, id);
         case Role::scalar:
             return scalars_.at(tensor.name);
         case Role::source:
@@ -95,6 +95,16 @@ std::int64_t Places::offset_of(const Step& step, const BlockUse& use, const Bloc
     }
     const auto landing = homes_.landing(step, use, block, id);
     return landing ? in_area(step, landing->part, landing->role, landing->name) : 0;
+}
+
+// States of several types lie one after another in their bucket's resident.
+std::int64_t Places::among_states(const Block& block, TensorId id) {
+    std::int64_t offset = 0;
+    for (TensorId before = 0; before < id; ++before) {
+        const Tensor& tensor = block.tensors[static_cast<std::size_t>(before)];
+        if (tensor.role == Role::optimizer) offset += tensor.bytes();
+    }
+    return offset;
 }
 
 // Blocks of parts name their parameters; what a pass does to a bucket names all of it, and in

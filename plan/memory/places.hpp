@@ -43,6 +43,7 @@ class Places {
   private:
     std::int64_t offset_of(const Step& step, const BlockUse& use, const Block& block,
                            TensorId tensor, const Home& home) const;
+    static std::int64_t among_states(const Block& block, TensorId id);
     std::int64_t in_bucket(const BlockUse& use, const Tensor& tensor, const Home& home) const;
     std::int64_t in_shards(const Bucket& bucket, const Tensor& tensor) const;
     std::int64_t in_area(const Step& step, std::int32_t position, Role role,

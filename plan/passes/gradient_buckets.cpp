@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/memory/optimizer_states.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace orrery::plan {
@@ -10,10 +11,6 @@ void add_states(ProgramBuilder& builder, Bucket& bucket, std::int32_t index) {
     const std::string suffix = " bucket " + std::to_string(index);
     const std::int64_t bytes = size_bytes(builder.dims.dtype);
     const std::int64_t gradient_bytes = size_bytes(builder.gradient_dtype());
-    // fp32 master weights and two moments beside 16-bit parameters; fp32 parameters are their own
-    // masters (Rajbhandari 2020: K = 12, and 8).
-    const std::int64_t state_bytes =
-        (builder.dims.keeps_masters() ? 3 : 2) * size_bytes(builder.dims.wide_dtype);
     bucket.gradients = builder.add_in_turns(
         "gradients" + suffix, MemoryCategory::gradients,
         (builder.held(bucket, 2) + builder.tied_held(bucket)) * gradient_bytes);
@@ -22,8 +19,11 @@ void add_states(ProgramBuilder& builder, Bucket& bucket, std::int32_t index) {
         "parameters" + suffix, MemoryCategory::parameters,
         builder.held(bucket, 3) * bytes -
             builder.eight_bit.at(static_cast<std::size_t>(index)) * (bytes - 1));
-    bucket.optimizer = builder.add_resident("optimizer" + suffix, MemoryCategory::optimizer,
-                                            builder.held(bucket, 1) * state_bytes);
+    // fp32 master weights and two moments beside 16-bit parameters; fp32 parameters are their own
+    // masters (Rajbhandari 2020: K = 12, and 8), unless the scenario has them otherwise.
+    bucket.optimizer =
+        builder.add_resident("optimizer" + suffix, MemoryCategory::optimizer,
+                             optimizer_states(builder.dims, builder.held(bucket, 1)).bytes);
 }
 
 // Whether sequence parallelism leaves sums over the tensor group to do.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "plan/check.hpp"
+#include "plan/memory/optimizer_states.hpp"
 #include "plan/passes/offload.hpp"
 
 namespace orrery::plan {
@@ -45,7 +46,8 @@ class StateOffload {
         const Dims& dims = builder_.dims;
         add({"parameters", &Bucket::parameters, offload_.parameters, dims.dtype});
         add({"gradients", &Bucket::gradients, offload_.gradients, dims.gradient_dtype});
-        add({"optimizer", &Bucket::optimizer, offload_.optimizer, dims.wide_dtype});
+        add({"optimizer", &Bucket::optimizer, offload_.optimizer,
+             optimizer_states(dims, 0).alike() ? dims.first_moment : DType::u8});
         if (kind_of_.empty()) return;
         rename_in_uses();
         rewrite_steps();

@@ -1,9 +1,36 @@
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "plan/memory/optimizer_states.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace orrery::plan {
 namespace {
 
-constexpr TensorId kStates = 1, kParameters = 2;
+constexpr TensorId kStates = 1, kParameters = 2;  // where all states are of one type
+
+// Adds one tensor of all states, or one for each where their types differ, as they lie in memory.
+// Returns them in the order of `states`.
+std::vector<TensorId> add_states(Block& block, const OptimizerStates& states,
+                                 std::int64_t elements) {
+    const auto add = [&block](Tensor tensor) {
+        block.tensors.push_back(std::move(tensor));
+        return static_cast<TensorId>(block.tensors.size() - 1);
+    };
+    const auto count = static_cast<std::int64_t>(states.all.size());
+    if (states.alike())
+        return {add({"states", Role::optimizer, states.all.front().dtype, {count, elements}})};
+    std::vector<std::size_t> lie(states.all.size());
+    std::iota(lie.begin(), lie.end(), std::size_t{0});
+    std::sort(lie.begin(), lie.end(), [&](std::size_t a, std::size_t b) {
+        return states.all[a].offset < states.all[b].offset;
+    });
+    std::vector<TensorId> ids(states.all.size());
+    for (const std::size_t i : lie)
+        ids[i] = add({states.all[i].name, Role::optimizer, states.all[i].dtype, {elements}});
+    return ids;
+}
 
 // judged: with what the statistics of gradients say; else as if they called for nothing.
 Block adamw_block(ProgramBuilder& builder, std::int32_t index, bool judged) {
@@ -14,21 +41,22 @@ Block adamw_block(ProgramBuilder& builder, std::int32_t index, bool judged) {
             ? 0
             : builder.eight_bit.at(static_cast<std::size_t>(index)) /
                   (builder.zero() >= 1 ? builder.shards() : std::int64_t{1});
-    const std::int64_t states = builder.dims.keeps_masters() ? 3 : 2;
     Block block;
     block.name = "adamw.bucket";
     block.tensors.push_back(
         {"gradients", Role::gradient_shard, builder.gradient_dtype(), {elements}});
-    block.tensors.push_back(
-        {"states", Role::optimizer, builder.dims.wide_dtype, {states, elements}});
+    const std::vector<TensorId> states =
+        add_states(block, optimizer_states(builder.dims, elements), elements);
+    const auto parameters = static_cast<TensorId>(block.tensors.size());
     block.tensors.push_back(
         {"parameters", Role::parameter_shard, builder.dims.dtype, {elements - narrow}});
     Op op;
     op.phase = Phase::optimizer;
     op.stream = builder.optimizer_stream();
     op.dtype = builder.dims.wide_dtype;
-    op.reads = {0, kStates};
-    if (!builder.dims.keeps_masters()) op.reads.push_back(kParameters);
+    op.reads = {0};
+    op.reads.insert(op.reads.end(), states.begin(), states.end());
+    if (!builder.dims.keeps_masters()) op.reads.push_back(parameters);
     auto reads_scalar = [&](Tensor scalar) {
         op.reads.push_back(static_cast<TensorId>(block.tensors.size()));
         block.tensors.push_back(std::move(scalar));
@@ -43,7 +71,8 @@ Block adamw_block(ProgramBuilder& builder, std::int32_t index, bool judged) {
     if (adamw.skips_overflow) reads_scalar(overflow_scalar());
     if (adamw.skips_spike) reads_scalar(loss_spike_scalar());
     op.spec = adamw;
-    op.writes = {kStates, kParameters};
+    op.writes = states;
+    op.writes.push_back(parameters);
     if (narrow > 0) {
         op.writes.push_back(static_cast<TensorId>(block.tensors.size()));
         block.tensors.push_back(

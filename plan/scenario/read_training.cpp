@@ -9,6 +9,19 @@ namespace {
 constexpr std::int64_t kLargestSeed = 9'007'199'254'740'991;  // as a double of JSON still exact
 constexpr NumberRange kBelowOne = {0, 1, false, true};
 
+void read_state_types(Section& section, Optimizer& optimizer) {
+    for (const auto& [key, moment] : {std::pair{"exp_avg_dtype", &Optimizer::first_moment},
+                                      std::pair{"exp_avg_sq_dtype", &Optimizer::second_moment}})
+        section.choice<StateType>(key, optimizer.*moment,
+                                  {{"fp32", StateType::same},
+                                   {"bf16", StateType::bf16},
+                                   {"fp16", StateType::fp16},
+                                   {"fp8", StateType::fp8}});
+    section.choice<StateType>(
+        "main_params_dtype", optimizer.main_parameters,
+        {{"fp32", StateType::same}, {"fp16", StateType::fp16}, {"none", StateType::none}});
+}
+
 void read_optimizer(Reading& reading, Optimizer& optimizer) {
     Section section(reading, "/training/optimizer", "training.optimizer");
     section.word_of("kind", optimizer.kind, {"adamw"}, optimizer.kind);
@@ -18,6 +31,7 @@ void read_optimizer(Reading& reading, Optimizer& optimizer) {
     section.number("epsilon", optimizer.epsilon, kPositive);
     section.number("weight_decay", optimizer.weight_decay);
     section.number("clip_norm", optimizer.clip_norm);
+    read_state_types(section, optimizer);
     section.finish();
 }
 

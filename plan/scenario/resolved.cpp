@@ -267,6 +267,31 @@ Json loss_scale_part(const Training& training) {
             {"minimum", plain(scale.minimum)}};
 }
 
+const char* text(StateType type) {
+    switch (type) {
+        case StateType::same:
+            return "fp32";
+        case StateType::bf16:
+            return "bf16";
+        case StateType::fp16:
+            return "fp16";
+        case StateType::fp8:
+            return "fp8";
+        case StateType::none:
+            return "none";
+    }
+    return "";
+}
+
+void put_state_types(const Optimizer& optimizer, Json& out) {
+    const auto put = [&](const char* key, StateType type) {
+        if (type != StateType::same) out[key] = text(type);
+    };
+    put("exp_avg_dtype", optimizer.first_moment);
+    put("exp_avg_sq_dtype", optimizer.second_moment);
+    put("main_params_dtype", optimizer.main_parameters);
+}
+
 Json training_part(const Training& training, const Document& document, const Verbatim& verbatim) {
     const Optimizer& optimizer = training.optimizer;
     const LearningRateSchedule& schedule = training.schedule;
@@ -297,6 +322,7 @@ Json training_part(const Training& training, const Document& document, const Ver
                         {"epsilon", plain(optimizer.epsilon)},
                         {"weight_decay", plain(optimizer.weight_decay)},
                         {"clip_norm", plain(optimizer.clip_norm)}};
+    put_state_types(optimizer, out["optimizer"]);
     if (const GraphCapture& graphs = training.cuda_graphs; graphs.scope != CudaGraphs::none)
         out["cuda_graphs"] = {{"scope", text(graphs.scope)},
                               {"node_us", plain(graphs.node_us)},

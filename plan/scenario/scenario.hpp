@@ -70,6 +70,9 @@ enum class ActivationStash : std::uint8_t { same, bf16, fp8 };
 // What the host launches at once where kernels are captured in CUDA graphs: each layer's forward
 // and backward pass, or all of a step but its optimizer (Megatron-LM's full_iteration).
 enum class CudaGraphs : std::uint8_t { none, per_layer, full_iteration };
+// In what the optimizer keeps a state between steps. same: as it computes, in fp32 (fp64 in fp64);
+// none: of main parameters, that the weights themselves are stepped.
+enum class StateType : std::uint8_t { same, bf16, fp16, fp8, none };
 
 // A decoder by what it computes, read from its family's Hugging Face config.json (the families are
 // in plan/scenario/models). Whoever builds or prices it asks for these features, never for the
@@ -387,6 +390,10 @@ struct Optimizer {
     double epsilon = 1e-8;
     double weight_decay = 0.1;
     double clip_norm = 1.0;  // 0: no clipping, no global norm
+    // Types of what is kept between steps; a step computes in fp32 and rounds to nearest.
+    StateType first_moment = StateType::same;
+    StateType second_moment = StateType::same;
+    StateType main_parameters = StateType::same;
 
     bool operator==(const Optimizer&) const = default;
 };

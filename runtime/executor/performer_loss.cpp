@@ -146,7 +146,8 @@ void Performer::judge_loss(const Call& call) {
 }
 
 // Reads gradients, states, parameters that are their own masters, then the scalars that the op is
-// told to. States are m and v, and then masters.
+// told to. States are m and v, and then masters: rows of one tensor, or of several types a tensor
+// each.
 void Performer::adamw(const Call& call) {
     const plan::AdamW& op = call.op<plan::AdamW>();
     AdamW adamw;
@@ -157,8 +158,14 @@ void Performer::adamw(const Call& call) {
     const auto updates = static_cast<double>(call.inputs.updates);
     adamw.correction1 = 1 - std::pow(op.beta1, updates);
     adamw.correction2 = 1 - std::pow(op.beta2, updates);
-    const bool keeps_masters = call.read_tensor(1).dims[0] > 2;
-    std::size_t next = keeps_masters ? 2 : 3;
+    std::size_t next = 1;
+    while (next < call.bound.reads.size() && call.read_tensor(next).role == plan::Role::optimizer)
+        ++next;
+    const std::size_t tensors = next - 1;
+    const bool apart = tensors > 1;
+    const auto count = apart ? static_cast<std::int64_t>(tensors) : call.read_tensor(1).dims[0];
+    const bool keeps_masters = count > 2;
+    if (!keeps_masters) ++next;
     if (op.clip_norm > 0) {
         adamw.norm_bins = at<double>(call.bound.reads[next++]);
         adamw.clip_norm = op.clip_norm;
@@ -166,15 +173,18 @@ void Performer::adamw(const Call& call) {
     if (op.skips_overflow) adamw.skip_where[0] = at<float>(call.bound.reads[next++]);
     if (op.skips_spike) adamw.skip_where[1] = at<float>(call.bound.reads[next++]);
     ORRERY_CHECK(next == call.bound.reads.size(), "adamw reads what its fields say");
-    const Buffer states = written(call, 0);
+    const auto state = [&](std::size_t number, std::int64_t first) {
+        const auto row = static_cast<std::int64_t>(number) * op.elements;
+        return apart ? from(written(call, number), first) : from(written(call, 0), row + first);
+    };
     for (const Stepped& part : stepped_parts(program_, bucket_of(call.bound))) {
         adamw.elements = part.elements;
         adamw.weight_decay = part.entry->parameter.decays() ? op.weight_decay : 0;
         adamw.gradients = from(read(call, 0), part.first);
-        adamw.m = from(states, part.first);
-        adamw.v = from(states, op.elements + part.first);
-        if (keeps_masters) adamw.master = from(states, 2 * op.elements + part.first);
-        adamw.parameters = from(written(call, 1), part.first);
+        adamw.m = state(0, part.first);
+        adamw.v = state(1, part.first);
+        if (keeps_masters) adamw.master = state(2, part.first);
+        adamw.parameters = from(written(call, tensors), part.first);
         call.kernels.adamw(adamw);
     }
 }

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <thread>
 
-#include "plan/blocks/dims.hpp"
 #include "plan/check.hpp"
+#include "plan/memory/optimizer_states.hpp"
 #include "runtime/number.hpp"
 #include "runtime/random.hpp"
 
@@ -101,6 +101,11 @@ HeldState held_state(const BoundProgram& program, const plan::Scenario& scenario
     const int zero = program.shards_states ? scenario.layout.zero_stage : 0;
     const std::int64_t first = program.first_stepped(bucket);
     const std::int64_t stepped = program.stepped(bucket);
+    const auto optimizer_state = [&](std::size_t number) -> HeldState {
+        const plan::OptimizerState held = plan::optimizer_states(dims, stepped).all.at(number);
+        return {state.optimizer, held.offset / plan::size_bytes(held.dtype), first, stepped,
+                held.dtype};
+    };
     switch (kind) {
         case StateKind::parameters:
             if (zero >= 3) return {state.parameters, 0, first, stepped, dims.dtype};
@@ -110,11 +115,11 @@ HeldState held_state(const BoundProgram& program, const plan::Scenario& scenario
             return {state.parameters, 0, 0, state.elements, dims.dtype};
         case StateKind::masters:
             if (!dims.keeps_masters()) return {};
-            return {state.optimizer, 2 * stepped, first, stepped, dims.wide_dtype};
+            return optimizer_state(2);
         case StateKind::first_moments:
-            return {state.optimizer, 0, first, stepped, dims.wide_dtype};
+            return optimizer_state(0);
         case StateKind::second_moments:
-            return {state.optimizer, stepped, first, stepped, dims.wide_dtype};
+            return optimizer_state(1);
         case StateKind::gradients:
             break;
     }

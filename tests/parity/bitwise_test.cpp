@@ -120,6 +120,29 @@ TEST(Bitwise, SoDoModulesThatAreMadeAgain) {
             }
 }
 
+// Each element is rounded by itself, so that where states lie changes nothing; and rounding changes
+// something.
+TEST(Bitwise, StatesOfSixteenBitsRoundAlikeInEveryShard) {
+    for (const char* main : {"fp32", "none"})
+        for (const char* second : {"bf16", "fp32"}) {
+            const Sets types = {"training.precision=bf16",
+                                "layout.data_parallel=4",
+                                "training.gradient_bucket_mb=0.02",
+                                "training.optimizer.exp_avg_dtype=bf16",
+                                std::string("training.optimizer.exp_avg_sq_dtype=") + second,
+                                std::string("training.optimizer.main_params_dtype=") + main};
+            Sets sharded = types;
+            sharded.push_back("layout.zero_stage=1");
+            RunOptions few;
+            few.steps = 3;
+            const Trained whole = train(scenario(kGpt, types), few);
+            expect_same(train(scenario(kGpt, sharded), few), whole);
+            const Trained wide = train(scenario(kGpt, {types[0], types[1], types[2]}), few);
+            EXPECT_NE(whole.parameters, wide.parameters);
+            EXPECT_NEAR(whole.losses.back(), wide.losses.back(), 0.02 * wide.losses.back());
+        }
+}
+
 TEST(Bitwise, AFusedLossIsTheSameLoss) {
     RunOptions few;
     few.steps = 3;

@@ -145,8 +145,7 @@ constexpr const char* kWindow = "give a model with a sliding window by --model, 
 constexpr const char* kCoders = "encoder and decoder are not modelled";
 constexpr const char* kUnfused = "kernels that are not fused have no counterpart";
 constexpr const char* kGone = "Megatron-LM refuses it";
-constexpr const char* kTypes = "other types of optimizer states are not modelled";
-constexpr const char* kGraphs = "CUDA graphs are not modelled";
+constexpr const char* kGraphs = "how graphs are captured is not modelled";
 
 constexpr Row kMegatronUnsupported[] = {
     {"--num-experts", kMoe, nullptr, Changes::model},
@@ -234,11 +233,6 @@ constexpr Row kMegatronUnsupported[] = {
     {"--reset-attention-mask", "attention is causal over the whole sequence"},
     {"--padded-vocab-size", "give model.vocab_size, which is not padded"},
     {"--embedding-init-method-std", "all weights start alike"},
-    {"--use-precision-aware-optimizer", kTypes},
-    {"--main-grads-dtype", kTypes, "\"fp32\""},
-    {"--main-params-dtype", kTypes, "\"fp32\""},
-    {"--exp-avg-dtype", kTypes, "\"fp32\""},
-    {"--exp-avg-sq-dtype", kTypes, "\"fp32\""},
     {"--optimizer-offload-fraction", "all states are kept there or none", "1"},
     {"--use-torch-optimizer-for-cpu-offload", kNotModelled},
     {"--overlap-cpu-optimizer-d2h-h2d", kNotModelled},

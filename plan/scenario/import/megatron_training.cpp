@@ -206,6 +206,28 @@ void map_megatron_precision(Sheet& sheet, MegatronFacts& facts) {
     }
 }
 
+namespace {
+
+// Read where the optimizer is precision-aware (megatron/training/arguments.py).
+void map_states(Sheet& sheet) {
+    const bool aware = sheet.flag({"--use-precision-aware-optimizer"});
+    const auto state = [&](const char* option, const char* to,
+                           const std::vector<std::string>& types) {
+        const auto type = sheet.word({option}, types);
+        if (type && aware)
+            sheet.put(to, *type, option);
+        else
+            sheet.ignore(option, "the optimizer is not aware of precisions");
+    };
+    const std::vector<std::string> moments = {"fp32", "fp16", "bf16", "fp8"};
+    state("--exp-avg-dtype", "training.optimizer.exp_avg_dtype", moments);
+    state("--exp-avg-sq-dtype", "training.optimizer.exp_avg_sq_dtype", moments);
+    state("--main-params-dtype", "training.optimizer.main_params_dtype", {"fp32", "fp16"});
+    sheet.ignore("--main-grads-dtype", "gradients are stepped from as they are reduced");
+}
+
+}  // namespace
+
 void map_megatron_optimizer(Sheet& sheet, const MegatronFacts& facts) {
     const auto kind = sheet.text({"--optimizer"});
     if (kind && *kind != "adam")
@@ -215,6 +237,7 @@ void map_megatron_optimizer(Sheet& sheet, const MegatronFacts& facts) {
     if (sheet.copy({"--lr", "training.optimizer.learning_rate", Kind::number}).is_null())
         sheet.miss("training.optimizer.learning_rate", "--lr is not given", "3e-4");
     sheet.copy(kOptimizer);
+    map_states(sheet);
     map_warmup(sheet, facts);
     const auto decay = sheet.text({"--lr-decay-style"});
     if (decay == "cosine" || decay == "constant") {
