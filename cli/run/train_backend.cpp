@@ -122,6 +122,38 @@ plan::Diagnostic joins_no_logits(const std::string& file) {
     return reason;
 }
 
+plan::Diagnostic captures_no_graphs(const std::string& file) {
+    plan::Diagnostic reason;
+    reason.code = "T107";
+    reason.file = file;
+    reason.pointer = "/training/cuda_graphs";
+    reason.message = "no backend captures its kernels in CUDA graphs";
+    reason.help = {"--set training.cuda_graphs=none: what is computed is the same"};
+    return reason;
+}
+
+// Transformer Engine scales states in fp16 and in eight bits, tensor by tensor; bf16 has the range
+// of fp32.
+bool keeps_scaled_states(const plan::Optimizer& optimizer) {
+    for (const plan::StateType type :
+         {optimizer.first_moment, optimizer.second_moment, optimizer.main_parameters})
+        if (type == plan::StateType::fp16 || type == plan::StateType::fp8) return true;
+    return false;
+}
+
+plan::Diagnostic keeps_no_such_states(bool scaled, const std::string& file) {
+    plan::Diagnostic reason;
+    reason.code = "T108";
+    reason.file = file;
+    reason.pointer = "/training/optimizer";
+    reason.message = scaled ? "no backend keeps states in fp16 or eight bits, which have scales"
+                            : "CUDA's AdamW keeps its states in fp32";
+    reason.help = {scaled ? "exp_avg_dtype and exp_avg_sq_dtype \"bf16\" or \"fp32\", "
+                            "main_params_dtype \"none\" or \"fp32\""
+                          : "leave the types of the states out, or train on CPU ranks"};
+    return reason;
+}
+
 std::vector<plan::Diagnostic> reasons_not_on_cpu(const plan::Scenario& scenario,
                                                  const std::string& file) {
     if (!scenario.training.fp8.on()) return {};
@@ -169,6 +201,15 @@ std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& optio
     const auto& framework = scenario.training.framework;
     if (framework.loss_logits == plan::LossLogits::gathered && scenario.layout.tensor_parallel > 1)
         return {joins_no_logits(file)};
+    if (scenario.training.cuda_graphs.scope != plan::CudaGraphs::none)
+        return {captures_no_graphs(file)};
+    const plan::Optimizer& optimizer = scenario.training.optimizer;
+    const bool all_wide = optimizer.first_moment == plan::StateType::same &&
+                          optimizer.second_moment == plan::StateType::same &&
+                          optimizer.main_parameters == plan::StateType::same;
+    const bool scaled = keeps_scaled_states(optimizer);
+    if (scaled || (options.backend == "cuda" && !all_wide))
+        return {keeps_no_such_states(scaled, file)};
     if (options.backend != "cuda") return reasons_not_on_cpu(scenario, file);
     return runtime::reasons_not_on_cuda(plan::build_plan(scenario), scenario, file);
 }

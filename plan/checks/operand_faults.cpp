@@ -31,9 +31,11 @@ class OperandMatch {
                 return;
             case OperandUse::halves:
                 return take_halves(operand);
+            case OperandUse::in_place_together:
+                return take_all(operand, [this](TensorId id) { return has(others_, id); });
             case OperandUse::together:
             case OperandUse::several:
-                return take_rest(operand);
+                return take_all(operand, [](TensorId) { return true; });
         }
     }
 
@@ -74,10 +76,12 @@ class OperandMatch {
             take(operand, elements);
     }
 
-    void take_rest(const OperandSpec& operand) {
-        if (left() == 0) fault(fmt::format("no {}", operand.name));
+    // As many of the next ones as are `taken`, one at least.
+    template <typename Taken>
+    void take_all(const OperandSpec& operand, const Taken& taken) {
+        if (left() == 0 || !taken(next())) return fault(fmt::format("no {}", operand.name));
         std::int64_t elements = 0;
-        for (; left() > 0; ++taken_)
+        for (; left() > 0 && taken(next()); ++taken_)
             elements += tensor().elements();
         if (elements < operand.elements)
             fault(fmt::format("{} elements as {}, which has {}", elements, operand.name,
