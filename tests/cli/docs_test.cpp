@@ -133,5 +133,36 @@ TEST(Docs, TheErrorThatIsShownIsTheOneThatIsPrinted) {
             << refused.err;
 }
 
+// What a hunk keeps and takes out stands in the file like that, in one piece.
+void expect_hunk(const std::string& file, const std::string& before) {
+    if (file.empty() || before.empty()) return;  // a file that the diff adds
+    const fs::path path = kTree / file;
+    ASSERT_TRUE(fs::exists(path)) << path;
+    EXPECT_NE(content_of(path).find(before), std::string::npos)
+        << "docs/extending.md has of " << file << ":\n"
+        << before;
+}
+
+TEST(Docs, DiffsFitTheTree) {
+    std::istringstream in(content_of(kTree / "docs/extending.md"));
+    bool in_diff = false;
+    std::string file, before;
+    std::size_t hunks = 0;
+    for (std::string line; std::getline(in, line);) {
+        const bool begins = line == "```diff", ends = line == "```";
+        if (begins || ends || line.starts_with("@@") || line.starts_with("--- ")) {
+            expect_hunk(file, before);
+            hunks += before.empty() ? 0 : 1;
+            before.clear();
+        }
+        if (begins || ends) in_diff = begins;
+        if (!in_diff) continue;
+        if (line.starts_with("--- ")) file = line == "--- /dev/null" ? "" : line.substr(6);
+        if (line.starts_with("--- ") || line.starts_with("+++ ")) continue;
+        if (line.starts_with(" ") || line.starts_with("-")) before += line.substr(1) + "\n";
+    }
+    EXPECT_GT(hunks, 10U);
+}
+
 }  // namespace
 }  // namespace orrery::cli
