@@ -7,7 +7,7 @@
 #include "cli/run/expected_step.hpp"
 #include "runtime/comm/communication_error.hpp"
 #include "runtime/data/mapped_file.hpp"
-#include "runtime/executor/disk_tier.hpp"
+#include "runtime/streams/disk_tier.hpp"
 #include "runtime/launch/launch.hpp"
 #include "runtime/streams/stream_backend.hpp"
 #include "runtime/train/health.hpp"

@@ -21,10 +21,10 @@
 #include <vector>
 
 #include "runtime/comm/communicator.hpp"
-#include "runtime/cpu/arena_guard.hpp"
+#include "runtime/streams/arena_guard.hpp"
 #include "runtime/cpu/cpu_kernels.hpp"
 #include "runtime/executor/device.hpp"
-#include "runtime/executor/disk_tier.hpp"
+#include "runtime/streams/disk_tier.hpp"
 #include "runtime/executor/performer.hpp"
 #include "runtime/flight/flight_recorder.hpp"
 

@@ -1,4 +1,4 @@
-#include "runtime/executor/disk_tier.hpp"
+#include "runtime/streams/disk_tier.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "runtime/cpu/arena_guard.hpp"
+#include "runtime/streams/arena_guard.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
