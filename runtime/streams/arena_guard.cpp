@@ -108,6 +108,14 @@ void ArenaGuard::watch(const std::vector<Extent>& extents) {
     add({end - 2 * kZone, end});
 }
 
+void ArenaGuard::around(const IssuedOp& op, const OpRest& rest) {
+    for (const Birth& birth : op.bound.births)
+        accept(birth.offset, birth.bytes);
+    begin(op.bound);
+    rest.perform(op);
+    end(op.bound);
+}
+
 void ArenaGuard::begin(const BoundOp& bound) {
     for (std::size_t w = 0; w < bound.writes.size(); ++w) {
         const Operand& written = bound.writes[w];

@@ -1,12 +1,13 @@
-// Whether ops keep to their tensors: a debug mode of the CPU device, whose ops then run one at a
-// time. A copy of the arena says what it must hold but for what an op writes, so that a byte that
-// an op has no business with is found wherever it lies, also in zones on both sides of the arena:
-// after the op, or, far from all that ops touch (in a workspace that no kernel uses), after the
-// step.
+// Whether ops keep to their tensors: a debug mode of devices whose memory the host sees as its own;
+// ops run one at a time then. A copy of the arena says what it must hold but for what an op writes,
+// so that a byte that an op has no business with is found wherever it lies, also in zones on both
+// sides of the arena: after the op, or, far from all that ops touch (in a workspace that no kernel
+// uses), after the step.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "runtime/executor/bound_program.hpp"
+#include "runtime/streams/op_watch.hpp"
 
 namespace orrery::runtime {
 
@@ -23,7 +25,20 @@ class MemoryFault : public std::logic_error {
     using std::logic_error::logic_error;
 };
 
-class ArenaGuard {
+// Ops that wait for other ranks hold up those of this one. That closes no circle: what another rank
+// needs of this one's, it gets by communication, whose order all ranks share.
+class OneAtATime final : public OpWatch {
+  public:
+    void around(const IssuedOp& op, const OpRest& rest) override {
+        const std::lock_guard alone(mutex_);
+        rest.perform(op);
+    }
+
+  private:
+    std::mutex mutex_;
+};
+
+class ArenaGuard final : public OpWatch {
   public:
     static constexpr std::int64_t kZone = 4096;  // bytes that stand before and behind the arena
 
@@ -31,6 +46,9 @@ class ArenaGuard {
     // has memory that no op touches: within a resident, more than alignment leaves between two
     // tensors; BoundProgram::spare aside.
     ArenaGuard(const BoundProgram& program, plan::Rank rank, std::byte* arena);
+
+    // Within OneAtATime, and within what fills memory that changes hands.
+    void around(const IssuedOp& op, const OpRest& rest) override;
 
     // Around an op. What it writes and does not read is filled first, with a NaN that no arithmetic
     // makes. Throws MemoryFault where any of that is left, or where a byte has changed outside of
@@ -41,7 +59,7 @@ class ArenaGuard {
     // After the last op of a step. Throws MemoryFault where a byte has changed that no op touches.
     void end_of_step() const;
 
-    // What was written by no op: by the host, or when memory changed hands.
+    // What was written by no op, but by the host.
     void accept(std::int64_t offset, std::int64_t bytes);
 
   private:
