@@ -1,5 +1,6 @@
 #include "runtime/cuda/cuda_kernels.hpp"
 
+#include <algorithm>
 #include <initializer_list>
 
 #include "plan/check.hpp"
@@ -14,6 +15,12 @@ void check_types(std::initializer_list<Buffer> buffers) {
         ORRERY_CHECK(!buffer || buffer.dtype == plan::DType::fp32 ||
                          buffer.dtype == plan::DType::bf16 || buffer.dtype == plan::DType::fp16,
                      "CUDA kernels compute with fp32, bf16 and fp16");
+}
+
+// Statistics of gradients, which are summed, and copied, as they are.
+bool all_wide(std::initializer_list<Buffer> buffers) {
+    return std::all_of(buffers.begin(), buffers.end(),
+                       [](const Buffer& buffer) { return buffer.dtype == plan::DType::fp64; });
 }
 
 }  // namespace
@@ -127,7 +134,7 @@ void CudaKernels::residual_add(const ResidualAdd& op) {
 }
 
 void CudaKernels::add(const Add& op) {
-    check_types({op.a, op.b, op.y});
+    if (!all_wide({op.a, op.b, op.y})) check_types({op.a, op.b, op.y});
     cuda::add(op, stream_);
 }
 
@@ -195,7 +202,7 @@ void CudaKernels::adamw(const AdamW& op) {
 }
 
 void CudaKernels::cast(const Cast& op) {
-    check_types({op.x, op.y});
+    if (!all_wide({op.x, op.y})) check_types({op.x, op.y});
     cuda::cast(op, stream_);
 }
 
@@ -205,7 +212,7 @@ void CudaKernels::rearrange(const Rearrange& op) {
 }
 
 void CudaKernels::fill(const Fill& op) {
-    if (op.x.dtype != plan::DType::fp64) check_types({op.x});
+    if (!all_wide({op.x})) check_types({op.x});
     cuda::fill(op, stream_);
 }
 
