@@ -112,7 +112,7 @@ int run_subcommand(const Program& program, Subcommand& subcommand, Console& cons
     } catch (const std::exception& error) {
         if (const auto refused = machine_failure(error))
             return failure(subcommand, console, refused->exit_code, refused->message);
-        const int code = program.exit_code_of(error);
+        const int code = exit_code_of(error, program.failures);
         return failure(
             subcommand, console, code,
             fmt::format("{}{}", code == kExitInternal ? "internal error: " : "", error.what()));

@@ -34,7 +34,7 @@ std::vector<std::int64_t> peers_of(const plan::Layout& layout) {
 
 // Whether the time of an op says how fast its rank is, and not how many others its core had.
 bool ranks_take_turns(const TrainRun& run) {
-    return run.placement.backend == "cpu" && run.ranks_here * run.threads_per_rank > run.cores;
+    return run.placement.on_host() && run.ranks_here * run.threads_per_rank > run.cores;
 }
 
 runtime::HealthNotice not_finite(const runtime::StepReport& step) {
