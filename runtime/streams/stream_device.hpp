@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -107,6 +108,7 @@ class StreamDevice final : public Device, private StepParts {
     void call_op(const IssuedOp& op);
     void take_times(const Walk& walk, std::uint32_t first, std::uint32_t end);
     void check();
+    void end_run(const std::exception_ptr& cause);
     // Ends the run for the other ranks where `act` throws, and throws that.
     template <typename Act>
     void ending_run(const Act& act);
