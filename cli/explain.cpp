@@ -1,11 +1,11 @@
 // orrery explain: why the step takes as long as it does, and what would shorten it.
 #include <CLI/CLI.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/explain.hpp"
 #include "cli/progress.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
+#include "plan/exit_code.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -4,12 +4,12 @@
 
 #include "calib/fit/fit_profile.hpp"
 #include "calib/fit/judge_transfer.hpp"
-#include "cli/exit_code.hpp"
 #include "cli/fit_report.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/quantity.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/text_table.hpp"
+#include "plan/exit_code.hpp"
 
 namespace orrery::cli {
 namespace {

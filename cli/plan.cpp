@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/assemble/build_plan.hpp"
+#include "plan/exit_code.hpp"
 #include "plan/text/json.hpp"
 #include "plan/text/text.hpp"
 

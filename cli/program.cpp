@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/machine_failure.hpp"
+#include "plan/exit_code.hpp"
 #include "plan/scenario/diagnostic.hpp"
 #include "plan/scenario/suggest.hpp"
 

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/machine_files.hpp"
 #include "cli/subcommand.hpp"
+#include "plan/exit_code.hpp"
 
 namespace orrery::cli {
 namespace {

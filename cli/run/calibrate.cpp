@@ -13,15 +13,15 @@
 #include "calib/fit/write_profile.hpp"
 #include "calib/measure/cpu_profile.hpp"
 #include "calib/measure/device_machine.hpp"
-#include "cli/exit_code.hpp"
+#include "calib/measure/process_memory.hpp"
 #include "cli/fit_report.hpp"
 #include "cli/machine_files.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/program.hpp"
 #include "cli/run/for_backends.hpp"
-#include "cli/run/process_memory.hpp"
 #include "cli/run_subcommands.hpp"
 #include "cli/scenario_input.hpp"
+#include "plan/exit_code.hpp"
 #include "runtime/backends/registry.hpp"
 
 namespace orrery::cli {
@@ -142,8 +142,9 @@ class Calibrate : public Subcommand {
         if (!calibration.warning.empty())
             console.err << "orrery calibrate: warning: " << calibration.warning << '\n';
         console.err << "measuring the memory of processes\n" << std::flush;
-        calibration.profile["process"] = fit::process_json(
-            measure_processes(few), calibration.profile["provenance"][0].get<std::string>());
+        calibration.profile["process"] =
+            fit::process_json(measure::measure_processes(kTrain.name, options.scenarios_dir, few),
+                              calibration.profile["provenance"][0].get<std::string>());
         return calibration;
     }
 

@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/run/doctor_report.hpp"
 #include "cli/run_subcommands.hpp"
+#include "plan/exit_code.hpp"
 #include "runtime/backends/registry.hpp"
 #include "runtime/machine/inspect.hpp"
 

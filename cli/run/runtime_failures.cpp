@@ -3,8 +3,8 @@
 #include <array>
 
 #include "calib/fit/fit_error.hpp"
-#include "cli/exit_code.hpp"
 #include "cli/run/expected_step.hpp"
+#include "plan/exit_code.hpp"
 #include "runtime/comm/communication_error.hpp"
 #include "runtime/data/mapped_file.hpp"
 #include "runtime/launch/launch.hpp"

@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/quantity.hpp"
 #include "cli/run/expected_step.hpp"
@@ -14,15 +13,14 @@
 #include "cli/run/for_backends.hpp"
 #include "cli/run/interrupt.hpp"
 #include "cli/run/run_statement.hpp"
-#include "cli/run/supervisor/attempt_events.hpp"
 #include "cli/run/supervisor/supervise.hpp"
 #include "cli/run/train_backend.hpp"
 #include "cli/run/train_forecast.hpp"
-#include "cli/run/train_health.hpp"
 #include "cli/run/train_ranks.hpp"
 #include "cli/run/train_run.hpp"
 #include "cli/run_subcommands.hpp"
 #include "cli/scenario_input.hpp"
+#include "plan/exit_code.hpp"
 #include "runtime/checkpoint/checkpoint_folder.hpp"
 #include "runtime/comm/communication_error.hpp"
 #include "runtime/data/sampler.hpp"
@@ -30,6 +28,8 @@
 #include "runtime/executor/measured_trace.hpp"
 #include "runtime/launch/spawn_ranks.hpp"
 #include "runtime/physical_memory.hpp"
+#include "runtime/supervisor/attempt_events.hpp"
+#include "runtime/train/run_health.hpp"
 #include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
@@ -198,7 +198,7 @@ class Train : public Subcommand {
         std::vector<std::unique_ptr<TrainOutput>> outputs;
         if (!silent && !json_) outputs.push_back(train_progress(console));
         if (!silent && (json_ || supervised_))
-            outputs.push_back(train_events(console, supervised_ ? kEventMark : ""));
+            outputs.push_back(train_events(console, supervised_ ? runtime::kEventMark : ""));
         return train_outputs(std::move(outputs));
     }
 
@@ -318,7 +318,9 @@ class Train : public Subcommand {
         options.record = !trace_file_.empty();
         options.checkpoint = checkpoint_options(run, resumption_, output, console);
         if (launched_rank(backend_)) options.statement = run_statement(run, resumption_);
-        TrainHealth health(run, expected, output);
+        runtime::RunHealth health(
+            run.scenario, {run.ranks_take_turns(), expected},
+            [&](const runtime::HealthNotice& notice) { output.noticed(run, notice); });
         options.ends_where_not_finite = true;
         options.met = [&](const std::vector<std::string>& hosts) { health.met(hosts); };
         if (options.checkpoint) {

@@ -7,9 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "cli/exit_code.hpp"
 #include "cli/run/interrupt.hpp"
 #include "cli/run/train_ranks.hpp"
+#include "plan/exit_code.hpp"
 #include "runtime/backends/registry.hpp"
 #include "runtime/launch/spawn_ranks.hpp"
 #include "runtime/streams/expected_timeouts.hpp"

@@ -46,6 +46,11 @@ struct TrainRun {
     std::string data_content = {};  // TokenSource::content_sample
     std::int64_t samples_per_epoch = 0;
 
+    // Whether more threads of ranks are here than cores.
+    bool ranks_take_turns() const {
+        return placement.on_host() && ranks_here * threads_per_rank > cores;
+    }
+
     // Model FLOPs over the peak, of so many sequences in so many seconds; nothing where they are
     // more than the peak, which then is none of this machine.
     std::optional<double> mfu(std::int64_t samples, double seconds) const;

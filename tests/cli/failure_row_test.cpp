@@ -7,8 +7,8 @@
 #include <stdexcept>
 
 #include "calib/fit/fit_error.hpp"
-#include "cli/exit_code.hpp"
 #include "cli/run/runtime_failures.hpp"
+#include "plan/exit_code.hpp"
 #include "runtime/comm/communication_error.hpp"
 #include "runtime/storage_error.hpp"
 #include "sim/cost/profile.hpp"

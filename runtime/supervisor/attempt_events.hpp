@@ -5,10 +5,10 @@
 #include <chrono>
 #include <string_view>
 
-#include "cli/run/supervisor/restart_policy.hpp"
+#include "runtime/supervisor/restart_policy.hpp"
 #include "runtime/train/health.hpp"
 
-namespace orrery::cli {
+namespace orrery::runtime {
 
 // What marks events for a supervisor among lines for people: the record separator of JSON text
 // sequences (RFC 7464).
@@ -34,10 +34,10 @@ class AttemptEvents {
     // The run, if it lives, is to say first that it stands still.
     static constexpr double kMostAfterTheRunItself_s = 2;
 
-    runtime::StallLimit limit_;
+    StallLimit limit_;
     Clock::time_point heard_ = Clock::now();
     bool says_stall_ = false;
     Attempt attempt_;
 };
 
-}  // namespace orrery::cli
+}  // namespace orrery::runtime

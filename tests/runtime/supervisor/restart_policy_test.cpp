@@ -1,11 +1,9 @@
 // What a supervisor decides after each way in which a run can end.
-#include "cli/run/supervisor/restart_policy.hpp"
+#include "runtime/supervisor/restart_policy.hpp"
 
 #include <gmock/gmock.h>
 
-#include "cli/run/supervisor/supervise.hpp"
-
-namespace orrery::cli {
+namespace orrery::runtime {
 namespace {
 
 using ::testing::ElementsAre;
@@ -154,12 +152,5 @@ TEST(RestartPolicy, LeavesARankOutThatFailsTwiceWithoutProgress) {
     }
 }
 
-TEST(ArgumentsOfRun, AreThoseWithoutTheSupervisors) {
-    EXPECT_THAT(arguments_of_run({"train", "a.json", "--supervise", "--launch", "mpirun -n {ranks}",
-                                  "--set", "run.steps=3", "--ranks-left=cat hosts", "--resume",
-                                  "--resume-step", "4", "--json"}),
-                ElementsAre("train", "a.json", "--set", "run.steps=3", "--json"));
-}
-
 }  // namespace
-}  // namespace orrery::cli
+}  // namespace orrery::runtime

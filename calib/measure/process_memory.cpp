@@ -1,4 +1,4 @@
-#include "cli/run/process_memory.hpp"
+#include "calib/measure/process_memory.hpp"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -16,13 +16,11 @@
 #include <nlohmann/json.hpp>
 
 #include "calib/fit/fit_error.hpp"
-#include "cli/run_subcommands.hpp"
-#include "cli/scenario_input.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "plan/ir/link.hpp"
 #include "plan/scenario/reader.hpp"
 
-namespace orrery::cli {
+namespace orrery::measure {
 namespace {
 
 namespace fs = std::filesystem;
@@ -104,8 +102,8 @@ std::string output_of(const std::vector<std::string>& arguments, const fs::path&
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::int64_t ops_of(const std::string& file, const Sets& sets) {
-    const plan::ReadResult read = plan::read_scenario(file, sets, library_folder());
+std::int64_t ops_of(const std::string& file, const Sets& sets, const std::string& scenarios_dir) {
+    const plan::ReadResult read = plan::read_scenario(file, sets, scenarios_dir);
     if (!read.scenario) throw fit::FitError(plan::format_text(read.errors));
     const plan::Plan plan = plan::build_plan(*read.scenario);
     std::int64_t ops = 0;
@@ -116,15 +114,16 @@ std::int64_t ops_of(const std::string& file, const Sets& sets) {
 
 }  // namespace
 
-std::vector<fit::ProcessRow> measure_processes(bool few) {
-    const std::string file = fs::path(library_folder()) / "runs" / "tiny-gpt.json";
+std::vector<fit::ProcessRow> measure_processes(const std::string& train,
+                                               const std::string& scenarios_dir, bool few) {
+    const std::string file = fs::path(scenarios_dir) / "runs" / "tiny-gpt.json";
     const OwnFolder folder;
     std::vector<fit::ProcessRow> rows;
     std::vector<Sets> all = runs();
     if (few)  // few and many ops, few and many ranks
         all = {all[0], all[2], all[5], all[7], all[10]};
     for (const Sets& sets : all) {
-        std::vector<std::string> arguments{kTrain.name, file, "--steps", "2", "--json"};
+        std::vector<std::string> arguments{train, file, "--steps", "2", "--json"};
         for (const std::string& set : sets)
             arguments.insert(arguments.end(), {"--set", set});
         const std::string lines = output_of(arguments, folder.path());
@@ -132,10 +131,10 @@ std::vector<fit::ProcessRow> measure_processes(bool few) {
         const auto bytes = nlohmann::json::parse(lines.substr(last))
                                .at("other_bytes_by_rank")
                                .get<std::vector<std::int64_t>>();
-        rows.push_back({static_cast<std::int64_t>(bytes.size()), ops_of(file, sets),
+        rows.push_back({static_cast<std::int64_t>(bytes.size()), ops_of(file, sets, scenarios_dir),
                         std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0})});
     }
     return rows;
 }
 
-}  // namespace orrery::cli
+}  // namespace orrery::measure

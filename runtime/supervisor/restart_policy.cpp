@@ -1,12 +1,12 @@
-#include "cli/run/supervisor/restart_policy.hpp"
+#include "runtime/supervisor/restart_policy.hpp"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
-#include "cli/exit_code.hpp"
+#include "plan/exit_code.hpp"
 
-namespace orrery::cli {
+namespace orrery::runtime {
 namespace {
 
 // Of a process that a signal ended there is no exit code of ours.
@@ -214,4 +214,4 @@ Decision RestartPolicy::after(const Attempt& attempt, const std::vector<std::int
     return decision;
 }
 
-}  // namespace orrery::cli
+}  // namespace orrery::runtime

@@ -1,11 +1,13 @@
 // What a run's watch tells its output, from steps that are made for it.
-#include "cli/run/train_health.hpp"
+#include "runtime/train/run_health.hpp"
 
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include <gmock/gmock.h>
 
+#include "cli/run/train_run.hpp"
 #include "plan/scenario/reader.hpp"
 #include "tests/cli/world.hpp"
 #include "trace/formats/trace_file.hpp"
@@ -25,22 +27,12 @@ plan::Scenario tiny_scenario(std::vector<std::string> sets) {
 }
 
 // Keeps what is noticed.
-class Notices : public TrainOutput {
-  public:
-    void started(const TrainRun&) override {}
-    void stepped(const TrainRun&, const runtime::StepReport&) override {}
-    void resumed(const TrainRun&, const runtime::CheckpointReader&) override {}
-    void checkpointed(const TrainRun&, const runtime::CheckpointReport&) override {}
-    void interval_chosen(const TrainRun&, const runtime::IntervalChoice&) override {}
-    void noticed(const TrainRun&, const runtime::HealthNotice& notice) override {
-        all.push_back(notice);
-    }
-    void ended(const TrainRun&, const TrainEnd&) override {}
-    void ended_before(const TrainRun&) override {}
-    void failed(const TrainFailure&) override {}
-    void refused(const std::vector<plan::Diagnostic>&) override {}
-
+struct Notices {
     std::vector<runtime::HealthNotice> all;
+
+    std::function<void(const runtime::HealthNotice&)> keep() {
+        return [this](const runtime::HealthNotice& notice) { all.push_back(notice); };
+    }
 };
 
 runtime::StepReport step_of(std::int64_t number, double loss, std::vector<double> computed_s) {
@@ -57,13 +49,13 @@ const std::vector<std::string> kTwoStages = {"layout.pipeline_parallel=2", "layo
                                              "layout.tensor_parallel=1"};
 const std::vector<std::string> kHostsOfFour = {"one", "one", "two", "two"};
 
-TEST(TrainHealth, NamesAStragglerAmongThoseThatDoTheSame) {
+TEST(RunHealth, NamesAStragglerAmongThoseThatDoTheSame) {
     const plan::Scenario scenario = tiny_scenario(kTwoStages);
     TrainRun run{scenario};
     run.cores = 64;
     run.ranks_here = 4;
     Notices notices;
-    TrainHealth health(run, nullptr, notices);
+    runtime::RunHealth health(run.scenario, {run.ranks_take_turns(), nullptr}, notices.keep());
     health.met(kHostsOfFour);
     for (std::int64_t number = 1; number <= 10; ++number)
         health.stepped(step_of(number, 1, {0.02, 0.02, 0.05, 0.06}));
@@ -93,20 +85,20 @@ TEST(TrainRun, HasThePeakOfAllCoresOfItsRanks) {
     EXPECT_DOUBLE_EQ(peak("3"), 3 * peak("1"));
 }
 
-TEST(TrainHealth, SaysNothingOfRanksThatTakeTurnsOnACore) {
+TEST(RunHealth, SaysNothingOfRanksThatTakeTurnsOnACore) {
     const plan::Scenario scenario = tiny_scenario(kTwoStages);
     TrainRun run{scenario};
     run.cores = 2;
     run.ranks_here = 4;
     Notices notices;
-    TrainHealth health(run, nullptr, notices);
+    runtime::RunHealth health(run.scenario, {run.ranks_take_turns(), nullptr}, notices.keep());
     health.met(kHostsOfFour);
     for (std::int64_t number = 1; number <= 10; ++number)
         health.stepped(step_of(number, 1, {0.02, 0.02, 0.05, 0.06}));
     EXPECT_TRUE(notices.all.empty());
 }
 
-TEST(TrainHealth, HoldsRanksAgainstAPrediction) {
+TEST(RunHealth, HoldsRanksAgainstAPrediction) {
     const std::string file = testing::TempDir() + "predicted.orrery";
     std::vector<std::string> words = {"simulate", kTinyGpt, "--trace", file};
     for (const std::string& set : kTwoStages)
@@ -114,7 +106,7 @@ TEST(TrainHealth, HoldsRanksAgainstAPrediction) {
     ASSERT_EQ(cli::run(words).code, 0);
     const trace::Trace predicted = trace::read_trace(file);
     const plan::Scenario scenario = tiny_scenario(kTwoStages);
-    const std::vector<double> expected = expected_compute_s(scenario.layout, predicted);
+    const std::vector<double> expected = runtime::expected_compute_s(scenario.layout, predicted);
     ASSERT_EQ(expected.size(), 4U);
     EXPECT_GT(expected[0], 0);
     EXPECT_EQ(expected[0], expected[1]);
@@ -124,7 +116,7 @@ TEST(TrainHealth, HoldsRanksAgainstAPrediction) {
     run.cores = 64;
     run.ranks_here = 4;
     Notices notices;
-    TrainHealth health(run, &predicted, notices);
+    runtime::RunHealth health(run.scenario, {run.ranks_take_turns(), &predicted}, notices.keep());
     health.met(kHostsOfFour);
     for (std::int64_t number = 1; number <= 10; ++number)
         health.stepped(
@@ -135,11 +127,11 @@ TEST(TrainHealth, HoldsRanksAgainstAPrediction) {
     EXPECT_THAT(notices.all[0].message, HasSubstr(" s were predicted"));
 }
 
-TEST(TrainHealth, TellsOfALossThatIsNoNumberAndOfOneThatDiverges) {
+TEST(RunHealth, TellsOfALossThatIsNoNumberAndOfOneThatDiverges) {
     const plan::Scenario scenario = tiny_scenario({"run.health.diverging_window=3"});
     const TrainRun run{scenario};
     Notices notices;
-    TrainHealth health(run, nullptr, notices);
+    runtime::RunHealth health(run.scenario, {run.ranks_take_turns(), nullptr}, notices.keep());
     const double none = std::numeric_limits<double>::quiet_NaN();
     runtime::StepReport skipped = step_of(1, none, {});
     skipped.skipped = runtime::Skipped::overflow;

@@ -1,12 +1,12 @@
-#include "cli/run/supervisor/attempt_events.hpp"
+#include "runtime/supervisor/attempt_events.hpp"
 
 #include <algorithm>
 
 #include <nlohmann/json.hpp>
 
-#include "cli/exit_code.hpp"
+#include "plan/exit_code.hpp"
 
-namespace orrery::cli {
+namespace orrery::runtime {
 namespace {
 
 using EventJson = nlohmann::json;
@@ -65,4 +65,4 @@ bool AttemptEvents::stalled(Clock::time_point now) const {
     return says_stall_ || now >= due();
 }
 
-}  // namespace orrery::cli
+}  // namespace orrery::runtime

@@ -1,7 +1,7 @@
 // Exit codes of the program: stable, one per class of failure.
 #pragma once
 
-namespace orrery::cli {
+namespace orrery {
 
 enum ExitCode : int {
     kExitOk = 0,
@@ -16,4 +16,4 @@ enum ExitCode : int {
     kExitInterrupted = 130
 };
 
-}  // namespace orrery::cli
+}  // namespace orrery

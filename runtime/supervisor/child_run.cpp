@@ -1,4 +1,4 @@
-#include "cli/run/supervisor/child_run.hpp"
+#include "runtime/supervisor/child_run.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -19,7 +19,7 @@
 
 #include "runtime/comm/communication_error.hpp"
 
-namespace orrery::cli {
+namespace orrery::runtime {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -37,7 +37,7 @@ sigset_t supervised_signals() {
 std::array<int, 2> new_pipe() {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0)
-        throw runtime::CommunicationError(
+        throw CommunicationError(
             fmt::format("no pipe to a run's process: {}", std::strerror(errno)));
     return ends;
 }
@@ -115,7 +115,7 @@ ChildRun::ChildRun(const std::vector<std::string>& words, int ends_with_us,
     if (process_ < 0) {
         ::close(out[0]);
         ::close(err[0]);
-        throw runtime::CommunicationError(
+        throw CommunicationError(
             fmt::format("the run's process cannot be started: {}", std::strerror(error)));
     }
     setpgid(process_, process_);  // whoever comes first
@@ -224,4 +224,4 @@ void ChildRun::end_family() {
     }
 }
 
-}  // namespace orrery::cli
+}  // namespace orrery::runtime

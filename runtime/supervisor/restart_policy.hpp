@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace orrery::cli {
+namespace orrery::runtime {
 
 // One process that performed the run, from where it began to its end.
 struct Attempt {
@@ -95,4 +95,4 @@ class RestartPolicy {
     bool first_ = true;
 };
 
-}  // namespace orrery::cli
+}  // namespace orrery::runtime

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-namespace orrery::cli {
+namespace orrery::runtime {
 
 // While it lives, the signals that ask a run to end and SIGCHLD wait to be read, and orphans of our
 // descendants become ours. One at a time.
@@ -48,7 +48,7 @@ class ChildRun {
     };
 
     // `ends_with_us`: the signal that it gets when this process dies. Throws
-    // runtime::CommunicationError where no process can be started; words[0] that cannot be executed
+    // CommunicationError where no process can be started; words[0] that cannot be executed
     // is exit code 127.
     ChildRun(const std::vector<std::string>& words, int ends_with_us, SupervisorSignals& signals);
     ~ChildRun();  // ends it
@@ -94,4 +94,4 @@ class ChildRun {
     int asked_ = 0;
 };
 
-}  // namespace orrery::cli
+}  // namespace orrery::runtime

@@ -1,12 +1,14 @@
-#include "cli/run/train_health.hpp"
+#include "runtime/train/run_health.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "plan/ir/mesh.hpp"
 
-namespace orrery::cli {
+namespace orrery::runtime {
 namespace {
 
 constexpr double kPicosecond = 1e-12;
@@ -32,14 +34,9 @@ std::vector<std::int64_t> peers_of(const plan::Layout& layout) {
     return peers;
 }
 
-// Whether the time of an op says how fast its rank is, and not how many others its core had.
-bool ranks_take_turns(const TrainRun& run) {
-    return run.placement.on_host() && run.ranks_here * run.threads_per_rank > run.cores;
-}
-
-runtime::HealthNotice not_finite(const runtime::StepReport& step) {
-    runtime::HealthNotice notice;
-    notice.ailment = runtime::Ailment::not_finite;
+HealthNotice not_finite(const StepReport& step) {
+    HealthNotice notice;
+    notice.ailment = Ailment::not_finite;
     notice.step = step.step;
     notice.figures = {{"loss", step.loss}};
     if (step.grad_norm) notice.figures.emplace_back("grad_norm", *step.grad_norm);
@@ -71,35 +68,36 @@ std::vector<double> expected_compute_s(const plan::Layout& layout, const trace::
     return expected;
 }
 
-TrainHealth::TrainHealth(const TrainRun& run, const trace::Trace* expected, TrainOutput& output)
-    : run_(run),
-      expected_(expected),
-      output_(output),
-      losses_(run.scenario.run.health),
-      stalls_(run.scenario.run.health,
-              [this](const runtime::HealthNotice& notice) { output_.noticed(run_, notice); }) {}
+RunHealth::RunHealth(const plan::Scenario& scenario, const WatchedRanks& ranks,
+                     std::function<void(const HealthNotice&)> said)
+    : scenario_(scenario),
+      ranks_(ranks),
+      said_(std::move(said)),
+      losses_(scenario.run.health),
+      stalls_(scenario.run.health, said_) {}
 
-void TrainHealth::met(const std::vector<std::string>& hosts) {
-    if (ranks_take_turns(run_)) return;
+void RunHealth::met(const std::vector<std::string>& hosts) {
+    if (ranks_.take_turns) return;
     std::vector<double> expected(hosts.size());
-    if (expected_ != nullptr) expected = expected_compute_s(run_.scenario.layout, *expected_);
-    stragglers_.emplace(peers_of(run_.scenario.layout), expected, hosts);
+    if (ranks_.expected != nullptr)
+        expected = expected_compute_s(scenario_.layout, *ranks_.expected);
+    stragglers_.emplace(peers_of(scenario_.layout), expected, hosts);
 }
 
-void TrainHealth::stepped(const runtime::StepReport& step) {
+void RunHealth::stepped(const StepReport& step) {
     stalls_.stepped(step.step, step.time_s);
-    if (step.skipped == runtime::Skipped::no) {
-        if (!step.is_finite()) output_.noticed(run_, not_finite(step));
-        if (const auto notice = losses_.step(step.step, step.loss)) output_.noticed(run_, *notice);
+    if (step.skipped == Skipped::no) {
+        if (!step.is_finite()) said_(not_finite(step));
+        if (const auto notice = losses_.step(step.step, step.loss)) said_(*notice);
     }
     // A growing batch is more work, for all of them.
     if (stragglers_)
         for (const auto& notice : stragglers_->step(step.step, step.computed_s))
-            output_.noticed(run_, notice);
+            said_(notice);
 }
 
-void TrainHealth::saved(const runtime::CheckpointReport& report) {
+void RunHealth::saved(const CheckpointReport& report) {
     stalls_.saved(report.stall_s + report.write_s);
 }
 
-}  // namespace orrery::cli
+}  // namespace orrery::runtime
