@@ -9,12 +9,12 @@
 #include <CLI/CLI.hpp>
 
 #include "calib/compare/measured_facts.hpp"
-#include "cli/exit_code.hpp"
 #include "cli/machine_files.hpp"
 #include "cli/report_sections.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/assemble/build_plan.hpp"
+#include "plan/exit_code.hpp"
 #include "sim/prediction.hpp"
 #include "sim/replay/measured.hpp"
 #include "trace/formats/chrome.hpp"

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "calib/compare/fit_constants.hpp"
-#include "cli/exit_code.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/text_table.hpp"
+#include "plan/exit_code.hpp"
 
 namespace orrery::cli {
 namespace {

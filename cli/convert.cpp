@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/quantity.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/text_table.hpp"
+#include "plan/exit_code.hpp"
 #include "trace/busy.hpp"
 #include "trace/formats/trace_file.hpp"
 

@@ -2,9 +2,9 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/diff.hpp"
-#include "cli/exit_code.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
+#include "plan/exit_code.hpp"
 
 namespace orrery::cli {
 namespace {

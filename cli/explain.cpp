@@ -1,12 +1,12 @@
 // orrery explain: why the step takes as long as it does, and what would shorten it.
 #include <CLI/CLI.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/explain.hpp"
 #include "cli/progress.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/assemble/build_plan.hpp"
+#include "plan/exit_code.hpp"
 #include "sim/cuda_graphs.hpp"
 
 namespace orrery::cli {

@@ -2,15 +2,14 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "calib/fit/fit_error.hpp"
 #include "calib/fit/fit_profile.hpp"
 #include "calib/fit/judge_transfer.hpp"
-#include "cli/exit_code.hpp"
 #include "cli/fit_report.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/quantity.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/text_table.hpp"
+#include "plan/exit_code.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -76,13 +75,7 @@ class Fit : public Subcommand {
             return kExitOk;
         }
         inputs_.output_path = output_.path();
-        fit::FitReport report;
-        try {
-            report = fit::fit_profile(inputs_);
-        } catch (const fit::FitStorageError& error) {
-            console.err << "orrery fit: " << error.what() << '\n';
-            return kExitStorage;
-        }
+        const fit::FitReport report = fit::fit_profile(inputs_);
         console.out << output_.typed() << ": profile of " << report.device << '\n'
                     << fit_report_text(report);
         return kExitOk;

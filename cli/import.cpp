@@ -10,11 +10,11 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/import_report.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
+#include "plan/exit_code.hpp"
 #include "plan/scenario/files.hpp"
 #include "plan/scenario/import/import.hpp"
 #include "plan/scenario/references.hpp"

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/exit_code.hpp"
+#include "plan/exit_code.hpp"
 
 namespace orrery::cli {
 

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/assemble/build_plan.hpp"
+#include "plan/exit_code.hpp"
 #include "plan/scenario/plan_facts.hpp"
 #include "plan/text/json.hpp"
 #include "plan/text/plan_file.hpp"

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "cli/exit_code.hpp"
+#include "plan/exit_code.hpp"
 
 namespace orrery::cli {
 namespace {

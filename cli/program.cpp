@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/machine_failure.hpp"
+#include "plan/exit_code.hpp"
 #include "plan/scenario/diagnostic.hpp"
 #include "plan/scenario/suggest.hpp"
 
@@ -112,7 +112,7 @@ int run_subcommand(const Program& program, Subcommand& subcommand, Console& cons
     } catch (const std::exception& error) {
         if (const auto refused = machine_failure(error))
             return failure(subcommand, console, refused->exit_code, refused->message);
-        const int code = program.exit_code_of(error);
+        const int code = exit_code_of(error, program.failures);
         return failure(
             subcommand, console, code,
             fmt::format("{}{}", code == kExitInternal ? "internal error: " : "", error.what()));

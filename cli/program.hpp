@@ -2,12 +2,13 @@
 // of these, one to their user: both call themselves orrery.
 #pragma once
 
-#include <exception>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "cli/console.hpp"
+#include "cli/failure_row.hpp"
 #include "cli/subcommand.hpp"
 
 namespace orrery::cli {
@@ -26,8 +27,8 @@ struct Program {
     std::string description;
     std::vector<std::unique_ptr<Subcommand>> subcommands;
     std::vector<Elsewhere> elsewhere;
-    // Of what a subcommand throws; kExitInternal for what it should not have thrown.
-    int (*exit_code_of)(const std::exception&);
+    // What its subcommands throw beside that of every program's.
+    std::span<const FailureRow> failures = {};
 };
 
 // `args` without the program's name. A subcommand runs once its outputs are clear

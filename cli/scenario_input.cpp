@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/machine_files.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/checks/validate_plan.hpp"
+#include "plan/exit_code.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -1,11 +1,11 @@
 // orrery schedule: the order in which pipeline ranks compute, as a picture or as a file.
 #include <CLI/CLI.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/schedule_text.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/assemble/chosen_schedule.hpp"
+#include "plan/exit_code.hpp"
 
 namespace orrery::cli {
 namespace {

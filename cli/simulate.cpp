@@ -5,12 +5,12 @@
 #include <CLI/CLI.hpp>
 
 #include "calib/compare/measured_facts.hpp"
-#include "cli/exit_code.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/progress.hpp"
 #include "cli/report.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
+#include "plan/exit_code.hpp"
 #include "sim/prediction.hpp"
 #include "sim/replay/measured.hpp"
 #include "trace/formats/trace_file.hpp"

@@ -48,7 +48,7 @@ class Subcommand {
     // Whether errors are to be printed on console.out as {"errors": […]} too.
     virtual bool prints_json() const { return false; }
     // Returns an exit code. May throw UsageError and what its program has an exit code for
-    // (Program::exit_code_of).
+    // (exit_code_of).
     virtual int run(Console& console) = 0;
 
     CommandFiles& files() { return files_; }

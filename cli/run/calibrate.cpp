@@ -4,6 +4,7 @@
 #include <functional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
 #include "calib/fit/curve_json.hpp"
@@ -12,15 +13,16 @@
 #include "calib/fit/write_profile.hpp"
 #include "calib/measure/cpu_profile.hpp"
 #include "calib/measure/device_machine.hpp"
-#include "cli/exit_code.hpp"
+#include "calib/measure/process_memory.hpp"
 #include "cli/fit_report.hpp"
 #include "cli/machine_files.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/program.hpp"
-#include "cli/run/cuda_device.hpp"
-#include "cli/run/process_memory.hpp"
+#include "cli/run/for_backends.hpp"
 #include "cli/run_subcommands.hpp"
 #include "cli/scenario_input.hpp"
+#include "plan/exit_code.hpp"
+#include "runtime/backends/registry.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -46,9 +48,11 @@ class Calibrate : public Subcommand {
                                  "Short, and kept in the user's cache folder: the profile "
                                  "this-machine of scenarios")
                         ->excludes(output);
-        auto* backend = app.add_option("--backend", backend_, "What runs the kernels: cpu, cuda")
+        auto* backend = app.add_option("--backend", backend_,
+                                       fmt::format("What runs the kernels: {}",
+                                                   fmt::join(runtime::backend_names(), ", ")))
                             ->type_name("NAME")
-                            ->check(CLI::IsMember({"cpu", "cuda"}))
+                            ->check(CLI::IsMember(runtime::backend_names()))
                             ->excludes(own);
         ranks_ = app.add_option("--ranks", options_.ranks,
                                 "With --backend cpu: ranks that are busy at once (default: as "
@@ -97,21 +101,21 @@ class Calibrate : public Subcommand {
         if (!imports && backend_.empty() && !own_)
             throw UsageError("one of --this-machine, --backend and --import is required");
         if (output_.empty() && !own_) throw UsageError("--output is required");
-        if (threads_->count() > 0 && !own_ && backend_ != "cpu")
-            throw UsageError("--threads-per-rank is for --this-machine and --backend cpu");
-        try {
-            if (own_) return measure_this_machine(console);
-            if (imports) return import_timings(console);
-            return backend_ == "cuda" ? measure_cuda(console) : measure_cpu(console);
-        } catch (const fit::FitStorageError& error) {
-            console.err << "orrery calibrate: " << error.what() << '\n';
-            return kExitStorage;
-        }
+        if (threads_->count() > 0 && !own_ && (backend_.empty() || !times_ranks(row())))
+            throw UsageError(for_backends("--threads-per-rank", times_ranks) +
+                             " and --this-machine");
+        if (own_) return measure_this_machine(console);
+        if (imports) return import_timings(console);
+        return times_ranks(row()) ? measure_cpu(console) : measure_device(console);
     }
 
   private:
+    const runtime::BackendRow& row() const { return runtime::backend_named(backend_); }
+    // On ranks of the host that are busy at once; else on a device by itself.
+    static bool times_ranks(const runtime::BackendRow& row) { return row.make_driver == nullptr; }
+
     int measure_cpu(Console& console) {
-        if (base_->count() > 0) throw UsageError("--base is for --backend cuda");
+        if (base_->count() > 0) throw UsageError(for_backends("--base", std::not_fn(times_ranks)));
         if (!device_.empty()) options_.device = device_;
         return write(measured_cpu(options_, false, console), output_.path(), output_.typed(),
                      console);
@@ -138,18 +142,18 @@ class Calibrate : public Subcommand {
         if (!calibration.warning.empty())
             console.err << "orrery calibrate: warning: " << calibration.warning << '\n';
         console.err << "measuring the memory of processes\n" << std::flush;
-        calibration.profile["process"] = fit::process_json(
-            measure_processes(few), calibration.profile["provenance"][0].get<std::string>());
+        calibration.profile["process"] =
+            fit::process_json(measure::measure_processes(kTrain.name, options.scenarios_dir, few),
+                              calibration.profile["provenance"][0].get<std::string>());
         return calibration;
     }
 
-    int measure_cuda(Console& console) {
+    int measure_device(Console& console) {
         for (const CLI::Option* option : {ranks_, threads_})
-            if (option->count() > 0) throw UsageError(option->get_name() + " is for --backend cpu");
-        const measure::MakeDriver make_driver = cuda_device();
-        if (!make_driver) {
-            console.err
-                << "orrery calibrate: this program was built without CUDA: ./orrery build cuda\n";
+            if (option->count() > 0)
+                throw UsageError(for_backends(option->get_name(), times_ranks));
+        if (const std::string lacks = row().lacks(); !lacks.empty()) {
+            console.err << "orrery calibrate: " << lacks << '\n';
             return kExitDevice;
         }
         measure::DeviceOptions options;
@@ -159,7 +163,7 @@ class Calibrate : public Subcommand {
         if (!base_path_.empty()) options.base_path = shipped_or_own(base_path_);
         runtime::SystemLoader loader;
         return write(
-            measure::measure_device_profile(options, make_driver, loader, 0, teller(console)),
+            measure::measure_device_profile(options, row().make_driver, loader, 0, teller(console)),
             output_.path(), output_.typed(), console);
     }
 

@@ -1,13 +1,14 @@
 // orrery doctor: what this machine has for a run, what it lacks, and how to get it.
 
-#include <optional>
-
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/run/doctor_report.hpp"
 #include "cli/run_subcommands.hpp"
+#include "plan/exit_code.hpp"
+#include "runtime/backends/registry.hpp"
 #include "runtime/machine/inspect.hpp"
 
 namespace orrery::cli {
@@ -23,18 +24,18 @@ class Doctor : public Subcommand {
 
     void declare(CLI::App& app) override {
         app.add_option("--backend", backend_,
-                       "Whether this one is ready, cpu or cuda: exit code 6 if not")
+                       fmt::format("Whether this one is ready, {}: exit code 6 if not",
+                                   fmt::join(runtime::backend_names(), " or ")))
             ->type_name("NAME")
-            ->check(CLI::IsMember({"cpu", "cuda"}));
+            ->check(CLI::IsMember(runtime::backend_names()));
         app.add_flag("--json", json_, "Print one JSON object");
     }
 
     bool prints_json() const override { return json_; }
 
     int run(Console& console) override {
-        std::optional<runtime::BackendKind> asked;
-        if (!backend_.empty())
-            asked = backend_ == "cuda" ? runtime::BackendKind::cuda : runtime::BackendKind::cpu;
+        const runtime::BackendRow* asked = nullptr;
+        if (!backend_.empty()) asked = &runtime::backend_named(backend_);
         runtime::SystemLoader loader;
         const runtime::Machine machine = runtime::inspect_machine(loader);
         if (json_)
@@ -43,7 +44,7 @@ class Doctor : public Subcommand {
                         << '\n';
         else
             print_doctor(machine, asked, console);
-        return asked && !runtime::missing_for(*asked, machine).empty() ? kExitDevice : kExitOk;
+        return asked != nullptr && !asked->missing(machine).empty() ? kExitDevice : kExitOk;
     }
 
   private:

@@ -101,8 +101,8 @@ Json findings_json(const std::vector<runtime::Finding>& findings) {
     return list;
 }
 
-Json backend_json(const runtime::Machine& machine, runtime::BackendKind backend) {
-    const auto missing = runtime::missing_for(backend, machine);
+Json backend_json(const runtime::Machine& machine, const runtime::BackendRow& backend) {
+    const auto missing = backend.missing(machine);
     return {{"ready", missing.empty()}, {"missing", findings_json(missing)}};
 }
 
@@ -120,8 +120,8 @@ Json doctor_json(const runtime::Machine& machine) {
     json["libraries"] = Json::array();
     for (const runtime::Library& library : machine.libraries)
         json["libraries"].push_back(library_json(library));
-    json["backends"] = {{"cpu", backend_json(machine, runtime::BackendKind::cpu)},
-                        {"cuda", backend_json(machine, runtime::BackendKind::cuda)}};
+    for (const runtime::BackendRow& backend : runtime::backends())
+        json["backends"][std::string(backend.name)] = backend_json(machine, backend);
     json["advice"] = findings_json(runtime::advice_for(machine));
     return json;
 }

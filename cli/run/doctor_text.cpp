@@ -157,11 +157,11 @@ std::string finding_text(const runtime::Finding& finding, std::size_t columns) {
            wrapped(finding.remedy, columns, kIndent + 3, kIndent + 3) + "\n";
 }
 
-std::string verdict_text(const Machine& machine, runtime::BackendKind backend, Console& console) {
-    const auto missing = runtime::missing_for(backend, machine);
-    std::string text =
-        console.bold(backend == runtime::BackendKind::cpu ? "backend cpu" : "backend cuda") +
-        (missing.empty() ? ": ready\n" : ": not ready\n");
+std::string verdict_text(const Machine& machine, const runtime::BackendRow& backend,
+                         Console& console) {
+    const auto missing = backend.missing(machine);
+    std::string text = console.bold(fmt::format("backend {}", backend.name)) +
+                       (missing.empty() ? ": ready\n" : ": not ready\n");
     for (const runtime::Finding& finding : missing)
         text += finding_text(finding, static_cast<std::size_t>(console.columns));
     return text;
@@ -169,8 +169,7 @@ std::string verdict_text(const Machine& machine, runtime::BackendKind backend, C
 
 }  // namespace
 
-void print_doctor(const Machine& machine, std::optional<runtime::BackendKind> asked,
-                  Console& console) {
+void print_doctor(const Machine& machine, const runtime::BackendRow* asked, Console& console) {
     console.out << console.bold("host") << '\n'
                 << host_text(machine) << '\n'
                 << console.bold("GPUs") << '\n'
@@ -179,9 +178,9 @@ void print_doctor(const Machine& machine, std::optional<runtime::BackendKind> as
                 << network_text(machine) << '\n'
                 << console.bold("libraries") << '\n'
                 << libraries_text(machine) << '\n';
-    for (const runtime::BackendKind backend :
-         {runtime::BackendKind::cpu, runtime::BackendKind::cuda})
-        if (!asked || *asked == backend) console.out << verdict_text(machine, backend, console);
+    for (const runtime::BackendRow& backend : runtime::backends())
+        if (asked == nullptr || asked == &backend)
+            console.out << verdict_text(machine, backend, console);
     const auto advice = runtime::advice_for(machine);
     if (!advice.empty()) console.out << '\n' << console.bold("advice") << '\n';
     for (const runtime::Finding& finding : advice)

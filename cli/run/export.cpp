@@ -6,8 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/run_subcommands.hpp"
+#include "plan/exit_code.hpp"
 #include "runtime/checkpoint/hugging_face.hpp"
 #include "runtime/checkpoint/newest_checkpoint.hpp"
 

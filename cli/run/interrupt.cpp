@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
-#include "cli/exit_code.hpp"
 #include "plan/check.hpp"
+#include "plan/exit_code.hpp"
 
 namespace orrery::cli {
 namespace {

@@ -1,13 +1,13 @@
 #include "cli/run/run_performing.hpp"
 
-#include "cli/run/exit_code_of_failure.hpp"
+#include "cli/run/runtime_failures.hpp"
 #include "cli/run_subcommands.hpp"
 
 namespace orrery::cli {
 Program performing_program() {
     Program program;
     program.description = "The part of Orrery that trains and measures; ./orrery starts it.";
-    program.exit_code_of = exit_code_of_failure;
+    program.failures = runtime_failures();
     program.subcommands.push_back(train_command());
     program.subcommands.push_back(export_command());
     program.subcommands.push_back(calibrate_command());

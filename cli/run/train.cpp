@@ -3,24 +3,24 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
-#include "cli/exit_code.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/quantity.hpp"
 #include "cli/run/expected_step.hpp"
 #include "cli/run/first_weights.hpp"
+#include "cli/run/for_backends.hpp"
 #include "cli/run/interrupt.hpp"
 #include "cli/run/run_statement.hpp"
-#include "cli/run/supervisor/attempt_events.hpp"
 #include "cli/run/supervisor/supervise.hpp"
 #include "cli/run/train_backend.hpp"
 #include "cli/run/train_forecast.hpp"
-#include "cli/run/train_health.hpp"
 #include "cli/run/train_ranks.hpp"
 #include "cli/run/train_run.hpp"
 #include "cli/run_subcommands.hpp"
 #include "cli/scenario_input.hpp"
+#include "plan/exit_code.hpp"
 #include "runtime/checkpoint/checkpoint_folder.hpp"
 #include "runtime/comm/communication_error.hpp"
 #include "runtime/data/sampler.hpp"
@@ -28,6 +28,8 @@
 #include "runtime/executor/measured_trace.hpp"
 #include "runtime/launch/spawn_ranks.hpp"
 #include "runtime/physical_memory.hpp"
+#include "runtime/supervisor/attempt_events.hpp"
+#include "runtime/train/run_health.hpp"
 #include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
@@ -83,9 +85,11 @@ class Train : public Subcommand {
             ->type_name("FILE");
         app.add_flag("--json", json_,
                      "Print one JSON object per line: start, step, skip, checkpoint, error, end");
-        app.add_option("--backend", backend_.backend, "What performs the run: cpu, cuda")
+        app.add_option(
+               "--backend", backend_.backend,
+               fmt::format("What performs the run: {}", fmt::join(runtime::backend_names(), ", ")))
             ->type_name("NAME")
-            ->check(CLI::IsMember(std::vector<std::string>{"cpu", "cuda"}));
+            ->check(CLI::IsMember(runtime::backend_names()));
         app.add_option("--ranks-per-gpu", backend_.ranks_per_gpu,
                        "Start so many ranks on each GPU, as processes: to see that results are "
                        "right, not how fast")
@@ -132,8 +136,10 @@ class Train : public Subcommand {
     int run(Console& console) override {
         backend_.time_ops = !trace_file_.empty();
         backend_.flight_record = flight_record_.path();
-        if (backend_.ranks_per_gpu > 0 && backend_.backend != "cuda")
-            throw UsageError("--ranks-per-gpu is for --backend cuda");
+        if (backend_.ranks_per_gpu > 0 && !row().shares_devices)
+            throw UsageError(for_backends("--ranks-per-gpu", [](const runtime::BackendRow& row) {
+                return row.shares_devices;
+            }));
         if (!supervision_.asked && !(supervision_.launch + supervision_.ranks_left).empty())
             throw UsageError("--launch and --ranks-left are for --supervise");
         const auto launch = launched_rank(backend_);
@@ -149,7 +155,7 @@ class Train : public Subcommand {
             throw;
         } catch (const runtime::CommunicationError& error) {
             output->failed(failure_of(error));
-            if (!launch || backend_.backend != "cpu") throw;
+            if (!launch || !row().processes_speak) throw;
             return kExitDevice;  // a rank that is a process has said so itself
         } catch (const std::exception& error) {
             output->failed(failure_of(error));
@@ -158,6 +164,8 @@ class Train : public Subcommand {
     }
 
   private:
+    const runtime::BackendRow& row() const { return runtime::backend_named(backend_.backend); }
+
     // Each rank that is a process looks at what it would replace itself.
     OutputKind flight_record_output() const {
         return {true, [this](const std::string& folder) -> std::string {
@@ -192,7 +200,7 @@ class Train : public Subcommand {
         std::vector<std::unique_ptr<TrainOutput>> outputs;
         if (!silent && !json_) outputs.push_back(train_progress(console));
         if (!silent && (json_ || supervised_))
-            outputs.push_back(train_events(console, supervised_ ? kEventMark : ""));
+            outputs.push_back(train_events(console, supervised_ ? runtime::kEventMark : ""));
         return train_outputs(std::move(outputs));
     }
 
@@ -217,9 +225,7 @@ class Train : public Subcommand {
             throw UsageError("--resume: the scenario has no run.checkpoint.path");
         if (supervision_.asked) return run_supervised(scenario, console);
         if (launch) require_a_process_per_rank(*launch, scenario, input_);
-        const auto built = built_backends();
-        if (std::find(built.begin(), built.end(), backend_.backend) == built.end()) {
-            const std::string lacks = "this program was built without CUDA: ./orrery build cuda";
+        if (const std::string lacks = row().lacks(); !lacks.empty()) {
             console.err << "orrery train: " << lacks << '\n';
             output.failed(std::string(lacks));
             return kExitDevice;
@@ -236,7 +242,7 @@ class Train : public Subcommand {
         run.data_tokens = source.tokens();
         run.data_content = source.content_sample();
         run.samples_per_epoch = sampler.windows();
-        const std::string complaint = backend_.backend == "cpu" ? too_large(run) : "";
+        const std::string complaint = row().on_host ? too_large(run) : "";
         if (!complaint.empty()) {
             console.err << "orrery train: " << complaint << '\n';
             output.failed(complaint);
@@ -307,7 +313,7 @@ class Train : public Subcommand {
         InterruptOptions signals;
         signals.tells = console.err.rdbuf() != nullptr;  // rank 0 says what all do
         signals.terminated = [&records] { records.write_on_request("it was asked to end"); };
-        signals.before_meeting = backend_.backend == "cpu" && launched_rank(backend_).has_value();
+        signals.before_meeting = row().processes_speak && launched_rank(backend_).has_value();
         const InterruptWatch interrupt(signals);
         runtime::TrainOptions options;
         options.plan = input_.plan();
@@ -315,7 +321,9 @@ class Train : public Subcommand {
         options.record = !trace_file_.empty();
         options.checkpoint = checkpoint_options(run, resumption_, output, console);
         if (launched_rank(backend_)) options.statement = run_statement(run, resumption_);
-        TrainHealth health(run, expected, output);
+        runtime::RunHealth health(
+            run.scenario, {run.ranks_take_turns(), expected},
+            [&](const runtime::HealthNotice& notice) { output.noticed(run, notice); });
         options.ends_where_not_finite = true;
         options.met = [&](const std::vector<std::string>& hosts) { health.met(hosts); };
         if (options.checkpoint) {

@@ -10,14 +10,14 @@
 #include "cli/console.hpp"
 #include "cli/run/train_run.hpp"
 #include "plan/scenario/diagnostic.hpp"
+#include "runtime/backends/registry.hpp"
 #include "runtime/flight/flight_records.hpp"
 #include "runtime/launch/launch.hpp"
-#include "runtime/train/backend.hpp"
 
 namespace orrery::cli {
 
 struct BackendOptions {
-    std::string backend = "cpu";
+    std::string backend{runtime::backends().front().name};
     int ranks_per_gpu = 0;    // 0: not asked for
     std::string expect_file;  // a trace that says how long calls take; empty: none
     double timeout_s = 0;     // of calls that it does not have; 0: not said
@@ -27,9 +27,6 @@ struct BackendOptions {
     bool check_memory = false;
     bool time_ops = false;  // a trace is wanted
 };
-
-// The backends that this program was built with.
-std::vector<std::string> built_backends();
 
 // A rank of a run that a launcher started; none where this process has all of them. Throws
 // runtime::LaunchError.

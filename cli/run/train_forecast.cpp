@@ -12,7 +12,7 @@ namespace {
 
 // Ranks are cores of this computer, and nowhere else.
 bool is_all_here(const TrainRun& run) {
-    return run.placement.backend == "cpu" && run.ranks_here == run.scenario.layout.ranks() &&
+    return run.placement.on_host() && run.ranks_here == run.scenario.layout.ranks() &&
            run.scenario.cluster.intra_node.kind == plan::IntraNodeKind::host;
 }
 

@@ -7,7 +7,7 @@
 
 #include "calib/fit/this_machine.hpp"
 #include "cli/machine_failure.hpp"
-#include "cli/run/exit_code_of_failure.hpp"
+#include "cli/run/runtime_failures.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "runtime/train/checkpointing.hpp"
 #include "runtime/train/replica_check.hpp"
@@ -110,7 +110,7 @@ std::vector<std::int64_t> other_bytes_by_rank(const std::vector<runtime::RankMem
 }
 
 std::string Placement::rank_name() const {
-    return backend == "cpu" ? "CPU rank" : "CUDA rank";
+    return std::string(runtime::backend_named(backend).rank_name);
 }
 
 namespace {
@@ -162,7 +162,7 @@ TrainFailure failure_of(const std::exception& error) {
         return failure;
     }
     TrainFailure failure(error.what());
-    failure.exit_code = exit_code_of_failure(error);
+    failure.exit_code = exit_code_of(error, runtime_failures());
     if (const auto* replica = dynamic_cast<const runtime::ReplicaError*>(&error))
         failure.rank = replica->odd_rank();
     if (const auto* damaged = dynamic_cast<const runtime::DamagedCheckpoint*>(&error))

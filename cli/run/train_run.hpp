@@ -15,6 +15,7 @@
 #include "plan/ir/plan.hpp"
 #include "plan/scenario/diagnostic.hpp"
 #include "plan/scenario/scenario.hpp"
+#include "runtime/backends/registry.hpp"
 #include "runtime/train/health.hpp"
 #include "runtime/train/trainer.hpp"
 
@@ -22,11 +23,12 @@ namespace orrery::cli {
 
 // Where a run is performed.
 struct Placement {
-    std::string backend = "cpu";
+    std::string backend{runtime::backends().front().name};
     int ranks_per_gpu = 1;  // more than one: results are right, times say nothing
 
     // "CPU rank", "CUDA rank".
     std::string rank_name() const;
+    bool on_host() const { return runtime::backend_named(backend).on_host; }
 };
 
 struct TrainRun {
@@ -43,6 +45,11 @@ struct TrainRun {
     std::int64_t data_tokens = 0;
     std::string data_content = {};  // TokenSource::content_sample
     std::int64_t samples_per_epoch = 0;
+
+    // Whether more threads of ranks are here than cores.
+    bool ranks_take_turns() const {
+        return placement.on_host() && ranks_here * threads_per_rank > cores;
+    }
 
     // Model FLOPs over the peak, of so many sequences in so many seconds; nothing where they are
     // more than the peak, which then is none of this machine.

@@ -15,7 +15,7 @@ class CpuSeat final : public RankSeat {
           recorder_(recorder),
           control_(communicator),
           beside_(communicator.beside() != nullptr ? *communicator.beside() : communicator),
-          options_(options) {
+          devices_(communicator_, options, recorder) {
         recorder_.watch(communicator);
     }
     ~CpuSeat() override { recorder_.leave(); }
@@ -25,14 +25,14 @@ class CpuSeat final : public RankSeat {
     ControlPlane& control_beside() override { return beside_; }
     std::unique_ptr<Device> make_device(const BoundProgram& program,
                                         const plan::Scenario& scenario) override {
-        return std::make_unique<CpuDevice>(program, scenario, communicator_, options_, &recorder_);
+        return devices_.make(program, scenario);
     }
 
   private:
     Communicator& communicator_;
     FlightRecorder& recorder_;
     CommunicatorPlane control_, beside_;
-    const CpuOptions& options_;
+    CpuDevices devices_;
 };
 
 // Of all ranks, for as long as their plan lives.

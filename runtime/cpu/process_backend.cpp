@@ -23,20 +23,20 @@ class ProcessSeat final : public RankSeat {
         : communicator_(world.communicator()),
           recorder_(recorder),
           control_(communicator_, [&world] { world.finish(); }),
-          options_(options) {}
+          devices_(communicator_, options, recorder) {}
 
     plan::Rank rank() const override { return communicator_.rank(); }
     ControlPlane& control() override { return control_; }
     std::unique_ptr<Device> make_device(const BoundProgram& program,
                                         const plan::Scenario& scenario) override {
-        return std::make_unique<CpuDevice>(program, scenario, communicator_, options_, &recorder_);
+        return devices_.make(program, scenario);
     }
 
   private:
     Communicator& communicator_;
     FlightRecorder& recorder_;
     ProcessPlane control_;
-    const CpuOptions& options_;
+    CpuDevices devices_;
 };
 
 // While a rank lives, its recorder is among those that are written.

@@ -1,6 +1,9 @@
 #include "runtime/cuda/cuda_driver.hpp"
 
+#include <atomic>
 #include <cmath>
+#include <cstring>
+#include <utility>
 
 #include "runtime/cuda/cuda_backend.hpp"
 #include "runtime/cuda/cuda_error.hpp"
@@ -38,6 +41,26 @@ cudaEvent_t of(Event event) {
 
 }  // namespace
 
+struct CudaDriver::HostCall {
+    std::function<void()> host;
+    HostFault& fault;
+    std::atomic<bool> over{false};
+
+    void make() {
+        try {
+            host();
+        } catch (...) {
+            const std::lock_guard lock(fault.mutex);
+            if (!fault.cause) fault.cause = std::current_exception();
+        }
+        over.store(true, std::memory_order_release);
+    }
+};
+
+void HostMemoryDeleter::operator()(void* memory) const {
+    cudaFreeHost(memory);
+}
+
 CudaDriver::CudaDriver(int device) : device_(device) {
     enter();
 }
@@ -62,6 +85,25 @@ std::byte* CudaDriver::allocate(std::int64_t bytes) {
     enter();
     memory_.push_back(cuda::allocate(bytes));
     return static_cast<std::byte*>(memory_.back().get());
+}
+
+std::byte* CudaDriver::allocate_host(std::int64_t bytes) {
+    enter();
+    void* memory = nullptr;
+    const auto size = static_cast<std::size_t>(bytes);
+    check(cudaMallocHost(&memory, size),
+          "cudaMallocHost of " + std::to_string(bytes) + " bytes, which are locked in memory");
+    host_memory_.push_back({std::unique_ptr<void, HostMemoryDeleter>(memory), bytes});
+    std::memset(memory, 0, size);
+    return static_cast<std::byte*>(memory);
+}
+
+bool CudaDriver::is_hosts(const std::byte* memory) const {
+    for (const HostBlock& block : host_memory_) {
+        const auto* const begin = static_cast<const std::byte*>(block.memory.get());
+        if (memory >= begin && memory < begin + block.bytes) return true;
+    }
+    return false;
 }
 
 // Priorities are numbers of which the least is the greatest.
@@ -96,14 +138,21 @@ void CudaDriver::wait(Stream stream, Event event) {
     check(cudaStreamWaitEvent(of(stream), of(event), 0), "cudaStreamWaitEvent");
 }
 
+void CudaDriver::rethrow_host_fault() {
+    const std::lock_guard lock(host_fault_.mutex);
+    if (host_fault_.cause) std::rethrow_exception(host_fault_.cause);
+}
+
 bool CudaDriver::passed(Event event) {
     enter();
+    rethrow_host_fault();
     const cudaError_t answer = cudaEventQuery(of(event));
     if (answer == cudaErrorNotReady) {
         cudaGetLastError();
         return false;
     }
     check(answer, "what the device was given");
+    rethrow_host_fault();  // of what has been passed
     return true;
 }
 
@@ -114,11 +163,36 @@ std::int64_t CudaDriver::nanoseconds(Event from, Event to) {
     return std::llround(static_cast<double>(milliseconds) * 1e6);
 }
 
-std::int64_t CudaDriver::bytes_in_use() const {
+std::optional<std::int64_t> CudaDriver::bytes_in_use() const {
     enter();
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "memory of the device");
     return static_cast<std::int64_t>(total - free);
+}
+
+void CudaDriver::copy(Stream stream, std::byte* to, const std::byte* from, std::int64_t bytes) {
+    enter();
+    check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, of(stream)),
+          "copy between tiers of memory");
+}
+
+void CudaDriver::fill(Stream stream, std::byte* memory, std::int64_t bytes, std::byte value) {
+    const auto size = static_cast<std::size_t>(bytes);
+    const int set = std::to_integer<int>(value);
+    if (is_hosts(memory)) return call(stream, [=] { std::memset(memory, set, size); });
+    enter();
+    check(cudaMemsetAsync(memory, set, size, of(stream)), "cudaMemsetAsync");
+}
+
+void CudaDriver::call(Stream stream, std::function<void()> host) {
+    enter();
+    while (!calls_.empty() && calls_.front()->over.load(std::memory_order_acquire))
+        calls_.pop_front();
+    calls_.push_back(std::unique_ptr<HostCall>(new HostCall{std::move(host), host_fault_}));
+    check(cudaLaunchHostFunc(
+              of(stream), [](void* call) { static_cast<HostCall*>(call)->make(); },
+              calls_.back().get()),
+          "cudaLaunchHostFunc");
 }
 
 void CudaDriver::read(const std::byte* from, std::span<std::byte> into) {

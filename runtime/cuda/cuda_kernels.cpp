@@ -1,5 +1,6 @@
 #include "runtime/cuda/cuda_kernels.hpp"
 
+#include <algorithm>
 #include <initializer_list>
 
 #include "plan/check.hpp"
@@ -14,6 +15,12 @@ void check_types(std::initializer_list<Buffer> buffers) {
         ORRERY_CHECK(!buffer || buffer.dtype == plan::DType::fp32 ||
                          buffer.dtype == plan::DType::bf16 || buffer.dtype == plan::DType::fp16,
                      "CUDA kernels compute with fp32, bf16 and fp16");
+}
+
+// Statistics of gradients, which are summed, and copied, as they are.
+bool all_wide(std::initializer_list<Buffer> buffers) {
+    return std::all_of(buffers.begin(), buffers.end(),
+                       [](const Buffer& buffer) { return buffer.dtype == plan::DType::fp64; });
 }
 
 void check_operands(const Gemm& op) {
@@ -59,7 +66,7 @@ void check_operands(const ResidualAdd& op) {
     check_types({op.branch, op.x, op.positions, op.biases[0], op.biases[1], op.y});
 }
 void check_operands(const Add& op) {
-    check_types({op.a, op.b, op.y});
+    if (!all_wide({op.a, op.b, op.y})) check_types({op.a, op.b, op.y});
 }
 void check_operands(const BiasGradient& op) {
     check_types({op.dy, op.dbias});
@@ -97,13 +104,13 @@ void check_operands(const AdamW& op) {
     check_types({op.gradients, op.m, op.v, op.master, op.parameters});
 }
 void check_operands(const Cast& op) {
-    check_types({op.x, op.y});
+    if (!all_wide({op.x, op.y})) check_types({op.x, op.y});
 }
 void check_operands(const Rearrange& op) {
     check_types({op.from, op.to});
 }
 void check_operands(const Fill& op) {
-    if (op.x.dtype != plan::DType::fp64) check_types({op.x});  // sums of the gradient norm
+    if (!all_wide({op.x})) check_types({op.x});
 }
 
 struct Launched {

@@ -7,21 +7,32 @@
 namespace orrery::runtime::cuda {
 namespace {
 
+// Sums of the gradient norm are fp64, and nothing else is.
+__device__ double* wide(const Buffer& buffer) {
+    return static_cast<double*>(buffer.data);
+}
+
 __global__ void add_kernel(Add op) {
     for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid())
-        store(op.y, i, load(op.a, i) + load(op.b, i));
+        if (op.y.dtype == plan::DType::fp64)
+            wide(op.y)[i] = wide(op.a)[i] + wide(op.b)[i];
+        else
+            store(op.y, i, load(op.a, i) + load(op.b, i));
 }
 
 __global__ void cast_kernel(Cast op) {
     for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid())
-        store(op.y, i, load(op.x, i));
+        if (op.y.dtype == plan::DType::fp64)
+            wide(op.y)[i] = wide(op.x)[i];
+        else
+            store(op.y, i, load(op.x, i));
 }
 
 __global__ void fill_kernel(Fill op) {
     const auto value = static_cast<float>(op.value);
     for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid())
-        if (op.x.dtype == plan::DType::fp64)  // sums of the gradient norm
-            static_cast<double*>(op.x.data)[i] = op.value;
+        if (op.x.dtype == plan::DType::fp64)
+            wide(op.x)[i] = op.value;
         else
             store(op.x, i, value);
 }

@@ -19,12 +19,24 @@ struct Lacking {
     bool fp8 = false;
 };
 
+// Whether the op hands on statistics of gradients, over stages: as they are.
+bool hands_on_statistics(const plan::Block& block, const plan::Op& op) {
+    if (op.is<plan::Exchange>()) return true;  // bytes
+    if (!op.is<plan::Add>() && !op.is<plan::Cast>()) return false;
+    const auto is_scalar = [&](plan::TensorId id) {
+        return block.tensors[static_cast<std::size_t>(id)].role == plan::Role::scalar;
+    };
+    return std::any_of(op.reads.begin(), op.reads.end(), is_scalar) ||
+           std::any_of(op.writes.begin(), op.writes.end(), is_scalar);
+}
+
 // Scalars are counted, summed and judged in fp64 whatever the precision is.
 void look_at_types(const plan::Block& block, const plan::Op& op, Lacking& lacking) {
     for (const auto* ids : {&op.reads, &op.writes})
         for (const plan::TensorId id : *ids) {
             const plan::Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
-            if (tensor.role != plan::Role::scalar && tensor.dtype == plan::DType::fp64)
+            if (tensor.role != plan::Role::scalar && tensor.dtype == plan::DType::fp64 &&
+                !hands_on_statistics(block, op))
                 lacking.fp64 = true;
             if (tensor.dtype == plan::DType::fp8_e4m3) lacking.fp8 = true;
         }
@@ -104,6 +116,10 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::exchange:
         case OpKind::all_to_all:
         case OpKind::shift:
+        case OpKind::copy_to_device:
+        case OpKind::copy_to_host:
+        case OpKind::read_disk:
+        case OpKind::write_disk:
             return true;
         case OpKind::attention_block:
         case OpKind::attention_block_backward:
@@ -111,10 +127,6 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::quantize:
         case OpKind::transpose:
         case OpKind::update_scales:
-        case OpKind::copy_to_device:
-        case OpKind::copy_to_host:
-        case OpKind::read_disk:
-        case OpKind::write_disk:
             return false;
     }
     return false;
@@ -147,15 +159,6 @@ std::vector<plan::Diagnostic> reasons_not_on_cuda(const plan::Plan& plan,
             "T103", file, "/layout/activation_stash", "\"fp8\"",
             "CUDA has no kernel that casts to fp8_e4m3",
             {"--set layout.activation_stash=bf16, in fp32", "--set layout.activation_stash=same"}));
-    if (!plan.statistics.empty())
-        reasons.push_back(reason("T103", file, "/layout/optimizer_post_validation", "true",
-                                 "CUDA streams do not go back to where a step began",
-                                 {"--set layout.optimizer_post_validation=false"}));
-    if (scenario.layout.staleness > 0)
-        reasons.push_back(reason("T106", file, "/layout/staleness",
-                                 std::to_string(scenario.layout.staleness),
-                                 "CUDA has no servers that step parameters beside the next steps",
-                                 {"--set layout.staleness=0"}));
     for (const std::string& kind : lacking.kinds)
         reasons.push_back(reason("T103", file, "", "", "CUDA has no kernel for " + kind, {}));
     return reasons;

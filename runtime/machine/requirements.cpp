@@ -121,9 +121,8 @@ void advise_on_limits(const Machine& machine, std::vector<Finding>& advice) {
 
 }  // namespace
 
-std::vector<Finding> missing_for(BackendKind backend, const Machine& machine) {
+std::vector<Finding> missing_for_cuda(const Machine& machine) {
     std::vector<Finding> missing;
-    if (backend == BackendKind::cpu) return missing;  // its kernels have a build for any x86-64
     if (machine.built_with_cuda.empty())
         missing.push_back({"this program is built without CUDA", "./orrery build cuda"});
     check_driver(machine.driver, missing);

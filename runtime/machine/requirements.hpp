@@ -8,15 +8,13 @@
 
 namespace orrery::runtime {
 
-enum class BackendKind { cpu, cuda };
-
 struct Finding {
     std::string what;
     std::string remedy;  // a command, or what to change
 };
 
-// What must be there before a run begins; empty: the backend is ready.
-std::vector<Finding> missing_for(BackendKind backend, const Machine& machine);
+// What must be there before a run on CUDA devices begins; empty: the backend is ready.
+std::vector<Finding> missing_for_cuda(const Machine& machine);
 
 // What a run does without, or in spite of; of what is there only.
 std::vector<Finding> advice_for(const Machine& machine);

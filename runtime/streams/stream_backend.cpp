@@ -32,10 +32,12 @@ class StreamSeat final : public RankSeat {
 
     // A driver frees its memory when it goes: each arena has one of its own.
     std::unique_ptr<Device> make_device(const BoundProgram& program,
-                                        const plan::Scenario&) override {
+                                        const plan::Scenario& scenario) override {
         driver_.reset();
         driver_ = source_.driver(device_);
-        return std::make_unique<StreamDevice>(program, communicator_, *driver_, options_.streams);
+        StreamOptions options = options_.streams;
+        options.of_scenario(scenario);
+        return std::make_unique<StreamDevice>(program, communicator_, *driver_, options);
     }
 
   private:

@@ -1,11 +1,12 @@
 #include "runtime/streams/stream_device.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
-#include <limits>
-#include <thread>
 
 #include "plan/check.hpp"
+#include "runtime/streams/arena_guard.hpp"
+#include "runtime/streams/stream_device_walk.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -16,103 +17,201 @@ std::int64_t now() {
         .count();
 }
 
-// Long enough to leave the core to others, short beside a step.
-constexpr std::chrono::microseconds kPoll{20};
-
 }  // namespace
 
-StreamDevice::StreamDevice(const BoundProgram& program, StreamCommunicator& communicator,
-                           StreamDriver& driver, const StreamOptions& options)
-    : program_(program),
-      communicator_(communicator),
-      driver_(driver),
-      options_(options),
-      schedule_(program),
-      arena_(driver.allocate(program.arena_bytes)),
-      begins_(program.ops.size()),
-      ends_(program.ops.size()),
-      times_(program.ops.size()) {
-    ORRERY_CHECK(!program.validation.amendment, "streams do not go back to where a step began");
-    for (std::uint32_t id = 0; id < program.ops.size(); ++id) {
-        const plan::Stream stream = program.ops[id].op->stream;
-        Lane& lane = lanes_[plan::index_of(stream)];
-        const bool computes = stream == plan::Stream::compute;
-        if (!lane.kernels) {
-            lane.stream =
-                driver.create_stream(computes ? StreamUse::compute : StreamUse::communication);
-            lane.kernels = driver.kernels(lane.stream, arena_ + program.workspace.offset,
-                                          computes ? program.workspace.bytes : 0);
-            lane.done = driver.create_event(false);
-        }
-        if (options.time_ops) begins_[id] = driver.create_event(true);
-        if (options.time_ops || schedule_.marked(id))
-            ends_[id] = driver.create_event(options.time_ops);
-    }
-    start_ = driver.create_event(options.time_ops);
-    performer_ = std::make_unique<Performer>(
-        program, communicator, arena_, *lanes_[plan::index_of(plan::Stream::compute)].kernels);
-}
-
-void StreamDevice::run(const StepInputs& inputs) {
+// For the other ranks.
+void StreamDevice::end_run(const std::exception_ptr& cause) {
     try {
-        const std::int64_t origin = now();
-        driver_.record(start_, lanes_[plan::index_of(plan::Stream::compute)].stream);
-        for (std::uint32_t id = 0; id < program_.ops.size(); ++id)
-            issue(id, inputs);
-        for (const Lane& lane : lanes_)
-            if (lane.kernels) driver_.record(lane.done, lane.stream);
-        wait_for_end();
-        take_times(origin);
+        std::rethrow_exception(cause);
     } catch (const std::exception& error) {
         communicator_.abort(error.what());
+    } catch (...) {
+        communicator_.abort("an unknown error");
+    }
+}
+
+template <typename Act>
+void StreamDevice::ending_run(const Act& act) {
+    try {
+        act();
+    } catch (...) {
+        failed_ = true;
+        end_run(std::current_exception());
+        driver_.finish();  // what was issued reads what the caller has brought
         throw;
     }
 }
 
-void StreamDevice::issue(std::uint32_t id, const StepInputs& inputs) {
-    const BoundOp& bound = program_.ops[id];
-    const Lane& lane = lanes_[plan::index_of(bound.op->stream)];
-    for (const std::uint32_t awaited : schedule_.waits(id))
-        driver_.wait(lane.stream, ends_[awaited]);
-    if (options_.time_ops) driver_.record(begins_[id], lane.stream);
-    if (options_.poison) poison(bound, *lane.kernels);
-    if (plan::is_communication(bound.op->kind())) communicator_.issue_on(lane.stream);
-    performer_->perform(bound, inputs, *lane.kernels);
-    if (options_.time_ops || schedule_.marked(id)) driver_.record(ends_[id], lane.stream);
+void StreamDevice::run(const StepInputs& inputs) {
+    ORRERY_CHECK(!failed_, "a device that has failed performs no more steps");
+    ending_run([&] {
+        if (runs_on())
+            run_on(inputs);
+        else
+            run_step(inputs);
+    });
 }
 
-void StreamDevice::poison(const BoundOp& bound, Kernels& kernels) const {
-    for (const Birth& birth : bound.births)
-        kernels.fill({birth.bytes / plan::size_bytes(plan::DType::fp32),
-                      std::numeric_limits<double>::quiet_NaN(),
-                      {arena_ + birth.offset, plan::DType::fp32}});
+void StreamDevice::run_step(const StepInputs& inputs) {
+    start(*walks_[0]);
+    if (validation_)
+        validation_->run(inputs);
+    else
+        perform(0, static_cast<std::uint32_t>(program_.ops.size()), inputs);
+    if (guard_ != nullptr) guard_->end_of_step();
 }
 
-void StreamDevice::wait_for_end() {
-    for (const Lane& lane : lanes_)
-        while (lane.kernels && !driver_.passed(lane.done)) {
-            communicator_.check();
-            std::this_thread::sleep_for(kPoll);
-        }
-    communicator_.check();
+void StreamDevice::validate() {
+    if (validation_) ending_run([&] { validation_->validate(); });
 }
 
-void StreamDevice::take_times(std::int64_t origin) {
-    if (!options_.time_ops) {
-        std::fill(times_.begin(), times_.end(), OpTime{origin, now()});
-        return;
+void StreamDevice::perform(std::uint32_t first, std::uint32_t end, const StepInputs& inputs) {
+    perform(*walks_[0], first, end, inputs);
+}
+
+void StreamDevice::amend(const StepInputs& inputs) {
+    perform(*amendment_, 0, static_cast<std::uint32_t>(amendment_->program.ops.size()), inputs);
+}
+
+void StreamDevice::perform(Walk& walk, std::uint32_t first, std::uint32_t end,
+                           const StepInputs& inputs) {
+    walk.inputs = &inputs;
+    issue(walk, first, end);
+    mark_ends(walk);
+    for (const Event done : walk.done)
+        driver_.await(done, [this] { check(); });
+    take_times(walk, first, end);
+}
+
+// A turn is free once the step that had it has ended.
+void StreamDevice::run_on(const StepInputs& inputs) {
+    ends_->await_all_but(program_.turns() - 1, [this] { check(); });
+    const auto turn = static_cast<std::size_t>(inputs.step) % walks_.size();
+    Walk& walk = *walks_[turn];
+    walk.kept = inputs;
+    walk.inputs = &walk.kept;
+    start(walk);
+    issue(walk, 0, static_cast<std::uint32_t>(walk.program.ops.size()));
+    mark_ends(walk);
+    ++begun_;
+    last_ = &walk;
+    ends_->issued({turn, walk.done, inputs});
+    driver_.await(walk.done.front(), [this] { check(); });
+    if (guard_ == nullptr) return;
+    ends_->await_all_but(0, [this] { check(); });
+    guard_->end_of_step();
+}
+
+void StreamDevice::await_all_but(std::int64_t steps) {
+    if (!runs_on()) return;
+    ending_run([&] { ends_->await_all_but(steps, [this] { check(); }); });
+    if (steps == 0 && last_ != nullptr)
+        take_times(*last_, 0, static_cast<std::uint32_t>(program_.ops.size()));
+}
+
+void StreamDevice::when_ended(std::function<void(const StepInputs&)> tell) {
+    if (ends_) ends_->tell(std::move(tell));
+}
+
+void StreamDevice::start(Walk& walk) {
+    walk.origin = now();
+    driver_.record(walk.start, queues_[plan::index_of(plan::Stream::compute)]->stream);
+}
+
+void StreamDevice::issue(Walk& walk, std::uint32_t first, std::uint32_t end) {
+    for (std::uint32_t id = first; id < end; ++id) {
+        const Stream stream = queue_of(*walk.program.ops[id].op).stream;
+        wait_for(walk, id, first);
+        driver_.issue(stream, walk, id);
+        if (walk.ends[id].handle != nullptr) driver_.record(walk.ends[id], stream);
     }
+}
+
+// All ops before the first one that is issued have ended, and all steps but those under way.
+void StreamDevice::wait_for(Walk& walk, std::uint32_t id, std::uint32_t first) {
+    const Queue& queue = queue_of(*walk.program.ops[id].op);
+    for (const AwaitedOp& awaited : walk.schedule.waits(id)) {
+        if (&queue_of(*walk.program.ops[awaited.op].op) == &queue) continue;
+        if (awaited.steps_before == 0) {
+            if (awaited.op >= first) driver_.wait(queue.stream, walk.ends[awaited.op]);
+            continue;
+        }
+        const auto turns = static_cast<std::uint32_t>(walks_.size());
+        if (awaited.steps_before > begun_ || awaited.steps_before >= turns) continue;
+        const auto step = walk.inputs->step - static_cast<std::int64_t>(awaited.steps_before);
+        const Walk& before = *walks_[static_cast<std::size_t>(step) % walks_.size()];
+        driver_.wait(queue.stream, before.ends[awaited.op]);
+    }
+}
+
+void StreamDevice::mark_ends(Walk& walk) {
+    std::size_t next = 0;
+    for (const auto& queue : owned_queues_)
+        if (queue) driver_.record(walk.done[next++], queue->stream);
+}
+
+void StreamDevice::perform_op(const Walk& walk, const IssuedOp& op) {
+    if (timing_ != Timing::by_clock) return call_op(op);
+    OpTime time;
+    time.begin = now();
+    const std::uint64_t number =
+        recorder_ != nullptr ? recorder_->begin(op.bound, op.inputs.step, time.begin) : 0;
+    call_op(op);
+    time.end = now();
+    if (recorder_ != nullptr) recorder_->end(number, time.end);
+    if (!walk.timed) return;
+    times_[op.id] = {time.begin + options_.clock_offset_ns, time.end + options_.clock_offset_ns};
+}
+
+void StreamDevice::call_op(const IssuedOp& op) {
+    if (plan::is_copy(op.bound.op->kind())) return memory_.copy(op.bound, op.stream);
+    if (queued_ != nullptr && plan::is_communication(op.bound.op->kind()))
+        queued_->issue_on(op.stream);
+    queue_of(*op.bound.op).performer->perform(op.bound, op.inputs, op.kernels);
+}
+
+// Of ops [first, end), once they have ended.
+void StreamDevice::take_times(const Walk& walk, std::uint32_t first, std::uint32_t end) {
+    if (!walk.timed || timing_ == Timing::by_clock) return;
+    const std::int64_t origin = walk.origin + options_.clock_offset_ns;
+    const std::int64_t ended = now() + options_.clock_offset_ns;
+    for (std::uint32_t id = first; id < end; ++id)
+        times_[id] = timing_ == Timing::of_steps
+                         ? OpTime{origin, ended}
+                         : OpTime{origin + driver_.nanoseconds(walk.start, walk.begins[id]),
+                                  origin + driver_.nanoseconds(walk.start, walk.ends[id])};
+}
+
+std::optional<double> StreamDevice::computed_s() const {
+    if (runs_on() || timing_ == Timing::of_steps)
+        return std::nullopt;  // where steps run on, later ones are computed meanwhile
+    std::int64_t nanoseconds = 0;
     for (std::size_t id = 0; id < times_.size(); ++id)
-        times_[id] = {origin + driver_.nanoseconds(start_, begins_[id]),
-                      origin + driver_.nanoseconds(start_, ends_[id])};
+        if (program_.ops[id].op->stream == plan::Stream::compute)
+            nanoseconds += times_[id].end - times_[id].begin;
+    return static_cast<double>(nanoseconds) * 1e-9;
+}
+
+// What was thrown where steps end comes before what other ranks have made of it.
+void StreamDevice::check() {
+    if (queued_ == nullptr) return;
+    try {
+        queued_->check();
+    } catch (...) {
+        if (ends_) ends_->rethrow();
+        throw;
+    }
+    if (ends_) ends_->rethrow();
 }
 
 void StreamDevice::read(std::int64_t offset, std::span<std::byte> into) const {
-    driver_.read(arena_ + offset, into);
+    memory_.read(offset, into);
 }
 
 void StreamDevice::write(std::int64_t offset, std::span<const std::byte> from) {
-    driver_.write(arena_ + offset, from);
+    memory_.write(offset, from);
+    if (guard_ != nullptr && offset < program_.memory_bytes())
+        guard_->accept(offset, static_cast<std::int64_t>(from.size()));
 }
 
 }  // namespace orrery::runtime

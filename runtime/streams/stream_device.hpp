@@ -1,61 +1,142 @@
-// A device with queues, as the executor sees it: the plan's streams are the device's, the plan's
-// edges are events. One thread puts a whole step into the streams, in issue order, and then waits;
-// nothing of what the host does in between depends on a value that the device computed.
+// The one device: a rank's linked program walked over a driver's queues. The plan's streams are the
+// driver's, the plan's edges are marks in them. One thread issues a whole step, in the plan's
+// order, and then waits; nothing of what it does in between depends on a value that was computed.
+// What a device does besides is a part of its own: memory in tiers (memory_tiers.hpp), steps that
+// are validated later (post_validation.hpp), steps that run on into one another (step_ends.hpp),
+// and what stands around ops (op_watch.hpp): poison, guard, delays.
+//
+// Where the communicator has a line beside it, servers and the communication of data-parallel ranks
+// have a stream and that line to themselves once steps run on: else those who wait for a slow
+// rank's gradients would keep messages of tensor and pipeline parallelism waiting.
 #pragma once
 
 #include <array>
+#include <cstddef>
+#include <exception>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/executor/device.hpp"
 #include "runtime/executor/performer.hpp"
+#include "runtime/flight/flight_recorder.hpp"
+#include "runtime/streams/memory_tiers.hpp"
+#include "runtime/streams/op_watch.hpp"
+#include "runtime/streams/post_validation.hpp"
+#include "runtime/streams/step_ends.hpp"
 #include "runtime/streams/stream_communicator.hpp"
 #include "runtime/streams/stream_driver.hpp"
 #include "runtime/streams/stream_schedule.hpp"
 
 namespace orrery::runtime {
 
+class ArenaGuard;
+
 struct StreamOptions {
-    bool time_ops = false;  // two timed events around every op; without, times() are the step's
-    bool poison = false;    // memory that changes hands is filled with NaN first
+    // Two timed events around every op; without, times() are the step's. Where work is performed in
+    // turn, ops are always timed, by the host's clock.
+    bool time_ops = false;
+    bool poison = false;               // memory that changes hands is filled with NaN first
+    bool guard = false;                // ops run one at a time, and must keep to their tensors: for
+                                       // drivers that share the host's memory
+    std::uint64_t delay_seed = 0;      // not 0: ops start after random delays
+    std::int64_t clock_offset_ns = 0;  // added to the times of ops
+    double clip_norm = 0;              // of the optimizer, for steps that are validated later
+    std::string offload_path = {};     // the folder of what is kept on disk
+
+    // Those two.
+    void of_scenario(const plan::Scenario& scenario);
 };
 
-class StreamDevice final : public Device {
+class StreamDevice final : public Device, private StepParts {
   public:
-    // All must outlive the device. The driver's arena is allocated here.
+    // All must outlive the device. Calls of the communicator are put into streams …
     StreamDevice(const BoundProgram& program, StreamCommunicator& communicator,
                  StreamDriver& driver, const StreamOptions& options);
+    // … or are made in their turn by work of a driver that performs it so. `recorder`: null: none.
+    StreamDevice(const BoundProgram& program, Communicator& communicator, StreamDriver& driver,
+                 const StreamOptions& options, FlightRecorder* recorder);
+    ~StreamDevice() override;
 
     void run(const StepInputs& inputs) override;
+    void await_all_but(std::int64_t steps) override;
+    void when_ended(std::function<void(const StepInputs&)> tell) override;
+    void validate() override;
     std::span<const OpTime> times() const override { return times_; }
+    std::optional<double> computed_s() const override;
     std::optional<std::int64_t> bytes_in_use() const override { return driver_.bytes_in_use(); }
     void read(std::int64_t offset, std::span<std::byte> into) const override;
     void write(std::int64_t offset, std::span<const std::byte> from) override;
 
   private:
-    // A stream of the plan that has ops; the others are none of the device's.
-    struct Lane {
+    StreamDevice(const BoundProgram& program, Communicator& communicator,
+                 StreamCommunicator* queued, StreamDriver& driver, const StreamOptions& options,
+                 FlightRecorder* recorder);
+
+    enum class Timing : std::uint8_t { of_steps, by_marks, by_clock };
+
+    // A stream of the driver, and who performs the ops of the plan's streams that go into it.
+    struct Queue {
         Stream stream;
         std::unique_ptr<Kernels> kernels;
-        Event done;  // end of the step
+        Performer* performer = nullptr;
     };
 
-    void issue(std::uint32_t id, const StepInputs& inputs);
-    void poison(const BoundOp& bound, Kernels& kernels) const;
-    void wait_for_end();
-    void take_times(std::int64_t origin);
+    class Walk;  // of a program, for one turn
+
+    bool runs_on() const { return program_.turns() > 1; }
+    bool may_use_line_beside() const;
+    StreamUse use_of(plan::Stream stream) const;
+    void add_queue(plan::Stream stream);
+    void make_performers();
+    void make_walks();
+    void make_watches();
+    void make_step_ends();
+    Queue& queue_of(const plan::Op& op);
+
+    void run_step(const StepInputs& inputs);
+    void run_on(const StepInputs& inputs);
+    void perform(std::uint32_t first, std::uint32_t end, const StepInputs& inputs) override;
+    void amend(const StepInputs& inputs) override;
+    void perform(Walk& walk, std::uint32_t first, std::uint32_t end, const StepInputs& inputs);
+    void start(Walk& walk);
+    void issue(Walk& walk, std::uint32_t first, std::uint32_t end);
+    void wait_for(Walk& walk, std::uint32_t id, std::uint32_t first);
+    void mark_ends(Walk& walk);
+    void perform_op(const Walk& walk, const IssuedOp& op);
+    void call_op(const IssuedOp& op);
+    void take_times(const Walk& walk, std::uint32_t first, std::uint32_t end);
+    void check();
+    void end_run(const std::exception_ptr& cause);
+    // Ends the run for the other ranks where `act` throws, and throws that.
+    template <typename Act>
+    void ending_run(const Act& act);
 
     const BoundProgram& program_;
-    StreamCommunicator& communicator_;
+    Communicator& communicator_;
+    StreamCommunicator* queued_;  // the same, where its calls are put into streams; else null
     StreamDriver& driver_;
     StreamOptions options_;
+    FlightRecorder* recorder_;
+    Timing timing_;
+    bool line_beside_;
+    MemoryTiers memory_;
+    std::array<std::unique_ptr<Queue>, plan::kStreams> owned_queues_;
+    std::array<Queue*, plan::kStreams> queues_{};  // null: the plan has no op there
+    std::optional<Performer> performer_, server_;
     StreamSchedule schedule_;
-    std::byte* arena_;
-    std::array<Lane, plan::kStreams> lanes_;
-    std::unique_ptr<Performer> performer_;
-    Event start_;
-    std::vector<Event> begins_, ends_;  // by op id; ends: of marked ops, or of all that are timed
+    std::optional<StreamSchedule> amendment_schedule_;
+    std::vector<std::unique_ptr<Walk>> walks_;  // by turn
+    std::unique_ptr<Walk> amendment_;
+    ArenaGuard* guard_ = nullptr;
+    std::vector<std::unique_ptr<OpWatch>> watches_;
+    std::optional<PostValidation> validation_;
     std::vector<OpTime> times_;
+    std::uint32_t begun_ = 0;     // steps
+    const Walk* last_ = nullptr;  // of those that run on
+    bool failed_ = false;
+    std::unique_ptr<StepEnds> ends_;  // goes first: it may be telling of a step
 };
 
 }  // namespace orrery::runtime

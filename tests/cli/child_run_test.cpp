@@ -1,5 +1,5 @@
 // A supervised process as such: its lines, its end, and what it leaves behind.
-#include "cli/run/supervisor/child_run.hpp"
+#include "runtime/supervisor/child_run.hpp"
 
 #include <unistd.h>
 
@@ -10,6 +10,8 @@
 namespace orrery::cli {
 namespace {
 
+using runtime::ChildRun;
+using runtime::SupervisorSignals;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::ElementsAre;

@@ -28,8 +28,7 @@ runtime::Machine machine_of(runtime::FakeLoader& loader) {
     return machine;
 }
 
-std::string printed(const runtime::Machine& machine,
-                    std::optional<runtime::BackendKind> asked = std::nullopt) {
+std::string printed(const runtime::Machine& machine, const runtime::BackendRow* asked = nullptr) {
     std::ostringstream out;
     std::ostringstream err;
     Console console{out, err};
@@ -59,7 +58,7 @@ TEST(Doctor, ReportsADriverThatIsTooOld) {
 
 TEST(Doctor, SpeaksOfTheBackendThatWasAskedFor) {
     runtime::FakeLoader loader = runtime::two_gpus();
-    const std::string text = printed(machine_of(loader), runtime::BackendKind::cuda);
+    const std::string text = printed(machine_of(loader), &runtime::backend_named("cuda"));
     EXPECT_THAT(text, HasSubstr("backend cuda: ready\n"));
     EXPECT_THAT(text, Not(HasSubstr("backend cpu")));
 }

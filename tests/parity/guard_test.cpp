@@ -2,7 +2,7 @@
 // planted are found, with the op's name.
 #include <gmock/gmock.h>
 
-#include "runtime/cpu/arena_guard.hpp"
+#include "runtime/streams/arena_guard.hpp"
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {

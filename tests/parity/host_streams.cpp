@@ -70,6 +70,7 @@ Event HostDriver::create_event(bool timed) {
 }
 
 void HostDriver::record(Event event, Stream stream) {
+    const std::lock_guard lock(mutex_);
     recorded.at(number_of(event) - 1) = ++time_;
     log.push_back({Asked::What::record, number_of(stream), number_of(event), ""});
 }
@@ -80,6 +81,7 @@ void HostDriver::wait(Stream stream, Event event) {
 }
 
 bool HostDriver::passed(Event event) {
+    const std::lock_guard lock(mutex_);
     return recorded.at(number_of(event) - 1) > 0;
 }
 
@@ -90,11 +92,30 @@ std::int64_t HostDriver::nanoseconds(Event from, Event to) {
     return recorded.at(number_of(to) - 1) - recorded.at(number_of(from) - 1);
 }
 
-std::int64_t HostDriver::bytes_in_use() const {
+std::optional<std::int64_t> HostDriver::bytes_in_use() const {
     std::int64_t bytes = 0;
     for (const auto& memory : memory_)
         bytes += static_cast<std::int64_t>(memory.size());
     return bytes;
+}
+
+void HostDriver::asked(Stream stream, const char* name) {
+    log.push_back({Asked::What::request, number_of(stream), 0, name});
+}
+
+void HostDriver::copy(Stream stream, std::byte* to, const std::byte* from, std::int64_t bytes) {
+    asked(stream, "copy");
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
+void HostDriver::fill(Stream stream, std::byte* memory, std::int64_t bytes, std::byte value) {
+    asked(stream, "fill");
+    std::fill_n(memory, bytes, value);
+}
+
+void HostDriver::call(Stream stream, std::function<void()> host) {
+    asked(stream, "call");
+    host();
 }
 
 void HostDriver::read(const std::byte* from, std::span<std::byte> into) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,13 @@ class HostDriver final : public runtime::StreamDriver {
     void wait(runtime::Stream stream, runtime::Event event) override;
     bool passed(runtime::Event event) override;
     std::int64_t nanoseconds(runtime::Event from, runtime::Event to) override;
-    std::int64_t bytes_in_use() const override;
+    std::byte* allocate_host(std::int64_t bytes) override { return allocate(bytes); }
+    std::optional<std::int64_t> bytes_in_use() const override;
+    void copy(runtime::Stream stream, std::byte* to, const std::byte* from,
+              std::int64_t bytes) override;
+    void fill(runtime::Stream stream, std::byte* memory, std::int64_t bytes,
+              std::byte value) override;
+    void call(runtime::Stream stream, std::function<void()> host) override;
     void read(const std::byte* from, std::span<std::byte> into) override;
     void write(std::byte* to, std::span<const std::byte> from) override;
     std::unique_ptr<runtime::Kernels> kernels(runtime::Stream stream, std::byte* workspace,
@@ -42,9 +49,12 @@ class HostDriver final : public runtime::StreamDriver {
     std::vector<std::int64_t> recorded;       // by number of the event less 1: when last; 0: never
 
   private:
+    void asked(runtime::Stream stream, const char* name);
+
     std::vector<std::vector<std::byte>> memory_;
     std::vector<bool> timed_;
     std::int64_t time_ = 0;
+    std::mutex mutex_;  // guards events, which another thread may ask for
 };
 
 // The calls of a thread's communicator, in the streams of a driver.

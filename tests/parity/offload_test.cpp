@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "runtime/executor/disk_tier.hpp"
+#include "runtime/streams/disk_tier.hpp"
 #include "tests/parity/offload_layouts.hpp"
 #include "tests/parity/run.hpp"
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <stdexcept>
 
 #include <boost/dynamic_bitset.hpp>
 
@@ -11,6 +12,7 @@
 #include "runtime/streams/stream_device.hpp"
 #include "runtime/streams/stream_schedule.hpp"
 #include "tests/parity/host_streams.hpp"
+#include "tests/parity/offload_layouts.hpp"
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
@@ -79,7 +81,8 @@ std::vector<std::vector<std::uint32_t>> events_of(const BoundProgram& program) {
     const StreamSchedule schedule(program);
     std::vector<std::vector<std::uint32_t>> events(program.ops.size());
     for (std::uint32_t op = 0; op < events.size(); ++op)
-        events[op].assign(schedule.waits(op).begin(), schedule.waits(op).end());
+        for (const runtime::AwaitedOp& awaited : schedule.waits(op))
+            events[op].push_back(awaited.op);
     return events;
 }
 
@@ -155,8 +158,8 @@ TEST_P(StreamSchedules, AreWhatTheDeviceIsAsked) {
         std::vector<std::uintptr_t> waits, expected;
         for (; log[at].what == Asked::What::wait; ++at)
             waits.push_back(log[at].event);
-        for (const std::uint32_t earlier : schedule.waits(op))
-            expected.push_back(ends.at(earlier));
+        for (const runtime::AwaitedOp& earlier : schedule.waits(op))
+            expected.push_back(ends.at(earlier.op));
         EXPECT_EQ(waits, expected) << "op " << op;
         ASSERT_EQ(log[at++].what, Asked::What::record);
         bool communicates = false;
@@ -199,16 +202,27 @@ INSTANTIATE_TEST_SUITE_P(Layouts, StreamSchedules, testing::ValuesIn(some_layout
 // as it adds up in the order of ranks.
 class StreamDevices : public testing::TestWithParam<NamedLayout> {};
 
-TEST_P(StreamDevices, TrainAsTheCpuDoesBitForBit) {
-    const plan::Scenario read = scenario(kGpt, GetParam().sets);
-    RunOptions options;
-    options.steps = 3;
-    const Trained expected = train(read, options);
+Trained train_in_streams(const plan::Scenario& read, std::int64_t steps) {
     runtime::StreamBackendOptions streams;
     streams.streams = {.time_ops = true, .poison = true};
     runtime::StreamBackend backend(host_devices(8), std::nullopt, streams);
+    RunOptions options;
+    options.steps = steps;
     options.backend = &backend;
-    const Trained found = train(read, options);
+    return train(read, options);
+}
+
+Trained train_on_cpu(const plan::Scenario& read, std::int64_t steps) {
+    RunOptions options;
+    options.steps = steps;
+    return train(read, options);
+}
+
+TEST_P(StreamDevices, TrainAsTheCpuDoesBitForBit) {
+    constexpr std::int64_t kSteps = 5;
+    const plan::Scenario read = scenario(kGpt, GetParam().sets);
+    const Trained expected = train_on_cpu(read, kSteps);
+    const Trained found = train_in_streams(read, kSteps);
     EXPECT_EQ(found.losses, expected.losses);
     EXPECT_EQ(found.norms, expected.norms);
     EXPECT_EQ(found.gradients, expected.gradients);
@@ -223,6 +237,84 @@ std::vector<NamedLayout> trained_layouts() {
     all.push_back(layout("spike", {"training.loss_spike.skip_above=2",
                                    "training.loss_spike.window=1", "data_parallel=2"}));
     return all;
+}
+
+// Copies between the tiers of memory, those on disk too.
+std::vector<NamedLayout> offloaded_layouts() {
+    std::vector<NamedLayout> all = offload_layouts();
+    for (NamedLayout& named : all)
+        named.sets.emplace_back("training.precision=bf16");
+    return all;
+}
+
+// A norm that clips each step, so that each is amended.
+std::vector<NamedLayout> validated_layouts() {
+    const std::string validates = "optimizer_post_validation=true", pp2 = "pipeline_parallel=2",
+                      tp2 = "tensor_parallel=2", dp2 = "data_parallel=2",
+                      clips = "training.optimizer.clip_norm=1e-3";
+    return {layout("validated", {validates, pp2, clips}),
+            layout("validated_zb_2p", {validates, "pipeline_parallel=4", "schedule=zb-2p", clips}),
+            layout("validated_zb_v", {validates, pp2, "virtual_pipeline=2", tp2, dp2,
+                                      "schedule=zb-v", "zero_stage=1", clips}),
+            layout("validated_zero_3", {validates, pp2, dp2, "zero_stage=3", clips})};
+}
+
+std::vector<NamedLayout> stale_layouts() {
+    const std::string serves = "data_parallel_mode=parameter_server", zero = "zero_stage=1",
+                      one = "staleness=1", two = "staleness=2", dp2 = "data_parallel=2",
+                      pp2 = "pipeline_parallel=2", bf16 = "training.precision=bf16";
+    return {layout("stale", {serves, zero, one, dp2}),
+            layout("stale_alone", {serves, zero, two, "pipeline_parallel=4", bf16}),
+            layout("stale_small", {serves, zero, two, "data_parallel=4", bf16,
+                                   "training.gradient_bucket_mb=0.02"}),
+            layout("stale_tensor", {serves, zero, one, dp2, "tensor_parallel=2", pp2,
+                                    "sequence_parallel=true", bf16}),
+            layout("stale_interleaved",
+                   {serves, zero, two, dp2, pp2, "virtual_pipeline=2", "schedule=interleaved"})};
+}
+
+// fp16 whose first steps overflow, and are taken back in the steps after them. Norms that are not
+// numbers equal nothing.
+TEST(StreamDevice, TakesBackStepsThatOverflow) {
+    constexpr std::int64_t kSteps = 6;
+    const plan::Scenario read = scenario(
+        kGpt,
+        {"layout.pipeline_parallel=2", "layout.optimizer_post_validation=true",
+         "training.precision=fp16",
+         R"(training.loss_scale={"initial": 2097152, "growth_interval": 4, "hysteresis": 1})"});
+    const Trained expected = train_on_cpu(read, kSteps);
+    const Trained found = train_in_streams(read, kSteps);
+    const auto overflows =
+        std::count(found.skipped.begin(), found.skipped.end(), runtime::Skipped::overflow);
+    EXPECT_GT(overflows, 0);
+    EXPECT_LT(overflows, kSteps);
+    EXPECT_EQ(found.skipped, expected.skipped);
+    EXPECT_EQ(found.losses, expected.losses);
+    EXPECT_EQ(found.parameters, expected.parameters);
+}
+
+// On the thread that steps end on, while this rank is steps ahead.
+TEST(StreamDevice, WhatIsThrownAtTheEndOfAStepEndsTheRun) {
+    const plan::Scenario read =
+        scenario(kGpt, {"layout.data_parallel=2", "layout.data_parallel_mode=parameter_server",
+                        "layout.zero_stage=1", "layout.staleness=2"});
+    for (const bool in_streams : {false, true}) {
+        runtime::StreamBackend backend(host_devices(2), std::nullopt, {});
+        RunOptions options;
+        options.steps = 9;
+        if (in_streams) options.backend = &backend;
+        options.after_step = [](plan::Rank rank, const runtime::Device&,
+                                const runtime::BoundProgram&, const plan::Program&,
+                                std::int64_t step) {
+            if (rank == 1 && step == 4) throw std::domain_error("rank 1 has had enough");
+        };
+        try {
+            train(read, options);
+            FAIL() << "the run goes on";
+        } catch (const std::domain_error& error) {
+            EXPECT_STREQ(error.what(), "rank 1 has had enough");
+        }
+    }
 }
 
 std::string placement_error(std::optional<runtime::Launch> launch, int devices, int per_device) {
@@ -267,8 +359,11 @@ TEST(StreamBackend, EndsAllRanksWithWhatEndedTheFirst) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, StreamDevices, testing::ValuesIn(trained_layouts()),
-                         [](const auto& layout) { return layout.param.name; });
+const auto kByName = [](const auto& tested) { return tested.param.name; };
+INSTANTIATE_TEST_SUITE_P(Layouts, StreamDevices, testing::ValuesIn(trained_layouts()), kByName);
+INSTANTIATE_TEST_SUITE_P(Offloaded, StreamDevices, testing::ValuesIn(offloaded_layouts()), kByName);
+INSTANTIATE_TEST_SUITE_P(Validated, StreamDevices, testing::ValuesIn(validated_layouts()), kByName);
+INSTANTIATE_TEST_SUITE_P(Stale, StreamDevices, testing::ValuesIn(stale_layouts()), kByName);
 
 }  // namespace
 }  // namespace orrery::parity

@@ -10,18 +10,25 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/exit_code.hpp"
-#include "cli/run/supervisor/attempt_events.hpp"
-#include "cli/run/supervisor/child_run.hpp"
-#include "cli/run/supervisor/restart_policy.hpp"
+#include "plan/exit_code.hpp"
 #include "runtime/checkpoint/checkpoint_folder.hpp"
 #include "runtime/checkpoint/folder_lock.hpp"
 #include "runtime/launch/whole_number.hpp"
+#include "runtime/supervisor/attempt_events.hpp"
+#include "runtime/supervisor/child_run.hpp"
+#include "runtime/supervisor/restart_policy.hpp"
 #include "runtime/train/stall_watch.hpp"
 
 namespace orrery::cli {
 namespace {
 
+using runtime::Attempt;
+using runtime::AttemptEvents;
+using runtime::ChildRun;
+using runtime::Decision;
+using runtime::RestartPolicy;
+using runtime::SupervisorSignals;
+using runtime::Then;
 using SupervisorClock = AttemptEvents::Clock;
 using SupervisorJson = nlohmann::ordered_json;
 
@@ -176,11 +183,11 @@ class Supervisor {
             if (!line.text.starts_with("step ")) remember(line.text);
             return;
         }
-        if (!line.text.starts_with(kEventMark)) {
+        if (!line.text.starts_with(runtime::kEventMark)) {
             console_.out << line.text << '\n' << std::flush;
             return;
         }
-        const std::string event = line.text.substr(sizeof kEventMark - 1);
+        const std::string event = line.text.substr(sizeof runtime::kEventMark - 1);
         events.read(event);
         if (options_.json) console_.out << event << '\n' << std::flush;
     }

@@ -185,7 +185,8 @@ class FakeDriver final : public runtime::StreamDriver {
     std::byte* allocate(std::int64_t bytes) override {
         return memory_.emplace_back(static_cast<std::size_t>(bytes)).data();
     }
-    std::int64_t bytes_in_use() const override {
+    std::byte* allocate_host(std::int64_t bytes) override { return allocate(bytes); }
+    std::optional<std::int64_t> bytes_in_use() const override {
         std::int64_t bytes = 0;
         for (const std::vector<std::byte>& block : memory_)
             bytes += static_cast<std::int64_t>(block.size());
@@ -204,6 +205,9 @@ class FakeDriver final : public runtime::StreamDriver {
         return std::llround(
             1e3 * (*static_cast<double*>(to.handle) - *static_cast<double*>(from.handle)));
     }
+    void copy(runtime::Stream, std::byte*, const std::byte*, std::int64_t) override {}
+    void fill(runtime::Stream, std::byte*, std::int64_t, std::byte) override {}
+    void call(runtime::Stream, std::function<void()>) override {}
     void read(const std::byte* from, std::span<std::byte> into) override {
         std::memcpy(into.data(), from, into.size());
         machine_.host_us +=

@@ -206,6 +206,20 @@ void check_scalars(World& world) {
     });
     world.expect_same("share", share);
     world.expect_same("share of none", none);
+    const Values sums = {700, 0x1p-40, -3, 0, 1e300}, others = {1, 0x1p-53, 3, 0, 1e300};
+    world.begin("add", "statistics");
+    Tensor& own = world.in(DType::fp64, sums);
+    Tensor& before = world.in(DType::fp64, others);
+    Tensor& both = world.out(DType::fp64, 5);
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.add({5, at(own), at(before), at(both)});
+    });
+    world.expect_same("sum", both);
+    world.begin("cast", "statistics");
+    Tensor& handed = world.in(DType::fp64, sums);
+    Tensor& kept = world.out(DType::fp64, 5);
+    world.run([&](Kernels& kernels, const Place& at) { kernels.cast({5, at(handed), at(kept)}); });
+    world.expect_same("copy", kept);
     world.begin("bring");
     const std::vector<std::int32_t> tokens = {5, 1, 4};
     Tensor& to = world.tokens({0, 0, 0});

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
-#include <tuple>
+#include <string>
+#include <vector>
 
 #include "plan/check.hpp"
 #include "plan/scenario/reader.hpp"
@@ -24,19 +25,51 @@ constexpr const char* kLlama =
     R"({"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4,
         "num_key_value_heads": 2, "intermediate_size": 48, "vocab_size": 61, "tie_word_embeddings": false})";
 
-plan::Scenario scenario_of(const char* model, const std::string& schedule, plan::DType dtype,
-                           const std::string& scenarios) {
-    const std::string text = std::string(R"({"model": )") + model + R"(,
+// One that is trained, and how.
+struct Case {
+    const char* name;
+    const char* model;
+    const char* schedule;
+    std::vector<std::string> sets;
+    bool in_fp16 = true;  // whose loss scale must know of the steps before
+};
+
+// Backward whole, and in halves; memory in all tiers; steps that run on into one another.
+const std::vector<Case>& cases() {
+    static const std::string spike = R"(training.loss_spike={"skip_above": 3, "window": 2})";
+    static const std::vector<Case> all = {
+        {"gpt", kGpt, "1f1b", {spike}},
+        {"llama", kLlama, "zb-h1", {spike}},
+        {"gpt offloaded",
+         kGpt,
+         "gpipe",
+         {spike, R"(cluster.host_memory={"capacity_GB": 1, "bandwidth_GBps": 10, "latency_us": 1})",
+          R"(cluster.storage={"capacity_GB": 1, "read_GBps": 1, "write_GBps": 1, "latency_us": 10})",
+          "layout.offload.optimizer=disk", "layout.offload.gradients=host",
+          "layout.offload.parameters=host"}},
+        {"gpt stale",
+         kGpt,
+         "1f1b",
+         {"layout.data_parallel_mode=parameter_server", "layout.zero_stage=1",
+          "layout.staleness=1"},
+         false},
+    };
+    return all;
+}
+
+plan::Scenario scenario_of(const Case& tested, plan::DType dtype, const std::string& scenarios) {
+    const std::string text = std::string(R"({"model": )") + tested.model + R"(,
         "cluster": {"nodes": 1, "devices_per_node": 1, "device": "cpu-core",
                     "profile": "profiles/cpu-core.json",
                     "intra_node": {"kind": "host", "bandwidth_GBps": 10, "latency_us": 1}, "inter_node": {"kind": "none"}},
         "layout": {"micro_batch_size": 2, "global_batch_size": 4, "schedule": ")" +
-                             schedule + R"("},
+                             tested.schedule + R"("},
         "training": {"sequence_length": 16, "framework": "orrery", "vocabulary_multiple": 8,
-                     "loss_spike": {"skip_above": 3, "window": 2}, "workspace_mb": 0.001, "precision": ")" +
+                     "workspace_mb": 0.001, "precision": ")" +
                              std::string(plan::name(dtype)) +
                              R"(", "optimizer": {"learning_rate": 1e-3, "clip_norm": 1.0}}})";
-    const plan::ReadResult read = plan::read_scenario_text(text, "whole step", "", {}, scenarios);
+    const plan::ReadResult read =
+        plan::read_scenario_text(text, "whole step", "", tested.sets, scenarios);
     ORRERY_CHECK(read.scenario.has_value(), plan::format_text(read.errors));
     return *read.scenario;
 }
@@ -126,13 +159,12 @@ void compare(const char* model, plan::DType dtype, const Step& found, const Step
 std::vector<GradientFinding> check_whole_steps(const DriverSource& devices, plan::DType dtype,
                                                const std::string& scenarios) {
     std::vector<GradientFinding> findings;
-    // Backward whole, and in halves.
-    for (const auto& [name, model, schedule] :
-         {std::tuple{"gpt", kGpt, "1f1b"}, std::tuple{"llama", kLlama, "zb-h1"}}) {
-        const plan::Scenario scenario = scenario_of(model, schedule, dtype, scenarios);
+    for (const Case& tested : cases()) {
+        if (dtype == plan::DType::fp16 && !tested.in_fp16) continue;
+        const plan::Scenario scenario = scenario_of(tested, dtype, scenarios);
         CpuBackend cpu{CpuOptions{}};
         StreamBackend device(devices, std::nullopt, {});
-        compare(name, dtype, step_of(scenario, device), step_of(scenario, cpu), findings);
+        compare(tested.name, dtype, step_of(scenario, device), step_of(scenario, cpu), findings);
     }
     return findings;
 }

@@ -128,7 +128,15 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
 }
 
 // ---- memory, streams, events: everything has been performed when a call returns ----
-enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDefault };
+inline cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
+    *memory = std::malloc(bytes);
+    return cudaSuccess;
+}
+inline cudaError_t cudaFreeHost(void* memory) {
+    std::free(memory);
+    return cudaSuccess;
+}
 inline cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
     *memory = std::malloc(bytes);
     return cudaSuccess;
@@ -148,6 +156,14 @@ inline cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cud
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind,
                                    cudaStream_t) {
     std::memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+inline cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t) {
+    std::memset(memory, value, bytes);
+    return cudaSuccess;
+}
+inline cudaError_t cudaLaunchHostFunc(cudaStream_t, void (*call)(void*), void* data) {
+    call(data);
     return cudaSuccess;
 }
 inline cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {

@@ -65,16 +65,21 @@ TEST(CudaCapability, KeysOfOtherRanksAreNotAttendedTo) {
                 ElementsAre());
 }
 
-TEST(CudaCapability, StepsDoNotRunOn) {
-    const auto served = [](const char* staleness) {
-        return reasons_with({"layout.data_parallel=2", "layout.zero_stage=1",
-                             "layout.data_parallel_mode=parameter_server", staleness});
-    };
-    EXPECT_THAT(served("layout.staleness=2"),
-                ElementsAre(AllOf(Field(&Diagnostic::code, "T106"),
-                                  Field(&Diagnostic::pointer, "/layout/staleness"),
-                                  Field(&Diagnostic::value, "2"))));
-    EXPECT_THAT(served("layout.staleness=0"), ElementsAre());
+// What the device does on every driver: copies between tiers of memory, steps that are validated
+// later, steps that run on.
+TEST(CudaCapability, WhatTheDeviceDoesIsNotRefused) {
+    EXPECT_THAT(reasons_with({"layout.data_parallel=2", "layout.zero_stage=1", "layout.staleness=2",
+                              "layout.data_parallel_mode=parameter_server"}),
+                ElementsAre());
+    EXPECT_THAT(reasons_with({"layout.optimizer_post_validation=true", "training.precision=bf16"}), ElementsAre());
+    EXPECT_THAT(
+        reasons_with(
+            {R"(cluster.host_memory={"capacity_GB": 1, "bandwidth_GBps": 10, "latency_us": 1})",
+             R"(cluster.storage={"capacity_GB": 1, "read_GBps": 1, "write_GBps": 1,
+                "latency_us": 10})",
+             "layout.offload.optimizer=disk", "layout.offload.activations=host",
+             "layout.schedule=gpipe"}),
+        ElementsAre());
 }
 
 TEST(CudaCapability, AKindWithoutAKernelIsNamed) {

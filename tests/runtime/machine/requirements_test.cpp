@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "runtime/backends/registry.hpp"
 #include "tests/runtime/machine/fake_machine.hpp"
 
 namespace orrery::runtime {
@@ -29,7 +30,7 @@ std::vector<std::string> whats(const std::vector<Finding>& findings) {
 }
 
 std::vector<std::string> missing_for_cuda(FakeLoader& loader) {
-    return whats(missing_for(BackendKind::cuda, machine_of(loader)));
+    return whats(missing_for_cuda(machine_of(loader)));
 }
 
 TEST(Requirements, OfCudaAreMetByTwoGpus) {
@@ -37,13 +38,13 @@ TEST(Requirements, OfCudaAreMetByTwoGpus) {
     EXPECT_THAT(missing_for_cuda(loader), IsEmpty());
     Machine without_kernels = machine_of(loader);
     without_kernels.built_with_cuda = "";
-    EXPECT_THAT(whats(missing_for(BackendKind::cuda, without_kernels)),
+    EXPECT_THAT(whats(missing_for_cuda(without_kernels)),
                 ElementsAre("this program is built without CUDA"));
 }
 
 TEST(Requirements, OfTheCpuAreMetByNothing) {
     FakeLoader nothing;
-    EXPECT_THAT(missing_for(BackendKind::cpu, machine_of(nothing)), IsEmpty());
+    EXPECT_THAT(backend_named("cpu").missing(machine_of(nothing)), IsEmpty());
     EXPECT_THAT(missing_for_cuda(nothing), ElementsAre("there is no NVIDIA driver (libcuda.so.1)",
                                                        "cuBLASLt is missing (libcublasLt.so.13)",
                                                        "NCCL is missing (libnccl.so.2)"));

@@ -130,6 +130,7 @@ class FakeStreams final : public StreamDriver {
         memory_.emplace_back(static_cast<std::size_t>(bytes));
         return memory_.back().data();
     }
+    std::byte* allocate_host(std::int64_t bytes) override { return allocate(bytes); }
     Stream create_stream(StreamUse) override { return {as_handle(++streams_)}; }
     Event create_event(bool) override { return {as_handle(++events)}; }
     void record(Event event, Stream stream) override {
@@ -138,7 +139,10 @@ class FakeStreams final : public StreamDriver {
     void wait(Stream, Event) override {}
     bool passed(Event event) override { return place_.at(event.handle) <= passed_marks; }
     std::int64_t nanoseconds(Event, Event) override { return 0; }
-    std::int64_t bytes_in_use() const override { return 0; }
+    std::optional<std::int64_t> bytes_in_use() const override { return 0; }
+    void copy(Stream, std::byte*, const std::byte*, std::int64_t) override {}
+    void fill(Stream, std::byte*, std::int64_t, std::byte) override {}
+    void call(Stream, std::function<void()>) override {}
     void read(const std::byte*, std::span<std::byte>) override {}
     void write(std::byte*, std::span<const std::byte>) override {}
     std::unique_ptr<Kernels> kernels(Stream, std::byte*, std::int64_t) override { return nullptr; }

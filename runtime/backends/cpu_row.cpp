@@ -1,0 +1,56 @@
+// Ranks on the host's cores: threads of this process, or a process each that a launcher started.
+#include "runtime/backends/rows.hpp"
+#include "runtime/cpu/cpu_backend.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+std::vector<plan::Diagnostic> reasons_not_on_cpu(const plan::Scenario& scenario,
+                                                 const std::string& file) {
+    if (!scenario.training.fp8.on()) return {};
+    plan::Diagnostic reason;
+    reason.code = "T104";
+    reason.file = file;
+    reason.pointer = "/training/precision";
+    reason.value = "\"fp8\"";
+    reason.message = "CPU ranks have no kernels of eight-bit products";
+    reason.help = {"--set training.precision=bf16, without keys that begin with fp8"};
+    return {reason};
+}
+
+std::unique_ptr<Backend> make_cpu(const BackendRequest& request) {
+    CpuOptions cpu;
+    cpu.threads = request.threads_per_rank;
+    cpu.poison = request.check_memory;
+    cpu.guard = request.check_memory;
+    if (!request.launch)
+        return std::make_unique<CpuBackend>(cpu, request.timeouts.usual, request.records);
+    ProcessBackendOptions process;
+    process.cpu = cpu;
+    process.cpu.alone = true;
+    process.timeouts = request.timeouts;
+    process.carrier = request.carrier;
+    process.records = request.records;
+    process.connected = request.connected;
+    process.waiting = request.waiting;
+    process.failed = request.failed;
+    process.overdue = request.overdue;
+    return std::make_unique<ProcessBackend>(*request.launch, process);
+}
+
+}  // namespace
+
+BackendRow cpu_row() {
+    BackendRow row;
+    row.name = "cpu";
+    row.rank_name = "CPU rank";
+    row.on_host = true;
+    row.processes_speak = true;
+    row.lacks = [] { return std::string(); };
+    row.missing = [](const Machine&) { return std::vector<Finding>(); };  // any x86-64 will do
+    row.reasons_not = reasons_not_on_cpu;
+    row.make = make_cpu;
+    return row;
+}
+
+}  // namespace orrery::runtime

@@ -1,0 +1,68 @@
+// Ranks on CUDA devices, one each. The row is there in every build; its drivers are where CUDA is
+// (runtime/cuda/cuda_devices.cpp).
+#include <algorithm>
+
+#include "plan/assemble/build_plan.hpp"
+#include "runtime/backends/cuda_devices.hpp"
+#include "runtime/backends/rows.hpp"
+#include "runtime/kernels/cuda_capability.hpp"
+#include "runtime/launch/nccl_variables.hpp"
+#include "runtime/launch/spawn_ranks.hpp"
+#include "runtime/streams/stream_backend.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+// Before the first call of CUDA. A kernel that is loaded when it is first launched waits for
+// kernels that run, and one of NCCL may run until another rank has launched its own: all are loaded
+// at the start (CUDA C++ Programming Guide, "Lazy Loading": concurrent execution). Streams with
+// queues of their own do not wait for one another: there are up to twelve, and NCCL's.
+void export_cuda_settings() {
+    const VariableLookup environment = process_environment();
+    for (const Variable& setting :
+         {Variable{"CUDA_MODULE_LOADING", "EAGER"}, Variable{"CUDA_DEVICE_MAX_CONNECTIONS", "32"}})
+        if (!environment(setting.name)) export_variables({setting});
+}
+
+// Ranks that share a device were started with settings of their own.
+void export_nccl_settings(const BackendRequest& request) {
+    const NcclVariables nccl = nccl_variables(request.nccl, process_environment());
+    export_variables(nccl.exported);
+    if (!request.settings || (request.launch && request.launch->rank > 0)) return;
+    for (const std::string& line : nccl.lines)
+        request.settings(line);
+}
+
+std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
+    export_cuda_settings();
+    if (request.ranks_per_device <= 1) export_nccl_settings(request);
+    StreamBackendOptions options;
+    options.streams.time_ops = request.time_ops;
+    options.streams.poison = request.check_memory;
+    options.timeouts = request.timeouts;
+    options.ranks_per_device = std::max(1, request.ranks_per_device);
+    options.threads_per_rank = request.threads_per_rank;
+    return std::make_unique<StreamBackend>(cuda_devices_of_process(), request.launch, options);
+}
+
+}  // namespace
+
+BackendRow cuda_row() {
+    BackendRow row;
+    row.name = "cuda";
+    row.rank_name = "CUDA rank";
+    row.shares_devices = true;
+    row.lacks = [] {
+        return std::string(
+            built_with_cuda() ? "" : "this program was built without CUDA: ./orrery build cuda");
+    };
+    row.missing = missing_for_cuda;
+    row.reasons_not = [](const plan::Scenario& scenario, const std::string& file) {
+        return reasons_not_on_cuda(plan::build_plan(scenario), scenario, file);
+    };
+    row.make = make_cuda;
+    row.make_driver = [] { return cuda_devices_of_process().driver(0); };
+    return row;
+}
+
+}  // namespace orrery::runtime

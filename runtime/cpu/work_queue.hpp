@@ -1,0 +1,103 @@
+// A stream of the CPU: what it is given is performed one after another, by a thread of its own or
+// by the thread that waits for it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "runtime/streams/stream_driver.hpp"
+
+namespace orrery::runtime {
+
+// An event of the CPU. Marks are counted modulo 2^32: who waits for the n-th of an event waits for
+// n marks to have been passed, so that one that is recorded again is no other's.
+class CpuEvent {
+  public:
+    explicit CpuEvent(bool timed) : timed_(timed) {}
+
+    // One more is, by the thread that issues.
+    void record() { recorded_.fetch_add(1, std::memory_order_relaxed); }
+    // So many have been.
+    std::uint32_t recorded() const { return recorded_.load(std::memory_order_relaxed); }
+
+    void pass();
+    bool passed(std::uint32_t number) const;
+    void await(std::uint32_t number) const;
+    // When it was passed last, of the steady clock; 0: not timed.
+    std::int64_t nanoseconds() const { return at_.load(std::memory_order_relaxed); }
+
+  private:
+    bool timed_;
+    std::atomic<std::uint32_t> recorded_{0}, passed_{0};
+    std::atomic<std::int64_t> at_{0};
+};
+
+// What was thrown first by the work of a driver's queues.
+class WorkFailure {
+  public:
+    void when_failed(std::function<void(const std::exception_ptr&)> tell);
+    // Tells of the first.
+    void note(const std::exception_ptr& cause);
+    bool any() const { return any_.load(std::memory_order_acquire); }
+    void rethrow() const;
+
+  private:
+    std::function<void(const std::exception_ptr&)> tell_;
+    mutable std::mutex mutex_;  // guards what follows
+    std::exception_ptr cause_;
+    std::atomic<bool> any_{false};
+};
+
+class WorkQueue {
+  public:
+    enum class By : std::uint8_t { own_thread, who_waits };
+
+    // `failure` must outlive the queue. Work that comes to its turn once there is one is dropped.
+    WorkQueue(WorkFailure& failure, By by);
+    // What was given is performed first, by a thread of its own.
+    ~WorkQueue();
+    WorkQueue(const WorkQueue&) = delete;
+    WorkQueue& operator=(const WorkQueue&) = delete;
+
+    void perform(QueuedWork& work, std::uint32_t number) {
+        put({Item::What::perform, number, &work, nullptr});
+    }
+    void pass(CpuEvent& event) { put({Item::What::pass, 0, nullptr, &event}); }
+    void await(CpuEvent& event, std::uint32_t number) {
+        put({Item::What::await, number, nullptr, &event});
+    }
+
+    // Returns once all that was given has been performed. From the thread that gives it.
+    void finish();
+    // Likewise where whoever waits performs; else returns at once.
+    void work_off();
+
+  private:
+    struct Item {
+        enum class What : std::uint8_t { perform, pass, await } what = What::perform;
+        std::uint32_t number = 0;  // of the piece of work, or of the mark
+        QueuedWork* work = nullptr;
+        CpuEvent* event = nullptr;
+    };
+
+    void put(const Item& item);
+    void serve();
+    void take(const Item& item);
+
+    WorkFailure& failure_;
+    const By by_;
+    std::mutex mutex_;  // guards what follows
+    std::condition_variable filled_, emptied_;
+    std::vector<Item> items_;  // not taken yet
+    bool idle_ = false;        // the thread waits for items
+    bool leaving_ = false;
+    std::thread thread_;
+};
+
+}  // namespace orrery::runtime

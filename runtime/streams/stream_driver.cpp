@@ -1,0 +1,18 @@
+#include "runtime/streams/stream_driver.hpp"
+
+#include <chrono>
+#include <thread>
+
+namespace orrery::runtime {
+
+void StreamDriver::await(Event event, const std::function<void()>& meanwhile) {
+    // Long enough to leave the core to others, short beside a step.
+    constexpr std::chrono::microseconds kPoll{20};
+    while (!passed(event)) {
+        meanwhile();
+        std::this_thread::sleep_for(kPoll);
+    }
+    meanwhile();
+}
+
+}  // namespace orrery::runtime
