@@ -67,7 +67,9 @@ struct Bucket {
     std::int64_t padded = 0;               // to a multiple of the ranks that share it
     std::int64_t tied_elements = 0;        // of a parameter that another bucket of this rank holds:
                                            // a second gradient accumulator, added once per step
-    std::int64_t replicated_elements = 0;  // held whole by every rank of the tensor group
+    std::int64_t replicated_elements = 0;  // held whole by every rank of the tensor group; of these
+    std::int64_t partial_elements = 0;     // the first so many, whose gradients are parts of a sum
+                                           // over the group without sequence parallelism, too
     // Resident that holds each state; −1: none.
     std::int32_t parameters = -1;
     std::int32_t gradients = -1;

@@ -31,7 +31,7 @@ Places::Places(const Plan& plan, const Program& program, const Scenario& scenari
     }
     tensor_rank_ = plan.mesh.coordinates(rank).tensor;
     for (const Bucket& bucket : program.buckets)
-        entries_.push_back(bucket_entries(plan, program, scenario, bucket));
+        entries_.push_back(bucket_entries(plan, program, bucket));
     scalars_ = plan::scalar_offsets(plan.blocks, program);
 }
 

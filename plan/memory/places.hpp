@@ -11,6 +11,7 @@
 #include "plan/blocks/parameters.hpp"
 #include "plan/ir/homes.hpp"
 #include "plan/memory/arena.hpp"
+#include "plan/scenario/scenario.hpp"
 
 namespace orrery::plan {
 

@@ -31,6 +31,10 @@ struct AttentionForm {
     double scale = 1;              // of the scores
     // ALiBi adds alibi_slope(total_heads, head) times this to a score for each position.
     double alibi = 0;
+    // Scaled scores become soft_cap·tanh(score ÷ soft_cap); 0: stay.
+    double soft_cap = 0;
+    // Each head has a score more, an operand, that counts in the sum of exponentials alone.
+    bool sinks = false;
     Drop drop{};
 
     template <typename Op, typename V>
@@ -41,6 +45,8 @@ struct AttentionForm {
         v.number("total_heads", &Op::total_heads);
         v.number("scale", &Op::scale);
         v.number("alibi", &Op::alibi);
+        v.number("soft_cap", &Op::soft_cap);
+        v.number("sinks", &Op::sinks);
         v.part(&Op::drop);
     }
     bool operator==(const AttentionForm&) const = default;
@@ -104,7 +110,7 @@ struct AttentionBackward : WindowedAttention {
 
 // Of a rank's share of the queries on keys of one rank (`hop` places before it in the context
 // group) or of all: shares are such that causal work is the same on every rank.
-struct AttentionBlock : AttentionSizes {
+struct AttentionBlock : WindowedAttention {
     static constexpr std::string_view kDoc =
         "attention to the keys of one rank of the context group, or of all";
     static constexpr OpFamily kFamily = OpFamily::attention;
@@ -119,11 +125,12 @@ struct AttentionBlock : AttentionSizes {
         v.size("keys", &AttentionBlock::keys);
         AttentionForm::fields<AttentionBlock>(v);
         v.extent("hop", &AttentionBlock::hop);
+        v.number("window", &AttentionBlock::window);
     }
     bool operator==(const AttentionBlock&) const = default;
 };
 
-struct AttentionBlockBackward : AttentionSizes {
+struct AttentionBlockBackward : WindowedAttention {
     static constexpr std::string_view kDoc = "its gradients, of those keys and this rank's queries";
     static constexpr OpFamily kFamily = OpFamily::attention;
     std::int64_t hop = 0;
@@ -136,6 +143,7 @@ struct AttentionBlockBackward : AttentionSizes {
         v.size("keys", &AttentionBlockBackward::keys);
         AttentionForm::fields<AttentionBlockBackward>(v);
         v.extent("hop", &AttentionBlockBackward::hop);
+        v.number("window", &AttentionBlockBackward::window);
     }
     bool operator==(const AttentionBlockBackward&) const = default;
 };
@@ -147,6 +155,8 @@ struct Softmax {
     std::int64_t batch = 0, queries = 0, keys = 0;
     std::int64_t heads = 0, total_heads = 0, window = 0;
     double alibi = 0;
+    double soft_cap = 0;  // of the scores first
+    bool sinks = false;
 
     template <typename V>
     static void fields(V&& v) {
@@ -157,6 +167,8 @@ struct Softmax {
         v.number("total_heads", &Softmax::total_heads);
         v.number("window", &Softmax::window);
         v.number("alibi", &Softmax::alibi);
+        v.number("soft_cap", &Softmax::soft_cap);
+        v.number("sinks", &Softmax::sinks);
     }
     bool operator==(const Softmax&) const = default;
 };
@@ -166,6 +178,8 @@ struct SoftmaxBackward {
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t batch = 0, queries = 0, keys = 0;
     std::int64_t heads = 0;
+    double soft_cap = 0;
+    bool sinks = false;
 
     template <typename V>
     static void fields(V&& v) {
@@ -173,8 +187,77 @@ struct SoftmaxBackward {
         v.size("queries", &SoftmaxBackward::queries);
         v.size("keys", &SoftmaxBackward::keys);
         v.extent("heads", &SoftmaxBackward::heads);
+        v.number("soft_cap", &SoftmaxBackward::soft_cap);
+        v.number("sinks", &SoftmaxBackward::sinks);
     }
     bool operator==(const SoftmaxBackward&) const = default;
+};
+
+// RMSNorm of the queries and keys of packed rows, values as they are: each head by itself, or all
+// heads of the tensor group's `ranks` together, by sums over rows that are an operand then.
+struct NormalizeQkFields {
+    std::int64_t rows = 0, width = 0;
+    std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+    std::int64_t ranks = 0;  // 0: each head by itself
+    double epsilon = 1e-6;
+    double weight_offset = 0;
+
+    template <typename Op, typename V>
+    static void fields(V&& v) {
+        v.size("rows", &Op::rows);
+        v.size("width", &Op::width);
+        v.extent("heads", &Op::heads);
+        v.extent("kv_heads", &Op::kv_heads);
+        v.extent("head_dim", &Op::head_dim);
+        v.number("ranks", &Op::ranks);
+        v.number("epsilon", &Op::epsilon);
+        v.number("weight_offset", &Op::weight_offset);
+    }
+    bool operator==(const NormalizeQkFields&) const = default;
+};
+
+struct NormalizeQk : NormalizeQkFields {
+    static constexpr std::string_view kDoc = "RMSNorm of queries and of keys, before positions";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    template <typename V>
+    static void fields(V&& v) {
+        NormalizeQkFields::fields<NormalizeQk>(v);
+    }
+    bool operator==(const NormalizeQk&) const = default;
+};
+
+struct NormalizeQkBackward : NormalizeQkFields {
+    static constexpr std::string_view kDoc = "its gradients";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    template <typename V>
+    static void fields(V&& v) {
+        NormalizeQkFields::fields<NormalizeQkBackward>(v);
+    }
+    bool operator==(const NormalizeQkBackward&) const = default;
+};
+
+// Two numbers a row, of queries and of keys: Σ x²; or, for its gradient, Σ dy·weight·x.
+struct NormalizeQkSums {
+    static constexpr std::string_view kDoc =
+        "what a norm over all heads needs of each rank's: sums of squares, or of products with "
+        "gradients";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+    std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+    bool of_gradients = false;
+    double weight_offset = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &NormalizeQkSums::rows);
+        v.size("width", &NormalizeQkSums::width);
+        v.extent("heads", &NormalizeQkSums::heads);
+        v.extent("kv_heads", &NormalizeQkSums::kv_heads);
+        v.extent("head_dim", &NormalizeQkSums::head_dim);
+        v.number("of_gradients", &NormalizeQkSums::of_gradients);
+        v.number("weight_offset", &NormalizeQkSums::weight_offset);
+    }
+    bool operator==(const NormalizeQkSums&) const = default;
 };
 
 // Rotary positions, in place on the queries and keys of packed rows: width counts what is turned.

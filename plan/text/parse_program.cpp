@@ -233,6 +233,8 @@ class ProgramReader {
             bucket.tied_elements = reader_.integer("a number of elements");
         if (reader_.accept_word("replicated"))
             bucket.replicated_elements = reader_.integer("a number of elements");
+        if (reader_.accept_word("partial"))
+            bucket.partial_elements = reader_.integer("a number of elements");
         reader_.expect_word("states");
         bucket.parameters = resident_ahead();
         bucket.gradients = resident_ahead();

@@ -176,7 +176,8 @@ class ProgramPrinter {
                        count("position ", b.first_position) + count("..", b.last_position),
                        count("elements ", b.elements), count("padded ", b.padded),
                        unless_zero("tied ", b.tied_elements),
-                       unless_zero("replicated ", b.replicated_elements)},
+                       unless_zero("replicated ", b.replicated_elements),
+                       unless_zero("partial ", b.partial_elements)},
                       {"states " + id_text('r', b.parameters) + ' ' + id_text('r', b.gradients) +
                        ' ' + id_text('r', b.optimizer)});
         }

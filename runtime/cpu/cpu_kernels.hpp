@@ -32,6 +32,9 @@ class CpuKernels final : public Kernels {
     }
     void norm(const Norm& op) override { table_.norm(op, team_); }
     void norm_backward(const NormBackward& op) override { table_.norm_backward(op, team_); }
+    void qk_norm(const QkNorm& op) override { table_.qk_norm(op, team_); }
+    void qk_norm_sums(const QkNormSums& op) override { table_.qk_norm_sums(op, team_); }
+    void qk_norm_backward(const QkNormBackward& op) override { table_.qk_norm_backward(op, team_); }
     void activation(const Activation& op) override { table_.activation(op, team_); }
     void activation_backward(const ActivationBackward& op) override {
         table_.activation_backward(op, team_);

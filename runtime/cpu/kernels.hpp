@@ -22,6 +22,9 @@ struct KernelTable {
     void (*dropout_backward)(const DropoutBackward&, Team&);
     void (*norm)(const Norm&, Team&);
     void (*norm_backward)(const NormBackward&, Team&);
+    void (*qk_norm)(const QkNorm&, Team&);
+    void (*qk_norm_sums)(const QkNormSums&, Team&);
+    void (*qk_norm_backward)(const QkNormBackward&, Team&);
     void (*activation)(const Activation&, Team&);
     void (*activation_backward)(const ActivationBackward&, Team&);
     void (*rope)(const Rope&, Team&);

@@ -91,6 +91,12 @@ void Performer::compute(const Call& call) {
             return activation(call);
         case OpKind::activation_backward:
             return activation_backward(call);
+        case OpKind::qk_norm:
+            return qk_norm(call);
+        case OpKind::qk_norm_sums:
+            return qk_norm_sums(call);
+        case OpKind::qk_norm_backward:
+            return qk_norm_backward(call);
         case OpKind::rope:
             return rope(call, false);
         case OpKind::rope_backward:

@@ -47,6 +47,13 @@ class Performer {
     std::int64_t held_tokens() const { return program_.tokens.samples * held_sequence(); }
     // Of so many heads of an op, of all that the model has.
     std::int64_t first_head(std::int64_t heads, std::int64_t total_heads) const;
+    // The sinks of the op's heads, null where it has none, and their gradients.
+    Buffer sinks_of(const Call& call, const plan::AttentionForm& form, std::size_t operand) const;
+    void put_sink_gradients(const Call& call, std::int64_t heads, std::size_t operand,
+                            Buffer& dsinks, bool& accumulate) const;
+    // An operand with a number for each of so many heads of the rank, from the first of the op's
+    // on.
+    Buffer of_heads(const Buffer& whole, std::int64_t held, std::int64_t heads) const;
     AttentionMask attention_mask(const Call& call, std::int64_t window) const;
     AttentionDropout attention_dropout(const Call& call, const plan::AttentionForm& form) const;
     void keep_numbers(const BoundOp& bound, Kernels& kernels);
@@ -57,6 +64,9 @@ class Performer {
     void norm_backward(const Call& call);
     void activation(const Call& call);
     void activation_backward(const Call& call);
+    void qk_norm(const Call& call);
+    void qk_norm_sums(const Call& call);
+    void qk_norm_backward(const Call& call);
     void rope(const Call& call, bool backward);
     void residual_add(const Call& call);
     void dropout(const Call& call);

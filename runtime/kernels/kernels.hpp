@@ -26,6 +26,10 @@ class Kernels {
     virtual void dropout_backward(const DropoutBackward&) = 0;
     virtual void norm(const Norm&) = 0;
     virtual void norm_backward(const NormBackward&) = 0;
+    // A backend without these says so of their ops, and is not asked.
+    virtual void qk_norm(const QkNorm&);
+    virtual void qk_norm_sums(const QkNormSums&);
+    virtual void qk_norm_backward(const QkNormBackward&);
     virtual void activation(const Activation&) = 0;
     virtual void activation_backward(const ActivationBackward&) = 0;
     virtual void rope(const Rope&) = 0;

@@ -78,7 +78,7 @@ class RankRun final : public RunningRank {
 
     void save(Checkpointing& checkpoints, std::int64_t step) override {
         device_->validate();
-        checkpoints.save(*device_, parts(step), progress(step), entry_->scenario);
+        checkpoints.save(*device_, parts(step), progress(step), entry_->plan);
     }
 
     // The step was the last, whatever was planned.

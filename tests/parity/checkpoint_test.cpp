@@ -173,7 +173,7 @@ void save_again(const runtime::CheckpointReader& checkpoint, const plan::Scenari
         runtime::Checkpointing checkpoints(options, held, seat.control(), 0);
         checkpoints.save(
             *device, runtime::saved_parts(program, planned, scenario, plan.mesh, seat.rank(), 0),
-            checkpoint.manifest().progress, scenario);
+            checkpoint.manifest().progress, plan);
         checkpoints.finish();
         seat.control().finish();
     });

@@ -33,7 +33,7 @@ std::vector<Model> worlds() {
         return std::string("model.rope_scaling=") + scaling;
     };
     const std::string unfused = "training.attention_kernel=unfused";
-    return {
+    std::vector<Model> all = {
         {kGpt, layout("gpt", dropping({}))},
         {kGpt, layout("unfused", dropping({unfused, "tensor_parallel=2"}))},
         {kGpt, layout("masks", dropping({unfused, "training.dropout_masks=stored"}))},
@@ -63,6 +63,15 @@ std::vector<Model> worlds() {
         {kBloom, layout("bloom", {})},
         {kBloom, layout("bloom_unfused", {"tensor_parallel=2", unfused})},
     };
+    const std::vector<std::vector<std::string>> ways = {
+        {"tensor_parallel=2"}, {unfused}, {"context_parallel=2", "tensor_parallel=2"}};
+    for (const FamilySets& family : llama_like_families())
+        for (const auto& way : ways) {
+            NamedLayout named = layout(family.name, way);
+            named.sets.insert(named.sets.end(), family.sets.begin(), family.sets.end());
+            all.push_back({kLlama, named});
+        }
+    return all;
 }
 
 struct Bits {
@@ -159,6 +168,13 @@ bool counts_operands(const Op& op, const std::string& field) {
         return rearrange->form == plan::Rearrangement::keys ||
                rearrange->form == plan::Rearrangement::gradients;
     if (op.is<plan::Normalize>() || op.is<plan::NormalizeBackward>()) return field == "centred";
+    if (field == "sinks" || field == "of_gradients") return true;
+    if (const auto* norm = std::get_if<plan::NormalizeQk>(&op.spec))
+        return field == "ranks" && norm->ranks == 0;
+    if (const auto* norm = std::get_if<plan::NormalizeQkBackward>(&op.spec))
+        return field == "ranks" && norm->ranks == 0;
+    if (const auto* softmax = std::get_if<plan::SoftmaxBackward>(&op.spec))
+        return field == "soft_cap" && softmax->soft_cap == 0;
     return op.is<plan::AdamW>() && field.starts_with("skips_");
 }
 

@@ -83,7 +83,7 @@ TEST(PlanText, ParsesBackHybridAndKeptParameters) {
 TEST(PlanText, ParsesBackWindowsAndSkippedSteps) {
     Scenario s = small_llama();
     set_pipeline(s, "1f1b", 2, 1, 4);
-    s.model.attention_window = 8;
+    s.model.attention().window = 8;
     s.training.loss_spike = {2, 100};
     expect_round_trip(build_plan(s), "window and loss spike");
 }
@@ -246,7 +246,7 @@ TEST(PlanText, ABlockOnItsOwnHasNeitherNumberNorGroupSizes) {
 
 // A text of one block, small enough to see every fault.
 constexpr const char* kSmallText =
-    "orrery plan 2\n"
+    "orrery plan 3\n"
     "mesh           tensor 2 context 1 data 1 pipeline 1\n"
     "tokens         samples 1 sequence 2 seed 1\n"
     "schedule       \"1f1b\" micro_batches 1\n"
@@ -296,8 +296,8 @@ struct Fault {
 
 TEST(PlanText, FaultsAreToldWithTheirPlace) {
     const std::vector<Fault> faults = {
-        {"orrery plan 2", "orrery plan 1",
-         "line 1, column 13: found \"1\", expected version 2 of the text form"},
+        {"orrery plan 3", "orrery plan 1",
+         "line 1, column 13: found \"1\", expected version 3 of the text form"},
         {"scratch @0\n   1", "scratch @0 with product=forwards\n   1",
          "line 12, column 93: found \"forwards\", expected product of gemm: forward, "
          "input_gradient, weight_gradient"},
@@ -305,7 +305,7 @@ TEST(PlanText, FaultsAreToldWithTheirPlace) {
          "line 12, column 85: found \"rows\", expected a field of gemm (product)"},
         {"tokens         samples 1 sequence 2", "tokens         samples 1 sequence 0",
          "line 3, column 35: found \"0\", expected the tokens of a sequence"},
-        {"orrery plan 2\n", "{}", "line 1, column 1: found \"{\", expected \"orrery\""},
+        {"orrery plan 3\n", "{}", "line 1, column 1: found \"{\", expected \"orrery\""},
         {"tensor 2 context", "tensor 0 context",
          "line 2, column 23: found \"0\", expected a number of ranks from 1 on"},
         {"data 1 pipeline 1", "data 6 pipeline 1 shard 4",
