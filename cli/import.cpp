@@ -164,8 +164,8 @@ class Import : public Subcommand {
                      std::vector<plan::Diagnostic>& faults) const {
         const std::map<std::string, std::int64_t> sizes = {{"layers", model.layers},
                                                            {"hidden", model.hidden},
-                                                           {"heads", model.heads},
-                                                           {"ffn_hidden", model.ffn_hidden}};
+                                                           {"heads", model.attention().heads},
+                                                           {"ffn_hidden", model.mlp().ffn_hidden}};
         for (const imports::Stated& stated : imported.stated) {
             const std::int64_t size = sizes.at(stated.what);
             if (stated.value == size) continue;

@@ -56,7 +56,7 @@ bool is_measured(Family family, const ReportInput& input) {
     const sim::Profile& profile = input.profile;
     const auto has_head_size = [&](const std::vector<sim::AttentionCurve>& curves) {
         return std::any_of(curves.begin(), curves.end(), [&](const sim::AttentionCurve& curve) {
-            return curve.head_dim == input.scenario.model.head_dim && curve.measured;
+            return curve.head_dim == input.scenario.model.attention().head_dim && curve.measured;
         });
     };
     switch (family) {

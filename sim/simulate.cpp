@@ -209,6 +209,23 @@ Quantity peak_of(const Profile& profile, plan::Precision precision) {
     return {other->value, "of bf16, the profile has none of fp16: " + other->source};
 }
 
+// What the causal mask takes of a step: of a layer 12·heads·head_dim·w per token of unmasked
+// attention, where w is the sequence or the window; of the s·w pairs the mask takes w²/2: half of
+// them, where there is no window.
+double masked_flops(const plan::Scenario& scenario, double tokens) {
+    const plan::Model& model = scenario.model;
+    double flops = 0;
+    for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
+        const plan::SoftmaxAttention& of = model.kinds[kind].attention();
+        const auto span = static_cast<double>(plan::attention_span(scenario, of));
+        const double attention =
+            12.0 * static_cast<double>(model.layers_of(kind) * of.heads * of.head_dim) * span *
+            tokens;
+        flops += attention * (span / static_cast<double>(scenario.training.sequence_length) / 2);
+    }
+    return flops;
+}
+
 ThroughputPrediction predict_throughput(const plan::Scenario& scenario,
                                         const plan::Conserved& conserved, const Profile& profile,
                                         double time_s) {
@@ -222,16 +239,10 @@ ThroughputPrediction predict_throughput(const plan::Scenario& scenario,
     const double per_gpu = 1e-12 / time_s / gpus;
     throughput.model_tflops_per_gpu = conserved.model_flops_per_step * per_gpu;
     throughput.mfu = throughput.model_tflops_per_gpu / throughput.peak_tflops;
-    // 12·L·heads·head_dim·w per token of unmasked attention, where w is the sequence or the window.
-    // Of the s·w pairs the causal mask takes w²/2: half of them, where there is no window.
-    const plan::Model& model = scenario.model;
-    const auto span = static_cast<double>(plan::attention_span(scenario));
-    const double attention = 12.0 *
-                             static_cast<double>(model.layers * model.heads * model.head_dim) *
-                             span * static_cast<double>(conserved.tokens_per_step);
-    const double masked = span / static_cast<double>(scenario.training.sequence_length) / 2;
     throughput.mfu_causal =
-        (conserved.model_flops_per_step - attention * masked) * per_gpu / throughput.peak_tflops;
+        (conserved.model_flops_per_step -
+         masked_flops(scenario, static_cast<double>(conserved.tokens_per_step))) *
+        per_gpu / throughput.peak_tflops;
     throughput.hfu = conserved.hardware_flops_per_step * per_gpu / throughput.peak_tflops;
     return throughput;
 }

@@ -20,13 +20,6 @@ using ConfigJson = nlohmann::ordered_json;
 const std::vector<std::pair<std::string, std::string>> kExportTypes = {
     {"float32", "F32"}, {"bfloat16", "BF16"}, {"float16", "F16"}};
 
-// The architecture that from_pretrained makes of each family.
-const char* architecture_of(const std::string& family) {
-    if (family == "gpt2") return "GPT2LMHeadModel";
-    if (family == "llama") return "LlamaForCausalLM";
-    return family == "mistral" ? "MistralForCausalLM" : "Qwen2ForCausalLM";
-}
-
 std::int64_t number_at(const ConfigJson& model, const char* key) {
     return model.value(key, std::int64_t{0});
 }
@@ -126,7 +119,7 @@ class Export : public Subcommand {
 
     // What the scenario resolved the model to, whose keys are Hugging Face's.
     std::string config_of(const ConfigJson& model, const std::string& family) const {
-        ConfigJson config = {{"architectures", {architecture_of(family)}}};
+        ConfigJson config = {{"architectures", {runtime::hugging_face_architecture(family)}}};
         for (const auto& [key, value] : model.items())
             if (key != "name" && key != "source" && key != "architectures") config[key] = value;
         config[runtime::kHuggingFaceType] = type_;

@@ -15,11 +15,27 @@ namespace {
 using nlohmann::json;
 
 // Keys of a config.json by which a model with tensors of the same shapes computes another thing.
-constexpr const char* kTelling[] = {
-    "model_type",         "n_head",      "num_attention_heads", "num_key_value_heads",
-    "rms_norm_eps",       "rope_theta",  "layer_norm_epsilon",  "activation_function",
-    "hidden_act",         "head_dim",    "tie_word_embeddings", "sliding_window",
-    "scale_attn_weights", "rope_scaling"};
+constexpr const char* kTelling[] = {"model_type",
+                                    "n_head",
+                                    "num_attention_heads",
+                                    "num_key_value_heads",
+                                    "rms_norm_eps",
+                                    "rope_theta",
+                                    "layer_norm_epsilon",
+                                    "activation_function",
+                                    "hidden_act",
+                                    "head_dim",
+                                    "tie_word_embeddings",
+                                    "sliding_window",
+                                    "scale_attn_weights",
+                                    "rope_scaling",
+                                    "hidden_activation",
+                                    "query_pre_attn_scalar",
+                                    "attn_logit_softcapping",
+                                    "final_logit_softcapping",
+                                    "layer_types",
+                                    "rope_local_base_freq",
+                                    "partial_rotary_factor"};
 
 void check_config(const std::string& path, const json& model) {
     const runtime::MappedFile file(path);
@@ -45,22 +61,22 @@ void check_config(const std::string& path, const json& model) {
             path, fmt::format("is of another model: {}", fmt::join(differences, "; ")));
 }
 
-// Every parameter of the model once.
-std::vector<runtime::NamedShape> parameters_of(const plan::Scenario& scenario) {
-    const plan::Plan plan = plan::build_plan(scenario);
-    std::map<std::string, std::vector<std::int64_t>> shapes;
-    for (plan::Rank rank = 0; rank < plan.mesh.ranks(); ++rank) {
-        const plan::Program& program = plan.program_of(rank);
-        for (const plan::Bucket& bucket : program.buckets)
-            for (const plan::BucketEntry& entry :
-                 plan::bucket_entries(plan.blocks, program, scenario, bucket))
-                shapes[plan::full_name(entry.layer, entry.name)] =
-                    runtime::unpadded_dims(scenario, entry.parameter);
+std::vector<runtime::NamedShape> shapes_of(const std::map<std::string, plan::Parameter>& all) {
+    std::vector<runtime::NamedShape> shapes;
+    for (const auto& [name, parameter] : all)
+        shapes.push_back({name, parameter.unpadded()});
+    return shapes;
+}
+
+// Rows of the joint projection are those of queries, of keys and of values.
+runtime::HuggingFaceModel named_model(const std::string& family,
+                                      const std::map<std::string, plan::Parameter>& all) {
+    runtime::HuggingFaceModel model{family};
+    if (const auto qkv = all.find(plan::full_name(0, "qkv.weight")); qkv != all.end()) {
+        model.q_rows = qkv->second.sections.at(0);
+        model.kv_rows = qkv->second.sections.at(1);
     }
-    std::vector<runtime::NamedShape> all;
-    for (auto& [name, shape] : shapes)
-        all.push_back({name, std::move(shape)});
-    return all;
+    return model;
 }
 
 }  // namespace
@@ -78,16 +94,12 @@ runtime::FirstWeights first_weights(const TrainRun& run) {
                                              "{} they can",
                                              model.family, fmt::join(families, ", ")));
     check_config(said.init_path + "/config.json", json::parse(run.resolved_json)["model"]);
+    const auto parameters = plan::parameters_of(plan::build_plan(run.scenario));
     const auto weights = std::make_shared<const runtime::HuggingFaceWeights>(
-        said.init_path,
-        runtime::HuggingFaceModel{model.family, model.heads * model.head_dim,
-                                  model.kv_heads * model.head_dim},
-        parameters_of(run.scenario));
-    return [weights, &scenario = run.scenario](const plan::Parameter& parameter,
-                                               const std::string& name, std::int64_t first,
-                                               std::span<double> values) {
-        const std::int64_t kept =
-            runtime::elements_of(runtime::unpadded_dims(scenario, parameter)) - first;
+        said.init_path, named_model(model.family, parameters), shapes_of(parameters));
+    return [weights](const plan::Parameter& parameter, const std::string& name, std::int64_t first,
+                     std::span<double> values) {
+        const std::int64_t kept = runtime::elements_of(parameter.unpadded()) - first;
         const auto there =
             static_cast<std::size_t>(std::clamp<std::int64_t>(kept, 0, std::ssize(values)));
         weights->read(name, first, values.first(there));

@@ -198,8 +198,8 @@ class UseBinder {
     void add_entries(std::int32_t bucket) {
         const Stage& stage = program_.stages[builder_.chunk(builder_.bucket(bucket).stage)];
         std::int64_t bytes = 0;
-        for (const BucketEntry& entry : bucket_entries(
-                 builder_.blocks.blocks(), program_, builder_.scenario, builder_.bucket(bucket))) {
+        for (const BucketEntry& entry :
+             bucket_entries(builder_.blocks.blocks(), program_, builder_.bucket(bucket))) {
             entries_[{bucket, entry.position, entry.name}] = {entry.offset, bytes};
             const auto position = static_cast<std::size_t>(entry.position);
             const Block& forward = builder_.blocks.block(stage.parts[position].forward);

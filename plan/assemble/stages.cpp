@@ -15,7 +15,8 @@ struct PartForm {
     PartForms forms;
     bool overlap = true;
     bool hands_on_gradients = false;
-    std::int64_t parts = 1;  // of tensor-parallel communication, in forward too
+    std::int64_t parts = 1;     // of tensor-parallel communication, in forward too
+    bool may_be_first = false;  // of a stage, which receives its input then
 };
 
 // Bytes that a tensor takes at the start of its area, where it is there.
@@ -50,13 +51,15 @@ PartKind add_pair(BlockLibrary& blocks, BlockPair pair, const PartForm& form,
     for (Block* block : {&pair.forward, &pair.backward, recompute})
         if (block != nullptr) split_tensor_communication(*block, form.parts);
     std::optional<BackwardHalves> split;
-    if (form.forms.split) split = halve_backward(pair, recompute, form.hands_on_gradients);
+    if (form.forms.split)
+        split = halve_backward(pair, recompute, form.hands_on_gradients, form.may_be_first);
     kind.stash_bytes = stash_area(pair.forward).bytes;
     kind.kept_bytes = stash_area(pair.forward, Role::kept).bytes;
     kind.input_bytes = leading_bytes(pair.forward, pair.forward.input, Role::stash);
     kind.parameters = pair.parameters;
     kind.eight_bit = pair.eight_bit;
     kind.replicated = pair.replicated;
+    kind.partial = pair.partial;
     kind.forward = blocks.add(std::move(pair.forward));
     if (form.forms.whole) kind.backward = add_backward(blocks, std::move(pair.backward), form);
     if (split) add_split(blocks, kind, std::move(*split), form);
@@ -81,62 +84,122 @@ PartKind add_group_part(BlockLibrary& blocks, GroupPart part, const PartForm& fo
     return kind;
 }
 
+// The kinds of layer that differ in what they compute on sequences of this length.
+struct DistinctLayers {
+    std::vector<LayerSpec> layers;
+    std::vector<std::size_t> of_layer;
+};
+
+DistinctLayers distinct_layers(const Scenario& scenario) {
+    const Model& model = scenario.model;
+    DistinctLayers distinct;
+    std::vector<std::size_t> of_kind;
+    std::vector<LayerSpec> unnamed;
+    for (const LayerSpec& kind : model.kinds) {
+        LayerSpec effective = kind;
+        SoftmaxAttention& attention = effective.attention();
+        if (attention.window >= scenario.training.sequence_length) attention.window = 0;
+        effective.name.clear();
+        const auto found = std::find(unnamed.begin(), unnamed.end(), effective);
+        of_kind.push_back(static_cast<std::size_t>(found - unnamed.begin()));
+        if (found != unnamed.end()) continue;
+        unnamed.push_back(effective);
+        distinct.layers.push_back(kind);
+    }
+    if (distinct.layers.size() == 1) distinct.layers.front().name.clear();
+    for (std::int64_t layer = 0; layer < model.layers; ++layer)
+        distinct.of_layer.push_back(of_kind[model.kind_of(layer)]);
+    return distinct;
+}
+
+// All parts that one kind of layer may be needed as.
+class LayerBuilder {
+  public:
+    LayerBuilder(const Scenario& scenario, const LayerSpec& layer, PartForm form,
+                 BlockLibrary& blocks)
+        : scenario_(scenario),
+          dims_(dims_of(scenario, layer)),
+          form_(form),
+          blocks_(blocks),
+          layer_(layer_forward(scenario, dims_, layer)) {
+        form_.parts = scenario.training.framework.tensor_overlap_parts;
+        form_.may_be_first = true;
+        if (recompute() == Recompute::selective)
+            recompute_modules(layer_, scenario.layout.recompute_modules);
+        if (recompute() == Recompute::selective_op) recompute_operations(layer_);
+    }
+
+    LayerParts build() {
+        const bool early = scenario_.training.framework.recompute_stops_early;
+        const Again whole = early ? Again::recompute_needed : Again::recompute_all;
+        const std::int64_t group = largest_group(scenario_.layout);
+        LayerParts parts;
+        if (group > 1) parts.first = in_group(GroupPlace::first);
+        if (group > 2) parts.middle = in_group(GroupPlace::middle);
+        if (group > 1) parts.last = in_group(GroupPlace::last);
+        parts.alone = alone(recompute() == Recompute::full      ? whole
+                            : recompute() == Recompute::every_k ? Again::recompute_all
+                                                                : Again::nothing);
+        if (recompute() == Recompute::selective_layer) parts.chosen = alone(whole);
+        add_quantize(parts);
+        return parts;
+    }
+
+  private:
+    Recompute recompute() const { return scenario_.layout.recompute; }
+
+    PartKind in_group(GroupPlace place) {
+        GroupPart made = group_part(layer_, dims_.gradient_dtype, place);
+        std::vector<Block*> readers = {&made.pair.backward};
+        if (made.recompute) readers.push_back(&*made.recompute);
+        compress_stash(scenario_, dims_, made.pair.forward, readers);
+        return add_group_part(blocks_, std::move(made), form_);
+    }
+
+    PartKind alone(Again again) {
+        BlockPair pair = derive_backward(layer_, dims_.gradient_dtype, again);
+        compress_stash(scenario_, dims_, pair.forward, {&pair.backward});
+        return add_pair(blocks_, std::move(pair), form_);
+    }
+
+    void add_quantize(LayerParts& parts) {
+        std::optional<Block> quantize = quantize_block(layer_);
+        if (!quantize) return;
+        const std::int64_t bytes = stash_area(*quantize, Role::quantized).bytes;
+        const std::int32_t block = blocks_.add(std::move(*quantize));
+        for (PartKind* kind :
+             {&parts.alone, &parts.chosen, &parts.first, &parts.middle, &parts.last}) {
+            kind->quantize = block;
+            kind->quantized_bytes = bytes;
+        }
+    }
+
+    const Scenario& scenario_;
+    Dims dims_;
+    PartForm form_;
+    BlockLibrary& blocks_;
+    ForwardBlock layer_;
+};
+
 }  // namespace
 
 PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForms& forms,
                       const StagePlacement& placement, BlockLibrary& blocks) {
     const bool sharded = sharding_of(scenario).gradients;
-    const Framework& framework = scenario.training.framework;
-    const PartForm form{forms, framework.overlap_tensor_backward, sharded, 1};
-    const PartForm of_layer{forms, framework.overlap_tensor_backward, sharded,
-                            framework.tensor_overlap_parts};
+    const PartForm form{forms, scenario.training.framework.overlap_tensor_backward, sharded, 1};
     auto add = [&](ForwardBlock forward) {
         return add_pair(
             blocks, derive_backward(std::move(forward), dims.gradient_dtype, Again::nothing), form);
     };
-    const Recompute recompute = scenario.layout.recompute;
-    ForwardBlock layer = layer_forward(scenario, dims);
-    if (recompute == Recompute::selective)
-        recompute_modules(layer, scenario.layout.recompute_modules);
-    if (recompute == Recompute::selective_op) recompute_operations(layer);
-    std::optional<Block> quantize = quantize_block(layer);
     PartKinds kinds;
     kinds.embedding = add(embedding_forward(scenario, dims));
     if (scenario.model.embedding_norm)
         kinds.embedding_norm = add(embedding_norm_forward(scenario, dims));
-    if (scenario.model.learned_positions())
-        kinds.positions = add(positions_forward(scenario, dims));
-    const std::int64_t group = largest_group(scenario.layout);
-    auto part = [&](GroupPlace place) {
-        GroupPart made = group_part(layer, dims.gradient_dtype, place);
-        std::vector<Block*> readers = {&made.pair.backward};
-        if (made.recompute) readers.push_back(&*made.recompute);
-        compress_stash(scenario, dims, made.pair.forward, readers);
-        return add_group_part(blocks, std::move(made), of_layer);
-    };
-    if (group > 1) kinds.first_layer = part(GroupPlace::first);
-    if (group > 2) kinds.middle_layer = part(GroupPlace::middle);
-    if (group > 1) kinds.last_layer = part(GroupPlace::last);
-    const Again whole =
-        framework.recompute_stops_early ? Again::recompute_needed : Again::recompute_all;
-    auto alone = [&](Again again) {
-        BlockPair pair = derive_backward(layer, dims.gradient_dtype, again);
-        compress_stash(scenario, dims, pair.forward, {&pair.backward});
-        return add_pair(blocks, std::move(pair), of_layer);
-    };
-    kinds.layer = alone(recompute == Recompute::full      ? whole
-                        : recompute == Recompute::every_k ? Again::recompute_all
-                                                          : Again::nothing);
-    if (recompute == Recompute::selective_layer) kinds.chosen_layer = alone(whole);
-    if (quantize) {
-        const std::int64_t bytes = stash_area(*quantize, Role::quantized).bytes;
-        const std::int32_t block = blocks.add(std::move(*quantize));
-        for (PartKind* kind : {&kinds.layer, &kinds.chosen_layer, &kinds.first_layer,
-                               &kinds.middle_layer, &kinds.last_layer}) {
-            kind->quantize = block;
-            kind->quantized_bytes = bytes;
-        }
-    }
+    if (scenario.model.learned_positions) kinds.positions = add(positions_forward(scenario, dims));
+    DistinctLayers distinct = distinct_layers(scenario);
+    for (const LayerSpec& layer : distinct.layers)
+        kinds.layers.push_back(LayerBuilder(scenario, layer, form, blocks).build());
+    kinds.kind_of_layer = std::move(distinct.of_layer);
     kinds.final_norm = add(final_norm_forward(scenario, dims));
     const PartForms halves{false, true};
     PartForm of_head = form;
@@ -175,10 +238,10 @@ Block exchange_block(const Scenario& scenario, const Dims& dims, Stream stream) 
 namespace {
 
 // Of the layer at this place of a group of this size.
-const PartKind& layer_kind(const PartKinds& kinds, std::int32_t place, std::int32_t size) {
-    if (size == 1) return kinds.layer;
-    if (place == 0) return kinds.first_layer;
-    return place + 1 == size ? kinds.last_layer : kinds.middle_layer;
+const PartKind& layer_part(const LayerParts& parts, std::int32_t place, std::int32_t size) {
+    if (size == 1) return parts.alone;
+    if (place == 0) return parts.first;
+    return place + 1 == size ? parts.last : parts.middle;
 }
 
 // A stage that grows part by part.
@@ -272,8 +335,9 @@ void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
                 const std::int32_t place = (layer - first_layer) % group;
                 const std::int32_t size = std::min(group, end - layer + place);
                 if (place == 0) stage.begin_group();
-                stage.add(chosen(layer) ? kinds.chosen_layer : layer_kind(kinds, place, size),
-                          layer);
+                const LayerParts& parts =
+                    kinds.layers[kinds.kind_of_layer[static_cast<std::size_t>(layer)]];
+                stage.add(chosen(layer) ? parts.chosen : layer_part(parts, place, size), layer);
             }
             if (s == stages - 1) stage.add(kinds.final_norm, -1);
             if (s == stages - 1) stage.add(kinds.head, -1);

@@ -2,22 +2,30 @@
 // what passes between stages.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "plan/passes/program_builder.hpp"
 
 namespace orrery::plan {
+
+// One kind of layer, by its place in recomputation.
+struct LayerParts {
+    PartKind alone;   // without recomputation, or alone in its group
+    PartKind chosen;  // with recomputation of the whole layer, beside those without
+    PartKind first;   // of a group of several that keeps only its input …
+    PartKind middle;
+    PartKind last;
+};
 
 // The blocks of each kind of part, built once for all stages.
 struct PartKinds {
     PartKind embedding;
     PartKind embedding_norm;  // where the model has one
     PartKind positions;       // where the model learns positions
-    PartKind layer;           // without recomputation, or alone in its group
-    PartKind chosen_layer;    // with recomputation of the whole layer, beside those without
-    PartKind first_layer;     // of a group of several that keeps only its input …
-    PartKind middle_layer;
-    PartKind last_layer;
+    std::vector<LayerParts> layers;
+    std::vector<std::size_t> kind_of_layer;  // in `layers`
     PartKind final_norm;
     PartKind head;
 };

@@ -5,13 +5,10 @@
 #include "plan/blocks/derivation.hpp"
 
 namespace orrery::plan {
-namespace {
 
-std::string backward_name(const std::string& forward) {
-    return forward.substr(0, forward.find('.')) + ".backward";
+std::string block_name(const std::string& forward, std::string_view form) {
+    return forward.substr(0, forward.find('.') + 1).append(form);
 }
-
-}  // namespace
 
 Derivation::Derivation(ForwardBlock forward, DType gradient_dtype)
     : notes_(std::move(forward)),
@@ -19,7 +16,7 @@ Derivation::Derivation(ForwardBlock forward, DType gradient_dtype)
       gradient_dtype_(gradient_dtype),
       kept_(forward_.tensors.size(), -1),
       gradient_of_(forward_.tensors.size(), -1) {
-    backward_.name = backward_name(forward_.name);
+    backward_.name = block_name(forward_.name, "backward");
 }
 
 BlockPair Derivation::run(std::size_t recomputed_ops) {
@@ -38,7 +35,11 @@ BlockPair Derivation::run(std::size_t recomputed_ops) {
         pair.parameters += forward_.tensors[i].elements();
         if (is_eight_bit(forward_.tensors[i].dtype))
             pair.eight_bit += forward_.tensors[i].elements();
-        if (notes_.replicated[i]) pair.replicated += forward_.tensors[i].elements();
+    }
+    for (const DeclaredParameter& declared : forward_.parameters) {
+        const std::int64_t elements = forward_.tensors[at(declared.tensor)].elements();
+        if (declared.spec.cut == Cut::whole) pair.replicated += elements;
+        if (declared.spec.partial_gradient) pair.partial += elements;
     }
     pair.forward = std::move(forward_);
     pair.backward = std::move(backward_);
@@ -71,6 +72,8 @@ void Derivation::derive(std::size_t index) {
             return derive_norm(op);
         case OpKind::activation:
             return derive_activation(op);
+        case OpKind::qk_norm:
+            return derive_qk_norm(op);
         case OpKind::rope:
             return derive_rope(op);
         case OpKind::residual_add:
@@ -85,6 +88,7 @@ void Derivation::derive(std::size_t index) {
             return derive_cast(op);
         case OpKind::quantize:
             return derive_quantize(op);
+        case OpKind::qk_norm_sums:  // with the norm
         case OpKind::amax:
         case OpKind::cross_entropy_max:  // the maximum only shifts the exponent
         case OpKind::cross_entropy:
@@ -110,13 +114,26 @@ void Derivation::derive_gemm(std::size_t index) {
     const TensorId da = fresh_gradient(op.reads[0]);
     emit(Gemm{m, k, n, GemmProduct::input_gradient}, op.label + " dgrad", {dc, need(op.reads[1])},
          {da});
-    contribute(op.reads[0], da);
+    const bool partial = is_part_of_gradient(op.reads[0]);
+    if (partial)
+        add_up(partial_.emplace(op.reads[0], -1).first->second, op.reads[0], da);
+    else
+        contribute(op.reads[0], da);
     accumulate(Gemm{n, k, m, GemmProduct::weight_gradient}, op.label + " wgrad", {dc, input},
                op.reads[1]);
     if (op.reads.size() > 2) accumulate(BiasGradient{m, n}, op.label + " bias", {dc}, op.reads[2]);
     if (!notes_.partial_input_gradient[index]) return;
-    const TensorId sum = gradient_of(op.reads[0]);
+    const TensorId sum = partial_.at(op.reads[0]);
     emit(AllReduce{m * k}, op.label + " dgrad", {sum}, {sum});
+    contribute(op.reads[0], sum);
+}
+
+// Products with shares of a weight make parts of their input's gradient; what else reaches it, past
+// them, is whole.
+bool Derivation::is_part_of_gradient(TensorId input) const {
+    for (std::size_t i = 0; i < forward_.ops.size(); ++i)
+        if (notes_.partial_input_gradient[i] && forward_.ops[i].reads[0] == input) return true;
+    return false;
 }
 
 // scores = Q·Kᵀ reads qkv once; context = P·V reads P and qkv.
@@ -155,8 +172,10 @@ void Derivation::derive_attention(const Op& op) {
     const TensorId qkv = op.reads[0];
     const TensorId dout = gradient_of(op.writes[0]);
     const TensorId dqkv = fresh_gradient(qkv);
-    emit(AttentionBackward{op.as<Attention>()}, op.label,
-         {dout, need(qkv), need(op.writes[0]), need(op.writes[1])}, {dqkv});
+    Reads reads = {dout, need(qkv), need(op.writes[0]), need(op.writes[1])};
+    Reads writes = {dqkv};
+    if (op.as<Attention>().sinks) add_sinks(*this, op.reads[1], reads, writes);
+    emit(AttentionBackward{op.as<Attention>()}, op.label, std::move(reads), std::move(writes));
     contribute(qkv, dqkv);
 }
 
@@ -196,8 +215,13 @@ void Derivation::derive_rearrange(const Op& op) {
 void Derivation::derive_softmax(const Op& op) {
     const TensorId dscores = fresh_gradient(op.reads[0]);
     const Softmax& forward = op.as<Softmax>();
-    emit(SoftmaxBackward{forward.batch, forward.queries, forward.keys, forward.heads}, op.label,
-         {gradient_of(op.writes[0]), need(op.writes[0])}, {dscores});
+    Reads reads = {gradient_of(op.writes[0]), need(op.writes[0])};
+    Reads writes = {dscores};
+    if (forward.soft_cap > 0 || forward.sinks) reads.push_back(need(op.reads[0]));
+    if (forward.sinks) add_sinks(*this, op.reads[1], reads, writes);
+    emit(SoftmaxBackward{forward.batch, forward.queries, forward.keys, forward.heads,
+                         forward.soft_cap, forward.sinks},
+         op.label, std::move(reads), std::move(writes));
     contribute(op.reads[0], dscores);
 }
 
@@ -247,6 +271,35 @@ void Derivation::derive_activation(const Op& op) {
     emit(ActivateBackward{forward.rows, forward.width, forward.function}, op.label,
          std::move(reads), {dx});
     contribute(op.reads[0], dx);
+}
+
+// A norm over all heads needs the sums of what the other tensor ranks have of a row.
+void Derivation::derive_qk_norm(const Op& op) {
+    const NormalizeQk& norm = op.as<NormalizeQk>();
+    const TensorId dy = gradient_of(op.writes[0]);
+    Reads reads = {dy, need(op.reads[0]), need(op.reads[1]), need(op.reads[2])};
+    if (norm.ranks > 0) {
+        Tensor dots = forward_.tensors[at(op.reads[3])];
+        dots.name = "d" + dots.name;
+        dots.role = Role::scratch;
+        const TensorId sums = add(std::move(dots));
+        NormalizeQkSums of_gradients{norm.rows, norm.width, norm.heads, norm.kv_heads,
+                                     norm.head_dim};
+        of_gradients.of_gradients = true;
+        of_gradients.weight_offset = norm.weight_offset;
+        emit(of_gradients, op.label + " sums", reads, {sums});
+        if (norm.ranks > 1) emit(AllReduce{2 * norm.rows}, op.label + " sums", {sums}, {sums});
+        reads.push_back(need(op.reads[3]));
+        reads.push_back(sums);
+    }
+    const TensorId dqkv = fresh_gradient(op.reads[0]);
+    Reads writes = {dqkv};
+    for (const std::size_t weight : {1, 2}) {
+        reads.push_back(accumulator(op.reads[weight]));
+        writes.push_back(accumulator(op.reads[weight]));
+    }
+    emit(NormalizeQkBackward{norm}, op.label, std::move(reads), std::move(writes));
+    contribute(op.reads[0], dqkv);
 }
 
 void Derivation::derive_rope(const Op& op) {
@@ -303,8 +356,8 @@ void Derivation::derive_cross_entropy(const Op& op) {
     const TensorId largest = finds_largest ? op.writes[1] : op.reads[1];
     Reads reads = {logits, need(largest), need(op.writes[0]), need(op.reads.back())};
     if (notes_.scaled_loss) reads.push_back(add({"loss scale", Role::scalar, DType::fp32, {1}}));
-    emit(CrossEntropyBackward{sum.rows, sum.width, sum.vocabulary}, "loss", std::move(reads),
-         {logits});
+    emit(CrossEntropyBackward{sum.rows, sum.width, sum.vocabulary, sum.soft_cap}, "loss",
+         std::move(reads), {logits});
     gradient_of_[at(op.reads[0])] = logits;
 }
 

@@ -4,6 +4,9 @@
 // recomputation; the re-gathered input of a sequence-parallel linear, Korthikanti 2022 §4.2.2).
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "plan/blocks/forward_block.hpp"
 #include "plan/ir/block.hpp"
 
@@ -14,8 +17,12 @@ struct BlockPair {
     Block backward;
     std::int64_t parameters = 0;  // elements that this rank holds of the block's parameters …
     std::int64_t eight_bit = 0;   // … of which so many are held in eight bits, and of which
-    std::int64_t replicated = 0;  // every rank of the tensor group holds the same
+    std::int64_t replicated = 0;  // every rank of the tensor group holds the same, and of these
+    std::int64_t partial = 0;     // so many of whose gradients each rank has a part
 };
+
+// Of a block's pair and what is derived of both: "layer.forward", "backward" → "layer.backward".
+std::string block_name(const std::string& forward, std::string_view form);
 
 // recompute_all: the backward block begins with the whole forward pass again, its collectives
 // included, and the forward block keeps nothing but its input (Chen 2016; "full" in Megatron-LM).

@@ -20,7 +20,17 @@ class BackwardWriter : public BlockWriter {
     virtual TensorId gradient_of(TensorId forward) = 0;
     virtual TensorId fresh_gradient(TensorId forward) = 0;
     virtual void contribute(TensorId forward, TensorId gradient) = 0;
+    // Of a parameter: where its gradient is summed.
+    virtual TensorId accumulator(TensorId parameter) = 0;
 };
+
+// What backward of attention with sinks reads and writes besides: the sinks, and their gradients.
+inline void add_sinks(BackwardWriter& w, TensorId sinks, std::vector<TensorId>& reads,
+                      std::vector<TensorId>& writes) {
+    reads.push_back(w.need(sinks));
+    reads.push_back(w.accumulator(sinks));
+    writes.push_back(w.accumulator(sinks));
+}
 
 // Of a label, from which that of a gradient's op is made.
 inline std::string first_word(const std::string& text) {

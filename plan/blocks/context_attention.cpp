@@ -17,7 +17,9 @@ TensorId packed_keys(ForwardWriter& w, TensorId qkv) {
 
 AttentionBlock block_of(const Dims& d, const AttentionForm& form, std::int64_t keys,
                         std::int64_t hop) {
-    return {{form, d.batch, d.sequence, keys}, hop};
+    AttentionBlock block{{{form, d.batch, d.sequence, keys}, d.window}, hop};
+    block.sinks = form.sinks && hop == 0;
+    return block;
 }
 
 TensorId lse_of(ForwardWriter& w) {
@@ -35,7 +37,7 @@ std::string rearranged(const std::string& name, Rearrangement form) {
 }
 
 // Two buffers of keys: what arrives takes the place of what was attended before the last.
-TensorId ring_attention(ForwardWriter& w, const AttentionForm& form, TensorId qkv) {
+TensorId ring_attention(ForwardWriter& w, const AttentionForm& form, TensorId qkv, TensorId sinks) {
     const Dims& d = w.dims();
     TensorId keys = packed_keys(w, qkv);
     const TensorId lse = lse_of(w);
@@ -54,6 +56,7 @@ TensorId ring_attention(ForwardWriter& w, const AttentionForm& form, TensorId qk
         }
         std::vector<TensorId> reads = {qkv, keys};
         if (hop > 0) reads.insert(reads.end(), {sums, lse});
+        if (hop == 0 && form.sinks) reads.push_back(sinks);
         const bool last = next < 0;
         if (last)
             sums = w.activation("context", d.tokens, d.context_width());
@@ -68,7 +71,8 @@ TensorId ring_attention(ForwardWriter& w, const AttentionForm& form, TensorId qk
     return sums;
 }
 
-TensorId gathered_attention(ForwardWriter& w, const AttentionForm& form, TensorId qkv) {
+TensorId gathered_attention(ForwardWriter& w, const AttentionForm& form, TensorId qkv,
+                            TensorId sinks) {
     const Dims& d = w.dims();
     const TensorId keys = packed_keys(w, qkv);
     const std::int64_t width = 2 * d.kv_heads * d.head_dim;
@@ -77,7 +81,9 @@ TensorId gathered_attention(ForwardWriter& w, const AttentionForm& form, TensorI
     w.make_again(all);
     const TensorId lse = lse_of(w);
     const TensorId out = w.activation("context", d.tokens, d.context_width());
-    w.op(block_of(d, form, d.context * d.sequence, 0), "attention", {qkv, all}, {out, lse});
+    std::vector<TensorId> reads = {qkv, all};
+    if (form.sinks) reads.push_back(sinks);
+    w.op(block_of(d, form, d.context * d.sequence, 0), "attention", std::move(reads), {out, lse});
     return out;
 }
 

@@ -28,8 +28,10 @@ inline void over_context(Op& op) {
 // The label of what brings rows of this name in order: "qkv heads apart".
 std::string rearranged(const std::string& name, Rearrangement form);
 
-TensorId ring_attention(ForwardWriter& w, const AttentionForm& form, TensorId qkv);
-TensorId gathered_attention(ForwardWriter& w, const AttentionForm& form, TensorId qkv);
+// Sinks, where the form has them, count with the first keys that a query meets.
+TensorId ring_attention(ForwardWriter& w, const AttentionForm& form, TensorId qkv, TensorId sinks);
+TensorId gathered_attention(ForwardWriter& w, const AttentionForm& form, TensorId qkv,
+                            TensorId sinks);
 
 // Of rows [samples · share of the sequence, heads], of which k and v have kv_width each: the rows
 // of the whole sequence with a share of the heads. And back.

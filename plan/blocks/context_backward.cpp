@@ -20,6 +20,14 @@ const Op& packing(const Block& forward) {
     return *found;
 }
 
+const Op& first_hop(const Block& forward) {
+    const auto found = std::find_if(forward.ops.begin(), forward.ops.end(), [](const Op& op) {
+        return op.is<AttentionBlock>() && op.as<AttentionBlock>().hop == 0;
+    });
+    ORRERY_CHECK(found != forward.ops.end(), "a rank attends to its own keys first");
+    return *found;
+}
+
 // A tensor of the backward block like this one of the forward block.
 TensorId like(BackwardWriter& w, TensorId forward, const std::string& name) {
     const Tensor tensor = tensor_of(w.forward(), forward);
@@ -43,7 +51,7 @@ class RingBackward {
     RingBackward(BackwardWriter& w, const Op& last)
         : w_(w),
           hops_(last.as<AttentionBlock>().hop + 1),
-          sizes_(last.as<AttentionBlock>()),
+          sizes_(first_hop(w.forward()).as<AttentionBlock>()),
           own_(packing(w.forward()).writes[0]),
           reads_{w.gradient_of(last.writes[0]), w.need(last.reads[0]), w.need(own_),
                  w.need(last.writes[0]), w.need(last.writes[1])} {
@@ -95,8 +103,11 @@ class RingBackward {
         const TensorId share = like(w_, own_, "dkv_" + std::to_string(hop));
         std::vector<TensorId> reads = reads_;
         if (hop > 0) reads.push_back(dq_);
-        w_.emit(AttentionBlockBackward{sizes_, hop}, label_ + ' ' + std::to_string(hop),
-                std::move(reads), {share, dq_});
+        std::vector<TensorId> writes = {share, dq_};
+        AttentionBlockBackward op{sizes_, hop};
+        op.sinks = op.sinks && hop == 0;
+        if (op.sinks) add_sinks(w_, first_hop(w_.forward()).reads.back(), reads, writes);
+        w_.emit(op, label_ + ' ' + std::to_string(hop), std::move(reads), std::move(writes));
         attended_ = w_.last_op();
         if (next_ >= 0) keys() = next_;
         next_ = -1;
@@ -121,7 +132,7 @@ class RingBackward {
 
     BackwardWriter& w_;
     std::int64_t hops_;
-    AttentionSizes sizes_;
+    WindowedAttention sizes_;      // of the first hop
     TensorId own_;                 // this rank's keys, in the forward block
     std::vector<TensorId> reads_;  // dcontext, qkv, keys, context, lse
     TensorId dq_ = -1;
@@ -145,8 +156,11 @@ void derive_gathered_attention(BackwardWriter& w, const Op& attention) {
                                    w.need(attention.writes[1])};
     const TensorId dq = like(w, attention.writes[0], "dq");
     const TensorId dkeys = w.fresh_gradient(keys);
-    w.emit(AttentionBlockBackward{attention.as<AttentionBlock>(), 0}, attention.label,
-           std::move(reads), {dkeys, dq});
+    std::vector<TensorId> writes = {dkeys, dq};
+    const AttentionBlock& forward = attention.as<AttentionBlock>();
+    if (forward.sinks) add_sinks(w, attention.reads.back(), reads, writes);
+    w.emit(AttentionBlockBackward{forward, 0}, attention.label, std::move(reads),
+           std::move(writes));
     const TensorId own = w.fresh_gradient(packed.writes[0]);
     over_context(
         w.emit(ReduceScatter{tensor_of(w.forward(), keys).elements()}, "dkv", {dkeys}, {own}));

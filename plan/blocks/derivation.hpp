@@ -183,7 +183,10 @@ class Derivation : public BackwardWriter {
 
     // A further contribution to the gradient of a tensor is added to the ones before.
     void contribute(TensorId id, TensorId gradient) override {
-        TensorId& sum = gradient_of_[at(id)];
+        add_up(gradient_of_[at(id)], id, gradient);
+    }
+
+    void add_up(TensorId& sum, TensorId id, TensorId gradient) {
         if (sum < 0) {
             sum = gradient;
             return;
@@ -194,9 +197,7 @@ class Derivation : public BackwardWriter {
         sum = total;
     }
 
-  private:
-    // Accumulator of a parameter's gradient.
-    TensorId accumulator(TensorId parameter) {
+    TensorId accumulator(TensorId parameter) override {
         TensorId& id = gradient_of_[at(parameter)];
         if (id < 0) {
             const Tensor& tensor = forward_.tensors[at(parameter)];
@@ -205,6 +206,7 @@ class Derivation : public BackwardWriter {
         return id;
     }
 
+  private:
     void accumulate(OpSpec spec, const std::string& label, Reads reads, TensorId parameter) {
         const TensorId sum = accumulator(parameter);
         reads.push_back(sum);
@@ -233,6 +235,7 @@ class Derivation : public BackwardWriter {
 
     void derive(std::size_t index);
     void derive_gemm(std::size_t index);
+    bool is_part_of_gradient(TensorId input) const;
     void derive_eight_bit(std::size_t index, const EightBitProduct& product);
     EightBit columns_of_input(const std::string& label, const EightBitProduct& product);
     EightBit columns_of_weight(const std::string& label, TensorId weight);
@@ -247,6 +250,7 @@ class Derivation : public BackwardWriter {
     void derive_dropout(const Op& op);
     void derive_norm(const Op& op);
     void derive_activation(const Op& op);
+    void derive_qk_norm(const Op& op);
     void derive_rope(const Op& op);
     void derive_residual(const Op& op);
     void derive_add(const Op& op);
@@ -260,6 +264,8 @@ class Derivation : public BackwardWriter {
     Block forward_;
     DType gradient_dtype_;
     Block backward_;
+    std::map<TensorId, TensorId> partial_;  // forward tensor → sum so far of what products make of
+                                            // its gradient, −1 at first
     std::map<TensorId, Copies> gradient_copies_;  // by gradient in the backward block
     std::vector<TensorId> kept_;         // forward tensor → its name in the backward block
     std::vector<TensorId> gradient_of_;  // forward tensor → gradient in the backward block

@@ -21,7 +21,12 @@ DType type_of(StateType type, DType same) {
 }  // namespace
 
 Dims dims_of(const Scenario& scenario) {
+    return dims_of(scenario, scenario.model.layer());
+}
+
+Dims dims_of(const Scenario& scenario, const LayerSpec& layer) {
     const Model& model = scenario.model;
+    const SoftmaxAttention& attention = layer.attention();
     const Layout& layout = scenario.layout;
     const std::int64_t t = layout.tensor_parallel;
     Dims dims;
@@ -32,14 +37,14 @@ Dims dims_of(const Scenario& scenario) {
     dims.sharded_tokens = dims.sequence_parallel ? dims.tokens / t : dims.tokens;
     dims.composed_norms = scenario.training.framework.norm_kernel == NormKernel::composed;
     dims.hidden = model.hidden;
-    dims.heads = model.heads / t;
-    dims.kv_heads = model.kv_heads / t;
-    dims.head_dim = model.head_dim;
+    dims.heads = attention.heads / t;
+    dims.kv_heads = attention.kv_heads / t;
+    dims.head_dim = attention.head_dim;
     dims.context = layout.context_parallel;
     dims.exchanges_heads = dims.context > 1 && !layout.balances_context();
-    const std::int64_t span = attention_span(scenario);
+    const std::int64_t span = attention_span(scenario, attention);
     dims.window = span < scenario.training.sequence_length ? span : 0;
-    dims.ffn = model.ffn_hidden / t;
+    dims.ffn = layer.dense().ffn_hidden / t;
     dims.vocabulary = padded_vocabulary(scenario) / t;
     dims.tensor = t;
     dims.dtype = *from_name<DType>(name(held_precision(scenario.training.precision)));

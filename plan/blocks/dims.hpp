@@ -57,6 +57,8 @@ struct Dims {
     std::int64_t attended_kv_heads() const { return kv_heads / head_ranks(); }
 };
 
+// With the sizes of a kind of layer; without one, of the first.
+Dims dims_of(const Scenario& scenario, const LayerSpec& layer);
 Dims dims_of(const Scenario& scenario);
 
 }  // namespace orrery::plan

@@ -44,8 +44,6 @@ struct ForwardBlock {
     // Per op: whether backward, where it makes a result of the op again, runs all of the op's
     // module again, as a checkpointed module does.
     std::vector<bool> runs_whole;
-    // Per tensor: a parameter that every rank of the tensor group holds whole.
-    std::vector<bool> replicated;
     // By op: products of eight bits; and how they are made.
     std::map<std::size_t, EightBitProduct> eight_bit;
     Fp8 fp8;
@@ -62,9 +60,12 @@ class ForwardWriter : public BlockWriter {
 
     TensorId tensor(std::string name, Role role, DType dtype, std::vector<std::int64_t> dims);
     TensorId activation(std::string name, std::int64_t rows, std::int64_t width);
-    TensorId parameter(std::string name, std::vector<std::int64_t> dims, bool replicated);
-    // A matrix of a linear that tensor ranks share out.
-    TensorId matrix(const std::string& linear, std::vector<std::int64_t> dims);
+    // Declares a parameter; the tensor is this rank's share of it.
+    TensorId parameter(std::string name, ParameterSpec spec);
+    // Of a linear's matrix, whose type may be of eight bits.
+    TensorId matrix(const std::string& linear, ParameterSpec spec);
+    // One that every tensor rank holds whole, of what is no matrix.
+    TensorId vector(std::string name, std::int64_t width, Start start);
     // The step's key of counter-based random numbers: a device scalar.
     TensorId dropout_key();
     DType dtype(TensorId id) const {
@@ -90,15 +91,18 @@ class ForwardWriter : public BlockWriter {
     LayerModule begin_module(LayerModule module) { return std::exchange(module_, module); }
     void end_module(LayerModule around) { module_ = around; }
 
-    // x·Wᵀ with W sharded by output columns. Gathers x first under sequence parallelism, once for
-    // all that read it.
-    // name: parameter prefix ("qkv"); returns the output [tokens, width].
-    TensorId column_parallel(const std::string& name, TensorId x, std::int64_t width, bool bias);
+    // x·Wᵀ with W sharded by output columns: of each section, which is so many of all columns,
+    // every tensor rank has its share. Gathers x, [tokens, input_width], first under sequence
+    // parallelism, once for all that read it.
+    // name: parameter prefix ("qkv"); returns the output [tokens, the rank's columns].
+    TensorId column_parallel(const std::string& name, TensorId x, std::int64_t input_width,
+                             std::vector<std::int64_t> sections, bool bias);
     // As column_parallel, with a weight that exists already (tied embeddings).
     TensorId column_parallel_with(const std::string& name, TensorId x, TensorId weight,
-                                  TensorId bias, std::int64_t width);
-    // x·Wᵀ with W sharded by input rows; the output is reduced over the tensor group (all-reduce,
-    // or reduce-scatter under sequence parallelism). The bias is left to who adds the residual.
+                                  TensorId bias);
+    // x·Wᵀ with W sharded by input rows, `input_width` of them in all; the output is reduced over
+    // the tensor group (all-reduce, or reduce-scatter under sequence parallelism). The bias is left
+    // to who adds the residual.
     TensorId row_parallel(const std::string& name, TensorId x, std::int64_t input_width);
     // The same without its reduction: a partial sum.
     TensorId row_parallel_partial(const std::string& name, TensorId x, std::int64_t input_width);
@@ -139,7 +143,7 @@ class ForwardWriter : public BlockWriter {
 ForwardBlock embedding_forward(const Scenario& scenario, const Dims& dims);
 ForwardBlock embedding_norm_forward(const Scenario& scenario, const Dims& dims);
 ForwardBlock positions_forward(const Scenario& scenario, const Dims& dims);  // learned positions
-ForwardBlock layer_forward(const Scenario& scenario, const Dims& dims);
+ForwardBlock layer_forward(const Scenario& scenario, const Dims& dims, const LayerSpec& layer);
 ForwardBlock final_norm_forward(const Scenario& scenario, const Dims& dims);
 ForwardBlock head_forward(const Scenario& scenario, const Dims& dims);
 

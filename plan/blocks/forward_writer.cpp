@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "plan/blocks/forward_block.hpp"
 
@@ -14,7 +15,6 @@ TensorId ForwardWriter::tensor(std::string name, Role role, DType dtype,
                                std::vector<std::int64_t> dims) {
     out_.block.tensors.push_back({std::move(name), role, dtype, std::move(dims)});
     out_.rematerialise.push_back(false);
-    out_.replicated.push_back(false);
     return static_cast<TensorId>(out_.block.tensors.size() - 1);
 }
 
@@ -22,15 +22,21 @@ TensorId ForwardWriter::activation(std::string name, std::int64_t rows, std::int
     return tensor(std::move(name), Role::scratch, dims_.dtype, {rows, width});
 }
 
-TensorId ForwardWriter::parameter(std::string name, std::vector<std::int64_t> dims,
-                                  bool replicated) {
+TensorId ForwardWriter::parameter(std::string name, ParameterSpec spec) {
+    std::vector<std::int64_t> dims = spec.dims;
+    if (spec.cut == Cut::rows) dims[0] /= dims_.tensor;
+    if (spec.cut == Cut::columns) dims[1] /= dims_.tensor;
     const TensorId id = tensor(std::move(name), Role::parameter, dims_.dtype, std::move(dims));
-    out_.replicated[static_cast<std::size_t>(id)] = replicated;
+    out_.block.parameters.push_back({id, std::move(spec)});
     return id;
 }
 
-TensorId ForwardWriter::matrix(const std::string& linear, std::vector<std::int64_t> dims) {
-    const TensorId id = parameter(linear + ".weight", std::move(dims), false);
+TensorId ForwardWriter::vector(std::string name, std::int64_t width, Start start) {
+    return parameter(std::move(name), {{width}, Cut::whole, {}, start});
+}
+
+TensorId ForwardWriter::matrix(const std::string& linear, ParameterSpec spec) {
+    const TensorId id = parameter(linear + ".weight", std::move(spec));
     if (dims_.fp8.parameters)
         out_.block.tensors[static_cast<std::size_t>(id)].dtype = DType::fp8_e4m3;
     return id;
@@ -61,24 +67,32 @@ Op& ForwardWriter::op(OpSpec spec, std::string label, std::vector<TensorId> read
     return out_.block.ops.back();
 }
 
-TensorId ForwardWriter::column_parallel(const std::string& name, TensorId x, std::int64_t width,
-                                        bool bias) {
-    const TensorId weight = matrix(name, {width, dims_.hidden});
-    const TensorId added = bias ? parameter(name + ".bias", {width}, false) : TensorId{-1};
+TensorId ForwardWriter::column_parallel(const std::string& name, TensorId x,
+                                        std::int64_t input_width,
+                                        std::vector<std::int64_t> sections, bool bias) {
+    const std::int64_t columns = std::accumulate(sections.begin(), sections.end(), std::int64_t{0});
+    const TensorId weight =
+        matrix(name, {{columns, input_width}, Cut::rows, sections, Start::normal, true});
+    const TensorId added =
+        bias ? parameter(name + ".bias", {{columns}, Cut::rows, std::move(sections), Start::zero})
+             : TensorId{-1};
     if (dims_.fp8.on())
         return eight_bit_product(name, eight_bit_input(name, x, dims_.sequence_parallel), weight,
                                  added, true);
-    return column_parallel_with(name, x, weight, added, width);
+    return column_parallel_with(name, x, weight, added);
 }
 
 TensorId ForwardWriter::column_parallel_with(const std::string& name, TensorId x, TensorId weight,
-                                             TensorId bias, std::int64_t width) {
+                                             TensorId bias) {
     const TensorId whole = dims_.sequence_parallel ? gather(name, x) : x;
     const bool first = !has_gemm_of(whole);
+    const std::vector<std::int64_t> share =
+        out_.block.tensors[static_cast<std::size_t>(weight)].dims;
+    const std::int64_t width = share[0];
     const TensorId result = activation(name, dims_.tokens, width);
     std::vector<TensorId> reads = {whole, weight};
     if (bias >= 0) reads.push_back(bias);
-    op(Gemm{dims_.tokens, width, dims_.hidden}, name, std::move(reads), {result});
+    op(Gemm{dims_.tokens, width, share[1]}, name, std::move(reads), {result});
     out_.partial_input_gradient.back() = dims_.tensor > 1 && !dims_.sequence_parallel && first;
     return result;
 }
@@ -86,8 +100,9 @@ TensorId ForwardWriter::column_parallel_with(const std::string& name, TensorId x
 TensorId ForwardWriter::gather(const std::string& name, TensorId x) {
     for (const auto& [shard, whole] : gathered_)
         if (shard == x) return whole;
-    const TensorId whole = activation(name + "_in", dims_.tokens, dims_.hidden);
-    op(AllGather{dims_.tokens * dims_.hidden}, name + " input", {x}, {whole});
+    const std::int64_t width = out_.block.tensors[static_cast<std::size_t>(x)].dims[1];
+    const TensorId whole = activation(name + "_in", dims_.tokens, width);
+    op(AllGather{dims_.tokens * width}, name + " input", {x}, {whole});
     out_.rematerialise[static_cast<std::size_t>(whole)] = true;
     gathered_.emplace_back(x, whole);
     return whole;
@@ -118,11 +133,12 @@ TensorId ForwardWriter::row_parallel(const std::string& name, TensorId x,
 
 TensorId ForwardWriter::row_parallel_partial(const std::string& name, TensorId x,
                                              std::int64_t input_width) {
-    const TensorId weight = matrix(name, {dims_.hidden, input_width});
+    const TensorId weight =
+        matrix(name, {{dims_.hidden, input_width}, Cut::columns, {}, Start::residual_normal, true});
     if (dims_.fp8.on())
         return eight_bit_product(name, eight_bit_input(name, x, false), weight, -1, false);
     const TensorId partial = activation(name, dims_.tokens, dims_.hidden);
-    op(Gemm{dims_.tokens, dims_.hidden, input_width}, name, {x, weight}, {partial});
+    op(Gemm{dims_.tokens, dims_.hidden, input_width / dims_.tensor}, name, {x, weight}, {partial});
     return partial;
 }
 

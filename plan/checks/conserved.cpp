@@ -5,18 +5,25 @@
 namespace orrery::plan {
 namespace {
 
-// Elements of the matrices of one layer.
-std::int64_t layer_matrices(const Model& m) {
-    const std::int64_t qkv = m.hidden * (m.heads + 2 * m.kv_heads) * m.head_dim;
-    const std::int64_t projection = m.heads * m.head_dim * m.hidden;
-    return qkv + projection + (m.gated_mlp() ? 3 : 2) * m.hidden * m.ffn_hidden;
+// Elements of the matrices of one layer of a kind.
+std::int64_t layer_matrices(const Model& m, const LayerSpec& layer) {
+    const SoftmaxAttention& a = layer.attention();
+    const DenseMlp& mlp = layer.dense();
+    const std::int64_t qkv = m.hidden * (a.heads + 2 * a.kv_heads) * a.head_dim;
+    const std::int64_t projection = a.heads * a.head_dim * m.hidden;
+    return qkv + projection + (mlp.gated() ? 3 : 2) * m.hidden * mlp.ffn_hidden;
 }
 
-std::int64_t layer_vectors(const Model& m) {
-    std::int64_t elements = m.norms_per_layer() * m.hidden * (m.layer_norm() ? 2 : 1);
-    if (m.qkv_bias) elements += (m.heads + 2 * m.kv_heads) * m.head_dim;
-    if (m.projection_bias) elements += m.hidden;
-    if (m.mlp_bias) elements += (m.gated_mlp() ? 2 : 1) * m.ffn_hidden + m.hidden;
+std::int64_t layer_vectors(const Model& m, const LayerSpec& layer) {
+    const SoftmaxAttention& a = layer.attention();
+    const DenseMlp& mlp = layer.dense();
+    std::int64_t elements = layer.norms() * m.hidden * (m.layer_norm() ? 2 : 1);
+    if (a.qkv_bias) elements += (a.heads + 2 * a.kv_heads) * a.head_dim;
+    if (a.projection_bias) elements += m.hidden;
+    if (a.qk_norm == QkNorm::heads) elements += 2 * a.head_dim;
+    if (a.qk_norm == QkNorm::width) elements += (a.heads + a.kv_heads) * a.head_dim;
+    if (a.sinks) elements += a.heads;
+    if (mlp.bias) elements += (mlp.gated() ? 2 : 1) * mlp.ffn_hidden + m.hidden;
     return elements;
 }
 
@@ -26,18 +33,25 @@ Conserved conserved_of(const Scenario& scenario) {
     const Model& m = scenario.model;
     Conserved conserved;
     conserved.layers = m.layers;
-    conserved.parameters = m.layers * (layer_matrices(m) + layer_vectors(m)) +
-                           m.vocabulary * m.hidden * (m.tied_embeddings ? 1 : 2) +
-                           (m.learned_positions() ? m.position_rows() * m.hidden : 0) +
+    std::int64_t of_layers = 0, matrices_of_layers = 0;
+    double attention = 0;
+    for (std::size_t kind = 0; kind < m.kinds.size(); ++kind) {
+        const LayerSpec& layer = m.kinds[kind];
+        const SoftmaxAttention& a = layer.attention();
+        const std::int64_t layers = m.layers_of(kind), matrices = layer_matrices(m, layer);
+        of_layers += layers * (matrices + layer_vectors(m, layer));
+        matrices_of_layers += layers * matrices;
+        attention += 4.0 * static_cast<double>(layers * a.heads * a.head_dim) *
+                     static_cast<double>(attention_span(scenario, a));
+    }
+    conserved.parameters = of_layers + m.vocabulary * m.hidden * (m.tied_embeddings ? 1 : 2) +
+                           m.position_rows() * m.hidden +
                            (m.embedding_norm ? 2 : 1) * m.hidden * (m.layer_norm() ? 2 : 1);
     conserved.tokens_per_step =
         scenario.layout.global_batch_size * scenario.training.sequence_length;
     // Per token: 2 per weight of a matrix, and 4·s per head element of unmasked attention,
     // of a sliding window its width in place of s.
-    const double matrices =
-        2.0 * static_cast<double>(m.layers * layer_matrices(m) + m.vocabulary * m.hidden);
-    const double attention = 4.0 * static_cast<double>(m.layers * m.heads * m.head_dim) *
-                             static_cast<double>(attention_span(scenario));
+    const double matrices = 2.0 * static_cast<double>(matrices_of_layers + m.vocabulary * m.hidden);
     conserved.model_flops_per_step =
         3.0 * static_cast<double>(conserved.tokens_per_step) * (matrices + attention);
     return conserved;

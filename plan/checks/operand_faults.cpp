@@ -33,6 +33,8 @@ class OperandMatch {
                 return take_halves(operand);
             case OperandUse::in_place_together:
                 return take_all(operand, [this](TensorId id) { return has(others_, id); });
+            case OperandUse::message:
+                return take_message(operand);
             case OperandUse::together:
             case OperandUse::several:
                 return take_all(operand, [](TensorId) { return true; });
@@ -86,6 +88,17 @@ class OperandMatch {
         if (elements < operand.elements)
             fault(fmt::format("{} elements as {}, which has {}", elements, operand.name,
                               operand.elements));
+    }
+
+    // Numbers of eight bits travel with their scales.
+    void take_message(const OperandSpec& operand) {
+        if (left() == 0) return fault(fmt::format("no {}", operand.name));
+        const std::int64_t needed = operand.elements * size_bytes(tensor().dtype);
+        std::int64_t bytes = 0;
+        for (; left() > 0; ++taken_)
+            bytes += tensor().bytes();
+        if (bytes < needed)
+            fault(fmt::format("{} bytes as {}, which has {}", bytes, operand.name, needed));
     }
 
     const Block& block_;

@@ -288,6 +288,26 @@ void check_layout(const Plan& plan, const Scenario& scenario, Faults& faults) {
     check("sequence_length", plan.tokens.sequence, scenario.training.sequence_length);
 }
 
+// Whether attention is counted as if it multiplied what a window then hides: unfused it does, and
+// blocks of keys that travel are counted whole.
+bool multiplies_masked(const Scenario& scenario) {
+    return scenario.training.framework.attention_kernel == AttentionKernel::unfused ||
+           scenario.layout.balances_context();
+}
+
+// Multiplications per token with keys beyond the windows.
+std::int64_t masked_products(const Scenario& scenario) {
+    const Model& model = scenario.model;
+    std::int64_t products = 0;
+    for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
+        const SoftmaxAttention& attention = model.kinds[kind].attention();
+        const std::int64_t hidden =
+            scenario.training.sequence_length - attention_span(scenario, attention);
+        products += 2 * model.layers_of(kind) * attention.heads * attention.head_dim * hidden;
+    }
+    return products;
+}
+
 void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults) {
     const Conserved expected = conserved_of(scenario);
     const Model& model = scenario.model;
@@ -313,11 +333,7 @@ void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults)
         faults.push_back("the plan holds " + std::to_string(parameters) +
                          " parameters, the scenario asks for " + std::to_string(held));
     const double tokens = static_cast<double>(expected.tokens_per_step);
-    // Unfused attention multiplies what its mask then hides.
-    const bool unfused = scenario.training.framework.attention_kernel == AttentionKernel::unfused;
-    const std::int64_t hidden = scenario.training.sequence_length - attention_span(scenario);
-    const std::int64_t masked =
-        unfused ? 2 * model.layers * model.heads * model.head_dim * hidden : 0;
+    const std::int64_t masked = multiplies_masked(scenario) ? masked_products(scenario) : 0;
     const double forward =
         expected.model_flops_per_step / 3 + 2.0 * tokens * static_cast<double>(padding + masked);
     const double ratio = forward_flops(plan) / forward;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/ir/kinds.hpp"
+#include "plan/ir/parameter.hpp"
 #include "plan/ops/spec.hpp"
 
 namespace orrery::plan {
@@ -91,6 +92,13 @@ struct ReuseEdge {
     bool operator==(const ReuseEdge&) const = default;
 };
 
+// A parameter that a forward block makes its share of.
+struct DeclaredParameter {
+    TensorId tensor = -1;
+    ParameterSpec spec;
+    bool operator==(const DeclaredParameter&) const = default;
+};
+
 struct Block {
     std::string name;  // "layer.forward", "layer.backward", "head.forward", …
     std::vector<Tensor> tensors;
@@ -102,6 +110,8 @@ struct Block {
     std::vector<std::int64_t> scratch_offsets;
     std::int64_t scratch_bytes = 0;
     std::vector<ReuseEdge> reuse;
+    // Of a forward block all its parameters, in the order of its tensors; of others none.
+    std::vector<DeclaredParameter> parameters;
 
     bool operator==(const Block&) const = default;
 };

@@ -134,7 +134,9 @@ struct Bucket {
     std::int64_t elements = 0;             // local to the rank, before padding
     std::int64_t tied_elements = 0;        // of a parameter that another bucket of this rank holds:
                                            // a second gradient accumulator, added once per step
-    std::int64_t replicated_elements = 0;  // held whole by every rank of the tensor group
+    std::int64_t replicated_elements = 0;  // held whole by every rank of the tensor group; of these
+    std::int64_t partial_elements = 0;     // the first so many, whose gradients are parts of a sum
+                                           // over the group without sequence parallelism, too
     // Resident that holds each state, all that the optimizer keeps in one; −1: none.
     std::int32_t parameters = -1;
     std::int32_t gradients = -1;  // the second accumulator of a tied embedding comes last

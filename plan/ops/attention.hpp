@@ -31,6 +31,10 @@ struct AttentionForm {
     double scale = 1;              // of the scores
     // ALiBi adds alibi_slope(total_heads, head) times this to a score for each position.
     double alibi = 0;
+    // Scaled scores become soft_cap·tanh(score ÷ soft_cap); 0: stay.
+    double soft_cap = 0;
+    // Each head has a score more, an operand, that counts in the sum of exponentials alone.
+    bool sinks = false;
     Drop drop{};
 
     template <typename Op, typename V>
@@ -41,6 +45,8 @@ struct AttentionForm {
         v.number("total_heads", &Op::total_heads);
         v.number("scale", &Op::scale);
         v.number("alibi", &Op::alibi);
+        v.number("soft_cap", &Op::soft_cap);
+        v.number("sinks", &Op::sinks);
         v.part(&Op::drop);
     }
     bool operator==(const AttentionForm&) const = default;
@@ -90,6 +96,7 @@ struct Attention : WindowedAttention {
     template <typename V>
     void operands(V&& v) const {
         v.reads("qkv", batch * queries * qkv_width());
+        if (sinks) v.reads("sinks", heads);
         v.writes("context", batch * queries * width());
         v.writes("lse", batch * heads * queries);
     }
@@ -115,14 +122,16 @@ struct AttentionBackward : WindowedAttention {
         v.reads("qkv", batch * queries * qkv_width());
         v.reads("context", batch * queries * width());
         v.reads("lse", batch * heads * queries);
+        if (sinks) v.reads("sinks", heads);
         v.writes("dqkv", batch * queries * qkv_width());
+        if (sinks) v.writes("dsinks", heads);
     }
     bool operator==(const AttentionBackward&) const = default;
 };
 
 // Of a rank's share of the queries on keys of one rank (`hop` places before it in the context
 // group) or of all: shares are such that causal work is the same on every rank.
-struct AttentionBlock : AttentionSizes {
+struct AttentionBlock : WindowedAttention {
     static constexpr std::string_view kDoc =
         "attention to the keys of one rank of the context group, or of all";
     static constexpr OpFamily kFamily = OpFamily::attention;
@@ -137,11 +146,13 @@ struct AttentionBlock : AttentionSizes {
         v.size("keys", &AttentionBlock::keys);
         AttentionForm::fields<AttentionBlock>(v);
         v.extent("hop", &AttentionBlock::hop);
+        v.number("window", &AttentionBlock::window);
     }
     template <typename V>
     void operands(V&& v) const {
         v.reads("qkv", batch * queries * qkv_width());
         v.reads("kv", batch * keys * kv_width());
+        if (sinks) v.reads("sinks", heads);
         if (hop > 0) {  // goes on with those of the hops before
             v.reads("sums", batch * queries * width());
             v.reads("lse", batch * heads * queries);
@@ -152,7 +163,7 @@ struct AttentionBlock : AttentionSizes {
     bool operator==(const AttentionBlock&) const = default;
 };
 
-struct AttentionBlockBackward : AttentionSizes {
+struct AttentionBlockBackward : WindowedAttention {
     static constexpr std::string_view kDoc = "its gradients, of those keys and this rank's queries";
     static constexpr OpFamily kFamily = OpFamily::attention;
     std::int64_t hop = 0;
@@ -165,6 +176,7 @@ struct AttentionBlockBackward : AttentionSizes {
         v.size("keys", &AttentionBlockBackward::keys);
         AttentionForm::fields<AttentionBlockBackward>(v);
         v.extent("hop", &AttentionBlockBackward::hop);
+        v.number("window", &AttentionBlockBackward::window);
     }
     template <typename V>
     void operands(V&& v) const {
@@ -173,8 +185,10 @@ struct AttentionBlockBackward : AttentionSizes {
         v.reads("kv", batch * keys * kv_width());
         v.reads("context", batch * queries * width());
         v.reads("lse", batch * heads * queries);
+        if (sinks) v.reads("sinks", heads);
         v.writes("dkv", batch * keys * kv_width());
         v.writes("dq", batch * queries * width());
+        if (sinks) v.writes("dsinks", heads);
     }
     bool operator==(const AttentionBlockBackward&) const = default;
 };
@@ -186,6 +200,8 @@ struct Softmax {
     std::int64_t batch = 0, queries = 0, keys = 0;
     std::int64_t heads = 0, total_heads = 0, window = 0;
     double alibi = 0;
+    double soft_cap = 0;  // of the scores first
+    bool sinks = false;
 
     template <typename V>
     static void fields(V&& v) {
@@ -196,10 +212,13 @@ struct Softmax {
         v.number("total_heads", &Softmax::total_heads);
         v.number("window", &Softmax::window);
         v.number("alibi", &Softmax::alibi);
+        v.number("soft_cap", &Softmax::soft_cap);
+        v.number("sinks", &Softmax::sinks);
     }
     template <typename V>
     void operands(V&& v) const {
         v.reads("scores", batch * queries * keys);
+        if (sinks) v.reads("sinks", heads);
         v.writes("probabilities", batch * queries * keys);
     }
     bool operator==(const Softmax&) const = default;
@@ -210,6 +229,8 @@ struct SoftmaxBackward {
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t batch = 0, queries = 0, keys = 0;
     std::int64_t heads = 0;
+    double soft_cap = 0;
+    bool sinks = false;
 
     template <typename V>
     static void fields(V&& v) {
@@ -217,14 +238,124 @@ struct SoftmaxBackward {
         v.size("queries", &SoftmaxBackward::queries);
         v.size("keys", &SoftmaxBackward::keys);
         v.extent("heads", &SoftmaxBackward::heads);
+        v.number("soft_cap", &SoftmaxBackward::soft_cap);
+        v.number("sinks", &SoftmaxBackward::sinks);
     }
     template <typename V>
     void operands(V&& v) const {
         v.reads("dprobabilities", batch * queries * keys);
         v.reads("probabilities", batch * queries * keys);
+        if (soft_cap > 0 || sinks) v.reads("scores", batch * queries * keys);
+        if (sinks) v.reads("sinks", heads);
         v.writes("dscores", batch * queries * keys);
+        if (sinks) v.writes("dsinks", heads);
     }
     bool operator==(const SoftmaxBackward&) const = default;
+};
+
+// RMSNorm of the queries and keys of packed rows, values as they are: each head by itself, or all
+// heads of the tensor group's `ranks` together, by sums over rows that are an operand then.
+struct NormalizeQkFields {
+    std::int64_t rows = 0, width = 0;
+    std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+    std::int64_t ranks = 0;  // 0: each head by itself
+    double epsilon = 1e-6;
+    double weight_offset = 0;
+
+    std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
+    // One for each of a head's elements, or of all heads' where they are normed together.
+    std::int64_t q_weights() const { return (ranks > 0 ? heads : 1) * head_dim; }
+    std::int64_t k_weights() const { return (ranks > 0 ? kv_heads : 1) * head_dim; }
+
+    template <typename Op, typename V>
+    static void fields(V&& v) {
+        v.size("rows", &Op::rows);
+        v.size("width", &Op::width);
+        v.extent("heads", &Op::heads);
+        v.extent("kv_heads", &Op::kv_heads);
+        v.extent("head_dim", &Op::head_dim);
+        v.number("ranks", &Op::ranks);
+        v.number("epsilon", &Op::epsilon);
+        v.number("weight_offset", &Op::weight_offset);
+    }
+    bool operator==(const NormalizeQkFields&) const = default;
+};
+
+struct NormalizeQk : NormalizeQkFields {
+    static constexpr std::string_view kDoc = "RMSNorm of queries and of keys, before positions";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    template <typename V>
+    static void fields(V&& v) {
+        NormalizeQkFields::fields<NormalizeQk>(v);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("qkv", rows * qkv_width());
+        v.reads("q weight", q_weights());
+        v.reads("k weight", k_weights());
+        if (ranks > 0) v.reads("sums of squares", 2 * rows);
+        v.writes("qkv", rows * qkv_width());
+    }
+    bool operator==(const NormalizeQk&) const = default;
+};
+
+struct NormalizeQkBackward : NormalizeQkFields {
+    static constexpr std::string_view kDoc = "its gradients";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    template <typename V>
+    static void fields(V&& v) {
+        NormalizeQkFields::fields<NormalizeQkBackward>(v);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("dqkv", rows * qkv_width());
+        v.reads("qkv", rows * qkv_width());
+        v.reads("q weight", q_weights());
+        v.reads("k weight", k_weights());
+        if (ranks > 0) {
+            v.reads("sums of squares", 2 * rows);
+            v.reads("sums of products", 2 * rows);
+        }
+        v.writes("dqkv", rows * qkv_width());
+        v.writes("dq weight", q_weights());
+        v.writes("dk weight", k_weights());
+    }
+    bool operator==(const NormalizeQkBackward&) const = default;
+};
+
+// Two numbers a row, of queries and of keys: Σ x²; or, for its gradient, Σ dy·weight·x.
+struct NormalizeQkSums {
+    static constexpr std::string_view kDoc =
+        "what a norm over all heads needs of each rank's: sums of squares, or of products with "
+        "gradients";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+    std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+    bool of_gradients = false;
+    double weight_offset = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &NormalizeQkSums::rows);
+        v.size("width", &NormalizeQkSums::width);
+        v.extent("heads", &NormalizeQkSums::heads);
+        v.extent("kv_heads", &NormalizeQkSums::kv_heads);
+        v.extent("head_dim", &NormalizeQkSums::head_dim);
+        v.number("of_gradients", &NormalizeQkSums::of_gradients);
+        v.number("weight_offset", &NormalizeQkSums::weight_offset);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        const std::int64_t qkv = rows * (heads + 2 * kv_heads) * head_dim;
+        if (of_gradients) v.reads("dqkv", qkv);
+        v.reads("qkv", qkv);
+        if (of_gradients) {
+            v.reads("q weight", heads * head_dim);
+            v.reads("k weight", kv_heads * head_dim);
+        }
+        v.writes("sums", 2 * rows);
+    }
+    bool operator==(const NormalizeQkSums&) const = default;
 };
 
 // Rotary positions, in place on the queries and keys of packed rows: width counts what is turned.

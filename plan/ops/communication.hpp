@@ -43,7 +43,7 @@ struct AllGather {
     template <typename V>
     void operands(V&& v) const {
         v.reads_several("share");
-        v.writes_together("whole", elements);
+        v.writes_message("whole", elements);
     }
     bool operator==(const AllGather&) const = default;
 };
@@ -59,7 +59,7 @@ struct ReduceScatter {
     }
     template <typename V>
     void operands(V&& v) const {
-        v.reads_together("addend", elements);
+        v.reads_message("addend", elements);
         v.writes_several("share");
     }
     bool operator==(const ReduceScatter&) const = default;
@@ -92,8 +92,8 @@ struct AllToAll {
     }
     template <typename V>
     void operands(V&& v) const {
-        v.reads_together("sent", elements);
-        v.writes_together("received", elements);
+        v.reads_message("sent", elements);
+        v.writes_message("received", elements);
     }
     bool operator==(const AllToAll&) const = default;
 };
@@ -110,8 +110,8 @@ struct Shift {
     }
     template <typename V>
     void operands(V&& v) const {
-        v.reads_together("sent", elements);
-        v.writes_together("received", elements);
+        v.reads_message("sent", elements);
+        v.writes_message("received", elements);
     }
     bool operator==(const Shift&) const = default;
 };

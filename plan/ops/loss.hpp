@@ -11,12 +11,14 @@ struct CrossEntropyMax {
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0, width = 0;
     std::int64_t vocabulary = 0;  // words that are not padding
+    double soft_cap = 0;  // logits count as soft_cap·tanh(logit ÷ soft_cap); 0: as they are
 
     template <typename V>
     static void fields(V&& v) {
         v.size("rows", &CrossEntropyMax::rows);
         v.size("width", &CrossEntropyMax::width);
         v.number("vocabulary", &CrossEntropyMax::vocabulary);
+        v.number("soft_cap", &CrossEntropyMax::soft_cap);
     }
     template <typename V>
     void operands(V&& v) const {
@@ -33,6 +35,7 @@ struct CrossEntropySum {
     std::int64_t rows = 0, width = 0;
     std::int64_t vocabulary = 0;  // words that are not padding
     bool finds_largest = false;   // in the same pass over the logits, and writes them
+    double soft_cap = 0;  // logits count as soft_cap·tanh(logit ÷ soft_cap); 0: as they are
 
     template <typename V>
     static void fields(V&& v) {
@@ -40,6 +43,7 @@ struct CrossEntropySum {
         v.size("width", &CrossEntropySum::width);
         v.number("vocabulary", &CrossEntropySum::vocabulary);
         v.number("finds_largest", &CrossEntropySum::finds_largest);
+        v.number("soft_cap", &CrossEntropySum::soft_cap);
     }
     template <typename V>
     void operands(V&& v) const {
@@ -80,12 +84,14 @@ struct CrossEntropyBackward {
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0, width = 0;
     std::int64_t vocabulary = 0;  // words that are not padding
+    double soft_cap = 0;  // logits count as soft_cap·tanh(logit ÷ soft_cap); 0: as they are
 
     template <typename V>
     static void fields(V&& v) {
         v.size("rows", &CrossEntropyBackward::rows);
         v.size("width", &CrossEntropyBackward::width);
         v.number("vocabulary", &CrossEntropyBackward::vocabulary);
+        v.number("soft_cap", &CrossEntropyBackward::soft_cap);
     }
     template <typename V>
     void operands(V&& v) const {

@@ -25,6 +25,9 @@ namespace orrery::plan {
     OP(norm_backward, NormalizeBackward)                      \
     OP(activation, Activate)                                  \
     OP(activation_backward, ActivateBackward)                 \
+    OP(qk_norm, NormalizeQk)                                  \
+    OP(qk_norm_backward, NormalizeQkBackward)                 \
+    OP(qk_norm_sums, NormalizeQkSums)                         \
     OP(rope, Rope)                                            \
     OP(rope_backward, RopeBackward)                           \
     OP(residual_add, ResidualAdd)                             \

@@ -25,7 +25,8 @@ enum class OperandUse : std::uint8_t {
     in_place_together,  // once or several times, written too, with so much in all
     halves,             // once, or twice with half of it each
     together,           // once or several times, with so much in all
-    several             // once or several times
+    message,  // once or several times, with so much in all, in elements of the first's type
+    several   // once or several times
 };
 
 struct OperandSpec {
@@ -59,8 +60,8 @@ class OperandWalk {
     void reads_whole_or_halves(std::string_view name, std::int64_t elements) {
         read_({name, OperandUse::halves, elements});
     }
-    void reads_together(std::string_view name, std::int64_t elements) {
-        read_({name, OperandUse::together, elements});
+    void reads_message(std::string_view name, std::int64_t elements) {
+        read_({name, OperandUse::message, elements});
     }
     void reads_several(std::string_view name) { read_({name, OperandUse::several}); }
 
@@ -75,6 +76,9 @@ class OperandWalk {
     }
     void writes_together(std::string_view name, std::int64_t elements) {
         write_({name, OperandUse::together, elements});
+    }
+    void writes_message(std::string_view name, std::int64_t elements) {
+        write_({name, OperandUse::message, elements});
     }
     void writes_several(std::string_view name) { write_({name, OperandUse::several}); }
 

@@ -28,9 +28,33 @@ bool read_by_waiting(const Block& block, const std::vector<bool>& waits, TensorI
     return any;
 }
 
+bool reads_any(const Op& op, const std::vector<bool>& tensors) {
+    return std::any_of(op.reads.begin(), op.reads.end(),
+                       [&](TensorId id) { return tensors[at(id)]; });
+}
+
+// Tensors that are there for the first half alone: what a stage receives, and what collectives and
+// casts make of it.
+std::vector<bool> received_tensors(const Block& forward, const Block& backward) {
+    std::vector<bool> received(backward.tensors.size(), false);
+    if (forward.input < 0) return received;
+    const std::string& name = forward.tensors[at(forward.input)].name;
+    for (std::size_t t = 0; t < backward.tensors.size(); ++t) {
+        const Tensor& tensor = backward.tensors[t];
+        received[t] =
+            tensor.name == name && (tensor.role == Role::stash || tensor.role == Role::recomputed);
+    }
+    for (const Op& op : backward.ops)
+        if (reads_any(op, received) && (is_communication(op.kind()) || op.is<Amax>() ||
+                                        op.is<Quantize>() || op.is<Transpose>()))
+            for (const TensorId id : op.writes)
+                received[at(id)] = true;
+    return received;
+}
+
 // The ops that can wait: products that make weights' gradients, and what is done for them alone (a
 // sequence-parallel input that is gathered again, an eight-bit copy).
-std::vector<bool> waiting_ops(const Block& block) {
+std::vector<bool> waiting_ops(const Block& block, const std::vector<bool>& at_hand) {
     std::vector<bool> waits(block.ops.size(), false);
     // A loss that is computed here, in chunks, leaves no logits for later.
     if (std::any_of(block.ops.begin(), block.ops.end(),
@@ -38,6 +62,7 @@ std::vector<bool> waiting_ops(const Block& block) {
         return waits;
     for (std::size_t i = block.ops.size(); i-- > 0;) {
         const Op& op = block.ops[i];
+        if (reads_any(op, at_hand)) continue;
         if (op.is<Gemm>())
             waits[i] = op.as<Gemm>().product == GemmProduct::weight_gradient;
         else if (is_communication(op.kind()) || op.is<Amax>() || op.is<Quantize>() ||
@@ -169,9 +194,12 @@ void hand_on_gradients(Block& input, Block& weight) {
 
 }  // namespace
 
-BackwardHalves halve_backward(BlockPair& pair, Block* recompute, bool hands_on_gradients) {
+BackwardHalves halve_backward(BlockPair& pair, Block* recompute, bool hands_on_gradients,
+                              bool received) {
     Block split = pair.backward;
-    const std::vector<bool> waits = waiting_ops(split);
+    const std::vector<bool> waits =
+        waiting_ops(split, received ? received_tensors(pair.forward, split)
+                                    : std::vector<bool>(split.tensors.size(), false));
     BackwardHalves parts;
     if (std::find(waits.begin(), waits.end(), true) == waits.end()) {
         parts.input = std::move(split);

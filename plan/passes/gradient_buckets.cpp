@@ -26,10 +26,10 @@ void add_states(ProgramBuilder& builder, Bucket& bucket, std::int32_t index) {
         builder.add_resident("optimizer" + suffix, MemoryCategory::optimizer, state_bytes);
 }
 
-// Whether sequence parallelism leaves sums over the tensor group to do.
-bool left_partial(const ProgramBuilder& builder, const Bucket& bucket) {
-    return builder.dims.sequence_parallel && builder.mesh.tensor > 1 &&
-           bucket.replicated_elements > 0;
+// How many of a bucket's gradients, from its start on, are left to sum over the tensor group.
+std::int64_t left_partial(const ProgramBuilder& builder, const Bucket& bucket) {
+    if (builder.mesh.tensor == 1) return 0;
+    return builder.dims.sequence_parallel ? bucket.replicated_elements : bucket.partial_elements;
 }
 
 BlockUse use_of(ProgramBuilder& builder, Block block, std::int32_t bucket) {
@@ -65,6 +65,7 @@ void form_buckets(ProgramBuilder& builder) {
             (kind.held_before ? bucket.tied_elements : bucket.elements) += kind.parameters;
             builder.eight_bit.back() += kind.eight_bit;
             bucket.replicated_elements += kind.replicated;
+            bucket.partial_elements += kind.partial;
             stage.parts[p].bucket = static_cast<std::int32_t>(buckets.size() - 1);
             open = !builder.sharding.gradients && !kind.tied &&
                    static_cast<double>(bucket.elements) * gradient_bytes < target;
@@ -96,12 +97,12 @@ std::vector<BlockUse> uses_by_bucket(ProgramBuilder& builder,
 
 std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
     const Bucket bucket = builder.bucket(index);
-    const bool partial = left_partial(builder, bucket);
+    const std::int64_t partial = left_partial(builder, bucket);
     const std::int64_t shards = builder.shards();
     // Nothing is scattered or gathered of what every rank keeps whole: no padding there.
     const std::int64_t whole =
         builder.sharding.gradients ? builder.whole(bucket) : builder.gradients_held(bucket);
-    if (whole == 0 || (!partial && shards == 1)) return {};
+    if (whole == 0 || (partial == 0 && shards == 1)) return {};
     const DType dtype = builder.gradient_dtype();
     Block block;
     block.name = "reduce.bucket";
@@ -111,9 +112,9 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
         block.ops.push_back(
             collective_op(block, kind, Phase::backward, stream, group, elements, label, 0, 0));
     };
-    if (partial)
-        reduce(OpKind::all_reduce, GroupKind::tensor, Stream::tensor_comm,
-               bucket.replicated_elements, "replicated gradients");
+    if (partial > 0)
+        reduce(OpKind::all_reduce, GroupKind::tensor, Stream::tensor_comm, partial,
+               "replicated gradients");
     if (shards > 1)
         reduce(bucket.shares.empty() ? OpKind::all_reduce : OpKind::reduce_scatter,
                builder.shard_group(), Stream::data_comm, whole, "gradients");

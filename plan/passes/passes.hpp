@@ -61,7 +61,10 @@ struct BackwardHalves {
 // Changes roles in the pair, and in the block that backward runs first (null: none), which a whole
 // backward pass of the same layer shares. hands_on_gradients: those of the first part are added to
 // their sums by the second, so that a bucket is reduced once.
-BackwardHalves halve_backward(BlockPair& pair, Block* recompute, bool hands_on_gradients);
+// `received`: a stage may receive what the part reads, which it then has for the first half alone:
+// products that read it do not wait.
+BackwardHalves halve_backward(BlockPair& pair, Block* recompute, bool hands_on_gradients,
+                              bool received);
 
 // tensor_overlap.cpp — for stacks that do not overlap: each tensor-parallel collective of a
 // backward block starts after the compute op issued before it.

@@ -40,6 +40,7 @@ struct PartKind {
     std::int64_t parameters = 0;   // elements, local to the rank …
     std::int64_t eight_bit = 0;    // … of which so many are held in eight bits
     std::int64_t replicated = 0;
+    std::int64_t partial = 0;
     std::int32_t recompute = -1;         // block that backward runs first, −1: none
     std::int64_t recomputed_bytes = -1;  // what it makes or receives again, −1: nothing
     std::int32_t backward_input = -1;    // StagePart says what these are

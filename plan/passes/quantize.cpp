@@ -9,7 +9,7 @@ namespace {
 class QuantizeBlock : public BlockWriter {
   public:
     explicit QuantizeBlock(const ForwardBlock& layer) : layer_(layer) {
-        block_.name = "layer.quantize";
+        block_.name = block_name(layer.block.name, "quantize");
     }
 
     std::optional<Block> run() {

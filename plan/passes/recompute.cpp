@@ -108,7 +108,8 @@ GroupPart group_part(const ForwardBlock& layer, DType gradient_dtype, GroupPlace
         BlockPair whole = derive_backward(layer, gradient_dtype, Again::nothing);
         part.pair.backward = std::move(whole.backward);
         part.recompute = std::move(whole.forward);
-        part.recompute->name = "layer.recompute";
+        part.recompute->name = block_name(layer.block.name, "recompute");
+        part.recompute->parameters.clear();
         for (Op& op : part.recompute->ops)
             op.phase = Phase::recompute;
         read_recomputed(*part.recompute, kept);

@@ -123,6 +123,8 @@ class Splitting {
         };
         move(block_.input);
         move(block_.output);
+        for (DeclaredParameter& declared : block_.parameters)
+            move(declared.tensor);
         for (Op& op : block_.ops)
             for (auto* ids : {&op.reads, &op.writes})
                 std::for_each(ids->begin(), ids->end(), move);

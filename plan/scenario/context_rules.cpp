@@ -62,11 +62,12 @@ void check_shares(Reading& reading, const Scenario& scenario) {
 void check_heads(Reading& reading, const Scenario& scenario) {
     if (!reading.good({"model.heads", "model.kv_heads", "layout.tensor_parallel"})) return;
     const Layout& layout = scenario.layout;
-    const Model& model = scenario.model;
+    const SoftmaxAttention& attention = scenario.model.attention();
     const std::int64_t ranks = layout.tensor_parallel * layout.context_parallel;
-    if (model.heads % layout.tensor_parallel != 0 || model.kv_heads % layout.tensor_parallel != 0)
+    if (attention.heads % layout.tensor_parallel != 0 ||
+        attention.kv_heads % layout.tensor_parallel != 0)
         return;  // S014
-    if (model.heads % ranks == 0 && model.kv_heads % ranks == 0) return;
+    if (attention.heads % ranks == 0 && attention.kv_heads % ranks == 0) return;
     Diagnostic& fault = reading.report_field(
         "S051", "layout.context_parallel",
         "\"all_to_all\" exchanges tokens for heads, and the ranks cannot share those out evenly");
@@ -75,11 +76,12 @@ void check_heads(Reading& reading, const Scenario& scenario) {
                            reading.shown(field), heads, layout.tensor_parallel,
                            layout.context_parallel, quotient(heads, ranks));
     };
-    if (model.heads % ranks != 0) fault.arithmetic = line("model.heads", model.heads);
-    if (model.kv_heads % ranks != 0 && model.kv_heads != model.heads)
+    if (attention.heads % ranks != 0) fault.arithmetic = line("model.heads", attention.heads);
+    if (attention.kv_heads % ranks != 0 && attention.kv_heads != attention.heads)
         fault.arithmetic +=
-            (fault.arithmetic.empty() ? "" : "\n") + line("model.kv_heads", model.kv_heads);
-    const std::int64_t common = std::gcd(model.heads, model.kv_heads) / layout.tensor_parallel;
+            (fault.arithmetic.empty() ? "" : "\n") + line("model.kv_heads", attention.kv_heads);
+    const std::int64_t common =
+        std::gcd(attention.heads, attention.kv_heads) / layout.tensor_parallel;
     fault.help.push_back("context_parallel: " +
                          choices_near(layout.context_parallel, divisors(common, common)));
     fault.help.emplace_back(
@@ -87,7 +89,7 @@ void check_heads(Reading& reading, const Scenario& scenario) {
 }
 
 // A ring's blocks and gathered keys are seen tile by tile by global position. Scores that are
-// stored whole would need masks of their own; a window is different work on different ranks.
+// stored whole would need masks of their own.
 void check_kernels(Reading& reading, const Scenario& scenario) {
     const std::string algorithm = std::string(name(scenario.layout.context_algorithm));
     if (reading.good({"training.attention_kernel"}) &&
@@ -101,16 +103,6 @@ void check_kernels(Reading& reading, const Scenario& scenario) {
         fault.help.emplace_back(
             "\"attention_kernel\": \"flash\", or \"context_algorithm\": \"all_to_all\"");
     }
-    if (!reading.good({"training.sequence_length", "model.attention_window"})) return;
-    const std::int64_t length = scenario.training.sequence_length;
-    if (attention_span(scenario) == length) return;
-    Diagnostic& fault = reading.report_field(
-        "S052", "layout.context_algorithm",
-        fmt::format("\"{}\" does not balance the work of a sliding window", algorithm));
-    fault.arithmetic = fmt::format("{} = {}, training.sequence_length = {}",
-                                   reading.shown("model.attention_window"),
-                                   scenario.model.attention_window, length);
-    fault.help.emplace_back("\"context_algorithm\": \"all_to_all\"");
 }
 
 }  // namespace

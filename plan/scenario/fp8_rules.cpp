@@ -105,6 +105,7 @@ std::int64_t multiple_of(Fp8Recipe recipe) {
 
 void check_sizes_of(Reading& reading, const Scenario& scenario) {
     const Model& model = scenario.model;
+    const SoftmaxAttention& attention = model.attention();
     const Layout& layout = scenario.layout;
     const std::int64_t t = layout.tensor_parallel;
     const std::int64_t tokens = layout.micro_batch_size * scenario.training.sequence_length /
@@ -115,9 +116,9 @@ void check_sizes_of(Reading& reading, const Scenario& scenario) {
         {"tokens of a micro-batch on a rank", tokens},
         {"hidden size", model.hidden},
         {"queries, keys and values of a rank",
-         (model.heads + 2 * model.kv_heads) * model.head_dim / t},
-        {"attention's output of a rank", model.heads * model.head_dim / t},
-        {"MLP's width of a rank", model.ffn_hidden / t}};
+         (attention.heads + 2 * attention.kv_heads) * attention.head_dim / t},
+        {"attention's output of a rank", attention.heads * attention.head_dim / t},
+        {"MLP's width of a rank", model.mlp().ffn_hidden / t}};
     const std::int64_t multiple = multiple_of(scenario.training.fp8.recipe);
     for (const auto& [what, size] : sizes) {
         if (size % multiple == 0) continue;

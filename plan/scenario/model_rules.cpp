@@ -16,34 +16,12 @@ struct Divided {
 
 // What tensor parallelism shards whole: columns of attention are heads, of the MLP ffn units.
 std::vector<Divided> sharded(const Model& model) {
-    std::vector<Divided> out = {{"model.heads", model.heads},
-                                {"model.ffn_hidden", model.ffn_hidden}};
-    if (model.kv_heads != model.heads)
-        out.insert(out.begin() + 1, {"model.kv_heads", model.kv_heads});
+    const SoftmaxAttention& attention = model.attention();
+    std::vector<Divided> out = {{"model.heads", attention.heads},
+                                {"model.ffn_hidden", model.mlp().ffn_hidden}};
+    if (attention.kv_heads != attention.heads)
+        out.insert(out.begin() + 1, {"model.kv_heads", attention.kv_heads});
     return out;
-}
-
-// Layers are alike: a window that does not hold the sequence is one of all layers.
-void check_window(Reading& reading, const Scenario& scenario) {
-    const std::int64_t length = scenario.training.sequence_length;
-    const std::int64_t window = scenario.model.attention_window;
-    const std::int64_t without = scenario.model.layers_without_window;
-    if (!reading.good(
-            {"training.sequence_length", "model.attention_window", "model.layers_without_window"}))
-        return;
-    if (without == 0 || window == 0 || length <= window) return;
-    const std::string key = reading.shown("model.attention_window");
-    Diagnostic& fault =
-        reading.report_field("S021", "training.sequence_length",
-                             "the sequence is longer than a window that some layers see");
-    const std::string layers = reading.shown("model.layers_without_window");
-    fault.arithmetic = fmt::format("training.sequence_length = {}, {} = {}\n{} = {}", length, key,
-                                   window, layers, without);
-    fault.note = "not modelled: a sliding window in some layers and not in others";
-    fault.help.push_back(
-        fmt::format("sequence_length of at most {}, {} = 0 for a window in every layer, or {} = "
-                    "null for none",
-                    window, layers, key));
 }
 
 }  // namespace
@@ -66,7 +44,8 @@ void check_tensor(Reading& reading, const Scenario& scenario) {
     Diagnostic& fault = reading.report_field("S014", "layout.tensor_parallel",
                                              "tensor_parallel does not divide the model");
     fault.arithmetic = arithmetic;
-    if (scenario.model.kv_heads < tensor && scenario.model.kv_heads < scenario.model.heads)
+    const SoftmaxAttention& attention = scenario.model.attention();
+    if (attention.kv_heads < tensor && attention.kv_heads < attention.heads)
         fault.note =
             "not modelled: heads of keys and values that several tensor-parallel ranks hold";
     const bool known = reading.good({"cluster.nodes", "cluster.devices_per_node"});
@@ -154,8 +133,7 @@ void check_sequence(Reading& reading, const Scenario& scenario) {
     }
     check_overlap_parts(reading, scenario);
     check_loss_chunks(reading, scenario);
-    check_window(reading, scenario);
-    if (!scenario.model.learned_positions()) return;
+    if (!scenario.model.learned_positions) return;
     if (!reading.good({"training.sequence_length", "model.max_positions"})) return;
     if (length <= scenario.model.max_positions) return;
     Diagnostic& fault =

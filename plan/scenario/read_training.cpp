@@ -57,7 +57,8 @@ void read_dropout(Section& section, Model& model) {
     double dropout = 0;
     if (!section.number("dropout", dropout, kBelowOne)) return;
     model.hidden_dropout = dropout;
-    model.attention_dropout = dropout;
+    for (LayerSpec& kind : model.kinds)
+        kind.attention().dropout = dropout;
 }
 
 void read_dynamic_scale(Reading& reading, DynamicLossScale& scale) {

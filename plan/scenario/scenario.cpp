@@ -92,8 +92,8 @@ double embedding_scale(const Scenario& scenario) {
     return std::ldexp(std::nearbyint(std::ldexp(fraction, significant)), exponent - significant);
 }
 
-std::int64_t attention_span(const Scenario& scenario) {
-    const std::int64_t window = scenario.model.attention_window;
+std::int64_t attention_span(const Scenario& scenario, const SoftmaxAttention& attention) {
+    const std::int64_t window = attention.window;
     const std::int64_t length = scenario.training.sequence_length;
     return window > 0 ? std::min(window, length) : length;
 }

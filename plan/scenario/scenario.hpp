@@ -3,24 +3,17 @@
 // Keys, units and defaults are those of the scenario file; a field's JSON key is its name here.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "plan/ops/positions.hpp"
+#include "plan/scenario/model.hpp"
 #include "plan/schedule/csv.hpp"
 
 namespace orrery::plan {
 
-enum class Norm : std::uint8_t { layer_norm, rms_norm };
-enum class Positions : std::uint8_t { learned, rotary, alibi };
-enum class Activation : std::uint8_t { gelu, relu, squared_relu, swiglu, geglu };
-// tanh: 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))), an approximation; erf: x·Φ(x) (Hendrycks and
-// Gimpel 2016, arXiv 1606.08415).
-enum class Gelu : std::uint8_t { tanh, erf };
 // fp64 is for tests and for finding faults. fp8: the products of the layers' linears are of
 // eight-bit numbers (Fp8), everything else as in bf16.
 enum class Precision : std::uint8_t { fp32, bf16, fp16, fp64, fp8 };
@@ -73,73 +66,6 @@ enum class CudaGraphs : std::uint8_t { none, per_layer, full_iteration };
 // In what the optimizer keeps a state between steps. same: as it computes, in fp32 (fp64 in fp64);
 // none: of main parameters, that the weights themselves are stepped.
 enum class StateType : std::uint8_t { same, bf16, fp16, fp8, none };
-
-// A decoder by what it computes, read from its family's Hugging Face config.json (the families are
-// in plan/scenario/models). Whoever builds or prices it asks for these features, never for the
-// family. The values here are those of GPT-2.
-struct Model {
-    std::string family = "gpt2";  // model_type of its config.json
-    std::string name;
-    std::int64_t hidden = 0;
-    std::int64_t layers = 0;
-    std::int64_t heads = 0;
-    std::int64_t kv_heads = 0;
-    std::int64_t head_dim = 0;
-    std::int64_t ffn_hidden = 0;
-    std::int64_t vocabulary = 0;             // true vocabulary, unpadded
-    std::int64_t max_positions = 0;          // longest sequence, where positions are learned
-    std::int64_t position_offset = 0;        // rows of the position table before the first position
-    std::int64_t rotary_dim = 0;             // elements of each head that rotary positions turn
-    std::int64_t attention_window = 0;       // tokens that a sliding window sees; 0: all
-    std::int64_t layers_without_window = 0;  // the first ones, where there is a window
-    Norm norm = Norm::layer_norm;
-    Positions positions = Positions::learned;
-    Activation activation = Activation::gelu;
-    Gelu gelu = Gelu::tanh;  // where the activation has one
-    bool qkv_bias = true;
-    bool projection_bias = true;
-    bool mlp_bias = true;
-    bool parallel_block = false;  // attention and MLP both read the layer's input, and one residual
-                                  // adds both; else the MLP reads what attention has made
-    bool shared_norm = false;     // in a parallel block: one norm for both branches
-    bool embedding_norm = false;  // a norm between the embedding and the first layer
-    bool tied_embeddings = true;
-    bool embedding_dropout = true;   // hidden_dropout also follows the learned positions
-    double hidden_dropout = 0.0;     // on what the residual adds
-    double attention_dropout = 0.0;  // on attention probabilities
-    // Numbers on which no size depends.
-    double norm_epsilon = 1e-5;
-    double norm_weight_offset =
-        0;  // a norm multiplies by this + its weight, which starts at 1 − this
-    double embedding_scale = 1;  // of what the embedding looks up, before positions; see
-                                 // embedding_scale()
-    double rope_theta = 10000;   // base of the rotary frequencies
-    RopeScaling rope_scaling;
-    bool scaled_alibi = false;        // ALiBi is added before the scores are multiplied by
-                                      // attention_scale(), not after
-    double initializer_range = 0.02;  // standard deviation of the normal that weights start from
-
-    bool gated_mlp() const {
-        return activation == Activation::swiglu || activation == Activation::geglu;
-    }
-    bool layer_norm() const { return norm == Norm::layer_norm; }
-    bool learned_positions() const { return positions == Positions::learned; }
-    bool rotary() const { return positions == Positions::rotary; }
-    int norms_per_layer() const { return parallel_block && shared_norm ? 1 : 2; }
-    // Of scores, what stretched positions multiply queries and keys by included.
-    double attention_scale() const {
-        return rope_scaling.attention_factor * rope_scaling.attention_factor /
-               std::sqrt(static_cast<double>(head_dim));
-    }
-    // What ALiBi's slopes are multiplied by before they are added to scaled scores.
-    double alibi_factor() const {
-        if (positions != Positions::alibi) return 0;
-        return scaled_alibi ? attention_scale() : 1;
-    }
-    std::int64_t position_rows() const { return max_positions + position_offset; }
-
-    bool operator==(const Model&) const = default;
-};
 
 struct IntraNode {
     IntraNodeKind kind = IntraNodeKind::nvswitch;
@@ -635,7 +561,7 @@ Precision held_precision(Precision precision);
 double embedding_scale(const Scenario& scenario);
 
 // Keys that the last token of a sequence attends to: all, or a sliding window of them.
-std::int64_t attention_span(const Scenario& scenario);
+std::int64_t attention_span(const Scenario& scenario, const SoftmaxAttention& attention);
 
 // Sequences of the step that begins after so many samples.
 std::int64_t global_batch_at(const Scenario& scenario, std::int64_t consumed_samples);

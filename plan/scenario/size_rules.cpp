@@ -81,8 +81,10 @@ std::int64_t most_layers(const Layout& layout) {
 
 void check_parameters(Reading& reading, const Scenario& scenario) {
     const Model& m = scenario.model;
-    const double head_columns = (2 * real(m.heads) + 2 * real(m.kv_heads)) * real(m.head_dim);
-    const double columns = head_columns + (m.gated_mlp() ? 3 : 2) * real(m.ffn_hidden);
+    const SoftmaxAttention& attention = m.attention();
+    const double head_columns =
+        (2 * real(attention.heads) + 2 * real(attention.kv_heads)) * real(attention.head_dim);
+    const double columns = head_columns + (m.mlp().gated() ? 3 : 2) * real(m.mlp().ffn_hidden);
     const double rows = 2 * real(padded_vocabulary(scenario)) + real(m.position_rows());
     const auto check = [&](const char* whose, std::int64_t layers, double most) {
         const double parameters = real(m.hidden) * (real(layers) * columns + rows);
@@ -106,9 +108,11 @@ void check_parameters(Reading& reading, const Scenario& scenario) {
 double layer_width(const Scenario& scenario) {
     const Model& m = scenario.model;
     const bool scores = scenario.training.framework.attention_kernel == AttentionKernel::unfused;
-    return 16 * real(m.hidden) + 6 * (real(m.heads) + 2 * real(m.kv_heads)) * real(m.head_dim) +
-           6 * real(m.ffn_hidden) +
-           (scores ? 5 * real(m.heads) * real(scenario.training.sequence_length) : 0);
+    const SoftmaxAttention& attention = m.attention();
+    return 16 * real(m.hidden) +
+           6 * (real(attention.heads) + 2 * real(attention.kv_heads)) * real(attention.head_dim) +
+           6 * real(m.mlp().ffn_hidden) +
+           (scores ? 5 * real(attention.heads) * real(scenario.training.sequence_length) : 0);
 }
 double ends_width(const Scenario& scenario) {
     return 16 * real(scenario.model.hidden) + 5 * real(padded_vocabulary(scenario));

@@ -54,6 +54,19 @@ Json op_json(const Op& op, const Mesh& mesh) {
     return json;
 }
 
+Json parameter_json(const DeclaredParameter& declared) {
+    const ParameterSpec& spec = declared.spec;
+    return {{"tensor", declared.tensor},
+            {"dims", spec.dims},
+            {"cut", spelling(spec.cut)},
+            {"sections", spec.sections},
+            {"start", spelling(spec.start)},
+            {"decays", spec.decays},
+            {"padding", spec.padding},
+            {"second_use", spec.second_use},
+            {"partial_gradient", spec.partial_gradient}};
+}
+
 Json block_json(const Block& block, std::size_t number, const Mesh& mesh) {
     Json tensors = Json::array();
     for (std::size_t i = 0; i < block.tensors.size(); ++i)
@@ -64,12 +77,16 @@ Json block_json(const Block& block, std::size_t number, const Mesh& mesh) {
     Json reuse = Json::array();
     for (const ReuseEdge& edge : block.reuse)
         reuse.push_back({{"earlier", edge.earlier}, {"later", edge.later}});
+    Json parameters = Json::array();
+    for (const DeclaredParameter& declared : block.parameters)
+        parameters.push_back(parameter_json(declared));
     return {{"number", number},
             {"name", block.name},
             {"input", id_json(block.input)},
             {"output", id_json(block.output)},
             {"scratch_bytes", block.scratch_bytes},
             {"tensors", std::move(tensors)},
+            {"parameters", std::move(parameters)},
             {"ops", std::move(ops)},
             {"reuse", std::move(reuse)}};
 }
@@ -104,6 +121,7 @@ Json bucket_json(const Bucket& bucket) {
             {"elements", bucket.elements},
             {"tied_elements", bucket.tied_elements},
             {"replicated_elements", bucket.replicated_elements},
+            {"partial_elements", bucket.partial_elements},
             {"parameters", id_json(bucket.parameters)},
             {"gradients", id_json(bucket.gradients)},
             {"optimizer", id_json(bucket.optimizer)},

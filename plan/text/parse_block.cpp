@@ -37,6 +37,7 @@ class BlockReader {
         while (reader_.at_name()) {
             const Mention mention = read_reference();
             declare(mention);
+            if (reader_.accept_word("of")) read_whole();
         }
         while (reader_.at_number())
             read_op();
@@ -72,21 +73,74 @@ class BlockReader {
         return mention;
     }
 
+    // [32,64]; their product with so many bytes of an element is bounded.
+    std::vector<std::int64_t> read_dims(std::int64_t bytes) {
+        std::vector<std::int64_t> dims;
+        const std::size_t here = reader_.place();
+        reader_.expect_sign("[");
+        while (!reader_.at_sign("]")) {
+            if (!dims.empty()) reader_.expect_sign(",");
+            dims.push_back(reader_.integer("a dimension"));
+            if (__builtin_mul_overflow(bytes, dims.back(), &bytes) || bytes > kLargest)
+                reader_.fail_at(here, "a tensor of at most 2⁵⁰ bytes");
+        }
+        reader_.expect_sign("]");
+        return dims;
+    }
+
+    // Rows of the parts that add up to those of the whole.
+    std::vector<std::int64_t> read_sections(std::int64_t rows) {
+        const std::size_t here = reader_.place();
+        std::vector<std::int64_t> sections;
+        std::int64_t sum = 0;
+        reader_.expect_sign("[");
+        while (!reader_.at_sign("]")) {
+            if (!sections.empty()) reader_.expect_sign(",");
+            sections.push_back(reader_.integer("a number of rows", 0, rows - sum));
+            sum += sections.back();
+        }
+        reader_.expect_sign("]");
+        if (sum != rows) reader_.fail_at(here, fmt::format("sections of {} rows in all", rows));
+        return sections;
+    }
+
+    // [192,64] rows [64,64,64] normal decays, behind the share of a parameter that a rank has.
+    void read_whole() {
+        const auto tensor = static_cast<TensorId>(block_.tensors.size()) - 1;
+        const Tensor& share = block_.tensors.back();
+        const std::size_t here = reader_.place();
+        ParameterSpec spec;
+        spec.dims = read_dims(size_bytes(share.dtype));
+        if (share.role != Role::parameter || spec.dims.size() != share.dims.size() ||
+            spec.dims.empty() || spec.dims.size() > 2)
+            reader_.fail_at(here,
+                            "the one or two dimensions of a parameter, as many as of its share");
+        spec.cut = reader_.one_of<Cut>("how a parameter is cut (whole, rows, columns)",
+                                       value_spelled<Cut>);
+        if (spec.cut == Cut::columns && spec.dims.size() < 2)
+            reader_.fail_at(here, "a matrix, which has columns");
+        if (spec.cut == Cut::rows)
+            spec.sections = reader_.at_sign("[") ? read_sections(spec.dims[0])
+                                                 : std::vector<std::int64_t>{spec.dims[0]};
+        spec.start =
+            reader_.one_of<Start>("what a parameter starts as (normal, residual_normal, zero, one)",
+                                  value_spelled<Start>);
+        spec.decays = reader_.accept_word("decays");
+        if (reader_.accept_word("padding"))
+            spec.padding = reader_.integer("a number of rows", 0, spec.dims[0]);
+        spec.second_use = reader_.accept_word("second_use");
+        spec.partial_gradient = reader_.accept_word("partial_gradient");
+        if (spec.partial_gradient && spec.cut != Cut::whole)
+            reader_.fail_at(here, "a whole parameter where gradients are partial");
+        block_.parameters.push_back({tensor, std::move(spec)});
+    }
+
     // bf16 [32,64] scratch @4096
     void declare(const Mention& mention) {
         Tensor tensor;
         tensor.name = mention.reference.name;
         tensor.dtype = reader_.one_of<DType>(kDTypeWords, from_name<DType>);
-        const std::size_t here = reader_.place();
-        reader_.expect_sign("[");
-        std::int64_t bytes = size_bytes(tensor.dtype);
-        while (!reader_.at_sign("]")) {
-            if (!tensor.dims.empty()) reader_.expect_sign(",");
-            tensor.dims.push_back(reader_.integer("a dimension"));
-            if (__builtin_mul_overflow(bytes, tensor.dims.back(), &bytes) || bytes > kLargest)
-                reader_.fail_at(here, "a tensor of at most 2⁵⁰ bytes");
-        }
-        reader_.expect_sign("]");
+        tensor.dims = read_dims(size_bytes(tensor.dtype));
         tensor.role = reader_.one_of<Role>("the role of a tensor", role_from_name);
         std::int64_t offset = -1;
         if (reader_.accept_sign("@")) offset = reader_.integer("an offset in the scratch");
@@ -302,6 +356,11 @@ class BlockReader {
             offsets[to] = block_.scratch_offsets[i];
             declared[to] = std::move(declared_[i]);
         }
+        for (DeclaredParameter& parameter : block_.parameters)
+            parameter.tensor =
+                static_cast<TensorId>(ids[static_cast<std::size_t>(parameter.tensor)]);
+        std::sort(block_.parameters.begin(), block_.parameters.end(),
+                  [](const auto& a, const auto& b) { return a.tensor < b.tensor; });
         block_.tensors = std::move(tensors);
         block_.scratch_offsets = std::move(offsets);
         declared_ = std::move(declared);

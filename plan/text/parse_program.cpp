@@ -186,6 +186,8 @@ class ProgramReader {
             bucket.tied_elements = reader_.integer("a number of elements");
         if (reader_.accept_word("replicated"))
             bucket.replicated_elements = reader_.integer("a number of elements");
+        if (reader_.accept_word("partial"))
+            bucket.partial_elements = reader_.integer("a number of elements");
         while (reader_.accept_word("shared")) {
             Share share;
             share.elements = reader_.integer("a number of elements");

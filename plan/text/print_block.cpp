@@ -77,10 +77,31 @@ class BlockPrinter {
 
     std::string type(TensorId id) const {
         const Tensor& tensor = block_.tensors[static_cast<std::size_t>(id)];
-        std::string text = std::string(name(tensor.dtype)) + " [";
-        for (std::size_t i = 0; i < tensor.dims.size(); ++i)
-            text += (i > 0 ? "," : "") + std::to_string(tensor.dims[i]);
+        return std::string(name(tensor.dtype)) + ' ' + sizes(tensor.dims);
+    }
+
+    std::string sizes(const std::vector<std::int64_t>& dims) const {
+        std::string text = "[";
+        for (std::size_t i = 0; i < dims.size(); ++i)
+            text += (i > 0 ? "," : "") + std::to_string(dims[i]);
         return text + ']';
+    }
+
+    // "of [192,64] rows [64,64,64] normal decays": what a parameter is as a whole.
+    std::string whole(TensorId id) const {
+        for (const DeclaredParameter& declared : block_.parameters) {
+            if (declared.tensor != id) continue;
+            const ParameterSpec& spec = declared.spec;
+            std::string text = "of " + sizes(spec.dims) + ' ' + std::string(spelling(spec.cut));
+            if (spec.sections.size() > 1) text += ' ' + sizes(spec.sections);
+            text += ' ' + std::string(spelling(spec.start));
+            if (spec.decays) text += " decays";
+            if (spec.padding > 0) text += " padding " + std::to_string(spec.padding);
+            if (spec.second_use) text += " second_use";
+            if (spec.partial_gradient) text += " partial_gradient";
+            return text;
+        }
+        return "";
     }
 
     void declare(TensorId id) {
@@ -103,7 +124,7 @@ class BlockPrinter {
             if (made[i]) continue;
             const auto id = static_cast<TensorId>(i);
             declare(id);
-            table.add({reference(id), type(id), where(id)});
+            table.add({reference(id), type(id), where(id), whole(id)});
         }
         return table.text();
     }

@@ -141,7 +141,8 @@ class ProgramPrinter {
             table.add({count("bucket ", static_cast<std::int64_t>(i)), count("stage ", b.stage),
                        count("position ", b.first_position) + count("..", b.last_position),
                        count("elements ", b.elements), unless_zero("tied ", b.tied_elements),
-                       unless_zero("replicated ", b.replicated_elements)},
+                       unless_zero("replicated ", b.replicated_elements),
+                       unless_zero("partial ", b.partial_elements)},
                       bucket_states(b));
         }
         return table.text();

@@ -29,6 +29,8 @@ inline constexpr char kHuggingFaceType[] = "torch_dtype";
 
 // The families that there are names for.
 std::vector<std::string> hugging_face_families();
+// What from_pretrained makes of one of them: "LlamaForCausalLM".
+std::string hugging_face_architecture(const std::string& family);
 
 // Rows of one of our parameters, which is [out, in], in a tensor of theirs.
 struct HuggingFacePart {

@@ -1,6 +1,7 @@
 // What our parameters are called at Hugging Face (transformers' modeling_gpt2.py,
-// modeling_llama.py).
+// modeling_llama.py and those after it).
 #include <array>
+#include <span>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -26,13 +27,39 @@ constexpr std::array<NameOfBlock, 4> kGpt2Whole{{{"embedding", "transformer.wte"
                                                  {"positions", "transformer.wpe"},
                                                  {"final_norm", "transformer.ln_f"},
                                                  {"head", "lm_head"}}};
-constexpr std::array<NameOfBlock, 4> kLlamaLayer{{{"norm1", "input_layernorm"},
-                                                  {"projection", "self_attn.o_proj"},
-                                                  {"norm2", "post_attention_layernorm"},
-                                                  {"fc2", "mlp.down_proj"}}};
 constexpr std::array<NameOfBlock, 3> kLlamaWhole{
     {{"embedding", "model.embed_tokens"}, {"final_norm", "model.norm"}, {"head", "lm_head"}}};
-constexpr std::array<std::string_view, 3> kLikeLlama{"llama", "mistral", "qwen2"};
+// Of the layers of Llama and of the families after it; what is missing here has no such block.
+constexpr std::array<NameOfBlock, 4> kLlamaLayer{{{"projection", "self_attn.o_proj"},
+                                                  {"q_norm", "self_attn.q_norm"},
+                                                  {"k_norm", "self_attn.k_norm"},
+                                                  {"fc2", "mlp.down_proj"}}};
+constexpr std::array<NameOfBlock, 2> kNormsBefore{
+    {{"norm1", "input_layernorm"}, {"norm2", "post_attention_layernorm"}}};
+constexpr std::array<NameOfBlock, 2> kNormsAfter{
+    {{"post_norm1", "post_attention_layernorm"}, {"post_norm2", "post_feedforward_layernorm"}}};
+constexpr std::array<NameOfBlock, 4> kNormsAround{{{"norm1", "input_layernorm"},
+                                                   {"post_norm1", "post_attention_layernorm"},
+                                                   {"norm2", "pre_feedforward_layernorm"},
+                                                   {"post_norm2", "post_feedforward_layernorm"}}};
+constexpr std::array<NameOfBlock, 2> kFused{
+    {{"qkv", "self_attn.qkv_proj"}, {"fc1", "mlp.gate_up_proj"}}};
+
+struct LlamaLike {
+    std::string_view family;
+    std::string_view architecture;
+    std::span<const NameOfBlock> norms;
+    std::span<const NameOfBlock> fused{};  // linears that are one tensor there, too
+};
+constexpr std::array<LlamaLike, 9> kLikeLlama{{{"llama", "LlamaForCausalLM", kNormsBefore},
+                                               {"mistral", "MistralForCausalLM", kNormsBefore},
+                                               {"qwen2", "Qwen2ForCausalLM", kNormsBefore},
+                                               {"qwen3", "Qwen3ForCausalLM", kNormsBefore},
+                                               {"olmo2", "Olmo2ForCausalLM", kNormsAfter},
+                                               {"phi3", "Phi3ForCausalLM", kNormsBefore, kFused},
+                                               {"gemma", "GemmaForCausalLM", kNormsBefore},
+                                               {"gemma2", "Gemma2ForCausalLM", kNormsAround},
+                                               {"gemma3_text", "Gemma3ForCausalLM", kNormsAround}}};
 
 // "layer.3/qkv.weight": 3, "qkv", ".weight".
 struct OurName {
@@ -70,26 +97,25 @@ std::vector<HuggingFacePart> gpt2_parts(const OurName& name, std::int64_t rows) 
     return {};
 }
 
-std::vector<HuggingFacePart> llama_parts(const HuggingFaceModel& model, const OurName& name,
-                                         std::int64_t rows) {
-    if (name.layer.empty()) {
-        for (const NameOfBlock& each : kLlamaWhole)
-            if (each.ours == name.block)
-                return {{std::string(each.theirs) + name.ending, 0, rows, false}};
-        return {};
-    }
-    const auto part = [&](const char* theirs, std::int64_t first, std::int64_t count) {
-        return HuggingFacePart{fmt::format("model.layers.{}.{}{}", name.layer, theirs, name.ending),
-                               first, count, false};
+std::vector<HuggingFacePart> llama_parts(const HuggingFaceModel& model, const LlamaLike& like,
+                                         const OurName& name, std::int64_t rows) {
+    const auto named = [&](std::string_view theirs, std::int64_t first, std::int64_t count) {
+        const std::string layer =
+            name.layer.empty() ? "" : fmt::format("model.layers.{}.", name.layer);
+        return HuggingFacePart{fmt::format("{}{}{}", layer, theirs, name.ending), first, count,
+                               false};
     };
+    std::vector<std::span<const NameOfBlock>> tables = {kLlamaLayer, like.norms, like.fused};
+    if (name.layer.empty()) tables = {kLlamaWhole};
+    for (const std::span<const NameOfBlock> table : tables)
+        for (const NameOfBlock& each : table)
+            if (each.ours == name.block) return {named(each.theirs, 0, rows)};
     const std::int64_t q = model.q_rows, kv = model.kv_rows, half = rows / 2;
     if (name.block == "qkv")
-        return {part("self_attn.q_proj", 0, q), part("self_attn.k_proj", q, kv),
-                part("self_attn.v_proj", q + kv, kv)};
+        return {named("self_attn.q_proj", 0, q), named("self_attn.k_proj", q, kv),
+                named("self_attn.v_proj", q + kv, kv)};
     if (name.block == "fc1")
-        return {part("mlp.gate_proj", 0, half), part("mlp.up_proj", half, half)};
-    for (const NameOfBlock& each : kLlamaLayer)
-        if (each.ours == name.block) return {part(each.theirs.data(), 0, rows)};
+        return {named("mlp.gate_proj", 0, half), named("mlp.up_proj", half, half)};
     return {};
 }
 
@@ -97,8 +123,15 @@ std::vector<HuggingFacePart> llama_parts(const HuggingFaceModel& model, const Ou
 
 std::vector<std::string> hugging_face_families() {
     std::vector<std::string> all = {"gpt2"};
-    all.insert(all.end(), kLikeLlama.begin(), kLikeLlama.end());
+    for (const LlamaLike& like : kLikeLlama)
+        all.emplace_back(like.family);
     return all;
+}
+
+std::string hugging_face_architecture(const std::string& family) {
+    for (const LlamaLike& like : kLikeLlama)
+        if (family == like.family) return std::string(like.architecture);
+    return "GPT2LMHeadModel";
 }
 
 std::vector<HuggingFacePart> hugging_face_parts(const HuggingFaceModel& model,
@@ -110,8 +143,8 @@ std::vector<HuggingFacePart> hugging_face_parts(const HuggingFaceModel& model,
     if (model.family == "gpt2")
         parts = gpt2_parts(name, rows);
     else
-        for (const std::string_view family : kLikeLlama)
-            if (model.family == family) parts = llama_parts(model, name, rows);
+        for (const LlamaLike& like : kLikeLlama)
+            if (model.family == like.family) parts = llama_parts(model, like, name, rows);
     std::int64_t named = 0;
     for (const HuggingFacePart& part : parts)
         named += part.rows;

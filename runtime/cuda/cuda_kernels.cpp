@@ -117,12 +117,22 @@ struct Launched {
     cudaStream_t stream;
     LtGemm* products;  // from the first one on
 
-    void operator()(const Gemm& request) const { products->perform(request, stream); }
+    void operator()(const Gemm& request) const {
+        check_operands(request);
+        products->perform(request, stream);
+    }
 #define ORRERY_LAUNCH(name, Request)                \
     void operator()(const Request& request) const { \
+        check_operands(request);                    \
         cuda::name(request, stream);                \
     }
     ORRERY_OTHER_KERNELS(ORRERY_LAUNCH)
+#undef ORRERY_LAUNCH
+#define ORRERY_LAUNCH(name, Request)                                                          \
+    void operator()(const Request&) const {                                                   \
+        ORRERY_CHECK(false, "CUDA has no " #name ", which its capability says before a run"); \
+    }
+    ORRERY_CPU_KERNELS(ORRERY_LAUNCH)
 #undef ORRERY_LAUNCH
 };
 
@@ -161,7 +171,6 @@ CudaKernels::CudaKernels(cudaStream_t stream, Workspace workspace)
     : stream_(stream), workspace_(workspace) {}
 
 void CudaKernels::launch(const KernelRequest& request) {
-    std::visit([](const auto& asked) { check_operands(asked); }, request);
     if (!products_ && std::holds_alternative<Gemm>(request))
         products_ = std::make_unique<LtGemm>(workspace_);
     std::visit(Launched{stream_, products_.get()}, request);

@@ -25,8 +25,8 @@ using plan::TensorId;
 
 class Binder {
   public:
-    Binder(const plan::Plan& plan, const plan::Program& program, const plan::Scenario& scenario,
-           plan::Rank rank, plan::LinkedProgram linked)
+    Binder(const plan::Plan& plan, const plan::Program& program, plan::Rank rank,
+           plan::LinkedProgram linked)
         : plan_(plan),
           program_(program),
           rank_(rank),
@@ -50,7 +50,7 @@ class Binder {
         out_.mesh = plan.mesh;
         out_.tokens = plan.tokens;
         for (const plan::Bucket& bucket : program.buckets) {
-            out_.entries.push_back(plan::bucket_entries(plan.blocks, program, scenario, bucket));
+            out_.entries.push_back(plan::bucket_entries(plan.blocks, program, bucket));
             out_.share.push_back(
                 bucket.shares.empty() ? 0 : addresses_.member(bucket.shares.front().group));
         }
@@ -304,10 +304,9 @@ std::int64_t BoundProgram::first_stepped(std::size_t bucket) const {
     return buckets[bucket].first_stepped(mesh, share[bucket]);
 }
 
-BoundProgram bind_program(const plan::Plan& plan, const plan::Program& program,
-                          const plan::Scenario& scenario, plan::Rank rank) {
+BoundProgram bind_program(const plan::Plan& plan, const plan::Program& program, plan::Rank rank) {
     const auto bind = [&](const plan::Program& bound, plan::LinkedProgram linked) {
-        return Binder(plan, bound, scenario, rank, std::move(linked)).run();
+        return Binder(plan, bound, rank, std::move(linked)).run();
     };
     const std::int32_t turns = plan::turns_of(program);
     if (turns > 1) {

@@ -12,7 +12,6 @@
 
 #include "plan/blocks/parameters.hpp"
 #include "plan/ir/link.hpp"
-#include "plan/scenario/scenario.hpp"
 
 namespace orrery::runtime {
 
@@ -114,7 +113,6 @@ struct BoundProgram {
 };
 
 // `plan` and `program` must outlive the result, which does not move its backing when it is moved.
-BoundProgram bind_program(const plan::Plan& plan, const plan::Program& program,
-                          const plan::Scenario& scenario, plan::Rank rank);
+BoundProgram bind_program(const plan::Plan& plan, const plan::Program& program, plan::Rank rank);
 
 }  // namespace orrery::runtime

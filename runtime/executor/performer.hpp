@@ -47,6 +47,13 @@ class Performer {
     std::int64_t held_tokens() const { return program_.tokens.samples * held_sequence(); }
     // Of so many heads of an op, of all that the model has.
     std::int64_t first_head(std::int64_t heads, std::int64_t total_heads) const;
+    // The sinks of the op's heads, null where it has none, and their gradients.
+    Buffer sinks_of(const Call& call, const plan::AttentionForm& form, std::size_t operand) const;
+    void put_sink_gradients(const Call& call, std::int64_t heads, std::size_t operand,
+                            Buffer& dsinks, bool& accumulate) const;
+    // An operand with a number for each of so many heads of the rank, from the first of the op's
+    // on.
+    Buffer of_heads(const Buffer& whole, std::int64_t held, std::int64_t heads) const;
     AttentionMask attention_mask(const Call& call, std::int64_t window) const;
     AttentionDropout attention_dropout(const Call& call, const plan::AttentionForm& form) const;
     void keep_numbers(const BoundOp& bound, Kernels& kernels);
@@ -57,6 +64,9 @@ class Performer {
     void compute(const plan::NormalizeBackward& op, const Call& call);
     void compute(const plan::Activate& op, const Call& call);
     void compute(const plan::ActivateBackward& op, const Call& call);
+    void compute(const plan::NormalizeQk& op, const Call& call);
+    void compute(const plan::NormalizeQkSums& op, const Call& call);
+    void compute(const plan::NormalizeQkBackward& op, const Call& call);
     Rope rope(const plan::RopeFields& op, const Call& call) const;
     void compute(const plan::Rope& op, const Call& call);
     void compute(const plan::RopeBackward& op, const Call& call);

@@ -13,18 +13,20 @@ AttentionKeys Performer::block_keys(const Call& call, const plan::AttentionSizes
     return {read(call, operand), blocks > 1 ? 0 : owner, blocks};
 }
 
-// Reads qkv, keys, and of a further hop the sums and their lse.
+// Reads qkv, keys, and of a further hop the sums and their lse; of the first one sinks, where there
+// are some.
 void Performer::compute(const plan::AttentionBlock& op, const Call& call) {
     Attention attention;
     attention.shape = {op.batch, op.queries, op.heads, op.kv_heads, op.head_dim};
-    attention.mask = attention_mask(call, 0);
+    attention.mask = attention_mask(call, op.window);
     attention.dropout = attention_dropout(call, op);
     attention.scale = op.scale;
     attention.qkv = read(call, 0);
     attention.lse = written(call, 1);
     attention.part = part_;
     attention.keys = block_keys(call, op, op.hop, 1);
-    attention.continues = call.bound.reads.size() > 2;
+    attention.continues = op.hop > 0;
+    attention.scores = {op.soft_cap, sinks_of(call, op, 2)};
     // The last hop's result has its own tensor; those before leave sums.
     attention.ends = op.gathered() || op.hop + 1 == part_.ranks;
     if (attention.continues) attention.sums = read(call, 2);
@@ -32,11 +34,11 @@ void Performer::compute(const plan::AttentionBlock& op, const Call& call) {
     call.kernels.attention(attention);
 }
 
-// Reads dcontext, qkv, keys, context, lse, and of a further hop dq.
+// Reads dcontext, qkv, keys, context, lse, and of a further hop dq; of the first one sinks.
 void Performer::compute(const plan::AttentionBlockBackward& op, const Call& call) {
     AttentionBackward attention;
     attention.shape = {op.batch, op.queries, op.heads, op.kv_heads, op.head_dim};
-    attention.mask = attention_mask(call, 0);
+    attention.mask = attention_mask(call, op.window);
     attention.dropout = attention_dropout(call, op);
     attention.scale = op.scale;
     attention.dcontext = read(call, 0);
@@ -47,7 +49,9 @@ void Performer::compute(const plan::AttentionBlockBackward& op, const Call& call
     attention.keys = block_keys(call, op, op.hop, 2);
     attention.dkv = written(call, 0);
     attention.dq = written(call, 1);
-    attention.continues = call.bound.reads.size() > 5;
+    attention.continues = op.hop > 0;
+    attention.scores = {op.soft_cap, sinks_of(call, op, 5)};
+    if (op.sinks) put_sink_gradients(call, op.heads, 2, attention.dsinks, attention.accumulate);
     call.kernels.attention_backward(attention);
 }
 

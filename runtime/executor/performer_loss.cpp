@@ -46,7 +46,8 @@ std::size_t bucket_of(const BoundOp& bound) {
 template <typename Op>
 LogitsPart Performer::logits_part(const Op& op) const {
     const std::int64_t first = program_.at.tensor * op.width;
-    return {op.rows, op.width, first, std::clamp<std::int64_t>(op.vocabulary - first, 0, op.width)};
+    return {op.rows, op.width, first, std::clamp<std::int64_t>(op.vocabulary - first, 0, op.width),
+            op.soft_cap};
 }
 
 void Performer::compute(const plan::CrossEntropyMax& op, const Call& call) {
@@ -106,7 +107,7 @@ void Performer::compute(const plan::GradientNorm&, const Call& call) {
     for (const Stepped& part : stepped_parts(program_, bucket)) {
         const plan::Parameter& parameter = part.entry->parameter;
         if (parameter.cut == Cut::whole && program_.at.tensor > 0) continue;
-        if (parameter.name == "embedding.weight" && program_.buckets[bucket].stage > 0) continue;
+        if (parameter.second_use && program_.buckets[bucket].stage > 0) continue;
         call.kernels.gradient_norm({part.elements, from(read(call, 0), part.first), bins});
     }
 }
@@ -175,7 +176,7 @@ void Performer::compute(const plan::AdamW& op, const Call& call) {
     };
     for (const Stepped& part : stepped_parts(program_, bucket_of(call.bound))) {
         adamw.elements = part.elements;
-        adamw.weight_decay = part.entry->parameter.decays() ? op.weight_decay : 0;
+        adamw.weight_decay = part.entry->parameter.decays ? op.weight_decay : 0;
         adamw.gradients = from(read(call, 0), part.first);
         adamw.m = state(plan::StateKind::first_moments, part.first);
         adamw.v = state(plan::StateKind::second_moments, part.first);

@@ -84,26 +84,58 @@ AttentionDropout Performer::attention_dropout(const Call& call,
             first_head(form.heads, form.total_heads), form.total_heads};
 }
 
+// The op's heads are all of the rank's, or where heads are exchanged for tokens the context rank's
+// share of them.
+Buffer Performer::of_heads(const Buffer& whole, std::int64_t held, std::int64_t heads) const {
+    return from_element(whole, heads < held ? program_.at.context * heads : 0);
+}
+
+Buffer Performer::sinks_of(const Call& call, const plan::AttentionForm& form,
+                           std::size_t operand) const {
+    if (!form.sinks) return {};
+    return of_heads(read(call, operand), call.read_tensor(operand).dims[0], form.heads);
+}
+
+// Where the op has a share of the rank's heads, the gradients of the others are 0.
+void Performer::put_sink_gradients(const Call& call, std::int64_t heads, std::size_t operand,
+                                   Buffer& dsinks, bool& accumulate) const {
+    const std::int64_t held = call.written_tensor(operand).dims[0];
+    accumulate = call.bound.accumulates;
+    if (heads < held && !accumulate) {
+        call.kernels.fill({held, 0, written(call, operand)});
+        accumulate = true;
+    }
+    dsinks = of_heads(written(call, operand), held, heads);
+}
+
+// Reads qkv, and sinks where there are some.
 void Performer::compute(const plan::Attention& op, const Call& call) {
-    call.kernels.attention({{op.batch, op.queries, op.heads, op.kv_heads, op.head_dim},
-                            attention_mask(call, op.window),
-                            attention_dropout(call, op),
-                            op.scale,
-                            read(call, 0),
-                            written(call, 0),
-                            written(call, 1)});
+    Attention attention;
+    attention.shape = {op.batch, op.queries, op.heads, op.kv_heads, op.head_dim};
+    attention.mask = attention_mask(call, op.window);
+    attention.dropout = attention_dropout(call, op);
+    attention.scale = op.scale;
+    attention.qkv = read(call, 0);
+    attention.context = written(call, 0);
+    attention.lse = written(call, 1);
+    attention.scores = {op.soft_cap, sinks_of(call, op, 1)};
+    call.kernels.attention(attention);
 }
 
 void Performer::compute(const plan::AttentionBackward& op, const Call& call) {
-    call.kernels.attention_backward({{op.batch, op.queries, op.heads, op.kv_heads, op.head_dim},
-                                     attention_mask(call, op.window),
-                                     attention_dropout(call, op),
-                                     op.scale,
-                                     read(call, 0),
-                                     read(call, 1),
-                                     read(call, 2),
-                                     read(call, 3),
-                                     written(call, 0)});
+    AttentionBackward attention;
+    attention.shape = {op.batch, op.queries, op.heads, op.kv_heads, op.head_dim};
+    attention.mask = attention_mask(call, op.window);
+    attention.dropout = attention_dropout(call, op);
+    attention.scale = op.scale;
+    attention.dcontext = read(call, 0);
+    attention.qkv = read(call, 1);
+    attention.context = read(call, 2);
+    attention.lse = read(call, 3);
+    attention.dqkv = written(call, 0);
+    attention.scores = {op.soft_cap, sinks_of(call, op, 4)};
+    if (op.sinks) put_sink_gradients(call, op.heads, 1, attention.dsinks, attention.accumulate);
+    call.kernels.attention_backward(attention);
 }
 
 void Performer::compute(const plan::BatchedGemm& op, const Call& call) {
@@ -158,12 +190,23 @@ AttentionShape maps_of(const Op& op) {
 }  // namespace
 
 void Performer::compute(const plan::Softmax& op, const Call& call) {
-    call.kernels.softmax(
-        {maps_of(op), attention_mask(call, op.window), read(call, 0), written(call, 0)});
+    Softmax softmax{maps_of(op), attention_mask(call, op.window), read(call, 0), written(call, 0)};
+    softmax.rules.soft_cap = op.soft_cap;
+    if (op.sinks)
+        softmax.rules.sinks = of_heads(read(call, 1), call.read_tensor(1).dims[0], op.heads);
+    call.kernels.softmax(softmax);
 }
 
 void Performer::compute(const plan::SoftmaxBackward& op, const Call& call) {
-    call.kernels.softmax_backward({maps_of(op), read(call, 0), read(call, 1), written(call, 0)});
+    SoftmaxBackward softmax{maps_of(op), read(call, 0), read(call, 1), written(call, 0)};
+    softmax.rules.soft_cap = op.soft_cap;
+    if (op.soft_cap > 0 || op.sinks) softmax.scores = read(call, 2);
+    if (op.sinks) {
+        const std::int64_t held = call.read_tensor(3).dims[0];
+        softmax.rules.sinks = of_heads(read(call, 3), held, op.heads);
+        put_sink_gradients(call, op.heads, 1, softmax.dsinks, softmax.accumulate);
+    }
+    call.kernels.softmax_backward(softmax);
 }
 
 }  // namespace orrery::runtime

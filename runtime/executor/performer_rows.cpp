@@ -72,6 +72,59 @@ void Performer::compute(const plan::ActivateBackward& op, const Call& call) {
     call.kernels.activation_backward(activation);
 }
 
+void Performer::compute(const plan::NormalizeQk& op, const Call& call) {
+    QkNorm norm;
+    norm.shape = {1, op.rows, op.heads, op.kv_heads, op.head_dim};
+    norm.epsilon = op.epsilon;
+    norm.weight_offset = op.weight_offset;
+    norm.ranks = op.ranks;
+    norm.qkv = read(call, 0);
+    norm.q_weight = read(call, 1);
+    norm.k_weight = read(call, 2);
+    if (op.ranks > 0) norm.sums = read(call, 3);
+    norm.y = written(call, 0);
+    call.kernels.qk_norm(norm);
+}
+
+void Performer::compute(const plan::NormalizeQkSums& op, const Call& call) {
+    QkNormSums sums;
+    sums.shape = {1, op.rows, op.heads, op.kv_heads, op.head_dim};
+    sums.weight_offset = op.weight_offset;
+    sums.sums = written(call, 0);
+    if (!op.of_gradients) {
+        sums.qkv = read(call, 0);
+    } else {
+        sums.dy = read(call, 0);
+        sums.qkv = read(call, 1);
+        sums.q_weight = read(call, 2);
+        sums.k_weight = read(call, 3);
+    }
+    call.kernels.qk_norm_sums(sums);
+}
+
+// Reads dy, qkv, the two weights, of a norm over all heads the sums of squares and of products,
+// then the accumulators.
+void Performer::compute(const plan::NormalizeQkBackward& op, const Call& call) {
+    QkNormBackward norm;
+    norm.shape = {1, op.rows, op.heads, op.kv_heads, op.head_dim};
+    norm.epsilon = op.epsilon;
+    norm.weight_offset = op.weight_offset;
+    norm.ranks = op.ranks;
+    norm.dy = read(call, 0);
+    norm.qkv = read(call, 1);
+    norm.q_weight = read(call, 2);
+    norm.k_weight = read(call, 3);
+    if (op.ranks > 0) {
+        norm.sums = read(call, 4);
+        norm.dots = read(call, 5);
+    }
+    norm.dqkv = written(call, 0);
+    norm.dq_weight = written(call, 1);
+    norm.dk_weight = written(call, 2);
+    norm.accumulate = call.bound.accumulates;
+    call.kernels.qk_norm_backward(norm);
+}
+
 Rope Performer::rope(const plan::RopeFields& op, const Call& call) const {
     return {{program_.tokens.samples, held_sequence(), op.heads, op.kv_heads, op.head_dim},
             op.rotary_dim,

@@ -17,6 +17,8 @@ struct Lacking {
     std::int64_t widest_head = 0;
     std::set<std::string> kinds;
     bool fp8 = false;
+    bool soft_cap = false;
+    bool sinks = false;
 };
 
 // Whether the op hands on statistics of gradients, over stages: as they are.
@@ -47,6 +49,9 @@ void look_at_attention(const plan::Op& op, Lacking& lacking) {
         [&](const auto& spec) {
             if constexpr (requires { spec.queries + spec.head_dim; })
                 lacking.widest_head = std::max(lacking.widest_head, spec.head_dim);
+            if constexpr (requires { spec.soft_cap; })
+                lacking.soft_cap = lacking.soft_cap || spec.soft_cap != 0;
+            if constexpr (requires { spec.sinks; }) lacking.sinks = lacking.sinks || spec.sinks;
         },
         op.spec);
 }
@@ -123,6 +128,9 @@ bool has_cuda_kernel(OpKind kind) {
             return true;
         case OpKind::attention_block:
         case OpKind::attention_block_backward:
+        case OpKind::qk_norm:
+        case OpKind::qk_norm_backward:
+        case OpKind::qk_norm_sums:
         case OpKind::amax:
         case OpKind::quantize:
         case OpKind::transpose:
@@ -159,6 +167,12 @@ std::vector<plan::Diagnostic> reasons_not_on_cuda(const plan::Plan& plan,
             "T103", file, "/layout/activation_stash", "\"fp8\"",
             "CUDA has no kernel that casts to fp8_e4m3",
             {"--set layout.activation_stash=bf16, in fp32", "--set layout.activation_stash=same"}));
+    if (lacking.soft_cap)
+        reasons.push_back(reason("T103", file, "/model", "",
+                                 "CUDA has no kernels that cap scores or logits softly", {}));
+    if (lacking.sinks)
+        reasons.push_back(
+            reason("T103", file, "/model", "", "CUDA's attention has no kernels with sinks", {}));
     for (const std::string& kind : lacking.kinds)
         reasons.push_back(reason("T103", file, "", "", "CUDA has no kernel for " + kind, {}));
     return reasons;

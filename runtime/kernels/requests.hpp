@@ -94,6 +94,15 @@ struct AttentionKeys {
     std::int64_t blocks = 1;
 };
 
+// Scaled scores become soft_cap·tanh(score ÷ soft_cap), slopes come after that (0: stay; Bello et
+// al. 2016, arXiv 1611.09940; Gemma Team 2024, arXiv 2408.00118). With sinks each head has a score
+// more, sinks[head], that counts in Σ exp and has no value (OpenAI 2025, gpt-oss; Xiao et al. 2023,
+// arXiv 2309.17453).
+struct AttentionScores {
+    double soft_cap = 0;
+    Buffer sinks{};  // of the heads of this call; null: none
+};
+
 // Causal attention in tiles with running softmax (Dao 2022): no S × S matrix is ever stored. Over
 // some of the keys: `sums` [batch·S, context width] and lse hold the result for those so far, of
 // lse's type; what later keys add is merged with it by their log Σ exp.
@@ -107,9 +116,10 @@ struct Attention {
     Buffer lse;      // [batch, heads, S], log of Σ exp of scores
     SequencePart part{};
     AttentionKeys keys{};
-    Buffer sums{};           // null: these are all keys
-    bool continues = false;  // from sums and lse; else from nothing
-    bool ends = true;        // writes context; else sums
+    Buffer sums{};             // null: these are all keys
+    bool continues = false;    // from sums and lse; else from nothing
+    bool ends = true;          // writes context; else sums
+    AttentionScores scores{};  // sinks count where it does not continue
 };
 
 struct AttentionBackward {
@@ -124,6 +134,9 @@ struct AttentionBackward {
     Buffer dq{};             // [batch·S, context width]
     Buffer dkv{};            // like keys.kv; overwritten
     bool continues = false;  // adds to dq, which has lse's type then; else overwrites it
+    AttentionScores scores{};
+    Buffer dsinks{};          // like scores.sinks
+    bool accumulate = false;  // of dsinks
 };
 
 // Products of unfused attention. `maps` is [batch, heads, S, S]. Gradients of k and v are sums over
@@ -152,12 +165,18 @@ struct Softmax {
     AttentionShape shape;
     AttentionMask mask;
     Buffer scores, probabilities;
+    AttentionScores rules{};
 };
 
-// dscores may be dprobabilities.
+// dscores may be dprobabilities. `scores`, as forward read them, are read where rules has a cap or
+// sinks; there are no slopes then.
 struct SoftmaxBackward {
     AttentionShape shape;
     Buffer dprobabilities, probabilities, dscores;
+    AttentionScores rules{};
+    Buffer scores{};
+    Buffer dsinks{};          // like rules.sinks
+    bool accumulate = false;  // of dsinks
 };
 
 // y = x / (1 − p) or 0. y may be x.
@@ -200,6 +219,42 @@ struct NormBackward {
     Buffer residual;  // gradient that reached x past the norm, added to dx; null: none
     Buffer dx;
     Buffer dweight, dbias;  // dbias null where there is no bias
+    bool accumulate = false;
+};
+
+// RMSNorm of the queries and keys of packed rows; values are copied. Each head by itself, or
+// (`sums`) all heads of `ranks` ranks together, whose Σ x² of queries and of keys stand in sums
+// [rows, 2]. y = x/σ·(weight + weight_offset). Weights are [head_dim], or [heads·head_dim] of this
+// rank.
+struct QkNorm {
+    AttentionShape shape;  // batch · sequence rows
+    double epsilon = 1e-6;
+    double weight_offset = 0;
+    std::int64_t ranks = 1;
+    Buffer qkv, q_weight, k_weight;
+    Buffer sums;  // null: each head by itself
+    Buffer y;
+};
+
+// sums [rows, 2] = Σ x² of queries, of keys; with `dy` Σ dy·(weight + weight_offset)·x.
+struct QkNormSums {
+    AttentionShape shape;
+    double weight_offset = 0;
+    Buffer qkv;
+    Buffer dy, q_weight, k_weight;  // null: of squares
+    Buffer sums;
+};
+
+// dots are the sums of products with dy, sums those of squares; both null: each head by itself.
+struct QkNormBackward {
+    AttentionShape shape;
+    double epsilon = 1e-6;
+    double weight_offset = 0;
+    std::int64_t ranks = 1;
+    Buffer dy, qkv, q_weight, k_weight;
+    Buffer sums, dots;
+    Buffer dqkv;
+    Buffer dq_weight, dk_weight;
     bool accumulate = false;
 };
 
@@ -318,6 +373,7 @@ struct LogitsPart {
     std::int64_t rows = 0, columns = 0;  // of this rank
     std::int64_t first_column = 0;       // of this rank, in the whole vocabulary
     std::int64_t valid_columns = 0;      // of this rank's; may be 0
+    double soft_cap = 0;  // logits count as soft_cap·tanh(logit ÷ soft_cap); 0: as they are
 };
 
 struct CrossEntropyMax {
@@ -441,7 +497,7 @@ struct Fill {
 
 // The list of all kernels, once: the name of each and its request. What a backend is asked, the
 // CPU's table and the functions of either backend follow from it. Products stand apart where a
-// library has them.
+// library has them; so do kernels that no other backend than the CPU has so far.
 // clang-format off
 #define ORRERY_OTHER_KERNELS(KERNEL)                     \
     KERNEL(attention, Attention)                         \
@@ -475,7 +531,12 @@ struct Fill {
     KERNEL(cast, Cast)                                   \
     KERNEL(rearrange, Rearrange)                         \
     KERNEL(fill, Fill)
-#define ORRERY_KERNELS(KERNEL) KERNEL(gemm, Gemm) ORRERY_OTHER_KERNELS(KERNEL)
+#define ORRERY_CPU_KERNELS(KERNEL)                       \
+    KERNEL(qk_norm, QkNorm)                              \
+    KERNEL(qk_norm_sums, QkNormSums)                     \
+    KERNEL(qk_norm_backward, QkNormBackward)
+#define ORRERY_KERNELS(KERNEL) \
+    KERNEL(gemm, Gemm) ORRERY_OTHER_KERNELS(KERNEL) ORRERY_CPU_KERNELS(KERNEL)
 // clang-format on
 
 namespace detail {

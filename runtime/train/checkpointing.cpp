@@ -161,7 +161,7 @@ void Checkpointing::agree(const std::string& error) {
 }
 
 void Checkpointing::save(const Device& device, std::vector<SavedPart> parts,
-                         const Progress& progress, const plan::Scenario& scenario) {
+                         const Progress& progress, const plan::Plan& plan) {
     const std::int64_t start = now_ns();
     interval_.saved();
     finish();
@@ -172,7 +172,7 @@ void Checkpointing::save(const Device& device, std::vector<SavedPart> parts,
         return std::string();
     });
     progress_ = progress;
-    scenario_ = &scenario;
+    plan_ = &plan;
     snapshot_.take(device, std::move(parts));
     saved_at_ns_ = now_ns();
     stall_s_ = seconds_since(start);
@@ -244,7 +244,7 @@ void Checkpointing::publish(std::vector<Shard> shards) {
     manifest.progress = progress_;
     manifest.data = options_.data;
     manifest.scenario = options_.scenario;
-    manifest.tensors = saved_tensors(*scenario_, shards);
+    manifest.tensors = saved_tensors(*plan_, shards);
     manifest.shards = std::move(shards);
     work_.begin([this, manifest = std::move(manifest)] {
         folder_.lock()->require_still_held();

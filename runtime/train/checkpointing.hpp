@@ -112,7 +112,7 @@ class Checkpointing {
 
     // Waits for the checkpoint before, where that is still being written.
     void save(const Device& device, std::vector<SavedPart> parts, const Progress& progress,
-              const plan::Scenario& scenario);
+              const plan::Plan& plan);
 
     // How far it is; does not wait.
     void poll();
@@ -154,7 +154,7 @@ class Checkpointing {
     CheckpointInterval interval_;
     Phase phase_ = Phase::idle;
     Progress progress_;
-    const plan::Scenario* scenario_ = nullptr;
+    const plan::Plan* plan_ = nullptr;
     double stall_s_ = 0;
     std::int64_t saved_at_ns_ = 0;
     CheckpointReport report_;

@@ -157,14 +157,6 @@ FirstWeights random_weights(const plan::Scenario& scenario) {
     };
 }
 
-std::vector<std::int64_t> unpadded_dims(const plan::Scenario& scenario,
-                                        const plan::Parameter& parameter) {
-    std::vector<std::int64_t> dims = parameter.dims;
-    if (parameter.name.starts_with("embedding.") || parameter.name.starts_with("head."))
-        dims[0] = scenario.model.vocabulary;
-    return dims;
-}
-
 void fill_state(Device& device, const BoundProgram& program, const plan::Program& planned,
                 const plan::Scenario& scenario, StateKind kind, const FirstWeights& values,
                 int threads) {

@@ -43,10 +43,6 @@ struct StateRun {
 std::vector<StateRun> state_runs(const BoundProgram& program, const plan::Program& planned,
                                  const plan::Scenario& scenario, StateKind kind);
 
-// Shape of a whole parameter without the rows that only fill up the vocabulary.
-std::vector<std::int64_t> unpadded_dims(const plan::Scenario& scenario,
-                                        const plan::Parameter& parameter);
-
 // Fills in elements of a whole parameter, from number `first` on. Called from any thread.
 using FirstWeights = std::function<void(const plan::Parameter&, const std::string& name,
                                         std::int64_t first, std::span<double> values)>;

@@ -51,8 +51,8 @@ Replica replica_of(const BoundProgram& program, const plan::Mesh& mesh, plan::Ra
     return {own - ranks.begin(), std::ssize(ranks)};
 }
 
-std::int64_t kept_elements(const plan::Scenario& scenario, const plan::Parameter& parameter) {
-    return elements_of(unpadded_dims(scenario, parameter));
+std::int64_t kept_elements(const plan::Parameter& parameter) {
+    return elements_of(parameter.unpadded());
 }
 
 // One parameter's elements of the bucket's [first, end) as a part, where there are any.
@@ -64,7 +64,7 @@ class Cutter {
     // Where in the bucket the part begins; its elements are those of its slices.
     std::int64_t cut(const plan::BucketEntry& entry, std::int64_t first, std::int64_t end,
                      Piece& piece) const {
-        const std::int64_t kept = kept_elements(scenario_, entry.parameter);
+        const std::int64_t kept = kept_elements(entry.parameter);
         std::int64_t begin = -1;
         for (const plan::ParameterRun& run :
              plan::runs_of(entry.parameter, scenario_.layout.tensor_parallel, program_.at.tensor)) {
@@ -89,7 +89,7 @@ class Cutter {
 bool saved_elsewhere(const BoundProgram& program, const plan::Bucket& bucket,
                      const plan::BucketEntry& entry) {
     if (entry.parameter.cut == plan::Cut::whole && program.at.tensor > 0) return true;
-    return entry.parameter.name == "embedding.weight" && bucket.stage > 0;
+    return entry.parameter.second_use && bucket.stage > 0;
 }
 
 }  // namespace
@@ -200,13 +200,12 @@ std::vector<PieceBytes> Snapshot::pieces() const {
 
 namespace {
 
-void check_same_model(const BoundProgram& program, const plan::Scenario& scenario,
-                      const CheckpointReader& checkpoint) {
+void check_same_model(const BoundProgram& program, const CheckpointReader& checkpoint) {
     const auto& saved = checkpoint.manifest().tensors;
     for (const auto& entries : program.entries)
         for (const plan::BucketEntry& entry : entries) {
             const std::string tensor = plan::full_name(entry.layer, entry.name);
-            const std::vector<std::int64_t> dims = unpadded_dims(scenario, entry.parameter);
+            const std::vector<std::int64_t> dims = entry.parameter.unpadded();
             const auto found = saved.find(tensor);
             if (found == saved.end())
                 throw DataError(checkpoint.path(),
@@ -228,13 +227,13 @@ void load_state(Device& device, const BoundProgram& program, const plan::Program
                 const plan::Scenario& scenario, const CheckpointReader& checkpoint, int threads,
                 std::int64_t age) {
     if (age > checkpoint.manifest().progress.older_weights) age = 0;
-    check_same_model(program, scenario, checkpoint);
+    check_same_model(program, checkpoint);
     const auto fill = [&](StateKind kind, Quantity quantity, std::int64_t of_age) {
         fill_state(
             device, program, planned, scenario, kind,
             [&](const plan::Parameter& parameter, const std::string& name, std::int64_t first,
                 std::span<double> values) {
-                const std::int64_t rest = kept_elements(scenario, parameter) - first;
+                const std::int64_t rest = kept_elements(parameter) - first;
                 const auto there =
                     static_cast<std::size_t>(std::clamp<std::int64_t>(rest, 0, std::ssize(values)));
                 if (there > 0) checkpoint.read(name, quantity, first, values.first(there), of_age);
@@ -248,15 +247,13 @@ void load_state(Device& device, const BoundProgram& program, const plan::Program
     fill(StateKind::second_moments, Quantity::second_moment, 0);
 }
 
-std::map<std::string, std::vector<std::int64_t>> saved_tensors(const plan::Scenario& scenario,
+std::map<std::string, std::vector<std::int64_t>> saved_tensors(const plan::Plan& plan,
                                                                const std::vector<Shard>& shards) {
+    const std::map<std::string, plan::Parameter> parameters = plan::parameters_of(plan);
     std::map<std::string, std::vector<std::int64_t>> tensors;
     for (const Shard& shard : shards)
         for (const Piece& piece : shard.pieces)
-            if (!tensors.contains(piece.tensor)) {
-                const std::string own = piece.tensor.substr(piece.tensor.find('/') + 1);
-                tensors[piece.tensor] = unpadded_dims(scenario, plan::parameter_of(scenario, own));
-            }
+            tensors.emplace(piece.tensor, parameters.at(piece.tensor).unpadded());
     return tensors;
 }
 

@@ -52,7 +52,7 @@ void load_state(Device& device, const BoundProgram& program, const plan::Program
                 std::int64_t age = 0);
 
 // Shapes of the tensors that the shards have parts of.
-std::map<std::string, std::vector<std::int64_t>> saved_tensors(const plan::Scenario& scenario,
+std::map<std::string, std::vector<std::int64_t>> saved_tensors(const plan::Plan& plan,
                                                                const std::vector<Shard>& shards);
 
 }  // namespace orrery::runtime

@@ -79,7 +79,7 @@ class RankRun final : public RunningRank {
 
     void save(Checkpointing& checkpoints, std::int64_t step) override {
         device_->validate();
-        checkpoints.save(*device_, parts(step), progress(step), entry_->scenario);
+        checkpoints.save(*device_, parts(step), progress(step), entry_->plan);
     }
 
     // The step was the last, whatever was planned.
@@ -164,8 +164,8 @@ class RankRun final : public RunningRank {
         device_.reset();
         replicas_.reset();
         entry_ = &entry;
-        program_ = std::make_unique<BoundProgram>(
-            bind_program(entry.plan, planned(), entry.scenario, seat_.rank()));
+        program_ =
+            std::make_unique<BoundProgram>(bind_program(entry.plan, planned(), seat_.rank()));
         device_ = seat_.make_device(*program_, entry.scenario);
         device_->when_ended([this](const StepInputs& inputs) { step_ended(inputs.step); });
         turn_ = program_.get();

@@ -318,6 +318,8 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) cons
         case OpKind::dropout_backward:
         case OpKind::activation:
         case OpKind::activation_backward:
+        case OpKind::qk_norm:
+        case OpKind::qk_norm_sums:
         case OpKind::rope:
         case OpKind::rope_backward:
         case OpKind::residual_add:
@@ -343,6 +345,7 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) cons
             return price_norm(block, op, memory.t0_us.value);
         case OpKind::norm_backward:
             return price_norm(block, op, memory.reduction_t0_us.value);
+        case OpKind::qk_norm_backward:
         case OpKind::bias_gradient:
         case OpKind::embedding_backward:
         case OpKind::gradient_norm:

@@ -57,7 +57,7 @@ bool within_one_kernel(const Case& at) {
 }
 
 bool without_learned_positions(const Case& at) {
-    return !at.scenario.model.learned_positions();
+    return !at.scenario.model.learned_positions;
 }
 
 bool without_graphs(const Case& at) {

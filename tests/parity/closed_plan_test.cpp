@@ -36,7 +36,7 @@ std::vector<Model> worlds() {
         return std::string("model.rope_scaling=") + scaling;
     };
     const std::string unfused = "training.attention_kernel=unfused";
-    return {
+    std::vector<Model> all = {
         {kGpt, layout("gpt", dropping({}))},
         {kGpt, layout("unfused", dropping({unfused, "tensor_parallel=2"}))},
         {kGpt, layout("masks", dropping({unfused, "training.dropout_masks=stored"}))},
@@ -66,6 +66,15 @@ std::vector<Model> worlds() {
         {kBloom, layout("bloom", {})},
         {kBloom, layout("bloom_unfused", {"tensor_parallel=2", unfused})},
     };
+    const std::vector<std::vector<std::string>> ways = {
+        {"tensor_parallel=2"}, {unfused}, {"context_parallel=2", "tensor_parallel=2"}};
+    for (const FamilySets& family : llama_like_families())
+        for (const auto& way : ways) {
+            NamedLayout named = layout(family.name, way);
+            named.sets.insert(named.sets.end(), family.sets.begin(), family.sets.end());
+            all.push_back({kLlama, named});
+        }
+    return all;
 }
 
 struct Bits {

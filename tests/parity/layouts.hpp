@@ -54,6 +54,35 @@ inline constexpr const char* kBloom = R"({
                "optimizer": {"learning_rate": 1e-3, "clip_norm": 1.0, "weight_decay": 0.1}}
 })";
 
+// A Llama that is another family: keys of the model, as settings.
+struct FamilySets {
+    const char* name;
+    std::vector<std::string> sets;
+};
+
+// What layers differ in from those of a Llama: norms of heads and of whole rows, norms behind
+// branches, caps, sinks, two kinds of layer in turn.
+inline std::vector<FamilySets> llama_like_families() {
+    const std::string window = "model.sliding_window=5", alternating = R"(model.layer_types=[
+        "sliding_attention", "full_attention", "sliding_attention", "full_attention"])";
+    return {
+        {"qwen3", {"model.model_type=qwen3", "model.head_dim=8"}},
+        {"olmo2", {"model.model_type=olmo2"}},
+        {"gemma2",
+         {"model.model_type=gemma2", "model.head_dim=4", window, alternating,
+          "model.query_pre_attn_scalar=3", "model.attn_logit_softcapping=0.5",
+          "model.final_logit_softcapping=1.5", "model.tie_word_embeddings=true"}},
+        {"gemma3",
+         {"model.model_type=gemma3_text", "model.head_dim=8", window, alternating,
+          "model.query_pre_attn_scalar=3", "model.rope_local_base_freq=50",
+          "model.tie_word_embeddings=true"}},
+        {"phi3", {"model.model_type=phi3", window, "model.partial_rotary_factor=0.5"}},
+        {"gpt_oss",
+         {"model.model_type=gpt_oss", "model.head_dim=4", "model.num_local_experts=0", window,
+          alternating}},
+    };
+}
+
 struct NamedLayout {
     std::string name;
     Sets sets;
@@ -82,6 +111,49 @@ inline std::vector<NamedLayout> windowed_layouts() {
         {"tensor_parallel=2", "sequence_parallel=true", "pipeline_parallel=2"});
     add("context_exchanged", {"context_parallel=4", "context_algorithm=all_to_all"});
     add("zero3_recomputed", {"data_parallel=2", "zero_stage=3", "recompute=full"});
+    return all;
+}
+
+// One or two layouts of each way to share out a layer, for models whose layers are others.
+inline std::vector<NamedLayout> layer_layouts() {
+    std::vector<NamedLayout> all;
+    auto add = [&](const std::string& name, const std::vector<std::string>& keys) {
+        all.push_back(layout(name, keys));
+    };
+    const std::string tp2 = "tensor_parallel=2", sp = "sequence_parallel=true",
+                      dp2 = "data_parallel=2", pp2 = "pipeline_parallel=2",
+                      c2 = "context_parallel=2";
+    const std::string unfused = "training.attention_kernel=unfused",
+                      gather = "context_algorithm=all_gather",
+                      exchange = "context_algorithm=all_to_all", every_2 = "recompute=every_k";
+    add("tensor_8", {"tensor_parallel=8"});
+    add("sequence_4", {"tensor_parallel=4", sp});
+    add("unfused_tensor_2", {tp2, unfused});
+    add("ring", {"context_parallel=4", "micro_batch_size=2"});
+    add("ring_sequence", {c2, tp2, sp});
+    add("gathered", {c2, gather, tp2});
+    add("exchanged", {"context_parallel=4", exchange, tp2});
+    add("exchanged_unfused", {c2, exchange, tp2, unfused});
+    add("pipeline_uneven", {pp2, "layers_per_stage=[3,1]", tp2});
+    add("gpipe", {pp2, dp2, "schedule=gpipe"});
+    add("interleaved", {pp2, "virtual_pipeline=2", "schedule=interleaved", tp2, sp});
+    add("zb_h1_tensor", {pp2, tp2, "schedule=zb-h1"});
+    add("zb_v_sequence", {pp2, "virtual_pipeline=2", tp2, sp, "schedule=zb-v"});
+    add("dualpipe_v_zero3",
+        {pp2, "virtual_pipeline=2", dp2, "zero_stage=3", "schedule=dualpipe-v"});
+    add("zero1_tensor", {dp2, tp2, "zero_stage=1"});
+    add("zero2_sequence", {dp2, tp2, sp, "zero_stage=2"});
+    add("zero3_tensor", {dp2, tp2, "zero_stage=3"});
+    add("zero3_hybrid", {"data_parallel=4", tp2, "zero_stage=3", "zero_group_size=2"});
+    add("late", {dp2, tp2, "training.overlap_gradient_reduce=false"});
+    add("full_tensor", {tp2, "recompute=full"});
+    add("selective", {tp2, sp, "recompute=selective", unfused});
+    add("by_op_tensor", {tp2, "recompute=selective_op"});
+    add("by_layer", {"recompute=selective_layer", pp2});
+    add("every_2", {every_2, "recompute_every=2", tp2, sp, pp2});
+    add("every_3", {every_2, "recompute_every=3", tp2});
+    add("composed", {tp2, "training.norm_kernel=composed", "training.loss_logits=copied"});
+    add("parts", {tp2, sp, "training.tensor_overlap_parts=2"});
     return all;
 }
 

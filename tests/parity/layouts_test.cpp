@@ -81,6 +81,11 @@ std::vector<Case> cases() {
     for (const NamedLayout& layout : windowed_layouts())
         for (const char* precision : {"fp64", "fp32"})
             all.push_back({"mistral", kLlama, precision, layout});
+    for (const FamilySets& family : llama_like_families())
+        for (NamedLayout layout : layer_layouts()) {
+            layout.sets.insert(layout.sets.end(), family.sets.begin(), family.sets.end());
+            all.push_back({family.name, kLlama, "fp64", layout});
+        }
     for (const NamedLayout& layout : context_dropout_layouts())
         all.push_back({"gpt", kGpt, "fp64", layout});
     for (const NamedLayout& layout : context_slope_layouts())

@@ -46,7 +46,7 @@ Golden read_golden(const std::string& family) {
     golden.model_json = model.dump();
     golden.optimizer_json = training.at("optimizer").dump();
     golden.vocabulary = model.at("vocab_size");
-    golden.norm_weight_offset = family == "gemma" ? 1 : 0;
+    golden.norm_weight_offset = family.starts_with("gemma") ? 1 : 0;
     golden.sequence_length = training.at("sequence_length");
     golden.global_batch_size = training.at("global_batch_size");
     golden.steps = training.at("steps");

@@ -18,9 +18,8 @@ namespace {
 constexpr std::uint64_t kSeed = 42;
 
 // Rows of the vocabulary beyond the true one are padding, whose number depends on the layout.
-std::int64_t kept_elements(const plan::Scenario& scenario, const plan::Parameter& parameter) {
-    const bool vocabulary = parameter.name == "embedding.weight" || parameter.name == "head.weight";
-    return vocabulary ? scenario.model.vocabulary * scenario.model.hidden : parameter.elements();
+std::int64_t kept_elements(const plan::Parameter& parameter) {
+    return parameter.elements() / parameter.dims[0] * parameter.unpadded()[0];
 }
 
 class Collector {
@@ -35,7 +34,7 @@ class Collector {
              runtime::state_runs(program, planned, scenario_, kind)) {
             const std::vector<double> values = runtime::read_run(device, run);
             std::vector<double>& whole = whole_[before + run.name];
-            const std::int64_t kept = kept_elements(scenario_, *run.parameter);
+            const std::int64_t kept = kept_elements(*run.parameter);
             whole.resize(static_cast<std::size_t>(kept), std::numeric_limits<double>::quiet_NaN());
             for (std::int64_t i = 0; i < run.elements && run.whole + i < kept; ++i) {
                 double& element = whole[static_cast<std::size_t>(run.whole + i)];

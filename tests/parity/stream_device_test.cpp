@@ -47,8 +47,7 @@ std::vector<std::unique_ptr<Bound>> all_bound(const NamedLayout& layout) {
     std::vector<std::unique_ptr<Bound>> all;
     for (plan::Rank rank = 0; rank < read.layout.ranks(); ++rank) {
         auto bound = std::make_unique<Bound>(Bound{read, plan::build_plan(read), {}});
-        bound->program =
-            runtime::bind_program(bound->plan, bound->plan.program_of(rank), bound->scenario, rank);
+        bound->program = runtime::bind_program(bound->plan, bound->plan.program_of(rank), rank);
         all.push_back(std::move(bound));
     }
     return all;

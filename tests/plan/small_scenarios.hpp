@@ -15,10 +15,10 @@ inline Scenario small_gpt2() {
     s.model.name = "small-gpt2";
     s.model.hidden = 64;
     s.model.layers = 4;
-    s.model.heads = 8;
-    s.model.kv_heads = 8;
-    s.model.head_dim = 8;
-    s.model.ffn_hidden = 256;
+    s.model.attention().heads = 8;
+    s.model.attention().kv_heads = 8;
+    s.model.attention().head_dim = 8;
+    s.model.mlp().ffn_hidden = 256;
     s.model.vocabulary = 250;
     s.model.max_positions = 32;
     s.layout.layers_per_stage = {4};
@@ -35,15 +35,15 @@ inline Scenario small_llama() {
     Scenario s = small_gpt2();
     s.model.family = "llama";
     s.model.norm = Norm::rms_norm;
-    s.model.positions = Positions::rotary;
-    s.model.activation = Activation::swiglu;
-    s.model.rotary_dim = 8;
+    s.model.learned_positions = false;
+    s.model.mlp().activation = Activation::swiglu;
+    s.model.attention().rotary_dim = 8;
     s.model.name = "small-llama";
-    s.model.kv_heads = 4;
-    s.model.ffn_hidden = 128;
+    s.model.attention().kv_heads = 4;
+    s.model.mlp().ffn_hidden = 128;
     s.model.max_positions = 0;
     s.model.tied_embeddings = false;
-    s.model.qkv_bias = s.model.projection_bias = s.model.mlp_bias = false;
+    s.model.attention().qkv_bias = s.model.attention().projection_bias = s.model.mlp().bias = false;
     s.model.embedding_dropout = false;
     return s;
 }
@@ -52,7 +52,7 @@ inline Scenario small_llama() {
 inline Scenario small_qwen2() {
     Scenario s = small_llama();
     s.model.family = "qwen2";
-    s.model.qkv_bias = true;
+    s.model.attention().qkv_bias = true;
     return s;
 }
 
@@ -60,9 +60,9 @@ inline Scenario small_qwen2() {
 inline Scenario small_gemma() {
     Scenario s = small_llama();
     s.model.family = "gemma";
-    s.model.kv_heads = 1;
-    s.model.head_dim = s.model.rotary_dim = 16;
-    s.model.activation = Activation::geglu;
+    s.model.attention().kv_heads = 1;
+    s.model.attention().head_dim = s.model.attention().rotary_dim = 16;
+    s.model.mlp().activation = Activation::geglu;
     s.model.tied_embeddings = true;
     return s;
 }
@@ -71,7 +71,7 @@ inline Scenario small_gemma() {
 inline Scenario small_opt() {
     Scenario s = small_gpt2();
     s.model.family = "opt";
-    s.model.activation = Activation::relu;
+    s.model.mlp().activation = Activation::relu;
     s.model.position_offset = 2;
     s.model.embedding_dropout = false;
     return s;
@@ -81,7 +81,8 @@ inline Scenario small_opt() {
 inline Scenario small_bloom() {
     Scenario s = small_gpt2();
     s.model.family = "bloom";
-    s.model.positions = Positions::alibi;
+    s.model.learned_positions = false;
+    s.model.attention().alibi = true;
     s.model.max_positions = 0;
     s.model.embedding_norm = true;
     s.model.embedding_dropout = false;
@@ -92,13 +93,13 @@ inline Scenario small_bloom() {
 inline Scenario small_falcon(bool shared_norm) {
     Scenario s = small_gpt2();
     s.model.family = "falcon";
-    s.model.kv_heads = 4;
-    s.model.positions = Positions::rotary;
+    s.model.attention().kv_heads = 4;
+    s.model.learned_positions = false;
     s.model.max_positions = 0;
-    s.model.rotary_dim = 8;
-    s.model.parallel_block = true;
-    s.model.shared_norm = shared_norm;
-    s.model.qkv_bias = s.model.projection_bias = s.model.mlp_bias = false;
+    s.model.attention().rotary_dim = 8;
+    s.model.layer().parallel_block = true;
+    s.model.layer().shared_norm = shared_norm;
+    s.model.attention().qkv_bias = s.model.attention().projection_bias = s.model.mlp().bias = false;
     s.model.embedding_dropout = false;
     return s;
 }
@@ -107,9 +108,9 @@ inline Scenario small_falcon(bool shared_norm) {
 inline Scenario small_gpt_neox() {
     Scenario s = small_falcon(false);
     s.model.family = "gpt_neox";
-    s.model.kv_heads = 8;
-    s.model.rotary_dim = 2;
-    s.model.qkv_bias = s.model.projection_bias = s.model.mlp_bias = true;
+    s.model.attention().kv_heads = 8;
+    s.model.attention().rotary_dim = 2;
+    s.model.attention().qkv_bias = s.model.attention().projection_bias = s.model.mlp().bias = true;
     s.model.tied_embeddings = false;
     return s;
 }
@@ -145,7 +146,7 @@ inline void set_unfused_dropout(Scenario& s) {
     s.training.framework.attention_kernel = AttentionKernel::unfused;
     s.training.framework.dropout_masks = DropoutMasks::stored;
     s.model.hidden_dropout = 0.1;
-    s.model.attention_dropout = 0.1;
+    s.model.attention().dropout = 0.1;
 }
 
 }  // namespace orrery::plan

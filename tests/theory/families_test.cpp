@@ -1,6 +1,8 @@
 // What the features of the model families cost: collectives of parallel blocks (one reduction in
 // place of two: Wang 2021, GPT-J; Chowdhery 2022 §2), what each keeps for its backward, derived
 // here from what its derivatives read, and the gradients of vectors that every tensor rank holds.
+#include <map>
+
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::theory {
@@ -178,6 +180,46 @@ TEST(ReplicatedGradientsOfFamilies, AreThoseOfNormsPositionsAndRowBiases) {
     EXPECT_EQ(replicated_reduced(kBloom), (4 * 6 + 2 + 2) * h);  // with the embedding's norm
     EXPECT_EQ(replicated_reduced(kOpt), (4 * 6 + 2 + 64 + 2) * h);
     EXPECT_EQ(replicated_reduced(kQwen), (4 * 2 + 1) * h);  // biases of qkv are sharded
+}
+
+const std::string kQwen3 = world(
+    R"("model_type": "qwen3", "num_key_value_heads": 4, "intermediate_size": 2048, "head_dim": 64, )" +
+    kSizes);
+const std::string kOlmo2 = world(
+    R"("model_type": "olmo2", "num_key_value_heads": 4, "intermediate_size": 2048, )" + kSizes);
+
+// Elements that a plan all-reduces over the tensor group once per step.
+std::int64_t reduced_at_the_end(const std::string& text, const Sets& sets) {
+    const plan::Plan plan = plan_of(sets, text.c_str());
+    std::int64_t elements = 0;
+    for (const plan::Procedure& procedure : plan.programs[0].procedures)
+        for (const plan::BlockUse& use : procedure.uses)
+            for (const Op& op : plan.blocks[static_cast<std::size_t>(use.block)].ops)
+                if (use.position < 0 && op.is<plan::AllReduce>() && op.group == GroupKind::tensor)
+                    elements += op.size(0);
+    return elements;
+}
+
+// A weight of all heads is the rank's heads' on each tensor rank, so that its gradient is summed;
+// other norms are alike on all ranks unless these share out tokens.
+TEST(FamilyTheory, NormsOfHeadsHavePartsOfTheirGradientsOnTensorRanks) {
+    EXPECT_EQ(reduced_at_the_end(kQwen3, kTensor), 4 * 2 * d);
+    EXPECT_EQ(reduced_at_the_end(kQwen3, kSequence), 4 * (2 * d + 2 * h) + h);
+    EXPECT_EQ(reduced_at_the_end(kOlmo2, kTensor), 0);
+}
+
+// Beside what a Llama sums over the tensor group, OLMo 2's norms of whole rows sum two numbers a
+// row forward and two backward.
+TEST(FamilyTheory, NormsOfRowsSumTwoNumbersOverTensorRanks) {
+    const plan::Plan plan = plan_of(kTensor, kOlmo2.c_str());
+    std::map<std::string, std::vector<std::int64_t>> sums;
+    for (const Block& block : plan.blocks)
+        for (const Op& op : block.ops)
+            if (op.is<plan::AllReduce>() && op.dtype == plan::DType::fp32 &&
+                block.name.starts_with("layer."))
+                sums[block.name].push_back(op.size(0));
+    EXPECT_EQ(sums["layer.forward"], (std::vector<std::int64_t>{2 * b * s}));
+    EXPECT_EQ(sums["layer.backward"], (std::vector<std::int64_t>{2 * b * s}));
 }
 
 }  // namespace

@@ -42,6 +42,12 @@ const std::map<std::string, std::int64_t> kPublished = {
     {"qwen2.5-72b", 72'706'203'648},
     {"gemma-2b", 2'506'172'416},
     {"gemma-7b", 8'537'680'896},
+    {"gemma2-9b", 9'241'705'984},
+    {"gemma3-1b", 999'885'952},
+    {"olmo2-7b", 7'298'617'344},
+    {"phi3-mini-4k", 3'821'079'552},
+    {"qwen3-0.6b", 596'049'920},
+    {"qwen3-8b", 8'190'735'360},
     {"opt-125m", 125'239'296},
     {"opt-1.3b", 1'315'758'080},
     {"opt-6.7b", 6'658'473'984},
@@ -112,6 +118,18 @@ std::int64_t falcon_layers(const json& m) {
            2 * h;
 }
 
+// What layers have beside those of a Llama: norms behind the branches, of heads, of whole rows.
+std::int64_t more_norms(const json& m, std::int64_t head_dim) {
+    const std::string family = m["model_type"];
+    const std::int64_t h = m["hidden_size"], heads = m["num_attention_heads"];
+    std::int64_t each = 0;
+    if (family == "gemma2" || family == "gemma3_text") each += 2 * h;
+    if (family == "qwen3" || family == "gemma3_text") each += 2 * head_dim;
+    if (family == "olmo2")
+        each += (heads + m["num_key_value_heads"].get<std::int64_t>()) * head_dim;
+    return m["num_hidden_layers"].get<std::int64_t>() * each;
+}
+
 std::int64_t closed_form(const json& m) {
     const std::string family = m["model_type"];
     const std::int64_t vocabulary = m["vocab_size"];
@@ -128,7 +146,8 @@ std::int64_t closed_form(const json& m) {
     if (family == "gpt_neox") return gpt_layers(m["num_hidden_layers"], h) + tables;
     if (family == "falcon") return falcon_layers(m) + tables;
     const std::int64_t heads = m["num_attention_heads"];
-    return llama_layers(m, m.value("head_dim", h / heads), family == "qwen2" ? 1 : 0) + tables;
+    const std::int64_t head_dim = m.value("head_dim", h / heads);
+    return llama_layers(m, head_dim, family == "qwen2" ? 1 : 0) + more_norms(m, head_dim) + tables;
 }
 
 // "… ; 124,439,808 parameters"

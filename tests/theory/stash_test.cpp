@@ -233,7 +233,7 @@ TEST(Stash, OfALlamaFollowsItsWidths) {
 TEST(Stash, IsAskedOfTheSizesAbove) {
     const plan::Scenario asked = scenario();
     EXPECT_EQ(asked.model.hidden, h);
-    EXPECT_EQ(asked.model.heads, a);
+    EXPECT_EQ(asked.model.attention().heads, a);
     EXPECT_EQ(asked.training.sequence_length, s);
 }
 

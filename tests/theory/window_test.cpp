@@ -2,6 +2,8 @@
 // Of a sequence s ≥ w these are w(w + 1)/2 + (s − w)·w pairs; the price counts the diagonal of the
 // causal triangle by half, as it does without a window: s·w − w²/2.
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "sim/cost/attention_model.hpp"
 #include "tests/theory/theory_scenarios.hpp"
@@ -78,6 +80,27 @@ TEST(Window, ModelFlopsCountItsWidth) {
     EXPECT_EQ(unfused.conserved.model_flops_per_step, fused.conserved.model_flops_per_step);
     EXPECT_NEAR(unfused.conserved.hardware_flops_per_step,
                 model + 3 * tokens * 4 * layers * h * (s - w), 1e-12 * model);
+}
+
+// Each layer's own: of four layers two see 8 keys.
+TEST(Window, ModelFlopsCountThatOfEachLayer) {
+    const double h = 512, tokens = 8 * 32, w = 8, s = 32;
+    Sets alternating = {"model.model_type=qwen3", "model.head_dim=64",
+                        "model.use_sliding_window=true", "model.sliding_window=8",
+                        R"(model.layer_types=["sliding_attention", "full_attention",
+                                              "full_attention", "sliding_attention"])"};
+    const plan::Plan plan = plan_of(alternating, kLlama);
+    Sets none = alternating;
+    none[2] = "model.use_sliding_window=false";
+    none.pop_back();
+    const plan::Plan whole = plan_of(none, kLlama);
+    EXPECT_NEAR(whole.conserved.model_flops_per_step - plan.conserved.model_flops_per_step,
+                3 * tokens * 4 * 2 * h * (s - w), 1e-12 * whole.conserved.model_flops_per_step);
+    std::map<std::string, int> parts;
+    for (const plan::StagePart& part : plan.programs[0].stages[0].parts)
+        ++parts[plan.blocks[static_cast<std::size_t>(part.forward)].name];
+    EXPECT_EQ(parts["sliding_layer.forward"], 2);
+    EXPECT_EQ(parts["full_layer.forward"], 2);
 }
 
 TEST(Window, ThatHoldsTheSequenceIsNone) {

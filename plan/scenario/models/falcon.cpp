@@ -12,13 +12,14 @@ void read_attention(Reading& reading, Section& section, bool newer, Model& model
     bool multi_query = true;
     section.boolean("multi_query", multi_query);
     read_kv_heads(reading, section, model, "num_kv_heads", 0);
-    if (multi_query && !newer) model.kv_heads = 1;
+    if (multi_query && !newer) model.attention().kv_heads = 1;
     split_heads(reading, model);
     bool alibi = false;
     section.boolean("alibi", alibi);
     if (alibi) {
-        model.positions = Positions::alibi;
-        model.scaled_alibi = true;
+        model.learned_positions = false;
+        model.attention().alibi = true;
+        model.attention().scaled_alibi = true;
         pass_over_rotary(section);
     } else {
         read_rotary(reading, section, model);
@@ -28,22 +29,22 @@ void read_attention(Reading& reading, Section& section, bool newer, Model& model
 }
 
 void read_block(Section& section, bool newer, Model& model) {
-    model.parallel_block = true;
-    section.boolean("parallel_attn", model.parallel_block);
-    model.parallel_block = model.parallel_block || newer;  // which knows no other
+    model.layer().parallel_block = true;
+    section.boolean("parallel_attn", model.layer().parallel_block);
+    model.layer().parallel_block = model.layer().parallel_block || newer;  // which knows no other
     std::int64_t norms = newer ? 2 : 1;
     section.integer("num_ln_in_parallel_attn", norms, {1, 2});
-    model.shared_norm = model.parallel_block && (norms == 1 || !newer);
-    model.qkv_bias = false;
-    section.boolean("bias", model.qkv_bias);
-    model.projection_bias = model.mlp_bias = model.qkv_bias;
+    model.layer().shared_norm = model.layer().parallel_block && (norms == 1 || !newer);
+    model.attention().qkv_bias = false;
+    section.boolean("bias", model.attention().qkv_bias);
+    model.attention().projection_bias = model.mlp().bias = model.attention().qkv_bias;
 }
 
 void read_falcon(Reading& reading, Section& section, Model& model) {
     read_sizes(section, model, "num_hidden_layers",
                spelling(reading, section, {"n_embed", "hidden_size"}), "num_attention_heads");
-    model.ffn_hidden = 4 * model.hidden;
-    section.integer("ffn_hidden_size", model.ffn_hidden, {1, kMostFfn}, Presence::optional,
+    model.mlp().ffn_hidden = 4 * model.hidden;
+    section.integer("ffn_hidden_size", model.mlp().ffn_hidden, {1, kMostFfn}, Presence::optional,
                     "ffn_hidden");
     bool newer = false;
     section.boolean("new_decoder_architecture", newer);
@@ -55,25 +56,25 @@ void read_falcon(Reading& reading, Section& section, Model& model) {
     model.embedding_dropout = false;
     section.boolean("tie_word_embeddings", model.tied_embeddings);
     section.number("hidden_dropout", model.hidden_dropout, kProbability);
-    section.number("attention_dropout", model.attention_dropout, kProbability);
+    section.number("attention_dropout", model.attention().dropout, kProbability);
 }
 
 void write_falcon(const Model& model, Json& out) {
     out.erase("n_embed");
     out["num_hidden_layers"] = model.layers;
     out["hidden_size"] = model.hidden;
-    out["num_attention_heads"] = model.heads;
-    out["num_kv_heads"] = model.kv_heads;
-    out["ffn_hidden_size"] = model.ffn_hidden;
-    out["parallel_attn"] = model.parallel_block;
-    out["bias"] = model.qkv_bias;
-    out["alibi"] = model.positions == Positions::alibi;
-    if (model.rotary()) write_rotary(model, out);
+    out["num_attention_heads"] = model.attention().heads;
+    out["num_kv_heads"] = model.attention().kv_heads;
+    out["ffn_hidden_size"] = model.mlp().ffn_hidden;
+    out["parallel_attn"] = model.layer().parallel_block;
+    out["bias"] = model.attention().qkv_bias;
+    out["alibi"] = model.attention().alibi;
+    if (model.attention().rotary_dim > 0) write_rotary(model, out);
     write_activation(model, out, "activation");
     out["layer_norm_epsilon"] = plain(model.norm_epsilon);
     out["initializer_range"] = plain(model.initializer_range);
     out["hidden_dropout"] = plain(model.hidden_dropout);
-    out["attention_dropout"] = plain(model.attention_dropout);
+    out["attention_dropout"] = plain(model.attention().dropout);
 }
 
 }  // namespace

@@ -22,8 +22,14 @@ struct Family {
 Family gpt2();
 Family llama();
 Family qwen2();
+Family qwen3();
+Family olmo2();
+Family phi3();
+Family gpt_oss();
 Family mistral();
 Family gemma();
+Family gemma2();
+Family gemma3();
 Family opt();
 Family bloom();
 Family falcon();

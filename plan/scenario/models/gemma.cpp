@@ -1,9 +1,7 @@
 // Gemma (Gemma Team 2024): a Llama with GeGLU, tied embeddings and heads of 256 whatever the hidden
 // size. The look-up is scaled by the square root of the hidden size, norms multiply by 1 + w:
 // factors within the kernels of embedding and norm, no ops of their own.
-#include <cmath>
-
-#include "plan/scenario/models/llama_like.hpp"
+#include "plan/scenario/models/gemma_like.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -14,21 +12,15 @@ void read_gemma(Reading& reading, Section& section, Model& model) {
     usual.head_dim = 256;
     usual.tied_embeddings = true;
     read_llama_like(reading, section, usual, model);
-    section.boolean("attention_bias", model.qkv_bias);
-    model.projection_bias = model.qkv_bias;
-    // hidden_act says "gelu" in configs of models that were trained with the tanh form: Hugging
-    // Face reads hidden_activation alone (transformers pull request 29402).
-    read_activation(section, model, "hidden_act", Words::gelu, "gelu_pytorch_tanh");
-    read_activation(section, model, "hidden_activation", Words::gelu, "gelu_pytorch_tanh");
-    model.activation = Activation::geglu;
-    model.norm_weight_offset = 1;
-    model.embedding_scale = std::sqrt(static_cast<double>(model.hidden));
+    section.boolean("attention_bias", model.attention().qkv_bias);
+    model.attention().projection_bias = model.attention().qkv_bias;
+    read_gemma_like(section, model);
 }
 
 void write_gemma(const Model& model, Json& out) {
     write_llama_like(model, out);
     write_activation(model, out, "hidden_activation");
-    out["attention_bias"] = model.qkv_bias;
+    out["attention_bias"] = model.attention().qkv_bias;
 }
 
 }  // namespace

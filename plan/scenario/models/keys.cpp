@@ -48,25 +48,30 @@ void read_sizes(Section& section, Model& model, const std::string& layers,
                 const std::string& hidden, const std::string& heads) {
     section.integer(layers, model.layers, {1, kMostLayers}, Presence::required, "layers");
     section.integer(hidden, model.hidden, {1, kMostHidden}, Presence::required, "hidden");
-    section.integer(heads, model.heads, {1, kMostHidden}, Presence::required, "heads");
+    section.integer(heads, model.attention().heads, {1, kMostHidden}, Presence::required, "heads");
 }
 
 void read_kv_heads(Reading& reading, Section& section, Model& model, const char* key,
                    std::int64_t usual) {
-    model.kv_heads = usual == 0 || is_null(reading, key) ? model.heads : usual;
-    section.integer(key, model.kv_heads, {1, kMostHidden}, Presence::optional, "kv_heads");
-    require_multiple(reading, "model.heads", model.heads, "model.kv_heads", model.kv_heads);
+    model.attention().kv_heads =
+        usual == 0 || is_null(reading, key) ? model.attention().heads : usual;
+    section.integer(key, model.attention().kv_heads, {1, kMostHidden}, Presence::optional,
+                    "kv_heads");
+    require_multiple(reading, "model.heads", model.attention().heads, "model.kv_heads",
+                     model.attention().kv_heads);
 }
 
 void split_heads(Reading& reading, Model& model) {
-    require_multiple(reading, "model.hidden", model.hidden, "model.heads", model.heads);
-    if (model.heads > 0) model.head_dim = model.hidden / model.heads;
+    require_multiple(reading, "model.hidden", model.hidden, "model.heads", model.attention().heads);
+    if (model.attention().heads > 0)
+        model.attention().head_dim = model.hidden / model.attention().heads;
 }
 
 void read_head_dim(Reading& reading, Section& section, Model& model, std::int64_t usual) {
-    model.head_dim = usual;
+    model.attention().head_dim = usual;
     if (usual == 0 && !section.has("head_dim")) split_heads(reading, model);
-    section.integer("head_dim", model.head_dim, {1, kMostHidden}, Presence::optional, "head_dim");
+    section.integer("head_dim", model.attention().head_dim, {1, kMostHidden}, Presence::optional,
+                    "head_dim");
 }
 
 void read_activation(Section& section, Model& model, const char* key, Words words,
@@ -75,17 +80,17 @@ void read_activation(Section& section, Model& model, const char* key, Words word
     if (words == Words::gelu_or_relu) names.insert(names.begin(), "relu");
     std::string word = usual;
     section.word_of(key, word, names, usual);
-    model.activation = word == "relu" ? Activation::relu : Activation::gelu;
+    model.mlp().activation = word == "relu" ? Activation::relu : Activation::gelu;
     // The other three differ in how they round √(2/π) and in what fuses their kernels.
-    model.gelu = word == "gelu" ? Gelu::erf : Gelu::tanh;
+    model.mlp().gelu = word == "gelu" ? Gelu::erf : Gelu::tanh;
 }
 
 void write_activation(const Model& model, Json& out, const char* key) {
     if (out.contains(key)) return;
-    if (model.activation == Activation::relu) {
+    if (model.mlp().activation == Activation::relu) {
         out[key] = "relu";
     } else {
-        out[key] = model.gelu == Gelu::erf ? "gelu" : "gelu_pytorch_tanh";
+        out[key] = model.mlp().gelu == Gelu::erf ? "gelu" : "gelu_pytorch_tanh";
     }
 }
 

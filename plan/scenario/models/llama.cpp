@@ -6,16 +6,16 @@ namespace {
 
 void read_llama(Reading& reading, Section& section, Model& model) {
     read_llama_like(reading, section, {}, model);
-    section.boolean("attention_bias", model.qkv_bias);
-    model.projection_bias = model.qkv_bias;
-    section.boolean("mlp_bias", model.mlp_bias);
+    section.boolean("attention_bias", model.attention().qkv_bias);
+    model.attention().projection_bias = model.attention().qkv_bias;
+    section.boolean("mlp_bias", model.mlp().bias);
     read_silu(section, model);
 }
 
 void write_llama(const Model& model, Json& out) {
     write_llama_like(model, out);
-    out["attention_bias"] = model.qkv_bias;
-    out["mlp_bias"] = model.mlp_bias;
+    out["attention_bias"] = model.attention().qkv_bias;
+    out["mlp_bias"] = model.mlp().bias;
 }
 
 }  // namespace

@@ -1,45 +1,53 @@
 #include "plan/scenario/models/llama_like.hpp"
 
-#include "plan/scenario/models/rotary.hpp"
-
 namespace orrery::plan {
 
 void read_llama_like(Reading& reading, Section& section, const LlamaLike& usual, Model& model) {
     model.norm = Norm::rms_norm;
-    model.qkv_bias = model.projection_bias = model.mlp_bias = false;
+    model.attention().qkv_bias = model.attention().projection_bias = model.mlp().bias = false;
     model.embedding_dropout = false;
     model.tied_embeddings = usual.tied_embeddings;
     read_sizes(section, model, "num_hidden_layers", "hidden_size", "num_attention_heads");
-    section.integer("intermediate_size", model.ffn_hidden, {1, kMostFfn}, Presence::required,
+    section.integer("intermediate_size", model.mlp().ffn_hidden, {1, kMostFfn}, Presence::required,
                     "ffn_hidden");
     read_kv_heads(reading, section, model, "num_key_value_heads", usual.kv_heads);
     read_head_dim(reading, section, model, usual.head_dim);
-    read_rotary(reading, section, model);
-    read_norm_epsilon(section, model, "rms_norm_eps", 1e-6);
+    model.attention().rope_theta = usual.rope_theta;
+    read_rotary(reading, section, model, usual.rotary);
+    read_norm_epsilon(section, model, "rms_norm_eps", usual.norm_epsilon);
     read_initializer(section, model);
     std::int64_t positions = 0;  // rotary: no table, so no bound that a plan depends on
     section.integer("max_position_embeddings", positions);
     section.boolean("tie_word_embeddings", model.tied_embeddings);
-    section.number("attention_dropout", model.attention_dropout, kProbability);
+    section.number("attention_dropout", model.attention().dropout, kProbability);
+}
+
+void refuse_attention_bias(Reading& reading, Section& section) {
+    bool biased = false;
+    if (!section.boolean("attention_bias", biased) || !biased) return;
+    reading
+        .report("S010", section.pointer("attention_bias"),
+                "attention_bias changes the computation in a way that is not modelled")
+        .note = "not modelled: a bias between a projection and the norm behind it";
 }
 
 void read_silu(Section& section, Model& model) {
     std::string word;
     section.word_of("hidden_act", word, {"silu"}, "silu");
-    model.activation = Activation::swiglu;
+    model.mlp().activation = Activation::swiglu;
 }
 
-void write_llama_like(const Model& model, Json& out) {
+void write_llama_like(const Model& model, Json& out, const RotaryKeys& rotary) {
     out["num_hidden_layers"] = model.layers;
     out["hidden_size"] = model.hidden;
-    out["num_attention_heads"] = model.heads;
-    out["num_key_value_heads"] = model.kv_heads;
-    out["head_dim"] = model.head_dim;
-    out["intermediate_size"] = model.ffn_hidden;
-    write_rotary(model, out);
+    out["num_attention_heads"] = model.attention().heads;
+    out["num_key_value_heads"] = model.attention().kv_heads;
+    out["head_dim"] = model.attention().head_dim;
+    out["intermediate_size"] = model.mlp().ffn_hidden;
+    write_rotary(model, out, rotary);
     out["rms_norm_eps"] = plain(model.norm_epsilon);
     out["initializer_range"] = plain(model.initializer_range);
-    out["attention_dropout"] = plain(model.attention_dropout);
+    out["attention_dropout"] = plain(model.attention().dropout);
 }
 
 std::vector<const char*> llama_like_keys() {

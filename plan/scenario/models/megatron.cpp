@@ -12,7 +12,7 @@ constexpr RotaryKeys kRotaryFlags = {"rotary_base", "rotary_percent", 1};
 
 // Megatron's: 4·hidden, and with SwiGLU two thirds of that in whole multiples of 64.
 std::int64_t usual_ffn(const Model& model) {
-    if (model.activation != Activation::swiglu) return 4 * model.hidden;
+    if (model.mlp().activation != Activation::swiglu) return 4 * model.hidden;
     return 4 * model.hidden * 2 / 3 / 64 * 64;
 }
 
@@ -20,7 +20,7 @@ void read_shape(Reading& reading, Section& section, Model& model) {
     read_sizes(section, model, "num_layers", "hidden_size", "num_attention_heads");
     read_kv_heads(reading, section, model, "num_query_groups", 0);
     if (!section.has("kv_channels")) split_heads(reading, model);
-    section.integer("kv_channels", model.head_dim, {1, kMostHidden}, Presence::optional,
+    section.integer("kv_channels", model.attention().head_dim, {1, kMostHidden}, Presence::optional,
                     "head_dim");
     bool swiglu = false;
     bool squared_relu = false;
@@ -29,10 +29,10 @@ void read_shape(Reading& reading, Section& section, Model& model) {
     if (swiglu && squared_relu)
         reading.report("S010", section.pointer("squared_relu"),
                        "swiglu and squared_relu are two activations, and a layer has one");
-    if (squared_relu) model.activation = Activation::squared_relu;
-    if (swiglu) model.activation = Activation::swiglu;
-    model.ffn_hidden = usual_ffn(model);
-    section.integer("ffn_hidden_size", model.ffn_hidden, {1, kMostFfn}, Presence::optional,
+    if (squared_relu) model.mlp().activation = Activation::squared_relu;
+    if (swiglu) model.mlp().activation = Activation::swiglu;
+    model.mlp().ffn_hidden = usual_ffn(model);
+    section.integer("ffn_hidden_size", model.mlp().ffn_hidden, {1, kMostFfn}, Presence::optional,
                     "ffn_hidden");
 }
 
@@ -60,39 +60,39 @@ void read_megatron(Reading& reading, Section& section, Model& model) {
     read_norm_epsilon(section, model, "norm_epsilon", 1e-5);
     bool biases = true;
     section.boolean("add_bias_linear", biases);
-    model.qkv_bias = model.projection_bias = model.mlp_bias = biases;
-    section.boolean("add_qkv_bias", model.qkv_bias);
+    model.attention().qkv_bias = model.attention().projection_bias = model.mlp().bias = biases;
+    section.boolean("add_qkv_bias", model.attention().qkv_bias);
     bool untied = false;
     section.boolean("untie_embeddings_and_output_weights", untied);
     model.tied_embeddings = !untied;
     read_initializer(section, model, "init_method_std");
-    model.hidden_dropout = model.attention_dropout = 0.1;
+    model.hidden_dropout = model.attention().dropout = 0.1;
     section.number("hidden_dropout", model.hidden_dropout, kProbability);
-    section.number("attention_dropout", model.attention_dropout, kProbability);
+    section.number("attention_dropout", model.attention().dropout, kProbability);
 }
 
 void write_megatron(const Model& model, Json& out) {
     out.erase("tie_word_embeddings");  // untie_… says it
     out["num_layers"] = model.layers;
     out["hidden_size"] = model.hidden;
-    out["num_attention_heads"] = model.heads;
-    out["num_query_groups"] = model.kv_heads;
-    out["kv_channels"] = model.head_dim;
-    out["ffn_hidden_size"] = model.ffn_hidden;
-    out["swiglu"] = model.activation == Activation::swiglu;
-    out["squared_relu"] = model.activation == Activation::squared_relu;
-    out["position_embedding_type"] = model.rotary() ? "rope" : "learned_absolute";
-    if (model.rotary()) write_rotary(model, out, kRotaryFlags);
-    if (!model.rotary()) out["max_position_embeddings"] = model.max_positions;
+    out["num_attention_heads"] = model.attention().heads;
+    out["num_query_groups"] = model.attention().kv_heads;
+    out["kv_channels"] = model.attention().head_dim;
+    out["ffn_hidden_size"] = model.mlp().ffn_hidden;
+    out["swiglu"] = model.mlp().activation == Activation::swiglu;
+    out["squared_relu"] = model.mlp().activation == Activation::squared_relu;
+    out["position_embedding_type"] = model.learned_positions ? "learned_absolute" : "rope";
+    if (!model.learned_positions) write_rotary(model, out, kRotaryFlags);
+    if (model.learned_positions) out["max_position_embeddings"] = model.max_positions;
     out["normalization"] = model.layer_norm() ? "LayerNorm" : "RMSNorm";
     out["apply_layernorm_1p"] = model.norm_weight_offset == 1;
     out["norm_epsilon"] = plain(model.norm_epsilon);
-    out["add_bias_linear"] = model.mlp_bias;
-    out["add_qkv_bias"] = model.qkv_bias;
+    out["add_bias_linear"] = model.mlp().bias;
+    out["add_qkv_bias"] = model.attention().qkv_bias;
     out["untie_embeddings_and_output_weights"] = !model.tied_embeddings;
     out["init_method_std"] = plain(model.initializer_range);
     out["hidden_dropout"] = plain(model.hidden_dropout);
-    out["attention_dropout"] = plain(model.attention_dropout);
+    out["attention_dropout"] = plain(model.attention().dropout);
 }
 
 }  // namespace

@@ -10,15 +10,15 @@ void read_mistral(Reading& reading, Section& section, Model& model) {
     usual.kv_heads = 8;
     read_llama_like(reading, section, usual, model);
     read_silu(section, model);
-    model.attention_window = is_null(reading, "sliding_window") ? 0 : 4096;
-    section.integer("sliding_window", model.attention_window, {}, Presence::optional,
+    model.attention().window = is_null(reading, "sliding_window") ? 0 : 4096;
+    section.integer("sliding_window", model.attention().window, {}, Presence::optional,
                     "attention_window");
 }
 
 void write_mistral(const Model& model, Json& out) {
     write_llama_like(model, out);
     out["sliding_window"] =
-        model.attention_window > 0 ? Json(model.attention_window) : Json(nullptr);
+        model.attention().window > 0 ? Json(model.attention().window) : Json(nullptr);
 }
 
 }  // namespace

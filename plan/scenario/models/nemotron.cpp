@@ -10,7 +10,7 @@ constexpr RotaryKeys kNemotronRotary = {"rope_theta", "partial_rotary_factor", 0
 
 void read_nemotron(Reading& reading, Section& section, Model& model) {
     read_sizes(section, model, "num_hidden_layers", "hidden_size", "num_attention_heads");
-    section.integer("intermediate_size", model.ffn_hidden, {1, kMostFfn}, Presence::required,
+    section.integer("intermediate_size", model.mlp().ffn_hidden, {1, kMostFfn}, Presence::required,
                     "ffn_hidden");
     read_kv_heads(reading, section, model, "num_key_value_heads", 0);
     read_head_dim(reading, section, model, 0);
@@ -20,34 +20,34 @@ void read_nemotron(Reading& reading, Section& section, Model& model) {
     read_initializer(section, model);
     std::int64_t positions = 0;  // no table, so no bound that a plan depends on
     section.integer("max_position_embeddings", positions);
-    model.qkv_bias = model.mlp_bias = false;
-    section.boolean("attention_bias", model.qkv_bias);
-    model.projection_bias = model.qkv_bias;
-    section.boolean("mlp_bias", model.mlp_bias);
+    model.attention().qkv_bias = model.mlp().bias = false;
+    section.boolean("attention_bias", model.attention().qkv_bias);
+    model.attention().projection_bias = model.attention().qkv_bias;
+    section.boolean("mlp_bias", model.mlp().bias);
     model.tied_embeddings = false;
     section.boolean("tie_word_embeddings", model.tied_embeddings);
     model.embedding_dropout = false;
     section.number("hidden_dropout", model.hidden_dropout, kProbability);
-    section.number("attention_dropout", model.attention_dropout, kProbability);
+    section.number("attention_dropout", model.attention().dropout, kProbability);
     std::string word;
     section.word_of("hidden_act", word, {"relu2"}, "relu2");
-    model.activation = Activation::squared_relu;
+    model.mlp().activation = Activation::squared_relu;
 }
 
 void write_nemotron(const Model& model, Json& out) {
     out["num_hidden_layers"] = model.layers;
     out["hidden_size"] = model.hidden;
-    out["num_attention_heads"] = model.heads;
-    out["num_key_value_heads"] = model.kv_heads;
-    out["head_dim"] = model.head_dim;
-    out["intermediate_size"] = model.ffn_hidden;
+    out["num_attention_heads"] = model.attention().heads;
+    out["num_key_value_heads"] = model.attention().kv_heads;
+    out["head_dim"] = model.attention().head_dim;
+    out["intermediate_size"] = model.mlp().ffn_hidden;
     write_rotary(model, out, kNemotronRotary);
     out["norm_eps"] = plain(model.norm_epsilon);
     out["initializer_range"] = plain(model.initializer_range);
-    out["attention_bias"] = model.qkv_bias;
-    out["mlp_bias"] = model.mlp_bias;
+    out["attention_bias"] = model.attention().qkv_bias;
+    out["mlp_bias"] = model.mlp().bias;
     out["hidden_dropout"] = plain(model.hidden_dropout);
-    out["attention_dropout"] = plain(model.attention_dropout);
+    out["attention_dropout"] = plain(model.attention().dropout);
 }
 
 }  // namespace

@@ -24,15 +24,16 @@ void refuse_projection(Reading& reading, Section& section, const Model& model) {
 
 void read_opt(Reading& reading, Section& section, Model& model) {
     read_sizes(section, model, "num_hidden_layers", "hidden_size", "num_attention_heads");
-    section.integer("ffn_dim", model.ffn_hidden, {1, kMostFfn}, Presence::required, "ffn_hidden");
+    section.integer("ffn_dim", model.mlp().ffn_hidden, {1, kMostFfn}, Presence::required,
+                    "ffn_hidden");
     section.integer("max_position_embeddings", model.max_positions, {}, Presence::required,
                     "max_positions");
     model.position_offset = kPositionOffset;
-    model.kv_heads = model.heads;
+    model.attention().kv_heads = model.attention().heads;
     split_heads(reading, model);
     refuse_projection(reading, section, model);
-    section.boolean("enable_bias", model.qkv_bias);
-    model.projection_bias = model.mlp_bias = model.qkv_bias;
+    section.boolean("enable_bias", model.attention().qkv_bias);
+    model.attention().projection_bias = model.mlp().bias = model.attention().qkv_bias;
     section.boolean("tie_word_embeddings", model.tied_embeddings);
     read_activation(section, model, "activation_function", Words::gelu_or_relu, "relu");
     model.norm_epsilon = 1e-5;  // PyTorch's default: OPT has no key for it
@@ -40,20 +41,20 @@ void read_opt(Reading& reading, Section& section, Model& model) {
     model.embedding_dropout = false;
     model.hidden_dropout = 0.1;  // Hugging Face's default
     section.number("dropout", model.hidden_dropout, kProbability);
-    section.number("attention_dropout", model.attention_dropout, kProbability);
+    section.number("attention_dropout", model.attention().dropout, kProbability);
 }
 
 void write_opt(const Model& model, Json& out) {
     out["num_hidden_layers"] = model.layers;
     out["hidden_size"] = model.hidden;
-    out["num_attention_heads"] = model.heads;
-    out["ffn_dim"] = model.ffn_hidden;
+    out["num_attention_heads"] = model.attention().heads;
+    out["ffn_dim"] = model.mlp().ffn_hidden;
     out["max_position_embeddings"] = model.max_positions;
     write_activation(model, out, "activation_function");
     out["init_std"] = plain(model.initializer_range);
-    out["enable_bias"] = model.qkv_bias;
+    out["enable_bias"] = model.attention().qkv_bias;
     out["dropout"] = plain(model.hidden_dropout);
-    out["attention_dropout"] = plain(model.attention_dropout);
+    out["attention_dropout"] = plain(model.attention().dropout);
 }
 
 }  // namespace

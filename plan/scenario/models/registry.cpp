@@ -14,21 +14,16 @@ struct Known {
 };
 
 constexpr Known kUnmodelled[] = {
-    {"gemma2", "capped logits, and windows in every other layer"},
-    {"gemma3", "windows in five of six layers"},
-    {"gemma3_text", "windows in five of six layers"},
-    {"qwen3", "norms of queries and keys"},
+    {"gemma3", "pictures beside the text; its text_config is, as \"gemma3_text\""},
     {"mixtral", "mixtures of experts"},
     {"qwen2_moe", "mixtures of experts"},
     {"qwen3_moe", "mixtures of experts"},
-    {"gpt_oss", "mixtures of experts"},
     {"deepseek_v2", "mixtures of experts and latent attention"},
     {"deepseek_v3", "mixtures of experts and latent attention"},
     {"llama4", "mixtures of experts and attention in chunks"},
     {"llama4_text", "mixtures of experts and attention in chunks"},
     {"gptj", "a head with a bias"},
     {"phi", "a head with a bias"},
-    {"phi3", "its config.json is not read"},
     {"gpt_bigcode", "its config.json is not read"},
     {"gpt_neo", "windows in every other layer"},
     {"mpt", "its config.json is not read"},
@@ -47,9 +42,10 @@ std::string known_names() {
 }  // namespace
 
 const std::vector<Family>& families() {
-    static const std::vector<Family> all = {gpt2(),     llama(),    qwen2(),   mistral(),
-                                            gemma(),    opt(),      bloom(),   falcon(),
-                                            gpt_neox(), nemotron(), megatron()};
+    static const std::vector<Family> all = {gpt2(),     llama(),   qwen2(), qwen3(),  mistral(),
+                                            olmo2(),    phi3(),    gemma(), gemma2(), gemma3(),
+                                            gpt_oss(),  opt(),     bloom(), falcon(), gpt_neox(),
+                                            nemotron(), megatron()};
     return all;
 }
 

@@ -85,13 +85,14 @@ void read_stretch(Reading& reading, Section& rope, RopeScaling& scaling) {
 }
 
 // What stands under rope_scaling, or under rope_parameters with the base and the share.
-void read_object(Reading& reading, Section& section, const std::string& key, Model& model,
-                 const RotaryKeys& keys, double& share) {
-    Section rope(reading, section.pointer(key), "model." + key, Section::Null::is_absent);
+void read_object(Reading& reading, const std::string& pointer, const std::string& key,
+                 SoftmaxAttention& attention, const RotaryKeys& keys, double& share) {
+    Section rope(reading, pointer, "model." + key, Section::Null::is_absent);
     if (!rope.exists()) return;
     const bool whole = key == "rope_parameters";
+    attention.rope_scaling = {};
     if (whole) {
-        rope.number("rope_theta", model.rope_theta, kPositive);
+        rope.number("rope_theta", attention.rope_theta, kPositive);
         rope.number("partial_rotary_factor", share,
                     keys.share != nullptr ? kShare : NumberRange{1, 1, false, false});
     }
@@ -102,44 +103,66 @@ void read_object(Reading& reading, Section& section, const std::string& key, Mod
                        fmt::format("model.{} needs the key \"rope_type\"", key));
         return;
     }
-    if (!rope.choice<Kind>(type, model.rope_scaling.kind, kKinds) && rope.has(type)) {
+    if (!rope.choice<Kind>(type, attention.rope_scaling.kind, kKinds) && rope.has(type)) {
         explain_type(reading, *rope.find(type));
         return;  // the other keys are those of another type
     }
-    read_stretch(reading, rope, model.rope_scaling);
+    read_stretch(reading, rope, attention.rope_scaling);
     rope.finish();
 }
 
+// Whether rope_parameters have an object for each type of layer.
+bool has_types(const Section& section, const std::string& object) {
+    const Json* found = section.find(object);
+    return found != nullptr && found->is_object() && found->contains("full_attention");
+}
+
 void use_rotary(Reading& reading, Model& model, double share) {
-    model.positions = Positions::rotary;
-    if (model.rope_scaling.attention_factor != 1 && share != 1)
+    model.learned_positions = false;
+    if (model.attention().rope_scaling.attention_factor != 1 && share != 1)
         reading.report_field("S011", "model.head_dim",
                              "positions of type \"yarn\" turn whole heads here");
-    model.rotary_dim = static_cast<std::int64_t>(static_cast<double>(model.head_dim) * share);
+    model.attention().rotary_dim =
+        static_cast<std::int64_t>(static_cast<double>(model.attention().head_dim) * share);
     if (!reading.good({"model.head_dim", "model.hidden", "model.heads"})) return;
-    if (model.rotary_dim % 2 == 0) return;
+    if (model.attention().rotary_dim % 2 == 0) return;
     const bool whole = share == 1;
     reading
         .report_field("S011", "model.head_dim",
                       whole ? "rotary positions need an even head_dim"
                             : "rotary positions need an even part of each head")
-        .arithmetic = whole ? fmt::format("head_dim = {}", model.head_dim)
+        .arithmetic = whole ? fmt::format("head_dim = {}", model.attention().head_dim)
                             : fmt::format("{} × {} = {} elements of head_dim", share,
-                                          model.head_dim, model.rotary_dim);
+                                          model.attention().head_dim, model.attention().rotary_dim);
 }
 
 }  // namespace
 
 void read_rotary(Reading& reading, Section& section, Model& model, const RotaryKeys& keys) {
-    section.number(spelling(reading, section, {keys.theta, "rope_theta"}), model.rope_theta,
-                   kPositive, Presence::optional, "rope_theta");
+    section.number(spelling(reading, section, {keys.theta, "rope_theta"}),
+                   model.attention().rope_theta, kPositive, Presence::optional, "rope_theta");
     double share = keys.usual_share;
     if (keys.share != nullptr)
         section.number(spelling(reading, section, {keys.share, "partial_rotary_factor"}), share,
                        kShare);
     const std::string object = spelling(reading, section, {"rope_scaling", "rope_parameters"});
-    if (section.has(object)) read_object(reading, section, object, model, keys, share);
+    if (keys.usual_scaling.kind == Kind::yarn) {
+        model.attention().rope_scaling = keys.usual_scaling;
+        model.attention().rope_scaling.attention_factor =
+            usual_attention_factor(keys.usual_scaling.factor);
+    }
+    std::string pointer = section.pointer(object);
+    if (keys.by_layer_type && has_types(section, object)) pointer += "/full_attention";
+    if (section.has(object)) read_object(reading, pointer, object, model.attention(), keys, share);
     use_rotary(reading, model, share);
+}
+
+void read_rotary_of_type(Reading& reading, Section& section, const char* type,
+                         SoftmaxAttention& attention) {
+    const std::string object = "rope_parameters";
+    double share = 1;
+    if (has_types(section, object))
+        read_object(reading, section.pointer(object) + '/' + type, object, attention, {}, share);
 }
 
 void write_rotary(const Model& model, Json& out, const RotaryKeys& keys) {
@@ -155,8 +178,8 @@ void write_rotary(const Model& model, Json& out, const RotaryKeys& keys) {
     // What stays keeps its place: the text of the text is the text.
     if (keys.theta != std::string_view("rope_theta")) out.erase("rope_theta");
     out.erase("rope_parameters");
-    out[keys.theta] = plain(model.rope_theta);
-    const RopeScaling& scaling = model.rope_scaling;
+    out[keys.theta] = plain(model.attention().rope_theta);
+    const RopeScaling& scaling = model.attention().rope_scaling;
     if (scaling.kind == Kind::none) {
         out.erase("rope_scaling");
         return;

@@ -85,6 +85,7 @@ void refuse_unmodelled(Reading& reading, Section& section) {
         fault.note = fmt::format("not modelled: {}", entry.what);
         fault.help.push_back("remove the key or set it to null to train the model without it");
     }
+    if (section.reads("layer_types")) return;
     section.tolerate("layer_types");
     refuse_layer_types(reading, section);
 }

@@ -74,10 +74,13 @@ class HeadForward {
                       d_);
     }
 
+    // A sink is a score that is known from the start, and whose value is 0.
     void begin(std::int64_t queries) {
         Array<W>(space_.context, queries * d_).setZero();
-        Array<W>(space_.largest, queries).setConstant(-std::numeric_limits<W>::infinity());
-        Array<W>(space_.sum, queries).setZero();
+        W largest = -std::numeric_limits<W>::infinity();
+        if (op_.scores.sinks) convert_from(op_.scores.sinks, head_, 1, &largest);
+        Array<W>(space_.largest, queries).setConstant(largest);
+        Array<W>(space_.sum, queries).setConstant(op_.scores.sinks ? W(1) : W(0));
     }
 
     // What is known of a row counts as one score, its lse, whose value is the context so far.
@@ -106,6 +109,7 @@ class HeadForward {
     void add_row(const AttentionTile& tile, std::int64_t r, W* scores) {
         const SeenKeys seen = keys_seen_in(tile, r, op_.mask);
         if (seen.first >= seen.end) return Array<W>(scores, tile.keys).setZero(), void();
+        cap_softly(scores, tile.keys, op_.scores.soft_cap);
         add_slope(tile, r, op_.mask, head_, scores);
         const W before = space_.largest[r];
         const W here = max_of(scores + seen.first, seen.end - seen.first);

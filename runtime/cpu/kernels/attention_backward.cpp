@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "runtime/cpu/kernels/attention_tile.hpp"
+#include "runtime/cpu/kernels/column_sums.hpp"
 #include "runtime/cpu/kernels/functions.hpp"
 
 namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
@@ -18,12 +19,13 @@ struct BackwardSpace {
     W* p;        // [kQueries, kKeys] each: probabilities, with dropout after it;
     W* ds;       // and gradients of scores
     W* factor;   // [kKeys]
+    W* slope;    // [kKeys], of capped scores
     W* context;  // [d]
     W* along;    // [S], Σ over d of dcontext·context
 
     static std::int64_t size(const AttentionShape& shape, std::int64_t keys) {
         return (3 * shape.sequence + 4 * keys + 1) * whole_lanes(shape.head_dim) +
-               2 * kQueries * kKeys + kKeys + shape.sequence;
+               2 * kQueries * kKeys + 2 * kKeys + shape.sequence;
     }
     BackwardSpace(W* space, const AttentionShape& shape, std::int64_t keys) {
         const std::int64_t d = whole_lanes(shape.head_dim);
@@ -38,7 +40,8 @@ struct BackwardSpace {
         p = dv + keys * d;
         ds = p + kQueries * kKeys;
         factor = ds + kQueries * kKeys;
-        context = factor + kKeys;
+        slope = factor + kKeys;
+        context = slope + kKeys;
         along = context + d;
     }
 };
@@ -48,8 +51,10 @@ struct BackwardSpace {
 template <typename W>
 class GroupBackward {
   public:
-    GroupBackward(const AttentionBackward& op, std::int64_t sample, std::int64_t kv_head, W* space)
+    GroupBackward(const AttentionBackward& op, std::int64_t sample, std::int64_t kv_head, W* space,
+                  W* dsinks)
         : op_(op),
+          dsinks_(dsinks),
           shape_(op.shape),
           sample_(sample),
           kv_head_(kv_head),
@@ -98,6 +103,7 @@ class GroupBackward {
             const W* const dcontext = dcontext_.from_row(r).data;
             space_.along[r] = sum_of<W>(d_, [&](auto i) { return dcontext[i] * context[i]; });
         }
+        if (op_.scores.sinks) dsinks_[sample_ * shape_.heads + head_] = sink_gradient();
         const Buffer& dq = op_.dq ? op_.dq : op_.dqkv;
         const HeadColumns to = op_.dq ? columns : query_columns(shape_, head_);
         if (op_.continues)
@@ -110,6 +116,13 @@ class GroupBackward {
                                  [&](const AttentionTile& tile) { add_tile(tile); });
         });
         write_head<W>({space_.dq, d_}, dq, to, row, s_, d_);
+    }
+
+    // A sink's probability, exp(sink − lse), has no value: −Σ over rows of P·dC·C.
+    W sink_gradient() const {
+        W sink;
+        convert_from(op_.scores.sinks, head_, 1, &sink);
+        return -sum_of<W>(s_, [&](auto r) { return std::exp(sink - lse_[r]) * space_.along[r]; });
     }
 
     // P = exp(scale·Q·Kᵀ − lse), F = factors of dropout: dV += (P∘F)ᵀ·dC;
@@ -141,6 +154,11 @@ class GroupBackward {
             Array<W>(ds, tile.keys).setZero();
             return;
         }
+        if (op_.scores.soft_cap > 0) {
+            Array<W>(space_.slope, tile.keys) = ConstArray<W>(p, tile.keys);
+            slopes_of_cap(space_.slope, tile.keys, op_.scores.soft_cap);
+            cap_softly(p, tile.keys, op_.scores.soft_cap);
+        }
         add_slope(tile, r, op_.mask, head_, p);
         exponentials_of_seen(p, tile.keys, seen, lse_[tile.query_row + r]);
         const W along = space_.along[tile.query_row + r];
@@ -148,7 +166,7 @@ class GroupBackward {
         if (!op_.dropout.key) {
             for (std::int64_t i = 0; i < tile.keys; ++i)
                 ds[i] = scale * p[i] * (ds[i] - along);
-            return;
+            return bend(ds, tile.keys);
         }
         W* const factor = space_.factor;
         probability_factors(s_ * op_.part.ranks, op_.dropout, sample_, head_, tile, r, factor);
@@ -156,9 +174,16 @@ class GroupBackward {
             ds[i] = scale * p[i] * (ds[i] * factor[i] - along);
             p[i] *= factor[i];
         }
+        bend(ds, tile.keys);
+    }
+
+    // By the slope of the cap.
+    void bend(W* ds, std::int64_t keys) const {
+        if (op_.scores.soft_cap > 0) Array<W>(ds, keys) *= ConstArray<W>(space_.slope, keys);
     }
 
     const AttentionBackward& op_;
+    W* dsinks_;  // [batch, heads]
     const AttentionShape& shape_;
     std::int64_t sample_, kv_head_, s_, d_;
     std::int64_t all_keys_;
@@ -172,13 +197,19 @@ class GroupBackward {
 template <typename W>
 void attention_backward_as(const AttentionBackward& op, Team& team) {
     const std::int64_t keys = key_blocks(op.keys) * op.shape.sequence;
-    team.reserve(0, static_cast<std::size_t>(BackwardSpace<W>::size(op.shape, keys)) * sizeof(W));
+    const std::int64_t maps = op.scores.sinks ? op.shape.maps() : 0;
+    team.reserve(static_cast<std::size_t>(maps) * sizeof(W),
+                 static_cast<std::size_t>(BackwardSpace<W>::size(op.shape, keys)) * sizeof(W));
+    W* const dsinks = static_cast<W*>(team.shared_scratch());
     team.parallel_for(op.shape.batch * op.shape.kv_heads, 1,
                       [&](std::int64_t unit, auto, int worker) {
                           GroupBackward<W>(op, unit / op.shape.kv_heads, unit % op.shape.kv_heads,
-                                           static_cast<W*>(team.scratch(worker)))
+                                           static_cast<W*>(team.scratch(worker)), dsinks)
                               .run();
                       });
+    if (op.scores.sinks)
+        add_parts(dsinks, op.shape.batch, op.shape.heads, op.shape.heads, op.dsinks, op.accumulate,
+                  team);
 }
 
 }  // namespace

@@ -31,17 +31,19 @@ std::int64_t column_of(const LogitsPart& part, std::int32_t target) {
     return target >= 0 && column >= 0 && column < part.valid_columns ? column : -1;
 }
 
+// The logits of a piece as they count, in padded space.
 template <typename W>
-W element(const Buffer& buffer, std::int64_t index) {
-    W value;
-    convert_from(buffer, index, 1, &value);
-    return value;
+void counted_logits(const Buffer& logits, double soft_cap, std::int64_t at, std::int64_t n,
+                    W* space) {
+    convert_from(logits, at, n, space);
+    cap_softly(space, n, soft_cap);
 }
 
 // exp(logit − largest) of a piece, in padded space.
 template <typename W>
-void exponentials(const Buffer& logits, std::int64_t at, std::int64_t n, W largest, W* space) {
-    convert_from(logits, at, n, space);
+void exponentials(const Buffer& logits, double soft_cap, std::int64_t at, std::int64_t n, W largest,
+                  W* space) {
+    counted_logits(logits, soft_cap, at, n, space);
     auto x = padded(space, n);
     x = (x - largest).exp();
 }
@@ -52,7 +54,8 @@ void max_as(const CrossEntropyMax& op, Team& team) {
         W largest = -std::numeric_limits<W>::infinity();
         for_pieces_of(op.part, row, op.part.valid_columns, [&](auto at, auto, auto n) {
             Space<W> space;
-            const W here = max_of(read(op.logits, at, n, space.at), n);
+            counted_logits(op.logits, op.part.soft_cap, at, n, space.at);
+            const W here = max_of(space.at, n);
             largest = here > largest ? here : largest;
         });
         data<W>(op.largest)[row] = largest;
@@ -70,12 +73,15 @@ void sum_as(const CrossEntropySum& op, Team& team) {
         double total = 0;
         for_pieces_of(op.part, row, op.part.valid_columns, [&](auto at, auto, auto n) {
             Space<W> space;
-            exponentials(op.logits, at, n, largest, space.at);
+            exponentials(op.logits, op.part.soft_cap, at, n, largest, space.at);
             total += static_cast<double>(sum_of<W>(n, [&](auto i) { return space.at[i]; }));
         });
         sums[0] = static_cast<W>(total);
         const std::int64_t target = column_of(op.part, op.targets[row]);
-        if (target >= 0) sums[1] = element<W>(op.logits, row * op.part.columns + target) - largest;
+        if (target < 0) return;
+        Space<W> logit;
+        counted_logits(op.logits, op.part.soft_cap, row * op.part.columns + target, 1, logit.at);
+        sums[1] = logit.at[0] - largest;
     });
 }
 
@@ -105,10 +111,16 @@ void backward_as(const CrossEntropyBackward& op, Team& team) {
             Space<W> space;
             std::int64_t seen = valid - column < n ? valid - column : n;
             seen = seen > 0 ? seen : 0;
-            if (seen > 0) exponentials(op.logits, at, seen, largest, space.at);
+            Space<W> slope;
+            if (op.part.soft_cap > 0 && seen > 0) {
+                convert_from(op.logits, at, seen, slope.at);
+                slopes_of_cap(slope.at, seen, op.part.soft_cap);
+            }
+            if (seen > 0) exponentials(op.logits, op.part.soft_cap, at, seen, largest, space.at);
             Array<W>(space.at, seen) *= share;
             Array<W>(space.at + seen, n - seen).setZero();
             if (target >= column && target < column + n) space.at[target - column] -= scale;
+            if (op.part.soft_cap > 0) Array<W>(space.at, seen) *= ConstArray<W>(slope.at, seen);
             convert_to(op.logits, at, n, space.at);
         });
     });

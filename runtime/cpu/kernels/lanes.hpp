@@ -62,6 +62,22 @@ auto padded(W* row, std::int64_t n) {
     return Eigen::Map<Eigen::Array<W, Eigen::Dynamic, 1>, Eigen::Aligned64>(row, whole_lanes(n));
 }
 
+// cap·tanh(x ÷ cap) of a padded row, where there is a cap.
+template <typename W>
+void cap_softly(W* row, std::int64_t n, double soft_cap) {
+    if (soft_cap == 0) return;
+    const auto cap = static_cast<W>(soft_cap);
+    auto x = padded(row, n);
+    x = (x / cap).tanh() * cap;
+}
+
+// Its slope, 1 − tanh²(x ÷ cap), of a padded row.
+template <typename W>
+void slopes_of_cap(W* row, std::int64_t n, double soft_cap) {
+    auto x = padded(row, n);
+    x = 1 - (x / static_cast<W>(soft_cap)).tanh().square();
+}
+
 // Rows of W in the team's scratch memory, each padded to whole lanes.
 template <typename W>
 class ScratchRows {

@@ -1,4 +1,7 @@
 // softmax and softmax_backward of unfused attention.
+#include <cmath>
+#include <limits>
+
 #include "runtime/cpu/kernels/attention_heads.hpp"
 #include "runtime/cpu/kernels/elements.hpp"
 #include "runtime/cpu/kernels/functions.hpp"
@@ -27,6 +30,7 @@ void softmax_as(const Softmax& op, Team& team) {
         const std::int64_t seen = end - first;
         W* const p = scratch.own(worker, 0);  // of the keys from `first` on
         convert_from(op.scores, row * keys + first, seen, p);
+        cap_softly(p, seen, op.rules.soft_cap);
         if (op.mask.slopes != nullptr) {
             const std::int64_t head = row / keys % op.shape.heads;
             const auto slope = static_cast<W>(op.mask.slopes[head]);
@@ -34,10 +38,14 @@ void softmax_as(const Softmax& op, Team& team) {
             for (std::int64_t i = 0; i < seen; ++i)
                 p[i] += slope * static_cast<W>(from_query + i);
         }
-        const W largest = max_of(p, seen);
+        W sink = -std::numeric_limits<W>::infinity();
+        if (op.rules.sinks) convert_from(op.rules.sinks, row / keys % op.shape.heads, 1, &sink);
+        const W of_scores = max_of(p, seen);
+        const W largest = sink > of_scores ? sink : of_scores;
         auto all = padded(p, seen);
         all = (all - largest).exp();
-        const W sum = sum_of<W>(seen, [&](auto i) { return p[i]; });
+        W sum = sum_of<W>(seen, [&](auto i) { return p[i]; });
+        if (op.rules.sinks) sum += std::exp(sink - largest);
         Array<W>(p, seen) /= sum;
         convert_to(op.probabilities, row * keys + first, seen, p);
         Array<W>(p, keys).setZero();
@@ -46,11 +54,39 @@ void softmax_as(const Softmax& op, Team& team) {
     });
 }
 
-// dscores = p·(dp − Σ dp·p).
+// Probability of the row's sink, by that of the likeliest key, whose score is known.
+template <typename W>
+W sink_probability(const SoftmaxBackward& op, std::int64_t row, const W* p, const W* capped) {
+    const std::int64_t keys = op.shape.sequence;
+    std::int64_t likeliest = 0;
+    for (std::int64_t i = 1; i < keys; ++i)
+        if (p[i] > p[likeliest]) likeliest = i;
+    W sink;
+    convert_from(op.rules.sinks, row / keys % op.shape.heads, 1, &sink);
+    return p[likeliest] * std::exp(sink - capped[likeliest]);
+}
+
+// Σ over the rows of a head, sample by sample.
+template <typename W>
+void add_sinks_of_rows(const SoftmaxBackward& op, const W* of_rows, std::int64_t stride) {
+    const AttentionShape& shape = op.shape;
+    for (std::int64_t head = 0; head < shape.heads; ++head) {
+        W sum = 0;
+        if (op.accumulate) convert_from(op.dsinks, head, 1, &sum);
+        for (std::int64_t sample = 0; sample < shape.batch; ++sample) {
+            const W* const rows = of_rows + (sample * shape.heads + head) * stride;
+            sum += sum_of<W>(shape.sequence, [&](auto i) { return rows[i]; });
+        }
+        convert_to(op.dsinks, head, 1, &sum);
+    }
+}
+
+// dscores = p·(dp − Σ dp·p), times the slope of the cap.
 template <typename W>
 void softmax_backward_as(const SoftmaxBackward& op, Team& team) {
     const std::int64_t keys = op.shape.sequence;
-    const ScratchRows<W> scratch(team, keys, 0, 3);
+    const std::int64_t maps = op.rules.sinks ? op.shape.maps() : 0;
+    const ScratchRows<W> scratch(team, keys, maps, 4);
     for_rows(op.shape, team, [&](std::int64_t row, int worker) {
         const std::int64_t at = row * keys;
         const W* const dp = read(op.dprobabilities, at, keys, scratch.own(worker, 0));
@@ -58,8 +94,20 @@ void softmax_backward_as(const SoftmaxBackward& op, Team& team) {
         const W sum = sum_of<W>(keys, [&](auto i) { return dp[i] * p[i]; });
         W* const dscores = target(op.dscores, at, scratch.own(worker, 2));
         Array<W>(dscores, keys) = ConstArray<W>(p, keys) * (ConstArray<W>(dp, keys) - sum);
+        W* const scores = scratch.own(worker, 3);
+        if (op.scores) convert_from(op.scores, at, keys, scores);
+        if (op.rules.soft_cap > 0) {
+            slopes_of_cap(scores, keys, op.rules.soft_cap);
+            Array<W>(dscores, keys) *= ConstArray<W>(scores, keys);
+        }
+        if (op.rules.sinks) {
+            convert_from(op.scores, at, keys, scores);
+            cap_softly(scores, keys, op.rules.soft_cap);
+            scratch.shared(row / keys)[row % keys] = -sink_probability(op, row, p, scores) * sum;
+        }
         store(dscores, op.dscores, at, keys);
     });
+    if (op.rules.sinks) add_sinks_of_rows(op, scratch.shared(0), scratch.stride());
 }
 
 }  // namespace

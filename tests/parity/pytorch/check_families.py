@@ -5,6 +5,7 @@ import sys
 
 import torch
 import transformers
+from transformers.models.llama.modeling_llama import LlamaMLP
 
 from decoder import Decoder
 from families import FAMILIES
@@ -39,20 +40,41 @@ def layers_of(prefix, inner):
     return [(f"layer.{i}/{ours}.", f"{prefix}.{i}.{theirs}.") for i in range(4) for ours, theirs in inner]
 
 
-def llama_like(shape, parameters):
+NORMS_BEFORE = [("norm1", "input_layernorm"), ("norm2", "post_attention_layernorm")]
+NORMS_AFTER = [("post_norm1", "post_attention_layernorm"), ("post_norm2", "post_feedforward_layernorm")]
+NORMS_AROUND = [("norm1", "input_layernorm"), ("norm2", "pre_feedforward_layernorm"), *NORMS_AFTER]
+OF_HEADS = [("q_norm", "self_attn.q_norm"), ("k_norm", "self_attn.k_norm")]
+
+
+def llama_like(shape, parameters, norms=NORMS_BEFORE, fused=False):
     names = [("embedding.", "model.embed_tokens."), ("final_norm.", "model.norm."), ("head.", "lm_head."),
-             *layers_of("model.layers", [("norm1", "input_layernorm"), ("norm2", "post_attention_layernorm"),
-                                         ("projection", "self_attn.o_proj"), ("fc2", "mlp.down_proj")])]
+             *layers_of("model.layers", [*norms, *OF_HEADS, ("projection", "self_attn.o_proj"),
+                                         ("fc2", "mlp.down_proj"), ("qkv", "self_attn.qkv_proj"),
+                                         ("fc1", "mlp.gate_up_proj")])]
     for name, tensor in parameters.items():
         layer, _, what = name.partition("/")
-        if what.startswith("qkv."):
+        if what.startswith("qkv.") and not fused:
             for letter, part in zip("qkv", split_qkv(shape, tensor)):
                 yield f"model.layers.{layer[6:]}.self_attn.{letter}_proj.{what[4:]}", part
-        elif what.startswith("fc1."):
+        elif what.startswith("fc1.") and not fused:
             for word, part in zip(("gate", "up"), tensor.chunk(2, 0)):
                 yield f"model.layers.{layer[6:]}.mlp.{word}_proj.{what[4:]}", part
+        elif what.startswith("sinks."):
+            yield f"model.layers.{layer[6:]}.self_attn.sinks", tensor
         else:
             yield renamed(names, name), tensor
+
+
+def olmo2(shape, parameters):
+    return llama_like(shape, parameters, NORMS_AFTER)
+
+
+def gemmas(shape, parameters):
+    return llama_like(shape, parameters, NORMS_AROUND)
+
+
+def phi3(shape, parameters):
+    return llama_like(shape, parameters, fused=True)
 
 
 def gpt2(_, parameters):
@@ -110,7 +132,21 @@ def opt(shape, parameters):
             yield f"model.decoder.layers.{layer[6:]}.self_attn.{letter}_proj.{what[4:]}", part
 
 
-WEIGHTS = {"gpt2": gpt2, "bloom": bloom, "gpt_neox": gpt_neox, "falcon": falcon, "opt": opt}
+WEIGHTS = {"gpt2": gpt2, "olmo2": olmo2, "gemma2": gemmas, "gemma3_text": gemmas, "phi3": phi3,
+            "bloom": bloom, "gpt_neox": gpt_neox, "falcon": falcon, "opt": opt}
+
+
+class DenseMlp(LlamaMLP):
+    """In the place of gpt-oss's experts, whose router returns its scores, too."""
+
+    def forward(self, x):
+        return super().forward(x), None
+
+
+def make_dense(config, model):
+    sizes = transformers.LlamaConfig(hidden_size=config["hidden_size"], intermediate_size=config["intermediate_size"])
+    for layer in model.model.layers:
+        layer.mlp = DenseMlp(sizes).to(torch.float64)
 
 
 def theirs(config, shape, parameters):
@@ -119,6 +155,8 @@ def theirs(config, shape, parameters):
     asked = transformers.AutoConfig.for_model(config["model_type"], **more, pad_token_id=None)
     asked._attn_implementation = "eager"
     model = transformers.AutoModelForCausalLM.from_config(asked).to(torch.float64)
+    if config["model_type"] == "gpt_oss":
+        make_dense(config, model)
     weights = dict(WEIGHTS.get(config["model_type"], llama_like)(shape, parameters))
     missing, unexpected = model.load_state_dict({name: t.detach() for name, t in weights.items()}, strict=False)
     missing = [name for name in missing if name != "lm_head.weight" or not shape.tied]

@@ -55,6 +55,59 @@ def mistral():
                        "sliding_window": 8, "tie_word_embeddings": False}, window=8)
 
 
+def qwen3():
+    """Norms of each head's queries and keys, heads wider than hidden / heads."""
+    return llama_like({"model_type": "qwen3", **LLAMA_LIKE, "head_dim": 32, "rms_norm_eps": 1e-6,
+                       "rope_theta": 1000000.0, "use_sliding_window": False, "attention_bias": False,
+                       "tie_word_embeddings": False}, qk_norm="heads")
+
+
+def olmo2():
+    """Norms behind the branches alone, of all queries together and of all keys."""
+    return llama_like({"model_type": "olmo2", **LLAMA_LIKE, "rms_norm_eps": 1e-6, "rope_theta": 500000.0,
+                       "attention_bias": False, "tie_word_embeddings": False}, qk_norm="width", norm_before=False,
+                      norm_after=True)
+
+
+def phi3():
+    """A window in all layers, rotary positions on a half of each head."""
+    return llama_like({"model_type": "phi3", **LLAMA_LIKE, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
+                       "partial_rotary_factor": 0.5, "sliding_window": 8, "resid_pdrop": 0.0, "embd_pdrop": 0.0,
+                       "tie_word_embeddings": False}, window=8, rotary_dim=8)
+
+
+def gemma2():
+    """Norms before and behind the branches, caps of scores and logits that bend them, a window in the first layer."""
+    return llama_like({"model_type": "gemma2", **LLAMA_LIKE, "head_dim": 32, "hidden_act": "gelu_pytorch_tanh",
+                       "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+                       "query_pre_attn_scalar": 24, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0,
+                       "sliding_window": 8, "tie_word_embeddings": True},
+                      activation="geglu_tanh", norm_weight_offset=1, embedding_scale=8.0, norm_after=True,
+                      query_scalar=24.0, score_cap=2.0, logit_cap=3.0, window=8, windowed=(0,))
+
+
+def gemma3():
+    """Norms around the branches and of each head's queries and keys; a window and a base of its own in all layers but
+    every third, which has its frequencies stretched."""
+    config = {"model_type": "gemma3_text", **LLAMA_LIKE, "num_hidden_layers": 3, "head_dim": 32,
+              "hidden_act": "gelu_pytorch_tanh", "hidden_activation": "gelu_pytorch_tanh", "rms_norm_eps": 1e-6,
+              "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0,
+              "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "query_pre_attn_scalar": 32,
+              "sliding_window": 8, "sliding_window_pattern": 3, "tie_word_embeddings": True}
+    return llama_like(config, activation="geglu_tanh", norm_weight_offset=1, embedding_scale=8.0, norm_after=True,
+                      qk_norm="heads", query_scalar=32.0, window=8, windowed=(0, 1), local_theta=10000.0,
+                      frequency_factor=8.0)
+
+
+def gpt_oss():
+    """Sinks, biases on queries, keys, values and the projection, a window in the first layer. Its published models have
+    experts in place of the MLP, and stretched positions."""
+    return llama_like({"model_type": "gpt_oss", **LLAMA_LIKE, "head_dim": 16, "rms_norm_eps": 1e-5, "rope_theta": 150000.0,
+                       "rope_parameters": {"rope_type": "default", "rope_theta": 150000.0}, "sliding_window": 8,
+                       "num_local_experts": 0, "attention_bias": True, "tie_word_embeddings": False},
+                      qkv_bias=True, projection_bias=True, sinks=True, window=8, windowed=(0,))
+
+
 def bloom():
     """ALiBi, a norm after the embedding."""
     config = {"model_type": "bloom", "n_layer": 2, "hidden_size": 64, "n_head": 4, "vocab_size": 256,
@@ -94,4 +147,5 @@ def opt():
                          activation="relu", position_rows=66, position_offset=2)
 
 
-FAMILIES = [gpt2, llama, qwen2, gemma, mistral, bloom, gpt_neox, falcon, opt]
+FAMILIES = [gpt2, llama, qwen2, qwen3, gemma, gemma2, gemma3, mistral, olmo2, phi3, gpt_oss, bloom, gpt_neox, falcon,
+            opt]

@@ -35,7 +35,7 @@ def symmetric(name, count):
 def initial(name, count, norm_weight_offset=0):
     """A parameter before training. Large enough that activations bend and attention prefers: small weights would hide
     faults of either."""
-    if name.endswith("norm.weight") or name.endswith("norm1.weight") or name.endswith("norm2.weight"):
+    if name.endswith(("norm.weight", "norm1.weight", "norm2.weight")):
         return (1 - norm_weight_offset) + symmetric(name, count) * 0.1
     return symmetric(name, count) * (0.1 if name.endswith(".bias") else 0.15)
 

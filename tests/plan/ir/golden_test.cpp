@@ -131,7 +131,7 @@ TEST(PlanGolden, LayerBlocksOfGpt2) {
     s.training.framework.dropout_masks = DropoutMasks::recomputed;
     expect_golden("layer_gpt2_recomputed_masks", blocks_named(build_plan(s), "layer"));
     s.training.precision = Precision::fp32;
-    s.model.hidden_dropout = s.model.attention_dropout = 0;
+    s.model.hidden_dropout = s.model.attention().dropout = 0;
     expect_golden("layer_gpt2_unfused_fp32", blocks_named(build_plan(s), "layer"));
 }
 
@@ -171,9 +171,9 @@ TEST(PlanGolden, EightBitLayers) {
 TEST(PlanGolden, LayerBlocksOfAWindow) {
     Scenario s = small_llama();
     const std::string whole = blocks_named(build_plan(s), "layer");
-    s.model.attention_window = 32;
+    s.model.attention().window = 32;
     EXPECT_EQ(blocks_named(build_plan(s), "layer"), whole);
-    s.model.attention_window = 8;
+    s.model.attention().window = 8;
     expect_golden("layer_mistral_window", blocks_named(build_plan(s), "layer"));
 }
 
@@ -188,6 +188,43 @@ TEST(PlanGolden, LayerBlocksOfOtherFamilies) {
     expect_golden("embedding_norm_sequence",
                   blocks_named(build_plan(sequence_2(small_bloom())), "embedding_norm"));
     expect_golden("positions_opt", blocks_named(build_plan(small_opt()), "positions"));
+}
+
+// Norms of heads; norms behind the branches alone, and of whole rows.
+TEST(PlanGolden, LayerBlocksWithNormsOfQueriesAndKeys) {
+    Scenario qwen3 = small_llama();
+    qwen3.model.attention().qk_norm = QkNorm::heads;
+    expect_golden("layer_qwen3_tensor", blocks_named(build_plan(tensor_2(qwen3)), "layer"));
+    Scenario olmo2 = small_llama();
+    olmo2.model.attention().qk_norm = QkNorm::width;
+    olmo2.model.layer().norm_before = false;
+    olmo2.model.layer().norm_after = true;
+    expect_golden("layer_olmo2_tensor", blocks_named(build_plan(tensor_2(olmo2)), "layer"));
+}
+
+// Caps and norms around the branches; sinks; each with a kind of layer that sees a window.
+TEST(PlanGolden, LayerBlocksOfSeveralKinds) {
+    const auto with_window = [](Scenario s) {
+        s.model.kinds.front().name = "full";
+        s.model.kinds.push_back(s.model.kinds.front());
+        s.model.kinds.back().name = "sliding";
+        s.model.kinds.back().attention().window = 8;
+        s.model.kind_of_layer = {1, 0, 1, 0};
+        return s;
+    };
+    Scenario gemma2 = small_gemma();
+    gemma2.model.layer().norm_after = true;
+    gemma2.model.attention().soft_cap = 50;
+    gemma2.model.logit_soft_cap = 30;
+    const Plan plan = build_plan(with_window(gemma2));
+    expect_golden("layer_gemma2_sliding", blocks_named(plan, "sliding_layer"));
+    expect_golden("layer_gemma2_full", blocks_named(plan, "full_layer"));
+    Scenario sinks = small_llama();
+    sinks.model.attention().sinks = true;
+    expect_golden("layer_sinks", blocks_named(build_plan(sinks), "layer"));
+    sinks.layout.context_parallel = 2;
+    expect_golden("layer_sinks_ring",
+                  blocks_named(build_plan(with_window(sinks)), "sliding_layer"));
 }
 
 TEST(PlanGolden, ParallelBlocks) {

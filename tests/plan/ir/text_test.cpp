@@ -83,7 +83,7 @@ TEST(PlanText, ParsesBackHybridAndKeptParameters) {
 TEST(PlanText, ParsesBackWindowsAndSkippedSteps) {
     Scenario s = small_llama();
     set_pipeline(s, "1f1b", 2, 1, 4);
-    s.model.attention_window = 8;
+    s.model.attention().window = 8;
     s.training.loss_spike = {2, 100};
     expect_round_trip(build_plan(s), "window and loss spike");
 }

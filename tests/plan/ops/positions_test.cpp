@@ -13,14 +13,15 @@ namespace {
 
 Model rotary(std::int64_t dim, double theta) {
     Model model;
-    model.positions = Positions::rotary;
-    model.head_dim = model.rotary_dim = dim;
-    model.rope_theta = theta;
+    model.learned_positions = false;
+    model.attention().head_dim = model.attention().rotary_dim = dim;
+    model.attention().rope_theta = theta;
     return model;
 }
 
 std::vector<double> inverse_frequencies(const Model& model) {
-    return inverse_frequencies(model.rotary_dim, model.rope_theta, model.rope_scaling);
+    return inverse_frequencies(model.attention().rotary_dim, model.attention().rope_theta,
+                               model.attention().rope_scaling);
 }
 
 TEST(Frequencies, FallByEqualFactorsFromOne) {
@@ -33,14 +34,14 @@ TEST(Frequencies, FallByEqualFactorsFromOne) {
 
 TEST(Frequencies, OfAPartOfAHeadCountThatPartAlone) {
     Model model = rotary(8, 1e8);
-    model.head_dim = 32;  // GPT-NeoX: rotary_pct 0.25
+    model.attention().head_dim = 32;  // GPT-NeoX: rotary_pct 0.25
     EXPECT_EQ(inverse_frequencies(model), inverse_frequencies(rotary(8, 1e8)));
 }
 
 TEST(Frequencies, LinearScalingDividesThemAll) {
     Model model = rotary(8, 1e8);
-    model.rope_scaling.kind = RopeScaling::Kind::linear;
-    model.rope_scaling.factor = 4;
+    model.attention().rope_scaling.kind = RopeScaling::Kind::linear;
+    model.attention().rope_scaling.factor = 4;
     const std::vector<double> all = inverse_frequencies(model);
     EXPECT_EQ(all[0], 0.25);
     EXPECT_NEAR(all[2] / 0.000025, 1, 1e-14);
@@ -52,7 +53,7 @@ TEST(Frequencies, LinearScalingDividesThemAll) {
 TEST(Frequencies, OfLlama31) {
     Model model = rotary(128, 500000);
     const std::vector<double> before = inverse_frequencies(model);
-    model.rope_scaling = {RopeScaling::Kind::llama3, 8, 1, 4, 8192};
+    model.attention().rope_scaling = {RopeScaling::Kind::llama3, 8, 1, 4, 8192};
     const std::vector<double> after = inverse_frequencies(model);
     ASSERT_EQ(after.size(), 64u);
     for (std::size_t i = 0; i < 64; ++i) {
@@ -84,9 +85,9 @@ TEST(Frequencies, OfLlama31) {
 TEST(Frequencies, OfYarn) {
     Model model = rotary(128, 1e6);
     const std::vector<double> before = inverse_frequencies(model);
-    model.rope_scaling.kind = RopeScaling::Kind::yarn;
-    model.rope_scaling.factor = 4;
-    model.rope_scaling.original_max_positions = 32768;
+    model.attention().rope_scaling.kind = RopeScaling::Kind::yarn;
+    model.attention().rope_scaling.factor = 4;
+    model.attention().rope_scaling.original_max_positions = 32768;
     const std::vector<double> after = inverse_frequencies(model);
     const auto pair_of = [](double turns) {
         return 64 * std::log(32768 / (2 * std::numbers::pi * turns)) / std::log(1e6);
@@ -104,7 +105,7 @@ TEST(Frequencies, OfYarn) {
             EXPECT_NEAR(after[i] / before[i], divided / 4 + 1 - divided, 1e-15);
         }
     }
-    model.rope_scaling.truncate = false;
+    model.attention().rope_scaling.truncate = false;
     const double divided = (30 - pair_of(32)) / (pair_of(1) - pair_of(32));
     EXPECT_NEAR(inverse_frequencies(model)[30] / before[30], divided / 4 + 1 - divided, 1e-15);
 }
@@ -132,13 +133,14 @@ TEST(Alibi, OtherNumbersOfHeadsInterleaveTheNextPower) {
 
 TEST(Alibi, IsScaledWithTheScoresWhereTheModelSaysSo) {
     Model model;
-    model.heads = 8;
-    model.head_dim = 64;
-    EXPECT_EQ(model.alibi_factor(), 0);
-    model.positions = Positions::alibi;
-    EXPECT_EQ(model.alibi_factor(), 1);
-    model.scaled_alibi = true;
-    EXPECT_EQ(model.alibi_factor(), 1.0 / 8);  // 1 ÷ √64
+    model.attention().heads = 8;
+    model.attention().head_dim = 64;
+    EXPECT_EQ(model.attention().alibi_factor(), 0);
+    model.learned_positions = false;
+    model.attention().alibi = true;
+    EXPECT_EQ(model.attention().alibi_factor(), 1);
+    model.attention().scaled_alibi = true;
+    EXPECT_EQ(model.attention().alibi_factor(), 1.0 / 8);  // 1 ÷ √64
 }
 
 }  // namespace

@@ -38,11 +38,11 @@ std::string operands_of(OpKind kind) {
         return [&text](const OperandSpec& operand) {
             const bool may_lack =
                 operand.use == OperandUse::optional || operand.use == OperandUse::in_place;
-            text += fmt::format(
-                "{}{}{}{}{}", text.empty() ? "" : ", ", may_lack ? "[" : "", operand.name,
-                may_lack ? "]" : "",
-                operand.use == OperandUse::several || operand.use == OperandUse::together ? "…"
-                                                                                          : "");
+            const bool several =
+                operand.use == OperandUse::several || operand.use == OperandUse::message ||
+                operand.use == OperandUse::together || operand.use == OperandUse::in_place_together;
+            text += fmt::format("{}{}{}{}{}", text.empty() ? "" : ", ", may_lack ? "[" : "",
+                                operand.name, may_lack ? "]" : "", several ? "…" : "");
         };
     };
     walk_operands(fullest(kind), into(reads), into(writes));

@@ -57,6 +57,11 @@ const Published kPublished[] = {
     {"falcon-40b", 41'303'293'952},
     {"falcon-rw-1b", 1'311'625'216},
     {"pythia-6.9b", 6'857'302'016},
+    {"qwen3-8b", 8'190'735'360},
+    {"olmo-2-1124-7b", 7'298'617'344},
+    {"gemma-2-9b", 9'241'705'984},
+    {"gemma-3-1b", 999'885'952},
+    {"phi-3-mini-4k", 3'821'079'552},
 };
 
 TEST(Families, ReadTheirConfigsAsTheyAre) {
@@ -96,28 +101,75 @@ TEST(Families, EveryConfigIsTested) {
 
 TEST(Families, DifferInTheirFeatures) {
     const Model qwen = model_of("qwen2.5-0.5b");
-    EXPECT_TRUE(qwen.qkv_bias);
-    EXPECT_FALSE(qwen.projection_bias);
+    EXPECT_TRUE(qwen.attention().qkv_bias);
+    EXPECT_FALSE(qwen.attention().projection_bias);
     EXPECT_TRUE(qwen.tied_embeddings);
-    EXPECT_EQ(qwen.attention_window, 0);  // written, and not used
-    EXPECT_EQ(model_of("mistral-nemo-base-2407").head_dim, 128);
+    EXPECT_EQ(qwen.attention().window, 0);  // written, and not used
+    EXPECT_EQ(model_of("mistral-nemo-base-2407").attention().head_dim, 128);
     const Model gemma = model_of("gemma-2b");
-    EXPECT_EQ(gemma.activation, Activation::geglu);
-    EXPECT_EQ(gemma.head_dim * gemma.heads, 2048);
-    EXPECT_EQ(gemma.kv_heads, 1);
+    EXPECT_EQ(gemma.mlp().activation, Activation::geglu);
+    EXPECT_EQ(gemma.attention().head_dim * gemma.attention().heads, 2048);
+    EXPECT_EQ(gemma.attention().kv_heads, 1);
     const Model opt = model_of("opt-13b");
-    EXPECT_EQ(opt.activation, Activation::relu);
+    EXPECT_EQ(opt.mlp().activation, Activation::relu);
     EXPECT_EQ(opt.position_rows(), 2050);
     EXPECT_EQ(opt.hidden_dropout, 0.1);
     EXPECT_FALSE(opt.embedding_dropout);
     const Model bloom = model_of("bloom-560m");
-    EXPECT_EQ(bloom.positions, Positions::alibi);
+    EXPECT_TRUE(bloom.attention().alibi);
+    EXPECT_FALSE(bloom.learned_positions);
     EXPECT_TRUE(bloom.embedding_norm);
     EXPECT_TRUE(bloom.tied_embeddings);
     const Model pythia = model_of("pythia-6.9b");
-    EXPECT_EQ(pythia.rotary_dim, 128 / 4);
-    EXPECT_TRUE(pythia.parallel_block);
-    EXPECT_FALSE(pythia.shared_norm);
+    EXPECT_EQ(pythia.attention().rotary_dim, 128 / 4);
+    EXPECT_TRUE(pythia.layer().parallel_block);
+    EXPECT_FALSE(pythia.layer().shared_norm);
+}
+
+TEST(Families, LayersAreOfKinds) {
+    const Model gemma2 = model_of("gemma-2-9b");
+    EXPECT_EQ(gemma2.layers_of(0), 21);
+    EXPECT_EQ(gemma2.kinds[gemma2.kind_of(0)].attention().window, 4096);
+    EXPECT_EQ(gemma2.kinds[gemma2.kind_of(1)].attention().window, 0);
+    EXPECT_EQ(gemma2.attention().soft_cap, 50);
+    EXPECT_EQ(gemma2.logit_soft_cap, 30);
+    EXPECT_EQ(gemma2.attention().scale(), 1.0 / 16);  // 1 ÷ √256
+    EXPECT_EQ(gemma2.layer().norms(), 4);
+    const Model gemma3 = model_of("gemma-3-1b");
+    EXPECT_EQ(gemma3.layers_of(0), 4);  // layers 5, 11, 17 and 23 of 26
+    for (const std::int64_t layer : {0, 4, 5, 6, 23, 25}) {
+        const SoftmaxAttention& attention = gemma3.kinds[gemma3.kind_of(layer)].attention();
+        const bool full = layer == 5 || layer == 23;
+        EXPECT_EQ(attention.window, full ? 0 : 512) << layer;
+        EXPECT_EQ(attention.rope_theta, full ? 1e6 : 1e4) << layer;
+    }
+    EXPECT_EQ(gemma3.attention().qk_norm, QkNorm::heads);
+    EXPECT_EQ(gemma3.attention().soft_cap, 0);
+    const Model olmo = model_of("olmo-2-1124-7b");
+    EXPECT_EQ(olmo.attention().qk_norm, QkNorm::width);
+    EXPECT_FALSE(olmo.layer().norm_before);
+    EXPECT_TRUE(olmo.layer().norm_after);
+    EXPECT_EQ(model_of("phi-3-mini-4k").attention().window, 2047);
+    EXPECT_EQ(
+        model_of("phi-3-mini-4k", {"model.partial_rotary_factor=0.75"}).attention().rotary_dim,
+        72);  // 96 · 3/4
+}
+
+// transformers 5 writes frequencies by type of layer; a config may name the type of each layer.
+TEST(Families, LayersMayBeNamedOneByOne) {
+    const Model gemma = model_of(
+        "gemma-3-1b",
+        {"model.num_hidden_layers=3",
+         R"(model.layer_types=["full_attention", "sliding_attention", "full_attention"])",
+         "model.rope_theta=null", "model.rope_local_base_freq=null", "model.rope_scaling=null",
+         R"(model.rope_parameters={"full_attention": {"rope_type": "linear", "factor": 8,
+             "rope_theta": 500}, "sliding_attention": {"rope_type": "default", "rope_theta": 70}})"});
+    EXPECT_EQ(gemma.layers_of(0), 2);
+    EXPECT_EQ(gemma.attention().rope_theta, 500);
+    EXPECT_EQ(gemma.attention().rope_scaling.factor, 8);
+    const SoftmaxAttention& local = gemma.kinds[gemma.kind_of(1)].attention();
+    EXPECT_EQ(local.rope_theta, 70);
+    EXPECT_EQ(local.rope_scaling, RopeScaling{});
 }
 
 Scenario scenario_with(const std::string& model_json, std::vector<std::string> sets = {}) {
@@ -162,15 +214,15 @@ TEST(Families, MegatronHasItsDefaults) {
     const std::string sizes = R"("hidden_size": 768, "num_layers": 2, "num_attention_heads": 12,
                                  "vocab_size": 1000, "max_position_embeddings": 1024)";
     const Model gpt = scenario_with(R"({"model_type": "megatron", )" + sizes + "}").model;
-    EXPECT_EQ(gpt.ffn_hidden, 4 * 768);
-    EXPECT_TRUE(gpt.learned_positions());
+    EXPECT_EQ(gpt.mlp().ffn_hidden, 4 * 768);
+    EXPECT_TRUE(gpt.learned_positions);
     EXPECT_TRUE(gpt.tied_embeddings);
-    EXPECT_TRUE(gpt.mlp_bias);
-    EXPECT_EQ(gpt.activation, Activation::gelu);
+    EXPECT_TRUE(gpt.mlp().bias);
+    EXPECT_EQ(gpt.mlp().activation, Activation::gelu);
     EXPECT_EQ(gpt.hidden_dropout, 0.1);
     const Model swiglu =
         scenario_with(R"({"model_type": "megatron", "swiglu": true, )" + sizes + "}").model;
-    EXPECT_EQ(swiglu.ffn_hidden, 2048);  // 8/3 × 768, a whole multiple of 64
+    EXPECT_EQ(swiglu.mlp().ffn_hidden, 2048);  // 8/3 × 768, a whole multiple of 64
     const ReadResult both = read_scenario_text(
         scenario_of(
             R"({"model_type": "megatron", "swiglu": true, "squared_relu": true, )" + sizes + "}",
@@ -201,24 +253,29 @@ TEST(Families, NumbersAreTheConfigs) {
         SCOPED_TRACE(expected.name);
         const Model model = model_of(expected.name);
         EXPECT_EQ(model.norm_epsilon, expected.norm_epsilon);
-        EXPECT_EQ(model.rotary() ? model.rope_theta : 0, expected.rope_theta);
-        EXPECT_EQ(model.gelu, expected.gelu);
+        EXPECT_EQ(model.attention().rotary_dim > 0 ? model.attention().rope_theta : 0,
+                  expected.rope_theta);
+        EXPECT_EQ(model.mlp().gelu, expected.gelu);
         EXPECT_EQ(model.initializer_range, 0.02);
         const bool gemma = model.family == "gemma";
         EXPECT_EQ(model.norm_weight_offset, gemma ? 1 : 0);
         EXPECT_EQ(model.embedding_scale, gemma ? std::sqrt(2048.0) : 1);
-        EXPECT_EQ(model.scaled_alibi, model.family == "falcon" && !model.rotary());
-        const double head = static_cast<double>(model.head_dim);
-        EXPECT_NEAR(model.attention_scale() * model.attention_scale(), 1 / head, 1e-17);
+        EXPECT_EQ(model.attention().scaled_alibi,
+                  model.family == "falcon" && model.attention().alibi);
+        const double head = static_cast<double>(model.attention().head_dim);
+        EXPECT_NEAR(model.attention().scale() * model.attention().scale(), 1 / head, 1e-17);
     }
 }
 
 TEST(Families, RotaryScalingIsRead) {
     using Kind = RopeScaling::Kind;
-    EXPECT_EQ(model_of("llama-3.1-8b").rope_scaling, (RopeScaling{Kind::llama3, 8, 1, 4, 8192}));
-    EXPECT_EQ(model_of("gemma-2b").rope_scaling, RopeScaling{});  // null
+    EXPECT_EQ(model_of("llama-3.1-8b").attention().rope_scaling,
+              (RopeScaling{Kind::llama3, 8, 1, 4, 8192}));
+    EXPECT_EQ(model_of("gemma-2b").attention().rope_scaling, RopeScaling{});  // null
     const auto scaled = [](const std::string& value) {
-        return model_of("mistral-7b-v0.1", {"model.rope_scaling=" + value}).rope_scaling;
+        return model_of("mistral-7b-v0.1", {"model.rope_scaling=" + value})
+            .attention()
+            .rope_scaling;
     };
     EXPECT_EQ(scaled(R"({"type": "linear", "factor": 2.5})"),
               (RopeScaling{Kind::linear, 2.5, 1, 4, 0}));
@@ -232,7 +289,7 @@ TEST(Families, RotaryScalingIsRead) {
     const Model scores =
         model_of("mistral-7b-v0.1", {R"(model.rope_scaling={"rope_type": "yarn", "factor": 4,
                                "original_max_position_embeddings": 8192, "attention_factor": 3})"});
-    EXPECT_NEAR(scores.attention_scale(), 9 / std::sqrt(128), 1e-15);
+    EXPECT_NEAR(scores.attention().scale(), 9 / std::sqrt(128), 1e-15);
     // As releases write it that moved from one key to the other.
     EXPECT_EQ(scaled(R"({"type": "linear", "rope_type": "linear", "factor": 4})").factor, 4);
 }
@@ -243,11 +300,12 @@ TEST(Families, RopeParametersAreReadToo) {
         "pythia-6.9b", {"model.rotary_pct=null", "model.rotary_emb_base=null",
                         R"(model.rope_parameters={"rope_theta": 5000, "partial_rotary_factor": 0.5,
                                                   "rope_type": "linear", "factor": 2})"});
-    EXPECT_EQ(pythia.rope_theta, 5000);
-    EXPECT_EQ(pythia.rotary_dim, 64);
-    EXPECT_EQ(pythia.rope_scaling.factor, 2);
+    EXPECT_EQ(pythia.attention().rope_theta, 5000);
+    EXPECT_EQ(pythia.attention().rotary_dim, 64);
+    EXPECT_EQ(pythia.attention().rope_scaling.factor, 2);
     EXPECT_EQ(model_of("mistral-7b-v0.1",
                        {"model.rope_theta=null", R"(model.rope_parameters={"rope_theta": 7000})"})
+                  .attention()
                   .rope_theta,
               7000);
 }
@@ -265,6 +323,13 @@ TEST(Families, NumbersComeBackFromTheResolvedText) {
             "original_max_position_embeddings": 8192})"},
         {"gpt2-medium", "model.activation_function=gelu", "model.layer_norm_epsilon=1e-6"},
         {"opt-13b", "model.init_std=0.006"},
+        {"gemma-2-9b", "model.attn_logit_softcapping=null"},
+        {"gemma-2-9b", "model.final_logit_softcapping=null", "model.sliding_window=null"},
+        {"gemma-3-1b", R"(model.rope_scaling={"rope_type": "linear", "factor": 8})",
+         "model.sliding_window_pattern=2"},
+        {"qwen3-8b", "model.use_sliding_window=true", "model.sliding_window=512",
+         "model.max_window_layers=10"},
+        {"phi-3-mini-4k", "model.partial_rotary_factor=0.5", "model.sliding_window=null"},
     };
     for (const std::vector<std::string>& change : changes) {
         SCOPED_TRACE(change[1]);
@@ -297,21 +362,22 @@ TEST(Families, EmbeddingScaleIsRoundedToThePrecision) {
 
 TEST(Families, FalconsDifferByGeneration) {
     const Model first = model_of("falcon-7b");
-    EXPECT_EQ(first.kv_heads, 1);
-    EXPECT_TRUE(first.parallel_block && first.shared_norm);
+    EXPECT_EQ(first.attention().kv_heads, 1);
+    EXPECT_TRUE(first.layer().parallel_block && first.layer().shared_norm);
     const Model second = model_of("falcon-40b");
-    EXPECT_EQ(second.kv_heads, 8);
-    EXPECT_TRUE(second.parallel_block);
-    EXPECT_FALSE(second.shared_norm);
-    EXPECT_TRUE(model_of("falcon-40b", {"model.num_ln_in_parallel_attn=1"}).shared_norm);
+    EXPECT_EQ(second.attention().kv_heads, 8);
+    EXPECT_TRUE(second.layer().parallel_block);
+    EXPECT_FALSE(second.layer().shared_norm);
+    EXPECT_TRUE(model_of("falcon-40b", {"model.num_ln_in_parallel_attn=1"}).layer().shared_norm);
     const Model alibi = model_of("falcon-rw-1b");
-    EXPECT_EQ(alibi.positions, Positions::alibi);
-    EXPECT_EQ(alibi.kv_heads, 32);
-    EXPECT_FALSE(alibi.parallel_block);
-    EXPECT_TRUE(alibi.qkv_bias && alibi.projection_bias && alibi.mlp_bias);
+    EXPECT_TRUE(alibi.attention().alibi);
+    EXPECT_EQ(alibi.attention().kv_heads, 32);
+    EXPECT_FALSE(alibi.layer().parallel_block);
+    EXPECT_TRUE(alibi.attention().qkv_bias && alibi.attention().projection_bias &&
+                alibi.mlp().bias);
 }
 
-TEST(Families, SlidingWindowsAreOfAllLayersUnlessTheyHoldTheSequence) {
+TEST(Families, SlidingWindowsAreOfAllLayersOrOfSome) {
     EXPECT_TRUE(read_config("mistral-7b-v0.1", 4096).scenario.has_value());
     EXPECT_TRUE(read_config("mistral-7b-v0.1", 4097).scenario.has_value());
     EXPECT_TRUE(read_config("mistral-nemo-base-2407", 32768).scenario.has_value());
@@ -321,8 +387,10 @@ TEST(Families, SlidingWindowsAreOfAllLayersUnlessTheyHoldTheSequence) {
     EXPECT_TRUE(read_config("qwen2.5-0.5b", 65536, windowed).scenario.has_value());
     const std::vector<std::string> some = {"model.use_sliding_window=true",
                                            "model.max_window_layers=12"};
-    EXPECT_TRUE(read_config("qwen2.5-0.5b", 32768, some).scenario.has_value());
-    EXPECT_FALSE(read_config("qwen2.5-0.5b", 65536, some).scenario.has_value());
+    const Model qwen = read_config("qwen2.5-0.5b", 65536, some).scenario.value_or(Scenario{}).model;
+    EXPECT_EQ(qwen.layers_of(0), 12);
+    EXPECT_EQ(qwen.kinds[0].attention().window, 0);
+    EXPECT_EQ(qwen.kinds[qwen.kind_of(12)].attention().window, 32768);
     const std::vector<std::string> all = {"model.use_sliding_window=true",
                                           "model.max_window_layers=0"};
     EXPECT_TRUE(read_config("qwen2.5-0.5b", 65536, all).scenario.has_value());
@@ -340,42 +408,66 @@ TEST(Families, DefaultsAreHuggingFaces) {
         "num_attention_heads": 32, "vocab_size": 1000)";
     const std::string gated = sizes + R"(, "intermediate_size": 8192)";
     const Model mistral = read(R"({"model_type": "mistral", )" + gated + "}");
-    EXPECT_EQ(mistral.kv_heads, 8);
-    EXPECT_EQ(mistral.attention_window, 4096);
+    EXPECT_EQ(mistral.attention().kv_heads, 8);
+    EXPECT_EQ(mistral.attention().window, 4096);
     EXPECT_EQ(mistral.norm_epsilon, 1e-6);
-    EXPECT_EQ(mistral.rope_theta, 10000);
+    EXPECT_EQ(mistral.attention().rope_theta, 10000);
     EXPECT_FALSE(mistral.tied_embeddings);
-    EXPECT_EQ(
-        read(R"({"model_type": "mistral", "num_key_value_heads": null, )" + gated + "}").kv_heads,
-        32);
-    EXPECT_EQ(read(R"({"model_type": "qwen2", )" + gated + "}").kv_heads, 32);
+    EXPECT_EQ(read(R"({"model_type": "mistral", "num_key_value_heads": null, )" + gated + "}")
+                  .attention()
+                  .kv_heads,
+              32);
+    EXPECT_EQ(read(R"({"model_type": "qwen2", )" + gated + "}").attention().kv_heads, 32);
     const Model gemma = read(R"({"model_type": "gemma", )" + gated + "}");
-    EXPECT_EQ(gemma.kv_heads, 16);
-    EXPECT_EQ(gemma.head_dim, 256);
+    EXPECT_EQ(gemma.attention().kv_heads, 16);
+    EXPECT_EQ(gemma.attention().head_dim, 256);
     EXPECT_TRUE(gemma.tied_embeddings);
+    const Model qwen3 = read(R"({"model_type": "qwen3", )" + gated + "}");
+    EXPECT_EQ(qwen3.attention().kv_heads, 32);
+    EXPECT_EQ(qwen3.attention().head_dim, 128);
+    const Model gemma2 = read(R"({"model_type": "gemma2", )" + gated + "}");
+    EXPECT_EQ(gemma2.attention().kv_heads, 4);
+    EXPECT_EQ(gemma2.attention().head_dim, 256);
+    EXPECT_EQ(gemma2.attention().soft_cap, 50);
+    EXPECT_EQ(gemma2.logit_soft_cap, 30);
+    EXPECT_EQ(gemma2.kinds[1].attention().window, 4096);
+    const Model gemma3 = read(R"({"model_type": "gemma3_text", )" + gated + "}");
+    EXPECT_EQ(gemma3.attention().rope_theta, 1e6);
+    EXPECT_EQ(gemma3.kinds[1].attention().rope_theta, 1e4);
+    EXPECT_EQ(gemma3.layers_of(0), 0);  // the sixth would be the first
+    EXPECT_EQ(read(R"({"model_type": "olmo2", )" + gated + "}").norm_epsilon, 1e-5);
+    const Model oss = read(R"({"model_type": "gpt_oss", "num_local_experts": 0, )" + gated + "}");
+    EXPECT_EQ(oss.attention().head_dim, 64);
+    EXPECT_EQ(oss.attention().rope_theta, 150000);
+    EXPECT_EQ(oss.attention().rope_scaling.kind, RopeScaling::Kind::yarn);
+    EXPECT_EQ(oss.attention().rope_scaling.factor, 32);
+    EXPECT_FALSE(oss.attention().rope_scaling.truncate);
+    EXPECT_TRUE(oss.attention().sinks && oss.attention().projection_bias);
+    EXPECT_EQ(oss.kinds[1].attention().window, 128);
     const Model opt =
         read(R"({"model_type": "opt", "ffn_dim": 8192, "max_position_embeddings": 2048, )" + sizes +
              "}");
     EXPECT_EQ(opt.hidden_dropout, 0.1);
-    EXPECT_EQ(opt.attention_dropout, 0.0);
-    EXPECT_TRUE(opt.qkv_bias);
+    EXPECT_EQ(opt.attention().dropout, 0.0);
+    EXPECT_TRUE(opt.attention().qkv_bias);
     EXPECT_EQ(opt.norm_epsilon, 1e-5);
     const Model bloom = read(R"({"model_type": "bloom", )" + sizes + "}");
-    EXPECT_EQ(bloom.ffn_hidden, 4 * 4096);
+    EXPECT_EQ(bloom.mlp().ffn_hidden, 4 * 4096);
     EXPECT_EQ(bloom.hidden_dropout, 0.0);
     const Model falcon = read(R"({"model_type": "falcon", )" + sizes + "}");
-    EXPECT_EQ(falcon.ffn_hidden, 4 * 4096);
-    EXPECT_EQ(falcon.kv_heads, 1);
-    EXPECT_EQ(falcon.gelu, Gelu::erf);
+    EXPECT_EQ(falcon.mlp().ffn_hidden, 4 * 4096);
+    EXPECT_EQ(falcon.attention().kv_heads, 1);
+    EXPECT_EQ(falcon.mlp().gelu, Gelu::erf);
     EXPECT_EQ(falcon.norm_epsilon, 1e-5);
-    EXPECT_TRUE(falcon.parallel_block && falcon.shared_norm && falcon.tied_embeddings);
-    EXPECT_FALSE(falcon.qkv_bias);
+    EXPECT_TRUE(falcon.layer().parallel_block && falcon.layer().shared_norm &&
+                falcon.tied_embeddings);
+    EXPECT_FALSE(falcon.attention().qkv_bias);
     const Model neox = read(R"({"model_type": "gpt_neox", )" + gated + "}");
-    EXPECT_EQ(neox.rotary_dim, 32);
-    EXPECT_EQ(neox.rope_theta, 10000);
+    EXPECT_EQ(neox.attention().rotary_dim, 32);
+    EXPECT_EQ(neox.attention().rope_theta, 10000);
     EXPECT_EQ(neox.norm_epsilon, 1e-5);
-    EXPECT_EQ(neox.gelu, Gelu::erf);
-    EXPECT_TRUE(neox.parallel_block && neox.qkv_bias && neox.mlp_bias);
+    EXPECT_EQ(neox.mlp().gelu, Gelu::erf);
+    EXPECT_TRUE(neox.layer().parallel_block && neox.attention().qkv_bias && neox.mlp().bias);
     EXPECT_FALSE(neox.tied_embeddings);
 }
 

@@ -53,9 +53,9 @@ TEST(Reader, FillsDefaultsAndSettlesAutoAndEven) {
     const Scenario scenario = sound(kSmall);
     EXPECT_EQ(scenario.model.family, "gpt2");
     EXPECT_EQ(scenario.model.name, "gpt-96");
-    EXPECT_EQ(scenario.model.ffn_hidden, 4 * 12288);  // n_inner defaults to four times n_embd
-    EXPECT_EQ(scenario.model.head_dim, 12288 / 96);
-    EXPECT_EQ(scenario.model.kv_heads, 96);
+    EXPECT_EQ(scenario.model.mlp().ffn_hidden, 4 * 12288);  // n_inner defaults to four times n_embd
+    EXPECT_EQ(scenario.model.attention().head_dim, 12288 / 96);
+    EXPECT_EQ(scenario.model.attention().kv_heads, 96);
     EXPECT_TRUE(scenario.model.tied_embeddings);
     EXPECT_EQ(scenario.layout.data_parallel, 16 * 8 / (8 * 4));
     EXPECT_EQ(scenario.layout.layers_per_stage, (std::vector<std::int64_t>(4, 96 / 4)));
@@ -71,15 +71,15 @@ TEST(Reader, FillsDefaultsAndSettlesAutoAndEven) {
 TEST(Reader, LlamaDefaultsAreHuggingFaces) {
     const Scenario scenario = sound(kSmall, {"model=models/llama-80.json"});
     EXPECT_EQ(scenario.model.family, "llama");
-    EXPECT_EQ(scenario.model.kv_heads, 8);
-    EXPECT_EQ(scenario.model.head_dim, 8192 / 64);
+    EXPECT_EQ(scenario.model.attention().kv_heads, 8);
+    EXPECT_EQ(scenario.model.attention().head_dim, 8192 / 64);
     EXPECT_FALSE(scenario.model.tied_embeddings);
-    EXPECT_FALSE(scenario.model.qkv_bias);
-    EXPECT_FALSE(scenario.model.projection_bias);
-    EXPECT_FALSE(scenario.model.mlp_bias);
+    EXPECT_FALSE(scenario.model.attention().qkv_bias);
+    EXPECT_FALSE(scenario.model.attention().projection_bias);
+    EXPECT_FALSE(scenario.model.mlp().bias);
     EXPECT_EQ(scenario.model.hidden_dropout, 0.0);
     const Scenario wide = sound(kSmall, {"model=models/llama-80.json", "model.head_dim=256"});
-    EXPECT_EQ(wide.model.head_dim, 256);  // need not be hidden / heads
+    EXPECT_EQ(wide.model.attention().head_dim, 256);  // need not be hidden / heads
 }
 
 TEST(Reader, GptDropoutDefaultsToATenthAndTrainingOverridesIt) {
@@ -89,11 +89,11 @@ TEST(Reader, GptDropoutDefaultsToATenthAndTrainingOverridesIt) {
         "training": {"sequence_length": 16)";
     const Scenario usual = sound(bare + "}}");
     EXPECT_EQ(usual.model.hidden_dropout, 0.1);
-    EXPECT_EQ(usual.model.attention_dropout, 0.1);
+    EXPECT_EQ(usual.model.attention().dropout, 0.1);
     EXPECT_EQ(usual.model.name, "gpt2");
     const Scenario without = sound(bare + R"(, "dropout": 0}})");
     EXPECT_EQ(without.model.hidden_dropout, 0.0);
-    EXPECT_EQ(without.model.attention_dropout, 0.0);
+    EXPECT_EQ(without.model.attention().dropout, 0.0);
 }
 
 TEST(Reader, SetOverridesAnyKeyAfterReferencesResolve) {
@@ -203,7 +203,7 @@ TEST(Reader, TakesAHuggingFaceConfigAsItIs) {
     const ReadResult result = read(kSmall, {"model=" + config, "layout.pipeline_parallel=1"});
     ASSERT_TRUE(result.scenario.has_value()) << format_text(result.errors);
     EXPECT_EQ(result.scenario->model.name, "meta-llama/Llama-3.1-8B");
-    EXPECT_EQ(result.scenario->model.head_dim, 128);
+    EXPECT_EQ(result.scenario->model.attention().head_dim, 128);
     const auto resolved = nlohmann::json::parse(result.resolved_json);
     EXPECT_EQ(resolved["model"]["rope_theta"], 500000.0);
     EXPECT_EQ(resolved["model"]["torch_dtype"], "bfloat16");  // not ours: carried along

@@ -136,5 +136,39 @@ TEST_F(HuggingFace, IsReadFromSeveralFilesWithAnIndex) {
     EXPECT_EQ(values, (std::vector<double>{0, 1, 2}));
 }
 
+// One name after the other.
+std::vector<std::string> names_of(const std::string& family, const std::string& parameter,
+                                  const std::vector<std::int64_t>& shape) {
+    std::vector<std::string> names;
+    for (const HuggingFacePart& part : hugging_face_parts({family, 4, 2}, parameter, shape))
+        names.push_back(part.tensor);
+    return names;
+}
+
+TEST(HuggingFaceNames, NormsStandWhereTheFamilyHasThem) {
+    using Names = std::vector<std::string>;
+    const std::string layer = "model.layers.2.";
+    EXPECT_EQ(names_of("qwen3", "layer.2/norm2.weight", {3}),
+              Names{layer + "post_attention_layernorm.weight"});
+    EXPECT_EQ(names_of("qwen3", "layer.2/q_norm.weight", {2}),
+              Names{layer + "self_attn.q_norm.weight"});
+    EXPECT_EQ(names_of("gemma2", "layer.2/norm2.weight", {3}),
+              Names{layer + "pre_feedforward_layernorm.weight"});
+    EXPECT_EQ(names_of("gemma3_text", "layer.2/post_norm1.weight", {3}),
+              Names{layer + "post_attention_layernorm.weight"});
+    EXPECT_EQ(names_of("olmo2", "layer.2/post_norm2.weight", {3}),
+              Names{layer + "post_feedforward_layernorm.weight"});
+    EXPECT_THROW(names_of("olmo2", "layer.2/norm1.weight", {3}), DataError);
+}
+
+TEST(HuggingFaceNames, Phi3HasOneMatrixWhereOthersHaveSeveral) {
+    using Names = std::vector<std::string>;
+    EXPECT_EQ(names_of("phi3", "layer.0/qkv.weight", {8, 3}),
+              Names{"model.layers.0.self_attn.qkv_proj.weight"});
+    EXPECT_EQ(names_of("phi3", "layer.0/fc1.weight", {6, 3}),
+              Names{"model.layers.0.mlp.gate_up_proj.weight"});
+    EXPECT_EQ(names_of("llama", "layer.0/fc1.weight", {6, 3}).size(), 2U);
+}
+
 }  // namespace
 }  // namespace orrery::runtime

@@ -180,8 +180,7 @@ TEST(GroupCommunicator, MembersOfEveryGroupMakeThePlansCallsInOneOrder) {
         const Planned of = planned(layout);
         World world(of.plan.mesh);
         world.expect_well([&](Rank rank, GroupCommunicator& communicator) {
-            const BoundProgram program =
-                bind_program(of.plan, of.plan.program_of(rank), of.scenario, rank);
+            const BoundProgram program = bind_program(of.plan, of.plan.program_of(rank), rank);
             for (const BoundOp& bound : program.ops)
                 if (plan::is_communication(bound.op->kind())) issue(bound, communicator);
             communicator.check();
@@ -206,8 +205,7 @@ TEST(GroupCommunicator, MessagesOfTwoRanksHaveOneOrderOnBothSides) {
         const Planned of = planned(layout);
         Tags sent, received;
         for (Rank rank = 0; rank < of.plan.mesh.ranks(); ++rank) {
-            const BoundProgram program =
-                bind_program(of.plan, of.plan.program_of(rank), of.scenario, rank);
+            const BoundProgram program = bind_program(of.plan, of.plan.program_of(rank), rank);
             for (const BoundOp& bound : program.ops)
                 for (const BoundTransfer& each : bound.transfers)
                     if (each.sends)

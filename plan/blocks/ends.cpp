@@ -1,0 +1,145 @@
+// Forward of what stands before and behind the layers: the embedding, learned positions and norms
+// beside it, the last norm, the head with the loss.
+#include "plan/blocks/norms.hpp"
+
+namespace orrery::plan {
+namespace {
+
+// Of the embedding and of the head: rows of words, filled up to what tensor ranks share out.
+ParameterSpec words_of(const Scenario& scenario, const Dims& d) {
+    const std::int64_t rows = d.vocabulary * d.tensor;
+    ParameterSpec spec{{rows, d.hidden}, Cut::rows, {rows}, Start::normal, true};
+    spec.padding = rows - scenario.model.vocabulary;
+    return spec;
+}
+
+// Megatron-LM's loss works on logits.float() and keeps that copy for backward
+// (vocab_parallel_cross_entropy); the 16-bit logits die with the copy.
+TensorId in_fp32(ForwardWriter& w, TensorId logits, std::int64_t words) {
+    const Dims& d = w.dims();
+    const TensorId copy = w.tensor("logits_fp32", Role::scratch, DType::fp32, {d.tokens, words});
+    w.op(Cast{d.tokens * words}, "logits", {logits}, {copy}).dtype = DType::fp32;
+    return copy;
+}
+
+// PyTorch's cross_entropy writes log-probabilities beside the logits, and keeps these.
+TensorId log_probabilities(ForwardWriter& w, TensorId logits, std::int64_t words) {
+    const Dims& d = w.dims();
+    const DType dtype = w.dtype(logits);
+    const TensorId copy = w.tensor("log_probabilities", Role::scratch, dtype, {d.tokens, words});
+    w.op(Cast{d.tokens * words}, "log softmax", {logits}, {copy}).dtype = dtype;
+    w.separate_loss_gradient();
+    return copy;
+}
+
+// Every tensor rank has all words, and computes the whole loss.
+TensorId gathered_logits(ForwardWriter& w, TensorId logits, std::int64_t words) {
+    const Dims& d = w.dims();
+    const TensorId whole = w.activation("logits_whole", d.tokens, words);
+    w.op(AllGather{d.tokens * words}, "gathered logits", {logits}, {whole});
+    w.cut_gradient();  // every rank computes the same loss
+    return whole;
+}
+
+}  // namespace
+
+ForwardBlock embedding_forward(const Scenario& scenario, const Dims& d) {
+    ForwardWriter w("embedding.forward", d);
+    const TensorId tokens = w.tensor("tokens", Role::stash, DType::i32, {d.tokens});
+    const TensorId table = w.parameter("embedding.weight", words_of(scenario, d));
+    const TensorId looked_up = w.activation("looked_up", d.tokens, d.hidden);
+    w.op(Embedding{d.tokens, d.hidden, embedding_scale(scenario)}, "embedding", {tokens, table},
+         {looked_up});
+    w.output(w.reduce_over_tensor("embedding", looked_up));
+    return w.finish();
+}
+
+ForwardBlock positions_forward(const Scenario& scenario, const Dims& d) {
+    const Model& model = scenario.model;
+    ForwardWriter w("positions.forward", d);
+    const TensorId x = w.activation("x", d.sharded_tokens, d.hidden);
+    w.input(x);
+    const TensorId table =
+        w.parameter("positions.weight",
+                    {{model.position_rows(), d.hidden}, Cut::whole, {}, Start::normal, true});
+    const TensorId sum = w.activation("y", d.sharded_tokens, d.hidden);
+    std::vector<TensorId> reads = {x, table};
+    std::vector<TensorId> writes = {sum};
+    ResidualAdd add{d.sharded_tokens, d.hidden, {}, model.position_offset};
+    if (model.embedding_dropout && model.hidden_dropout > 0) {
+        add.drop = {model.hidden_dropout, kFirstDrop};
+        add_dropout(w, scenario.training.framework.dropout_masks, "embedding_mask",
+                    {d.sharded_tokens, d.hidden}, reads, writes);
+    }
+    w.op(add, "positions", std::move(reads), std::move(writes));
+    w.output(sum);
+    return w.finish();
+}
+
+ForwardBlock embedding_norm_forward(const Scenario& scenario, const Dims& d) {
+    ForwardWriter w("embedding_norm.forward", d);
+    const TensorId x = w.activation("x", d.sharded_tokens, d.hidden);
+    w.input(x);
+    w.output(norm(w, scenario.model, "embedding_norm", x));
+    return w.finish();
+}
+
+ForwardBlock final_norm_forward(const Scenario& scenario, const Dims& d) {
+    ForwardWriter w("final_norm.forward", d);
+    const TensorId x = w.activation("x", d.sharded_tokens, d.hidden);
+    w.input(x);
+    w.output(norm(w, scenario.model, "final_norm", x));
+    return w.finish();
+}
+
+ForwardBlock head_forward(const Scenario& scenario, const Dims& d) {
+    ForwardWriter w("head.forward", d);
+    const TensorId x = w.activation("x", d.sharded_tokens, d.hidden);
+    w.input(x);
+    const bool tied = scenario.model.tied_embeddings;
+    ParameterSpec spec = words_of(scenario, d);
+    spec.second_use = tied;
+    const TensorId weight = w.parameter(tied ? "embedding.weight" : "head.weight", std::move(spec));
+    TensorId logits = w.column_parallel_with("logits", x, weight, -1);
+    const Framework& framework = scenario.training.framework;
+    const bool sharded = d.tensor > 1 && framework.loss_logits != LossLogits::gathered;
+    const std::int64_t words = sharded ? d.vocabulary : d.vocabulary * d.tensor;
+    if (words > d.vocabulary) logits = gathered_logits(w, logits, words);
+    const bool fused = framework.loss_logits == LossLogits::fused;
+    if (framework.logits_dtype == LogitsType::fp32 && d.dtype != d.wide_dtype && !fused)
+        logits = in_fp32(w, logits, words);
+    if (framework.loss_logits == LossLogits::copied ||
+        framework.loss_logits == LossLogits::gathered)
+        logits = log_probabilities(w, logits, words);
+    const DType logits_dtype = w.dtype(logits);
+    if (d.scales_loss()) w.scale_loss();
+    const TensorId targets = w.tensor("targets", Role::stash, DType::i32, {d.tokens});
+
+    // Softmax over a sharded vocabulary (Shoeybi 2019): the maximum, then the sum of exponentials
+    // with the target's logit, are reduced over the tensor group; 4 and 8 bytes per token travel.
+    const TensorId largest = w.tensor("largest", Role::scratch, d.wide_dtype, {d.tokens});
+    const std::int64_t vocabulary = scenario.model.vocabulary;
+    const double cap = scenario.model.logit_soft_cap;
+    const TensorId sums = w.tensor("sums", Role::scratch, d.wide_dtype, {d.tokens, 2});
+    if (fused && !sharded) {  // the ranks must agree on the maximum before they sum
+        w.op(CrossEntropySum{d.tokens, words, vocabulary, true, cap}, "max and sum of exponentials",
+             {logits, targets}, {sums, largest})
+            .dtype = logits_dtype;
+    } else {
+        w.op(CrossEntropyMax{d.tokens, words, vocabulary, cap}, "max logit", {logits}, {largest})
+            .dtype = logits_dtype;
+        if (sharded)
+            w.op(AllReduce{d.tokens, ReduceOp::max}, "max logit", {largest}, {largest}).dtype =
+                d.wide_dtype;
+        w.op(CrossEntropySum{d.tokens, words, vocabulary, false, cap}, "sum of exponentials",
+             {logits, largest, targets}, {sums})
+            .dtype = logits_dtype;
+    }
+    if (sharded)
+        w.op(AllReduce{2 * d.tokens}, "sum of exponentials", {sums}, {sums}).dtype = d.wide_dtype;
+    const TensorId loss = w.tensor("loss", Role::scalar, d.wide_dtype, {1});
+    w.op(CrossEntropy{d.tokens, 2}, "loss", {sums, largest, targets, loss}, {loss});
+    return w.finish();
+}
+
+}  // namespace orrery::plan
