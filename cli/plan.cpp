@@ -35,7 +35,7 @@ class Plan : public Subcommand {
         app.add_flag("--json", json_, "Print one JSON object");
         files()
             .writes(app, "-o,--output", output_, plan_output(),
-                    "Write the plan of all ranks to a file, for --plan, instead of printing it")
+                    "Write the plan of all ranks to a file, for --plan; print nothing")
             ->type_name("PLAN");
     }
 

@@ -113,8 +113,12 @@ class OperandMatch {
 
 std::vector<std::string> operand_faults(const Block& block, const Op& op) {
     std::vector<std::string> faults;
+    // What leaves the device gives its memory up: it counts as written, so that whoever takes the
+    // memory over waits for those that read it.
+    std::vector<TensorId> written = op.writes;
+    if (op.is<CopyToHost>()) std::erase_if(written, [&](TensorId id) { return has(op.reads, id); });
     OperandMatch reads(block, op.reads, op.writes, "reads", faults);
-    OperandMatch writes(block, op.writes, op.reads, "writes", faults);
+    OperandMatch writes(block, written, op.reads, "writes", faults);
     walk_operands(op.spec, reads, writes);
     reads.finish();
     writes.finish();

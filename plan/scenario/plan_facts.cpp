@@ -10,6 +10,8 @@
 namespace orrery::plan {
 namespace {
 
+constexpr const char* kOwnProfileName = "this-machine";
+
 std::vector<std::string> parts_of(LeftOpen open) {
     if (open == LeftOpen::run) return {"run"};
     return {"cluster", "run"};
@@ -73,6 +75,14 @@ std::string facts_text(const ReadResult& read, const std::string& assembled) {
     ORRERY_CHECK(read.scenario.has_value(), "facts are of a sound scenario");
     Json scenario = Json::parse(assembled);
     scenario.erase("run");
+    // A profile beside the file that named it is found from there alone; one of the library is
+    // found from anywhere, as the one of this machine is.
+    Json& profile = scenario["cluster"]["profile"];
+    if (profile.is_string() && profile != kOwnProfileName) {
+        const std::string& path = read.scenario->cluster.profile_path;
+        if (!path.ends_with("/scenarios/" + profile.get<std::string>()))
+            profile = std::filesystem::absolute(path).string();
+    }
     const Json facts = {
         {"scenario", std::move(scenario)}, {"given", read.given}, {"unread", read.unread}};
     return facts.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';

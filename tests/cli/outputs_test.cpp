@@ -187,6 +187,7 @@ class Outputs : public testing::Test {
         for (const char* ending : {"orrery", "pftrace", "json"})
             ASSERT_EQ(
                 run({"simulate", tiny(), "--trace", at(fmt::format("trace.{}", ending))}).code, 0);
+        ASSERT_EQ(run({"plan", tiny(), "--output", at("plan")}).code, 0);
         write("scenario", content_of(tiny()));
         write("profile", content_of(folder() + "tiny-profile.json"));
         write("datasheet", shipped("profiles/sources/a100-40gb-sxm.datasheet.json"));
@@ -198,7 +199,7 @@ class Outputs : public testing::Test {
     }
     const Words kSamples = {"trace.orrery",  "trace.pftrace", "trace.json", "scenario",
                             "profile",       "datasheet",     "model",      "cluster",
-                            "another trace", "script",        "notes"};
+                            "another trace", "script",        "notes",      "plan"};
 
     std::vector<Case> cases() const;
 };
@@ -213,6 +214,17 @@ std::vector<Case> Outputs::cases() const {
                        {{"--trace", fmt::format("out.{}", ending)}},
                        fmt::format("trace.{}", ending),
                        of_scenario});
+    all.push_back({"simulate",
+                   {at("run.json"), "--plan", at("run.plan")},
+                   {{"--trace", "out.orrery"}},
+                   "trace.orrery",
+                   {"run.json", "parts/cluster.json", "parts/profile.json", "run.plan"}});
+    all.push_back({"plan", {at("run.json")}, {{"--output", "out.plan"}}, "plan", kOfScenario});
+    all.push_back({"train",
+                   {at("run.json"), "--plan", at("run.plan")},
+                   {{"--trace", "out.json"}},
+                   "trace.json",
+                   {"run.json", "parts/profile.json", "parts/text.txt", "run.plan"}});
     all.push_back(
         {"convert", {at("costs.json")}, {{"OUT", "out.json"}}, "trace.json", {"costs.json"}});
     all.push_back({"fit",
@@ -261,6 +273,7 @@ std::vector<Case> Outputs::cases() const {
     write("parts/a100.json", shipped("clusters/a100-80gb-sxm-8.json"));
     write("all_reduce.txt", fit::NcclMachine().table());
     write("h100.json", shipped("profiles/h100-sxm.json"));
+    EXPECT_EQ(run({"plan", at("run.json"), "--output", at("run.plan")}).code, 0);
     const Case train{"train", {at("run.json")}, {}, "", {}};
     performed(train, {"--trace", at("costs.json"), "--set",
                       "run.checkpoint={\"path\": \"" + at("saved") + "\", \"every_steps\": 1}"});

@@ -21,8 +21,9 @@ plan::Plan plan_of_stage(std::int64_t stage, const char* precision) {
 }
 
 TEST(BucketStates, AreSharedOutAsTheStageSays) {
-    for (const std::int64_t stage : {0, 1, 2, 3})
-        for (const Bucket& bucket : plan_of_stage(stage, "bf16").programs[0].buckets) {
+    for (const std::int64_t stage : {0, 1, 2, 3}) {
+        const plan::Plan plan = plan_of_stage(stage, "bf16");
+        for (const Bucket& bucket : plan.programs[0].buckets) {
             EXPECT_EQ(bucket.shares.size(), stage == 0 ? 0U : 1U);
             if (stage > 0) {
                 EXPECT_EQ(bucket.shares[0].group, plan::GroupKind::data);
@@ -40,6 +41,7 @@ TEST(BucketStates, AreSharedOutAsTheStageSays) {
                 EXPECT_EQ(state.extent, expected) << name(state.kind) << " ZeRO-" << stage;
             }
         }
+    }
 }
 
 // 12 bytes for each parameter of 16 bits, 8 where parameters are their own masters.

@@ -81,6 +81,14 @@ TEST(OperandFaults, TooFewAndTooMany) {
               "add \"a label\" writes x, which it has no operand for");
 }
 
+// Whoever takes the memory over waits for who read it; to no other op is it so.
+TEST(OperandFaults, WhatLeavesTheDeviceGivesItsMemoryUp) {
+    const World world;
+    EXPECT_EQ(world.fault(CopyToHost{6}, {world.x}, {world.y, world.x}), "0 faults");
+    EXPECT_EQ(world.fault(CopyToDevice{6}, {world.x}, {world.y, world.x}),
+              "copy_to_device \"a label\" writes x, which it has no operand for");
+}
+
 // What one field says another operand is there for.
 TEST(OperandFaults, FieldsAskForOperands) {
     const World world;
