@@ -8,6 +8,7 @@
 #include "calib/fit/import_collectives.hpp"
 #include "cli/machine_failure.hpp"
 #include "plan/exit_code.hpp"
+#include "plan/text/plan_file.hpp"
 #include "sim/cost/profile.hpp"
 #include "sim/replay/measured.hpp"
 #include "trace/trace_file_error.hpp"
@@ -31,6 +32,7 @@ std::span<const FailureRow> of_both_programs() {
     static const std::array rows = {
         row_of<trace::TraceFileError>(kExitUnreadable),
         row_of<sim::ProfileError>(kExitUnreadable),
+        row_of<plan::PlanFileError>(kExitUnreadable),
         row_of<compare::RecordsError>(kExitUnreadable),
         row_of<fit::ImportError>(kExitUnreadable),
         row_of<fit::FitError>(kExitUnreadable),

@@ -7,6 +7,7 @@
 #include "calib/fit/write_profile.hpp"
 #include "plan/scenario/files.hpp"
 #include "plan/scenario/reader.hpp"
+#include "plan/text/plan_file.hpp"
 #include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
@@ -41,6 +42,10 @@ OutputKind trace_output() {
 
 OutputKind profile_output() {
     return {false, unless(fit::is_profile_text, "exists, and is no profile of orrery")};
+}
+
+OutputKind plan_output() {
+    return {false, unless(plan::is_plan_text, "exists, and is no plan of orrery")};
 }
 
 OutputKind scenario_output() {

@@ -9,6 +9,7 @@ namespace orrery::cli {
 OutputKind trace_output();
 // Of a device: what fit and calibrate write. A datasheet, which people write, is none.
 OutputKind profile_output();
+OutputKind plan_output();
 OutputKind scenario_output();
 
 }  // namespace orrery::cli

@@ -2,11 +2,14 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "cli/output_kinds.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "plan/exit_code.hpp"
+#include "plan/scenario/plan_facts.hpp"
 #include "plan/text/json.hpp"
+#include "plan/text/plan_file.hpp"
 #include "plan/text/text.hpp"
 
 namespace orrery::cli {
@@ -20,7 +23,8 @@ class Plan : public Subcommand {
     }
     std::vector<std::string> examples() const override {
         return {"plan scenarios/runs/llama2-7b-a100x8.json",
-                "plan run.json --rank 24 --set layout.schedule=gpipe"};
+                "plan run.json --rank 24 --set layout.schedule=gpipe",
+                "plan run.json --output run.plan"};
     }
 
     void declare(CLI::App& app) override {
@@ -29,15 +33,26 @@ class Plan : public Subcommand {
             app.add_option("--rank", rank_, "Only the program of this global rank")->type_name("N");
         app.add_flag("--text", text_, "Print text, as without this option");
         app.add_flag("--json", json_, "Print one JSON object");
+        files()
+            .writes(app, "-o,--output", output_, plan_output(),
+                    "Write the plan of all ranks to a file, for --plan, instead of printing it")
+            ->type_name("PLAN");
     }
 
     bool prints_json() const override { return json_; }
 
     int run(Console& console) override {
         if (text_ && json_) throw UsageError("--text and --json exclude each other");
+        if (!output_.empty() && (text_ || json_ || rank_option_->count() > 0))
+            throw UsageError("--output writes the whole plan as text: no --rank, --text or --json");
         const plan::ReadResult read = input_.read(console, json_);
         if (!read.scenario) return exit_code_of(read);
         const plan::Plan plan = plan::build_plan(*read.scenario);
+        if (!output_.empty()) {
+            trace::write_file(output_.path(),
+                              plan::to_text({plan, plan::facts_text(read, input_.assembled())}));
+            return kExitOk;
+        }
         const std::optional<std::int32_t> only = pipeline_rank(plan);
         if (json_)
             console.out << plan::plan_json(plan, only);
@@ -57,6 +72,7 @@ class Plan : public Subcommand {
     }
 
     ScenarioInput input_;
+    OutputPath output_;
     const CLI::Option* rank_option_ = nullptr;
     plan::Rank rank_ = 0;
     bool text_ = false;

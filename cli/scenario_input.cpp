@@ -9,6 +9,7 @@
 
 #include "cli/machine_files.hpp"
 #include "cli/subcommand.hpp"
+#include "plan/checks/validate_plan.hpp"
 #include "plan/exit_code.hpp"
 
 namespace orrery::cli {
@@ -58,23 +59,83 @@ void require_overrides(const std::string& option, const std::vector<std::string>
                             option, set, option));
 }
 
+void ScenarioInput::declare_plan(CLI::App& app, CommandFiles& files, plan::LeftOpen open) {
+    open_ = open;
+    const bool run = open == plan::LeftOpen::run;
+    files.reads(app.add_option("--plan", plan_path_,
+                               fmt::format("A plan of orrery plan --output: FILE says the {} alone",
+                                           run ? "run" : "cluster"))
+                    ->type_name("PLAN"));
+}
+
+const plan::Plan* ScenarioInput::plan() const {
+    return plan_path_.empty() ? nullptr : &plan_file().plan;
+}
+
+const plan::PlanFile& ScenarioInput::plan_file() const {
+    if (plan_file_) return *plan_file_;
+    std::string why;
+    const std::optional<std::string> text = plan::disk().read(plan_path_, why);
+    if (!text) throw plan::PlanFileError(plan_path_, "the plan cannot be read: " + why);
+    plan::ParsedPlanFile parsed = plan::parse_plan_file(*text);
+    if (!parsed.file) throw plan::PlanFileError(plan_path_, parsed.error);
+    plan_file_ = std::move(parsed.file);
+    return *plan_file_;
+}
+
+plan::ReadResult ScenarioInput::read_file(const std::vector<std::string>& all,
+                                          const plan::Files& files) const {
+    if (plan_path_.empty()) return plan::read_scenario(file, all, library_folder(), files);
+    return plan::read_with_facts(plan_file().facts, plan_path_, open_, file, all, library_folder(),
+                                 files);
+}
+
+// On another cluster "auto" may come to another number than the plan has.
+plan::ReadResult ScenarioInput::read_own(const plan::Files& files) const {
+    plan::ReadResult result = read_file(sets, files);
+    if (plan_path_.empty()) return result;
+    const std::int64_t planned = plan_file().plan.mesh.data;
+    if (result.scenario && result.scenario->layout.data_parallel == planned) return result;
+    std::vector<std::string> all = sets;
+    all.push_back(fmt::format("layout.data_parallel={}", planned));
+    return read_file(all, files);
+}
+
+// A file that someone has changed may say a plan that nobody would build.
+void ScenarioInput::check_plan(const plan::ReadResult& result) const {
+    if (plan_path_.empty() || !result.scenario) return;
+    const std::vector<std::string> faults = plan::plan_faults(plan_file().plan, *result.scenario);
+    if (faults.empty()) return;
+    std::string more;
+    if (faults.size() > 1) more = fmt::format(" (and {} faults more)", faults.size() - 1);
+    throw plan::PlanFileError(plan_path_, "a plan that breaks its rules: " + faults.front() + more);
+}
+
 // Asked before the command runs: nothing is measured for it.
 const plan::ReadResult& ScenarioInput::content() const {
     require_overrides(option, sets);
-    if (!content_)
-        content_ = plan::read_scenario(file, sets, library_folder(), MachineFiles(nullptr));
+    for (const std::string& set : sets)
+        if (!plan_path_.empty() && !plan::is_left_open(open_, set))
+            throw UsageError(fmt::format(
+                "{} {}: {} says it; beside --plan only keys of {} can be set", option, set,
+                plan_path_, open_ == plan::LeftOpen::run ? "run" : "cluster and run"));
+    if (!content_) content_ = read_own(MachineFiles(nullptr));
     return *content_;
 }
 
 plan::ReadResult ScenarioInput::read(Console& console, bool json, OwnProfile own) const {
     plan::ReadResult result = content();
-    if (!result.scenario && own == OwnProfile::make)
-        result = plan::read_scenario(file, sets, library_folder(), MachineFiles(&console.err));
+    if (!result.scenario && own == OwnProfile::make) result = read_own(MachineFiles(&console.err));
+    check_plan(result);
     if (!result.errors.empty()) {
         console.err << plan::format_text(result.errors);
         if (json) console.out << plan::format_json(result.errors);
     }
     return result;
+}
+
+std::string ScenarioInput::assembled() const {
+    return plan::assembled_scenario(file, sets, library_folder(), MachineFiles(nullptr));
 }
 
 std::string ScenarioInput::arguments(const std::string& set) const {
@@ -100,7 +161,7 @@ std::optional<plan::Scenario> ScenarioInput::read_with(const std::vector<std::st
     std::vector<std::string> all = sets;
     all.insert(all.end(), changes.begin(), changes.end());
     const MachineFiles files(own == OwnProfile::make ? &std::cerr : nullptr);
-    return plan::read_scenario(file, all, library_folder(), files).scenario;
+    return read_file(all, files).scenario;
 }
 
 std::string library_folder(const std::filesystem::path& program) {

@@ -9,7 +9,9 @@
 
 #include "cli/command_files.hpp"
 #include "cli/console.hpp"
+#include "plan/scenario/plan_facts.hpp"
 #include "plan/scenario/reader.hpp"
+#include "plan/text/plan_file.hpp"
 
 namespace CLI {
 class App;
@@ -31,12 +33,18 @@ struct ScenarioInput {
     // One of several scenarios: `positional` instead of FILE, `set_option` instead of --set.
     void declare(CLI::App& app, CommandFiles& files, const std::string& positional,
                  const std::string& set_option);
+    // Adds --plan: FILE then says what the plan leaves open, and nothing else.
+    void declare_plan(CLI::App& app, CommandFiles& files, plan::LeftOpen open);
+    // The plan of --plan; nullptr: FILE is to be planned.
+    const plan::Plan* plan() const;
     // What FILE and --set say, read once; the profile this-machine only where there is one. Throws
     // UsageError for a --set without '='.
     const plan::ReadResult& content() const;
     // Throws UsageError for a --set without '='. If the result has errors they have been printed:
     // as text on console.err and, with `json`, as an object on console.out.
     plan::ReadResult read(Console& console, bool json, OwnProfile own = OwnProfile::make) const;
+    // What FILE and --set say as one text; FILE must be sound.
+    std::string assembled() const;
     // As the user would repeat it on a command line: "FILE --set a=b". With `set`, "key=value",
     // that comes last, instead of what was set for its key.
     std::string arguments(const std::string& set = "") const;
@@ -47,6 +55,14 @@ struct ScenarioInput {
                                             OwnProfile own = OwnProfile::make) const;
 
   private:
+    plan::ReadResult read_file(const std::vector<std::string>& all, const plan::Files& files) const;
+    plan::ReadResult read_own(const plan::Files& files) const;
+    const plan::PlanFile& plan_file() const;
+    void check_plan(const plan::ReadResult& result) const;
+
+    std::string plan_path_;
+    plan::LeftOpen open_ = plan::LeftOpen::cluster_and_run;
+    mutable std::optional<plan::PlanFile> plan_file_;
     mutable std::optional<plan::ReadResult> content_;
 };
 

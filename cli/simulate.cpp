@@ -31,11 +31,13 @@ class Simulate : public Subcommand {
                 "simulate run.json --timeline",
                 "simulate run.json --trace run.pftrace",
                 "simulate run.json --json --trace run.orrery",
+                "simulate cluster.json --plan run.plan",
                 "simulate run.json --costs measured.orrery --set layout.schedule=gpipe"};
     }
 
     void declare(CLI::App& app) override {
         input_.declare(app, files());
+        input_.declare_plan(app, files(), plan::LeftOpen::cluster_and_run);
         app.add_flag("--json", json_, "Print one JSON object, with the resolved scenario");
         files()
             .writes(app, "--trace", trace_file_, trace_output(),
@@ -66,7 +68,8 @@ class Simulate : public Subcommand {
         }
         const sim::Prediction prediction =
             sim::simulate(*read.scenario, profile,
-                          {unfolded_, costs ? &*costs : nullptr, !trace_file_.empty() || timeline_},
+                          {unfolded_, costs ? &*costs : nullptr, !trace_file_.empty() || timeline_,
+                           true, input_.plan()},
                           read.resolved_json);
         print({*read.scenario, profile, prediction, input_, read.resolved_json,
                fixes_of(*read.scenario, profile, prediction, console),

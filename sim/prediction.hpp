@@ -1,5 +1,6 @@
-// What a simulation says of a scenario: the numbers of DESIGN §7, in one value that the text
-// report, --json and validation all read. simulate() is the whole way from scenario to prediction.
+// What a simulation says of a scenario: the numbers of docs/simulate-json.md, in one value that the
+// text report, --json and validation all read. simulate() is the whole way from scenario to
+// prediction.
 #pragma once
 
 #include <array>
@@ -127,6 +128,8 @@ struct SimulateOptions {
     // Simulate a second time, with equal chunks, to part imbalance from bubble; else all of it is
     // bubble.
     bool part_waiting = true;
+    // In place of the plan that the scenario asks for; must answer the same scenario.
+    const plan::Plan* plan = nullptr;
 };
 
 // Throws ProfileError where the profile cannot price the plan. resolved_json goes into the trace.

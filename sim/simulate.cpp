@@ -275,7 +275,9 @@ std::string describe_stuck(const trace::Trace& trace, const EngineRun& result) {
 
 Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
                     const SimulateOptions& options, const std::string& resolved_json) {
-    const plan::Plan plan = plan::build_plan(scenario);
+    std::optional<plan::Plan> built;
+    if (options.plan == nullptr) built = plan::build_plan(scenario);
+    const plan::Plan& plan = options.plan == nullptr ? *built : *options.plan;
     Machine machine = build_machine(plan, scenario, profile, options.unfolded, options.costs);
     Prediction prediction;
     prediction.trace = empty_trace(plan, machine, resolved_json);

@@ -1,8 +1,9 @@
-// Where the time of a step goes, per rank, exactly (DESIGN §4). At each instant: while a compute op
-// runs, its phase; else the next compute op is waiting, and the chain of who blocks it is followed:
-// a transfer whose members are all there is exposed communication of its group; an absent pipeline
-// peer, or a schedule that has drained, is bubble; another absent peer is imbalance; the host, and
-// what starts a kernel later than it was ready, is launch; what is left is other.
+// Where the time of a step goes, per rank, exactly (docs/architecture.md). At each instant: while a
+// compute op runs, its phase; else the next compute op is waiting, and the chain of who blocks it
+// is followed: a transfer whose members are all there is exposed communication of its group; an
+// absent pipeline peer, or a schedule that has drained, is bubble; another absent peer is
+// imbalance; the host, and what starts a kernel later than it was ready, is launch; what is left is
+// other.
 #pragma once
 
 #include <array>

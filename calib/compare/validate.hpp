@@ -95,7 +95,7 @@ ErrorSummary summarise_time(const Validation& validation, Rows rows, const std::
 ErrorSummary summarise_memory(const Validation& validation, Rows rows,
                               const std::string& group = "");
 
-// DESIGN §7's object, and a table for people.
+// The object that validate --json prints, and a table for people.
 std::string validation_json(const Validation& validation);
 std::string validation_text(const Validation& validation);
 // A page of Markdown: how right predictions are, source by source, with and without what was fitted

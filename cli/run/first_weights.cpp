@@ -53,7 +53,7 @@ std::vector<runtime::NamedShape> parameters_of(const plan::Scenario& scenario) {
         const plan::Program& program = plan.program_of(rank);
         for (const plan::Bucket& bucket : program.buckets)
             for (const plan::BucketEntry& entry :
-                 plan::bucket_entries(plan, program, scenario, bucket))
+                 plan::bucket_entries(plan.blocks, program, scenario, bucket))
                 shapes[plan::full_name(entry.layer, entry.name)] =
                     runtime::unpadded_dims(scenario, entry.parameter);
     }

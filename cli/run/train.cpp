@@ -45,12 +45,14 @@ class Train : public Subcommand {
                 "train run.json --set run.checkpoint='{\"path\": \"saved\", \"every_steps\": 100}' "
                 "--resume",
                 "train run.json --trace measured.orrery",
+                "train run.json --plan run.plan",
                 "train run.json --set run.data=book.txt --set run.steps=500",
                 "train run.json --timeout 60 --flight-record records"};
     }
 
     void declare(CLI::App& app) override {
         input_.declare(app, files());
+        input_.declare_plan(app, files(), plan::LeftOpen::run);
         CLI::Range positive(std::int64_t{1}, kMostSteps);
         app.add_option("--steps", steps_,
                        "Number of the last step; the learning rate knows only run.steps")
@@ -314,6 +316,7 @@ class Train : public Subcommand {
         signals.before_meeting = row().processes_speak && launched_rank(backend_).has_value();
         const InterruptWatch interrupt(signals);
         runtime::TrainOptions options;
+        options.plan = input_.plan();
         options.steps = run.steps;
         options.record = !trace_file_.empty();
         options.checkpoint = checkpoint_options(run, resumption_, output, console);

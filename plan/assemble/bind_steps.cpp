@@ -91,6 +91,7 @@ class StepBinder {
           transfer_bytes_(boundary_elements(builder.scenario, builder.dims) *
                           size_bytes(builder.dims.dtype)),
           procedures_(builder, row),
+          shares_transfers_(scatters_transfers(builder.scenario, builder.dims)),
           blocking_(blocks_on_transfers(builder.scenario)) {}
 
     void add(const LoweredStep& lowered) {
@@ -144,13 +145,10 @@ class StepBinder {
         return found->second;
     }
 
-    std::size_t chunk(std::int32_t stage_index) const {
-        std::size_t chunk = 0;
-        while (builder_.program.stages[chunk].index != stage_index)
-            ++chunk;
-        return chunk;
+    const Stage& stage(std::int32_t index) const {
+        return builder_.program.stages[builder_.chunk(index)];
     }
-    const Stage& stage(std::int32_t index) const { return builder_.program.stages[chunk(index)]; }
+    const StageAreas& areas(std::int32_t stage) const { return builder_.areas_of(stage); }
 
     // Parameters that are kept until backward stay while any micro-batch in flight needs them.
     std::int32_t forward_procedure(const Action& action) {
@@ -177,9 +175,9 @@ class StepBinder {
         const Action& action = step.action;
         step.procedure = forward_procedure(action);
         step.stash = stash_[key(action)] =
-            born("stash", action, MemoryCategory::activations, stage(action.stage).stash_bytes);
+            born("stash", action, MemoryCategory::activations, areas(action.stage).stash_bytes);
         step.kept = kept_[key(action)] =
-            born_unless_empty("kept", action, stage(action.stage).kept_bytes);
+            born_unless_empty("kept", action, areas(action.stage).kept_bytes);
         if (action.stage > 0) step.input = lives_on(received_f_, action);
         if (!last_stage(action.stage))
             step.output = handed(action, action.stage + 1, MemoryCategory::activations, received_f_,
@@ -195,8 +193,8 @@ class StepBinder {
         step.kept = lives_on(kept_, action);
         if (action.kind == ActionKind::backward_input || defers_recomputed(action.stage))
             step.deferred = deferred_[key(action)] =
-                born_unless_empty("deferred", action, stage(action.stage).deferred_bytes);
-        if (action.stage > 0) lives_on(received_f_, action);
+                born_unless_empty("deferred", action, areas(action.stage).deferred_bytes);
+        if (action.stage > 0) step.received = lives_on(received_f_, action);
         if (!last_stage(action.stage)) step.input = lives_on(received_b_, action);
         if (action.stage > 0)
             step.output = handed(action, action.stage - 1, MemoryCategory::communication,
@@ -209,7 +207,7 @@ class StepBinder {
         step.kept = lives_on(kept_, action);
         step.deferred = lives_on(deferred_, action);
         // The gradient received is the last part's to keep, as any other's is.
-        if (builder_.part_kinds[chunk(action.stage)].back().handed_bytes > 0)
+        if (builder_.part_kinds[builder_.chunk(action.stage)].back().handed_bytes > 0)
             step.input = lives_on(received_b_, action);
     }
 
@@ -226,6 +224,7 @@ class StepBinder {
         transfer.action = action;
         transfer.peer = builder_.placement.rank_of(action.stage + hop_to_peer(action.kind));
         transfer.bytes = transfer_bytes_;
+        if (shares_transfers_) transfer.share = GroupKind::tensor;
         switch (action.kind) {
             case ActionKind::send_f:
                 transfer.resident = sending_f_.at(key(action));
@@ -250,6 +249,7 @@ class StepBinder {
     std::int64_t boundary_bytes_;  // of a whole boundary activation: what a buffer holds
     std::int64_t transfer_bytes_;  // of what one rank sends of it
     BackwardProcedures procedures_;
+    bool shares_transfers_;      // tensor ranks send one share each of what all of them have
     bool blocking_;              // a transfer ends before the next computation begins
     bool transferring_ = false;  // the step before was a transfer
     std::map<std::int32_t, std::int32_t> gathered_forward_;  // by stage

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "plan/assemble/bind_steps.hpp"
+#include "plan/assemble/bind_uses.hpp"
 #include "plan/assemble/chosen_schedule.hpp"
 #include "plan/assemble/stages.hpp"
 #include "plan/checks/validate_plan.hpp"
@@ -53,6 +54,25 @@ void add_fixed_residents(ProgramBuilder& builder, std::int64_t boundary_bytes) {
     program.scratch = builder.add_resident("scratch", MemoryCategory::activations, 0);
 }
 
+// What no step runs: the forward pass of a step that has the first micro-batch's alone.
+void drop_unused_procedures(Program& program) {
+    std::vector<std::int32_t> now(program.procedures.size(), -1);
+    for (const Step& step : program.steps)
+        if (step.procedure >= 0) now[static_cast<std::size_t>(step.procedure)] = 0;
+    if (program.amendment >= 0) now[static_cast<std::size_t>(program.amendment)] = 0;
+    std::vector<Procedure> used;
+    for (std::size_t p = 0; p < now.size(); ++p) {
+        if (now[p] < 0) continue;
+        now[p] = static_cast<std::int32_t>(used.size());
+        used.push_back(std::move(program.procedures[p]));
+    }
+    program.procedures = std::move(used);
+    for (Step& step : program.steps)
+        if (step.procedure >= 0) step.procedure = now[static_cast<std::size_t>(step.procedure)];
+    if (program.amendment >= 0)
+        program.amendment = now[static_cast<std::size_t>(program.amendment)];
+}
+
 void settle_residents(ProgramBuilder& builder) {
     Program& program = builder.program;
     std::int64_t scratch = 0;
@@ -92,6 +112,8 @@ Program build_program(ProgramBuilder builder, const PartKinds& kinds,
     release_received(builder);
     offload_states(builder);
     offload_activations(builder);
+    drop_unused_procedures(builder.program);
+    bind_uses(builder);
     settle_residents(builder);
     return std::move(builder.program);
 }
@@ -140,8 +162,13 @@ Plan build_plan(const Scenario& scenario) {
                            head_stage);
     const PartKinds kinds = build_parts(scenario, dims, forms, schedule.placement, blocks);
     for (std::int32_t rank = 0; rank < pipeline; ++rank) {
-        ProgramBuilder builder{scenario, dims, plan.mesh, schedule.placement, blocks, {}, {}, 0,
-                               0,        {},   {}};
+        ProgramBuilder builder{scenario,  dims,
+                               plan.mesh, schedule.placement,
+                               blocks,    sharding_of(scenario),
+                               {},        {},
+                               {},        0,
+                               0,         {},
+                               {}};
         builder.program.pipeline_rank = rank;
         plan.programs.push_back(
             build_program(std::move(builder), kinds, rows[static_cast<std::size_t>(rank)]));

@@ -77,7 +77,7 @@ class BackwardUses {
         const bool waits = this->waits(builder_.bucket(index));
         const bool of_this_half =
             kind_ == ActionKind::backward || waits == (kind_ == ActionKind::backward_weight);
-        if (builder_.zero() >= 2 && of_this_half) reduce(reduce_uses(builder_, index));
+        if (builder_.sharding.gradients && of_this_half) reduce(reduce_uses(builder_, index));
         const bool complete = waits ? completes_.waiting : completes_.on_the_way;
         if (index == holder_ ? completes_.tied : complete) settle(index);
     }
@@ -88,7 +88,7 @@ class BackwardUses {
         if (index == holder_)
             for (const BlockUse& use : tied_add_uses(builder_))
                 uses_.push_back(use);
-        if (builder_.zero() < 2) {
+        if (!builder_.sharding.gradients) {
             if (!overlap()) return;
             reduce(reduce_uses(builder_, index));
         }
@@ -147,7 +147,7 @@ std::int32_t add_first_forward(ProgramBuilder& builder, const Stage& stage) {
                                        [](const StagePart& part) { return part.quantize >= 0; });
     if (!gathers && !quantizes) return -1;
     std::vector<BlockUse> uses = forward_uses(builder, stage, true);
-    if (quantizes) insert_quantizing(stage, uses);
+    if (quantizes) insert_quantizing(builder, stage, uses);
     if (gathers) insert_first_gathers(builder, uses);
     return builder.add_procedure("first forward " + std::to_string(stage.index), std::move(uses));
 }

@@ -85,7 +85,7 @@ PartKind add_group_part(BlockLibrary& blocks, GroupPart part, const PartForm& fo
 
 PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForms& forms,
                       const StagePlacement& placement, BlockLibrary& blocks) {
-    const bool sharded = scenario.layout.zero_ranks() > 1 && scenario.layout.zero_stage >= 2;
+    const bool sharded = sharding_of(scenario).gradients;
     const Framework& framework = scenario.training.framework;
     const PartForm form{forms, framework.overlap_tensor_backward, sharded, 1};
     const PartForm of_layer{forms, framework.overlap_tensor_backward, sharded,
@@ -190,26 +190,12 @@ class StageGrowth {
         part.forward = kind.forward;
         part.backward = kind.backward;
         part.layer = layer;
-        part.stash_offset = stage_.stash_bytes;
         part.recompute = kind.recompute;
         part.backward_input = kind.backward_input;
         part.backward_weight = kind.backward_weight;
-        if (kind.recomputed_bytes >= 0) part.recomputed_offset = recomputed_;
-        if (kind.backward_weight >= 0) {
-            part.kept_offset = stage_.kept_bytes;
-            part.deferred_offset = stage_.deferred_bytes;
-        }
-        recomputed_ += std::max<std::int64_t>(0, kind.recomputed_bytes);
-        builder_.recomputed_bytes = std::max(builder_.recomputed_bytes, recomputed_);
-        stage_.stash_bytes += kind.stash_bytes - (received ? kind.input_bytes : 0);
-        stage_.kept_bytes += kind.kept_bytes;
-        stage_.deferred_bytes += kind.deferred_bytes;
-        if (kind.quantize >= 0) {
-            part.quantize = kind.quantize;
-            part.quantized_offset = builder_.quantized_bytes;
-            builder_.quantized_bytes += kind.quantized_bytes;
-        }
+        part.quantize = kind.quantize;
         stage_.parts.push_back(part);
+        add_areas(kind, received);
         kinds_.push_back(kind);
     }
 
@@ -218,15 +204,41 @@ class StageGrowth {
 
     // What the stage receives it has elsewhere: backward too.
     void finish() {
-        if (!last_stage_) stage_.deferred_bytes -= kinds_.back().handed_bytes;
+        if (!last_stage_) {
+            areas_.deferred_bytes -= kinds_.back().handed_bytes;
+            areas_.parts.back().handed_bytes = kinds_.back().handed_bytes;
+        }
         builder_.program.stages.push_back(std::move(stage_));
+        builder_.areas.push_back(std::move(areas_));
         builder_.part_kinds.push_back(std::move(kinds_));
     }
 
   private:
+    void add_areas(const PartKind& kind, bool received) {
+        PartAreas part;
+        part.stash = areas_.stash_bytes;
+        part.received_bytes = received ? kind.input_bytes : 0;
+        if (kind.recomputed_bytes >= 0) part.recomputed = recomputed_;
+        if (kind.backward_weight >= 0) {
+            part.kept = areas_.kept_bytes;
+            part.deferred = areas_.deferred_bytes;
+        }
+        recomputed_ += std::max<std::int64_t>(0, kind.recomputed_bytes);
+        builder_.recomputed_bytes = std::max(builder_.recomputed_bytes, recomputed_);
+        areas_.stash_bytes += kind.stash_bytes - part.received_bytes;
+        areas_.kept_bytes += kind.kept_bytes;
+        areas_.deferred_bytes += kind.deferred_bytes;
+        if (kind.quantize >= 0) {
+            part.quantized = builder_.quantized_bytes;
+            builder_.quantized_bytes += kind.quantized_bytes;
+        }
+        areas_.parts.push_back(part);
+    }
+
     ProgramBuilder& builder_;
     bool last_stage_;
     Stage stage_;
+    StageAreas areas_;
     std::vector<PartKind> kinds_;
     std::int64_t recomputed_ = 0;  // bytes of the group so far
 };

@@ -96,14 +96,14 @@ std::vector<ParameterRun> runs_of(const Parameter& parameter, std::int64_t tenso
     return runs;
 }
 
-std::vector<BucketEntry> bucket_entries(const Plan& plan, const Program& program,
+std::vector<BucketEntry> bucket_entries(const std::vector<Block>& blocks, const Program& program,
                                         const Scenario& scenario, const Bucket& bucket) {
     std::vector<BucketEntry> entries;
     for (const Stage& stage : program.stages) {
         if (stage.index != bucket.stage) continue;
         for (std::int32_t p = bucket.first_position; p <= bucket.last_position; ++p) {
             const StagePart& part = stage.parts[static_cast<std::size_t>(p)];
-            for (const Tensor& tensor : plan.blocks[static_cast<std::size_t>(part.forward)].tensors)
+            for (const Tensor& tensor : blocks[static_cast<std::size_t>(part.forward)].tensors)
                 if (tensor.role == Role::parameter)
                     entries.push_back({tensor.name, p, part.layer, 0, tensor.elements(),
                                        parameter_of(scenario, tensor.name)});

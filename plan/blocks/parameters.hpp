@@ -57,7 +57,7 @@ struct BucketEntry {
     std::int64_t elements = 0;
     Parameter parameter;
 };
-std::vector<BucketEntry> bucket_entries(const Plan& plan, const Program& program,
+std::vector<BucketEntry> bucket_entries(const std::vector<Block>& blocks, const Program& program,
                                         const Scenario& scenario, const Bucket& bucket);
 
 // "layer.3/qkv.weight", "embedding.weight": the same in every layout.

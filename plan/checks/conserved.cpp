@@ -1,5 +1,5 @@
-// Closed forms of DESIGN §7 for what a scenario asks for. They are the yardstick that the plan is
-// held against, never a source of the plan.
+// Closed forms of docs/model.md for what a scenario asks for. They are the yardstick that the plan
+// is held against, never a source of the plan.
 #include "plan/checks/validate_plan.hpp"
 
 namespace orrery::plan {

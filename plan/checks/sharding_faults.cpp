@@ -57,48 +57,59 @@ class Walk {
         for (const Op& op : block.ops)
             if (op.kind() == OpKind::all_reduce || op.kind() == OpKind::reduce_scatter)
                 sums_[use.bucket].insert(op.group);
-        if (use.gathered >= 0 && has(block, OpKind::all_gather) &&
+        const std::int32_t parameters = place_of(use, block, Role::parameter);
+        const std::int32_t gradients = place_of(use, block, Role::gradient);
+        const Bucket& own = bucket(use.bucket);
+        if (parameters >= 0 && parameters != own.parameters && has(block, OpKind::all_gather) &&
             bytes_of(block, Role::parameter_shard) > 0)
-            gathered_[use.gathered] = use.bucket;
-        else if (use.position >= 0)
-            check_parameters(step, use, block);
-        if (use.reducing < 0 || bytes_of(block, Role::gradient) == 0) return;
+            gathered_[parameters] = use.bucket;
+        else if (use.position >= 0 && parameters >= 0)
+            check_parameters(step, use, block, parameters);
+        if (gradients < 0 || gradients == own.gradients) return;
         if (use.position >= 0)
-            fill(step, use);
+            fill(step, use, gradients);
         else if (has(block, OpKind::reduce_scatter))
-            reduce(use);
+            reduce(use, gradients);
     }
 
-    void check_parameters(const Step& step, const BlockUse& use, const Block& block) {
+    // The resident that a use has tensors of this role in, −1: it touches none.
+    static std::int32_t place_of(const BlockUse& use, const Block& block, Role role) {
+        for (std::size_t t = 0; t < use.slots.size(); ++t)
+            if (block.tensors[t].role == role && use.slots[t].resident >= 0)
+                return use.slots[t].resident;
+        return -1;
+    }
+
+    void check_parameters(const Step& step, const BlockUse& use, const Block& block,
+                          std::int32_t at) {
         const std::int64_t needed = bytes_of(block, Role::parameter);
         const std::string part = to_text(step.action) + ' ' + block.name;
-        const std::int32_t at = use.gathered >= 0 ? use.gathered : bucket(use.bucket).parameters;
         if (resident(at).bytes < needed)
             return fault(part + " reads more parameters than " + resident(at).name + " holds");
-        if (use.gathered < 0) return;
-        const auto found = gathered_.find(use.gathered);
+        if (at == bucket(use.bucket).parameters) return;
+        const auto found = gathered_.find(at);
         // A tied embedding may have been gathered for its other use.
         if (found == gathered_.end() ||
             bucket(found->second).parameters != bucket(use.bucket).parameters)
             fault(part + " uses bucket " + std::to_string(use.bucket) + ", which " +
-                  resident(use.gathered).name + " does not hold");
+                  resident(at).name + " does not hold");
     }
 
-    void fill(const Step& step, const BlockUse& use) {
-        const auto [it, fresh] = unreduced_.emplace(use.reducing, use.bucket);
+    void fill(const Step& step, const BlockUse& use, std::int32_t at) {
+        const auto [it, fresh] = unreduced_.emplace(at, use.bucket);
         if (fresh || it->second == use.bucket) return;
         fault(to_text(step.action) + " overwrites the gradients of bucket " +
-              std::to_string(it->second) + " in " + resident(use.reducing).name);
+              std::to_string(it->second) + " in " + resident(at).name);
         it->second = use.bucket;
     }
 
-    void reduce(const BlockUse& use) {
-        const auto found = unreduced_.find(use.reducing);
+    void reduce(const BlockUse& use, std::int32_t at) {
+        const auto found = unreduced_.find(at);
         if (found != unreduced_.end() && found->second == use.bucket)
             unreduced_.erase(found);
         else
-            fault("bucket " + std::to_string(use.bucket) + " is reduced from " +
-                  resident(use.reducing).name + ", which does not hold its gradients");
+            fault("bucket " + std::to_string(use.bucket) + " is reduced from " + resident(at).name +
+                  ", which does not hold its gradients");
     }
 
     void check_sums() {

@@ -6,6 +6,8 @@
 #include <set>
 
 #include "plan/check.hpp"
+#include "plan/checks/binding_faults.hpp"
+#include "plan/checks/operand_faults.hpp"
 #include "plan/checks/sharding_faults.hpp"
 #include "plan/checks/staleness_faults.hpp"
 #include "plan/checks/validation_faults.hpp"
@@ -88,18 +90,18 @@ void check_memory(const Program& program, Faults& faults) {
     }
     for (std::size_t s = 0; s < program.steps.size(); ++s) {
         const Step& step = program.steps[s];
-        std::vector<std::int32_t> touched = {step.stash, step.kept,   step.deferred,
-                                             step.input, step.output, step.stored};
-        for (const Transfer& transfer : step.transfers)
-            touched.push_back(transfer.resident);
-        for (std::int32_t id : touched) {
-            if (id < 0) continue;
+        const auto check_life = [&](std::int32_t id) {
+            if (id < 0) return;
             const Resident& r = program.residents[static_cast<std::size_t>(id)];
             const auto now = static_cast<std::int32_t>(s);
             if (now < r.first_step || now > r.last_step)
                 faults.push_back(of_rank(program) + to_text(step.action) + " touches " + r.name +
                                  " outside its life");
-        }
+        };
+        for (std::size_t f = 0; f < kFrames; ++f)
+            check_life(step.resident(static_cast<Frame>(f)));
+        for (const Transfer& transfer : step.transfers)
+            check_life(transfer.resident);
     }
 }
 
@@ -261,6 +263,25 @@ bool holds_both_ends(const Plan& plan) {
     });
 }
 
+// Whether it is the plan of this scenario's layout, of this many programs.
+void check_layout(const Plan& plan, const Scenario& scenario, Faults& faults) {
+    const Layout& layout = scenario.layout;
+    const auto check = [&](const char* what, std::int64_t planned, std::int64_t asked) {
+        if (planned != asked)
+            faults.push_back(std::string("the plan is for ") + what + ' ' +
+                             std::to_string(planned) + ", the scenario asks for " +
+                             std::to_string(asked));
+    };
+    check("tensor_parallel", plan.mesh.tensor, layout.tensor_parallel);
+    check("context_parallel", plan.mesh.context, layout.context_parallel);
+    check("data_parallel", plan.mesh.data, layout.data_parallel);
+    check("pipeline_parallel", plan.mesh.pipeline, layout.pipeline_parallel);
+    check("pipeline_parallel", static_cast<std::int64_t>(plan.programs.size()),
+          layout.pipeline_parallel);
+    check("micro-batches:", plan.micro_batches, layout.micro_batches());
+    check("sequence_length", plan.tokens.sequence, scenario.training.sequence_length);
+}
+
 void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults) {
     const Conserved expected = conserved_of(scenario);
     const Model& model = scenario.model;
@@ -303,9 +324,13 @@ void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults)
 
 std::vector<std::string> plan_faults(const Plan& plan, const Scenario& scenario) {
     Faults faults;
+    check_layout(plan, scenario, faults);
+    if (!faults.empty()) return faults;
+    faults = operand_faults(plan.blocks);
     for (const Program& program : plan.programs) {
         check_schedule(plan, program, faults);
         check_memory(program, faults);
+        check_bindings(plan, program, faults);
     }
     check_sharding(plan, faults);
     check_validation(plan, faults);

@@ -10,7 +10,7 @@
 
 namespace orrery::plan {
 
-// Quantities that the scenario alone determines, by the closed forms of DESIGN §7; build_plan
+// Quantities that the scenario alone determines, by the closed forms of docs/model.md; build_plan
 // checks the plan against them.
 Conserved conserved_of(const Scenario& scenario);
 
@@ -18,6 +18,7 @@ Conserved conserved_of(const Scenario& scenario);
 double executed_flops(const Plan& plan);
 
 // Broken rules, one line each; empty for a sound plan:
+//  - ops have the operands that they declare (plan/checks/operand_faults.hpp);
 //  - each stage and micro-batch has one forward and, after it, one backward;
 //  - every send has the one receive of its peer;
 //  - contracting each collective and each exchange to one node, the union over ranks of their issue

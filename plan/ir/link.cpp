@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/ir/homes.hpp"
-
 namespace orrery::plan {
 namespace {
 
-// Pieces of memory whose accesses are ordered: each resident; a stash by block position, what is
-// made again by place in its group; of what takes turns each copy.
+// Pieces of memory whose accesses are ordered: those that the slots tell apart in each resident; of
+// what takes turns each copy.
 class Linker {
   public:
     Linker(const Plan& plan, const Program& program)
-        : plan_(plan), program_(program), homes_(plan, program), first_op_(plan.first_ops()) {
+        : plan_(plan), program_(program), first_op_(plan.first_ops()) {
         orders_.reserve(plan.blocks.size());
         for (const Block& block : plan.blocks)
             orders_.push_back(order_of(block));
@@ -77,17 +75,7 @@ class Linker {
     }
 
     void number_pieces() {
-        std::vector<std::int32_t> parts(program_.residents.size(), 1);
-        for (const Step& step : program_.steps)
-            for (const std::int32_t id : {step.stash, step.kept, step.deferred, step.stored})
-                if (id >= 0)
-                    parts[static_cast<std::size_t>(id)] = std::max<std::int32_t>(
-                        1, static_cast<std::int32_t>(homes_.stage(step.action.stage).parts.size()));
-        if (program_.recomputed >= 0)
-            for (const Stage& stage : program_.stages)
-                parts[static_cast<std::size_t>(program_.recomputed)] =
-                    std::max(parts[static_cast<std::size_t>(program_.recomputed)],
-                             static_cast<std::int32_t>(stage.parts.size()));
+        std::vector<std::int32_t> parts = pieces_of_residents();
         for (std::size_t i = 0; i < parts.size(); ++i)
             parts[i] *= program_.residents[i].turns;
         std::int32_t next = 0;
@@ -102,6 +90,31 @@ class Linker {
         std::stable_sort(births_.begin(), births_.end(), [&](std::int32_t a, std::int32_t b) {
             return resident(a).first_step < resident(b).first_step;
         });
+    }
+
+    // How many pieces the slots tell apart.
+    std::vector<std::int32_t> pieces_of_residents() const {
+        std::vector<std::int32_t> parts(program_.residents.size(), 1);
+        const auto note = [&](std::int32_t id, std::int32_t count) {
+            if (id < 0) return;
+            auto& of = parts[static_cast<std::size_t>(id)];
+            of = std::max(of, count);
+        };
+        std::vector<std::array<std::int32_t, kFrames>> most;  // by procedure, of frames of steps
+        for (const Procedure& procedure : program_.procedures) {
+            auto& of = most.emplace_back();
+            for (const BlockUse& use : procedure.uses)
+                for (const Slot& slot : use.slots) {
+                    if (slot.frame == Frame::resident) note(slot.resident, slot.piece + 1);
+                    auto& count = of[static_cast<std::size_t>(slot.frame)];
+                    count = std::max(count, slot.piece + 1);
+                }
+        }
+        for (const Step& step : program_.steps)
+            for (std::size_t f = 0; step.procedure >= 0 && f < kFrames; ++f)
+                note(step.resident(static_cast<Frame>(f)),
+                     most[static_cast<std::size_t>(step.procedure)][f]);
+        return parts;
     }
 
     // Memory that changes hands: the new owner's first access follows all accesses of the old. They
@@ -124,12 +137,12 @@ class Linker {
     Accesses& piece(std::int32_t index) { return pieces_[static_cast<std::size_t>(index)]; }
 
     // The piece of memory behind a tensor that outlives its block.
-    std::int32_t piece_of(const Step& step, const BlockUse& use, const Block& block,
-                          TensorId id) const {
-        const Home home = homes_.of(step, use, block, id);
-        const std::int32_t slot = resident(home.resident).within;  // whoever has its turn
-        return first_piece(slot >= 0 ? slot : home.resident) + home.piece +
-               repetition_ % resident(home.resident).turns;
+    std::int32_t piece_of(const Step& step, const BlockUse& use, TensorId id) const {
+        const Slot& slot = use.slots[static_cast<std::size_t>(id)];
+        const std::int32_t home = step.resident(slot);
+        const Resident& resident = this->resident(home);
+        return first_piece(resident.within >= 0 ? resident.within : home) +  // whoever has its turn
+               slot.piece + repetition_ % resident.turns;
     }
 
     void read(std::int32_t index, StreamCounts& waits) { join(waits, piece(index).writes); }
@@ -183,49 +196,53 @@ class Linker {
             for (std::size_t s = 0; s < kStreams; ++s)
                 if (order.waits[i][s] > 0) waits[s] = base[s] + order.waits[i][s];
             if (use.fence) join(waits, base);
-            join(waits, before);
+            if (step.after_transfers) join(waits, before);
             if (order.touches_scratch[i] && !scratch_ordered[own]) {
                 scratch_ordered[own] = true;
                 join(waits, scratch_before.writes);
             }
+            pieces_of_op_.clear();
             const std::size_t first_outside = next_outside;
             for (; next_outside < order.outside.size() &&
                    order.outside[next_outside].op == static_cast<std::int32_t>(i);
                  ++next_outside)
-                before_access(step, use, block, order.outside[next_outside], base, waits);
+                before_access(step, use, order.outside[next_outside], base, waits);
             push(first_op_[b] + static_cast<std::uint32_t>(i), block.ops[i].stream, waits,
                  use_index);
             for (std::size_t k = first_outside; k < next_outside; ++k)
-                note_access(step, use, block, order.outside[k], own);
+                note_access(order.outside[k], pieces_of_op_[k - first_outside], own);
             if (order.touches_scratch[i])
                 piece(first_piece(program_.scratch)).writes[own] = issued_[own];
         }
     }
 
     // Accesses by earlier blocks; those within the block are in its order already.
-    void before_access(const Step& step, const BlockUse& use, const Block& block,
-                       const OutsideAccess& access, const StreamCounts& base, StreamCounts& waits) {
-        const std::int32_t index = piece_of(step, use, block, access.tensor);
-        StreamCounts found{};
-        access.writes ? write(index, found) : read(index, found);
-        for (std::size_t s = 0; s < kStreams; ++s)
-            waits[s] = std::max(waits[s], std::min(found[s], base[s]));
+    void before_access(const Step& step, const BlockUse& use, const OutsideAccess& access,
+                       const StreamCounts& base, StreamCounts& waits) {
+        const std::int32_t index = piece_of(step, use, access.tensor);
+        pieces_of_op_.push_back(index);
+        const Accesses& at = piece(index);
+        for (std::size_t s = 0; s < kStreams; ++s) {
+            std::uint32_t count = at.writes[s];
+            if (access.writes && at.reads[s] > count) count = at.reads[s];
+            if (count > base[s]) count = base[s];
+            if (count > waits[s]) waits[s] = count;
+        }
     }
 
-    void note_access(const Step& step, const BlockUse& use, const Block& block,
-                     const OutsideAccess& access, std::size_t own) {
-        Accesses& into = piece(piece_of(step, use, block, access.tensor));
+    void note_access(const OutsideAccess& access, std::int32_t index, std::size_t own) {
+        Accesses& into = piece(index);
         (access.writes ? into.writes : into.reads)[own] = issued_[own];
     }
 
     const Plan& plan_;
     const Program& program_;
-    Homes homes_;
     std::vector<std::uint32_t> first_op_;
     std::vector<BlockOrder> orders_;
     std::vector<std::int32_t> first_piece_;
     std::vector<std::int32_t> births_;  // residents that take memory over, by birth
     std::vector<Accesses> pieces_;
+    std::vector<std::int32_t> pieces_of_op_;  // that the op at hand accesses, in order
     StreamCounts issued_{};
     std::array<StreamCounts, kStreams> waited_{};  // what each stream is known to follow
     std::uint32_t step_ = 0;

@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/ir/action.hpp"
@@ -37,17 +38,45 @@ enum class Tier : std::uint8_t { device, host, disk };
 inline constexpr std::size_t kTiers = 3;
 std::string_view name(Tier tier);
 
+// What the place of a tensor is counted from. A procedure runs in many steps, and each hands it
+// memory of its own under the same names, as a call hands over arguments.
+enum class Frame : std::uint8_t {
+    none,      // the tensor lies in the block's scratch, or nothing touches it
+    resident,  // one that is the same in all steps: a bucket's states, a slot of a ring, scalars, …
+    stash,     // and those that the step says
+    kept,
+    deferred,
+    received,
+    input,
+    output,
+    stored
+};
+inline constexpr std::size_t kFrames = 9;
+std::string_view name(Frame frame);
+
+// Where one tensor of a use lies: so many bytes from the start of its frame. A slot knows it all,
+// as XLA's BufferAllocation::Slice does; nothing is found out again from roles or names.
+struct Slot {
+    Frame frame = Frame::none;
+    std::int32_t resident = -1;  // of Frame::resident
+    // Which piece of the frame: accesses of different pieces are not ordered by each other. What
+    // parts of a stage keep side by side are such pieces; most frames are one.
+    std::int32_t piece = 0;
+    std::int64_t offset = 0;
+    // The members of this group share out what lies there, each with as many bytes as the tensor
+    // has, in the order of their ranks; none: all have the same place.
+    GroupKind share = GroupKind::none;
+    bool operator==(const Slot&) const = default;
+};
+
 // One use of a block within a procedure.
 struct BlockUse {
     std::int32_t block = 0;      // index into Plan::blocks
     std::int32_t layer = -1;     // model layer, −1: none
-    std::int32_t position = -1;  // stash area within the stage's stash, −1: none
+    std::int32_t position = -1;  // part of the stage, −1: none
     std::int32_t bucket = -1;    // bucket whose parameters, gradients and states it touches
-    std::int32_t gathered = -1;  // resident with the gathered parameters, −1: the bucket's own
-    std::int32_t reducing = -1;  // resident with unreduced gradients, −1: the bucket's own
     bool fence = false;          // starts after everything issued before it has ended
-    std::int32_t from = -1;      // residents that a copy between tiers reads and writes; −1: what
-    std::int32_t to = -1;        // its step says
+    std::vector<Slot> slots;     // by tensor of the block
     bool operator==(const BlockUse&) const = default;
 };
 
@@ -57,6 +86,45 @@ struct Procedure {
     bool operator==(const Procedure&) const = default;
 };
 
+// What a rank holds of its parameters from step to step.
+enum class StateKind : std::uint8_t {
+    parameters,
+    gradients,
+    first_moments,  // these the optimizer keeps …
+    second_moments,
+    masters  // … and, beside parameters of fewer bits, what it steps
+};
+inline constexpr std::size_t kStateKinds = 5;
+std::string_view name(StateKind kind);
+inline bool is_optimizer_state(StateKind kind) {
+    return kind >= StateKind::first_moments;
+}
+
+// How much of a state is on one rank (Rajbhandari 2020).
+enum class Extent : std::uint8_t {
+    whole,     // all elements
+    in_place,  // room for all elements, of which it keeps its shard at its place among them
+    shard      // its shard alone
+};
+inline constexpr std::size_t kExtents = 3;
+std::string_view name(Extent extent);
+
+struct BucketState {
+    StateKind kind = StateKind::parameters;
+    Extent extent = Extent::whole;
+    DType dtype = DType::fp32;
+    std::int64_t offset = 0;  // bytes from the start of its resident
+    bool operator==(const BucketState&) const = default;
+};
+
+// Elements of a bucket that the members of a group share out: each steps as many, in the order of
+// ranks.
+struct Share {
+    GroupKind group = GroupKind::none;
+    std::int64_t elements = 0;  // of all members, with padding
+    bool operator==(const Share&) const = default;
+};
+
 // Gradients that are reduced, and parameters that are stepped and gathered, together: a contiguous
 // range of a stage's parameters.
 struct Bucket {
@@ -64,14 +132,24 @@ struct Bucket {
     std::int32_t first_position = 0;  // positions (parts of the stage) it covers
     std::int32_t last_position = 0;
     std::int64_t elements = 0;             // local to the rank, before padding
-    std::int64_t padded = 0;               // to a multiple of the ranks that share it
     std::int64_t tied_elements = 0;        // of a parameter that another bucket of this rank holds:
                                            // a second gradient accumulator, added once per step
     std::int64_t replicated_elements = 0;  // held whole by every rank of the tensor group
-    // Resident that holds each state; −1: none.
+    // Resident that holds each state, all that the optimizer keeps in one; −1: none.
     std::int32_t parameters = -1;
-    std::int32_t gradients = -1;
+    std::int32_t gradients = -1;  // the second accumulator of a tied embedding comes last
     std::int32_t optimizer = -1;
+    std::vector<Share> shares;  // the elements one after another; empty: every rank steps all
+    std::vector<BucketState> states;
+
+    const BucketState* state(StateKind kind) const;  // nullptr: there is none
+    std::int32_t resident(StateKind kind) const;
+    std::int64_t padded() const;  // elements, with what makes them divide among the ranks
+    // Elements that a rank steps, and how many a rank has of a state.
+    std::int64_t stepped(const Mesh& mesh) const;
+    std::int64_t room(StateKind kind, const Mesh& mesh) const;
+    // The first of them, for the rank that is member `number` of the group that shares them out.
+    std::int64_t first_stepped(const Mesh& mesh, std::int64_t number) const;
     bool operator==(const Bucket&) const = default;
 };
 
@@ -80,37 +158,23 @@ struct StagePart {
     std::int32_t forward = 0;   // block
     std::int32_t backward = 0;  // block
     std::int32_t layer = -1;
-    // Of its stash area within the stage's stash. The first part of a later stage has the
-    // activation that the stage received elsewhere: its area lacks that tensor, which comes first
-    // in a block's area, and the others move down by its size.
-    std::int64_t stash_offset = 0;
     std::int32_t bucket = -1;
     // Of a group of layers that keeps only its first one's input: the block that backward runs
-    // again for each but the last, in order, before the group's first backward block, and where the
-    // tensors that it makes or receives lie within Program::recomputed; −1: none.
+    // again for each but the last, in order, before the group's first backward block; −1: none.
     std::int32_t recompute = -1;
-    std::int64_t recomputed_offset = -1;
     // Where backward is split in two: the block that is for the input (−1: it is `backward`, and
-    // there is no whole one), the one that is for the weights (−1: nothing can wait for it), and
-    // where the part's areas lie within the stage's kept and deferred tensors.
+    // there is no whole one), and the one that is for the weights (−1: nothing can wait for it).
     std::int32_t backward_input = -1;
     std::int32_t backward_weight = -1;
-    std::int64_t kept_offset = -1;
-    std::int64_t deferred_offset = -1;
     // Eight-bit products: the block that makes the copies of its weights and the scales that a step
-    // goes on with, before the step's first forward pass, and where these lie within
-    // Program::quantized; −1: none.
+    // goes on with, before the step's first forward pass; −1: none.
     std::int32_t quantize = -1;
-    std::int64_t quantized_offset = -1;
     bool operator==(const StagePart&) const = default;
 };
 
 struct Stage {
     std::int32_t index = 0;
     std::vector<StagePart> parts;
-    std::int64_t stash_bytes = 0;
-    std::int64_t kept_bytes = 0;
-    std::int64_t deferred_bytes = 0;
     bool operator==(const Stage&) const = default;
 };
 
@@ -138,7 +202,8 @@ struct Transfer {
     Action action;          // SEND_* or RECV_*
     std::int32_t peer = 0;  // pipeline rank
     std::int64_t bytes = 0;
-    std::int32_t resident = -1;  // read or written
+    std::int32_t resident = -1;         // read or written: from its start, or
+    GroupKind share = GroupKind::none;  // this rank's share of it, as in Slot
     bool operator==(const Transfer&) const = default;
 };
 
@@ -155,18 +220,25 @@ struct Step {
     Action action;                // compute step; of the first transfer otherwise
     std::int32_t procedure = -1;  // −1: transfers
     std::vector<Transfer> transfers;
-    std::int32_t stash = -1;  // resident: the stash of this stage and micro-batch
-    std::int32_t input = -1;  // resident handed in from outside the stage: the activation received,
-                              // which backward reads again, or the gradient received
-    std::int32_t output = -1;      // resident handed out of the stage (to be sent)
+    std::int32_t stash = -1;   // resident: the stash of this stage and micro-batch
+    std::int32_t input = -1;   // resident handed in from outside the stage: the activation or the
+                               // gradient received
+    std::int32_t output = -1;  // resident handed out of the stage (to be sent)
     bool after_transfers = false;  // computes nothing until every transfer issued before has ended
     // Residents of this stage and micro-batch, where backward is split: what its part for the
     // weights reads, of the forward pass and of the part for the input.
     std::int32_t kept = -1;
     std::int32_t deferred = -1;
+    std::int32_t received = -1;  // backward: what the stage's forward action had as its input
     // Moves: the resident that has the stash on the further tier. What the stage received goes from
     // input to output.
     std::int32_t stored = -1;
+
+    // The resident that a frame is in this step, −1: none.
+    std::int32_t resident(Frame frame) const;
+    std::int32_t resident(const Slot& slot) const {
+        return slot.frame == Frame::resident ? slot.resident : resident(slot.frame);
+    }
     bool operator==(const Step&) const = default;
 };
 
@@ -201,7 +273,7 @@ struct Program {
     bool operator==(const Program&) const = default;
 };
 
-// Quantities that must be conserved from the scenario to the plan (DESIGN §7's definitions).
+// Quantities that must be conserved from the scenario to the plan (docs/simulate-json.md).
 struct Conserved {
     std::int64_t layers = 0;
     std::int64_t parameters = 0;  // unique, unpadded, tied ones once

@@ -49,6 +49,10 @@ struct AttentionForm {
 struct AttentionSizes : AttentionForm {
     std::int64_t batch = 0, queries = 0, keys = 0;
 
+    // Of packed rows: heads of queries, those of keys and values, all three.
+    std::int64_t width() const { return heads * head_dim; }
+    std::int64_t kv_width() const { return 2 * kv_heads * head_dim; }
+    std::int64_t qkv_width() const { return width() + kv_width(); }
     // Of so many products per query, key and head; multiply and add count two.
     double product_flops(double products, std::int64_t attended) const {
         return 2.0 * products * static_cast<double>(batch) * static_cast<double>(queries) *
@@ -83,6 +87,12 @@ struct Attention : WindowedAttention {
         AttentionForm::fields<Attention>(v);
         v.extent("window", &Attention::window);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("qkv", batch * queries * qkv_width());
+        v.writes("context", batch * queries * width());
+        v.writes("lse", batch * heads * queries);
+    }
     bool operator==(const Attention&) const = default;
 };
 
@@ -98,6 +108,14 @@ struct AttentionBackward : WindowedAttention {
         v.size("keys", &AttentionBackward::keys);
         AttentionForm::fields<AttentionBackward>(v);
         v.extent("window", &AttentionBackward::window);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("dcontext", batch * queries * width());
+        v.reads("qkv", batch * queries * qkv_width());
+        v.reads("context", batch * queries * width());
+        v.reads("lse", batch * heads * queries);
+        v.writes("dqkv", batch * queries * qkv_width());
     }
     bool operator==(const AttentionBackward&) const = default;
 };
@@ -120,6 +138,17 @@ struct AttentionBlock : AttentionSizes {
         AttentionForm::fields<AttentionBlock>(v);
         v.extent("hop", &AttentionBlock::hop);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("qkv", batch * queries * qkv_width());
+        v.reads("kv", batch * keys * kv_width());
+        if (hop > 0) {  // goes on with those of the hops before
+            v.reads("sums", batch * queries * width());
+            v.reads("lse", batch * heads * queries);
+        }
+        v.writes("sums or context", batch * queries * width());
+        v.writes("lse", batch * heads * queries);
+    }
     bool operator==(const AttentionBlock&) const = default;
 };
 
@@ -136,6 +165,16 @@ struct AttentionBlockBackward : AttentionSizes {
         v.size("keys", &AttentionBlockBackward::keys);
         AttentionForm::fields<AttentionBlockBackward>(v);
         v.extent("hop", &AttentionBlockBackward::hop);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("dcontext", batch * queries * width());
+        v.reads("qkv", batch * queries * qkv_width());
+        v.reads("kv", batch * keys * kv_width());
+        v.reads("context", batch * queries * width());
+        v.reads("lse", batch * heads * queries);
+        v.writes("dkv", batch * keys * kv_width());
+        v.writes("dq", batch * queries * width());
     }
     bool operator==(const AttentionBlockBackward&) const = default;
 };
@@ -158,6 +197,11 @@ struct Softmax {
         v.number("window", &Softmax::window);
         v.number("alibi", &Softmax::alibi);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("scores", batch * queries * keys);
+        v.writes("probabilities", batch * queries * keys);
+    }
     bool operator==(const Softmax&) const = default;
 };
 
@@ -173,6 +217,12 @@ struct SoftmaxBackward {
         v.size("queries", &SoftmaxBackward::queries);
         v.size("keys", &SoftmaxBackward::keys);
         v.extent("heads", &SoftmaxBackward::heads);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("dprobabilities", batch * queries * keys);
+        v.reads("probabilities", batch * queries * keys);
+        v.writes("dscores", batch * queries * keys);
     }
     bool operator==(const SoftmaxBackward&) const = default;
 };
@@ -206,6 +256,11 @@ struct Rope : RopeFields {
     static void fields(V&& v) {
         RopeFields::fields<Rope>(v);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("qkv", rows * (heads + 2 * kv_heads) * head_dim);
+        v.writes("qkv", rows * (heads + 2 * kv_heads) * head_dim);
+    }
     bool operator==(const Rope&) const = default;
 };
 
@@ -215,6 +270,11 @@ struct RopeBackward : RopeFields {
     template <typename V>
     static void fields(V&& v) {
         RopeFields::fields<RopeBackward>(v);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("dqkv", rows * (heads + 2 * kv_heads) * head_dim);
+        v.writes("dqkv", rows * (heads + 2 * kv_heads) * head_dim);
     }
     bool operator==(const RopeBackward&) const = default;
 };
@@ -250,6 +310,28 @@ struct Rearrange {
         v.size("kv_width", &Rearrange::kv_width);
         v.size("parts", &Rearrange::parts);
         v.number("form", &Rearrange::form);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        const std::int64_t kv = 2 * kv_width;
+        switch (form) {
+            case Rearrangement::keys:
+                v.reads("qkv", rows * width);
+                v.writes("kv", rows * kv);
+                return;
+            case Rearrangement::gradients:
+                v.reads("dq", rows * (width - kv));
+                v.reads("dkv", rows * kv);
+                v.writes("dqkv", rows * width);
+                return;
+            case Rearrangement::heads_apart:
+            case Rearrangement::heads_together:
+            case Rearrangement::samples_together:
+            case Rearrangement::samples_apart:
+                v.reads("from", rows * width);
+                v.writes("to", rows * width);
+                return;
+        }
     }
     bool operator==(const Rearrange&) const = default;
 };

@@ -23,6 +23,11 @@ struct AllReduce {
         v.size("elements", &AllReduce::elements);
         v.number("reduce", &AllReduce::reduce);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("addend", elements);
+        v.writes("sum", elements);
+    }
     bool operator==(const AllReduce&) const = default;
 };
 
@@ -35,6 +40,11 @@ struct AllGather {
     static void fields(V&& v) {
         v.size("elements", &AllGather::elements);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads_several("share");
+        v.writes_together("whole", elements);
+    }
     bool operator==(const AllGather&) const = default;
 };
 
@@ -46,6 +56,11 @@ struct ReduceScatter {
     template <typename V>
     static void fields(V&& v) {
         v.size("elements", &ReduceScatter::elements);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads_together("addend", elements);
+        v.writes_several("share");
     }
     bool operator==(const ReduceScatter&) const = default;
 };
@@ -60,6 +75,9 @@ struct Exchange {
     static void fields(V&& v) {
         v.size("elements", &Exchange::elements);
     }
+    // A step says what is sent and received.
+    template <typename V>
+    void operands(V&&) const {}
     bool operator==(const Exchange&) const = default;
 };
 
@@ -71,6 +89,11 @@ struct AllToAll {
     template <typename V>
     static void fields(V&& v) {
         v.size("elements", &AllToAll::elements);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads_together("sent", elements);
+        v.writes_together("received", elements);
     }
     bool operator==(const AllToAll&) const = default;
 };
@@ -84,6 +107,11 @@ struct Shift {
     template <typename V>
     static void fields(V&& v) {
         v.size("elements", &Shift::elements);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads_together("sent", elements);
+        v.writes_together("received", elements);
     }
     bool operator==(const Shift&) const = default;
 };

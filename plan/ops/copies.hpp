@@ -15,6 +15,11 @@ struct CopyToDevice {
     static void fields(V&& v) {
         v.size("elements", &CopyToDevice::elements);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("source", elements);
+        v.writes("target", elements);
+    }
     bool operator==(const CopyToDevice&) const = default;
 };
 
@@ -26,6 +31,11 @@ struct CopyToHost {
     template <typename V>
     static void fields(V&& v) {
         v.size("elements", &CopyToHost::elements);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("source", elements);
+        v.writes("target", elements);
     }
     bool operator==(const CopyToHost&) const = default;
 };
@@ -39,6 +49,11 @@ struct ReadDisk {
     static void fields(V&& v) {
         v.size("elements", &ReadDisk::elements);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("source", elements);
+        v.writes("target", elements);
+    }
     bool operator==(const ReadDisk&) const = default;
 };
 
@@ -50,6 +65,11 @@ struct WriteDisk {
     template <typename V>
     static void fields(V&& v) {
         v.size("elements", &WriteDisk::elements);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("source", elements);
+        v.writes("target", elements);
     }
     bool operator==(const WriteDisk&) const = default;
 };

@@ -16,6 +16,11 @@ struct Amax {
     static void fields(V&& v) {
         v.size("elements", &Amax::elements);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.may_read("input", elements);  // histories are read where they are written
+        v.writes("amax", 1);
+    }
     bool operator==(const Amax&) const = default;
 };
 
@@ -32,6 +37,13 @@ struct Quantize {
         v.size("width", &Quantize::width);
         v.size("copies", &Quantize::copies);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("input", rows * width);
+        v.may_read("amax", 1);
+        v.may_read("history", 1);
+        v.writes_several("copies and scales");
+    }
     bool operator==(const Quantize&) const = default;
 };
 
@@ -45,6 +57,13 @@ struct Transpose {
         v.size("rows", &Transpose::rows);
         v.size("width", &Transpose::width);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("input", rows * width);
+        v.may_read("scales", 1);
+        v.writes("output", rows * width);
+        v.may_write("scales", 1);
+    }
     bool operator==(const Transpose&) const = default;
 };
 
@@ -57,6 +76,11 @@ struct UpdateScales {
     template <typename V>
     static void fields(V&& v) {
         v.size("elements", &UpdateScales::elements);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads_several("histories");
+        v.writes_several("histories");
     }
     bool operator==(const UpdateScales&) const = default;
 };

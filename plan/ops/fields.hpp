@@ -7,8 +7,8 @@
 //         v.part(&Rope::scaling);           where it is not the default; a struct of such
 //     }
 //
-// in the order of its text form. Sizes and extents are integers; numbers may be integers, doubles,
-// bools, or enums with a Spelling.
+// // in the order of their text form. Sizes Sizes and extents are integers; numbers may be
+// integers, doubles, bools, or enums with a Spelling.
 #pragma once
 
 #include <array>

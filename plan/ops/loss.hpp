@@ -18,6 +18,11 @@ struct CrossEntropyMax {
         v.size("width", &CrossEntropyMax::width);
         v.number("vocabulary", &CrossEntropyMax::vocabulary);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("logits", rows * width);
+        v.writes("largest", rows);
+    }
     bool operator==(const CrossEntropyMax&) const = default;
 };
 
@@ -34,6 +39,13 @@ struct CrossEntropySum {
         v.size("width", &CrossEntropySum::width);
         v.number("vocabulary", &CrossEntropySum::vocabulary);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("logits", rows * width);
+        v.reads("largest", rows);
+        v.reads("targets", rows);
+        v.writes("sums", 2 * rows);
+    }
     bool operator==(const CrossEntropySum&) const = default;
 };
 
@@ -47,6 +59,14 @@ struct CrossEntropy {
     static void fields(V&& v) {
         v.size("rows", &CrossEntropy::rows);
         v.size("width", &CrossEntropy::width);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("sums", width * rows);
+        v.reads("largest", rows);
+        v.reads("targets", rows);
+        v.updates("loss", 1);
+        v.writes("loss", 1);
     }
     bool operator==(const CrossEntropy&) const = default;
 };
@@ -63,6 +83,15 @@ struct CrossEntropyBackward {
         v.size("rows", &CrossEntropyBackward::rows);
         v.size("width", &CrossEntropyBackward::width);
         v.number("vocabulary", &CrossEntropyBackward::vocabulary);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("logits", rows * width);
+        v.reads("largest", rows);
+        v.reads("sums", 2 * rows);
+        v.reads("targets", rows);
+        v.may_read("loss scale", 1);
+        v.writes("dlogits", rows * width);
     }
     bool operator==(const CrossEntropyBackward&) const = default;
 };

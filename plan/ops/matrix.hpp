@@ -1,6 +1,8 @@
 // Matrix products.
 #pragma once
 
+#include <algorithm>
+
 #include "plan/ops/fields.hpp"
 #include "plan/ops/op_kind.hpp"
 
@@ -38,6 +40,27 @@ struct Gemm {
         v.size("n", &Gemm::n);
         v.size("k", &Gemm::k);
         v.number("product", &Gemm::product);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        switch (product) {
+            case GemmProduct::forward:
+                v.reads("input", m, k);
+                v.reads("weight", n, k);
+                v.may_read("bias", n);
+                break;
+            case GemmProduct::input_gradient:
+                v.reads("doutput", m, k);
+                v.reads("weight", k, n);
+                break;
+            case GemmProduct::weight_gradient:
+                v.reads("doutput", k, m);
+                v.reads("input", k, n);
+                break;
+        }
+        v.may_read("scales", 1);  // of eight bits, of either operand
+        v.may_read("scales", 1);
+        v.writes_whole_or_halves("result", m * n);
     }
     bool operator==(const Gemm&) const = default;
 };
@@ -86,6 +109,43 @@ struct BatchedGemm {
         v.extent("kv_heads", &BatchedGemm::kv_heads);
         v.number("product", &BatchedGemm::product);
         v.number("scale", &BatchedGemm::scale);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        const std::int64_t maps =
+            batch * m *
+            (product == AttentionProduct::scores || product == AttentionProduct::probabilities ? n
+                                                                                               : k);
+        const std::int64_t rows = batch / std::max<std::int64_t>(heads, 1) * m;
+        const std::int64_t context = rows * heads * head_dim();
+        const std::int64_t qkv = rows * (heads + 2 * kv_heads) * head_dim();
+        switch (product) {
+            case AttentionProduct::scores:
+                v.reads("qkv", qkv);
+                v.writes("scores", maps);
+                return;
+            case AttentionProduct::context:
+                v.reads("probabilities", maps);
+                v.reads("qkv", qkv);
+                v.writes("context", context);
+                return;
+            case AttentionProduct::probabilities:
+                v.reads("dcontext", context);
+                v.reads("qkv", qkv);
+                v.writes("dprobabilities", maps);
+                return;
+            case AttentionProduct::values:
+                v.reads("probabilities", maps);
+                v.reads("dcontext", context);
+                v.writes("dqkv", qkv);
+                return;
+            case AttentionProduct::queries:
+            case AttentionProduct::keys:
+                v.reads("dscores", maps);
+                v.reads("qkv", qkv);
+                v.writes("dqkv", qkv);
+                return;
+        }
     }
     bool operator==(const BatchedGemm&) const = default;
 };

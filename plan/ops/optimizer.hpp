@@ -17,6 +17,12 @@ struct GradientNorm {
     static void fields(V&& v) {
         v.size("elements", &GradientNorm::elements);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("gradients", elements);
+        v.updates("norm", 1);
+        v.writes("norm", 1);
+    }
     bool operator==(const GradientNorm&) const = default;
 };
 
@@ -29,6 +35,13 @@ struct Unscale {
     template <typename V>
     static void fields(V&& v) {
         v.size("elements", &Unscale::elements);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("gradients", elements);
+        v.reads("loss scale", 1);
+        v.writes("gradients", elements);
+        v.writes("overflow", 1);
     }
     bool operator==(const Unscale&) const = default;
 };
@@ -49,6 +62,12 @@ struct UpdateLossScale {
         v.number("hysteresis", &UpdateLossScale::hysteresis);
         v.number("minimum", &UpdateLossScale::minimum);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("overflow", 1);
+        v.writes("loss scale", 1);
+        v.writes("counters", 1);
+    }
     bool operator==(const UpdateLossScale&) const = default;
 };
 
@@ -61,6 +80,11 @@ struct LossShare {
     template <typename V>
     static void fields(V&& v) {
         v.size("elements", &LossShare::elements);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.may_read("loss", 1);
+        v.writes("share", 1);
     }
     bool operator==(const LossShare&) const = default;
 };
@@ -78,6 +102,16 @@ struct JudgeLoss {
         v.size("elements", &JudgeLoss::elements);
         v.number("window", &JudgeLoss::window);
         v.number("skip_above", &JudgeLoss::skip_above);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("loss", 1);
+        v.updates("accepted losses", window);
+        v.updates("count", 1);
+        v.may_read("overflow", 1);
+        v.writes("accepted losses", window);
+        v.writes("count", 1);
+        v.writes("spike", 1);
     }
     bool operator==(const JudgeLoss&) const = default;
 };
@@ -107,6 +141,17 @@ struct AdamW {
         v.number("clip_norm", &AdamW::clip_norm);
         v.number("skips_overflow", &AdamW::skips_overflow);
         v.number("skips_spike", &AdamW::skips_spike);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("gradients", elements);
+        v.reads("moments and masters", 2 * elements);
+        v.updates("parameters", elements);
+        if (clip_norm > 0) v.reads("norm", 1);
+        if (skips_overflow) v.reads("overflow", 1);
+        if (skips_spike) v.reads("spike", 1);
+        v.writes("moments and masters", 2 * elements);
+        v.writes("parameters", elements);
     }
     bool operator==(const AdamW&) const = default;
 };

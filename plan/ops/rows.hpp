@@ -22,6 +22,14 @@ struct Normalize {
         v.number("epsilon", &Normalize::epsilon);
         v.number("weight_offset", &Normalize::weight_offset);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("input", rows, width);
+        v.reads("weight", width);
+        if (centred) v.reads("bias", width);
+        v.writes("output", rows * width);
+        v.writes("statistics", rows * (centred ? 2 : 1));
+    }
     bool operator==(const Normalize&) const = default;
 };
 
@@ -39,6 +47,17 @@ struct NormalizeBackward {
         v.size("width", &NormalizeBackward::width);
         v.number("centred", &NormalizeBackward::centred);
         v.number("weight_offset", &NormalizeBackward::weight_offset);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("doutput", rows * width);
+        v.reads("input", rows, width);
+        v.reads("weight", width);
+        v.reads("statistics", rows * (centred ? 2 : 1));
+        v.may_read("dresidual", rows * width);
+        v.writes("dinput", rows * width);
+        v.writes("dweight", width);
+        if (centred) v.writes("dbias", width);
     }
     bool operator==(const NormalizeBackward&) const = default;
 };
@@ -63,6 +82,12 @@ constexpr bool told_by_output(ActivationFunction function) {
     return function == ActivationFunction::relu;
 }
 
+// Two linears of the input, one of which the function lets through.
+constexpr bool is_gated(ActivationFunction function) {
+    return function == ActivationFunction::swiglu || function == ActivationFunction::geglu_tanh ||
+           function == ActivationFunction::geglu_erf;
+}
+
 struct Activate {
     static constexpr std::string_view kDoc =
         "the function between the two products of an MLP, gated or not";
@@ -75,6 +100,14 @@ struct Activate {
         v.size("rows", &Activate::rows);
         v.size("width", &Activate::width);
         v.number("function", &Activate::function);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        if (is_gated(function))
+            v.reads_whole_or_halves("gate and up", 2 * rows * width);
+        else
+            v.reads("input", rows * width);
+        v.writes("output", rows * width);
     }
     bool operator==(const Activate&) const = default;
 };
@@ -90,6 +123,15 @@ struct ActivateBackward {
         v.size("rows", &ActivateBackward::rows);
         v.size("width", &ActivateBackward::width);
         v.number("function", &ActivateBackward::function);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("doutput", rows * width);
+        if (is_gated(function))
+            v.reads_whole_or_halves("gate and up", 2 * rows * width);
+        else
+            v.reads(told_by_output(function) ? "output" : "input", rows * width);
+        v.writes("dinput", rows * width * (is_gated(function) ? 2 : 1));
     }
     bool operator==(const ActivateBackward&) const = default;
 };
@@ -108,6 +150,17 @@ struct ResidualAdd {
         v.size("width", &ResidualAdd::width);
         v.part(&ResidualAdd::drop);
         v.number("position_offset", &ResidualAdd::position_offset);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("branch", rows, width);
+        v.may_read("residual", rows * width);
+        v.may_read("bias", width);
+        v.may_read("bias", width);
+        v.may_read("positions", width);
+        if (drop.rate > 0) v.may_read("dropout key", 1);
+        v.writes("output", rows * width);
+        if (drop.rate > 0) v.may_write("dropout mask", rows * width);
     }
     bool operator==(const ResidualAdd&) const = default;
 };
@@ -133,6 +186,13 @@ struct Dropout {
         v.number("total_heads", &Dropout::total_heads);
         v.number("sequence", &Dropout::sequence);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("input", elements);
+        v.may_read("dropout key", 1);
+        v.writes("output", elements);
+        v.may_write("dropout mask", elements);
+    }
     bool operator==(const Dropout&) const = default;
 };
 
@@ -156,6 +216,13 @@ struct DropoutBackward {
         v.number("total_heads", &DropoutBackward::total_heads);
         v.number("sequence", &DropoutBackward::sequence);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("doutput", elements);
+        v.may_read("dropout mask", elements);
+        v.may_read("dropout key", 1);
+        v.writes("dinput", elements);
+    }
     bool operator==(const DropoutBackward&) const = default;
 };
 
@@ -169,6 +236,12 @@ struct Add {
         v.size("rows", &Add::rows);
         v.size("width", &Add::width);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("a", rows * width);
+        v.reads("b", rows * width);
+        v.writes("sum", rows * width);
+    }
     bool operator==(const Add&) const = default;
 };
 
@@ -181,6 +254,11 @@ struct BiasGradient {
     static void fields(V&& v) {
         v.size("rows", &BiasGradient::rows);
         v.size("width", &BiasGradient::width);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("doutput", rows * width);
+        v.writes("dbias", width);
     }
     bool operator==(const BiasGradient&) const = default;
 };
@@ -197,6 +275,12 @@ struct Embedding {
         v.size("rows", &Embedding::rows);
         v.size("width", &Embedding::width);
         v.number("scale", &Embedding::scale);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("tokens", rows);
+        v.reads("table", 1, width);
+        v.writes("output", rows * width);
     }
     bool operator==(const Embedding&) const = default;
 };
@@ -216,6 +300,12 @@ struct EmbeddingBackward {
         v.number("scale", &EmbeddingBackward::scale);
         v.number("position_offset", &EmbeddingBackward::position_offset);
     }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("doutput", rows, width);
+        v.may_read("tokens", rows);
+        v.writes("dtable", width);
+    }
     bool operator==(const EmbeddingBackward&) const = default;
 };
 
@@ -228,6 +318,13 @@ struct Cast {
     template <typename V>
     static void fields(V&& v) {
         v.size("elements", &Cast::elements);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("input", elements);
+        v.may_read("scales", 1);
+        v.writes("output", elements);
+        v.may_write("scales", 1);
     }
     bool operator==(const Cast&) const = default;
 };

@@ -13,6 +13,7 @@
 #include "plan/ops/eight_bit.hpp"
 #include "plan/ops/loss.hpp"
 #include "plan/ops/matrix.hpp"
+#include "plan/ops/operands.hpp"
 #include "plan/ops/optimizer.hpp"
 #include "plan/ops/rows.hpp"
 
@@ -63,6 +64,12 @@ OpFamily family(OpKind kind);
 template <typename Spec, typename Leaf>
 void walk_spec(Spec& spec, Leaf leaf) {
     std::visit([&](auto& op) { walk_fields(op, leaf); }, spec);
+}
+// Of whatever the op is, read(OperandSpec) and write(OperandSpec) for each operand.
+template <typename Read, typename Write>
+void walk_operands(const OpSpec& spec, Read&& read, Write&& write) {
+    OperandWalk walk(read, write);
+    std::visit([&](const auto& op) { op.operands(walk); }, spec);
 }
 
 }  // namespace orrery::plan

@@ -120,6 +120,8 @@ void release_received(ProgramBuilder& builder) {
         if (first.tensors[static_cast<std::size_t>(first.input)].role == Role::stash) continue;
         program.residents[static_cast<std::size_t>(step.input)].last_step =
             static_cast<std::int32_t>(s);
+        for (Step& other : program.steps)
+            if (other.received == step.input) other.received = -1;
     }
 }
 

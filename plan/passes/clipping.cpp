@@ -6,7 +6,7 @@ namespace {
 // Sum of squares of one bucket, added to those before it. Replicated parameters count on the first
 // tensor rank alone, a tied embedding on the first stage alone.
 Block partial_norm(const ProgramBuilder& builder, const Bucket& bucket) {
-    const std::int64_t elements = builder.held(bucket, 1);
+    const std::int64_t elements = bucket.stepped(builder.mesh);
     Block block;
     block.name = "norm.bucket";
     block.tensors.push_back(
@@ -49,8 +49,8 @@ std::vector<GroupKind> statistics_groups(const ProgramBuilder& builder) {
     const bool within_stage = !builder.statistics.empty();
     const GroupKind copy = within_stage ? GroupKind::tensor : GroupKind::model;
     std::vector<GroupKind> groups = {copy};
-    if (builder.zero() >= 1) groups = {GroupKind::world};
-    if (builder.zero() >= 1 && within_stage) groups = {GroupKind::data, GroupKind::tensor};
+    if (builder.sharding.optimizer) groups = {GroupKind::world};
+    if (builder.sharding.optimizer && within_stage) groups = {GroupKind::data, GroupKind::tensor};
     if (builder.hybrid()) groups = {GroupKind::shard, copy};
     std::erase_if(groups, [&](GroupKind group) { return builder.mesh.group_size(group) == 1; });
     return groups;

@@ -10,20 +10,20 @@ void add_states(ProgramBuilder& builder, Bucket& bucket, std::int32_t index) {
     const std::string suffix = " bucket " + std::to_string(index);
     const std::int64_t bytes = size_bytes(builder.dims.dtype);
     const std::int64_t gradient_bytes = size_bytes(builder.gradient_dtype());
-    // fp32 master weights and two moments beside 16-bit parameters; fp32 parameters are their own
-    // masters (Rajbhandari 2020: K = 12, and 8).
-    const std::int64_t state_bytes =
-        (builder.dims.keeps_masters() ? 3 : 2) * size_bytes(builder.dims.wide_dtype);
     bucket.gradients = builder.add_in_turns(
         "gradients" + suffix, MemoryCategory::gradients,
-        (builder.held(bucket, 2) + builder.tied_held(bucket)) * gradient_bytes);
+        (builder.gradients_held(bucket) + builder.tied_held(bucket)) * gradient_bytes);
     if (bucket.elements == 0) return;
     bucket.parameters = builder.add_in_turns(
         "parameters" + suffix, MemoryCategory::parameters,
-        builder.held(bucket, 3) * bytes -
+        bucket.room(StateKind::parameters, builder.mesh) * bytes -
             builder.eight_bit.at(static_cast<std::size_t>(index)) * (bytes - 1));
-    bucket.optimizer = builder.add_resident("optimizer" + suffix, MemoryCategory::optimizer,
-                                            builder.held(bucket, 1) * state_bytes);
+    std::int64_t state_bytes = 0;
+    for (const BucketState& state : bucket.states)
+        if (is_optimizer_state(state.kind))
+            state_bytes += bucket.room(state.kind, builder.mesh) * size_bytes(state.dtype);
+    bucket.optimizer =
+        builder.add_resident("optimizer" + suffix, MemoryCategory::optimizer, state_bytes);
 }
 
 // Whether sequence parallelism leaves sums over the tensor group to do.
@@ -66,12 +66,12 @@ void form_buckets(ProgramBuilder& builder) {
             builder.eight_bit.back() += kind.eight_bit;
             bucket.replicated_elements += kind.replicated;
             stage.parts[p].bucket = static_cast<std::int32_t>(buckets.size() - 1);
-            open = builder.zero() < 2 && !kind.tied &&
+            open = !builder.sharding.gradients && !kind.tied &&
                    static_cast<double>(bucket.elements) * gradient_bytes < target;
         }
     }
     for (std::size_t i = 0; i < buckets.size(); ++i) {
-        buckets[i].padded = builder.padded(buckets[i].elements);
+        share_out(builder, buckets[i]);
         add_states(builder, buckets[i], static_cast<std::int32_t>(i));
     }
     // A second use of a parameter reads it where the first holds it.
@@ -100,7 +100,7 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
     const std::int64_t shards = builder.shards();
     // Nothing is scattered or gathered of what every rank keeps whole: no padding there.
     const std::int64_t whole =
-        builder.zero() >= 2 ? builder.whole(bucket) : builder.held(bucket, 2);
+        builder.sharding.gradients ? builder.whole(bucket) : builder.gradients_held(bucket);
     if (whole == 0 || (!partial && shards == 1)) return {};
     const DType dtype = builder.gradient_dtype();
     Block block;
@@ -115,10 +115,11 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
         reduce(OpKind::all_reduce, GroupKind::tensor, Stream::tensor_comm,
                bucket.replicated_elements, "replicated gradients");
     if (shards > 1)
-        reduce(builder.zero() == 0 ? OpKind::all_reduce : OpKind::reduce_scatter,
+        reduce(bucket.shares.empty() ? OpKind::all_reduce : OpKind::reduce_scatter,
                builder.shard_group(), Stream::data_comm, whole, "gradients");
-    if (builder.zero() >= 2) {  // on the stream of the reduction, so that compute does not wait
-        const std::int64_t held = builder.held(bucket, 2) + builder.tied_held(bucket);
+    if (builder.sharding
+            .gradients) {  // on the stream of the reduction, so that compute does not wait
+        const std::int64_t held = builder.gradients_held(bucket) + builder.tied_held(bucket);
         block.tensors.push_back({"reduced", Role::gradient, dtype, {held}});  // within gradients
         block.tensors.push_back({"gradient shard", Role::gradient_shard, dtype, {held}});
         Op add;
@@ -137,7 +138,7 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
 std::vector<BlockUse> replica_uses(ProgramBuilder& builder, std::int32_t index) {
     const Bucket bucket = builder.bucket(index);
     if (!builder.hybrid() || bucket.elements == 0) return {};
-    const std::int64_t elements = builder.held(bucket, 1);
+    const std::int64_t elements = bucket.stepped(builder.mesh);
     Block block;
     block.name = "reduce.replicas";
     block.tensors.push_back(
@@ -148,7 +149,7 @@ std::vector<BlockUse> replica_uses(ProgramBuilder& builder, std::int32_t index) 
 }
 
 std::vector<BlockUse> late_reduce_uses(ProgramBuilder& builder, std::int32_t index) {
-    if (builder.zero() >= 2) return {};
+    if (builder.sharding.gradients) return {};
     if (builder.scenario.training.framework.overlap_gradient_reduce) return {};
     std::vector<BlockUse> uses = reduce_uses(builder, index);
     for (const BlockUse& use : replica_uses(builder, index))

@@ -19,7 +19,7 @@ Op optimizer_op(OpSpec spec, const char* label, DType dtype, std::vector<TensorI
 
 // Gradients ÷ loss scale, in place, and whether one of these or of those before is not finite.
 Block unscale_block(const ProgramBuilder& builder, const Bucket& bucket) {
-    const std::int64_t elements = builder.held(bucket, 1);
+    const std::int64_t elements = bucket.stepped(builder.mesh);
     Block block;
     block.name = "unscale.bucket";
     block.tensors = {{"gradients", Role::gradient_shard, builder.gradient_dtype(), {elements}},

@@ -131,8 +131,11 @@ class ActivationOffload {
             received = r.back;
         }
         in.push_back(move(journey, ActionKind::fetch, s.fetched, stash, received, r.fetched));
-        for (std::size_t i = journey.needed; i < program_.steps.size(); ++i)
-            if (program_.steps[i].stash == s.device) program_.steps[i].stash = s.fetched;
+        for (std::size_t i = journey.needed; i < program_.steps.size(); ++i) {
+            Step& step = program_.steps[i];
+            if (step.stash == s.device) step.stash = s.fetched;
+            if (r.device >= 0 && step.received == r.device) step.received = r.fetched;
+        }
     }
 
     Step move(const Journey& journey, ActionKind kind, std::int32_t stash, std::int32_t stored,
@@ -152,20 +155,26 @@ class ActivationOffload {
         const auto found = procedures_.find(key);
         if (found != procedures_.end()) return found->second;
         const Stage& stage = stage_of(journey);
+        const StageAreas& areas = builder_.areas_of(stage.index);
+        const bool away = kind == ActionKind::offload || kind == ActionKind::spill;
         std::vector<BlockUse> uses;
-        if (keeps_received(journey))
+        if (keeps_received(journey)) {
             uses.push_back(use_of(kind, "received", resident(journey.received.device).bytes));
+            uses.back().slots = {{Frame::input}, {Frame::output}};
+        }
         for (std::size_t p = 0; p < stage.parts.size(); ++p) {
+            const std::int64_t offset = areas.parts[p].stash;
             const std::int64_t end =
-                p + 1 < stage.parts.size() ? stage.parts[p + 1].stash_offset : stage.stash_bytes;
-            const std::int64_t bytes = end - stage.parts[p].stash_offset;
-            if (bytes == 0) continue;
-            BlockUse use = use_of(kind, "stash", bytes);
+                p + 1 < stage.parts.size() ? areas.parts[p + 1].stash : areas.stash_bytes;
+            if (end == offset) continue;
+            BlockUse use = use_of(kind, "stash", end - offset);
             use.position = static_cast<std::int32_t>(p);
             use.layer = stage.parts[p].layer;
+            // Offloading takes from the stash what fetching puts there.
+            use.slots = {{away ? Frame::stash : Frame::stored, -1, use.position, offset},
+                         {away ? Frame::stored : Frame::stash, -1, use.position, offset}};
             uses.push_back(use);
         }
-        const bool away = kind == ActionKind::offload || kind == ActionKind::spill;
         if (!away) std::reverse(uses.begin(), uses.end());  // as backward needs them
         return procedures_[key] = builder_.add_procedure(
                    name_of(kind) + (' ' + std::to_string(stage.index)), std::move(uses));

@@ -114,28 +114,9 @@ class StateOffload {
     void rename_in_uses() {
         for (Procedure& procedure : program_.procedures)
             for (BlockUse& use : procedure.uses)
-                for (std::int32_t* id : {&use.gathered, &use.reducing})
-                    if (const auto found = views_.find(*id); found != views_.end())
-                        *id = found->second;
-    }
-
-    std::int32_t state_of(const BlockUse& use, Role role) const {
-        if (use.bucket < 0) return -1;
-        const Bucket& bucket = program_.buckets[static_cast<std::size_t>(use.bucket)];
-        switch (role) {
-            case Role::parameter:
-                return use.gathered >= 0 ? use.gathered : bucket.parameters;
-            case Role::parameter_shard:
-                return bucket.parameters;
-            case Role::gradient:
-                return use.reducing >= 0 ? use.reducing : bucket.gradients;
-            case Role::gradient_shard:
-                return bucket.gradients;
-            case Role::optimizer:
-                return bucket.optimizer;
-            default:
-                return -1;
-        }
+                for (Slot& slot : use.slots)
+                    if (const auto found = views_.find(slot.resident); found != views_.end())
+                        slot.resident = found->second;
     }
 
     std::vector<Touch> touches(const BlockUse& use) {
@@ -143,7 +124,7 @@ class StateOffload {
         const Block& block = builder_.blocks.block(use.block);
         auto touch = [&](TensorId id, bool writes) {
             const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
-            const std::int32_t view = state_of(use, tensor.role);
+            const std::int32_t view = builder_.state_of(use, id);
             if (kind_of_.count(view) == 0) return;
             auto at = std::find_if(found.begin(), found.end(),
                                    [&](const Touch& t) { return t.view == view; });
@@ -204,8 +185,8 @@ class StateOffload {
             copy_block(kind, run.phase, what.name, what.dtype, resident(run.view).bytes));
         use.layer = of.layer;
         use.bucket = of.bucket;
-        use.from = from;
-        use.to = to;
+        builder_.place(use, Role::source, from);
+        builder_.place(use, Role::target, to);
         into.push_back(use);
     }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "plan/passes/passes.hpp"
 
 namespace orrery::plan {
@@ -8,13 +10,15 @@ constexpr TensorId kStates = 1, kParameters = 2;
 // judged: with what the statistics of gradients say; else as if they called for nothing.
 Block adamw_block(ProgramBuilder& builder, std::int32_t index, bool judged) {
     const Bucket& bucket = builder.bucket(index);
-    const std::int64_t elements = builder.held(bucket, 1);
+    const std::int64_t elements = bucket.stepped(builder.mesh);
     const std::int64_t narrow =
         builder.dims.fp8.casts_gathered()
             ? 0
             : builder.eight_bit.at(static_cast<std::size_t>(index)) /
-                  (builder.zero() >= 1 ? builder.shards() : std::int64_t{1});
-    const std::int64_t states = builder.dims.keeps_masters() ? 3 : 2;
+                  (builder.sharding.optimizer ? builder.shards() : std::int64_t{1});
+    const auto states =
+        std::count_if(bucket.states.begin(), bucket.states.end(),
+                      [](const BucketState& state) { return is_optimizer_state(state.kind); });
     Block block;
     block.name = "adamw.bucket";
     block.tensors.push_back(
@@ -28,7 +32,7 @@ Block adamw_block(ProgramBuilder& builder, std::int32_t index, bool judged) {
     op.stream = builder.optimizer_stream();
     op.dtype = builder.dims.wide_dtype;
     op.reads = {0, kStates};
-    if (!builder.dims.keeps_masters()) op.reads.push_back(kParameters);
+    if (bucket.state(StateKind::masters) == nullptr) op.reads.push_back(kParameters);
     auto reads_scalar = [&](Tensor scalar) {
         op.reads.push_back(static_cast<TensorId>(block.tensors.size()));
         block.tensors.push_back(std::move(scalar));

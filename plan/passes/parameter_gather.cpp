@@ -6,14 +6,14 @@
 namespace orrery::plan {
 
 bool gathers_whole(const ProgramBuilder& builder) {
-    return builder.zero() == 1 || builder.zero() == 2;
+    return builder.sharding.optimizer && !builder.sharding.parameters;
 }
 
 BlockUse gather_use(ProgramBuilder& builder, std::int32_t index) {
     const std::int64_t shards = builder.shards();
     // Whole shares of what is held in eight bits; the rest with the others.
     const std::int64_t narrow = builder.eight_bit.at(static_cast<std::size_t>(index)) / shards;
-    const std::int64_t elements = builder.bucket(index).padded - narrow * shards;
+    const std::int64_t elements = builder.bucket(index).padded() - narrow * shards;
     Block block;
     block.name = "gather.bucket";
     const auto gather = [&](std::int64_t count, const char* label, TensorId from, TensorId to) {

@@ -92,6 +92,9 @@ std::vector<BlockUse> late_reduce_uses(ProgramBuilder& builder, std::int32_t buc
 bool scatters_transfers(const Scenario& scenario, const Dims& dims);
 BlockUse gather_received(ProgramBuilder& builder, const Stage& stage, bool forward);
 
+// sharding.cpp — what of a bucket's states each rank has: Bucket::shares and states.
+void share_out(ProgramBuilder& builder, Bucket& bucket);
+
 // zero.cpp — ZeRO-3: gathers each part's parameters framework.zero_prefetch parts ahead of its use,
 // into a ring of that many slots and one (no more than a stage has parts), or into memory of its
 // own where the layout keeps them until backward; ZeRO-2 and 3: gradients pass through a ring of
@@ -160,7 +163,8 @@ void insert_first_gathers(ProgramBuilder& builder, std::vector<BlockUse>& uses);
 // And the uses that a step ends with: under delayed scaling, the largest magnitudes are agreed on
 // by the ranks that share tensors, tensor and data (Megatron-LM's amax reduction group).
 std::optional<Block> quantize_block(const ForwardBlock& layer);
-void insert_quantizing(const Stage& stage, std::vector<BlockUse>& uses);
+void insert_quantizing(const ProgramBuilder& builder, const Stage& stage,
+                       std::vector<BlockUse>& uses);
 std::vector<BlockUse> amax_uses(ProgramBuilder& builder);
 // post_validation.cpp — steps that end before the statistics of gradients of all stages are known,
 // and are validated in the next one's warm-up.

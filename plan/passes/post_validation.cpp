@@ -34,9 +34,6 @@ BlockUse sum_use(ProgramBuilder& builder, const Statistic& statistic) {
     Block block;
     block.name = "sum." + statistic.scalar.name;
     block.tensors = {statistic.scalar, in_role(statistic.scalar, "up to here", Role::target)};
-    BlockUse use;
-    use.to = statistic.sum;
-    use.from = statistic.handed;
     if (statistic.handed >= 0) {
         block.tensors.push_back(in_role(statistic.scalar, "before", Role::source));
         block.ops.push_back(
@@ -45,7 +42,10 @@ BlockUse sum_use(ProgramBuilder& builder, const Statistic& statistic) {
         block.ops.push_back(
             scalar_op(Cast{statistic.scalar.elements()}, statistic.scalar, {0}, {1}));
     }
+    BlockUse use;
     use.block = builder.blocks.add(std::move(block));
+    builder.place(use, Role::target, statistic.sum);
+    if (statistic.handed >= 0) builder.place(use, Role::source, statistic.handed);
     return use;
 }
 
@@ -56,8 +56,8 @@ BlockUse total_use(ProgramBuilder& builder, const Statistic& statistic) {
     block.tensors = {in_role(statistic.scalar, "of all stages", Role::source), statistic.scalar};
     block.ops.push_back(scalar_op(Cast{statistic.scalar.elements()}, statistic.scalar, {0}, {1}));
     BlockUse use;
-    use.from = statistic.sum;
     use.block = builder.blocks.add(std::move(block));
+    builder.place(use, Role::source, statistic.sum);
     return use;
 }
 
@@ -89,8 +89,8 @@ BlockUse copy_use(ProgramBuilder& builder, std::int32_t bucket, const Tensor& ow
     block.ops.push_back(std::move(op));
     BlockUse use;
     use.bucket = bucket;
-    (back ? use.from : use.to) = copy;
     use.block = builder.blocks.add(std::move(block));
+    builder.place(use, back ? Role::source : Role::target, copy);
     return use;
 }
 

@@ -30,6 +30,39 @@ std::int32_t ProgramBuilder::add_in_turns(std::string name, MemoryCategory categ
     return id;
 }
 
+std::size_t ProgramBuilder::chunk(std::int32_t stage_index) const {
+    std::size_t chunk = 0;
+    while (program.stages[chunk].index != stage_index)
+        ++chunk;
+    return chunk;
+}
+
+void ProgramBuilder::place(BlockUse& use, Role role, std::int32_t resident) const {
+    const std::vector<Tensor>& tensors = blocks.block(use.block).tensors;
+    use.slots.resize(tensors.size());
+    for (std::size_t t = 0; t < tensors.size(); ++t)
+        if (tensors[t].role == role) use.slots[t] = {Frame::resident, resident};
+}
+
+std::int32_t ProgramBuilder::state_of(const BlockUse& use, TensorId tensor) const {
+    const auto t = static_cast<std::size_t>(tensor);
+    if (use.bucket < 0) return -1;
+    switch (blocks.block(use.block).tensors[t].role) {
+        case Role::parameter:
+        case Role::parameter_shard:
+            if (t < use.slots.size() && use.slots[t].resident >= 0) return use.slots[t].resident;
+            return bucket(use.bucket).parameters;
+        case Role::gradient:
+        case Role::gradient_shard:
+            if (t < use.slots.size() && use.slots[t].resident >= 0) return use.slots[t].resident;
+            return bucket(use.bucket).gradients;
+        case Role::optimizer:
+            return bucket(use.bucket).optimizer;
+        default:
+            return -1;
+    }
+}
+
 std::int32_t ProgramBuilder::add_procedure(std::string name, std::vector<BlockUse> uses) {
     program.procedures.push_back({std::move(name), std::move(uses)});
     return static_cast<std::int32_t>(program.procedures.size() - 1);

@@ -60,6 +60,27 @@ struct PartForms {
     bool split = false;  // of one in two: for the input, for the weights
 };
 
+// Bytes from where its tensors lie to the start of the stage's, or of the program's, of their kind:
+// of what a part keeps for backward, of what is made again, and of its eight-bit copies. −1: none.
+struct PartAreas {
+    std::int64_t stash = 0;
+    std::int64_t kept = -1;
+    std::int64_t deferred = -1;
+    std::int64_t recomputed = -1;
+    std::int64_t quantized = -1;
+    // The first part of a later stage has the activation that the stage received elsewhere: its
+    // stash lacks that tensor, which comes first in a block's area, and the others move down by its
+    // size. So do those deferred of the last part of an earlier stage, by the gradient received.
+    std::int64_t received_bytes = 0;
+    std::int64_t handed_bytes = 0;
+};
+struct StageAreas {
+    std::vector<PartAreas> parts;  // by position
+    std::int64_t stash_bytes = 0;
+    std::int64_t kept_bytes = 0;
+    std::int64_t deferred_bytes = 0;
+};
+
 // A device scalar that is summed over stages from rank to rank, and the residents that have the sum
 // up to this rank (later of all) and the one that the rank before has handed on (−1: there is
 // none).
@@ -69,14 +90,25 @@ struct Statistic {
     std::int32_t handed = -1;
 };
 
+// Which states the ranks of a data group share out: from ZeRO-1 on what the optimizer keeps, from
+// ZeRO-2 on gradients, and under ZeRO-3 parameters too. This alone reads layout.zero_stage.
+struct Sharding {
+    bool optimizer = false;
+    bool gradients = false;
+    bool parameters = false;
+};
+Sharding sharding_of(const Scenario& scenario);
+
 struct ProgramBuilder {
     const Scenario& scenario;
     const Dims& dims;
     const Mesh& mesh;
     const StagePlacement& placement;  // of the stages on pipeline ranks
     BlockLibrary& blocks;
+    Sharding sharding;
     Program program;
     std::vector<std::vector<PartKind>> part_kinds;  // by chunk, by position
+    std::vector<StageAreas> areas;                  // by chunk
     std::int64_t recomputed_bytes = 0;    // of the largest group of layers, made again in backward
     std::int64_t quantized_bytes = 0;     // of all parts
     std::vector<std::int64_t> eight_bit;  // parameters by bucket that are held in eight bits
@@ -85,39 +117,48 @@ struct ProgramBuilder {
     bool holds(std::int32_t stage) const {
         return placement.rank_of(stage) == program.pipeline_rank;
     }
-    // Sharding stage; one rank alone has nothing to shard.
-    int zero() const { return scenario.layout.zero_ranks() > 1 ? scenario.layout.zero_stage : 0; }
     // The ranks that reduce gradients together and share out states between them; where these are
     // not all of a data group, reductions go on over the replicas of a shard.
     std::int64_t shards() const { return mesh.group_size(GroupKind::shard); }
     bool hybrid() const { return mesh.shard > 0; }
     GroupKind shard_group() const { return hybrid() ? GroupKind::shard : GroupKind::data; }
     // Whether gathered parameters stay from forward to backward.
-    bool keeps_gathered() const { return zero() >= 3 && !scenario.layout.reshard_after_forward; }
+    bool keeps_gathered() const {
+        return sharding.parameters && !scenario.layout.reshard_after_forward;
+    }
     DType gradient_dtype() const { return dims.gradient_dtype; }
     // Steps under way have each a copy of what they read and sum (layout.staleness).
     std::int32_t turns() const { return static_cast<std::int32_t>(scenario.layout.staleness) + 1; }
     // Where states are stepped: beside compute, where that does not wait for it. The compute stream
     // is in order: on it a server would serve others no sooner than its own rank gets there.
     Stream optimizer_stream() const { return turns() > 1 ? Stream::server : Stream::compute; }
-    // Elements of a bucket's state on this rank, for ZeRO stages from `from` on sharded. What is
-    // scattered or gathered in place has room for the padding.
-    std::int64_t held(const Bucket& bucket, int from) const {
-        if (zero() >= from) return bucket.padded / shards();
-        return zero() >= 1 ? bucket.padded : bucket.elements;
-    }
     std::int64_t padded(std::int64_t elements) const {
         return (elements + shards() - 1) / shards() * shards();
     }
-    // Elements of a bucket's second accumulator of a tied embedding, sharded from ZeRO-2 on.
+    // Elements that a rank has of a bucket's gradients, its second accumulator of a tied embedding
+    // left out, and of that one.
+    std::int64_t gradients_held(const Bucket& bucket) const {
+        return bucket.room(StateKind::gradients, mesh);
+    }
     std::int64_t tied_held(const Bucket& bucket) const {
-        return zero() >= 2 ? padded(bucket.tied_elements) / shards() : bucket.tied_elements;
+        return sharding.gradients ? padded(bucket.tied_elements) / shards() : bucket.tied_elements;
     }
     // What ZeRO-2 and 3 gather and reduce of a bucket, over all shards.
     std::int64_t whole(const Bucket& bucket) const {
-        return bucket.padded + padded(bucket.tied_elements);
+        return bucket.padded() + padded(bucket.tied_elements);
     }
     Bucket& bucket(std::int32_t index) { return program.buckets[static_cast<std::size_t>(index)]; }
+    const Bucket& bucket(std::int32_t index) const {
+        return program.buckets[static_cast<std::size_t>(index)];
+    }
+    std::size_t chunk(std::int32_t stage_index) const;  // of a stage of this rank
+    const StageAreas& areas_of(std::int32_t stage_index) const { return areas[chunk(stage_index)]; }
+
+    // Says that the tensors of this role lie in a resident that the use's bucket does not name: a
+    // slot of a ring, the other side of a copy.
+    void place(BlockUse& use, Role role, std::int32_t resident) const;
+    // The resident of a parameter, a gradient or a state of the use's bucket; −1: it is none.
+    std::int32_t state_of(const BlockUse& use, TensorId tensor) const;
 
     std::int32_t add_resident(std::string name, MemoryCategory category, std::int64_t bytes);
     // `bytes` of it for each of the steps under way.

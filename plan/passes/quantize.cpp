@@ -102,7 +102,8 @@ std::optional<Block> quantize_block(const ForwardBlock& layer) {
     return QuantizeBlock(layer).run();
 }
 
-void insert_quantizing(const Stage& stage, std::vector<BlockUse>& uses) {
+void insert_quantizing(const ProgramBuilder& builder, const Stage& stage,
+                       std::vector<BlockUse>& uses) {
     std::vector<BlockUse> all;
     for (const BlockUse& use : uses) {
         if (use.position >= 0) {
@@ -110,6 +111,12 @@ void insert_quantizing(const Stage& stage, std::vector<BlockUse>& uses) {
             if (part.quantize >= 0 && part.forward == use.block) {
                 BlockUse before = use;
                 before.block = part.quantize;
+                before.slots.clear();
+                // Where the layer finds its parameters.
+                const auto& tensors = builder.blocks.block(use.block).tensors;
+                for (std::size_t t = 0; t < use.slots.size(); ++t)
+                    if (tensors[t].role == Role::parameter && use.slots[t].resident >= 0)
+                        builder.place(before, Role::parameter, use.slots[t].resident);
                 all.push_back(before);
             }
         }

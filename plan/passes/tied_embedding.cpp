@@ -24,7 +24,8 @@ std::vector<BlockUse> tied_add_uses(ProgramBuilder& builder) {
     BlockUse use;
     use.block = builder.blocks.add(std::move(block));
     use.bucket = from;
-    use.reducing = builder.bucket(builder.program.stages.front().parts.front().bucket).gradients;
+    builder.place(use, Role::gradient,
+                  builder.bucket(builder.program.stages.front().parts.front().bucket).gradients);
     return {use};
 }
 
@@ -36,7 +37,7 @@ void add_tied_reduction(ProgramBuilder& builder) {
     const Stage& stage = first ? program.stages.front() : program.stages.back();
     const StagePart& part = first ? stage.parts.front() : stage.parts.back();
     // Whole, or this rank's shard: buckets of tied embeddings are alike on both ends.
-    const std::int64_t elements = builder.held(builder.bucket(part.bucket), 1);
+    const std::int64_t elements = builder.bucket(part.bucket).stepped(builder.mesh);
     Block block;
     block.name = "tied.reduce";
     const DType dtype = builder.gradient_dtype();

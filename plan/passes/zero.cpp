@@ -24,7 +24,7 @@ std::int32_t gather_block(ProgramBuilder& builder, const Bucket& bucket, Phase p
 
 // Slots for gathered parameters that are dropped after each use.
 std::int32_t parameter_slots(const ProgramBuilder& builder) {
-    if (builder.zero() < 3 || builder.keeps_gathered()) return 0;
+    if (!builder.sharding.parameters || builder.keeps_gathered()) return 0;
     std::size_t most = 1;
     for (const Stage& stage : builder.program.stages)
         most = std::max(most, stage.parts.size());
@@ -58,10 +58,13 @@ bool is_part(const BlockUse& use) {
     return use.position >= 0 && use.bucket >= 0;
 }
 
-bool touches_gradients(const ProgramBuilder& builder, const BlockUse& use) {
+// Whether it touches gradients that nobody has said the place of.
+bool lacks_gradients(const ProgramBuilder& builder, const BlockUse& use) {
     const auto& tensors = builder.blocks.block(use.block).tensors;
-    return use.bucket >= 0 && std::any_of(tensors.begin(), tensors.end(),
-                                          [](const Tensor& t) { return t.role == Role::gradient; });
+    for (std::size_t t = 0; t < tensors.size(); ++t)
+        if (tensors[t].role == Role::gradient)
+            return use.bucket >= 0 && (use.slots.empty() || use.slots[t].frame == Frame::none);
+    return false;
 }
 
 // One action's parts in the order of their use, and the gathers before them.
@@ -84,7 +87,7 @@ class Gathers {
             use.block = gather_block(builder_, bucket, phase_);
             use.layer = parts_[next_].layer;
             use.bucket = parts_[next_].bucket;
-            use.gathered = gathered_at(builder_, next_, use.bucket);
+            builder_.place(use, Role::parameter, gathered_at(builder_, next_, use.bucket));
             // A slot of the ring is free once the part before is done; memory of its own always is.
             use.fence = ahead == 0 && builder_.keeps_gathered();
             uses.push_back(use);
@@ -101,7 +104,7 @@ class Gathers {
 }  // namespace
 
 void add_rings(ProgramBuilder& builder) {
-    if (builder.zero() < 2) return;
+    if (!builder.sharding.gradients) return;
     std::int64_t largest = 0;
     for (const Bucket& bucket : builder.program.buckets)
         largest = std::max(largest, builder.whole(bucket));
@@ -133,11 +136,12 @@ void insert_rings(ProgramBuilder& builder, std::vector<BlockUse>& uses, Phase ph
         if (is_part(use)) {
             slot = part % kGradientSlots;
             if (sharded && when == Gathering::now) gathering.before(part, with_rings);
-            if (sharded) use.gathered = gathered_at(builder, part, use.bucket);
+            if (sharded)
+                builder.place(use, Role::parameter, gathered_at(builder, part, use.bucket));
             ++part;
         }
-        if (phase == Phase::backward && touches_gradients(builder, use) && use.reducing < 0)
-            use.reducing = gradients[slot];
+        if (phase == Phase::backward && lacks_gradients(builder, use))
+            builder.place(use, Role::gradient, gradients[slot]);
         with_rings.push_back(use);
     }
     uses = std::move(with_rings);

@@ -240,6 +240,19 @@ ReadResult read_scenario_text(std::string_view text, const std::string& name,
     return result;
 }
 
+std::string assembled_scenario(const std::string& path, const std::vector<std::string>& sets,
+                               const std::string& library_dir, const Files& files) {
+    std::string why;
+    const std::optional<std::string> text = files.read(path, why);
+    ORRERY_CHECK(text.has_value(), path + " was read before");
+    ParsedJson parsed = parse_json(*text, path);
+    const std::string folder = fs::path(path).parent_path().string();
+    const Folders folders = {folder, library_dir, files};
+    Reading reading(Document(std::move(parsed.value), path, folder));
+    assemble(reading, sets, folders);
+    return reading.document().root().dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
 ReadResult read_scenario(const std::string& path, const std::vector<std::string>& sets,
                          const std::string& library_dir, const Files& files) {
     std::string why;

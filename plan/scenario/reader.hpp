@@ -50,6 +50,11 @@ ReadResult read_scenario_text(std::string_view text, const std::string& name,
                               const std::string& base_dir, const std::vector<std::string>& sets,
                               const std::string& library_dir, const Files& files = disk());
 
+// What FILE and `sets` say, as one text: references followed, values as they were given. It reads
+// to the same Scenario, and so does it with other changes; the scenario must be sound.
+std::string assembled_scenario(const std::string& path, const std::vector<std::string>& sets,
+                               const std::string& library_dir, const Files& files = disk());
+
 // Whether a --set argument has the form "key=value" with a key that is not empty (else: usage
 // error).
 bool valid_override(std::string_view text);

@@ -1,6 +1,6 @@
 // The resolved scenario: what a user asked for, after references, presets, overrides and "auto" are
 // settled and every rule across fields holds. Everything after this header trusts these values.
-// Keys, units and defaults are those of DESIGN §6; a field's JSON key is its name here.
+// Keys, units and defaults are those of the scenario file; a field's JSON key is its name here.
 #pragma once
 
 #include <cmath>

@@ -80,38 +80,54 @@ Json stage_json(const Stage& stage) {
         parts.push_back({{"forward", part.forward},
                          {"backward", part.backward},
                          {"layer", id_json(part.layer)},
-                         {"stash_offset", part.stash_offset},
                          {"bucket", id_json(part.bucket)},
-                         {"recompute", id_json(part.recompute)},
-                         {"recomputed_offset", id_json(part.recomputed_offset)}});
+                         {"recompute", id_json(part.recompute)}});
         if (part.backward_input >= 0) parts.back()["backward_input"] = part.backward_input;
-        if (part.quantize >= 0) {
-            parts.back()["quantize"] = part.quantize;
-            parts.back()["quantized_offset"] = part.quantized_offset;
-        }
-        if (part.backward_weight < 0) continue;
-        parts.back()["backward_weight"] = part.backward_weight;
-        parts.back()["kept_offset"] = part.kept_offset;
-        parts.back()["deferred_offset"] = part.deferred_offset;
+        if (part.quantize >= 0) parts.back()["quantize"] = part.quantize;
+        if (part.backward_weight >= 0) parts.back()["backward_weight"] = part.backward_weight;
     }
-    Json json = {
-        {"index", stage.index}, {"stash_bytes", stage.stash_bytes}, {"parts", std::move(parts)}};
-    if (stage.kept_bytes > 0) json["kept_bytes"] = stage.kept_bytes;
-    if (stage.deferred_bytes > 0) json["deferred_bytes"] = stage.deferred_bytes;
-    return json;
+    return {{"index", stage.index}, {"parts", std::move(parts)}};
 }
 
 Json bucket_json(const Bucket& bucket) {
+    Json shares = Json::array(), states = Json::array();
+    for (const Share& share : bucket.shares)
+        shares.push_back({{"group", name(share.group)}, {"elements", share.elements}});
+    for (const BucketState& state : bucket.states)
+        states.push_back({{"kind", name(state.kind)},
+                          {"dtype", name(state.dtype)},
+                          {"extent", name(state.extent)},
+                          {"offset", state.offset}});
     return {{"stage", bucket.stage},
             {"first_position", bucket.first_position},
             {"last_position", bucket.last_position},
             {"elements", bucket.elements},
-            {"padded", bucket.padded},
             {"tied_elements", bucket.tied_elements},
             {"replicated_elements", bucket.replicated_elements},
             {"parameters", id_json(bucket.parameters)},
             {"gradients", id_json(bucket.gradients)},
-            {"optimizer", id_json(bucket.optimizer)}};
+            {"optimizer", id_json(bucket.optimizer)},
+            {"shares", std::move(shares)},
+            {"states", std::move(states)}};
+}
+
+// Null: the tensor lies in the block's scratch, or nothing touches it.
+Json slot_json(const Slot& slot) {
+    if (slot.frame == Frame::none) return nullptr;
+    Json json = {{"frame", name(slot.frame)}};
+    if (slot.frame == Frame::resident) json["resident"] = slot.resident;
+    if (slot.piece != 0) json["piece"] = slot.piece;
+    json["offset"] = slot.offset;
+    if (slot.share != GroupKind::none) json["share"] = name(slot.share);
+    return json;
+}
+
+template <typename Thing>
+Json list_json(const std::vector<Thing>& things, Json (*json_of)(const Thing&)) {
+    Json list = Json::array();
+    for (const Thing& thing : things)
+        list.push_back(json_of(thing));
+    return list;
 }
 
 Json procedure_json(const Procedure& procedure) {
@@ -121,13 +137,8 @@ Json procedure_json(const Procedure& procedure) {
                         {"layer", id_json(use.layer)},
                         {"position", id_json(use.position)},
                         {"bucket", id_json(use.bucket)},
-                        {"gathered", id_json(use.gathered)},
-                        {"reducing", id_json(use.reducing)},
-                        {"fence", use.fence}});
-    for (std::size_t u = 0; u < procedure.uses.size(); ++u) {
-        if (procedure.uses[u].from >= 0) uses[u]["from"] = procedure.uses[u].from;
-        if (procedure.uses[u].to >= 0) uses[u]["to"] = procedure.uses[u].to;
-    }
+                        {"fence", use.fence},
+                        {"slots", list_json(use.slots, slot_json)}});
     return {{"name", procedure.name}, {"uses", std::move(uses)}};
 }
 
@@ -153,24 +164,19 @@ Json step_json(const Step& step) {
         if (step.after_transfers) json["after_transfers"] = true;
         if (step.kept >= 0) json["kept"] = step.kept;
         if (step.deferred >= 0) json["deferred"] = step.deferred;
+        if (step.received >= 0) json["received"] = step.received;
         if (step.stored >= 0) json["stored"] = step.stored;
         return json;
     }
     Json transfers = Json::array();
-    for (const Transfer& transfer : step.transfers)
+    for (const Transfer& transfer : step.transfers) {
         transfers.push_back({{"action", to_text(transfer.action)},
                              {"peer", transfer.peer},
                              {"bytes", transfer.bytes},
                              {"resident", id_json(transfer.resident)}});
+        if (transfer.share != GroupKind::none) transfers.back()["share"] = name(transfer.share);
+    }
     return {{"action", to_text(step.action)}, {"transfers", std::move(transfers)}};
-}
-
-template <typename Thing>
-Json list_json(const std::vector<Thing>& things, Json (*json_of)(const Thing&)) {
-    Json list = Json::array();
-    for (const Thing& thing : things)
-        list.push_back(json_of(thing));
-    return list;
 }
 
 Json program_json(const Program& program) {

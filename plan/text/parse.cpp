@@ -72,8 +72,8 @@ Plan read_plan(Reader& reader) {
     reader.expect_word("orrery");
     reader.expect_word("plan");
     const std::size_t version = reader.place();
-    if (reader.word("version 2 of the text form") != "2")
-        reader.fail_at(version, "version 2 of the text form");
+    if (reader.word("version 3 of the text form") != "3")
+        reader.fail_at(version, "version 3 of the text form");
     plan.mesh = read_mesh(reader);
     plan.tokens = read_tokens(reader, plan.mesh);
     reader.expect_word("schedule");

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "plan/text/reader.hpp"
 #include "plan/text/spelling.hpp"
@@ -13,6 +14,30 @@ constexpr std::size_t kMostResidents = std::size_t{1} << 24;  // they are listed
 std::optional<MemoryCategory> category_from_name(std::string_view text) {
     for (std::size_t i = 0; i < kMemoryCategories; ++i)
         if (name(static_cast<MemoryCategory>(i)) == text) return static_cast<MemoryCategory>(i);
+    return std::nullopt;
+}
+
+std::optional<StateKind> state_from_name(std::string_view text) {
+    for (std::size_t i = 0; i < kStateKinds; ++i)
+        if (name(static_cast<StateKind>(i)) == text) return static_cast<StateKind>(i);
+    return std::nullopt;
+}
+
+std::optional<Extent> extent_from_name(std::string_view text) {
+    for (std::size_t i = 0; i < kExtents; ++i)
+        if (name(static_cast<Extent>(i)) == text) return static_cast<Extent>(i);
+    return std::nullopt;
+}
+
+std::optional<Frame> frame_from_name(std::string_view text) {
+    for (std::size_t i = static_cast<std::size_t>(Frame::stash); i < kFrames; ++i)
+        if (name(static_cast<Frame>(i)) == text) return static_cast<Frame>(i);
+    return std::nullopt;
+}
+
+std::optional<GroupKind> sharing_group_from_name(std::string_view text) {
+    for (const GroupKind kind : {GroupKind::tensor, GroupKind::data, GroupKind::shard})
+        if (name(kind) == text) return kind;
     return std::nullopt;
 }
 
@@ -156,61 +181,22 @@ class ProgramReader {
     void read_stage() {
         Stage stage;
         stage.index = reader_.index("the number of a stage");
-        reader_.expect_word("stash");
-        stage.stash_bytes = bytes("the bytes of the stash");
-        if (reader_.accept_word("kept"))
-            stage.kept_bytes = bytes("the bytes of what is kept for the weights");
-        if (reader_.accept_word("deferred"))
-            stage.deferred_bytes = bytes("the bytes of what is deferred to the weights");
         while (reader_.at_name()) {
             const std::int32_t forward = block();
             const std::int32_t backward = block();
             const std::int64_t count = times();
-            Field layer, bucket, offset, recomputed;
+            Field layer, bucket;
             if (reader_.accept_word("layer")) layer = field(count, "layers", kMostIndex);
             if (reader_.accept_word("bucket")) bucket = bucket_field(count);
-            reader_.expect_word("stash");
-            reader_.expect_sign("@");
-            offset = field(count, "offsets in the stash", kLargest);
             const std::int32_t again = reader_.accept_word("recompute") ? block() : -1;
-            if (reader_.accept_word("recomputed")) {
-                reader_.expect_sign("@");
-                recomputed = field(count, "offsets in what is recomputed", kLargest);
-            }
             const std::int32_t input = reader_.accept_word("input") ? block() : -1;
-            const SplitFields split = split_fields(count);
+            const std::int32_t weight = reader_.accept_word("weight") ? block() : -1;
             const std::int32_t quantize = reader_.accept_word("quantize") ? block() : -1;
-            Field quantized;
-            if (quantize >= 0) {
-                reader_.expect_word("quantized");
-                reader_.expect_sign("@");
-                quantized = field(count, "offsets in what is quantized", kLargest);
-            }
             for (std::int64_t i = 0; i < count; ++i)
-                stage.parts.push_back({forward, backward, layer.index_at(i), offset.at(i),
-                                       bucket.index_at(i), again, recomputed.at(i), input,
-                                       split.weight, split.kept.at(i), split.deferred.at(i),
-                                       quantize, quantized.at(i)});
+                stage.parts.push_back({forward, backward, layer.index_at(i), bucket.index_at(i),
+                                       again, input, weight, quantize});
         }
         program_.stages.push_back(std::move(stage));
-    }
-
-    // "weight layer.backward_weight b5 kept @0 deferred @0"
-    struct SplitFields {
-        std::int32_t weight = -1;
-        Field kept, deferred;
-    };
-    SplitFields split_fields(std::int64_t count) {
-        SplitFields split;
-        if (!reader_.accept_word("weight")) return split;
-        split.weight = block();
-        reader_.expect_word("kept");
-        reader_.expect_sign("@");
-        split.kept = field(count, "offsets in what is kept", kLargest);
-        reader_.expect_word("deferred");
-        reader_.expect_sign("@");
-        split.deferred = field(count, "offsets in what is deferred", kLargest);
-        return split;
     }
 
     void read_bucket() {
@@ -227,17 +213,37 @@ class ProgramReader {
         bucket.last_position = positions.index_at(1);
         reader_.expect_word("elements");
         bucket.elements = reader_.integer("a number of elements");
-        reader_.expect_word("padded");
-        bucket.padded = reader_.integer("a number of elements");
         if (reader_.accept_word("tied"))
             bucket.tied_elements = reader_.integer("a number of elements");
         if (reader_.accept_word("replicated"))
             bucket.replicated_elements = reader_.integer("a number of elements");
+        while (reader_.accept_word("shared")) {
+            Share share;
+            share.elements = reader_.integer("a number of elements");
+            reader_.expect_sign(":");
+            share.group = reader_.one_of<GroupKind>(
+                "the group that shares it out (tensor, data, shard)", sharing_group_from_name);
+            bucket.shares.push_back(share);
+        }
         reader_.expect_word("states");
         bucket.parameters = resident_ahead();
         bucket.gradients = resident_ahead();
         bucket.optimizer = resident_ahead();
-        program_.buckets.push_back(bucket);
+        while (reader_.peek().kind == TokenKind::word && state_from_name(reader_.peek().text))
+            bucket.states.push_back(read_state());
+        program_.buckets.push_back(std::move(bucket));
+    }
+
+    // "first_moments fp32 shard @4096"
+    BucketState read_state() {
+        BucketState state;
+        state.kind = reader_.one_of<StateKind>("a state", state_from_name);
+        state.dtype =
+            reader_.one_of<DType>("an element type (u8, i32, bf16, fp16, fp32)", from_name<DType>);
+        state.extent = reader_.one_of<Extent>("how much of it a rank has (whole, in_place, shard)",
+                                              extent_from_name);
+        if (reader_.accept_sign("@")) state.offset = reader_.integer("an offset in its resident");
+        return state;
     }
 
     void read_procedure() {
@@ -261,25 +267,103 @@ class ProgramReader {
         if (reader_.accept_word("position"))
             position = field(count, "positions of a stage", kMostIndex);
         if (reader_.accept_word("bucket")) bucket = bucket_field(count);
-        for (bool more = true; more;) {
-            if (reader_.accept_word("gathered"))
-                use.gathered = resident_ahead();
-            else if (reader_.accept_word("reducing"))
-                use.reducing = resident_ahead();
-            else if (reader_.accept_word("from"))
-                use.from = resident_ahead();
-            else if (reader_.accept_word("to"))
-                use.to = resident_ahead();
-            else
-                more = false;
-        }
         use.fence = reader_.accept_word("fence");
+        const std::size_t here = reader_.place();
+        const Procedure* as = nullptr;  // says where the tensors lie
+        if (reader_.accept_word("as"))
+            as = &program_.procedures[static_cast<std::size_t>(
+                reader_.some_id('p', program_.procedures.size(), "an earlier procedure (p1)"))];
+        std::vector<SlotRun> slots;
+        if (as == nullptr) slots = read_slots(use.block, count);
         for (std::int64_t i = 0; i < count; ++i) {
             use.layer = layer.index_at(i);
             use.position = position.index_at(i);
             use.bucket = bucket.index_at(i);
+            use.slots.clear();
+            for (const SlotRun& slot : slots)
+                use.slots.push_back(slot.at(i));
+            if (as != nullptr) {
+                const BlockUse* other = use_like(*as, use);
+                if (other == nullptr)
+                    reader_.fail_at(here, "a procedure with the same use of this block");
+                use.slots = other->slots;
+            }
             procedure.uses.push_back(use);
         }
+    }
+
+    // A slot over a run of uses.
+    struct SlotRun {
+        Slot first;
+        std::int32_t second_resident = -1;
+        Field piece{0, 0}, offset{0, 0};
+        Slot at(std::int64_t n) const {
+            Slot slot = first;
+            if (n % 2 == 1) slot.resident = second_resident;
+            slot.piece = piece.index_at(n);
+            slot.offset = offset.at(n);
+            return slot;
+        }
+    };
+
+    std::vector<SlotRun> read_slots(std::int32_t number, std::int64_t count) {
+        const Block& block = plan_.blocks[static_cast<std::size_t>(number)];
+        if (reader_.accept_word("unbound")) return {};
+        const std::vector<TensorReference>& references = references_to(number);
+        std::vector<SlotRun> slots(block.tensors.size());
+        for (std::size_t t = 0; t < slots.size(); ++t) {
+            if (block.tensors[t].role == Role::scratch) continue;
+            expect_reference(references[t]);
+            slots[t] = read_slot(count);
+        }
+        return slots;
+    }
+
+    const std::vector<TensorReference>& references_to(std::int32_t block) {
+        auto [found, fresh] = references_.try_emplace(block);
+        if (fresh)
+            found->second = references_of(plan_.blocks[static_cast<std::size_t>(block)].tensors);
+        return found->second;
+    }
+
+    // "x", "qkv.weight:gradient", "dx#2", and "=".
+    void expect_reference(const TensorReference& reference) {
+        const std::size_t here = reader_.place();
+        const std::string expected = to_text(reference) + ", the next tensor of the block";
+        if (!reader_.at_name() || reader_.name(expected) != reference.name)
+            reader_.fail_at(here, expected);
+        if (reference.role) {
+            reader_.expect_sign(":");
+            reader_.expect_word(std::string(name(*reference.role)));
+        }
+        if (reference.number > 1) {
+            reader_.expect_sign("#");
+            reader_.expect_word(std::to_string(reference.number));
+        }
+        reader_.expect_sign("=");
+    }
+
+    // "stash/1..2@1280..57088", "r5,r6@0", "r0@0:data", "-"
+    SlotRun read_slot(std::int64_t count) {
+        SlotRun run;
+        if (reader_.accept_sign("-")) return run;
+        if (at_resident()) {
+            run.first.frame = Frame::resident;
+            run.first.resident = run.second_resident = resident_ahead();
+            if (reader_.accept_sign(",")) run.second_resident = resident_ahead();
+        } else {
+            run.first.frame = reader_.one_of<Frame>(
+                "a resident (r12) or a frame (stash, kept, deferred, received, input, output, "
+                "stored)",
+                frame_from_name);
+        }
+        if (reader_.accept_sign("/")) run.piece = field(count, "a piece of the frame", kMostIndex);
+        reader_.expect_sign("@");
+        run.offset = field(count, "an offset in the frame", kLargest);
+        if (reader_.accept_sign(":"))
+            run.first.share = reader_.one_of<GroupKind>(
+                "the group that shares it out (tensor, data, shard)", sharing_group_from_name);
+        return run;
     }
 
     void read_resident() {
@@ -401,6 +485,8 @@ class ProgramReader {
                 step.kept = reader_.id('k', residents, "a resident as what is kept (k12)");
             else if (letter == 'd')
                 step.deferred = reader_.id('d', residents, "a resident as what is deferred (d12)");
+            else if (letter == 'x')
+                step.received = reader_.id('x', residents, "a resident as what was received (x12)");
             else if (letter == 'h')
                 step.stored = reader_.id('h', residents, "a resident as stored stash (h12)");
             else
@@ -424,6 +510,9 @@ class ProgramReader {
                     reader_.integer("a pipeline rank of this mesh", 0, plan_.mesh.pipeline - 1));
             else if (reader_.accept_word("bytes"))
                 transfer.bytes = reader_.integer("a number of bytes");
+            else if (reader_.accept_word("share"))
+                transfer.share = reader_.one_of<GroupKind>(
+                    "the group that shares it out (tensor, data, shard)", sharing_group_from_name);
             else
                 transfer.resident = reader_.id('r', program_.residents.size(),
                                                "peer, bytes or a resident of this program (r12)");
@@ -439,6 +528,7 @@ class ProgramReader {
     std::vector<Mention> residents_;  // mentioned before they are listed
     std::vector<Mention> buckets_;
     std::size_t amendment_place_ = 0;
+    std::map<std::int32_t, std::vector<TensorReference>> references_;  // by block
     std::vector<std::size_t> lives_;  // place of each resident's lifetime
 };
 

@@ -21,7 +21,7 @@ std::string header(const Plan& plan) {
             others += fmt::format(" before b{}", plan.statistics_before[i]);
     }
     return fmt::format(
-        "orrery plan 2\n"
+        "orrery plan 3\n"
         "mesh           tensor {} context {} data {} pipeline {}{}\n"
         "tokens         samples {} sequence {}{} seed {}\n"
         "schedule       {} micro_batches {}\n"

@@ -15,4 +15,11 @@ std::string block_text(const Block& block, std::int32_t number, const Mesh* mesh
 std::vector<bool> blocks_used(const Plan& plan, std::int32_t pipeline_rank);
 std::string program_text(const Plan& plan, const Program& program);
 
+// Where the tensors of a use lie, or of a run of so many, of which these are the first and the
+// second: "x=stash/1..2@1280..57088 dy=r5,r6@0 shard=r0@0:data". Lines of their own.
+std::string slot_lines(const Block& block, const BlockUse& first, const BlockUse& second,
+                       std::size_t count);
+// Whether two uses can be of one run, as far as their slots are concerned.
+bool have_alike_slots(const BlockUse& a, const BlockUse& b);
+
 }  // namespace orrery::plan

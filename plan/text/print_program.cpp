@@ -5,6 +5,7 @@
 #include "plan/check.hpp"
 #include "plan/text/lines.hpp"
 #include "plan/text/print_parts.hpp"
+#include "plan/text/runs.hpp"
 #include "plan/text/spelling.hpp"
 
 namespace orrery::plan {
@@ -12,46 +13,6 @@ namespace {
 
 std::string id_text(char letter, std::int64_t id) {
     return letter + (id < 0 ? "-" : std::to_string(id));
-}
-
-// A field over a run of alike things: it steps by the same amount from each to the next.
-struct Progression {
-    std::int64_t first = 0;
-    std::int64_t step = 0;
-
-    std::int64_t at(std::size_t n) const { return first + step * static_cast<std::int64_t>(n); }
-    std::string text(std::size_t count) const {
-        std::string out = std::to_string(first);
-        if (step != 0) out += ".." + std::to_string(at(count - 1));
-        return out;
-    }
-};
-
-// How many things from `begin` on are one run: equal in `same`, their fields in progressions.
-template <typename Thing, typename Same, typename Fields>
-std::size_t run_length(const std::vector<Thing>& things, std::size_t begin, Same same,
-                       Fields fields) {
-    std::size_t end = begin + 1;
-    for (; end < things.size() && same(things[begin], things[end]); ++end) {
-        const auto first = fields(things[begin]);
-        const auto second = fields(things[begin + 1]);
-        const auto now = fields(things[end]);
-        for (std::size_t f = 0; f < first.size(); ++f)
-            if (now[f] != Progression{first[f], second[f] - first[f]}.at(end - begin))
-                return end - begin;
-    }
-    return end - begin;
-}
-
-// The run to print: within one bucket, but across buckets where three or more step evenly.
-template <typename Thing, typename Same, typename Fields>
-std::size_t printed_run(const std::vector<Thing>& things, std::size_t begin, Same same,
-                        Fields fields) {
-    const std::size_t within = run_length(
-        things, begin,
-        [&](const Thing& a, const Thing& b) { return same(a, b) && a.bucket == b.bucket; }, fields);
-    const std::size_t across = run_length(things, begin, same, fields);
-    return across >= 3 ? std::max(within, across) : within;
 }
 
 class ProgramPrinter {
@@ -118,11 +79,7 @@ class ProgramPrinter {
     }
 
     std::string stage_lines(const Stage& stage) const {
-        using Fields = std::array<std::int64_t, 7>;
-        auto fields = [](const StagePart& p) {
-            return Fields{p.layer,       p.stash_offset,    p.bucket,          p.recomputed_offset,
-                          p.kept_offset, p.deferred_offset, p.quantized_offset};
-        };
+        auto fields = [](const StagePart& p) { return RunFields{{p.layer, p.bucket}, {}}; };
         auto same = [](const StagePart& a, const StagePart& b) {
             return a.forward == b.forward && a.backward == b.backward &&
                    a.recompute == b.recompute && a.backward_input == b.backward_input &&
@@ -132,36 +89,45 @@ class ProgramPrinter {
         for (std::size_t i = 0; i < stage.parts.size();) {
             const StagePart& part = stage.parts[i];
             const std::size_t count = printed_run(stage.parts, i, same, fields);
-            const Fields first = fields(part);
-            const Fields second = fields(stage.parts[count > 1 ? i + 1 : i]);
-            auto field = [&](const char* what, std::size_t f, std::int64_t unsaid) {
-                if (first[f] == unsaid && second[f] == unsaid) return std::string();
-                return what + Progression{first[f], second[f] - first[f]}.text(count);
-            };
+            const std::vector<std::int64_t> first = fields(part).stepping;
+            const std::vector<std::int64_t> second =
+                fields(stage.parts[count > 1 ? i + 1 : i]).stepping;
             std::vector<std::string> again;
             if (part.recompute >= 0) again.push_back("recompute " + block_name(part.recompute));
-            if (part.recomputed_offset >= 0) again.push_back(field("recomputed @", 3, -1));
             if (part.backward_input >= 0)
                 again.push_back("input " + block_name(part.backward_input));
-            if (part.backward_weight >= 0) {
+            if (part.backward_weight >= 0)
                 again.push_back("weight " + block_name(part.backward_weight));
-                again.push_back(field("kept @", 4, -1));
-                again.push_back(field("deferred @", 5, -1));
-            }
-            if (part.quantize >= 0) {
-                again.push_back("quantize " + block_name(part.quantize));
-                again.push_back(field("quantized @", 6, -1));
-            }
+            if (part.quantize >= 0) again.push_back("quantize " + block_name(part.quantize));
             table.add({block_name(part.forward), block_name(part.backward), times(count),
-                       field("layer ", 0, -1), field("bucket ", 2, -1), field("stash @", 1, -1)},
+                       field("layer ", first[0], second[0], count),
+                       field("bucket ", first[1], second[1], count)},
                       std::move(again));
             i += count;
         }
-        std::string bytes = "stash " + std::to_string(stage.stash_bytes) + " bytes";
-        if (stage.kept_bytes > 0) bytes += "  kept " + std::to_string(stage.kept_bytes) + " bytes";
-        if (stage.deferred_bytes > 0)
-            bytes += "  deferred " + std::to_string(stage.deferred_bytes) + " bytes";
-        return "  stage " + std::to_string(stage.index) + "  " + bytes + '\n' + table.text();
+        return "  stage " + std::to_string(stage.index) + '\n' + table.text();
+    }
+
+    // Who shares it out, and where its states lie.
+    static std::vector<std::string> bucket_states(const Bucket& bucket) {
+        std::vector<std::string> pieces;
+        for (const Share& share : bucket.shares)
+            pieces.push_back("shared " + std::to_string(share.elements) + ':' +
+                             std::string(name(share.group)));
+        pieces.push_back("states " + id_text('r', bucket.parameters) + ' ' +
+                         id_text('r', bucket.gradients) + ' ' + id_text('r', bucket.optimizer));
+        for (const BucketState& state : bucket.states)
+            pieces.push_back(std::string(name(state.kind)) + ' ' + std::string(name(state.dtype)) +
+                             ' ' + std::string(name(state.extent)) +
+                             (state.offset == 0 ? "" : " @" + std::to_string(state.offset)));
+        return pieces;
+    }
+
+    // Nothing where it is −1 throughout.
+    static std::string field(const char* what, std::int64_t first, std::int64_t second,
+                             std::size_t count) {
+        if (first == -1 && second == -1) return {};
+        return what + Progression{first, second - first}.text(count);
     }
 
     std::string bucket_lines() const {
@@ -174,49 +140,73 @@ class ProgramPrinter {
             };
             table.add({count("bucket ", static_cast<std::int64_t>(i)), count("stage ", b.stage),
                        count("position ", b.first_position) + count("..", b.last_position),
-                       count("elements ", b.elements), count("padded ", b.padded),
-                       unless_zero("tied ", b.tied_elements),
+                       count("elements ", b.elements), unless_zero("tied ", b.tied_elements),
                        unless_zero("replicated ", b.replicated_elements)},
-                      {"states " + id_text('r', b.parameters) + ' ' + id_text('r', b.gradients) +
-                       ' ' + id_text('r', b.optimizer)});
+                      bucket_states(b));
         }
         return table.text();
     }
 
     std::string procedure_lines(std::size_t index) const {
-        using Fields = std::array<std::int64_t, 3>;
         const Procedure& procedure = program_.procedures[index];
-        auto fields = [](const BlockUse& u) { return Fields{u.layer, u.position, u.bucket}; };
+        auto fields = [](const BlockUse& u) {
+            RunFields found{{u.layer, u.position, u.bucket}, {}};
+            for (const Slot& slot : u.slots) {
+                found.stepping.insert(found.stepping.end(), {slot.piece, slot.offset});
+                found.alternating.push_back(slot.resident);
+            }
+            return found;
+        };
         auto same = [](const BlockUse& a, const BlockUse& b) {
-            return a.block == b.block && a.gathered == b.gathered && a.reducing == b.reducing &&
-                   a.fence == b.fence && a.from == b.from && a.to == b.to;
+            return a.block == b.block && a.fence == b.fence && have_alike_slots(a, b);
         };
         Table table(4);
+        std::vector<std::string> slots;  // behind each row
         for (std::size_t i = 0; i < procedure.uses.size();) {
             const BlockUse& use = procedure.uses[i];
             const std::size_t count = printed_run(procedure.uses, i, same, fields);
-            const Fields first = fields(use);
-            const Fields second = fields(procedure.uses[count > 1 ? i + 1 : i]);
-            auto field = [&](const char* what, std::size_t f) {
-                if (first[f] == -1 && second[f] == -1) return std::string();
-                return what + Progression{first[f], second[f] - first[f]}.text(count);
-            };
-            auto resident = [](const char* what, std::int32_t id) {
-                return id < 0 ? std::string() : what + id_text('r', id);
-            };
-            // Copies alone have the second: one column does for both.
-            auto joined = [](const std::string& a, const std::string& b) {
-                return a.empty() || b.empty() ? a + b : a + ' ' + b;
-            };
-            table.add({block_name(use.block), times(count), field("layer ", 0),
-                       field("position ", 1), field("bucket ", 2),
-                       joined(resident("gathered ", use.gathered), resident("from ", use.from)),
-                       joined(resident("reducing ", use.reducing), resident("to ", use.to)),
-                       use.fence ? "fence" : ""});
+            const BlockUse& next = procedure.uses[count > 1 ? i + 1 : i];
+            table.add({block_name(use.block), times(count),
+                       field("layer ", use.layer, next.layer, count),
+                       field("position ", use.position, next.position, count),
+                       field("bucket ", use.bucket, next.bucket, count), use.fence ? "fence" : ""});
+            const std::int32_t as = told_by(index, i, count);
+            slots.push_back(as >= 0 ? "      as " + id_text('p', as) + '\n'
+                                    : slot_lines(plan_.blocks[static_cast<std::size_t>(use.block)],
+                                                 use, next, count));
             i += count;
         }
         return "  procedure " + id_text('p', static_cast<std::int64_t>(index)) + ' ' +
-               in_quotes(procedure.name) + '\n' + table.text();
+               in_quotes(procedure.name) + '\n' + interleaved(table.text(), slots);
+    }
+
+    // The first procedure before this one whose uses have the slots of a run of this one's; −1:
+    // none.
+    std::int32_t told_by(std::size_t procedure, std::size_t begin, std::size_t count) const {
+        const std::vector<BlockUse>& uses = program_.procedures[procedure].uses;
+        for (std::size_t p = 0; p < procedure; ++p) {
+            std::size_t n = 0;
+            for (; n < count; ++n) {
+                const BlockUse& use = uses[begin + n];
+                const BlockUse* other = use_like(program_.procedures[p], use);
+                if (use.slots.empty() || other == nullptr || other->slots != use.slots) break;
+            }
+            if (n == count) return static_cast<std::int32_t>(p);
+        }
+        return -1;
+    }
+
+    // The lines of a table, and behind each its own further ones.
+    static std::string interleaved(const std::string& rows,
+                                   const std::vector<std::string>& behind) {
+        std::string out;
+        std::size_t begin = 0;
+        for (const std::string& lines : behind) {
+            const std::size_t end = rows.find('\n', begin) + 1;
+            out += rows.substr(begin, end - begin) + lines;
+            begin = end;
+        }
+        return out;
     }
 
     std::string resident_lines() const {
@@ -260,6 +250,8 @@ class ProgramPrinter {
         if (transfer.bytes != usual.bytes)
             said.push_back("bytes " + std::to_string(transfer.bytes));
         if (transfer.resident != usual.resident) said.push_back(id_text('r', transfer.resident));
+        if (transfer.share != usual.share)
+            said.push_back("share " + std::string(name(transfer.share)));
         return to_text(transfer.action) + braces(said);
     }
 
@@ -277,6 +269,7 @@ class ProgramPrinter {
             say('o', step.output, usual.output);
             say('k', step.kept, usual.kept);
             say('d', step.deferred, usual.deferred);
+            say('x', step.received, usual.received);
             say('h', step.stored, usual.stored);
             if (step.after_transfers) said.emplace_back("waits");
             return {to_text(step.action) + braces(said)};

@@ -7,11 +7,11 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::array<std::string_view, 24> kKeywords = {
-    "after",     "backward", "block",    "bucket",    "chain",     "end",
-    "forward",   "none",     "nothing",  "optimizer", "order",     "phase",
-    "procedure", "program",  "quantize", "quantized", "recompute", "recomputed",
-    "resident",  "reuse",    "scratch",  "stage",     "steps",     "with"};
+constexpr std::array<std::string_view, 26> kKeywords = {
+    "after",   "as",       "backward",  "block",     "bucket",     "chain",    "end",
+    "forward", "none",     "nothing",   "optimizer", "order",      "phase",    "procedure",
+    "program", "quantize", "quantized", "recompute", "recomputed", "resident", "reuse",
+    "scratch", "stage",    "steps",     "unbound",   "with"};
 
 bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -63,6 +63,14 @@ std::string to_text(const TensorReference& reference) {
     if (reference.role) text += ':' + std::string(name(*reference.role));
     if (reference.number > 1) text += '#' + std::to_string(reference.number);
     return text;
+}
+
+const BlockUse* use_like(const Procedure& procedure, const BlockUse& use) {
+    for (const BlockUse& other : procedure.uses)
+        if (other.block == use.block && other.layer == use.layer &&
+            other.position == use.position && other.bucket == use.bucket)
+            return &other;
+    return nullptr;
 }
 
 Phase usual_phase(const Block& block) {
@@ -146,6 +154,8 @@ Step UsualBindings::compute(const Action& action) const {
     if (action.kind == ActionKind::backward_weight) return step;
     step.stash = of_action("stash ", ActionKind::forward);
     step.output = of_action("sending ", action.kind);
+    (action.kind == ActionKind::forward ? step.input : step.received) =
+        of_action("received ", ActionKind::recv_f);
     if (action.kind != ActionKind::forward) step.input = of_action("received ", ActionKind::recv_b);
     return step;
 }
@@ -175,8 +185,6 @@ Transfer UsualBindings::transfer(const Action& action) const {
         transfer.resident = of_action("sending ", ActionKind::backward);
         if (transfer.resident < 0)
             transfer.resident = of_action("sending ", ActionKind::backward_input);
-    } else if (action.kind == ActionKind::recv_f) {
-        transfer.resident = of_action("stash ", ActionKind::forward);
     } else {
         transfer.resident = find(residents_, "received " + to_text(action));
     }

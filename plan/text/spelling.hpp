@@ -35,6 +35,10 @@ struct TensorReference {
 std::vector<TensorReference> references_of(const std::vector<Tensor>& tensors);
 std::string to_text(const TensorReference& reference);
 
+// The first use in another procedure of the same block for the same part and bucket, whose slots a
+// text need not repeat ("as p1"); nullptr: none.
+const BlockUse* use_like(const Procedure& procedure, const BlockUse& use);
+
 // The phase that the ops of a block have unless they say otherwise: the most frequent one.
 Phase usual_phase(const Block& block);
 
@@ -42,8 +46,8 @@ Phase usual_phase(const Block& block);
 // "forward 1", "backward 1", "last backward 1" (of the last micro-batch; halves of it likewise,
 // with "backward_input" and "backward_weight"), "reduce 1", "tied reduction", "unscale", "clip",
 // "optimizer"; residents by "stash 1F0", "kept 1F0", "deferred 1I0", "sending 1F0", "sending 1B0",
-// "received 1RECV_B0"; the peer of a transfer owns the next or the stage before; its
-// bytes are those of the exchange block.
+// "received 1RECV_F0", "received 1RECV_B0"; the peer of a transfer owns the next or the stage
+// before; its bytes are those of the exchange block.
 class UsualBindings {
   public:
     UsualBindings(const Plan& plan, const Program& program);

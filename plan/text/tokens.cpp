@@ -82,7 +82,7 @@ class Lexer {
                 token.text = take(sign.size());
                 return;
             }
-        constexpr std::string_view kSigns = ",[](){}:#@/=";
+        constexpr std::string_view kSigns = ",[](){}:#@/=-";
         if (kSigns.find(rest_[0]) != std::string_view::npos) {
             token.text = take(1);
             return;

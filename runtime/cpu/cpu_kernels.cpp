@@ -1,14 +1,24 @@
 #include "runtime/cpu/cpu_kernels.hpp"
 
 namespace orrery::runtime {
+namespace {
 
-void CpuKernels::loss_share(const LossShare& op) {
-    if (!op.loss)
-        *op.share = 0;
-    else if (op.loss.dtype == plan::DType::fp64)
-        *op.share = *static_cast<const double*>(op.loss.data);
-    else
-        *op.share = static_cast<double>(*static_cast<const float*>(op.loss.data));
+struct Performed {
+    const KernelTable& table;
+    Team& team;
+
+#define ORRERY_PERFORM(name, Request)               \
+    void operator()(const Request& request) const { \
+        table.name(request, team);                  \
+    }
+    ORRERY_KERNELS(ORRERY_PERFORM)
+#undef ORRERY_PERFORM
+};
+
+}  // namespace
+
+void CpuKernels::launch(const KernelRequest& request) {
+    std::visit(Performed{table_, team_}, request);
 }
 
 }  // namespace orrery::runtime

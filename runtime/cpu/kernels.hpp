@@ -12,35 +12,9 @@ namespace orrery::runtime {
 
 struct KernelTable {
     const char* instruction_set;
-    void (*gemm)(const Gemm&, Team&);
-    void (*attention)(const Attention&, Team&);
-    void (*attention_backward)(const AttentionBackward&, Team&);
-    void (*attention_product)(const AttentionProduct&, Team&);
-    void (*softmax)(const Softmax&, Team&);
-    void (*softmax_backward)(const SoftmaxBackward&, Team&);
-    void (*dropout)(const Dropout&, Team&);
-    void (*dropout_backward)(const DropoutBackward&, Team&);
-    void (*norm)(const Norm&, Team&);
-    void (*norm_backward)(const NormBackward&, Team&);
-    void (*activation)(const Activation&, Team&);
-    void (*activation_backward)(const ActivationBackward&, Team&);
-    void (*rope)(const Rope&, Team&);
-    void (*rope_backward)(const Rope&, Team&);
-    void (*residual_add)(const ResidualAdd&, Team&);
-    void (*add)(const Add&, Team&);
-    void (*bias_gradient)(const BiasGradient&, Team&);
-    void (*embedding)(const Embedding&, Team&);
-    void (*embedding_backward)(const EmbeddingBackward&, Team&);
-    void (*cross_entropy_max)(const CrossEntropyMax&, Team&);
-    void (*cross_entropy_sum)(const CrossEntropySum&, Team&);
-    void (*cross_entropy)(const CrossEntropy&, Team&);
-    void (*cross_entropy_backward)(const CrossEntropyBackward&, Team&);
-    void (*gradient_norm)(const GradientNorm&, Team&);
-    void (*unscale)(const Unscale&, Team&);
-    void (*adamw)(const AdamW&, Team&);
-    void (*cast)(const Cast&, Team&);
-    void (*rearrange)(const Rearrange&, Team&);
-    void (*fill)(const Fill&, Team&);
+#define ORRERY_KERNEL_POINTER(name, Request) void (*name)(const Request&, Team&);
+    ORRERY_KERNELS(ORRERY_KERNEL_POINTER)
+#undef ORRERY_KERNEL_POINTER
 };
 
 // The fastest that this processor can run: v3 where it has AVX2, FMA, F16C and BMI2.

@@ -23,6 +23,109 @@ bool all_wide(std::initializer_list<Buffer> buffers) {
                        [](const Buffer& buffer) { return buffer.dtype == plan::DType::fp64; });
 }
 
+void check_operands(const Gemm& op) {
+    check_types({op.a, op.b, op.bias, op.c});
+}
+void check_operands(const Attention& op) {
+    check_types({op.qkv, op.context, op.lse});
+}
+void check_operands(const AttentionBackward& op) {
+    check_types({op.dcontext, op.qkv, op.context, op.lse, op.dqkv});
+}
+void check_operands(const AttentionProduct& op) {
+    check_types({op.qkv, op.maps, op.context, op.dqkv});
+}
+void check_operands(const Softmax& op) {
+    check_types({op.scores, op.probabilities});
+}
+void check_operands(const SoftmaxBackward& op) {
+    check_types({op.dprobabilities, op.probabilities, op.dscores});
+}
+void check_operands(const Dropout& op) {
+    check_types({op.x, op.y});
+}
+void check_operands(const DropoutBackward& op) {
+    check_types({op.dy, op.dx});
+}
+void check_operands(const Norm& op) {
+    check_types({op.x, op.weight, op.bias, op.y, op.stats});
+}
+void check_operands(const NormBackward& op) {
+    check_types({op.dy, op.x, op.weight, op.stats, op.residual, op.dx, op.dweight, op.dbias});
+}
+void check_operands(const Activation& op) {
+    check_types({op.x, op.y});
+}
+void check_operands(const ActivationBackward& op) {
+    check_types({op.dy, op.told_by, op.dx});
+}
+void check_operands(const Rope& op) {
+    check_types({op.qkv});
+}
+void check_operands(const ResidualAdd& op) {
+    check_types({op.branch, op.x, op.positions, op.biases[0], op.biases[1], op.y});
+}
+void check_operands(const Add& op) {
+    if (!all_wide({op.a, op.b, op.y})) check_types({op.a, op.b, op.y});
+}
+void check_operands(const BiasGradient& op) {
+    check_types({op.dy, op.dbias});
+}
+void check_operands(const Embedding& op) {
+    check_types({op.table, op.y});
+}
+void check_operands(const EmbeddingBackward& op) {
+    check_types({op.dy, op.dtable});
+}
+void check_operands(const CrossEntropyMax& op) {
+    check_types({op.logits, op.largest});
+}
+void check_operands(const CrossEntropySum& op) {
+    check_types({op.logits, op.largest, op.sums});
+}
+void check_operands(const CrossEntropy& op) {
+    check_types({op.sums, op.loss});
+}
+void check_operands(const CrossEntropyBackward& op) {
+    check_types({op.largest, op.sums, op.logits});
+}
+void check_operands(const GradientNorm& op) {
+    check_types({op.gradients});
+}
+void check_operands(const Unscale& op) {
+    check_types({op.gradients});
+}
+void check_operands(const UpdateLossScale&) {}
+void check_operands(const LossShare& op) {
+    check_types({op.loss});
+}
+void check_operands(const JudgeLoss&) {}
+void check_operands(const AdamW& op) {
+    check_types({op.gradients, op.m, op.v, op.master, op.parameters});
+}
+void check_operands(const Cast& op) {
+    if (!all_wide({op.x, op.y})) check_types({op.x, op.y});
+}
+void check_operands(const Rearrange& op) {
+    check_types({op.from, op.to});
+}
+void check_operands(const Fill& op) {
+    if (!all_wide({op.x})) check_types({op.x});
+}
+
+struct Launched {
+    cudaStream_t stream;
+    LtGemm* products;  // from the first one on
+
+    void operator()(const Gemm& request) const { products->perform(request, stream); }
+#define ORRERY_LAUNCH(name, Request)                \
+    void operator()(const Request& request) const { \
+        cuda::name(request, stream);                \
+    }
+    ORRERY_OTHER_KERNELS(ORRERY_LAUNCH)
+#undef ORRERY_LAUNCH
+};
+
 }  // namespace
 
 void MemoryDeleter::operator()(void* memory) const {
@@ -57,163 +160,11 @@ void copy_to_device(void* to, const void* from, std::size_t bytes) {
 CudaKernels::CudaKernels(cudaStream_t stream, Workspace workspace)
     : stream_(stream), workspace_(workspace) {}
 
-void CudaKernels::gemm(const Gemm& op) {
-    check_types({op.a, op.b, op.bias, op.c});
-    if (!products_) products_ = std::make_unique<LtGemm>(workspace_);
-    products_->perform(op, stream_);
-}
-
-void CudaKernels::attention(const Attention& op) {
-    check_types({op.qkv, op.context, op.lse});
-    cuda::attention(op, stream_);
-}
-
-void CudaKernels::attention_backward(const AttentionBackward& op) {
-    check_types({op.dcontext, op.qkv, op.context, op.lse, op.dqkv});
-    cuda::attention_backward(op, stream_);
-}
-
-void CudaKernels::attention_product(const AttentionProduct& op) {
-    check_types({op.qkv, op.maps, op.context, op.dqkv});
-    cuda::attention_product(op, stream_);
-}
-
-void CudaKernels::softmax(const Softmax& op) {
-    check_types({op.scores, op.probabilities});
-    cuda::softmax(op, stream_);
-}
-
-void CudaKernels::softmax_backward(const SoftmaxBackward& op) {
-    check_types({op.dprobabilities, op.probabilities, op.dscores});
-    cuda::softmax_backward(op, stream_);
-}
-
-void CudaKernels::dropout(const Dropout& op) {
-    check_types({op.x, op.y});
-    cuda::dropout(op, stream_);
-}
-
-void CudaKernels::dropout_backward(const DropoutBackward& op) {
-    check_types({op.dy, op.dx});
-    cuda::dropout_backward(op, stream_);
-}
-
-void CudaKernels::norm(const Norm& op) {
-    check_types({op.x, op.weight, op.bias, op.y, op.stats});
-    cuda::norm(op, stream_);
-}
-
-void CudaKernels::norm_backward(const NormBackward& op) {
-    check_types({op.dy, op.x, op.weight, op.stats, op.residual, op.dx, op.dweight, op.dbias});
-    cuda::norm_backward(op, stream_);
-}
-
-void CudaKernels::activation(const Activation& op) {
-    check_types({op.x, op.y});
-    cuda::activation(op, stream_);
-}
-
-void CudaKernels::activation_backward(const ActivationBackward& op) {
-    check_types({op.dy, op.told_by, op.dx});
-    cuda::activation_backward(op, stream_);
-}
-
-void CudaKernels::rope(const Rope& op) {
-    check_types({op.qkv});
-    cuda::rope(op, stream_);
-}
-
-void CudaKernels::rope_backward(const Rope& op) {
-    check_types({op.qkv});
-    cuda::rope_backward(op, stream_);
-}
-
-void CudaKernels::residual_add(const ResidualAdd& op) {
-    check_types({op.branch, op.x, op.positions, op.biases[0], op.biases[1], op.y});
-    cuda::residual_add(op, stream_);
-}
-
-void CudaKernels::add(const Add& op) {
-    if (!all_wide({op.a, op.b, op.y})) check_types({op.a, op.b, op.y});
-    cuda::add(op, stream_);
-}
-
-void CudaKernels::bias_gradient(const BiasGradient& op) {
-    check_types({op.dy, op.dbias});
-    cuda::bias_gradient(op, stream_);
-}
-
-void CudaKernels::embedding(const Embedding& op) {
-    check_types({op.table, op.y});
-    cuda::embedding(op, stream_);
-}
-
-void CudaKernels::embedding_backward(const EmbeddingBackward& op) {
-    check_types({op.dy, op.dtable});
-    cuda::embedding_backward(op, stream_);
-}
-
-void CudaKernels::cross_entropy_max(const CrossEntropyMax& op) {
-    check_types({op.logits, op.largest});
-    cuda::cross_entropy_max(op, stream_);
-}
-
-void CudaKernels::cross_entropy_sum(const CrossEntropySum& op) {
-    check_types({op.logits, op.largest, op.sums});
-    cuda::cross_entropy_sum(op, stream_);
-}
-
-void CudaKernels::cross_entropy(const CrossEntropy& op) {
-    check_types({op.sums, op.loss});
-    cuda::cross_entropy(op, stream_);
-}
-
-void CudaKernels::cross_entropy_backward(const CrossEntropyBackward& op) {
-    check_types({op.largest, op.sums, op.logits});
-    cuda::cross_entropy_backward(op, stream_);
-}
-
-void CudaKernels::gradient_norm(const GradientNorm& op) {
-    check_types({op.gradients});
-    cuda::gradient_norm(op, stream_);
-}
-
-void CudaKernels::unscale(const Unscale& op) {
-    check_types({op.gradients});
-    cuda::unscale(op, stream_);
-}
-
-void CudaKernels::update_loss_scale(const UpdateLossScale& op) {
-    cuda::update_loss_scale(op, stream_);
-}
-
-void CudaKernels::loss_share(const LossShare& op) {
-    check_types({op.loss});
-    cuda::loss_share(op, stream_);
-}
-
-void CudaKernels::judge_loss(const JudgeLoss& op) {
-    cuda::judge_loss(op, stream_);
-}
-
-void CudaKernels::adamw(const AdamW& op) {
-    check_types({op.gradients, op.m, op.v, op.master, op.parameters});
-    cuda::adamw(op, stream_);
-}
-
-void CudaKernels::cast(const Cast& op) {
-    if (!all_wide({op.x, op.y})) check_types({op.x, op.y});
-    cuda::cast(op, stream_);
-}
-
-void CudaKernels::rearrange(const Rearrange& op) {
-    check_types({op.from, op.to});
-    cuda::rearrange(op, stream_);
-}
-
-void CudaKernels::fill(const Fill& op) {
-    if (!all_wide({op.x})) check_types({op.x});
-    cuda::fill(op, stream_);
+void CudaKernels::launch(const KernelRequest& request) {
+    std::visit([](const auto& asked) { check_operands(asked); }, request);
+    if (!products_ && std::holds_alternative<Gemm>(request))
+        products_ = std::make_unique<LtGemm>(workspace_);
+    std::visit(Launched{stream_, products_.get()}, request);
 }
 
 void CudaKernels::bring(std::span<const std::int32_t> from, void* to) {

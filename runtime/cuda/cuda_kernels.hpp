@@ -28,38 +28,7 @@ class CudaKernels final : public Kernels {
     // The workspace is for this stream alone.
     CudaKernels(cudaStream_t stream, Workspace workspace);
 
-    void gemm(const Gemm&) override;
-    void attention(const Attention&) override;
-    void attention_backward(const AttentionBackward&) override;
-    void attention_product(const AttentionProduct&) override;
-    void softmax(const Softmax&) override;
-    void softmax_backward(const SoftmaxBackward&) override;
-    void dropout(const Dropout&) override;
-    void dropout_backward(const DropoutBackward&) override;
-    void norm(const Norm&) override;
-    void norm_backward(const NormBackward&) override;
-    void activation(const Activation&) override;
-    void activation_backward(const ActivationBackward&) override;
-    void rope(const Rope&) override;
-    void rope_backward(const Rope&) override;
-    void residual_add(const ResidualAdd&) override;
-    void add(const Add&) override;
-    void bias_gradient(const BiasGradient&) override;
-    void embedding(const Embedding&) override;
-    void embedding_backward(const EmbeddingBackward&) override;
-    void cross_entropy_max(const CrossEntropyMax&) override;
-    void cross_entropy_sum(const CrossEntropySum&) override;
-    void cross_entropy(const CrossEntropy&) override;
-    void cross_entropy_backward(const CrossEntropyBackward&) override;
-    void gradient_norm(const GradientNorm&) override;
-    void unscale(const Unscale&) override;
-    void update_loss_scale(const UpdateLossScale&) override;
-    void loss_share(const LossShare&) override;
-    void judge_loss(const JudgeLoss&) override;
-    void adamw(const AdamW&) override;
-    void cast(const Cast&) override;
-    void rearrange(const Rearrange&) override;
-    void fill(const Fill&) override;
+    void launch(const KernelRequest&) override;
 
     void bring(std::span<const std::int32_t> from, void* to) override;
     const double* keep(std::span<const double> values) override;

@@ -41,7 +41,7 @@ void rope(const Rope& op, cudaStream_t stream) {
     turn("rope", op, false, stream);
 }
 
-void rope_backward(const Rope& op, cudaStream_t stream) {
+void rope_backward(const RopeBackward& op, cudaStream_t stream) {
     turn("rope_backward", op, true, stream);
 }
 

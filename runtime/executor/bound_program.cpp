@@ -8,6 +8,8 @@
 #include "plan/check.hpp"
 #include "plan/ir/accumulates.hpp"
 #include "plan/ir/turns.hpp"
+#include "plan/memory/address.hpp"
+#include "plan/memory/arena.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -27,7 +29,7 @@ class Binder {
         : plan_(plan),
           program_(program),
           rank_(rank),
-          places_(plan, program, scenario, rank),
+          addresses_(plan, program, rank),
           born_(program.residents.size(), false) {
         out_.linked = std::move(linked);
         out_.arena_bytes = program.arena_bytes;
@@ -41,20 +43,18 @@ class Binder {
         const plan::Resident& workspace =
             program.residents[static_cast<std::size_t>(program.workspace)];
         out_.workspace = {workspace.offset, workspace.bytes};
-        if (plan::scalar_offsets(plan.blocks, program).size() == 1)  // their end alone
-            out_.spare.insert(program.scalars);
         for (const auto* ring : {&program.parameter_ring, &program.gradient_ring})
             out_.spare.insert(ring->begin(), ring->end());
         out_.at = plan.mesh.coordinates(rank);
         out_.mesh = plan.mesh;
         out_.tokens = plan.tokens;
-        out_.shard = places_.shard();
-        out_.shards = places_.shards();
-        out_.shards_states = places_.shards() > 1 && scenario.layout.zero_stage > 0;
-        for (std::size_t b = 0; b < program.buckets.size(); ++b)
-            out_.entries.push_back(places_.entries(b));
-        for (const auto& [name, offset] : plan::scalar_offsets(plan.blocks, program))
-            out_.scalars[name] = places_.address({program.scalars, offset});
+        for (const plan::Bucket& bucket : program.buckets) {
+            out_.entries.push_back(plan::bucket_entries(plan.blocks, program, scenario, bucket));
+            out_.share.push_back(
+                bucket.shares.empty() ? 0 : addresses_.member(bucket.shares.front().group));
+        }
+        find_scalars();
+        if (out_.scalars.empty()) out_.spare.insert(program.scalars);
         for (std::size_t b = 0; b < plan.blocks.size(); ++b)
             for (std::size_t i = 0; i < plan.blocks[b].ops.size(); ++i)
                 numbered_.push_back({&plan.blocks[b], &plan.blocks[b].ops[i]});
@@ -75,6 +75,19 @@ class Binder {
         std::size_t reads = 0, writes = 0, end = 0;
         std::size_t transfers = 0, births = 0;
     };
+
+    // Where the blocks of the program find each scalar.
+    void find_scalars() {
+        for (const plan::Procedure& procedure : program_.procedures)
+            for (const BlockUse& use : procedure.uses) {
+                const Block& block = plan_.blocks[static_cast<std::size_t>(use.block)];
+                for (std::size_t t = 0; t < block.tensors.size(); ++t)
+                    if (block.tensors[t].role == Role::scalar &&
+                        use.slots[t].frame != plan::Frame::none)
+                        out_.scalars[block.tensors[t].name] =
+                            addresses_.at({program_.scalars, use.slots[t].offset});
+            }
+    }
 
     void bind(std::size_t id) {
         const Step& step = program_.steps[out_.linked.step[id]];
@@ -108,9 +121,9 @@ class Binder {
 
     Operand operand(const Step& step, const BlockUse& use, const Block& block, TensorId id) {
         const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
-        const plan::Place place = places_.of(step, use, id);
+        const plan::Place place = addresses_.place(step, use, id);
         touch(place.resident);
-        return located({places_.address(place), tensor.elements(), tensor.dtype}, place);
+        return located({addresses_.at(place), tensor.elements(), tensor.dtype}, place);
     }
 
     Operand located(Operand operand, const plan::Place& place) {
@@ -148,7 +161,7 @@ class Binder {
             const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
             if (std::find(op.reads.begin(), op.reads.end(), id) == op.reads.end()) continue;
             if (op.is<plan::Unscale>() && tensor.role != Role::scalar) continue;
-            const plan::Place place = places_.of(step, use, id);
+            const plan::Place place = addresses_.place(step, use, id);
             const auto& ring = program_.gradient_ring;
             if (std::find(ring.begin(), ring.end(), place.resident) != ring.end()) continue;
             seen = !sums_.insert({place.resident, place.offset}).second || seen;
@@ -171,12 +184,12 @@ class Binder {
     void bind_transfers(const Step& step) {
         for (const plan::Transfer& transfer : step.transfers) {
             touch(transfer.resident);
-            const plan::Place place = places_.of(transfer);
+            const plan::Place place = addresses_.place(transfer);
             BoundTransfer bound;
             bound.peer = plan_.mesh.pipeline_peer(rank_, transfer.peer);
             bound.sends = plan::is_send(transfer.action.kind);
             bound.offset =
-                located({places_.address(place), transfer.bytes, plan::DType::u8}, place).offset;
+                located({addresses_.at(place), transfer.bytes, plan::DType::u8}, place).offset;
             bound.bytes = transfer.bytes;
             bound.tag = tag_of(transfer.action);
             out_.transfers.push_back(bound);
@@ -230,7 +243,7 @@ class Binder {
     const plan::Plan& plan_;
     const plan::Program& program_;
     plan::Rank rank_;
-    plan::Places places_;
+    plan::Addresses addresses_;
     std::vector<std::pair<const Block*, const Op*>> numbered_;
     std::vector<bool> born_;                                // by resident
     std::set<std::pair<std::int32_t, std::int64_t>> sums_;  // places of sums that have a term
@@ -257,11 +270,11 @@ std::int64_t BoundProgram::scalar(const std::string& name) const {
 }
 
 std::int64_t BoundProgram::stepped(std::size_t bucket) const {
-    return shards_states ? buckets[bucket].padded / shards : buckets[bucket].elements;
+    return buckets[bucket].stepped(mesh);
 }
 
 std::int64_t BoundProgram::first_stepped(std::size_t bucket) const {
-    return shards_states ? shard * stepped(bucket) : 0;
+    return buckets[bucket].first_stepped(mesh, share[bucket]);
 }
 
 BoundProgram bind_program(const plan::Plan& plan, const plan::Program& program,

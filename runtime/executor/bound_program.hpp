@@ -3,14 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "plan/blocks/parameters.hpp"
 #include "plan/ir/link.hpp"
-#include "plan/memory/places.hpp"
 #include "plan/scenario/scenario.hpp"
 
 namespace orrery::runtime {
@@ -97,7 +98,7 @@ struct BoundProgram {
     plan::Coordinates at;
     plan::Mesh mesh;
     plan::TokenLayout tokens;
-    std::int64_t shard = 0, shards = 1;
+    std::vector<std::int64_t> share;  // by bucket: its number among those that share it out
     // Bytes from the arena's start, −1: the program has none.
     std::int64_t scalar(const std::string& name) const;
     // Elements of `bucket` that this rank steps: [first, first + count).
@@ -110,7 +111,6 @@ struct BoundProgram {
     std::vector<BoundTransfer> transfers;
     std::vector<Birth> births;
     std::map<std::string, std::int64_t> scalars;
-    bool shards_states = false;
 };
 
 // `plan` and `program` must outlive the result, which does not move its backing when it is moved.

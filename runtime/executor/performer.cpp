@@ -7,8 +7,6 @@
 
 namespace orrery::runtime {
 
-using plan::OpKind;
-
 Performer::Performer(const BoundProgram& program, Communicator& communicator, std::byte* arena,
                      Kernels& kernels)
     : program_(program),
@@ -53,88 +51,26 @@ void Performer::perform(const BoundOp& bound, const StepInputs& inputs, Kernels&
     } else if (bound.op->stream != plan::Stream::compute &&
                bound.op->stream != plan::Stream::server) {
         ORRERY_CHECK(bound.op->is<plan::Add>(), "what runs beside communication is a sum");
-        add(call);
+        compute(call);
     } else {
         compute(call);
     }
 }
 
 void Performer::compute(const Call& call) {
-    switch (call.bound.op->kind()) {
-        case OpKind::gemm:
-            return gemm(call);
-        case OpKind::batched_gemm:
-            return batched_gemm(call);
-        case OpKind::attention:
-            return attention(call);
-        case OpKind::attention_backward:
-            return attention_backward(call);
-        case OpKind::attention_block:
-            return attention_block(call);
-        case OpKind::attention_block_backward:
-            return attention_block_backward(call);
-        case OpKind::rearrange:
-            return rearrange(call);
-        case OpKind::softmax:
-            return softmax(call);
-        case OpKind::softmax_backward:
-            return softmax_backward(call);
-        case OpKind::dropout:
-            return dropout(call);
-        case OpKind::dropout_backward:
-            return dropout_backward(call);
-        case OpKind::norm:
-            return norm(call);
-        case OpKind::norm_backward:
-            return norm_backward(call);
-        case OpKind::activation:
-            return activation(call);
-        case OpKind::activation_backward:
-            return activation_backward(call);
-        case OpKind::rope:
-            return rope(call, false);
-        case OpKind::rope_backward:
-            return rope(call, true);
-        case OpKind::residual_add:
-            return residual_add(call);
-        case OpKind::add:
-            return add(call);
-        case OpKind::bias_gradient:
-            return bias_gradient(call);
-        case OpKind::embedding:
-            return embedding(call);
-        case OpKind::embedding_backward:
-            return embedding_backward(call);
-        case OpKind::cross_entropy_max:
-            return cross_entropy_max(call);
-        case OpKind::cross_entropy_sum:
-            return cross_entropy_sum(call);
-        case OpKind::cross_entropy:
-            return cross_entropy(call);
-        case OpKind::cross_entropy_backward:
-            return cross_entropy_backward(call);
-        case OpKind::gradient_norm:
-            return gradient_norm(call);
-        case OpKind::unscale:
-            return unscale(call);
-        case OpKind::update_loss_scale:
-            return update_loss_scale(call);
-        case OpKind::loss_share:
-            return loss_share(call);
-        case OpKind::judge_loss:
-            return judge_loss(call);
-        case OpKind::adamw:
-            return adamw(call);
-        case OpKind::cast:
-            return cast(call);
-        default:
-            ORRERY_CHECK(false, "no kernel for " + std::string(name(call.bound.op->kind())));
-    }
+    std::visit(
+        [&](const auto& op) {
+            if constexpr (requires { compute(op, call); })
+                compute(op, call);
+            else
+                ORRERY_CHECK(false, "no kernel for " + std::string(name(call.bound.op->kind())));
+        },
+        call.bound.op->spec);
 }
 
 // Eight bits have scales, which are made and read beside them.
-void Performer::cast(const Call& call) {
-    Cast cast{call.op<plan::Cast>().elements, read(call, 0), written(call, 0)};
+void Performer::compute(const plan::Cast& op, const Call& call) {
+    Cast cast{op.elements, read(call, 0), written(call, 0)};
     if (call.bound.writes.size() > 1) cast.scales = written(call, 1);
     if (call.bound.reads.size() > 1) cast.scales = read(call, 1);
     call.kernels.cast(cast);

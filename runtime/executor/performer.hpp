@@ -28,17 +28,17 @@ class Performer {
     struct Call;  // an op and the step it belongs to
 
     // performer_matrix.cpp
-    void gemm(const Call& call);
+    void compute(const plan::Gemm& op, const Call& call);
     void gemm_in_runs(const Call& call, const Gemm& part, std::size_t result);
-    void batched_gemm(const Call& call);
-    void attention(const Call& call);
-    void attention_backward(const Call& call);
-    void softmax(const Call& call);
-    void softmax_backward(const Call& call);
+    void compute(const plan::BatchedGemm& op, const Call& call);
+    void compute(const plan::Attention& op, const Call& call);
+    void compute(const plan::AttentionBackward& op, const Call& call);
+    void compute(const plan::Softmax& op, const Call& call);
+    void compute(const plan::SoftmaxBackward& op, const Call& call);
     // performer_context.cpp
-    void attention_block(const Call& call);
-    void attention_block_backward(const Call& call);
-    void rearrange(const Call& call);
+    void compute(const plan::AttentionBlock& op, const Call& call);
+    void compute(const plan::AttentionBlockBackward& op, const Call& call);
+    void compute(const plan::Rearrange& op, const Call& call);
     AttentionKeys block_keys(const Call& call, const plan::AttentionSizes& op, std::int64_t hop,
                              std::size_t operand) const;
 
@@ -53,30 +53,32 @@ class Performer {
     const double* kept(const Call& call) const;
 
     // performer_rows.cpp
-    void norm(const Call& call);
-    void norm_backward(const Call& call);
-    void activation(const Call& call);
-    void activation_backward(const Call& call);
-    void rope(const Call& call, bool backward);
-    void residual_add(const Call& call);
-    void dropout(const Call& call);
-    void dropout_backward(const Call& call);
-    void add(const Call& call);
-    void bias_gradient(const Call& call);
-    void embedding(const Call& call);
-    void embedding_backward(const Call& call);
+    void compute(const plan::Normalize& op, const Call& call);
+    void compute(const plan::NormalizeBackward& op, const Call& call);
+    void compute(const plan::Activate& op, const Call& call);
+    void compute(const plan::ActivateBackward& op, const Call& call);
+    Rope rope(const plan::RopeFields& op, const Call& call) const;
+    void compute(const plan::Rope& op, const Call& call);
+    void compute(const plan::RopeBackward& op, const Call& call);
+    void compute(const plan::ResidualAdd& op, const Call& call);
+    void compute(const plan::Dropout& op, const Call& call);
+    void compute(const plan::DropoutBackward& op, const Call& call);
+    void compute(const plan::Add& op, const Call& call);
+    void compute(const plan::BiasGradient& op, const Call& call);
+    void compute(const plan::Embedding& op, const Call& call);
+    void compute(const plan::EmbeddingBackward& op, const Call& call);
 
     // performer_loss.cpp
-    void cross_entropy_max(const Call& call);
-    void cross_entropy_sum(const Call& call);
-    void cross_entropy(const Call& call);
-    void cross_entropy_backward(const Call& call);
-    void gradient_norm(const Call& call);
-    void unscale(const Call& call);
-    void update_loss_scale(const Call& call);
-    void loss_share(const Call& call);
-    void judge_loss(const Call& call);
-    void adamw(const Call& call);
+    void compute(const plan::CrossEntropyMax& op, const Call& call);
+    void compute(const plan::CrossEntropySum& op, const Call& call);
+    void compute(const plan::CrossEntropy& op, const Call& call);
+    void compute(const plan::CrossEntropyBackward& op, const Call& call);
+    void compute(const plan::GradientNorm& op, const Call& call);
+    void compute(const plan::Unscale& op, const Call& call);
+    void compute(const plan::UpdateLossScale& op, const Call& call);
+    void compute(const plan::LossShare& op, const Call& call);
+    void compute(const plan::JudgeLoss& op, const Call& call);
+    void compute(const plan::AdamW& op, const Call& call);
 
     // performer_communication.cpp
     void communicate(const Call& call);
@@ -84,7 +86,7 @@ class Performer {
     void clear_padding(const Call& call);
 
     void compute(const Call& call);
-    void cast(const Call& call);
+    void compute(const plan::Cast& op, const Call& call);
     void feed(const Call& call);
 
     Buffer buffer(const Operand& operand) const;
@@ -120,10 +122,6 @@ struct Performer::Call {
     const StepInputs& inputs;
     Kernels& kernels;
 
-    template <typename Op>
-    const Op& op() const {
-        return bound.op->as<Op>();
-    }
     const plan::Tensor& read_tensor(std::size_t i) const {
         return bound.block->tensors[static_cast<std::size_t>(bound.op->reads[i])];
     }

@@ -14,8 +14,7 @@ AttentionKeys Performer::block_keys(const Call& call, const plan::AttentionSizes
 }
 
 // Reads qkv, keys, and of a further hop the sums and their lse.
-void Performer::attention_block(const Call& call) {
-    const plan::AttentionBlock& op = call.op<plan::AttentionBlock>();
+void Performer::compute(const plan::AttentionBlock& op, const Call& call) {
     Attention attention;
     attention.shape = {op.batch, op.queries, op.heads, op.kv_heads, op.head_dim};
     attention.mask = attention_mask(call, 0);
@@ -34,8 +33,7 @@ void Performer::attention_block(const Call& call) {
 }
 
 // Reads dcontext, qkv, keys, context, lse, and of a further hop dq.
-void Performer::attention_block_backward(const Call& call) {
-    const plan::AttentionBlockBackward& op = call.op<plan::AttentionBlockBackward>();
+void Performer::compute(const plan::AttentionBlockBackward& op, const Call& call) {
     AttentionBackward attention;
     attention.shape = {op.batch, op.queries, op.heads, op.kv_heads, op.head_dim};
     attention.mask = attention_mask(call, 0);
@@ -118,8 +116,7 @@ Rearrange columns(std::int64_t rows, std::int64_t run, const Buffer& from, std::
 
 }  // namespace
 
-void Performer::rearrange(const Call& call) {
-    const plan::Rearrange& op = call.op<plan::Rearrange>();
+void Performer::compute(const plan::Rearrange& op, const Call& call) {
     const std::int64_t rows = op.rows, width = op.width, kv = 2 * op.kv_width;
     const Buffer from = read(call, 0), to = written(call, 0);
     switch (op.form) {

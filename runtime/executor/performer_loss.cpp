@@ -49,34 +49,31 @@ LogitsPart Performer::logits_part(const Op& op) const {
     return {op.rows, op.width, first, std::clamp<std::int64_t>(op.vocabulary - first, 0, op.width)};
 }
 
-void Performer::cross_entropy_max(const Call& call) {
-    call.kernels.cross_entropy_max(
-        {logits_part(call.op<plan::CrossEntropyMax>()), read(call, 0), written(call, 0)});
+void Performer::compute(const plan::CrossEntropyMax& op, const Call& call) {
+    call.kernels.cross_entropy_max({logits_part(op), read(call, 0), written(call, 0)});
 }
 
-void Performer::cross_entropy_sum(const Call& call) {
-    call.kernels.cross_entropy_sum({logits_part(call.op<plan::CrossEntropySum>()),
-                                    at<std::int32_t>(call.bound.reads[2]), read(call, 0),
-                                    read(call, 1), written(call, 0)});
+void Performer::compute(const plan::CrossEntropySum& op, const Call& call) {
+    call.kernels.cross_entropy_sum({logits_part(op), at<std::int32_t>(call.bound.reads[2]),
+                                    read(call, 0), read(call, 1), written(call, 0)});
 }
 
-void Performer::cross_entropy(const Call& call) {
-    call.kernels.cross_entropy({call.op<plan::CrossEntropy>().rows, call.inputs.gradient_scale,
-                                read(call, 0), written(call, 0), call.bound.accumulates});
+void Performer::compute(const plan::CrossEntropy& op, const Call& call) {
+    call.kernels.cross_entropy({op.rows, call.inputs.gradient_scale, read(call, 0),
+                                written(call, 0), call.bound.accumulates});
 }
 
 // Reads logits, largest, sums, targets, and the loss scale where there is one.
-void Performer::cross_entropy_backward(const Call& call) {
+void Performer::compute(const plan::CrossEntropyBackward& op, const Call& call) {
     call.kernels.cross_entropy_backward(
-        {logits_part(call.op<plan::CrossEntropyBackward>()), at<std::int32_t>(call.bound.reads[3]),
-         call.inputs.gradient_scale,
+        {logits_part(op), at<std::int32_t>(call.bound.reads[3]), call.inputs.gradient_scale,
          call.bound.reads.size() > 4 ? at<float>(call.bound.reads[4]) : nullptr, read(call, 1),
          read(call, 2), written(call, 0)});
 }
 
 // What every tensor rank holds counts on the first one, the copy of a tied embedding where it
 // embeds.
-void Performer::gradient_norm(const Call& call) {
+void Performer::compute(const plan::GradientNorm&, const Call& call) {
     auto* bins = at<double>(call.bound.writes[0]);
     if (!call.bound.accumulates)
         call.kernels.fill({call.bound.writes[0].elements, 0, written(call, 0)});
@@ -89,14 +86,12 @@ void Performer::gradient_norm(const Call& call) {
     }
 }
 
-void Performer::unscale(const Call& call) {
-    call.kernels.unscale({call.op<plan::Unscale>().elements, at<float>(call.bound.reads[1]),
-                          written(call, 0), at<float>(call.bound.writes[1]),
-                          call.bound.accumulates});
+void Performer::compute(const plan::Unscale& op, const Call& call) {
+    call.kernels.unscale({op.elements, at<float>(call.bound.reads[1]), written(call, 0),
+                          at<float>(call.bound.writes[1]), call.bound.accumulates});
 }
 
-void Performer::update_loss_scale(const Call& call) {
-    const plan::UpdateLossScale& rule = call.op<plan::UpdateLossScale>();
+void Performer::compute(const plan::UpdateLossScale& rule, const Call& call) {
     call.kernels.update_loss_scale({{rule.growth_interval, rule.hysteresis, rule.minimum},
                                     at<float>(call.bound.reads[0]),
                                     at<float>(call.bound.writes[0]),
@@ -104,15 +99,14 @@ void Performer::update_loss_scale(const Call& call) {
 }
 
 // Every tensor rank of the last stage has the loss: it counts on the first one.
-void Performer::loss_share(const Call& call) {
+void Performer::compute(const plan::LossShare&, const Call& call) {
     const bool counts = !call.bound.reads.empty() && program_.at.tensor == 0;
     call.kernels.loss_share({counts ? read(call, 0) : Buffer{}, at<double>(call.bound.writes[0])});
 }
 
 // Reads the batch's loss, the losses that count (the latest ones, in turn) with how many there have
 // been, and whether gradients overflowed, where they can.
-void Performer::judge_loss(const Call& call) {
-    const plan::JudgeLoss& rule = call.op<plan::JudgeLoss>();
+void Performer::compute(const plan::JudgeLoss& rule, const Call& call) {
     call.kernels.judge_loss({{rule.window, rule.skip_above},
                              at<double>(call.bound.reads[0]),
                              call.bound.reads.size() > 3 ? at<float>(call.bound.reads[3]) : nullptr,
@@ -122,9 +116,8 @@ void Performer::judge_loss(const Call& call) {
 }
 
 // Reads gradients, states, parameters that are their own masters, then the scalars that the op is
-// told to. States are m and v, and then masters.
-void Performer::adamw(const Call& call) {
-    const plan::AdamW& op = call.op<plan::AdamW>();
+// told to. Where each state lies the bucket says.
+void Performer::compute(const plan::AdamW& op, const Call& call) {
     AdamW adamw;
     adamw.learning_rate = call.inputs.learning_rate;
     adamw.beta1 = op.beta1;
@@ -133,8 +126,8 @@ void Performer::adamw(const Call& call) {
     const auto updates = static_cast<double>(call.inputs.updates);
     adamw.correction1 = 1 - std::pow(op.beta1, updates);
     adamw.correction2 = 1 - std::pow(op.beta2, updates);
-    const bool keeps_masters = call.read_tensor(1).dims[0] > 2;
-    std::size_t next = keeps_masters ? 2 : 3;
+    const plan::Bucket& bucket = program_.buckets[bucket_of(call.bound)];
+    std::size_t next = bucket.state(plan::StateKind::masters) != nullptr ? 2 : 3;
     if (op.clip_norm > 0) {
         adamw.norm_bins = at<double>(call.bound.reads[next++]);
         adamw.clip_norm = op.clip_norm;
@@ -147,9 +140,15 @@ void Performer::adamw(const Call& call) {
         adamw.elements = part.elements;
         adamw.weight_decay = part.entry->parameter.decays() ? op.weight_decay : 0;
         adamw.gradients = from(read(call, 0), part.first);
-        adamw.m = from(states, part.first);
-        adamw.v = from(states, op.elements + part.first);
-        if (keeps_masters) adamw.master = from(states, 2 * op.elements + part.first);
+        const auto state = [&](plan::StateKind kind) {
+            const plan::BucketState* of = bucket.state(kind);
+            return of == nullptr
+                       ? Buffer{}
+                       : from(states, of->offset / plan::size_bytes(of->dtype) + part.first);
+        };
+        adamw.m = state(plan::StateKind::first_moments);
+        adamw.v = state(plan::StateKind::second_moments);
+        adamw.master = state(plan::StateKind::masters);
         adamw.parameters = from(written(call, 1), part.first);
         call.kernels.adamw(adamw);
     }

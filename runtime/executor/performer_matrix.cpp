@@ -12,9 +12,8 @@ Buffer from_element(const Buffer& whole, std::int64_t element) {
 
 }  // namespace
 
-void Performer::gemm(const Call& call) {
+void Performer::compute(const plan::Gemm& op, const Call& call) {
     Gemm gemm;
-    const plan::Gemm& op = call.op<plan::Gemm>();
     gemm.form = form_of(op.product);
     gemm.m = op.m;
     gemm.n = op.n;
@@ -85,8 +84,7 @@ AttentionDropout Performer::attention_dropout(const Call& call,
             first_head(form.heads, form.total_heads), form.total_heads};
 }
 
-void Performer::attention(const Call& call) {
-    const plan::Attention& op = call.op<plan::Attention>();
+void Performer::compute(const plan::Attention& op, const Call& call) {
     call.kernels.attention({{op.batch, op.queries, op.heads, op.kv_heads, op.head_dim},
                             attention_mask(call, op.window),
                             attention_dropout(call, op),
@@ -96,8 +94,7 @@ void Performer::attention(const Call& call) {
                             written(call, 1)});
 }
 
-void Performer::attention_backward(const Call& call) {
-    const plan::AttentionBackward& op = call.op<plan::AttentionBackward>();
+void Performer::compute(const plan::AttentionBackward& op, const Call& call) {
     call.kernels.attention_backward({{op.batch, op.queries, op.heads, op.kv_heads, op.head_dim},
                                      attention_mask(call, op.window),
                                      attention_dropout(call, op),
@@ -109,8 +106,7 @@ void Performer::attention_backward(const Call& call) {
                                      written(call, 0)});
 }
 
-void Performer::batched_gemm(const Call& call) {
-    const plan::BatchedGemm& op = call.op<plan::BatchedGemm>();
+void Performer::compute(const plan::BatchedGemm& op, const Call& call) {
     AttentionProduct product;
     product.shape = {op.batch / op.heads, op.sequence(), op.heads, op.kv_heads, op.head_dim()};
     product.scale = op.scale;
@@ -161,15 +157,13 @@ AttentionShape maps_of(const Op& op) {
 
 }  // namespace
 
-void Performer::softmax(const Call& call) {
-    const plan::Softmax& op = call.op<plan::Softmax>();
+void Performer::compute(const plan::Softmax& op, const Call& call) {
     call.kernels.softmax(
         {maps_of(op), attention_mask(call, op.window), read(call, 0), written(call, 0)});
 }
 
-void Performer::softmax_backward(const Call& call) {
-    call.kernels.softmax_backward({maps_of(call.op<plan::SoftmaxBackward>()), read(call, 0),
-                                   read(call, 1), written(call, 0)});
+void Performer::compute(const plan::SoftmaxBackward& op, const Call& call) {
+    call.kernels.softmax_backward({maps_of(op), read(call, 0), read(call, 1), written(call, 0)});
 }
 
 }  // namespace orrery::runtime

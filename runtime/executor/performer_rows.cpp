@@ -31,8 +31,7 @@ constexpr ActivationForm form_of(plan::ActivationFunction function) {
 
 }  // namespace
 
-void Performer::norm(const Call& call) {
-    const plan::Normalize& op = call.op<plan::Normalize>();
+void Performer::compute(const plan::Normalize& op, const Call& call) {
     Norm norm{op.rows,       op.width,      op.centred, op.epsilon,       op.weight_offset,
               read(call, 0), read(call, 1), {},         written(call, 0), written(call, 1)};
     if (op.centred) norm.bias = read(call, 2);
@@ -41,8 +40,7 @@ void Performer::norm(const Call& call) {
 
 // Reads dy, x, weight, stats, the residual's gradient where there is one, then the accumulators,
 // unless another block adds to them.
-void Performer::norm_backward(const Call& call) {
-    const plan::NormalizeBackward& op = call.op<plan::NormalizeBackward>();
+void Performer::compute(const plan::NormalizeBackward& op, const Call& call) {
     NormBackward norm;
     norm.rows = op.rows;
     norm.width = op.width;
@@ -61,34 +59,33 @@ void Performer::norm_backward(const Call& call) {
     call.kernels.norm_backward(norm);
 }
 
-void Performer::activation(const Call& call) {
-    const plan::Activate& op = call.op<plan::Activate>();
+void Performer::compute(const plan::Activate& op, const Call& call) {
     Activation activation{form_of(op.function), op.rows, op.width, read(call, 0), written(call, 0)};
     if (call.bound.reads.size() > 1) activation.up = read(call, 1);
     call.kernels.activation(activation);
 }
 
-void Performer::activation_backward(const Call& call) {
-    const plan::ActivateBackward& op = call.op<plan::ActivateBackward>();
+void Performer::compute(const plan::ActivateBackward& op, const Call& call) {
     ActivationBackward activation{form_of(op.function), op.rows,       op.width,
                                   read(call, 0),        read(call, 1), written(call, 0)};
     if (call.bound.reads.size() > 2) activation.up = read(call, 2);
     call.kernels.activation_backward(activation);
 }
 
-void Performer::rope(const Call& call, bool backward) {
-    const plan::RopeFields& op =
-        backward ? static_cast<const plan::RopeFields&>(call.op<plan::RopeBackward>())
-                 : call.op<plan::Rope>();
-    const Rope rope{{program_.tokens.samples, held_sequence(), op.heads, op.kv_heads, op.head_dim},
-                    op.rotary_dim,
-                    kept(call),
-                    written(call, 0),
-                    part_};
-    if (backward)
-        call.kernels.rope_backward(rope);
-    else
-        call.kernels.rope(rope);
+Rope Performer::rope(const plan::RopeFields& op, const Call& call) const {
+    return {{program_.tokens.samples, held_sequence(), op.heads, op.kv_heads, op.head_dim},
+            op.rotary_dim,
+            kept(call),
+            written(call, 0),
+            part_};
+}
+
+void Performer::compute(const plan::Rope& op, const Call& call) {
+    call.kernels.rope(rope(op, call));
+}
+
+void Performer::compute(const plan::RopeBackward& op, const Call& call) {
+    call.kernels.rope_backward({rope(op, call)});
 }
 
 // Of rows, or of maps of attention.
@@ -102,8 +99,7 @@ ElementIndex Performer::dropout_index(const Call& call, const Op& op) const {
             static_cast<std::uint64_t>(op.heads) * map, total * map};
 }
 
-void Performer::residual_add(const Call& call) {
-    const plan::ResidualAdd& op = call.op<plan::ResidualAdd>();
+void Performer::compute(const plan::ResidualAdd& op, const Call& call) {
     ResidualAdd sum;
     sum.rows = op.rows;
     sum.width = op.width;
@@ -127,16 +123,14 @@ void Performer::residual_add(const Call& call) {
     call.kernels.residual_add(sum);
 }
 
-void Performer::dropout(const Call& call) {
-    const plan::Dropout& op = call.op<plan::Dropout>();
+void Performer::compute(const plan::Dropout& op, const Call& call) {
     Dropout dropout{op.elements,   dropout_key(call, op.drop), dropout_index(call, op),
                     read(call, 0), written(call, 0),           {}};
     if (call.bound.writes.size() > 1) dropout.mask = written(call, 1);
     call.kernels.dropout(dropout);
 }
 
-void Performer::dropout_backward(const Call& call) {
-    const plan::DropoutBackward& op = call.op<plan::DropoutBackward>();
+void Performer::compute(const plan::DropoutBackward& op, const Call& call) {
     DropoutBackward dropout{op.elements,   dropout_key(call, op.drop), dropout_index(call, op),
                             read(call, 0), written(call, 0),           {}};
     if (call.bound.reads[1].dtype == plan::DType::u8) dropout.mask = read(call, 1);
@@ -144,8 +138,8 @@ void Performer::dropout_backward(const Call& call) {
 }
 
 // A further term of a sum that has none yet is the sum.
-void Performer::add(const Call& call) {
-    const std::int64_t elements = call.bound.writes[0].elements;
+void Performer::compute(const plan::Add& op, const Call& call) {
+    const std::int64_t elements = op.rows * op.width;
     const Role role = call.written_tensor(0).role;
     if (role == Role::gradient_shard && !call.bound.accumulates)
         call.kernels.cast({elements, read(call, 0), written(call, 0)});
@@ -153,14 +147,12 @@ void Performer::add(const Call& call) {
         call.kernels.add({elements, read(call, 0), read(call, 1), written(call, 0)});
 }
 
-void Performer::bias_gradient(const Call& call) {
-    const plan::BiasGradient& op = call.op<plan::BiasGradient>();
+void Performer::compute(const plan::BiasGradient& op, const Call& call) {
     call.kernels.bias_gradient(
         {op.rows, op.width, read(call, 0), written(call, 0), call.bound.accumulates});
 }
 
-void Performer::embedding(const Call& call) {
-    const plan::Embedding& op = call.op<plan::Embedding>();
+void Performer::compute(const plan::Embedding& op, const Call& call) {
     const std::int64_t local = call.read_tensor(1).dims[0];
     call.kernels.embedding({op.rows,
                             op.width,
@@ -172,8 +164,7 @@ void Performer::embedding(const Call& call) {
 }
 
 // Of the vocabulary's table by tokens, of the positions' by rows.
-void Performer::embedding_backward(const Call& call) {
-    const plan::EmbeddingBackward& op = call.op<plan::EmbeddingBackward>();
+void Performer::compute(const plan::EmbeddingBackward& op, const Call& call) {
     const std::int64_t local = call.written_tensor(0).dims[0];
     EmbeddingBackward embedding;
     embedding.rows = op.rows;

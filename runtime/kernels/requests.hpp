@@ -13,6 +13,9 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
+#include <type_traits>
+#include <variant>
 
 #include "runtime/host_device.hpp"
 #include "runtime/kernels/scalar_rules.hpp"
@@ -228,7 +231,7 @@ struct ActivationBackward {
 };
 
 // Rotary positions (Su 2021), in place on q and k: of the first rotary_dim elements of a head, i
-// and i + rotary_dim/2 are turned by position·inverse_frequencies[i]; rope_backward turns back.
+// and i + rotary_dim/2 are turned by position·inverse_frequencies[i].
 struct Rope {
     AttentionShape shape;
     std::int64_t rotary_dim = 0;                  // ≤ head_dim, even
@@ -236,6 +239,9 @@ struct Rope {
     Buffer qkv;
     SequencePart part{};
 };
+
+// Turns gradients back.
+struct RopeBackward : Rope {};
 
 // Row r of an activation is row (first_row + r) mod sequence of what a rank holds of a sequence;
 // its row in a table of positions is its position there + offset (2 in OPT).
@@ -432,5 +438,64 @@ struct Fill {
     double value = 0;
     Buffer x;
 };
+
+// The list of all kernels, once: the name of each and its request. What a backend is asked, the
+// CPU's table and the functions of either backend follow from it. Products stand apart where a
+// library has them.
+// clang-format off
+#define ORRERY_OTHER_KERNELS(KERNEL)                     \
+    KERNEL(attention, Attention)                         \
+    KERNEL(attention_backward, AttentionBackward)        \
+    KERNEL(attention_product, AttentionProduct)          \
+    KERNEL(softmax, Softmax)                             \
+    KERNEL(softmax_backward, SoftmaxBackward)            \
+    KERNEL(dropout, Dropout)                             \
+    KERNEL(dropout_backward, DropoutBackward)            \
+    KERNEL(norm, Norm)                                   \
+    KERNEL(norm_backward, NormBackward)                  \
+    KERNEL(activation, Activation)                       \
+    KERNEL(activation_backward, ActivationBackward)      \
+    KERNEL(rope, Rope)                                   \
+    KERNEL(rope_backward, RopeBackward)                  \
+    KERNEL(residual_add, ResidualAdd)                    \
+    KERNEL(add, Add)                                     \
+    KERNEL(bias_gradient, BiasGradient)                  \
+    KERNEL(embedding, Embedding)                         \
+    KERNEL(embedding_backward, EmbeddingBackward)        \
+    KERNEL(cross_entropy_max, CrossEntropyMax)           \
+    KERNEL(cross_entropy_sum, CrossEntropySum)           \
+    KERNEL(cross_entropy, CrossEntropy)                  \
+    KERNEL(cross_entropy_backward, CrossEntropyBackward) \
+    KERNEL(gradient_norm, GradientNorm)                  \
+    KERNEL(unscale, Unscale)                             \
+    KERNEL(update_loss_scale, UpdateLossScale)           \
+    KERNEL(loss_share, LossShare)                        \
+    KERNEL(judge_loss, JudgeLoss)                        \
+    KERNEL(adamw, AdamW)                                 \
+    KERNEL(cast, Cast)                                   \
+    KERNEL(rearrange, Rearrange)                         \
+    KERNEL(fill, Fill)
+#define ORRERY_KERNELS(KERNEL) KERNEL(gemm, Gemm) ORRERY_OTHER_KERNELS(KERNEL)
+// clang-format on
+
+namespace detail {
+template <typename None, typename... Requests>
+struct RequestVariant {
+    static_assert(std::is_void_v<None>);
+    using type = std::variant<Requests...>;
+};
+}  // namespace detail
+
+#define ORRERY_KERNEL_TYPE(name, Request) , Request
+using KernelRequest = detail::RequestVariant<void ORRERY_KERNELS(ORRERY_KERNEL_TYPE)>::type;
+#undef ORRERY_KERNEL_TYPE
+
+inline std::string_view name(const KernelRequest& request) {
+#define ORRERY_KERNEL_NAME(name, Request) #name,
+    constexpr std::array names =
+        std::to_array<std::string_view>({ORRERY_KERNELS(ORRERY_KERNEL_NAME)});
+#undef ORRERY_KERNEL_NAME
+    return names[request.index()];
+}
 
 }  // namespace orrery::runtime

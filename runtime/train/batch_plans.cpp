@@ -11,7 +11,8 @@ const BatchPlans::Entry& BatchPlans::of(std::int64_t global_batch) {
         auto made = std::make_unique<Entry>();
         made->scenario = scenario_;
         made->scenario.layout.global_batch_size = global_batch;
-        made->plan = plan::build_plan(made->scenario);
+        const bool whole = global_batch == scenario_.layout.global_batch_size;
+        made->plan = whole && given_ != nullptr ? *given_ : plan::build_plan(made->scenario);
         if (change_) change_(made->plan);
         entry = std::move(made);
     }

@@ -20,9 +20,11 @@ class BatchPlans {
         plan::Plan plan;
     };
 
-    // Both must outlive the object. `change`: of each plan, once; may be empty.
-    BatchPlans(const plan::Scenario& scenario, const std::function<void(plan::Plan&)>& change)
-        : scenario_(scenario), change_(change) {}
+    // All must outlive the object. `given`: the plan of the whole batch, else null: it is built, as
+    // those of smaller ones are. `change`: of each plan, once; may be empty.
+    BatchPlans(const plan::Scenario& scenario, const plan::Plan* given,
+               const std::function<void(plan::Plan&)>& change)
+        : scenario_(scenario), given_(given), change_(change) {}
 
     // Lives as long as this object. From any thread.
     const Entry& of(std::int64_t global_batch);
@@ -31,6 +33,7 @@ class BatchPlans {
 
   private:
     const plan::Scenario& scenario_;
+    const plan::Plan* given_;
     const std::function<void(plan::Plan&)>& change_;
     std::mutex mutex_;
     std::map<std::int64_t, std::unique_ptr<Entry>> entries_;

@@ -8,8 +8,8 @@
 #include <mutex>
 #include <thread>
 
-#include "plan/blocks/dims.hpp"
 #include "plan/check.hpp"
+#include "plan/memory/arena.hpp"
 #include "runtime/number.hpp"
 #include "runtime/random.hpp"
 
@@ -94,32 +94,17 @@ void fill_piece(Device& device, const StatePiece& piece, const FirstWeights& wei
 
 }  // namespace
 
-HeldState held_state(const BoundProgram& program, const plan::Scenario& scenario,
-                     std::size_t bucket, StateKind kind) {
-    const plan::Bucket& state = program.buckets[bucket];
-    const plan::Dims dims = plan::dims_of(scenario);
-    const int zero = program.shards_states ? scenario.layout.zero_stage : 0;
+HeldState held_state(const BoundProgram& program, std::size_t bucket, StateKind kind) {
+    const plan::Bucket& of = program.buckets[bucket];
+    const plan::BucketState* state = of.state(kind);
+    if (state == nullptr) return {};
+    const std::int32_t resident = of.resident(kind);
+    const std::int64_t offset = state->offset / plan::size_bytes(state->dtype);
+    if (state->extent == plan::Extent::whole)
+        return {resident, offset, 0, of.elements, state->dtype};
     const std::int64_t first = program.first_stepped(bucket);
-    const std::int64_t stepped = program.stepped(bucket);
-    switch (kind) {
-        case StateKind::parameters:
-            if (zero >= 3) return {state.parameters, 0, first, stepped, dims.dtype};
-            // What the other ranks changed is gathered when the next step begins.
-            if (plan::gathers_parameters_ahead(scenario))
-                return {state.parameters, first, first, stepped, dims.dtype};
-            return {state.parameters, 0, 0, state.elements, dims.dtype};
-        case StateKind::masters:
-            if (!dims.keeps_masters()) return {};
-            return {state.optimizer, 2 * stepped, first, stepped, dims.wide_dtype};
-        case StateKind::first_moments:
-            return {state.optimizer, 0, first, stepped, dims.wide_dtype};
-        case StateKind::second_moments:
-            return {state.optimizer, stepped, first, stepped, dims.wide_dtype};
-        case StateKind::gradients:
-            break;
-    }
-    // ZeRO-1's whole buffer holds sums in the shard alone.
-    return {state.gradients, zero == 1 ? first : 0, first, stepped, dims.gradient_dtype};
+    const std::int64_t skipped = state->extent == plan::Extent::in_place ? first : 0;
+    return {resident, offset + skipped, first, program.stepped(bucket), state->dtype};
 }
 
 std::vector<StateRun> state_runs(const BoundProgram& program, const plan::Program& planned,
@@ -127,7 +112,7 @@ std::vector<StateRun> state_runs(const BoundProgram& program, const plan::Progra
     std::vector<StateRun> runs;
     for (std::size_t b = 0; b < program.buckets.size(); ++b) {
         if (program.buckets[b].elements == 0) continue;
-        const HeldState held = held_state(program, scenario, b, kind);
+        const HeldState held = held_state(program, b, kind);
         if (held.resident < 0) continue;
         const std::int64_t base =
             program.residents[static_cast<std::size_t>(plan::keeper_of(planned, held.resident))]

@@ -14,13 +14,7 @@
 
 namespace orrery::runtime {
 
-enum class StateKind : std::uint8_t {
-    parameters,
-    masters,
-    gradients,
-    first_moments,
-    second_moments
-};
+using plan::StateKind;
 
 // Where a bucket's state of one kind begins, and which of the bucket's elements it has.
 struct HeldState {
@@ -30,8 +24,7 @@ struct HeldState {
     std::int64_t elements = 0;
     plan::DType dtype = plan::DType::fp32;
 };
-HeldState held_state(const BoundProgram& program, const plan::Scenario& scenario,
-                     std::size_t bucket, StateKind kind);
+HeldState held_state(const BoundProgram& program, std::size_t bucket, StateKind kind);
 
 // Elements in a row both in the arena and in the whole parameter.
 struct StateRun {

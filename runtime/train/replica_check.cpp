@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "plan/memory/arena.hpp"
 #include "runtime/data/content_hash.hpp"
 #include "runtime/launch/host_names.hpp"
 #include "runtime/train/model_state.hpp"
@@ -16,14 +17,21 @@
 namespace orrery::runtime {
 namespace {
 
-struct ComparedState {
-    StateKind kind;
-    const char* suffix;  // as a checkpoint's tensors have it
-};
-constexpr ComparedState kCompared[] = {{StateKind::parameters, ""},
-                                       {StateKind::masters, ":master"},
-                                       {StateKind::first_moments, ":first_moment"},
-                                       {StateKind::second_moments, ":second_moment"}};
+// Behind the name of a parameter, as a checkpoint's tensors have it.
+const char* suffix_of(StateKind kind) {
+    switch (kind) {
+        case StateKind::masters:
+            return ":master";
+        case StateKind::first_moments:
+            return ":first_moment";
+        case StateKind::second_moments:
+            return ":second_moment";
+        case StateKind::parameters:
+        case StateKind::gradients:
+            break;
+    }
+    return "";
+}
 
 // A message of lines, and what all ranks said, by rank.
 std::vector<std::vector<std::string>> exchange_lines(ControlPlane& control,
@@ -66,20 +74,19 @@ RanksByHash::const_iterator majority_of(const RanksByHash& ranks) {
 }  // namespace
 
 ReplicaCheck::ReplicaCheck(const BoundProgram& program, const plan::Program& planned,
-                           const plan::Scenario& scenario, ControlPlane& control)
+                           ControlPlane& control)
     : control_(control), hosts_(host_names(control)) {
-    add_held(program, planned, scenario);
+    add_held(program, planned);
     keep_shared();
 }
 
-void ReplicaCheck::add_held(const BoundProgram& program, const plan::Program& planned,
-                            const plan::Scenario& scenario) {
+void ReplicaCheck::add_held(const BoundProgram& program, const plan::Program& planned) {
     std::map<std::string, Part> parts;
     for (std::size_t b = 0; b < program.buckets.size(); ++b) {
         if (program.buckets[b].elements == 0) continue;
-        for (const ComparedState& state : kCompared) {
-            const HeldState held = held_state(program, scenario, b, state.kind);
-            if (held.resident < 0) continue;
+        for (const plan::BucketState& state : program.buckets[b].states) {
+            if (state.kind == StateKind::gradients) continue;
+            const HeldState held = held_state(program, b, state.kind);
             const std::int64_t size = plan::size_bytes(held.dtype);
             const std::int64_t base =
                 plan::address_of(planned, plan::keeper_of(planned, held.resident));
@@ -91,7 +98,7 @@ void ReplicaCheck::add_held(const BoundProgram& program, const plan::Program& pl
                 const std::int64_t end = std::min(last, entry.offset + entry.elements);
                 if (first >= end) continue;
                 Part part;
-                part.name = plan::full_name(entry.layer, entry.name) + state.suffix;
+                part.name = plan::full_name(entry.layer, entry.name) + suffix_of(state.kind);
                 part.key =
                     fmt::format("{} {} {} {}", part.name,
                                 entry.parameter.cut == plan::Cut::whole ? 0 : program.at.tensor,

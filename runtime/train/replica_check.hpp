@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "plan/scenario/scenario.hpp"
 #include "runtime/executor/device.hpp"
 #include "runtime/launch/control_plane.hpp"
 
@@ -35,8 +34,7 @@ class ReplicaError : public std::runtime_error {
 class ReplicaCheck {
   public:
     // All must outlive the object. All ranks make one at the same time.
-    ReplicaCheck(const BoundProgram& program, const plan::Program& planned,
-                 const plan::Scenario& scenario, ControlPlane& control);
+    ReplicaCheck(const BoundProgram& program, const plan::Program& planned, ControlPlane& control);
 
     // Between steps, on all ranks. Throws ReplicaError, on every rank the same.
     void verify(const Device& device, std::int64_t step);
@@ -52,8 +50,7 @@ class ReplicaCheck {
         std::vector<plan::Rank> holders;  // ascending, at least two
     };
 
-    void add_held(const BoundProgram& program, const plan::Program& planned,
-                  const plan::Scenario& scenario);
+    void add_held(const BoundProgram& program, const plan::Program& planned);
     void keep_shared();
     std::vector<std::string> hashes(const Device& device) const;
     bool digests_agree(const std::vector<std::string>& hashes) const;

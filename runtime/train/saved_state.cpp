@@ -6,17 +6,20 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "plan/blocks/dims.hpp"
 #include "plan/check.hpp"
+#include "plan/memory/arena.hpp"
 
 namespace orrery::runtime {
 namespace {
 
 // Where a quantity lies: weights as the optimizer steps them.
-StateKind kind_of(Quantity quantity, const plan::Scenario& scenario) {
+StateKind kind_of(Quantity quantity, const BoundProgram& program) {
     if (quantity == Quantity::first_moment) return StateKind::first_moments;
     if (quantity == Quantity::second_moment) return StateKind::second_moments;
-    return plan::dims_of(scenario).keeps_masters() ? StateKind::masters : StateKind::parameters;
+    const bool masters = std::any_of(
+        program.buckets.begin(), program.buckets.end(),
+        [](const plan::Bucket& bucket) { return bucket.state(StateKind::masters) != nullptr; });
+    return masters ? StateKind::masters : StateKind::parameters;
 }
 
 const char* stored_dtype(plan::DType dtype) {
@@ -33,8 +36,10 @@ struct Replica {
 };
 
 Replica replica_of(const BoundProgram& program, const plan::Mesh& mesh, plan::Rank rank) {
+    const bool shared_out = std::any_of(program.buckets.begin(), program.buckets.end(),
+                                        [](const plan::Bucket& b) { return !b.shares.empty(); });
     const auto ranks =
-        mesh.group(program.shards_states ? plan::GroupKind::replica : plan::GroupKind::data, rank);
+        mesh.group(shared_out ? plan::GroupKind::replica : plan::GroupKind::data, rank);
     const auto own = std::find(ranks.begin(), ranks.end(), rank);
     return {own - ranks.begin(), std::ssize(ranks)};
 }
@@ -97,7 +102,7 @@ class PartsOfRank {
         const std::int64_t begin = first + stepped * replica_.number / replica_.count;
         const std::int64_t end =
             std::min(bucket.elements, first + stepped * (replica_.number + 1) / replica_.count);
-        const HeldState held = held_state(program, scenario_, b, kind);
+        const HeldState held = held_state(program, b, kind);
         const std::int64_t size = plan::size_bytes(held.dtype);
         const std::int64_t base =
             program.residents[static_cast<std::size_t>(plan::keeper_of(planned_, held.resident))]
@@ -137,7 +142,7 @@ std::vector<SavedPart> saved_parts(const BoundProgram& program, const plan::Prog
         for (const Quantity quantity : kQuantities) {
             Piece piece;
             piece.quantity = quantity;
-            parts.add(program, b, kind_of(quantity, scenario), piece);
+            parts.add(program, b, kind_of(quantity, program), piece);
         }
         for (std::int64_t age = 1; age < program.turns(); ++age) {
             Piece piece;

@@ -13,6 +13,7 @@
 
 #include "plan/blocks/dims.hpp"
 #include "plan/check.hpp"
+#include "plan/memory/arena.hpp"
 #include "plan/passes/passes.hpp"
 #include "plan/scenario/learning_rate.hpp"
 #include "runtime/kernels/scalar_rules.hpp"
@@ -70,7 +71,7 @@ class RankRun final : public RunningRank {
     // Replicas of the model's state are the same after this step, or a ReplicaError is thrown.
     void verify_replicas(std::int64_t step) override {
         device_->validate();
-        if (!replicas_) replicas_.emplace(*program_, planned(), entry_->scenario, control());
+        if (!replicas_) replicas_.emplace(*program_, planned(), control());
         replicas_->verify(*device_, step);
     }
 
@@ -405,7 +406,7 @@ bool StepReport::is_finite() const {
 TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, Backend& backend,
                   const SampleReader& samples,
                   const std::function<bool(const StepReport&)>& report) {
-    BatchPlans plans(scenario, options.change_plan);
+    BatchPlans plans(scenario, options.plan, options.change_plan);
     const plan::Mesh mesh = plans.of(plan::global_batch_at(scenario, 0)).plan.mesh;
     TrainResult result;
     backend.run_ranks(mesh, [&](RankSeat& seat) {

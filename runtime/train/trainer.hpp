@@ -61,6 +61,8 @@ struct TrainOptions {
     bool ends_where_not_finite = false;
     // On rank 0, before the first step: hosts by rank.
     std::function<void(const std::vector<std::string>& hosts)> met;
+    // The plan of the whole batch, as a file had it; null: it is built.
+    const plan::Plan* plan = nullptr;
     // For tests: changes the plan that is performed or what a step is told, and sees each rank's
     // device after a step: of steps that run on, when all of it has ended, on the thread that
     // communicates, with the program of the step's turn.

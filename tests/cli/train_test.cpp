@@ -63,6 +63,32 @@ std::vector<double> losses_of(const std::vector<json>& events) {
     return losses;
 }
 
+// The file's plan is performed, whatever layout FILE has beside its run.
+TEST(Train, PerformsAPlanFromAFile) {
+    const std::string sets = "--set layout.schedule=gpipe --set layout.zero_stage=2";
+    const std::string plan = TempDir() + "performed.plan";
+    std::filesystem::remove(plan);
+    ASSERT_EQ(run({"plan", shipped("runs/tiny-gpt.json"), "--set", "layout.schedule=gpipe", "--set",
+                   "layout.zero_stage=2", "--output", plan})
+                  .code,
+              0);
+    json open = json::parse(content_of(shipped("runs/tiny-gpt.json")), nullptr, true, true);
+    for (const char* part : {"model", "cluster", "layout", "training", "description"})
+        open.erase(part);
+    open["run"]["data"] = shipped("data/sample.txt");
+    const std::string file = written("run_alone.json", open.dump());
+    const Outcome built = train_tiny("--json --steps 4 " + sets);
+    ASSERT_EQ(built.code, 0) << built.err;
+    for (const std::string& from : {shipped("runs/tiny-gpt.json"), file}) {
+        const Outcome read = train(from + " --json --steps 4 --plan " + plan);
+        ASSERT_EQ(read.code, 0) << read.err;
+        EXPECT_EQ(losses_of(events_of(read.out)), losses_of(events_of(built.out)));
+    }
+    const Outcome refused = train_tiny("--steps 4 --set cluster.nodes=2 --plan " + plan);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("beside --plan only keys of run can be set"));
+}
+
 TEST(Train, PrintsOneJsonObjectPerLine) {
     const Outcome outcome = train_tiny("--json --steps 6");
     ASSERT_EQ(outcome.code, 0) << outcome.err;

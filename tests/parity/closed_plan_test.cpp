@@ -6,6 +6,9 @@
 #include <random>
 #include <set>
 
+#include "plan/assemble/build_plan.hpp"
+#include "plan/checks/operand_faults.hpp"
+#include "plan/checks/validate_plan.hpp"
 #include "plan/text/text.hpp"
 #include "tests/parity/run.hpp"
 
@@ -124,10 +127,59 @@ TEST(ClosedPlan, ItsTextIsWhatIsTrained) {
         const Bits read = bits_of(model, [&](plan::Plan& plan) {
             plan::ParsedPlan parsed = plan::parse_plan(plan::to_text(plan));
             ASSERT_TRUE(parsed.plan) << parsed.error;
-            plan.tokens = parsed.plan->tokens;
-            plan.blocks = std::move(parsed.plan->blocks);
+            plan = std::move(*parsed.plan);
         });
         EXPECT_TRUE(built == read) << model.layout.name;
+    }
+}
+
+// A place in a plan, of one tensor of one use.
+struct SlotAt {
+    std::size_t program = 0, procedure = 0, use = 0, tensor = 0;
+    plan::Slot& in(plan::Plan& plan) const {
+        return plan.programs[program].procedures[procedure].uses[use].slots[tensor];
+    }
+};
+
+std::vector<SlotAt> slots_of(const plan::Plan& plan) {
+    std::vector<SlotAt> all;
+    for (std::size_t p = 0; p < plan.programs.size(); ++p)
+        for (std::size_t q = 0; q < plan.programs[p].procedures.size(); ++q) {
+            const auto& uses = plan.programs[p].procedures[q].uses;
+            for (std::size_t u = 0; u < uses.size(); ++u)
+                for (std::size_t t = 0; t < uses[u].slots.size(); ++t)
+                    if (uses[u].slots[t].frame != plan::Frame::none) all.push_back({p, q, u, t});
+        }
+    return all;
+}
+
+// A tensor that one use looks for elsewhere is not found, or the plan is refused.
+TEST(ClosedPlan, PlacesDecideBits) {
+    const std::vector<Model> models = {
+        {kGpt, layout("gpt", {})},
+        {kLlama, layout("pipeline", {"pipeline_parallel=2", "schedule=zb-h1"})},
+        {kGpt, layout("zero3", {"data_parallel=2", "zero_stage=3"})}};
+    for (const Model& model : models) {
+        const plan::Scenario asked = scenario(model.text, model.layout.sets);
+        const plan::Plan plan = plan::build_plan(asked);
+        const Bits sound = bits_of(model, {});
+        std::vector<SlotAt> slots = slots_of(plan);
+        std::mt19937 random(11);
+        int performed = 0;
+        for (int i = 0; i < 40; ++i) {
+            const SlotAt at = slots[random() % slots.size()];
+            plan::Plan moved = plan;
+            at.in(moved).offset += 256;
+            if (!plan::plan_faults(moved, asked).empty()) continue;
+            ++performed;
+            const auto& use = plan.programs[at.program].procedures[at.procedure].uses[at.use];
+            const plan::Block& block = plan.blocks[static_cast<std::size_t>(use.block)];
+            const Bits bits =
+                bits_of(model, [&](plan::Plan& planned) { at.in(planned).offset += 256; });
+            EXPECT_FALSE(bits == sound)
+                << model.layout.name << ' ' << block.name << ' ' << block.tensors[at.tensor].name;
+        }
+        EXPECT_GT(performed, 10) << model.layout.name;
     }
 }
 
@@ -153,42 +205,37 @@ void mutate(std::string_view, Enum& value) {
 
 using Field = std::pair<OpKind, std::string>;
 
-// Numbers that say how many operands there are: an op that says otherwise is not performed at all.
-bool counts_operands(const Op& op, const std::string& field) {
-    if (const auto* rearrange = std::get_if<plan::Rearrange>(&op.spec))
-        return rearrange->form == plan::Rearrangement::keys ||
-               rearrange->form == plan::Rearrangement::gradients;
-    if (op.is<plan::Normalize>() || op.is<plan::NormalizeBackward>()) return field == "centred";
-    return op.is<plan::AdamW>() && field.starts_with("skips_");
-}
-
 std::set<Field> numbers_of(const Model& model) {
     std::set<Field> fields;
     bits_of(model, [&](plan::Plan& plan) {
         for_all_ops(plan, [&](Op& op) {
             plan::walk_spec(op.spec, [&](FieldUse use, std::string_view name, auto&, const auto&) {
-                if (use == FieldUse::number && !counts_operands(op, std::string(name)))
-                    fields.insert({op.kind(), std::string(name)});
+                if (use == FieldUse::number) fields.insert({op.kind(), std::string(name)});
             });
         });
     });
     return fields;
 }
 
-bool tells(const Model& model, const Bits& sound, const Field& field) {
-    const Bits mutated = bits_of(model, [&](plan::Plan& plan) {
-        for_all_ops(plan, [&](Op& op) {
-            if (op.kind() != field.first) return;
-            plan::walk_spec(op.spec,
-                            [&](FieldUse, std::string_view name, auto& value, const auto&) {
-                                if (name == field.second) mutate(name, value);
-                            });
+void mutate(plan::Plan& plan, const Field& field) {
+    for_all_ops(plan, [&](Op& op) {
+        if (op.kind() != field.first) return;
+        plan::walk_spec(op.spec, [&](FieldUse, std::string_view name, auto& value, const auto&) {
+            if (name == field.second) mutate(name, value);
         });
     });
-    return !(mutated == sound);
 }
 
-// What a number says changes what is computed, in some of the models that have it.
+// What no longer has the operands for what it says is not performed.
+bool tells(const Model& model, const Bits& sound, const Field& field) {
+    plan::Plan plan = plan::build_plan(scenario(model.text, model.layout.sets));
+    mutate(plan, field);
+    if (!plan::operand_faults(plan.blocks).empty()) return true;
+    return !(bits_of(model, [&](plan::Plan& built) { mutate(built, field); }) == sound);
+}
+
+// What a number says changes what is computed, or asks for other operands, in some of the models
+// that have it.
 TEST(ClosedPlan, EveryNumberDecidesBits) {
     std::map<Field, bool> told;
     std::vector<Model> models = worlds();

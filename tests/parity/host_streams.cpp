@@ -25,63 +25,23 @@ std::uintptr_t number_of(Handle handle) {
     return reinterpret_cast<std::uintptr_t>(handle.handle);
 }
 
-#define ORRERY_REQUESTS(X)                          \
-    X(gemm, Gemm)                                   \
-    X(attention, Attention)                         \
-    X(attention_backward, AttentionBackward)        \
-    X(attention_product, AttentionProduct)          \
-    X(softmax, Softmax)                             \
-    X(softmax_backward, SoftmaxBackward)            \
-    X(dropout, Dropout)                             \
-    X(dropout_backward, DropoutBackward)            \
-    X(norm, Norm)                                   \
-    X(norm_backward, NormBackward)                  \
-    X(activation, Activation)                       \
-    X(activation_backward, ActivationBackward)      \
-    X(rope, Rope)                                   \
-    X(rope_backward, Rope)                          \
-    X(residual_add, ResidualAdd)                    \
-    X(add, Add)                                     \
-    X(bias_gradient, BiasGradient)                  \
-    X(embedding, Embedding)                         \
-    X(embedding_backward, EmbeddingBackward)        \
-    X(cross_entropy_max, CrossEntropyMax)           \
-    X(cross_entropy_sum, CrossEntropySum)           \
-    X(cross_entropy, CrossEntropy)                  \
-    X(cross_entropy_backward, CrossEntropyBackward) \
-    X(gradient_norm, GradientNorm)                  \
-    X(unscale, Unscale)                             \
-    X(update_loss_scale, UpdateLossScale)           \
-    X(loss_share, LossShare)                        \
-    X(judge_loss, JudgeLoss)                        \
-    X(adamw, AdamW)                                 \
-    X(cast, Cast)                                   \
-    X(rearrange, Rearrange)                         \
-    X(fill, Fill)
-
 class HostKernels final : public runtime::Kernels {
   public:
     HostKernels(HostDriver& driver, Stream stream) : driver_(driver), stream_(stream) {}
 
-#define ORRERY_PERFORM(method, Request)                \
-    void method(const runtime::Request& op) override { \
-        asked(#method);                                \
-        inner_.method(op);                             \
+    void launch(const runtime::KernelRequest& request) override {
+        asked(std::string(runtime::name(request)));
+        inner_.launch(request);
     }
-    ORRERY_REQUESTS(ORRERY_PERFORM)
-#undef ORRERY_PERFORM
-
     void bring(std::span<const std::int32_t> from, void* to) override {
         asked("bring");
         inner_.bring(from, to);
     }
-    const double* keep(std::span<const double> values) override {
-        return inner_.keep(values);
-    }
+    const double* keep(std::span<const double> values) override { return inner_.keep(values); }
 
   private:
-    void asked(const char* name) {
-        driver_.log.push_back({Asked::What::request, number_of(stream_), 0, name});
+    void asked(std::string name) {
+        driver_.log.push_back({Asked::What::request, number_of(stream_), 0, std::move(name)});
     }
 
     HostDriver& driver_;

@@ -176,7 +176,7 @@ TEST(PostValidationMutation, AStageThatIsLeftOutOfTheSumIsFound) {
     expect_found([](plan::Plan& plan) {
         plan::BlockUse& use = procedure_named(plan.programs[1], "sum").uses.front();
         use.block = procedure_named(plan.programs[0], "sum").uses.front().block;
-        use.from = -1;
+        use.slots.pop_back();  // of what the stage before has handed on
     });
 }
 

@@ -41,6 +41,27 @@ RC_GTEST_PROP(ClosedPlan, LabelsTakeNoTime, ()) {
     RC_ASSERT(times_of(plan, scenario) == expected);
 }
 
+// Neither of ops and tensors nor of what a program is made of: where a tensor lies its slot says.
+RC_GTEST_PROP(ClosedPlan, NamesTakeNoTime, ()) {
+    const plan::Scenario scenario = theory::scenario(random_sets());
+    plan::Plan plan = plan::build_plan(scenario);
+    const std::vector<Picoseconds> expected = times_of(plan, scenario);
+    for (plan::Block& block : plan.blocks) {
+        block.name = random_name();
+        for (plan::Tensor& tensor : block.tensors)
+            tensor.name = random_name();
+        for (plan::Op& op : block.ops)
+            op.label = random_name();
+    }
+    for (plan::Program& program : plan.programs) {
+        for (plan::Procedure& procedure : program.procedures)
+            procedure.name = random_name();
+        for (plan::Resident& resident : program.residents)
+            resident.name = random_name();
+    }
+    RC_ASSERT(times_of(plan, scenario) == expected);
+}
+
 RC_GTEST_PROP(ClosedPlan, NamesOfTensorsCostNothing, ()) {
     const plan::Scenario scenario = theory::scenario(random_sets());
     const KernelCost cost(profile(), scenario.training.framework, 8);

@@ -46,7 +46,7 @@ TEST(ActivationStash, ShrinksTheArena) {
     compressed.push_back("layout.activation_stash=fp8");
     const plan::Program exact = plan_of(sets).programs[0];
     const plan::Program packed = plan_of(compressed).programs[0];
-    const std::int64_t saved = exact.stages[0].stash_bytes - packed.stages[0].stash_bytes;
+    const std::int64_t saved = stash_bytes(exact) - stash_bytes(packed);
     EXPECT_GT(saved, 0);
     // 16 micro-batches wait; what is expanded takes scratch of one layer.
     EXPECT_GT(exact.arena_bytes - packed.arena_bytes, 15 * saved);

@@ -44,7 +44,7 @@ TEST(LossScale, IsTakenOffEveryGradientOnce) {
             for (const Op* op : executed_ops(plan))
                 if (op->kind() == OpKind::unscale) elements += op->size(0);
             for (const plan::Bucket& bucket : plan.programs[0].buckets)
-                held += zero >= 1 ? bucket.padded / 4 : bucket.elements;
+                held += zero >= 1 ? bucket.padded() / 4 : bucket.elements;
             EXPECT_EQ(elements, held);
             EXPECT_EQ(executed(plan, OpKind::update_loss_scale), 1);
         }

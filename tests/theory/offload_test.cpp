@@ -135,7 +135,7 @@ TEST(OffloadActivations, MoveEveryStashOnce) {
             const plan::Program& program = planned.programs[rank];
             // The second stage keeps what it received, too: 32 tokens of width 512 in bf16.
             const std::int64_t kept =
-                program.stages[0].stash_bytes + (rank == 1 ? 2 * std::int64_t{32} * 512 : 0);
+                stash_bytes(program) + (rank == 1 ? 2 * std::int64_t{32} * 512 : 0);
             auto bytes = moved(planned, rank);
             EXPECT_EQ(bytes[OpKind::copy_to_host], m * kept);
             EXPECT_EQ(bytes[OpKind::copy_to_device], m * kept);

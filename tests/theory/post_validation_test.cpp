@@ -153,8 +153,8 @@ TEST(PostValidation, KeepsACopyOfStatesAndParameters) {
         for (std::size_t rank = 0; rank < 2; ++rank) {
             std::int64_t states = 0, parameters = 0;  // each piece of memory is aligned
             for (const plan::Bucket& bucket : with.programs[rank].buckets) {
-                states += plan::aligned(12 * bucket.padded / data);
-                parameters += plan::aligned(2 * bucket.padded / data);
+                states += plan::aligned(12 * bucket.padded() / data);
+                parameters += plan::aligned(2 * bucket.padded() / data);
             }
             const auto optimizer = [&](const plan::Plan& plan) {
                 return resident_bytes(plan.programs[rank], plan::MemoryCategory::optimizer);

@@ -258,7 +258,7 @@ TEST(Staleness, EveryStepUnderWayHasItsParametersAndGradients) {
             const plan::Plan plan = plan_of(sets);
             const plan::Program& program = plan.programs.front();
             const bool wide = std::string(precision) == "fp32";
-            const std::int64_t elements = program.buckets.front().padded;
+            const std::int64_t elements = program.buckets.front().padded();
             const auto aligned = [](std::int64_t bytes) { return plan::aligned(bytes); };
             const std::int64_t width = wide ? 4 : 2;
             EXPECT_EQ(resident_bytes(program, plan::MemoryCategory::parameters),

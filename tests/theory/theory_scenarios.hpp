@@ -72,6 +72,21 @@ inline const plan::Block& block_named(const plan::Plan& plan, std::string_view n
     return plan.blocks.front();
 }
 
+inline const plan::Procedure& procedure_named(const plan::Program& program, std::string_view name) {
+    for (const plan::Procedure& procedure : program.procedures)
+        if (procedure.name == name) return procedure;
+    ADD_FAILURE() << "no procedure " << name;
+    return program.procedures.front();
+}
+
+// Of one micro-batch of the program's first stage.
+inline std::int64_t stash_bytes(const plan::Program& program) {
+    for (const plan::Step& step : program.steps)
+        if (step.stash >= 0) return program.residents[static_cast<std::size_t>(step.stash)].bytes;
+    ADD_FAILURE() << "nothing is kept";
+    return 0;
+}
+
 inline std::vector<const plan::Op*> all_ops(const plan::Plan& plan) {
     std::vector<const plan::Op*> ops;
     for (const plan::Block& block : plan.blocks)

@@ -49,7 +49,7 @@ void rope(const Rope& op, Team& team) {
     with_work_type(op.qkv.dtype, [&](auto w) { rope_as<decltype(w)>(op, 1, team); });
 }
 
-void rope_backward(const Rope& op, Team& team) {
+void rope_backward(const RopeBackward& op, Team& team) {
     with_work_type(op.qkv.dtype, [&](auto w) { rope_as<decltype(w)>(op, -1, team); });
 }
 

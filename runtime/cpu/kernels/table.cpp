@@ -5,37 +5,10 @@
 
 namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
 
-const KernelTable table = {
-    .instruction_set = ORRERY_TEXT(ORRERY_INSTRUCTION_SET),
-    .gemm = gemm,
-    .attention = attention,
-    .attention_backward = attention_backward,
-    .attention_product = attention_product,
-    .softmax = softmax,
-    .softmax_backward = softmax_backward,
-    .dropout = dropout,
-    .dropout_backward = dropout_backward,
-    .norm = norm,
-    .norm_backward = norm_backward,
-    .activation = activation,
-    .activation_backward = activation_backward,
-    .rope = rope,
-    .rope_backward = rope_backward,
-    .residual_add = residual_add,
-    .add = add,
-    .bias_gradient = bias_gradient,
-    .embedding = embedding,
-    .embedding_backward = embedding_backward,
-    .cross_entropy_max = cross_entropy_max,
-    .cross_entropy_sum = cross_entropy_sum,
-    .cross_entropy = cross_entropy,
-    .cross_entropy_backward = cross_entropy_backward,
-    .gradient_norm = gradient_norm,
-    .unscale = unscale,
-    .adamw = adamw,
-    .cast = cast,
-    .rearrange = rearrange,
-    .fill = fill,
+const KernelTable table = {.instruction_set = ORRERY_TEXT(ORRERY_INSTRUCTION_SET),
+#define ORRERY_KERNEL_ENTRY(name, Request) .name = name,
+                           ORRERY_KERNELS(ORRERY_KERNEL_ENTRY)
+#undef ORRERY_KERNEL_ENTRY
 };
 
 }  // namespace orrery::runtime::ORRERY_INSTRUCTION_SET

@@ -93,7 +93,17 @@ class FakeKernels final : public runtime::Kernels {
   public:
     explicit FakeKernels(FakeMachine& machine) : machine_(machine) {}
 
-    void gemm(const runtime::Gemm& op) override {
+    void launch(const runtime::KernelRequest& request) override {
+        std::visit([this](const auto& op) { take(op); }, request);
+    }
+
+    void bring(std::span<const std::int32_t>, void*) override {}
+    const double* keep(std::span<const double> values) override {
+        return kept_.emplace_back(values.begin(), values.end()).data();
+    }
+
+  private:
+    void take(const runtime::Gemm& op) {
         machine_.expect_normal(op.a);
         machine_.expect_normal(op.b);
         const double rate =
@@ -104,83 +114,53 @@ class FakeKernels final : public runtime::Kernels {
         machine_.take("gemm", machine_.gemm_t0 + bytes / machine_.gemm_bandwidth +
                                   2 * as_double(op.m * op.n) * as_double(op.k) / (rate * share));
     }
-    void attention(const runtime::Attention& op) override {
+    void take(const runtime::Attention& op) {
         machine_.expect_normal(op.qkv);
         machine_.take("attention", forward_us(op.shape));
     }
-    void attention_backward(const runtime::AttentionBackward& op) override {
+    void take(const runtime::AttentionBackward& op) {
         machine_.take("attention_backward", 3 * forward_us(op.shape));
     }
-    void attention_product(const runtime::AttentionProduct& op) override {
+    void take(const runtime::AttentionProduct& op) {
         const auto& s = op.shape;
         const double flops = 2 * as_double(s.maps() * s.sequence * s.sequence * s.head_dim);
         const double bytes = 2 * as_double(s.maps() * s.sequence * (2 * s.head_dim + s.sequence));
         machine_.take("attention_product",
                       machine_.gemm_t0 + flops / machine_.scores_rate + bytes / machine_.memory);
     }
-    void add(const runtime::Add& op) override {
+    void take(const runtime::Add& op) {
         moves("add", machine_.moves_t0, 3 * width(op.a) * op.elements);
     }
-    void cast(const runtime::Cast& op) override {
+    void take(const runtime::Cast& op) {
         moves("cast", machine_.moves_t0, (width(op.x) + width(op.y)) * op.elements);
     }
-    void adamw(const runtime::AdamW& op) override {
-        moves("adamw", machine_.moves_t0, 28 * op.elements);
-    }
-    void bias_gradient(const runtime::BiasGradient& op) override {
+    void take(const runtime::AdamW& op) { moves("adamw", machine_.moves_t0, 28 * op.elements); }
+    void take(const runtime::BiasGradient& op) {
         moves("bias_gradient", machine_.reduction_t0, width(op.dy) * op.rows * op.width);
     }
-    void activation(const runtime::Activation& op) override {
+    void take(const runtime::Activation& op) {
         const bool gated = op.form >= runtime::ActivationForm::swiglu;
         const double bytes = as_double((gated ? 3 : 2) * width(op.x) * op.rows * op.width);
         machine_.expect_flushed();
         machine_.take("activation", machine_.activation_t0 + bytes / machine_.activation_rate);
     }
-    void rearrange(const runtime::Rearrange& op) override {
+    void take(const runtime::Rearrange& op) {
         moves("rearrange", machine_.moves_t0,
               (width(op.from) + width(op.to)) * op.counts[0] * op.counts[1] * op.run);
     }
-    void fill(const runtime::Fill& op) override {
+    void take(const runtime::Fill& op) {
         const std::int64_t bytes = width(op.x) * op.elements;
         machine_.take(bytes > machine_.cache_bytes ? "flush" : "fill",
                       machine_.moves_t0 + as_double(bytes) / machine_.memory);
         machine_.flushed = bytes > machine_.cache_bytes;
     }
 
-#define ORRERY_OTHER(method, Request)               \
-    void method(const runtime::Request&) override { \
-        machine_.expect_flushed();                  \
-        machine_.take(#method, machine_.other_us);  \
-    }
-    ORRERY_OTHER(softmax, Softmax)
-    ORRERY_OTHER(softmax_backward, SoftmaxBackward)
-    ORRERY_OTHER(dropout, Dropout)
-    ORRERY_OTHER(dropout_backward, DropoutBackward)
-    ORRERY_OTHER(norm, Norm)
-    ORRERY_OTHER(norm_backward, NormBackward)
-    ORRERY_OTHER(activation_backward, ActivationBackward)
-    ORRERY_OTHER(rope, Rope)
-    ORRERY_OTHER(rope_backward, Rope)
-    ORRERY_OTHER(residual_add, ResidualAdd)
-    ORRERY_OTHER(embedding, Embedding)
-    ORRERY_OTHER(embedding_backward, EmbeddingBackward)
-    ORRERY_OTHER(cross_entropy_max, CrossEntropyMax)
-    ORRERY_OTHER(cross_entropy_sum, CrossEntropySum)
-    ORRERY_OTHER(cross_entropy, CrossEntropy)
-    ORRERY_OTHER(cross_entropy_backward, CrossEntropyBackward)
-    ORRERY_OTHER(gradient_norm, GradientNorm)
-    ORRERY_OTHER(unscale, Unscale)
-    ORRERY_OTHER(update_loss_scale, UpdateLossScale)
-    ORRERY_OTHER(loss_share, LossShare)
-    ORRERY_OTHER(judge_loss, JudgeLoss)
-#undef ORRERY_OTHER
-
-    void bring(std::span<const std::int32_t>, void*) override {}
-    const double* keep(std::span<const double> values) override {
-        return kept_.emplace_back(values.begin(), values.end()).data();
+    template <typename Request>
+    void take(const Request& op) {
+        machine_.expect_flushed();
+        machine_.take(std::string(runtime::name(op)), machine_.other_us);
     }
 
-  private:
     static std::int64_t width(const runtime::Buffer& buffer) {
         return plan::size_bytes(buffer.dtype);
     }

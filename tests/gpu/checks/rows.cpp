@@ -234,7 +234,7 @@ void check_rope(World& world) {
         world.run([&](Kernels& kernels, const Place& at) {
             const Values frequencies = {1, 0.31, 0.1, 0.031, 0.01};
             const Rope rope{shape, 10, kernels.keep(frequencies), at(qkv), {2, 1, true}};
-            backward ? kernels.rope_backward(rope) : kernels.rope(rope);
+            backward ? kernels.rope_backward({rope}) : kernels.rope(rope);
         });
         // Two products, each of a cosine or sine rounded to fp32, and their sum.
         world.expect_close("qkv", qkv, 8);

@@ -103,6 +103,53 @@ TEST_F(ValidatePlan, ReportsAUseOutsideALife) {
     EXPECT_THAT(faults(), Contains("pipeline rank 1: 1B0 touches stash 1F0 outside its life"));
 }
 
+TEST_F(ValidatePlan, ReportsATensorWithoutAPlace) {
+    Procedure& procedure = program(0).procedures.front();
+    const Block& block = plan.blocks[static_cast<std::size_t>(procedure.uses.front().block)];
+    std::size_t t = 0;
+    while (block.tensors[t].role != Role::parameter)
+        ++t;
+    Slot& slot = procedure.uses.front().slots[t];
+    const Slot sound = slot;
+    const std::string& name = block.tensors[t].name;
+    slot.frame = Frame::none;
+    EXPECT_THAT(faults(), testing::ElementsAre("pipeline rank 0: forward 0: embedding.forward has "
+                                               "no place for " +
+                                               name));
+    slot = sound;
+    procedure.uses.front().slots.pop_back();
+    EXPECT_THAT(faults(), Contains(HasSubstr("embedding.forward has")));
+}
+
+TEST_F(ValidatePlan, ReportsATensorOutsideItsMemory) {
+    Procedure& procedure = program(0).procedures.front();
+    Slot* slot = nullptr;
+    for (Slot& each : procedure.uses[1].slots)
+        if (each.frame == Frame::stash && (slot == nullptr || each.offset > slot->offset))
+            slot = &each;
+    ASSERT_NE(slot, nullptr);
+    slot->offset += std::int64_t{1} << 30;
+    EXPECT_THAT(faults(), Contains(HasSubstr("bytes of stash 0F0, which has")));
+}
+
+// Who reads the other piece would not wait for who writes the first.
+TEST_F(ValidatePlan, ReportsPiecesThatShareBytes) {
+    Procedure& procedure = program(0).procedures.front();
+    std::vector<Slot*> stash;
+    for (Slot& each : procedure.uses.back().slots)
+        if (each.frame == Frame::stash) stash.push_back(&each);
+    ASSERT_GT(stash.size(), 1U);
+    stash[1]->offset = stash[0]->offset;
+    EXPECT_THAT(faults(), testing::IsEmpty());  // of one piece, whose accesses are ordered
+    stash[1]->piece += 1;
+    EXPECT_THAT(faults(), Contains(HasSubstr("forward 0: pieces ")));
+}
+
+TEST_F(ValidatePlan, ReportsMemoryThatIsNotAliveYet) {
+    resident(0, program(0).buckets.back().parameters).first_step = 1;
+    EXPECT_THAT(faults(), Contains(HasSubstr("0F0 touches parameters bucket")));
+}
+
 // What the second half of backward reads lives until then.
 TEST(ValidateHalves, ReportWhatDiesBeforeTheWeights) {
     Scenario scenario = small_gpt2();

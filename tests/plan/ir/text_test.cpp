@@ -158,11 +158,38 @@ Plan odd_plan() {
     program.parameter_ring = {1};
     program.gradient_ring = {0, 1, -1};
     program.frames = {1, -1};
-    program.stages = {{4, {{0, 1, -1, 0, -1}, {0, 1, -1, 0, -1}, {0, 1, 3, 7, 0}}, 99}, {5, {}, 0}};
-    program.buckets = {{4, 2, 1, 10, 12, 1, 2, 0, -1, 1}};
-    BlockUse use;
+    program.stages = {{4, {{0, 1, -1, -1}, {0, 1, -1, -1}, {0, 1, 3, 0}}}, {5, {}}};
+    program.buckets = {{4, 2, 1, 10, 1, 2, 0, -1, 1, {}, {}},
+                       {5,
+                        0,
+                        0,
+                        7,
+                        0,
+                        0,
+                        -1,
+                        0,
+                        -1,
+                        {{GroupKind::shard, 6}, {GroupKind::data, 30}},
+                        {{StateKind::masters, Extent::in_place, DType::fp64, 12},
+                         {StateKind::gradients, Extent::shard, DType::bf16}}}};
+    BlockUse use;  // not bound to memory
     use.layer = 9;
-    program.procedures = {{"forward 4", {use, use, {0, 7, 3, 0, 0, 1, true}}}, {"empty", {}}};
+    BlockUse bound{0, 7, 3, 0, true, std::vector<Slot>(7)};
+    bound.slots[1] = {Frame::stash, -1, 2, 512};
+    bound.slots[2] = {Frame::resident, 0, 0, 0, GroupKind::data};
+    bound.slots[3] = {Frame::resident, -1, 1, 7};
+    bound.slots[6] = {Frame::received, -1, 0, 9, GroupKind::tensor};
+    std::vector<BlockUse> uses = {use, use};
+    for (int i = 0; i < 5; ++i) {  // a run whose fields step, and whose residents take turns
+        bound.position = 3 + 2 * i;
+        bound.slots[1].piece = 9 - i;
+        bound.slots[1].offset = 512 * i;
+        bound.slots[2].resident = i % 2;
+        uses.push_back(bound);
+    }
+    bound.slots[2].resident = 0;  // … and one that breaks it
+    uses.push_back(bound);
+    program.procedures = {{"forward 4", uses}, {"empty", {}}};
     program.residents = {{"stash 4F0", MemoryCategory::workspace, 5, 0, 4, 6, {}},
                          {"stash 4F0", MemoryCategory::communication, 7, 1, 1, 0, {0, 1}}};
     program.steps.resize(5);
@@ -173,9 +200,10 @@ Plan odd_plan() {
     program.steps[1].action = {4, ActionKind::forward, 0};  // as its names say
     program.steps[1].procedure = 0;
     program.steps[1].stash = 0;
+    program.steps[1].received = 1;
     program.steps[2].action = {5, ActionKind::step, -1};
     program.steps[3].transfers = {{{6, ActionKind::recv_f, 0}, 6, 77, 1},
-                                  {{4, ActionKind::send_b, 1}, 3, 0, -1},
+                                  {{4, ActionKind::send_b, 1}, 3, 0, -1, GroupKind::tensor},
                                   {{4, ActionKind::recv_b, 1}, 5, 0, -1}};
     program.steps[3].action = program.steps[3].transfers[0].action;
     program.steps[4].transfers = {{{6, ActionKind::send_f, 0}, 0, 0, -1}};
@@ -246,7 +274,7 @@ TEST(PlanText, ABlockOnItsOwnHasNeitherNumberNorGroupSizes) {
 
 // A text of one block, small enough to see every fault.
 constexpr const char* kSmallText =
-    "orrery plan 2\n"
+    "orrery plan 3\n"
     "mesh           tensor 2 context 1 data 1 pipeline 1\n"
     "tokens         samples 1 sequence 2 seed 1\n"
     "schedule       \"1f1b\" micro_batches 1\n"
@@ -266,10 +294,11 @@ constexpr const char* kSmallText =
     "\n"
     "program 0  arena 1024 bytes\n"
     "  fixed scratch r0 workspace r0 frames r0 r0 scalars r0\n"
-    "  stage 0  stash 256 bytes\n"
-    "    layer.forward b0  layer.forward b0  layer 0  stash @0\n"
+    "  stage 0\n"
+    "    layer.forward b0  layer.forward b0  layer 0\n"
     "  procedure p0 \"forward 0\"\n"
     "    layer.forward b0  layer 0  position 0\n"
+    "      x=stash@0 w=r0@256\n"
     "  resident r0  \"all\"  activations  1024  @0  always\n"
     "  steps 2\n"
     "    0F0 0F1{s0}\n"
@@ -296,8 +325,8 @@ struct Fault {
 
 TEST(PlanText, FaultsAreToldWithTheirPlace) {
     const std::vector<Fault> faults = {
-        {"orrery plan 2", "orrery plan 1",
-         "line 1, column 13: found \"1\", expected version 2 of the text form"},
+        {"orrery plan 3", "orrery plan 2",
+         "line 1, column 13: found \"2\", expected version 3 of the text form"},
         {"scratch @0\n   1", "scratch @0 with product=forwards\n   1",
          "line 12, column 93: found \"forwards\", expected product of gemm: forward, "
          "input_gradient, weight_gradient"},
@@ -305,7 +334,7 @@ TEST(PlanText, FaultsAreToldWithTheirPlace) {
          "line 12, column 85: found \"rows\", expected a field of gemm (product)"},
         {"tokens         samples 1 sequence 2", "tokens         samples 1 sequence 0",
          "line 3, column 35: found \"0\", expected the tokens of a sequence"},
-        {"orrery plan 2\n", "{}", "line 1, column 1: found \"{\", expected \"orrery\""},
+        {"orrery plan 3\n", "{}", "line 1, column 1: found \"{\", expected \"orrery\""},
         {"tensor 2 context", "tensor 0 context",
          "line 2, column 23: found \"0\", expected a number of ranks from 1 on"},
         {"data 1 pipeline 1", "data 6 pipeline 1 shard 4",
@@ -362,17 +391,28 @@ TEST(PlanText, FaultsAreToldWithTheirPlace) {
          "line 24, column 23: found \"1000000000\", expected the length of a run, from 2 to 65536"},
         {"layer 0  position 0", "layer 0  position 0 bucket 0",
          "line 24, column 50: found \"0\", expected buckets of this program"},
-        {"always", "steps 0..2", "line 25, column 52: found \"0..2\", expected steps up to 1"},
-        {"steps 2", "steps 3", "line 26, column 9: found \"3\", expected 2, the steps listed"},
+        {"x=stash", "y=stash",
+         "line 25, column 7: found \"y\", expected x, the next tensor of the block"},
+        {"x=stash", "x=stack",
+         "line 25, column 9: found \"stack\", expected a resident (r12) or a frame (stash, kept, "
+         "deferred, received, input, output, stored)"},
+        {"w=r0", "w=r7", "line 25, column 19: found \"r7\", expected a resident of this program"},
+        {"w=r0@256", "w=r0@0..256",
+         "line 25, column 22: found \"0..256\", expected a range of 1 equal steps"},
+        {"w=r0@256", "w=r0@256:world",
+         "line 25, column 26: found \"world\", expected the group that shares it out (tensor, "
+         "data, shard)"},
+        {"always", "steps 0..2", "line 26, column 52: found \"0..2\", expected steps up to 1"},
+        {"steps 2", "steps 3", "line 27, column 9: found \"3\", expected 2, the steps listed"},
         {"0F1{s0}", "0F1{s1}",
-         "line 27, column 13: found \"s1\", expected a resident as stash (s12)"},
+         "line 28, column 13: found \"s1\", expected a resident as stash (s12)"},
         {"0F1{s0}", "0G1",
-         "line 27, column 9: found \"0G1\", expected an action (0F3, 0SEND_F3, exchange)"},
+         "line 28, column 9: found \"0G1\", expected an action (0F3, 0SEND_F3, exchange)"},
         {"0F1{s0}\n\nend\n", "0F1{s0",
-         "line 27, column 15: found the end of the text, expected a procedure (p1), stash (s2), "
+         "line 28, column 15: found the end of the text, expected a procedure (p1), stash (s2), "
          "input (i3) or output (o4)"},
         {"0F1{s0}", "0F1{s0} €",
-         "line 27, column 17: found a character that plans do not use, expected an action (0F3, "
+         "line 28, column 17: found a character that plans do not use, expected an action (0F3, "
          "0SEND_F3, exchange)"},
     };
     for (const Fault& fault : faults) {

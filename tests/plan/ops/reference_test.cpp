@@ -22,15 +22,47 @@ std::string shown(const Value& value) {
         return fmt::format("{}", value);
 }
 
+// With all that fields may ask for: what has a value that is not 0 reads and writes the most.
+OpSpec fullest(OpKind kind) {
+    OpSpec spec = spec_of(kind, {1, 1, 1, 1, 1, 1, 1});
+    walk_spec(spec, [](FieldUse, std::string_view, auto& value, const auto&) {
+        using Value = std::remove_cvref_t<decltype(value)>;
+        if constexpr (!std::is_enum_v<Value>) value = static_cast<Value>(1);
+    });
+    return spec;
+}
+
+std::string operands_of(OpKind kind) {
+    std::string reads, writes;
+    const auto into = [](std::string& text) {
+        return [&text](const OperandSpec& operand) {
+            const bool may_lack =
+                operand.use == OperandUse::optional || operand.use == OperandUse::in_place;
+            text += fmt::format(
+                "{}{}{}{}{}", text.empty() ? "" : ", ", may_lack ? "[" : "", operand.name,
+                may_lack ? "]" : "",
+                operand.use == OperandUse::several || operand.use == OperandUse::together ? "…"
+                                                                                          : "");
+        };
+    };
+    walk_operands(fullest(kind), into(reads), into(writes));
+    return reads.empty() && writes.empty() ? "" : reads + " → " + writes;
+}
+
 std::string page() {
     std::string text =
         "# Ops\n"
         "\n"
         "What a plan's ops say (plan/ops). Sizes stand behind the kind, separated by ×; the other\n"
         "fields by their names, where they are not the default given here (docs/plan-text.md).\n"
+        "Operands are what an op reads → writes, in order: [may be absent], … several. Which "
+        "there\n"
+        "are, and how large they must be, follows from the fields; those of the first form of a "
+        "kind\n"
+        "are shown. Sums that an op adds to are read as well.\n"
         "\n"
-        "| op | sizes | fields | |\n"
-        "|---|---|---|---|\n";
+        "| op | sizes | fields | operands | |\n"
+        "|---|---|---|---|---|\n";
     for (std::size_t k = 0; k < kOpKinds; ++k) {
         const auto kind = static_cast<OpKind>(k);
         const OpSpec spec = spec_of(kind);
@@ -41,8 +73,8 @@ std::string page() {
             else
                 fields += fmt::format("{}{}={}", fields.empty() ? "" : " ", name, shown(value));
         });
-        text +=
-            fmt::format("| {} | {} | {} | {} |\n", name(kind), sizes, fields, documentation(kind));
+        text += fmt::format("| {} | {} | {} | {} | {} |\n", name(kind), sizes, fields,
+                            operands_of(kind), documentation(kind));
     }
     return text;
 }

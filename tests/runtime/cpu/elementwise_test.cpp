@@ -248,8 +248,11 @@ struct RopeCase {
 Tensor turned(const World& world, const RopeCase& c, const Values& frequencies, const Values& qkv,
               bool back) {
     Tensor tensor = world.in(qkv);
-    (back ? world.table.rope_backward : world.table.rope)(
-        {c.shape, c.rotary_dim, frequencies.data(), tensor.buffer()}, world.team);
+    const Rope rope{c.shape, c.rotary_dim, frequencies.data(), tensor.buffer()};
+    if (back)
+        world.table.rope_backward({rope}, world.team);
+    else
+        world.table.rope(rope, world.team);
     return tensor;
 }
 

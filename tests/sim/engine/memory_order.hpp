@@ -170,25 +170,36 @@ class MemoryOrder {
         return {frame(changes), 0};
     }
 
-    // Where what a part makes again lies, in units of the planner's alignment.
+    // Where what a part makes again lies: by its place among the layers that are made again
+    // together.
     Piece recomputed(const plan::Step& step, std::size_t position) const {
-        const std::int64_t offset = stage_of(step).parts[position].recomputed_offset;
-        return {program_.recomputed, static_cast<std::int32_t>(offset / 256)};
+        const auto& parts = stage_of(step).parts;
+        std::int32_t place = 0;
+        for (std::size_t p = position; p > 0 && parts[p - 1].recompute >= 0; --p)
+            ++place;
+        return {program_.recomputed, place};
     }
 
-    Piece piece_of(const plan::Step& step, const plan::BlockUse& use, const plan::Tensor& tensor,
-                   bool is_input) const {
+    // The rings through which parameters and gradients pass, and the sides of copies, a pass
+    // chooses; the oracle takes its word.
+    static std::int32_t said(const plan::BlockUse& use, const plan::Block& block,
+                             const plan::Tensor& tensor) {
+        return use.slots[static_cast<std::size_t>(&tensor - block.tensors.data())].resident;
+    }
+
+    Piece piece_of(const plan::Step& step, const plan::BlockUse& use, const plan::Block& block,
+                   const plan::Tensor& tensor, bool is_input) const {
         const auto bucket = [&]() -> const plan::Bucket& {
             return program_.buckets[static_cast<std::size_t>(use.bucket)];
         };
         const auto position = static_cast<std::size_t>(use.position);
         switch (tensor.role) {
             case plan::Role::parameter:
-                return {use.gathered >= 0 ? use.gathered : bucket().parameters, 0};
+                return {said(use, block, tensor), 0};
             case plan::Role::parameter_shard:
                 return {bucket().parameters, 0};
             case plan::Role::gradient:
-                return {use.reducing >= 0 ? use.reducing : bucket().gradients, 0};
+                return {said(use, block, tensor), 0};
             case plan::Role::gradient_shard:
                 return {bucket().gradients, 0};
             case plan::Role::optimizer:
@@ -213,9 +224,8 @@ class MemoryOrder {
             case plan::Role::scratch:
                 return {program_.scratch, 0};
             case plan::Role::source:  // of a state: activations are not offloaded here
-                return {use.from, 0};
             case plan::Role::target:
-                return {use.to, 0};
+                return {said(use, block, tensor), 0};
             case plan::Role::input:
             case plan::Role::output:
                 break;
@@ -239,7 +249,7 @@ class MemoryOrder {
             auto visit = [&](plan::TensorId id, bool writes) {
                 const auto t = static_cast<std::size_t>(id);
                 const plan::Tensor& tensor = block.tensors[t];
-                const Piece piece = piece_of(step, use, tensor, id == block.input);
+                const Piece piece = piece_of(step, use, block, tensor, id == block.input);
                 // Scratch of different uses overlays: whoever touches it follows all of it.
                 const bool any = writes || tensor.role == plan::Role::scratch;
                 const Last& outside = state(piece);

@@ -1,0 +1,118 @@
+#include "plan/checks/operand_faults.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace orrery::plan {
+namespace {
+
+bool has(const std::vector<TensorId>& ids, TensorId id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
+// Gives the tensors that an op reads, or writes, to the operands that it declares, in order.
+class OperandMatch {
+  public:
+    OperandMatch(const Block& block, const std::vector<TensorId>& ids,
+                 const std::vector<TensorId>& others, const char* verb,
+                 std::vector<std::string>& faults)
+        : block_(block), ids_(ids), others_(others), verb_(verb), faults_(faults) {}
+
+    void operator()(const OperandSpec& operand) {
+        switch (operand.use) {
+            case OperandUse::needed:
+                return take(operand, operand.elements);
+            case OperandUse::optional:
+                if (left() > 0 && !has(others_, next()) && holds(operand)) ++taken_;
+                return;
+            case OperandUse::in_place:
+                if (left() > 0 && has(others_, next())) take(operand, operand.elements);
+                return;
+            case OperandUse::halves:
+                return take_halves(operand);
+            case OperandUse::together:
+            case OperandUse::several:
+                return take_rest(operand);
+        }
+    }
+
+    // Sums that are added to are read and written.
+    void finish() {
+        for (; left() > 0; ++taken_)
+            if (!adds() || !has(others_, next()))
+                fault(fmt::format("{}, which it has no operand for", tensor().name));
+    }
+
+  private:
+    std::size_t left() const { return ids_.size() - taken_; }
+    TensorId next() const { return ids_[taken_]; }
+    const Tensor& tensor() const { return block_.tensors[static_cast<std::size_t>(next())]; }
+    bool adds() const { return verb_[0] == 'r'; }
+    bool holds(const OperandSpec& operand) const { return tensor().elements() >= operand.elements; }
+    void fault(const std::string& what) { faults_.push_back(fmt::format("{} {}", verb_, what)); }
+
+    void take(const OperandSpec& operand, std::int64_t elements) {
+        if (left() == 0) return fault(fmt::format("no {}", operand.name));
+        const Tensor& held = tensor();
+        if (held.elements() < elements)
+            fault(fmt::format("{} of {} elements as {}, which has {}", held.name, held.elements(),
+                              operand.name, elements));
+        // Copies of eight bits may lie transposed.
+        else if (operand.width > 0 && !is_eight_bit(held.dtype) &&
+                 (held.dims.empty() || held.dims.back() != operand.width))
+            fault(fmt::format("{} in rows of {} as {}, which has rows of {}", held.name,
+                              held.dims.empty() ? 0 : held.dims.back(), operand.name,
+                              operand.width));
+        ++taken_;
+    }
+
+    void take_halves(const OperandSpec& operand) {
+        const bool whole = left() < 2 || has(others_, ids_[taken_ + 1]);
+        const std::int64_t elements = whole ? operand.elements : operand.elements / 2;
+        for (int half = 0; half < (whole ? 1 : 2); ++half)
+            take(operand, elements);
+    }
+
+    void take_rest(const OperandSpec& operand) {
+        if (left() == 0) fault(fmt::format("no {}", operand.name));
+        std::int64_t elements = 0;
+        for (; left() > 0; ++taken_)
+            elements += tensor().elements();
+        if (elements < operand.elements)
+            fault(fmt::format("{} elements as {}, which has {}", elements, operand.name,
+                              operand.elements));
+    }
+
+    const Block& block_;
+    const std::vector<TensorId>& ids_;
+    const std::vector<TensorId>& others_;
+    const char* verb_;
+    std::vector<std::string>& faults_;
+    std::size_t taken_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::string> operand_faults(const Block& block, const Op& op) {
+    std::vector<std::string> faults;
+    OperandMatch reads(block, op.reads, op.writes, "reads", faults);
+    OperandMatch writes(block, op.writes, op.reads, "writes", faults);
+    walk_operands(op.spec, reads, writes);
+    reads.finish();
+    writes.finish();
+    for (std::string& fault : faults)
+        fault = fmt::format("{} \"{}\" {}", name(op.kind()), op.label, fault);
+    return faults;
+}
+
+std::vector<std::string> operand_faults(const std::vector<Block>& blocks) {
+    std::vector<std::string> faults;
+    for (const Block& block : blocks)
+        for (const Op& op : block.ops)
+            for (const std::string& fault : operand_faults(block, op))
+                faults.push_back(block.name + ": " + fault);
+    return faults;
+}
+
+}  // namespace orrery::plan
