@@ -5,7 +5,9 @@
 #include "cli/progress.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "plan/exit_code.hpp"
+#include "sim/cuda_graphs.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -44,7 +46,8 @@ class Explain : public Subcommand {
         const plan::Framework& framework = scenario.training.framework;
         Explanation explanation{report, {}, {}, {}, {}};
         explanation.path = trace::critical_path(
-            prediction.trace, {sim::launch_times(framework), framework.launch_queue});
+            prediction.trace, {sim::launch_times(framework), framework.launch_queue,
+                               sim::graph_launches(plan::build_plan(scenario), scenario)});
         explanation.parts = trace::parts_of(prediction.trace, explanation.path);
         explanation.answers = answers(scenario, profile, prediction, console);
         explanation.balanced = sim::balanced_layers(

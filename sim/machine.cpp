@@ -9,6 +9,7 @@
 
 #include "plan/scenario/diagnostic.hpp"
 #include "sim/cost/copy_cost.hpp"
+#include "sim/cuda_graphs.hpp"
 #include "sim/network/collective_cost.hpp"
 #include "trace/describe_plan.hpp"
 
@@ -52,9 +53,11 @@ std::int64_t ranks_of_node(const plan::Mesh& mesh, const plan::Cluster& cluster)
     return std::min(cluster.devices_per_node, mesh.ranks());
 }
 
+// gap: seconds that the device takes between the nodes of a graph.
 PriceTable price_table(const plan::Plan& plan, const plan::Cluster& cluster,
                        const KernelCost& kernels, const Network& network,
-                       const Classes::Member& member) {
+                       const Classes::Member& member, const trace::GraphLaunches& graphs,
+                       double gap) {
     PriceTable table;
     for (const plan::Block& block : plan.blocks)
         for (const plan::Op& op : block.ops) {
@@ -71,6 +74,8 @@ PriceTable price_table(const plan::Plan& plan, const plan::Cluster& cluster,
                 use = network.use_of(op.kind(), plan::message_bytes(op), shape, price.seconds);
             }
             table.network.push_back(use);
+            if (!graphs.ops.empty() && graphs.ops[table.prices.size()] != trace::InGraph::no)
+                price.seconds += gap;
             table.durations.push_back(
                 duration_of(price.seconds, block.name + ' ' + op.label, priced_by(price.family)));
             table.prices.push_back(price);
@@ -117,6 +122,7 @@ void take_measured_times(const plan::Plan& plan, const std::vector<trace::OpName
                          const MeasuredCosts& costs, std::optional<Replay> replay,
                          Machine& machine) {
     machine.input.launch = {};
+    machine.input.graphs = {};
     machine.input.compute_slowdown_permille = 0;
     machine.times.resize(machine.input.tracks.size());  // before anything points into it
     for (std::size_t t = 0; t < machine.input.tracks.size(); ++t) {
@@ -208,6 +214,8 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     machine.input.groups = machine.classes.groups;
     machine.input.launch = launch_times(framework);
     machine.input.launch_queue = framework.launch_queue;
+    machine.input.graphs = graph_launches(plan, scenario);
+    const double gap = scenario.training.cuda_graphs.node_us * 1e-6;
     machine.input.compute_slowdown_permille = static_cast<std::int64_t>(
         (profile.overlap.compute_slowdown.value - 1.0) * framework.overlap_factor * 1000 + 0.5);
 
@@ -223,8 +231,8 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     for (const Classes::Member& member : machine.classes.members) {
         const PriceTable*& table = tables[key_of(member)];
         if (table == nullptr) {
-            machine.tables.push_back(
-                std::make_unique<PriceTable>(price_table(plan, cluster, kernels, network, member)));
+            machine.tables.push_back(std::make_unique<PriceTable>(
+                price_table(plan, cluster, kernels, network, member, machine.input.graphs, gap)));
             if (costs != nullptr) take_medians(ops, *costs, *machine.tables.back());
             table = machine.tables.back().get();
         }

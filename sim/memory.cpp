@@ -4,6 +4,7 @@
 
 #include "plan/ir/link.hpp"
 #include "plan/memory/arena.hpp"
+#include "sim/cuda_graphs.hpp"
 #include "sim/prediction.hpp"
 #include "sim/stack_prior.hpp"
 
@@ -122,7 +123,8 @@ MemoryPrediction predict_memory(const plan::Plan& plan, const plan::Scenario& sc
         stage.arena_bytes = program.arena_bytes;
         stage.live_bytes = peak.live;
         stage.lost_bytes = lost_bytes(framework, program.arena_bytes, peak.live);
-        stage.process_bytes = process_bytes(plan, scenario, profile);
+        stage.process_bytes =
+            process_bytes(plan, scenario, profile) + graph_bytes(plan, program, scenario);
         stage.other_bytes = stage.lost_bytes + stage.process_bytes;
         stage.peak_bytes = peak.live + stage.other_bytes;
         stage.peak_at = peak.at;

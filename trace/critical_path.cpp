@@ -23,7 +23,7 @@ class HostClock {
             return events[a].end < events[b].end;
         });
         const auto queue = static_cast<std::size_t>(host.queue);
-        Picoseconds clock = 0;
+        Picoseconds clock = host.graphs.step;
         for (std::size_t r = 0; r < events.size(); ++r) {
             std::int32_t gate = kNothing;
             if (r >= queue && end_of(r - queue) >= clock) {
@@ -32,7 +32,9 @@ class HostClock {
             }
             gates_.push_back(gate);
             const OpName& op = trace.op_of(track, r);
-            clock += host.launch.of(op.kind, op.phase);
+            const std::size_t number =
+                trace.programs[static_cast<std::size_t>(track.program)].op[r];
+            clock += host.graphs.of(number, host.launch.of(op.kind, op.phase));
             issued_.push_back(clock);
         }
     }

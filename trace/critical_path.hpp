@@ -17,6 +17,7 @@ namespace orrery::trace {
 struct HostIssue {
     LaunchTimes launch;
     std::int64_t queue = 1024;  // ops that it may be ahead of the device
+    GraphLaunches graphs{};
 };
 
 // What the step hangs on from `from` to `to`.

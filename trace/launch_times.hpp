@@ -4,6 +4,8 @@
 // its own around it.
 #pragma once
 
+#include <vector>
+
 #include "plan/ir/kinds.hpp"
 #include "trace/trace.hpp"
 
@@ -32,6 +34,20 @@ struct LaunchTimes {
     }
     bool operator==(const LaunchTimes&) const = default;
     bool none() const { return *this == LaunchTimes(); }
+};
+
+// How an op is issued where kernels were captured in CUDA graphs: by itself, as the first of a
+// graph, which takes the time of one op, or with those before it, which takes none.
+enum class InGraph : std::uint8_t { no, first, later };
+
+struct GraphLaunches {
+    std::vector<InGraph> ops;  // by number of the op across blocks; empty: there are no graphs
+    Picoseconds step = 0;      // before the first op: of a graph that goes on for the whole step
+
+    Picoseconds of(std::size_t number, Picoseconds alone) const {
+        return !ops.empty() && ops[number] == InGraph::later ? 0 : alone;
+    }
+    bool operator==(const GraphLaunches&) const = default;
 };
 
 }  // namespace orrery::trace

@@ -35,6 +35,7 @@ constexpr std::array kLayoutKeys = {
     "global_batch",
     "schedule",
     "recompute",
+    "recompute_modules",
     "sequence_parallel",
     "zero_stage",
     "precision",

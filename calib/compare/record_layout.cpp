@@ -86,8 +86,33 @@ void take_schedule(const json& l, const Degrees& d, json& layout) {
     layout["virtual_pipeline"] = two_chunks ? 2 : chunks;
 }
 
+// Modules by the names that sources give them; one that is not modelled is refused, by name.
+void take_modules(const json& l, json& layout) {
+    static const std::map<std::string, std::string> known = {
+        {"core_attn", "core_attn"},
+        {"layernorm", "layernorm"},
+        {"norm", "layernorm"},
+        {"mlp", "mlp"},
+        {"ffn", "mlp"},
+        {"swiglu", "mlp_act"},
+        {"mlp_act", "mlp_act"},
+    };
+    const json stated = l.value("recompute_modules", json());
+    if (!stated.is_array()) throw Skip("recomputation of single modules, which are not stated");
+    layout["recompute"] = "selective";
+    layout["recompute_modules"] = json::array();
+    for (const json& module : stated) {
+        const auto found = known.find(shown(module));
+        if (found == known.end())
+            throw Skip(
+                fmt::format("recomputation of the module {} is not modelled", shown(module)));
+        layout["recompute_modules"].push_back(found->second);
+    }
+}
+
 void take_recomputation(const json& l, json& layout) {
     const std::string stated = l.value("recompute", "not_stated");
+    if (stated == "modules") return take_modules(l, layout);
     static const std::map<std::string, std::string> known = {
         {"none", "none"},
         {"full", "full"},

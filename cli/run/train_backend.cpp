@@ -53,6 +53,37 @@ plan::Diagnostic joins_no_logits(const std::string& file) {
     return reason;
 }
 
+plan::Diagnostic captures_no_graphs(const std::string& file) {
+    plan::Diagnostic reason;
+    reason.code = "T107";
+    reason.file = file;
+    reason.pointer = "/training/cuda_graphs";
+    reason.message = "no backend captures its kernels in CUDA graphs";
+    reason.help = {"--set training.cuda_graphs=none: what is computed is the same"};
+    return reason;
+}
+
+// Transformer Engine scales states in fp16 and in eight bits, tensor by tensor; bf16 has the range
+// of fp32.
+bool keeps_scaled_states(const plan::Optimizer& optimizer) {
+    for (const plan::StateType type :
+         {optimizer.first_moment, optimizer.second_moment, optimizer.main_parameters})
+        if (type == plan::StateType::fp16 || type == plan::StateType::fp8) return true;
+    return false;
+}
+
+plan::Diagnostic keeps_no_such_states(const std::string& file) {
+    plan::Diagnostic reason;
+    reason.code = "T108";
+    reason.file = file;
+    reason.pointer = "/training/optimizer";
+    reason.message = "no backend keeps states in fp16 or eight bits, which have scales";
+    reason.help = {
+        "exp_avg_dtype and exp_avg_sq_dtype \"bf16\" or \"fp32\", main_params_dtype "
+        "\"none\" or \"fp32\""};
+    return reason;
+}
+
 }  // namespace
 
 std::optional<runtime::Launch> launched_rank(const BackendOptions& options) {
@@ -79,6 +110,9 @@ std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& optio
     const auto& framework = scenario.training.framework;
     if (framework.loss_logits == plan::LossLogits::gathered && scenario.layout.tensor_parallel > 1)
         return {joins_no_logits(file)};
+    if (scenario.training.cuda_graphs.scope != plan::CudaGraphs::none)
+        return {captures_no_graphs(file)};
+    if (keeps_scaled_states(scenario.training.optimizer)) return {keeps_no_such_states(file)};
     return runtime::backend_named(options.backend).reasons_not(scenario, file);
 }
 

@@ -233,7 +233,7 @@ class UseBinder {
             case Role::gradient_shard:
                 return in_shards(use, tensor, builder_.state_of(use, id));
             case Role::optimizer:
-                return slot_in(builder_.state_of(use, id));
+                return slot_in(builder_.state_of(use, id), states_before(block, id));
             case Role::scalar:
                 return slot_in(program_.scalars, scalars_.at(tensor.name));
             case Role::scratch:
@@ -247,6 +247,16 @@ class UseBinder {
             default:
                 return stage.own(use.position, tensor);
         }
+    }
+
+    // States of several types lie one after another in their bucket's resident.
+    static std::int64_t states_before(const Block& block, TensorId id) {
+        std::int64_t bytes = 0;
+        for (TensorId before = 0; before < id; ++before) {
+            const Tensor& tensor = block.tensors[static_cast<std::size_t>(before)];
+            if (tensor.role == Role::optimizer) bytes += tensor.bytes();
+        }
+        return bytes;
     }
 
     // Blocks of parts name their parameters; what a pass does to a bucket names all of it, and in

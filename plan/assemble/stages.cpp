@@ -96,7 +96,8 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForm
     };
     const Recompute recompute = scenario.layout.recompute;
     ForwardBlock layer = layer_forward(scenario, dims);
-    if (recompute == Recompute::selective) recompute_attention_core(layer);
+    if (recompute == Recompute::selective)
+        recompute_modules(layer, scenario.layout.recompute_modules);
     if (recompute == Recompute::selective_op) recompute_operations(layer);
     std::optional<Block> quantize = quantize_block(layer);
     PartKinds kinds;
@@ -140,9 +141,13 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForm
     const PartForms halves{false, true};
     PartForm of_head = form;
     if (defers_head_weights(scenario, forms)) of_head.forms = halves;
-    kinds.head = add_pair(
-        blocks, derive_backward(head_forward(scenario, dims), dims.gradient_dtype, Again::nothing),
-        of_head);
+    const std::int64_t chunks = scenario.training.loss_chunks;
+    ForwardBlock head = head_forward(scenario, dims);
+    kinds.head =
+        add_pair(blocks,
+                 chunks > 1 ? head_in_chunks(std::move(head), dims.gradient_dtype, chunks)
+                            : derive_backward(std::move(head), dims.gradient_dtype, Again::nothing),
+                 of_head);
     kinds.embedding.tied = kinds.head.tied = scenario.model.tied_embeddings;
     kinds.head.held_before =
         kinds.head.tied && placement.rank_of(0) == placement.rank_of(placement.stages() - 1);

@@ -299,7 +299,9 @@ void Derivation::derive_cross_entropy(const Op& op) {
         emit(Cast{sum.rows * sum.width}, "loss", {logits}, {copy});
         logits = copy;
     }
-    Reads reads = {logits, need(op.reads[1]), need(op.writes[0]), need(op.reads[2])};
+    const bool finds_largest = op.writes.size() > 1;
+    const TensorId largest = finds_largest ? op.writes[1] : op.reads[1];
+    Reads reads = {logits, need(largest), need(op.writes[0]), need(op.reads.back())};
     if (notes_.scaled_loss) reads.push_back(add({"loss scale", Role::scalar, DType::fp32, {1}}));
     emit(CrossEntropyBackward{sum.rows, sum.width, sum.vocabulary}, "loss", std::move(reads),
          {logits});

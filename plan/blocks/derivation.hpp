@@ -62,6 +62,7 @@ class Derivation : public BackwardWriter {
         const Tensor& tensor = forward_.tensors[at(id)];
         if (notes_.rematerialise[at(id)]) {
             make_again(id);
+            if (kept_[at(id)] < 0) make_again(id);  // gathered for forward, and now for this
             return kept_[at(id)];
         }
         Tensor copy = tensor;
@@ -72,27 +73,43 @@ class Derivation : public BackwardWriter {
         return kept_[at(id)] = add(std::move(copy));
     }
 
-    // Emits again every op that writes the tensor, with what those need; of the attention core all,
-    // as a checkpointed core runs again whole (Megatron-LM's selective recomputation).
+    // Emits again every op that writes the tensor, with what those need; all of a module that runs
+    // again whole, as a checkpointed one does (Megatron-LM's selective recomputation).
     void make_again(TensorId id) {
         for (std::size_t i = 0; i < forward_.ops.size(); ++i) {
             const auto& writes = forward_.ops[i].writes;
             if (std::find(writes.begin(), writes.end(), id) == writes.end()) continue;
-            if (!notes_.attention_core[i]) {
+            if (notes_.runs_whole[i])
+                run_module_again(i);
+            else
                 emit_again(i);
-                continue;
-            }
-            for (std::size_t core = 0; core < forward_.ops.size(); ++core)
-                if (notes_.attention_core[core]) emit_again(core);
         }
     }
 
+    // Its collectives are part of the forward work that is done again.
+    void run_module_again(std::size_t of) {
+        std::vector<std::size_t> module;
+        for (std::size_t i = 0; i < forward_.ops.size(); ++i)
+            if (notes_.runs_whole[i] && same_module(notes_.module[i], notes_.module[of]))
+                module.push_back(i);
+        for (const std::size_t i : module)
+            emit_again(i, Phase::recompute);
+        forget_gathered(module);
+        for (const std::size_t i : module)
+            notes_.runs_whole[i] = false;  // what is gathered for backward alone comes by itself
+    }
+
+    // A collective that is only repeated is communication of the backward pass.
     void emit_again(std::size_t index) {
+        emit_again(index, is_communication(forward_.ops[index].kind()) ? Phase::backward
+                                                                       : Phase::recompute);
+    }
+
+    void emit_again(std::size_t index, Phase phase) {
         if (std::find(again_.begin(), again_.end(), index) != again_.end()) return;
         again_.push_back(index);
         Op op = forward_.ops[index];
-        // A collective that is only repeated is communication of the backward pass.
-        op.phase = is_communication(op.kind()) ? Phase::backward : Phase::recompute;
+        op.phase = phase;
         leave_what_is_kept(op);
         for (TensorId& id : op.writes)
             id = made_again(id);
@@ -126,12 +143,17 @@ class Derivation : public BackwardWriter {
     }
 
     void emit_forward_again(std::size_t ops) {
+        std::vector<std::size_t> all;
         for (std::size_t i = 0; i < ops; ++i) {
-            emit_again(i);
-            backward_.ops.back().phase = Phase::recompute;
+            emit_again(i, Phase::recompute);
+            all.push_back(i);
         }
-        // Gathered inputs are not kept for the weight gradients even now: they are gathered again.
-        for (std::size_t i = 0; i < ops; ++i)
+        forget_gathered(all);
+    }
+
+    // Gathered inputs are not kept for the weight gradients even now: they are gathered again.
+    void forget_gathered(const std::vector<std::size_t>& ops) {
+        for (const std::size_t i : ops)
             if (forward_.ops[i].is<AllGather>()) {
                 for (const TensorId whole : forward_.ops[i].writes)
                     kept_[at(whole)] = -1;

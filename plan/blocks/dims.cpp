@@ -1,6 +1,24 @@
 #include "plan/blocks/dims.hpp"
 
 namespace orrery::plan {
+namespace {
+
+DType type_of(StateType type, DType same) {
+    switch (type) {
+        case StateType::bf16:
+            return DType::bf16;
+        case StateType::fp16:
+            return DType::fp16;
+        case StateType::fp8:
+            return DType::fp8_e4m3;
+        case StateType::same:
+        case StateType::none:
+            break;
+    }
+    return same;
+}
+
+}  // namespace
 
 Dims dims_of(const Scenario& scenario) {
     const Model& model = scenario.model;
@@ -30,6 +48,11 @@ Dims dims_of(const Scenario& scenario) {
     dims.gradient_dtype =
         scenario.training.framework.gradient_bytes >= 4 ? dims.wide_dtype : dims.dtype;
     dims.runs_ahead = layout.staleness > 0;
+    const Optimizer& optimizer = scenario.training.optimizer;
+    dims.first_moment = type_of(optimizer.first_moment, dims.wide_dtype);
+    dims.second_moment = type_of(optimizer.second_moment, dims.wide_dtype);
+    dims.main_parameters = type_of(optimizer.main_parameters, dims.wide_dtype);
+    dims.steps_weights = optimizer.main_parameters == StateType::none;
     return dims;
 }
 

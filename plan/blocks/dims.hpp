@@ -30,7 +30,12 @@ struct Dims {
     DType dtype = DType::bf16;           // of parameters and activations
     Fp8 fp8;                             // of the layers' products
     DType gradient_dtype = DType::bf16;  // of the accumulators of parameters' gradients
-    DType wide_dtype = DType::fp32;      // of statistics, the loss, and the optimizer's states
+    DType wide_dtype = DType::fp32;      // of statistics, the loss, and the optimizer's arithmetic
+    // Of what the optimizer keeps between steps (plan/passes/sharding.cpp).
+    DType first_moment = DType::fp32;
+    DType second_moment = DType::fp32;
+    DType main_parameters = DType::fp32;
+    bool steps_weights = false;  // in their own type, with no main parameters beside them
 
     // fp16 has 5 bits of exponent: the loss is scaled up so that gradients stay above its smallest
     // numbers (Micikevicius et al. 2018, arXiv 1710.03740, section 3.2).
@@ -39,7 +44,7 @@ struct Dims {
     bool runs_ahead = false;  // layout.staleness: steps have copies of parameters
 
     // Parameters of 32 bits and more are their own masters, where there is one copy of them.
-    bool keeps_masters() const { return dtype != wide_dtype || runs_ahead; }
+    bool keeps_masters() const { return (dtype != wide_dtype && !steps_weights) || runs_ahead; }
 
     std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
     std::int64_t context_width() const { return heads * head_dim; }

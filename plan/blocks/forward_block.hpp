@@ -15,6 +15,17 @@
 
 namespace orrery::plan {
 
+// Of a layer, what recomputation may choose by itself.
+enum class LayerModule : std::uint8_t { none, attention_core, norm, mlp, mlp_activation };
+
+// The activation is part of the MLP.
+inline bool same_module(LayerModule one, LayerModule other) {
+    const auto whole = [](LayerModule module) {
+        return module == LayerModule::mlp_activation ? LayerModule::mlp : module;
+    };
+    return whole(one) == whole(other);
+}
+
 // A forward block on its way to becoming a plan's pair of blocks.
 struct ForwardBlock {
     Block block;
@@ -28,8 +39,11 @@ struct ForwardBlock {
     // Per op: gathers what every rank of the group computes with alike, so that the gradient is cut
     // and not summed.
     std::vector<bool> cut_gradient;
-    // Per op: part of the attention core, which selective recomputation runs again.
-    std::vector<bool> attention_core;
+    // Per op: the module that it belongs to.
+    std::vector<LayerModule> module;
+    // Per op: whether backward, where it makes a result of the op again, runs all of the op's
+    // module again, as a checkpointed module does.
+    std::vector<bool> runs_whole;
     // Per tensor: a parameter that every rank of the tensor group holds whole.
     std::vector<bool> replicated;
     // By op: products of eight bits; and how they are made.
@@ -72,8 +86,9 @@ class ForwardWriter : public BlockWriter {
     void separate_loss_gradient() { out_.separate_loss_gradient = true; }
     // Of the op written last.
     void cut_gradient() { out_.cut_gradient.back() = true; }
-    void begin_attention_core() { in_core_ = true; }
-    void end_attention_core() { in_core_ = false; }
+    // What is written until the module ends belongs to it; returns the one around it.
+    LayerModule begin_module(LayerModule module) { return std::exchange(module_, module); }
+    void end_module(LayerModule around) { module_ = around; }
 
     // x·Wᵀ with W sharded by output columns. Gathers x first under sequence parallelism, once for
     // all that read it.
@@ -116,7 +131,7 @@ class ForwardWriter : public BlockWriter {
     std::vector<std::pair<TensorId, TensorId>> gathered_;  // a sequence shard and the whole of it
     std::vector<EightBitInput> eight_bit_inputs_;
     TensorId dropout_key_ = -1;
-    bool in_core_ = false;
+    LayerModule module_ = LayerModule::none;
 };
 
 // The kinds of forward block. The embedding table and the head's weight stand in blocks of their

@@ -56,7 +56,8 @@ Op& ForwardWriter::op(OpSpec spec, std::string label, std::vector<TensorId> read
     out_.block.ops.push_back(std::move(op));
     out_.partial_input_gradient.push_back(false);
     out_.cut_gradient.push_back(false);
-    out_.attention_core.push_back(in_core_);
+    out_.module.push_back(module_);
+    out_.runs_whole.push_back(module_ == LayerModule::attention_core);
     return out_.block.ops.back();
 }
 

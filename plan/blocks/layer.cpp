@@ -18,6 +18,7 @@ void keep_copy(ForwardWriter& w, const std::string& label, TensorId of, DType dt
 
 TensorId norm(ForwardWriter& w, const Model& model, const std::string& name, TensorId x) {
     const Dims& d = w.dims();
+    const LayerModule around = w.begin_module(LayerModule::norm);
     if (d.composed_norms) keep_copy(w, name + "_input", x, d.wide_dtype);
     const TensorId weight = w.parameter(name + ".weight", {d.hidden}, true);
     std::vector<TensorId> reads = {x, weight};
@@ -30,6 +31,7 @@ TensorId norm(ForwardWriter& w, const Model& model, const std::string& name, Ten
                    model.norm_weight_offset},
          name, std::move(reads), {out, stats});
     if (d.composed_norms) keep_copy(w, name + "_unweighted", out, d.dtype);
+    w.end_module(around);
     return out;
 }
 
@@ -108,7 +110,7 @@ TensorId unfused_attention(ForwardWriter& w, const Scenario& scenario, const Att
     auto scores_like = [&](const std::string& name, DType dtype) {
         return w.tensor(name, Role::scratch, dtype, {maps, s, s});
     };
-    w.begin_attention_core();
+    const LayerModule around = w.begin_module(LayerModule::attention_core);
     const TensorId scores = scores_like("scores", d.dtype);
     w.op(BatchedGemm{s, s, d.head_dim, maps, form.heads, form.kv_heads, AttentionProduct::scores,
                      form.scale},
@@ -130,7 +132,7 @@ TensorId unfused_attention(ForwardWriter& w, const Scenario& scenario, const Att
     w.op(BatchedGemm{s, d.head_dim, s, maps, form.heads, form.kv_heads, AttentionProduct::context,
                      form.scale},
          "PV", {probabilities, qkv}, {out});
-    w.end_attention_core();
+    w.end_module(around);
     return out;
 }
 
@@ -214,8 +216,10 @@ TensorId mlp_branch(ForwardWriter& w, const Scenario& scenario, TensorId normed)
     if (model.gated_mlp() && scenario.layout.recompute == Recompute::selective_op)
         f1.push_back(w.halve_product("gate", "up"));
     const TensorId f2 = w.activation("activated", d.tokens, d.ffn);
+    const LayerModule around = w.begin_module(LayerModule::mlp_activation);
     w.op(Activate{d.tokens, d.ffn, function_of(model)}, name_of(model.activation), std::move(f1),
          {f2});
+    w.end_module(around);
     return f2;
 }
 
@@ -233,8 +237,10 @@ TensorId sequential_layer(ForwardWriter& w, const Scenario& scenario, TensorId x
         residual(w, scenario, "projection", projected, x,
                  only_if(model.projection_bias, "projection"), "middle", kFirstDrop);
     const TensorId n2 = norm(w, model, "norm2", middle);
+    const LayerModule around = w.begin_module(LayerModule::mlp);
     const TensorId activated = mlp_branch(w, scenario, n2);
     const TensorId down = w.row_parallel("fc2", activated, d.ffn);
+    w.end_module(around);
     return residual(w, scenario, "fc2", down, middle, only_if(model.mlp_bias, "fc2"), "y",
                     kSecondDrop);
 }
@@ -249,8 +255,10 @@ TensorId parallel_layer(ForwardWriter& w, const Scenario& scenario, TensorId x) 
     const TensorId n2 = model.shared_norm ? n1 : norm(w, model, "norm2", x);
     const TensorId context = attention_branch(w, scenario, n1);
     const TensorId projected = w.row_parallel_partial("projection", context, d.context_width());
+    const LayerModule around = w.begin_module(LayerModule::mlp);
     const TensorId activated = mlp_branch(w, scenario, n2);
     const TensorId down = w.row_parallel_partial("fc2", activated, d.ffn);
+    w.end_module(around);
     const TensorId sum = w.activation("branches", d.tokens, d.hidden);
     w.op(Add{d.tokens, d.hidden}, "branches", {projected, down}, {sum});
     std::vector<std::string> biased = only_if(model.projection_bias, "projection");
@@ -357,9 +365,12 @@ ForwardBlock head_forward(const Scenario& scenario, const Dims& d) {
     const bool sharded = d.tensor > 1 && framework.loss_logits != LossLogits::gathered;
     const std::int64_t words = sharded ? d.vocabulary : d.vocabulary * d.tensor;
     if (words > d.vocabulary) logits = gathered_logits(w, logits, words);
-    if (framework.logits_dtype == LogitsType::fp32 && d.dtype != d.wide_dtype)
+    const bool fused = framework.loss_logits == LossLogits::fused;
+    if (framework.logits_dtype == LogitsType::fp32 && d.dtype != d.wide_dtype && !fused)
         logits = in_fp32(w, logits, words);
-    if (framework.loss_logits != LossLogits::in_place) logits = log_probabilities(w, logits, words);
+    if (framework.loss_logits == LossLogits::copied ||
+        framework.loss_logits == LossLogits::gathered)
+        logits = log_probabilities(w, logits, words);
     const DType logits_dtype = w.dtype(logits);
     if (d.scales_loss()) w.scale_loss();
     const TensorId targets = w.tensor("targets", Role::stash, DType::i32, {d.tokens});
@@ -368,15 +379,21 @@ ForwardBlock head_forward(const Scenario& scenario, const Dims& d) {
     // with the target's logit, are reduced over the tensor group; 4 and 8 bytes per token travel.
     const TensorId largest = w.tensor("largest", Role::scratch, d.wide_dtype, {d.tokens});
     const std::int64_t vocabulary = scenario.model.vocabulary;
-    w.op(CrossEntropyMax{d.tokens, words, vocabulary}, "max logit", {logits}, {largest}).dtype =
-        logits_dtype;
-    if (sharded)
-        w.op(AllReduce{d.tokens, ReduceOp::max}, "max logit", {largest}, {largest}).dtype =
-            d.wide_dtype;
     const TensorId sums = w.tensor("sums", Role::scratch, d.wide_dtype, {d.tokens, 2});
-    w.op(CrossEntropySum{d.tokens, words, vocabulary}, "sum of exponentials",
-         {logits, largest, targets}, {sums})
-        .dtype = logits_dtype;
+    if (fused && !sharded) {  // the ranks must agree on the maximum before they sum
+        w.op(CrossEntropySum{d.tokens, words, vocabulary, true}, "max and sum of exponentials",
+             {logits, targets}, {sums, largest})
+            .dtype = logits_dtype;
+    } else {
+        w.op(CrossEntropyMax{d.tokens, words, vocabulary}, "max logit", {logits}, {largest}).dtype =
+            logits_dtype;
+        if (sharded)
+            w.op(AllReduce{d.tokens, ReduceOp::max}, "max logit", {largest}, {largest}).dtype =
+                d.wide_dtype;
+        w.op(CrossEntropySum{d.tokens, words, vocabulary}, "sum of exponentials",
+             {logits, largest, targets}, {sums})
+            .dtype = logits_dtype;
+    }
     if (sharded)
         w.op(AllReduce{2 * d.tokens}, "sum of exponentials", {sums}, {sums}).dtype = d.wide_dtype;
     const TensorId loss = w.tensor("loss", Role::scalar, d.wide_dtype, {1});

@@ -31,16 +31,20 @@ class OperandMatch {
                 return;
             case OperandUse::halves:
                 return take_halves(operand);
+            case OperandUse::in_place_together:
+                return take_all(operand, [this](TensorId id) { return has(others_, id); });
             case OperandUse::together:
             case OperandUse::several:
-                return take_rest(operand);
+                return take_all(operand, [](TensorId) { return true; });
         }
     }
 
-    // Sums that are added to are read and written.
-    void finish() {
+    // Sums that are added to are read and written. `gives_up`: what is read, to whoever comes next.
+    void finish(bool gives_up = false) {
         for (; left() > 0; ++taken_)
-            if (!adds() || !has(others_, next()))
+            if (gives_up && has(others_, next()))
+                continue;
+            else if (!adds() || !has(others_, next()))
                 fault(fmt::format("{}, which it has no operand for", tensor().name));
     }
 
@@ -74,10 +78,12 @@ class OperandMatch {
             take(operand, elements);
     }
 
-    void take_rest(const OperandSpec& operand) {
-        if (left() == 0) fault(fmt::format("no {}", operand.name));
+    // As many of the next ones as are `taken`, one at least.
+    template <typename Taken>
+    void take_all(const OperandSpec& operand, const Taken& taken) {
+        if (left() == 0 || !taken(next())) return fault(fmt::format("no {}", operand.name));
         std::int64_t elements = 0;
-        for (; left() > 0; ++taken_)
+        for (; left() > 0 && taken(next()); ++taken_)
             elements += tensor().elements();
         if (elements < operand.elements)
             fault(fmt::format("{} elements as {}, which has {}", elements, operand.name,
@@ -100,7 +106,7 @@ std::vector<std::string> operand_faults(const Block& block, const Op& op) {
     OperandMatch writes(block, op.writes, op.reads, "writes", faults);
     walk_operands(op.spec, reads, writes);
     reads.finish();
-    writes.finish();
+    writes.finish(op.is<CopyToHost>());
     for (std::string& fault : faults)
         fault = fmt::format("{} \"{}\" {}", name(op.kind()), op.label, fault);
     return faults;

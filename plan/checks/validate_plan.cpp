@@ -241,13 +241,19 @@ class CommunicationGraph {
 };
 
 // Forward FLOPs of the plan: phase forward only, all ranks.
+// Forward work of a loss in chunks is done in the backward action.
 double forward_flops(const Plan& plan) {
     double total = 0;
+    const auto add = [&](std::int32_t block) {
+        for (const Op& op : plan.blocks[static_cast<std::size_t>(block)].ops)
+            if (op.phase == Phase::forward) total += flops(op);
+    };
     for (const Program& program : plan.programs)
         for (const Stage& stage : program.stages)
-            for (const StagePart& part : stage.parts)
-                for (const Op& op : plan.blocks[static_cast<std::size_t>(part.forward)].ops)
-                    total += flops(op);
+            for (const StagePart& part : stage.parts) {
+                add(part.forward);
+                add(part.backward_input >= 0 ? part.backward_input : part.backward);
+            }
     return total * plan.micro_batches *
            static_cast<double>(plan.mesh.tensor * plan.mesh.context * plan.mesh.data);
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "plan/check.hpp"
 #include "plan/ir/plan.hpp"
@@ -20,6 +21,19 @@ const BucketState* Bucket::state(StateKind kind) const {
     const auto found = std::find_if(states.begin(), states.end(),
                                     [&](const BucketState& state) { return state.kind == kind; });
     return found == states.end() ? nullptr : &*found;
+}
+
+std::vector<BucketState> Bucket::optimizer_states() const {
+    std::vector<BucketState> found;
+    std::copy_if(states.begin(), states.end(), std::back_inserter(found),
+                 [](const BucketState& state) { return is_optimizer_state(state.kind); });
+    return found;
+}
+
+bool of_one_type(const std::vector<BucketState>& states) {
+    return std::all_of(states.begin(), states.end(), [&](const BucketState& state) {
+        return state.dtype == states.front().dtype;
+    });
 }
 
 std::int32_t Bucket::resident(StateKind kind) const {

@@ -143,6 +143,7 @@ struct Bucket {
     std::vector<BucketState> states;
 
     const BucketState* state(StateKind kind) const;  // nullptr: there is none
+    std::vector<BucketState> optimizer_states() const;
     std::int32_t resident(StateKind kind) const;
     std::int64_t padded() const;  // elements, with what makes them divide among the ranks
     // Elements that a rank steps, and how many a rank has of a state.
@@ -152,6 +153,8 @@ struct Bucket {
     std::int64_t first_stepped(const Mesh& mesh, std::int64_t number) const;
     bool operator==(const Bucket&) const = default;
 };
+
+bool of_one_type(const std::vector<BucketState>& states);
 
 // The blocks of a stage in forward order; index = position.
 struct StagePart {

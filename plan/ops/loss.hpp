@@ -28,23 +28,26 @@ struct CrossEntropyMax {
 
 struct CrossEntropySum {
     static constexpr std::string_view kDoc =
-        "of each row the sum of exponentials, and the target's logit";
+        "of each row the sum of exponentials, and the target's logit; perhaps the largest logit";
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0, width = 0;
     std::int64_t vocabulary = 0;  // words that are not padding
+    bool finds_largest = false;   // in the same pass over the logits, and writes them
 
     template <typename V>
     static void fields(V&& v) {
         v.size("rows", &CrossEntropySum::rows);
         v.size("width", &CrossEntropySum::width);
         v.number("vocabulary", &CrossEntropySum::vocabulary);
+        v.number("finds_largest", &CrossEntropySum::finds_largest);
     }
     template <typename V>
     void operands(V&& v) const {
         v.reads("logits", rows * width);
-        v.reads("largest", rows);
+        if (!finds_largest) v.reads("largest", rows);
         v.reads("targets", rows);
         v.writes("sums", 2 * rows);
+        if (finds_largest) v.writes("largest", rows);
     }
     bool operator==(const CrossEntropySum&) const = default;
 };

@@ -19,12 +19,13 @@ namespace orrery::plan {
 
 // What a walk over operands calls for each: tells how often it may be there, and what it must hold.
 enum class OperandUse : std::uint8_t {
-    needed,    // once
-    optional,  // once or not at all, and not written too
-    in_place,  // once or not at all, and written too
-    halves,    // once, or twice with half of it each
-    together,  // once or several times, with so much in all
-    several    // once or several times
+    needed,             // once
+    optional,           // once or not at all, and not written too
+    in_place,           // once or not at all, and written too
+    in_place_together,  // once or several times, written too, with so much in all
+    halves,             // once, or twice with half of it each
+    together,           // once or several times, with so much in all
+    several             // once or several times
 };
 
 struct OperandSpec {
@@ -51,6 +52,9 @@ class OperandWalk {
     }
     void updates(std::string_view name, std::int64_t elements) {
         read_({name, OperandUse::in_place, elements});
+    }
+    void updates_together(std::string_view name, std::int64_t elements) {
+        read_({name, OperandUse::in_place_together, elements});
     }
     void reads_whole_or_halves(std::string_view name, std::int64_t elements) {
         read_({name, OperandUse::halves, elements});

@@ -145,13 +145,11 @@ struct AdamW {
     template <typename V>
     void operands(V&& v) const {
         v.reads("gradients", elements);
-        v.reads("moments and masters", 2 * elements);
-        v.updates("parameters", elements);
+        v.updates_together("moments, masters, parameters", 3 * elements);
         if (clip_norm > 0) v.reads("norm", 1);
         if (skips_overflow) v.reads("overflow", 1);
         if (skips_spike) v.reads("spike", 1);
-        v.writes("moments and masters", 2 * elements);
-        v.writes("parameters", elements);
+        v.writes_together("moments, masters, parameters", 3 * elements);
     }
     bool operator==(const AdamW&) const = default;
 };

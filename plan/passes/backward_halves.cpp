@@ -32,6 +32,10 @@ bool read_by_waiting(const Block& block, const std::vector<bool>& waits, TensorI
 // sequence-parallel input that is gathered again, an eight-bit copy).
 std::vector<bool> waiting_ops(const Block& block) {
     std::vector<bool> waits(block.ops.size(), false);
+    // A loss that is computed here, in chunks, leaves no logits for later.
+    if (std::any_of(block.ops.begin(), block.ops.end(),
+                    [](const Op& op) { return op.is<CrossEntropySum>(); }))
+        return waits;
     for (std::size_t i = block.ops.size(); i-- > 0;) {
         const Op& op = block.ops[i];
         if (op.is<Gemm>())

@@ -45,7 +45,7 @@ class StateOffload {
         const Dims& dims = builder_.dims;
         add({"parameters", &Bucket::parameters, offload_.parameters, dims.dtype});
         add({"gradients", &Bucket::gradients, offload_.gradients, dims.gradient_dtype});
-        add({"optimizer", &Bucket::optimizer, offload_.optimizer, dims.wide_dtype});
+        add({"optimizer", &Bucket::optimizer, offload_.optimizer, type_of_states()});
         if (kind_of_.empty()) return;
         rename_in_uses();
         rewrite_steps();
@@ -53,6 +53,14 @@ class StateOffload {
 
   private:
     Resident& resident(std::int32_t id) { return program_.residents[static_cast<std::size_t>(id)]; }
+
+    // Of what is copied: bytes, where states are of several types.
+    DType type_of_states() const {
+        for (const Bucket& bucket : program_.buckets)
+            if (const auto states = bucket.optimizer_states(); !states.empty())
+                return of_one_type(states) ? states.front().dtype : DType::u8;
+        return builder_.dims.wide_dtype;
+    }
 
     // Homes move to another tier, and buckets point to views of slots.
     void add(const Kind& kind) {

@@ -1,11 +1,35 @@
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "plan/passes/passes.hpp"
 
 namespace orrery::plan {
 namespace {
 
-constexpr TensorId kStates = 1, kParameters = 2;
+constexpr TensorId kStates = 1, kParameters = 2;  // where all states are of one type
+
+// Adds one tensor of all states, or one for each where their types differ, as they lie in memory.
+// Returns them in the order of `states`.
+std::vector<TensorId> add_states(Block& block, const std::vector<BucketState>& states,
+                                 std::int64_t elements) {
+    const auto add = [&block](Tensor tensor) {
+        block.tensors.push_back(std::move(tensor));
+        return static_cast<TensorId>(block.tensors.size() - 1);
+    };
+    const auto count = static_cast<std::int64_t>(states.size());
+    if (of_one_type(states))
+        return {add({"states", Role::optimizer, states.front().dtype, {count, elements}})};
+    std::vector<std::size_t> lie(states.size());
+    std::iota(lie.begin(), lie.end(), std::size_t{0});
+    std::sort(lie.begin(), lie.end(),
+              [&](std::size_t a, std::size_t b) { return states[a].offset < states[b].offset; });
+    std::vector<TensorId> ids(states.size());
+    for (const std::size_t i : lie)
+        ids[i] =
+            add({std::string(name(states[i].kind)), Role::optimizer, states[i].dtype, {elements}});
+    return ids;
+}
 
 // judged: with what the statistics of gradients say; else as if they called for nothing.
 Block adamw_block(ProgramBuilder& builder, std::int32_t index, bool judged) {
@@ -16,23 +40,21 @@ Block adamw_block(ProgramBuilder& builder, std::int32_t index, bool judged) {
             ? 0
             : builder.eight_bit.at(static_cast<std::size_t>(index)) /
                   (builder.sharding.optimizer ? builder.shards() : std::int64_t{1});
-    const auto states =
-        std::count_if(bucket.states.begin(), bucket.states.end(),
-                      [](const BucketState& state) { return is_optimizer_state(state.kind); });
     Block block;
     block.name = "adamw.bucket";
     block.tensors.push_back(
         {"gradients", Role::gradient_shard, builder.gradient_dtype(), {elements}});
-    block.tensors.push_back(
-        {"states", Role::optimizer, builder.dims.wide_dtype, {states, elements}});
+    const std::vector<TensorId> states = add_states(block, bucket.optimizer_states(), elements);
+    const auto parameters = static_cast<TensorId>(block.tensors.size());
     block.tensors.push_back(
         {"parameters", Role::parameter_shard, builder.dims.dtype, {elements - narrow}});
     Op op;
     op.phase = Phase::optimizer;
     op.stream = builder.optimizer_stream();
     op.dtype = builder.dims.wide_dtype;
-    op.reads = {0, kStates};
-    if (bucket.state(StateKind::masters) == nullptr) op.reads.push_back(kParameters);
+    op.reads = {0};
+    op.reads.insert(op.reads.end(), states.begin(), states.end());
+    if (bucket.state(StateKind::masters) == nullptr) op.reads.push_back(parameters);
     auto reads_scalar = [&](Tensor scalar) {
         op.reads.push_back(static_cast<TensorId>(block.tensors.size()));
         block.tensors.push_back(std::move(scalar));
@@ -47,7 +69,8 @@ Block adamw_block(ProgramBuilder& builder, std::int32_t index, bool judged) {
     if (adamw.skips_overflow) reads_scalar(overflow_scalar());
     if (adamw.skips_spike) reads_scalar(loss_spike_scalar());
     op.spec = adamw;
-    op.writes = {kStates, kParameters};
+    op.writes = states;
+    op.writes.push_back(parameters);
     if (narrow > 0) {
         op.writes.push_back(static_cast<TensorId>(block.tensors.size()));
         block.tensors.push_back(

@@ -18,15 +18,24 @@ struct LoweredStep;  // plan/schedule/schedule.hpp
 Op collective_op(const Block& block, OpKind kind, Phase phase, Stream stream, GroupKind group,
                  std::int64_t elements, const char* label, TensorId reads, TensorId writes);
 
-// recompute.cpp — selective: backward makes the attention core again instead of keeping scores,
-// probabilities and masks (Korthikanti 2022 §5). Nothing to do for a fused attention kernel.
-void recompute_attention_core(ForwardBlock& block);
+// recompute.cpp — selective: backward makes what chosen modules make again instead of keeping it.
+// Of the core of attention that is scores, probabilities and masks (Korthikanti 2022 §5): nothing
+// where one kernel does it all. Of the MLP it is all but its input. Norms and the activation run
+// again one by one, where their results are first asked for (Megatron-LM's output-discarding
+// checkpoint, megatron/core/tensor_parallel/random.py, CheckpointWithoutOutput).
+void recompute_modules(ForwardBlock& block, const RecomputedModules& modules);
 
 // selective_op: as torchtitan's selective activation checkpointing by operation. Of a layer's
 // products every second result is kept, in the order qkv, projection, gate, up, fc2 (those of
 // queries, keys and values are one here), and what attention and reduce-scatters give; backward
 // makes all else again from these and the layer's input, where it first asks for it.
 void recompute_operations(ForwardBlock& block);
+
+// loss_chunks.cpp — the head where the loss goes over the tokens in so many chunks: each chunk's
+// logits, loss, their gradient and what the products make of it come one after another, all in the
+// backward action, whose forward half therefore does nothing but receive the head's input. The
+// gradients are those of the whole; no product is made twice.
+BlockPair head_in_chunks(ForwardBlock head, DType gradient_dtype, std::int64_t chunks);
 
 // Of every k layers only the first one's input is kept (Chen 2016; Megatron-LM's --recompute-method
 // uniform). Backward runs the forward pass of the group again, keeping what backward blocks read

@@ -2,15 +2,50 @@
 
 namespace orrery::plan {
 
-void recompute_attention_core(ForwardBlock& forward) {
-    std::size_t last = forward.block.ops.size();
-    for (std::size_t i = 0; i < forward.block.ops.size(); ++i)
-        if (forward.attention_core[i]) last = i;
-    for (std::size_t i = 0; i < last && last < forward.block.ops.size(); ++i) {
-        if (!forward.attention_core[i]) continue;
-        for (TensorId id : forward.block.ops[i].writes)
+namespace {
+
+void let_go(ForwardBlock& forward, std::size_t index) {
+    for (const TensorId id : forward.block.ops[index].writes)
+        if (forward.block.tensors[static_cast<std::size_t>(id)].role == Role::scratch)
             forward.rematerialise[static_cast<std::size_t>(id)] = true;
+}
+
+// All that a module makes on the way to its result, which is kept where backward needs it.
+void run_again(ForwardBlock& forward, LayerModule module) {
+    const std::size_t ops = forward.block.ops.size();
+    std::size_t last = ops;
+    for (std::size_t i = 0; i < ops; ++i)
+        if (same_module(forward.module[i], module)) last = i;
+    for (std::size_t i = 0; i < ops && last < ops; ++i) {
+        if (!same_module(forward.module[i], module)) continue;
+        forward.runs_whole[i] = true;
+        if (i < last) let_go(forward, i);
     }
+}
+
+// What a module makes, each op by itself.
+void discard_results(ForwardBlock& forward, LayerModule module) {
+    for (std::size_t i = 0; i < forward.block.ops.size(); ++i)
+        if (forward.module[i] == module) let_go(forward, i);
+}
+
+// Eight-bit copies of what is let go are made again, too; the scales that they are made by stay.
+void discard_copies(ForwardBlock& forward) {
+    for (std::size_t i = 0; i < forward.block.ops.size(); ++i) {
+        const Op& op = forward.block.ops[i];
+        if (op.is<Quantize>() && forward.rematerialise[static_cast<std::size_t>(op.reads[0])])
+            let_go(forward, i);
+    }
+}
+
+}  // namespace
+
+void recompute_modules(ForwardBlock& forward, const RecomputedModules& modules) {
+    if (modules.core_attention) run_again(forward, LayerModule::attention_core);
+    if (modules.mlp) run_again(forward, LayerModule::mlp);
+    if (modules.norms) discard_results(forward, LayerModule::norm);
+    if (modules.activation) discard_results(forward, LayerModule::mlp_activation);
+    discard_copies(forward);
 }
 
 namespace {
@@ -25,8 +60,9 @@ bool keeps_results(const ForwardBlock& forward, std::size_t index) {
         case OpKind::amax:
             return true;
         default:
-            return forward.attention_core[index] && index + 1 < forward.attention_core.size() &&
-                   !forward.attention_core[index + 1];
+            return forward.module[index] == LayerModule::attention_core &&
+                   index + 1 < forward.module.size() &&
+                   forward.module[index + 1] != LayerModule::attention_core;
     }
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "plan/passes/passes.hpp"
 
 namespace orrery::plan {
@@ -7,6 +9,31 @@ Sharding sharding_of(const Scenario& scenario) {
         scenario.layout.zero_ranks() > 1 ? scenario.layout.zero_stage : std::int64_t{0};
     return {stage >= 1, stage >= 2, stage >= 3};
 }
+
+namespace {
+
+// Rajbhandari 2020: K = 12 with fp32 masters beside 16-bit parameters; fp32 parameters are their
+// own masters: 8. In memory the widest types come first, so that each lies where its type may.
+void add_optimizer_states(const Dims& dims, Extent extent, std::int64_t elements, Bucket& bucket) {
+    std::vector<BucketState> kept = {{StateKind::first_moments, extent, dims.first_moment},
+                                     {StateKind::second_moments, extent, dims.second_moment}};
+    if (dims.keeps_masters()) kept.push_back({StateKind::masters, extent, dims.main_parameters});
+    std::vector<BucketState*> by_width;
+    for (BucketState& state : kept)
+        by_width.push_back(&state);
+    std::stable_sort(by_width.begin(), by_width.end(),
+                     [](const BucketState* a, const BucketState* b) {
+                         return size_bytes(a->dtype) > size_bytes(b->dtype);
+                     });
+    std::int64_t offset = 0;
+    for (BucketState* const state : by_width) {
+        state->offset = offset;
+        offset += elements * size_bytes(state->dtype);
+    }
+    bucket.states.insert(bucket.states.end(), kept.begin(), kept.end());
+}
+
+}  // namespace
 
 void share_out(ProgramBuilder& builder, Bucket& bucket) {
     const Sharding& sharding = builder.sharding;
@@ -24,16 +51,8 @@ void share_out(ProgramBuilder& builder, Bucket& bucket) {
                               : ahead             ? Extent::in_place
                                                   : Extent::whole;
     bucket.states.insert(bucket.states.begin(), {StateKind::parameters, parameters, dims.dtype});
-    // Rajbhandari 2020: K = 12 with fp32 masters beside 16-bit parameters; fp32 parameters are
-    // their own masters: 8.
-    std::vector<StateKind> kept = {StateKind::first_moments, StateKind::second_moments};
-    if (dims.keeps_masters()) kept.push_back(StateKind::masters);
-    const Extent optimizer = sharding.optimizer ? Extent::shard : Extent::whole;
-    std::int64_t offset = 0;
-    for (const StateKind kind : kept) {
-        bucket.states.push_back({kind, optimizer, dims.wide_dtype, offset});
-        offset += bucket.stepped(builder.mesh) * size_bytes(dims.wide_dtype);
-    }
+    add_optimizer_states(dims, sharding.optimizer ? Extent::shard : Extent::whole,
+                         bucket.stepped(builder.mesh), bucket);
 }
 
 }  // namespace orrery::plan

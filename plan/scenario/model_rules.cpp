@@ -98,6 +98,36 @@ void check_overlap_parts(Reading& reading, const Scenario& scenario) {
     fault.help.push_back("tensor_overlap_parts: " + choices_near(parts, divisors(share, share)));
 }
 
+// The loss in chunks takes as many tokens of each tensor rank's share.
+void check_loss_chunks(Reading& reading, const Scenario& scenario) {
+    const Layout& layout = scenario.layout;
+    const std::int64_t chunks = scenario.training.loss_chunks;
+    if (chunks == 1 || !reading.good({"layout.tensor_parallel", "layout.context_parallel",
+                                      "layout.micro_batch_size", "training.sequence_length",
+                                      "training.loss_chunks"}))
+        return;
+    if (scenario.training.framework.defer_embedding_gradient && layout.pipeline_parallel > 1)
+        reading
+            .report_field("S035", "training.loss_chunks",
+                          "the head's weight gradient cannot wait for logits of which only a chunk "
+                          "is kept")
+            .help.push_back("loss_chunks 1, or defer_embedding_gradient false");
+    const std::int64_t whole =
+        layout.micro_batch_size * scenario.training.sequence_length / layout.context_parallel;
+    const std::int64_t share = whole / layout.tensor_parallel;
+    if (whole % layout.tensor_parallel == 0 && share % chunks == 0) return;
+    Diagnostic& fault =
+        reading.report_field("S035", "training.loss_chunks",
+                             "the tokens of a tensor-parallel rank do not divide into so many");
+    fault.arithmetic = fmt::format(
+        "tokens = micro_batch_size × sequence_length / (context_parallel × tensor_parallel) = {} × "
+        "{} / ({} × {}) = {}\ntokens / loss_chunks = {} / {} = {}",
+        layout.micro_batch_size, scenario.training.sequence_length, layout.context_parallel,
+        layout.tensor_parallel, quotient(whole, layout.tensor_parallel), share, chunks,
+        quotient(share, chunks));
+    fault.help.push_back("loss_chunks: " + choices_near(chunks, divisors(share, share)));
+}
+
 void check_sequence(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
     const std::int64_t length = scenario.training.sequence_length;
@@ -123,6 +153,7 @@ void check_sequence(Reading& reading, const Scenario& scenario) {
         }
     }
     check_overlap_parts(reading, scenario);
+    check_loss_chunks(reading, scenario);
     check_window(reading, scenario);
     if (!scenario.model.learned_positions()) return;
     if (!reading.good({"training.sequence_length", "model.max_positions"})) return;

@@ -32,6 +32,10 @@ struct LayoutChoices {
     bool data_parallel_auto = true;
     bool layers_even = true;
 };
+// Its keys recompute, recompute_every and recompute_modules.
+void read_recompute(Reading& reading, Section& keys, Layout& layout);
+// As layout.recompute_modules spells them.
+Json modules_json(const RecomputedModules& modules);
 void read_offload(Reading& reading, Offload& offload);
 void read_host_memory(Reading& reading, Cluster& cluster);  // and storage
 // After the link between nodes, and the key that it stands in.

@@ -66,7 +66,8 @@ std::vector<Constant> constants(Framework& framework, std::string& gradient_dtyp
              return section.choice<LossLogits>(key, framework.loss_logits,
                                                {{"in_place", LossLogits::in_place},
                                                 {"copied", LossLogits::copied},
-                                                {"gathered", LossLogits::gathered}});
+                                                {"gathered", LossLogits::gathered},
+                                                {"fused", LossLogits::fused}});
          }},
         {"norm_kernel",
          [&framework](Section& section, const std::string& key) {

@@ -55,30 +55,6 @@ void read_layers(Reading& reading, Section& section, Layout& layout, bool& even)
     }
 }
 
-constexpr std::int64_t kEverySecondLayer = 2;  // torchtitan's selective_ac_option
-
-// A count of layers, for groups of layers alone also "sqrt".
-void read_recompute_every(Reading& reading, Section& section, Layout& layout) {
-    section.known("recompute_every");
-    reading.remember("layout.recompute_every", section.pointer("recompute_every"), "\"sqrt\"");
-    const Json* value = section.find("recompute_every");
-    const bool layers = layout.recompute == Recompute::selective_layer;
-    if (layers) layout.recompute_every = kEverySecondLayer;
-    if (value == nullptr) return;
-    if (value->is_number() || layers) {
-        section.integer("recompute_every", layout.recompute_every);
-    } else if (*value != "sqrt") {
-        section.wrong_type("recompute_every", "a whole number or \"sqrt\"");
-        return;
-    }
-    if (!reading.good({"layout.recompute"}) || layout.recompute == Recompute::every_k || layers)
-        return;
-    reading
-        .report("S029", section.pointer("recompute_every"),
-                "only \"recompute\": \"every_k\" forms groups of layers")
-        .help.push_back("leave recompute_every out, or \"recompute\": \"every_k\"");
-}
-
 // Keys of the format whose techniques are not built yet: any value but the neutral one is refused,
 // never passed over.
 void read_unsupported(Reading& reading, Section& section, Layout& layout) {
@@ -146,14 +122,7 @@ void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices) {
     read_layers(reading, section, layout, choices.layers_even);
     section.boolean("sequence_parallel", layout.sequence_parallel);
     read_zero(reading, section, layout);
-    section.choice<Recompute>("recompute", layout.recompute,
-                              {{"none", Recompute::none},
-                               {"selective", Recompute::selective},
-                               {"selective_op", Recompute::selective_op},
-                               {"selective_layer", Recompute::selective_layer},
-                               {"full", Recompute::full},
-                               {"every_k", Recompute::every_k}});
-    read_recompute_every(reading, section, layout);
+    read_recompute(reading, section, layout);
     section.boolean("optimizer_post_validation", layout.optimizer_post_validation);
     read_staleness(reading, section, layout);
     section.known("offload");

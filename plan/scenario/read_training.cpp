@@ -9,6 +9,19 @@ namespace {
 constexpr std::int64_t kLargestSeed = 9'007'199'254'740'991;  // as a double of JSON still exact
 constexpr NumberRange kBelowOne = {0, 1, false, true};
 
+void read_state_types(Section& section, Optimizer& optimizer) {
+    for (const auto& [key, moment] : {std::pair{"exp_avg_dtype", &Optimizer::first_moment},
+                                      std::pair{"exp_avg_sq_dtype", &Optimizer::second_moment}})
+        section.choice<StateType>(key, optimizer.*moment,
+                                  {{"fp32", StateType::same},
+                                   {"bf16", StateType::bf16},
+                                   {"fp16", StateType::fp16},
+                                   {"fp8", StateType::fp8}});
+    section.choice<StateType>(
+        "main_params_dtype", optimizer.main_parameters,
+        {{"fp32", StateType::same}, {"fp16", StateType::fp16}, {"none", StateType::none}});
+}
+
 void read_optimizer(Reading& reading, Optimizer& optimizer) {
     Section section(reading, "/training/optimizer", "training.optimizer");
     section.word_of("kind", optimizer.kind, {"adamw"}, optimizer.kind);
@@ -18,6 +31,7 @@ void read_optimizer(Reading& reading, Optimizer& optimizer) {
     section.number("epsilon", optimizer.epsilon, kPositive);
     section.number("weight_decay", optimizer.weight_decay);
     section.number("clip_norm", optimizer.clip_norm);
+    read_state_types(section, optimizer);
     section.finish();
 }
 
@@ -101,6 +115,25 @@ void read_loss_spike(Reading& reading, LossSpike& spike) {
     section.finish();
 }
 
+// A scope alone, or an object that says more.
+void read_cuda_graphs(Reading& reading, Section& training, GraphCapture& capture) {
+    const std::vector<std::pair<std::string, CudaGraphs>> scopes = {
+        {"none", CudaGraphs::none},
+        {"per_layer", CudaGraphs::per_layer},
+        {"full_iteration", CudaGraphs::full_iteration}};
+    const Json* value = training.find("cuda_graphs");
+    if (value == nullptr || !value->is_object()) {
+        training.choice<CudaGraphs>("cuda_graphs", capture.scope, scopes);
+        return;
+    }
+    training.known("cuda_graphs");
+    Section section(reading, "/training/cuda_graphs", "training.cuda_graphs");
+    section.choice<CudaGraphs>("scope", capture.scope, scopes, Presence::required);
+    section.number("node_us", capture.node_us, {0, 1000});
+    section.number("node_kb", capture.node_kb, {0, 1e6});
+    section.finish();
+}
+
 void read_batch_ramp(Reading& reading, BatchRamp& ramp) {
     Section section(reading, "/training/batch_ramp", "training.batch_ramp");
     section.integer("start_batch_size", ramp.start_batch_size, {}, Presence::required);
@@ -156,6 +189,8 @@ void read_training(Reading& reading, Training& training, Model& model, Verbatim&
         section.known(part);
     read_dropout(section, model);
     read_framework(reading, section, training.precision, training.framework, verbatim);
+    section.integer("loss_chunks", training.loss_chunks, {1, 1'000'000});
+    read_cuda_graphs(reading, section, training.cuda_graphs);
     section.finish();
     read_optimizer(reading, training.optimizer);
     read_schedule(reading, training.optimizer, training.schedule);

@@ -1,6 +1,7 @@
 #include "plan/scenario/resolved.hpp"
 
 #include "plan/scenario/link_kinds.hpp"
+#include "plan/scenario/parts.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -59,6 +60,8 @@ const char* text(LossLogits logits) {
             return "copied";
         case LossLogits::gathered:
             return "gathered";
+        case LossLogits::fused:
+            return "fused";
     }
     return "";
 }
@@ -93,6 +96,18 @@ const char* text(ActivationStash stash) {
             return "bf16";
         case ActivationStash::fp8:
             return "fp8";
+    }
+    return "";
+}
+
+const char* text(CudaGraphs scope) {
+    switch (scope) {
+        case CudaGraphs::none:
+            return "none";
+        case CudaGraphs::per_layer:
+            return "per_layer";
+        case CudaGraphs::full_iteration:
+            return "full_iteration";
     }
     return "";
 }
@@ -252,6 +267,31 @@ Json loss_scale_part(const Training& training) {
             {"minimum", plain(scale.minimum)}};
 }
 
+const char* text(StateType type) {
+    switch (type) {
+        case StateType::same:
+            return "fp32";
+        case StateType::bf16:
+            return "bf16";
+        case StateType::fp16:
+            return "fp16";
+        case StateType::fp8:
+            return "fp8";
+        case StateType::none:
+            return "none";
+    }
+    return "";
+}
+
+void put_state_types(const Optimizer& optimizer, Json& out) {
+    const auto put = [&](const char* key, StateType type) {
+        if (type != StateType::same) out[key] = text(type);
+    };
+    put("exp_avg_dtype", optimizer.first_moment);
+    put("exp_avg_sq_dtype", optimizer.second_moment);
+    put("main_params_dtype", optimizer.main_parameters);
+}
+
 Json training_part(const Training& training, const Document& document, const Verbatim& verbatim) {
     const Optimizer& optimizer = training.optimizer;
     const LearningRateSchedule& schedule = training.schedule;
@@ -282,6 +322,12 @@ Json training_part(const Training& training, const Document& document, const Ver
                         {"epsilon", plain(optimizer.epsilon)},
                         {"weight_decay", plain(optimizer.weight_decay)},
                         {"clip_norm", plain(optimizer.clip_norm)}};
+    put_state_types(optimizer, out["optimizer"]);
+    if (const GraphCapture& graphs = training.cuda_graphs; graphs.scope != CudaGraphs::none)
+        out["cuda_graphs"] = {{"scope", text(graphs.scope)},
+                              {"node_us", plain(graphs.node_us)},
+                              {"node_kb", plain(graphs.node_kb)}};
+    if (training.loss_chunks > 1) out["loss_chunks"] = training.loss_chunks;
     out["schedule"] = {{"warmup_steps", schedule.warmup_steps},
                        {"decay", schedule.decay == Decay::cosine ? "cosine" : "constant"},
                        {"min_learning_rate", plain(schedule.min_learning_rate)}};
@@ -361,6 +407,8 @@ Json layout_json(const Layout& layout) {
             layout.recompute_every > 0 ? Json(layout.recompute_every) : Json("sqrt");
     if (layout.recompute == Recompute::selective_layer)
         out["recompute_every"] = layout.recompute_every;
+    if (layout.recompute_modules != RecomputedModules{})
+        out["recompute_modules"] = modules_json(layout.recompute_modules);
     if (layout.optimizer_post_validation) out["optimizer_post_validation"] = true;
     if (layout.data_parallel_mode != DataParallelMode::synchronous) {
         out["data_parallel_mode"] = text(layout.data_parallel_mode);

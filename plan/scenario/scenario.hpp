@@ -48,8 +48,10 @@ enum class TransferOverlap : std::uint8_t { always, interleaved, never };
 enum class TransferStreams : std::uint8_t { one, per_peer };
 enum class LogitsType : std::uint8_t { same, fp32 };
 // What the loss makes of the logits: their place is overwritten; log-probabilities and gradients
-// have places of their own; as that, of the logits of all tensor ranks.
-enum class LossLogits : std::uint8_t { in_place, copied, gathered };
+// have places of their own; as that, of the logits of all tensor ranks; their place is overwritten,
+// and the maximum of a row is found in the same pass as the sum (Milakov and Gimelshein 2018, arXiv
+// 1805.02867; the kernels of Liger and of Transformer Engine).
+enum class LossLogits : std::uint8_t { in_place, copied, gathered, fused };
 enum class NormKernel : std::uint8_t { fused, composed };
 // nvswitch: any device reaches any other at its full rate; xgmi: one direct link for each pair, the
 // rate divided among them; pcie and host: a shared root or memory, taken as a switch.
@@ -65,6 +67,12 @@ enum class CrossRail : std::uint8_t { nvlink, spine };
 enum class KeptOn : std::uint8_t { none, host, disk };
 // In what a layer's activations wait for backward: as forward made them, or rounded.
 enum class ActivationStash : std::uint8_t { same, bf16, fp8 };
+// What the host launches at once where kernels are captured in CUDA graphs: each layer's forward
+// and backward pass, or all of a step but its optimizer (Megatron-LM's full_iteration).
+enum class CudaGraphs : std::uint8_t { none, per_layer, full_iteration };
+// In what the optimizer keeps a state between steps. same: as it computes, in fp32 (fp64 in fp64);
+// none: of main parameters, that the weights themselves are stepped.
+enum class StateType : std::uint8_t { same, bf16, fp16, fp8, none };
 
 // A decoder by what it computes, read from its family's Hugging Face config.json (the families are
 // in plan/scenario/models). Whoever builds or prices it asks for these features, never for the
@@ -280,6 +288,18 @@ struct Offload {
     bool operator==(const Offload&) const = default;
 };
 
+// Modules of a layer that `selective` recomputation makes again, under Megatron-LM's names
+// (--recompute-modules). The core of attention and the MLP run again whole; norms and the MLP's
+// activation let their results go and make them again from what they read.
+struct RecomputedModules {
+    bool core_attention = true;
+    bool norms = false;
+    bool mlp = false;
+    bool activation = false;
+
+    bool operator==(const RecomputedModules&) const = default;
+};
+
 // Degrees of parallelism; data_parallel is resolved.
 struct Layout {
     std::int64_t tensor_parallel = 1;
@@ -297,6 +317,7 @@ struct Layout {
     std::int64_t zero_group_size = 0;   // ranks that share out states; 0: all of a data group
     bool reshard_after_forward = true;  // ZeRO-3: false keeps gathered parameters until backward
     Recompute recompute = Recompute::none;
+    RecomputedModules recompute_modules;  // selective: which
     std::int64_t recompute_every = 0;  // every_k: layers per group; 0: √ of the stage's, rounded;
                                        // selective_layer: one of so many
     // The optimizer does not wait for the statistics of gradients of the other stages.
@@ -369,6 +390,10 @@ struct Optimizer {
     double epsilon = 1e-8;
     double weight_decay = 0.1;
     double clip_norm = 1.0;  // 0: no clipping, no global norm
+    // Types of what is kept between steps; a step computes in fp32 and rounds to nearest.
+    StateType first_moment = StateType::same;
+    StateType second_moment = StateType::same;
+    StateType main_parameters = StateType::same;
 
     bool operator==(const Optimizer&) const = default;
 };
@@ -442,6 +467,18 @@ struct Framework {
     bool operator==(const Framework&) const = default;
 };
 
+// What the device takes between two kernels of a graph, and what a kernel of one takes of its
+// memory. The gap is what NVIDIA measured of a graph of short kernels, 3.4 µs each that run for 2.9
+// (Gray 2019, developer.nvidia.com/blog/cuda-graphs); the memory what a graph of empty kernels was
+// seen to take for each more, 63 MiB for a thousand (forums.developer.nvidia.com, topic 244901).
+struct GraphCapture {
+    CudaGraphs scope = CudaGraphs::none;
+    double node_us = 0.5;
+    double node_kb = 64;  // 1e3 bytes
+
+    bool operator==(const GraphCapture&) const = default;
+};
+
 enum class Decay : std::uint8_t { constant, cosine };
 
 // Linear warm-up from 0 over warmup_steps, then constant or a cosine down to min_learning_rate at
@@ -500,8 +537,12 @@ struct Training {
     BatchRamp batch_ramp;
     std::int64_t seed = 1234;  // of first weights, dropout and the order of samples
     double tokens = 0;         // of the whole run; 0: unknown, the run is not reported
+    // The head's products, the loss and its gradient go over the tokens in so many parts, one after
+    // another, so that the logits of one part are all that is ever held. 1: whole.
+    std::int64_t loss_chunks = 1;
     Optimizer optimizer;
     Framework framework;
+    GraphCapture cuda_graphs;
     LearningRateSchedule schedule;
 
     bool operator==(const Training&) const = default;

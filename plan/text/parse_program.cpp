@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <map>
 
+#include "plan/text/parse_slots.hpp"
 #include "plan/text/reader.hpp"
 #include "plan/text/spelling.hpp"
 
@@ -29,21 +29,10 @@ std::optional<Extent> extent_from_name(std::string_view text) {
     return std::nullopt;
 }
 
-std::optional<Frame> frame_from_name(std::string_view text) {
-    for (std::size_t i = static_cast<std::size_t>(Frame::stash); i < kFrames; ++i)
-        if (name(static_cast<Frame>(i)) == text) return static_cast<Frame>(i);
-    return std::nullopt;
-}
-
-std::optional<GroupKind> sharing_group_from_name(std::string_view text) {
-    for (const GroupKind kind : {GroupKind::tensor, GroupKind::data, GroupKind::shard})
-        if (name(kind) == text) return kind;
-    return std::nullopt;
-}
-
 class ProgramReader {
   public:
-    ProgramReader(Reader& reader, const Plan& plan) : reader_(reader), plan_(plan) {}
+    ProgramReader(Reader& reader, const Plan& plan)
+        : reader_(reader), plan_(plan), slots_(reader, plan, [this] { return resident_ahead(); }) {}
 
     Program read(std::int32_t number) {
         reader_.expect_word("program");
@@ -98,12 +87,6 @@ class ProgramReader {
         return id;
     }
 
-    bool at_resident() const {
-        const Token& token = reader_.peek();
-        return token.kind == TokenKind::word && token.text.size() > 1 && token.text[0] == 'r' &&
-               (token.text[1] == '-' || (token.text[1] >= '0' && token.text[1] <= '9'));
-    }
-
     void read_fixed() {
         reader_.expect_word("fixed");
         reader_.expect_word("scratch");
@@ -123,10 +106,10 @@ class ProgramReader {
         }
         if (reader_.accept_word("parameter_ring")) do
                 program_.parameter_ring.push_back(resident_ahead());
-            while (at_resident());
+            while (at_resident(reader_));
         if (reader_.accept_word("gradient_ring")) do
                 program_.gradient_ring.push_back(resident_ahead());
-            while (at_resident());
+            while (at_resident(reader_));
     }
 
     // "layer.forward b3": a block by name and number.
@@ -146,22 +129,8 @@ class ProgramReader {
         return reader_.integer("the length of a run, from 2 to 65536", 2, kLongestRun);
     }
 
-    // A field of a run of `count`, from its first to its last value.
-    struct Field {
-        std::int64_t first = -1;
-        std::int64_t step = 0;
-        std::int64_t at(std::int64_t n) const { return first + step * n; }
-        std::int32_t index_at(std::int64_t n) const { return static_cast<std::int32_t>(at(n)); }
-    };
-
     Field field(std::int64_t count, std::string_view expected, std::int64_t most) {
-        const std::size_t here = reader_.place();
-        const Range range = reader_.range(expected);
-        if (range.first > most || range.last > most) reader_.fail_at(here, expected);
-        const std::int64_t span = range.last - range.first;
-        if (count == 1 ? span != 0 : span % (count - 1) != 0)
-            reader_.fail_at(here, "a range of " + std::to_string(count) + " equal steps");
-        return {range.first, count == 1 ? 0 : span / (count - 1)};
+        return read_field(reader_, count, expected, most);
     }
 
     Field bucket_field(std::int64_t count) {
@@ -274,7 +243,7 @@ class ProgramReader {
             as = &program_.procedures[static_cast<std::size_t>(
                 reader_.some_id('p', program_.procedures.size(), "an earlier procedure (p1)"))];
         std::vector<SlotRun> slots;
-        if (as == nullptr) slots = read_slots(use.block, count);
+        if (as == nullptr) slots = slots_.read(use.block, count);
         for (std::int64_t i = 0; i < count; ++i) {
             use.layer = layer.index_at(i);
             use.position = position.index_at(i);
@@ -290,80 +259,6 @@ class ProgramReader {
             }
             procedure.uses.push_back(use);
         }
-    }
-
-    // A slot over a run of uses.
-    struct SlotRun {
-        Slot first;
-        std::int32_t second_resident = -1;
-        Field piece{0, 0}, offset{0, 0};
-        Slot at(std::int64_t n) const {
-            Slot slot = first;
-            if (n % 2 == 1) slot.resident = second_resident;
-            slot.piece = piece.index_at(n);
-            slot.offset = offset.at(n);
-            return slot;
-        }
-    };
-
-    std::vector<SlotRun> read_slots(std::int32_t number, std::int64_t count) {
-        const Block& block = plan_.blocks[static_cast<std::size_t>(number)];
-        if (reader_.accept_word("unbound")) return {};
-        const std::vector<TensorReference>& references = references_to(number);
-        std::vector<SlotRun> slots(block.tensors.size());
-        for (std::size_t t = 0; t < slots.size(); ++t) {
-            if (block.tensors[t].role == Role::scratch) continue;
-            expect_reference(references[t]);
-            slots[t] = read_slot(count);
-        }
-        return slots;
-    }
-
-    const std::vector<TensorReference>& references_to(std::int32_t block) {
-        auto [found, fresh] = references_.try_emplace(block);
-        if (fresh)
-            found->second = references_of(plan_.blocks[static_cast<std::size_t>(block)].tensors);
-        return found->second;
-    }
-
-    // "x", "qkv.weight:gradient", "dx#2", and "=".
-    void expect_reference(const TensorReference& reference) {
-        const std::size_t here = reader_.place();
-        const std::string expected = to_text(reference) + ", the next tensor of the block";
-        if (!reader_.at_name() || reader_.name(expected) != reference.name)
-            reader_.fail_at(here, expected);
-        if (reference.role) {
-            reader_.expect_sign(":");
-            reader_.expect_word(std::string(name(*reference.role)));
-        }
-        if (reference.number > 1) {
-            reader_.expect_sign("#");
-            reader_.expect_word(std::to_string(reference.number));
-        }
-        reader_.expect_sign("=");
-    }
-
-    // "stash/1..2@1280..57088", "r5,r6@0", "r0@0:data", "-"
-    SlotRun read_slot(std::int64_t count) {
-        SlotRun run;
-        if (reader_.accept_sign("-")) return run;
-        if (at_resident()) {
-            run.first.frame = Frame::resident;
-            run.first.resident = run.second_resident = resident_ahead();
-            if (reader_.accept_sign(",")) run.second_resident = resident_ahead();
-        } else {
-            run.first.frame = reader_.one_of<Frame>(
-                "a resident (r12) or a frame (stash, kept, deferred, received, input, output, "
-                "stored)",
-                frame_from_name);
-        }
-        if (reader_.accept_sign("/")) run.piece = field(count, "a piece of the frame", kMostIndex);
-        reader_.expect_sign("@");
-        run.offset = field(count, "an offset in the frame", kLargest);
-        if (reader_.accept_sign(":"))
-            run.first.share = reader_.one_of<GroupKind>(
-                "the group that shares it out (tensor, data, shard)", sharing_group_from_name);
-        return run;
     }
 
     void read_resident() {
@@ -405,7 +300,7 @@ class ProgramReader {
             resident.turns = static_cast<std::int32_t>(reader_.integer("a number of copies"));
         if (reader_.accept_word("reuses")) do
                 resident.reuses.push_back(resident_ahead());
-            while (at_resident());
+            while (at_resident(reader_));
         program_.residents.push_back(std::move(resident));
     }
 
@@ -520,15 +415,13 @@ class ProgramReader {
         return transfer;
     }
 
-    static constexpr std::int64_t kMostIndex = std::int64_t{1} << 30;
-
     Reader& reader_;
     const Plan& plan_;
     Program program_;
+    SlotReader slots_;
     std::vector<Mention> residents_;  // mentioned before they are listed
     std::vector<Mention> buckets_;
     std::size_t amendment_place_ = 0;
-    std::map<std::int32_t, std::vector<TensorReference>> references_;  // by block
     std::vector<std::size_t> lives_;  // place of each resident's lifetime
 };
 

@@ -11,6 +11,7 @@
 #include "runtime/checkpoint/manifest_fields.hpp"
 #include "runtime/checkpoint/safetensors.hpp"
 #include "runtime/checkpoint/slice_cover.hpp"
+#include "runtime/checkpoint/stored_numbers.hpp"
 #include "runtime/data/content_hash.hpp"
 #include "runtime/data/mapped_file.hpp"
 
@@ -96,8 +97,8 @@ Piece piece_of(const ManifestFields& fields,
     if (piece.age > 0 && piece.quantity != Quantity::weight)
         fields.refuse("an age of what is no weight");
     piece.dtype = fields.text("dtype");
-    if (piece.dtype != "F32" && piece.dtype != "F64" && (piece.age == 0 || piece.dtype != "BF16"))
-        fields.refuse("dtype " + piece.dtype + " is none of F32, F64");
+    if (!is_floating(piece.dtype))
+        fields.refuse("dtype " + piece.dtype + " is none of F64, F32, BF16, F16");
     piece.hash = fields.text("xxh3_128");
     std::int64_t whole = std::int64_t{1} << 53;
     if (tensors != nullptr) {

@@ -1,6 +1,7 @@
 #include "runtime/executor/bound_program.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -30,7 +31,7 @@ class Binder {
           program_(program),
           rank_(rank),
           addresses_(plan, program, rank),
-          born_(program.residents.size(), false) {
+          born_(program.residents.size()) {
         out_.linked = std::move(linked);
         out_.arena_bytes = program.arena_bytes;
         out_.host_bytes = program.host_bytes;
@@ -122,7 +123,7 @@ class Binder {
     Operand operand(const Step& step, const BlockUse& use, const Block& block, TensorId id) {
         const Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
         const plan::Place place = addresses_.place(step, use, id);
-        touch(place.resident);
+        touch(place.resident, place.offset, tensor.bytes());
         return located({addresses_.at(place), tensor.elements(), tensor.dtype}, place);
     }
 
@@ -137,17 +138,43 @@ class Binder {
         return operand;
     }
 
-    void touch(std::int32_t resident) {
+    // What is first touched of a resident is born then, and not all of it: another stream may touch
+    // the rest at the same time.
+    void touch(std::int32_t resident, std::int64_t offset, std::int64_t bytes) {
         const std::int32_t slot = program_.residents[static_cast<std::size_t>(resident)].within;
         const auto r = static_cast<std::size_t>(slot >= 0 ? slot : resident);
-        if (born_[r]) return;
-        born_[r] = true;
         const plan::Resident& memory = program_.residents[r];
         const bool persistent =
             memory.first_step == 0 &&
             memory.last_step + 1 == static_cast<std::int32_t>(program_.steps.size());
-        if (!persistent && memory.tier != plan::Tier::disk)
-            out_.births.push_back({out_.residents[r].offset, memory.bytes});
+        if (persistent || memory.tier == plan::Tier::disk) return;
+        std::map<std::int64_t, std::int64_t>& born = born_[r];
+        const std::int64_t end = offset + bytes;
+        std::int64_t from = offset;
+        auto next = born.upper_bound(from);
+        if (next != born.begin()) from = std::max(from, std::prev(next)->second);
+        for (; from < end; ++next) {
+            const std::int64_t to = next == born.end() ? end : std::min(end, next->first);
+            if (from < to) out_.births.push_back({out_.residents[r].offset + from, to - from});
+            if (next == born.end()) break;
+            from = std::max(from, next->second);
+        }
+        cover(born, offset, end);
+    }
+
+    // Adds [begin, end) to pieces that neither overlap nor touch.
+    static void cover(std::map<std::int64_t, std::int64_t>& pieces, std::int64_t begin,
+                      std::int64_t end) {
+        auto at = pieces.upper_bound(begin);
+        if (at != pieces.begin() && std::prev(at)->second >= begin) {
+            --at;
+            begin = at->first;
+        }
+        while (at != pieces.end() && at->first <= end) {
+            end = std::max(end, at->second);
+            at = pieces.erase(at);
+        }
+        pieces.emplace(begin, end);
     }
 
     // The first sum of a step overwrites; so does each in a ring, whose slots pass from part to
@@ -183,7 +210,7 @@ class Binder {
 
     void bind_transfers(const Step& step) {
         for (const plan::Transfer& transfer : step.transfers) {
-            touch(transfer.resident);
+            touch(transfer.resident, 0, transfer.bytes);
             const plan::Place place = addresses_.place(transfer);
             BoundTransfer bound;
             bound.peer = plan_.mesh.pipeline_peer(rank_, transfer.peer);
@@ -245,8 +272,8 @@ class Binder {
     plan::Rank rank_;
     plan::Addresses addresses_;
     std::vector<std::pair<const Block*, const Op*>> numbered_;
-    std::vector<bool> born_;                                // by resident
-    std::set<std::pair<std::int32_t, std::int64_t>> sums_;  // places of sums that have a term
+    std::vector<std::map<std::int64_t, std::int64_t>> born_;  // by resident: pieces, begin to end
+    std::set<std::pair<std::int32_t, std::int64_t>> sums_;    // places of sums that have a term
     std::vector<Range> ranges_;
     BoundProgram out_;
 };

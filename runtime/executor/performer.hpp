@@ -105,6 +105,8 @@ class Performer {
     ElementIndex dropout_index(const Call& call, const Op& op) const;
     template <typename Op>
     LogitsPart logits_part(const Op& op) const;
+    template <typename F>
+    void over_shares(const plan::Op& op, std::int64_t rows, const F& f) const;
 
     const BoundProgram& program_;
     Communicator& communicator_;

@@ -53,9 +53,28 @@ void Performer::compute(const plan::CrossEntropyMax& op, const Call& call) {
     call.kernels.cross_entropy_max({logits_part(op), read(call, 0), written(call, 0)});
 }
 
-void Performer::compute(const plan::CrossEntropySum& op, const Call& call) {
-    call.kernels.cross_entropy_sum({logits_part(op), at<std::int32_t>(call.bound.reads[2]),
-                                    read(call, 0), read(call, 1), written(call, 0)});
+// Of an op that goes over a part of the tokens, so many rows of each tensor rank's share: the rows
+// of one share, where they begin in tensors that have the part alone and in those that have all.
+template <typename F>
+void Performer::over_shares(const plan::Op& op, std::int64_t rows, const F& f) const {
+    const std::int64_t shares = op.parts == 1 ? 1 : program_.mesh.tensor;
+    const std::int64_t each = rows / shares;
+    for (std::int64_t share = 0; share < shares; ++share)
+        f(each, share * each, (share * op.parts + op.part) * each);
+}
+
+void Performer::compute(const plan::CrossEntropySum& whole, const Call& call) {
+    plan::CrossEntropySum op = whole;
+    const Buffer logits = read(call, 0), sums = written(call, 0);
+    const Buffer largest = op.finds_largest ? written(call, 1) : read(call, 1);
+    const auto* targets = at<std::int32_t>(call.bound.reads.back());
+    if (op.finds_largest) call.kernels.cross_entropy_max({logits_part(op), logits, largest});
+    over_shares(*call.bound.op, op.rows, [&](auto rows, auto row, auto token) {
+        op.rows = rows;
+        call.kernels.cross_entropy_sum({logits_part(op), targets + token,
+                                        from(logits, row * op.width), from(largest, row),
+                                        from(sums, 2 * row)});
+    });
 }
 
 void Performer::compute(const plan::CrossEntropy& op, const Call& call) {
@@ -64,11 +83,17 @@ void Performer::compute(const plan::CrossEntropy& op, const Call& call) {
 }
 
 // Reads logits, largest, sums, targets, and the loss scale where there is one.
-void Performer::compute(const plan::CrossEntropyBackward& op, const Call& call) {
-    call.kernels.cross_entropy_backward(
-        {logits_part(op), at<std::int32_t>(call.bound.reads[3]), call.inputs.gradient_scale,
-         call.bound.reads.size() > 4 ? at<float>(call.bound.reads[4]) : nullptr, read(call, 1),
-         read(call, 2), written(call, 0)});
+void Performer::compute(const plan::CrossEntropyBackward& whole, const Call& call) {
+    plan::CrossEntropyBackward op = whole;
+    const auto* targets = at<std::int32_t>(call.bound.reads[3]);
+    const float* scale = call.bound.reads.size() > 4 ? at<float>(call.bound.reads[4]) : nullptr;
+    over_shares(*call.bound.op, op.rows, [&](auto rows, auto row, auto token) {
+        op.rows = rows;
+        call.kernels.cross_entropy_backward({logits_part(op), targets + token,
+                                             call.inputs.gradient_scale, scale,
+                                             from(read(call, 1), row), from(read(call, 2), 2 * row),
+                                             from(written(call, 0), row * op.width)});
+    });
 }
 
 // What every tensor rank holds counts on the first one, the copy of a tied embedding where it
@@ -116,7 +141,8 @@ void Performer::compute(const plan::JudgeLoss& rule, const Call& call) {
 }
 
 // Reads gradients, states, parameters that are their own masters, then the scalars that the op is
-// told to. Where each state lies the bucket says.
+// told to. States are rows of one tensor, or of several types a tensor each: those of the bucket,
+// in its order.
 void Performer::compute(const plan::AdamW& op, const Call& call) {
     AdamW adamw;
     adamw.learning_rate = call.inputs.learning_rate;
@@ -127,7 +153,11 @@ void Performer::compute(const plan::AdamW& op, const Call& call) {
     adamw.correction1 = 1 - std::pow(op.beta1, updates);
     adamw.correction2 = 1 - std::pow(op.beta2, updates);
     const plan::Bucket& bucket = program_.buckets[bucket_of(call.bound)];
-    std::size_t next = bucket.state(plan::StateKind::masters) != nullptr ? 2 : 3;
+    const std::vector<plan::BucketState> states = bucket.optimizer_states();
+    const bool apart = !plan::of_one_type(states);
+    const std::size_t tensors = apart ? states.size() : 1;
+    std::size_t next = 1 + tensors;
+    if (bucket.state(plan::StateKind::masters) == nullptr) ++next;
     if (op.clip_norm > 0) {
         adamw.norm_bins = at<double>(call.bound.reads[next++]);
         adamw.clip_norm = op.clip_norm;
@@ -135,21 +165,22 @@ void Performer::compute(const plan::AdamW& op, const Call& call) {
     if (op.skips_overflow) adamw.skip_where[0] = at<float>(call.bound.reads[next++]);
     if (op.skips_spike) adamw.skip_where[1] = at<float>(call.bound.reads[next++]);
     ORRERY_CHECK(next == call.bound.reads.size(), "adamw reads what its fields say");
-    const Buffer states = written(call, 0);
+    const auto state = [&](plan::StateKind kind, std::int64_t first) -> Buffer {
+        for (std::size_t i = 0; i < states.size(); ++i) {
+            if (states[i].kind != kind) continue;
+            const auto row = static_cast<std::int64_t>(i) * op.elements;
+            return apart ? from(written(call, i), first) : from(written(call, 0), row + first);
+        }
+        return {};
+    };
     for (const Stepped& part : stepped_parts(program_, bucket_of(call.bound))) {
         adamw.elements = part.elements;
         adamw.weight_decay = part.entry->parameter.decays() ? op.weight_decay : 0;
         adamw.gradients = from(read(call, 0), part.first);
-        const auto state = [&](plan::StateKind kind) {
-            const plan::BucketState* of = bucket.state(kind);
-            return of == nullptr
-                       ? Buffer{}
-                       : from(states, of->offset / plan::size_bytes(of->dtype) + part.first);
-        };
-        adamw.m = state(plan::StateKind::first_moments);
-        adamw.v = state(plan::StateKind::second_moments);
-        adamw.master = state(plan::StateKind::masters);
-        adamw.parameters = from(written(call, 1), part.first);
+        adamw.m = state(plan::StateKind::first_moments, part.first);
+        adamw.v = state(plan::StateKind::second_moments, part.first);
+        adamw.master = state(plan::StateKind::masters, part.first);
+        adamw.parameters = from(written(call, tensors), part.first);
         call.kernels.adamw(adamw);
     }
 }

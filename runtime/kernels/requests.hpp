@@ -385,8 +385,8 @@ struct AdamW {
     double clip_norm = 0;
     std::array<const float*, 2> skip_where{};  // nothing is written where one of them is not 0
     Buffer gradients;
-    Buffer m, v;        // fp32 or fp64
-    Buffer master;      // w where parameters are 16-bit, of m's type; null: w is `parameters`
+    Buffer m, v;        // kept in their types, to which a step rounds; it computes in fp32 or fp64
+    Buffer master;      // w where parameters are 16-bit; null: w is `parameters`
     Buffer parameters;  // written in their type
 };
 

@@ -23,10 +23,17 @@ StateKind kind_of(Quantity quantity, const BoundProgram& program) {
 }
 
 const char* stored_dtype(plan::DType dtype) {
-    if (dtype == plan::DType::bf16) return "BF16";  // of parameters beside their masters
-    ORRERY_CHECK(dtype == plan::DType::fp32 || dtype == plan::DType::fp64,
-                 "an optimizer steps 32 or 64 bits");
-    return dtype == plan::DType::fp32 ? "F32" : "F64";
+    switch (dtype) {
+        case plan::DType::bf16:
+            return "BF16";
+        case plan::DType::fp16:
+            return "F16";
+        case plan::DType::fp64:
+            return "F64";
+        default:
+            ORRERY_CHECK(dtype == plan::DType::fp32, "a state is a floating-point number");
+            return "F32";
+    }
 }
 
 // The rank's number among those that hold the same states of a bucket, and how many they are.

@@ -40,7 +40,8 @@ bool none_below(const std::vector<Picoseconds>& least, const std::vector<Picosec
 }  // namespace
 
 bool ActionGraph::holds_for(const EngineInput& input) const {
-    if (!(input.launch == launch_) || input.launch_queue != launch_queue_ ||
+    if (!(input.launch == launch_) || !(input.graphs == graphs_) ||
+        input.launch_queue != launch_queue_ ||
         input.compute_slowdown_permille != slowdown_permille_ || input.tracks.size() != tracks_)
         return false;
     for (std::size_t t = 0; t < least_.size(); ++t) {

@@ -106,6 +106,7 @@ class ActionGraph {
     std::vector<Computing> computing_;
     std::size_t tracks_ = 0;
     trace::LaunchTimes launch_;
+    trace::GraphLaunches graphs_;
     std::int64_t launch_queue_ = 0;
     std::int64_t slowdown_permille_ = 0;
     std::vector<Prices> least_;  // by track; empty where launches take no time

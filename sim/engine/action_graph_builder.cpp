@@ -27,6 +27,7 @@ class ActionGraphBuilder {
         }
         graph_.tracks_ = in_.tracks.size();
         graph_.launch_ = in_.launch;
+        graph_.graphs_ = in_.graphs;
         graph_.launch_queue_ = in_.launch_queue;
         graph_.slowdown_permille_ = in_.compute_slowdown_permille;
         graph_.classes_.emplace_back();
@@ -172,7 +173,8 @@ class ActionGraphBuilder {
             for (const plan::Transfer& transfer : transfers_of(a, op))
                 takes.back() = std::max(takes.back(), of.time_of(transfer));
         }
-        auto waits = host_waits(a.program, a.order, index_, in_.launch_queue, takes);
+        auto waits =
+            host_waits(a.program, a.order, index_, in_.launch_queue, takes, in_.graphs.step);
         if (!waits) return false;
         a.host_waits = std::move(*waits);
         graph_.least_.push_back({*of.durations, of.transfer_to_peer,

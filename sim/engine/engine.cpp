@@ -132,6 +132,7 @@ class Engine {
         std::uint32_t heads = 0;
         if (t.issued >= limit) return heads;
         t.host_clock = std::max(t.host_clock, now);
+        if (t.issued == 0) t.host_clock += in_.graphs.step;
         for (; t.issued < limit; ++t.issued) {
             t.host_clock += index_.launch(t.program->linked->op[t.issued]);
             check_clock(t.host_clock);

@@ -73,6 +73,7 @@ struct EngineInput {
     std::vector<EngineTrack> tracks;
     std::vector<std::vector<TrackId>> groups;  // members that must meet
     trace::LaunchTimes launch;                 // of the host
+    trace::GraphLaunches graphs;               // ops that it launches together
     std::int64_t launch_queue = 1024;          // ops that the host may be ahead of the device
     // Compute advances at 1000 ÷ (1000 + this) of its rate while the rank communicates. Times a
     // duration, 1000 + this stays below 2^63.

@@ -5,8 +5,8 @@ namespace orrery::sim {
 OpIndex::OpIndex(const EngineInput& input) : programs_(input.linked.size()) {
     for (const plan::Block& block : input.plan->blocks)
         for (const plan::Op& op : block.ops) {
+            launches_.push_back(input.graphs.of(ops_.size(), input.launch.of(op.kind(), op.phase)));
             ops_.push_back(&op);
-            launches_.push_back(input.launch.of(op.kind(), op.phase));
         }
     for (std::size_t p = 0; p < programs_.size(); ++p) {
         const plan::LinkedProgram& linked = input.linked[p];

@@ -151,11 +151,12 @@ ProgramOrder order_of(const IndexedProgram& program, const OpIndex& index,
 std::optional<std::vector<Picoseconds>> host_waits(const IndexedProgram& program,
                                                    const ProgramOrder& order, const OpIndex& index,
                                                    std::int64_t launch_queue,
-                                                   const std::vector<Picoseconds>& takes) {
+                                                   const std::vector<Picoseconds>& takes,
+                                                   Picoseconds first) {
     std::vector<Picoseconds> waits(takes.size(), -1);
     std::vector<Picoseconds> ends(takes.size());  // not before
     FullQueue queue(program, order, launch_queue);
-    Picoseconds launched = 0;
+    Picoseconds launched = first;
     for (std::uint32_t op = 0; op < takes.size(); ++op) {
         const Picoseconds before = launched;
         launched += index.launch(program.linked->op[op]);

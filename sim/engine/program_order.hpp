@@ -36,10 +36,11 @@ ProgramOrder order_of(const IndexedProgram& program, const OpIndex& index,
 
 // By op, when a host has issued it that launches take time and no queue holds back: where the op
 // may have to wait for that, else −1. Nothing where a full queue may matter. Ops take at least
-// `takes`.
+// `takes`; the host begins at `first`.
 std::optional<std::vector<Picoseconds>> host_waits(const IndexedProgram& program,
                                                    const ProgramOrder& order, const OpIndex& index,
                                                    std::int64_t launch_queue,
-                                                   const std::vector<Picoseconds>& takes);
+                                                   const std::vector<Picoseconds>& takes,
+                                                   Picoseconds first);
 
 }  // namespace orrery::sim

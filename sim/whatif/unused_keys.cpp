@@ -60,6 +60,14 @@ bool without_learned_positions(const Case& at) {
     return !at.scenario.model.learned_positions();
 }
 
+bool without_graphs(const Case& at) {
+    return at.scenario.training.cuda_graphs.scope == plan::CudaGraphs::none;
+}
+
+bool with_fused_loss(const Case& at) {
+    return at.scenario.training.framework.loss_logits == plan::LossLogits::fused;
+}
+
 bool on_devices(const Case& at) {
     return at.scenario.cluster.intra_node.kind != plan::IntraNodeKind::host;
 }
@@ -89,6 +97,9 @@ constexpr std::array kRules = {
     Rule{"/model/max_position_embeddings", without_learned_positions,
          "a bound of the sequence length; positions are not learnt"},
     Rule{"/training/seed", always, kValues},
+    Rule{"/training/logits_dtype", with_fused_loss,
+         "a fused loss reads logits as the product leaves them"},
+    Rule{"/training/cuda_graphs", without_graphs, "nothing is captured in a graph"},
     Rule{"/training/optimizer/learning_rate", always, kValues},
     Rule{"/training/optimizer/beta1", always, kValues},
     Rule{"/training/optimizer/beta2", always, kValues},

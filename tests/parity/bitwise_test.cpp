@@ -103,6 +103,57 @@ TEST(Bitwise, RecomputationRepeatsTheForwardPass) {
                 train_sets({}, {}, kLlama));
 }
 
+TEST(Bitwise, SoDoModulesThatAreMadeAgain) {
+    const Sets unfused = {"training.attention_kernel=unfused"},
+               shards = {"layout.tensor_parallel=2", "layout.sequence_parallel=true"};
+    for (const char* list :
+         {R"(["mlp"])", R"(["layernorm"])", R"(["mlp_act"])", R"(["core_attn","layernorm","mlp"])",
+          R"(["core_attn","layernorm","mlp_act"])"})
+        for (const Sets& sets : {unfused, shards})
+            for (const char* model : {kGpt, kLlama}) {
+                RunOptions few;
+                few.steps = 2;
+                Sets again = sets;
+                again.push_back("layout.recompute=selective");
+                again.push_back(std::string("layout.recompute_modules=") + list);
+                expect_same(train_sets(again, few, model), train_sets(sets, few, model));
+            }
+}
+
+// Each element is rounded by itself, so that where states lie changes nothing; and rounding changes
+// something.
+TEST(Bitwise, StatesOfSixteenBitsRoundAlikeInEveryShard) {
+    for (const char* main : {"fp32", "none"})
+        for (const char* second : {"bf16", "fp32"}) {
+            const Sets types = {"training.precision=bf16",
+                                "layout.data_parallel=4",
+                                "training.gradient_bucket_mb=0.02",
+                                "training.optimizer.exp_avg_dtype=bf16",
+                                std::string("training.optimizer.exp_avg_sq_dtype=") + second,
+                                std::string("training.optimizer.main_params_dtype=") + main};
+            Sets sharded = types;
+            sharded.push_back("layout.zero_stage=1");
+            RunOptions few;
+            few.steps = 3;
+            const Trained whole = train(scenario(kGpt, types), few);
+            expect_same(train(scenario(kGpt, sharded), few), whole);
+            const Trained wide = train(scenario(kGpt, {types[0], types[1], types[2]}), few);
+            EXPECT_NE(whole.parameters, wide.parameters);
+            EXPECT_NEAR(whole.losses.back(), wide.losses.back(), 0.02 * wide.losses.back());
+        }
+}
+
+TEST(Bitwise, AFusedLossIsTheSameLoss) {
+    RunOptions few;
+    few.steps = 3;
+    for (const char* precision : {"fp32", "bf16", "fp16"}) {
+        const Sets plain = {std::string("training.precision=") + precision};
+        Sets fused = plain;
+        fused.push_back("training.loss_logits=fused");
+        expect_same(train(scenario(kGpt, fused), few), train(scenario(kGpt, plain), few));
+    }
+}
+
 TEST(Bitwise, ThreadsOfARankDoNotChangeTheModel) {
     RunOptions three;
     three.cpu.threads = 3;

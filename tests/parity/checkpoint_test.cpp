@@ -134,6 +134,13 @@ std::vector<ResumeCase> resume_cases() {
                 {pp2, fp16, "schedule=zb-h1", "optimizer_post_validation=true",
                  "training.loss_scale.initial=524288"}),
          true},
+        // Moments and weights of 16 bits, which go through the checkpoint as they are.
+        {kGpt, layout("states_of_bf16",
+                      {dp2, bf16, "zero_stage=1", "training.optimizer.exp_avg_dtype=bf16",
+                       "training.optimizer.exp_avg_sq_dtype=bf16",
+                       "training.optimizer.main_params_dtype=none"})},
+        {kLlama,
+         layout("states_of_two_types", {pp2, bf16, "training.optimizer.exp_avg_dtype=bf16"})},
         // Steps under way are computed with parameters that are older than those that are saved.
         {kGpt, layout("staleness", {dp2, tp2, bf16, "zero_stage=1", "staleness=2",
                                     "data_parallel_mode=parameter_server"})},

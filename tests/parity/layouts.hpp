@@ -280,6 +280,17 @@ inline std::vector<NamedLayout> all_layouts() {
     add("recompute_op_ring", {"context_parallel=2", "data_parallel=1", by_op});
     add("recompute_second_layer_pipeline", {pp2, by_layer});
     add("recompute_third_layer", {dp2, zero(2), by_layer, "recompute_every=3"});
+    const std::string by_module = "recompute=selective",
+                      mlp = R"(recompute_modules=["mlp","layernorm"])",
+                      discarded = R"(recompute_modules=["mlp_act","layernorm"])";
+    add("recompute_modules", {by_module, mlp});
+    add("recompute_modules_tensor_2", {tp2, by_module, mlp});
+    add("recompute_modules_sequence_zero3", {tp2, sp, dp2, zero(3), by_module, mlp});
+    add("recompute_modules_zb_h1", {pp2, tp2, sp, "schedule=zb-h1", by_module, mlp});
+    add("recompute_discarded_zb_h1", {pp2, tp2, sp, "schedule=zb-h1", by_module, discarded});
+    add("recompute_modules_ring", {"context_parallel=2", "data_parallel=1", by_module, mlp});
+    add("recompute_discarded_parts",
+        {tp2, sp, by_module, discarded, "training.tensor_overlap_parts=2"});
     add("recompute_every_2", {"recompute=every_k", "recompute_every=2"});
     add("recompute_every_3", {"recompute=every_k", "recompute_every=3"});
     add("recompute_every_2_sequence_pipeline",
@@ -287,6 +298,20 @@ inline std::vector<NamedLayout> all_layouts() {
     add("recompute_every_2_zero3", {dp2, zero(3), "recompute=every_k", "recompute_every=2"});
     add("unfused", {unfused});
     add("unfused_tensor_4", {tp4, unfused});
+
+    // The loss.
+    const std::string chunks = "training.loss_chunks=4";
+    add("loss_fused", {"training.loss_logits=fused"});
+    add("loss_fused_tensor_2", {tp2, "training.loss_logits=fused"});
+    add("loss_chunks", {chunks});
+    add("loss_chunks_fused", {chunks, "training.loss_logits=fused"});
+    add("loss_chunks_copied", {chunks, "training.loss_logits=copied"});
+    add("loss_chunks_tensor_2", {tp2, chunks});
+    add("loss_chunks_sequence_zero3", {tp2, sp, dp2, zero(3), chunks});
+    add("loss_chunks_sequence_pipeline", {tp2, sp, pp2, chunks, "recompute=full"});
+    add("loss_chunks_zb_h1", {pp2, dp2, "schedule=zb-h1", chunks});
+    add("loss_chunks_gpipe_zero2", {pp2, dp2, "schedule=gpipe", zero(2), chunks});
+    add("loss_chunks_ring", {"context_parallel=2", "data_parallel=1", chunks});
 
     // What runs beside what.
     const std::string ahead = "training.overlap_parameter_gather=true",

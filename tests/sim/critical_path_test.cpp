@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "sim/cuda_graphs.hpp"
 #include "sim/machine.hpp"
 #include "sim/prediction.hpp"
 #include "tests/sim/engine/engine_world.hpp"
@@ -30,7 +31,8 @@ const Profile& profile() {
 
 std::vector<PathSegment> path_of(const plan::Scenario& scenario, const trace::Trace& trace) {
     const plan::Framework& framework = scenario.training.framework;
-    return critical_path(trace, {launch_times(framework), framework.launch_queue});
+    return critical_path(trace, {launch_times(framework), framework.launch_queue,
+                                 graph_launches(plan::build_plan(scenario), scenario)});
 }
 
 // What is wrong with a path; empty when it is whole.
@@ -95,10 +97,13 @@ TEST(LaunchTimes, AreTheFrameworksTimesItsFactors) {
 
 RC_GTEST_PROP(CriticalPath, OfRandomLayoutsIsWholeAndCritical, ()) {
     const std::int64_t queue = *rc::gen::elementOf(std::vector<std::int64_t>{2, 16, 1'000'000});
+    const std::string captured =
+        *rc::gen::elementOf(std::vector<std::string>{"none", "per_layer", "full_iteration"});
     // A step that is validated in the next one is the second of three: what is on no path of it may
     // be on one of theirs.
-    const Sets sets = joined(random_sets(), {set("training.launch_queue", queue),
-                                             "layout.optimizer_post_validation=false"});
+    const Sets sets = joined(
+        random_sets(), {set("training.launch_queue", queue), "training.cuda_graphs=" + captured,
+                        "layout.optimizer_post_validation=false"});
     RC_LOG() << testing::PrintToString(sets) << "\n";
     const plan::Scenario asked = theory::scenario(sets);
     const Prediction prediction = simulate(asked, profile(), {}, "");

@@ -43,6 +43,26 @@ const Precision kPrecisions[] = {
     // fp32 parameters are their own master copy: 4 + 4 + 8 is 16 again.
     {"fp32", {"training.precision=fp32"}, 4, 4, 8},
     {"fp64", {"training.precision=fp64"}, 8, 8, 16},
+    // Megatron Core's precision-aware optimizer: moments of 16 bits, of 8, main parameters of 16.
+    {"bf16 moments",
+     {"training.optimizer.exp_avg_dtype=bf16", "training.optimizer.exp_avg_sq_dtype=bf16"},
+     2,
+     2,
+     8},
+    {"fp8 moments, fp16 main parameters",
+     {"training.optimizer.exp_avg_dtype=fp8", "training.optimizer.exp_avg_sq_dtype=fp8",
+      "training.optimizer.main_params_dtype=fp16"},
+     2,
+     2,
+     4},
+    {"a first moment of 16 bits", {"training.optimizer.exp_avg_dtype=fp16"}, 2, 2, 10},
+    // Weights that are stepped themselves, as PyTorch does without mixed precision.
+    {"bf16 alone",
+     {"training.optimizer.exp_avg_dtype=bf16", "training.optimizer.exp_avg_sq_dtype=bf16",
+      "training.optimizer.main_params_dtype=none"},
+     2,
+     2,
+     4},
 };
 
 // Hybrid sharding (MiCS, Zhang et al. 2022; HSDP): a group of g ranks holds one copy of the states.

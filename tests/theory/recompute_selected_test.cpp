@@ -2,6 +2,8 @@
 // checkpointing does it (pytorch/torchtitan, apply_ac): by operation it keeps what attention and
 // every second product gave, and what was scattered of sums; by layer one layer in k is made again
 // whole, the others not at all.
+#include <algorithm>
+
 #include "plan/memory/arena.hpp"
 #include "tests/theory/theory_scenarios.hpp"
 
@@ -64,6 +66,67 @@ TEST(RecomputeSelected, MakesProjectionAndUpAgain) {
     EXPECT_EQ(
         made_again(with(kByOp, {"training.precision=fp8", "training.fp8_recipe=rowwise"}), kLlama),
         per_weight * kHidden * (kHidden + kGated));
+}
+
+Sets of_modules(const char* list, const Sets& more = {}) {
+    return with({"layout.recompute=selective", std::string("layout.recompute_modules=") + list},
+                more);
+}
+
+// Korthikanti et al. 2022, table 2, by module, of 16-bit activations without dropout: 2sbh what
+// each norm gives, 8sbh either side of the activation, of which a tensor rank has its share.
+TEST(RecomputeSelected, ModulesLeaveTheirBytesBehind) {
+    for (const std::int64_t t : {1, 2, 4}) {
+        const std::int64_t sbh = kTokens * kHidden;
+        for (const bool sequence : {false, true}) {
+            if (sequence && t == 1) continue;
+            const Sets shared = {
+                set("layout.tensor_parallel", t),
+                std::string("layout.sequence_parallel=") + (sequence ? "true" : "false")};
+            const auto left_behind = [&](const char* list) {
+                return kept_of(plan_of(shared)) - kept_of(plan_of(of_modules(list, shared)));
+            };
+            const std::int64_t rows = sequence ? kTokens / t : kTokens;
+            // Mean and 1/σ of each row, made again with the result.
+            const std::int64_t norms = 2 * (2 * rows * kHidden + 2 * 4 * rows);
+            EXPECT_EQ(left_behind(R"(["layernorm"])"), norms);
+            EXPECT_EQ(left_behind(R"(["mlp_act"])"), 8 * sbh / t);
+            EXPECT_EQ(left_behind(R"(["mlp"])"), 16 * sbh / t);
+            EXPECT_EQ(left_behind(R"(["mlp", "layernorm", "core_attn"])"), 16 * sbh / t + norms);
+            EXPECT_EQ(left_behind(R"(["core_attn"])"), 0);  // one kernel keeps no scores
+        }
+    }
+}
+
+TEST(RecomputeSelected, ModulesCostTheirProducts) {
+    const double per_weight = 2.0 * kTokens * kMicroBatches * kLayers;
+    const auto more = [](const char* list, const char* text, const Sets& sets = {}) {
+        return plan_of(of_modules(list, sets), text).conserved.hardware_flops_per_step -
+               plan_of(sets, text).conserved.hardware_flops_per_step;
+    };
+    const char* mlp = R"(["mlp"])";
+    EXPECT_EQ(more(mlp, kGpt), per_weight * 2 * kHidden * kWide);
+    EXPECT_EQ(more(mlp, kLlama), per_weight * 3 * kHidden * kGated);
+    EXPECT_EQ(more(mlp, kLlama, kSequence), per_weight * 3 * kHidden * kGated);
+    EXPECT_EQ(more(R"(["layernorm", "mlp_act"])", kGpt), 0);
+}
+
+// Its input is gathered and its result scattered once more; what is gathered for the weight
+// gradient is gathered by itself, as without.
+TEST(RecomputeSelected, AnMlpRunsAgainWithItsCollectives) {
+    const auto collectives = [](const Plan& plan, plan::OpKind kind, plan::Phase phase) {
+        const plan::Block& block = block_named(plan, "layer.backward");
+        return std::count_if(block.ops.begin(), block.ops.end(), [&](const plan::Op& op) {
+            return op.kind() == kind && op.phase == phase;
+        });
+    };
+    const Plan none = plan_of(kSequence), mlp = plan_of(of_modules(R"(["mlp"])", kSequence));
+    for (const auto kind : {plan::OpKind::all_gather, plan::OpKind::reduce_scatter}) {
+        EXPECT_EQ(collectives(none, kind, plan::Phase::recompute), 0);
+        EXPECT_EQ(collectives(mlp, kind, plan::Phase::recompute), 1);
+        EXPECT_EQ(collectives(mlp, kind, plan::Phase::backward),
+                  collectives(none, kind, plan::Phase::backward));
+    }
 }
 
 TEST(RecomputeSelected, OneLayerInSoManyIsMadeAgainWhole) {

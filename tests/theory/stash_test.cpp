@@ -109,6 +109,65 @@ TEST(Stash, OfTheHeadIsItsLogits) {
     }
 }
 
+// What a fused loss moves: the logits are read once for their maximum and sum, and once more when
+// their gradient is written over them; with a pass of its own for the maximum once more.
+TEST(Stash, AFusedLossReadsItsLogitsOnceLess) {
+    const std::int64_t v = 128, logits = 2 * b * s * v;
+    const auto moved = [&](const Sets& sets) {
+        Sets all = {set("layout.micro_batch_size", b)};
+        all.insert(all.end(), sets.begin(), sets.end());
+        const plan::Plan plan = plan_of(all);
+        double bytes = 0;
+        for (const char* name : {"head.forward", "head.backward"}) {
+            const Block& block = block_named(plan, name);
+            for (const plan::Op& op : block.ops)
+                if (op.is<plan::CrossEntropyMax>() || op.is<plan::CrossEntropySum>() ||
+                    op.is<plan::CrossEntropyBackward>())
+                    bytes += plan::bytes_moved(block, op);
+        }
+        return bytes;
+    };
+    const Sets fused = {"training.loss_logits=fused"};
+    // The maximum is written and read again by the sum, 4 bytes a token each.
+    EXPECT_EQ(moved({}) - moved(fused), static_cast<double>(logits + 4 * b * s));
+    // Ranks that share out the words agree on the maximum before they sum.
+    const Sets shared = {"training.loss_logits=fused", "layout.tensor_parallel=2"};
+    EXPECT_EQ(moved(shared), moved({"layout.tensor_parallel=2"}));
+    // It reads 16 bits, whatever other losses of the stack do.
+    EXPECT_EQ(moved({"training.loss_logits=fused", "training.logits_dtype=fp32"}), moved(fused));
+}
+
+// In n chunks: forward keeps the head's input and the targets, backward has the logits of one chunk
+// at a time; and no product is made twice.
+TEST(Stash, OfALossInChunksIsItsInput) {
+    const std::int64_t v = 128, chunks = 4, tokens = b * s;
+    for (const std::int64_t t : {1, 2, 4})
+        for (const bool sequence : {false, true}) {
+            if (sequence && t == 1) continue;
+            const Sets whole = {
+                set("layout.micro_batch_size", b), set("layout.tensor_parallel", t),
+                std::string("layout.sequence_parallel=") + (sequence ? "true" : "false")};
+            Sets in_chunks = whole;
+            in_chunks.push_back(set("training.loss_chunks", chunks));
+            const plan::Plan plan = plan_of(in_chunks), plain = plan_of(whole);
+            EXPECT_TRUE(block_named(plan, "head.forward").ops.empty());
+            EXPECT_EQ(stash(block_named(plan, "head.forward")),
+                      2 * sbh / (sequence ? t : 1) + 4 * tokens);
+            const std::int64_t logits = 2 * tokens * v / t / chunks;
+            std::int64_t widest = 0;
+            for (const Tensor& tensor : block_named(plan, "head.backward").tensors)
+                if (tensor.role == Role::scratch && tensor.dims.back() == v / t)
+                    widest = std::max(widest, tensor.bytes());
+            EXPECT_EQ(widest, logits);
+            // Beside them the gradient of the input, whole, the input gathered, and per token of a
+            // chunk a maximum and two sums.
+            const std::int64_t beside = (sequence ? 2 : 1) * 2 * sbh + 12 * tokens;
+            EXPECT_LE(block_named(plan, "head.backward").scratch_bytes, logits + beside + 8 * 256);
+            EXPECT_EQ(plan.conserved.hardware_flops_per_step,
+                      plain.conserved.hardware_flops_per_step);
+        }
+}
+
 // PyTorch's loss: 16-bit logits, their fp32 copy and log-probabilities side by side forward (10
 // bytes); backward keeps the log-probabilities, beside their gradient and that of the logits (12).
 // Of logits that are gathered every tensor rank has all.

@@ -79,7 +79,7 @@ constexpr Row kDeepSpeedUnsupported[] = {
     {"eigenvalue.enabled", kNotModelled, "false"},
     {"elasticity.enabled", kNotModelled, "false"},
     {"hybrid_engine.enabled", kNotModelled, "false"},
-    {"graph_harvesting", "CUDA graphs are not modelled", "false"},
+    {"graph_harvesting", "graphs of parts of a step are not modelled", "false"},
     {"compile.*", "compiled kernels are not modelled"},
     {"disable_allgather", kNotModelled, "false"},
     {"pipeline.*", "pipelines are in the program: give layout.pipeline_parallel"},

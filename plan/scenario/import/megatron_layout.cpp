@@ -222,6 +222,22 @@ void map_megatron_sharding(Sheet& sheet, const MegatronFacts& facts) {
                   "Orrery's optimizer runs on the device, its states are fetched");
 }
 
+namespace {
+
+// Those that layers here have, under their own names.
+void map_modules(Sheet& sheet, const Setting& modules) {
+    constexpr const char* kKey = "--recompute-modules";
+    Json all = modules.value.is_array() ? modules.value : Json::array({modules.value});
+    if (std::all_of(all.begin(), all.end(), [](const Json& word) {
+            return word == "core_attn" || word == "layernorm" || word == "mlp";
+        }))
+        sheet.put("layout.recompute_modules", std::move(all), kKey);
+    else
+        sheet.refuse(kKey, "core_attn, layernorm and mlp alone are modules of the layers modelled");
+}
+
+}  // namespace
+
 void map_megatron_recompute(Sheet& sheet, const MegatronFacts& facts) {
     const bool old = sheet.flag({"--checkpoint-activations"});
     const bool selective = sheet.flag({"--recompute-activations"});
@@ -240,9 +256,8 @@ void map_megatron_recompute(Sheet& sheet, const MegatronFacts& facts) {
     if (from.empty()) {
         sheet.put_usual("layout.recompute", "none", "--recompute-granularity");
     } else if (granularity == "selective" || (selective && !granularity)) {
-        if (modules != nullptr && modules->value != "core_attn")
-            sheet.refuse("--recompute-modules", "selective means the core of attention");
         sheet.put("layout.recompute", "selective", from);
+        if (modules != nullptr) map_modules(sheet, *modules);
     } else if (method == "block") {
         const std::int64_t of_stage =
             facts.layers.value_or(0) / std::max<std::int64_t>(facts.pipeline * facts.chunks, 1);

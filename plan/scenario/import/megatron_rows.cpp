@@ -145,8 +145,7 @@ constexpr const char* kWindow = "give a model with a sliding window by --model, 
 constexpr const char* kCoders = "encoder and decoder are not modelled";
 constexpr const char* kUnfused = "kernels that are not fused have no counterpart";
 constexpr const char* kGone = "Megatron-LM refuses it";
-constexpr const char* kTypes = "other types of optimizer states are not modelled";
-constexpr const char* kGraphs = "CUDA graphs are not modelled";
+constexpr const char* kGraphs = "how graphs are captured is not modelled";
 
 constexpr Row kMegatronUnsupported[] = {
     {"--num-experts", kMoe, nullptr, Changes::model},
@@ -217,8 +216,6 @@ constexpr Row kMegatronUnsupported[] = {
     {"--no-persist-layer-norm", kUnfused},
     {"--no-gradient-accumulation-fusion", kUnfused},
     {"--no-contiguous-buffers-in-local-ddp", "gradients lie in one buffer"},
-    {"--cross-entropy-loss-fusion", "the loss is computed in its unfused steps"},
-    {"--cross-entropy-fusion-impl", "the loss is computed in its unfused steps", "\"native\""},
     {"--fp16-lm-cross-entropy", "give training.logits_dtype"},
     {"--fp32-residual-connection", kNotModelled},
     {"--qk-layernorm", "norms of queries and keys are not modelled", nullptr, Changes::model},
@@ -236,11 +233,6 @@ constexpr Row kMegatronUnsupported[] = {
     {"--reset-attention-mask", "attention is causal over the whole sequence"},
     {"--padded-vocab-size", "give model.vocab_size, which is not padded"},
     {"--embedding-init-method-std", "all weights start alike"},
-    {"--use-precision-aware-optimizer", kTypes},
-    {"--main-grads-dtype", kTypes, "\"fp32\""},
-    {"--main-params-dtype", kTypes, "\"fp32\""},
-    {"--exp-avg-dtype", kTypes, "\"fp32\""},
-    {"--exp-avg-sq-dtype", kTypes, "\"fp32\""},
     {"--optimizer-offload-fraction", "all states are kept there or none", "1"},
     {"--use-torch-optimizer-for-cpu-offload", kNotModelled},
     {"--overlap-cpu-optimizer-d2h-h2d", kNotModelled},
@@ -249,8 +241,6 @@ constexpr Row kMegatronUnsupported[] = {
     {"--fp8-*", "FP8 with other choices is not modelled"},
     {"--fp4-*", "FP4 is not modelled"},
     {"--transformer-engine-precision", "FP8 is imported from --fp8-format"},
-    {"--enable-cuda-graph", kGraphs},
-    {"--external-cuda-graph", kGraphs},
     {"--cuda-graph-*", kGraphs},
     {"--empty-unused-memory-level", kNotModelled, "0"},
     {"--deterministic-mode", kNotModelled},

@@ -206,6 +206,28 @@ void map_megatron_precision(Sheet& sheet, MegatronFacts& facts) {
     }
 }
 
+namespace {
+
+// Read where the optimizer is precision-aware (megatron/training/arguments.py).
+void map_states(Sheet& sheet) {
+    const bool aware = sheet.flag({"--use-precision-aware-optimizer"});
+    const auto state = [&](const char* option, const char* to,
+                           const std::vector<std::string>& types) {
+        const auto type = sheet.word({option}, types);
+        if (type && aware)
+            sheet.put(to, *type, option);
+        else
+            sheet.ignore(option, "the optimizer is not aware of precisions");
+    };
+    const std::vector<std::string> moments = {"fp32", "fp16", "bf16", "fp8"};
+    state("--exp-avg-dtype", "training.optimizer.exp_avg_dtype", moments);
+    state("--exp-avg-sq-dtype", "training.optimizer.exp_avg_sq_dtype", moments);
+    state("--main-params-dtype", "training.optimizer.main_params_dtype", {"fp32", "fp16"});
+    sheet.ignore("--main-grads-dtype", "gradients are stepped from as they are reduced");
+}
+
+}  // namespace
+
 void map_megatron_optimizer(Sheet& sheet, const MegatronFacts& facts) {
     const auto kind = sheet.text({"--optimizer"});
     if (kind && *kind != "adam")
@@ -215,6 +237,7 @@ void map_megatron_optimizer(Sheet& sheet, const MegatronFacts& facts) {
     if (sheet.copy({"--lr", "training.optimizer.learning_rate", Kind::number}).is_null())
         sheet.miss("training.optimizer.learning_rate", "--lr is not given", "3e-4");
     sheet.copy(kOptimizer);
+    map_states(sheet);
     map_warmup(sheet, facts);
     const auto decay = sheet.text({"--lr-decay-style"});
     if (decay == "cosine" || decay == "constant") {
@@ -229,8 +252,51 @@ void map_megatron_optimizer(Sheet& sheet, const MegatronFacts& facts) {
                      "depends on it");
 }
 
+namespace {
+
+// Whether layers are captured whole, or the step; parts of layers are not modelled.
+void map_graphs(Sheet& sheet) {
+    const auto impl = sheet.word({"--cuda-graph-impl"}, {"none", "local", "transformer_engine"});
+    const bool local = sheet.flag({"--enable-cuda-graph"});
+    const bool external = sheet.flag({"--external-cuda-graph"});
+    const Setting* scope = sheet.find({"--cuda-graph-scope", "--cuda-graph-modules"});
+    const char* const from = impl       ? "--cuda-graph-impl"
+                             : local    ? "--enable-cuda-graph"
+                             : external ? "--external-cuda-graph"
+                                        : nullptr;
+    if (from == nullptr || impl == "none") {
+        if (scope != nullptr) sheet.ignore(scope->key, "nothing is captured");
+        return;
+    }
+    const auto is = [&](const char* word) {
+        return scope->value == word || scope->value == Json::array({word});
+    };
+    if (scope == nullptr || is("full"))
+        sheet.put("training.cuda_graphs", "per_layer", from);
+    else if (is("full_iteration"))
+        sheet.put("training.cuda_graphs", "full_iteration", scope->key);
+    else
+        sheet.refuse(scope->key, "layers are captured whole or not at all");
+}
+
+void map_loss(Sheet& sheet) {
+    constexpr const char* kFusion = "--cross-entropy-loss-fusion";
+    const bool fused = sheet.flag({kFusion});
+    const auto impl = sheet.word({"--cross-entropy-fusion-impl"}, {"native", "te"});
+    if (!fused)
+        sheet.ignore("--cross-entropy-fusion-impl", "the loss is not fused");
+    else if (impl == "te")
+        sheet.put("training.loss_logits", "fused", kFusion, "Transformer Engine's kernels");
+    else
+        sheet.refuse(kFusion, "what compiled kernels of the loss keep differs by version");
+}
+
+}  // namespace
+
 void map_megatron_kernels(Sheet& sheet, const MegatronFacts& facts) {
     map_attention(sheet, facts);
+    map_graphs(sheet);
+    map_loss(sheet);
     const auto overlap = [&](const char* option, const char* to) {
         if (sheet.flag({option}))
             sheet.put(to, true, option);

@@ -204,6 +204,8 @@ std::optional<std::int64_t> map_nemo_layout(Sheet& sheet, const Wishes& wishes) 
     if (micro && global && data)
         check_batch(sheet, "model.global_batch_size", *global, *micro, *data);
     map_nemo_recompute(sheet, pipeline);
+    if (sheet.flag({"model.enable_cuda_graph"}))
+        sheet.put("training.cuda_graphs", "per_layer", "model.enable_cuda_graph");
     return global;
 }
 

@@ -35,11 +35,16 @@ void adamw_piece(const AdamW& op, double clip, std::int64_t begin, std::int64_t 
     const auto inverse2 = static_cast<W>(1 / op.correction2);
     const auto kept = static_cast<W>(1 - op.learning_rate * op.weight_decay);
     const ConstArray<W> g(read(op.gradients, begin, n, gradient.at), n);
-    Array<W> m(data<W>(op.m, begin), n), v(data<W>(op.v, begin), n);
+    Space<W> first, second;
+    const ConstArray<W> m_before(read(op.m, begin, n, first.at), n);
+    const ConstArray<W> v_before(read(op.v, begin, n, second.at), n);
+    W *const m_after = target(op.m, begin, first.at), *const v_after =
+                                                          target(op.v, begin, second.at);
+    Array<W> m(m_after, n), v(v_after, n);
     const ConstArray<W> before(read(weights, begin, n, parameter.at), n);
     W* const w = target(weights, begin, parameter.at);
-    m = beta1 * m + (rest1 * factor) * g;
-    v = beta2 * v + (rest2 * factor * factor) * g.square();
+    m = beta1 * m_before + (rest1 * factor) * g;
+    v = beta2 * v_before + (rest2 * factor * factor) * g.square();
     // Eigen's root of a packet is an approximation, that of a single number is not; and which are
     // in packets depends on how the memory happens to be aligned.
     Space<W> roots;
@@ -47,6 +52,8 @@ void adamw_piece(const AdamW& op, double clip, std::int64_t begin, std::int64_t 
         roots.at[i] = std::sqrt(v[i] * inverse2);
     Array<W>(w, n) = kept * before - rate * m / (ConstArray<W>(roots.at, n) + epsilon);
     store(w, weights, begin, n);
+    store(m_after, op.m, begin, n);
+    store(v_after, op.v, begin, n);
     if (op.master) convert_to(op.parameters, begin, n, w);
 }
 

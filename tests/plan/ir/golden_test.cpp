@@ -112,6 +112,12 @@ TEST(PlanGolden, HeadBlocks) {
     Scenario s = tensor_2(small_llama());
     s.training.framework.logits_dtype = LogitsType::fp32;
     expect_golden("head_fp32_logits", blocks_named(build_plan(s), "head"));
+    Scenario fused = small_gpt2();
+    fused.training.framework.loss_logits = LossLogits::fused;
+    expect_golden("head_fused", blocks_named(build_plan(fused), "head"));
+    Scenario chunked = sequence_2(small_gpt2());
+    chunked.training.loss_chunks = 2;
+    expect_golden("head_chunks_sequence", blocks_named(build_plan(chunked), "head"));
 }
 
 TEST(PlanGolden, LayerBlocksOfGpt2) {
@@ -222,6 +228,12 @@ TEST(PlanGolden, Recomputation) {
     expect_golden("recompute_every_plan", without_parts(grouped));
     flash.layout.recompute = Recompute::selective_op;
     expect_golden("recompute_selective_op", blocks_named(build_plan(flash), "layer"));
+    Scenario modules = sequence_2(small_llama());
+    modules.layout.recompute = Recompute::selective;
+    modules.layout.recompute_modules = {false, true, true, false};
+    expect_golden("recompute_modules", blocks_named(build_plan(modules), "layer"));
+    modules.layout.recompute_modules = {false, true, false, true};
+    expect_golden("recompute_discarded", blocks_named(build_plan(modules), "layer"));
     flash.layout.recompute = Recompute::selective_layer;
     flash.layout.recompute_every = 2;
     expect_golden("recompute_selective_layer_plan", without_parts(build_plan(flash)));

@@ -100,6 +100,15 @@ TEST(PlanText, ParsesBackValidationOfTheStepBefore) {
     }
 }
 
+TEST(PlanText, ParsesBackALossInChunksAndStatesOfSeveralTypes) {
+    Scenario s = small_llama();
+    set_pipeline(s, "1f1b", 2, 1, 4);
+    s.training.loss_chunks = 4;
+    s.training.optimizer.first_moment = StateType::fp8;
+    s.training.optimizer.main_parameters = StateType::fp16;
+    expect_round_trip(build_plan(s), "chunks and states");
+}
+
 TEST(PlanText, ParsesBackResidentsThatTakeTurns) {
     Scenario s = small_gpt2();
     set_pipeline(s, "1f1b", 2, 1, 4);

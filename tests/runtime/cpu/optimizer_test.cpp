@@ -213,6 +213,35 @@ TEST(AdamW, ThreeStepsAreItsFormula) {
     expect_everywhere(run, 20);
 }
 
+// What moments of 16 bits are rounded to is what a step with wide ones makes of the same numbers,
+// and the step itself goes by the wide ones.
+TEST(AdamW, RoundsStatesToTheirTypes) {
+    constexpr std::int64_t kElements = 1'003;
+    const Values start = exact_numbers(kElements, 1), gradient = exact_numbers(kElements, 2);
+    Team team(2);
+    const auto stepped = [&](DType moments, bool main, const KernelTable& table) {
+        const Tensor m(moments, gradient), v(moments, Values(kElements, 0.25));
+        const Tensor master(DType::fp32, start), w(DType::bf16, start);
+        const Tensor g(DType::fp32, gradient);
+        AdamW op = hyperparameters(kElements, 1);
+        op.gradients = g.buffer();
+        op.m = m.buffer();
+        op.v = v.buffer();
+        if (main) op.master = master.buffer();
+        op.parameters = w.buffer();
+        table.adamw(op, team);
+        return std::array{m.values(), v.values(), w.values()};
+    };
+    for (const KernelTable* table : {&baseline_kernels(), &kernels()})
+        for (const bool main : {true, false}) {
+            const auto wide = stepped(DType::fp32, main, *table);
+            const auto narrow = stepped(DType::bf16, main, *table);
+            for (std::size_t state : {0, 1})
+                EXPECT_EQ(narrow[state], Tensor(DType::bf16, wide[state]).values());
+            EXPECT_EQ(narrow[2], wide[2]);
+        }
+}
+
 TEST(AdamW, SkipTouchesNothing) {
     const Values start = exact_numbers(100, 1);
     const Tensor w(DType::bf16, start), master(DType::fp32, start), m(DType::fp32, start);

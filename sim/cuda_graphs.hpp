@@ -1,0 +1,22 @@
+// CUDA graphs: kernels that were captured once are launched together, so that a host issues a graph
+// in the time of one op (NVIDIA, CUDA C++ programming guide, "CUDA Graphs").
+#pragma once
+
+#include "plan/ir/plan.hpp"
+#include "plan/scenario/scenario.hpp"
+#include "trace/launch_times.hpp"
+
+namespace orrery::sim {
+
+// Which ops of a plan are launched with others. per_layer: the blocks of each layer's passes, and
+// not what is between them (gathers and reductions of sharded states, embedding, head).
+// full_iteration: all but the optimizer and copies between tiers of memory. Empty without graphs.
+trace::GraphLaunches graph_launches(const plan::Plan& plan, const plan::Scenario& scenario);
+
+// What a rank's graphs hold of the device's memory between steps, beside the arena: their nodes,
+// and where each layer has graphs of its own the scratch of these, which no other can use. As many
+// graphs of a layer as micro-batches are in flight.
+std::int64_t graph_bytes(const plan::Plan& plan, const plan::Program& program,
+                         const plan::Scenario& scenario);
+
+}  // namespace orrery::sim

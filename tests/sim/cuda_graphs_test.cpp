@@ -1,0 +1,99 @@
+// What CUDA graphs change of a step: the host issues a graph as it issues one op, the device takes
+// a gap between its nodes, and graphs hold memory of their own.
+#include <gtest/gtest.h>
+
+#include "sim/cuda_graphs.hpp"
+#include "sim/prediction.hpp"
+#include "tests/theory/theory_scenarios.hpp"
+
+namespace orrery::sim {
+namespace {
+
+using theory::scenario;
+using theory::set;
+using theory::Sets;
+
+constexpr std::int64_t kLayers = 4, kMicroBatches = 8;
+
+const Profile& profile() {
+    static const Profile loaded = load_profile(theory::library() + "/profiles/a100-80gb-sxm.json");
+    return loaded;
+}
+
+Sets graphs(const std::string& scope, double node_us, const Sets& more = {}) {
+    Sets sets = {"training.cuda_graphs.scope=" + scope,
+                 "training.cuda_graphs.node_us=" + std::to_string(node_us)};
+    sets.insert(sets.end(), more.begin(), more.end());
+    return sets;
+}
+
+double step_s(const Sets& sets) {
+    return simulate(scenario(sets), profile(), {}, "").step.time_s;
+}
+
+// Ops of a block's kind in one step of one rank.
+std::int64_t ops_of(const plan::Plan& plan, const std::string& block, std::int64_t uses) {
+    return uses * static_cast<std::int64_t>(theory::block_named(plan, block).ops.size());
+}
+
+// A host that takes a millisecond for each op is all that the step waits for, but for its last op.
+TEST(CudaGraphs, OfALayerAreIssuedAsOneOpEach) {
+    const Sets slow_host = {"training.launch_us=1000", "training.launch_queue=1000000"};
+    const plan::Plan plan = theory::plan_of();
+    const std::int64_t passes = kLayers * kMicroBatches;
+    const std::int64_t saved = ops_of(plan, "layer.forward", passes) - passes +
+                               ops_of(plan, "layer.backward", passes) - passes;
+    EXPECT_NEAR(step_s(slow_host) - step_s(graphs("per_layer", 0, slow_host)),
+                1e-3 * static_cast<double>(saved), 1e-9);
+}
+
+TEST(CudaGraphs, OfAStepLeaveTheOptimizerToTheHost) {
+    const Sets slow_host = {"training.launch_us=1000", "training.launch_queue=1000000"};
+    const plan::Plan plan = theory::plan_of();
+    std::int64_t of_passes = 0, all = 0;
+    const plan::LinkedProgram linked = plan::link(plan, plan.programs.front());
+    const std::vector<const plan::Op*> ops = theory::all_ops(plan);
+    for (const std::uint32_t number : linked.op) {
+        if (ops[number]->phase != plan::Phase::optimizer) ++of_passes;
+        ++all;
+    }
+    ASSERT_LT(of_passes, all);
+    // The optimizer's ops wait for the graph, which a host with nothing else to do has long issued.
+    const double issued = 1e-3 * static_cast<double>(1 + all - of_passes);
+    const double graphed = step_s(graphs("full_iteration", 0, slow_host));
+    EXPECT_GE(graphed, issued);
+    EXPECT_LT(graphed, issued + step_s({"training.launch_us=0"}));
+}
+
+// Of a host that takes no time; one rank computes one op after another.
+TEST(CudaGraphs, TakeAGapForEachNode) {
+    const Sets instant = {"training.launch_us=0"};
+    const plan::Plan plan = theory::plan_of();
+    const std::int64_t passes = kLayers * kMicroBatches;
+    const std::int64_t nodes =
+        ops_of(plan, "layer.forward", passes) + ops_of(plan, "layer.backward", passes);
+    EXPECT_NEAR(step_s(graphs("per_layer", 2, instant)) - step_s(instant),
+                2e-6 * static_cast<double>(nodes), 1e-9);
+}
+
+TEST(CudaGraphs, HoldNodesAndWhatTheirKernelsScratch) {
+    const Sets pipeline = {set("layout.pipeline_parallel", 2)};
+    const auto others = [](const Sets& sets) {
+        return simulate(scenario(sets), profile(), {}, "").memory.stages.front().other_bytes;
+    };
+    const plan::Plan plan = theory::plan_of(pipeline);
+    // 1F1B has as many micro-batches in flight on the first of two stages as there are stages.
+    const std::int64_t graphs_of_layers = 2 * (kLayers / 2);
+    std::int64_t nodes = 0, scratch = 0;
+    for (const char* name : {"layer.forward", "layer.backward"}) {
+        const plan::Block& block = theory::block_named(plan, name);
+        nodes += graphs_of_layers * static_cast<std::int64_t>(block.ops.size());
+        scratch += graphs_of_layers * block.scratch_bytes;
+    }
+    Sets captured = graphs("per_layer", 0, pipeline);
+    captured.push_back("training.cuda_graphs.node_kb=10");
+    EXPECT_EQ(others(captured) - others(pipeline), nodes * 10'000 + scratch);
+}
+
+}  // namespace
+}  // namespace orrery::sim
