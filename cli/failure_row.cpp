@@ -33,6 +33,7 @@ std::span<const FailureRow> of_both_programs() {
         row_of<trace::TraceFileError>(kExitUnreadable),
         row_of<plan::PlanFileError>(kExitUnreadable),
         row_of<sim::ProfileError>(kExitUnreadable),
+        row_of<plan::PlanFileError>(kExitUnreadable),
         row_of<compare::RecordsError>(kExitUnreadable),
         row_of<fit::ImportError>(kExitUnreadable),
         row_of<fit::FitError>(kExitUnreadable),

@@ -72,16 +72,15 @@ bool keeps_scaled_states(const plan::Optimizer& optimizer) {
     return false;
 }
 
-plan::Diagnostic keeps_no_such_states(bool scaled, const std::string& file) {
+plan::Diagnostic keeps_no_such_states(const std::string& file) {
     plan::Diagnostic reason;
     reason.code = "T108";
     reason.file = file;
     reason.pointer = "/training/optimizer";
-    reason.message = scaled ? "no backend keeps states in fp16 or eight bits, which have scales"
-                            : "CUDA's AdamW keeps its states in fp32";
-    reason.help = {scaled ? "exp_avg_dtype and exp_avg_sq_dtype \"bf16\" or \"fp32\", "
-                            "main_params_dtype \"none\" or \"fp32\""
-                          : "leave the types of the states out, or train on CPU ranks"};
+    reason.message = "no backend keeps states in fp16 or eight bits, which have scales";
+    reason.help = {
+        "exp_avg_dtype and exp_avg_sq_dtype \"bf16\" or \"fp32\", main_params_dtype "
+        "\"none\" or \"fp32\""};
     return reason;
 }
 
@@ -113,13 +112,7 @@ std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& optio
         return {joins_no_logits(file)};
     if (scenario.training.cuda_graphs.scope != plan::CudaGraphs::none)
         return {captures_no_graphs(file)};
-    const plan::Optimizer& optimizer = scenario.training.optimizer;
-    const bool all_wide = optimizer.first_moment == plan::StateType::same &&
-                          optimizer.second_moment == plan::StateType::same &&
-                          optimizer.main_parameters == plan::StateType::same;
-    const bool scaled = keeps_scaled_states(optimizer);
-    if (scaled || (options.backend == "cuda" && !all_wide))
-        return {keeps_no_such_states(scaled, file)};
+    if (keeps_scaled_states(scenario.training.optimizer)) return {keeps_no_such_states(file)};
     return runtime::backend_named(options.backend).reasons_not(scenario, file);
 }
 

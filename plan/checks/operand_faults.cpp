@@ -41,10 +41,12 @@ class OperandMatch {
         }
     }
 
-    // Sums that are added to are read and written.
-    void finish() {
+    // Sums that are added to are read and written. `gives_up`: what is read, to whoever comes next.
+    void finish(bool gives_up = false) {
         for (; left() > 0; ++taken_)
-            if (!adds() || !has(others_, next()))
+            if (gives_up && has(others_, next()))
+                continue;
+            else if (!adds() || !has(others_, next()))
                 fault(fmt::format("{}, which it has no operand for", tensor().name));
     }
 
@@ -121,7 +123,7 @@ std::vector<std::string> operand_faults(const Block& block, const Op& op) {
     OperandMatch writes(block, written, op.reads, "writes", faults);
     walk_operands(op.spec, reads, writes);
     reads.finish();
-    writes.finish();
+    writes.finish(op.is<CopyToHost>());
     for (std::string& fault : faults)
         fault = fmt::format("{} \"{}\" {}", name(op.kind()), op.label, fault);
     return faults;

@@ -45,6 +45,23 @@ std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
     return std::make_unique<StreamBackend>(cuda_devices_of_process(), request.launch, options);
 }
 
+std::vector<plan::Diagnostic> reasons_not_on_row(const plan::Scenario& scenario,
+                                                 const std::string& file) {
+    const plan::Optimizer& optimizer = scenario.training.optimizer;
+    for (const plan::StateType type :
+         {optimizer.first_moment, optimizer.second_moment, optimizer.main_parameters}) {
+        if (type == plan::StateType::same) continue;
+        plan::Diagnostic reason;
+        reason.code = "T108";
+        reason.file = file;
+        reason.pointer = "/training/optimizer";
+        reason.message = "CUDA's AdamW keeps its states in fp32";
+        reason.help = {"leave the types of the states out, or train on CPU ranks"};
+        return {reason};
+    }
+    return reasons_not_on_cuda(plan::build_plan(scenario), scenario, file);
+}
+
 }  // namespace
 
 BackendRow cuda_row() {
@@ -57,9 +74,7 @@ BackendRow cuda_row() {
             built_with_cuda() ? "" : "this program was built without CUDA: ./orrery build cuda");
     };
     row.missing = missing_for_cuda;
-    row.reasons_not = [](const plan::Scenario& scenario, const std::string& file) {
-        return reasons_not_on_cuda(plan::build_plan(scenario), scenario, file);
-    };
+    row.reasons_not = reasons_not_on_row;
     row.make = make_cuda;
     row.make_driver = [] { return cuda_devices_of_process().driver(0); };
     return row;

@@ -1,5 +1,5 @@
 // The executor of devices with queues, on one that performs on the host what it is asked.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <algorithm>
 #include <map>
@@ -292,7 +292,8 @@ TEST(StreamDevice, TakesBackStepsThatOverflow) {
     EXPECT_EQ(found.parameters, expected.parameters);
 }
 
-// On the thread that steps end on, while this rank is steps ahead.
+// On the thread that steps end on, while this rank is steps ahead. In whose words the run ends, its
+// own or those of a rank that has heard of it, is a matter of who is first.
 TEST(StreamDevice, WhatIsThrownAtTheEndOfAStepEndsTheRun) {
     const plan::Scenario read =
         scenario(kGpt, {"layout.data_parallel=2", "layout.data_parallel_mode=parameter_server",
@@ -310,8 +311,8 @@ TEST(StreamDevice, WhatIsThrownAtTheEndOfAStepEndsTheRun) {
         try {
             train(read, options);
             FAIL() << "the run goes on";
-        } catch (const std::domain_error& error) {
-            EXPECT_STREQ(error.what(), "rank 1 has had enough");
+        } catch (const std::exception& error) {
+            EXPECT_THAT(error.what(), testing::HasSubstr("rank 1 has had enough"));
         }
     }
 }
