@@ -41,12 +41,10 @@ class OperandMatch {
         }
     }
 
-    // Sums that are added to are read and written. `gives_up`: what is read, to whoever comes next.
-    void finish(bool gives_up = false) {
+    // Sums that are added to are read and written.
+    void finish() {
         for (; left() > 0; ++taken_)
-            if (gives_up && has(others_, next()))
-                continue;
-            else if (!adds() || !has(others_, next()))
+            if (!adds() || !has(others_, next()))
                 fault(fmt::format("{}, which it has no operand for", tensor().name));
     }
 
@@ -123,7 +121,7 @@ std::vector<std::string> operand_faults(const Block& block, const Op& op) {
     OperandMatch writes(block, written, op.reads, "writes", faults);
     walk_operands(op.spec, reads, writes);
     reads.finish();
-    writes.finish(op.is<CopyToHost>());
+    writes.finish();
     for (std::string& fault : faults)
         fault = fmt::format("{} \"{}\" {}", name(op.kind()), op.label, fault);
     return faults;

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "plan/scenario/scenario.hpp"
 #include "runtime/executor/device.hpp"
 #include "runtime/executor/performer.hpp"
 #include "runtime/flight/flight_recorder.hpp"
