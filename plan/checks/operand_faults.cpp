@@ -24,7 +24,10 @@ class OperandMatch {
             case OperandUse::needed:
                 return take(operand, operand.elements);
             case OperandUse::optional:
-                if (left() > 0 && !has(others_, next()) && holds(operand)) ++taken_;
+                if (may_be(operand))
+                    ++taken_;
+                else
+                    absent_.push_back(operand);
                 return;
             case OperandUse::in_place:
                 if (left() > 0 && has(others_, next())) take(operand, operand.elements);
@@ -41,10 +44,15 @@ class OperandMatch {
         }
     }
 
-    // Sums that are added to are read and written.
+    // Sums that are added to are read and written. An optional operand that was passed over, since
+    // another stood in its place, may come behind that.
     void finish() {
         for (; left() > 0; ++taken_)
-            if (!adds() || !has(others_, next()))
+            if (const auto late = std::find_if(absent_.begin(), absent_.end(),
+                                               [this](const OperandSpec& o) { return may_be(o); });
+                late != absent_.end())
+                absent_.erase(late);
+            else if (!adds() || !has(others_, next()))
                 fault(fmt::format("{}, which it has no operand for", tensor().name));
     }
 
@@ -53,7 +61,10 @@ class OperandMatch {
     TensorId next() const { return ids_[taken_]; }
     const Tensor& tensor() const { return block_.tensors[static_cast<std::size_t>(next())]; }
     bool adds() const { return verb_[0] == 'r'; }
-    bool holds(const OperandSpec& operand) const { return tensor().elements() >= operand.elements; }
+    bool may_be(const OperandSpec& operand) const {
+        return left() > 0 && !(adds() && has(others_, next())) &&
+               tensor().elements() >= operand.elements;
+    }
     void fault(const std::string& what) { faults_.push_back(fmt::format("{} {}", verb_, what)); }
 
     void take(const OperandSpec& operand, std::int64_t elements) {
@@ -106,6 +117,7 @@ class OperandMatch {
     const std::vector<TensorId>& others_;
     const char* verb_;
     std::vector<std::string>& faults_;
+    std::vector<OperandSpec> absent_;  // optional ones
     std::size_t taken_ = 0;
 };
 

@@ -210,8 +210,8 @@ class Binder {
 
     void bind_transfers(const Step& step) {
         for (const plan::Transfer& transfer : step.transfers) {
-            touch(transfer.resident, 0, transfer.bytes);
             const plan::Place place = addresses_.place(transfer);
+            touch(place.resident, place.offset, transfer.bytes);
             BoundTransfer bound;
             bound.peer = plan_.mesh.pipeline_peer(rank_, transfer.peer);
             bound.sends = plan::is_send(transfer.action.kind);

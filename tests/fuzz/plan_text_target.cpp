@@ -34,6 +34,6 @@ std::vector<std::string> seeds() {
 
 }  // namespace
 
-const Target kPlanText = {"plan_text", 32768, run, seeds};
+const Target kPlanText = {"plan_text", 65536, run, seeds};
 
 }  // namespace orrery::fuzz

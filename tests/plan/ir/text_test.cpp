@@ -168,11 +168,12 @@ Plan odd_plan() {
     program.gradient_ring = {0, 1, -1};
     program.frames = {1, -1};
     program.stages = {{4, {{0, 1, -1, -1}, {0, 1, -1, -1}, {0, 1, 3, 0}}}, {5, {}}};
-    program.buckets = {{4, 2, 1, 10, 1, 2, 0, -1, 1, {}, {}},
+    program.buckets = {{4, 2, 1, 10, 1, 2, 1, 0, -1, 1, {}, {}},
                        {5,
                         0,
                         0,
                         7,
+                        0,
                         0,
                         0,
                         -1,
