@@ -43,7 +43,7 @@ class Reader {
     void expect_word(std::string_view word);
     void expect_sign(std::string_view sign);
 
-    std::string word(std::string_view expected);    // any word
+    std::string word(std::string_view expected);       // any word
     std::string in_quotes(std::string_view expected);  // a string in quotes
     std::string name(std::string_view expected);
     std::int64_t integer(std::string_view expected, std::int64_t least = 0,

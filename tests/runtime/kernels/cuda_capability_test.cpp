@@ -71,7 +71,8 @@ TEST(CudaCapability, WhatTheDeviceDoesIsNotRefused) {
     EXPECT_THAT(reasons_with({"layout.data_parallel=2", "layout.zero_stage=1", "layout.staleness=2",
                               "layout.data_parallel_mode=parameter_server"}),
                 ElementsAre());
-    EXPECT_THAT(reasons_with({"layout.optimizer_post_validation=true", "training.precision=bf16"}), ElementsAre());
+    EXPECT_THAT(reasons_with({"layout.optimizer_post_validation=true", "training.precision=bf16"}),
+                ElementsAre());
     EXPECT_THAT(
         reasons_with(
             {R"(cluster.host_memory={"capacity_GB": 1, "bandwidth_GBps": 10, "latency_us": 1})",
