@@ -186,6 +186,7 @@ struct AttentionBlockBackward : WindowedAttention {
         v.reads("context", batch * queries * width());
         v.reads("lse", batch * heads * queries);
         if (sinks) v.reads("sinks", heads);
+        if (hop > 0) v.reads("dq", batch * queries * width());  // goes on with that sum
         v.writes("dkv", batch * keys * kv_width());
         v.writes("dq", batch * queries * width());
         if (sinks) v.writes("dsinks", heads);

@@ -74,6 +74,14 @@ TEST(ContextMutation, AForgottenMergeIsFound) {
     }));
 }
 
+TEST(ContextMutation, QueriesWhoseGradientsAreNotSummedUpAreFound) {
+    EXPECT_TRUE(is_found([](Op& op) {
+        if (op.kind() != OpKind::attention_block_backward || op.size(6) != 2) return false;
+        op.reads.resize(5);
+        return true;
+    }));
+}
+
 // What the other ranks found of a rank's keys is left where it is.
 TEST(ContextMutation, GradientsOfKeysThatDoNotComeHomeAreFound) {
     EXPECT_TRUE(is_found([](Op& op) {
