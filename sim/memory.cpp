@@ -20,34 +20,11 @@ std::int64_t bytes_of(double megabytes) {
     return static_cast<std::int64_t>(megabytes * 1e6);
 }
 
-// Process groups with more than one member, each of which costs a communicator.
-std::int64_t communicators(const plan::Plan& plan) {
-    std::vector<plan::GroupKind> kinds = {plan::GroupKind::tensor, plan::GroupKind::context,
-                                          plan::GroupKind::pipeline, plan::GroupKind::embedding,
-                                          plan::GroupKind::world};
-    if (plan.mesh.shard > 0)
-        kinds.insert(kinds.end(), {plan::GroupKind::shard, plan::GroupKind::replica});
-    else
-        kinds.push_back(plan::GroupKind::data);
-    return std::count_if(kinds.begin(), kinds.end(),
-                         [&](plan::GroupKind kind) { return plan.mesh.group_size(kind) > 1; });
-}
-
 // Probability that a heavy-tailed error (Student's t with two degrees of freedom) stays below x
 // standard deviations: ½ + x ÷ (2·√(2 + x²)). Memory errors have long tails, and this needs no
 // libm.
 double probability_below(double x) {
     return 0.5 + x / (2 * std::sqrt(2 + x * x));
-}
-
-// That a rank which is said to need so much fits. What is not known of the stack makes it need
-// more: measured ones all did, for the same layouts.
-double fit_probability(double need, double capacity, const StackPrior& prior) {
-    const double spare = capacity - need;
-    double deviation = kRelativeDeviation;
-    if (spare > 0 && prior.memory_more > 0)
-        deviation = std::sqrt(deviation * deviation + prior.memory_more * prior.memory_more);
-    return probability_below(spare / (deviation * need));
 }
 
 // Of a rank's process, beside its arena: as the profile measured it, a process with the ranks of a
@@ -57,7 +34,7 @@ std::int64_t process_bytes(const plan::Plan& plan, const plan::Scenario& scenari
     const plan::Framework& framework = scenario.training.framework;
     if (!profile.process)
         return bytes_of(framework.context_mb) +
-               communicators(plan) * bytes_of(framework.communicator_mb);
+               communicators(plan.mesh) * bytes_of(framework.communicator_mb);
     const std::int64_t ranks = std::min(scenario.cluster.devices_per_node, plan.mesh.ranks());
     double ops = 0;  // of a rank, the mean over the pipeline
     for (const plan::Program& program : plan.programs)
@@ -91,6 +68,32 @@ NodeMemory fullest_node(const plan::Plan& plan, const plan::Cluster& cluster,
 }
 
 }  // namespace
+
+std::int64_t communicators(const plan::Mesh& mesh) {
+    std::vector<plan::GroupKind> kinds = {plan::GroupKind::tensor, plan::GroupKind::context,
+                                          plan::GroupKind::pipeline, plan::GroupKind::embedding,
+                                          plan::GroupKind::world};
+    if (mesh.shard > 0)
+        kinds.insert(kinds.end(), {plan::GroupKind::shard, plan::GroupKind::replica});
+    else
+        kinds.push_back(plan::GroupKind::data);
+    return std::count_if(kinds.begin(), kinds.end(),
+                         [&](plan::GroupKind kind) { return mesh.group_size(kind) > 1; });
+}
+
+// What is not known of the stack makes it need more: measured ones all did, for the same layouts.
+double fit_probability(double need, double capacity, const StackPrior& prior) {
+    const double spare = capacity - need;
+    double deviation = kRelativeDeviation;
+    if (spare > 0 && prior.memory_more > 0)
+        deviation = std::sqrt(deviation * deviation + prior.memory_more * prior.memory_more);
+    return probability_below(spare / (deviation * need));
+}
+
+Verdict verdict_of(double fit_probability) {
+    if (fit_probability < 0.5) return Verdict::exceeds;
+    return fit_probability < kTightBelow ? Verdict::tight : Verdict::fits;
+}
 
 std::string_view name(Verdict verdict) {
     switch (verdict) {
@@ -135,9 +138,7 @@ MemoryPrediction predict_memory(const plan::Plan& plan, const plan::Scenario& sc
     const double need = static_cast<double>(memory.worst().peak_bytes);
     memory.fit_probability = fit_probability(need, static_cast<double>(memory.capacity_bytes),
                                              stack_prior(framework, profile));
-    memory.verdict = Verdict::exceeds;
-    if (memory.fit_probability >= 0.5)
-        memory.verdict = memory.fit_probability < kTightBelow ? Verdict::tight : Verdict::fits;
+    memory.verdict = verdict_of(memory.fit_probability);
     const plan::Cluster& cluster = scenario.cluster;
     memory.host =
         fullest_node(plan, cluster, &plan::Program::host_bytes, cluster.host_memory.capacity_GB);

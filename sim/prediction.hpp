@@ -14,6 +14,7 @@
 #include "sim/cost/profile.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/replay/measured.hpp"
+#include "sim/stack_prior.hpp"
 #include "trace/accounts.hpp"
 #include "trace/copies.hpp"
 #include "trace/step_sums.hpp"
@@ -139,5 +140,12 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
 // Parts of simulate, for tests and benchmarks.
 MemoryPrediction predict_memory(const plan::Plan& plan, const plan::Scenario& scenario,
                                 const Profile& profile);
+
+// That a rank fits which is said to need so many bytes, and what that is called.
+double fit_probability(double need, double capacity, const StackPrior& prior);
+Verdict verdict_of(double fit_probability);
+
+// Process groups with more than one member, each of which costs a communicator.
+std::int64_t communicators(const plan::Mesh& mesh);
 
 }  // namespace orrery::sim

@@ -129,26 +129,6 @@ void read_parts(Reading& reading, const Folders& folders, Scenario& scenario,
     read_run(reading, folders, scenario.run);
 }
 
-void check_rules(Reading& reading, const LayoutChoices& choices, Scenario& scenario) {
-    // What the model excludes comes first: the rules after it then skip that degree.
-    check_tensor(reading, scenario);
-    check_stages(reading, choices, scenario);
-    check_groups_of_layers(reading, scenario);
-    check_ranks(reading, choices, scenario);
-    check_batch(reading, choices, scenario);
-    check_batch_ramp(reading, scenario);
-    check_zero(reading, scenario);
-    check_offload(reading, scenario);
-    check_fp8(reading, scenario);
-    check_optimizer_states(reading, scenario);
-    check_post_validation(reading, scenario);
-    check_staleness(reading, scenario);
-    check_schedule(reading, scenario);
-    check_context(reading, scenario);
-    check_sequence(reading, scenario);
-    check_sizes(reading, scenario);
-}
-
 }  // namespace
 
 namespace {

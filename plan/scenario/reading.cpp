@@ -46,6 +46,7 @@ Diagnostic& Reading::report_field(const char* code, const std::string& field, st
 }
 
 bool Reading::good(std::initializer_list<const char*> fields) const {
+    if (bad_.empty()) return true;
     return std::all_of(fields.begin(), fields.end(),
                        [this](const char* field) { return good_at(pointer_of(field)); });
 }

@@ -20,6 +20,11 @@ class Reading {
     Document& document() { return document_; }
     const Document& document() const { return document_; }
     std::vector<Diagnostic>& errors() { return errors_; }
+    // As if nothing had been found wrong.
+    void forget_errors() {
+        errors_.clear();
+        bad_.clear();
+    }
 
     // Fields of Scenario have one name here ("model.heads", "layout.tensor_parallel") whatever key
     // a model family uses. `pointer` is where the value stands or would stand; `fallback` the JSON

@@ -7,6 +7,9 @@
 
 namespace orrery::plan {
 
+// All of them, in order.
+void check_rules(Reading& reading, const LayoutChoices& choices, Scenario& scenario);
+
 void check_ranks(Reading& reading, const LayoutChoices& choices, Scenario& scenario);
 void check_batch(Reading& reading, const LayoutChoices& choices, const Scenario& scenario);
 void check_batch_ramp(Reading& reading, const Scenario& scenario);

@@ -1,0 +1,81 @@
+#include "plan/scenario/rules.hpp"
+
+#include "plan/scenario/rule_check.hpp"
+
+namespace orrery::plan {
+namespace {
+
+using Rule = void (*)(Reading&, const LayoutChoices&, Scenario&);
+
+template <void (*check)(Reading&, const Scenario&)>
+void plain(Reading& reading, const LayoutChoices& /*choices*/, Scenario& scenario) {
+    check(reading, scenario);
+}
+
+// In order: what the model excludes comes first, so that the rules after it skip that degree; sizes
+// come last.
+constexpr Rule kRules[] = {
+    plain<check_tensor>,
+    check_stages,
+    plain<check_groups_of_layers>,
+    check_ranks,
+    [](Reading& reading, const LayoutChoices& choices, Scenario& scenario) {
+        check_batch(reading, choices, scenario);
+    },
+    plain<check_batch_ramp>,
+    plain<check_zero>,
+    plain<check_offload>,
+    [](Reading& reading, const LayoutChoices& /*choices*/, Scenario& scenario) {
+        check_fp8(reading, scenario);
+    },
+    plain<check_optimizer_states>,
+    plain<check_post_validation>,
+    plain<check_staleness>,
+    plain<check_schedule>,
+    plain<check_context>,
+    plain<check_sequence>,
+    plain<check_sizes>,
+};
+
+}  // namespace
+
+void check_rules(Reading& reading, const LayoutChoices& choices, Scenario& scenario) {
+    for (const Rule rule : kRules)
+        rule(reading, choices, scenario);
+}
+
+namespace {
+
+// Where what is given stands; rules ask whether it is there, and never what it is.
+Json places_of(const std::vector<std::string>& given) {
+    Json root = Json::object();
+    for (const std::string& pointer : given)
+        if (pointer.starts_with("/training/") && pointer.find('/', 10) == std::string::npos)
+            root["training"][pointer.substr(10)] = true;
+    return root;
+}
+
+}  // namespace
+
+struct RuleCheck::State {
+    Reading reading;
+};
+
+RuleCheck::RuleCheck(const std::vector<std::string>& given)
+    : state_(std::make_unique<State>(State{Reading(Document(places_of(given), "", ""))})) {}
+RuleCheck::~RuleCheck() = default;
+
+std::string RuleCheck::first_broken(Scenario& scenario, LeftToSettle left) {
+    Reading& reading = state_->reading;
+    const LayoutChoices choices{left.data_parallel, left.layers_per_stage};
+    for (const Rule rule : kRules) {
+        rule(reading, choices, scenario);
+        if (reading.errors().empty()) continue;
+        std::string code = reading.errors().front().code;
+        reading.forget_errors();
+        return code;
+    }
+    return "";
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,52 @@
+// What a layout costs without building its plan: the costs of its stages, its schedule's skeleton,
+// the shapes of its groups, each found once for all layouts that share it, put together. An
+// estimate of what simulate() says, within the bounds below
+// (tests/sim/search/layout_pricer_test.cpp holds it against that); what a plan's ops do to each
+// other across stages, and what communication hides behind which of them, is in it as a mean.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "plan/scenario/scenario.hpp"
+#include "sim/cost/profile.hpp"
+#include "sim/prediction.hpp"
+
+namespace orrery::sim {
+
+struct LayoutEstimate {
+    double step_s = 0;
+    double peak_bytes = 0;       // of the fullest rank
+    double host_bytes = 0;       // of a node, off the devices
+    double fit_probability = 0;  // as of MemoryPrediction
+    std::string error;           // the code of why the device cannot compute so; the rest is 0
+};
+
+// |estimate ÷ simulation − 1| of nine layouts in ten stays below these.
+inline constexpr double kStepBound = 0.10;
+inline constexpr double kPeakBound = 0.05;
+
+// Prices layouts of one scenario, from several threads at once. What layouts share is made when
+// first asked for and kept.
+class LayoutPricer {
+  public:
+    // What is not layout is `scenario`'s; both must outlive the pricer.
+    LayoutPricer(const plan::Scenario& scenario, const Profile& profile);
+    ~LayoutPricer();
+    LayoutPricer(const LayoutPricer&) = delete;
+    LayoutPricer& operator=(const LayoutPricer&) = delete;
+
+    // Of a layout that breaks no rule, and what the rules have settled of its training.
+    LayoutEstimate price(const plan::Scenario& valid) const;
+
+    std::size_t stage_costs_made() const;
+
+  private:
+    struct Memo;
+    const plan::Scenario& scenario_;
+    const Profile& profile_;
+    std::unique_ptr<Memo> memo_;
+};
+
+}  // namespace orrery::sim

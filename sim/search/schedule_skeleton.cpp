@@ -1,0 +1,210 @@
+#include "sim/search/schedule_skeleton.hpp"
+
+#include <algorithm>
+
+#include "plan/check.hpp"
+
+namespace orrery::sim {
+namespace {
+
+using plan::Action;
+using plan::ActionKind;
+
+// A pipeline of p ranks is full after at most 2p micro-batches.
+constexpr std::int64_t kFewer = 3;
+constexpr std::int64_t kMore = 4;
+
+constexpr auto kForward = static_cast<std::size_t>(ActionKind::forward);
+constexpr auto kBackward = static_cast<std::size_t>(ActionKind::backward);
+constexpr auto kInput = static_cast<std::size_t>(ActionKind::backward_input);
+constexpr auto kWeight = static_cast<std::size_t>(ActionKind::backward_weight);
+
+double extrapolated(double more, double fewer, double beyond) {
+    return more + beyond * (more - fewer);
+}
+
+}  // namespace
+
+std::int64_t ScheduleSkeleton::walked(std::int64_t micro_batches, std::int64_t pipeline) {
+    return std::min(micro_batches, kMore * pipeline + 1);
+}
+
+ScheduleSkeleton::ScheduleSkeleton(const plan::ScheduleKind& kind,
+                                   const plan::ScheduleShape& shape) {
+    plan::ScheduleShape more = shape, fewer = shape;
+    const auto pipeline = static_cast<std::int64_t>(shape.pipeline);
+    const bool all = shape.micro_batches <= kMore * pipeline;
+    if (!all) {
+        more.micro_batches = static_cast<std::int32_t>(kMore * pipeline);
+        fewer.micro_batches = static_cast<std::int32_t>(kFewer * pipeline);
+        more_than_fewer_ = more.micro_batches - fewer.micro_batches;
+    }
+    micro_batches_ = more.micro_batches;
+    const plan::Schedule schedule = kind.schedule(more);
+    stages_.resize(static_cast<std::size_t>(shape.pipeline));
+    for (std::int32_t stage = 0; stage < schedule.placement.stages(); ++stage)
+        stages_[static_cast<std::size_t>(schedule.placement.rank_of(stage))].push_back(stage);
+    more_ = walk_of(schedule, more.micro_batches);
+    fullest_ = fullest_of(schedule);
+    if (all) return;
+    const plan::Schedule shorter = kind.schedule(fewer);
+    fewer_ = walk_of(shorter, fewer.micro_batches);
+    fullest_of_fewer_ = fullest_of(shorter);
+}
+
+double ScheduleSkeleton::beyond(std::int64_t micro_batches) const {
+    return static_cast<double>(micro_batches - micro_batches_) /
+           static_cast<double>(more_than_fewer_);
+}
+
+ScheduleSkeleton::Walk ScheduleSkeleton::walk_of(const plan::Schedule& schedule,
+                                                 std::int32_t micro_batches) {
+    const plan::StagePlacement& placement = schedule.placement;
+    const auto m = static_cast<std::size_t>(micro_batches);
+    const auto stages = static_cast<std::size_t>(placement.stages());
+    std::vector<std::int32_t> forward(stages * m, -1), backward(stages * m, -1);
+    const auto at = [&](std::int32_t stage, std::int32_t micro_batch) {
+        return static_cast<std::size_t>(stage) * m + static_cast<std::size_t>(micro_batch);
+    };
+    const std::int32_t last = placement.stages() - 1;
+    std::vector<std::size_t> next(schedule.grid.size());
+    Walk walk;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (std::size_t rank = 0; rank < schedule.grid.size(); ++rank) {
+            const auto& row = schedule.grid[rank];
+            for (; next[rank] < row.size(); ++next[rank]) {
+                const Action& action = row[next[rank]];
+                Node node;
+                node.rank = static_cast<std::int32_t>(rank);
+                node.stage = action.stage;
+                node.pass = static_cast<std::uint8_t>(action.kind);
+                const bool onward = action.kind == ActionKind::forward;
+                const bool back = plan::makes_input_gradient(action.kind);
+                const std::int32_t from = onward ? action.stage - 1 : action.stage + 1;
+                const std::int32_t to = onward ? action.stage + 1 : action.stage - 1;
+                const auto away = [&](std::int32_t stage) {
+                    return stage >= 0 && stage <= last &&
+                           placement.rank_of(stage) != static_cast<std::int32_t>(rank);
+                };
+                if (onward && action.stage > 0)
+                    node.waits_for = forward[at(from, action.micro_batch)];
+                if (back)
+                    node.waits_for = action.stage == last ? forward[at(last, action.micro_batch)]
+                                                          : backward[at(from, action.micro_batch)];
+                if (((onward && action.stage > 0) || back) && node.waits_for < 0) break;
+                node.receives = (onward || back) && away(from);
+                node.sends = (onward || back) && away(to);
+                const auto number = static_cast<std::int32_t>(walk.size());
+                if (onward) forward[at(action.stage, action.micro_batch)] = number;
+                if (back) backward[at(action.stage, action.micro_batch)] = number;
+                walk.push_back(node);
+                moved = true;
+            }
+        }
+    }
+    for (std::size_t rank = 0; rank < next.size(); ++rank)
+        ORRERY_CHECK(next[rank] == schedule.grid[rank].size(), "a schedule that cannot run");
+    return walk;
+}
+
+std::vector<std::vector<Moment>> ScheduleSkeleton::fullest_of(
+    const plan::Schedule& schedule) const {
+    std::vector<std::vector<Moment>> all;
+    for (std::size_t rank = 0; rank < schedule.grid.size(); ++rank) {
+        Moment now(stages_[rank].size());
+        // Where most is in flight of each kind, and of kinds together: which of these is the most
+        // in bytes is the layout's.
+        constexpr std::size_t kWays = 7;
+        std::vector<Moment> most(kWays, now);
+        std::array<double, kWays> largest{};
+        const auto keep = [&] {
+            InFlight sum;
+            for (const InFlight& chunk : now) {
+                sum.until_backward += chunk.until_backward;
+                sum.until_weights += chunk.until_weights;
+                sum.between_halves += chunk.between_halves;
+            }
+            for (std::size_t way = 0; way < kWays; ++way) {
+                const std::size_t kinds = way + 1;  // a bit for each
+                const double count = ((kinds & 1) != 0 ? sum.until_backward : 0) +
+                                     ((kinds & 2) != 0 ? sum.until_weights : 0) +
+                                     ((kinds & 4) != 0 ? sum.between_halves : 0);
+                if (count <= largest[way]) continue;
+                largest[way] = count;
+                most[way] = now;
+            }
+        };
+        for (const Action& action : schedule.grid[rank]) {
+            const auto chunk = std::find(stages_[rank].begin(), stages_[rank].end(), action.stage);
+            InFlight& of = now[static_cast<std::size_t>(chunk - stages_[rank].begin())];
+            const bool weight = action.kind == ActionKind::backward_weight;
+            if (action.kind == ActionKind::forward) {
+                ++of.until_backward;
+                ++of.until_weights;
+            }
+            if (action.kind == ActionKind::backward_input) ++of.between_halves;
+            keep();
+            if (plan::makes_input_gradient(action.kind)) --of.until_backward;
+            if (plan::ends_micro_batch(action.kind)) --of.until_weights;
+            if (weight) --of.between_halves;
+        }
+        all.push_back(std::move(most));
+    }
+    return all;
+}
+
+std::vector<Moment> ScheduleSkeleton::fullest(std::size_t rank, std::int64_t micro_batches) const {
+    std::vector<Moment> moments = fullest_[rank];
+    if (fewer_.empty()) return moments;
+    const double more = beyond(micro_batches);
+    for (std::size_t i = 0; i < moments.size(); ++i)
+        for (std::size_t chunk = 0; chunk < moments[i].size(); ++chunk) {
+            const InFlight& before = fullest_of_fewer_[rank][i][chunk];
+            InFlight& now = moments[i][chunk];
+            now.until_backward = extrapolated(now.until_backward, before.until_backward, more);
+            now.until_weights = extrapolated(now.until_weights, before.until_weights, more);
+            now.between_halves = extrapolated(now.between_halves, before.between_halves, more);
+        }
+    return moments;
+}
+
+PipelineTimes ScheduleSkeleton::run(const Walk& walk,
+                                    const std::vector<std::array<PassTimes, 4>>& times, double hop,
+                                    bool blocks) const {
+    static_assert(kForward == 0 && kBackward == 1 && kInput == 2 && kWeight == 3);
+    PipelineTimes out;
+    out.rank_ends.assign(stages_.size(), 0);
+    std::vector<double> ready(walk.size());
+    double* const free = out.rank_ends.data();
+    for (std::size_t n = 0; n < walk.size(); ++n) {
+        const Node& node = walk[n];
+        const PassTimes& pass = times[static_cast<std::size_t>(node.stage)][node.pass];
+        double start = free[node.rank];
+        if (node.waits_for >= 0) {
+            const double arrives = ready[static_cast<std::size_t>(node.waits_for)] +
+                                   (node.receives ? hop : 0) + pass.lead;
+            start = std::max(start, arrives);
+        }
+        const double end = start + pass.busy;
+        ready[n] = end + pass.tail;
+        free[node.rank] = blocks && node.sends ? end + hop : end;
+        out.end = std::max(out.end, ready[n]);
+    }
+    return out;
+}
+
+PipelineTimes ScheduleSkeleton::run(std::int64_t micro_batches,
+                                    const std::vector<std::array<PassTimes, 4>>& times, double hop,
+                                    bool blocks) const {
+    PipelineTimes out = run(more_, times, hop, blocks);
+    if (fewer_.empty()) return out;
+    const PipelineTimes shorter = run(fewer_, times, hop, blocks);
+    const double more = beyond(micro_batches);
+    out.end = extrapolated(out.end, shorter.end, more);
+    for (std::size_t rank = 0; rank < out.rank_ends.size(); ++rank)
+        out.rank_ends[rank] = extrapolated(out.rank_ends[rank], shorter.rank_ends[rank], more);
+    return out;
+}
+
+}  // namespace orrery::sim

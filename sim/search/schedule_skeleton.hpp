@@ -1,0 +1,79 @@
+// A schedule without its times: passes in an order in which each follows what it waits for, and how
+// many micro-batches each pipeline rank has in flight. Made once for all layouts that share
+// schedule, pipeline and micro-batches; with the times of passes a step's pipeline is one walk over
+// it.
+//
+// Of many micro-batches only some are walked: once the pipeline is full each more adds the same, so
+// that two walks give all others.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "plan/schedule/schedule.hpp"
+
+namespace orrery::sim {
+
+// A pass of one stage: seconds as in StageCosts.
+struct PassTimes {
+    double lead = 0, busy = 0, tail = 0;
+};
+
+struct PipelineTimes {
+    double end = 0;                 // the last pass of all
+    std::vector<double> rank_ends;  // of each pipeline rank's last pass
+};
+
+// What is alive of one chunk of a rank at a moment: micro-batches between forward and (the first
+// half of) backward, between forward and the second half, between the halves.
+struct InFlight {
+    double until_backward = 0, until_weights = 0, between_halves = 0;
+};
+using Moment = std::vector<InFlight>;  // by chunk
+
+class ScheduleSkeleton {
+  public:
+    // For all numbers of micro-batches that walked() takes to that of the shape.
+    ScheduleSkeleton(const plan::ScheduleKind& kind, const plan::ScheduleShape& shape);
+
+    // How many of so many micro-batches are walked.
+    static std::int64_t walked(std::int64_t micro_batches, std::int64_t pipeline);
+
+    // `times` by stage and pass (plan::ActionKind); a message between two ranks takes `hop` seconds
+    // and, where it `blocks`, its sender as long.
+    PipelineTimes run(std::int64_t micro_batches,
+                      const std::vector<std::array<PassTimes, 4>>& times, double hop,
+                      bool blocks) const;
+
+    // Moments at which a rank may hold most.
+    std::vector<Moment> fullest(std::size_t rank, std::int64_t micro_batches) const;
+    const std::vector<std::int32_t>& stages(std::size_t rank) const { return stages_[rank]; }
+    std::size_t ranks() const { return stages_.size(); }
+
+  private:
+    struct Node {
+        std::int32_t rank = 0;
+        std::int32_t stage = 0;
+        std::int32_t waits_for = -1;  // a node
+        std::uint8_t pass = 0;
+        bool receives = false;  // over the network
+        bool sends = false;
+    };
+    using Walk = std::vector<Node>;
+
+    static Walk walk_of(const plan::Schedule& schedule, std::int32_t micro_batches);
+    std::vector<std::vector<Moment>> fullest_of(const plan::Schedule& schedule) const;
+    PipelineTimes run(const Walk& walk, const std::vector<std::array<PassTimes, 4>>& times,
+                      double hop, bool blocks) const;
+    // Micro-batches beyond those walked ÷ those that the longer walk has more.
+    double beyond(std::int64_t micro_batches) const;
+
+    Walk more_, fewer_;  // fewer_ is empty where more_ has all
+    std::int64_t micro_batches_ = 0, more_than_fewer_ = 1;
+    std::vector<std::vector<std::int32_t>> stages_;                // by rank
+    std::vector<std::vector<Moment>> fullest_, fullest_of_fewer_;  // by rank
+};
+
+}  // namespace orrery::sim

@@ -1,0 +1,433 @@
+#include "sim/search/stage_costs.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "plan/assemble/build_plan.hpp"
+#include "plan/blocks/dims.hpp"
+#include "plan/memory/arena.hpp"
+#include "plan/scenario/diagnostic.hpp"
+#include "sim/engine/engine.hpp"
+#include "sim/machine.hpp"
+
+namespace orrery::sim {
+namespace {
+
+constexpr std::int64_t kUnitStages = 3;
+constexpr std::int64_t kUnitMicroBatches = 4;  // two of them neither first nor last
+constexpr std::int64_t kLongestPattern = 12;   // of kinds of layers
+
+// Layers after which the kinds of a model's layers begin anew.
+std::int64_t pattern_of(const plan::Model& model) {
+    if (model.kind_of_layer.empty()) return 1;
+    const auto& kinds = model.kind_of_layer;
+    const auto layers = static_cast<std::int64_t>(kinds.size());
+    for (std::int64_t period = 1; period <= std::min(kLongestPattern, layers); ++period) {
+        bool repeats = true;
+        for (std::size_t i = static_cast<std::size_t>(period); i < kinds.size(); ++i)
+            repeats = repeats && kinds[i] == kinds[i - static_cast<std::size_t>(period)];
+        if (repeats) return period;
+    }
+    return std::min(kLongestPattern, layers);
+}
+
+// Layers that a stage has more of from one plan to the next.
+std::int64_t period_of(const plan::Scenario& unit) {
+    const std::int64_t of_recompute = std::max<std::int64_t>(1, unit.layout.recompute_every);
+    return std::lcm(pattern_of(unit.model), of_recompute);
+}
+
+// From so many on each layer adds the same: rings of gathered parameters have all their slots.
+std::int64_t least_layers(const plan::Scenario& unit, std::int64_t period) {
+    const std::int64_t slots = unit.training.framework.zero_prefetch + 1;
+    return (slots + period - 1) / period * period;
+}
+
+// What one plan says of the stage of one of its programs.
+struct Sample {
+    std::array<double, kPasses> lead{}, busy{}, tail{}, undisturbed{}, while_running{};
+    double elements = 0, step_seconds = 0, stepped = 0;
+    double whole_states = 0, shared_states = 0, fixed = 0, at_end = 0;
+    double until_backward = 0, until_weights = 0, between_halves = 0;
+    double host_states = 0, host_shared_states = 0, host_in_flight = 0;
+    bool disk = false;
+};
+
+bool of_passes(plan::Stream stream) {
+    return stream == plan::Stream::tensor_comm || stream == plan::Stream::context_comm ||
+           stream == plan::Stream::expert_comm;
+}
+
+// Each program's own costs from its plan and what the engine made of it.
+class Sampler {
+  public:
+    Sampler(const plan::Plan& plan, const plan::Program& program, const plan::LinkedProgram& linked,
+            const std::vector<trace::Event>& events, int repetitions)
+        : plan_(plan), program_(program), linked_(linked), events_(events) {
+        of_one_ = linked.size() / static_cast<std::size_t>(repetitions);
+        for (const plan::Block& block : plan.blocks)
+            for (const plan::Op& op : block.ops)
+                stream_.push_back(op.stream);
+    }
+
+    Sample take() {
+        times();
+        states();
+        in_flight();
+        running();
+        return sample_;
+    }
+
+  private:
+    struct Extent {
+        Picoseconds compute_begin = std::numeric_limits<Picoseconds>::max();
+        Picoseconds compute_end = 0;
+        Picoseconds begin = std::numeric_limits<Picoseconds>::max();
+        Picoseconds end = 0;
+        Picoseconds kernels = 0, messages = 0;
+        bool computes() const { return compute_end > 0; }
+    };
+
+    static std::optional<std::size_t> pass_of(const plan::Step& step) {
+        if (!plan::is_compute(step.action.kind)) return std::nullopt;
+        return static_cast<std::size_t>(step.action.kind);
+    }
+    // Neither the first micro-batch nor the last: those begin and end the step, too.
+    static bool usual(const plan::Step& step) {
+        return step.action.micro_batch > 0 && step.action.micro_batch + 1 < kUnitMicroBatches;
+    }
+
+    void times() {
+        std::vector<Extent> extents(program_.steps.size());
+        for (std::size_t id = 0; id < of_one_; ++id) {
+            Extent& extent = extents[linked_.step[id]];
+            const trace::Event& event = events_[id];
+            const plan::Stream stream = stream_[linked_.op[id]];
+            const bool kernel = stream == plan::Stream::compute || stream == plan::Stream::server;
+            if (kernel) {
+                extent.compute_begin = std::min(extent.compute_begin, event.start);
+                extent.compute_end = std::max(extent.compute_end, event.end);
+                extent.kernels += event.end - event.start;
+            }
+            if (of_passes(stream)) extent.messages += event.end - event.start;
+            if (kernel || of_passes(stream)) {
+                extent.begin = std::min(extent.begin, event.start);
+                extent.end = std::max(extent.end, event.end);
+            }
+        }
+        std::array<double, kPasses> count{};
+        sample_.lead.fill(std::numeric_limits<double>::max());
+        for (std::size_t s = 0; s < extents.size(); ++s) {
+            const Extent& extent = extents[s];
+            const auto pass = pass_of(program_.steps[s]);
+            if (!pass) sample_.step_seconds += to_seconds(extent.kernels);
+            if (!pass || !extent.computes() || !usual(program_.steps[s])) continue;
+            const double lead = to_seconds(extent.compute_begin - extent.begin);
+            sample_.lead[*pass] = std::min(sample_.lead[*pass], lead);
+            sample_.busy[*pass] += to_seconds(extent.compute_end - extent.compute_begin);
+            sample_.tail[*pass] += to_seconds(extent.end - extent.compute_end);
+            // Where no kernel runs messages are waited for; the others run beside kernels.
+            const Picoseconds waited = extent.end - extent.begin - extent.kernels;
+            const Picoseconds beside = std::max<Picoseconds>(0, extent.messages - waited);
+            sample_.undisturbed[*pass] +=
+                to_seconds(std::max<Picoseconds>(0, extent.kernels - beside));
+            count[*pass] += 1;
+        }
+        for (std::size_t pass = 0; pass < kPasses; ++pass) {
+            if (count[pass] == 0) sample_.lead[pass] = 0;
+            if (count[pass] == 0) continue;
+            sample_.busy[pass] /= count[pass];
+            sample_.tail[pass] /= count[pass];
+            sample_.undisturbed[pass] /= count[pass];
+        }
+    }
+
+    const plan::Resident& resident(std::int32_t id) const {
+        return program_.residents[static_cast<std::size_t>(id)];
+    }
+
+    void states() {
+        is_state_.assign(program_.residents.size(), false);
+        const double ranks = static_cast<double>(plan_.mesh.group_size(plan::GroupKind::shard));
+        for (const plan::Bucket& bucket : program_.buckets) {
+            sample_.elements += static_cast<double>(bucket.elements + bucket.tied_elements);
+            sample_.stepped += static_cast<double>(bucket.stepped(plan_.mesh));
+            for (const plan::BucketState& state : bucket.states) {
+                const std::int32_t id = bucket.resident(state.kind);
+                if (id < 0) continue;
+                const plan::Resident& keeper = resident(plan::keeper_of(program_, id));
+                const double bytes =
+                    static_cast<double>(bucket.room(state.kind, plan_.mesh) *
+                                        plan::size_bytes(state.dtype) * keeper.turns);
+                const bool shared = state.extent == plan::Extent::shard;
+                const bool off = keeper.tier != plan::Tier::device;
+                double& sum = off ? (shared ? sample_.host_shared_states : sample_.host_states)
+                                  : (shared ? sample_.shared_states : sample_.whole_states);
+                sum += shared ? bytes * ranks : bytes;
+                sample_.disk = sample_.disk || keeper.tier == plan::Tier::disk;
+                is_state_[static_cast<std::size_t>(plan::keeper_of(program_, id))] = true;
+            }
+        }
+        const auto last = static_cast<std::int32_t>(program_.steps.size()) - 1;
+        for (std::size_t i = 0; i < program_.residents.size(); ++i) {
+            const plan::Resident& one = program_.residents[i];
+            const auto id = static_cast<std::int32_t>(i);
+            if (id == program_.scratch || id == program_.recomputed) continue;
+            if (one.tier != plan::Tier::device || one.within >= 0) continue;
+            if (one.first_step > 0 || one.last_step < last) continue;
+            persistent_ += static_cast<double>(one.bytes);
+            if (!is_state_[i]) sample_.fixed += static_cast<double>(one.bytes);
+        }
+    }
+
+    struct Passes {
+        std::int32_t forward = -1, backward = -1, weights = -1;  // steps; backward: the input's
+    };
+
+    // The bytes of a micro-batch by how long they live.
+    void in_flight() {
+        for (std::size_t s = 0; s < program_.steps.size(); ++s) {
+            const plan::Action& action = program_.steps[s].action;
+            if (!plan::is_compute(action.kind)) continue;
+            Passes& of = passes_[static_cast<std::size_t>(action.micro_batch)];
+            const auto step = static_cast<std::int32_t>(s);
+            if (action.kind == plan::ActionKind::forward)
+                of.forward = step;
+            else if (action.kind == plan::ActionKind::backward_weight)
+                of.weights = step;
+            else
+                of.backward = step;
+        }
+        std::vector<bool> seen(program_.residents.size());
+        for (const plan::Step& step : program_.steps) {
+            if (step.action.micro_batch != 1) continue;
+            std::vector<std::int32_t> ids = {step.stash,    step.input,    step.output, step.kept,
+                                             step.deferred, step.received, step.stored};
+            for (const plan::Transfer& transfer : step.transfers)
+                if (transfer.action.micro_batch == 1) ids.push_back(transfer.resident);
+            for (const std::int32_t id : ids) {
+                if (id < 0 || seen[static_cast<std::size_t>(id)]) continue;
+                seen[static_cast<std::size_t>(id)] = true;
+                add_in_flight(resident(id), passes_[1]);
+            }
+        }
+    }
+
+    void add_in_flight(const plan::Resident& one, const Passes& of) {
+        const double bytes = static_cast<double>(one.bytes);
+        if (one.tier != plan::Tier::device) {
+            sample_.host_in_flight += bytes;
+            sample_.disk = sample_.disk || one.tier == plan::Tier::disk;
+            return;
+        }
+        if (one.within >= 0) return;
+        const bool from_forward = one.first_step <= of.forward;
+        const bool to_weights = of.weights >= 0 && one.last_step >= of.weights;
+        if (from_forward && to_weights)
+            sample_.until_weights += bytes;
+        else if (from_forward && one.last_step >= of.backward)
+            sample_.until_backward += bytes;
+        else if (to_weights && one.first_step <= of.backward)
+            sample_.between_halves += bytes;
+    }
+
+    // What lives beside states and micro-batches in flight.
+    void running() {
+        const std::vector<std::int64_t> live = plan::live_bytes_by_step(plan_, program_);
+        for (std::size_t s = 0; s < live.size(); ++s) {
+            const auto step = static_cast<std::int32_t>(s);
+            double known = persistent_;
+            for (const Passes& of : passes_) {
+                const std::int32_t end = of.weights >= 0 ? of.weights : of.backward;
+                if (of.forward <= step && step <= of.backward) known += sample_.until_backward;
+                if (of.forward <= step && step <= end) known += sample_.until_weights;
+                if (of.backward <= step && step <= end) known += sample_.between_halves;
+            }
+            const double beside = std::max(0.0, static_cast<double>(live[s]) - known);
+            const auto pass = pass_of(program_.steps[s]);
+            double& most = pass ? sample_.while_running[*pass] : sample_.at_end;
+            // Between passes transfers hold what a pass beside them is counted with.
+            if (pass || program_.steps[s].transfers.empty()) most = std::max(most, beside);
+        }
+    }
+
+    const plan::Plan& plan_;
+    const plan::Program& program_;
+    const plan::LinkedProgram& linked_;
+    const std::vector<trace::Event>& events_;
+    std::size_t of_one_ = 0;
+    std::vector<plan::Stream> stream_;  // by op number
+    std::vector<bool> is_state_;
+    std::array<Passes, kUnitMicroBatches> passes_;
+    double persistent_ = 0;
+    Sample sample_;
+};
+
+// Exchanges with data- and pipeline-parallel ranks take no time: they are added layout by layout.
+void silence_other_ranks(const plan::Plan& plan, Machine& machine) {
+    std::vector<bool> silent;
+    for (const plan::Block& block : plan.blocks)
+        for (const plan::Op& op : block.ops)
+            silent.push_back(
+                plan::is_communication(op.kind()) && op.group != plan::GroupKind::tensor &&
+                op.group != plan::GroupKind::context && op.group != plan::GroupKind::expert);
+    for (const auto& table : machine.tables)
+        for (std::size_t op = 0; op < silent.size(); ++op) {
+            if (!silent[op]) continue;
+            table->durations[op] = 0;
+            table->network[op] = {};
+        }
+    for (EngineTrack& track : machine.input.tracks) {
+        std::fill(track.transfer_to_peer.begin(), track.transfer_to_peer.end(), 0);
+        for (auto& hops : track.statistic_to_peer)
+            std::fill(hops.begin(), hops.end(), 0);
+        std::fill(track.use_to_peer.begin(), track.use_to_peer.end(), NetworkUse{});
+    }
+}
+
+// The cluster, or one like it with room for a plan of more stages than it was made for. What passes
+// between the stages is left out of account; groups within them lie as they do.
+plan::Cluster with_room(plan::Cluster cluster, std::int64_t ranks) {
+    if (cluster.devices() >= ranks) return cluster;
+    if (cluster.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh || cluster.nodes > 1) {
+        if (cluster.inter_node.kind == plan::InterNodeKind::none) {
+            cluster.inter_node.kind = plan::InterNodeKind::ethernet;
+            cluster.inter_node.nics_per_node = 1;
+            cluster.inter_node.bandwidth_Gbps = 100;
+        }
+        cluster.nodes = (ranks + cluster.devices_per_node - 1) / cluster.devices_per_node;
+        return cluster;
+    }
+    // With a link for each pair each has its share of what a device sends.
+    if (cluster.intra_node.kind == plan::IntraNodeKind::xgmi)
+        cluster.intra_node.bandwidth_GBps *=
+            static_cast<double>(ranks - 1) /
+            static_cast<double>(std::max<std::int64_t>(1, cluster.devices_per_node - 1));
+    cluster.devices_per_node = ranks;
+    return cluster;
+}
+
+struct Samples {
+    std::vector<Sample> stages;
+    std::int64_t boundary_bytes = 0;
+};
+
+Samples samples_of(plan::Scenario unit, std::int64_t layers, const Profile& profile) {
+    plan::Layout& layout = unit.layout;
+    unit.cluster = with_room(std::move(unit.cluster), layout.ranks());
+    layout.layers_per_stage.assign(static_cast<std::size_t>(layout.pipeline_parallel), layers);
+    unit.model.layers = layers * layout.pipeline_parallel;
+    if (!unit.model.kind_of_layer.empty()) {
+        const auto pattern = static_cast<std::size_t>(pattern_of(unit.model));
+        std::vector<std::int32_t> kinds;
+        for (std::int64_t l = 0; l < unit.model.layers; ++l)
+            kinds.push_back(unit.model.kind_of_layer[static_cast<std::size_t>(l) % pattern]);
+        unit.model.kind_of_layer = std::move(kinds);
+    }
+    const plan::Plan plan = plan::build_plan(unit);
+    Machine machine = build_machine(plan, unit, profile, false);
+    silence_other_ranks(plan, machine);
+    machine.input.peers_never_wait = true;  // a pass takes what it takes, not what others keep it
+    const EngineResult result = run_engine(machine.input);
+    Samples samples;
+    samples.boundary_bytes =
+        plan::message_bytes(plan.blocks[static_cast<std::size_t>(plan.exchange_block)].ops.front());
+    for (std::size_t p = 0; p < plan.programs.size(); ++p)
+        for (std::size_t t = 0; t < machine.input.tracks.size(); ++t) {
+            if (static_cast<std::size_t>(machine.input.tracks[t].program) != p) continue;
+            samples.stages.push_back(Sampler(plan, plan.programs[p], machine.input.linked[p],
+                                             result.events[t], machine.repetitions)
+                                         .take());
+            break;
+        }
+    return samples;
+}
+
+StageCosts costs_between(const Sample& one, std::int64_t few, const Sample& two,
+                         std::int64_t more) {
+    const auto even = [&](double a, double b) {
+        const double layer = (b - a) / static_cast<double>(more - few);
+        return ByLayers{a - layer * static_cast<double>(few), layer};
+    };
+    StageCosts costs;
+    for (std::size_t pass = 0; pass < kPasses; ++pass) {
+        costs.lead[pass] = even(one.lead[pass], two.lead[pass]);
+        costs.busy[pass] = even(one.busy[pass], two.busy[pass]);
+        costs.tail[pass] = even(one.tail[pass], two.tail[pass]);
+        costs.undisturbed[pass] = even(one.undisturbed[pass], two.undisturbed[pass]);
+        costs.while_running[pass] = even(one.while_running[pass], two.while_running[pass]);
+    }
+    // A schedule that splits some backward passes runs the others whole.
+    const auto both = [](std::array<ByLayers, kPasses>& of) {
+        if (of[1].base == 0 && of[1].layer == 0)
+            of[1] = {of[2].base + of[3].base, of[2].layer + of[3].layer};
+    };
+    both(costs.busy);
+    both(costs.undisturbed);
+    costs.elements = even(one.elements, two.elements);
+    const double stepped = two.stepped - one.stepped;
+    if (stepped > 0) costs.step_per_element = (two.step_seconds - one.step_seconds) / stepped;
+    costs.step_seconds = std::max(0.0, one.step_seconds - costs.step_per_element * one.stepped);
+    costs.whole_states = even(one.whole_states, two.whole_states);
+    costs.shared_states = even(one.shared_states, two.shared_states);
+    costs.fixed = even(one.fixed, two.fixed);
+    costs.until_backward = even(one.until_backward, two.until_backward);
+    costs.until_weights = even(one.until_weights, two.until_weights);
+    costs.between_halves = even(one.between_halves, two.between_halves);
+    costs.at_end = even(one.at_end, two.at_end);
+    costs.host_states = even(one.host_states, two.host_states);
+    costs.host_shared_states = even(one.host_shared_states, two.host_shared_states);
+    costs.host_in_flight = even(one.host_in_flight, two.host_in_flight);
+    costs.disk = two.disk;
+    return costs;
+}
+
+StagePlace place_of(std::size_t stage, std::size_t stages) {
+    if (stages == 1) return StagePlace::only;
+    if (stage == 0) return StagePlace::first;
+    return stage + 1 == stages ? StagePlace::last : StagePlace::middle;
+}
+
+}  // namespace
+
+plan::Layout unit_layout(const plan::Scenario& scenario, bool splits_backward) {
+    plan::Layout unit = scenario.layout;
+    const std::int64_t most =
+        *std::max_element(unit.layers_per_stage.begin(), unit.layers_per_stage.end());
+    if (unit.recompute == plan::Recompute::every_k)
+        unit.recompute_every = plan::layers_per_group(scenario.layout, most);
+    unit.schedule = splits_backward ? "zb-h1" : "1f1b";
+    if (unit.pipeline_parallel > 1) unit.pipeline_parallel = std::min(kUnitStages, unit.stages());
+    unit.virtual_pipeline = 1;
+    unit.data_parallel = std::min<std::int64_t>(2, unit.data_parallel);
+    unit.zero_group_size = 0;
+    unit.global_batch_size = kUnitMicroBatches * unit.data_parallel * unit.micro_batch_size;
+    unit.layers_per_stage.clear();
+    return unit;
+}
+
+UnitCosts unit_costs(const plan::Scenario& unit, const Profile& profile) {
+    UnitCosts costs;
+    try {
+        const std::int64_t period = period_of(unit);
+        const std::int64_t few = least_layers(unit, period);
+        const Samples one = samples_of(unit, few, profile);
+        const Samples two = samples_of(unit, few + period, profile);
+        const std::size_t stages = one.stages.size();
+        for (std::size_t s = 0; s < stages; ++s)
+            costs.stages[static_cast<std::size_t>(place_of(s, stages))] =
+                costs_between(one.stages[s], few, two.stages[s], few + period);
+        const plan::Dims dims = plan::dims_of(unit);
+        costs.boundary_bytes = one.boundary_bytes;
+        costs.gradient_bytes = static_cast<double>(plan::size_bytes(dims.gradient_dtype));
+        costs.parameter_bytes = static_cast<double>(plan::size_bytes(dims.dtype));
+    } catch (const plan::ScenarioError& error) {
+        costs.error = error.diagnostic().code;
+    }
+    return costs;
+}
+
+}  // namespace orrery::sim

@@ -1,0 +1,75 @@
+// What a stage of a layout costs, found once for all layouts that share it: from a real plan of a
+// pipeline of at most three stages, a few layers each, and of one of a few more, with the layout's
+// own degrees of tensor and context parallelism. A layer more adds the same each time, so that
+// these two give stages of any number of layers; what data-parallel ranks exchange and how far they
+// share states out is left open. Every technique of the plan is in it, whatever it is: nothing here
+// knows one.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "plan/scenario/scenario.hpp"
+#include "sim/cost/profile.hpp"
+
+namespace orrery::sim {
+
+// Of the passes of a micro-batch through a stage; in the order of plan::ActionKind.
+inline constexpr std::size_t kPasses = 4;  // forward, backward, backward_input, backward_weight
+
+// A number that grows evenly with the layers of a stage.
+struct ByLayers {
+    double base = 0;   // of no layer
+    double layer = 0;  // of each
+    double of(double layers) const { return base + layer * layers; }
+};
+
+// Where a stage is in the pipeline: what it has beside layers.
+enum class StagePlace : std::uint8_t { first, middle, last, only };
+inline constexpr std::size_t kStagePlaces = 4;
+
+struct StageCosts {
+    // Of a micro-batch's passes, communication with data- and pipeline-parallel ranks aside: from
+    // having its input to its first kernel, from there to the end of its last one, and on to what
+    // the next stage waits for. Only the second keeps the rank from its next pass.
+    std::array<ByLayers, kPasses> lead, busy, tail;
+    // Of busy, kernels that run beside no communication, which more of that would slow down.
+    std::array<ByLayers, kPasses> undisturbed;
+    // After the last backward pass: norms, scaling and the optimizer, of which the share of states
+    // that a rank steps counts.
+    ByLayers elements;        // parameters of a rank
+    double step_seconds = 0;  // whatever it steps
+    double step_per_element = 0;
+
+    // Bytes on the device. States: all that a rank would hold alone, and of that what is divided
+    // among the ranks that share states out.
+    ByLayers whole_states, shared_states;
+    ByLayers fixed;  // workspace, scalars, frames, rings: its base once per rank
+    // Of a micro-batch: from its forward pass to the end of its (first half of) backward; from
+    // forward to the end of the second half; from the first half to the second.
+    ByLayers until_backward, until_weights, between_halves;
+    // While a pass runs, beside all that; and after the last one.
+    std::array<ByLayers, kPasses> while_running;
+    ByLayers at_end;
+    // Bytes off the device: states as above, and of a micro-batch from forward to backward.
+    ByLayers host_states, host_shared_states, host_in_flight;
+    bool disk = false;  // something lies on disk: these are no bound of it
+};
+
+struct UnitCosts {
+    std::array<StageCosts, kStagePlaces> stages;  // those that the pipeline has
+    std::int64_t boundary_bytes = 0;              // of one transfer between stages
+    double gradient_bytes = 0;                    // of an element on its way to other ranks
+    double parameter_bytes = 0;                   // of one that is gathered
+    std::string error;  // the device cannot compute so; the rest is then meaningless
+};
+
+// The layout of the plan that costs are taken from: layouts that share it share the costs, as far
+// as nothing but the layout differs. Of a valid scenario; `splits_backward` is of its schedule.
+plan::Layout unit_layout(const plan::Scenario& scenario, bool splits_backward);
+
+// Of a scenario with such a layout.
+UnitCosts unit_costs(const plan::Scenario& unit, const Profile& profile);
+
+}  // namespace orrery::sim
