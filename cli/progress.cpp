@@ -17,7 +17,8 @@ Progress::Progress(const Console& console, std::string subcommand, std::string w
     : console_(console),
       subcommand_(std::move(subcommand)),
       what_(std::move(what)),
-      next_(Clock::now() + kSilent) {}
+      begin_(Clock::now()),
+      next_(begin_ + kSilent) {}
 
 Progress::~Progress() {
     if (line_is_there_) console_.err << "\r\x1b[K" << std::flush;
@@ -25,9 +26,20 @@ Progress::~Progress() {
 
 void Progress::step() {
     ++steps_;
+    if (Clock::now() >= next_) say(fmt::format("{} so far", steps_));
+}
+
+void Progress::at(double done) {
     const Clock::time_point now = Clock::now();
-    if (now < next_) return;
-    const std::string line = fmt::format("orrery {}: {}, {} so far", subcommand_, what_, steps_);
+    if (now < next_ || done <= 0) return;
+    const std::chrono::duration<double> taken = now - begin_;
+    say(fmt::format("{:.0f} %, about {:.0f} s left", 100 * done,
+                    taken.count() * (1 - done) / done));
+}
+
+void Progress::say(const std::string& state) {
+    const Clock::time_point now = Clock::now();
+    const std::string line = fmt::format("orrery {}: {}, {}", subcommand_, what_, state);
     if (console_.live) {
         console_.err << "\r\x1b[K" << line << std::flush;
         line_is_there_ = true;

@@ -20,14 +20,18 @@ class Progress {
 
     // One more is begun.
     void step();
+    // So large a share is done, from 0 to 1: says when all will be. From one thread at a time.
+    void at(double done);
 
   private:
     using Clock = std::chrono::steady_clock;
 
+    void say(const std::string& state);
+
     const Console& console_;
     std::string subcommand_;
     std::string what_;
-    Clock::time_point next_;
+    Clock::time_point begin_, next_;
     int steps_ = 0;
     bool line_is_there_ = false;
 };

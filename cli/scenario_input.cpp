@@ -134,8 +134,10 @@ plan::ReadResult ScenarioInput::read(Console& console, bool json, OwnProfile own
     return result;
 }
 
-std::string ScenarioInput::assembled() const {
-    return plan::assembled_scenario(file, sets, library_folder(), MachineFiles(nullptr));
+std::string ScenarioInput::assembled(const std::vector<std::string>& changes) const {
+    std::vector<std::string> all = sets;
+    all.insert(all.end(), changes.begin(), changes.end());
+    return plan::assembled_scenario(file, all, library_folder(), MachineFiles(nullptr));
 }
 
 std::string ScenarioInput::arguments(const std::string& set) const {
@@ -162,6 +164,14 @@ std::optional<plan::Scenario> ScenarioInput::read_with(const std::vector<std::st
     all.insert(all.end(), changes.begin(), changes.end());
     const MachineFiles files(own == OwnProfile::make ? &std::cerr : nullptr);
     return read_file(all, files).scenario;
+}
+
+plan::UnsettledScenario ScenarioInput::read_unsettled(
+    const std::vector<std::string>& changes) const {
+    require_overrides(option, sets);
+    std::vector<std::string> all = sets;
+    all.insert(all.end(), changes.begin(), changes.end());
+    return plan::read_unsettled(file, all, library_folder(), MachineFiles(&std::cerr));
 }
 
 std::string library_folder(const std::filesystem::path& program) {

@@ -44,7 +44,9 @@ struct ScenarioInput {
     // as text on console.err and, with `json`, as an object on console.out.
     plan::ReadResult read(Console& console, bool json, OwnProfile own = OwnProfile::make) const;
     // What FILE and --set say as one text; FILE must be sound.
-    std::string assembled() const;
+    std::string assembled() const { return assembled({}); }
+    // The same with these after what was set.
+    std::string assembled(const std::vector<std::string>& changes) const;
     // As the user would repeat it on a command line: "FILE --set a=b". With `set`, "key=value",
     // that comes last, instead of what was set for its key.
     std::string arguments(const std::string& set = "") const;
@@ -53,6 +55,10 @@ struct ScenarioInput {
     // Reads FILE again with these after what was set; nothing where that is no valid scenario.
     std::optional<plan::Scenario> read_with(const std::vector<std::string>& changes,
                                             OwnProfile own = OwnProfile::make) const;
+
+    // Reads FILE with these after what was set, each value for itself: rules across them are not
+    // asked, and keys of the layout may be "auto".
+    plan::UnsettledScenario read_unsettled(const std::vector<std::string>& changes) const;
 
   private:
     plan::ReadResult read_file(const std::vector<std::string>& all, const plan::Files& files) const;

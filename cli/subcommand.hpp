@@ -20,6 +20,7 @@ namespace orrery::cli {
 #define ORRERY_SUBCOMMANDS(X) \
     X(simulate)               \
     X(explain)                \
+    X(search)                 \
     X(diff)                   \
     X(plan)                   \
     X(schedule)               \

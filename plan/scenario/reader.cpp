@@ -221,6 +221,62 @@ ReadResult read_scenario_text(std::string_view text, const std::string& name,
     return result;
 }
 
+namespace {
+
+// Takes the keys of the layout that are "auto" out, lest their readers refuse the word.
+std::vector<std::string> take_automatic(Reading& reading) {
+    std::vector<std::string> taken;
+    const Json* layout = reading.document().find("/layout");
+    if (layout == nullptr || !layout->is_object()) return taken;
+    for (const auto& [key, value] : layout->items())
+        if (value == "auto" && key != "data_parallel") taken.push_back(key);
+    Json& root = reading.document().root();
+    for (std::string& key : taken) {
+        root["layout"].erase(key);
+        key = "layout." + key;
+    }
+    return taken;
+}
+
+}  // namespace
+
+std::string layout_text(const Layout& layout) {
+    return layout_json(layout).dump();
+}
+
+UnsettledScenario read_unsettled(const std::string& path, const std::vector<std::string>& sets,
+                                 const std::string& library_dir, const Files& files) {
+    // What is wrong with the file itself is said as for every other reader.
+    ReadResult whole = read_scenario(path, sets, library_dir, files);
+    UnsettledScenario out;
+    out.files = whole.files;
+    out.unreadable = whole.unreadable;
+    std::string why;
+    const std::optional<std::string> text = files.read(path, why);
+    const ParsedJson parsed = text ? parse_json(*text, path) : ParsedJson{};
+    if (whole.unreadable || !text || parsed.incomplete || is_model_config(parsed.value)) {
+        out.errors = std::move(whole.errors);
+        return out;
+    }
+    const std::string folder = fs::path(path).parent_path().string();
+    const Folders folders = {folder, library_dir, files};
+    Reading reading(Document(parsed.value, path, folder));
+    Scenario scenario;
+    scenario.source_path = path;
+    LayoutChoices choices;
+    Verbatim verbatim;
+    assemble(reading, sets, folders);
+    out.automatic = take_automatic(reading);
+    read_parts(reading, folders, scenario, choices, verbatim);
+    if (reading.errors().empty()) find_own_profile(reading, folders, scenario);
+    out.errors = std::move(reading.errors());
+    if (!out.errors.empty()) return out;
+    out.left = {choices.data_parallel_auto, choices.layers_even};
+    out.given = reading.document().given();
+    out.scenario = std::move(scenario);
+    return out;
+}
+
 std::string assembled_scenario(const std::string& path, const std::vector<std::string>& sets,
                                const std::string& library_dir, const Files& files) {
     std::string why;

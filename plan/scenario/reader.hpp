@@ -9,6 +9,7 @@
 
 #include "plan/scenario/diagnostic.hpp"
 #include "plan/scenario/files.hpp"
+#include "plan/scenario/rule_check.hpp"
 #include "plan/scenario/scenario.hpp"
 
 namespace orrery::plan {
@@ -49,6 +50,23 @@ ReadResult read_scenario(const std::string& path, const std::vector<std::string>
 ReadResult read_scenario_text(std::string_view text, const std::string& name,
                               const std::string& base_dir, const std::vector<std::string>& sets,
                               const std::string& library_dir, const Files& files = disk());
+
+// The part "layout" of a resolved scenario, one line of JSON.
+std::string layout_text(const Layout& layout);
+
+// A scenario whose values are each sound, before the rules across them are asked: what a search
+// begins with. Keys of the layout that are "auto" have their defaults and are in `automatic`.
+struct UnsettledScenario {
+    std::optional<Scenario> scenario;  // set exactly when `errors` is empty
+    LeftToSettle left;
+    std::vector<std::string> automatic;  // "layout.tensor_parallel"; data_parallel is none of them
+    std::vector<std::string> given;
+    std::vector<Diagnostic> errors;
+    std::vector<std::string> files;
+    bool unreadable = false;
+};
+UnsettledScenario read_unsettled(const std::string& path, const std::vector<std::string>& sets,
+                                 const std::string& library_dir, const Files& files = disk());
 
 // What FILE and `sets` say, as one text: references followed, values as they were given. It reads
 // to the same Scenario, and so does it with other changes; the scenario must be sound.

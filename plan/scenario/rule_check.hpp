@@ -29,6 +29,8 @@ class RuleCheck {
     // The code of the first rule that the scenario breaks; empty: none, and it is what a reader of
     // a file with these values would have read.
     std::string first_broken(Scenario& scenario, LeftToSettle left);
+    // What the last one that was broken says.
+    const std::string& message() const;
 
   private:
     struct State;

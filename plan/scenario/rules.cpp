@@ -59,11 +59,16 @@ Json places_of(const std::vector<std::string>& given) {
 
 struct RuleCheck::State {
     Reading reading;
+    std::string message;
 };
 
 RuleCheck::RuleCheck(const std::vector<std::string>& given)
-    : state_(std::make_unique<State>(State{Reading(Document(places_of(given), "", ""))})) {}
+    : state_(std::make_unique<State>(State{Reading(Document(places_of(given), "", "")), ""})) {}
 RuleCheck::~RuleCheck() = default;
+
+const std::string& RuleCheck::message() const {
+    return state_->message;
+}
 
 std::string RuleCheck::first_broken(Scenario& scenario, LeftToSettle left) {
     Reading& reading = state_->reading;
@@ -72,6 +77,7 @@ std::string RuleCheck::first_broken(Scenario& scenario, LeftToSettle left) {
         rule(reading, choices, scenario);
         if (reading.errors().empty()) continue;
         std::string code = reading.errors().front().code;
+        state_->message = std::move(reading.errors().front().message);
         reading.forget_errors();
         return code;
     }

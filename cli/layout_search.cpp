@@ -1,0 +1,107 @@
+#include "cli/layout_search.hpp"
+
+#include <algorithm>
+
+#include "cli/machine_files.hpp"
+#include "cli/subcommand.hpp"
+
+namespace orrery::cli {
+namespace {
+
+constexpr std::size_t kMostBases = 10'000;
+constexpr std::string_view kLayout = "layout.";
+
+bool is_searched(const std::string& key) {
+    const auto& keys = sim::searched_keys();
+    return key.starts_with(kLayout) &&
+           std::find(keys.begin(), keys.end(), key.substr(kLayout.size())) != keys.end();
+}
+
+class Preparation {
+  public:
+    Preparation(const ScenarioInput& input, const std::vector<Vary>& varies)
+        : input_(input), varies_(varies) {}
+
+    LayoutSearch run(const std::vector<std::string>& changes) {
+        std::vector<Vary> others;
+        for (const Vary& vary : varies_)
+            if (!is_searched(vary.key)) others.push_back(vary);
+        for (const std::vector<std::string>& combination : combinations(others, kMostBases)) {
+            std::vector<std::string> all = changes;
+            all.insert(all.end(), combination.begin(), combination.end());
+            add_base(all);
+            if (!out_.errors.empty()) break;
+        }
+        return std::move(out_);
+    }
+
+  private:
+    bool failed(plan::UnsettledScenario& read) {
+        out_.errors = std::move(read.errors);
+        out_.unreadable = read.unreadable;
+        return !out_.errors.empty();
+    }
+
+    void add_base(const std::vector<std::string>& changes) {
+        plan::UnsettledScenario read = input_.read_unsettled(changes);
+        if (failed(read)) return;
+        const std::vector<Vary> axes = axes_of(read);
+        std::vector<sim::LayoutAxis> values;
+        for (const Vary& vary : axes) {
+            sim::LayoutAxis axis{vary.key.substr(kLayout.size()), vary.values, {}};
+            for (const std::string& value : vary.values) {
+                std::vector<std::string> with = changes;
+                with.push_back(vary.key + '=' + value);
+                plan::UnsettledScenario one = input_.read_unsettled(with);
+                if (failed(one)) return;
+                axis.values.push_back(one.scenario->layout);
+            }
+            values.push_back(std::move(axis));
+        }
+        const std::string& path = read.scenario->cluster.profile_path;
+        auto& profile = out_.profiles[path];
+        if (!profile) profile = std::make_unique<sim::Profile>(sim::load_profile(path));
+        const plan::Layout layout = read.scenario->layout;
+        out_.bases.push_back(
+            {std::move(read), changes, profile.get(), sim::LayoutSpace(layout, std::move(values))});
+    }
+
+    // What is varied of the layout: what is named or left open, or all that is usual.
+    std::vector<Vary> axes_of(const plan::UnsettledScenario& read) const {
+        std::vector<Vary> axes;
+        for (const Vary& vary : varies_)
+            if (is_searched(vary.key)) axes.push_back(vary);
+        const auto usual = [&](const std::string& key) {
+            return sim::usual_values(std::string_view(key).substr(kLayout.size()), *read.scenario);
+        };
+        for (const std::string& key : read.automatic) {
+            const bool named = std::any_of(axes.begin(), axes.end(),
+                                           [&](const Vary& vary) { return vary.key == key; });
+            if (named) continue;
+            if (!is_searched(key) || usual(key).empty())
+                throw UsageError(key + " is \"auto\": it has no usual values; --vary " + key +
+                                 "=VALUES says which to try");
+            axes.push_back({key, usual(key)});
+        }
+        if (!axes.empty()) return axes;
+        for (const std::string_view searched : sim::searched_keys()) {
+            const std::string key = std::string(kLayout) + std::string(searched);
+            std::vector<std::string> values = usual(key);
+            if (!values.empty()) axes.push_back({key, std::move(values)});
+        }
+        return axes;
+    }
+
+    const ScenarioInput& input_;
+    const std::vector<Vary>& varies_;
+    LayoutSearch out_;
+};
+
+}  // namespace
+
+LayoutSearch layout_search(const ScenarioInput& input, const std::vector<Vary>& varies,
+                           const std::vector<std::string>& changes) {
+    return Preparation(input, varies).run(changes);
+}
+
+}  // namespace orrery::cli

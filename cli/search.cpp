@@ -1,0 +1,165 @@
+// orrery search: which layout of a model on a cluster is fastest, among all that fit.
+#include <atomic>
+#include <chrono>
+#include <csignal>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "cli/output_kinds.hpp"
+#include "cli/progress.hpp"
+#include "cli/search_report.hpp"
+#include "cli/subcommand.hpp"
+#include "plan/exit_code.hpp"
+#include "trace/formats/trace_file.hpp"
+
+namespace orrery::cli {
+namespace {
+
+std::atomic<bool> interrupted = false;
+
+void interrupt(int /*signal*/) {
+    interrupted.store(true);
+}
+
+// While it lives an interrupt ends the search and not the program.
+class CatchInterrupt {
+  public:
+    CatchInterrupt() : before_(std::signal(SIGINT, interrupt)) { interrupted.store(false); }
+    ~CatchInterrupt() { std::signal(SIGINT, before_); }
+    CatchInterrupt(const CatchInterrupt&) = delete;
+    CatchInterrupt& operator=(const CatchInterrupt&) = delete;
+
+  private:
+    void (*before_)(int);
+};
+
+class Search : public Subcommand {
+  public:
+    std::string name() const override { return "search"; }
+    std::string summary() const override {
+        return "Find the fastest layout among all that fit the cluster";
+    }
+    std::vector<std::string> examples() const override {
+        return {
+            "search scenarios/runs/llama3-70b-h100x256.json", "search run.json --top 3 --explain",
+            "search run.json --vary layout.pipeline_parallel=1,2,4 --vary layout.zero_stage=0..3",
+            "search run.json --vary cluster.nodes=16..64*2 --objective tokens_per_s_per_gpu",
+            "search run.json --write best.json"};
+    }
+
+    void declare(CLI::App& app) override {
+        input_.declare(app, files());
+        app.add_option("--vary", varies_,
+                       "Try these values of a key; without, and without a key that is \"auto\", "
+                       "all usual layouts; repeatable")
+            ->type_name("KEY=VALUES")
+            ->expected(1)
+            ->take_all()
+            ->allow_extra_args(false);
+        app.add_option("--top", options_.top, "List so many layouts")
+            ->type_name("N")
+            ->check(CLI::Range(1, 1000));
+        app.add_option("--objective", objective_,
+                       "step_time, tokens_per_s_per_gpu, "
+                       "cost_per_token or energy")
+            ->type_name("WORD");
+        app.add_option("--fit-probability", options_.least_fit_probability,
+                       "What fits at least so probably counts as fitting")
+            ->type_name("P")
+            ->check(CLI::Range(0.0, 1.0));
+        app.add_flag("--explain", explain_,
+                     "Compare the best with the next one and the file's own layout");
+        files()
+            .writes(app, "--write", output_, scenario_output(),
+                    "Write the best as a scenario, for simulate and train")
+            ->type_name("FILE");
+        app.add_flag("--json", json_, "Print one JSON object");
+    }
+
+    bool prints_json() const override { return json_; }
+
+    int run(Console& console) override {
+        options_.objective = objective();
+        const std::vector<Vary> varies = parse_all_varies(varies_);
+        const LayoutSearch search = layout_search(input_, varies);
+        if (!search.errors.empty()) {
+            console.err << plan::format_text(search.errors);
+            if (json_) console.out << plan::format_json(search.errors);
+            return search.unreadable ? kExitUnreadable : kExitInvalidScenario;
+        }
+        require_price(search);
+        const CatchInterrupt catching;
+        options_.stop = &interrupted;
+        const auto begin = std::chrono::steady_clock::now();
+        Progress progress(console, name(), "pricing layouts");
+        options_.progress = [&](double done) { progress.at(done); };
+        const sim::SearchResult result = sim::search(search.bases, options_);
+        const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+        const SearchReport report{input_, search, options_, result, took.count(), own(), explain_};
+        console.out << (json_ ? search_json(report) : search_text(report, console));
+        if (!output_.empty() && !result.layouts.empty())
+            trace::write_file(output_.path(), input_.assembled(result.layouts.front().sets));
+        if (result.stopped) return kExitInterrupted;
+        if (!result.layouts.empty()) return kExitOk;
+        console.err << "orrery search: no layout fits\n";
+        return kExitInfeasible;
+    }
+
+  private:
+    sim::Objective objective() const {
+        std::string words;
+        for (std::size_t i = 0; i < sim::kObjectives; ++i) {
+            const auto one = static_cast<sim::Objective>(i);
+            if (sim::name(one) == objective_) return one;
+            words += (i > 0 ? ", " : "") + std::string(sim::name(one));
+        }
+        throw UsageError(fmt::format("--objective {}: one of {}", objective_, words));
+    }
+
+    // An objective that is the same for all layouts because nobody said a price is none.
+    void require_price(const LayoutSearch& search) const {
+        for (const sim::SearchBase& base : search.bases) {
+            const plan::Cluster& cluster = base.read.scenario->cluster;
+            if (options_.objective == sim::Objective::cost_per_token &&
+                cluster.usd_per_device_hour() <= 0)
+                throw UsageError(
+                    "--objective cost_per_token: the cluster has no price; --set "
+                    "cluster.price_usd_per_gpu_hour=USD says one");
+            if (options_.objective == sim::Objective::energy && cluster.power_w_per_gpu <= 0)
+                throw UsageError(
+                    "--objective energy: the cluster does not say what a device "
+                    "draws; --set cluster.power_w_per_gpu=WATTS does");
+        }
+    }
+
+    // The layout that the file says, for comparison; nothing where it leaves something open or is
+    // not sound.
+    std::optional<sim::FoundLayout> own() const {
+        const plan::ReadResult& read = input_.content();
+        if (!read.scenario) return std::nullopt;
+        const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
+        sim::SimulateOptions options;
+        options.keep_trace = false;
+        sim::FoundLayout found{
+            {}, {}, *read.scenario, sim::simulate(*read.scenario, profile, options, "")};
+        found.price.step_s = found.prediction.step.time_s;
+        return found;
+    }
+
+    ScenarioInput input_;
+    std::vector<std::string> varies_;
+    std::string objective_ = "step_time";
+    sim::SearchOptions options_;
+    OutputPath output_;
+    bool explain_ = false;
+    bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> search_command() {
+    return std::make_unique<Search>();
+}
+
+}  // namespace orrery::cli

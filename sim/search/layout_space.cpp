@@ -1,0 +1,202 @@
+#include "sim/search/layout_space.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "plan/check.hpp"
+#include "plan/schedule/schedule.hpp"
+
+namespace orrery::sim {
+namespace {
+
+using plan::Layout;
+using plan::Scenario;
+
+using Values = std::vector<std::string>;
+
+struct SearchedKey {
+    std::string_view name;
+    void (*take)(Layout& to, const Layout& from);
+    Values (*usual)(const Scenario& scenario);
+};
+
+// From 1 by factors of 2.
+Values doubling(std::int64_t most) {
+    Values values;
+    for (std::int64_t value = 1; value <= most; value *= 2)
+        values.push_back(std::to_string(value));
+    return values;
+}
+
+Values tensor_degrees(const Scenario& scenario) {
+    return doubling(scenario.cluster.devices_per_node);
+}
+
+// Shorter shares of a sequence than this are no work for a device.
+constexpr std::int64_t kShortestShare = 2048;
+
+Values context_degrees(const Scenario& scenario) {
+    return doubling(std::max<std::int64_t>(
+        1,
+        std::min(scenario.training.sequence_length / kShortestShare, scenario.cluster.devices())));
+}
+
+Values pipeline_degrees(const Scenario& scenario) {
+    const std::int64_t devices = scenario.cluster.devices();
+    Values values;
+    for (std::int64_t stages = 1; stages <= std::min(devices, scenario.model.layers + 2); ++stages)
+        if (devices % stages == 0) values.push_back(std::to_string(stages));
+    return values;
+}
+
+Values chunks(const Scenario& scenario) {
+    const std::int64_t layers = scenario.model.layers;
+    Values values;
+    for (std::int64_t chunk = 1; 2 * chunk <= layers + 2; ++chunk)
+        if (layers % chunk == 0 || (layers + 1) % chunk == 0 || (layers + 2) % chunk == 0)
+            values.push_back(std::to_string(chunk));
+    return values;
+}
+
+constexpr std::int64_t kLargestMicroBatch = 8;
+
+Values micro_batches(const Scenario& scenario) {
+    return doubling(std::min(kLargestMicroBatch, scenario.layout.global_batch_size));
+}
+
+Values schedules(const Scenario& /*scenario*/) {
+    return plan::schedule_names();
+}
+
+Values zero_stages(const Scenario& /*scenario*/) {
+    return {"0", "1", "2", "3"};
+}
+
+Values recomputation(const Scenario& /*scenario*/) {
+    return {"none", "selective", "full"};
+}
+
+Values either(const Scenario& /*scenario*/) {
+    return {"false", "true"};
+}
+
+Values as_it_is(const Scenario& /*scenario*/) {
+    return {};
+}
+
+#define ORRERY_TAKES(member) [](Layout& to, const Layout& from) { to.member = from.member; }
+
+const std::vector<SearchedKey>& keys() {
+    static const std::vector<SearchedKey> all = {
+        {"tensor_parallel", ORRERY_TAKES(tensor_parallel), tensor_degrees},
+        {"context_parallel", ORRERY_TAKES(context_parallel), context_degrees},
+        {"sequence_parallel", ORRERY_TAKES(sequence_parallel), either},
+        {"micro_batch_size", ORRERY_TAKES(micro_batch_size), micro_batches},
+        {"recompute",
+         [](Layout& to, const Layout& from) {
+             to.recompute = from.recompute;
+             to.recompute_modules = from.recompute_modules;
+             to.recompute_every = from.recompute_every;
+         },
+         recomputation},
+        {"zero_stage", ORRERY_TAKES(zero_stage), zero_stages},
+        {"zero_group_size", ORRERY_TAKES(zero_group_size), as_it_is},
+        {"reshard_after_forward", ORRERY_TAKES(reshard_after_forward), as_it_is},
+        {"context_algorithm", ORRERY_TAKES(context_algorithm), as_it_is},
+        {"offload.optimizer", ORRERY_TAKES(offload.optimizer), as_it_is},
+        {"offload.gradients", ORRERY_TAKES(offload.gradients), as_it_is},
+        {"offload.parameters", ORRERY_TAKES(offload.parameters), as_it_is},
+        {"offload.activations", ORRERY_TAKES(offload.activations), as_it_is},
+        {"global_batch_size", ORRERY_TAKES(global_batch_size), as_it_is},
+        {"schedule", ORRERY_TAKES(schedule), schedules},
+        {"virtual_pipeline", ORRERY_TAKES(virtual_pipeline), chunks},
+        {"pipeline_parallel", ORRERY_TAKES(pipeline_parallel), pipeline_degrees},
+    };
+    return all;
+}
+
+#undef ORRERY_TAKES
+
+std::size_t place_of(std::string_view key) {
+    const auto found = std::find_if(keys().begin(), keys().end(),
+                                    [&](const SearchedKey& one) { return one.name == key; });
+    ORRERY_CHECK(found != keys().end(), std::string(key) + " is no key that a search varies");
+    return static_cast<std::size_t>(found - keys().begin());
+}
+
+}  // namespace
+
+const std::vector<std::string_view>& searched_keys() {
+    static const std::vector<std::string_view> names = [] {
+        std::vector<std::string_view> all;
+        for (const SearchedKey& key : keys())
+            all.push_back(key.name);
+        return all;
+    }();
+    return names;
+}
+
+std::vector<std::string> usual_values(std::string_view key, const plan::Scenario& scenario) {
+    return keys()[place_of(key)].usual(scenario);
+}
+
+LayoutSpace::LayoutSpace(const plan::Layout& base, std::vector<LayoutAxis> axes)
+    : base_(base), axes_(std::move(axes)) {
+    std::sort(axes_.begin(), axes_.end(), [](const LayoutAxis& a, const LayoutAxis& b) {
+        return place_of(a.key) < place_of(b.key);
+    });
+    for (const LayoutAxis& axis : axes_) {
+        ORRERY_CHECK(!axis.values.empty() && axis.values.size() == axis.texts.size(),
+                     "an axis has values");
+        size_ *= axis.values.size();
+    }
+}
+
+plan::Layout LayoutSpace::layout(std::uint64_t number) const {
+    plan::Layout layout = base_;
+    for (std::size_t a = axes_.size(); a-- > 0;) {
+        const LayoutAxis& axis = axes_[a];
+        keys()[place_of(axis.key)].take(layout, axis.values[number % axis.values.size()]);
+        number /= axis.values.size();
+    }
+    return layout;
+}
+
+bool LayoutSpace::varies(std::string_view key) const {
+    return std::any_of(axes_.begin(), axes_.end(),
+                       [&](const LayoutAxis& axis) { return axis.key == key; });
+}
+
+bool LayoutSpace::repeats(const plan::Layout& layout, std::int64_t data_parallel) const {
+    const bool alone = data_parallel * layout.context_parallel == 1;
+    if (alone && layout.zero_stage != base_.zero_stage && varies("zero_stage") &&
+        layout.zero_stage > 0)
+        return true;
+    const std::string_view first = plan::schedule_kinds().front().name;
+    return layout.pipeline_parallel == 1 && varies("schedule") && layout.schedule != first &&
+           plan::find_schedule(layout.schedule)->chunks == plan::Chunks::one;
+}
+
+std::vector<std::string> LayoutSpace::sets(std::uint64_t number) const {
+    std::vector<std::string> sets(axes_.size());
+    for (std::size_t a = axes_.size(); a-- > 0;) {
+        const LayoutAxis& axis = axes_[a];
+        sets[a] = "layout." + axis.key + '=' + axis.texts[number % axis.values.size()];
+        number /= axis.values.size();
+    }
+    return sets;
+}
+
+std::vector<std::int64_t> with_ends_lighter(std::int64_t layers, std::int64_t stages) {
+    for (const std::int64_t missing : {2, 1}) {
+        if (stages <= missing || (layers + missing) % stages != 0) continue;
+        std::vector<std::int64_t> counts(static_cast<std::size_t>(stages),
+                                         (layers + missing) / stages);
+        --counts.back();
+        if (missing == 2) --counts.front();
+        return counts;
+    }
+    return {};
+}
+
+}  // namespace orrery::sim

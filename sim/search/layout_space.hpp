@@ -1,0 +1,57 @@
+// The layouts that a search looks at: for each key of the layout that it varies the values that it
+// takes, and of these every combination. A value is what the scenario's reader made of it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "plan/scenario/scenario.hpp"
+
+namespace orrery::sim {
+
+// Keys of the layout that a search varies without reading the scenario again, in the order in which
+// combinations are counted: the first changes slowest.
+const std::vector<std::string_view>& searched_keys();  // "tensor_parallel", …
+
+struct LayoutAxis {
+    std::string key;                   // one of searched_keys()
+    std::vector<std::string> texts;    // as --set takes them
+    std::vector<plan::Layout> values;  // layouts that have them
+};
+
+// What is tried of a key where nobody says: degrees that may divide model and cluster, every
+// schedule, ZeRO stage and usual kind of recomputation. Nothing where the default is to leave the
+// key as it is (offload, groups of ZeRO).
+std::vector<std::string> usual_values(std::string_view key, const plan::Scenario& scenario);
+
+class LayoutSpace {
+  public:
+    // `base` has the values of the keys that no axis varies. Axes may come in any order.
+    LayoutSpace(const plan::Layout& base, std::vector<LayoutAxis> axes);
+
+    std::uint64_t size() const { return size_; }
+    const std::vector<LayoutAxis>& axes() const { return axes_; }
+
+    // The combination of this number; layers_per_stage and data_parallel are left as in `base`.
+    plan::Layout layout(std::uint64_t number) const;
+    // Whether it says the same as another combination, which is the one that counts: ZeRO among
+    // no other ranks, a schedule without a pipeline.
+    bool repeats(const plan::Layout& layout, std::int64_t data_parallel) const;
+    // "layout.tensor_parallel=8", …: of the varied keys.
+    std::vector<std::string> sets(std::uint64_t number) const;
+
+  private:
+    bool varies(std::string_view key) const;
+
+    plan::Layout base_;
+    std::vector<LayoutAxis> axes_;
+    std::uint64_t size_ = 1;
+};
+
+// Layers over stages that they do not divide into evenly: one fewer on the first and the last
+// stage, which have embedding and head, or on the last alone; empty: neither comes out even.
+std::vector<std::int64_t> with_ends_lighter(std::int64_t layers, std::int64_t stages);
+
+}  // namespace orrery::sim

@@ -1,0 +1,359 @@
+#include "sim/search/search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <mutex>
+#include <tuple>
+
+#include <fmt/format.h>
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+
+#include "plan/check.hpp"
+
+namespace orrery::sim {
+namespace {
+
+constexpr const char* kMemory = "memory";
+constexpr const char* kIdle = "idle devices";
+constexpr std::uint64_t kBlock = 1024;  // combinations that a thread takes at once
+constexpr std::size_t kMostPareto = 24;
+constexpr std::size_t kNearest = 3;
+constexpr std::size_t kMostSimulated = 4;  // times as many as are asked for
+
+// What a layout costs by an objective; smaller is better. Of a step, which has the same tokens for
+// all layouts of a scenario.
+double objective_of(Objective objective, const plan::Scenario& scenario, double step_s) {
+    const double tokens = static_cast<double>(scenario.layout.global_batch_size) *
+                          static_cast<double>(scenario.training.sequence_length);
+    const auto ranks = static_cast<double>(scenario.layout.ranks());
+    const plan::Cluster& cluster = scenario.cluster;
+    switch (objective) {
+        case Objective::step_time:
+            return step_s;
+        case Objective::tokens_per_s_per_gpu:
+            return step_s * ranks / tokens;
+        case Objective::cost_per_token:
+            return step_s * static_cast<double>(cluster.devices()) * cluster.usd_per_device_hour() /
+                   3600 / tokens;
+        case Objective::energy:
+            return step_s * ranks * cluster.power_w_per_gpu * cluster.pue / tokens;
+    }
+    return step_s;
+}
+
+double cost_of(const plan::Scenario& scenario, double step_s) {
+    return objective_of(Objective::cost_per_token, scenario, step_s);
+}
+
+bool before(const PricedLayout& a, const PricedLayout& b) {
+    return std::tie(a.objective, a.step_s, a.peak_bytes, a.base, a.number) <
+           std::tie(b.objective, b.step_s, b.peak_bytes, b.base, b.number);
+}
+
+// What one thread has found in one block of combinations.
+struct Block {
+    std::uint64_t evaluated = 0, priced = 0;
+    std::map<std::string, SearchResult::Broken> broken;
+    std::vector<PricedLayout> fitting;
+    std::vector<PricedLayout> exceeding;  // the best by memory, and the best by objective
+
+    void add_broken(const std::string& why, const std::string& message) {
+        SearchResult::Broken& entry = broken[why];
+        if (entry.layouts++ == 0) entry.message = message;
+    }
+};
+
+class Pricing {
+  public:
+    Pricing(const std::vector<SearchBase>& bases, const SearchOptions& options)
+        : bases_(bases), options_(options) {
+        for (const SearchBase& base : bases) {
+            pricers_.push_back(std::make_unique<LayoutPricer>(*base.read.scenario, *base.profile));
+            size_ += base.space.size();
+        }
+    }
+
+    SearchResult run() {
+        SearchResult result;
+        std::vector<PricedLayout> fitting, exceeding;
+        for (std::uint32_t b = 0; b < bases_.size(); ++b) {
+            const std::uint64_t size = bases_[b].space.size();
+            std::vector<Block> blocks((size + kBlock - 1) / kBlock);
+            tbb::parallel_for(std::size_t{0}, blocks.size(), [&](std::size_t i) {
+                if (stopped()) return;
+                blocks[i] = price(b, i * kBlock, std::min(size, (i + 1) * kBlock));
+                report(std::min(size, (i + 1) * kBlock) - i * kBlock);
+            });
+            for (Block& block : blocks) {
+                result.evaluated += block.evaluated;
+                result.priced += block.priced;
+                for (auto& [why, broken] : block.broken) {
+                    SearchResult::Broken& entry = result.infeasible[why];
+                    if (entry.layouts == 0) entry.message = broken.message;
+                    entry.layouts += broken.layouts;
+                }
+                fitting.insert(fitting.end(), block.fitting.begin(), block.fitting.end());
+                exceeding.insert(exceeding.end(), block.exceeding.begin(), block.exceeding.end());
+            }
+        }
+        std::sort(fitting.begin(), fitting.end(), before);
+        simulate_best(fitting, result);
+        result.pareto = pareto_of(fitting);
+        if (result.layouts.empty()) result.nearest = nearest_of(exceeding);
+        for (const PricedLayout& one : exceeding)
+            if ((fitting.empty() || before(one, fitting.front())) &&
+                (!result.without_memory_limit || before(one, *result.without_memory_limit)))
+                result.without_memory_limit = one;
+        result.stopped = stopped();
+        return result;
+    }
+
+  private:
+    bool stopped() const { return options_.stop != nullptr && options_.stop->load(); }
+
+    void report(std::uint64_t combinations) {
+        if (!options_.progress) return;
+        const std::lock_guard lock(progress_);
+        done_ += combinations;
+        options_.progress(static_cast<double>(done_) / static_cast<double>(size_));
+    }
+
+    Block price(std::uint32_t b, std::uint64_t first, std::uint64_t end) const {
+        const SearchBase& base = bases_[b];
+        plan::RuleCheck rules(base.read.given);
+        plan::Scenario scenario = *base.read.scenario;
+        Block block;
+        for (std::uint64_t number = first; number < end; ++number) {
+            scenario.layout = base.space.layout(number);
+            scenario.training.fp8 = base.read.scenario->training.fp8;
+            const std::string broken = settle(base, rules, scenario);
+            if (broken == kRepeats) continue;
+            ++block.evaluated;
+            if (!broken.empty()) {
+                block.add_broken(broken, broken == kIdle ? "the layout leaves devices of the "
+                                                           "cluster without work"
+                                                         : rules.message());
+                continue;
+            }
+            const LayoutEstimate estimate = pricers_[b]->price(scenario);
+            if (!estimate.error.empty()) {
+                block.add_broken(estimate.error, "the device cannot compute so");
+                continue;
+            }
+            ++block.priced;
+            PricedLayout priced{b,
+                                number,
+                                estimate.step_s,
+                                estimate.peak_bytes,
+                                estimate.fit_probability,
+                                sim::objective_of(options_.objective, scenario, estimate.step_s)};
+            if (may_fit(estimate, *base.profile, scenario)) {
+                block.fitting.push_back(priced);
+                continue;
+            }
+            block.add_broken(kMemory, "needs more memory than the device, or the node, has");
+            keep_exceeding(priced, block.exceeding);
+        }
+        return block;
+    }
+
+    // Within the bound of the estimate the simulation decides.
+    bool may_fit(const LayoutEstimate& estimate, const Profile& profile,
+                 const plan::Scenario& scenario) const {
+        if (estimate.fit_probability >= options_.least_fit_probability) return true;
+        if (estimate.fit_probability == 0) return false;  // the node's memory
+        return fit_probability(estimate.peak_bytes / (1 + kPeakBound),
+                               profile.hardware.capacity_bytes.value,
+                               stack_prior(scenario.training.framework, profile)) >=
+               options_.least_fit_probability;
+    }
+
+    static void keep_exceeding(const PricedLayout& priced, std::vector<PricedLayout>& kept) {
+        if (kept.empty()) {
+            kept = {priced, priced};
+            return;
+        }
+        if (priced.peak_bytes < kept[0].peak_bytes) kept[0] = priced;
+        if (before(priced, kept[1])) kept[1] = priced;
+    }
+
+    // In batches of as many as are asked for, until the next ones cannot be among the best.
+    void simulate_best(const std::vector<PricedLayout>& fitting, SearchResult& result) {
+        const std::size_t most = std::min(fitting.size(), kMostSimulated * options_.top);
+        for (std::size_t next = 0; next < most && !stopped();) {
+            if (result.layouts.size() >= options_.top &&
+                fitting[next].objective * (1 - kStepBound) >
+                    objective_of(result.layouts[options_.top - 1]))
+                break;
+            const std::size_t batch = std::min(options_.top, most - next);
+            std::vector<std::optional<FoundLayout>> found(batch);
+            tbb::parallel_for(std::size_t{0}, batch, [&](std::size_t i) {
+                if (!stopped()) found[i] = simulated(fitting[next + i]);
+            });
+            for (auto& one : found) {
+                if (!one) continue;
+                if (one->prediction.memory.fit_probability >= options_.least_fit_probability)
+                    result.layouts.push_back(std::move(*one));
+                else
+                    ++result.infeasible[kMemory].layouts;
+            }
+            std::stable_sort(result.layouts.begin(), result.layouts.end(),
+                             [&](const FoundLayout& a, const FoundLayout& b) {
+                                 return objective_of(a) < objective_of(b);
+                             });
+            next += batch;
+        }
+        if (result.layouts.size() > options_.top) result.layouts.resize(options_.top);
+    }
+
+    double objective_of(const FoundLayout& found) const {
+        return sim::objective_of(options_.objective, found.scenario, found.prediction.step.time_s);
+    }
+
+    std::optional<FoundLayout> simulated(const PricedLayout& priced) const {
+        const SearchBase& base = bases_[priced.base];
+        plan::RuleCheck rules(base.read.given);
+        std::string broken;
+        std::optional<plan::Scenario> scenario = scenario_of(base, priced.number, rules, broken);
+        ORRERY_CHECK(scenario.has_value(), "a layout that was priced breaks no rule");
+        SimulateOptions options;
+        options.keep_trace = false;
+        FoundLayout found{priced, base.sets, {}, {}};
+        found.prediction = simulate(*scenario, *base.profile, options, "");
+        if (!found.prediction.stuck.empty()) return std::nullopt;
+        for (const std::string& set : base.space.sets(priced.number))
+            found.sets.push_back(set);
+        found.sets.push_back(
+            fmt::format("layout.data_parallel={}", scenario->layout.data_parallel));
+        const auto& counts = scenario->layout.layers_per_stage;
+        const bool even = std::all_of(counts.begin(), counts.end(),
+                                      [&](std::int64_t count) { return count == counts[0]; });
+        found.sets.push_back(
+            even ? "layout.layers_per_stage=even"
+                 : fmt::format("layout.layers_per_stage=[{}]", fmt::join(counts, ",")));
+        found.scenario = std::move(*scenario);
+        return found;
+    }
+
+    double cost(const PricedLayout& priced) const {
+        return cost_of(*bases_[priced.base].read.scenario, priced.step_s);
+    }
+
+    // What no other beats in all of step time, memory and cost.
+    std::vector<PricedLayout> pareto_of(std::vector<PricedLayout> fitting) const {
+        std::sort(fitting.begin(), fitting.end(), [](const PricedLayout& a, const PricedLayout& b) {
+            return std::tie(a.step_s, a.peak_bytes, a.base, a.number) <
+                   std::tie(b.step_s, b.peak_bytes, b.base, b.number);
+        });
+        std::vector<PricedLayout> front;
+        for (const PricedLayout& one : fitting) {
+            const bool beaten =
+                std::any_of(front.begin(), front.end(), [&](const PricedLayout& other) {
+                    return other.peak_bytes <= one.peak_bytes && cost(other) <= cost(one);
+                });
+            if (!beaten) front.push_back(one);
+        }
+        // Of many the ends, and others at equal steps between them.
+        if (front.size() <= kMostPareto) return front;
+        std::vector<PricedLayout> some;
+        for (std::size_t i = 0; i < kMostPareto; ++i)
+            some.push_back(front[i * (front.size() - 1) / (kMostPareto - 1)]);
+        return some;
+    }
+
+    static std::vector<PricedLayout> nearest_of(std::vector<PricedLayout> exceeding) {
+        std::sort(exceeding.begin(), exceeding.end(),
+                  [](const PricedLayout& a, const PricedLayout& b) {
+                      return std::tie(a.peak_bytes, a.step_s, a.base, a.number) <
+                             std::tie(b.peak_bytes, b.step_s, b.base, b.number);
+                  });
+        if (exceeding.size() > kNearest) exceeding.resize(kNearest);
+        return exceeding;
+    }
+
+    static constexpr const char* kRepeats = "repeats";
+
+  public:
+    // Settles the scenario's layout and says what it breaks; empty: nothing.
+    static std::string settle(const SearchBase& base, plan::RuleCheck& rules,
+                              plan::Scenario& scenario) {
+        plan::Layout& layout = scenario.layout;
+        plan::LeftToSettle left = base.read.left;
+        const bool varies_stages = base.varies_stages();
+        if (varies_stages) {
+            left.layers_per_stage = true;
+            layout.layers_per_stage.clear();
+            const std::int64_t layers = scenario.model.layers;
+            if (layers % layout.stages() != 0) {
+                layout.layers_per_stage = with_ends_lighter(layers, layout.stages());
+                left.layers_per_stage = layout.layers_per_stage.empty();
+            }
+        }
+        if (base.varies_ranks()) left.data_parallel = true;
+        const std::int64_t copy =
+            layout.tensor_parallel * layout.context_parallel * layout.pipeline_parallel;
+        const std::int64_t data = left.data_parallel
+                                      ? std::max<std::int64_t>(1, scenario.cluster.devices() / copy)
+                                      : layout.data_parallel;
+        if (base.space.repeats(layout, data)) return kRepeats;
+        std::string broken = rules.first_broken(scenario, left);
+        if (broken.empty() && left.data_parallel && layout.ranks() != scenario.cluster.devices())
+            return kIdle;
+        return broken;
+    }
+
+  private:
+    const std::vector<SearchBase>& bases_;
+    const SearchOptions& options_;
+    std::vector<std::unique_ptr<LayoutPricer>> pricers_;
+    std::uint64_t size_ = 0;
+    std::uint64_t done_ = 0;
+    std::mutex progress_;
+};
+
+}  // namespace
+
+std::string_view name(Objective objective) {
+    switch (objective) {
+        case Objective::step_time:
+            return "step_time";
+        case Objective::tokens_per_s_per_gpu:
+            return "tokens_per_s_per_gpu";
+        case Objective::cost_per_token:
+            return "cost_per_token";
+        case Objective::energy:
+            return "energy";
+    }
+    return "";
+}
+
+bool SearchBase::varies(std::string_view key) const {
+    const auto& axes = space.axes();
+    return std::any_of(axes.begin(), axes.end(),
+                       [&](const LayoutAxis& axis) { return axis.key == key; });
+}
+
+bool SearchBase::varies_stages() const {
+    return varies("pipeline_parallel") || varies("virtual_pipeline");
+}
+
+bool SearchBase::varies_ranks() const {
+    return varies("tensor_parallel") || varies("context_parallel") || varies("pipeline_parallel");
+}
+
+std::optional<plan::Scenario> scenario_of(const SearchBase& base, std::uint64_t number,
+                                          plan::RuleCheck& rules, std::string& broken) {
+    plan::Scenario scenario = *base.read.scenario;
+    scenario.layout = base.space.layout(number);
+    broken = Pricing::settle(base, rules, scenario);
+    if (!broken.empty()) return std::nullopt;
+    return scenario;
+}
+
+SearchResult search(const std::vector<SearchBase>& bases, const SearchOptions& options) {
+    return Pricing(bases, options).run();
+}
+
+}  // namespace orrery::sim
