@@ -259,13 +259,12 @@ void report_chunks_without_need(Reading& reading, const Layout& layout) {
 
 }  // namespace
 
-void check_schedule(Reading& reading, const Scenario& scenario) {
+// Chunks of a rank, and a pipeline to have them on: the schedule's kind says which.
+void check_chunks(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
-    if (!reading.good({"layout.schedule", "layout.virtual_pipeline"})) return;
-    if (!layout.imported.schedule.grid.empty()) {
-        check_imported(reading, layout);
-        return check_tied_ends(reading, scenario);
-    }
+    if (!reading.good({"layout.schedule", "layout.virtual_pipeline"}) ||
+        !layout.imported.schedule.grid.empty())
+        return;
     const ScheduleKind& kind = *find_schedule(layout.schedule);
     if (kind.chunks == Chunks::one) {
         if (layout.virtual_pipeline > 1) report_chunks_without_need(reading, layout);
@@ -283,18 +282,25 @@ void check_schedule(Reading& reading, const Scenario& scenario) {
                           fmt::format("the schedule \"{}\" needs virtual stages", layout.schedule))
             .help.push_back("virtual_pipeline of at least 2, or \"schedule\": \"1f1b\"");
     }
-    if (!reading.good({"layout.pipeline_parallel"})) return;
-    if (layout.pipeline_parallel < 2) {
-        reading
-            .report_field("S017", "layout.pipeline_parallel",
-                          fmt::format("the schedule \"{}\" needs a pipeline", layout.schedule))
-            .help.push_back("pipeline_parallel of at least 2, or \"schedule\": \"1f1b\"");
-        return;
+    if (!reading.good({"layout.pipeline_parallel"}) || layout.pipeline_parallel > 1) return;
+    reading
+        .report_field("S017", "layout.pipeline_parallel",
+                      fmt::format("the schedule \"{}\" needs a pipeline", layout.schedule))
+        .help.push_back("pipeline_parallel of at least 2, or \"schedule\": \"1f1b\"");
+}
+
+void check_schedule(Reading& reading, const Scenario& scenario) {
+    const Layout& layout = scenario.layout;
+    if (!reading.good({"layout.schedule"})) return;
+    if (!layout.imported.schedule.grid.empty()) {
+        if (!reading.good({"layout.virtual_pipeline"})) return;
+        check_imported(reading, layout);
+        return check_tied_ends(reading, scenario);
     }
-    if (!reading.good(
-            {"layout.global_batch_size", "layout.micro_batch_size", "layout.data_parallel"})) {
+    if (!reading.good({"layout.pipeline_parallel", "layout.global_batch_size",
+                       "layout.micro_batch_size", "layout.data_parallel"}))
         return;
-    }
+    const ScheduleKind& kind = *find_schedule(layout.schedule);
     if (kind.micro_batches == MicroBatches::groups_of_p) check_groups(reading, layout);
     if (kind.micro_batches == MicroBatches::at_least_2p) check_enough(reading, layout);
 }

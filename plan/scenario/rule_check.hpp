@@ -26,9 +26,12 @@ class RuleCheck {
     RuleCheck(const RuleCheck&) = delete;
     RuleCheck& operator=(const RuleCheck&) = delete;
 
-    // The code of the first rule that the scenario breaks; empty: none, and it is what a reader of
-    // a file with these values would have read.
-    std::string first_broken(Scenario& scenario, LeftToSettle left);
+    // of_stages: rules that ask for nothing but the model's layers, the layout's pipeline_parallel,
+    // virtual_pipeline and layers_per_stage, and its schedule.
+    enum class Asked : std::uint8_t { all, of_stages };
+    // The code of the first rule that the scenario breaks; empty: none, and where all were asked it
+    // is what a reader of a file with these values would have read.
+    std::string first_broken(Scenario& scenario, LeftToSettle left, Asked asked = Asked::all);
     // What the last one that was broken says.
     const std::string& message() const;
 

@@ -12,36 +12,44 @@ void plain(Reading& reading, const LayoutChoices& /*choices*/, Scenario& scenari
     check(reading, scenario);
 }
 
+struct Row {
+    Rule check;
+    // Whether it asks for nothing but the model's layers, how many stages there are, and the
+    // schedule.
+    bool of_stages = false;
+};
+
 // In order: what the model excludes comes first, so that the rules after it skip that degree; sizes
 // come last.
-constexpr Rule kRules[] = {
-    plain<check_tensor>,
-    check_stages,
-    plain<check_groups_of_layers>,
-    check_ranks,
-    [](Reading& reading, const LayoutChoices& choices, Scenario& scenario) {
+constexpr Row kRules[] = {
+    {plain<check_tensor>},
+    {check_stages, true},
+    {plain<check_groups_of_layers>},
+    {check_ranks},
+    {[](Reading& reading, const LayoutChoices& choices, Scenario& scenario) {
         check_batch(reading, choices, scenario);
-    },
-    plain<check_batch_ramp>,
-    plain<check_zero>,
-    plain<check_offload>,
-    [](Reading& reading, const LayoutChoices& /*choices*/, Scenario& scenario) {
+    }},
+    {plain<check_batch_ramp>},
+    {plain<check_zero>},
+    {plain<check_offload>},
+    {[](Reading& reading, const LayoutChoices& /*choices*/, Scenario& scenario) {
         check_fp8(reading, scenario);
-    },
-    plain<check_optimizer_states>,
-    plain<check_post_validation>,
-    plain<check_staleness>,
-    plain<check_schedule>,
-    plain<check_context>,
-    plain<check_sequence>,
-    plain<check_sizes>,
+    }},
+    {plain<check_optimizer_states>},
+    {plain<check_post_validation>},
+    {plain<check_staleness>},
+    {plain<check_chunks>, true},
+    {plain<check_schedule>},
+    {plain<check_context>},
+    {plain<check_sequence>},
+    {plain<check_sizes>},
 };
 
 }  // namespace
 
 void check_rules(Reading& reading, const LayoutChoices& choices, Scenario& scenario) {
-    for (const Rule rule : kRules)
-        rule(reading, choices, scenario);
+    for (const Row& rule : kRules)
+        rule.check(reading, choices, scenario);
 }
 
 namespace {
@@ -70,11 +78,12 @@ const std::string& RuleCheck::message() const {
     return state_->message;
 }
 
-std::string RuleCheck::first_broken(Scenario& scenario, LeftToSettle left) {
+std::string RuleCheck::first_broken(Scenario& scenario, LeftToSettle left, Asked asked) {
     Reading& reading = state_->reading;
     const LayoutChoices choices{left.data_parallel, left.layers_per_stage};
-    for (const Rule rule : kRules) {
-        rule(reading, choices, scenario);
+    for (const Row& rule : kRules) {
+        if (asked == Asked::of_stages && !rule.of_stages) continue;
+        rule.check(reading, choices, scenario);
         if (reading.errors().empty()) continue;
         std::string code = reading.errors().front().code;
         state_->message = std::move(reading.errors().front().message);

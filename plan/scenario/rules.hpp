@@ -21,6 +21,7 @@ void check_groups_of_layers(Reading& reading, const Scenario& scenario);
 void check_optimizer_states(Reading& reading, const Scenario& scenario);
 void check_post_validation(Reading& reading, const Scenario& scenario);
 void check_staleness(Reading& reading, const Scenario& scenario);
+void check_chunks(Reading& reading, const Scenario& scenario);
 void check_schedule(Reading& reading, const Scenario& scenario);
 void check_tensor(Reading& reading, const Scenario& scenario);
 void check_context(Reading& reading, const Scenario& scenario);

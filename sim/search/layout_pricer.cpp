@@ -348,7 +348,7 @@ class Estimate {
             at_end = std::max(at_end, costs.at_end.of(layers));
         }
         // Slots of different sizes in one arena: as the plan's first fit has it, one of them is
-        // lost.
+        // lost; not where the chunks end in the reverse of the order in which they began (V).
         double lost = 0, smallest = 0, largest = 0;
         for (const std::int32_t stage : stages) {
             const StageCosts& costs = costs_of(stage);
@@ -357,7 +357,8 @@ class Estimate {
             largest = std::max(largest, slot);
             smallest = smallest == 0 ? slot : std::min(smallest, slot);
         }
-        if (framework_.fragmentation == 0 && largest > smallest) lost = smallest;
+        const bool folds_back = stages.front() == 0 && stages.back() + 1 == layout_.stages();
+        if (framework_.fragmentation == 0 && largest > smallest && !folds_back) lost = smallest;
         double in_flight = 0;
         for (const Moment& moment : skeleton_.fullest(rank, layout_.micro_batches())) {
             double bytes = 0;

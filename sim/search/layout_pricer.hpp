@@ -23,9 +23,10 @@ struct LayoutEstimate {
     std::string error;           // the code of why the device cannot compute so; the rest is 0
 };
 
-// |estimate ÷ simulation − 1| of nine layouts in ten stays below these.
-inline constexpr double kStepBound = 0.10;
-inline constexpr double kPeakBound = 0.05;
+// |estimate ÷ simulation − 1| of nine layouts in ten stays below these. Of memory what the arena
+// loses between slots of several sizes is the largest part, most under schedules in a V.
+inline constexpr double kStepBound = 0.06;
+inline constexpr double kPeakBound = 0.08;
 
 // Prices layouts of one scenario, from several threads at once. What layouts share is made when
 // first asked for and kept.

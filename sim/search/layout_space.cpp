@@ -162,19 +162,35 @@ plan::Layout LayoutSpace::layout(std::uint64_t number) const {
     return layout;
 }
 
-bool LayoutSpace::varies(std::string_view key) const {
-    return std::any_of(axes_.begin(), axes_.end(),
-                       [&](const LayoutAxis& axis) { return axis.key == key; });
+template <typename Is>
+bool LayoutSpace::tries(std::string_view key, Is is) const {
+    return std::any_of(axes_.begin(), axes_.end(), [&](const LayoutAxis& axis) {
+        return axis.key == key && std::any_of(axis.values.begin(), axis.values.end(), is);
+    });
 }
 
-bool LayoutSpace::repeats(const plan::Layout& layout, std::int64_t data_parallel) const {
-    const bool alone = data_parallel * layout.context_parallel == 1;
-    if (alone && layout.zero_stage != base_.zero_stage && varies("zero_stage") &&
-        layout.zero_stage > 0)
+std::uint64_t LayoutSpace::stage_combinations() const {
+    std::uint64_t count = 1;
+    for (const LayoutAxis& axis : axes_)
+        if (place_of(axis.key) >= place_of("schedule")) count *= axis.values.size();
+    return count;
+}
+
+bool LayoutSpace::repeats(const plan::Scenario& scenario, std::int64_t data_parallel) const {
+    const plan::Layout& layout = scenario.layout;
+    if (data_parallel * layout.context_parallel == 1 && layout.zero_stage > 0 &&
+        tries("zero_stage", [](const Layout& other) { return other.zero_stage == 0; }))
+        return true;
+    // Fused attention keeps neither scores nor probabilities that could be made again.
+    if (layout.recompute == plan::Recompute::selective && layout.context_parallel == 1 &&
+        layout.recompute_modules == plan::RecomputedModules{} &&
+        scenario.training.framework.attention_kernel == plan::AttentionKernel::flash &&
+        tries("recompute",
+              [](const Layout& other) { return other.recompute == plan::Recompute::none; }))
         return true;
     const std::string_view first = plan::schedule_kinds().front().name;
-    return layout.pipeline_parallel == 1 && varies("schedule") && layout.schedule != first &&
-           plan::find_schedule(layout.schedule)->chunks == plan::Chunks::one;
+    return layout.pipeline_parallel == 1 && layout.schedule != first &&
+           tries("schedule", [&](const Layout& other) { return other.schedule == first; });
 }
 
 std::vector<std::string> LayoutSpace::sets(std::uint64_t number) const {

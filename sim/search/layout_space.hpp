@@ -36,14 +36,20 @@ class LayoutSpace {
 
     // The combination of this number; layers_per_stage and data_parallel are left as in `base`.
     plan::Layout layout(std::uint64_t number) const;
-    // Whether it says the same as another combination, which is the one that counts: ZeRO among
-    // no other ranks, a schedule without a pipeline.
-    bool repeats(const plan::Layout& layout, std::int64_t data_parallel) const;
+    // Of the keys that change fastest, schedule and numbers of stages: a combination's number
+    // modulo this is theirs.
+    std::uint64_t stage_combinations() const;
+    // Whether a scenario with a layout of the space is the same as with another, which is the one
+    // that counts: ZeRO among no other ranks, recomputation of what is not kept. Without a pipeline
+    // one schedule stands for those with a chunk per rank: others only have more in flight there.
+    bool repeats(const plan::Scenario& scenario, std::int64_t data_parallel) const;
     // "layout.tensor_parallel=8", …: of the varied keys.
     std::vector<std::string> sets(std::uint64_t number) const;
 
   private:
-    bool varies(std::string_view key) const;
+    // Whether an axis has a value of the key for which `is`.
+    template <typename Is>
+    bool tries(std::string_view key, Is is) const;
 
     plan::Layout base_;
     std::vector<LayoutAxis> axes_;

@@ -71,6 +71,7 @@ class Pricing {
         : bases_(bases), options_(options) {
         for (const SearchBase& base : bases) {
             pricers_.push_back(std::make_unique<LayoutPricer>(*base.read.scenario, *base.profile));
+            stages_.push_back(stages_of(base));
             size_ += base.space.size();
         }
     }
@@ -111,6 +112,24 @@ class Pricing {
     }
 
   private:
+    // What the rules of stages say of the keys that change fastest, which are all that they ask
+    // for: most combinations break one of them.
+    struct Stages {
+        std::string broken, message;
+    };
+    static std::vector<Stages> stages_of(const SearchBase& base) {
+        plan::RuleCheck rules(base.read.given);
+        plan::Scenario scenario = *base.read.scenario;
+        std::vector<Stages> all(base.space.stage_combinations());
+        for (std::uint64_t number = 0; number < all.size(); ++number) {
+            scenario.layout = base.space.layout(number);
+            all[number].broken = rules.first_broken(scenario, deal_layers(base, scenario),
+                                                    plan::RuleCheck::Asked::of_stages);
+            if (!all[number].broken.empty()) all[number].message = rules.message();
+        }
+        return all;
+    }
+
     bool stopped() const { return options_.stop != nullptr && options_.stop->load(); }
 
     void report(std::uint64_t combinations) {
@@ -126,6 +145,12 @@ class Pricing {
         plan::Scenario scenario = *base.read.scenario;
         Block block;
         for (std::uint64_t number = first; number < end; ++number) {
+            const Stages& stages = stages_[b][number % stages_[b].size()];
+            if (!stages.broken.empty()) {
+                ++block.evaluated;
+                block.add_broken(stages.broken, stages.message);
+                continue;
+            }
             scenario.layout = base.space.layout(number);
             scenario.training.fp8 = base.read.scenario->training.fp8;
             const std::string broken = settle(base, rules, scenario);
@@ -193,7 +218,7 @@ class Pricing {
                 if (!stopped()) found[i] = simulated(fitting[next + i]);
             });
             for (auto& one : found) {
-                if (!one) continue;
+                if (!one || is_listed(*one, result.layouts)) continue;
                 if (one->prediction.memory.fit_probability >= options_.least_fit_probability)
                     result.layouts.push_back(std::move(*one));
                 else
@@ -206,6 +231,17 @@ class Pricing {
             next += batch;
         }
         if (result.layouts.size() > options_.top) result.layouts.resize(options_.top);
+    }
+
+    // To the picosecond and the byte: a key that changes nothing makes no other layout.
+    static bool is_listed(const FoundLayout& one, const std::vector<FoundLayout>& listed) {
+        return std::any_of(listed.begin(), listed.end(), [&](const FoundLayout& other) {
+            return other.price.base == one.price.base &&
+                   other.prediction.step.time_s == one.prediction.step.time_s &&
+                   other.prediction.step.breakdown_s == one.prediction.step.breakdown_s &&
+                   other.prediction.memory.worst().peak_bytes ==
+                       one.prediction.memory.worst().peak_bytes;
+        });
     }
 
     double objective_of(const FoundLayout& found) const {
@@ -276,28 +312,31 @@ class Pricing {
     static constexpr const char* kRepeats = "repeats";
 
   public:
+    // Where the number of stages varies, layers are dealt out anew. What is left to the rules.
+    static plan::LeftToSettle deal_layers(const SearchBase& base, plan::Scenario& scenario) {
+        plan::LeftToSettle left = base.read.left;
+        if (!base.varies_stages()) return left;
+        plan::Layout& layout = scenario.layout;
+        const std::int64_t layers = scenario.model.layers;
+        layout.layers_per_stage.clear();
+        if (layers % layout.stages() != 0)
+            layout.layers_per_stage = with_ends_lighter(layers, layout.stages());
+        left.layers_per_stage = layout.layers_per_stage.empty();
+        return left;
+    }
+
     // Settles the scenario's layout and says what it breaks; empty: nothing.
     static std::string settle(const SearchBase& base, plan::RuleCheck& rules,
                               plan::Scenario& scenario) {
-        plan::Layout& layout = scenario.layout;
-        plan::LeftToSettle left = base.read.left;
-        const bool varies_stages = base.varies_stages();
-        if (varies_stages) {
-            left.layers_per_stage = true;
-            layout.layers_per_stage.clear();
-            const std::int64_t layers = scenario.model.layers;
-            if (layers % layout.stages() != 0) {
-                layout.layers_per_stage = with_ends_lighter(layers, layout.stages());
-                left.layers_per_stage = layout.layers_per_stage.empty();
-            }
-        }
+        const plan::Layout& layout = scenario.layout;
+        plan::LeftToSettle left = deal_layers(base, scenario);
         if (base.varies_ranks()) left.data_parallel = true;
         const std::int64_t copy =
             layout.tensor_parallel * layout.context_parallel * layout.pipeline_parallel;
         const std::int64_t data = left.data_parallel
                                       ? std::max<std::int64_t>(1, scenario.cluster.devices() / copy)
                                       : layout.data_parallel;
-        if (base.space.repeats(layout, data)) return kRepeats;
+        if (base.space.repeats(scenario, data)) return kRepeats;
         std::string broken = rules.first_broken(scenario, left);
         if (broken.empty() && left.data_parallel && layout.ranks() != scenario.cluster.devices())
             return kIdle;
@@ -308,6 +347,7 @@ class Pricing {
     const std::vector<SearchBase>& bases_;
     const SearchOptions& options_;
     std::vector<std::unique_ptr<LayoutPricer>> pricers_;
+    std::vector<std::vector<Stages>> stages_;  // by base
     std::uint64_t size_ = 0;
     std::uint64_t done_ = 0;
     std::mutex progress_;

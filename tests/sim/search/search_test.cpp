@@ -1,0 +1,244 @@
+// A search against the long way: every combination read from a file and simulated by itself.
+#include "sim/search/search.hpp"
+
+#include <gtest/gtest.h>
+#include <tbb/global_control.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "cli/layout_search.hpp"
+#include "tests/theory/theory_scenarios.hpp"
+
+namespace orrery::sim {
+namespace {
+
+using cli::LayoutSearch;
+using cli::ScenarioInput;
+
+const std::string kRuns = std::string(ORRERY_SOURCE_DIR) + "/scenarios/runs/";
+
+ScenarioInput input_of(const std::string& run, std::vector<std::string> sets = {}) {
+    ScenarioInput input;
+    input.file = kRuns + run + ".json";
+    input.sets = std::move(sets);
+    return input;
+}
+
+LayoutSearch searched(const ScenarioInput& input, const std::vector<std::string>& varies) {
+    LayoutSearch search = cli::layout_search(input, cli::parse_all_varies(varies));
+    EXPECT_TRUE(search.errors.empty()) << plan::format_text(search.errors);
+    return search;
+}
+
+// Every combination of a space, in the file's own way.
+struct LongWay {
+    std::vector<std::string> sets;
+    std::string broken;  // the codes of what the reader says, each once
+    std::optional<Prediction> prediction;
+};
+
+std::vector<LongWay> the_long_way(const ScenarioInput& input, const LayoutSpace& space,
+                                  const Profile& profile) {
+    std::vector<LongWay> all;
+    for (std::uint64_t number = 0; number < space.size(); ++number) {
+        LongWay one{space.sets(number), {}, {}};
+        std::vector<std::string> sets = input.sets;
+        sets.insert(sets.end(), one.sets.begin(), one.sets.end());
+        sets.emplace_back("layout.data_parallel=auto");
+        const plan::ReadResult read = plan::read_scenario(input.file, sets, theory::library());
+        for (const plan::Diagnostic& fault : read.errors)
+            one.broken += fault.code + ' ';
+        if (read.scenario && !space.repeats(*read.scenario, read.scenario->layout.data_parallel)) {
+            SimulateOptions options;
+            options.keep_trace = false;
+            one.prediction = simulate(*read.scenario, profile, options, "");
+        }
+        all.push_back(std::move(one));
+    }
+    return all;
+}
+
+struct Small {
+    const char* run;
+    std::vector<std::string> sets, varies;
+};
+
+const std::vector<Small>& small_spaces() {
+    static const std::vector<Small> all = {
+        {"llama2-7b-a100x8",
+         {},
+         {"layout.tensor_parallel=1,2,4,8", "layout.pipeline_parallel=1,2,4",
+          "layout.zero_stage=0..3", "layout.sequence_parallel=false,true"}},
+        {"llama2-7b-a100x8",
+         {"cluster.nodes=2", "layout.micro_batch_size=2"},
+         {"layout.pipeline_parallel=1,2,4,8", "layout.recompute=none,full",
+          "layout.schedule=1f1b,zb-h1,gpipe", "layout.context_parallel=1,2"}},
+        {"llama2-7b-a100x8",
+         {"layout.tensor_parallel=2"},
+         {"layout.pipeline_parallel=2,4", "layout.virtual_pipeline=1,2,4",
+          "layout.schedule=1f1b,interleaved,zb-v", "layout.micro_batch_size=1,2,3"}},
+    };
+    return all;
+}
+
+TEST(Search, FindsTheTopOfExhaustiveSimulation) {
+    for (const Small& small : small_spaces()) {
+        const ScenarioInput input = input_of(small.run, small.sets);
+        const LayoutSearch search = searched(input, small.varies);
+        SearchOptions options;
+        options.top = 5;
+        const SearchResult result = sim::search(search.bases, options);
+        std::vector<double> times;
+        for (const LongWay& one :
+             the_long_way(input, search.bases[0].space, *search.bases[0].profile))
+            if (one.prediction && one.prediction->memory.fit_probability >= 0.5)
+                times.push_back(one.prediction->step.time_s);
+        std::sort(times.begin(), times.end());
+        times.erase(std::unique(times.begin(), times.end()), times.end());
+        std::vector<double> found;
+        for (const FoundLayout& layout : result.layouts)
+            found.push_back(layout.prediction.step.time_s);
+        found.erase(std::unique(found.begin(), found.end()), found.end());
+        ASSERT_FALSE(found.empty()) << small.run;
+        times.resize(std::min(times.size(), found.size()));
+        EXPECT_EQ(found, times) << small.run;
+    }
+}
+
+// No layout that the search calls infeasible is accepted by simulate, and the other way round.
+TEST(Search, AgreesWithTheReaderOnWhatIsALayout) {
+    for (const Small& small : small_spaces()) {
+        const ScenarioInput input = input_of(small.run, small.sets);
+        const LayoutSearch search = searched(input, small.varies);
+        const SearchBase& base = search.bases[0];
+        plan::RuleCheck rules(base.read.given);
+        std::uint64_t layouts = 0;
+        const auto all = the_long_way(input, base.space, *base.profile);
+        for (std::uint64_t number = 0; number < all.size(); ++number) {
+            std::string broken;
+            const auto scenario = scenario_of(base, number, rules, broken);
+            const LongWay& by_file = all[number];
+            if (broken == "repeats") continue;
+            if (scenario) {
+                ++layouts;
+                EXPECT_TRUE(by_file.prediction) << by_file.broken;
+            } else if (broken.starts_with('S')) {
+                EXPECT_NE(by_file.broken.find(broken), std::string::npos)
+                    << broken << " here, there " << by_file.broken;
+            }
+        }
+        EXPECT_GT(layouts, 0U);
+        // What is counted to memory is what simulate says exceeds it.
+        SearchOptions options;
+        options.top = 1000;
+        const SearchResult result = sim::search(search.bases, options);
+        for (const FoundLayout& found : result.layouts)
+            EXPECT_GE(found.prediction.memory.fit_probability, 0.5);
+    }
+}
+
+TEST(Search, IsTheSameForAnyNumberOfThreads) {
+    const ScenarioInput input = input_of("llama2-7b-a100x8");
+    const LayoutSearch search = searched(input, small_spaces()[0].varies);
+    const auto run = [&](std::size_t threads) {
+        const tbb::global_control control(tbb::global_control::max_allowed_parallelism, threads);
+        const SearchResult result = sim::search(search.bases, {});
+        std::vector<std::string> said;
+        for (const FoundLayout& found : result.layouts)
+            for (const std::string& set : found.sets)
+                said.push_back(set);
+        for (const auto& [why, broken] : result.infeasible)
+            said.push_back(why + ' ' + std::to_string(broken.layouts) + ' ' + broken.message);
+        for (const PricedLayout& priced : result.pareto)
+            said.push_back(std::to_string(priced.number));
+        return said;
+    };
+    const auto alone = run(1);
+    EXPECT_FALSE(alone.empty());
+    EXPECT_EQ(alone, run(4));
+}
+
+TEST(Search, StopsWhereItIsAskedTo) {
+    const ScenarioInput input = input_of("llama2-7b-a100x8");
+    const LayoutSearch search = searched(input, {"layout.tensor_parallel=1,2"});
+    const std::atomic<bool> stop = true;
+    SearchOptions options;
+    options.stop = &stop;
+    const SearchResult result = sim::search(search.bases, options);
+    EXPECT_TRUE(result.stopped);
+    EXPECT_EQ(result.priced, 0U);
+}
+
+// What is written of a layout makes the very scenario that was simulated.
+TEST(Search, SaysHowToRepeatWhatItFound) {
+    const ScenarioInput input = input_of("llama2-7b-a100x8");
+    const LayoutSearch search = searched(input, small_spaces()[2].varies);
+    const SearchResult result = sim::search(search.bases, {});
+    ASSERT_FALSE(result.layouts.empty());
+    for (const FoundLayout& found : result.layouts) {
+        const plan::ReadResult read =
+            plan::read_scenario(input.file, found.sets, theory::library());
+        ASSERT_TRUE(read.scenario) << plan::format_text(read.errors);
+        EXPECT_EQ(read.scenario->layout, found.scenario.layout);
+    }
+}
+
+TEST(Search, NamesTheNearestWhereNothingFits) {
+    const ScenarioInput input =
+        input_of("llama2-7b-a100x8", {"layout.global_batch_size=8", "cluster.nodes=1"});
+    LayoutSearch search = searched(input, {"layout.zero_stage=0..3"});
+    Profile small = *search.bases[0].profile;
+    small.hardware.capacity_bytes.value = 1e9;
+    search.bases[0].profile = &small;
+    const SearchResult result = sim::search(search.bases, {});
+    EXPECT_TRUE(result.layouts.empty());
+    ASSERT_FALSE(result.nearest.empty());
+    // ZeRO-3 keeps least.
+    plan::RuleCheck rules(search.bases[0].read.given);
+    std::string broken;
+    const auto nearest = scenario_of(search.bases[0], result.nearest.front().number, rules, broken);
+    ASSERT_TRUE(nearest);
+    EXPECT_EQ(nearest->layout.zero_stage, 3);
+    EXPECT_EQ(result.infeasible.at("memory").layouts, result.priced);
+}
+
+// The bounds that layout_pricer.hpp states, on layouts drawn from the whole space.
+TEST(LayoutPricer, IsWithinItsBoundsForNineLayoutsInTen) {
+    for (const Small& world :
+         std::vector<Small>{{"llama2-7b-a100x8", {"cluster.nodes=4"}, {}},
+                            {"llama2-7b-a100x8", {"training.sequence_length=16384"}, {}}}) {
+        const ScenarioInput input = input_of(world.run, world.sets);
+        const LayoutSearch search = searched(input, {});
+        const SearchBase& base = search.bases[0];
+        const LayoutPricer pricer(*base.read.scenario, *base.profile);
+        plan::RuleCheck rules(base.read.given);
+        std::mt19937_64 draw(7);
+        std::vector<double> step, peak;
+        for (int tried = 0; step.size() < 150 && tried < 100'000; ++tried) {
+            std::string broken;
+            const auto scenario = scenario_of(base, draw() % base.space.size(), rules, broken);
+            if (!scenario) continue;
+            const LayoutEstimate estimate = pricer.price(*scenario);
+            SimulateOptions options;
+            options.keep_trace = false;
+            options.part_waiting = false;
+            const Prediction full = simulate(*scenario, *base.profile, options, "");
+            step.push_back(std::abs(estimate.step_s / full.step.time_s - 1));
+            peak.push_back(std::abs(
+                estimate.peak_bytes / static_cast<double>(full.memory.worst().peak_bytes) - 1));
+        }
+        ASSERT_EQ(step.size(), 150U);
+        std::sort(step.begin(), step.end());
+        std::sort(peak.begin(), peak.end());
+        EXPECT_LE(step[135], kStepBound);
+        EXPECT_LE(peak[135], kPeakBound);
+        EXPECT_LE(step[75], kStepBound / 4);
+        EXPECT_LE(peak[75], kPeakBound / 4);
+    }
+}
+
+}  // namespace
+}  // namespace orrery::sim
