@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "calib/fit/write_profile.hpp"
+#include "cli/sweep.hpp"
 #include "plan/scenario/files.hpp"
 #include "plan/scenario/reader.hpp"
 #include "plan/text/plan_file.hpp"
@@ -20,6 +21,12 @@ std::function<std::string(const std::string&)> unless(bool (*is)(std::string_vie
         std::string why;
         const std::optional<std::string> text = plan::disk().read(path, why);
         return text && is(*text) ? "" : foreign;
+    };
+}
+
+std::function<std::string(const std::string&)> must_end_in(const char* ending) {
+    return [ending](const std::string& path) -> std::string {
+        return path.ends_with(ending) ? "" : fmt::format("the name must end in {}", ending);
     };
 }
 
@@ -50,6 +57,19 @@ OutputKind plan_output() {
 
 OutputKind scenario_output() {
     return {false, unless(plan::is_scenario_text, "exists, and is no scenario")};
+}
+
+OutputKind svg_output() {
+    OutputKind kind{false, unless([](std::string_view text) { return text.starts_with("<svg"); },
+                                  "exists, and is no chart of orrery")};
+    kind.misnamed = must_end_in(".svg");
+    return kind;
+}
+
+OutputKind csv_output() {
+    OutputKind kind{false, unless(is_sweep_csv, "exists, and is no table of orrery sweep")};
+    kind.misnamed = must_end_in(".csv");
+    return kind;
 }
 
 }  // namespace orrery::cli

@@ -11,5 +11,8 @@ OutputKind trace_output();
 OutputKind profile_output();
 OutputKind plan_output();
 OutputKind scenario_output();
+// Charts; tables whose first line has these names.
+OutputKind svg_output();
+OutputKind csv_output();
 
 }  // namespace orrery::cli

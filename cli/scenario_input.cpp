@@ -160,10 +160,15 @@ std::string ScenarioInput::arguments(const std::vector<std::string>& changes) co
 
 std::optional<plan::Scenario> ScenarioInput::read_with(const std::vector<std::string>& changes,
                                                        OwnProfile own) const {
+    return read_all_with(changes, own).scenario;
+}
+
+plan::ReadResult ScenarioInput::read_all_with(const std::vector<std::string>& changes,
+                                              OwnProfile own) const {
     std::vector<std::string> all = sets;
     all.insert(all.end(), changes.begin(), changes.end());
     const MachineFiles files(own == OwnProfile::make ? &std::cerr : nullptr);
-    return read_file(all, files).scenario;
+    return read_file(all, files);
 }
 
 plan::UnsettledScenario ScenarioInput::read_unsettled(

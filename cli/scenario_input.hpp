@@ -56,6 +56,9 @@ struct ScenarioInput {
     std::optional<plan::Scenario> read_with(const std::vector<std::string>& changes,
                                             OwnProfile own = OwnProfile::make) const;
 
+    // The same with what is wrong.
+    plan::ReadResult read_all_with(const std::vector<std::string>& changes,
+                                   OwnProfile own = OwnProfile::make) const;
     // Reads FILE with these after what was set, each value for itself: rules across them are not
     // asked, and keys of the layout may be "auto".
     plan::UnsettledScenario read_unsettled(const std::vector<std::string>& changes) const;

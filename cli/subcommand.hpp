@@ -21,6 +21,7 @@ namespace orrery::cli {
     X(simulate)               \
     X(explain)                \
     X(search)                 \
+    X(sweep)                  \
     X(diff)                   \
     X(plan)                   \
     X(schedule)               \

@@ -131,7 +131,7 @@ PartForms forms_in(const ActionGrid& grid) {
 
 }  // namespace
 
-Plan build_plan(const Scenario& scenario) {
+Plan assemble_plan(const Scenario& scenario) {
     const Layout& layout = scenario.layout;
     Plan plan;
     plan.mesh = {layout.tensor_parallel, layout.context_parallel, layout.data_parallel,
@@ -180,6 +180,11 @@ Plan build_plan(const Scenario& scenario) {
                 blocks.add(statistic_exchange(statistic, Stream::pipeline_before_comm)));
     }
     plan.blocks = blocks.take();
+    return plan;
+}
+
+Plan build_plan(const Scenario& scenario) {
+    Plan plan = assemble_plan(scenario);
     plan.conserved = conserved_of(scenario);
     plan.conserved.hardware_flops_per_step = executed_flops(plan);
     validate_plan(plan, scenario);

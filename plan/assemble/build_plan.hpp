@@ -10,4 +10,8 @@ namespace orrery::plan {
 // program (see validate_plan, which every built plan goes through).
 Plan build_plan(const Scenario& scenario);
 
+// The same without the look at its own rules, and without what is conserved: for those who take
+// many small plans apart (sim/search).
+Plan assemble_plan(const Scenario& scenario);
+
 }  // namespace orrery::plan

@@ -20,7 +20,8 @@ constexpr const char* kIdle = "idle devices";
 constexpr std::uint64_t kBlock = 1024;  // combinations that a thread takes at once
 constexpr std::size_t kMostPareto = 24;
 constexpr std::size_t kNearest = 3;
-constexpr std::size_t kMostSimulated = 4;  // times as many as are asked for
+constexpr std::size_t kLeastBatch = 8;     // layouts that are simulated side by side
+constexpr std::size_t kMostSimulated = 3;  // times as many as are asked for, once these are there
 
 // What a layout costs by an objective; smaller is better. Of a step, which has the same tokens for
 // all layouts of a scenario.
@@ -204,15 +205,20 @@ class Pricing {
         if (before(priced, kept[1])) kept[1] = priced;
     }
 
-    // In batches of as many as are asked for, until the next ones cannot be among the best.
+    // In batches, until there are as many as are asked for and the next ones cannot be among them;
+    // of what then might be, a few times as many.
     void simulate_best(const std::vector<PricedLayout>& fitting, SearchResult& result) {
-        const std::size_t most = std::min(fitting.size(), kMostSimulated * options_.top);
-        for (std::size_t next = 0; next < most && !stopped();) {
-            if (result.layouts.size() >= options_.top &&
-                fitting[next].objective * (1 - kStepBound) >
-                    objective_of(result.layouts[options_.top - 1]))
-                break;
-            const std::size_t batch = std::min(options_.top, most - next);
+        std::size_t after_enough = 0;
+        for (std::size_t next = 0; next < fitting.size() && !stopped();) {
+            const std::size_t batch =
+                std::min(std::max(options_.top, kLeastBatch), fitting.size() - next);
+            if (result.layouts.size() >= options_.top) {
+                after_enough += batch;
+                if (fitting[next].objective * (1 - kStepBound) >
+                        objective_of(result.layouts[options_.top - 1]) ||
+                    after_enough > kMostSimulated * options_.top)
+                    break;
+            }
             std::vector<std::optional<FoundLayout>> found(batch);
             tbb::parallel_for(std::size_t{0}, batch, [&](std::size_t i) {
                 if (!stopped()) found[i] = simulated(fitting[next + i]);

@@ -16,7 +16,7 @@
 namespace orrery::sim {
 namespace {
 
-constexpr std::int64_t kUnitStages = 3;
+constexpr std::int64_t kUnitStages = 4;        // first, middle, middle with more layers, last
 constexpr std::int64_t kUnitMicroBatches = 4;  // two of them neither first nor last
 constexpr std::int64_t kLongestPattern = 12;   // of kinds of layers
 
@@ -315,11 +315,13 @@ struct Samples {
     std::int64_t boundary_bytes = 0;
 };
 
-Samples samples_of(plan::Scenario unit, std::int64_t layers, const Profile& profile) {
+// Of a plan with so many layers on each stage.
+Samples samples_of(plan::Scenario unit, const std::vector<std::int64_t>& layers,
+                   const Profile& profile) {
     plan::Layout& layout = unit.layout;
     unit.cluster = with_room(std::move(unit.cluster), layout.ranks());
-    layout.layers_per_stage.assign(static_cast<std::size_t>(layout.pipeline_parallel), layers);
-    unit.model.layers = layers * layout.pipeline_parallel;
+    layout.layers_per_stage = layers;
+    unit.model.layers = std::accumulate(layers.begin(), layers.end(), std::int64_t{0});
     if (!unit.model.kind_of_layer.empty()) {
         const auto pattern = static_cast<std::size_t>(pattern_of(unit.model));
         std::vector<std::int32_t> kinds;
@@ -327,7 +329,7 @@ Samples samples_of(plan::Scenario unit, std::int64_t layers, const Profile& prof
             kinds.push_back(unit.model.kind_of_layer[static_cast<std::size_t>(l) % pattern]);
         unit.model.kind_of_layer = std::move(kinds);
     }
-    const plan::Plan plan = plan::build_plan(unit);
+    const plan::Plan plan = plan::assemble_plan(unit);
     Machine machine = build_machine(plan, unit, profile, false);
     silence_other_ranks(plan, machine);
     machine.input.peers_never_wait = true;  // a pass takes what it takes, not what others keep it
@@ -346,49 +348,81 @@ Samples samples_of(plan::Scenario unit, std::int64_t layers, const Profile& prof
     return samples;
 }
 
-StageCosts costs_between(const Sample& one, std::int64_t few, const Sample& two,
-                         std::int64_t more) {
-    const auto even = [&](double a, double b) {
-        const double layer = (b - a) / static_cast<double>(more - few);
-        return ByLayers{a - layer * static_cast<double>(few), layer};
+// What `two` has more than `one`, by the layers that it has more; and of a stage like `at`, with
+// `few` layers, what it has beside these.
+StageCosts costs_of(const Sample& at, std::int64_t few, const Sample& one, const Sample& two,
+                    std::int64_t more) {
+    const auto layers = static_cast<double>(few), added = static_cast<double>(more);
+    const auto even = [&](auto value) {
+        const double layer = (value(two) - value(one)) / added;
+        return ByLayers{value(at) - layer * layers, layer};
+    };
+    const auto of = [&](double Sample::*member) {
+        return even([member](const Sample& sample) { return sample.*member; });
+    };
+    const auto of_pass = [&](std::array<double, kPasses> Sample::*member, std::size_t pass) {
+        return even([&](const Sample& sample) { return (sample.*member)[pass]; });
     };
     StageCosts costs;
     for (std::size_t pass = 0; pass < kPasses; ++pass) {
-        costs.lead[pass] = even(one.lead[pass], two.lead[pass]);
-        costs.busy[pass] = even(one.busy[pass], two.busy[pass]);
-        costs.tail[pass] = even(one.tail[pass], two.tail[pass]);
-        costs.undisturbed[pass] = even(one.undisturbed[pass], two.undisturbed[pass]);
-        costs.while_running[pass] = even(one.while_running[pass], two.while_running[pass]);
+        costs.lead[pass] = of_pass(&Sample::lead, pass);
+        costs.busy[pass] = of_pass(&Sample::busy, pass);
+        costs.tail[pass] = of_pass(&Sample::tail, pass);
+        costs.undisturbed[pass] = of_pass(&Sample::undisturbed, pass);
+        costs.while_running[pass] = of_pass(&Sample::while_running, pass);
     }
     // A schedule that splits some backward passes runs the others whole.
-    const auto both = [](std::array<ByLayers, kPasses>& of) {
-        if (of[1].base == 0 && of[1].layer == 0)
-            of[1] = {of[2].base + of[3].base, of[2].layer + of[3].layer};
+    const auto both = [](std::array<ByLayers, kPasses>& passes) {
+        if (passes[1].base == 0 && passes[1].layer == 0)
+            passes[1] = {passes[2].base + passes[3].base, passes[2].layer + passes[3].layer};
     };
     both(costs.busy);
     both(costs.undisturbed);
-    costs.elements = even(one.elements, two.elements);
+    costs.elements = of(&Sample::elements);
     const double stepped = two.stepped - one.stepped;
     if (stepped > 0) costs.step_per_element = (two.step_seconds - one.step_seconds) / stepped;
-    costs.step_seconds = std::max(0.0, one.step_seconds - costs.step_per_element * one.stepped);
-    costs.whole_states = even(one.whole_states, two.whole_states);
-    costs.shared_states = even(one.shared_states, two.shared_states);
-    costs.fixed = even(one.fixed, two.fixed);
-    costs.until_backward = even(one.until_backward, two.until_backward);
-    costs.until_weights = even(one.until_weights, two.until_weights);
-    costs.between_halves = even(one.between_halves, two.between_halves);
-    costs.at_end = even(one.at_end, two.at_end);
-    costs.host_states = even(one.host_states, two.host_states);
-    costs.host_shared_states = even(one.host_shared_states, two.host_shared_states);
-    costs.host_in_flight = even(one.host_in_flight, two.host_in_flight);
+    costs.step_seconds = std::max(0.0, at.step_seconds - costs.step_per_element * at.stepped);
+    costs.whole_states = of(&Sample::whole_states);
+    costs.shared_states = of(&Sample::shared_states);
+    costs.fixed = of(&Sample::fixed);
+    costs.until_backward = of(&Sample::until_backward);
+    costs.until_weights = of(&Sample::until_weights);
+    costs.between_halves = of(&Sample::between_halves);
+    costs.at_end = of(&Sample::at_end);
+    costs.host_states = of(&Sample::host_states);
+    costs.host_shared_states = of(&Sample::host_shared_states);
+    costs.host_in_flight = of(&Sample::host_in_flight);
     costs.disk = two.disk;
     return costs;
 }
 
-StagePlace place_of(std::size_t stage, std::size_t stages) {
-    if (stages == 1) return StagePlace::only;
-    if (stage == 0) return StagePlace::first;
-    return stage + 1 == stages ? StagePlace::last : StagePlace::middle;
+// Of a plan without a pipeline, and one with more layers.
+UnitCosts costs_of_one_stage(const plan::Scenario& unit, std::int64_t few, std::int64_t more,
+                             const Profile& profile) {
+    const Samples one = samples_of(unit, {few}, profile);
+    const Samples two = samples_of(unit, {few + more}, profile);
+    UnitCosts costs;
+    costs.boundary_bytes = one.boundary_bytes;
+    costs.stages[static_cast<std::size_t>(StagePlace::only)] =
+        costs_of(one.stages[0], few, one.stages[0], two.stages[0], more);
+    return costs;
+}
+
+// A layer more is the same wherever it is: the two middle stages say what it costs.
+UnitCosts costs_of_pipeline(const plan::Scenario& unit, std::int64_t few, std::int64_t more,
+                            const Profile& profile) {
+    const Samples samples = samples_of(unit, {few, few, few + more, few}, profile);
+    const auto& stages = samples.stages;
+    UnitCosts costs;
+    costs.boundary_bytes = samples.boundary_bytes;
+    const auto set = [&](StagePlace place, const Sample& at) {
+        costs.stages[static_cast<std::size_t>(place)] =
+            costs_of(at, few, stages[1], stages[2], more);
+    };
+    set(StagePlace::first, stages[0]);
+    set(StagePlace::middle, stages[1]);
+    set(StagePlace::last, stages[3]);
+    return costs;
 }
 
 }  // namespace
@@ -400,7 +434,7 @@ plan::Layout unit_layout(const plan::Scenario& scenario, bool splits_backward) {
     if (unit.recompute == plan::Recompute::every_k)
         unit.recompute_every = plan::layers_per_group(scenario.layout, most);
     unit.schedule = splits_backward ? "zb-h1" : "1f1b";
-    if (unit.pipeline_parallel > 1) unit.pipeline_parallel = std::min(kUnitStages, unit.stages());
+    if (unit.pipeline_parallel > 1) unit.pipeline_parallel = kUnitStages;
     unit.virtual_pipeline = 1;
     unit.data_parallel = std::min<std::int64_t>(2, unit.data_parallel);
     unit.zero_group_size = 0;
@@ -414,14 +448,9 @@ UnitCosts unit_costs(const plan::Scenario& unit, const Profile& profile) {
     try {
         const std::int64_t period = period_of(unit);
         const std::int64_t few = least_layers(unit, period);
-        const Samples one = samples_of(unit, few, profile);
-        const Samples two = samples_of(unit, few + period, profile);
-        const std::size_t stages = one.stages.size();
-        for (std::size_t s = 0; s < stages; ++s)
-            costs.stages[static_cast<std::size_t>(place_of(s, stages))] =
-                costs_between(one.stages[s], few, two.stages[s], few + period);
+        costs = unit.layout.pipeline_parallel > 1 ? costs_of_pipeline(unit, few, period, profile)
+                                                  : costs_of_one_stage(unit, few, period, profile);
         const plan::Dims dims = plan::dims_of(unit);
-        costs.boundary_bytes = one.boundary_bytes;
         costs.gradient_bytes = static_cast<double>(plan::size_bytes(dims.gradient_dtype));
         costs.parameter_bytes = static_cast<double>(plan::size_bytes(dims.dtype));
     } catch (const plan::ScenarioError& error) {

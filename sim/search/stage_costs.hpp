@@ -1,9 +1,9 @@
 // What a stage of a layout costs, found once for all layouts that share it: from a real plan of a
-// pipeline of at most three stages, a few layers each, and of one of a few more, with the layout's
-// own degrees of tensor and context parallelism. A layer more adds the same each time, so that
-// these two give stages of any number of layers; what data-parallel ranks exchange and how far they
-// share states out is left open. Every technique of the plan is in it, whatever it is: nothing here
-// knows one.
+// pipeline of four stages of a few layers each, one of which has more, with the layout's own
+// degrees of tensor and context parallelism. A layer more adds the same each time, so that this
+// gives stages of any number of layers; what data-parallel ranks exchange and how far they share
+// states out is left open. Every technique of the plan is in it, whatever it is: nothing here knows
+// one.
 #pragma once
 
 #include <array>

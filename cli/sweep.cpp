@@ -1,0 +1,178 @@
+// orrery sweep: what changes with one key of a scenario, or with several.
+#include "cli/sweep.hpp"
+
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+#include <CLI/CLI.hpp>
+
+#include <exception>
+
+#include "cli/layout_search.hpp"
+#include "cli/output_kinds.hpp"
+#include "cli/progress.hpp"
+#include "cli/subcommand.hpp"
+#include "plan/exit_code.hpp"
+#include "trace/formats/trace_file.hpp"
+
+namespace orrery::cli {
+namespace {
+
+constexpr std::size_t kMostPoints = 10'000;
+
+class SweepCommand : public Subcommand {
+  public:
+    std::string name() const override { return "sweep"; }
+    std::string summary() const override {
+        return "Predict a step for each value of one or more keys";
+    }
+    std::vector<std::string> examples() const override {
+        return {
+            "sweep scenarios/runs/llama3-70b-h100x256.json "
+            "--vary layout.pipeline_parallel=1,2,4,8",
+            "sweep run.json --vary cluster.nodes=16..256*2 --metric tokens_per_s "
+            "--svg scaling.svg",
+            "sweep run.json --vary cluster.nodes=16..64*2 "
+            "--vary cluster.inter_node.bandwidth_Gbps=100..800*2 --search --csv sweep.csv"};
+    }
+
+    void declare(CLI::App& app) override {
+        input_.declare(app, files());
+        app.add_option("--vary", varies_, "A key and its values: 1,2,4 or 16..256*2; repeatable")
+            ->type_name("KEY=VALUES")
+            ->required()
+            ->expected(1)
+            ->take_all()
+            ->allow_extra_args(false);
+        app.add_flag("--search", search_, "At each point the best layout that fits");
+        app.add_option("--metric", metric_, "What is drawn: " + metric_names())->type_name("WORD");
+        files()
+            .writes(app, "--svg", svg_, svg_output(),
+                    "Write a chart: lines of one key, a heat map of two")
+            ->type_name("FILE");
+        files()
+            .writes(app, "--csv", csv_, csv_output(), "Write a row of numbers for each point")
+            ->type_name("FILE");
+        app.add_flag("--json", json_, "Print one JSON object");
+    }
+
+    bool prints_json() const override { return json_; }
+
+    int run(Console& console) override {
+        const Metric& metric = chosen_metric();
+        const std::vector<Vary> varies = parse_all_varies(varies_);
+        if (!svg_.empty() && varies.size() > 2)
+            throw UsageError("--svg draws one key or two; --csv takes any number");
+        const auto all = combinations(varies, kMostPoints);
+        std::vector<SweepPoint> points(all.size());
+        Progress progress(console, name(), "simulating points");
+        for (std::size_t i = 0; i < points.size(); ++i)
+            points[i].values = values_of(all[i]);
+        // Reading may time this computer, once: not in parallel.
+        std::vector<std::optional<plan::Scenario>> scenarios(all.size());
+        if (!search_)
+            for (std::size_t i = 0; i < all.size(); ++i)
+                read(all[i], points[i]);
+        tbb::parallel_for(std::size_t{0}, all.size(), [&](std::size_t i) {
+            if (search_)
+                search(all[i], points[i]);
+            else if (points[i].scenario)
+                simulate(points[i]);
+        });
+        const Sweep sweep{input_, varies, points, metric, search_};
+        const bool any = std::any_of(points.begin(), points.end(), [](const SweepPoint& point) {
+            return point.scenario.has_value();
+        });
+        if (!any) return refuse(points, console);
+        console.out << (json_ ? sweep_json(sweep) : sweep_text(sweep, console));
+        if (!svg_.empty()) trace::write_file(svg_.path(), sweep_svg(sweep));
+        if (!csv_.empty()) trace::write_file(csv_.path(), sweep_csv(sweep));
+        return kExitOk;
+    }
+
+  private:
+    static std::string metric_names() {
+        std::string names;
+        for (const Metric& metric : metrics())
+            names += (names.empty() ? "" : ", ") + std::string(metric.name);
+        return names;
+    }
+
+    const Metric& chosen_metric() const {
+        for (const Metric& metric : metrics())
+            if (metric_ == metric.name) return metric;
+        throw UsageError(fmt::format("--metric {}: one of {}", metric_, metric_names()));
+    }
+
+    static std::vector<std::string> values_of(const std::vector<std::string>& sets) {
+        std::vector<std::string> values;
+        for (const std::string& set : sets)
+            values.push_back(set.substr(set.find('=') + 1));
+        return values;
+    }
+
+    void read(const std::vector<std::string>& sets, SweepPoint& point) const {
+        plan::ReadResult read = input_.read_all_with(sets);
+        point.scenario = std::move(read.scenario);
+        point.errors = std::move(read.errors);
+        if (!point.scenario) point.why = point.errors.front().message;
+    }
+
+    void simulate(SweepPoint& point) const {
+        const sim::Profile profile = sim::load_profile(point.scenario->cluster.profile_path);
+        sim::SimulateOptions options;
+        options.keep_trace = false;
+        options.part_waiting = false;
+        point.prediction = sim::simulate(*point.scenario, profile, options, "");
+    }
+
+    void search(const std::vector<std::string>& sets, SweepPoint& point) const {
+        LayoutSearch search = layout_search(input_, {}, sets);
+        if (!search.errors.empty()) {
+            point.errors = std::move(search.errors);
+            point.why = point.errors.front().message;
+            return;
+        }
+        sim::SearchOptions options;
+        options.top = 1;
+        sim::SearchResult result = sim::search(search.bases, options);
+        if (result.layouts.empty()) {
+            point.why = "no layout fits";
+            return;
+        }
+        sim::FoundLayout& best = result.layouts.front();
+        point.scenario = std::move(best.scenario);
+        point.prediction = std::move(best.prediction);
+        point.layout = std::move(best.sets);
+    }
+
+    int refuse(const std::vector<SweepPoint>& points, Console& console) const {
+        const SweepPoint& first = points.front();
+        if (first.errors.empty()) {
+            console.err << "orrery sweep: " << first.why << " at any point\n";
+            return kExitInfeasible;
+        }
+        console.err << plan::format_text(first.errors);
+        if (json_) console.out << plan::format_json(first.errors);
+        if (points.size() > 1)
+            console.err << fmt::format(
+                "orrery sweep: none of the {} points is a valid scenario; "
+                "this is what is wrong with the first\n",
+                points.size());
+        return kExitInvalidScenario;
+    }
+
+    ScenarioInput input_;
+    std::vector<std::string> varies_;
+    std::string metric_ = "step_time_s";
+    OutputPath svg_, csv_;
+    bool search_ = false;
+    bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> sweep_command() {
+    return std::make_unique<SweepCommand>();
+}
+
+}  // namespace orrery::cli
