@@ -55,7 +55,8 @@ std::vector<Declared> all_subcommands() {
 // Options whose value may be a path, of which nobody has said whether it is read or written.
 std::set<std::string> unguarded(const Declared& declared) {
     static const std::set<std::string> no_paths = {
-        "N", "NAME", "SECONDS", "COMMAND", "TOOL", "UINT", "INT", "KEY=VALUE", "KEY=PRIOR[:SD]",
+        "N",   "NAME",      "SECONDS",    "COMMAND",        "TOOL", "UINT",
+        "INT", "KEY=VALUE", "KEY=VALUES", "KEY=PRIOR[:SD]", "P",    "WORD",
     };
     std::set<std::string> names;
     for (const CLI::Option* option : declared.app->get_options()) {
@@ -188,6 +189,10 @@ class Outputs : public testing::Test {
             ASSERT_EQ(
                 run({"simulate", tiny(), "--trace", at(fmt::format("trace.{}", ending))}).code, 0);
         ASSERT_EQ(run({"plan", tiny(), "--output", at("plan")}).code, 0);
+        ASSERT_EQ(run({"sweep", tiny(), "--vary", "layout.zero_stage=0,1", "--svg", at("chart.svg"),
+                       "--csv", at("table.csv")})
+                      .code,
+                  0);
         write("scenario", content_of(tiny()));
         write("profile", content_of(folder() + "tiny-profile.json"));
         write("datasheet", shipped("profiles/sources/a100-40gb-sxm.datasheet.json"));
@@ -199,7 +204,8 @@ class Outputs : public testing::Test {
     }
     const Words kSamples = {"trace.orrery",  "trace.pftrace", "trace.json", "scenario",
                             "profile",       "datasheet",     "model",      "cluster",
-                            "another trace", "script",        "notes",      "plan"};
+                            "another trace", "script",        "notes",      "plan",
+                            "chart.svg",     "table.csv"};
 
     std::vector<Case> cases() const;
 };
@@ -220,6 +226,18 @@ std::vector<Case> Outputs::cases() const {
                    "trace.orrery",
                    {"run.json", "parts/cluster.json", "parts/profile.json", "run.plan"}});
     all.push_back({"plan", {at("run.json")}, {{"--output", "out.plan"}}, "plan", kOfScenario});
+    all.push_back({"search",
+                   {at("run.json"), "--vary", "layout.zero_stage=0,1"},
+                   {{"--write", "out.json"}},
+                   "scenario",
+                   kOfScenario});
+    for (const auto& [option, path, kind] :
+         {std::tuple{"--svg", "out.svg", "chart.svg"}, std::tuple{"--csv", "out.csv", "table.csv"}})
+        all.push_back({"sweep",
+                       {at("run.json"), "--vary", "layout.zero_stage=0,1"},
+                       {{option, path}},
+                       kind,
+                       kOfScenario});
     all.push_back({"train",
                    {at("run.json"), "--plan", at("run.plan")},
                    {{"--trace", "out.json"}},
