@@ -22,15 +22,24 @@ class Preparation {
     Preparation(const ScenarioInput& input, const std::vector<Vary>& varies)
         : input_(input), varies_(varies) {}
 
-    LayoutSearch run(const std::vector<std::string>& changes) {
+    LayoutSearch run() {
         std::vector<Vary> others;
         for (const Vary& vary : varies_)
             if (!is_searched(vary.key)) others.push_back(vary);
         for (const std::vector<std::string>& combination : combinations(others, kMostBases)) {
-            std::vector<std::string> all = changes;
-            all.insert(all.end(), combination.begin(), combination.end());
-            add_base(all);
+            add_base(combination);
             if (!out_.errors.empty()) break;
+        }
+        return std::move(out_);
+    }
+
+    LayoutSearch run_each(const std::vector<std::vector<std::string>>& combinations) {
+        for (std::size_t i = 0; i < combinations.size(); ++i) {
+            const std::size_t before = out_.bases.size();
+            add_base(combinations[i]);
+            if (out_.bases.size() > before) out_.number_of_base.push_back(i);
+            out_.errors_of_each.push_back(std::move(out_.errors));
+            out_.errors.clear();
         }
         return std::move(out_);
     }
@@ -99,9 +108,18 @@ class Preparation {
 
 }  // namespace
 
-LayoutSearch layout_search(const ScenarioInput& input, const std::vector<Vary>& varies,
-                           const std::vector<std::string>& changes) {
-    return Preparation(input, varies).run(changes);
+LayoutSearch layout_search(const ScenarioInput& input, const std::vector<Vary>& varies) {
+    return Preparation(input, varies).run();
+}
+
+LayoutSearch layout_search_of_each(const ScenarioInput& input, const std::vector<Vary>& varies) {
+    return layout_search_of_each(input, combinations(varies, kMostBases));
+}
+
+LayoutSearch layout_search_of_each(const ScenarioInput& input,
+                                   const std::vector<std::vector<std::string>>& combinations) {
+    const std::vector<Vary> none;
+    return Preparation(input, none).run_each(combinations);
 }
 
 }  // namespace orrery::cli

@@ -22,6 +22,7 @@ namespace orrery::cli {
     X(explain)                \
     X(search)                 \
     X(sweep)                  \
+    X(size)                   \
     X(diff)                   \
     X(plan)                   \
     X(schedule)               \

@@ -72,12 +72,12 @@ class SweepCommand : public Subcommand {
         if (!search_)
             for (std::size_t i = 0; i < all.size(); ++i)
                 read(all[i], points[i]);
-        tbb::parallel_for(std::size_t{0}, all.size(), [&](std::size_t i) {
-            if (search_)
-                search(all[i], points[i]);
-            else if (points[i].scenario)
-                simulate(points[i]);
-        });
+        if (search_)
+            search(varies, points);
+        else
+            tbb::parallel_for(std::size_t{0}, all.size(), [&](std::size_t i) {
+                if (points[i].scenario) simulate(points[i]);
+            });
         const Sweep sweep{input_, varies, points, metric, search_};
         const bool any = std::any_of(points.begin(), points.end(), [](const SweepPoint& point) {
             return point.scenario.has_value();
@@ -125,24 +125,24 @@ class SweepCommand : public Subcommand {
         point.prediction = sim::simulate(*point.scenario, profile, options, "");
     }
 
-    void search(const std::vector<std::string>& sets, SweepPoint& point) const {
-        LayoutSearch search = layout_search(input_, {}, sets);
-        if (!search.errors.empty()) {
-            point.errors = std::move(search.errors);
-            point.why = point.errors.front().message;
-            return;
+    // One search of all points, which share what they can.
+    void search(const std::vector<Vary>& varies, std::vector<SweepPoint>& points) const {
+        LayoutSearch search = layout_search_of_each(input_, varies);
+        for (std::size_t i = 0; i < points.size(); ++i) {
+            points[i].errors = search.errors_of_each[i];
+            points[i].why =
+                points[i].errors.empty() ? "no layout fits" : points[i].errors.front().message;
         }
         sim::SearchOptions options;
         options.top = 1;
+        options.of_each_base = true;
         sim::SearchResult result = sim::search(search.bases, options);
-        if (result.layouts.empty()) {
-            point.why = "no layout fits";
-            return;
+        for (sim::FoundLayout& best : result.layouts) {
+            SweepPoint& point = points[search.number_of_base[best.price.base]];
+            point.scenario = std::move(best.scenario);
+            point.prediction = std::move(best.prediction);
+            point.layout = std::move(best.sets);
         }
-        sim::FoundLayout& best = result.layouts.front();
-        point.scenario = std::move(best.scenario);
-        point.prediction = std::move(best.prediction);
-        point.layout = std::move(best.sets);
     }
 
     int refuse(const std::vector<SweepPoint>& points, Console& console) const {

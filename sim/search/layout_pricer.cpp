@@ -38,7 +38,6 @@ class Made {
         std::call_once(entry->once, [&] { entry->value.emplace(make()); });
         return *entry->value;
     }
-    std::size_t size() const { return entries_.size(); }
 
   private:
     struct Entry {
@@ -480,19 +479,28 @@ struct LayoutPricer::Memo {
 
     Network network;
     std::vector<bool> splits_backward;  // by kind of schedule
-    Made<Layout, UnitCosts, UnitHash> units;
     Made<std::array<std::int64_t, 4>, ScheduleSkeleton, NumbersHash<4>> skeletons;
     Made<std::array<std::int64_t, 5>, Places, NumbersHash<5>> places;
 };
 
-LayoutPricer::LayoutPricer(const plan::Scenario& scenario, const Profile& profile)
-    : scenario_(scenario), profile_(profile), memo_(std::make_unique<Memo>(scenario, profile)) {}
+struct SharedStageCosts::Memo {
+    std::int64_t nodes = 1;
+    Made<Layout, UnitCosts, UnitHash> units;
+};
+
+SharedStageCosts::SharedStageCosts(std::int64_t nodes) : memo_(std::make_unique<Memo>()) {
+    memo_->nodes = nodes;
+}
+SharedStageCosts::~SharedStageCosts() = default;
+
+LayoutPricer::LayoutPricer(const plan::Scenario& scenario, const Profile& profile,
+                           SharedStageCosts& costs)
+    : scenario_(scenario),
+      profile_(profile),
+      costs_(costs),
+      memo_(std::make_unique<Memo>(scenario, profile)) {}
 
 LayoutPricer::~LayoutPricer() = default;
-
-std::size_t LayoutPricer::stage_costs_made() const {
-    return memo_->units.size();
-}
 
 LayoutEstimate LayoutPricer::price(const plan::Scenario& valid) const {
     const Layout& layout = valid.layout;
@@ -501,9 +509,10 @@ LayoutEstimate LayoutPricer::price(const plan::Scenario& valid) const {
     const std::int64_t number = kind - plan::schedule_kinds().data();
     const Layout unit =
         unit_layout(valid, memo_->splits_backward[static_cast<std::size_t>(number)]);
-    const UnitCosts& costs = memo_->units.get(unit, [&] {
+    const UnitCosts& costs = costs_.memo_->units.get(unit, [&] {
         plan::Scenario of_unit = valid;
         of_unit.layout = unit;
+        of_unit.cluster.nodes = costs_.memo_->nodes;
         return unit_costs(of_unit, profile_);
     });
     if (!costs.error.empty()) {

@@ -28,12 +28,28 @@ struct LayoutEstimate {
 inline constexpr double kStepBound = 0.06;
 inline constexpr double kPeakBound = 0.08;
 
+// Costs of stages that several pricers share. They do not depend on how many nodes a cluster has:
+// all of `nodes` or fewer have the same.
+class SharedStageCosts {
+  public:
+    explicit SharedStageCosts(std::int64_t nodes);
+    ~SharedStageCosts();
+    SharedStageCosts(const SharedStageCosts&) = delete;
+    SharedStageCosts& operator=(const SharedStageCosts&) = delete;
+
+  private:
+    friend class LayoutPricer;
+    struct Memo;
+    std::unique_ptr<Memo> memo_;
+};
+
 // Prices layouts of one scenario, from several threads at once. What layouts share is made when
 // first asked for and kept.
 class LayoutPricer {
   public:
-    // What is not layout is `scenario`'s; both must outlive the pricer.
-    LayoutPricer(const plan::Scenario& scenario, const Profile& profile);
+    // What is not layout is `scenario`'s; all must outlive the pricer. The scenarios of those that
+    // share `costs` differ in nothing but layout and nodes.
+    LayoutPricer(const plan::Scenario& scenario, const Profile& profile, SharedStageCosts& costs);
     ~LayoutPricer();
     LayoutPricer(const LayoutPricer&) = delete;
     LayoutPricer& operator=(const LayoutPricer&) = delete;
@@ -41,12 +57,11 @@ class LayoutPricer {
     // Of a layout that breaks no rule, and what the rules have settled of its training.
     LayoutEstimate price(const plan::Scenario& valid) const;
 
-    std::size_t stage_costs_made() const;
-
   private:
     struct Memo;
     const plan::Scenario& scenario_;
     const Profile& profile_;
+    SharedStageCosts& costs_;
     std::unique_ptr<Memo> memo_;
 };
 

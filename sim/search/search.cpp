@@ -71,7 +71,8 @@ class Pricing {
     Pricing(const std::vector<SearchBase>& bases, const SearchOptions& options)
         : bases_(bases), options_(options) {
         for (const SearchBase& base : bases) {
-            pricers_.push_back(std::make_unique<LayoutPricer>(*base.read.scenario, *base.profile));
+            pricers_.push_back(std::make_unique<LayoutPricer>(*base.read.scenario, *base.profile,
+                                                              costs_for(base)));
             stages_.push_back(stages_of(base));
             size_ += base.space.size();
         }
@@ -101,7 +102,10 @@ class Pricing {
             }
         }
         std::sort(fitting.begin(), fitting.end(), before);
-        simulate_best(fitting, result);
+        if (options_.of_each_base)
+            simulate_best_of_each(fitting, result);
+        else
+            result.layouts = simulate_best(fitting, result);
         result.pareto = pareto_of(fitting);
         if (result.layouts.empty()) result.nearest = nearest_of(exceeding);
         for (const PricedLayout& one : exceeding)
@@ -113,6 +117,25 @@ class Pricing {
     }
 
   private:
+    // Bases that differ in layout and nodes alone share the costs of stages.
+    SharedStageCosts& costs_for(const SearchBase& base) {
+        for (const auto& [first, costs] : costs_)
+            if (first->profile == base.profile && shares_costs(*first, base)) return *costs;
+        std::int64_t nodes = 0;
+        for (const SearchBase& other : bases_)
+            if (other.profile == base.profile && shares_costs(base, other))
+                nodes = std::max(nodes, other.read.scenario->cluster.nodes);
+        costs_.emplace_back(&base, std::make_unique<SharedStageCosts>(nodes));
+        return *costs_.back().second;
+    }
+    static bool shares_costs(const SearchBase& a, const SearchBase& b) {
+        plan::Scenario one = *a.read.scenario;
+        const plan::Scenario& other = *b.read.scenario;
+        one.cluster.nodes = other.cluster.nodes;
+        one.layout = other.layout;
+        return one == other;
+    }
+
     // What the rules of stages say of the keys that change fastest, which are all that they ask
     // for: most combinations break one of them.
     struct Stages {
@@ -207,15 +230,17 @@ class Pricing {
 
     // In batches, until there are as many as are asked for and the next ones cannot be among them;
     // of what then might be, a few times as many.
-    void simulate_best(const std::vector<PricedLayout>& fitting, SearchResult& result) {
+    std::vector<FoundLayout> simulate_best(const std::vector<PricedLayout>& fitting,
+                                           SearchResult& result) {
+        std::vector<FoundLayout> layouts;
         std::size_t after_enough = 0;
         for (std::size_t next = 0; next < fitting.size() && !stopped();) {
             const std::size_t batch =
                 std::min(std::max(options_.top, kLeastBatch), fitting.size() - next);
-            if (result.layouts.size() >= options_.top) {
+            if (layouts.size() >= options_.top) {
                 after_enough += batch;
                 if (fitting[next].objective * (1 - kStepBound) >
-                        objective_of(result.layouts[options_.top - 1]) ||
+                        objective_of(layouts[options_.top - 1]) ||
                     after_enough > kMostSimulated * options_.top)
                     break;
             }
@@ -224,19 +249,30 @@ class Pricing {
                 if (!stopped()) found[i] = simulated(fitting[next + i]);
             });
             for (auto& one : found) {
-                if (!one || is_listed(*one, result.layouts)) continue;
+                if (!one || is_listed(*one, layouts)) continue;
                 if (one->prediction.memory.fit_probability >= options_.least_fit_probability)
-                    result.layouts.push_back(std::move(*one));
+                    layouts.push_back(std::move(*one));
                 else
                     ++result.infeasible[kMemory].layouts;
             }
-            std::stable_sort(result.layouts.begin(), result.layouts.end(),
+            std::stable_sort(layouts.begin(), layouts.end(),
                              [&](const FoundLayout& a, const FoundLayout& b) {
                                  return objective_of(a) < objective_of(b);
                              });
             next += batch;
         }
-        if (result.layouts.size() > options_.top) result.layouts.resize(options_.top);
+        if (layouts.size() > options_.top) layouts.resize(options_.top);
+        return layouts;
+    }
+
+    void simulate_best_of_each(const std::vector<PricedLayout>& fitting, SearchResult& result) {
+        for (std::uint32_t base = 0; base < bases_.size(); ++base) {
+            std::vector<PricedLayout> own;
+            for (const PricedLayout& one : fitting)
+                if (one.base == base) own.push_back(one);
+            for (FoundLayout& found : simulate_best(own, result))
+                result.layouts.push_back(std::move(found));
+        }
     }
 
     // To the picosecond and the byte: a key that changes nothing makes no other layout.
@@ -352,6 +388,7 @@ class Pricing {
   private:
     const std::vector<SearchBase>& bases_;
     const SearchOptions& options_;
+    std::vector<std::pair<const SearchBase*, std::unique_ptr<SharedStageCosts>>> costs_;
     std::vector<std::unique_ptr<LayoutPricer>> pricers_;
     std::vector<std::vector<Stages>> stages_;  // by base
     std::uint64_t size_ = 0;

@@ -42,6 +42,7 @@ struct SearchBase {
 struct SearchOptions {
     Objective objective = Objective::step_time;
     std::size_t top = 10;
+    bool of_each_base = false;  // so many of each, base by base
     double least_fit_probability = 0.5;
     std::function<void(double done)>
         progress;                             // share of the layouts that were priced; may be null
@@ -73,7 +74,7 @@ struct SearchResult {
         std::string message;  // of one of them
     };
     std::map<std::string, Broken> infeasible;  // by rule (S014); "memory": what breaks none
-    std::vector<FoundLayout> layouts;          // best first
+    std::vector<FoundLayout> layouts;          // best first; of_each_base: within each
     std::vector<PricedLayout> pareto;   // of what fits: step time, memory, cost; fastest first
     std::vector<PricedLayout> nearest;  // where nothing fits: those that need least memory
     std::optional<PricedLayout> without_memory_limit;  // the best if everything fitted

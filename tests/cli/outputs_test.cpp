@@ -55,8 +55,8 @@ std::vector<Declared> all_subcommands() {
 // Options whose value may be a path, of which nobody has said whether it is read or written.
 std::set<std::string> unguarded(const Declared& declared) {
     static const std::set<std::string> no_paths = {
-        "N",   "NAME",      "SECONDS",    "COMMAND",        "TOOL", "UINT",
-        "INT", "KEY=VALUE", "KEY=VALUES", "KEY=PRIOR[:SD]", "P",    "WORD",
+        "N",          "NAME",           "SECONDS", "COMMAND", "TOOL",   "UINT", "INT", "KEY=VALUE",
+        "KEY=VALUES", "KEY=PRIOR[:SD]", "P",       "WORD",    "VALUES", "TIME", "USD",
     };
     std::set<std::string> names;
     for (const CLI::Option* option : declared.app->get_options()) {
@@ -238,6 +238,12 @@ std::vector<Case> Outputs::cases() const {
                        {{option, path}},
                        kind,
                        kOfScenario});
+    all.push_back({"size",
+                   {at("run.json"), "--tokens", "1e6", "--gpus", "8", "--set",
+                    "layout.tensor_parallel=auto", "--set", "layout.global_batch_size=8"},
+                   {{"--svg", "out.svg"}},
+                   "chart.svg",
+                   kOfScenario});
     all.push_back({"train",
                    {at("run.json"), "--plan", at("run.plan")},
                    {{"--trace", "out.json"}},

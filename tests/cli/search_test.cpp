@@ -158,6 +158,56 @@ TEST(Sweep, RefusesBadInput) {
     EXPECT_EQ(swept({"--vary", "layout.zero_stage=1", "--svg", "x.png"}).code, 2);
 }
 
+// Keys that leave few layouts, so that a test takes no time.
+Outcome sized(const Words& more) {
+    return run(joined({"size", kRun, "--set", "layout.tensor_parallel=auto"}, more));
+}
+
+TEST(Size, SaysDaysAndCostOfEachCluster) {
+    const Outcome outcome = sized({"--tokens", "1e12", "--gpus", "8..32*2", "--json", "--set",
+                                   "cluster.price_usd_per_gpu_hour=2", "--carbon-intensity", "400",
+                                   "--set", "cluster.power_w_per_gpu=500"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json printed = json::parse(outcome.out);
+    ASSERT_EQ(printed.at("options").size(), 3U);
+    for (const json& option : printed.at("options")) {
+        const double days = option.at("days");
+        const double hours = days * 24 * option.at("gpus").get<double>();
+        EXPECT_NEAR(option.at("gpu_hours").get<double>(), hours, 1e-6 * hours);
+        EXPECT_NEAR(option.at("cost_usd").get<double>(), 2 * hours, 1e-6 * hours);
+        // Kilowatt-hours × grams.
+        const double pue = 1.0;
+        EXPECT_GE(option.at("carbon_t").get<double>(), hours * 0.5 * pue * 400e-6 * (1 - 1e-9));
+        EXPECT_LT(option.at("interval_days").at(0).get<double>(), days);
+        EXPECT_GT(option.at("interval_days").at(1).get<double>(), days);
+    }
+    EXPECT_EQ(printed.at("smallest"), 0);
+    EXPECT_EQ(printed.at("fastest"), 2);
+}
+
+TEST(Size, CountsOnlyWhatMeetsDeadlineAndBudget) {
+    const Words run_of = {"--tokens", "1e12", "--gpus", "8..32*2", "--json"};
+    const json all = json::parse(sized(run_of).out);
+    const double days = all.at("options").at(1).at("days");
+    const Outcome in_time =
+        sized(joined(run_of, {"--deadline", std::to_string(days * 1.01) + "d"}));
+    ASSERT_EQ(in_time.code, 0) << in_time.err;
+    EXPECT_EQ(json::parse(in_time.out).at("smallest"), 1);
+    const Outcome never = sized(joined(run_of, {"--deadline", "1h"}));
+    EXPECT_EQ(never.code, 4);
+    EXPECT_TRUE(json::parse(never.out).at("smallest").is_null());
+    EXPECT_EQ(sized(joined(run_of, {"--budget", "0"})).code, 4);
+}
+
+TEST(Size, RefusesBadInput) {
+    EXPECT_EQ(sized({"--tokens", "0"}).code, 2);
+    EXPECT_EQ(sized({"--tokens", "1e9", "--deadline", "soon"}).code, 2);
+    EXPECT_EQ(sized({"--tokens", "1e9", "--deadline", "-3d"}).code, 2);
+    EXPECT_EQ(sized({"--tokens", "1e9", "--gpus", "9"}).code, 2);  // nodes of 8
+    EXPECT_EQ(sized({"--tokens", "1e9", "--cluster", "clusters/abacus.json"}).code, 5);
+    EXPECT_EQ(sized({"--set", "training.tokens=0"}).code, 2);
+}
+
 TEST(Chart, DrawsEachPointWithinThePage) {
     LineChart chart{"a < b & c", "", "nodes", "s", true, {{"l", {{1, 2, 1, 3}, {8, 4, 3, 6}}}}};
     const std::string svg = line_chart_svg(chart);

@@ -161,6 +161,32 @@ TEST(Search, IsTheSameForAnyNumberOfThreads) {
     EXPECT_EQ(alone, run(4));
 }
 
+// Bases of more and fewer nodes share the costs of stages: each finds what it would find alone.
+TEST(Search, FindsTheSameOfSeveralBasesAsOfEachAlone) {
+    const ScenarioInput input = input_of("llama2-7b-a100x8");
+    const std::vector<std::string> layout = {"layout.pipeline_parallel=1,2,4",
+                                             "layout.context_parallel=1,2",
+                                             "layout.recompute=none,full"};
+    std::vector<std::string> with_nodes = layout;
+    with_nodes.emplace_back("cluster.nodes=1,2,4");
+    SearchOptions options;
+    options.top = 2;
+    options.of_each_base = true;
+    const LayoutSearch together = searched(input, with_nodes);
+    const SearchResult all = sim::search(together.bases, options);
+    std::vector<double> of_each;
+    for (const char* nodes : {"1", "2", "4"}) {
+        std::vector<std::string> alone = layout;
+        alone.push_back(std::string("cluster.nodes=") + nodes);
+        const LayoutSearch one = searched(input, alone);
+        for (const FoundLayout& found : sim::search(one.bases, options).layouts)
+            of_each.push_back(found.price.step_s);
+    }
+    ASSERT_EQ(all.layouts.size(), 6U);
+    for (std::size_t i = 0; i < of_each.size(); ++i)
+        EXPECT_EQ(all.layouts[i].price.step_s, of_each[i]) << i;
+}
+
 TEST(Search, StopsWhereItIsAskedTo) {
     const ScenarioInput input = input_of("llama2-7b-a100x8");
     const LayoutSearch search = searched(input, {"layout.tensor_parallel=1,2"});
@@ -213,7 +239,8 @@ TEST(LayoutPricer, IsWithinItsBoundsForNineLayoutsInTen) {
         const ScenarioInput input = input_of(world.run, world.sets);
         const LayoutSearch search = searched(input, {});
         const SearchBase& base = search.bases[0];
-        const LayoutPricer pricer(*base.read.scenario, *base.profile);
+        SharedStageCosts costs(base.read.scenario->cluster.nodes);
+        const LayoutPricer pricer(*base.read.scenario, *base.profile, costs);
         plan::RuleCheck rules(base.read.given);
         std::mt19937_64 draw(7);
         std::vector<double> step, peak;
