@@ -7,7 +7,7 @@
 
 #include "plan/assemble/procedures.hpp"
 #include "plan/assemble/stages.hpp"
-#include "plan/passes/passes.hpp"
+#include "plan/passes/pass_table.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -84,10 +84,9 @@ class BackwardProcedures {
 
 class StepBinder {
   public:
-    StepBinder(ProgramBuilder& builder, std::int64_t boundary_bytes,
-               const std::vector<LoweredStep>& row)
+    StepBinder(ProgramBuilder& builder, const std::vector<LoweredStep>& row)
         : builder_(builder),
-          boundary_bytes_(boundary_bytes),
+          boundary_bytes_(boundary_bytes(builder.dims)),
           transfer_bytes_(boundary_elements(builder.scenario, builder.dims) *
                           size_bytes(builder.dims.dtype)),
           procedures_(builder, row),
@@ -266,9 +265,8 @@ bool blocks_on_transfers(const Scenario& scenario) {
            (overlap == TransferOverlap::interleaved && scenario.layout.virtual_pipeline == 1);
 }
 
-void bind_steps(ProgramBuilder& builder, std::int64_t boundary_bytes,
-                const std::vector<LoweredStep>& row) {
-    StepBinder binder(builder, boundary_bytes, row);
+void bind_steps(ProgramBuilder& builder, const std::vector<LoweredStep>& row) {
+    StepBinder binder(builder, row);
     for (const LoweredStep& step : row)
         binder.add(step);
 }

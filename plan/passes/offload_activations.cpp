@@ -39,7 +39,6 @@ class ActivationOffload {
           tier_(tier_of(builder.scenario.layout.offload.activations)) {}
 
     void run() {
-        if (tier_ == Tier::device) return;
         find_journeys();
         for (Journey& journey : journeys_)
             plan_moves(journey);

@@ -46,7 +46,6 @@ class StateOffload {
         add({"parameters", &Bucket::parameters, offload_.parameters, dims.dtype});
         add({"gradients", &Bucket::gradients, offload_.gradients, dims.gradient_dtype});
         add({"optimizer", &Bucket::optimizer, offload_.optimizer, type_of_states()});
-        if (kind_of_.empty()) return;
         rename_in_uses();
         rewrite_steps();
     }
