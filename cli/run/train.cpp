@@ -357,10 +357,12 @@ class Train : public Subcommand {
         TrainEnd end{steps, result.memory, other_bytes_by_rank(result.memory), interrupted};
         if (steps.last().samples == run.scenario.layout.global_batch_size)
             end.forecast = forecast_of(run, input_);
-        if (!trace_file_.empty())
-            trace::write_trace(runtime::measured_trace(result.plan, result.times,
-                                                       measured_scenario_json(run, end)),
-                               trace_file_.path());
+        if (!trace_file_.empty()) {
+            trace::Trace trace =
+                runtime::measured_trace(result.plan, result.times, run.resolved_json);
+            trace.facts = facts_of(run, end);
+            trace::write_trace(trace, trace_file_.path());
+        }
         output.ended(run, end);
         return interrupted ? kExitInterrupted : kExitOk;
     }

@@ -66,6 +66,15 @@ class Layering(unittest.TestCase):
             for path, found in [("runtime/executor/performer_rows.cpp", count), ("runtime/train/b.cpp", 0)]:
                 self.assertEqual(len(faults(headers | {path: text})), found, (path, target))
 
+    def test_traces_are_compared_by_what_they_say(self):
+        headers = HEADERS | {"plan/scenario/scenario.hpp": "", "plan/scenario/differing_keys.hpp": "",
+                             "plan/assemble/a.hpp": "", "sim/engine/fold.hpp": ""}
+        for target, count in [("plan/scenario/scenario.hpp", 1), ("plan/assemble/a.hpp", 1), ("sim/engine/fold.hpp", 1),
+                              ("plan/scenario/differing_keys.hpp", 0), ("trace/a.hpp", 0)]:
+            text = f'#include "{target}"\n'
+            for path, found in [("calib/compare/trace_join.cpp", count), ("calib/compare/validate.cpp", 0)]:
+                self.assertEqual(len(faults(headers | {path: text})), found, (path, target))
+
     def test_angle_brackets_hide_nothing(self):
         self.assertEqual(len(faults(HEADERS | {"plan/b.cpp": "#include <sim/a.hpp>"})), 1)
 
