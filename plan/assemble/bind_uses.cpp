@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/blocks/parameters.hpp"
+#include "plan/ir/parameters.hpp"
 #include "plan/check.hpp"
 #include "plan/memory/arena.hpp"
 

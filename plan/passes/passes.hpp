@@ -99,7 +99,7 @@ std::vector<BlockUse> uses_by_bucket(ProgramBuilder& builder,
                                      Block (*block_of)(const ProgramBuilder&, const Bucket&));
 
 // The uses that reduce a bucket's gradients: over the tensor group what sequence parallelism left
-// partial, the parameters that lie first in a bucket (plan/blocks/parameters.hpp); then over the
+// partial, the parameters that lie first in a bucket (plan/ir/parameters.hpp); then over the
 // ranks that share states out (all-reduce; reduce-scatter from ZeRO-1 on; from ZeRO-2 on into the
 // shard, which accumulates over micro-batches). Empty where no group has two ranks.
 std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t bucket);

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/blocks/parameters.hpp"
+#include "plan/ir/parameters.hpp"
 #include "plan/ir/link.hpp"
 
 namespace orrery::runtime {

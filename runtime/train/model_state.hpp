@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/blocks/parameters.hpp"
+#include "plan/ir/parameters.hpp"
 #include "runtime/executor/device.hpp"
 
 namespace orrery::runtime {
