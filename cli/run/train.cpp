@@ -318,6 +318,7 @@ class Train : public Subcommand {
         runtime::TrainOptions options;
         options.plan = input_.plan();
         options.steps = run.steps;
+        options.offload_path = run.scenario.run.offload_path;
         options.record = !trace_file_.empty();
         options.checkpoint = checkpoint_options(run, resumption_, output, console);
         if (launched_rank(backend_)) options.statement = run_statement(run, resumption_);

@@ -105,7 +105,7 @@ class RankRun final : public RunningRank {
         set_batch(global_batch);
         device_->await_all_but(turns() - 1);
         const plan::Scenario& scenario = entry_->scenario;
-        const RankSamples samples = feed_.take(request(consumed_, scenario));
+        const RankSamples samples = feed_.take(request(consumed_, entry_->plan.micro_batches));
         if (number < options_.steps) feed_.expect(next_request());
         StepInputs inputs;
         inputs.step = number;
@@ -149,8 +149,7 @@ class RankRun final : public RunningRank {
     }
 
     std::vector<SavedPart> parts(std::int64_t step) const {
-        return saved_parts(*program_, planned(), entry_->scenario, entry_->plan.mesh, seat_.rank(),
-                           step);
+        return saved_parts(*program_, planned(), entry_->plan.mesh, seat_.rank(), step);
     }
     const plan::Program& planned() const { return entry_->plan.program_of(seat_.rank()); }
 
@@ -166,7 +165,7 @@ class RankRun final : public RunningRank {
         entry_ = &entry;
         program_ =
             std::make_unique<BoundProgram>(bind_program(entry.plan, planned(), seat_.rank()));
-        device_ = seat_.make_device(*program_, entry.scenario);
+        device_ = seat_.make_device(*program_, options_.offload_path);
         device_->when_ended([this](const StepInputs& inputs) { step_ended(inputs.step); });
         turn_ = program_.get();
         under_way_.resize(static_cast<std::size_t>(turns()));
@@ -182,10 +181,13 @@ class RankRun final : public RunningRank {
 
     void begin() {
         const plan::Scenario& scenario = entry_->scenario;
+        const FirstWeights weights =
+            options_.first_weights
+                ? options_.first_weights
+                : random_weights(entry_->plan.tokens.seed, scenario.model.initializer_range,
+                                 entry_->plan.conserved.layers);
         for (std::int64_t turn = 0; turn < turns(); ++turn)
-            fill_weights(*device_, program_->of_step(turn), planned(), scenario,
-                         options_.first_weights ? options_.first_weights : random_weights(scenario),
-                         threads_);
+            fill_weights(*device_, program_->of_step(turn), planned(), weights, threads_);
         begin_scale();
     }
 
@@ -201,7 +203,7 @@ class RankRun final : public RunningRank {
         const Progress& progress = checkpoint.manifest().progress;
         for (std::int64_t age = 0; age < turns(); ++age)
             load_state(*device_, program_->of_step(progress.step + turns() - age), planned(),
-                       scenario, checkpoint, threads_, age);
+                       checkpoint, threads_, age);
         if (progress.loss_scale && scenario.training.loss_scale == 0) {
             const SavedLossScale& saved = *progress.loss_scale;
             set_scalar("loss scale", saved.scale);
@@ -270,23 +272,30 @@ class RankRun final : public RunningRank {
     }
 
     // Who holds the first or the last stage alone needs them.
-    SampleRequest request(std::int64_t first, const plan::Scenario& scenario) const {
+    SampleRequest request(std::int64_t first, std::int64_t micro_batches) const {
         SampleRequest request;
         request.first = first;
-        request.layout = scenario.layout;
-        request.sequence_length = scenario.training.sequence_length;
+        request.mesh = program_->mesh;
+        request.tokens = program_->tokens;
+        request.micro_batches = micro_batches;
         request.at = program_->at;
-        request.needed = planned().stages.front().index == 0 ||
-                         planned().stages.back().index + 1 == scenario.layout.stages();
+        request.needed =
+            planned().stages.front().index == 0 || planned().stages.back().index == last_stage();
         return request;
+    }
+
+    std::int32_t last_stage() const {
+        std::int32_t last = 0;
+        for (const plan::Program& program : entry_->plan.programs)
+            last = std::max(last, program.stages.back().index);
+        return last;
     }
 
     // Of the step after this one, whose batch may be another size.
     SampleRequest next_request() const {
-        plan::Scenario next = entry_->scenario;
-        const std::int64_t first = consumed_ + next.layout.global_batch_size;
-        next.layout.global_batch_size = plan::global_batch_at(plans_.scenario(), first);
-        return request(first, next);
+        const std::int64_t per_micro_batch = program_->tokens.samples * program_->mesh.data;
+        const std::int64_t first = consumed_ + entry_->plan.micro_batches * per_micro_batch;
+        return request(first, plan::global_batch_at(plans_.scenario(), first) / per_micro_batch);
     }
 
     // The loss is summed over the ranks that hold one; norm and overflow are the same everywhere.
@@ -328,8 +337,8 @@ class RankRun final : public RunningRank {
     double of_all_stages(double value) {
         if (!validates_later()) return value;
         const plan::Coordinates& at = program_->at;
-        const bool tells = at.pipeline + 1 == entry_->scenario.layout.pipeline_parallel &&
-                           at.tensor == 0 && at.data == 0 && at.context == 0;
+        const bool tells = at.pipeline + 1 == program_->mesh.pipeline && at.tensor == 0 &&
+                           at.data == 0 && at.context == 0;
         return seat_.control().sum(tells ? value : 0);
     }
 

@@ -55,6 +55,7 @@ struct TrainOptions {
     std::int64_t steps = 0;      // number of the last step
     bool record = false;         // keep the last step's times
     FirstWeights first_weights;  // empty: random_weights
+    std::string offload_path;    // folder of what a plan keeps on disk
     std::optional<CheckpointOptions> checkpoint;
     RunStatement statement;  // that ranks which are processes must agree in
     // A step that was taken with a loss or a norm that is no number ends the run: NotFiniteError.

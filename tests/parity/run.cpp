@@ -24,14 +24,11 @@ std::int64_t kept_elements(const plan::Parameter& parameter) {
 
 class Collector {
   public:
-    explicit Collector(const plan::Scenario& scenario) : scenario_(scenario) {}
-
     void add(const runtime::Device& device, const runtime::BoundProgram& program,
              const plan::Program& planned, runtime::StateKind kind,
              const std::string& before = "") {
         const std::lock_guard lock(mutex_);
-        for (const runtime::StateRun& run :
-             runtime::state_runs(program, planned, scenario_, kind)) {
+        for (const runtime::StateRun& run : runtime::state_runs(program, planned, kind)) {
             const std::vector<double> values = runtime::read_run(device, run);
             std::vector<double>& whole = whole_[before + run.name];
             const std::int64_t kept = kept_elements(*run.parameter);
@@ -51,7 +48,6 @@ class Collector {
     const std::string& disagreement() const { return disagreement_; }
 
   private:
-    const plan::Scenario& scenario_;
     std::mutex mutex_;
     Whole whole_;
     std::string disagreement_;
@@ -75,10 +71,10 @@ plan::Scenario scenario(const char* text, const Sets& sets) {
 
 Trained train(const plan::Scenario& scenario, const RunOptions& options) {
     Trained run;
-    Collector gradients(scenario);
-    Collector parameters(scenario), moments(scenario);
+    Collector gradients, parameters, moments;
     runtime::TrainOptions train;
     train.steps = options.steps;
+    train.offload_path = scenario.run.offload_path;
     runtime::CpuBackend cpu(options.cpu, std::chrono::seconds(60));
     train.checkpoint = options.checkpoint;
     train.change_plan = options.change_plan;

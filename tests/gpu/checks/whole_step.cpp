@@ -85,7 +85,7 @@ Step step_of(const plan::Scenario& scenario, Backend& backend) {
     options.steps = 1;
     options.after_step = [&](plan::Rank, const Device& device, const BoundProgram& program,
                              const plan::Program& planned, std::int64_t) {
-        for (const StateRun& run : state_runs(program, planned, scenario, StateKind::gradients)) {
+        for (const StateRun& run : state_runs(program, planned, StateKind::gradients)) {
             const std::vector<double> values = read_run(device, run);
             std::vector<double>& whole = step.gradients[run.name];
             whole.insert(whole.end(), values.begin(), values.end());
