@@ -38,8 +38,10 @@ DECIDES_BY_LABEL = re.compile(
 BEFORE_THE_PLAN = ("plan/scenario/", "plan/blocks/", "plan/passes/", "plan/assemble/")
 # Who does without what, and why.
 WITHOUT = [
-    (re.compile(r"runtime/executor/performer\w*\.[ch]pp"), BEFORE_THE_PLAN, (),
-     "the performer has its plan, and nothing before it"),
+    (re.compile(r"runtime/.*"), ("plan/blocks/", "plan/passes/", "plan/assemble/"), (), "the runtime builds no plan"),
+    # The run section is read where ranks meet, where data is, and where a run's health is watched.
+    (re.compile(r"runtime/(?!launch/|data/|train/health\.hpp).*"), ("plan/scenario/",), ("plan/scenario/diagnostic.hpp",),
+     "the runtime reads the plan, not the scenario that it was built from"),
     # Where two scenarios differ is told to people.
     (re.compile(r"calib/compare/trace_\w+\.[ch]pp"), BEFORE_THE_PLAN + ("sim/",), ("plan/scenario/differing_keys.hpp",),
      "two traces are compared by what they say"),

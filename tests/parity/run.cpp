@@ -9,7 +9,9 @@
 #include <limits>
 #include <mutex>
 
+#include "plan/assemble/batch_plan.hpp"
 #include "plan/scenario/reader.hpp"
+#include "plan/scenario/training_facts.hpp"
 #include "runtime/random.hpp"
 
 namespace orrery::parity {
@@ -75,6 +77,7 @@ Trained train(const plan::Scenario& scenario, const RunOptions& options) {
     runtime::TrainOptions train;
     train.steps = options.steps;
     train.offload_path = scenario.run.offload_path;
+    train.verify_replicas_every_steps = scenario.run.verify_replicas_every_steps;
     runtime::CpuBackend cpu(options.cpu, std::chrono::seconds(60));
     train.checkpoint = options.checkpoint;
     train.change_plan = options.change_plan;
@@ -111,15 +114,17 @@ Trained train(const plan::Scenario& scenario, const RunOptions& options) {
             targets[i] = static_cast<std::int32_t>(token);
         }
     };
-    run.result =
-        runtime::train(scenario, train, options.backend != nullptr ? *options.backend : cpu,
-                       samples, [&](const runtime::StepReport& step) {
-                           if (options.stepped) options.stepped(step);
-                           run.losses.push_back(step.loss);
-                           run.norms.push_back(step.grad_norm.value_or(0));
-                           run.skipped.push_back(step.skipped);
-                           return true;
-                       });
+    run.result = runtime::train(
+        plan::training_facts(scenario),
+        [&](std::int64_t batch) { return plan::build_batch_plan(scenario, batch); }, train,
+        options.backend != nullptr ? *options.backend : cpu, samples,
+        [&](const runtime::StepReport& step) {
+            if (options.stepped) options.stepped(step);
+            run.losses.push_back(step.loss);
+            run.norms.push_back(step.grad_norm.value_or(0));
+            run.skipped.push_back(step.skipped);
+            return true;
+        });
     run.disagreement =
         gradients.disagreement() + parameters.disagreement() + moments.disagreement();
     run.moments = moments.take();

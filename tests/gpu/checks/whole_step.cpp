@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "plan/assemble/batch_plan.hpp"
 #include "plan/check.hpp"
 #include "plan/scenario/reader.hpp"
+#include "plan/scenario/training_facts.hpp"
 #include "runtime/cpu/cpu_backend.hpp"
 #include "runtime/random.hpp"
 #include "runtime/train/trainer.hpp"
@@ -93,7 +95,9 @@ Step step_of(const plan::Scenario& scenario, Backend& backend) {
     };
     const auto vocabulary = static_cast<std::uint64_t>(scenario.model.vocabulary);
     train(
-        scenario, options, backend,
+        plan::training_facts(scenario),
+        [&](std::int64_t batch) { return plan::build_batch_plan(scenario, batch); }, options,
+        backend,
         [&](std::int64_t sample, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) {
             const RandomKey key{5, 0, static_cast<std::uint32_t>(sample)};
             for (std::size_t i = 0; i < tokens.size(); ++i) {
