@@ -7,13 +7,11 @@
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 
-#include "calib/compare/measured_facts.hpp"
-#include "cli/machine_files.hpp"
 #include "cli/report_sections.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
-#include "plan/assemble/build_plan.hpp"
 #include "plan/exit_code.hpp"
 #include "sim/prediction.hpp"
 #include "sim/replay/measured.hpp"
@@ -23,20 +21,17 @@
 namespace orrery::cli {
 namespace {
 
-std::string folder_of(const std::string& path) {
-    const std::size_t slash = path.rfind('/');
-    if (slash == std::string::npos) return ".";
-    return slash == 0 ? "/" : path.substr(0, slash);
-}
-
 // A prediction that was written down, or is made on the spot.
 struct Predicted {
     trace::Trace trace;
-    plan::ReadResult read;
-    sim::Profile profile;
     std::string from;
-    std::string prices;  // of measured costs; empty: the profile's
 };
+
+// A trace of another program may say nothing of the scenario that people could read.
+std::string readable_scenario(const trace::Trace& trace) {
+    const auto scenario = nlohmann::json::parse(trace.scenario_json, nullptr, false);
+    return scenario.is_object() ? trace.scenario_json : "{}";
+}
 
 class Compare : public Subcommand {
   public:
@@ -69,23 +64,23 @@ class Compare : public Subcommand {
 
     int run(Console& console) override {
         const trace::Trace measured = trace::read_trace(measured_);
-        const Predicted predicted =
-            is_trace(input_.file) ? from_trace(console) : simulated(console);
-        if (!predicted.read.scenario) return exit_code_of(predicted.read);
-        const plan::Scenario& scenario = *predicted.read.scenario;
-        const plan::Plan plan = plan::build_plan(scenario);
-        const sim::MemoryPrediction memory = sim::predict_memory(plan, scenario, predicted.profile);
-        const compare::Comparison comparison = compare::compare_traces(
-            predicted.trace, plan, scenario.cluster, memory, measured, measured_);
+        Predicted predicted;
+        if (is_trace(input_.file)) {
+            predicted = from_trace();
+        } else {
+            const plan::ReadResult read = input_.read(console, json_);
+            if (!read.scenario) return exit_code_of(read);
+            predicted = simulated(read);
+        }
+        const compare::Comparison comparison = compare::compare_traces(predicted.trace, measured);
         const ComparisonReport report{
             comparison,
             predicted.from,
             fmt::format("{}: {} ranks{}", measured_, comparison.ranks,
                         comparison.backend.empty() ? "" : ", backend " + comparison.backend),
-            predicted.prices.empty() ? "profile " + file_name(scenario.cluster.profile_path)
-                                     : predicted.prices,
+            predicted.trace.facts.prices,
             top_,
-            predicted.read.resolved_json};
+            readable_scenario(predicted.trace)};
         console.out << (json_ ? comparison_json(report) : comparison_text(report, console));
         return kExitOk;
     }
@@ -107,42 +102,24 @@ class Compare : public Subcommand {
         return trace::format_of_name(path) == trace::TraceFormat::chrome;
     }
 
-    Predicted simulated(Console& console) const {
-        Predicted predicted;
-        predicted.read = input_.read(console, json_);
-        if (!predicted.read.scenario) return predicted;
-        predicted.profile = sim::load_profile(predicted.read.scenario->cluster.profile_path);
+    Predicted simulated(const plan::ReadResult& read) const {
+        const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
         std::optional<sim::MeasuredCosts> costs;
         if (!costs_.empty()) costs.emplace(trace::read_trace(costs_), costs_);
-        sim::Prediction prediction =
-            sim::simulate(*predicted.read.scenario, predicted.profile,
-                          {false, costs ? &*costs : nullptr}, predicted.read.resolved_json);
+        sim::Prediction prediction = sim::simulate(
+            *read.scenario, profile, {false, costs ? &*costs : nullptr}, read.resolved_json);
         if (!prediction.stuck.empty())
             throw std::runtime_error("the plan deadlocks\n" + prediction.stuck);
-        if (prediction.prices) predicted.prices = prices_text(*prediction.prices);
-        predicted.trace = std::move(prediction.trace);
-        predicted.from = fmt::format("{}, simulated", input_.arguments());
-        return predicted;
+        if (prediction.prices) prediction.trace.facts.prices = prices_text(*prediction.prices);
+        return {std::move(prediction.trace), fmt::format("{}, simulated", input_.arguments())};
     }
 
-    Predicted from_trace(Console& console) const {
+    Predicted from_trace() const {
         if (!input_.sets.empty())
             throw UsageError("--set: PREDICTED is a trace, and only a scenario has keys to set");
         if (!costs_.empty())
             throw UsageError("--costs: PREDICTED is a trace, and only a scenario is simulated");
-        Predicted predicted;
-        predicted.trace = trace::read_trace(input_.file);
-        predicted.read = plan::read_scenario_text(
-            compare::scenario_text(predicted.trace, input_.file), input_.file,
-            folder_of(input_.file), {}, library_folder(), MachineFiles(nullptr));
-        if (!predicted.read.scenario) {
-            console.err << plan::format_text(predicted.read.errors);
-            if (json_) console.out << plan::format_json(predicted.read.errors);
-            return predicted;
-        }
-        predicted.profile = sim::load_profile(predicted.read.scenario->cluster.profile_path);
-        predicted.from = input_.file;
-        return predicted;
+        return {trace::read_trace(input_.file), input_.file};
     }
 
     ScenarioInput input_;

@@ -27,9 +27,9 @@ Json step_json(const compare::Comparison& comparison) {
 }
 
 Json memory_json(const compare::MemoryComparison& memory) {
-    return {{"predicted_peak_bytes", memory.predicted_peak},
+    return {{"predicted_peak_bytes", or_null(memory.predicted_peak)},
             {"measured_peak_bytes", or_null(memory.measured_peak)},
-            {"predicted_other_bytes", memory.predicted_other},
+            {"predicted_other_bytes", or_null(memory.predicted_other)},
             {"measured_other_bytes", or_null(memory.measured_other)}};
 }
 

@@ -161,12 +161,15 @@ std::string streams_text(const compare::Comparison& comparison, const Console& c
 std::string memory_text(const compare::MemoryComparison& memory, const Console& console) {
     TextTable table({Align::left, Align::right, Align::right, Align::right});
     table.add({"", "predicted", "measured", "error"});
-    const auto add = [&](const char* name, std::int64_t predicted,
-                         const std::optional<std::int64_t>& measured) {
-        const auto p = static_cast<double>(predicted);
+    using Bytes = std::optional<std::int64_t>;
+    const auto shown = [](const Bytes& bytes) {
+        return bytes ? bytes_text(static_cast<double>(*bytes)) : "unknown";
+    };
+    const auto add = [&](const char* name, const Bytes& predicted, const Bytes& measured) {
+        const auto p = static_cast<double>(predicted.value_or(0));
         const auto m = static_cast<double>(measured.value_or(0));
-        table.add({name, bytes_text(p), measured ? bytes_text(m) : "unknown",
-                   m > 0 ? error_text((p - m) / m * 100) : ""});
+        table.add({name, shown(predicted), shown(measured),
+                   predicted && m > 0 ? error_text((p - m) / m * 100) : ""});
     };
     add("arena", memory.predicted_peak, memory.measured_peak);
     add("rest of the process", memory.predicted_other, memory.measured_other);

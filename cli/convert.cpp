@@ -50,7 +50,7 @@ class Convert : public Subcommand {
         double ranks = 0;
         for (const trace::Track& track : trace.tracks) {
             events += static_cast<std::int64_t>(track.events.size());
-            ranks += static_cast<double>(track.represents);
+            ranks += static_cast<double>(track.represents());
         }
         const double step_s = static_cast<double>(trace.step_end - trace.step_start) / kPsPerSecond;
         std::string text = fmt::format(

@@ -57,7 +57,7 @@ class Diff : public Subcommand {
         }
         const DiffReport report{a.report(), b.report(),
                                 sim::difference_of(a.prediction, b.prediction),
-                                sim::differing_keys(a.read.resolved_json, b.read.resolved_json)};
+                                plan::differing_keys(a.read.resolved_json, b.read.resolved_json)};
         console.out << (json_ ? diff_json(report) : diff_text(report, console));
         const bool fit_a = a.prediction.memory.verdict != sim::Verdict::exceeds;
         const bool fit_b = b.prediction.memory.verdict != sim::Verdict::exceeds;

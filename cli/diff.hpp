@@ -7,6 +7,7 @@
 
 #include "cli/console.hpp"
 #include "cli/report.hpp"
+#include "plan/scenario/differing_keys.hpp"
 #include "sim/whatif/difference.hpp"
 
 namespace orrery::cli {
@@ -15,7 +16,7 @@ struct DiffReport {
     ReportInput a;
     ReportInput b;
     sim::Difference difference;
-    std::vector<sim::KeyDifference> keys;
+    std::vector<plan::KeyDifference> keys;
 };
 
 std::string diff_text(const DiffReport& report, const Console& console);

@@ -55,7 +55,7 @@ std::string diff_json(const DiffReport& report) {
                         {"b_s", op.b_s},
                         {"difference_s", op.b_s - op.a_s}});
     Json keys = Json::array();
-    for (const sim::KeyDifference& key : report.keys)
+    for (const plan::KeyDifference& key : report.keys)
         keys.push_back(
             {{"pointer", key.pointer}, {"a", parsed_or_null(key.a)}, {"b", parsed_or_null(key.b)}});
     Json json;

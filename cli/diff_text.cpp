@@ -84,7 +84,7 @@ std::string keys_text(const DiffReport& report, const Console& console) {
     if (report.keys.empty()) return text + labelled("", "nothing");
     TextTable table({Align::left, Align::right, Align::right});
     table.add({"", "A", "B"});
-    for (const sim::KeyDifference& key : report.keys)
+    for (const plan::KeyDifference& key : report.keys)
         table.add({key.pointer, value_text(key.a), value_text(key.b)});
     return text + table.text();
 }

@@ -12,7 +12,7 @@ Json place_json(const trace::Trace& trace, std::int32_t index) {
     const trace::Track& track = trace.tracks[static_cast<std::size_t>(index)];
     return {
         {"rank", track.rank},
-        {"represents", track.represents},
+        {"represents", track.represents()},
         {"pipeline_rank", trace.programs[static_cast<std::size_t>(track.program)].pipeline_rank}};
 }
 

@@ -46,7 +46,7 @@ std::string spoken(trace::Account account) {
 // "pipeline rank 3"; "rank 17 (pipeline rank 3)" where a pipeline rank has ranks that differ.
 std::string place_of(const trace::Trace& trace, std::int32_t index) {
     const trace::Track& track = trace.tracks[static_cast<std::size_t>(index)];
-    if (trace.tracks.size() == 1) return track.represents > 1 ? "every rank" : "the one rank";
+    if (trace.tracks.size() == 1) return track.represents() > 1 ? "every rank" : "the one rank";
     const auto pipeline_rank =
         trace.programs[static_cast<std::size_t>(track.program)].pipeline_rank;
     std::string pipeline = fmt::format("pipeline rank {}", pipeline_rank);
@@ -207,7 +207,7 @@ std::string path_paragraph(const Explanation& explanation) {
                             seconds_text(sim::to_seconds(works[i].time)));
     }
     if (trace.tracks.size() == 1)
-        return text + (trace.tracks[0].represents > 1
+        return text + (trace.tracks[0].represents() > 1
                            ? ". All ranks do the same at the same time; none waits for another."
                            : ".");
     const std::vector<Sum> ranks = by_rank(explanation);

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include "calib/compare/measured_facts.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/progress.hpp"
 #include "cli/report.hpp"
+#include "cli/report_sections.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
 #include "plan/exit_code.hpp"
@@ -61,16 +61,17 @@ class Simulate : public Subcommand {
         std::optional<sim::MeasuredCosts> costs;
         if (!costs_file_.empty()) {
             trace::Trace measured = trace::read_trace(costs_file_);
-            if (compare::measured_facts(measured, costs_file_).correctness_only)
+            if (measured.facts.ranks_per_device > 1)
                 console.err << "orrery simulate: warning: " << costs_file_
                             << ": several ranks shared a GPU: its times say nothing\n";
             costs.emplace(std::move(measured), costs_file_);
         }
-        const sim::Prediction prediction =
+        sim::Prediction prediction =
             sim::simulate(*read.scenario, profile,
                           {unfolded_, costs ? &*costs : nullptr, !trace_file_.empty() || timeline_,
                            true, input_.plan()},
                           read.resolved_json);
+        if (prediction.prices) prediction.trace.facts.prices = prices_text(*prediction.prices);
         print({*read.scenario, profile, prediction, input_, read.resolved_json,
                fixes_of(*read.scenario, profile, prediction, console),
                stacks_of(read, profile, prediction), unused_of(read, prediction)},

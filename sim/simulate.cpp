@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <utility>
 
@@ -20,10 +21,18 @@ trace::Trace empty_trace(const plan::Plan& plan, const Machine& machine,
                          const std::string& resolved_json) {
     trace::Trace trace = trace::describe_plan(plan, machine.input.linked);
     trace.scenario_json = resolved_json;
-    for (std::size_t t = 0; t < machine.classes.members.size(); ++t) {
-        const Classes::Member& member = machine.classes.members[t];
+    for (std::size_t t = 0; t < machine.classes.members.size(); ++t)
         trace.tracks.push_back(
-            {member.rank, member.represents, machine.input.tracks[t].program, {}});
+            {machine.classes.members[t].rank, {}, machine.input.tracks[t].program, {}});
+    for (std::size_t r = 0; r < machine.classes.class_of.size(); ++r) {
+        trace::Track& track = trace.tracks[static_cast<std::size_t>(machine.classes.class_of[r])];
+        const auto rank = static_cast<std::int64_t>(r);
+        std::vector<trace::RankRange>& alike = track.alike;
+        if (rank == track.rank) continue;
+        if (!alike.empty() && alike.back().first + alike.back().count == rank)
+            ++alike.back().count;
+        else
+            alike.push_back({rank, 1});
     }
     return trace;
 }
@@ -103,7 +112,7 @@ void split_bubble(const plan::Plan& plan, Machine& machine, Prediction& predicti
     equal.trace.ops = prediction.trace.ops;
     equal.trace.programs = prediction.trace.programs;
     for (const trace::Track& track : prediction.trace.tracks)
-        equal.trace.tracks.push_back({track.rank, track.represents, track.program, {}});
+        equal.trace.tracks.push_back({track.rank, track.alike, track.program, {}});
     const bool ran = count_events(machine, equal).stuck.empty();
     multiply_times(machine, {});
     if (!ran) return;
@@ -128,7 +137,7 @@ std::vector<std::vector<std::int64_t>> ops_by_table(const trace::Trace& trace,
         machine.tables.size(), std::vector<std::int64_t>(trace.programs.size()));
     for (std::size_t t = 0; t < trace.tracks.size(); ++t)
         ranks[index.at(machine.table_of[t])][static_cast<std::size_t>(trace.tracks[t].program)] +=
-            trace.tracks[t].represents;
+            trace.tracks[t].represents();
     std::vector<std::vector<std::int64_t>> ops(machine.tables.size(),
                                                std::vector<std::int64_t>(trace.ops.size()));
     for (std::size_t p = 0; p < trace.programs.size(); ++p) {
@@ -276,10 +285,20 @@ std::string describe_stuck(const trace::Trace& trace, const EngineRun& result) {
         const trace::ProgramOps& program = trace.programs[static_cast<std::size_t>(track.program)];
         const trace::OpName& op = trace.ops[program.op[stuck.op]];
         text += "rank " + std::to_string(track.rank) + ": " +
-                program.actions[program.step[stuck.op]] + " " + op.label + " on " +
+                trace::to_text(program.actions[program.step[stuck.op]]) + " " + op.label + " on " +
                 std::string(plan::name(op.stream)) + " waits for " + stuck.waits_for + "\n";
     }
     return text;
+}
+
+trace::RunFacts facts_of(const MemoryPrediction& memory, const plan::Cluster& cluster) {
+    trace::RunFacts facts;
+    facts.prices = "profile " + std::filesystem::path(cluster.profile_path).filename().string();
+    for (const StageMemory& stage : memory.stages) {
+        facts.arena_bytes.push_back(stage.arena_bytes);
+        facts.other_bytes.push_back(stage.process_bytes);
+    }
+    return facts;
 }
 
 }  // namespace
@@ -303,6 +322,7 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
     if (prediction.stuck.empty() && options.costs == nullptr && options.part_waiting)
         split_bubble(plan, machine, prediction);
     prediction.memory = predict_memory(plan, scenario, profile);
+    prediction.trace.facts = facts_of(prediction.memory, scenario.cluster);
     if (!prediction.stuck.empty()) return prediction;
     prediction.communication = trace::communication_sums(prediction.trace, prediction.sums);
     prediction.copies = trace::copy_sums(prediction.trace, prediction.sums);

@@ -30,12 +30,12 @@ std::array<double, plan::kStreams> mean_busy(const Trace& trace) {
     std::array<double, plan::kStreams> mean{};
     double ranks = 0;
     for (const Track& track : trace.tracks)
-        ranks += static_cast<double>(track.represents);
+        ranks += static_cast<double>(track.represents());
     for (const Track& track : trace.tracks) {
         const auto busy = busy_of(trace, track);
         for (std::size_t s = 0; s < plan::kStreams; ++s)
             mean[s] += static_cast<double>(busy[s]) / kPsPerSecond *
-                       static_cast<double>(track.represents) / ranks;
+                       static_cast<double>(track.represents()) / ranks;
     }
     return mean;
 }

@@ -26,13 +26,12 @@ OpName name_of(const plan::Mesh& mesh, const plan::Block& block, const plan::Op&
     return name;
 }
 
-std::vector<std::string> actions_of(const plan::Program& program) {
-    std::vector<std::string> actions;
+std::vector<StepActions> actions_of(const plan::Program& program) {
+    std::vector<StepActions> actions;
     for (const plan::Step& step : program.steps) {
-        std::string text = plan::to_text(step.action);
+        StepActions& of_step = actions.emplace_back(1, step.action);
         for (std::size_t i = 1; i < step.transfers.size(); ++i)
-            text += "+" + plan::to_text(step.transfers[i].action);
-        actions.push_back(std::move(text));
+            of_step.push_back(step.transfers[i].action);
     }
     return actions;
 }

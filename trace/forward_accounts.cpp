@@ -19,6 +19,7 @@ ForwardAccounts::ForwardAccounts(const Trace& trace, int repetitions)
     for (const Track& track : trace.tracks) {
         const auto program = static_cast<std::size_t>(track.program);
         before_ += trace.programs[program].op.size() - of_one_step_[program];
+        represents_.push_back(track.represents());
     }
     sums_.busy.resize(trace.ops.size());
     sums_.messages.resize(trace.ops.size());
@@ -53,22 +54,23 @@ void ForwardAccounts::ended(std::size_t track, std::uint32_t op, const Event& ev
     } else {
         rank.since.push_back(me);
     }
-    count(of, op, number, event);
+    count(track, op, number, event);
 }
 
 // What takes no time is counted when time goes on: only then is it known whether the window begins
 // or the step ends at this moment.
-void ForwardAccounts::count(const Track& track, std::uint32_t op, std::uint32_t number,
+void ForwardAccounts::count(std::size_t track, std::uint32_t op, std::uint32_t number,
                             const Event& event) {
     const Kind& kind = kinds_[number];
-    const auto program = static_cast<std::size_t>(track.program);
+    const auto program = static_cast<std::size_t>(trace_.tracks[track].program);
+    const std::int64_t represents = represents_[track];
     const std::int64_t messages =
         kind.exchange ? exchanged_[program][trace_.programs[program].step[op]] : 1;
     if (event.start == event.end) {
-        instant_.push_back({number, messages * track.represents, event.end});
+        instant_.push_back({number, messages * represents, event.end});
     } else if (before_ == 0 && event.start >= start_) {
-        sums_.busy[number] += Wide{event.end - event.start} * track.represents;
-        sums_.messages[number] += messages * track.represents;
+        sums_.busy[number] += Wide{event.end - event.start} * represents;
+        sums_.messages[number] += messages * represents;
     }
 }
 

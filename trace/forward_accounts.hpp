@@ -55,7 +55,7 @@ class ForwardAccounts {
         Picoseconds at = 0;
     };
 
-    void count(const Track& track, std::uint32_t op, std::uint32_t number, const Event& event);
+    void count(std::size_t track, std::uint32_t op, std::uint32_t number, const Event& event);
     void settle();
     void charge(Rank& rank, Account account, Picoseconds from, Picoseconds to) const;
     void explain(std::size_t track, Picoseconds from, Picoseconds to, std::int32_t blocker);
@@ -65,6 +65,7 @@ class ForwardAccounts {
     std::vector<Kind> kinds_;                           // by op
     std::vector<std::vector<std::int64_t>> exchanged_;  // messages, by program and step
     std::vector<std::size_t> of_one_step_;              // ops, by program
+    std::vector<std::int64_t> represents_;              // ranks, by track
     std::vector<Rank> ranks_;
     StepSums sums_;
     std::uint64_t before_ = 0;  // ops of the steps before the last that have not ended

@@ -1,6 +1,7 @@
 #include "trace/sound.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "plan/check.hpp"
 
@@ -19,10 +20,21 @@ void check_program(const Trace& trace, const ProgramOps& program) {
                  "vectors of a trace's program differ in length");
     for (const std::int64_t bytes : program.live_bytes)
         ORRERY_CHECK(bytes >= 0, "live bytes of a trace are negative");
+    for (const StepActions& actions : program.actions)
+        ORRERY_CHECK(!actions.empty(), "a step of a trace has no action");
     for (std::size_t i = 0; i < size; ++i)
         ORRERY_CHECK(program.op[i] < trace.ops.size() && program.step[i] < program.actions.size() &&
                          program.layer[i] >= -1,
                      "an op of a trace's program is out of range");
+}
+
+void check_facts(const RunFacts& facts) {
+    ORRERY_CHECK(facts.ranks_per_device >= 0, "a trace has less than no ranks on a device");
+    for (const auto* bytes : {&facts.arena_bytes, &facts.high_water_bytes, &facts.other_bytes})
+        for (const std::int64_t of_one : *bytes)
+            ORRERY_CHECK(of_one >= 0, "a size in a trace is negative");
+    for (const double time : facts.step_times_s)
+        ORRERY_CHECK(std::isfinite(time) && time >= 0, "the time of a step in a trace is none");
 }
 
 void check_event(const Trace& trace, const Track& track, std::size_t i) {
@@ -38,7 +50,18 @@ void check_event(const Trace& trace, const Track& track, std::size_t i) {
 
 }  // namespace
 
+bool are_apart(const Track& track) {
+    std::int64_t last = track.rank;
+    for (const RankRange& range : track.alike) {
+        if (range.first <= last || range.count < 1) return false;
+        if (range.count - 1 > std::numeric_limits<std::int64_t>::max() - range.first) return false;
+        last = range.first + range.count - 1;
+    }
+    return true;
+}
+
 void check_sound(const Trace& trace) {
+    check_facts(trace.facts);
     ORRERY_CHECK(
         is_time(trace.step_start) && is_time(trace.step_end) && trace.step_start <= trace.step_end,
         "the step of a trace has no sound window");
@@ -49,7 +72,7 @@ void check_sound(const Trace& trace) {
     for (const ProgramOps& program : trace.programs)
         check_program(trace, program);
     for (const Track& track : trace.tracks) {
-        ORRERY_CHECK(track.rank >= 0 && track.represents >= 1 && track.program >= 0 &&
+        ORRERY_CHECK(track.rank >= 0 && are_apart(track) && track.program >= 0 &&
                          static_cast<std::size_t>(track.program) < trace.programs.size(),
                      "a track of a trace has no program or rank");
         ORRERY_CHECK(track.events.size() ==

@@ -12,6 +12,9 @@ inline constexpr Picoseconds kTimeLimit = Picoseconds{1} << 61;
 // Aborts (ORRERY_CHECK) unless indices are in range, the vectors of a program of one length, a
 // track has as many events as its program has ops, blocker < event, ready <= start <= end, numbers
 // finite.
+// Whether the ranks that a track stands for ascend from its own, and each is there once.
+bool are_apart(const Track& track);
+
 void check_sound(const Trace& trace);
 
 }  // namespace orrery::trace

@@ -1,21 +1,20 @@
 #include "trace/step_sums.hpp"
 
+#include <algorithm>
+
 namespace orrery::trace {
 namespace {
 
 // An exchange sends none, one or several.
-std::int64_t sends_in(const std::string& actions) {
-    std::int64_t sends = 0;
-    for (std::size_t at = actions.find("SEND_"); at != std::string::npos;
-         at = actions.find("SEND_", at + 1))
-        ++sends;
-    return sends;
+std::int64_t sends_in(const StepActions& actions) {
+    return std::count_if(actions.begin(), actions.end(),
+                         [](const plan::Action& action) { return plan::is_send(action.kind); });
 }
 
 double ranks_of(const Trace& trace) {
     double ranks = 0;
     for (const Track& track : trace.tracks)
-        ranks += static_cast<double>(track.represents);
+        ranks += static_cast<double>(track.represents());
     return ranks;
 }
 
@@ -30,7 +29,7 @@ std::vector<std::vector<std::int64_t>> messages_sent(const Trace& trace) {
     std::vector<std::vector<std::int64_t>> messages;
     for (const ProgramOps& program : trace.programs) {
         auto& of_steps = messages.emplace_back();
-        for (const std::string& actions : program.actions)
+        for (const StepActions& actions : program.actions)
             of_steps.push_back(sends_in(actions));
     }
     return messages;
@@ -44,13 +43,14 @@ StepSums sums_of(const Trace& trace) {
     for (const Track& track : trace.tracks) {
         const auto p = static_cast<std::size_t>(track.program);
         const ProgramOps& program = trace.programs[p];
+        const std::int64_t represents = track.represents();
         for (std::size_t i = 0; i < track.events.size(); ++i) {
             const Event& event = track.events[i];
             if (event.start < trace.step_start || event.start >= trace.step_end) continue;
             const std::uint32_t op = program.op[i];
             const bool exchange = trace.ops[op].kind == plan::OpKind::exchange;
-            sums.busy[op] += Wide{event.end - event.start} * track.represents;
-            sums.messages[op] += (exchange ? exchanged[p][program.step[i]] : 1) * track.represents;
+            sums.busy[op] += Wide{event.end - event.start} * represents;
+            sums.messages[op] += (exchange ? exchanged[p][program.step[i]] : 1) * represents;
         }
         sums.accounts.push_back(accounts_of(trace, track));
         sums.copy_waits.push_back(waits_for_copies(trace, track));
@@ -62,7 +62,7 @@ std::array<double, kAccounts> mean_accounts(const Trace& trace, const StepSums& 
     std::array<Wide, kAccounts> over_ranks{};
     for (std::size_t t = 0; t < trace.tracks.size(); ++t)
         for (std::size_t a = 0; a < kAccounts; ++a)
-            over_ranks[a] += Wide{sums.accounts[t][a]} * trace.tracks[t].represents;
+            over_ranks[a] += Wide{sums.accounts[t][a]} * trace.tracks[t].represents();
     std::array<double, kAccounts> mean{};
     const double ranks = ranks_of(trace);
     for (std::size_t a = 0; a < kAccounts; ++a)
@@ -95,7 +95,7 @@ CopySums copy_sums(const Trace& trace, const StepSums& sums) {
     std::array<Wide, kCopyKinds> waits{};
     for (std::size_t t = 0; t < trace.tracks.size(); ++t)
         for (std::size_t kind = 0; kind < kCopyKinds; ++kind)
-            waits[kind] += Wide{sums.copy_waits[t][kind]} * trace.tracks[t].represents;
+            waits[kind] += Wide{sums.copy_waits[t][kind]} * trace.tracks[t].represents();
     const double ranks = ranks_of(trace);
     for (std::size_t kind = 0; kind < kCopyKinds; ++kind) {
         of_kinds[kind].bytes_per_rank /= ranks;

@@ -86,8 +86,8 @@ class RowWriter {
 
     // Empty if the action has no micro-batch.
     std::string number_of(std::int32_t step) const {
-        const auto action = plan::parse_action(program_.actions[static_cast<std::size_t>(step)]);
-        return action && action->micro_batch >= 0 ? std::to_string(action->micro_batch) : "";
+        const plan::Action& action = program_.actions[static_cast<std::size_t>(step)].front();
+        return action.micro_batch >= 0 ? std::to_string(action.micro_batch) : "";
     }
 
     const std::vector<Share>& cells_;

@@ -11,10 +11,9 @@ namespace orrery::trace {
 namespace {
 
 // What an action's backward ops are.
-Paint gradient_of(const std::string& text) {
-    const std::optional<plan::Action> action = plan::parse_action(text);
-    if (action && action->kind == plan::ActionKind::backward_input) return Paint::input;
-    if (action && action->kind == plan::ActionKind::backward_weight) return Paint::weight;
+Paint gradient_of(const StepActions& actions) {
+    if (actions.front().kind == plan::ActionKind::backward_input) return Paint::input;
+    if (actions.front().kind == plan::ActionKind::backward_weight) return Paint::weight;
     return Paint::backward;
 }
 
@@ -100,8 +99,8 @@ std::vector<Piece> pieces_of(const Trace& trace, const Track& track) {
     const ProgramOps& program = trace.programs[static_cast<std::size_t>(track.program)];
     std::vector<Paint> gradients;  // by step
     gradients.reserve(program.actions.size());
-    for (const std::string& action : program.actions)
-        gradients.push_back(gradient_of(action));
+    for (const StepActions& actions : program.actions)
+        gradients.push_back(gradient_of(actions));
     std::vector<Piece> pieces;
     for (std::size_t i = 0; i < track.events.size(); ++i) {
         const OpName& op = trace.op_of(track, i);

@@ -1,13 +1,17 @@
 // A trace is what happened, predicted or measured: when each op of each rank was ready, started and
 // ended, and what it had waited for. The simulator and the runtime write the same; every view reads
-// it and none changes it. A trace stands alone: it names its ops, so that no plan is needed to read
-// one, and an event's index is the plan's op id, so that two traces of one plan can be joined.
+// it and none changes it. A trace stands alone: it names its ops, says which ranks each track
+// stands for and what is known of the run, so that neither a plan nor a scenario is needed to read
+// one. An event's index is the plan's op id, so that two traces of one plan can be joined.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "plan/ir/action.hpp"
 #include "plan/ir/kinds.hpp"
 
 namespace orrery::trace {
@@ -32,10 +36,15 @@ struct OpName {
     bool operator==(const OpName&) const = default;
 };
 
+// What a step of a program does: one action, or several transfers issued as one.
+using StepActions = std::vector<plan::Action>;
+std::string to_text(const StepActions& actions);                  // "2F5", "0SEND_F3+0RECV_B0"
+std::optional<StepActions> parse_actions(std::string_view text);  // nullopt: not actions
+
 // What the ranks of one program did, op by op; index = op id.
 struct ProgramOps {
     std::int32_t pipeline_rank = 0;
-    std::vector<std::string> actions;      // by step: "2F5"; exchanges joined by '+'
+    std::vector<StepActions> actions;      // by step
     std::vector<std::uint32_t> op;         // into Trace::ops
     std::vector<std::uint32_t> step;       // into actions
     std::vector<std::int16_t> layer;       // −1: none
@@ -56,18 +65,42 @@ struct Event {
     bool operator==(const Event&) const = default;
 };
 
+// Ranks from `first` on.
+struct RankRange {
+    std::int64_t first = 0;
+    std::int64_t count = 1;
+    bool operator==(const RankRange&) const = default;
+};
+
 // One rank, standing for all the ranks that do the same at the same time.
 struct Track {
     std::int64_t rank = 0;
-    std::int64_t represents = 1;
+    std::vector<RankRange>
+        alike;                 // the others, ascending and apart from each other; none before it
     std::int32_t program = 0;  // into Trace::programs
     std::vector<Event> events;
     bool operator==(const Track&) const = default;
+
+    std::int64_t represents() const;  // ranks, itself among them
+};
+
+// What is known of the run besides its events; what is empty, or 0, is not.
+struct RunFacts {
+    std::string prices;                 // predicted: where they are from, "profile a100-80gb-sxm"
+    std::string backend;                // measured: that performed the step, "cpu"
+    std::int64_t ranks_per_device = 0;  // measured: where above 1, times say nothing
+    // In bytes; predicted: of the worst rank of each program, measured: by rank.
+    std::vector<std::int64_t> arena_bytes;       // that are planned
+    std::vector<std::int64_t> high_water_bytes;  // of bound offsets in the arena
+    std::vector<std::int64_t> other_bytes;       // of the process, outside the arena
+    std::vector<double> step_times_s;            // of the run's steps, warm-up left out
+    bool operator==(const RunFacts&) const = default;
 };
 
 struct Trace {
     Origin origin = Origin::predicted;
-    std::string scenario_json;  // resolved
+    std::string scenario_json;  // resolved, for people
+    RunFacts facts;
     std::vector<OpName> ops;
     std::vector<ProgramOps> programs;
     std::vector<Track> tracks;

@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
-#include "sim/whatif/difference.hpp"
+#include <nlohmann/json.hpp>
+
+#include "plan/scenario/differing_keys.hpp"
 #include "trace/joining.hpp"
 
 namespace orrery::compare {
@@ -37,8 +39,9 @@ void compare_actions(const std::string& rank, const ProgramOps& predicted,
     const auto [in_a, in_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
     if (in_a == a.end() && in_b == b.end()) return;
     out.push_back(fmt::format("{}: action {} of {}: predicted {}, measured {} of {}", rank,
-                              in_a - a.begin(), a.size(), in_a == a.end() ? "none" : *in_a,
-                              in_b == b.end() ? "none" : *in_b, b.size()));
+                              in_a - a.begin(), a.size(),
+                              in_a == a.end() ? "none" : trace::to_text(*in_a),
+                              in_b == b.end() ? "none" : trace::to_text(*in_b), b.size()));
 }
 
 void compare_ops(const std::string& rank, const Trace& predicted, const Trace& measured,
@@ -69,7 +72,7 @@ void compare_ops(const std::string& rank, const Trace& predicted, const Trace& m
 void compare_ranks(const Trace& predicted, const Trace& measured, std::vector<std::string>& out) {
     std::int64_t ranks = 0;
     for (const trace::Track& track : predicted.tracks)
-        ranks += track.represents;
+        ranks += track.represents();
     std::vector<std::int64_t> found;
     for (const trace::Track& track : measured.tracks)
         found.push_back(track.rank);
@@ -104,6 +107,11 @@ bool shapes_the_plan(const std::string& pointer) {
     });
 }
 
+// What programs other than ours wrote of the scenario is no matter: plans are compared op by op.
+bool is_object(const std::string& text) {
+    return nlohmann::json::parse(text, nullptr, false).is_object();
+}
+
 std::string or_none(const std::string& text) {
     return text.empty() ? "none" : text;
 }
@@ -114,11 +122,12 @@ std::vector<std::string> differences_of(const Trace& predicted, const Trace& mea
     std::vector<std::string> plans = plan_differences(predicted, measured);
     if (plans.empty()) return plans;
     std::vector<std::string> all;
-    for (const sim::KeyDifference& key :
-         sim::differing_keys(predicted.scenario_json, measured.scenario_json))
-        if (shapes_the_plan(key.pointer))
-            all.push_back(fmt::format("{}: predicted {}, measured {}", key.pointer, or_none(key.a),
-                                      or_none(key.b)));
+    if (is_object(predicted.scenario_json) && is_object(measured.scenario_json))
+        for (const plan::KeyDifference& key :
+             plan::differing_keys(predicted.scenario_json, measured.scenario_json))
+            if (shapes_the_plan(key.pointer))
+                all.push_back(fmt::format("{}: predicted {}, measured {}", key.pointer,
+                                          or_none(key.a), or_none(key.b)));
     all.insert(all.end(), plans.begin(), plans.end());
     return all;
 }

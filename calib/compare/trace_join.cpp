@@ -4,10 +4,10 @@
 #include <cmath>
 #include <set>
 
-#include "calib/compare/measured_facts.hpp"
+#include <fmt/format.h>
+
 #include "calib/compare/trace_differences.hpp"
 #include "plan/check.hpp"
-#include "sim/engine/fold.hpp"
 #include "trace/busy.hpp"
 #include "trace/joining.hpp"
 
@@ -31,21 +31,24 @@ const trace::ProgramOps& program_of(const Trace& trace, const Track& track) {
     return trace.programs[static_cast<std::size_t>(track.program)];
 }
 
-// The predicted track of each rank: its own, or in a folded trace that of its class.
-std::vector<const Track*> tracks_of_ranks(const Trace& trace, const plan::Mesh& mesh,
-                                          const plan::Cluster& cluster) {
-    const bool folded = static_cast<std::int64_t>(trace.tracks.size()) < mesh.ranks();
-    const sim::Classes classes = sim::fold_ranks(mesh, cluster, !folded);
-    bool sound = classes.members.size() == trace.tracks.size();
-    for (std::size_t t = 0; sound && t < trace.tracks.size(); ++t)
-        sound = classes.members[t].rank == trace.tracks[t].rank;
-    if (!sound)
-        throw PlansDiffer(
-            {"the predicted trace is not folded as its own scenario says: it was "
-             "written by another version, or changed"});
-    std::vector<const Track*> of_rank;
-    for (const std::int32_t track : classes.class_of)
-        of_rank.push_back(&trace.tracks[static_cast<std::size_t>(track)]);
+// The predicted track of each rank: its own, or in a folded trace that of its class. `ranks` are as
+// many as the tracks stand for.
+std::vector<const Track*> tracks_of_ranks(const Trace& trace, std::int64_t ranks) {
+    std::vector<const Track*> of_rank(static_cast<std::size_t>(ranks), nullptr);
+    const auto add = [&](const Track& track, const trace::RankRange& range) {
+        for (std::int64_t rank = range.first; rank < range.first + range.count; ++rank) {
+            if (rank >= ranks || of_rank[static_cast<std::size_t>(rank)] != nullptr)
+                throw PlansDiffer({fmt::format(
+                    "predicted rank {}: {}", rank,
+                    rank >= ranks ? fmt::format("there are {}", ranks) : "two tracks are of it")});
+            of_rank[static_cast<std::size_t>(rank)] = &track;
+        }
+    };
+    for (const Track& track : trace.tracks) {
+        add(track, {track.rank, 1});
+        for (const trace::RankRange& range : track.alike)
+            add(track, range);
+    }
     return of_rank;
 }
 
@@ -156,16 +159,9 @@ std::optional<std::int64_t> largest(const std::vector<std::int64_t>& values) {
     return *std::max_element(values.begin(), values.end());
 }
 
-MemoryComparison compare_memory(const sim::MemoryPrediction& predicted,
-                                const MeasuredFacts& facts) {
-    MemoryComparison memory;
-    for (const sim::StageMemory& stage : predicted.stages) {
-        memory.predicted_peak = std::max(memory.predicted_peak, stage.arena_bytes);
-        memory.predicted_other = std::max(memory.predicted_other, stage.process_bytes);
-    }
-    memory.measured_peak = largest(facts.high_water_bytes);
-    memory.measured_other = largest(facts.other_bytes);
-    return memory;
+MemoryComparison compare_memory(const trace::RunFacts& predicted, const trace::RunFacts& measured) {
+    return {largest(predicted.arena_bytes), largest(measured.high_water_bytes),
+            largest(predicted.other_bytes), largest(measured.other_bytes)};
 }
 
 template <std::size_t size>
@@ -222,25 +218,23 @@ Spread spread_of(std::vector<double> values) {
     return {values.front(), median, values.back()};
 }
 
-Comparison compare_traces(const Trace& predicted, const plan::Plan& plan,
-                          const plan::Cluster& cluster, const sim::MemoryPrediction& memory,
-                          const Trace& measured, const std::string& measured_path) {
-    const MeasuredFacts facts = measured_facts(measured, measured_path);
+Comparison compare_traces(const Trace& predicted, const Trace& measured) {
+    const trace::RunFacts& facts = measured.facts;
     refuse_what_does_not_join(predicted, measured);
     Comparison comparison;
     comparison.ranks = static_cast<std::int64_t>(measured.tracks.size());
     comparison.backend = facts.backend;
-    comparison.correctness_only = facts.correctness_only;
+    comparison.correctness_only = facts.ranks_per_device > 1;
     comparison.step = {window_of(predicted), window_of(measured)};
     comparison.steps_measured = facts.step_times_s.size();
     if (!facts.step_times_s.empty()) comparison.step_times_s = spread_of(facts.step_times_s);
     comparison.accounts = pairs_of(trace::mean_accounts(predicted), trace::mean_accounts(measured));
     comparison.busy = pairs_of(trace::mean_busy(predicted), trace::mean_busy(measured));
     comparison.communication = pairs_of(communication_of(predicted), communication_of(measured));
-    const Join join(predicted, measured, tracks_of_ranks(predicted, plan.mesh, cluster));
+    const Join join(predicted, measured, tracks_of_ranks(predicted, comparison.ranks));
     comparison.kinds = join.kinds();
     comparison.ops = join.ops();
-    comparison.memory = compare_memory(memory, facts);
+    comparison.memory = compare_memory(predicted.facts, facts);
     return comparison;
 }
 

@@ -13,9 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/ir/plan.hpp"
-#include "plan/scenario/scenario.hpp"
-#include "sim/prediction.hpp"
+#include "plan/ir/kinds.hpp"
 #include "trace/accounts.hpp"
 #include "trace/trace.hpp"
 
@@ -65,12 +63,11 @@ struct OpComparison {
     double share_of_error = 0;  // |error of the op's time| over the sum of those of all ops
 };
 
-// Memory in bytes; what a trace does not say is unknown.
+// Memory in bytes, of the rank with the most; what a trace does not say is unknown.
 struct MemoryComparison {
-    std::int64_t predicted_peak = 0;  // arena of the rank with the largest
+    std::optional<std::int64_t> predicted_peak;  // the arena
     std::optional<std::int64_t> measured_peak;
-    std::int64_t predicted_other =
-        0;  // of the process, outside the arena; the largest of all ranks
+    std::optional<std::int64_t> predicted_other;  // of the process, outside the arena
     std::optional<std::int64_t> measured_other;
 };
 
@@ -90,11 +87,7 @@ struct Comparison {
     MemoryComparison memory;
 };
 
-// `plan`, `cluster` and `memory` are those of the prediction. Throws PlansDiffer with all
-// differences, and TraceFileError (naming measured_path) where what the measured trace says of its
-// run is not what it should be.
-Comparison compare_traces(const trace::Trace& predicted, const plan::Plan& plan,
-                          const plan::Cluster& cluster, const sim::MemoryPrediction& memory,
-                          const trace::Trace& measured, const std::string& measured_path);
+// Of what the two traces say, and nothing else. Throws PlansDiffer with all differences.
+Comparison compare_traces(const trace::Trace& predicted, const trace::Trace& measured);
 
 }  // namespace orrery::compare

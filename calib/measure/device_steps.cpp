@@ -76,7 +76,7 @@ class SamplingSeat final : public runtime::RankSeat {
     plan::Rank rank() const override { return alone_.rank(); }
     runtime::ControlPlane& control() override { return control_; }
     std::unique_ptr<runtime::Device> make_device(const BoundProgram& program,
-                                                 const plan::Scenario&) override {
+                                                 const std::string&) override {
         return make_(program, alone_);
     }
 

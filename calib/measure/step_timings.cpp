@@ -11,10 +11,12 @@
 #include "calib/measure/size_draw.hpp"
 #include "calib/measure/step_communication.hpp"
 #include "calib/measure/timing.hpp"
+#include "plan/assemble/batch_plan.hpp"
 #include "plan/check.hpp"
 #include "plan/ir/link.hpp"
 #include "plan/ops/matrix.hpp"
 #include "plan/scenario/reader.hpp"
+#include "plan/scenario/training_facts.hpp"
 #include "runtime/executor/measured_trace.hpp"
 #include "runtime/train/trainer.hpp"
 
@@ -247,8 +249,10 @@ runtime::TrainResult perform(const plan::Scenario& scenario, runtime::Backend& b
             targets[i] = static_cast<std::int32_t>(bits() % vocabulary);
         }
     };
-    return runtime::train(scenario, options, backend, random_sample,
-                          [](const runtime::StepReport&) { return true; });
+    return runtime::train(
+        plan::training_facts(scenario),
+        [&](std::int64_t batch) { return plan::build_batch_plan(scenario, batch); }, options,
+        backend, random_sample, [](const runtime::StepReport&) { return true; });
 }
 
 // Again, where others had the machine meanwhile; the last time counts. Not again on a machine that

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "plan/assemble/build_plan.hpp"
-#include "sim/whatif/difference.hpp"
+#include "plan/scenario/differing_keys.hpp"
 #include "trace/describe_plan.hpp"
 #include "trace/formats/trace_file.hpp"
 #include "trace/joining.hpp"
@@ -36,8 +36,8 @@ trace::Trace expected_step(const std::string& path, const TrainRun& run) {
     trace::Trace expected = trace::read_trace(path);
     if (same_plan(expected, step_of(run.scenario))) return expected;
     std::string message = fmt::format("--expect {}: a step of another plan than this run's:", path);
-    const auto keys = sim::differing_keys(expected.scenario_json, run.resolved_json);
-    for (const sim::KeyDifference& key : keys)
+    const auto keys = plan::differing_keys(expected.scenario_json, run.resolved_json);
+    for (const plan::KeyDifference& key : keys)
         if (!key.pointer.starts_with("/cluster") && !key.pointer.starts_with("/run"))
             message += fmt::format("\n  {}: there {}, here {}", key.pointer, or_none(key.a),
                                    or_none(key.b));

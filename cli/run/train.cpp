@@ -20,7 +20,9 @@
 #include "cli/run/train_run.hpp"
 #include "cli/run_subcommands.hpp"
 #include "cli/scenario_input.hpp"
+#include "plan/assemble/batch_plan.hpp"
 #include "plan/exit_code.hpp"
+#include "plan/scenario/training_facts.hpp"
 #include "runtime/checkpoint/checkpoint_folder.hpp"
 #include "runtime/comm/communication_error.hpp"
 #include "runtime/data/sampler.hpp"
@@ -316,8 +318,9 @@ class Train : public Subcommand {
         signals.before_meeting = row().processes_speak && launched_rank(backend_).has_value();
         const InterruptWatch interrupt(signals);
         runtime::TrainOptions options;
-        options.plan = input_.plan();
         options.steps = run.steps;
+        options.offload_path = run.scenario.run.offload_path;
+        options.verify_replicas_every_steps = run.scenario.run.verify_replicas_every_steps;
         options.record = !trace_file_.empty();
         options.checkpoint = checkpoint_options(run, resumption_, output, console);
         if (launched_rank(backend_)) options.statement = run_statement(run, resumption_);
@@ -337,8 +340,13 @@ class Train : public Subcommand {
         }
         options.first_weights = first_weights(run);
         StepSummary steps;
+        const auto plan_of = [&](std::int64_t batch) {
+            const bool whole = batch == run.scenario.layout.global_batch_size;
+            return whole && input_.plan() != nullptr ? *input_.plan()
+                                                     : plan::build_batch_plan(run.scenario, batch);
+        };
         const runtime::TrainResult result = runtime::train(
-            run.scenario, options, backend,
+            plan::training_facts(run.scenario), plan_of, options, backend,
             [&](std::int64_t sample, std::span<std::int32_t> tokens,
                 std::span<std::int32_t> targets) { sampler.sample(sample, tokens, targets); },
             [&](const runtime::StepReport& step) {
@@ -357,10 +365,12 @@ class Train : public Subcommand {
         TrainEnd end{steps, result.memory, other_bytes_by_rank(result.memory), interrupted};
         if (steps.last().samples == run.scenario.layout.global_batch_size)
             end.forecast = forecast_of(run, input_);
-        if (!trace_file_.empty())
-            trace::write_trace(runtime::measured_trace(result.plan, result.times,
-                                                       measured_scenario_json(run, end)),
-                               trace_file_.path());
+        if (!trace_file_.empty()) {
+            trace::Trace trace =
+                runtime::measured_trace(result.plan, result.times, run.resolved_json);
+            trace.facts = facts_of(run, end);
+            trace::write_trace(trace, trace_file_.path());
+        }
         output.ended(run, end);
         return interrupted ? kExitInterrupted : kExitOk;
     }

@@ -9,6 +9,7 @@
 
 #include "cli/run/interrupt.hpp"
 #include "cli/run/train_ranks.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "plan/exit_code.hpp"
 #include "runtime/backends/registry.hpp"
 #include "runtime/launch/spawn_ranks.hpp"
@@ -113,7 +114,7 @@ std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& optio
     if (scenario.training.cuda_graphs.scope != plan::CudaGraphs::none)
         return {captures_no_graphs(file)};
     if (keeps_scaled_states(scenario.training.optimizer)) return {keeps_no_such_states(file)};
-    return runtime::backend_named(options.backend).reasons_not(scenario, file);
+    return runtime::backend_named(options.backend).reasons_not(plan::build_plan(scenario), file);
 }
 
 std::unique_ptr<runtime::Backend> make_backend(const BackendOptions& options, const TrainRun& run,

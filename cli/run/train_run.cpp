@@ -135,24 +135,17 @@ std::unique_ptr<TrainOutput> no_output() {
     return std::make_unique<NoOutput>();
 }
 
-std::string measured_scenario_json(const TrainRun& run, const TrainEnd& end) {
-    using Json = nlohmann::ordered_json;
-    Json measured{{"backend", run.placement.backend},
-                  {"arena_bytes_by_rank", Json::array()},
-                  {"high_water_bytes_by_rank", Json::array()},
-                  {"other_bytes_by_rank", end.other_bytes},
-                  {"step_times_s", end.steps.times_s()}};
+trace::RunFacts facts_of(const TrainRun& run, const TrainEnd& end) {
+    trace::RunFacts facts;
+    facts.backend = run.placement.backend;
+    facts.ranks_per_device = run.placement.ranks_per_gpu;
     for (const runtime::RankMemory& rank : end.memory) {
-        measured["arena_bytes_by_rank"].push_back(rank.arena_bytes);
-        measured["high_water_bytes_by_rank"].push_back(rank.high_water_bytes);
+        facts.arena_bytes.push_back(rank.arena_bytes);
+        facts.high_water_bytes.push_back(rank.high_water_bytes);
     }
-    if (run.placement.ranks_per_gpu > 1) {
-        measured["ranks_per_gpu"] = run.placement.ranks_per_gpu;
-        measured["correctness_only"] = true;
-    }
-    Json scenario = Json::parse(run.resolved_json);
-    scenario["measured"] = std::move(measured);
-    return scenario.dump(2, ' ', false, Json::error_handler_t::replace);
+    facts.other_bytes = end.other_bytes;
+    facts.step_times_s = end.steps.times_s();
+    return facts;
 }
 
 TrainFailure failure_of(const std::exception& error) {

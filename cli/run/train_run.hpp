@@ -18,6 +18,7 @@
 #include "runtime/backends/registry.hpp"
 #include "runtime/train/health.hpp"
 #include "runtime/train/trainer.hpp"
+#include "trace/trace.hpp"
 
 namespace orrery::cli {
 
@@ -86,8 +87,8 @@ struct TrainEnd {
 // process, the largest that it has been, less all arenas, shared out.
 std::vector<std::int64_t> other_bytes_by_rank(const std::vector<runtime::RankMemory>& memory);
 
-// The resolved scenario of a measured trace: with the key "measured" (docs/train.md).
-std::string measured_scenario_json(const TrainRun& run, const TrainEnd& end);
+// What a measured trace says of its run.
+trace::RunFacts facts_of(const TrainRun& run, const TrainEnd& end);
 
 double tokens_per_s(const runtime::StepReport& step);
 

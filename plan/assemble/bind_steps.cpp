@@ -7,7 +7,7 @@
 
 #include "plan/assemble/procedures.hpp"
 #include "plan/assemble/stages.hpp"
-#include "plan/passes/passes.hpp"
+#include "plan/passes/pass_table.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -84,10 +84,9 @@ class BackwardProcedures {
 
 class StepBinder {
   public:
-    StepBinder(ProgramBuilder& builder, std::int64_t boundary_bytes,
-               const std::vector<LoweredStep>& row)
+    StepBinder(ProgramBuilder& builder, const std::vector<LoweredStep>& row)
         : builder_(builder),
-          boundary_bytes_(boundary_bytes),
+          boundary_bytes_(boundary_bytes(builder.dims)),
           transfer_bytes_(boundary_elements(builder.scenario, builder.dims) *
                           size_bytes(builder.dims.dtype)),
           procedures_(builder, row),
@@ -123,8 +122,8 @@ class StepBinder {
     }
     bool last_stage(std::int32_t stage) const { return stage == builder_.placement.stages() - 1; }
 
-    std::int32_t born(const std::string& name, const Action& action, MemoryCategory category,
-                      std::int64_t bytes) {
+    std::int32_t allocate(const std::string& name, const Action& action, MemoryCategory category,
+                          std::int64_t bytes) {
         const std::int32_t id =
             builder_.add_resident(name + " " + to_text(action), category, bytes);
         resident(id).first_step = now();
@@ -133,9 +132,9 @@ class StepBinder {
     }
 
     // The same where there is anything to hold.
-    std::int32_t born_unless_empty(const std::string& name, const Action& action,
-                                   std::int64_t bytes) {
-        return bytes == 0 ? -1 : born(name, action, MemoryCategory::activations, bytes);
+    std::int32_t allocate_unless_empty(const std::string& name, const Action& action,
+                                       std::int64_t bytes) {
+        return bytes == 0 ? -1 : allocate(name, action, MemoryCategory::activations, bytes);
     }
 
     std::int32_t lives_on(const Residents& residents, const Action& action) {
@@ -167,17 +166,18 @@ class StepBinder {
                         Residents& received, Residents& sending) {
         if (!builder_.holds(to))
             return sending[key(action)] =
-                       born("sending", action, MemoryCategory::communication, boundary_bytes_);
-        return received[{to, action.micro_batch}] = born("handed", action, kept, boundary_bytes_);
+                       allocate("sending", action, MemoryCategory::communication, boundary_bytes_);
+        return received[{to, action.micro_batch}] =
+                   allocate("handed", action, kept, boundary_bytes_);
     }
 
     void bind_forward(Step& step) {
         const Action& action = step.action;
         step.procedure = forward_procedure(action);
         step.stash = stash_[key(action)] =
-            born("stash", action, MemoryCategory::activations, areas(action.stage).stash_bytes);
+            allocate("stash", action, MemoryCategory::activations, areas(action.stage).stash_bytes);
         step.kept = kept_[key(action)] =
-            born_unless_empty("kept", action, areas(action.stage).kept_bytes);
+            allocate_unless_empty("kept", action, areas(action.stage).kept_bytes);
         if (action.stage > 0) step.input = lives_on(received_f_, action);
         if (!last_stage(action.stage))
             step.output = handed(action, action.stage + 1, MemoryCategory::activations, received_f_,
@@ -193,7 +193,7 @@ class StepBinder {
         step.kept = lives_on(kept_, action);
         if (action.kind == ActionKind::backward_input || defers_recomputed(action.stage))
             step.deferred = deferred_[key(action)] =
-                born_unless_empty("deferred", action, areas(action.stage).deferred_bytes);
+                allocate_unless_empty("deferred", action, areas(action.stage).deferred_bytes);
         if (action.stage > 0) step.received = lives_on(received_f_, action);
         if (!last_stage(action.stage)) step.input = lives_on(received_b_, action);
         if (action.stage > 0)
@@ -234,11 +234,11 @@ class StepBinder {
                 break;
             case ActionKind::recv_f:  // kept for backward, hence an activation
                 transfer.resident = received_f_[key(action)] =
-                    born("received", action, MemoryCategory::activations, boundary_bytes_);
+                    allocate("received", action, MemoryCategory::activations, boundary_bytes_);
                 break;
             default:
                 transfer.resident = received_b_[key(action)] =
-                    born("received", action, MemoryCategory::communication, boundary_bytes_);
+                    allocate("received", action, MemoryCategory::communication, boundary_bytes_);
         }
         resident(transfer.resident).last_step =
             std::max(resident(transfer.resident).last_step, now());
@@ -266,9 +266,8 @@ bool blocks_on_transfers(const Scenario& scenario) {
            (overlap == TransferOverlap::interleaved && scenario.layout.virtual_pipeline == 1);
 }
 
-void bind_steps(ProgramBuilder& builder, std::int64_t boundary_bytes,
-                const std::vector<LoweredStep>& row) {
-    StepBinder binder(builder, boundary_bytes, row);
+void bind_steps(ProgramBuilder& builder, const std::vector<LoweredStep>& row) {
+    StepBinder binder(builder, row);
     for (const LoweredStep& step : row)
         binder.add(step);
 }

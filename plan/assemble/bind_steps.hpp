@@ -13,8 +13,6 @@ namespace orrery::plan {
 // Whether a rank computes nothing while it sends or receives.
 bool blocks_on_transfers(const Scenario& scenario);
 
-// boundary_bytes: of a whole boundary activation on one rank.
-void bind_steps(ProgramBuilder& builder, std::int64_t boundary_bytes,
-                const std::vector<LoweredStep>& row);
+void bind_steps(ProgramBuilder& builder, const std::vector<LoweredStep>& row);
 
 }  // namespace orrery::plan

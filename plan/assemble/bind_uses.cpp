@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "plan/blocks/parameters.hpp"
 #include "plan/check.hpp"
+#include "plan/ir/parameters.hpp"
 #include "plan/memory/arena.hpp"
 
 namespace orrery::plan {

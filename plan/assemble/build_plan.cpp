@@ -9,50 +9,11 @@
 #include "plan/assemble/stages.hpp"
 #include "plan/checks/validate_plan.hpp"
 #include "plan/memory/arena.hpp"
-#include "plan/passes/activation_stash.hpp"
-#include "plan/passes/offload.hpp"
-#include "plan/passes/passes.hpp"
+#include "plan/passes/pass_table.hpp"
 #include "plan/schedule/schedule.hpp"
 
 namespace orrery::plan {
 namespace {
-
-// What waits for the last backward passes of all stages.
-void add_gradient_reduction(ProgramBuilder& builder) {
-    const bool overlap = builder.scenario.training.framework.overlap_gradient_reduce;
-    for (const Stage& stage : builder.program.stages) {
-        std::vector<BlockUse> uses;
-        for (std::size_t i = 0; i < builder.program.buckets.size(); ++i)
-            if (builder.program.buckets[i].stage == stage.index)
-                for (BlockUse use : late_reduce_uses(builder, static_cast<std::int32_t>(i))) {
-                    use.fence = uses.empty() && !overlap;
-                    uses.push_back(use);
-                }
-        if (!uses.empty())
-            builder.add_step(
-                ActionKind::reduce_grad, stage.index,
-                builder.add_procedure("reduce " + std::to_string(stage.index), std::move(uses)));
-    }
-}
-
-// Memory that every program has.
-void add_fixed_residents(ProgramBuilder& builder, std::int64_t boundary_bytes) {
-    Program& program = builder.program;
-    program.workspace = builder.add_resident(
-        "workspace", MemoryCategory::workspace,
-        static_cast<std::int64_t>(builder.scenario.training.framework.workspace_mb * 1e6));
-    program.scalars = builder.add_in_turns("scalars", MemoryCategory::workspace, 0);
-    for (std::size_t i = 0; i < program.frames.size(); ++i)
-        program.frames[i] = builder.add_resident("frame " + std::to_string(i),
-                                                 MemoryCategory::activations, boundary_bytes);
-    if (builder.recomputed_bytes > 0)
-        program.recomputed = builder.add_resident("recomputed", MemoryCategory::activations,
-                                                  builder.recomputed_bytes);
-    if (builder.quantized_bytes > 0)
-        program.quantized =
-            builder.add_resident("quantized", MemoryCategory::parameters, builder.quantized_bytes);
-    program.scratch = builder.add_resident("scratch", MemoryCategory::activations, 0);
-}
 
 // What no step runs: the forward pass of a step that has the first micro-batch's alone.
 void drop_unused_procedures(Program& program) {
@@ -94,39 +55,17 @@ void settle_residents(ProgramBuilder& builder) {
 }
 
 Program build_program(ProgramBuilder builder, const PartKinds& kinds,
-                      const std::vector<LoweredStep>& row) {
-    const std::int64_t boundary_bytes =
-        builder.dims.sharded_tokens * builder.dims.hidden * size_bytes(builder.dims.dtype);
+                      std::vector<LoweredStep> row) {
+    const ChosenPasses& passes = builder.passes;
+    passes.run<OverSchedule>(builder.placement, builder.program.pipeline_rank, row);
     add_stages(builder, kinds);
-    form_buckets(builder);
-    add_fixed_residents(builder, boundary_bytes);
-    add_rings(builder);
-    add_statistics(builder);
-    bind_steps(builder, boundary_bytes, row);
-    add_gradient_reduction(builder);
-    add_tied_reduction(builder);
-    add_unscaling(builder);
-    add_clipping(builder);
-    add_optimizer(builder);
-    add_sums(builder);
-    release_received(builder);
-    offload_states(builder);
-    offload_activations(builder);
+    passes.run<OverStages>(builder);
+    bind_steps(builder, row);
+    passes.run<OverSteps>(builder);
     drop_unused_procedures(builder.program);
     bind_uses(builder);
     settle_residents(builder);
     return std::move(builder.program);
-}
-
-// Which forms of backward a schedule has.
-PartForms forms_in(const ActionGrid& grid) {
-    PartForms forms{false, false};
-    for (const auto& row : grid)
-        for (const Action& action : row) {
-            forms.whole = forms.whole || action.kind == ActionKind::backward;
-            forms.split = forms.split || action.kind == ActionKind::backward_input;
-        }
-    return forms;
 }
 
 }  // namespace
@@ -155,23 +94,27 @@ Plan assemble_plan(const Scenario& scenario) {
     const Schedule schedule = chosen_schedule(layout);
     auto rows = add_transfers(schedule.grid, schedule.placement, layout.optimizer_post_validation);
 
-    const PartForms forms = forms_in(schedule.grid);
-    const std::int32_t head_stage = schedule.placement.stages() - 1;
-    if (defers_head_weights(scenario, forms))
-        defer_head_weights(rows[static_cast<std::size_t>(schedule.placement.rank_of(head_stage))],
-                           head_stage);
-    const PartKinds kinds = build_parts(scenario, dims, forms, schedule.placement, blocks);
+    const PlanInput input{scenario, dims, forms_in(schedule.grid), sharding_of(scenario)};
+    const ChosenPasses passes(input);
+    const PartKinds kinds = build_parts(input, passes, schedule.placement, blocks);
     for (std::int32_t rank = 0; rank < pipeline; ++rank) {
-        ProgramBuilder builder{scenario,  dims,
-                               plan.mesh, schedule.placement,
-                               blocks,    sharding_of(scenario),
-                               {},        {},
-                               {},        0,
-                               0,         {},
+        ProgramBuilder builder{scenario,
+                               dims,
+                               plan.mesh,
+                               schedule.placement,
+                               blocks,
+                               passes,
+                               input.sharding,
+                               {},
+                               {},
+                               {},
+                               0,
+                               0,
+                               {},
                                {}};
         builder.program.pipeline_rank = rank;
-        plan.programs.push_back(
-            build_program(std::move(builder), kinds, rows[static_cast<std::size_t>(rank)]));
+        plan.programs.push_back(build_program(std::move(builder), kinds,
+                                              std::move(rows[static_cast<std::size_t>(rank)])));
     }
     for (const Tensor& statistic : statistics_of(scenario)) {
         plan.statistics.push_back(blocks.add(statistic_exchange(statistic, Stream::pipeline_comm)));

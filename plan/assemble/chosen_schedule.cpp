@@ -13,4 +13,14 @@ Schedule chosen_schedule(const Layout& layout) {
                            static_cast<std::int32_t>(layout.micro_batches())});
 }
 
+PartForms forms_in(const ActionGrid& grid) {
+    PartForms forms{false, false};
+    for (const auto& row : grid)
+        for (const Action& action : row) {
+            forms.whole = forms.whole || action.kind == ActionKind::backward;
+            forms.split = forms.split || action.kind == ActionKind::backward_input;
+        }
+    return forms;
+}
+
 }  // namespace orrery::plan

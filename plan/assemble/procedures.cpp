@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "plan/passes/passes.hpp"
+#include "plan/passes/pass_table.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -122,15 +122,13 @@ std::string name_of(ActionKind kind, const Completes& completes) {
     return completes.on_the_way ? "backward before the last weights" : "backward";
 }
 
-std::vector<BlockUse> forward_uses(ProgramBuilder& builder, const Stage& stage, bool gathers) {
-    std::vector<BlockUse> uses;
+std::vector<BlockUse> forward_uses(ProgramBuilder& builder, const Stage& stage, bool first,
+                                   Gathering gathering) {
+    ActionUses action{stage, ActionKind::forward, gathering, first, {}};
     for (std::size_t p = 0; p < stage.parts.size(); ++p)
-        uses.push_back(use_of(stage.parts[p], p, stage.parts[p].forward));
-    const bool receives = stage.index > 0 && !builder.holds(stage.index - 1);
-    if (scatters_transfers(builder.scenario, builder.dims) && receives)
-        uses.insert(uses.begin(), gather_received(builder, stage, true));
-    insert_rings(builder, uses, Phase::forward, gathers ? Gathering::now : Gathering::before);
-    return uses;
+        action.uses.push_back(use_of(stage.parts[p], p, stage.parts[p].forward));
+    builder.passes.run<OverAction>(builder, action);
+    return std::move(action.uses);
 }
 
 }  // namespace
@@ -138,34 +136,27 @@ std::vector<BlockUse> forward_uses(ProgramBuilder& builder, const Stage& stage, 
 std::int32_t add_forward(ProgramBuilder& builder, const Stage& stage, bool gathers) {
     return builder.add_procedure(
         (gathers ? "forward " : "gathered forward ") + std::to_string(stage.index),
-        forward_uses(builder, stage, gathers));
+        forward_uses(builder, stage, false, gathers ? Gathering::now : Gathering::before));
 }
 
 std::int32_t add_first_forward(ProgramBuilder& builder, const Stage& stage) {
-    const bool gathers = gathers_parameters_ahead(builder.scenario);
+    const bool gathers = builder.passes.has(PassId::first_gathers);
     const bool quantizes = std::any_of(stage.parts.begin(), stage.parts.end(),
                                        [](const StagePart& part) { return part.quantize >= 0; });
     if (!gathers && !quantizes) return -1;
-    std::vector<BlockUse> uses = forward_uses(builder, stage, true);
-    if (quantizes) insert_quantizing(builder, stage, uses);
-    if (gathers) insert_first_gathers(builder, uses);
-    return builder.add_procedure("first forward " + std::to_string(stage.index), std::move(uses));
+    return builder.add_procedure("first forward " + std::to_string(stage.index),
+                                 forward_uses(builder, stage, true, Gathering::now));
 }
 
 std::int32_t add_backward(ProgramBuilder& builder, const Stage& stage, ActionKind kind,
                           const Completes& completes) {
-    std::vector<BlockUse> uses = BackwardUses(builder, stage, kind, completes).run();
-    const bool final =
-        stage.index + 1 == static_cast<std::int32_t>(builder.scenario.layout.stages());
-    const bool receives =
-        kind != ActionKind::backward_weight && !final && !builder.holds(stage.index + 1);
-    if (scatters_transfers(builder.scenario, builder.dims) && receives)
-        uses.insert(uses.begin(), gather_received(builder, stage, false));
     Gathering gathering = builder.keeps_gathered() ? Gathering::before : Gathering::now;
     if (kind == ActionKind::backward_weight) gathering = Gathering::never;
-    insert_rings(builder, uses, Phase::backward, gathering);
+    ActionUses action{stage, kind, gathering, false,
+                      BackwardUses(builder, stage, kind, completes).run()};
+    builder.passes.run<OverAction>(builder, action);
     return builder.add_procedure(name_of(kind, completes) + ' ' + std::to_string(stage.index),
-                                 std::move(uses));
+                                 std::move(action.uses));
 }
 
 }  // namespace orrery::plan

@@ -4,20 +4,9 @@
 
 #include "plan/check.hpp"
 #include "plan/memory/arena.hpp"
-#include "plan/passes/activation_stash.hpp"
-#include "plan/passes/passes.hpp"
 
 namespace orrery::plan {
 namespace {
-
-// How a kind of part is performed.
-struct PartForm {
-    PartForms forms;
-    bool overlap = true;
-    bool hands_on_gradients = false;
-    std::int64_t parts = 1;     // of tensor-parallel communication, in forward too
-    bool may_be_first = false;  // of a stage, which receives its input then
-};
 
 // Bytes that a tensor takes at the start of its area, where it is there.
 std::int64_t leading_bytes(const Block& block, TensorId id, Role role) {
@@ -27,32 +16,23 @@ std::int64_t leading_bytes(const Block& block, TensorId id, Role role) {
     return aligned(block.tensors[static_cast<std::size_t>(id)].bytes());
 }
 
-std::int32_t add_backward(BlockLibrary& blocks, Block block, const PartForm& form) {
-    if (!form.overlap) serialise_tensor_communication(block);
-    return blocks.add(std::move(block));
-}
-
-void add_split(BlockLibrary& blocks, PartKind& kind, BackwardHalves split, const PartForm& form) {
-    if (split.weight) {
-        kind.deferred_bytes = stash_area(*split.weight, Role::deferred).bytes;
-        kind.handed_bytes = leading_bytes(split.input, split.input.input, Role::deferred);
-        kind.backward_weight = add_backward(blocks, std::move(*split.weight), form);
+void add_halves(BlockLibrary& blocks, PartKind& kind, BackwardHalves halves) {
+    if (halves.weight) {
+        kind.deferred_bytes = stash_area(*halves.weight, Role::deferred).bytes;
+        kind.handed_bytes = leading_bytes(halves.input, halves.input.input, Role::deferred);
+        kind.backward_weight = blocks.add(std::move(*halves.weight));
     }
-    const std::int32_t input = add_backward(blocks, std::move(split.input), form);
+    const std::int32_t input = blocks.add(std::move(halves.input));
     if (kind.backward < 0)
         kind.backward = input;
     else if (kind.backward != input)
         kind.backward_input = input;
 }
 
-PartKind add_pair(BlockLibrary& blocks, BlockPair pair, const PartForm& form,
-                  Block* recompute = nullptr) {
+// With the block that runs again, and where what a group makes again lies.
+PartKind add_blocks(BlockLibrary& blocks, PartBlocks part) {
+    BlockPair& pair = part.pair;
     PartKind kind;
-    for (Block* block : {&pair.forward, &pair.backward, recompute})
-        if (block != nullptr) split_tensor_communication(*block, form.parts);
-    std::optional<BackwardHalves> split;
-    if (form.forms.split)
-        split = halve_backward(pair, recompute, form.hands_on_gradients, form.may_be_first);
     kind.stash_bytes = stash_area(pair.forward).bytes;
     kind.kept_bytes = stash_area(pair.forward, Role::kept).bytes;
     kind.input_bytes = leading_bytes(pair.forward, pair.forward.input, Role::stash);
@@ -61,9 +41,21 @@ PartKind add_pair(BlockLibrary& blocks, BlockPair pair, const PartForm& form,
     kind.replicated = pair.replicated;
     kind.partial = pair.partial;
     kind.forward = blocks.add(std::move(pair.forward));
-    if (form.forms.whole) kind.backward = add_backward(blocks, std::move(pair.backward), form);
-    if (split) add_split(blocks, kind, std::move(*split), form);
+    if (part.whole) kind.backward = blocks.add(std::move(pair.backward));
+    if (part.halves) add_halves(blocks, kind, std::move(*part.halves));
+    if (is_grouped(part.place)) {
+        const Block& holder = part.recompute ? *part.recompute : blocks.block(kind.backward);
+        kind.recomputed_bytes = stash_area(holder, Role::recomputed).bytes;
+    }
+    if (part.recompute) kind.recompute = blocks.add(std::move(*part.recompute));
     return kind;
+}
+
+PartKind make_part(const PlanInput& input, const ChosenPasses& passes, ForwardBlock forward,
+                   PartPlace place, BlockLibrary& blocks) {
+    PartBlocks part = passes.derive(input, std::move(forward), place);
+    passes.run<OverPart>(input, part);
+    return add_blocks(blocks, std::move(part));
 }
 
 // Layers of the largest group of any stage.
@@ -72,16 +64,6 @@ std::int64_t largest_group(const Layout& layout) {
     for (std::int64_t layers : layout.layers_per_stage)
         largest = std::max(largest, std::min(layers, layers_per_group(layout, layers)));
     return largest;
-}
-
-// With the block that runs again, and where what it makes lies.
-PartKind add_group_part(BlockLibrary& blocks, GroupPart part, const PartForm& form) {
-    PartKind kind =
-        add_pair(blocks, std::move(part.pair), form, part.recompute ? &*part.recompute : nullptr);
-    const Block& holder = part.recompute ? *part.recompute : blocks.block(kind.backward);
-    kind.recomputed_bytes = stash_area(holder, Role::recomputed).bytes;
-    if (part.recompute) kind.recompute = blocks.add(std::move(*part.recompute));
-    return kind;
 }
 
 // The kinds of layer that differ in what they compute on sequences of this length.
@@ -113,83 +95,39 @@ DistinctLayers distinct_layers(const Scenario& scenario) {
 }
 
 // All parts that one kind of layer may be needed as.
-class LayerBuilder {
-  public:
-    LayerBuilder(const Scenario& scenario, const LayerSpec& layer, PartForm form,
-                 BlockLibrary& blocks)
-        : scenario_(scenario),
-          dims_(dims_of(scenario, layer)),
-          form_(form),
-          blocks_(blocks),
-          layer_(layer_forward(scenario, dims_, layer)) {
-        form_.parts = scenario.training.framework.tensor_overlap_parts;
-        form_.may_be_first = true;
-        if (recompute() == Recompute::selective)
-            recompute_modules(layer_, scenario.layout.recompute_modules);
-        if (recompute() == Recompute::selective_op) recompute_operations(layer_);
+LayerParts layer_parts(const PlanInput& input, const ChosenPasses& passes, const LayerSpec& spec,
+                       BlockLibrary& blocks) {
+    ForwardBlock layer = layer_forward(input.scenario, input.dims, spec);
+    passes.run<OverForward>(input, layer);
+    const auto make = [&](PartPlace place) {
+        return make_part(input, passes, layer, place, blocks);
+    };
+    const std::int64_t group = largest_group(input.scenario.layout);
+    LayerParts parts;
+    if (group > 1) parts.first = make(PartPlace::group_first);
+    if (group > 2) parts.middle = make(PartPlace::group_middle);
+    if (group > 1) parts.last = make(PartPlace::group_last);
+    parts.alone = make(PartPlace::layer);
+    if (input.scenario.layout.recompute == Recompute::selective_layer)
+        parts.chosen = make(PartPlace::chosen);
+    std::optional<Block> quantize = quantize_block(layer);
+    if (!quantize) return parts;
+    const std::int64_t bytes = stash_area(*quantize, Role::quantized).bytes;
+    const std::int32_t block = blocks.add(std::move(*quantize));
+    for (PartKind* kind : {&parts.alone, &parts.chosen, &parts.first, &parts.middle, &parts.last}) {
+        kind->quantize = block;
+        kind->quantized_bytes = bytes;
     }
-
-    LayerParts build() {
-        const bool early = scenario_.training.framework.recompute_stops_early;
-        const Again whole = early ? Again::recompute_needed : Again::recompute_all;
-        const std::int64_t group = largest_group(scenario_.layout);
-        LayerParts parts;
-        if (group > 1) parts.first = in_group(GroupPlace::first);
-        if (group > 2) parts.middle = in_group(GroupPlace::middle);
-        if (group > 1) parts.last = in_group(GroupPlace::last);
-        parts.alone = alone(recompute() == Recompute::full      ? whole
-                            : recompute() == Recompute::every_k ? Again::recompute_all
-                                                                : Again::nothing);
-        if (recompute() == Recompute::selective_layer) parts.chosen = alone(whole);
-        add_quantize(parts);
-        return parts;
-    }
-
-  private:
-    Recompute recompute() const { return scenario_.layout.recompute; }
-
-    PartKind in_group(GroupPlace place) {
-        GroupPart made = group_part(layer_, dims_.gradient_dtype, place);
-        std::vector<Block*> readers = {&made.pair.backward};
-        if (made.recompute) readers.push_back(&*made.recompute);
-        compress_stash(scenario_, dims_, made.pair.forward, readers);
-        return add_group_part(blocks_, std::move(made), form_);
-    }
-
-    PartKind alone(Again again) {
-        BlockPair pair = derive_backward(layer_, dims_.gradient_dtype, again);
-        compress_stash(scenario_, dims_, pair.forward, {&pair.backward});
-        return add_pair(blocks_, std::move(pair), form_);
-    }
-
-    void add_quantize(LayerParts& parts) {
-        std::optional<Block> quantize = quantize_block(layer_);
-        if (!quantize) return;
-        const std::int64_t bytes = stash_area(*quantize, Role::quantized).bytes;
-        const std::int32_t block = blocks_.add(std::move(*quantize));
-        for (PartKind* kind :
-             {&parts.alone, &parts.chosen, &parts.first, &parts.middle, &parts.last}) {
-            kind->quantize = block;
-            kind->quantized_bytes = bytes;
-        }
-    }
-
-    const Scenario& scenario_;
-    Dims dims_;
-    PartForm form_;
-    BlockLibrary& blocks_;
-    ForwardBlock layer_;
-};
+    return parts;
+}
 
 }  // namespace
 
-PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForms& forms,
+PartKinds build_parts(const PlanInput& input, const ChosenPasses& passes,
                       const StagePlacement& placement, BlockLibrary& blocks) {
-    const bool sharded = sharding_of(scenario).gradients;
-    const PartForm form{forms, scenario.training.framework.overlap_tensor_backward, sharded, 1};
-    auto add = [&](ForwardBlock forward) {
-        return add_pair(
-            blocks, derive_backward(std::move(forward), dims.gradient_dtype, Again::nothing), form);
+    const auto& [scenario, dims, forms, sharding] = input;
+    const auto add = [&](ForwardBlock forward, PartPlace place = PartPlace::end) {
+        return make_part(input, passes, std::move(forward), place, blocks);
     };
     PartKinds kinds;
     kinds.embedding = add(embedding_forward(scenario, dims));
@@ -197,20 +135,14 @@ PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForm
         kinds.embedding_norm = add(embedding_norm_forward(scenario, dims));
     if (scenario.model.learned_positions) kinds.positions = add(positions_forward(scenario, dims));
     DistinctLayers distinct = distinct_layers(scenario);
-    for (const LayerSpec& layer : distinct.layers)
-        kinds.layers.push_back(LayerBuilder(scenario, layer, form, blocks).build());
+    for (const LayerSpec& layer : distinct.layers) {
+        const Dims of_layer = dims_of(scenario, layer);
+        kinds.layers.push_back(
+            layer_parts({scenario, of_layer, forms, sharding}, passes, layer, blocks));
+    }
     kinds.kind_of_layer = std::move(distinct.of_layer);
     kinds.final_norm = add(final_norm_forward(scenario, dims));
-    const PartForms halves{false, true};
-    PartForm of_head = form;
-    if (defers_head_weights(scenario, forms)) of_head.forms = halves;
-    const std::int64_t chunks = scenario.training.loss_chunks;
-    ForwardBlock head = head_forward(scenario, dims);
-    kinds.head =
-        add_pair(blocks,
-                 chunks > 1 ? head_in_chunks(std::move(head), dims.gradient_dtype, chunks)
-                            : derive_backward(std::move(head), dims.gradient_dtype, Again::nothing),
-                 of_head);
+    kinds.head = add(head_forward(scenario, dims), PartPlace::head);
     kinds.embedding.tied = kinds.head.tied = scenario.model.tied_embeddings;
     kinds.head.held_before =
         kinds.head.tied && placement.rank_of(0) == placement.rank_of(placement.stages() - 1);

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/passes/program_builder.hpp"
+#include "plan/passes/pass_table.hpp"
 
 namespace orrery::plan {
 
@@ -30,7 +30,7 @@ struct PartKinds {
     PartKind head;
 };
 
-PartKinds build_parts(const Scenario& scenario, const Dims& dims, const PartForms& forms,
+PartKinds build_parts(const PlanInput& input, const ChosenPasses& passes,
                       const StagePlacement& placement, BlockLibrary& blocks);
 
 // Appends the stages of the builder's pipeline rank.

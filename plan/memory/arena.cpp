@@ -69,12 +69,12 @@ class Pool {
   public:
     explicit Pool(Program& program) : program_(program) {}
 
-    void bear(std::int32_t id) {
+    void allocate(std::int32_t id) {
         Resident& resident = at(id);
         resident.offset = memory_.take(resident.bytes);
         // Everyone who had its memory before, back to one who had exactly the same: what came
         // before that one is known to have ended through it.
-        for (auto it = dead_.rbegin(); it != dead_.rend(); ++it) {
+        for (auto it = freed_.rbegin(); it != freed_.rend(); ++it) {
             const Resident& old = at(*it);
             if (!shares_memory(resident, old)) continue;
             resident.reuses.push_back(*it);
@@ -83,9 +83,9 @@ class Pool {
         members_.push_back(id);
     }
 
-    void bury(std::int32_t id) {
+    void free(std::int32_t id) {
         memory_.give_back(at(id).offset, at(id).bytes);
-        dead_.push_back(id);
+        freed_.push_back(id);
     }
 
     // Moves the pool to `base`; returns its end.
@@ -100,7 +100,7 @@ class Pool {
 
     Program& program_;
     FreeList memory_;
-    std::vector<std::int32_t> dead_;
+    std::vector<std::int32_t> freed_;
     std::vector<std::int32_t> members_;
 };
 
@@ -133,17 +133,17 @@ std::map<std::string, std::int64_t> scalar_offsets(const std::vector<Block>& blo
     return scalars;
 }
 
-// Three pools: what lives for the whole step; stashes and the like, which compute bears and buries,
-// so that their reuse makes nobody wait; and buffers of transfers. One of these is posted early,
-// while compute still runs: it takes over memory only of buffers whose last compute step has been
-// left behind, else it would wait for compute and hold up all transfers behind it.
+// Three pools: what lives for the whole step; stashes and the like, which compute allocates and
+// frees, so that their reuse makes nobody wait; and buffers of transfers. One of these is posted
+// early, while compute still runs: it takes over memory only of buffers whose last compute step has
+// been left behind, else it would wait for compute and hold up all transfers behind it.
 static std::int64_t plan_tier(Program& program, Tier tier) {
     Pool persistent(program);
     Pool stash(program);
     Pool transfers(program);
     const std::vector<bool> is_transferred = transferred(program);
-    std::vector<std::vector<std::int32_t>> births(program.steps.size());
-    std::vector<std::vector<std::int32_t>> deaths(program.steps.size());
+    std::vector<std::vector<std::int32_t>> first_used(program.steps.size());
+    std::vector<std::vector<std::int32_t>> last_used(program.steps.size());
     for (std::size_t i = 0; i < program.residents.size(); ++i) {
         Resident& resident = program.residents[i];
         const auto id = static_cast<std::int32_t>(i);
@@ -151,27 +151,27 @@ static std::int64_t plan_tier(Program& program, Tier tier) {
         resident.bytes = aligned(resident.bytes);
         resident.reuses.clear();
         if (is_persistent(program, resident)) {
-            persistent.bear(id);
+            persistent.allocate(id);
             continue;
         }
-        births[static_cast<std::size_t>(resident.first_step)].push_back(id);
-        deaths[static_cast<std::size_t>(resident.last_step)].push_back(id);
+        first_used[static_cast<std::size_t>(resident.first_step)].push_back(id);
+        last_used[static_cast<std::size_t>(resident.last_step)].push_back(id);
     }
-    std::vector<std::int32_t> dying;  // transfer buffers, until the next compute step
+    std::vector<std::int32_t> to_free;  // transfer buffers, until the next compute step
     for (std::size_t step = 0; step < program.steps.size(); ++step) {
         const Step& now = program.steps[step];
         if (now.procedure >= 0 && !is_move(now.action.kind)) {
-            for (std::int32_t id : dying)
-                transfers.bury(id);
-            dying.clear();
+            for (std::int32_t id : to_free)
+                transfers.free(id);
+            to_free.clear();
         }
-        for (std::int32_t id : births[step])
-            (is_transferred[static_cast<std::size_t>(id)] ? transfers : stash).bear(id);
-        for (std::int32_t id : deaths[step]) {
+        for (std::int32_t id : first_used[step])
+            (is_transferred[static_cast<std::size_t>(id)] ? transfers : stash).allocate(id);
+        for (std::int32_t id : last_used[step]) {
             if (is_transferred[static_cast<std::size_t>(id)])
-                dying.push_back(id);
+                to_free.push_back(id);
             else
-                stash.bury(id);
+                stash.free(id);
         }
     }
     return transfers.settle(stash.settle(persistent.settle(0)));

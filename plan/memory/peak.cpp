@@ -24,7 +24,7 @@ ScratchPeak scratch_peak(const Plan& plan, const Procedure& procedure) {
 
 // The op during which most scratch bytes are alive.
 const Op* fullest_op(const Block& block) {
-    std::vector<std::int64_t> born(block.ops.size() + 1, 0);
+    std::vector<std::int64_t> change(block.ops.size() + 1, 0);
     for (std::size_t t = 0; t < block.tensors.size(); ++t) {
         if (block.tensors[t].role != Role::scratch) continue;
         std::ptrdiff_t first = -1;
@@ -39,14 +39,14 @@ const Op* fullest_op(const Block& block) {
             last = static_cast<std::ptrdiff_t>(i);
         }
         if (first < 0) continue;
-        born[static_cast<std::size_t>(first)] += block.tensors[t].bytes();
-        born[static_cast<std::size_t>(last) + 1] -= block.tensors[t].bytes();
+        change[static_cast<std::size_t>(first)] += block.tensors[t].bytes();
+        change[static_cast<std::size_t>(last) + 1] -= block.tensors[t].bytes();
     }
     const Op* fullest = block.ops.empty() ? nullptr : &block.ops.front();
     std::int64_t live = 0;
     std::int64_t most = 0;
     for (std::size_t i = 0; i < block.ops.size(); ++i) {
-        live += born[i];
+        live += change[i];
         if (live > most) {
             most = live;
             fullest = &block.ops[i];

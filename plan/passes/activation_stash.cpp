@@ -101,7 +101,6 @@ class StashCompression {
 
 void compress_stash(const Scenario& scenario, const Dims& dims, Block& forward,
                     const std::vector<Block*>& readers) {
-    if (scenario.layout.activation_stash == ActivationStash::same) return;
     StashCompression compression(scenario.layout.activation_stash, dims.dtype);
     compression.pack(forward);
     for (Block* const reader : readers)

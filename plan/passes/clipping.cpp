@@ -61,7 +61,6 @@ Stream statistics_stream(GroupKind group) {
 }
 
 void add_clipping(ProgramBuilder& builder) {
-    if (builder.scenario.training.optimizer.clip_norm <= 0) return;
     std::vector<BlockUse> uses = uses_by_bucket(builder, partial_norm);
     if (const auto groups = statistics_groups(builder); !groups.empty()) {
         BlockUse use;

@@ -149,13 +149,22 @@ std::vector<BlockUse> replica_uses(ProgramBuilder& builder, std::int32_t index) 
     return {use_of(builder, std::move(block), index)};
 }
 
-std::vector<BlockUse> late_reduce_uses(ProgramBuilder& builder, std::int32_t index) {
-    if (builder.sharding.gradients) return {};
-    if (builder.scenario.training.framework.overlap_gradient_reduce) return {};
-    std::vector<BlockUse> uses = reduce_uses(builder, index);
-    for (const BlockUse& use : replica_uses(builder, index))
-        uses.push_back(use);
-    return uses;
+void add_late_reduction(ProgramBuilder& builder) {
+    for (const Stage& stage : builder.program.stages) {
+        std::vector<BlockUse> uses;
+        for (std::size_t i = 0; i < builder.program.buckets.size(); ++i) {
+            if (builder.program.buckets[i].stage != stage.index) continue;
+            const auto index = static_cast<std::int32_t>(i);
+            for (const auto& reductions :
+                 {reduce_uses(builder, index), replica_uses(builder, index)})
+                uses.insert(uses.end(), reductions.begin(), reductions.end());
+        }
+        if (uses.empty()) continue;
+        uses.front().fence = true;
+        builder.add_step(
+            ActionKind::reduce_grad, stage.index,
+            builder.add_procedure("reduce " + std::to_string(stage.index), std::move(uses)));
+    }
 }
 
 }  // namespace orrery::plan

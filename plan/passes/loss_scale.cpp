@@ -72,7 +72,6 @@ std::vector<BlockUse> loss_scale_update_uses(ProgramBuilder& builder) {
 }
 
 void add_unscaling(ProgramBuilder& builder) {
-    if (!builder.dims.scales_loss()) return;
     std::vector<BlockUse> uses = uses_by_bucket(builder, unscale_block);
     if (Block settle = settle_block(builder); !settle.ops.empty()) {
         BlockUse use;

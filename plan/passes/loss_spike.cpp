@@ -59,11 +59,10 @@ Tensor loss_spike_scalar() {
     return {"loss spike", Role::scalar, DType::fp32, {1}};
 }
 
-std::vector<BlockUse> loss_spike_uses(ProgramBuilder& builder) {
-    if (!builder.scenario.training.loss_spike.skips()) return {};
+void add_loss_spike(ProgramBuilder& builder, std::vector<BlockUse>& optimizer) {
     BlockUse use;
     use.block = builder.blocks.add(judge_block(builder));
-    return {use};
+    optimizer.push_back(use);
 }
 
 }  // namespace orrery::plan

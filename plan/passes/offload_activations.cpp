@@ -12,7 +12,7 @@ namespace orrery::plan {
 namespace {
 
 // What one stage and micro-batch keeps, where it is in turn; −1: not there.
-struct Places {
+struct TierCopies {
     std::int32_t device = -1;  // as forward left it
     std::int32_t away = -1;    // in host memory, for good or on the way to disk
     std::int32_t disk = -1;
@@ -20,15 +20,16 @@ struct Places {
     std::int32_t fetched = -1;  // on the device again
 };
 
-// A stash on its way; steps are numbered as they were before any was inserted.
-struct Journey {
+// A stash that leaves the device and comes back; steps are numbered as they were before any was
+// inserted.
+struct OffloadedStash {
     Action forward;
     std::size_t made = 0;    // step of the forward action
     std::size_t needed = 0;  // first step that reads the stash
     std::size_t fetch = 0;   // fetched before this one
     std::size_t kept = 0;    // the device's memory is given up behind this one
-    Places stash;
-    Places received;
+    TierCopies stash;
+    TierCopies received;
 };
 
 class ActivationOffload {
@@ -39,13 +40,12 @@ class ActivationOffload {
           tier_(tier_of(builder.scenario.layout.offload.activations)) {}
 
     void run() {
-        if (tier_ == Tier::device) return;
-        find_journeys();
-        for (Journey& journey : journeys_)
-            plan_moves(journey);
+        find_offloaded();
+        for (OffloadedStash& offloaded : offloaded_)
+            plan_moves(offloaded);
         insert_steps();
-        for (const Journey& journey : journeys_)
-            settle_lives(journey);
+        for (const OffloadedStash& offloaded : offloaded_)
+            settle_live_ranges(offloaded);
     }
 
   private:
@@ -54,7 +54,7 @@ class ActivationOffload {
     Resident& resident(std::int32_t id) { return program_.residents[static_cast<std::size_t>(id)]; }
 
     // Stashes that are needed again so soon that they would be fetched as they leave stay.
-    void find_journeys() {
+    void find_offloaded() {
         const std::int64_t prefetch = builder_.scenario.layout.offload.prefetch;
         std::vector<std::size_t> actions;          // steps with a stash
         std::map<std::int32_t, std::size_t> made;  // by stash: index into actions
@@ -72,30 +72,30 @@ class ActivationOffload {
             const std::size_t since = made.at(step.stash);
             const auto ahead = static_cast<std::size_t>(prefetch);
             if (now - since <= ahead + 1) continue;
-            Journey journey;
-            journey.made = actions[since];
-            journey.needed = s;
-            journey.fetch = actions[now - ahead];
-            journey.kept = actions[since + ahead];
-            journey.forward = program_.steps[journey.made].action;
-            journeys_.push_back(journey);
+            OffloadedStash offloaded;
+            offloaded.made = actions[since];
+            offloaded.needed = s;
+            offloaded.fetch = actions[now - ahead];
+            offloaded.kept = actions[since + ahead];
+            offloaded.forward = program_.steps[offloaded.made].action;
+            offloaded_.push_back(offloaded);
         }
     }
 
-    const Stage& stage_of(const Journey& journey) const {
+    const Stage& stage_of(const OffloadedStash& offloaded) const {
         return *std::find_if(
             program_.stages.begin(), program_.stages.end(),
-            [&](const Stage& stage) { return stage.index == journey.forward.stage; });
+            [&](const Stage& stage) { return stage.index == offloaded.forward.stage; });
     }
 
     // Whether backward reads what the stage received, too.
-    bool keeps_received(const Journey& journey) const {
-        if (journey.forward.stage == 0) return false;
-        const Block& first = builder_.blocks.block(stage_of(journey).parts.front().forward);
+    bool keeps_received(const OffloadedStash& offloaded) const {
+        if (offloaded.forward.stage == 0) return false;
+        const Block& first = builder_.blocks.block(stage_of(offloaded).parts.front().forward);
         return first.tensors[static_cast<std::size_t>(first.input)].role == Role::stash;
     }
 
-    Places places_of(std::int32_t device) {
+    TierCopies copies_of(std::int32_t device) {
         const std::int64_t bytes = resident(device).bytes;
         auto add = [&](const char* what, Tier tier) {
             const std::int32_t id = builder_.add_resident(what + (' ' + resident(device).name),
@@ -104,62 +104,62 @@ class ActivationOffload {
             resident(id).first_step = kLast;
             return id;
         };
-        Places places;
-        places.device = device;
-        places.away = add(tier_ == Tier::disk ? "spilling" : "offloaded", Tier::host);
+        TierCopies copies;
+        copies.device = device;
+        copies.away = add(tier_ == Tier::disk ? "spilling" : "offloaded", Tier::host);
         if (tier_ == Tier::disk) {
-            places.disk = add("spilled", Tier::disk);
-            places.back = add("loading", Tier::host);
+            copies.disk = add("spilled", Tier::disk);
+            copies.back = add("loading", Tier::host);
         }
-        places.fetched = add("fetched", Tier::device);
-        return places;
+        copies.fetched = add("fetched", Tier::device);
+        return copies;
     }
 
-    void plan_moves(Journey& journey) {
-        journey.stash = places_of(program_.steps[journey.made].stash);
-        if (keeps_received(journey))
-            journey.received = places_of(program_.steps[journey.made].input);
-        const Places &s = journey.stash, &r = journey.received;
-        auto& out = inserted_[journey.made + 1];
-        out.push_back(move(journey, ActionKind::offload, s.device, s.away, r.device, r.away));
-        auto& in = inserted_[journey.fetch];
+    void plan_moves(OffloadedStash& offloaded) {
+        offloaded.stash = copies_of(program_.steps[offloaded.made].stash);
+        if (keeps_received(offloaded))
+            offloaded.received = copies_of(program_.steps[offloaded.made].input);
+        const TierCopies &s = offloaded.stash, &r = offloaded.received;
+        auto& out = inserted_[offloaded.made + 1];
+        out.push_back(move(offloaded, ActionKind::offload, s.device, s.away, r.device, r.away));
+        auto& in = inserted_[offloaded.fetch];
         std::int32_t stash = s.away, received = r.away;
         if (tier_ == Tier::disk) {
-            out.push_back(move(journey, ActionKind::spill, s.away, s.disk, r.away, r.disk));
-            in.push_back(move(journey, ActionKind::load, s.back, s.disk, r.disk, r.back));
+            out.push_back(move(offloaded, ActionKind::spill, s.away, s.disk, r.away, r.disk));
+            in.push_back(move(offloaded, ActionKind::load, s.back, s.disk, r.disk, r.back));
             stash = s.back;
             received = r.back;
         }
-        in.push_back(move(journey, ActionKind::fetch, s.fetched, stash, received, r.fetched));
-        for (std::size_t i = journey.needed; i < program_.steps.size(); ++i) {
+        in.push_back(move(offloaded, ActionKind::fetch, s.fetched, stash, received, r.fetched));
+        for (std::size_t i = offloaded.needed; i < program_.steps.size(); ++i) {
             Step& step = program_.steps[i];
             if (step.stash == s.device) step.stash = s.fetched;
             if (r.device >= 0 && step.received == r.device) step.received = r.fetched;
         }
     }
 
-    Step move(const Journey& journey, ActionKind kind, std::int32_t stash, std::int32_t stored,
-              std::int32_t input, std::int32_t output) {
+    Step move(const OffloadedStash& offloaded, ActionKind kind, std::int32_t stash,
+              std::int32_t stored, std::int32_t input, std::int32_t output) {
         Step step;
-        step.action = {journey.forward.stage, kind, journey.forward.micro_batch};
+        step.action = {offloaded.forward.stage, kind, offloaded.forward.micro_batch};
         step.stash = stash;
         step.stored = stored;
         step.input = input;
         step.output = output;
-        step.procedure = procedure_of(journey, kind);
+        step.procedure = procedure_of(offloaded, kind);
         return step;
     }
 
-    std::int32_t procedure_of(const Journey& journey, ActionKind kind) {
-        const auto key = std::pair(journey.forward.stage, kind);
+    std::int32_t procedure_of(const OffloadedStash& offloaded, ActionKind kind) {
+        const auto key = std::pair(offloaded.forward.stage, kind);
         const auto found = procedures_.find(key);
         if (found != procedures_.end()) return found->second;
-        const Stage& stage = stage_of(journey);
+        const Stage& stage = stage_of(offloaded);
         const StageAreas& areas = builder_.areas_of(stage.index);
         const bool away = kind == ActionKind::offload || kind == ActionKind::spill;
         std::vector<BlockUse> uses;
-        if (keeps_received(journey)) {
-            uses.push_back(use_of(kind, "received", resident(journey.received.device).bytes));
+        if (keeps_received(offloaded)) {
+            uses.push_back(use_of(kind, "received", resident(offloaded.received.device).bytes));
             uses.back().slots = {{Frame::input}, {Frame::output}};
         }
         for (std::size_t p = 0; p < stage.parts.size(); ++p) {
@@ -209,7 +209,7 @@ class ActivationOffload {
         return use;
     }
 
-    // Steps get new numbers; so do the lives that are told in them.
+    // Steps get new numbers; so do the live ranges that are told in them.
     void insert_steps() {
         std::vector<Step> steps;
         for (std::size_t s = 0; s < program_.steps.size(); ++s) {
@@ -233,31 +233,31 @@ class ActivationOffload {
         }
     }
 
-    void settle_lives(const Journey& journey) {
-        const std::int32_t kept = now_at_[journey.kept];
-        for (const Places* places : {&journey.stash, &journey.received}) {
-            if (places->device < 0) continue;
+    void settle_live_ranges(const OffloadedStash& offloaded) {
+        const std::int32_t kept = now_at_[offloaded.kept];
+        for (const TierCopies* copies : {&offloaded.stash, &offloaded.received}) {
+            if (copies->device < 0) continue;
             for (const std::int32_t id :
-                 {places->away, places->disk, places->back, places->fetched}) {
+                 {copies->away, copies->disk, copies->back, copies->fetched}) {
                 if (id < 0) continue;
                 std::tie(resident(id).first_step, resident(id).last_step) = moved_.at(id);
             }
-            Resident& device = resident(places->device);
-            resident(places->fetched).last_step = device.last_step;  // of whoever reads it
-            device.last_step = std::max(kept, moved_.at(places->device).second);
-            if (places->disk >= 0)  // the buffer, too, is given up only when it has been written
-                resident(places->away).last_step = std::max(kept, moved_.at(places->away).second);
+            Resident& device = resident(copies->device);
+            resident(copies->fetched).last_step = device.last_step;  // of whoever reads it
+            device.last_step = std::max(kept, moved_.at(copies->device).second);
+            if (copies->disk >= 0)  // the buffer, too, is given up only when it has been written
+                resident(copies->away).last_step = std::max(kept, moved_.at(copies->away).second);
         }
     }
 
     ProgramBuilder& builder_;
     Program& program_;
     Tier tier_;
-    std::vector<Journey> journeys_;
+    std::vector<OffloadedStash> offloaded_;
     std::map<std::pair<std::int32_t, ActionKind>, std::int32_t> procedures_;
     std::map<std::size_t, std::vector<Step>> inserted_;                    // before each step
     std::vector<std::int32_t> now_at_;                                     // of each step there was
-    std::map<std::int32_t, std::pair<std::int32_t, std::int32_t>> moved_;  // lives in moves
+    std::map<std::int32_t, std::pair<std::int32_t, std::int32_t>> moved_;  // live ranges in moves
 };
 
 }  // namespace

@@ -46,7 +46,6 @@ class StateOffload {
         add({"parameters", &Bucket::parameters, offload_.parameters, dims.dtype});
         add({"gradients", &Bucket::gradients, offload_.gradients, dims.gradient_dtype});
         add({"optimizer", &Bucket::optimizer, offload_.optimizer, type_of_states()});
-        if (kind_of_.empty()) return;
         rename_in_uses();
         rewrite_steps();
     }
@@ -62,44 +61,44 @@ class StateOffload {
         return builder_.dims.wide_dtype;
     }
 
-    // Homes move to another tier, and buckets point to views of slots.
+    // Backing residents move to another tier, and buckets point to views of slots.
     void add(const Kind& kind) {
         if (kind.kept == KeptOn::none) return;
         kinds_.push_back(kind);
-        std::vector<std::int32_t> homes;
+        std::vector<std::int32_t> backings;
         for (const Bucket& bucket : program_.buckets) {
-            const std::int32_t home = bucket.*kind.state;
-            if (home >= 0 && std::count(homes.begin(), homes.end(), home) == 0)
-                homes.push_back(home);
+            const std::int32_t backing = bucket.*kind.state;
+            if (backing >= 0 && std::count(backings.begin(), backings.end(), backing) == 0)
+                backings.push_back(backing);
         }
         const auto ring = static_cast<std::size_t>(offload_.prefetch) + 1;
         std::map<std::size_t, std::int32_t> slots, host_slots;  // by number
-        for (std::size_t i = 0; i < homes.size(); ++i) {
-            const std::int32_t home = homes[i];
+        for (std::size_t i = 0; i < backings.size(); ++i) {
+            const std::int32_t backing = backings[i];
             // Both gradients of a tied embedding are needed at once.
-            const std::size_t slot = needs_own_slot(kind, home) ? ring : i % ring;
-            resident(home).tier = tier_of(kind.kept);
-            std::int32_t below = home;
+            const std::size_t slot = needs_own_slot(kind, backing) ? ring : i % ring;
+            resident(backing).tier = tier_of(kind.kept);
+            std::int32_t below = backing;
             if (kind.kept == KeptOn::disk)
-                below = view(host_slots, slot, kind, Tier::host, home, home);
-            const std::int32_t top = view(slots, slot, kind, Tier::device, below, home);
-            views_[home] = top;
+                below = view(host_slots, slot, kind, Tier::host, backing, backing);
+            const std::int32_t top = view(slots, slot, kind, Tier::device, below, backing);
+            views_[backing] = top;
             kind_of_[top] = kinds_.size() - 1;
         }
         for (Bucket& bucket : program_.buckets)
             if (bucket.*kind.state >= 0) bucket.*kind.state = views_.at(bucket.*kind.state);
     }
 
-    bool needs_own_slot(const Kind& kind, std::int32_t home) const {
+    bool needs_own_slot(const Kind& kind, std::int32_t backing) const {
         if (kind.state != &Bucket::gradients) return false;
         return std::any_of(program_.buckets.begin(), program_.buckets.end(), [&](const Bucket& b) {
-            return b.tied_elements > 0 && b.gradients == home;
+            return b.tied_elements > 0 && b.gradients == backing;
         });
     }
 
     // A view of slot `number` on `tier`, of what `below` has.
     std::int32_t view(std::map<std::size_t, std::int32_t>& slots, std::size_t number,
-                      const Kind& kind, Tier tier, std::int32_t below, std::int32_t home) {
+                      const Kind& kind, Tier tier, std::int32_t below, std::int32_t backing) {
         const std::string where = tier == Tier::host ? "host slot " : "slot ";
         if (slots.count(number) == 0) {
             slots[number] =
@@ -107,11 +106,11 @@ class StateOffload {
                                       MemoryCategory::communication, 0);
             resident(slots[number]).tier = tier;
         }
-        const std::int64_t bytes = resident(home).bytes;
+        const std::int64_t bytes = resident(backing).bytes;
         Resident& slot = resident(slots[number]);
         slot.bytes = std::max(slot.bytes, bytes);
         const std::int32_t id =
-            builder_.add_resident(resident(home).name + " in " + where + std::to_string(number),
+            builder_.add_resident(resident(backing).name + " in " + where + std::to_string(number),
                                   MemoryCategory::communication, bytes);
         resident(id).tier = tier;
         resident(id).within = slots[number];
@@ -200,16 +199,16 @@ class StateOffload {
 
     void fetch(std::vector<BlockUse>& into, const Run& run, const BlockUse& of) {
         const std::int32_t below = resident(run.view).copy_of;
-        const std::int32_t home = resident(below).copy_of;
-        if (home >= 0) move(into, OpKind::read_disk, run, home, below, of);
+        const std::int32_t backing = resident(below).copy_of;
+        if (backing >= 0) move(into, OpKind::read_disk, run, backing, below, of);
         move(into, OpKind::copy_to_device, run, below, run.view, of);
     }
 
     void store(std::vector<BlockUse>& into, const Run& run, const BlockUse& of) {
         const std::int32_t below = resident(run.view).copy_of;
-        const std::int32_t home = resident(below).copy_of;
+        const std::int32_t backing = resident(below).copy_of;
         move(into, OpKind::copy_to_host, run, run.view, below, of);
-        if (home >= 0) move(into, OpKind::write_disk, run, below, home, of);
+        if (backing >= 0) move(into, OpKind::write_disk, run, below, backing, of);
     }
 
     // Each run is fetched before the run of its kind that is `prefetch` before it, but not before
@@ -279,7 +278,7 @@ class StateOffload {
     Program& program_;
     const Offload& offload_;
     std::vector<Kind> kinds_;
-    std::map<std::int32_t, std::int32_t> views_;   // of each home, on the device
+    std::map<std::int32_t, std::int32_t> views_;   // of each backing, on the device
     std::map<std::int32_t, std::size_t> kind_of_;  // of each view on the device
     std::set<std::int32_t> summed_;                // gradients that have a first term
 };

@@ -2,7 +2,7 @@
 #include <numeric>
 #include <utility>
 
-#include "plan/passes/passes.hpp"
+#include "plan/passes/pass_table.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -96,10 +96,8 @@ void add_step_of(ProgramBuilder& builder, std::int32_t index, bool judged,
 
 void add_optimizer(ProgramBuilder& builder) {
     const bool validated_later = !builder.statistics.empty();
-    std::vector<BlockUse> uses = loss_spike_uses(builder);
-    for (const BlockUse& use : amax_uses(builder))
-        uses.push_back(use);
-    std::vector<BlockUse> amended;
+    std::vector<BlockUse> uses, amended;
+    builder.passes.run<OverOptimizer>(builder, uses);
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(builder.program.buckets.size()); ++i) {
         if (builder.bucket(i).elements == 0) continue;
         if (validated_later) {

@@ -1,7 +1,7 @@
 #include <set>
 #include <utility>
 
-#include "plan/passes/passes.hpp"
+#include "plan/passes/pass_table.hpp"
 
 namespace orrery::plan {
 
@@ -40,16 +40,17 @@ BlockUse gather_use(ProgramBuilder& builder, std::int32_t index) {
     return use;
 }
 
-void insert_first_gathers(ProgramBuilder& builder, std::vector<BlockUse>& uses) {
+void insert_first_gathers(ProgramBuilder& builder, ActionUses& action) {
+    if (!action.first) return;
     std::vector<BlockUse> gathered;
     std::set<std::int32_t> seen;
-    for (const BlockUse& use : uses) {
+    for (const BlockUse& use : action.uses) {
         const bool first = use.position >= 0 && use.bucket >= 0 && seen.insert(use.bucket).second;
         if (first && builder.bucket(use.bucket).elements > 0)
             gathered.push_back(gather_use(builder, use.bucket));
         gathered.push_back(use);
     }
-    uses = std::move(gathered);
+    action.uses = std::move(gathered);
 }
 
 }  // namespace orrery::plan

@@ -1,5 +1,5 @@
-// Passes: what changes order and lifetime of a program, one file each. build_plan runs them in the
-// order of this list.
+// Passes: what changes order and lifetime of a program, one file each. When each of them runs is in
+// plan/passes/pass_table.hpp.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,20 @@
 namespace orrery::plan {
 
 struct LoweredStep;  // plan/schedule/schedule.hpp
+struct ActionUses;   // plan/passes/pass_table.hpp
+
+// Where a part stands in its stage, as far as passes tell parts apart.
+enum class PartPlace : std::uint8_t {
+    end,          // embedding, positions, norms
+    head,         // with the loss
+    layer,        // alone in its group
+    chosen,       // one of those that are made again whole, beside others that are not
+    group_first,  // of several that are made again together
+    group_middle,
+    group_last
+};
+bool is_layer(PartPlace place);
+bool is_grouped(PartPlace place);  // with others
 
 // A collective of a pass: `elements` as in message_bytes, in the element type of what it reads.
 Op collective_op(const Block& block, OpKind kind, Phase phase, Stream stream, GroupKind group,
@@ -41,12 +55,11 @@ BlockPair head_in_chunks(ForwardBlock head, DType gradient_dtype, std::int64_t c
 // uniform). Backward runs the forward pass of the group again, keeping what backward blocks read
 // until they have read it. The last layer's runs within its backward block, as under `full`: what
 // it makes is needed at once. Parts stay single layers, so that buckets and ZeRO's gathers do too.
-enum class GroupPlace : std::uint8_t { first, middle, last };
 struct GroupPart {
     BlockPair pair;
     std::optional<Block> recompute;  // run again before the backward blocks of the group
 };
-GroupPart group_part(const ForwardBlock& layer, DType gradient_dtype, GroupPlace place);
+GroupPart group_part(const ForwardBlock& layer, DType gradient_dtype, PartPlace place);
 
 // backward_halves.cpp — zero-bubble schedules run backward in two (Qi 2024 §2): what the stage
 // before waits for, and what can wait itself: products that make weights' gradients, with the
@@ -86,7 +99,7 @@ std::vector<BlockUse> uses_by_bucket(ProgramBuilder& builder,
                                      Block (*block_of)(const ProgramBuilder&, const Bucket&));
 
 // The uses that reduce a bucket's gradients: over the tensor group what sequence parallelism left
-// partial, the parameters that lie first in a bucket (plan/blocks/parameters.hpp); then over the
+// partial, the parameters that lie first in a bucket (plan/ir/parameters.hpp); then over the
 // ranks that share states out (all-reduce; reduce-scatter from ZeRO-1 on; from ZeRO-2 on into the
 // shard, which accumulates over micro-batches). Empty where no group has two ranks.
 std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t bucket);
@@ -94,15 +107,19 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t bucket);
 // Hybrid ZeRO: the use that sums a complete shard of gradients over its replicas, once per step.
 std::vector<BlockUse> replica_uses(ProgramBuilder& builder, std::int32_t bucket);
 
-// Those of them that follow the last backward in a step of their own: all, until ZeRO-1, where the
-// stack does not overlap.
-std::vector<BlockUse> late_reduce_uses(ProgramBuilder& builder, std::int32_t bucket);
+// Both of them in a step of their own behind the last backward pass, where the stack does not
+// overlap.
+void add_late_reduction(ProgramBuilder& builder);
 
 // scatter_gather.cpp — where every tensor rank holds the same boundary activation, each sends one
 // share and the receivers gather (Narayanan 2021 §4.1): whether a plan does so, and the uses that
 // gather what a stage has received.
 bool scatters_transfers(const Scenario& scenario, const Dims& dims);
-BlockUse gather_received(ProgramBuilder& builder, const Stage& stage, bool forward);
+void insert_gather_received(ProgramBuilder& builder, ActionUses& action);
+
+// fixed_residents.cpp — the workspace, scalars, frames, scratch: memory that every program has.
+std::int64_t boundary_bytes(const Dims& dims);  // of a whole boundary activation
+void add_fixed_residents(ProgramBuilder& builder);
 
 // sharding.cpp — what of a bucket's states each rank has: Bucket::shares and states.
 void share_out(ProgramBuilder& builder, Bucket& bucket);
@@ -117,8 +134,7 @@ enum class Gathering : std::uint8_t {
     before,  // an earlier action has gathered what this one uses
     never    // it uses no parameters
 };
-void insert_rings(ProgramBuilder& builder, std::vector<BlockUse>& uses, Phase phase,
-                  Gathering gathering);
+void insert_rings(ProgramBuilder& builder, ActionUses& action);
 
 // tied_embedding.cpp — the two gradients of a tied embedding become one: added where one rank holds
 // both, all-reduced over the embedding group where first and last pipeline rank hold one each.
@@ -156,9 +172,8 @@ Tensor norm_scalar();
 void add_clipping(ProgramBuilder& builder);
 
 // loss_spike.cpp — the batch's loss on every rank, and whether it has spiked: a device scalar,
-// which adamw reads and then changes nothing. The uses that a step's optimizer begins with; none
-// where every step is taken.
-std::vector<BlockUse> loss_spike_uses(ProgramBuilder& builder);
+// which adamw reads and then changes nothing.
+void add_loss_spike(ProgramBuilder& builder, std::vector<BlockUse>& optimizer);
 Tensor loss_spike_scalar();
 
 // parameter_gather.cpp — ZeRO-1 and 2 hold parameters whole and step a share of them: whether the
@@ -167,7 +182,7 @@ Tensor loss_spike_scalar();
 // (Megatron-LM's --overlap-param-gather). Between steps a rank then holds its own share alone.
 bool gathers_whole(const ProgramBuilder& builder);
 BlockUse gather_use(ProgramBuilder& builder, std::int32_t bucket);
-void insert_first_gathers(ProgramBuilder& builder, std::vector<BlockUse>& uses);
+void insert_first_gathers(ProgramBuilder& builder, ActionUses& action);
 
 // quantize.cpp — of the layers' eight-bit products: the block that begins a layer's step with the
 // scales that the steps before have led to and, where they are made once per step, the copies of
@@ -175,9 +190,9 @@ void insert_first_gathers(ProgramBuilder& builder, std::vector<BlockUse>& uses);
 // And the uses that a step ends with: under delayed scaling, the largest magnitudes are agreed on
 // by the ranks that share tensors, tensor and data (Megatron-LM's amax reduction group).
 std::optional<Block> quantize_block(const ForwardBlock& layer);
-void insert_quantizing(const ProgramBuilder& builder, const Stage& stage,
-                       std::vector<BlockUse>& uses);
-std::vector<BlockUse> amax_uses(ProgramBuilder& builder);
+void insert_quantizing(ProgramBuilder& builder, ActionUses& action);
+void add_amaxes(ProgramBuilder& builder, std::vector<BlockUse>& optimizer);
+
 // post_validation.cpp — steps that end before the statistics of gradients of all stages are known,
 // and are validated in the next one's warm-up.
 std::vector<Tensor> statistics_of(const Scenario& scenario);  // that are handed on; mostly none

@@ -129,7 +129,6 @@ void add_statistics(ProgramBuilder& builder) {
 }
 
 void add_sums(ProgramBuilder& builder) {
-    if (builder.statistics.empty()) return;
     add_transfers(builder, ActionKind::recv_sum);
     std::vector<BlockUse> uses;
     for (const Statistic& statistic : builder.statistics)

@@ -16,6 +16,8 @@
 
 namespace orrery::plan {
 
+class ChosenPasses;  // plan/passes/pass_table.hpp
+
 // The blocks of a plan, each kept once.
 class BlockLibrary {
   public:
@@ -106,6 +108,7 @@ struct ProgramBuilder {
     const Mesh& mesh;
     const StagePlacement& placement;  // of the stages on pipeline ranks
     BlockLibrary& blocks;
+    const ChosenPasses& passes;
     Sharding sharding;
     Program program;
     std::vector<std::vector<PartKind>> part_kinds;  // by chunk, by position

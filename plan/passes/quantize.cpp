@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <string>
 
-#include "plan/passes/passes.hpp"
+#include "plan/passes/pass_table.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -102,12 +102,12 @@ std::optional<Block> quantize_block(const ForwardBlock& layer) {
     return QuantizeBlock(layer).run();
 }
 
-void insert_quantizing(const ProgramBuilder& builder, const Stage& stage,
-                       std::vector<BlockUse>& uses) {
+void insert_quantizing(ProgramBuilder& builder, ActionUses& action) {
+    if (!action.first) return;
     std::vector<BlockUse> all;
-    for (const BlockUse& use : uses) {
+    for (const BlockUse& use : action.uses) {
         if (use.position >= 0) {
-            const StagePart& part = stage.parts[static_cast<std::size_t>(use.position)];
+            const StagePart& part = action.stage.parts[static_cast<std::size_t>(use.position)];
             if (part.quantize >= 0 && part.forward == use.block) {
                 BlockUse before = use;
                 before.block = part.quantize;
@@ -122,11 +122,10 @@ void insert_quantizing(const ProgramBuilder& builder, const Stage& stage,
         }
         all.push_back(use);
     }
-    uses = std::move(all);
+    action.uses = std::move(all);
 }
 
-std::vector<BlockUse> amax_uses(ProgramBuilder& builder) {
-    if (builder.dims.fp8.recipe != Fp8Recipe::delayed) return {};
+void add_amaxes(ProgramBuilder& builder, std::vector<BlockUse>& optimizer) {
     std::int64_t count = 0;
     for (const Stage& stage : builder.program.stages)
         for (const StagePart& part : stage.parts) {
@@ -153,10 +152,10 @@ std::vector<BlockUse> amax_uses(ProgramBuilder& builder) {
             largest.as<AllReduce>().reduce = ReduceOp::max;
             block.ops.push_back(std::move(largest));
         }
-    if (block.ops.size() == 1 || count == 0) return {};
+    if (block.ops.size() == 1 || count == 0) return;
     BlockUse use;
     use.block = builder.blocks.add(std::move(block));
-    return {use};
+    optimizer.push_back(use);
 }
 
 }  // namespace orrery::plan

@@ -98,13 +98,13 @@ void read_recomputed(Block& block, const std::string& kept) {
 
 }  // namespace
 
-GroupPart group_part(const ForwardBlock& layer, DType gradient_dtype, GroupPlace place) {
+GroupPart group_part(const ForwardBlock& layer, DType gradient_dtype, PartPlace place) {
     const auto input = static_cast<std::size_t>(layer.block.input);
-    const std::string kept = place == GroupPlace::first ? layer.block.tensors[input].name : "";
+    const std::string kept = place == PartPlace::group_first ? layer.block.tensors[input].name : "";
     GroupPart part;
     part.pair = derive_backward(layer, gradient_dtype, Again::recompute_all);
-    if (place != GroupPlace::first) part.pair.forward.tensors[input].role = Role::input;
-    if (place != GroupPlace::last) {
+    if (place != PartPlace::group_first) part.pair.forward.tensors[input].role = Role::input;
+    if (place != PartPlace::group_last) {
         BlockPair whole = derive_backward(layer, gradient_dtype, Again::nothing);
         part.pair.backward = std::move(whole.backward);
         part.recompute = std::move(whole.forward);

@@ -1,4 +1,4 @@
-#include "plan/passes/passes.hpp"
+#include "plan/passes/pass_table.hpp"
 
 namespace orrery::plan {
 
@@ -7,7 +7,12 @@ bool scatters_transfers(const Scenario& scenario, const Dims& dims) {
            !dims.sequence_parallel;
 }
 
-BlockUse gather_received(ProgramBuilder& builder, const Stage& stage, bool forward) {
+void insert_gather_received(ProgramBuilder& builder, ActionUses& action) {
+    const Stage& stage = action.stage;
+    const bool forward = action.kind == ActionKind::forward;
+    const std::int32_t from = stage.index + (forward ? -1 : 1);
+    const bool end = from < 0 || from == builder.placement.stages();
+    if (action.kind == ActionKind::backward_weight || end || builder.holds(from)) return;
     const Dims& dims = builder.dims;
     Block block;
     block.name = forward ? "received.forward" : "received.backward";
@@ -23,7 +28,7 @@ BlockUse gather_received(ProgramBuilder& builder, const Stage& stage, bool forwa
     BlockUse use;
     use.block = builder.blocks.add(std::move(block));
     use.position = forward ? 0 : static_cast<std::int32_t>(stage.parts.size()) - 1;
-    return use;
+    action.uses.insert(action.uses.begin(), use);
 }
 
 }  // namespace orrery::plan

@@ -138,7 +138,7 @@ class Splitting {
 }  // namespace
 
 void split_tensor_communication(Block& block, std::int64_t parts) {
-    if (parts > 1) Splitting(block, static_cast<std::int32_t>(parts)).run();
+    Splitting(block, static_cast<std::int32_t>(parts)).run();
 }
 
 }  // namespace orrery::plan

@@ -33,7 +33,7 @@ void add_tied_reduction(ProgramBuilder& builder) {
     const Program& program = builder.program;
     const std::int32_t head = builder.placement.stages() - 1;
     const bool first = builder.holds(0);
-    if (!builder.scenario.model.tied_embeddings || first == builder.holds(head)) return;
+    if (first == builder.holds(head)) return;
     const Stage& stage = first ? program.stages.front() : program.stages.back();
     const StagePart& part = first ? stage.parts.front() : stage.parts.back();
     // Whole, or this rank's shard: buckets of tied embeddings are alike on both ends.

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "plan/passes/passes.hpp"
+#include "plan/passes/pass_table.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -104,7 +104,6 @@ class Gathers {
 }  // namespace
 
 void add_rings(ProgramBuilder& builder) {
-    if (!builder.sharding.gradients) return;
     std::int64_t largest = 0;
     for (const Bucket& bucket : builder.program.buckets)
         largest = std::max(largest, builder.whole(bucket));
@@ -123,19 +122,19 @@ void add_rings(ProgramBuilder& builder) {
     if (builder.keeps_gathered()) add_kept(builder);
 }
 
-void insert_rings(ProgramBuilder& builder, std::vector<BlockUse>& uses, Phase phase,
-                  Gathering when) {
+void insert_rings(ProgramBuilder& builder, ActionUses& action) {
     const auto& gradients = builder.program.gradient_ring;
-    if (gradients.empty()) return;
-    const bool sharded = !builder.program.parameter_ring.empty() && when != Gathering::never;
-    Gathers gathering(builder, uses, phase);
+    const Phase phase = action.kind == ActionKind::forward ? Phase::forward : Phase::backward;
+    const bool sharded =
+        !builder.program.parameter_ring.empty() && action.gathering != Gathering::never;
+    Gathers gathering(builder, action.uses, phase);
     std::vector<BlockUse> with_rings;
     std::size_t part = 0;
     std::size_t slot = 0;
-    for (BlockUse use : uses) {
+    for (BlockUse use : action.uses) {
         if (is_part(use)) {
             slot = part % kGradientSlots;
-            if (sharded && when == Gathering::now) gathering.before(part, with_rings);
+            if (sharded && action.gathering == Gathering::now) gathering.before(part, with_rings);
             if (sharded)
                 builder.place(use, Role::parameter, gathered_at(builder, part, use.bucket));
             ++part;
@@ -144,7 +143,7 @@ void insert_rings(ProgramBuilder& builder, std::vector<BlockUse>& uses, Phase ph
             builder.place(use, Role::gradient, gradients[slot]);
         with_rings.push_back(use);
     }
-    uses = std::move(with_rings);
+    action.uses = std::move(with_rings);
 }
 
 }  // namespace orrery::plan

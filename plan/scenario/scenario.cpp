@@ -98,16 +98,6 @@ std::int64_t attention_span(const Scenario& scenario, const SoftmaxAttention& at
     return window > 0 ? std::min(window, length) : length;
 }
 
-std::int64_t global_batch_at(const Scenario& scenario, std::int64_t consumed_samples) {
-    const BatchRamp& ramp = scenario.training.batch_ramp;
-    const std::int64_t whole = scenario.layout.global_batch_size;
-    if (ramp.start_batch_size == 0 || consumed_samples >= ramp.over_samples) return whole;
-    const std::int64_t increments = (whole - ramp.start_batch_size) / ramp.increment;
-    // ⌊consumed ÷ (over_samples ÷ increments)⌋, in whole numbers: both factors are below 2^30.
-    return ramp.start_batch_size +
-           consumed_samples * increments / ramp.over_samples * ramp.increment;
-}
-
 bool gathers_parameters_ahead(const Scenario& scenario) {
     const Layout& layout = scenario.layout;
     return scenario.training.framework.overlap_parameter_gather && layout.zero_ranks() > 1 &&

@@ -9,12 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "plan/ir/plan.hpp"
 #include "plan/scenario/diagnostic.hpp"
-#include "plan/scenario/scenario.hpp"
 #include "runtime/comm/call_timeouts.hpp"
 #include "runtime/cpu/process_backend.hpp"
 #include "runtime/flight/flight_records.hpp"
 #include "runtime/launch/launch.hpp"
+#include "runtime/launch/nccl_variables.hpp"
 #include "runtime/machine/requirements.hpp"
 #include "runtime/streams/stream_driver.hpp"
 #include "runtime/train/backend.hpp"
@@ -56,8 +57,8 @@ struct BackendRow {
     std::string (*lacks)() = nullptr;
     // What must be there before a run begins, and is not; empty: the backend is ready.
     std::vector<Finding> (*missing)(const Machine& machine) = nullptr;
-    // Why it cannot perform the plan of this scenario, read from `file`; empty where it can.
-    std::vector<plan::Diagnostic> (*reasons_not)(const plan::Scenario& scenario,
+    // Why it cannot perform this plan, of a scenario read from `file`; empty where it can.
+    std::vector<plan::Diagnostic> (*reasons_not)(const plan::Plan& plan,
                                                  const std::string& file) = nullptr;
     // Throws DeviceError where a device is missing.
     std::unique_ptr<Backend> (*make)(const BackendRequest& request) = nullptr;

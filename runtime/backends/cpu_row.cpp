@@ -5,9 +5,15 @@
 namespace orrery::runtime {
 namespace {
 
-std::vector<plan::Diagnostic> reasons_not_on_cpu(const plan::Scenario& scenario,
-                                                 const std::string& file) {
-    if (!scenario.training.fp8.on()) return {};
+bool multiplies_eight_bits(const plan::Plan& plan) {
+    for (const plan::Block& block : plan.blocks)
+        for (const plan::Op& op : block.ops)
+            if (op.is<plan::Quantize>()) return true;
+    return false;
+}
+
+std::vector<plan::Diagnostic> reasons_not_on_cpu(const plan::Plan& plan, const std::string& file) {
+    if (!multiplies_eight_bits(plan)) return {};
     plan::Diagnostic reason;
     reason.code = "T104";
     reason.file = file;

@@ -2,7 +2,6 @@
 // (runtime/cuda/cuda_devices.cpp).
 #include <algorithm>
 
-#include "plan/assemble/build_plan.hpp"
 #include "runtime/backends/cuda_devices.hpp"
 #include "runtime/backends/rows.hpp"
 #include "runtime/kernels/cuda_capability.hpp"
@@ -45,21 +44,28 @@ std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
     return std::make_unique<StreamBackend>(cuda_devices_of_process(), request.launch, options);
 }
 
-std::vector<plan::Diagnostic> reasons_not_on_row(const plan::Scenario& scenario,
-                                                 const std::string& file) {
-    const plan::Optimizer& optimizer = scenario.training.optimizer;
-    for (const plan::StateType type :
-         {optimizer.first_moment, optimizer.second_moment, optimizer.main_parameters}) {
-        if (type == plan::StateType::same) continue;
-        plan::Diagnostic reason;
-        reason.code = "T108";
-        reason.file = file;
-        reason.pointer = "/training/optimizer";
-        reason.message = "CUDA's AdamW keeps its states in fp32";
-        reason.help = {"leave the types of the states out, or train on CPU ranks"};
-        return {reason};
-    }
-    return reasons_not_on_cuda(plan::build_plan(scenario), scenario, file);
+// Parameters of 16 bits have masters beside them, and no state fewer than 32 bits.
+bool keeps_wide_states(const plan::Bucket& bucket) {
+    for (const plan::BucketState& state : bucket.states)
+        if (plan::is_optimizer_state(state.kind) && plan::size_bytes(state.dtype) < 4) return false;
+    const plan::BucketState* parameters = bucket.state(plan::StateKind::parameters);
+    return parameters == nullptr || plan::size_bytes(parameters->dtype) >= 4 ||
+           bucket.state(plan::StateKind::masters) != nullptr;
+}
+
+std::vector<plan::Diagnostic> reasons_not_on_row(const plan::Plan& plan, const std::string& file) {
+    for (const plan::Program& program : plan.programs)
+        for (const plan::Bucket& bucket : program.buckets) {
+            if (keeps_wide_states(bucket)) continue;
+            plan::Diagnostic reason;
+            reason.code = "T108";
+            reason.file = file;
+            reason.pointer = "/training/optimizer";
+            reason.message = "CUDA's AdamW keeps its states in fp32";
+            reason.help = {"leave the types of the states out, or train on CPU ranks"};
+            return {reason};
+        }
+    return reasons_not_on_cuda(plan, file);
 }
 
 }  // namespace

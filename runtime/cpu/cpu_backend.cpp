@@ -24,8 +24,8 @@ class CpuSeat final : public RankSeat {
     ControlPlane& control() override { return control_; }
     ControlPlane& control_beside() override { return beside_; }
     std::unique_ptr<Device> make_device(const BoundProgram& program,
-                                        const plan::Scenario& scenario) override {
-        return devices_.make(program, scenario);
+                                        const std::string& offload_path) override {
+        return devices_.make(program, offload_path);
     }
 
   private:

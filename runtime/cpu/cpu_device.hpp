@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
-#include "plan/scenario/scenario.hpp"
 #include "runtime/comm/communicator.hpp"
 #include "runtime/cpu/cpu_driver.hpp"
 #include "runtime/streams/stream_device.hpp"
@@ -28,7 +28,7 @@ class CpuDevices {
         : communicator_(communicator), options_(options), recorder_(recorder) {}
 
     // Must not outlive this object.
-    std::unique_ptr<Device> make(const BoundProgram& program, const plan::Scenario& scenario);
+    std::unique_ptr<Device> make(const BoundProgram& program, const std::string& offload_path);
 
   private:
     Communicator& communicator_;

@@ -28,8 +28,8 @@ class ProcessSeat final : public RankSeat {
     plan::Rank rank() const override { return communicator_.rank(); }
     ControlPlane& control() override { return control_; }
     std::unique_ptr<Device> make_device(const BoundProgram& program,
-                                        const plan::Scenario& scenario) override {
-        return devices_.make(program, scenario);
+                                        const std::string& offload_path) override {
+        return devices_.make(program, offload_path);
     }
 
   private:

@@ -31,7 +31,7 @@ class Binder {
           program_(program),
           rank_(rank),
           addresses_(plan, program, rank),
-          born_(program.residents.size()) {
+          touched_(program.residents.size()) {
         out_.linked = std::move(linked);
         out_.arena_bytes = program.arena_bytes;
         out_.host_bytes = program.host_bytes;
@@ -138,8 +138,8 @@ class Binder {
         return operand;
     }
 
-    // What is first touched of a resident is born then, and not all of it: another stream may touch
-    // the rest at the same time.
+    // What is first touched of a resident is allocated then, and not all of it: another stream may
+    // touch the rest at the same time.
     void touch(std::int32_t resident, std::int64_t offset, std::int64_t bytes) {
         const std::int32_t slot = program_.residents[static_cast<std::size_t>(resident)].within;
         const auto r = static_cast<std::size_t>(slot >= 0 ? slot : resident);
@@ -148,18 +148,18 @@ class Binder {
             memory.first_step == 0 &&
             memory.last_step + 1 == static_cast<std::int32_t>(program_.steps.size());
         if (persistent || memory.tier == plan::Tier::disk) return;
-        std::map<std::int64_t, std::int64_t>& born = born_[r];
+        std::map<std::int64_t, std::int64_t>& touched = touched_[r];
         const std::int64_t end = offset + bytes;
         std::int64_t from = offset;
-        auto next = born.upper_bound(from);
-        if (next != born.begin()) from = std::max(from, std::prev(next)->second);
+        auto next = touched.upper_bound(from);
+        if (next != touched.begin()) from = std::max(from, std::prev(next)->second);
         for (; from < end; ++next) {
-            const std::int64_t to = next == born.end() ? end : std::min(end, next->first);
+            const std::int64_t to = next == touched.end() ? end : std::min(end, next->first);
             if (from < to) out_.births.push_back({out_.residents[r].offset + from, to - from});
-            if (next == born.end()) break;
+            if (next == touched.end()) break;
             from = std::max(from, next->second);
         }
-        cover(born, offset, end);
+        cover(touched, offset, end);
     }
 
     // Adds [begin, end) to pieces that neither overlap nor touch.
@@ -272,8 +272,9 @@ class Binder {
     plan::Rank rank_;
     plan::Addresses addresses_;
     std::vector<std::pair<const Block*, const Op*>> numbered_;
-    std::vector<std::map<std::int64_t, std::int64_t>> born_;  // by resident: pieces, begin to end
-    std::set<std::pair<std::int32_t, std::int64_t>> sums_;    // places of sums that have a term
+    std::vector<std::map<std::int64_t, std::int64_t>>
+        touched_;                                           // by resident: pieces, begin to end
+    std::set<std::pair<std::int32_t, std::int64_t>> sums_;  // places of sums that have a term
     std::vector<Range> ranges_;
     BoundProgram out_;
 };

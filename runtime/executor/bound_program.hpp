@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "plan/blocks/parameters.hpp"
 #include "plan/ir/link.hpp"
+#include "plan/ir/parameters.hpp"
 
 namespace orrery::runtime {
 

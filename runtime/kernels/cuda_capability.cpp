@@ -16,7 +16,8 @@ struct Lacking {
     bool fp64 = false;
     std::int64_t widest_head = 0;
     std::set<std::string> kinds;
-    bool fp8 = false;
+    bool fp8 = false;           // something is cast to it …
+    bool fp8_products = false;  // … to be multiplied
     bool soft_cap = false;
     bool sinks = false;
 };
@@ -61,6 +62,7 @@ Lacking lacking_of(const plan::Plan& plan, bool (*has_kernel)(OpKind)) {
     for (const plan::Block& block : plan.blocks)
         for (const plan::Op& op : block.ops) {
             if (!has_kernel(op.kind())) lacking.kinds.insert(std::string(plan::name(op.kind())));
+            lacking.fp8_products = lacking.fp8_products || op.is<plan::Quantize>();
             look_at_types(block, op, lacking);
             look_at_attention(op, lacking);
         }
@@ -140,15 +142,12 @@ bool has_cuda_kernel(OpKind kind) {
     return false;
 }
 
-std::vector<plan::Diagnostic> reasons_not_on_cuda(const plan::Plan& plan,
-                                                  const plan::Scenario& scenario,
-                                                  const std::string& file,
+std::vector<plan::Diagnostic> reasons_not_on_cuda(const plan::Plan& plan, const std::string& file,
                                                   bool (*has_kernel)(OpKind)) {
     const Lacking lacking = lacking_of(plan, has_kernel);
     std::vector<plan::Diagnostic> reasons;
     if (lacking.fp64)
-        reasons.push_back(reason("T101", file, "/training/precision",
-                                 '"' + std::string(plan::name(scenario.training.precision)) + '"',
+        reasons.push_back(reason("T101", file, "/training/precision", "\"fp64\"",
                                  "CUDA kernels know fp32, bf16 and fp16",
                                  {"--set training.precision=fp32"}));
     if (lacking.widest_head > kWidestHead) {
@@ -158,7 +157,7 @@ std::vector<plan::Diagnostic> reasons_not_on_cuda(const plan::Plan& plan,
         reasons.back().arithmetic = "head_dim = " + std::to_string(lacking.widest_head) + " > " +
                                     std::to_string(kWidestHead);
     }
-    if (lacking.fp8 && scenario.training.fp8.on())
+    if (lacking.fp8 && lacking.fp8_products)
         reasons.push_back(reason("T103", file, "/training/precision", "\"fp8\"",
                                  "CUDA has no kernels of eight-bit products",
                                  {"--set training.precision=bf16"}));

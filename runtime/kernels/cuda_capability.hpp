@@ -7,19 +7,18 @@
 
 #include "plan/ir/plan.hpp"
 #include "plan/scenario/diagnostic.hpp"
-#include "plan/scenario/scenario.hpp"
 
 namespace orrery::runtime {
 
 bool has_cuda_kernel(plan::OpKind kind);
 
-// Why the plan of this scenario cannot be performed on CUDA; empty where it can. A program that
-// refuses with them ends with exit code 3.
+// Why this plan, of a scenario read from `file`, cannot be performed on CUDA; empty where it can. A
+// program that refuses with them ends with exit code 3.
 //   T101  fp64
 //   T102  heads that are wider than a tile of attention
 //   T103  a kind of op that has no kernel
 std::vector<plan::Diagnostic> reasons_not_on_cuda(
-    const plan::Plan& plan, const plan::Scenario& scenario, const std::string& file,
+    const plan::Plan& plan, const std::string& file,
     bool (*has_kernel)(plan::OpKind) = has_cuda_kernel);
 
 }  // namespace orrery::runtime

@@ -130,7 +130,7 @@ class Family {
             kill(process, signal);
     }
 
-    // Buries the dead, and gives the exit code of the first that failed; 0: none has.
+    // Reaps what has ended, and gives the exit code of the first that failed; 0: none has.
     int reap() {
         int code = 0;
         const auto has_ended = [&](pid_t process) {

@@ -17,6 +17,12 @@ void PostValidation::run(const StepInputs& inputs) {
     taken_.tokens = taken_.targets = {};
 }
 
+PostValidation::PostValidation(const BoundProgram& program, StepParts& parts)
+    : program_(program), parts_(parts) {
+    for (const BoundOp& bound : program.validation.amendment->ops)
+        if (bound.op->is<plan::AdamW>()) clip_norm_ = bound.op->as<plan::AdamW>().clip_norm;
+}
+
 void PostValidation::validate() {
     if (to_validate_) validated_as_taken(taken_);
 }

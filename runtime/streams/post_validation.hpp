@@ -25,9 +25,8 @@ class StepParts {
 
 class PostValidation {
   public:
-    // Both must outlive the object. `clip_norm`: of the optimizer; 0: none.
-    PostValidation(const BoundProgram& program, double clip_norm, StepParts& parts)
-        : program_(program), clip_norm_(clip_norm), parts_(parts) {}
+    // Both must outlive the object. The program has an amendment.
+    PostValidation(const BoundProgram& program, StepParts& parts);
 
     // Up to where the step before is validated, which begins anew if that had to be amended; the
     // rest.
@@ -41,7 +40,7 @@ class PostValidation {
     bool calls_for_amendment() const;
 
     const BoundProgram& program_;
-    double clip_norm_;
+    double clip_norm_ = 0;  // that the amendment clips to; 0: it does not
     StepParts& parts_;
     StepInputs taken_;          // of the step that the next one validates, without its tokens …
     bool to_validate_ = false;  // … if there is one

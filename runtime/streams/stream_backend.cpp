@@ -32,11 +32,11 @@ class StreamSeat final : public RankSeat {
 
     // A driver frees its memory when it goes: each arena has one of its own.
     std::unique_ptr<Device> make_device(const BoundProgram& program,
-                                        const plan::Scenario& scenario) override {
+                                        const std::string& offload_path) override {
         driver_.reset();
         driver_ = source_.driver(device_);
         StreamOptions options = options_.streams;
-        options.of_scenario(scenario);
+        options.offload_path = offload_path;
         return std::make_unique<StreamDevice>(program, communicator_, *driver_, options);
     }
 

@@ -18,7 +18,6 @@
 #include <string>
 #include <vector>
 
-#include "plan/scenario/scenario.hpp"
 #include "runtime/executor/device.hpp"
 #include "runtime/executor/performer.hpp"
 #include "runtime/flight/flight_recorder.hpp"
@@ -43,11 +42,7 @@ struct StreamOptions {
                                        // drivers that share the host's memory
     std::uint64_t delay_seed = 0;      // not 0: ops start after random delays
     std::int64_t clock_offset_ns = 0;  // added to the times of ops
-    double clip_norm = 0;              // of the optimizer, for steps that are validated later
     std::string offload_path = {};     // the folder of what is kept on disk
-
-    // Those two.
-    void of_scenario(const plan::Scenario& scenario);
 };
 
 class StreamDevice final : public Device, private StepParts {

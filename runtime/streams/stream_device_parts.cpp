@@ -9,11 +9,6 @@
 
 namespace orrery::runtime {
 
-void StreamOptions::of_scenario(const plan::Scenario& scenario) {
-    clip_norm = scenario.training.optimizer.clip_norm;
-    offload_path = scenario.run.offload_path;
-}
-
 StreamDevice::StreamDevice(const BoundProgram& program, StreamCommunicator& communicator,
                            StreamDriver& driver, const StreamOptions& options)
     : StreamDevice(program, communicator, &communicator, driver, options, nullptr) {}
@@ -51,7 +46,7 @@ StreamDevice::StreamDevice(const BoundProgram& program, Communicator& communicat
     make_walks();
     make_watches();
     make_step_ends();
-    if (amendment_) validation_.emplace(program, options.clip_norm, static_cast<StepParts&>(*this));
+    if (amendment_) validation_.emplace(program, static_cast<StepParts&>(*this));
 }
 
 // What was issued refers to the device.

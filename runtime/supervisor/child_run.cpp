@@ -159,7 +159,7 @@ void ChildRun::stop(std::chrono::milliseconds grace) {
     }
 }
 
-// Reads what there is, buries what has ended.
+// Reads what there is, reaps what has ended.
 void ChildRun::wait(std::chrono::milliseconds limit) {
     std::array<pollfd, 3> polled = {pollfd{signals_.descriptor(), POLLIN, 0},
                                     pollfd{out_.descriptor, POLLIN, 0},
@@ -169,7 +169,7 @@ void ChildRun::wait(std::chrono::milliseconds limit) {
     read(out_, Stream::out);
     read(err_, Stream::err);
     if (const int signal = signals_.asked(); signal != 0) asked_ = signal;
-    bury();
+    reap();
 }
 
 void ChildRun::read(Pipe& pipe, Stream stream) {
@@ -196,7 +196,7 @@ void ChildRun::close(Pipe& pipe, Stream stream) {
     pipe.descriptor = -1;
 }
 
-void ChildRun::bury() {
+void ChildRun::reap() {
     int status = 0;
     if (exited_ || waitpid(process_, &status, WNOHANG) != process_) return;
     exited_ = true;

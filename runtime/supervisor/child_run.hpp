@@ -81,7 +81,7 @@ class ChildRun {
     void wait(std::chrono::milliseconds limit);
     void read(Pipe& pipe, Stream stream);
     void close(Pipe& pipe, Stream stream);
-    void bury();
+    void reap();
     void end_family();
 
     SupervisorSignals& signals_;

@@ -4,9 +4,9 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "plan/ir/mesh.hpp"
-#include "plan/scenario/scenario.hpp"
 #include "runtime/executor/device.hpp"
 #include "runtime/launch/control_plane.hpp"
 
@@ -29,9 +29,10 @@ class RankSeat {
     // for others once all have ended: what is said there does not wait for what their ops say.
     virtual ControlPlane& control_beside() { return control(); }
 
-    // For a step after the other; one at a time. The program and the scenario must outlive it.
+    // For a step after the other; one at a time. The program must outlive it. `offload_path`: the
+    // folder of what the program keeps on disk.
     virtual std::unique_ptr<Device> make_device(const BoundProgram& program,
-                                                const plan::Scenario& scenario) = 0;
+                                                const std::string& offload_path) = 0;
 };
 
 class Backend {

@@ -9,34 +9,26 @@
 #include <mutex>
 
 #include "plan/ir/plan.hpp"
-#include "plan/scenario/scenario.hpp"
 
 namespace orrery::runtime {
 
+// The plan of a step of so many sequences, the same but for that. From any thread.
+using PlanOfBatch = std::function<plan::Plan(std::int64_t global_batch)>;
+
 class BatchPlans {
   public:
-    struct Entry {
-        plan::Scenario scenario;  // with this batch
-        plan::Plan plan;
-    };
-
-    // All must outlive the object. `given`: the plan of the whole batch, else null: it is built, as
-    // those of smaller ones are. `change`: of each plan, once; may be empty.
-    BatchPlans(const plan::Scenario& scenario, const plan::Plan* given,
-               const std::function<void(plan::Plan&)>& change)
-        : scenario_(scenario), given_(given), change_(change) {}
+    // Both must outlive the object. `change`: of each plan, once; may be empty.
+    BatchPlans(const PlanOfBatch& plan_of, const std::function<void(plan::Plan&)>& change)
+        : plan_of_(plan_of), change_(change) {}
 
     // Lives as long as this object. From any thread.
-    const Entry& of(std::int64_t global_batch);
-
-    const plan::Scenario& scenario() const { return scenario_; }  // with the whole batch
+    const plan::Plan& of(std::int64_t global_batch);
 
   private:
-    const plan::Scenario& scenario_;
-    const plan::Plan* given_;
+    const PlanOfBatch& plan_of_;
     const std::function<void(plan::Plan&)>& change_;
     std::mutex mutex_;
-    std::map<std::int64_t, std::unique_ptr<Entry>> entries_;
+    std::map<std::int64_t, std::unique_ptr<plan::Plan>> plans_;
 };
 
 }  // namespace orrery::runtime

@@ -108,7 +108,7 @@ HeldState held_state(const BoundProgram& program, std::size_t bucket, StateKind 
 }
 
 std::vector<StateRun> state_runs(const BoundProgram& program, const plan::Program& planned,
-                                 const plan::Scenario& scenario, StateKind kind) {
+                                 StateKind kind) {
     std::vector<StateRun> runs;
     for (std::size_t b = 0; b < program.buckets.size(); ++b) {
         if (program.buckets[b].elements == 0) continue;
@@ -121,8 +121,8 @@ std::vector<StateRun> state_runs(const BoundProgram& program, const plan::Progra
         // Behind them may be a tied parameter, of which another bucket has the state.
         const std::int64_t last = std::min(held.first + held.elements, program.buckets[b].elements);
         for (const plan::BucketEntry& entry : program.entries[b])
-            for (const plan::ParameterRun& run : plan::runs_of(
-                     entry.parameter, scenario.layout.tensor_parallel, program.at.tensor)) {
+            for (const plan::ParameterRun& run :
+                 plan::runs_of(entry.parameter, program.mesh.tensor, program.at.tensor)) {
                 const std::int64_t begin = std::max(held.first, entry.offset + run.local);
                 const std::int64_t end = std::min(last, entry.offset + run.local + run.elements);
                 if (begin >= end) continue;
@@ -135,13 +135,11 @@ std::vector<StateRun> state_runs(const BoundProgram& program, const plan::Progra
     return runs;
 }
 
-FirstWeights random_weights(const plan::Scenario& scenario) {
-    const auto seed = static_cast<std::uint64_t>(scenario.training.seed);
-    const double deviation = scenario.model.initializer_range;
-    const double residual = deviation / std::sqrt(2.0 * static_cast<double>(scenario.model.layers));
+FirstWeights random_weights(std::int64_t seed, double deviation, std::int64_t layers) {
+    const double residual = deviation / std::sqrt(2.0 * static_cast<double>(layers));
     return [=](const plan::Parameter& parameter, const std::string& name, std::int64_t first,
                std::span<double> values) {
-        const RandomKey key{seed, site_of(name), 0};
+        const RandomKey key{static_cast<std::uint64_t>(seed), site_of(name), 0};
         switch (parameter.start) {
             case plan::Start::zero:
                 std::fill(values.begin(), values.end(), 0.0);
@@ -158,10 +156,9 @@ FirstWeights random_weights(const plan::Scenario& scenario) {
 }
 
 void fill_state(Device& device, const BoundProgram& program, const plan::Program& planned,
-                const plan::Scenario& scenario, StateKind kind, const FirstWeights& values,
-                int threads) {
+                StateKind kind, const FirstWeights& values, int threads) {
     std::vector<StatePiece> pieces;
-    for (const StateRun& run : state_runs(program, planned, scenario, kind))
+    for (const StateRun& run : state_runs(program, planned, kind))
         for (std::int64_t first = 0; first < run.elements; first += kPieceElements)
             pieces.push_back({run, first, std::min(kPieceElements, run.elements - first)});
     std::atomic<std::size_t> next{0};
@@ -187,9 +184,9 @@ void fill_state(Device& device, const BoundProgram& program, const plan::Program
 }
 
 void fill_weights(Device& device, const BoundProgram& program, const plan::Program& planned,
-                  const plan::Scenario& scenario, const FirstWeights& weights, int threads) {
+                  const FirstWeights& weights, int threads) {
     for (const StateKind kind : {StateKind::parameters, StateKind::masters})
-        fill_state(device, program, planned, scenario, kind, weights, threads);
+        fill_state(device, program, planned, kind, weights, threads);
 }
 
 std::vector<double> read_run(const Device& device, const StateRun& run) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/blocks/parameters.hpp"
+#include "plan/ir/parameters.hpp"
 #include "runtime/executor/device.hpp"
 
 namespace orrery::runtime {
@@ -41,25 +41,24 @@ struct StateRun {
 // ranks. The copy of a tied embedding on a last stage is there as well, its second accumulator on
 // a rank that holds both is not.
 std::vector<StateRun> state_runs(const BoundProgram& program, const plan::Program& planned,
-                                 const plan::Scenario& scenario, StateKind kind);
+                                 StateKind kind);
 
 // Fills in elements of a whole parameter, from number `first` on. Called from any thread.
 using FirstWeights = std::function<void(const plan::Parameter&, const std::string& name,
                                         std::int64_t first, std::span<double> values)>;
 
-// Normal with deviation model.initializer_range, divided by √(2·layers) for what a residual adds
-// (Radford 2019; Megatron-LM's scaled_init_method_normal); norms start as the identity, biases at
-// 0. Elements are numbered, so that every layout starts from the same model.
-FirstWeights random_weights(const plan::Scenario& scenario);
+// Normal with this deviation, divided by √(2·layers) for what a residual adds (Radford 2019;
+// Megatron-LM's scaled_init_method_normal); norms start as the identity, biases at 0. Elements are
+// numbered, so that every layout starts from the same model.
+FirstWeights random_weights(std::int64_t seed, double deviation, std::int64_t layers);
 
 // Fills what there is of a kind, on so many threads. Throws what `values` throws.
 void fill_state(Device& device, const BoundProgram& program, const plan::Program& planned,
-                const plan::Scenario& scenario, StateKind kind, const FirstWeights& values,
-                int threads);
+                StateKind kind, const FirstWeights& values, int threads);
 
 // Fills parameters and their masters.
 void fill_weights(Device& device, const BoundProgram& program, const plan::Program& planned,
-                  const plan::Scenario& scenario, const FirstWeights& weights, int threads);
+                  const FirstWeights& weights, int threads);
 
 // The elements of a run, as doubles.
 std::vector<double> read_run(const Device& device, const StateRun& run);

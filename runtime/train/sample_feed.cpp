@@ -10,11 +10,11 @@ namespace {
 // Of a sequence that ranks share out, what this one holds.
 void read_part(const SampleReader& reader, const SampleRequest& request, std::int64_t sample,
                std::span<std::int32_t> tokens, std::span<std::int32_t> targets) {
-    if (request.layout.context_parallel == 1) return reader(sample, tokens, targets);
-    const auto whole = static_cast<std::size_t>(request.sequence_length);
+    if (request.mesh.context == 1) return reader(sample, tokens, targets);
+    const auto whole = static_cast<std::size_t>(request.tokens.sequence);
     std::vector<std::int32_t> whole_tokens(whole), whole_targets(whole);
     reader(sample, whole_tokens, whole_targets);
-    const SequencePart part = part_of(request.layout, request.at.context);
+    const SequencePart part = part_of(request.mesh, request.tokens, request.at.context);
     for (std::size_t row = 0; row < tokens.size(); ++row) {
         const auto position = static_cast<std::size_t>(
             part.position_of(static_cast<std::int64_t>(row), std::ssize(tokens)));
@@ -25,19 +25,18 @@ void read_part(const SampleReader& reader, const SampleRequest& request, std::in
 
 // Micro-batches take samples in turn over the data-parallel ranks.
 RankSamples read_samples(const SampleReader& reader, const SampleRequest& request) {
-    const plan::Layout& layout = request.layout;
-    const auto length = static_cast<std::size_t>(request.sequence_length / layout.context_parallel);
+    const auto length = static_cast<std::size_t>(request.tokens.sequence / request.mesh.context);
     const auto own = static_cast<std::size_t>(
-        request.needed ? layout.micro_batches() * layout.micro_batch_size : 0);
+        request.needed ? request.micro_batches * request.tokens.samples : 0);
     RankSamples samples;
     samples.tokens.resize(own * length);
     samples.targets.resize(own * length);
     for (std::size_t i = 0; i < own; ++i) {
-        const auto size = static_cast<std::size_t>(layout.micro_batch_size);
+        const auto size = static_cast<std::size_t>(request.tokens.samples);
         const auto micro_batch = static_cast<std::int64_t>(i / size);
         const std::int64_t sample =
             request.first +
-            (micro_batch * layout.data_parallel + request.at.data) * layout.micro_batch_size +
+            (micro_batch * request.mesh.data + request.at.data) * request.tokens.samples +
             static_cast<std::int64_t>(i % size);
         read_part(reader, request, sample, std::span(samples.tokens).subspan(i * length, length),
                   std::span(samples.targets).subspan(i * length, length));

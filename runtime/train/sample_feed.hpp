@@ -8,8 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/ir/mesh.hpp"
-#include "plan/scenario/scenario.hpp"
+#include "plan/ir/plan.hpp"
 
 namespace orrery::runtime {
 
@@ -20,8 +19,9 @@ using SampleReader = std::function<void(std::int64_t sample, std::span<std::int3
 // What a rank needs of a step's samples.
 struct SampleRequest {
     std::int64_t first = 0;  // of the step, in the run
-    plan::Layout layout;     // with the step's global batch
-    std::int64_t sequence_length = 0;
+    plan::Mesh mesh;
+    plan::TokenLayout tokens;
+    std::int64_t micro_batches = 0;  // of the step
     plan::Coordinates at;
     bool needed = false;  // by who holds the first or the last stage
     bool operator==(const SampleRequest&) const = default;

@@ -58,8 +58,7 @@ std::int64_t kept_elements(const plan::Parameter& parameter) {
 // One parameter's elements of the bucket's [first, end) as a part, where there are any.
 class Cutter {
   public:
-    Cutter(const BoundProgram& program, const plan::Scenario& scenario)
-        : program_(program), scenario_(scenario) {}
+    explicit Cutter(const BoundProgram& program) : program_(program) {}
 
     // Where in the bucket the part begins; its elements are those of its slices.
     std::int64_t cut(const plan::BucketEntry& entry, std::int64_t first, std::int64_t end,
@@ -67,7 +66,7 @@ class Cutter {
         const std::int64_t kept = kept_elements(entry.parameter);
         std::int64_t begin = -1;
         for (const plan::ParameterRun& run :
-             plan::runs_of(entry.parameter, scenario_.layout.tensor_parallel, program_.at.tensor)) {
+             plan::runs_of(entry.parameter, program_.mesh.tensor, program_.at.tensor)) {
             const std::int64_t from = std::max(first, entry.offset + run.local);
             const std::int64_t whole = run.whole + from - entry.offset - run.local;
             const std::int64_t to =
@@ -81,7 +80,6 @@ class Cutter {
 
   private:
     const BoundProgram& program_;
-    const plan::Scenario& scenario_;
 };
 
 // Others have it, too, and save it: of what tensor ranks hold whole the first one, of a tied
@@ -99,8 +97,8 @@ namespace {
 // Collects the parts of a rank.
 class PartsOfRank {
   public:
-    PartsOfRank(const plan::Program& planned, const plan::Scenario& scenario, Replica replica)
-        : planned_(planned), scenario_(scenario), replica_(replica) {}
+    PartsOfRank(const plan::Program& planned, Replica replica)
+        : planned_(planned), replica_(replica) {}
 
     // Of a bucket; `piece` has quantity and age.
     void add(const BoundProgram& program, std::size_t b, StateKind kind, const Piece& piece) {
@@ -114,7 +112,7 @@ class PartsOfRank {
         const std::int64_t base =
             program.residents[static_cast<std::size_t>(plan::keeper_of(planned_, held.resident))]
                 .offset;
-        const Cutter cutter(program, scenario_);
+        const Cutter cutter(program);
         for (const plan::BucketEntry& entry : program.entries[b]) {
             if (saved_elsewhere(program, bucket, entry)) continue;
             SavedPart part;
@@ -133,7 +131,6 @@ class PartsOfRank {
 
   private:
     const plan::Program& planned_;
-    const plan::Scenario& scenario_;
     Replica replica_;
     std::vector<SavedPart> parts_;
 };
@@ -141,9 +138,8 @@ class PartsOfRank {
 }  // namespace
 
 std::vector<SavedPart> saved_parts(const BoundProgram& program, const plan::Program& planned,
-                                   const plan::Scenario& scenario, const plan::Mesh& mesh,
-                                   plan::Rank rank, std::int64_t step) {
-    PartsOfRank parts(planned, scenario, replica_of(program, mesh, rank));
+                                   const plan::Mesh& mesh, plan::Rank rank, std::int64_t step) {
+    PartsOfRank parts(planned, replica_of(program, mesh, rank));
     for (std::size_t b = 0; b < program.buckets.size(); ++b) {
         if (program.buckets[b].elements == 0) continue;
         for (const Quantity quantity : kQuantities) {
@@ -224,13 +220,12 @@ void check_same_model(const BoundProgram& program, const CheckpointReader& check
 }  // namespace
 
 void load_state(Device& device, const BoundProgram& program, const plan::Program& planned,
-                const plan::Scenario& scenario, const CheckpointReader& checkpoint, int threads,
-                std::int64_t age) {
+                const CheckpointReader& checkpoint, int threads, std::int64_t age) {
     if (age > checkpoint.manifest().progress.older_weights) age = 0;
     check_same_model(program, checkpoint);
     const auto fill = [&](StateKind kind, Quantity quantity, std::int64_t of_age) {
         fill_state(
-            device, program, planned, scenario, kind,
+            device, program, planned, kind,
             [&](const plan::Parameter& parameter, const std::string& name, std::int64_t first,
                 std::span<double> values) {
                 const std::int64_t rest = kept_elements(parameter) - first;

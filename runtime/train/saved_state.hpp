@@ -24,8 +24,7 @@ struct SavedPart {
 
 // After a step; where steps run on, with the parameters that those under way are computed with.
 std::vector<SavedPart> saved_parts(const BoundProgram& program, const plan::Program& planned,
-                                   const plan::Scenario& scenario, const plan::Mesh& mesh,
-                                   plan::Rank rank, std::int64_t step);
+                                   const plan::Mesh& mesh, plan::Rank rank, std::int64_t step);
 
 // The state of a rank as it was between two steps, in memory of the host.
 class Snapshot {
@@ -48,8 +47,7 @@ class Snapshot {
 // checkpoint does not have these, the newest. Throws DataError, also where the checkpoint is of
 // another model.
 void load_state(Device& device, const BoundProgram& program, const plan::Program& planned,
-                const plan::Scenario& scenario, const CheckpointReader& checkpoint, int threads,
-                std::int64_t age = 0);
+                const CheckpointReader& checkpoint, int threads, std::int64_t age = 0);
 
 // Shapes of the tensors that the shards have parts of.
 std::map<std::string, std::vector<std::int64_t>> saved_tensors(const plan::Plan& plan,

@@ -4,23 +4,23 @@
 
 namespace orrery::runtime {
 
-StepsUnderWay::StepsUnderWay(const plan::Scenario& scenario, const TrainOptions& options,
-                             std::optional<Checkpointing>& checkpoints,
+StepsUnderWay::StepsUnderWay(const plan::BatchSizes& batch, std::int64_t turns,
+                             const TrainOptions& options, std::optional<Checkpointing>& checkpoints,
                              std::function<bool(StepReport&)> tell)
-    : scenario_(scenario),
+    : batch_(batch),
       options_(options),
       checkpoints_(checkpoints),
       tell_(std::move(tell)),
-      goes_on_(static_cast<std::size_t>(scenario.layout.staleness) + 1, 1) {}
+      goes_on_(static_cast<std::size_t>(turns), 1) {}
 
 void StepsUnderWay::perform(RunningRank& rank, std::int64_t first, std::int64_t consumed) {
     rank.when_ended([this](StepReport& step) { step_ended(step); });
     start_ = std::chrono::steady_clock::now();
-    const std::int64_t verify_every = scenario_.run.verify_replicas_every_steps;
+    const std::int64_t verify_every = options_.verify_replicas_every_steps;
     for (std::int64_t number = first; number <= options_.steps; ++number) {
-        consumed = rank.begin_step(number, plan::global_batch_at(scenario_, consumed));
+        consumed = rank.begin_step(number, batch_.at(consumed));
         // The same on all ranks: what was said of the step that the next one waits for.
-        rank.await_all_but(scenario_.layout.staleness);
+        rank.await_all_but(std::ssize(goes_on_) - 1);
         const bool last = number == options_.steps || goes_on(number + 1) == 0;
         const bool saves = checkpoints_ && (checkpoints_->due(number) || last);
         const bool verifies = verify_every > 0 && (saves || number % verify_every == 0);

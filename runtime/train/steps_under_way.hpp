@@ -37,7 +37,8 @@ class StepsUnderWay {
     // All must outlive the object, and it whoever calls back: the rank. `checkpoints`: may come to
     // be before perform(). `tell`: on every rank, what each has found of a step that has ended,
     // with its time; whether the run goes on, the same on all.
-    StepsUnderWay(const plan::Scenario& scenario, const TrainOptions& options,
+    // `turns`: steps that are under way at a time.
+    StepsUnderWay(const plan::BatchSizes& batch, std::int64_t turns, const TrainOptions& options,
                   std::optional<Checkpointing>& checkpoints, std::function<bool(StepReport&)> tell);
 
     // From step `first` on, before which so many samples were consumed, to the last, or until
@@ -50,7 +51,7 @@ class StepsUnderWay {
         return goes_on_[static_cast<std::size_t>(step) % goes_on_.size()];
     }
 
-    const plan::Scenario& scenario_;
+    const plan::BatchSizes& batch_;
     const TrainOptions& options_;
     std::optional<Checkpointing>& checkpoints_;
     std::function<bool(StepReport&)> tell_;

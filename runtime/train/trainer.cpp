@@ -7,18 +7,16 @@
 #include <cstring>
 #include <map>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
 
-#include "plan/blocks/dims.hpp"
 #include "plan/check.hpp"
+#include "plan/ir/turns.hpp"
 #include "plan/memory/arena.hpp"
-#include "plan/passes/passes.hpp"
-#include "plan/scenario/learning_rate.hpp"
 #include "runtime/kernels/scalar_rules.hpp"
 #include "runtime/launch/host_names.hpp"
-#include "runtime/train/batch_plans.hpp"
 #include "runtime/train/health.hpp"
 #include "runtime/train/replica_check.hpp"
 #include "runtime/train/steps_under_way.hpp"
@@ -31,9 +29,14 @@ using Clock = std::chrono::steady_clock;
 // One rank of a run.
 class RankRun final : public RunningRank {
   public:
-    RankRun(BatchPlans& plans, const TrainOptions& options, const SampleReader& samples,
-            RankSeat& seat, int threads)
-        : plans_(plans), options_(options), seat_(seat), threads_(threads), feed_(samples) {}
+    RankRun(const plan::TrainingFacts& facts, BatchPlans& plans, const TrainOptions& options,
+            const SampleReader& samples, RankSeat& seat, int threads)
+        : facts_(facts),
+          plans_(plans),
+          options_(options),
+          seat_(seat),
+          threads_(threads),
+          feed_(samples) {}
 
     // What is the same on all ranks once the step has ended.
     StepReport step(std::int64_t number, std::int64_t global_batch) {
@@ -79,7 +82,7 @@ class RankRun final : public RunningRank {
 
     void save(Checkpointing& checkpoints, std::int64_t step) override {
         device_->validate();
-        checkpoints.save(*device_, parts(step), progress(step), entry_->plan);
+        checkpoints.save(*device_, parts(step), progress(step), *plan_);
     }
 
     // The step was the last, whatever was planned.
@@ -93,7 +96,7 @@ class RankRun final : public RunningRank {
                 device_->bytes_in_use().value_or(-1)};
     }
     std::span<const OpTime> times() const { return device_->times(); }
-    const plan::Plan& plan() const { return entry_->plan; }
+    const plan::Plan& plan() const { return *plan_; }
 
   private:
     // Steps that are under way at a time.
@@ -104,17 +107,15 @@ class RankRun final : public RunningRank {
     StepReport perform(std::int64_t number, std::int64_t global_batch) {
         set_batch(global_batch);
         device_->await_all_but(turns() - 1);
-        const plan::Scenario& scenario = entry_->scenario;
-        const RankSamples samples = feed_.take(request(consumed_, scenario));
+        const RankSamples samples = feed_.take(request(consumed_, plan_->micro_batches));
         if (number < options_.steps) feed_.expect(next_request());
         StepInputs inputs;
         inputs.step = number;
         inputs.updates = ++updates_;
-        inputs.learning_rate = plan::learning_rate_at(scenario, number);
+        inputs.learning_rate = facts_.rates.at(number);
         inputs.first_sample = consumed_;
         inputs.samples = global_batch;
-        inputs.gradient_scale =
-            1.0 / static_cast<double>(global_batch * scenario.training.sequence_length);
+        inputs.gradient_scale = 1.0 / static_cast<double>(global_batch * plan_->tokens.sequence);
         inputs.tokens = samples.tokens;
         inputs.targets = samples.targets;
         StepReport report;
@@ -122,7 +123,7 @@ class RankRun final : public RunningRank {
         report.step = number;
         report.learning_rate = inputs.learning_rate;
         report.samples = global_batch;
-        report.tokens = global_batch * scenario.training.sequence_length;
+        report.tokens = global_batch * plan_->tokens.sequence;
         consumed_ += report.samples;
         report.consumed_samples = consumed_;
         // Where steps are validated later, the scale is settled on the way, before its first use.
@@ -149,24 +150,22 @@ class RankRun final : public RunningRank {
     }
 
     std::vector<SavedPart> parts(std::int64_t step) const {
-        return saved_parts(*program_, planned(), entry_->scenario, entry_->plan.mesh, seat_.rank(),
-                           step);
+        return saved_parts(*program_, planned(), plan_->mesh, seat_.rank(), step);
     }
-    const plan::Program& planned() const { return entry_->plan.program_of(seat_.rank()); }
+    const plan::Program& planned() const { return plan_->program_of(seat_.rank()); }
 
     // Another size of the global batch is another plan: parameters and states move over.
     void set_batch(std::int64_t global_batch) {
-        const BatchPlans::Entry& entry = plans_.of(global_batch);
-        if (entry_ == &entry) return;
+        const plan::Plan& plan = plans_.of(global_batch);
+        if (plan_ == &plan) return;
         if (device_) device_->await_all_but(0);
         if (device_) device_->validate();
         const auto kept = device_ ? persistent() : std::map<std::string, std::vector<std::byte>>{};
         device_.reset();
         replicas_.reset();
-        entry_ = &entry;
-        program_ =
-            std::make_unique<BoundProgram>(bind_program(entry.plan, planned(), seat_.rank()));
-        device_ = seat_.make_device(*program_, entry.scenario);
+        plan_ = &plan;
+        program_ = std::make_unique<BoundProgram>(bind_program(plan, planned(), seat_.rank()));
+        device_ = seat_.make_device(*program_, options_.offload_path);
         device_->when_ended([this](const StepInputs& inputs) { step_ended(inputs.step); });
         turn_ = program_.get();
         under_way_.resize(static_cast<std::size_t>(turns()));
@@ -181,41 +180,42 @@ class RankRun final : public RunningRank {
     }
 
     void begin() {
-        const plan::Scenario& scenario = entry_->scenario;
+        const FirstWeights weights =
+            options_.first_weights
+                ? options_.first_weights
+                : random_weights(plan_->tokens.seed, facts_.initializer_deviation,
+                                 plan_->conserved.layers);
         for (std::int64_t turn = 0; turn < turns(); ++turn)
-            fill_weights(*device_, program_->of_step(turn), planned(), scenario,
-                         options_.first_weights ? options_.first_weights : random_weights(scenario),
-                         threads_);
+            fill_weights(*device_, program_->of_step(turn), planned(), weights, threads_);
         begin_scale();
     }
 
-    void begin_scale() {
-        const plan::Training& training = entry_->scenario.training;
-        const double scale =
-            training.loss_scale > 0 ? training.loss_scale : training.dynamic_loss_scale.initial;
-        set_scalar("loss scale", static_cast<float>(scale));
-    }
+    void begin_scale() { set_scalar("loss scale", static_cast<float>(facts_.loss_scale)); }
 
     void load(const CheckpointReader& checkpoint) {
-        const plan::Scenario& scenario = entry_->scenario;
         const Progress& progress = checkpoint.manifest().progress;
         for (std::int64_t age = 0; age < turns(); ++age)
             load_state(*device_, program_->of_step(progress.step + turns() - age), planned(),
-                       scenario, checkpoint, threads_, age);
-        if (progress.loss_scale && scenario.training.loss_scale == 0) {
+                       checkpoint, threads_, age);
+        if (progress.loss_scale && program_->scalar("loss scale counters") >= 0) {
             const SavedLossScale& saved = *progress.loss_scale;
             set_scalar("loss scale", saved.scale);
             set_scalar("loss scale counters",
                        std::array{saved.steps_without_overflow, saved.overflows});
         }
         // A window of another size begins anew.
-        if (progress.losses &&
-            std::ssize(progress.losses->accepted) == scenario.training.loss_spike.window &&
-            program_->scalar("accepted losses") >= 0) {
+        if (progress.losses && std::ssize(progress.losses->accepted) == losses_judged()) {
             device_->write(program_->scalar("accepted losses"),
                            std::as_bytes(std::span(progress.losses->accepted)));
             set_scalar("losses accepted", progress.losses->count);
         }
+    }
+
+    // That a loss is held against; 0: none is.
+    std::int64_t losses_judged() const {
+        for (const BoundOp& bound : program_->ops)
+            if (bound.op->is<plan::JudgeLoss>()) return bound.op->as<plan::JudgeLoss>().window;
+        return 0;
     }
 
     Progress progress(std::int64_t step) const {
@@ -227,8 +227,7 @@ class RankRun final : public RunningRank {
         }
         if (program_->scalar("accepted losses") >= 0) {
             SavedLosses losses;
-            losses.accepted.resize(
-                static_cast<std::size_t>(entry_->scenario.training.loss_spike.window));
+            losses.accepted.resize(static_cast<std::size_t>(losses_judged()));
             device_->read(program_->scalar("accepted losses"),
                           std::as_writable_bytes(std::span(losses.accepted)));
             losses.count = scalar<std::int32_t>("losses accepted");
@@ -270,23 +269,30 @@ class RankRun final : public RunningRank {
     }
 
     // Who holds the first or the last stage alone needs them.
-    SampleRequest request(std::int64_t first, const plan::Scenario& scenario) const {
+    SampleRequest request(std::int64_t first, std::int64_t micro_batches) const {
         SampleRequest request;
         request.first = first;
-        request.layout = scenario.layout;
-        request.sequence_length = scenario.training.sequence_length;
+        request.mesh = program_->mesh;
+        request.tokens = program_->tokens;
+        request.micro_batches = micro_batches;
         request.at = program_->at;
-        request.needed = planned().stages.front().index == 0 ||
-                         planned().stages.back().index + 1 == scenario.layout.stages();
+        request.needed =
+            planned().stages.front().index == 0 || planned().stages.back().index == last_stage();
         return request;
+    }
+
+    std::int32_t last_stage() const {
+        std::int32_t last = 0;
+        for (const plan::Program& program : plan_->programs)
+            last = std::max(last, program.stages.back().index);
+        return last;
     }
 
     // Of the step after this one, whose batch may be another size.
     SampleRequest next_request() const {
-        plan::Scenario next = entry_->scenario;
-        const std::int64_t first = consumed_ + next.layout.global_batch_size;
-        next.layout.global_batch_size = plan::global_batch_at(plans_.scenario(), first);
-        return request(first, next);
+        const std::int64_t per_micro_batch = program_->tokens.samples * program_->mesh.data;
+        const std::int64_t first = consumed_ + plan_->micro_batches * per_micro_batch;
+        return request(first, facts_.batch.at(first) / per_micro_batch);
     }
 
     // The loss is summed over the ranks that hold one; norm and overflow are the same everywhere.
@@ -294,9 +300,8 @@ class RankRun final : public RunningRank {
         const bool holds_loss = turn_->at.tensor == 0 && turn_->scalar("loss") >= 0;
         double loss = 0;
         if (holds_loss)
-            loss = plan::dims_of(entry_->scenario).wide_dtype == plan::DType::fp64
-                       ? scalar<double>("loss")
-                       : static_cast<double>(scalar<float>("loss"));
+            loss = type_of_loss() == plan::DType::fp64 ? scalar<double>("loss")
+                                                       : static_cast<double>(scalar<float>("loss"));
         report.loss = control().sum(loss);
         if (const std::int64_t norm = turn_->scalar("norm"); norm >= 0) {
             std::array<double, 5> bins{};
@@ -312,24 +317,32 @@ class RankRun final : public RunningRank {
             report.skipped = Skipped::loss_spike;
     }
 
+    plan::DType type_of_loss() const {
+        for (const BoundOp& bound : turn_->ops)
+            if (bound.op->is<plan::CrossEntropy>()) return bound.writes[0].dtype;
+        ORRERY_CHECK(false, "who holds a loss computes it");
+        return plan::DType::fp32;
+    }
+
     bool validates_later() const { return program_->validation.amendment != nullptr; }
 
     // Where this rank has a statistic of the step's gradients, and of all that there are: itself,
     // or where steps are validated later, the ranks of the last stages.
     std::int64_t statistic(const char* name) const {
-        const auto all = plan::statistics_of(entry_->scenario);
-        for (std::size_t number = 0; number < all.size(); ++number)
-            if (all[number].name == name)
-                for (const plan::Resident& resident : turn_->residents)
-                    if (resident.name == plan::kSumOverStages + std::to_string(number))
-                        return resident.offset;
+        const bool second = std::string_view(name) == "overflow" && turn_->scalar("norm") >= 0;
+        for (const plan::Step& step : planned().steps)
+            for (const plan::Transfer& transfer : step.transfers)
+                if (plan::carries_statistic(transfer.action.kind) &&
+                    transfer.action.kind != plan::ActionKind::recv_sum &&
+                    transfer.action.micro_batch == (second ? 1 : 0))
+                    return turn_->residents[static_cast<std::size_t>(transfer.resident)].offset;
         return turn_->scalar(name);
     }
     double of_all_stages(double value) {
         if (!validates_later()) return value;
         const plan::Coordinates& at = program_->at;
-        const bool tells = at.pipeline + 1 == entry_->scenario.layout.pipeline_parallel &&
-                           at.tensor == 0 && at.data == 0 && at.context == 0;
+        const bool tells = at.pipeline + 1 == program_->mesh.pipeline && at.tensor == 0 &&
+                           at.data == 0 && at.context == 0;
         return seat_.control().sum(tells ? value : 0);
     }
 
@@ -345,12 +358,13 @@ class RankRun final : public RunningRank {
             device_->write(program_->scalar(name), std::as_bytes(std::span(&value, 1)));
     }
 
+    const plan::TrainingFacts& facts_;
     BatchPlans& plans_;
     const TrainOptions& options_;
     RankSeat& seat_;
     int threads_;                                   // of the host
     const CheckpointReader* checkpoint_ = nullptr;  // to begin with
-    const BatchPlans::Entry* entry_ = nullptr;
+    const plan::Plan* plan_ = nullptr;
     std::unique_ptr<BoundProgram> program_;
     const BoundProgram* turn_ = nullptr;  // of the step whose scalars are read
     std::vector<StepReport> under_way_;   // of steps that run on, by turn
@@ -403,20 +417,21 @@ bool StepReport::is_finite() const {
     return std::isfinite(loss) && std::isfinite(grad_norm.value_or(0));
 }
 
-TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, Backend& backend,
-                  const SampleReader& samples,
+TrainResult train(const plan::TrainingFacts& facts, const PlanOfBatch& plan_of,
+                  const TrainOptions& options, Backend& backend, const SampleReader& samples,
                   const std::function<bool(const StepReport&)>& report) {
-    BatchPlans plans(scenario, options.plan, options.change_plan);
-    const plan::Mesh mesh = plans.of(plan::global_batch_at(scenario, 0)).plan.mesh;
+    BatchPlans plans(plan_of, options.change_plan);
+    const plan::Plan& first_plan = plans.of(facts.batch.at(0));
+    const plan::Mesh mesh = first_plan.mesh;
+    const std::int64_t turns = plan::turns_of(first_plan.programs.front());
     TrainResult result;
     backend.run_ranks(mesh, [&](RankSeat& seat) {
         require_agreement(seat.control(), options.statement);
-        ControlPlane& control =
-            scenario.layout.staleness > 0 ? seat.control_beside() : seat.control();
+        ControlPlane& control = turns > 1 ? seat.control_beside() : seat.control();
         std::optional<HeldFolder> folder;
         std::optional<Checkpointing> checkpoints;
         // Of steps that run on; how long a rank computed is not told, as it computes later ones.
-        StepsUnderWay under_way(scenario, options, checkpoints, [&](StepReport& step) {
+        StepsUnderWay under_way(facts.batch, turns, options, checkpoints, [&](StepReport& step) {
             ControlPlane::Bytes go_on(1, std::byte{1});
             complete(step, -1, control);
             if (seat.rank() == 0) {
@@ -426,7 +441,8 @@ TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, B
             if (options.ends_where_not_finite) require_finite(step);
             return go_on[0] != std::byte{0};
         });
-        RankRun run(plans, options, samples, seat, backend.threads_per_rank());  // uses these
+        RankRun run(facts, plans, options, samples, seat,
+                    backend.threads_per_rank());  // uses these
         std::int64_t consumed = 0, first = 1;
         if (options.checkpoint) {
             const CheckpointOptions& checkpoint = *options.checkpoint;
@@ -436,24 +452,24 @@ TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, B
             if (newest) {
                 consumed = newest->manifest().progress.consumed_samples;
                 first = newest->manifest().progress.step + 1;
-                run.resume(*newest, plan::global_batch_at(scenario, consumed));
+                run.resume(*newest, facts.batch.at(consumed));
                 if (seat.rank() == 0 && checkpoint.resumed) checkpoint.resumed(*newest);
             }
             checkpoints.emplace(checkpoint, *folder, control, first - 1);
-            run.prepare(*checkpoints, plan::global_batch_at(scenario, consumed));
+            run.prepare(*checkpoints, facts.batch.at(consumed));
         }
         if (options.met) {
             const auto hosts = host_names(seat.control());
             if (seat.rank() == 0) options.met(hosts);
         }
-        if (scenario.layout.staleness > 0) {
+        if (turns > 1) {
             under_way.perform(run, first, consumed);
             first = options.steps + 1;
         }
-        const std::int64_t verify_every = scenario.run.verify_replicas_every_steps;
+        const std::int64_t verify_every = options.verify_replicas_every_steps;
         for (std::int64_t number = first; number <= options.steps; ++number) {
             const Clock::time_point start = Clock::now();
-            StepReport step = run.step(number, plan::global_batch_at(scenario, consumed));
+            StepReport step = run.step(number, facts.batch.at(consumed));
             consumed = step.consumed_samples;
             ControlPlane::Bytes go_on(1, std::byte{1});
             complete(step, run.computed_s(), seat.control());

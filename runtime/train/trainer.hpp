@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "plan/ir/plan.hpp"
-#include "plan/scenario/scenario.hpp"
+#include "plan/ir/training.hpp"
 #include "runtime/executor/device.hpp"
 #include "runtime/train/agreement.hpp"
 #include "runtime/train/backend.hpp"
+#include "runtime/train/batch_plans.hpp"
 #include "runtime/train/checkpointing.hpp"
 #include "runtime/train/model_state.hpp"
 #include "runtime/train/sample_feed.hpp"
@@ -27,7 +28,7 @@ enum class Skipped : std::uint8_t { no, overflow, loss_spike };
 struct StepReport {
     std::int64_t step = 0;
     double loss = 0;  // mean over the valid tokens of the global batch, before the update
-    std::optional<double> grad_norm;  // before clipping; where the scenario clips
+    std::optional<double> grad_norm;  // before clipping; where the plan clips
     double learning_rate = 0;
     std::optional<double> loss_scale;  // that the step used
     Skipped skipped = Skipped::no;
@@ -55,14 +56,15 @@ struct TrainOptions {
     std::int64_t steps = 0;      // number of the last step
     bool record = false;         // keep the last step's times
     FirstWeights first_weights;  // empty: random_weights
+    std::string offload_path;    // folder of what a plan keeps on disk
     std::optional<CheckpointOptions> checkpoint;
+    // Replicas are compared after every so many steps, and before a checkpoint; 0: never.
+    std::int64_t verify_replicas_every_steps = 0;
     RunStatement statement;  // that ranks which are processes must agree in
     // A step that was taken with a loss or a norm that is no number ends the run: NotFiniteError.
     bool ends_where_not_finite = false;
     // On rank 0, before the first step: hosts by rank.
     std::function<void(const std::vector<std::string>& hosts)> met;
-    // The plan of the whole batch, as a file had it; null: it is built.
-    const plan::Plan* plan = nullptr;
     // For tests: changes the plan that is performed or what a step is told, and sees each rank's
     // device after a step: of steps that run on, when all of it has ended, on the thread that
     // communicates, with the program of the step's turn.
@@ -80,11 +82,12 @@ struct TrainResult {
     std::vector<std::vector<OpTime>> times;  // of the last step, by rank; if recorded
 };
 
-// Every step is reported on a thread of rank 0, one after another, once it has ended on all ranks;
-// false ends the run after it, or after the steps that have begun meanwhile. Throws what ended the
-// run: CommunicationError, DataError, ReplicaError, …
-TrainResult train(const plan::Scenario& scenario, const TrainOptions& options, Backend& backend,
-                  const SampleReader& samples,
+// `plan_of` is asked for each size of the batch that the run comes to, once. Every step is reported
+// on a thread of rank 0, one after another, once it has ended on all ranks; false ends the run
+// after it, or after the steps that have begun meanwhile. Throws what ended the run:
+// CommunicationError, DataError, ReplicaError, …
+TrainResult train(const plan::TrainingFacts& facts, const PlanOfBatch& plan_of,
+                  const TrainOptions& options, Backend& backend, const SampleReader& samples,
                   const std::function<bool(const StepReport&)>& report);
 
 }  // namespace orrery::runtime

@@ -58,7 +58,7 @@ MeasuredCosts::MeasuredCosts(trace::Trace trace, std::string path)
         throw CostsError(path_ + ": a predicted trace; prices come from a measured one");
     std::map<Key, Runs> runs;
     for (const Track& track : trace_.tracks) {
-        if (track.represents != 1)
+        if (track.represents() != 1)
             throw CostsError(path_ + ": a track stands for several ranks; a measured one for one");
         const trace::ProgramOps& program = trace_.programs[static_cast<std::size_t>(track.program)];
         for (std::size_t i = trace::first_of_last_step(program); i < track.events.size(); ++i) {

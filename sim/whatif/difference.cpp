@@ -2,14 +2,10 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
 #include "plan/check.hpp"
 
 namespace orrery::sim {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 using BySort = std::array<std::array<double, plan::kGroupKinds>, plan::kOpKinds>;
 
@@ -17,7 +13,7 @@ BySort busy_seconds(const trace::Trace& trace) {
     BySort busy{};
     double ranks = 0;
     for (const trace::Track& track : trace.tracks) {
-        const double weight = static_cast<double>(track.represents);
+        const double weight = static_cast<double>(track.represents());
         ranks += weight;
         for (std::size_t i = 0; i < track.events.size(); ++i) {
             const trace::Event& event = track.events[i];
@@ -37,44 +33,12 @@ double size_of(double value) {
     return value < 0 ? -value : value;
 }
 
-std::string segment(std::string key) {
-    std::string escaped;
-    for (const char c : key) {
-        if (c == '~')
-            escaped += "~0";
-        else if (c == '/')
-            escaped += "~1";
-        else
-            escaped += c;
-    }
-    return escaped;
-}
-
-void compare(const Json& a, const Json& b, const std::string& pointer,
-             std::vector<KeyDifference>& out) {
-    if (a.is_object() && b.is_object()) {
-        for (const auto& [key, value] : a.items()) {
-            if (key == "source" || key == "description") continue;
-            const std::string below = pointer + '/' + segment(key);
-            if (b.contains(key))
-                compare(value, b[key], below, out);
-            else
-                out.push_back({below, value.dump(), ""});
-        }
-        for (const auto& [key, value] : b.items())
-            if (!a.contains(key) && key != "source" && key != "description")
-                out.push_back({pointer + '/' + segment(key), "", value.dump()});
-    } else if (a != b) {
-        out.push_back({pointer, a.dump(), b.dump()});
-    }
-}
-
 }  // namespace
 
 trace::Accounts whole_mean_accounts(const trace::Trace& trace, const trace::StepSums& sums) {
     std::int64_t ranks = 0;
     for (const trace::Track& track : trace.tracks)
-        ranks += track.represents;
+        ranks += track.represents();
     ORRERY_CHECK(ranks > 0, "a trace of nobody");
     // Quotients and remainders by the number of ranks apart, so that no product is too large.
     trace::Accounts mean{};
@@ -83,8 +47,8 @@ trace::Accounts whole_mean_accounts(const trace::Trace& trace, const trace::Step
         const trace::Track& track = trace.tracks[t];
         const trace::Accounts& accounts = sums.accounts[t];
         for (std::size_t a = 0; a < trace::kAccounts; ++a) {
-            mean[a] += track.represents * (accounts[a] / ranks);
-            remainders[a] += track.represents * (accounts[a] % ranks);
+            mean[a] += track.represents() * (accounts[a] / ranks);
+            remainders[a] += track.represents() * (accounts[a] % ranks);
         }
     }
     Picoseconds left = trace.step_end - trace.step_start;
@@ -120,13 +84,6 @@ Difference difference_of(const Prediction& a, const Prediction& b) {
                          return size_of(one.b_s - one.a_s) > size_of(other.b_s - other.a_s);
                      });
     return difference;
-}
-
-std::vector<KeyDifference> differing_keys(const std::string& resolved_a,
-                                          const std::string& resolved_b) {
-    std::vector<KeyDifference> keys;
-    compare(Json::parse(resolved_a), Json::parse(resolved_b), "", keys);
-    return keys;
 }
 
 }  // namespace orrery::sim

@@ -41,17 +41,19 @@ std::string written_trace(const std::string& name, const trace::Trace& trace) {
 }
 
 trace::Trace with_facts(trace::Trace trace) {
-    trace.scenario_json.insert(
-        trace.scenario_json.find('{') + 1,
-        R"("measured":{"backend":"cpu","high_water_bytes_by_rank":[279000000,279500000,279000000,279000000,270000000,270000000,270000000,270000000],
-           "other_bytes_by_rank":[150000000,151000000,152000000,150000000,150000000,150000000,150000000,150000000],"step_times_s":[0.0217,0.0214,0.0221]},)");
+    trace.facts = {};
+    trace.facts.backend = "cpu";
+    trace.facts.high_water_bytes = {279000000, 279500000, 279000000, 279000000,
+                                    270000000, 270000000, 270000000, 270000000};
+    trace.facts.other_bytes = {150000000, 151000000, 152000000, 150000000,
+                               150000000, 150000000, 150000000, 150000000};
+    trace.facts.step_times_s = {0.0217, 0.0214, 0.0221};
     return trace;
 }
 
 TEST(Compare, SaysWhereMeasuredTimesSayNothing) {
     trace::Trace trace = with_facts(measured_trace());
-    const std::string backend = R"("backend":"cpu",)";
-    trace.scenario_json.insert(trace.scenario_json.find(backend), R"("correctness_only":true,)");
+    trace.facts.ranks_per_device = 2;
     const std::string measured = written_trace("compare_shared.orrery", trace);
     const Outcome text = run({"compare", tiny(), measured});
     EXPECT_THAT(text.out, HasSubstr("several ranks shared a GPU: the measured times say nothing"));
@@ -72,6 +74,27 @@ TEST(Compare, ReadsLikeThis) {
         EXPECT_LE(width_of(line), 100u) << line;
     expect_golden("compare.txt",
                   replaced(replaced(outcome.out, folder(), ""), testing::TempDir(), ""));
+}
+
+// Two traces say all that is printed of them: where their scenarios are no more, it is the same.
+TEST(Compare, ReadsTracesWithoutTheirScenarios) {
+    const std::string simulated = testing::TempDir() + "compare_simulated.orrery";
+    ASSERT_EQ(run({"simulate", tiny(), "--trace", simulated}).code, 0);
+    trace::Trace predicted = trace::read_trace(simulated);
+    trace::Trace measured = with_facts(measured_trace());
+    const std::string of_measured = written_trace("compare_alone_m.orrery", measured);
+    const Outcome whole = run({"compare", simulated, of_measured});
+    ASSERT_EQ(whole.code, 0) << whole.err;
+    for (const char* text : {"", "no scenario"}) {
+        predicted.scenario_json = measured.scenario_json = text;
+        written_trace("compare_simulated.orrery", predicted);
+        written_trace("compare_alone_m.orrery", measured);
+        const Outcome alone = run({"compare", simulated, of_measured});
+        EXPECT_EQ(alone.code, 0) << alone.err;
+        EXPECT_EQ(alone.out, whole.out);
+        const Outcome as_json = run({"compare", simulated, of_measured, "--json"});
+        EXPECT_GT(json::parse(as_json.out)["memory"]["predicted_peak_bytes"], 0);
+    }
 }
 
 TEST(Compare, JsonHasItsKeysAndSums) {

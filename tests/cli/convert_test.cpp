@@ -28,7 +28,7 @@ TEST(Convert, SaysWhatTheTraceHolds) {
     trace::Trace trace;
     trace.ops.push_back({});
     trace::ProgramOps program;
-    program.actions = {"0F0"};
+    program.actions = {*trace::parse_actions("0F0")};
     program.live_bytes = {1};
     program.op = {0, 0};
     program.step = {0, 0};
@@ -37,8 +37,8 @@ TEST(Convert, SaysWhatTheTraceHolds) {
     // Of 4 ms the first rank computes 1 ms, the three others 3 ms: 2.5 ms on average; what lies
     // beyond the step does not count.
     const trace::Picoseconds ms = 1'000'000'000;
-    trace.tracks.push_back({0, 1, 0, {{0, 0, ms}, {4 * ms, 4 * ms, 5 * ms}}});
-    trace.tracks.push_back({1, 3, 0, {{0, 0, ms}, {ms, ms, 3 * ms}}});
+    trace.tracks.push_back({0, {}, 0, {{0, 0, ms}, {4 * ms, 4 * ms, 5 * ms}}});
+    trace.tracks.push_back({1, {{2, 2}}, 0, {{0, 0, ms}, {ms, ms, 3 * ms}}});
     trace.step_end = 4 * ms;
     trace::write_trace(trace, temporary("c.orrery"));
     const Outcome outcome = run({"convert", temporary("c.orrery"), temporary("c.json")});

@@ -165,7 +165,7 @@ TEST(Simulate, WritesATraceOfTheStep) {
               result["step"]["time_s"].get<double>());
     std::int64_t ranks = 0;
     for (const trace::Track& track : trace.tracks)
-        ranks += track.represents;
+        ranks += track.represents();
     EXPECT_EQ(ranks, 8);
 }
 

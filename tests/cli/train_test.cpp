@@ -222,10 +222,9 @@ TEST(Train, WritesTheLastStepAsATrace) {
     expect_events_in_order(trace);
 
     const std::vector<json> events = events_of(outcome.out);
-    const json measured = json::parse(trace.scenario_json)["measured"];
-    EXPECT_EQ(measured["backend"], "cpu");
-    EXPECT_EQ(measured["arena_bytes_by_rank"], events.back()["arena_bytes_by_rank"]);
-    EXPECT_EQ(measured["step_times_s"], json::array({events[2]["time_s"]}));
+    EXPECT_EQ(trace.facts.backend, "cpu");
+    EXPECT_EQ(json(trace.facts.arena_bytes), events.back()["arena_bytes_by_rank"]);
+    EXPECT_EQ(json(trace.facts.step_times_s), json::array({events[2]["time_s"]}));
 
     EXPECT_EQ(run({"convert", path, TempDir() + fmt::format("measured-{}.json", getpid())}).code,
               0);

@@ -35,9 +35,17 @@ USERS_OF_CUDA = ("cli/run/", "tests/")
 # What an op computes is in its fields: a label is for people.
 DECIDES_BY_LABEL = re.compile(
     r"\blabel\s*(==|!=|<(?!<))|\blabel\.(compare|starts_with|ends_with|contains|find|rfind)\(|(==|!=)\s*[\w.>-]*\blabel\b")
-# The performer asks the op: neither the scenario nor what built the plan.
-PERFORMER = re.compile(r"runtime/executor/performer\w*\.[ch]pp")
 BEFORE_THE_PLAN = ("plan/scenario/", "plan/blocks/", "plan/passes/", "plan/assemble/")
+# Who does without what, and why.
+WITHOUT = [
+    (re.compile(r"runtime/.*"), ("plan/blocks/", "plan/passes/", "plan/assemble/"), (), "the runtime builds no plan"),
+    # The run section is read where ranks meet, where data is, and where a run's health is watched.
+    (re.compile(r"runtime/(?!launch/|data/|train/health\.hpp).*"), ("plan/scenario/",), ("plan/scenario/diagnostic.hpp",),
+     "the runtime reads the plan, not the scenario that it was built from"),
+    # Where two scenarios differ is told to people.
+    (re.compile(r"calib/compare/trace_\w+\.[ch]pp"), BEFORE_THE_PLAN + ("sim/",), ("plan/scenario/differing_keys.hpp",),
+     "two traces are compared by what they say"),
+]
 
 
 def module_of(path):
@@ -66,8 +74,9 @@ def faults_of_line(root, path, line):
     if target.startswith("runtime/cuda/") and not path.startswith("runtime/cuda/"):
         if target not in SHOWN_BY_CUDA or not path.startswith(USERS_OF_CUDA):
             return [f'"{target}": only cli/run and tests see runtime/cuda, by {", ".join(sorted(SHOWN_BY_CUDA))}']
-    if PERFORMER.fullmatch(path) and target.startswith(BEFORE_THE_PLAN):
-        return [f'"{target}": the performer has its plan, and nothing before it']
+    for who, without, but, why in WITHOUT:
+        if who.fullmatch(path) and target.startswith(without) and target not in but:
+            return [f'"{target}": {why}']
     layer, wanted = module_of(path), module_of(target)
     if wanted not in ALLOWED[layer]:
         return [f'"{target}": {layer} may include {", ".join(sorted(ALLOWED[layer]))}, not {wanted}']

@@ -59,11 +59,24 @@ class Layering(unittest.TestCase):
         for line in ['op.label = "fc2";', "text += op.label;", "out << label << name;"]:
             self.assertEqual(faults(HEADERS | {"sim/b.cpp": line + "\n"}), [], line)
 
-    def test_the_performer_has_its_plan_alone(self):
-        headers = HEADERS | {"plan/scenario/a.hpp": "", "plan/ops/a.hpp": ""}
-        for target, count in [("plan/scenario/a.hpp", 1), ("plan/ops/a.hpp", 0)]:
+    def test_the_runtime_has_its_plan_alone(self):
+        headers = HEADERS | {"plan/scenario/a.hpp": "", "plan/scenario/diagnostic.hpp": "", "plan/assemble/a.hpp": "",
+                             "plan/ops/a.hpp": ""}
+        for target, count, where_a_run_is_read in [("plan/scenario/a.hpp", 1, 0), ("plan/assemble/a.hpp", 1, 1),
+                                                   ("plan/scenario/diagnostic.hpp", 0, 0), ("plan/ops/a.hpp", 0, 0)]:
             text = f'#include "{target}"\n'
-            for path, found in [("runtime/executor/performer_rows.cpp", count), ("runtime/train/b.cpp", 0)]:
+            for path, found in [("runtime/executor/performer_rows.cpp", count), ("runtime/train/b.cpp", count),
+                                ("runtime/launch/b.cpp", where_a_run_is_read),
+                                ("runtime/data/b.cpp", where_a_run_is_read), ("cli/run/b.cpp", 0)]:
+                self.assertEqual(len(faults(headers | {path: text})), found, (path, target))
+
+    def test_traces_are_compared_by_what_they_say(self):
+        headers = HEADERS | {"plan/scenario/scenario.hpp": "", "plan/scenario/differing_keys.hpp": "",
+                             "plan/assemble/a.hpp": "", "sim/engine/fold.hpp": ""}
+        for target, count in [("plan/scenario/scenario.hpp", 1), ("plan/assemble/a.hpp", 1), ("sim/engine/fold.hpp", 1),
+                              ("plan/scenario/differing_keys.hpp", 0), ("trace/a.hpp", 0)]:
+            text = f'#include "{target}"\n'
+            for path, found in [("calib/compare/trace_join.cpp", count), ("calib/compare/validate.cpp", 0)]:
                 self.assertEqual(len(faults(headers | {path: text})), found, (path, target))
 
     def test_angle_brackets_hide_nothing(self):

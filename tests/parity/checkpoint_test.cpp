@@ -173,13 +173,12 @@ void save_again(const runtime::CheckpointReader& checkpoint, const plan::Scenari
     cpu.run_ranks(plan.mesh, [&](runtime::RankSeat& seat) {
         const plan::Program& planned = plan.program_of(seat.rank());
         const runtime::BoundProgram program = runtime::bind_program(plan, planned, seat.rank());
-        const auto device = seat.make_device(program, scenario);
-        runtime::load_state(*device, program, planned, scenario, checkpoint, 1);
+        const auto device = seat.make_device(program, scenario.run.offload_path);
+        runtime::load_state(*device, program, planned, checkpoint, 1);
         const runtime::HeldFolder held(options, seat.control());
         runtime::Checkpointing checkpoints(options, held, seat.control(), 0);
-        checkpoints.save(
-            *device, runtime::saved_parts(program, planned, scenario, plan.mesh, seat.rank(), 0),
-            checkpoint.manifest().progress, plan);
+        checkpoints.save(*device, runtime::saved_parts(program, planned, plan.mesh, seat.rank(), 0),
+                         checkpoint.manifest().progress, plan);
         checkpoints.finish();
         seat.control().finish();
     });

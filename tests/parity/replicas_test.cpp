@@ -28,10 +28,9 @@ struct Flip {
     std::int64_t after_step = 3;
 };
 
-void apply(const Flip& flip, const plan::Scenario& scenario, runtime::Device& device,
-           const runtime::BoundProgram& program, const plan::Program& planned) {
-    for (const runtime::StateRun& run :
-         runtime::state_runs(program, planned, scenario, flip.kind)) {
+void apply(const Flip& flip, runtime::Device& device, const runtime::BoundProgram& program,
+           const plan::Program& planned) {
+    for (const runtime::StateRun& run : runtime::state_runs(program, planned, flip.kind)) {
         if (run.name != flip.tensor) continue;
         std::byte second{};
         device.read(run.offset + 1, {&second, 1});
@@ -42,14 +41,13 @@ void apply(const Flip& flip, const plan::Scenario& scenario, runtime::Device& de
     ADD_FAILURE() << "rank " << flip.rank << " holds nothing of " << flip.tensor;
 }
 
-RunOptions flipping(const Flip& flip, const plan::Scenario& scenario) {
+RunOptions flipping(const Flip& flip) {
     RunOptions options;
     options.steps = 6;
-    options.after_step = [flip, &scenario](plan::Rank rank, runtime::Device& device,
-                                           const runtime::BoundProgram& program,
-                                           const plan::Program& planned, std::int64_t step) {
-        if (rank == flip.rank && step == flip.after_step)
-            apply(flip, scenario, device, program, planned);
+    options.after_step = [flip](plan::Rank rank, runtime::Device& device,
+                                const runtime::BoundProgram& program, const plan::Program& planned,
+                                std::int64_t step) {
+        if (rank == flip.rank && step == flip.after_step) apply(flip, device, program, planned);
     };
     return options;
 }
@@ -63,7 +61,7 @@ struct Found {
 Found found_by_verifying(const Sets& sets, const Flip& flip) {
     const plan::Scenario tested = scenario(kGpt, sets);
     Found found;
-    RunOptions options = flipping(flip, tested);
+    RunOptions options = flipping(flip);
     options.stepped = [&](const runtime::StepReport&) { ++found.steps; };
     try {
         train(tested, options);
@@ -189,7 +187,7 @@ TEST(Replicas, ThatDifferAreNotSaved) {
     const plan::Scenario tested = scenario(
         kGpt,
         verified({"layout.data_parallel=2", kOneLayer, kWide}, 100));  // before a save all the same
-    RunOptions options = flipping({0, "layer.0/qkv.weight"}, tested);
+    RunOptions options = flipping({0, "layer.0/qkv.weight"});
     options.checkpoint.emplace();
     options.checkpoint->path = path;
     options.checkpoint->every_steps = 2;

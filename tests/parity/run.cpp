@@ -9,7 +9,9 @@
 #include <limits>
 #include <mutex>
 
+#include "plan/assemble/batch_plan.hpp"
 #include "plan/scenario/reader.hpp"
+#include "plan/scenario/training_facts.hpp"
 #include "runtime/random.hpp"
 
 namespace orrery::parity {
@@ -24,14 +26,11 @@ std::int64_t kept_elements(const plan::Parameter& parameter) {
 
 class Collector {
   public:
-    explicit Collector(const plan::Scenario& scenario) : scenario_(scenario) {}
-
     void add(const runtime::Device& device, const runtime::BoundProgram& program,
              const plan::Program& planned, runtime::StateKind kind,
              const std::string& before = "") {
         const std::lock_guard lock(mutex_);
-        for (const runtime::StateRun& run :
-             runtime::state_runs(program, planned, scenario_, kind)) {
+        for (const runtime::StateRun& run : runtime::state_runs(program, planned, kind)) {
             const std::vector<double> values = runtime::read_run(device, run);
             std::vector<double>& whole = whole_[before + run.name];
             const std::int64_t kept = kept_elements(*run.parameter);
@@ -51,7 +50,6 @@ class Collector {
     const std::string& disagreement() const { return disagreement_; }
 
   private:
-    const plan::Scenario& scenario_;
     std::mutex mutex_;
     Whole whole_;
     std::string disagreement_;
@@ -75,10 +73,11 @@ plan::Scenario scenario(const char* text, const Sets& sets) {
 
 Trained train(const plan::Scenario& scenario, const RunOptions& options) {
     Trained run;
-    Collector gradients(scenario);
-    Collector parameters(scenario), moments(scenario);
+    Collector gradients, parameters, moments;
     runtime::TrainOptions train;
     train.steps = options.steps;
+    train.offload_path = scenario.run.offload_path;
+    train.verify_replicas_every_steps = scenario.run.verify_replicas_every_steps;
     runtime::CpuBackend cpu(options.cpu, std::chrono::seconds(60));
     train.checkpoint = options.checkpoint;
     train.change_plan = options.change_plan;
@@ -115,15 +114,17 @@ Trained train(const plan::Scenario& scenario, const RunOptions& options) {
             targets[i] = static_cast<std::int32_t>(token);
         }
     };
-    run.result =
-        runtime::train(scenario, train, options.backend != nullptr ? *options.backend : cpu,
-                       samples, [&](const runtime::StepReport& step) {
-                           if (options.stepped) options.stepped(step);
-                           run.losses.push_back(step.loss);
-                           run.norms.push_back(step.grad_norm.value_or(0));
-                           run.skipped.push_back(step.skipped);
-                           return true;
-                       });
+    run.result = runtime::train(
+        plan::training_facts(scenario),
+        [&](std::int64_t batch) { return plan::build_batch_plan(scenario, batch); }, train,
+        options.backend != nullptr ? *options.backend : cpu, samples,
+        [&](const runtime::StepReport& step) {
+            if (options.stepped) options.stepped(step);
+            run.losses.push_back(step.loss);
+            run.norms.push_back(step.grad_norm.value_or(0));
+            run.skipped.push_back(step.skipped);
+            return true;
+        });
     run.disagreement =
         gradients.disagreement() + parameters.disagreement() + moments.disagreement();
     run.moments = moments.take();

@@ -11,7 +11,9 @@
 #include <map>
 #include <mutex>
 
+#include "plan/assemble/batch_plan.hpp"
 #include "plan/memory/arena.hpp"
+#include "plan/scenario/training_facts.hpp"
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
@@ -284,8 +286,10 @@ TEST(Staleness, ARunThatIsEndedEndsItsStepsUnderWay) {
         runtime::TrainOptions options;
         options.steps = 50;
         std::vector<std::int64_t> told;
+        const plan::Scenario tested = scenario(kGpt, served({"layout.data_parallel=4"}, staleness));
         runtime::train(
-            scenario(kGpt, served({"layout.data_parallel=4"}, staleness)), options, cpu,
+            plan::training_facts(tested),
+            [&](std::int64_t batch) { return plan::build_batch_plan(tested, batch); }, options, cpu,
             [](std::int64_t, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) {
                 std::fill(tokens.begin(), tokens.end(), 1);
                 std::fill(targets.begin(), targets.end(), 2);

@@ -48,8 +48,9 @@ class SlowedSeat final : public runtime::RankSeat {
     plan::Rank rank() const override { return seat_.rank(); }
     runtime::ControlPlane& control() override { return seat_.control(); }
     std::unique_ptr<runtime::Device> make_device(const runtime::BoundProgram& program,
-                                                 const plan::Scenario& scenario) override {
-        return std::make_unique<SlowedDevice>(seat_.make_device(program, scenario), rank(), plant_);
+                                                 const std::string& offload_path) override {
+        return std::make_unique<SlowedDevice>(seat_.make_device(program, offload_path), rank(),
+                                              plant_);
     }
 
   private:

@@ -8,6 +8,8 @@
 #include <map>
 
 #include "cli/report.hpp"
+#include "plan/assemble/chosen_schedule.hpp"
+#include "plan/passes/pass_table.hpp"
 #include "plan/scenario/reader.hpp"
 #include "plan/text/text.hpp"
 #include "tests/property/random_scenario.hpp"
@@ -66,9 +68,27 @@ std::string simulation_fault(const plan::ReadResult& read) {
                                                          : "simulated twice, it prints otherwise";
 }
 
+std::string pass_fault(const plan::Scenario& scenario) {
+    const plan::Dims dims = plan::dims_of(scenario);
+    const plan::PlanInput input{scenario, dims,
+                                plan::forms_in(plan::chosen_schedule(scenario.layout).grid),
+                                plan::sharding_of(scenario)};
+    std::vector<const plan::Pass*> rows;
+    for (const plan::Pass& pass : plan::passes())
+        if (pass.applies(input)) rows.push_back(&pass);
+    const auto pair = plan::excluded_pair(rows);
+    if (!pair) return "";
+    const auto name = [](plan::PassId id) {
+        return std::string(plan::passes()[static_cast<std::size_t>(id)].name);
+    };
+    return name(pair->first) + " excludes " + name(pair->second) + ", and both apply";
+}
+
 std::string fault_of(const RandomScenario& random) {
     const plan::ReadResult scenario = read(random.text, random.sets);
     if (!scenario.scenario) return "refused:\n" + plan::format_text(scenario.errors);
+    const std::string excluded = pass_fault(*scenario.scenario);
+    if (!excluded.empty()) return excluded;
     const plan::Plan plan = plan::build_plan(*scenario.scenario);
     for (const std::string& fault :
          {text_fault(scenario), sim::plan_fault(plan, *scenario.scenario), plan_text_fault(plan),

@@ -193,7 +193,7 @@ TEST(CriticalPath, CrossesToTheMemberThatCameLast) {
         program.op =
             t == 0 ? std::vector<std::uint32_t>{0, 2, 3} : std::vector<std::uint32_t>{1, 2};
         trace.programs.push_back(program);
-        trace.tracks.push_back({t, 1, t, result.events[static_cast<std::size_t>(t)]});
+        trace.tracks.push_back({t, {}, t, result.events[static_cast<std::size_t>(t)]});
     }
     trace.step_end = 15;
     // Rank 0's reduction waited for rank 1's op of 9.

@@ -2,8 +2,11 @@
 // wrong in one line, or nothing.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "plan/assemble/build_plan.hpp"
 #include "plan/checks/validate_plan.hpp"
@@ -24,11 +27,11 @@ inline std::string spelled(const trace::Event& event) {
            std::to_string(event.late_track);
 }
 
-// The unfolded trace, restricted to the rank of a folded track, against that track.
+// The unfolded trace, restricted to a rank that a folded track stands for, against that track.
 inline std::string track_fault(const trace::Trace& folded, const trace::Track& one,
-                               const trace::Trace& unfolded) {
-    const trace::Track& all = unfolded.tracks[static_cast<std::size_t>(one.rank)];
-    if (all.rank != one.rank || all.program != one.program) return "tracks are not ranks";
+                               std::int64_t rank, const trace::Trace& unfolded) {
+    const trace::Track& all = unfolded.tracks[static_cast<std::size_t>(rank)];
+    if (all.rank != rank || all.program != one.program) return "tracks are not ranks";
     if (all.events.size() != one.events.size()) return "tracks differ in length";
     for (std::size_t i = 0; i < one.events.size(); ++i) {
         trace::Event expected = all.events[i];
@@ -38,8 +41,8 @@ inline std::string track_fault(const trace::Trace& folded, const trace::Track& o
         expected.late_track = e.late_track;
         if (named && e == expected) continue;
         const trace::OpName& op = folded.op_of(one, i);
-        return "rank " + std::to_string(one.rank) + " op " + std::to_string(i) + " " + op.block +
-               " " + op.label + ": folded " + spelled(e) + ", unfolded " + spelled(expected);
+        return "rank " + std::to_string(rank) + " op " + std::to_string(i) + " " + op.block + " " +
+               op.label + ": folded " + spelled(e) + ", unfolded " + spelled(expected);
     }
     return "";
 }
@@ -69,13 +72,20 @@ inline std::string folding_fault(const Prediction& folded, const Prediction& unf
                                  std::int64_t ranks) {
     if (!folded.stuck.empty()) return "stuck: " + folded.stuck;
     if (!unfolded.stuck.empty()) return "stuck, every rank for itself: " + unfolded.stuck;
-    std::int64_t represented = 0;
+    std::vector<int> represented(static_cast<std::size_t>(ranks), 0);
     for (const trace::Track& track : folded.trace.tracks) {
-        represented += track.represents;
-        const std::string fault = track_fault(folded.trace, track, unfolded.trace);
-        if (!fault.empty()) return fault;
+        std::vector<trace::RankRange> ranges = track.alike;
+        ranges.push_back({track.rank, 1});
+        for (const trace::RankRange& range : ranges)
+            for (std::int64_t rank = range.first; rank < range.first + range.count; ++rank) {
+                if (rank >= ranks) return "a rank is represented that is none";
+                ++represented[static_cast<std::size_t>(rank)];
+                const std::string fault = track_fault(folded.trace, track, rank, unfolded.trace);
+                if (!fault.empty()) return fault;
+            }
     }
-    if (represented != ranks) return "not every rank is represented";
+    if (std::count(represented.begin(), represented.end(), 1) != ranks)
+        return "not every rank is represented once";
     const double time = folded.step.time_s;
     if (time != unfolded.step.time_s) return "step times differ";
     for (std::size_t a = 0; a < trace::kAccounts; ++a) {

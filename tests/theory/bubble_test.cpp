@@ -150,7 +150,7 @@ trace::Trace trace_of(const Run& run) {
         program.step = run.linked[t].step;
         trace.programs.push_back(std::move(program));
         trace.tracks.push_back(
-            {static_cast<std::int64_t>(t), 1, static_cast<std::int32_t>(t), run.result.events[t]});
+            {static_cast<std::int64_t>(t), {}, static_cast<std::int32_t>(t), run.result.events[t]});
     }
     return trace;
 }

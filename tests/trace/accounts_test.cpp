@@ -18,7 +18,7 @@ class Rank {
         program_ = static_cast<std::int32_t>(trace.programs.size());
         track_ = trace.tracks.size();
         trace.programs.emplace_back().pipeline_rank = pipeline_rank;
-        trace.programs.back().actions = {"0F0"};
+        trace.programs.back().actions = {*parse_actions("0F0")};
         trace.programs.back().live_bytes = {0};
         trace.tracks.emplace_back().program = program_;
     }
@@ -49,7 +49,7 @@ class Rank {
     }
 
     Rank& represents(std::int64_t ranks) {
-        trace_.tracks[track_].represents = ranks;
+        trace_.tracks[track_].alike = {{trace_.tracks[track_].rank + 1, ranks - 1}};
         return *this;
     }
 

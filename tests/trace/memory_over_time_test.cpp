@@ -10,7 +10,7 @@ Trace three_actions() {
     Trace trace;
     trace.ops.push_back({});
     ProgramOps program;
-    program.actions = {"0F0", "0F1", "0B0"};
+    program.actions = {*parse_actions("0F0"), *parse_actions("0F1"), *parse_actions("0B0")};
     program.op = {0, 0, 0};
     program.step = {0, 1, 2};
     program.layer = {-1, -1, -1};

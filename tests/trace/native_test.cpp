@@ -19,6 +19,7 @@ Trace small_trace() {
     Trace trace;
     trace.origin = Origin::measured;
     trace.scenario_json = "{\"name\": \"\xff not UTF-8 \", \"n\": 1}";
+    trace.facts = {"a", "cpu\xff", 2, {1, INT64_MAX}, {300}, {}, {0.5, 1e300}};
     OpName gemm{"layer.forward",
                 "fc1",
                 plan::OpKind::gemm,
@@ -39,7 +40,7 @@ Trace small_trace() {
                   1.5};
     trace.ops = {gemm, reduce};
     ProgramOps first;
-    first.actions = {"0F0", "0SEND_F0+0RECV_B0"};
+    first.actions = {*parse_actions("0F0"), *parse_actions("0SEND_F0+0RECV_B0")};
     first.op = {1, 0, 0};
     first.step = {0, 1, 1};
     first.layer = {-1, 32767, 5};
@@ -50,8 +51,11 @@ Trace small_trace() {
     second.step = {1};
     second.layer = {0};
     trace.programs = {first, second};
-    Track a{5, 16, 0, {{-7, 0, 100, kNothing, 1}, {40, 40, 240, kHost, -1}, {100, 300, 300, 0, 0}}};
-    Track b{6, 1, 1, {{0, 0, 1'000'000'000'000, kHost, -1}}};
+    Track a{5,
+            {{6, 15}},
+            0,
+            {{-7, 0, 100, kNothing, 1}, {40, 40, 240, kHost, -1}, {100, 300, 300, 0, 0}}};
+    Track b{6, {}, 1, {{0, 0, 1'000'000'000'000, kHost, -1}}};
     trace.tracks = {a, b};
     trace.step_start = -10;
     trace.step_end = 1'000'000'000'001;
@@ -105,13 +109,13 @@ TEST_F(NativeFile, HasTheSameBytesForTheSameTrace) {
 
 TEST_F(NativeFile, IsLaidOutAsTheFormatSays) {
     const std::string file = written(small_trace());
-    EXPECT_EQ(file.substr(0, 16), std::string("\x89ORRERY\n\x01\0\0\0\0\0\0\0", 16));
+    EXPECT_EQ(file.substr(0, 16), std::string("\x89ORRERY\n\x02\0\0\0\0\0\0\0", 16));
     const Container container = Container::of(file);
     std::vector<std::string> frames;
     for (const auto& frame : container.frames)
         frames.push_back(frame.code + std::to_string(frame.index));
-    EXPECT_THAT(frames, testing::ElementsAre("HEAD0", "SCEN0", "OPS_0", "PROG0", "PROG1", "TRAK0",
-                                             "TRAK1"));
+    EXPECT_THAT(frames, testing::ElementsAre("HEAD0", "SCEN0", "FACT0", "OPS_0", "PROG0", "PROG1",
+                                             "TRAK0", "TRAK1"));
     const auto header = nlohmann::json::parse(container.frames[0].raw);
     EXPECT_EQ(header["format"], "orrery trace");
     EXPECT_EQ(header["origin"], "measured");
@@ -123,11 +127,22 @@ TEST_F(NativeFile, IsLaidOutAsTheFormatSays) {
         "phase": ["recompute", "optimizer"], "stream": ["compute", "data_comm"],
         "group": ["none", "world"]})"));
     EXPECT_EQ(container.frames[1].raw, small_trace().scenario_json);
-    // rank 6, 1 rank, program 1, 1 event; 5 columns of 1, 1, 1, 6 and 1 bytes: host (1); ready 0;
-    // wait 0; 10^12 ps as 2·10^12 = 0x1D1A94A2000, seven bits a byte; late −1.
+    // "a"; "cpu" and another byte; 2 ranks on a device; 1 and 2^63 − 1 bytes; 300; none; two
+    // doubles.
     EXPECT_EQ(
-        container.frames[6].raw,
-        std::string("\x06\x01\x01\x01\x01\x01\x01\x06\x01\x01\0\0\x80\xc0\xa8\xca\x9a\x3a\0", 19));
+        container.frames[2].raw,
+        std::string("\x01"
+                    "a\x04"
+                    "cpu\xff\x02\x02\x01\xff\xff\xff\xff\xff\xff\xff\xff\x7f\x01\xac\x02\0\x02",
+                    24) +
+            std::string("\0\0\0\0\0\0\xe0\x3f\x9c\x75\0\x88\x3c\xe4\x37\x7e", 16));
+    // rank 5, program 0, 1 range: 1 after it, of 15 ranks.
+    EXPECT_EQ(container.frames[6].raw.substr(0, 5), std::string("\x05\0\x01\x01\x0f", 5));
+    // rank 6, program 1, no ranges, 1 event; 5 columns of 1, 1, 1, 6 and 1 bytes: host (1); ready
+    // 0; wait 0; 10^12 ps as 2·10^12 = 0x1D1A94A2000, seven bits a byte; late −1.
+    EXPECT_EQ(
+        container.frames[7].raw,
+        std::string("\x06\x01\0\x01\x01\x01\x01\x06\x01\x01\0\0\x80\xc0\xa8\xca\x9a\x3a\0", 19));
 }
 
 TEST_F(NativeFile, KnowsNamesThatAnotherVersionOrdersOtherwise) {
@@ -153,12 +168,55 @@ Enum any_of(std::size_t n) {
     return static_cast<Enum>(*rc::gen::inRange<std::size_t>(0, n));
 }
 
+StepActions any_actions() {
+    StepActions actions;
+    const auto size = *rc::gen::inRange<std::size_t>(1, 4);
+    for (std::size_t i = 0; i < size; ++i) {
+        plan::Action action{*rc::gen::inRange(0, 1 << 20),
+                            any_of<plan::ActionKind>(plan::kActionKinds)};
+        const auto kind = action.kind;
+        if (plan::is_compute(kind) || plan::is_transfer(kind) || plan::is_move(kind))
+            action.micro_batch = *rc::gen::inRange(0, 1 << 20);
+        actions.push_back(action);
+    }
+    return actions;
+}
+
+RunFacts any_facts() {
+    const auto sizes = [] {
+        return *rc::gen::container<std::vector<std::int64_t>>(
+            rc::gen::inRange<std::int64_t>(0, INT64_MAX));
+    };
+    RunFacts facts{*rc::gen::arbitrary<std::string>(),
+                   *rc::gen::arbitrary<std::string>(),
+                   *rc::gen::inRange<std::int64_t>(0, INT64_MAX),
+                   sizes(),
+                   sizes(),
+                   sizes(),
+                   {}};
+    for (const std::int64_t size : sizes())
+        facts.step_times_s.push_back(static_cast<double>(size) / 3);
+    return facts;
+}
+
+// Ascending from the track's own rank, apart by at least one.
+void add_alike(Track& track) {
+    std::int64_t next = track.rank + 1;
+    const auto size = *rc::gen::inRange<std::size_t>(0, 4);
+    for (std::size_t i = 0; i < size && next < INT64_MAX / 2; ++i) {
+        const std::int64_t first = *rc::gen::inRange<std::int64_t>(next, next + (1 << 20));
+        const std::int64_t count = *rc::gen::inRange<std::int64_t>(1, 1 << 20);
+        track.alike.push_back({first, count});
+        next = first + count;
+    }
+}
+
 ProgramOps any_program(std::size_t ops) {
     ProgramOps program;
     program.pipeline_rank = *rc::gen::inRange(0, 64);
     const auto steps = *rc::gen::inRange<std::size_t>(0, 5);
     for (std::size_t i = 0; i < steps; ++i) {
-        program.actions.push_back(*rc::gen::arbitrary<std::string>());
+        program.actions.push_back(any_actions());
         program.live_bytes.push_back(*rc::gen::inRange<std::int64_t>(0, INT64_MAX));
     }
     const auto size = steps * ops == 0 ? 0 : *rc::gen::inRange<std::size_t>(0, 20);
@@ -188,6 +246,7 @@ Trace any_trace() {
     Trace trace;
     trace.origin = any_of<Origin>(2);
     trace.scenario_json = *rc::gen::arbitrary<std::string>();
+    trace.facts = any_facts();
     trace.ops.resize(*rc::gen::inRange<std::size_t>(0, 6));
     for (OpName& op : trace.ops) {
         op.block = *rc::gen::arbitrary<std::string>();
@@ -204,7 +263,7 @@ Trace any_trace() {
     if (programs > 0) trace.tracks.resize(*rc::gen::inRange<std::size_t>(0, 6));
     for (Track& track : trace.tracks) {
         track.rank = *rc::gen::inRange<std::int64_t>(0, INT64_MAX);
-        track.represents = *rc::gen::inRange<std::int64_t>(1, INT64_MAX);
+        add_alike(track);
         track.program = *rc::gen::inRange(0, static_cast<std::int32_t>(programs));
         const auto size = trace.programs[static_cast<std::size_t>(track.program)].op.size();
         for (std::size_t i = 0; i < size; ++i)
@@ -309,24 +368,27 @@ TEST_F(NativeFile, SaysWhatIsWrongWithAForgedFrame) {
         forged.frames[frame].raw.at(at) = byte;
         return refusal(forged.file());
     };
+    // Track 0: its range of ranks would begin with itself, or have none.
+    EXPECT_THAT(changed(6, 3, 0), HasSubstr("expected ranks in ascending order before this"));
+    EXPECT_THAT(changed(6, 4, 0), HasSubstr("expected ranks in ascending order before this"));
     // Track 1: see IsLaidOutAsTheFormatSays. Columns begin at byte 9.
-    EXPECT_THAT(changed(6, 2, 2),
-                HasSubstr("(TRAK 1, byte 2 unpacked): expected a program below 2, "
+    EXPECT_THAT(changed(7, 1, 2),
+                HasSubstr("(TRAK 1, byte 1 unpacked): expected a program below 2, "
                           "found 2"));
-    EXPECT_THAT(changed(6, 1, 0), HasSubstr("expected a track that stands for a rank"));
-    EXPECT_THAT(changed(6, 3, 0),
+    EXPECT_THAT(changed(7, 2, 99), HasSubstr("expected at most"));
+    EXPECT_THAT(changed(7, 3, 0),
                 HasSubstr("expected 1 events before this, one per op of program 1"));
-    EXPECT_THAT(changed(6, 9, 2),
+    EXPECT_THAT(changed(7, 9, 2),
                 HasSubstr("expected a blocker of event 0 at most 0 events before it, found 1"));
-    EXPECT_THAT(changed(6, 18, 3), HasSubstr("expected a late track below 2, found 2"));
-    EXPECT_THAT(changed(6, 12, '\x81'), HasSubstr("expected event 0 to end after its start"));
-    EXPECT_THAT(changed(6, 8, 2), HasSubstr("expected 2 more bytes, found the end after 1"));
+    EXPECT_THAT(changed(7, 18, 3), HasSubstr("expected a late track below 2, found 2"));
+    EXPECT_THAT(changed(7, 12, '\x81'), HasSubstr("expected event 0 to end after its start"));
+    EXPECT_THAT(changed(7, 8, 2), HasSubstr("expected 2 more bytes, found the end after 1"));
     // Program 1: rank 3, 2 actions of 3 and 17 letters with live bytes of 10 and 10 bytes, 1 op.
-    EXPECT_EQ(container.frames[4].raw.size(), 2 + 4 + 10 + 18 + 10 + 1 + 3 + 3U);
-    EXPECT_THAT(changed(4, 48, 4), HasSubstr("expected an op from 0 to 1, found 2"));
-    EXPECT_THAT(changed(4, 49, 4), HasSubstr("expected a step from 0 to 1, found 2"));
-    EXPECT_THAT(changed(4, 50, 3), HasSubstr("expected a layer from -1 to 32767, found -2"));
-    EXPECT_THAT(changed(4, 44, 99), HasSubstr("expected at most 2 ops in the 6 bytes left"));
+    EXPECT_EQ(container.frames[5].raw.size(), 2 + 4 + 10 + 18 + 10 + 1 + 3 + 3U);
+    EXPECT_THAT(changed(5, 48, 4), HasSubstr("expected an op from 0 to 1, found 2"));
+    EXPECT_THAT(changed(5, 49, 4), HasSubstr("expected a step from 0 to 1, found 2"));
+    EXPECT_THAT(changed(5, 50, 3), HasSubstr("expected a layer from -1 to 32767, found -2"));
+    EXPECT_THAT(changed(5, 44, 99), HasSubstr("expected at most 2 ops in the 6 bytes left"));
 }
 
 TEST_F(NativeFile, RefusesAHeaderThatDoesNotFit) {
@@ -338,8 +400,8 @@ TEST_F(NativeFile, RefusesAHeaderThatDoesNotFit) {
         forged.frames[0].raw = header.dump();
         return refusal(forged.file());
     };
-    EXPECT_THAT(with("/counts/tracks", 3), HasSubstr("expected 3 frames for 2 programs and 3"));
-    EXPECT_THAT(with("/counts/tracks", INT64_MAX), HasSubstr("found 7"));
+    EXPECT_THAT(with("/counts/tracks", 3), HasSubstr("expected 4 frames for 2 programs and 3"));
+    EXPECT_THAT(with("/counts/tracks", INT64_MAX), HasSubstr("found 8"));
     EXPECT_THAT(with("/counts/events", 5),
                 HasSubstr("expected 5 events as the header says, found 4"));
     EXPECT_THAT(with("/counts/ops", 1e18), HasSubstr("\"ops\" to be an integer"));
@@ -356,8 +418,10 @@ TEST_F(NativeFile, RefusesAHeaderThatDoesNotFit) {
 
 TEST_F(NativeFile, RefusesWhatIsNotThisVersionOrNotATrace) {
     std::string file = written(small_trace());
-    file[8] = 2;
-    EXPECT_EQ(refusal(file), "byte 8: expected version 1, found 2");
+    file[8] = 3;
+    EXPECT_EQ(refusal(file), "byte 8: expected version 2, found 3");
+    file[8] = 1;
+    EXPECT_EQ(refusal(file), "byte 8: expected version 2, found 1");
     EXPECT_EQ(refusal(std::string(100, '{')),
               "byte 0: expected the first bytes of a native trace, found others");
 }
@@ -371,7 +435,7 @@ TEST_F(NativeFile, RefusesToUnpackMoreThanAFileOfItsSizeMayHold) {
     container.frames[1].claimed_raw_bytes = 0;
     container.frames[1].raw = std::string(50'000'000, '{');  // packs to a few kilobytes
     EXPECT_THAT(refusal(container.file()), HasSubstr("found more in frame SCEN 0"));
-    std::swap(container.frames[3], container.frames[4]);
+    std::swap(container.frames[4], container.frames[5]);
     container.frames[1].raw = "{}";
     EXPECT_THAT(refusal(container.file()), HasSubstr("expected frame PROG 0, found PROG 1"));
 }

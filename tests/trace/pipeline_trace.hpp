@@ -116,8 +116,8 @@ class PipelineTrace {
 
     void perform(int stage, bool forward, int micro_batch, int from, Picoseconds sent) {
         ProgramOps& program = trace_.programs[index(stage)];
-        program.actions.push_back(std::to_string(stage) + (forward ? "F" : "B") +
-                                  std::to_string(micro_batch));
+        const auto kind = forward ? plan::ActionKind::forward : plan::ActionKind::backward;
+        program.actions.push_back({{stage, kind, micro_batch}});
         program.live_bytes.push_back(1'000'000 * (1 + micro_batch % shape_.stages));
         if (from >= 0 && from < shape_.stages) add(stage, kTransfer, -1, sent, kLatency, from);
         for (int layer = 0; layer < shape_.layers; ++layer)

@@ -42,8 +42,9 @@ class World {
                      Picoseconds start, Picoseconds end, std::int32_t blocker = kNothing,
                      Picoseconds ready = -1, std::int32_t late = -1) {
         ProgramOps& program = trace_.programs[static_cast<std::size_t>(rank)];
-        if (program.actions.empty() || program.actions.back() != action)
-            program.actions.push_back(action);
+        const StepActions actions = *parse_actions(action);
+        if (program.actions.empty() || program.actions.back() != actions)
+            program.actions.push_back(actions);
         program.op.push_back(op);
         program.step.push_back(static_cast<std::uint32_t>(program.actions.size() - 1));
         program.layer.push_back(-1);

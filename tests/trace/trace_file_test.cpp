@@ -24,6 +24,7 @@ Trace odd_trace() {
     Trace trace;
     trace.origin = Origin::measured;
     trace.scenario_json = "{\"name\": \"\xff \\ \n \"}";
+    trace.facts = {"\xff", "cpu", 0, {0, INT64_MAX}, {3}, {}, {1e-300, 0.1}};
     OpName gemm;
     gemm.block = "layer.forward \xc3";
     gemm.label = "fc1 \"quoted\" \x01";
@@ -38,14 +39,15 @@ Trace odd_trace() {
     trace.ops = {gemm, transfer, OpName{}};
     ProgramOps program;
     program.pipeline_rank = 3;
-    program.actions = {"0F0", "0SEND_F0+0RECV_B0", "no action", "1RECV_F0"};
+    for (const char* actions : {"0F0", "0SEND_F0+0RECV_B0", "2147483647STEP", "1RECV_F0"})
+        program.actions.push_back(*parse_actions(actions));
     program.op = {0, 1, 0, 0, 1};
     program.step = {0, 1, 1, 3, 3};
     program.layer = {-1, 32767, 5, 0, -1};
     program.live_bytes = {INT64_MAX, 7, 0, 1};
     trace.programs = {program, ProgramOps{}};
     const Track a{5,
-                  16,
+                  {{7, 1}, {9, INT64_MAX - 9}},
                   0,
                   {{-5000, -4999, 1500, kNothing, 1},
                    {0, 300, 1300, kHost, -1},
@@ -181,8 +183,8 @@ TEST_F(TraceFiles, SayWhereAndWhatIsWrong) {
     EXPECT_THAT(refusal("{\"a\": 1,}"), HasSubstr("byte 9: expected sound JSON"));
     EXPECT_THAT(refusal("{\"orrery\": 1e999}"), HasSubstr("expected sound JSON"));
     EXPECT_THAT(
-        refusal("{\"orrery\": {\"format\": \"orrery trace\", \"version\": 2}}"),
-        HasSubstr("/orrery: expected in the tables \"version\" to be an integer from 1 to 1"));
+        refusal("{\"orrery\": {\"format\": \"orrery trace\", \"version\": 1}}"),
+        HasSubstr("/orrery: expected in the tables \"version\" to be an integer from 2 to 2"));
     // A packet of Perfetto's, without our data: a timestamp.
     EXPECT_THAT(refusal(std::string("\x0a\x02\x40\x05", 4)),
                 HasSubstr("byte 4: expected the data of an orrery trace"));
@@ -204,15 +206,17 @@ TEST_F(TraceFiles, AreRefusedWithoutTheMemoryTheyClaim) {
         EXPECT_NE(refusal(bytes), "");
     }
     // A thousand ops, a thousand ranks that perform them, and no event: 32 MB of events.
-    std::string ops = "0", ranks = "{\"pid\":1,\"rank\":0,\"represents\":1,\"program\":0}";
+    std::string ops = "0", ranks = "{\"pid\":1,\"rank\":0,\"alike\":[],\"program\":0}";
     for (int i = 1; i < 1000; ++i) {
         ops += ",0";
-        ranks +=
-            ",{\"pid\":" + std::to_string(i + 1) + ",\"rank\":0,\"represents\":1,\"program\":0}";
+        ranks += ",{\"pid\":" + std::to_string(i + 1) + ",\"rank\":0,\"alike\":[],\"program\":0}";
     }
     const std::string tables =
-        "{\"format\":\"orrery trace\",\"version\":1,\"origin\":\"predicted\",\"step_start_ps\":0,"
-        "\"step_end_ps\":0,\"scenario\":\"\",\"ops\":[{\"block\":\"\",\"label\":\"\",\"kind\":"
+        "{\"format\":\"orrery trace\",\"version\":2,\"origin\":\"predicted\",\"step_start_ps\":0,"
+        "\"step_end_ps\":0,\"scenario\":\"\",\"facts\":{\"prices\":\"\",\"backend\":\"\",\"ranks_"
+        "per_device\":0,"
+        "\"arena_bytes\":[],\"high_water_bytes\":[],\"other_bytes\":[],\"step_times_s\":[]},"
+        "\"ops\":[{\"block\":\"\",\"label\":\"\",\"kind\":"
         "\"gemm\","
         "\"phase\":\"forward\",\"stream\":\"compute\",\"group\":\"none\",\"flops\":0,\"bytes\":0,"
         "\"sent_bytes\":0}],\"programs\":[{\"pipeline_rank\":0,\"actions\":[\"0F0\"],"

@@ -95,7 +95,7 @@ TEST(ViewerFiles, HoldEachEventOnceWithWhatItIs) {
                     EXPECT_EQ(slice.categories, exchange ? "exchange"
                                                          : std::string(plan::name(op.kind)) + "," +
                                                                std::string(plan::name(op.phase)));
-                    EXPECT_EQ(slice.texts.at("action"), program.actions[program.step[i]]);
+                    EXPECT_EQ(slice.texts.at("action"), to_text(program.actions[program.step[i]]));
                     EXPECT_EQ(slice.texts.at("block"), op.block);
                     EXPECT_TRUE(slice.name.starts_with(slice.texts.at("action")));
                     EXPECT_EQ(slice.numbers.at("ready_ps"), event.ready);
@@ -136,8 +136,9 @@ TEST(ViewerFiles, OrderRanksAndTheirTracks) {
             EXPECT_GT(rank.order, order);
             order = rank.order;
             EXPECT_EQ(rank.pid, track.rank + 1);
-            const std::string alike =
-                track.represents > 1 ? " · x" + std::to_string(track.represents) + " alike" : "";
+            const std::string alike = track.represents() > 1
+                                          ? " · x" + std::to_string(track.represents()) + " alike"
+                                          : "";
             EXPECT_EQ(rank.name,
                       "rank " + std::to_string(track.rank) + " · pipeline " +
                           std::to_string(program_of(prediction.trace, track).pipeline_rank) +
@@ -181,7 +182,7 @@ TEST(ViewerFiles, AddUpToTheReportsCommunication) {
         std::map<std::string, double> busy_s;
         double ranks = 0;
         for (std::size_t t = 0; t < view.ranks.size(); ++t) {
-            const auto weight = static_cast<double>(prediction.trace.tracks[t].represents);
+            const auto weight = static_cast<double>(prediction.trace.tracks[t].represents());
             ranks += weight;
             for (const ShownTrack& lane : view.ranks[t].tracks)
                 for (const ShownSlice& slice : lane.slices)

@@ -13,7 +13,7 @@ namespace orrery::trace::native {
 
 inline constexpr std::string_view kHeadMagic = "\x89ORRERY\n";
 inline constexpr std::string_view kEndMagic = "ORRY.END";
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::string_view kFormat = "orrery trace";
 inline constexpr std::string_view kTool = "orrery 0.1.0";
 
@@ -32,6 +32,7 @@ constexpr std::uint32_t letters(std::string_view four) {
 enum class FrameKind : std::uint32_t {
     header = letters("HEAD"),
     scenario = letters("SCEN"),
+    facts = letters("FACT"),
     ops = letters("OPS_"),
     program = letters("PROG"),
     track = letters("TRAK")

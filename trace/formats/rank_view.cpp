@@ -69,7 +69,7 @@ RankView rank_view(const Trace& trace, const Track& track) {
     RankView view;
     view.name =
         fmt::format("rank {} · pipeline {}", track.rank, program_of(trace, track).pipeline_rank);
-    if (track.represents > 1) view.name += fmt::format(" · x{} alike", track.represents);
+    if (track.represents() > 1) view.name += fmt::format(" · x{} alike", track.represents());
     add_lanes(view.lanes, "actions", true, action_slices(trace, track));
     std::array<std::vector<Slice>, plan::kStreams> streams;
     for (std::size_t i = 0; i < track.events.size(); ++i)
@@ -84,7 +84,7 @@ RankView rank_view(const Trace& trace, const Track& track) {
 
 std::string slice_name(const Trace& trace, const ProgramOps& program, std::size_t event) {
     const OpName& op = trace.ops[program.op[event]];
-    std::string text = program.actions[program.step[event]];
+    std::string text = to_text(program.actions[program.step[event]]);
     if (op.kind == plan::OpKind::exchange) return text;
     text += ' ' + (op.label.empty() ? op.block : op.label);
     // A layer's residual additions and collectives bear the label of the product beside them.

@@ -19,7 +19,7 @@ using namespace native;
 constexpr std::uint64_t kOpBytes =
     30;  // at least, in the file: two texts, four names, three numbers
 constexpr std::uint64_t kActionBytes = 2;  // a text, a difference
-constexpr std::size_t kFixedFrames = 3;    // header, scenario, ops
+constexpr std::size_t kFixedFrames = 4;    // header, scenario, facts, ops
 
 template <std::size_t n>
 std::array<ByteReader, n> get_columns(ByteReader& in) {
@@ -64,6 +64,7 @@ class NativeReader {
         trace_.step_start = header.step_start;
         trace_.step_end = header.step_end;
         trace_.scenario_json = file_.unpack(1, FrameKind::scenario, 0).bytes;
+        read_facts();
         read_ops(header);
         trace_.programs.resize(header.programs);
         for (std::size_t i = 0; i < header.programs; ++i)
@@ -84,8 +85,29 @@ class NativeReader {
     }
 
   private:
+    void read_facts() {
+        constexpr auto kMost = std::uint64_t{1} << 63;
+        const UnpackedFrame frame = file_.unpack(2, FrameKind::facts, 0);
+        ByteReader in = frame.reader();
+        RunFacts& facts = trace_.facts;
+        facts.prices = in.text();
+        facts.backend = in.text();
+        facts.ranks_per_device = static_cast<std::int64_t>(in.below(kMost, "a number of ranks"));
+        for (auto* bytes : {&facts.arena_bytes, &facts.high_water_bytes, &facts.other_bytes}) {
+            bytes->resize(in.count(1, "sizes"));
+            for (std::int64_t& of_one : *bytes)
+                of_one = static_cast<std::int64_t>(in.below(kMost, "a size"));
+        }
+        facts.step_times_s.resize(in.count(sizeof(double), "times of steps"));
+        for (double& time : facts.step_times_s) {
+            time = in.number();
+            if (!std::isfinite(time) || time < 0) in.fail("the time of a step before this");
+        }
+        in.expect_end();
+    }
+
     void read_ops(const NativeHeader& header) {
-        const UnpackedFrame frame = file_.unpack(2, FrameKind::ops, 0);
+        const UnpackedFrame frame = file_.unpack(3, FrameKind::ops, 0);
         ByteReader in = frame.reader();
         if (header.ops > in.remaining() / kOpBytes)
             in.fail(fmt::format("{} ops of at least {} bytes, found {} bytes", header.ops, kOpBytes,
@@ -115,7 +137,9 @@ class NativeReader {
         program.live_bytes.resize(steps);
         std::int64_t live_bytes = 0;
         for (std::size_t i = 0; i < steps; ++i) {
-            program.actions[i] = in.text();
+            auto actions = parse_actions(in.text());
+            if (!actions) in.fail("actions before this");
+            program.actions[i] = std::move(*actions);
             program.live_bytes[i] =
                 next(in, live_bytes, 0, std::numeric_limits<std::int64_t>::max(), "live bytes");
         }
@@ -142,9 +166,15 @@ class NativeReader {
         constexpr auto kMost = std::uint64_t{1} << 63;
         ByteReader in = frame.reader();
         track.rank = static_cast<std::int64_t>(in.below(kMost, "a rank"));
-        track.represents = static_cast<std::int64_t>(in.below(kMost, "a number of ranks"));
-        if (track.represents == 0) in.fail("a track that stands for a rank before this");
         track.program = static_cast<std::int32_t>(in.below(trace_.programs.size(), "a program"));
+        track.alike.resize(in.count(2, "ranges of ranks"));
+        std::int64_t last = track.rank;
+        for (RankRange& range : track.alike) {
+            range.first = plus(last, static_cast<std::int64_t>(in.below(kMost, "a rank")));
+            range.count = static_cast<std::int64_t>(in.below(kMost, "a number of ranks"));
+            last = plus(range.first, range.count - 1);
+        }
+        if (!are_apart(track)) in.fail("ranks in ascending order before this");
         const ProgramOps& program = trace_.programs[static_cast<std::size_t>(track.program)];
         const std::size_t size = in.count(5, "events");
         if (size != program.op.size())

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 constexpr int kDepth = 8;  // brackets take far more memory than bytes in the file
 
 [[noreturn]] void expected(const std::string& what) {
@@ -104,12 +104,44 @@ OpName read_op(const Json& json) {
     return op;
 }
 
+StepActions read_actions(const Json& json) {
+    auto actions = parse_actions(text(json, "actions"));
+    if (!actions) expected("\"actions\" to be actions");
+    return std::move(*actions);
+}
+
+RunFacts read_facts(const Json& json) {
+    RunFacts facts;
+    facts.prices = text(member(json, "prices"), "prices");
+    facts.backend = text(member(json, "backend"), "backend");
+    facts.ranks_per_device = integer_of(json, "ranks_per_device", 0, INT64_MAX);
+    facts.arena_bytes = integers<std::int64_t>(json, "arena_bytes", 0, INT64_MAX);
+    facts.high_water_bytes = integers<std::int64_t>(json, "high_water_bytes", 0, INT64_MAX);
+    facts.other_bytes = integers<std::int64_t>(json, "other_bytes", 0, INT64_MAX);
+    for (const Json& time : list(json, "step_times_s")) {
+        if (!time.is_number() || !std::isfinite(time.get<double>()) || time.get<double>() < 0)
+            expected("\"step_times_s\" to be times");
+        facts.step_times_s.push_back(time.get<double>());
+    }
+    return facts;
+}
+
+// Pairs of a range's first rank and its number of ranks.
+std::vector<RankRange> read_ranges(const Json& json) {
+    const auto numbers = integers<std::int64_t>(json, "alike", 0, INT64_MAX);
+    if (numbers.size() % 2 != 0) expected("\"alike\" to be pairs");
+    std::vector<RankRange> ranges;
+    for (std::size_t i = 0; i < numbers.size(); i += 2)
+        ranges.push_back({numbers[i], numbers[i + 1]});
+    return ranges;
+}
+
 ProgramOps read_program(const Json& json, std::size_t ops) {
     ProgramOps program;
     program.pipeline_rank =
         static_cast<std::int32_t>(integer_of(json, "pipeline_rank", 0, INT32_MAX));
     for (const Json& action : list(json, "actions"))
-        program.actions.push_back(text(action, "actions"));
+        program.actions.push_back(read_actions(action));
     program.live_bytes = integers<std::int64_t>(json, "live_bytes", 0, INT64_MAX);
     program.op = integers<std::uint32_t>(json, "op", 0, static_cast<std::int64_t>(ops) - 1);
     program.step = integers<std::uint32_t>(json, "step", 0,
@@ -139,6 +171,7 @@ Tables read_tables(const Json& json) {
     trace.step_start = integer_of(json, "step_start_ps", -kTimeLimit, kTimeLimit);
     trace.step_end = integer_of(json, "step_end_ps", trace.step_start, kTimeLimit);
     trace.scenario_json = text(member(json, "scenario"), "scenario");
+    trace.facts = read_facts(member(json, "facts"));
     for (const Json& op : list(json, "ops"))
         trace.ops.push_back(read_op(op));
     for (const Json& program : list(json, "programs"))
@@ -146,7 +179,8 @@ Tables read_tables(const Json& json) {
     for (const Json& entry : list(json, "tracks")) {
         Track track;
         track.rank = integer_of(entry, "rank", 0, INT64_MAX);
-        track.represents = integer_of(entry, "represents", 1, INT64_MAX);
+        track.alike = read_ranges(entry);
+        if (!are_apart(track)) expected("\"alike\" to be ranks in ascending order");
         track.program = static_cast<std::int32_t>(
             integer_of(entry, "program", 0, static_cast<std::int64_t>(trace.programs.size()) - 1));
         tables.pids.push_back(static_cast<std::int32_t>(integer_of(entry, "pid", 1, INT32_MAX)));

@@ -45,7 +45,7 @@ class Matcher {
         // In doubles: a file may claim any number of ranks.
         double ranks = 0;
         for (const Track& track : trace.tracks)
-            ranks += static_cast<double>(track.represents);
+            ranks += static_cast<double>(track.represents());
         const double each = ranks / static_cast<double>(stages);
         if (each >= 1 && each < 1e15) ranks_per_stage_ = static_cast<std::int64_t>(each);
         for (std::size_t t = 0; t < trace.tracks.size(); ++t)
@@ -93,17 +93,12 @@ class Matcher {
             if (trace_.op_of(track, i).kind != plan::OpKind::exchange) continue;
             if (std::int64_t{program.step[i]} == last_step) continue;  // one op for all transfers
             last_step = program.step[i];
-            std::string_view rest = program.actions[program.step[i]];
-            while (!rest.empty()) {
-                const std::string_view part = rest.substr(0, rest.find('+'));
-                rest.remove_prefix(std::min(rest.size(), part.size() + 1));
-                const auto action = plan::parse_action(part);
-                if (!action || !plan::is_transfer(action->kind) ||
-                    plan::carries_statistic(action->kind))
+            for (const plan::Action& action : program.actions[program.step[i]]) {
+                if (!plan::is_transfer(action.kind) || plan::carries_statistic(action.kind))
                     continue;
-                const bool is_send = plan::is_send(action->kind);
+                const bool is_send = plan::is_send(action.kind);
                 End end{t, static_cast<std::int32_t>(i), track.rank % ranks_per_stage_,
-                        cargo_of(*action)};
+                        cargo_of(action)};
                 end.cargo.time = times[{end.cargo, is_send}]++;
                 (is_send ? sends_ : receives_).push_back(end);
             }

@@ -104,8 +104,8 @@ class ChromeWriter {
         const auto step = static_cast<std::size_t>(slice.index);
         put(",\n{{\"ph\":\"X\",\"pid\":{},\"tid\":{},{},\"name\":{},\"cat\":\"action\","
             "\"args\":{{\"live_bytes\":{}}}}}",
-            pids_[t], tid, span(slice.start, slice.end), display_text(program.actions[step]),
-            program.live_bytes[step]);
+            pids_[t], tid, span(slice.start, slice.end),
+            display_text(to_text(program.actions[step])), program.live_bytes[step]);
     }
 
     void put_op(std::size_t t, std::size_t tid, const Slice& slice) {
@@ -139,7 +139,7 @@ class ChromeWriter {
 
     void put_description(const Track& track, std::size_t i, const OpName& op) {
         const ProgramOps& program = program_of(track);
-        put(",\"action\":{}", display_text(program.actions[program.step[i]]));
+        put(",\"action\":{}", display_text(to_text(program.actions[program.step[i]])));
         if (program.layer[i] >= 0) put(",\"layer\":{}", program.layer[i]);
         put(",\"block\":{}", display_text(op.block));
         if (op.group != plan::GroupKind::none) put(",\"group\":\"{}\"", plan::name(op.group));

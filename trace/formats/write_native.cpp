@@ -51,6 +51,7 @@ class NativeWriter {
         const std::string ops = ops_frame();  // finds the names that the header lists
         file_.add(FrameKind::header, 0, header_frame());
         file_.add(FrameKind::scenario, 0, trace_.scenario_json);
+        file_.add(FrameKind::facts, 0, facts_frame());
         file_.add(FrameKind::ops, 0, ops);
         for (std::size_t i = 0; i < trace_.programs.size(); ++i)
             file_.add(FrameKind::program, i, program_frame(trace_.programs[i]));
@@ -83,6 +84,24 @@ class NativeWriter {
         return header.dump();
     }
 
+    std::string facts_frame() const {
+        const RunFacts& facts = trace_.facts;
+        ByteWriter out;
+        out.text(facts.prices);
+        out.text(facts.backend);
+        out.varint(static_cast<std::uint64_t>(facts.ranks_per_device));
+        for (const auto* bytes :
+             {&facts.arena_bytes, &facts.high_water_bytes, &facts.other_bytes}) {
+            out.varint(bytes->size());
+            for (const std::int64_t of_one : *bytes)
+                out.varint(static_cast<std::uint64_t>(of_one));
+        }
+        out.varint(facts.step_times_s.size());
+        for (const double time : facts.step_times_s)
+            out.number(time);
+        return out.bytes();
+    }
+
     std::string ops_frame() {
         ByteWriter out;
         for (const OpName& op : trace_.ops) {
@@ -105,7 +124,7 @@ class NativeWriter {
         out.varint(program.actions.size());
         std::int64_t last_bytes = 0;
         for (std::size_t i = 0; i < program.actions.size(); ++i) {
-            out.text(program.actions[i]);
+            out.text(to_text(program.actions[i]));
             out.signed_varint(program.live_bytes[i] - last_bytes);
             last_bytes = program.live_bytes[i];
         }
@@ -133,8 +152,14 @@ class NativeWriter {
             put_event(track.events, i, program.op[i]);
         ByteWriter out;
         out.varint(static_cast<std::uint64_t>(track.rank));
-        out.varint(static_cast<std::uint64_t>(track.represents));
         out.varint(static_cast<std::uint64_t>(track.program));
+        out.varint(track.alike.size());
+        std::int64_t last = track.rank;
+        for (const RankRange& range : track.alike) {
+            out.varint(static_cast<std::uint64_t>(range.first - last));
+            out.varint(static_cast<std::uint64_t>(range.count));
+            last = range.first + range.count - 1;
+        }
         out.varint(track.events.size());
         put_columns(out, columns_);
         return out.bytes();

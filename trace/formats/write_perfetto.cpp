@@ -238,7 +238,7 @@ class PerfettoWriter {
         const auto& program = trace_.programs[static_cast<std::size_t>(track.program)];
         const auto step = static_cast<std::size_t>(slice.index);
         event_.begin(EventType::begin, uuid);
-        name_event(program.actions[step]);
+        name_event(to_text(program.actions[step]));
         event_.note(Note::live_bytes, program.live_bytes[step]);
         put(slice.start);
         event_.begin(EventType::end, uuid);
@@ -292,7 +292,7 @@ class PerfettoWriter {
 
     void note_op(const Track& track, std::size_t i, const OpName& op) {
         const auto& program = trace_.programs[static_cast<std::size_t>(track.program)];
-        event_.note_iid(Note::action, strings_.iid(program.actions[program.step[i]]));
+        event_.note_iid(Note::action, strings_.iid(to_text(program.actions[program.step[i]])));
         if (program.layer[i] >= 0) event_.note(Note::layer, program.layer[i]);
         event_.note_iid(Note::block, strings_.iid(op.block));
         if (op.group != plan::GroupKind::none)

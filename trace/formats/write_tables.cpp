@@ -34,10 +34,19 @@ std::string op_text(const OpName& op) {
         plan::name(op.stream), plan::name(op.group), op.flops, op.bytes, op.sent_bytes);
 }
 
+std::string facts_text(const RunFacts& facts) {
+    return fmt::format(
+        "{{\"prices\":{},\"backend\":{},\"ranks_per_device\":{},\"arena_bytes\":{},"
+        "\"high_water_bytes\":{},\"other_bytes\":{},\"step_times_s\":{}}}",
+        exact_text(facts.prices), exact_text(facts.backend), facts.ranks_per_device,
+        list(facts.arena_bytes), list(facts.high_water_bytes), list(facts.other_bytes),
+        list(facts.step_times_s));
+}
+
 std::string program_text(const ProgramOps& program) {
     std::vector<std::string> actions;
-    for (const std::string& action : program.actions)
-        actions.push_back(exact_text(action));
+    for (const StepActions& of_step : program.actions)
+        actions.push_back('"' + to_text(of_step) + '"');
     return fmt::format(
         "{{\"pipeline_rank\":{},\"actions\":{},\"live_bytes\":{},\"op\":{},\"step\":{},"
         "\"layer\":{}}}",
@@ -54,15 +63,18 @@ std::string display_text(std::string_view text) {
 std::string tables_text(const Trace& trace, const std::vector<std::int32_t>& pids,
                         Picoseconds origin_ps) {
     std::string text = fmt::format(
-        "{{\"format\":\"{}\",\"version\":1,\"tool\":\"{}\",\"origin\":\"{}\",\"origin_ps\":{},"
+        "{{\"format\":\"{}\",\"version\":2,\"tool\":\"{}\",\"origin\":\"{}\",\"origin_ps\":{},"
         "\"step_start_ps\":{},\"step_end_ps\":{},\"tracks\":[",
         native::kFormat, native::kTool,
         trace.origin == Origin::predicted ? "predicted" : "measured", origin_ps, trace.step_start,
         trace.step_end);
     for (std::size_t t = 0; t < trace.tracks.size(); ++t) {
         const Track& track = trace.tracks[t];
-        text += fmt::format("{}{{\"pid\":{},\"rank\":{},\"represents\":{},\"program\":{}}}",
-                            t > 0 ? "," : "", pids[t], track.rank, track.represents, track.program);
+        std::vector<std::int64_t> alike;
+        for (const RankRange& range : track.alike)
+            alike.insert(alike.end(), {range.first, range.count});
+        text += fmt::format("{}{{\"pid\":{},\"rank\":{},\"alike\":{},\"program\":{}}}",
+                            t > 0 ? "," : "", pids[t], track.rank, list(alike), track.program);
     }
     text += "],\"ops\":[";
     for (std::size_t i = 0; i < trace.ops.size(); ++i)
@@ -70,7 +82,8 @@ std::string tables_text(const Trace& trace, const std::vector<std::int32_t>& pid
     text += "],\"programs\":[";
     for (std::size_t i = 0; i < trace.programs.size(); ++i)
         text += (i > 0 ? "," : "") + program_text(trace.programs[i]);
-    return text + "],\"scenario\":" + exact_text(trace.scenario_json) + '}';
+    return text + "],\"facts\":" + facts_text(trace.facts) +
+           ",\"scenario\":" + exact_text(trace.scenario_json) + '}';
 }
 
 }  // namespace orrery::trace::viewer

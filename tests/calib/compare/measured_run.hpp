@@ -61,7 +61,7 @@ class MeasuredRun {
         for (plan::Rank rank = 0; rank < plan_.mesh.ranks(); ++rank) {
             const auto& all = events_[index(rank)];
             const std::size_t first = all.size() - all.size() / static_cast<unsigned>(repetitions_);
-            trace::Track track{rank, 1, static_cast<std::int32_t>(program_of(rank)), {}};
+            trace::Track track{rank, {}, static_cast<std::int32_t>(program_of(rank)), {}};
             for (std::size_t i = 0; i < all.size(); ++i) {
                 EXPECT_TRUE(done_[index(rank)][i]) << "the plan deadlocks at rank " << rank;
                 trace::Picoseconds& edge = i < first ? trace.step_start : trace.step_end;

@@ -217,7 +217,7 @@ TEST(MeasuredCosts, RefuseAPrediction) {
     trace.origin = trace::Origin::predicted;
     EXPECT_THROW(MeasuredCosts(trace, "p.orrery"), sim::CostsError);
     trace.origin = trace::Origin::measured;
-    trace.tracks[0].represents = 2;
+    trace.tracks[0].alike = {{1, 1}};
     EXPECT_THROW(MeasuredCosts(trace, "p.orrery"), sim::CostsError);
 }
 

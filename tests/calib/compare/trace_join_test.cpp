@@ -8,6 +8,7 @@
 #include "calib/compare/trace_differences.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "plan/scenario/reader.hpp"
+#include "sim/prediction.hpp"
 #include "tests/calib/compare/measured_run.hpp"
 #include "trace/formats/native.hpp"
 
@@ -37,12 +38,12 @@ struct World {
         trace::Trace trace =
             sim::simulate(*read.scenario, profile, {true}, read.resolved_json).trace;
         trace.origin = trace::Origin::measured;
+        trace.facts = {};
         return trace;
     }
 
     Comparison compared(const trace::Trace& measured) const {
-        return compare_traces(prediction.trace, plan, read.scenario->cluster, prediction.memory,
-                              measured, "measured.orrery");
+        return compare_traces(prediction.trace, measured);
     }
 };
 
@@ -161,10 +162,10 @@ TEST(Compare, TakesMemoryFromWhatTheRunSays) {
     const World world({});
     trace::Trace measured = world.as_measured();
     EXPECT_FALSE(world.compared(measured).memory.measured_peak.has_value());
-    measured.scenario_json.insert(
-        measured.scenario_json.find('{') + 1,
-        R"("measured":{"backend":"cpu","high_water_bytes_by_rank":[1,2,30,4,5,6,7,8],
-           "other_bytes_by_rank":[9,9,9,9,9,9,10,9],"step_times_s":[0.5,0.1,0.2,0.4]},)");
+    measured.facts.backend = "cpu";
+    measured.facts.high_water_bytes = {1, 2, 30, 4, 5, 6, 7, 8};
+    measured.facts.other_bytes = {9, 9, 9, 9, 9, 9, 10, 9};
+    measured.facts.step_times_s = {0.5, 0.1, 0.2, 0.4};
     const Comparison comparison = world.compared(measured);
     EXPECT_EQ(comparison.backend, "cpu");
     EXPECT_EQ(comparison.memory.measured_peak, 30);
@@ -179,13 +180,36 @@ TEST(Compare, TakesMemoryFromWhatTheRunSays) {
     EXPECT_EQ(comparison.step_times_s->high, 0.5);
 }
 
-TEST(Compare, RefusesFactsOfAnotherKind) {
+// Which ranks a track stands for is in the trace: neither the scenario nor the plan is asked.
+TEST(Compare, AsksNoScenario) {
     const World world({});
-    for (const char* facts : {R"("measured":3,)", R"("measured":{"step_times_s":1},)",
-                              R"("measured":{"other_bytes_by_rank":["many"]},)"}) {
-        trace::Trace measured = world.as_measured();
-        measured.scenario_json.insert(measured.scenario_json.find('{') + 1, facts);
-        EXPECT_THROW(world.compared(measured), trace::TraceFileError) << facts;
+    const trace::Trace measured = world.as_measured();
+    const Comparison asked = world.compared(measured);
+    for (const char* text : {"", "{", "[1]", R"({"layout": "gone"})"}) {
+        trace::Trace predicted = world.prediction.trace, other = measured;
+        predicted.scenario_json = other.scenario_json = text;
+        const Comparison comparison = compare_traces(predicted, other);
+        EXPECT_EQ(comparison.ops.size(), asked.ops.size());
+        EXPECT_EQ(comparison.step.error_pct(), 0);
+        EXPECT_EQ(comparison.memory.predicted_peak, asked.memory.predicted_peak);
+    }
+}
+
+// As many ranks as there are, one of them twice: another has none.
+TEST(Compare, RefusesTracksOfOneRank) {
+    World world({});
+    trace::Trace& predicted = world.prediction.trace;
+    ASSERT_GE(predicted.tracks.size(), 2u);
+    trace::Track& second = predicted.tracks[1];
+    const std::int64_t taken = predicted.tracks[0].rank;
+    second.alike = {{taken + 1, second.represents() - 1}};
+    second.rank = taken;
+    try {
+        world.compared(world.as_measured());
+        FAIL() << "joined";
+    } catch (const PlansDiffer& error) {
+        EXPECT_EQ(error.differences(),
+                  std::vector<std::string>{"predicted rank 0: two tracks are of it"});
     }
 }
 

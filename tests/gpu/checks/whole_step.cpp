@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "plan/assemble/batch_plan.hpp"
 #include "plan/check.hpp"
 #include "plan/scenario/reader.hpp"
+#include "plan/scenario/training_facts.hpp"
 #include "runtime/cpu/cpu_backend.hpp"
 #include "runtime/random.hpp"
 #include "runtime/train/trainer.hpp"
@@ -85,7 +87,7 @@ Step step_of(const plan::Scenario& scenario, Backend& backend) {
     options.steps = 1;
     options.after_step = [&](plan::Rank, const Device& device, const BoundProgram& program,
                              const plan::Program& planned, std::int64_t) {
-        for (const StateRun& run : state_runs(program, planned, scenario, StateKind::gradients)) {
+        for (const StateRun& run : state_runs(program, planned, StateKind::gradients)) {
             const std::vector<double> values = read_run(device, run);
             std::vector<double>& whole = step.gradients[run.name];
             whole.insert(whole.end(), values.begin(), values.end());
@@ -93,7 +95,9 @@ Step step_of(const plan::Scenario& scenario, Backend& backend) {
     };
     const auto vocabulary = static_cast<std::uint64_t>(scenario.model.vocabulary);
     train(
-        scenario, options, backend,
+        plan::training_facts(scenario),
+        [&](std::int64_t batch) { return plan::build_batch_plan(scenario, batch); }, options,
+        backend,
         [&](std::int64_t sample, std::span<std::int32_t> tokens, std::span<std::int32_t> targets) {
             const RandomKey key{5, 0, static_cast<std::uint32_t>(sample)};
             for (std::size_t i = 0; i < tokens.size(); ++i) {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "plan/scenario/learning_rate.hpp"
 #include "plan/scenario/reader.hpp"
+#include "plan/scenario/training_facts.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -51,22 +51,22 @@ TEST(LearningRate, RisesFromZeroThenStays) {
     const Scenario scenario = scheduled(4, Decay::constant, 0);
     const double expected[] = {0.125, 0.25, 0.375, 0.5, 0.5, 0.5};
     for (int step = 1; step <= 6; ++step)
-        EXPECT_EQ(learning_rate_at(scenario, step), expected[step - 1]);
-    EXPECT_EQ(learning_rate_at(scheduled(0, Decay::constant, 0), 1), 0.5);
+        EXPECT_EQ(training_facts(scenario).rates.at(step), expected[step - 1]);
+    EXPECT_EQ(training_facts(scheduled(0, Decay::constant, 0)).rates.at(1), 0.5);
 }
 
 // 4 steps of warm-up, then 6 more: the middle at step 7, a third of the way at step 6, where
 // cos(π/3) = 1/2, so (1 + 1/2)/2 = 3/4 of the way from 0.125 up to 0.5.
 TEST(LearningRate, FallsAlongACosineToItsLeastAtTheLastStep) {
     const Scenario scenario = scheduled(4, Decay::cosine, 10);
-    EXPECT_EQ(learning_rate_at(scenario, 4), 0.5);
-    EXPECT_NEAR(learning_rate_at(scenario, 6), 0.125 + 0.75 * 0.375, 1e-15);
-    EXPECT_NEAR(learning_rate_at(scenario, 7), (0.5 + 0.125) / 2, 1e-15);
-    EXPECT_EQ(learning_rate_at(scenario, 10), 0.125);
-    EXPECT_EQ(learning_rate_at(scenario, 11), 0.125);
-    EXPECT_GT(learning_rate_at(scheduled(0, Decay::cosine, 2), 1), 0.3);  // half-way at once
-    EXPECT_EQ(learning_rate_at(scheduled(0, Decay::cosine, 1), 1), 0.125);
-    EXPECT_EQ(learning_rate_at(scheduled(20, Decay::cosine, 10), 10), 0.25);  // never warm
+    EXPECT_EQ(training_facts(scenario).rates.at(4), 0.5);
+    EXPECT_NEAR(training_facts(scenario).rates.at(6), 0.125 + 0.75 * 0.375, 1e-15);
+    EXPECT_NEAR(training_facts(scenario).rates.at(7), (0.5 + 0.125) / 2, 1e-15);
+    EXPECT_EQ(training_facts(scenario).rates.at(10), 0.125);
+    EXPECT_EQ(training_facts(scenario).rates.at(11), 0.125);
+    EXPECT_GT(training_facts(scheduled(0, Decay::cosine, 2)).rates.at(1), 0.3);  // half-way at once
+    EXPECT_EQ(training_facts(scheduled(0, Decay::cosine, 1)).rates.at(1), 0.125);
+    EXPECT_EQ(training_facts(scheduled(20, Decay::cosine, 10)).rates.at(10), 0.25);  // never warm
 }
 
 // From 16 to 64 by 16: 3 increments over 3000 samples, 1000 each.

@@ -5,6 +5,7 @@
 
 #include "plan/assemble/build_plan.hpp"
 #include "plan/scenario/reader.hpp"
+#include "runtime/backends/registry.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -20,7 +21,7 @@ std::vector<Diagnostic> reasons_with(const std::vector<std::string>& overrides) 
         plan::read_scenario(library + "/runs/tiny-gpt.json", overrides, library);
     EXPECT_TRUE(read.scenario.has_value()) << plan::format_text(read.errors);
     const plan::Scenario scenario = read.scenario.value_or(plan::Scenario{});
-    return reasons_not_on_cuda(plan::build_plan(scenario), scenario, "tiny.json");
+    return reasons_not_on_cuda(plan::build_plan(scenario), "tiny.json");
 }
 
 TEST(CudaCapability, AShippedRunHasAllItsKernels) {
@@ -83,13 +84,30 @@ TEST(CudaCapability, WhatTheDeviceDoesIsNotRefused) {
         ElementsAre());
 }
 
+// The row asks the plan which states there are: fp32 is what CUDA keeps, said or not.
+TEST(CudaCapability, StatesOfFewerBitsAreRefused) {
+    const auto refused = [](const std::string& type) {
+        const std::string library = ORRERY_SOURCE_DIR "/scenarios";
+        const plan::ReadResult read = plan::read_scenario(
+            library + "/runs/tiny-gpt.json", {"training.precision=bf16", type}, library);
+        EXPECT_TRUE(read.scenario.has_value()) << plan::format_text(read.errors);
+        const auto reasons =
+            backend_named("cuda").reasons_not(plan::build_plan(*read.scenario), "tiny.json");
+        return reasons.empty() ? std::string() : reasons.front().code;
+    };
+    EXPECT_EQ(refused("training.optimizer.exp_avg_dtype=bf16"), "T108");
+    EXPECT_EQ(refused("training.optimizer.main_params_dtype=none"), "T108");
+    EXPECT_EQ(refused("training.optimizer.exp_avg_dtype=fp32"), "");
+    EXPECT_EQ(refused("training.optimizer.main_params_dtype=fp32"), "");
+}
+
 TEST(CudaCapability, AKindWithoutAKernelIsNamed) {
     plan::Plan plan;
     plan.blocks.emplace_back();
     for (const plan::OpKind kind : {plan::OpKind::rope, plan::OpKind::cast, plan::OpKind::rope})
         plan.blocks[0].ops.emplace_back().spec = plan::spec_of(kind);
-    const std::vector<Diagnostic> reasons = reasons_not_on_cuda(
-        plan, {}, "", [](plan::OpKind kind) { return kind != plan::OpKind::rope; });
+    const std::vector<Diagnostic> reasons =
+        reasons_not_on_cuda(plan, "", [](plan::OpKind kind) { return kind != plan::OpKind::rope; });
     EXPECT_THAT(reasons,
                 ElementsAre(AllOf(Field(&Diagnostic::code, "T103"),
                                   Field(&Diagnostic::message, "CUDA has no kernel for rope"))));

@@ -17,9 +17,9 @@ SampleRequest request_of(std::int64_t first, std::int64_t data_parallel = 1,
                          std::int64_t data_rank = 0) {
     SampleRequest request;
     request.first = first;
-    request.layout.data_parallel = data_parallel;
-    request.layout.global_batch_size = 4;
-    request.sequence_length = 2;
+    request.mesh.data = data_parallel;
+    request.micro_batches = 4 / data_parallel;
+    request.tokens.sequence = 2;
     request.at.data = data_rank;
     request.needed = true;
     return request;

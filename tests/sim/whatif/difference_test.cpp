@@ -68,29 +68,14 @@ TEST(Difference, MeansAreWholeAndSumToTheStep) {
     trace::ProgramOps program;
     program.op = {0, 1};
     trace.programs = {program};
-    trace.tracks.push_back({0, 2, 0, {{0, 0, 7, trace::kNothing, -1}, {7, 7, 10, 0, -1}}});
-    trace.tracks.push_back({2, 1, 0, {{0, 0, 9, trace::kNothing, -1}, {9, 9, 10, 0, -1}}});
+    trace.tracks.push_back({0, {{1, 1}}, 0, {{0, 0, 7, trace::kNothing, -1}, {7, 7, 10, 0, -1}}});
+    trace.tracks.push_back({2, {}, 0, {{0, 0, 9, trace::kNothing, -1}, {9, 9, 10, 0, -1}}});
     trace.step_end = 10;
     const trace::Accounts mean = whole_mean_accounts(trace, trace::sums_of(trace));
     // compute (2·7 + 9)/3 = 7 + 2/3, optimizer (2·3 + 1)/3 = 2 + 1/3.
     EXPECT_EQ(mean[static_cast<std::size_t>(trace::Account::compute)], 8);
     EXPECT_EQ(mean[static_cast<std::size_t>(trace::Account::optimizer)], 2);
     EXPECT_EQ(sum_of(mean), 10);
-}
-
-TEST(Difference, OfKeysHasPointersAndValues) {
-    const auto keys = differing_keys(
-        R"({"layout": {"a": 1, "b": [1, 2], "gone": true}, "x/y": {"source": "p", "v": 1}})",
-        R"({"layout": {"a": 1, "b": [2, 1], "new": "n"}, "x/y": {"source": "q", "v": 2}})");
-    ASSERT_EQ(keys.size(), 4U);
-    EXPECT_EQ(keys[0].pointer, "/layout/b");
-    EXPECT_EQ(keys[0].a, "[1,2]");
-    EXPECT_EQ(keys[0].b, "[2,1]");
-    EXPECT_EQ(keys[1].pointer, "/layout/gone");
-    EXPECT_EQ(keys[1].b, "");
-    EXPECT_EQ(keys[2].pointer, "/layout/new");
-    EXPECT_EQ(keys[2].a, "");
-    EXPECT_EQ(keys[3].pointer, "/x~1y/v");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "plan/blocks/parameters.hpp"
+#include "plan/ir/parameters.hpp"
 
 #include <algorithm>
 #include <functional>
