@@ -23,6 +23,7 @@ namespace orrery::cli {
     X(search)                 \
     X(sweep)                  \
     X(size)                   \
+    X(list)                   \
     X(diff)                   \
     X(plan)                   \
     X(schedule)               \
