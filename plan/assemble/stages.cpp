@@ -60,6 +60,8 @@ PartKind add_pair(BlockLibrary& blocks, BlockPair pair, const PartForm& form,
     kind.eight_bit = pair.eight_bit;
     kind.replicated = pair.replicated;
     kind.partial = pair.partial;
+    kind.frozen = pair.frozen;
+    kind.frozen_replicated = pair.frozen_replicated;
     kind.forward = blocks.add(std::move(pair.forward));
     if (form.forms.whole) kind.backward = add_backward(blocks, std::move(pair.backward), form);
     if (split) add_split(blocks, kind, std::move(*split), form);

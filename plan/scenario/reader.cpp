@@ -141,6 +141,7 @@ void check_rules(Reading& reading, const LayoutChoices& choices, Scenario& scena
     check_offload(reading, scenario);
     check_fp8(reading, scenario);
     check_optimizer_states(reading, scenario);
+    check_lora(reading, scenario);
     check_post_validation(reading, scenario);
     check_staleness(reading, scenario);
     check_schedule(reading, scenario);

@@ -55,4 +55,7 @@ void load_state(Device& device, const BoundProgram& program, const plan::Program
 std::map<std::string, std::vector<std::int64_t>> saved_tensors(const plan::Plan& plan,
                                                                const std::vector<Shard>& shards);
 
+// Names of those that are never stepped.
+std::set<std::string> frozen_tensors(const plan::Plan& plan);
+
 }  // namespace orrery::runtime
