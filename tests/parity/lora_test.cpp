@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "runtime/random.hpp"
+#include "tests/parity/offload_layouts.hpp"
 #include "tests/parity/run.hpp"
 #include "tests/runtime/checkpoint/faulty_files.hpp"
 
@@ -211,6 +212,15 @@ std::vector<Case> cases() {
             turn = !turn;
             all.push_back({turn ? kGpt : kLlama, "fp64", layout});
         }
+    for (NamedLayout named : offload_layouts()) {
+        turn = !turn;
+        named.name = "offload_" + named.name;
+        all.push_back({turn ? kGpt : kLlama, "fp64", named});
+    }
+    const std::vector<std::string> validated = {"pipeline_parallel=2", "data_parallel=2",
+                                                "zero_stage=2", "schedule=zb-h1",
+                                                "optimizer_post_validation=true"};
+    all.push_back({kLlama, "fp64", layout("validated_later", validated)});
     for (const FamilySets& family : llama_like_families())
         for (NamedLayout named : layer_layouts()) {
             const bool some = named.name == "sequence_4" || named.name == "zero3_tensor" ||
