@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "plan/ir/mesh.hpp"
+#include "plan/scenario/scenario.hpp"
 #include "runtime/checkpoint/checkpoint_folder.hpp"
 #include "runtime/checkpoint/checkpoint_reader.hpp"
 #include "runtime/train/model_state.hpp"

@@ -188,5 +188,37 @@ TEST(Lora, AddsNoTrafficOfActivationsOverTensorRanks) {
     }
 }
 
+// Beside products of eight bits adapters stay in 16. A frozen matrix has two products, its copies
+// by rows for forward and by columns for backward; inputs and gradients are cast by rows alone.
+TEST(Lora, CastsNothingForWeightGradients) {
+    for (const char* recipe : {"delayed", "tensorwise", "blockwise"})
+        for (const char* sequence : {"false", "true"}) {
+            const bool shared = std::string(sequence) == "true";
+            Sets sets = {"training.precision=fp8",
+                         std::string("training.fp8_recipe=") + recipe,
+                         set("layout.tensor_parallel", shared ? 2 : 1),
+                         std::string("layout.sequence_parallel=") + sequence,
+                         "cluster.device=h100-sxm",
+                         "cluster.profile=profiles/h100-sxm.json"};
+            if (std::string(recipe) == "blockwise") sets.push_back("training.sequence_length=256");
+            const plan::Plan plan = plan_of(adapting({"linear_qkv", "linear_fc2"}, sets), kLlama);
+            std::int64_t narrow = 0, gradients = 0;
+            for (const char* name : {"layer.forward", "layer.backward"})
+                for (const plan::Op& op : block_named(plan, name).ops) {
+                    if (!op.is<plan::Gemm>()) continue;
+                    const bool of_weight =
+                        op.as<plan::Gemm>().product == plan::GemmProduct::weight_gradient;
+                    narrow += op.dtype == plan::DType::fp8_e4m3;
+                    gradients += of_weight;
+                    EXPECT_FALSE(of_weight && op.dtype == plan::DType::fp8_e4m3) << op.label;
+                }
+            EXPECT_EQ(narrow, 4 * 2);     // of four linears, forward and for the input
+            EXPECT_EQ(gradients, 2 * 2);  // of A and B of two
+            for (const plan::Tensor& tensor : block_named(plan, "layer.forward").tensors)
+                EXPECT_FALSE(tensor.role == Role::stash && plan::is_eight_bit(tensor.dtype))
+                    << tensor.name << " is kept for a gradient that nobody asks for";
+        }
+}
+
 }  // namespace
 }  // namespace orrery::theory
