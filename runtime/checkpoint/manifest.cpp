@@ -194,10 +194,13 @@ void check_all_there(const ManifestFields& fields, const Manifest& manifest) {
                                       old, fault));
     };
     for (const auto& [tensor, shape] : manifest.tensors) {
-        for (const Quantity quantity : kQuantities) {
-            const bool without = quantity != Quantity::weight && manifest.frozen.count(tensor) > 0;
-            expect_all(tensor, without ? std::vector<std::int64_t>{0} : shape, quantity, 0);
-        }
+        const bool frozen = manifest.frozen.count(tensor) > 0;
+        for (const Quantity quantity : kQuantities)
+            if (!frozen || quantity == Quantity::weight)
+                expect_all(tensor, shape, quantity, 0);
+            else if (found.count({tensor, quantity, 0}) > 0)
+                fields.refuse(fmt::format("{} is frozen, and its {} is in the shards", tensor,
+                                          name(quantity)));
         for (std::int64_t age = 1; age <= manifest.progress.older_weights; ++age)
             expect_all(tensor, shape, Quantity::weight, age);
     }
