@@ -24,6 +24,66 @@ std::int64_t number_at(const ConfigJson& model, const char* key) {
     return model.value(key, std::int64_t{0});
 }
 
+// What low-rank adapters add to the weights beside them: alpha/rank · B·A (training.lora).
+class MergedAdapters {
+  public:
+    explicit MergedAdapters(const runtime::CheckpointReader& checkpoint) : checkpoint_(checkpoint) {
+        const ConfigJson scenario = ConfigJson::parse(checkpoint.manifest().scenario);
+        const ConfigJson::json_pointer lora("/training/lora");
+        if (!scenario.contains(lora)) return;
+        const ConfigJson& said = scenario.at(lora);
+        if (!said.is_object() || !said.value("rank", ConfigJson()).is_number_unsigned() ||
+            !said.value("alpha", ConfigJson()).is_number())
+            throw runtime::DataError(checkpoint.path(),
+                                     "the adapters in its manifest are not as a "
+                                     "scenario resolves them");
+        rank_ = said["rank"].get<std::int64_t>();
+        factor_ = said["alpha"].get<double>() / static_cast<double>(rank_);
+    }
+
+    static bool is_one(const std::string& tensor) {
+        return tensor.ends_with(kA) || tensor.ends_with(kB);
+    }
+
+    // Elements of a weight from number `first` on.
+    void add_to(const std::string& weight, std::int64_t first, std::span<double> values) {
+        const auto& tensors = checkpoint_.manifest().tensors;
+        const std::string linear = weight.substr(0, weight.rfind(".weight"));
+        const auto a = tensors.find(linear + kA);
+        if (rank_ == 0 || a == tensors.end()) return;
+        const std::int64_t width = a->second.at(1);
+        if (linear != read_) {  // weights are written one after another
+            low_ = whole(linear + kA);
+            up_ = whole(linear + kB);
+            read_ = linear;
+        }
+        for (std::size_t i = 0; i < values.size(); ++i) {
+            const std::int64_t at = first + static_cast<std::int64_t>(i);
+            double sum = 0;
+            for (std::int64_t r = 0; r < rank_; ++r)
+                sum += up_[static_cast<std::size_t>(at / width * rank_ + r)] *
+                       low_[static_cast<std::size_t>(r * width + at % width)];
+            values[i] += factor_ * sum;
+        }
+    }
+
+  private:
+    static constexpr char kA[] = ".lora_A", kB[] = ".lora_B";
+
+    std::vector<double> whole(const std::string& tensor) const {
+        std::vector<double> values(static_cast<std::size_t>(
+            runtime::elements_of(checkpoint_.manifest().tensors.at(tensor))));
+        checkpoint_.read(tensor, runtime::Quantity::weight, 0, values);
+        return values;
+    }
+
+    const runtime::CheckpointReader& checkpoint_;
+    std::int64_t rank_ = 0;
+    double factor_ = 0;
+    std::string read_;  // the linear whose A and B are at hand
+    std::vector<double> low_, up_;
+};
+
 class Export : public Subcommand {
   public:
     std::string name() const override { return kExport.name; }
@@ -59,14 +119,16 @@ class Export : public Subcommand {
             checkpoint.verify_shard(shard);
         const ConfigJson model = model_in(checkpoint);
         const runtime::HuggingFaceModel named = named_model(model, checkpoint.path());
+        MergedAdapters adapters(checkpoint);
         std::vector<runtime::NamedShape> parameters;
         for (const auto& [tensor, shape] : checkpoint.manifest().tensors)
-            parameters.push_back({tensor, shape});
+            if (!MergedAdapters::is_one(tensor)) parameters.push_back({tensor, shape});
         runtime::write_hugging_face(
             runtime::disk_files(), folder_.path(), config_of(model, named.family), named,
             parameters, stored_type(),
             [&](const std::string& parameter, std::int64_t first, std::span<double> values) {
                 checkpoint.read(parameter, runtime::Quantity::weight, first, values);
+                adapters.add_to(parameter, first, values);
             });
         console.out << fmt::format("{}: {} of step {} as {}\n", folder_.typed(), named.family,
                                    checkpoint.manifest().progress.step, type_);

@@ -94,11 +94,18 @@ runtime::FirstWeights first_weights(const TrainRun& run) {
                                              "{} they can",
                                              model.family, fmt::join(families, ", ")));
     check_config(said.init_path + "/config.json", json::parse(run.resolved_json)["model"]);
-    const auto parameters = plan::parameters_of(plan::build_plan(run.scenario));
+    auto parameters = plan::parameters_of(plan::build_plan(run.scenario));
+    // Adapters are none of the model's, and start as ever.
+    const bool adapts = run.scenario.training.lora.on();
+    if (adapts) std::erase_if(parameters, [](const auto& each) { return !each.second.frozen; });
     const auto weights = std::make_shared<const runtime::HuggingFaceWeights>(
         said.init_path, named_model(model.family, parameters), shapes_of(parameters));
-    return [weights](const plan::Parameter& parameter, const std::string& name, std::int64_t first,
-                     std::span<double> values) {
+    return [weights, adapts,
+            random = runtime::random_weights(run.scenario.training.seed, model.initializer_range,
+                                             model.layers)](
+               const plan::Parameter& parameter, const std::string& name, std::int64_t first,
+               std::span<double> values) {
+        if (adapts && !parameter.frozen) return random(parameter, name, first, values);
         const std::int64_t kept = runtime::elements_of(parameter.unpadded()) - first;
         const auto there =
             static_cast<std::size_t>(std::clamp<std::int64_t>(kept, 0, std::ssize(values)));

@@ -263,7 +263,8 @@ class UseBinder {
     // memory of a ring the shard that comes of it.
     Slot in_bucket(const BlockUse& use, const Tensor& tensor, std::int32_t resident) const {
         if (use.position >= 0) {
-            const auto entry = entries_.find({use.bucket, use.position, tensor.name});
+            const auto entry =
+                entries_.find({builder_.bucket_of(use, tensor), use.position, tensor.name});
             ORRERY_CHECK(entry != entries_.end(), "no " + tensor.name + " in its bucket");
             const bool sum = tensor.role == Role::gradient;
             return slot_in(resident, sum ? entry->second.elements * size_bytes(tensor.dtype)

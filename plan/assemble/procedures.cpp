@@ -16,10 +16,11 @@ BlockUse use_of(const StagePart& part, std::size_t position, std::int32_t block)
     return use;
 }
 
-// The bucket of a tied embedding that this rank holds for both its uses, −1: none.
+// The bucket of a tied embedding that this rank holds for both its uses, −1: none, or it is frozen.
 std::int32_t tied_holder(const Program& program) {
     for (const Bucket& bucket : program.buckets)
-        if (bucket.tied_elements > 0) return program.stages.front().parts.front().bucket;
+        if (bucket.tied_elements > 0 && !bucket.frozen)
+            return program.stages.front().parts.front().bucket;
     return -1;
 }
 
@@ -41,7 +42,8 @@ class BackwardUses {
             if (builder_.bucket(bucket).first_position == static_cast<std::int32_t>(p))
                 end_bucket(bucket);
         }
-        if (completes_.tied && builder_.bucket(holder_).stage != stage_.index) settle(holder_);
+        if (completes_.tied && holder_ >= 0 && builder_.bucket(holder_).stage != stage_.index)
+            settle(holder_);
         return std::move(uses_);
     }
 
@@ -74,6 +76,7 @@ class BackwardUses {
 
     // What follows the last of a bucket's parts in this action.
     void end_bucket(std::int32_t index) {
+        if (builder_.bucket(index).frozen) return;
         const bool waits = this->waits(builder_.bucket(index));
         const bool of_this_half =
             kind_ == ActionKind::backward || waits == (kind_ == ActionKind::backward_weight);

@@ -40,6 +40,8 @@ PartKind add_blocks(BlockLibrary& blocks, PartBlocks part) {
     kind.eight_bit = pair.eight_bit;
     kind.replicated = pair.replicated;
     kind.partial = pair.partial;
+    kind.frozen = pair.frozen;
+    kind.frozen_replicated = pair.frozen_replicated;
     kind.forward = blocks.add(std::move(pair.forward));
     if (part.whole) kind.backward = blocks.add(std::move(pair.backward));
     if (part.halves) add_halves(blocks, kind, std::move(*part.halves));

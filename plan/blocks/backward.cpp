@@ -30,14 +30,16 @@ BlockPair Derivation::run(std::size_t recomputed_ops) {
         derive(i);
     finish_roles();
     BlockPair pair;
-    for (std::size_t i = 0; i < forward_.tensors.size(); ++i) {
-        if (forward_.tensors[i].role != Role::parameter) continue;
-        pair.parameters += forward_.tensors[i].elements();
-        if (is_eight_bit(forward_.tensors[i].dtype))
-            pair.eight_bit += forward_.tensors[i].elements();
-    }
     for (const DeclaredParameter& declared : forward_.parameters) {
-        const std::int64_t elements = forward_.tensors[at(declared.tensor)].elements();
+        const Tensor& tensor = forward_.tensors[at(declared.tensor)];
+        const std::int64_t elements = tensor.elements();
+        if (declared.spec.frozen) {
+            pair.frozen += elements;
+            if (declared.spec.cut == Cut::whole) pair.frozen_replicated += elements;
+            continue;
+        }
+        pair.parameters += elements;
+        if (is_eight_bit(tensor.dtype)) pair.eight_bit += elements;
         if (declared.spec.cut == Cut::whole) pair.replicated += elements;
         if (declared.spec.partial_gradient) pair.partial += elements;
     }
@@ -110,18 +112,23 @@ void Derivation::derive_gemm(std::size_t index) {
     const Op op = forward_.ops[index];
     const std::int64_t m = op.as<Gemm>().m, n = op.as<Gemm>().n, k = op.as<Gemm>().k;
     const TensorId dc = gradient_of(op.writes[0]);
-    const TensorId input = need(op.reads[0]);  // a re-gather is issued before the data gradient
+    const double factor = op.as<Gemm>().factor;
+    const bool trained = !is_frozen(op.reads[1]);
+    // A re-gather is issued before the data gradient.
+    const TensorId input = trained ? need(op.reads[0]) : TensorId{-1};
     const TensorId da = fresh_gradient(op.reads[0]);
-    emit(Gemm{m, k, n, GemmProduct::input_gradient}, op.label + " dgrad", {dc, need(op.reads[1])},
-         {da});
+    emit(Gemm{m, k, n, GemmProduct::input_gradient, factor}, op.label + " dgrad",
+         {dc, need(op.reads[1])}, {da});
     const bool partial = is_part_of_gradient(op.reads[0]);
     if (partial)
         add_up(partial_.emplace(op.reads[0], -1).first->second, op.reads[0], da);
     else
         contribute(op.reads[0], da);
-    accumulate(Gemm{n, k, m, GemmProduct::weight_gradient}, op.label + " wgrad", {dc, input},
-               op.reads[1]);
-    if (op.reads.size() > 2) accumulate(BiasGradient{m, n}, op.label + " bias", {dc}, op.reads[2]);
+    if (trained)
+        accumulate(Gemm{n, k, m, GemmProduct::weight_gradient, factor}, op.label + " wgrad",
+                   {dc, input}, op.reads[1]);
+    if (op.reads.size() > 2 && !is_frozen(op.reads[2]))
+        accumulate(BiasGradient{m, n}, op.label + " bias", {dc}, op.reads[2]);
     if (!notes_.partial_input_gradient[index]) return;
     const TensorId sum = partial_.at(op.reads[0]);
     emit(AllReduce{m * k}, op.label + " dgrad", {sum}, {sum});
@@ -242,7 +249,7 @@ void Derivation::derive_norm(const Op& op) {
     if (before >= 0) reads.push_back(before);
     const TensorId dx = fresh_gradient(x);
     Reads writes = {dx};
-    for (std::size_t i = 1; i < op.reads.size(); ++i) {
+    for (std::size_t i = 1; i < op.reads.size() && !is_frozen(op.reads[i]); ++i) {
         reads.push_back(accumulator(op.reads[i]));
         writes.push_back(accumulator(op.reads[i]));
     }
@@ -295,6 +302,7 @@ void Derivation::derive_qk_norm(const Op& op) {
     const TensorId dqkv = fresh_gradient(op.reads[0]);
     Reads writes = {dqkv};
     for (const std::size_t weight : {1, 2}) {
+        if (is_frozen(op.reads[weight])) continue;
         reads.push_back(accumulator(op.reads[weight]));
         writes.push_back(accumulator(op.reads[weight]));
     }
@@ -318,13 +326,13 @@ void Derivation::derive_residual(const Op& op) {
              {dy, need(dropped)}, {dbranch});
     }
     for (std::size_t i = 2; i < op.reads.size(); ++i)
-        if (forward_.tensors[at(op.reads[i])].role == Role::parameter)
+        if (forward_.tensors[at(op.reads[i])].role == Role::parameter && !is_frozen(op.reads[i]))
             accumulate(BiasGradient{sum.rows, sum.width}, op.label + " bias", {dbranch},
                        op.reads[i]);
     contribute(op.reads[0], dbranch);
     if (needs_gradient(op.reads[1]))
         contribute(op.reads[1], dy);
-    else
+    else if (!is_frozen(op.reads[1]))
         accumulate(EmbeddingBackward{sum.rows, sum.width, 1, sum.position_offset}, op.label,
                    {dbranch}, op.reads[1]);
 }
@@ -337,6 +345,7 @@ void Derivation::derive_add(const Op& op) {
 }
 
 void Derivation::derive_embedding(const Op& op) {
+    if (is_frozen(op.reads[1])) return;
     const Embedding& forward = op.as<Embedding>();
     accumulate(EmbeddingBackward{forward.rows, forward.width, forward.scale}, op.label,
                {gradient_of(op.writes[0]), need(op.reads[0])}, op.reads[1]);
@@ -376,7 +385,8 @@ void Derivation::derive_collective(std::size_t index) {
     const Op op = forward_.ops[index];
     if (op.is<AllReduce>()) return;  // identity; in place, so the gradient is at hand
     if (gradient_of_[at(op.writes[0])] < 0) return;  // gathered keys, which brought theirs home
-    if (op.is<ReduceScatter>() && !notes_.eight_bit.empty() && notes_.fp8.gathers_copies())
+    if (op.is<ReduceScatter>() && !notes_.eight_bit.empty() && notes_.fp8.gathers_copies() &&
+        !notes_.wide_gradients)
         return gather_gradient(op);
     const TensorId dy = gradient_of(op.writes[0]);
     const TensorId dx = fresh_gradient(op.reads[0]);

@@ -231,12 +231,28 @@ class Derivation : public BackwardWriter {
         return tensor.dtype != DType::i32 && tensor.role != Role::parameter;
     }
 
+    // Of a parameter: nobody asks for its gradient.
+    bool is_frozen(TensorId parameter) const {
+        return std::any_of(forward_.parameters.begin(), forward_.parameters.end(),
+                           [&](const DeclaredParameter& declared) {
+                               return declared.tensor == parameter && declared.spec.frozen;
+                           });
+    }
+
+    // Of a layer: nothing reads its own matrices' inputs and results' gradients by columns.
+    bool freezes() const {
+        return std::any_of(forward_.parameters.begin(), forward_.parameters.end(),
+                           [](const DeclaredParameter& declared) { return declared.spec.frozen; });
+    }
+
     static std::size_t at(TensorId id) { return static_cast<std::size_t>(id); }
 
     void derive(std::size_t index);
     void derive_gemm(std::size_t index);
     bool is_part_of_gradient(TensorId input) const;
     void derive_eight_bit(std::size_t index, const EightBitProduct& product);
+    void add_weight_gradient(const Op& op, const EightBitProduct& product, Copies copies,
+                             EightBit input);
     EightBit columns_of_input(const std::string& label, const EightBitProduct& product);
     EightBit columns_of_weight(const std::string& label, TensorId weight);
     Copies gradient_copies(const std::string& label, TensorId gradient);

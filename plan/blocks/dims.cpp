@@ -49,6 +49,7 @@ Dims dims_of(const Scenario& scenario, const LayerSpec& layer) {
     dims.tensor = t;
     dims.dtype = *from_name<DType>(name(held_precision(scenario.training.precision)));
     dims.fp8 = scenario.training.fp8;
+    dims.lora = scenario.training.lora;
     dims.wide_dtype = dims.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
     dims.gradient_dtype =
         scenario.training.framework.gradient_bytes >= 4 ? dims.wide_dtype : dims.dtype;

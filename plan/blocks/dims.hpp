@@ -29,6 +29,7 @@ struct Dims {
     bool composed_norms = false;
     DType dtype = DType::bf16;           // of parameters and activations
     Fp8 fp8;                             // of the layers' products
+    Lora lora;                           // beside the layers' linears
     DType gradient_dtype = DType::bf16;  // of the accumulators of parameters' gradients
     DType wide_dtype = DType::fp32;      // of statistics, the loss, and the optimizer's arithmetic
     // Of what the optimizer keeps between steps (plan/passes/sharding.cpp).

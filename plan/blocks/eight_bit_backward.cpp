@@ -8,7 +8,8 @@ void Derivation::derive_eight_bit(std::size_t index, const EightBitProduct& prod
     const Op op = forward_.ops[index];
     const std::int64_t m = op.as<Gemm>().m, n = op.as<Gemm>().n, k = op.as<Gemm>().k;
     const TensorId dc = gradient_of(op.writes[0]);
-    EightBit input = columns_of_input(op.label, product);
+    const bool trained = !is_frozen(product.weight);
+    EightBit input = trained ? columns_of_input(op.label, product) : EightBit{};
     Copies copies = gradient_copies(op.label, dc);
     const EightBit weight = columns_of_weight(op.label, product.weight);
     const TensorId da = fresh_gradient(op.reads[0]);
@@ -16,18 +17,25 @@ void Derivation::derive_eight_bit(std::size_t index, const EightBitProduct& prod
          {copies.rows.data, weight.data, copies.rows.scales, weight.scales}, {da})
         .dtype = op.dtype;
     contribute(op.reads[0], da);
-    if (product.transposes) input = transposed(input, op.label + "_in.qt");
-    const bool gathered = is_eight_bit(backward_.tensors[at(dc)].dtype);
-    if (gathered && notes_.fp8.transposes)
-        copies.columns = transposed(copies.columns, "d" + op.label + ".qt");
-    accumulate(Gemm{n, k, m, GemmProduct::weight_gradient}, op.label + " wgrad",
-               {copies.columns.data, input.data, copies.columns.scales, input.scales},
-               product.weight);
-    backward_.ops.back().dtype = op.dtype;
-    if (op.reads.size() > 4) accumulate(BiasGradient{m, n}, op.label + " bias", {dc}, op.reads[4]);
+    if (trained) add_weight_gradient(op, product, std::move(copies), input);
+    if (op.reads.size() > 4 && !is_frozen(op.reads[4]))
+        accumulate(BiasGradient{m, n}, op.label + " bias", {dc}, op.reads[4]);
     if (!notes_.partial_input_gradient[index]) return;
     const TensorId sum = gradient_of(op.reads[0]);
     emit(AllReduce{m * k}, op.label + " dgrad", {sum}, {sum});
+}
+
+void Derivation::add_weight_gradient(const Op& op, const EightBitProduct& product, Copies copies,
+                                     EightBit input) {
+    const Gemm& forward = op.as<Gemm>();
+    if (product.transposes) input = transposed(input, op.label + "_in.qt");
+    const bool gathered = is_eight_bit(backward_.tensors[at(gradient_of(op.writes[0]))].dtype);
+    if (gathered && notes_.fp8.transposes)
+        copies.columns = transposed(copies.columns, "d" + op.label + ".qt");
+    accumulate(
+        Gemm{forward.n, forward.k, forward.m, GemmProduct::weight_gradient}, op.label + " wgrad",
+        {copies.columns.data, input.data, copies.columns.scales, input.scales}, product.weight);
+    backward_.ops.back().dtype = op.dtype;
 }
 
 // What forward has kept, gathered where each rank kept its share; else made of the input.
@@ -65,7 +73,7 @@ Copies Derivation::gradient_copies(const std::string& label, TensorId gradient) 
     const Fp8& fp8 = notes_.fp8;
     const Tensor& dc = backward_.tensors[at(gradient)];
     Casting casting{dc.name, label + ".dy.history", dc.dims[0], dc.dims[1], gradient_type(fp8)};
-    casting.copies = both_ways(fp8);
+    casting.copies = freezes() ? kRowsCopy : both_ways(fp8);
     return gradient_copies_[gradient] = quantize(*this, fp8, casting, gradient);
 }
 
@@ -80,7 +88,7 @@ void Derivation::gather_gradient(const Op& op) {
     const TensorId share = gradient_of(op.writes[0]);
     const Tensor dy = backward_.tensors[at(share)];
     Casting casting{dy.name, op.label + ".dy.history", dy.dims[0], dy.dims[1], gradient_type(fp8)};
-    casting.copies = both_ways_of_shares(fp8);
+    casting.copies = freezes() ? kRowsCopy : both_ways_of_shares(fp8);
     casting.shared = true;
     const Copies cast = quantize(*this, fp8, casting, share);
     const auto gather = [&](const EightBit& copy, const char* end) {
@@ -91,7 +99,7 @@ void Derivation::gather_gradient(const Op& op) {
     };
     Copies whole;
     whole.rows = gather(cast.rows, ".q");
-    whole.columns = fp8.whole_tensors() ? whole.rows : gather(cast.columns, ".qc");
+    whole.columns = fp8.whole_tensors() || freezes() ? whole.rows : gather(cast.columns, ".qc");
     gradient_copies_[whole.rows.data] = whole;
     contribute(op.reads[0], whole.rows.data);
 }

@@ -24,7 +24,7 @@ ForwardWriter::EightBitInput ForwardWriter::eight_bit_input(const std::string& n
         if (input.source == x) return input;
     const Fp8& fp8 = dims_.fp8;
     EightBitInput input;
-    if (gathered && fp8.gathers_copies()) {
+    if (gathered && fp8.gathers_copies() && !dims_.lora.adapts(name)) {
         input = gathered_copies(name, x);
     } else {
         // What was gathered in 16 bits is gathered again in backward, and not kept whole.
@@ -36,7 +36,7 @@ ForwardWriter::EightBitInput ForwardWriter::eight_bit_input(const std::string& n
         casting.history = name + ".x.history";
         casting.rows = source.dims[0];
         casting.width = source.dims[1];
-        casting.copies = packed ? both_ways(fp8) : kRowsCopy;
+        casting.copies = packed && !dims_.lora.on() ? both_ways(fp8) : kRowsCopy;
         const Copies copies = quantize(*this, fp8, casting, whole);
         input.rows = copies.rows;
         input.product.input = whole;
@@ -57,7 +57,7 @@ ForwardWriter::EightBitInput ForwardWriter::gathered_copies(const std::string& n
     casting.history = name + ".x.history";
     casting.rows = source.dims[0];
     casting.width = source.dims[1];
-    casting.copies = both_ways_of_shares(fp8);
+    casting.copies = dims_.lora.on() ? kRowsCopy : both_ways_of_shares(fp8);
     casting.shared = true;
     const Copies share = quantize(*this, fp8, casting, x);
     const auto tensor_of = [this](TensorId id) {

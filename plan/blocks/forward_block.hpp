@@ -48,6 +48,8 @@ struct ForwardBlock {
     std::map<std::size_t, EightBitProduct> eight_bit;
     Fp8 fp8;
     std::int64_t tensor = 1;  // ranks that gather a sequence-parallel input
+    // What backward gathers for products of eight bits others read, too, in 16.
+    bool wide_gradients = false;
     // Backward starts from the loss times a device scalar (fp16).
     bool scaled_loss = false;
     // The gradient of what the loss reads has a place of its own.
@@ -96,7 +98,7 @@ class ForwardWriter : public BlockWriter {
     // parallelism, once for all that read it.
     // name: parameter prefix ("qkv"); returns the output [tokens, the rank's columns].
     TensorId column_parallel(const std::string& name, TensorId x, std::int64_t input_width,
-                             std::vector<std::int64_t> sections, bool bias);
+                             const std::vector<std::int64_t>& sections, bool bias);
     // As column_parallel, with a weight that exists already (tied embeddings).
     TensorId column_parallel_with(const std::string& name, TensorId x, TensorId weight,
                                   TensorId bias);
@@ -116,6 +118,16 @@ class ForwardWriter : public BlockWriter {
     ForwardBlock finish() { return std::move(out_); }
 
   private:
+    // Declares a parameter beside the model's own, which are frozen then.
+    TensorId adapter(const std::string& linear, const char* matrix, ParameterSpec spec);
+    // The linear's result y, with what its adapters make of its input: y + factor·(x·Aᵀ)·Bᵀ. One of
+    // the two is whole on every tensor rank, so that the sums over ranks that the linear needs
+    // anyway, of its input's gradient or of its result, are all that its adapters need: what comes
+    // before them is a part of a sum, and so is the gradient of the whole one.
+    TensorId adapted(const std::string& name, TensorId x, TensorId y, std::int64_t input_width,
+                     const std::vector<std::int64_t>& sections);
+    TensorId declare(std::string name, ParameterSpec spec);
+
     // An input of eight-bit products, which forward reads by rows.
     struct EightBitInput {
         TensorId source = -1;

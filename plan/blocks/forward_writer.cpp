@@ -23,6 +23,17 @@ TensorId ForwardWriter::activation(std::string name, std::int64_t rows, std::int
 }
 
 TensorId ForwardWriter::parameter(std::string name, ParameterSpec spec) {
+    spec.frozen = dims_.lora.on();
+    spec.decays = spec.decays && !spec.frozen;
+    return declare(std::move(name), std::move(spec));
+}
+
+TensorId ForwardWriter::adapter(const std::string& linear, const char* matrix, ParameterSpec spec) {
+    spec.decays = true;
+    return declare(linear + matrix, std::move(spec));
+}
+
+TensorId ForwardWriter::declare(std::string name, ParameterSpec spec) {
     std::vector<std::int64_t> dims = spec.dims;
     if (spec.cut == Cut::rows) dims[0] /= dims_.tensor;
     if (spec.cut == Cut::columns) dims[1] /= dims_.tensor;
@@ -69,17 +80,46 @@ Op& ForwardWriter::op(OpSpec spec, std::string label, std::vector<TensorId> read
 
 TensorId ForwardWriter::column_parallel(const std::string& name, TensorId x,
                                         std::int64_t input_width,
-                                        std::vector<std::int64_t> sections, bool bias) {
+                                        const std::vector<std::int64_t>& sections, bool bias) {
     const std::int64_t columns = std::accumulate(sections.begin(), sections.end(), std::int64_t{0});
     const TensorId weight =
         matrix(name, {{columns, input_width}, Cut::rows, sections, Start::normal, true});
     const TensorId added =
-        bias ? parameter(name + ".bias", {{columns}, Cut::rows, std::move(sections), Start::zero})
+        bias ? parameter(name + ".bias", {{columns}, Cut::rows, sections, Start::zero})
              : TensorId{-1};
-    if (dims_.fp8.on())
-        return eight_bit_product(name, eight_bit_input(name, x, dims_.sequence_parallel), weight,
-                                 added, true);
-    return column_parallel_with(name, x, weight, added);
+    const TensorId y =
+        dims_.fp8.on() ? eight_bit_product(name, eight_bit_input(name, x, dims_.sequence_parallel),
+                                           weight, added, true)
+                       : column_parallel_with(name, x, weight, added);
+    if (!dims_.lora.adapts(name)) return y;
+    return adapted(name, dims_.sequence_parallel ? gather(name, x) : x, y, input_width, sections);
+}
+
+TensorId ForwardWriter::adapted(const std::string& name, TensorId x, TensorId y,
+                                std::int64_t input_width,
+                                const std::vector<std::int64_t>& sections) {
+    const std::int64_t rank = dims_.lora.rank;
+    const bool column = !sections.empty();
+    const std::int64_t out =
+        column ? std::accumulate(sections.begin(), sections.end(), std::int64_t{0}) : dims_.hidden;
+    // Hu et al. 2021, section 4.1: A is drawn from a normal distribution, B begins with zeros.
+    ParameterSpec down{{rank, input_width}, column ? Cut::whole : Cut::columns, {}};
+    ParameterSpec up{{out, rank}, column ? Cut::rows : Cut::whole, sections, Start::zero};
+    (column ? down : up).partial_gradient = true;
+    const TensorId a = adapter(name, ".lora_A", std::move(down));
+    const TensorId b = adapter(name, ".lora_B", std::move(up));
+    const auto share = [&](TensorId id) {
+        return out_.block.tensors[static_cast<std::size_t>(id)].dims;
+    };
+    const TensorId low = activation(name + "_low", dims_.tokens, rank);
+    op(Gemm{dims_.tokens, rank, share(a)[1]}, name + " A", {x, a}, {low});
+    const std::int64_t width = share(b)[0];
+    const TensorId change = activation(name + "_change", dims_.tokens, width);
+    op(Gemm{dims_.tokens, width, rank, GemmProduct::forward, dims_.lora.factor()}, name + " B",
+       {low, b}, {change});
+    const TensorId sum = activation(name + "_adapted", dims_.tokens, width);
+    op(Add{dims_.tokens, width}, name + " sum", {y, change}, {sum});
+    return sum;
 }
 
 TensorId ForwardWriter::column_parallel_with(const std::string& name, TensorId x, TensorId weight,
@@ -135,11 +175,16 @@ TensorId ForwardWriter::row_parallel_partial(const std::string& name, TensorId x
                                              std::int64_t input_width) {
     const TensorId weight =
         matrix(name, {{dims_.hidden, input_width}, Cut::columns, {}, Start::residual_normal, true});
-    if (dims_.fp8.on())
-        return eight_bit_product(name, eight_bit_input(name, x, false), weight, -1, false);
+    const bool adapts = dims_.lora.adapts(name);
+    out_.wide_gradients = out_.wide_gradients || adapts;
+    if (dims_.fp8.on()) {
+        const TensorId y =
+            eight_bit_product(name, eight_bit_input(name, x, false), weight, -1, false);
+        return adapts ? adapted(name, x, y, input_width, {}) : y;
+    }
     const TensorId partial = activation(name, dims_.tokens, dims_.hidden);
     op(Gemm{dims_.tokens, dims_.hidden, input_width / dims_.tensor}, name, {x, weight}, {partial});
-    return partial;
+    return adapts ? adapted(name, x, partial, input_width, {}) : partial;
 }
 
 TensorId ForwardWriter::reduce_over_tensor(const std::string& name, TensorId partial) {

@@ -217,9 +217,8 @@ TensorId mlp_branch(ForwardWriter& w, const Scenario& scenario, const LayerSpec&
                     TensorId normed) {
     const Dims& d = w.dims();
     const DenseMlp& mlp = layer.dense();
-    std::vector<std::int64_t> sections(mlp.gated() ? 2 : 1, mlp.ffn_hidden);
-    std::vector<TensorId> f1 = {
-        w.column_parallel("fc1", normed, d.hidden, std::move(sections), mlp.bias)};
+    const std::vector<std::int64_t> sections(mlp.gated() ? 2 : 1, mlp.ffn_hidden);
+    std::vector<TensorId> f1 = {w.column_parallel("fc1", normed, d.hidden, sections, mlp.bias)};
     if (mlp.gated() && scenario.layout.recompute == Recompute::selective_op)
         f1.push_back(w.halve_product("gate", "up"));
     const TensorId f2 = w.activation("activated", d.tokens, d.ffn);

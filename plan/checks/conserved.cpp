@@ -27,34 +27,75 @@ std::int64_t layer_vectors(const Model& m, const LayerSpec& layer) {
     return elements;
 }
 
-}  // namespace
+// Elements of the adapters beside one layer's linears: A and B of each (Hu et al. 2021, section 4).
+std::int64_t layer_adapters(const Model& m, const LayerSpec& layer, const Lora& lora) {
+    const SoftmaxAttention& a = layer.attention();
+    const DenseMlp& mlp = layer.dense();
+    const std::int64_t q = a.heads * a.head_dim, kv = a.kv_heads * a.head_dim;
+    std::int64_t sides = 0;
+    if (lora.adapts("qkv")) sides += m.hidden + q + 2 * kv;
+    if (lora.adapts("projection")) sides += q + m.hidden;
+    if (lora.adapts("fc1")) sides += m.hidden + (mlp.gated() ? 2 : 1) * mlp.ffn_hidden;
+    if (lora.adapts("fc2")) sides += mlp.ffn_hidden + m.hidden;
+    return lora.rank * sides;
+}
 
-Conserved conserved_of(const Scenario& scenario) {
+// Of all layers and what stands before and behind them.
+struct Account {
+    std::int64_t parameters = 0;
+    std::int64_t matrices = 0;  // elements of the model's own matrices that tokens pass …
+    std::int64_t adapters = 0;  // … and of those beside them
+    double attention = 0;       // FLOPs of a token's attention, forward
+};
+
+// Per token: 2 per weight of a matrix, and 4·s per head element of unmasked attention, of a sliding
+// window its width in place of s.
+Account account_of(const Scenario& scenario) {
     const Model& m = scenario.model;
-    Conserved conserved;
-    conserved.layers = m.layers;
-    std::int64_t of_layers = 0, matrices_of_layers = 0;
-    double attention = 0;
+    Account account;
     for (std::size_t kind = 0; kind < m.kinds.size(); ++kind) {
         const LayerSpec& layer = m.kinds[kind];
         const SoftmaxAttention& a = layer.attention();
         const std::int64_t layers = m.layers_of(kind), matrices = layer_matrices(m, layer);
-        of_layers += layers * (matrices + layer_vectors(m, layer));
-        matrices_of_layers += layers * matrices;
-        attention += 4.0 * static_cast<double>(layers * a.heads * a.head_dim) *
-                     static_cast<double>(attention_span(scenario, a));
+        account.parameters += layers * (matrices + layer_vectors(m, layer));
+        account.matrices += layers * matrices;
+        account.adapters += layers * layer_adapters(m, layer, scenario.training.lora);
+        account.attention += 4.0 * static_cast<double>(layers * a.heads * a.head_dim) *
+                             static_cast<double>(attention_span(scenario, a));
     }
-    conserved.parameters = of_layers + m.vocabulary * m.hidden * (m.tied_embeddings ? 1 : 2) +
-                           m.position_rows() * m.hidden +
-                           (m.embedding_norm ? 2 : 1) * m.hidden * (m.layer_norm() ? 2 : 1);
+    account.parameters += account.adapters + m.vocabulary * m.hidden * (m.tied_embeddings ? 1 : 2) +
+                          m.position_rows() * m.hidden +
+                          (m.embedding_norm ? 2 : 1) * m.hidden * (m.layer_norm() ? 2 : 1);
+    account.matrices += m.vocabulary * m.hidden;
+    return account;
+}
+
+double forward_flops_per_token(const Account& account) {
+    return 2.0 * static_cast<double>(account.matrices + account.adapters) + account.attention;
+}
+
+}  // namespace
+
+// Backward is twice as much as forward: for the gradient of what is read, and of what it is
+// multiplied with. Of a frozen matrix nobody asks for the latter.
+Conserved conserved_of(const Scenario& scenario) {
+    const Account account = account_of(scenario);
+    Conserved conserved;
+    conserved.layers = scenario.model.layers;
+    conserved.parameters = account.parameters;
     conserved.tokens_per_step =
         scenario.layout.global_batch_size * scenario.training.sequence_length;
-    // Per token: 2 per weight of a matrix, and 4·s per head element of unmasked attention,
-    // of a sliding window its width in place of s.
-    const double matrices = 2.0 * static_cast<double>(matrices_of_layers + m.vocabulary * m.hidden);
-    conserved.model_flops_per_step =
-        3.0 * static_cast<double>(conserved.tokens_per_step) * (matrices + attention);
+    const auto tokens = static_cast<double>(conserved.tokens_per_step);
+    conserved.model_flops_per_step = 3.0 * tokens * forward_flops_per_token(account);
+    if (scenario.training.lora.on())
+        conserved.model_flops_per_step -= 2.0 * tokens * static_cast<double>(account.matrices);
     return conserved;
+}
+
+double forward_flops_of(const Scenario& scenario) {
+    return static_cast<double>(scenario.layout.global_batch_size *
+                               scenario.training.sequence_length) *
+           forward_flops_per_token(account_of(scenario));
 }
 
 double executed_flops(const Plan& plan) {

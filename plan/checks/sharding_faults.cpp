@@ -63,8 +63,8 @@ class Walk {
         if (parameters >= 0 && parameters != own.parameters && has(block, OpKind::all_gather) &&
             bytes_of(block, Role::parameter_shard) > 0)
             gathered_[parameters] = use.bucket;
-        else if (use.position >= 0 && parameters >= 0)
-            check_parameters(step, use, block, parameters);
+        else if (use.position >= 0)
+            check_parameters(step, use, block);
         if (gradients < 0 || gradients == own.gradients) return;
         if (use.position >= 0)
             fill(step, use, gradients);
@@ -80,17 +80,36 @@ class Walk {
         return -1;
     }
 
-    void check_parameters(const Step& step, const BlockUse& use, const Block& block,
-                          std::int32_t at) {
-        const std::int64_t needed = bytes_of(block, Role::parameter);
+    // What a part reads lies in its buckets' own memory, or has been gathered where it looks.
+    void check_parameters(const Step& step, const BlockUse& use, const Block& block) {
+        std::map<std::int32_t, std::int64_t> needed;  // resident → bytes
+        for (std::size_t t = 0; t < use.slots.size(); ++t)
+            if (block.tensors[t].role == Role::parameter && use.slots[t].resident >= 0)
+                needed[use.slots[t].resident] += block.tensors[t].bytes();
         const std::string part = to_text(step.action) + ' ' + block.name;
-        if (resident(at).bytes < needed)
-            return fault(part + " reads more parameters than " + resident(at).name + " holds");
-        if (at == bucket(use.bucket).parameters) return;
+        for (const auto& [at, bytes] : needed) {
+            if (resident(at).bytes < bytes)
+                fault(part + " reads more parameters than " + resident(at).name + " holds");
+            else
+                check_held(use, part, at);
+        }
+    }
+
+    void check_held(const BlockUse& use, const std::string& part, std::int32_t at) {
+        std::vector<std::int32_t> own = {bucket(use.bucket).parameters};
+        for (const Stage& stage : program_.stages)
+            if (stage.index == bucket(use.bucket).stage)
+                if (const std::int32_t frozen =
+                        stage.parts[static_cast<std::size_t>(use.position)].frozen_bucket;
+                    frozen >= 0)
+                    own.push_back(bucket(frozen).parameters);
+        const auto is_own = [&](std::int32_t id) {
+            return std::find(own.begin(), own.end(), id) != own.end();
+        };
+        if (is_own(at)) return;
         const auto found = gathered_.find(at);
         // A tied embedding may have been gathered for its other use.
-        if (found == gathered_.end() ||
-            bucket(found->second).parameters != bucket(use.bucket).parameters)
+        if (found == gathered_.end() || !is_own(bucket(found->second).parameters))
             fault(part + " uses bucket " + std::to_string(use.bucket) + ", which " +
                   resident(at).name + " does not hold");
     }
@@ -115,7 +134,7 @@ class Walk {
     void check_sums() {
         if (plan_.mesh.group_size(GroupKind::data) == 1) return;
         for (std::size_t b = 0; b < program_.buckets.size(); ++b) {
-            if (program_.buckets[b].elements == 0) continue;
+            if (program_.buckets[b].frozen || program_.buckets[b].elements == 0) continue;
             const std::set<GroupKind>& over = sums_[static_cast<std::int32_t>(b)];
             if (over.count(GroupKind::data) > 0) continue;
             for (const GroupKind part : {GroupKind::shard, GroupKind::replica})

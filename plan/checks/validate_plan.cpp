@@ -308,6 +308,17 @@ std::int64_t masked_products(const Scenario& scenario) {
     return products;
 }
 
+// Multiplications per token that further tensor ranks repeat: one matrix of each linear's adapters,
+// as wide as the model, is whole on every rank.
+std::int64_t repeated_products(const Scenario& scenario) {
+    const Lora& lora = scenario.training.lora;
+    std::int64_t adapted = 0;
+    for (const char* linear : {"qkv", "projection", "fc1", "fc2"})
+        adapted += lora.adapts(linear) ? 1 : 0;
+    return (scenario.layout.tensor_parallel - 1) * adapted * scenario.model.layers * lora.rank *
+           scenario.model.hidden;
+}
+
 void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults) {
     const Conserved expected = conserved_of(scenario);
     const Model& model = scenario.model;
@@ -335,7 +346,8 @@ void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults)
     const double tokens = static_cast<double>(expected.tokens_per_step);
     const std::int64_t masked = multiplies_masked(scenario) ? masked_products(scenario) : 0;
     const double forward =
-        expected.model_flops_per_step / 3 + 2.0 * tokens * static_cast<double>(padding + masked);
+        forward_flops_of(scenario) +
+        2.0 * tokens * static_cast<double>(padding + masked + repeated_products(scenario));
     const double ratio = forward_flops(plan) / forward;
     if (ratio < 1 - 1e-9 || ratio > 1 + 1e-9)
         faults.push_back("forward FLOPs of the plan are " + std::to_string(ratio) +

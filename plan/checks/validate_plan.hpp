@@ -14,6 +14,10 @@ namespace orrery::plan {
 // checks the plan against them.
 Conserved conserved_of(const Scenario& scenario);
 
+// Model FLOPs of the forward pass of a step, of which model_flops_per_step is three times as many
+// where no matrix is frozen.
+double forward_flops_of(const Scenario& scenario);
+
 // Matrix and attention FLOPs of all ops of all ranks; causal attention counts the full square.
 double executed_flops(const Plan& plan);
 

@@ -45,6 +45,8 @@ struct ParameterSpec {
     // Held whole by every tensor rank, each of which has a part of its gradient whatever sequence
     // parallelism does: it belongs to the rank's heads.
     bool partial_gradient = false;
+    // Never stepped: it has no gradient and the optimizer keeps nothing of it.
+    bool frozen = false;
 
     std::int64_t elements() const;
     // Without the rows that only fill up.

@@ -74,6 +74,7 @@ std::vector<BucketEntry> bucket_entries(const std::vector<Block>& blocks, const 
         if (stage.index == bucket.stage)
             for_parameters(blocks, stage, bucket.first_position, bucket.last_position,
                            [&](const OfPart& of) {
+                               if (of.spec.frozen != bucket.frozen) return;
                                entries.push_back({of.tensor.name,
                                                   of.position,
                                                   of.part.layer,

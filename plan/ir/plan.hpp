@@ -126,9 +126,11 @@ struct Share {
 };
 
 // Gradients that are reduced, and parameters that are stepped and gathered, together: a contiguous
-// range of a stage's parameters.
+// range of a stage's parameters. Those that are frozen have buckets of their own, without gradients
+// and optimizer states.
 struct Bucket {
     std::int32_t stage = 0;
+    bool frozen = false;
     std::int32_t first_position = 0;  // positions (parts of the stage) it covers
     std::int32_t last_position = 0;
     std::int64_t elements = 0;             // local to the rank, before padding
@@ -164,6 +166,9 @@ struct StagePart {
     std::int32_t backward = 0;  // block
     std::int32_t layer = -1;
     std::int32_t bucket = -1;
+    // The bucket of its frozen parameters, where it has others, too, which are in `bucket`; −1:
+    // none, and all are in that one.
+    std::int32_t frozen_bucket = -1;
     // Of a group of layers that keeps only its first one's input: the block that backward runs
     // again for each but the last, in order, before the group's first backward block; −1: none.
     std::int32_t recompute = -1;
@@ -269,7 +274,8 @@ struct Program {
     // procedure that runs between steps if their statistics say otherwise than it took for granted;
     // −1: none.
     std::int32_t amendment = -1;
-    std::vector<std::int32_t> parameter_ring;  // ZeRO-3: gathered parameters, slots in turn; one
+    std::vector<std::int32_t> parameter_ring;  // ZeRO-3: gathered parameters, slots in turn, and
+                                               // behind them as many for frozen ones, if any; one
                                                // by bucket where they are kept for backward
     std::vector<std::int32_t> gradient_ring;   // ZeRO-2 and 3: gradients on their way to shards
     std::int64_t arena_bytes = 0;              // of device memory
@@ -281,7 +287,7 @@ struct Program {
 // Quantities that must be conserved from the scenario to the plan (docs/simulate-json.md).
 struct Conserved {
     std::int64_t layers = 0;
-    std::int64_t parameters = 0;  // unique, unpadded, tied ones once
+    std::int64_t parameters = 0;  // unique, unpadded, tied ones once, frozen ones, too
     std::int64_t tokens_per_step = 0;
     double model_flops_per_step = 0;
     double hardware_flops_per_step = 0;  // of the ops in the plan

@@ -318,8 +318,8 @@ struct NormalizeQkBackward : NormalizeQkFields {
             v.reads("sums of products", 2 * rows);
         }
         v.writes("dqkv", rows * qkv_width());
-        v.writes("dq weight", q_weights());
-        v.writes("dk weight", k_weights());
+        v.may_write("dq weight", q_weights());  // not of frozen ones
+        v.may_write("dk weight", k_weights());
     }
     bool operator==(const NormalizeQkBackward&) const = default;
 };

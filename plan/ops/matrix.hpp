@@ -8,7 +8,8 @@
 
 namespace orrery::plan {
 
-// Of a gemm with m, n, k; weights are [out, in].
+// Of a gemm with m, n, k; weights are [out, in]. Where a factor f is not 1, f·(a product) stands in
+// each product's place.
 enum class GemmProduct : std::uint8_t {
     forward,         // C[m,n] = A[m,k]·W[n,k]ᵀ, + bias[n] where a third tensor is read
     input_gradient,  // dA[m,n] = dC[m,k]·W[k,n]
@@ -26,6 +27,7 @@ struct Gemm {
     static constexpr OpFamily kFamily = OpFamily::matrix;
     std::int64_t m = 0, n = 0, k = 0;
     GemmProduct product = GemmProduct::forward;
+    double factor = 1;  // of the product, before what is added to it
 
     // Rows of activations, which are all that a part of an op has fewer of: a weight's gradient
     // sums over them.
@@ -40,6 +42,7 @@ struct Gemm {
         v.size("n", &Gemm::n);
         v.size("k", &Gemm::k);
         v.number("product", &Gemm::product);
+        v.number("factor", &Gemm::factor);
     }
     template <typename V>
     void operands(V&& v) const {

@@ -56,8 +56,8 @@ struct NormalizeBackward {
         v.reads("statistics", rows * (centred ? 2 : 1));
         v.may_read("dresidual", rows * width);
         v.writes("dinput", rows * width);
-        v.writes("dweight", width);
-        if (centred) v.writes("dbias", width);
+        v.may_write("dweight", width);  // not of a frozen one
+        if (centred) v.may_write("dbias", width);
     }
     bool operator==(const NormalizeBackward&) const = default;
 };

@@ -7,7 +7,7 @@ namespace orrery::plan {
 
 bool defers_head_weights(const Scenario& scenario, const PartForms& forms) {
     return scenario.training.framework.defer_embedding_gradient && !forms.split &&
-           scenario.layout.pipeline_parallel > 1;
+           scenario.layout.pipeline_parallel > 1 && !scenario.training.lora.on();
 }
 
 void defer_head_weights(std::vector<LoweredStep>& row, std::int32_t head_stage) {

@@ -9,6 +9,13 @@ namespace {
 void add_states(ProgramBuilder& builder, Bucket& bucket, std::int32_t index) {
     const std::string suffix = " bucket " + std::to_string(index);
     const std::int64_t bytes = size_bytes(builder.dims.dtype);
+    if (bucket.frozen) {
+        if (bucket.elements > 0)
+            bucket.parameters =
+                builder.add_resident("parameters" + suffix, MemoryCategory::parameters,
+                                     bucket.room(StateKind::parameters, builder.mesh) * bytes);
+        return;
+    }
     const std::int64_t gradient_bytes = size_bytes(builder.gradient_dtype());
     bucket.gradients = builder.add_in_turns(
         "gradients" + suffix, MemoryCategory::gradients,
@@ -41,34 +48,72 @@ BlockUse use_of(ProgramBuilder& builder, Block block, std::int32_t bucket) {
 
 }  // namespace
 
+namespace {
+
+// Buckets of one kind, trained or frozen, that grow from the end of a stage.
+class GrowingBuckets {
+  public:
+    GrowingBuckets(ProgramBuilder& builder, bool frozen, DType dtype, bool one_part)
+        : builder_(builder), frozen_(frozen), bytes_(size_bytes(dtype)), one_part_(one_part) {
+        const Framework& framework = builder.scenario.training.framework;
+        target_ = 1e6 * std::max(framework.gradient_bucket_mb,
+                                 framework.gradient_bucket_mb_per_rank *
+                                     static_cast<double>(builder.mesh.group_size(GroupKind::data)));
+    }
+
+    void begin_stage() { open_ = false; }
+
+    // Takes what a part has of the kind; returns the bucket.
+    std::int32_t add(const Stage& stage, std::size_t position, const PartKind& kind) {
+        auto& buckets = builder_.program.buckets;
+        if (!open_ || kind.tied) {
+            buckets.push_back({});
+            builder_.eight_bit.push_back(0);
+            buckets.back().stage = stage.index;
+            buckets.back().frozen = frozen_;
+            buckets.back().last_position = static_cast<std::int32_t>(position);
+            current_ = buckets.size() - 1;
+        }
+        Bucket& bucket = buckets[current_];
+        bucket.first_position = static_cast<std::int32_t>(position);
+        (kind.held_before ? bucket.tied_elements : bucket.elements) +=
+            frozen_ ? kind.frozen : kind.parameters;
+        bucket.replicated_elements += frozen_ ? kind.frozen_replicated : kind.replicated;
+        if (!frozen_) {
+            builder_.eight_bit[current_] += kind.eight_bit;
+            bucket.partial_elements += kind.partial;
+        }
+        open_ = !one_part_ && !kind.tied && static_cast<double>(bucket.elements * bytes_) < target_;
+        return static_cast<std::int32_t>(current_);
+    }
+
+  private:
+    ProgramBuilder& builder_;
+    bool frozen_;
+    std::int64_t bytes_;  // of an element, of those that the size of a bucket is given in
+    bool one_part_;
+    double target_ = 0;
+    bool open_ = false;
+    std::size_t current_ = 0;
+};
+
+}  // namespace
+
 void form_buckets(ProgramBuilder& builder) {
-    const Framework& framework = builder.scenario.training.framework;
-    const double target =
-        1e6 * std::max(framework.gradient_bucket_mb,
-                       framework.gradient_bucket_mb_per_rank *
-                           static_cast<double>(builder.mesh.group_size(GroupKind::data)));
-    const double gradient_bytes = static_cast<double>(size_bytes(builder.gradient_dtype()));
     auto& buckets = builder.program.buckets;
+    GrowingBuckets trained(builder, false, builder.gradient_dtype(), builder.sharding.gradients);
+    GrowingBuckets frozen(builder, true, builder.dims.dtype, builder.sharding.parameters);
     for (std::size_t chunk = 0; chunk < builder.program.stages.size(); ++chunk) {
         Stage& stage = builder.program.stages[chunk];
-        bool open = false;
+        trained.begin_stage();
+        frozen.begin_stage();
         for (std::size_t p = stage.parts.size(); p-- > 0;) {
             const PartKind& kind = builder.part_kinds[chunk][p];
-            if (!open || kind.tied) {
-                buckets.push_back({});
-                builder.eight_bit.push_back(0);
-                buckets.back().stage = stage.index;
-                buckets.back().last_position = static_cast<std::int32_t>(p);
-            }
-            Bucket& bucket = buckets.back();
-            bucket.first_position = static_cast<std::int32_t>(p);
-            (kind.held_before ? bucket.tied_elements : bucket.elements) += kind.parameters;
-            builder.eight_bit.back() += kind.eight_bit;
-            bucket.replicated_elements += kind.replicated;
-            bucket.partial_elements += kind.partial;
-            stage.parts[p].bucket = static_cast<std::int32_t>(buckets.size() - 1);
-            open = !builder.sharding.gradients && !kind.tied &&
-                   static_cast<double>(bucket.elements) * gradient_bytes < target;
+            StagePart& part = stage.parts[p];
+            if (kind.parameters > 0 || kind.frozen == 0) part.bucket = trained.add(stage, p, kind);
+            if (kind.frozen == 0) continue;
+            const std::int32_t bucket = frozen.add(stage, p, kind);
+            (part.bucket < 0 ? part.bucket : part.frozen_bucket) = bucket;
         }
     }
     for (std::size_t i = 0; i < buckets.size(); ++i) {
@@ -86,7 +131,7 @@ std::vector<BlockUse> uses_by_bucket(ProgramBuilder& builder,
     std::vector<BlockUse> uses;
     for (std::size_t i = 0; i < builder.program.buckets.size(); ++i) {
         const Bucket& bucket = builder.program.buckets[i];
-        if (bucket.elements == 0) continue;
+        if (bucket.frozen || bucket.elements == 0) continue;
         BlockUse use;
         use.block = builder.blocks.add(block_of(builder, bucket));
         use.bucket = static_cast<std::int32_t>(i);
@@ -97,6 +142,7 @@ std::vector<BlockUse> uses_by_bucket(ProgramBuilder& builder,
 
 std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
     const Bucket bucket = builder.bucket(index);
+    if (bucket.frozen) return {};
     const std::int64_t partial = left_partial(builder, bucket);
     const std::int64_t shards = builder.shards();
     // Nothing is scattered or gathered of what every rank keeps whole: no padding there.
@@ -138,7 +184,7 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
 
 std::vector<BlockUse> replica_uses(ProgramBuilder& builder, std::int32_t index) {
     const Bucket bucket = builder.bucket(index);
-    if (!builder.hybrid() || bucket.elements == 0) return {};
+    if (!builder.hybrid() || bucket.frozen || bucket.elements == 0) return {};
     const std::int64_t elements = bucket.stepped(builder.mesh);
     Block block;
     block.name = "reduce.replicas";

@@ -99,7 +99,7 @@ void add_optimizer(ProgramBuilder& builder) {
     std::vector<BlockUse> uses, amended;
     builder.passes.run<OverOptimizer>(builder, uses);
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(builder.program.buckets.size()); ++i) {
-        if (builder.bucket(i).elements == 0) continue;
+        if (builder.bucket(i).frozen || builder.bucket(i).elements == 0) continue;
         if (validated_later) {
             const Block block = adamw_block(builder, i, true);
             const KeptCopies copies(builder, i, block.tensors[kStates], block.tensors[kParameters]);

@@ -46,7 +46,7 @@ void insert_first_gathers(ProgramBuilder& builder, ActionUses& action) {
     std::set<std::int32_t> seen;
     for (const BlockUse& use : action.uses) {
         const bool first = use.position >= 0 && use.bucket >= 0 && seen.insert(use.bucket).second;
-        if (first && builder.bucket(use.bucket).elements > 0)
+        if (first && !builder.bucket(use.bucket).frozen && builder.bucket(use.bucket).elements > 0)
             gathered.push_back(gather_use(builder, use.bucket));
         gathered.push_back(use);
     }

@@ -92,9 +92,12 @@ void split_tensor_communication(Block& block, std::int64_t parts);
 // gradient_buckets.cpp — groups the parts of each stage, from the last, into buckets of about
 // framework.gradient_bucket_mb of gradients (one part per bucket from ZeRO-2 on). A tied embedding
 // has a bucket of its own on either end, so that shards of both copies hold the same elements.
+// Frozen parameters are grouped likewise, by their own bytes, apart from the others (one part per
+// bucket where ZeRO-3 gathers them).
 void form_buckets(ProgramBuilder& builder);
 
-// One use for each bucket with parameters of its own, of the block that `block_of` makes for it.
+// One use for each bucket with parameters of its own that are trained, of the block that `block_of`
+// makes for it.
 std::vector<BlockUse> uses_by_bucket(ProgramBuilder& builder,
                                      Block (*block_of)(const ProgramBuilder&, const Bucket&));
 
@@ -160,7 +163,7 @@ Stream statistics_stream(GroupKind group);
 // other backward work, when the rest of the pipeline still drains (Megatron-LM's
 // --defer-embedding-wgrad-compute): of the last stage's backward actions the head's half for the
 // weights comes last, by micro-batch; its input and the gradient of the logits are kept till then.
-// Schedules that split backward passes place that half themselves.
+// Schedules that split backward passes place that half themselves, and a frozen weight has none.
 bool defers_head_weights(const Scenario& scenario, const PartForms& forms);
 void defer_head_weights(std::vector<LoweredStep>& row, std::int32_t head_stage);
 

@@ -43,6 +43,8 @@ struct PartKind {
     std::int64_t eight_bit = 0;    // … of which so many are held in eight bits
     std::int64_t replicated = 0;
     std::int64_t partial = 0;
+    std::int64_t frozen = 0;  // beside them
+    std::int64_t frozen_replicated = 0;
     std::int32_t recompute = -1;         // block that backward runs first, −1: none
     std::int64_t recomputed_bytes = -1;  // what it makes or receives again, −1: nothing
     std::int32_t backward_input = -1;    // StagePart says what these are
@@ -155,12 +157,18 @@ struct ProgramBuilder {
     const Bucket& bucket(std::int32_t index) const {
         return program.buckets[static_cast<std::size_t>(index)];
     }
+    // The bucket of a parameter of a part, or of its gradient: one of the part's two.
+    std::int32_t bucket_of(const BlockUse& use, const Tensor& tensor) const;
+    // The bucket of a part's frozen parameters; −1: none, or the use's own bucket is that.
+    std::int32_t frozen_bucket(const BlockUse& use) const;
     std::size_t chunk(std::int32_t stage_index) const;  // of a stage of this rank
     const StageAreas& areas_of(std::int32_t stage_index) const { return areas[chunk(stage_index)]; }
 
     // Says that the tensors of this role lie in a resident that the use's bucket does not name: a
     // slot of a ring, the other side of a copy.
     void place(BlockUse& use, Role role, std::int32_t resident) const;
+    // Says it of the parameters of a part that are in this bucket.
+    void place_parameters(BlockUse& use, std::int32_t of, std::int32_t resident) const;
     // The resident of a parameter, a gradient or a state of the use's bucket; −1: it is none.
     std::int32_t state_of(const BlockUse& use, TensorId tensor) const;
 

@@ -116,7 +116,8 @@ void insert_quantizing(ProgramBuilder& builder, ActionUses& action) {
                 const auto& tensors = builder.blocks.block(use.block).tensors;
                 for (std::size_t t = 0; t < use.slots.size(); ++t)
                     if (tensors[t].role == Role::parameter && use.slots[t].resident >= 0)
-                        builder.place(before, Role::parameter, use.slots[t].resident);
+                        builder.place_parameters(before, builder.bucket_of(use, tensors[t]),
+                                                 use.slots[t].resident);
                 all.push_back(before);
             }
         }

@@ -5,7 +5,8 @@ namespace orrery::plan {
 std::vector<BlockUse> tied_add_uses(ProgramBuilder& builder) {
     std::int32_t from = -1;
     for (std::size_t i = 0; i < builder.program.buckets.size(); ++i)
-        if (builder.program.buckets[i].tied_elements > 0) from = static_cast<std::int32_t>(i);
+        if (builder.program.buckets[i].tied_elements > 0 && !builder.program.buckets[i].frozen)
+            from = static_cast<std::int32_t>(i);
     if (from < 0) return {};
     const std::int64_t elements = builder.tied_held(builder.bucket(from));
     Block block;
@@ -36,6 +37,7 @@ void add_tied_reduction(ProgramBuilder& builder) {
     if (first == builder.holds(head)) return;
     const Stage& stage = first ? program.stages.front() : program.stages.back();
     const StagePart& part = first ? stage.parts.front() : stage.parts.back();
+    if (builder.bucket(part.bucket).frozen) return;
     // Whole, or this rank's shard: buckets of tied embeddings are alike on both ends.
     const std::int64_t elements = builder.bucket(part.bucket).stepped(builder.mesh);
     Block block;

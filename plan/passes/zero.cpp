@@ -48,10 +48,23 @@ void add_kept(ProgramBuilder& builder) {
         if (resident < 0) resident = program.parameter_ring[holder];
 }
 
-// Where the parameters of a bucket are gathered that is the n-th to be used in an action.
+bool freezes(const ProgramBuilder& builder) {
+    const auto& buckets = builder.program.buckets;
+    return std::any_of(buckets.begin(), buckets.end(), [](const Bucket& b) { return b.frozen; });
+}
+
+// Where the parameters of a bucket are gathered that are of the n-th part of an action.
 std::int32_t gathered_at(const ProgramBuilder& builder, std::size_t n, std::int32_t bucket) {
     const auto& memory = builder.program.parameter_ring;
-    return memory[builder.keeps_gathered() ? static_cast<std::size_t>(bucket) : n % memory.size()];
+    if (builder.keeps_gathered()) return memory[static_cast<std::size_t>(bucket)];
+    const std::size_t slots = freezes(builder) ? memory.size() / 2 : memory.size();
+    return memory[n % slots + (builder.bucket(bucket).frozen ? slots : 0)];
+}
+
+// The buckets that a part's parameters are in.
+std::vector<std::int32_t> buckets_of(const ProgramBuilder& builder, const BlockUse& use) {
+    const std::int32_t frozen = builder.frozen_bucket(use);
+    return frozen < 0 ? std::vector{use.bucket} : std::vector{use.bucket, frozen};
 }
 
 bool is_part(const BlockUse& use) {
@@ -81,20 +94,26 @@ class Gathers {
         const auto ahead =
             static_cast<std::size_t>(builder_.scenario.training.framework.zero_prefetch);
         for (; next_ < parts_.size() && next_ <= n + ahead; ++next_) {
-            const Bucket& bucket = builder_.bucket(parts_[next_].bucket);
-            if (builder_.keeps_gathered() && bucket.elements == 0) continue;
-            BlockUse use;
-            use.block = gather_block(builder_, bucket, phase_);
-            use.layer = parts_[next_].layer;
-            use.bucket = parts_[next_].bucket;
-            builder_.place(use, Role::parameter, gathered_at(builder_, next_, use.bucket));
-            // A slot of the ring is free once the part before is done; memory of its own always is.
-            use.fence = ahead == 0 && builder_.keeps_gathered();
-            uses.push_back(use);
+            for (const std::int32_t bucket : buckets_of(builder_, parts_[next_]))
+                gather(bucket, uses);
         }
     }
 
   private:
+    void gather(std::int32_t index, std::vector<BlockUse>& uses) {
+        const Bucket& bucket = builder_.bucket(index);
+        if (builder_.keeps_gathered() && bucket.elements == 0) return;
+        BlockUse use;
+        use.block = gather_block(builder_, bucket, phase_);
+        use.layer = parts_[next_].layer;
+        use.bucket = index;
+        builder_.place(use, Role::parameter, gathered_at(builder_, next_, index));
+        // A slot of the ring is free once the part before is done; memory of its own always is.
+        use.fence =
+            builder_.scenario.training.framework.zero_prefetch == 0 && builder_.keeps_gathered();
+        uses.push_back(use);
+    }
+
     ProgramBuilder& builder_;
     Phase phase_;
     std::vector<BlockUse> parts_;
@@ -104,21 +123,27 @@ class Gathers {
 }  // namespace
 
 void add_rings(ProgramBuilder& builder) {
-    std::int64_t largest = 0;
-    for (const Bucket& bucket : builder.program.buckets)
+    std::int64_t trained = 0, frozen = 0;  // elements of the largest bucket of either kind
+    for (const Bucket& bucket : builder.program.buckets) {
+        std::int64_t& largest = bucket.frozen ? frozen : trained;
         largest = std::max(largest, builder.whole(bucket));
+    }
+    const auto add = [&](const char* what, std::int32_t slot, std::int64_t elements, DType dtype) {
+        return builder.add_resident(what + (" ring " + std::to_string(slot)),
+                                    MemoryCategory::communication, elements * size_bytes(dtype));
+    };
     const std::int32_t parameter_ring = parameter_slots(builder);
+    auto& parameters = builder.program.parameter_ring;
     for (std::int32_t slot = 0; slot < std::max(kGradientSlots, parameter_ring); ++slot) {
-        const std::string suffix = " ring " + std::to_string(slot);
         if (slot < kGradientSlots)
             builder.program.gradient_ring.push_back(
-                builder.add_resident("gradient" + suffix, MemoryCategory::communication,
-                                     largest * size_bytes(builder.gradient_dtype())));
+                add("gradient", slot, trained, builder.gradient_dtype()));
         if (slot < parameter_ring)
-            builder.program.parameter_ring.push_back(
-                builder.add_resident("parameter" + suffix, MemoryCategory::communication,
-                                     largest * size_bytes(builder.dims.dtype)));
+            parameters.push_back(add("parameter", slot, trained, builder.dims.dtype));
     }
+    if (frozen > 0)
+        for (std::int32_t slot = 0; slot < parameter_ring; ++slot)
+            parameters.push_back(add("frozen parameter", slot, frozen, builder.dims.dtype));
     if (builder.keeps_gathered()) add_kept(builder);
 }
 
@@ -136,7 +161,8 @@ void insert_rings(ProgramBuilder& builder, ActionUses& action) {
             slot = part % kGradientSlots;
             if (sharded && action.gathering == Gathering::now) gathering.before(part, with_rings);
             if (sharded)
-                builder.place(use, Role::parameter, gathered_at(builder, part, use.bucket));
+                for (const std::int32_t bucket : buckets_of(builder, use))
+                    builder.place_parameters(use, bucket, gathered_at(builder, part, bucket));
             ++part;
         }
         if (phase == Phase::backward && lacks_gradients(builder, use))

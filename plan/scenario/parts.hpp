@@ -36,6 +36,8 @@ struct LayoutChoices {
 void read_recompute(Reading& reading, Section& keys, Layout& layout);
 // As layout.recompute_modules spells them.
 Json modules_json(const RecomputedModules& modules);
+void read_lora(Reading& reading, Section& training, Lora& lora);
+Json lora_json(const Lora& lora);
 void read_offload(Reading& reading, Offload& offload);
 void read_host_memory(Reading& reading, Cluster& cluster);  // and storage
 // After the link between nodes, and the key that it stands in.

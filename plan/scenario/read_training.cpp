@@ -192,6 +192,7 @@ void read_training(Reading& reading, Training& training, Model& model, Verbatim&
     read_framework(reading, section, training.precision, training.framework, verbatim);
     section.integer("loss_chunks", training.loss_chunks, {1, 1'000'000});
     read_cuda_graphs(reading, section, training.cuda_graphs);
+    read_lora(reading, section, training.lora);
     section.finish();
     read_optimizer(reading, training.optimizer);
     read_schedule(reading, training.optimizer, training.schedule);

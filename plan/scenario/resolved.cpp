@@ -328,6 +328,7 @@ Json training_part(const Training& training, const Document& document, const Ver
                               {"node_us", plain(graphs.node_us)},
                               {"node_kb", plain(graphs.node_kb)}};
     if (training.loss_chunks > 1) out["loss_chunks"] = training.loss_chunks;
+    if (training.lora.on()) out["lora"] = lora_json(training.lora);
     out["schedule"] = {{"warmup_steps", schedule.warmup_steps},
                        {"decay", schedule.decay == Decay::cosine ? "cosine" : "constant"},
                        {"min_learning_rate", plain(schedule.min_learning_rate)}};

@@ -36,6 +36,7 @@ constexpr Row kRules[] = {
         check_fp8(reading, scenario);
     }},
     {plain<check_optimizer_states>},
+    {plain<check_lora>},
     {plain<check_post_validation>},
     {plain<check_staleness>},
     {plain<check_chunks>, true},

@@ -17,6 +17,7 @@ void check_stages(Reading& reading, const LayoutChoices& choices, Scenario& scen
 void check_zero(Reading& reading, const Scenario& scenario);
 void check_offload(Reading& reading, const Scenario& scenario);
 void check_fp8(Reading& reading, Scenario& scenario);
+void check_lora(Reading& reading, const Scenario& scenario);
 void check_groups_of_layers(Reading& reading, const Scenario& scenario);
 void check_optimizer_states(Reading& reading, const Scenario& scenario);
 void check_post_validation(Reading& reading, const Scenario& scenario);

@@ -405,6 +405,25 @@ struct GraphCapture {
     bool operator==(const GraphCapture&) const = default;
 };
 
+// Low-rank adaptation (Hu et al. 2021, arXiv 2106.09685): the model's own parameters stay as they
+// are, and beside each chosen linear y = x·Wᵀ are trained A, [rank, in], and B, [out, rank]:
+// y += alpha/rank · (x·Aᵀ)·Bᵀ. Linears are called as in Megatron Bridge (peft/lora.py).
+struct Lora {
+    std::int64_t rank = 0;  // 0: all parameters are trained, and there are no others
+    double alpha = 32;
+    bool qkv = true;         // linear_qkv
+    bool projection = true;  // linear_proj
+    bool fc1 = true;         // linear_fc1, gate and up together
+    bool fc2 = true;         // linear_fc2
+
+    bool on() const { return rank > 0; }
+    double factor() const { return alpha / static_cast<double>(rank); }
+    // By the name that a linear's parameters begin with.
+    bool adapts(std::string_view linear) const;
+
+    bool operator==(const Lora&) const = default;
+};
+
 enum class Decay : std::uint8_t { constant, cosine };
 
 // Linear warm-up from 0 over warmup_steps, then constant or a cosine down to min_learning_rate at
@@ -466,6 +485,7 @@ struct Training {
     // The head's products, the loss and its gradient go over the tokens in so many parts, one after
     // another, so that the logits of one part are all that is ever held. 1: whole.
     std::int64_t loss_chunks = 1;
+    Lora lora;
     Optimizer optimizer;
     Framework framework;
     GraphCapture cuda_graphs;

@@ -64,7 +64,8 @@ Json parameter_json(const DeclaredParameter& declared) {
             {"decays", spec.decays},
             {"padding", spec.padding},
             {"second_use", spec.second_use},
-            {"partial_gradient", spec.partial_gradient}};
+            {"partial_gradient", spec.partial_gradient},
+            {"frozen", spec.frozen}};
 }
 
 Json block_json(const Block& block, std::size_t number, const Mesh& mesh) {
@@ -99,6 +100,7 @@ Json stage_json(const Stage& stage) {
                          {"layer", id_json(part.layer)},
                          {"bucket", id_json(part.bucket)},
                          {"recompute", id_json(part.recompute)}});
+        if (part.frozen_bucket >= 0) parts.back()["frozen_bucket"] = part.frozen_bucket;
         if (part.backward_input >= 0) parts.back()["backward_input"] = part.backward_input;
         if (part.quantize >= 0) parts.back()["quantize"] = part.quantize;
         if (part.backward_weight >= 0) parts.back()["backward_weight"] = part.backward_weight;

@@ -132,6 +132,7 @@ class BlockReader {
         spec.partial_gradient = reader_.accept_word("partial_gradient");
         if (spec.partial_gradient && spec.cut != Cut::whole)
             reader_.fail_at(here, "a whole parameter where gradients are partial");
+        spec.frozen = reader_.accept_word("frozen");
         block_.parameters.push_back({tensor, std::move(spec)});
     }
 

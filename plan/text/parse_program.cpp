@@ -154,16 +154,17 @@ class ProgramReader {
             const std::int32_t forward = block();
             const std::int32_t backward = block();
             const std::int64_t count = times();
-            Field layer, bucket;
+            Field layer, bucket, frozen;
             if (reader_.accept_word("layer")) layer = field(count, "layers", kMostIndex);
             if (reader_.accept_word("bucket")) bucket = bucket_field(count);
+            if (reader_.accept_word("frozen")) frozen = bucket_field(count);
             const std::int32_t again = reader_.accept_word("recompute") ? block() : -1;
             const std::int32_t input = reader_.accept_word("input") ? block() : -1;
             const std::int32_t weight = reader_.accept_word("weight") ? block() : -1;
             const std::int32_t quantize = reader_.accept_word("quantize") ? block() : -1;
             for (std::int64_t i = 0; i < count; ++i)
                 stage.parts.push_back({forward, backward, layer.index_at(i), bucket.index_at(i),
-                                       again, input, weight, quantize});
+                                       frozen.index_at(i), again, input, weight, quantize});
         }
         program_.stages.push_back(std::move(stage));
     }
@@ -180,6 +181,7 @@ class ProgramReader {
         const Field positions = field(2, "positions of a stage", kMostIndex);
         bucket.first_position = positions.index_at(0);
         bucket.last_position = positions.index_at(1);
+        bucket.frozen = reader_.accept_word("frozen");
         reader_.expect_word("elements");
         bucket.elements = reader_.integer("a number of elements");
         if (reader_.accept_word("tied"))

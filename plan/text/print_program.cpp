@@ -79,7 +79,9 @@ class ProgramPrinter {
     }
 
     std::string stage_lines(const Stage& stage) const {
-        auto fields = [](const StagePart& p) { return RunFields{{p.layer, p.bucket}, {}}; };
+        auto fields = [](const StagePart& p) {
+            return RunFields{{p.layer, p.bucket, p.frozen_bucket}, {}};
+        };
         auto same = [](const StagePart& a, const StagePart& b) {
             return a.forward == b.forward && a.backward == b.backward &&
                    a.recompute == b.recompute && a.backward_input == b.backward_input &&
@@ -101,7 +103,8 @@ class ProgramPrinter {
             if (part.quantize >= 0) again.push_back("quantize " + block_name(part.quantize));
             table.add({block_name(part.forward), block_name(part.backward), times(count),
                        field("layer ", first[0], second[0], count),
-                       field("bucket ", first[1], second[1], count)},
+                       field("bucket ", first[1], second[1], count),
+                       field("frozen ", first[2], second[2], count)},
                       std::move(again));
             i += count;
         }
@@ -140,7 +143,8 @@ class ProgramPrinter {
             };
             table.add({count("bucket ", static_cast<std::int64_t>(i)), count("stage ", b.stage),
                        count("position ", b.first_position) + count("..", b.last_position),
-                       count("elements ", b.elements), unless_zero("tied ", b.tied_elements),
+                       b.frozen ? "frozen" : "", count("elements ", b.elements),
+                       unless_zero("tied ", b.tied_elements),
                        unless_zero("replicated ", b.replicated_elements),
                        unless_zero("partial ", b.partial_elements)},
                       bucket_states(b));

@@ -194,8 +194,13 @@ void check_all_there(const ManifestFields& fields, const Manifest& manifest) {
                                       old, fault));
     };
     for (const auto& [tensor, shape] : manifest.tensors) {
+        const bool frozen = manifest.frozen.count(tensor) > 0;
         for (const Quantity quantity : kQuantities)
-            expect_all(tensor, shape, quantity, 0);
+            if (!frozen || quantity == Quantity::weight)
+                expect_all(tensor, shape, quantity, 0);
+            else if (found.count({tensor, quantity, 0}) > 0)
+                fields.refuse(fmt::format("{} is frozen, and its {} is in the shards", tensor,
+                                          name(quantity)));
         for (std::int64_t age = 1; age <= manifest.progress.older_weights; ++age)
             expect_all(tensor, shape, Quantity::weight, age);
     }
@@ -292,18 +297,19 @@ std::string manifest_text(const Manifest& manifest) {
         tensors[tensor] = shape;
     for (const Shard& shard : manifest.shards)
         shards.push_back(json_of(shard));
-    const ManifestJson all{{"format", kFormat},
-                           {"version", kVersion},
-                           {"progress", json_of(manifest.progress)},
-                           {"data",
-                            {{"seed", manifest.data.seed},
-                             {"sequence_length", manifest.data.sequence_length},
-                             {"path", manifest.data.path},
-                             {"tokens", manifest.data.tokens},
-                             {"xxh3_128", manifest.data.content}}},
-                           {"tensors", std::move(tensors)},
-                           {"shards", std::move(shards)},
-                           {"scenario", ManifestJson::parse(manifest.scenario)}};
+    ManifestJson all{{"format", kFormat},
+                     {"version", kVersion},
+                     {"progress", json_of(manifest.progress)},
+                     {"data",
+                      {{"seed", manifest.data.seed},
+                       {"sequence_length", manifest.data.sequence_length},
+                       {"path", manifest.data.path},
+                       {"tokens", manifest.data.tokens},
+                       {"xxh3_128", manifest.data.content}}},
+                     {"tensors", std::move(tensors)},
+                     {"shards", std::move(shards)},
+                     {"scenario", ManifestJson::parse(manifest.scenario)}};
+    if (!manifest.frozen.empty()) all["frozen"] = manifest.frozen;
     const std::string part = all.dump(-1, ' ', false, ManifestJson::error_handler_t::replace);
     return fmt::format("{}{}{}{}{}", kBefore, content_hash(part), kBetween, part, kAfter);
 }
@@ -328,6 +334,12 @@ Manifest read_manifest(const std::string& path, std::string_view text) {
             dims.push_back(fields.natural(dim, "of a shape"));
         if (elements_of(dims) < 0) fields.refuse(tensor + " has too many elements");
     }
+    if (all.contains("frozen"))
+        for (const nlohmann::json& tensor : fields.list("frozen")) {
+            if (!tensor.is_string() || manifest.tensors.count(tensor.get<std::string>()) == 0)
+                fields.refuse("frozen names a tensor that is not among tensors");
+            manifest.frozen.insert(tensor.get<std::string>());
+        }
     for (const nlohmann::json& shard : fields.list("shards"))
         manifest.shards.push_back(shard_of({path, shard, "shards"}, &manifest.tensors));
     check_all_there(fields, manifest);

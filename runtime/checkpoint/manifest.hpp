@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -98,6 +99,7 @@ struct Manifest {
     SavedData data;
     std::string scenario = "{}";                               // resolved, JSON
     std::map<std::string, std::vector<std::int64_t>> tensors;  // shapes of the model's, unpadded
+    std::set<std::string> frozen;                              // those that have no moments
     std::vector<Shard> shards;
 };
 

@@ -191,8 +191,8 @@ void LtGemm::perform(const Gemm& op, cudaStream_t stream) {
     if (with_bias)
         choice.description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                static_cast<const void*>(op.bias.data));
-    const float one = 1, kept = op.accumulate ? 1.0F : 0.0F;
-    check(cublasLtMatmul(handle_, choice.description.handle, &one, op.b.data, choice.b.handle,
+    const float factor = static_cast<float>(op.factor), kept = op.accumulate ? 1.0F : 0.0F;
+    check(cublasLtMatmul(handle_, choice.description.handle, &factor, op.b.data, choice.b.handle,
                          op.a.data, choice.a.handle, &kept, op.c.data, choice.c.handle, op.c.data,
                          choice.c.handle, &choice.algorithm, workspace_.memory,
                          static_cast<std::size_t>(workspace_.bytes), stream),

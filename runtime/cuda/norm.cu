@@ -97,8 +97,9 @@ void norm(const Norm& op, cudaStream_t stream) {
 
 // Gradients of weights first: dx may be written over dy.
 void norm_backward(const NormBackward& op, cudaStream_t stream) {
-    launch("norm_backward of weights", norm_weight_gradient_kernel, column_grid(op.width), stream,
-           op);
+    if (op.dweight)
+        launch("norm_backward of weights", norm_weight_gradient_kernel, column_grid(op.width),
+               stream, op);
     if (op.dbias) bias_gradient({op.rows, op.width, op.dy, op.dbias, op.accumulate}, stream);
     launch("norm_backward", norm_backward_kernel, {blocks_for(op.rows)}, stream, op);
 }

@@ -18,6 +18,7 @@ void Performer::compute(const plan::Gemm& op, const Call& call) {
     gemm.m = op.m;
     gemm.n = op.n;
     gemm.k = op.k;
+    gemm.factor = op.factor;
     gemm.a = read(call, 0);
     gemm.b = read(call, 1);
     if (gemm.form == GemmForm::forward && call.bound.reads.size() > 2) gemm.bias = read(call, 2);

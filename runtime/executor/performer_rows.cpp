@@ -53,7 +53,7 @@ void Performer::compute(const plan::NormalizeBackward& op, const Call& call) {
     if (call.bound.reads.size() > 4 && call.read_tensor(4).role != Role::gradient)
         norm.residual = read(call, 4);
     norm.dx = written(call, 0);
-    norm.dweight = written(call, 1);
+    if (call.bound.writes.size() > 1) norm.dweight = written(call, 1);
     if (call.bound.writes.size() > 2) norm.dbias = written(call, 2);
     norm.accumulate = call.bound.accumulates;
     call.kernels.norm_backward(norm);
@@ -119,8 +119,10 @@ void Performer::compute(const plan::NormalizeQkBackward& op, const Call& call) {
         norm.dots = read(call, 5);
     }
     norm.dqkv = written(call, 0);
-    norm.dq_weight = written(call, 1);
-    norm.dk_weight = written(call, 2);
+    if (call.bound.writes.size() > 1) {
+        norm.dq_weight = written(call, 1);
+        norm.dk_weight = written(call, 2);
+    }
     norm.accumulate = call.bound.accumulates;
     call.kernels.qk_norm_backward(norm);
 }

@@ -47,7 +47,8 @@ enum class GemmForm : std::uint8_t {
     weight_gradient  // c[m,n] = a[k,m]ᵀ·b[k,n]
 };
 
-// c may be of another type than a and b.
+// c may be of another type than a and b. The product, without what is added to it, is multiplied
+// by factor.
 struct Gemm {
     GemmForm form = GemmForm::forward;
     std::int64_t m = 0, n = 0, k = 0;
@@ -55,6 +56,7 @@ struct Gemm {
     Buffer bias;  // forward only; null: none
     Buffer c;
     bool accumulate = false;
+    double factor = 1;
 };
 
 struct AttentionShape {
@@ -218,7 +220,7 @@ struct NormBackward {
     Buffer dy, x, weight, stats;
     Buffer residual;  // gradient that reached x past the norm, added to dx; null: none
     Buffer dx;
-    Buffer dweight, dbias;  // dbias null where there is no bias
+    Buffer dweight, dbias;  // dbias null where there is no bias, both where they are frozen
     bool accumulate = false;
 };
 

@@ -245,6 +245,7 @@ void Checkpointing::publish(std::vector<Shard> shards) {
     manifest.data = options_.data;
     manifest.scenario = options_.scenario;
     manifest.tensors = saved_tensors(*plan_, shards);
+    manifest.frozen = frozen_tensors(*plan_);
     manifest.shards = std::move(shards);
     work_.begin([this, manifest = std::move(manifest)] {
         folder_.lock()->require_still_held();

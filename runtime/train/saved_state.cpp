@@ -12,14 +12,11 @@
 namespace orrery::runtime {
 namespace {
 
-// Where a quantity lies: weights as the optimizer steps them.
-StateKind kind_of(Quantity quantity, const BoundProgram& program) {
+// Where a quantity of a bucket lies: weights as the optimizer steps them.
+StateKind kind_of(Quantity quantity, const plan::Bucket& bucket) {
     if (quantity == Quantity::first_moment) return StateKind::first_moments;
     if (quantity == Quantity::second_moment) return StateKind::second_moments;
-    const bool masters = std::any_of(
-        program.buckets.begin(), program.buckets.end(),
-        [](const plan::Bucket& bucket) { return bucket.state(StateKind::masters) != nullptr; });
-    return masters ? StateKind::masters : StateKind::parameters;
+    return bucket.state(StateKind::masters) != nullptr ? StateKind::masters : StateKind::parameters;
 }
 
 const char* stored_dtype(plan::DType dtype) {
@@ -42,11 +39,9 @@ struct Replica {
     std::int64_t count = 1;
 };
 
-Replica replica_of(const BoundProgram& program, const plan::Mesh& mesh, plan::Rank rank) {
-    const bool shared_out = std::any_of(program.buckets.begin(), program.buckets.end(),
-                                        [](const plan::Bucket& b) { return !b.shares.empty(); });
+Replica replica_of(const plan::Bucket& bucket, const plan::Mesh& mesh, plan::Rank rank) {
     const auto ranks =
-        mesh.group(shared_out ? plan::GroupKind::replica : plan::GroupKind::data, rank);
+        mesh.group(bucket.shares.empty() ? plan::GroupKind::data : plan::GroupKind::replica, rank);
     const auto own = std::find(ranks.begin(), ranks.end(), rank);
     return {own - ranks.begin(), std::ssize(ranks)};
 }
@@ -97,16 +92,17 @@ namespace {
 // Collects the parts of a rank.
 class PartsOfRank {
   public:
-    PartsOfRank(const plan::Program& planned, Replica replica)
-        : planned_(planned), replica_(replica) {}
+    PartsOfRank(const plan::Program& planned, const plan::Mesh& mesh, plan::Rank rank)
+        : planned_(planned), mesh_(mesh), rank_(rank) {}
 
     // Of a bucket; `piece` has quantity and age.
     void add(const BoundProgram& program, std::size_t b, StateKind kind, const Piece& piece) {
         const plan::Bucket& bucket = program.buckets[b];
+        const Replica replica = replica_of(bucket, mesh_, rank_);
         const std::int64_t stepped = program.stepped(b), first = program.first_stepped(b);
-        const std::int64_t begin = first + stepped * replica_.number / replica_.count;
+        const std::int64_t begin = first + stepped * replica.number / replica.count;
         const std::int64_t end =
-            std::min(bucket.elements, first + stepped * (replica_.number + 1) / replica_.count);
+            std::min(bucket.elements, first + stepped * (replica.number + 1) / replica.count);
         const HeldState held = held_state(program, b, kind);
         const std::int64_t size = plan::size_bytes(held.dtype);
         const std::int64_t base =
@@ -131,7 +127,8 @@ class PartsOfRank {
 
   private:
     const plan::Program& planned_;
-    Replica replica_;
+    const plan::Mesh& mesh_;
+    plan::Rank rank_;
     std::vector<SavedPart> parts_;
 };
 
@@ -139,13 +136,15 @@ class PartsOfRank {
 
 std::vector<SavedPart> saved_parts(const BoundProgram& program, const plan::Program& planned,
                                    const plan::Mesh& mesh, plan::Rank rank, std::int64_t step) {
-    PartsOfRank parts(planned, replica_of(program, mesh, rank));
+    PartsOfRank parts(planned, mesh, rank);
     for (std::size_t b = 0; b < program.buckets.size(); ++b) {
         if (program.buckets[b].elements == 0) continue;
         for (const Quantity quantity : kQuantities) {
+            const StateKind kind = kind_of(quantity, program.buckets[b]);
+            if (program.buckets[b].state(kind) == nullptr) continue;  // frozen
             Piece piece;
             piece.quantity = quantity;
-            parts.add(program, b, kind_of(quantity, program), piece);
+            parts.add(program, b, kind, piece);
         }
         for (std::int64_t age = 1; age < program.turns(); ++age) {
             Piece piece;
@@ -196,6 +195,14 @@ std::vector<PieceBytes> Snapshot::pieces() const {
 
 namespace {
 
+// What was frozen has no moments to go on with.
+void check_same_use(bool frozen, const std::string& tensor, const CheckpointReader& checkpoint) {
+    if (frozen == (checkpoint.manifest().frozen.count(tensor) > 0)) return;
+    throw DataError(checkpoint.path(),
+                    fmt::format("is of another run: its {} is {}, the scenario's {}", tensor,
+                                frozen ? "trained" : "frozen", frozen ? "frozen" : "trained"));
+}
+
 void check_same_model(const BoundProgram& program, const CheckpointReader& checkpoint) {
     const auto& saved = checkpoint.manifest().tensors;
     for (const auto& entries : program.entries)
@@ -214,6 +221,7 @@ void check_same_model(const BoundProgram& program, const CheckpointReader& check
                     fmt::format("is of another model: its {} is [{}], the scenario's "
                                 "[{}]",
                                 tensor, fmt::join(found->second, ", "), fmt::join(dims, ", ")));
+            check_same_use(entry.parameter.frozen, tensor, checkpoint);
         }
 }
 
@@ -250,6 +258,13 @@ std::map<std::string, std::vector<std::int64_t>> saved_tensors(const plan::Plan&
         for (const Piece& piece : shard.pieces)
             tensors.emplace(piece.tensor, parameters.at(piece.tensor).unpadded());
     return tensors;
+}
+
+std::set<std::string> frozen_tensors(const plan::Plan& plan) {
+    std::set<std::string> frozen;
+    for (const auto& [name, parameter] : plan::parameters_of(plan))
+        if (parameter.frozen) frozen.insert(name);
+    return frozen;
 }
 
 }  // namespace orrery::runtime

@@ -6,9 +6,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "plan/ir/mesh.hpp"
+#include "plan/scenario/scenario.hpp"
 #include "runtime/checkpoint/checkpoint_folder.hpp"
 #include "runtime/checkpoint/checkpoint_reader.hpp"
 #include "runtime/train/model_state.hpp"
@@ -52,5 +55,8 @@ void load_state(Device& device, const BoundProgram& program, const plan::Program
 // Shapes of the tensors that the shards have parts of.
 std::map<std::string, std::vector<std::int64_t>> saved_tensors(const plan::Plan& plan,
                                                                const std::vector<Shard>& shards);
+
+// Names of those that are never stepped.
+std::set<std::string> frozen_tensors(const plan::Plan& plan);
 
 }  // namespace orrery::runtime

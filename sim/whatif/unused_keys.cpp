@@ -97,6 +97,7 @@ constexpr std::array kRules = {
     Rule{"/model/max_position_embeddings", without_learned_positions,
          "a bound of the sequence length; positions are not learnt"},
     Rule{"/training/seed", always, kValues},
+    Rule{"/training/lora/alpha", always, kValues},
     Rule{"/training/logits_dtype", with_fused_loss,
          "a fused loss reads logits as the product leaves them"},
     Rule{"/training/cuda_graphs", without_graphs, "nothing is captured in a graph"},

@@ -259,5 +259,45 @@ TEST_F(Saved, IsExportedToHuggingFaceAndTakenFromThere) {
     EXPECT_EQ(perform({"export", "/nowhere", "--hf", folder}).code, 5);
 }
 
+// Weights that adapters are merged with compute what the two did apart: the next step's loss is the
+// same, but for rounding. And adapters that are new change nothing of the weights they are beside.
+TEST_F(Saved, AdaptersAreMergedWhereTheyAreExported) {
+    const std::string folder = testing::TempDir() + "merged",
+                      window = testing::TempDir() + "one.txt";
+    const std::string elsewhere = "run.checkpoint.path=" + testing::TempDir() + "merged-run";
+    const std::vector<std::string> lora = {"training.lora.rank=4", "training.precision=fp32",
+                                           "training.optimizer.learning_rate=0.01"};
+    const auto with = [](std::vector<std::string> sets, const std::vector<std::string>& more) {
+        sets.insert(sets.end(), more.begin(), more.end());
+        return sets;
+    };
+    ASSERT_EQ(perform(arguments({"--steps", "4"}, lora)).code, 0);
+    const Outcome exported = perform({"export", path_, "--hf", folder});
+    ASSERT_EQ(exported.code, 0) << exported.err;
+    std::ofstream(window) << std::string(33, 'x');  // every sample is the same
+    const auto resumed = losses(perform(arguments({"--json", "--resume", "--steps", "5"},
+                                                  with(lora, {"run.data=" + window})))
+                                    .out);
+    const std::vector<std::string> from_there = {"run.data=" + window, "run.init_from=" + folder,
+                                                 "training.precision=fp32", elsewhere};
+    const auto merged = losses(perform(arguments({"--json", "--steps", "1"}, from_there)).out);
+    ASSERT_EQ(merged.size(), 1u);
+    ASSERT_EQ(resumed.size(), 1u);
+    EXPECT_NEAR(merged[0], resumed[0], 1e-5 * resumed[0]);
+    const auto untouched = losses(perform(arguments({"--json", "--steps", "1"},
+                                                    with(lora, {"run.data=" + window, elsewhere})))
+                                      .out);
+    ASSERT_EQ(untouched.size(), 1u);
+    EXPECT_GT(std::abs(untouched[0] - merged[0]), 1e-3) << "nothing was learned to merge";
+    const auto adapted_anew = losses(
+        perform(arguments({"--json", "--steps", "1"}, with(from_there, {"training.lora.rank=2"})))
+            .out);
+    EXPECT_EQ(adapted_anew, merged);
+    const Outcome whole =
+        perform(arguments({"--resume", "--steps", "5"}, {"training.precision=fp32"}));
+    EXPECT_EQ(whole.code, 5);
+    EXPECT_THAT(whole.err, HasSubstr("is frozen, the scenario's trained"));
+}
+
 }  // namespace
 }  // namespace orrery::cli

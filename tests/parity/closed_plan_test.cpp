@@ -60,6 +60,7 @@ std::vector<Model> worlds() {
         {kLlama, layout("tensor", {"tensor_parallel=4", "recompute=full"})},
         {kLlama, layout("pipeline", {"pipeline_parallel=2", "schedule=zb-h1"})},
         {kLlama, layout("zero3", {"data_parallel=2", "zero_stage=3"})},
+        {kLlama, layout("lora", {"tensor_parallel=2", "training.lora.rank=4"})},
         {kLlama, layout("window", {"model.model_type=mistral", "model.sliding_window=5"})},
         {kLlama,
          layout("window_unfused", {"model.model_type=mistral", "model.sliding_window=5", unfused})},

@@ -134,7 +134,10 @@ class Draft {
         draw_cluster();
         for (const Choice& choice : free_keys())
             if (one_in(3) && !is_settled(choice.key)) set(choice.key, one_of(choice.values));
-        if (!draw_staleness()) draw_post_validation();
+        if (!draw_staleness()) {
+            draw_lora();
+            draw_post_validation();
+        }
         return {kWorld, sets_};
     }
 
@@ -296,6 +299,26 @@ class Draft {
 
     // Of states that are shared out, where a step need know nothing of those before it: the last
     // word on ZeRO is this.
+    // What adapters are beside (S037) is left out.
+    void draw_lora() {
+        const auto excluded = [](const std::string& set) {
+            return set == "layout.recompute=selective_op" || set == "training.precision=fp8" ||
+                   set == "training.tensor_overlap_parts=2" ||
+                   set.find("layers_per_stage=[0") != std::string::npos ||
+                   (set.find("layers_per_stage") != std::string::npos &&
+                    set.find(",0") != std::string::npos);
+        };
+        if (std::string(family_.model_type) == "gpt_oss" || !one_in(4) ||
+            std::any_of(sets_.begin(), sets_.end(), excluded))
+            return;
+        set("training.tensor_overlap_parts", 1);
+        set("training.lora.rank", one_of<std::int64_t>({1, 2}));
+        if (one_in(2))
+            set("training.lora.target_modules",
+                one_of<std::string>({R"(["linear_qkv"])", R"(["linear_proj", "linear_fc1"])",
+                                     R"(["linear_fc2"])"}));
+    }
+
     bool draw_staleness() {
         const auto drawn = [&](const char* key) {
             return std::find(sets_.begin(), sets_.end(), key) != sets_.end();

@@ -275,6 +275,54 @@ void map_nemo_optimizer(Sheet& sheet) {
              cosine ? "cosine" : "constant");
 }
 
+// What adapters may be beside, as nemo/collections/nlp/parts/peft_config.py has it; the defaults
+// are those of its finetuning config.
+void map_nemo_targets(Sheet& sheet) {
+    constexpr char kKey[] = "model.peft.lora_tuning.target_modules";
+    const std::vector<std::pair<std::string, std::vector<const char*>>> known = {
+        {"attention_qkv", {"linear_qkv"}},
+        {"attention_dense", {"linear_proj"}},
+        {"mlp_fc1", {"linear_fc1"}},
+        {"mlp_fc2", {"linear_fc2"}},
+        {"attention", {"linear_qkv", "linear_proj"}},
+        {"mlp", {"linear_fc1", "linear_fc2"}},
+        {"all", {"linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"}}};
+    const Setting* const said = sheet.find({kKey});
+    if (said == nullptr)
+        return sheet.put_usual("training.lora.target_modules", Json::array({"linear_qkv"}), kKey);
+    Json targets = Json::array();
+    const Json words = said->value.is_array() ? said->value : Json::array({said->value});
+    for (const Json& word : words) {
+        const auto found = std::find_if(known.begin(), known.end(),
+                                        [&](const auto& each) { return word == each.first; });
+        if (found == known.end())
+            return sheet.refuse(kKey, fmt::format("a layer has no linear {}", word.dump()),
+                                Changes::model);
+        for (const char* linear : found->second)
+            if (std::find(targets.begin(), targets.end(), linear) == targets.end())
+                targets.push_back(linear);
+    }
+    sheet.put("training.lora.target_modules", targets, kKey);
+}
+
+void map_nemo_adapters(Sheet& sheet) {
+    constexpr char kScheme[] = "model.peft.peft_scheme";
+    if (!sheet.has(kScheme)) return;
+    if (sheet.text({kScheme}) != "lora")
+        return sheet.refuse(kScheme,
+                            "of schemes that train a part of the weights, lora is modelled",
+                            Changes::model);
+    constexpr Direct kRank = {"model.peft.lora_tuning.adapter_dim", "training.lora.rank",
+                              Kind::whole, "32"};
+    sheet.copy(kRank);
+    if (sheet.has("model.peft.lora_tuning.alpha"))
+        sheet.copy({"model.peft.lora_tuning.alpha", "training.lora.alpha", Kind::number});
+    map_nemo_targets(sheet);
+    if (sheet.number({"model.peft.lora_tuning.adapter_dropout"}).value_or(0) > 0)
+        sheet.refuse("model.peft.lora_tuning.adapter_dropout",
+                     "dropout before adapters is not modelled");
+}
+
 }  // namespace
 
 Imported import_nemo(std::string_view text, const std::string& file, const Wishes& wishes) {
@@ -298,6 +346,7 @@ Imported import_nemo(std::string_view text, const std::string& file, const Wishe
                   "trainer.max_steps", "steps × global batch × sequence length");
     map_nemo_precision(sheet);
     map_nemo_optimizer(sheet);
+    map_nemo_adapters(sheet);
     if (sheet.flag({"model.ub_tp_comm_overlap"}))
         sheet.refuse("model.ub_tp_comm_overlap", "give training.tensor_overlap_parts");
     sheet.put_usual("training.framework", "nemo", "NeMo");

@@ -7,7 +7,18 @@
 namespace orrery::plan::imports {
 namespace {
 
+constexpr const char* kOtherScheme = "of another scheme than lora";
+constexpr const char* kAdapterStart = "A starts from a normal distribution, B from zeros";
+
 constexpr Row kNemoIgnored[] = {
+    {"model.peft.p_tuning.*", kOtherScheme},
+    {"model.peft.adapter_tuning.*", kOtherScheme},
+    {"model.peft.ia3_tuning.*", kOtherScheme},
+    {"model.peft.selective_tuning.*", kOtherScheme},
+    {"model.peft.restore_from_path", "give run.init_from"},
+    {"model.peft.restore_from_ckpt.*", "give run.init_from"},
+    {"model.peft.lora_tuning.column_init_method", kAdapterStart},
+    {"model.peft.lora_tuning.row_init_method", kAdapterStart},
     {"name", kStart},
     {"run.*", kStart},
     {"defaults", kStart},

@@ -86,14 +86,14 @@ class TiledProduct {
     static std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
     void compute(const Tile& tile, W* space) {
-        const bool direct = op_.c.dtype == kDType<W>;
+        const bool direct = op_.c.dtype == kDType<W> && !scaled();
         const std::int64_t corner = tile.row * op_.n + tile.column;
         const Matrix<W> c =
             direct ? Matrix<W>{data<W>(op_.c, corner), op_.n} : Matrix<W>{space, kTileColumns};
-        if (op_.accumulate && !direct)
+        if (op_.accumulate && !direct && !scaled())
             for (std::int64_t row = 0; row < tile.rows; ++row)
                 convert_from(op_.c, corner + row * op_.n, tile.columns, c.from_row(row).data);
-        bool add = op_.accumulate;
+        bool add = op_.accumulate && !scaled();
         for (std::int64_t depth = 0; depth < op_.k || depth == 0; depth += depth_) {
             multiply_part(tile, depth, least(depth_, op_.k - depth), space + kSpaceOfC, c, add);
             add = true;
@@ -127,13 +127,32 @@ class TiledProduct {
         multiply(form, size, a, b, c, add);
     }
 
+    // Its factor comes before what it is added to: the tile is then made in the worker's space.
+    bool scaled() const { return op_.factor != 1; }
+
     void finish_row(const Tile& tile, std::int64_t at, W* c) {
+        if (scaled()) return store_scaled(tile, at, c);
         if (op_.bias) {
             Space<W> space;
             Array<W>(c, tile.columns) +=
                 ConstArray<W>(read(op_.bias, tile.column, tile.columns, space.at), tile.columns);
         }
         store(c, op_.c, at, tile.columns);
+    }
+
+    void store_scaled(const Tile& tile, std::int64_t at, W* c) {
+        Array<W> row(c, tile.columns);
+        row *= static_cast<W>(op_.factor);
+        Space<W> space;
+        const auto add = [&](const Buffer& from, std::int64_t begin) {
+            row += ConstArray<W>(read(from, begin, tile.columns, space.at), tile.columns);
+        };
+        if (op_.accumulate) add(op_.c, at);
+        if (op_.bias) add(op_.bias, tile.column);
+        if (op_.c.dtype == kDType<W>)
+            Array<W>(data<W>(op_.c, at), tile.columns) = row;
+        else
+            store(c, op_.c, at, tile.columns);
     }
 
     const Gemm& op_;

@@ -99,7 +99,8 @@ void norm_backward_as(const NormBackward& op, Team& team) {
         for (std::int64_t row = begin; row < end; ++row)
             norm_backward_row(op, row, weight, rows, worker, dweights + sums, dbias);
     });
-    add_parts(dweights, parts, rows.stride(), op.width, op.dweight, op.accumulate, team);
+    if (op.dweight)
+        add_parts(dweights, parts, rows.stride(), op.width, op.dweight, op.accumulate, team);
     if (op.dbias) add_parts(dbiases, parts, rows.stride(), op.width, op.dbias, op.accumulate, team);
 }
 

@@ -131,7 +131,7 @@ class QkNormGradient {
                 run_row(row, worker, sums);
         });
         const std::array<Buffer, 2> to = {op_.dq_weight, op_.dk_weight};
-        for (std::size_t p = 0; p < 2; ++p)
+        for (std::size_t p = 0; p < 2 && to[p]; ++p)
             add_parts(space_.shared(2) + parts_[p].first, sums_, space_.stride(), own(p), to[p],
                       op_.accumulate, team_);
     }

@@ -213,7 +213,7 @@ const Spelling kSpellings[] = {
      {"none", "full", "selective", "selective_ops", "selective_layers", "not_stated"},
      {"policy", "modules"}},
     {"/layout/precision", {"fp16", "bf16", "fp8", "mxfp8", "not_stated"}, {"nvfp4", "fp6"}},
-    {"/layout/task", {"pretrain"}, {"sft", "lora"}},
+    {"/layout/task", {"pretrain", "lora"}, {"sft"}},
     {"/layout/vocabulary_variant", {"baseline"}, {"vocab-1", "vocab-2", "interlaced"}},
 };
 

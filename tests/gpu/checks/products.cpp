@@ -30,6 +30,18 @@ void check_form(World& world, GemmForm form, const char* name, const Size& size)
     world.expect_close("c", c, roundings_of_sum(size.k));
 }
 
+// Of adapters: the factor is of the product alone.
+void check_factor(World& world, GemmForm form, const char* name, const Size& size) {
+    world.begin("gemm", text(name, size, ", times 3/8, added"));
+    Tensor& a = world.in(normals(size.m * size.k, 1));
+    Tensor& b = world.in(normals(size.n * size.k, 2));
+    Tensor& c = world.in(normals(size.m * size.n, 3));
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.gemm({form, size.m, size.n, size.k, at(a), at(b), {}, at(c), true, 0.375});
+    });
+    world.expect_close("c", c, roundings_of_sum(size.k));
+}
+
 // Gradients of weights in fp32, and in the operands' type, with what is there already.
 void check_gradient(World& world, DType type, const Size& size) {
     world.begin("gemm", text("weight gradient", size,
@@ -67,6 +79,8 @@ void check_products(World& world) {
         check_form(world, GemmForm::forward, "forward", size);
         check_form(world, GemmForm::input_gradient, "input gradient", size);
         check_form(world, GemmForm::weight_gradient, "weight gradient", size);
+        check_factor(world, GemmForm::forward, "forward", size);
+        check_factor(world, GemmForm::weight_gradient, "weight gradient", size);
         check_gradient(world, world.dtype(), size);
         if (world.dtype() == DType::fp32) continue;
         check_gradient(world, DType::fp32, size);

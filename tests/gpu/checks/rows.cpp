@@ -43,10 +43,11 @@ void check_norm(World& world, const Size& size, bool centred) {
     world.expect_close("stats", stats, roundings_of_sum(size.width));
 }
 
-void check_norm_backward(World& world, const Size& size, bool centred, bool accumulate) {
+void check_norm_backward(World& world, const Size& size, bool centred, bool accumulate,
+                         bool frozen = false) {
     const std::int64_t n = size.rows * size.width;
     world.begin("norm_backward", text(size) + (centred ? " centred" : " rms, offset") +
-                                     (accumulate ? ", added" : "") +
+                                     (accumulate ? ", added" : "") + (frozen ? ", frozen" : "") +
                                      (accumulate ? ", dx over residual" : ", dx over dy"));
     Tensor& dy = world.in(normals(n, 1));
     Tensor& x = world.in(normals(n, 2));
@@ -73,8 +74,8 @@ void check_norm_backward(World& world, const Size& size, bool centred, bool accu
         op.stats = at(stats);
         if (accumulate) op.residual = at(residual);
         op.dx = at(dx);
-        op.dweight = at(dweight);
-        if (centred) op.dbias = at(dbias);
+        if (!frozen) op.dweight = at(dweight);
+        if (centred && !frozen) op.dbias = at(dbias);
         op.accumulate = accumulate;
         kernels.norm_backward(op);
     });
@@ -208,6 +209,7 @@ void check_norms(World& world) {
             check_norm(world, size, centred);
             check_norm_backward(world, size, centred, false);
             check_norm_backward(world, size, centred, true);
+            check_norm_backward(world, size, centred, true, true);
         }
     for (const Size& size : sizes(world.large()))
         for (const bool accumulate : {true, false})

@@ -51,6 +51,12 @@ TEST(Nemo, EachKeyBecomesItsKey) {
         {", optim: {name: fused_adam}", "layout.zero_stage", "0"},
         {", optim: {betas: [0.8, 0.98]}", "training.optimizer.beta2", "0.98"},
         {", optim: {overlap_grad_sync: false}", "training.overlap_gradient_reduce", "false"},
+        {", peft: {peft_scheme: lora}", "training.lora.rank", "32"},
+        {", peft: {peft_scheme: lora}", "training.lora.target_modules", "[\"linear_qkv\"]"},
+        {", peft: {peft_scheme: lora, lora_tuning: {adapter_dim: 8, alpha: 16}}",
+         "training.lora.alpha", "16"},
+        {", peft: {peft_scheme: lora, lora_tuning: {target_modules: [attention, mlp_fc2]}}",
+         "training.lora.target_modules", R"(["linear_qkv","linear_proj","linear_fc2"])"},
         {"", "training.framework", "\"nemo\""},
     };
     for (const Expectation& row : all)
@@ -64,7 +70,9 @@ TEST(Nemo, WhatChangesTheModelIsMarked) {
         {", position_embedding_type: alibi", "model.position_embedding_type"},
         {", activation: geglu", "model.activation"},
         {", transformer_block_type: normformer", "model.transformer_block_type"},
-        {", peft: {peft_scheme: lora}", "model.peft.peft_scheme"}};
+        {", peft: {peft_scheme: ptuning}", "model.peft.peft_scheme"},
+        {", peft: {peft_scheme: lora, lora_tuning: {target_modules: [embedding]}}",
+         "model.peft.lora_tuning.target_modules"}};
     for (const auto& [text, key] : all) {
         const Imported result = imported(text);
         ASSERT_NE(left(result.unsupported, key), nullptr) << text;

@@ -142,6 +142,25 @@ TEST(PlanGolden, LayerBlocksOfLlama) {
                   blocks_named(build_plan(sequence_2(small_llama())), "layer"));
 }
 
+// Adapters beside frozen linears: the tensor group's sums are the linears' own.
+TEST(PlanGolden, LayerBlocksOfAdapters) {
+    Scenario s = small_llama();
+    s.training.lora.rank = 4;
+    expect_golden("layer_lora_tensor", blocks_named(build_plan(tensor_2(s)), "layer"));
+    s.training.lora.fc1 = s.training.lora.projection = false;
+    expect_golden("layer_lora_sequence", blocks_named(build_plan(sequence_2(s)), "layer"));
+    Scenario eight_bit = sequence_2(s);
+    eight_bit.training.lora.qkv = false;
+    eight_bit.training.precision = Precision::fp8;
+    eight_bit.training.fp8 = {Fp8Recipe::delayed, true, true, true};
+    expect_golden("layer_lora_fp8_sequence", blocks_named(build_plan(eight_bit), "layer"));
+    set_pipeline(s, "1f1b", 2, 1, 4);
+    s.layout.data_parallel = 2;
+    s.layout.zero_stage = 3;
+    s.layout.global_batch_size *= 2;
+    expect_golden("plan_lora_zero_3", to_text(build_plan(s)));
+}
+
 // As each recipe's stack does it: sequence-parallel, where copies are gathered, and alone.
 TEST(PlanGolden, EightBitLayers) {
     Scenario s = sequence_2(small_llama());

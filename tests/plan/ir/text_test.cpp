@@ -168,8 +168,9 @@ Plan odd_plan() {
     program.gradient_ring = {0, 1, -1};
     program.frames = {1, -1};
     program.stages = {{4, {{0, 1, -1, -1}, {0, 1, -1, -1}, {0, 1, 3, 0}}}, {5, {}}};
-    program.buckets = {{4, 2, 1, 10, 1, 2, 1, 0, -1, 1, {}, {}},
+    program.buckets = {{4, false, 2, 1, 10, 1, 2, 1, 0, -1, 1, {}, {}},
                        {5,
+                        true,
                         0,
                         0,
                         7,
@@ -341,7 +342,7 @@ TEST(PlanText, FaultsAreToldWithTheirPlace) {
          "line 12, column 93: found \"forwards\", expected product of gemm: forward, "
          "input_gradient, weight_gradient"},
         {"scratch @0\n   1", "scratch @0 with rows=3\n   1",
-         "line 12, column 85: found \"rows\", expected a field of gemm (product)"},
+         "line 12, column 85: found \"rows\", expected a field of gemm (product, factor)"},
         {"tokens         samples 1 sequence 2", "tokens         samples 1 sequence 0",
          "line 3, column 35: found \"0\", expected the tokens of a sequence"},
         {"orrery plan 3\n", "{}", "line 1, column 1: found \"{\", expected \"orrery\""},

@@ -116,6 +116,20 @@ TEST(Manifest, IsReadAsItWasWritten) {
     EXPECT_EQ(read.scenario, manifest.scenario);
     EXPECT_EQ(read.tensors, manifest.tensors);
     EXPECT_EQ(read.shards, manifest.shards);
+    EXPECT_EQ(read.frozen, manifest.frozen);
+}
+
+// Of what is never stepped there are weights and no moments.
+TEST(Manifest, OfAFrozenTensorHasItsWeightAlone) {
+    Manifest frozen = small_manifest();
+    frozen.frozen = {"w"};
+    EXPECT_EQ(complaint([&] { read_manifest("m", manifest_text(frozen)); }),
+              "m: manifest: w is frozen, and its first_moment is in the shards");
+    frozen.shards[0].pieces.resize(1);
+    EXPECT_EQ(read_manifest("m", manifest_text(frozen)).frozen, frozen.frozen);
+    frozen.frozen.insert("x");
+    EXPECT_EQ(complaint([&] { read_manifest("m", manifest_text(frozen)); }),
+              "m: manifest: frozen names a tensor that is not among tensors");
 }
 
 TEST(Manifest, AChangedByteIsRefused) {

@@ -89,5 +89,37 @@ TEST(Gemm, AccumulatesWeightGradientsInTheirType) {
     }
 }
 
+// The factor is of the product, and not of what it is added to: the bias, or what is there already.
+// 3/8 of the exact product is exact, too.
+TEST(Gemm, AFactorIsOfTheProductAlone) {
+    constexpr double kFactor = 0.375;
+    for (const Size& size : kSizes)
+        for (const GemmForm form : kForms)
+            for (const bool accumulate : {false, true}) {
+                const Values a = exact_numbers(size.m * size.k, 1),
+                             b = exact_numbers(size.n * size.k, 2);
+                const Values bias = exact_numbers(size.n, 3);
+                const Values before = exact_numbers(size.m * size.n, 4);
+                const bool biased = form == GemmForm::forward;
+                const Computation run = [&](const World& world) {
+                    const Tensor ta = world.in(a), tb = world.in(b), tbias = world.in(bias);
+                    const Tensor c = world.in(before);
+                    Gemm op{form,        size.m, size.n,     size.k,     ta.buffer(),
+                            tb.buffer(), {},     c.buffer(), accumulate, kFactor};
+                    if (biased) op.bias = tbias.buffer();
+                    world.table.gemm(op, world.team);
+                    return std::vector{c};
+                };
+                Values expected = product(form, size, a, b);
+                for (std::size_t i = 0; i < expected.size(); ++i) {
+                    expected[i] *= kFactor;
+                    if (biased) expected[i] += bias[i % static_cast<std::size_t>(size.n)];
+                    if (accumulate) expected[i] += before[i];
+                }
+                EXPECT_EQ(in_fp64(run)[0], expected);
+                expect_everywhere(run, 2.0 * static_cast<double>(size.k) + 4);
+            }
+}
+
 }  // namespace
 }  // namespace orrery::runtime
