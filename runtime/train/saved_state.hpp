@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "plan/ir/mesh.hpp"
-#include "plan/scenario/scenario.hpp"
 #include "runtime/checkpoint/checkpoint_folder.hpp"
 #include "runtime/checkpoint/checkpoint_reader.hpp"
 #include "runtime/train/model_state.hpp"
