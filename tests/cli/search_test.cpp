@@ -208,6 +208,25 @@ TEST(Size, RefusesBadInput) {
     EXPECT_EQ(sized({"--set", "training.tokens=0"}).code, 2);
 }
 
+// Every entry of the library can be read, and is named as a scenario names it.
+TEST(List, HasWhatTheLibraryHas) {
+    for (const char* kind : {"models", "clusters", "profiles", "frameworks"}) {
+        const Outcome outcome = run({"list", kind, "--json"});
+        ASSERT_EQ(outcome.code, 0) << outcome.err;
+        EXPECT_EQ(outcome.err, "");
+        std::size_t files = 0;
+        for (const auto& entry : std::filesystem::directory_iterator(
+                 std::string(ORRERY_SOURCE_DIR) + "/scenarios/" + kind))
+            files += entry.path().extension() == ".json" ? 1 : 0;
+        EXPECT_EQ(json::parse(outcome.out).at(kind).size(), files) << kind;
+    }
+    const json llamas = json::parse(run({"list", "models", "LLAMA3-70", "--json"}).out);
+    ASSERT_EQ(llamas.at("models").size(), 1U);
+    // As the model's file says of itself.
+    EXPECT_EQ(llamas.at("models").at(0).at("parameters"), 70'553'706'496);
+    EXPECT_EQ(run({"list", "planets"}).code, 2);
+}
+
 TEST(Chart, DrawsEachPointWithinThePage) {
     LineChart chart{"a < b & c", "", "nodes", "s", true, {{"l", {{1, 2, 1, 3}, {8, 4, 3, 6}}}}};
     const std::string svg = line_chart_svg(chart);
