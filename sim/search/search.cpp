@@ -298,21 +298,18 @@ class Pricing {
         ORRERY_CHECK(scenario.has_value(), "a layout that was priced breaks no rule");
         SimulateOptions options;
         options.keep_trace = false;
-        FoundLayout found{priced, base.sets, {}, {}};
-        found.prediction = simulate(*scenario, *base.profile, options, "");
-        if (!found.prediction.stuck.empty()) return std::nullopt;
+        Prediction prediction = simulate(*scenario, *base.profile, options, "");
+        if (!prediction.stuck.empty()) return std::nullopt;
+        std::vector<std::string> sets = base.sets;
         for (const std::string& set : base.space.sets(priced.number))
-            found.sets.push_back(set);
-        found.sets.push_back(
-            fmt::format("layout.data_parallel={}", scenario->layout.data_parallel));
+            sets.push_back(set);
+        sets.push_back(fmt::format("layout.data_parallel={}", scenario->layout.data_parallel));
         const auto& counts = scenario->layout.layers_per_stage;
         const bool even = std::all_of(counts.begin(), counts.end(),
                                       [&](std::int64_t count) { return count == counts[0]; });
-        found.sets.push_back(
-            even ? "layout.layers_per_stage=even"
-                 : fmt::format("layout.layers_per_stage=[{}]", fmt::join(counts, ",")));
-        found.scenario = std::move(*scenario);
-        return found;
+        sets.push_back(even ? "layout.layers_per_stage=even"
+                            : fmt::format("layout.layers_per_stage=[{}]", fmt::join(counts, ",")));
+        return FoundLayout{priced, std::move(sets), std::move(*scenario), std::move(prediction)};
     }
 
     double cost(const PricedLayout& priced) const {
