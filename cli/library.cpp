@@ -51,7 +51,7 @@ std::optional<plan::Scenario> probe(LibraryKind kind, const std::string& referen
         {"model", "models/gpt2.json"},
         {"cluster", "clusters/h100-sxm-8.json"},
         {"layout", {{"data_parallel", 1}, {"global_batch_size", 1}}},
-        {"training", {{"sequence_length", 1024}, {"framework", "orrery"}}},
+        {"training", {{"sequence_length", 8}, {"framework", "orrery"}}},
     };
     if (kind == LibraryKind::models) scenario["model"] = reference;
     if (kind == LibraryKind::clusters) scenario["cluster"] = reference;
