@@ -10,6 +10,7 @@
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 
+#include "plan/assemble/build_plan.hpp"
 #include "plan/check.hpp"
 
 namespace orrery::sim {
@@ -298,7 +299,14 @@ class Pricing {
         ORRERY_CHECK(scenario.has_value(), "a layout that was priced breaks no rule");
         SimulateOptions options;
         options.keep_trace = false;
-        Prediction prediction = simulate(*scenario, *base.profile, options, "");
+        // What does not fit need not be timed.
+        const plan::Plan plan = plan::build_plan(*scenario);
+        Prediction prediction;
+        prediction.memory = predict_memory(plan, *scenario, *base.profile);
+        if (prediction.memory.fit_probability < options_.least_fit_probability)
+            return FoundLayout{priced, {}, std::move(*scenario), std::move(prediction)};
+        options.plan = &plan;
+        prediction = simulate(*scenario, *base.profile, options, "");
         if (!prediction.stuck.empty()) return std::nullopt;
         std::vector<std::string> sets = base.sets;
         for (const std::string& set : base.space.sets(priced.number))
