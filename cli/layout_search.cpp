@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 #include "cli/machine_files.hpp"
 #include "cli/subcommand.hpp"
 
@@ -70,9 +72,24 @@ class Preparation {
         const std::string& path = read.scenario->cluster.profile_path;
         auto& profile = out_.profiles[path];
         if (!profile) profile = std::make_unique<sim::Profile>(sim::load_profile(path));
+        for (const sim::LayoutAxis& axis : values)
+            for (const plan::Layout& value : axis.values)
+                if (axis.key == "schedule") require_kind(value);
         const plan::Layout layout = read.scenario->layout;
+        const bool varied = std::any_of(values.begin(), values.end(),
+                                        [](const auto& axis) { return axis.key == "schedule"; });
+        if (!varied) require_kind(layout);
         out_.bases.push_back(
             {std::move(read), changes, profile.get(), sim::LayoutSpace(layout, std::move(values))});
+    }
+
+    // A grid of actions has one number of stages and micro-batches: there is nothing to search.
+    static void require_kind(const plan::Layout& layout) {
+        if (!layout.imported.schedule.grid.empty())
+            throw UsageError(fmt::format(
+                "the schedule {} is a file of actions, which a search does not price; --vary "
+                "layout.schedule=1f1b,zb-h1 says which kinds to try",
+                layout.schedule));
     }
 
     // What is varied of the layout: what is named or left open, or all that is usual.

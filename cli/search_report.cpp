@@ -123,7 +123,7 @@ std::string accounts_table(const SearchReport& report) {
         head.push_back(columns[c].first);
         align.push_back(Align::right);
         if (c == 0) continue;
-        head.push_back(fmt::format("less #1"));
+        head.push_back("less #1");
         align.push_back(Align::right);
     }
     TextTable table(std::move(align));

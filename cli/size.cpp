@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -179,6 +180,7 @@ class Size : public Subcommand {
                                              gpus_, count, per_node));
             counts.push_back(count);
         }
+        std::sort(counts.begin(), counts.end());
         return counts;
     }
 

@@ -68,7 +68,6 @@ class SweepCommand : public Subcommand {
         for (std::size_t i = 0; i < points.size(); ++i)
             points[i].values = values_of(all[i]);
         // Reading may time this computer, once: not in parallel.
-        std::vector<std::optional<plan::Scenario>> scenarios(all.size());
         if (!search_)
             for (std::size_t i = 0; i < all.size(); ++i)
                 read(all[i], points[i]);

@@ -246,21 +246,21 @@ std::string layout_text(const Layout& layout) {
 
 UnsettledScenario read_unsettled(const std::string& path, const std::vector<std::string>& sets,
                                  const std::string& library_dir, const Files& files) {
-    // What is wrong with the file itself is said as for every other reader.
-    ReadResult whole = read_scenario(path, sets, library_dir, files);
     UnsettledScenario out;
-    out.files = whole.files;
-    out.unreadable = whole.unreadable;
     std::string why;
     const std::optional<std::string> text = files.read(path, why);
     const ParsedJson parsed = text ? parse_json(*text, path) : ParsedJson{};
-    if (whole.unreadable || !text || parsed.incomplete || is_model_config(parsed.value)) {
+    if (!text || parsed.incomplete || is_model_config(parsed.value)) {
+        // What is wrong with the file itself is said as for every other reader.
+        ReadResult whole = read_scenario(path, sets, library_dir, files);
+        out.unreadable = whole.unreadable;
         out.errors = std::move(whole.errors);
         return out;
     }
     const std::string folder = fs::path(path).parent_path().string();
     const Folders folders = {folder, library_dir, files};
     Reading reading(Document(parsed.value, path, folder));
+    reading.errors() = parsed.errors;
     Scenario scenario;
     scenario.source_path = path;
     LayoutChoices choices;
@@ -269,6 +269,7 @@ UnsettledScenario read_unsettled(const std::string& path, const std::vector<std:
     out.automatic = take_automatic(reading);
     read_parts(reading, folders, scenario, choices, verbatim);
     if (reading.errors().empty()) find_own_profile(reading, folders, scenario);
+    out.unreadable = reading.unreadable;
     out.errors = std::move(reading.errors());
     if (!out.errors.empty()) return out;
     out.left = {choices.data_parallel_auto, choices.layers_even};

@@ -62,7 +62,6 @@ struct UnsettledScenario {
     std::vector<std::string> automatic;  // "layout.tensor_parallel"; data_parallel is none of them
     std::vector<std::string> given;
     std::vector<Diagnostic> errors;
-    std::vector<std::string> files;
     bool unreadable = false;
 };
 UnsettledScenario read_unsettled(const std::string& path, const std::vector<std::string>& sets,

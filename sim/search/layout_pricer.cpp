@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "plan/assemble/bind_steps.hpp"
 #include "plan/check.hpp"
+#include "plan/passes/program_builder.hpp"
 #include "plan/schedule/schedule.hpp"
 #include "sim/network/collective_cost.hpp"
 #include "sim/search/schedule_skeleton.hpp"
@@ -87,13 +88,17 @@ struct Places {
 // The communication of a layout's data-parallel ranks.
 class DataExchange {
   public:
-    DataExchange(const Network& network, const Places& places, const Layout& layout,
+    DataExchange(const Network& network, const Places& places, const plan::Scenario& scenario,
                  double slowdown)
-        : network_(network), places_(places), layout_(layout), slowdown_(slowdown) {}
+        : network_(network),
+          places_(places),
+          layout_(scenario.layout),
+          sharding_(plan::sharding_of(scenario)),
+          slowdown_(slowdown) {}
 
     bool alone() const { return layout_.data_ranks() == 1; }
-    bool shards_gradients() const { return layout_.zero_stage >= 2; }
-    bool shards_parameters() const { return layout_.zero_stage >= 3; }
+    bool shards_gradients() const { return sharding_.gradients; }
+    bool shards_parameters() const { return sharding_.parameters; }
 
     double gather(double bytes) const {
         return collective(OpKind::all_gather, bytes, places_.shard);
@@ -126,6 +131,7 @@ class DataExchange {
     const Network& network_;
     const Places& places_;
     const Layout& layout_;
+    plan::Sharding sharding_;
     double slowdown_;
 };
 
@@ -142,7 +148,7 @@ class Estimate {
           skeleton_(skeleton),
           network_(network),
           places_(places),
-          exchange_(network, places, layout_,
+          exchange_(network, places, scenario,
                     (profile.overlap.compute_slowdown.value - 1) * framework_.overlap_factor) {}
 
     LayoutEstimate make() {
@@ -153,9 +159,7 @@ class Estimate {
         const StackPrior prior = stack_prior(framework_, profile_);
         estimate.fit_probability =
             fit_probability(estimate.peak_bytes, profile_.hardware.capacity_bytes.value, prior);
-        estimate.host_bytes = host();
-        const double host_capacity = scenario_.cluster.host_memory.capacity_GB * 1e9;
-        if (estimate.host_bytes > host_capacity) estimate.fit_probability = 0;
+        if (host() > scenario_.cluster.host_memory.capacity_GB * 1e9) estimate.fit_probability = 0;
         return estimate;
     }
 
@@ -292,10 +296,7 @@ class Estimate {
         std::vector<std::array<PassTimes, kPasses>> times;
         for (std::int32_t stage = 0; stage < layout_.stages(); ++stage)
             times.push_back(passes_of(stage));
-        const bool blocks =
-            framework_.overlap_pipeline_transfers == plan::TransferOverlap::never ||
-            (framework_.overlap_pipeline_transfers == plan::TransferOverlap::interleaved &&
-             layout_.virtual_pipeline == 1);
+        const bool blocks = plan::blocks_on_transfers(scenario_);
         double hop = 0;
         if (layout_.pipeline_parallel > 1)
             hop = network_.point_to_point(unit_.boundary_bytes, places_.next).seconds;

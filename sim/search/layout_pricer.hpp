@@ -18,7 +18,6 @@ namespace orrery::sim {
 struct LayoutEstimate {
     double step_s = 0;
     double peak_bytes = 0;       // of the fullest rank
-    double host_bytes = 0;       // of a node, off the devices
     double fit_probability = 0;  // as of MemoryPrediction
     std::string error;           // the code of why the device cannot compute so; the rest is 0
 };

@@ -1,7 +1,6 @@
 #include "sim/search/layout_space.hpp"
 
 #include <algorithm>
-#include <functional>
 
 #include "plan/check.hpp"
 #include "plan/schedule/schedule.hpp"
@@ -108,7 +107,12 @@ const std::vector<SearchedKey>& keys() {
         {"offload.parameters", ORRERY_TAKES(offload.parameters), as_it_is},
         {"offload.activations", ORRERY_TAKES(offload.activations), as_it_is},
         {"global_batch_size", ORRERY_TAKES(global_batch_size), as_it_is},
-        {"schedule", ORRERY_TAKES(schedule), schedules},
+        {"schedule",
+         [](Layout& to, const Layout& from) {
+             to.schedule = from.schedule;
+             to.imported = from.imported;
+         },
+         schedules},
         {"virtual_pipeline", ORRERY_TAKES(virtual_pipeline), chunks},
         {"pipeline_parallel", ORRERY_TAKES(pipeline_parallel), pipeline_degrees},
     };

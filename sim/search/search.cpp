@@ -1,13 +1,11 @@
 #include "sim/search/search.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <mutex>
 #include <tuple>
 
 #include <fmt/format.h>
-#include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 
 #include "plan/assemble/build_plan.hpp"
@@ -198,7 +196,8 @@ class Pricing {
                                 estimate.step_s,
                                 estimate.peak_bytes,
                                 estimate.fit_probability,
-                                sim::objective_of(options_.objective, scenario, estimate.step_s)};
+                                sim::objective_of(options_.objective, scenario, estimate.step_s),
+                                cost_of(scenario, estimate.step_s)};
             if (may_fit(estimate, *base.profile, scenario)) {
                 block.fitting.push_back(priced);
                 continue;
@@ -320,12 +319,8 @@ class Pricing {
         return FoundLayout{priced, std::move(sets), std::move(*scenario), std::move(prediction)};
     }
 
-    double cost(const PricedLayout& priced) const {
-        return cost_of(*bases_[priced.base].read.scenario, priced.step_s);
-    }
-
     // What no other beats in all of step time, memory and cost.
-    std::vector<PricedLayout> pareto_of(std::vector<PricedLayout> fitting) const {
+    static std::vector<PricedLayout> pareto_of(std::vector<PricedLayout> fitting) {
         std::sort(fitting.begin(), fitting.end(), [](const PricedLayout& a, const PricedLayout& b) {
             return std::tie(a.step_s, a.peak_bytes, a.base, a.number) <
                    std::tie(b.step_s, b.peak_bytes, b.base, b.number);
@@ -334,7 +329,7 @@ class Pricing {
         for (const PricedLayout& one : fitting) {
             const bool beaten =
                 std::any_of(front.begin(), front.end(), [&](const PricedLayout& other) {
-                    return other.peak_bytes <= one.peak_bytes && cost(other) <= cost(one);
+                    return other.peak_bytes <= one.peak_bytes && other.cost <= one.cost;
                 });
             if (!beaten) front.push_back(one);
         }

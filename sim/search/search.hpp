@@ -57,6 +57,7 @@ struct PricedLayout {
     double peak_bytes = 0;
     double fit_probability = 0;
     double objective = 0;
+    double cost = 0;  // per token
 };
 
 struct FoundLayout {

@@ -53,7 +53,6 @@ struct Sample {
     double whole_states = 0, shared_states = 0, fixed = 0, at_end = 0;
     double until_backward = 0, until_weights = 0, between_halves = 0;
     double host_states = 0, host_shared_states = 0, host_in_flight = 0;
-    bool disk = false;
 };
 
 bool of_passes(plan::Stream stream) {
@@ -167,7 +166,6 @@ class Sampler {
                 double& sum = off ? (shared ? sample_.host_shared_states : sample_.host_states)
                                   : (shared ? sample_.shared_states : sample_.whole_states);
                 sum += shared ? bytes * ranks : bytes;
-                sample_.disk = sample_.disk || keeper.tier == plan::Tier::disk;
                 is_state_[static_cast<std::size_t>(plan::keeper_of(program_, id))] = true;
             }
         }
@@ -220,7 +218,6 @@ class Sampler {
         const double bytes = static_cast<double>(one.bytes);
         if (one.tier != plan::Tier::device) {
             sample_.host_in_flight += bytes;
-            sample_.disk = sample_.disk || one.tier == plan::Tier::disk;
             return;
         }
         if (one.within >= 0) return;
@@ -392,7 +389,6 @@ StageCosts costs_of(const Sample& at, std::int64_t few, const Sample& one, const
     costs.host_states = of(&Sample::host_states);
     costs.host_shared_states = of(&Sample::host_shared_states);
     costs.host_in_flight = of(&Sample::host_in_flight);
-    costs.disk = two.disk;
     return costs;
 }
 

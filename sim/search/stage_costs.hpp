@@ -54,7 +54,6 @@ struct StageCosts {
     ByLayers at_end;
     // Bytes off the device: states as above, and of a micro-batch from forward to backward.
     ByLayers host_states, host_shared_states, host_in_flight;
-    bool disk = false;  // something lies on disk: these are no bound of it
 };
 
 struct UnitCosts {

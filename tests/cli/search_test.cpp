@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
+#include <fstream>
 
 #include "cli/chart.hpp"
 #include "cli/vary.hpp"
@@ -117,6 +118,27 @@ TEST(Search, RefusesBadInputBeforeItSearches) {
     EXPECT_EQ(searched({"--fit-probability", "2"}).code, 2);
     EXPECT_EQ(run({"search", "no-such-file.json"}).code, 5);
     EXPECT_EQ(searched({"--objective", "energy", "--set", "cluster.power_w_per_gpu=0"}).code, 2);
+    EXPECT_EQ(searched({"--set", "cluster=clusters/abacus.json"}).code, 5);
+}
+
+// A schedule that is a file has no others beside it: kinds that are named are tried, it is not.
+TEST(Search, DoesNotPriceAScheduleOfAFile) {
+    const std::string grid = ::testing::TempDir() + "search_grid.csv";
+    const Words pipeline = {"--set", "layout.pipeline_parallel=2", "--set",
+                            "layout.data_parallel=4"};
+    const Outcome written = run(joined({"schedule", kRun, "--csv"}, pipeline));
+    ASSERT_EQ(written.code, 0) << written.err;
+    std::ofstream(grid) << written.out;
+    const Words with =
+        joined(pipeline, {"--set", "layout.schedule=" + grid, "--vary", "layout.zero_stage=0,1"});
+    const Outcome refused = searched(with);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_THAT(refused.err, HasSubstr("is a file of actions"));
+    const Outcome kinds =
+        searched(joined(with, {"--vary", "layout.schedule=1f1b,gpipe", "--json"}));
+    ASSERT_EQ(kinds.code, 0) << kinds.err;
+    EXPECT_EQ(json::parse(kinds.out).at("priced"), 4);
+    std::filesystem::remove(grid);
 }
 
 TEST(Sweep, PrintsAPointForEachCombination) {

@@ -110,6 +110,7 @@ TEST(Search, FindsTheTopOfExhaustiveSimulation) {
 
 // No layout that the search calls infeasible is accepted by simulate, and the other way round.
 TEST(Search, AgreesWithTheReaderOnWhatIsALayout) {
+    std::uint64_t without_room = 0;
     for (const Small& small : small_spaces()) {
         const ScenarioInput input = input_of(small.run, small.sets);
         const LayoutSearch search = searched(input, small.varies);
@@ -131,13 +132,21 @@ TEST(Search, AgreesWithTheReaderOnWhatIsALayout) {
             }
         }
         EXPECT_GT(layouts, 0U);
-        // What is counted to memory is what simulate says exceeds it.
+        // What is counted to memory is what simulate says exceeds it, and nothing else.
         SearchOptions options;
         options.top = 1000;
-        const SearchResult result = sim::search(search.bases, options);
+        SearchResult result = sim::search(search.bases, options);
         for (const FoundLayout& found : result.layouts)
             EXPECT_GE(found.prediction.memory.fit_probability, 0.5);
+        const auto exceeds = [](const LongWay& one) {
+            return one.prediction && one.prediction->memory.fit_probability < 0.5;
+        };
+        const auto exceeding =
+            static_cast<std::uint64_t>(std::count_if(all.begin(), all.end(), exceeds));
+        EXPECT_EQ(result.infeasible["memory"].layouts, exceeding) << small.run;
+        without_room += exceeding;
     }
+    EXPECT_GT(without_room, 0U);
 }
 
 TEST(Search, IsTheSameForAnyNumberOfThreads) {
@@ -185,6 +194,38 @@ TEST(Search, FindsTheSameOfSeveralBasesAsOfEachAlone) {
     ASSERT_EQ(all.layouts.size(), 6U);
     for (std::size_t i = 0; i < of_each.size(); ++i)
         EXPECT_EQ(all.layouts[i].price.step_s, of_each[i]) << i;
+}
+
+// By throughput of a device few nodes are best, by step time many.
+TEST(Search, SearchesByWhatItIsAskedFor) {
+    const ScenarioInput input = input_of("llama2-7b-a100x8");
+    const LayoutSearch search =
+        searched(input, {"layout.tensor_parallel=1,2", "cluster.nodes=1,2,4"});
+    for (std::size_t i = 0; i < kObjectives; ++i) {
+        SearchOptions options;
+        options.objective = static_cast<Objective>(i);
+        options.top = 6;
+        const SearchResult result = sim::search(search.bases, options);
+        ASSERT_EQ(result.layouts.size(), 6U);
+        const auto value = [&](const FoundLayout& found) {
+            const Prediction& prediction = found.prediction;
+            const plan::Cluster& cluster = found.scenario.cluster;
+            const double tokens = prediction.throughput.tokens_per_s;
+            if (options.objective == Objective::step_time) return prediction.step.time_s;
+            if (options.objective == Objective::tokens_per_s_per_gpu)
+                return -prediction.throughput.tokens_per_s_per_gpu;
+            if (options.objective == Objective::cost_per_token)
+                return static_cast<double>(cluster.devices()) * cluster.usd_per_device_hour() /
+                       tokens;
+            return static_cast<double>(found.scenario.layout.ranks()) * cluster.power_w_per_gpu /
+                   tokens;
+        };
+        for (std::size_t l = 1; l < result.layouts.size(); ++l)
+            EXPECT_LE(value(result.layouts[l - 1]), value(result.layouts[l]))
+                << name(options.objective);
+        EXPECT_EQ(result.layouts.front().scenario.cluster.nodes,
+                  options.objective == Objective::step_time ? 4 : 1);
+    }
 }
 
 TEST(Search, StopsWhereItIsAskedTo) {
