@@ -155,6 +155,10 @@ CollectiveTable collectives_of(const Profile& profile, const plan::Mesh& mesh) {
 
 }  // namespace
 
+bool asks_all_ranks(const plan::Training& training) {
+    return training.optimizer.clip_norm > 0 || training.precision == plan::Precision::fp16;
+}
+
 trace::LaunchTimes launch_times(const plan::Framework& framework) {
     constexpr const char* kLaunch = "/training/launch_us";
     const double seconds = framework.launch_us * 1e-6;
@@ -187,12 +191,8 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     if (costs != nullptr && scenario.layout.staleness == 0) replay = costs->replay_of(plan);
     machine.classes = fold_ranks(plan.mesh, cluster, unfolded || replay);
     machine.input.plan = &plan;
-    // A global gradient norm, or a look for overflow, keeps every rank until the last has done its
-    // backward passes; without, the first stages begin the next step while the last still end this
-    // one.
-    const bool waits =
-        plan.statistics.empty() && (scenario.training.optimizer.clip_norm > 0 ||
-                                    scenario.training.precision == plan::Precision::fp16);
+    // Without that the first stages begin the next step while the last still end this one.
+    const bool waits = plan.statistics.empty() && asks_all_ranks(scenario.training);
     // Parameters that are gathered ahead of the next step's forward pass cross the boundary too.
     const bool overlaps = (plan.mesh.pipeline > 1 && !waits) || gathers_parameters_ahead(scenario);
     machine.repetitions = overlaps ? 2 : 1;

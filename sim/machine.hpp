@@ -46,6 +46,10 @@ struct Machine {
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
                       const Profile& profile, bool unfolded, const MeasuredCosts* costs = nullptr);
 
+// Whether a global gradient norm, or a look for overflow, keeps every rank until the last has done
+// its backward passes.
+bool asks_all_ranks(const plan::Training& training);
+
 // What issuing an op costs a host of this stack. Throws plan::ScenarioError where it is more than a
 // trace holds.
 trace::LaunchTimes launch_times(const plan::Framework& framework);

@@ -12,6 +12,7 @@
 #include "plan/check.hpp"
 #include "plan/passes/program_builder.hpp"
 #include "plan/schedule/schedule.hpp"
+#include "sim/machine.hpp"
 #include "sim/network/collective_cost.hpp"
 #include "sim/search/schedule_skeleton.hpp"
 #include "sim/search/stage_costs.hpp"
@@ -301,8 +302,7 @@ class Estimate {
         if (layout_.pipeline_parallel > 1)
             hop = network_.point_to_point(unit_.boundary_bytes, places_.next).seconds;
         const PipelineTimes pipeline = skeleton_.run(layout_.micro_batches(), times, hop, blocks);
-        const bool waits = scenario_.training.optimizer.clip_norm > 0 ||
-                           scenario_.training.precision == plan::Precision::fp16;
+        const bool waits = asks_all_ranks(scenario_.training);
         double reduced = 0, after = 0, end = 0;
         for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
             const double ready = pipeline.rank_ends[rank] +
