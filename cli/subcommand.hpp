@@ -18,12 +18,14 @@ namespace orrery::cli {
 
 // In the order of --help.
 #define ORRERY_SUBCOMMANDS(X) \
+    X(init)                   \
     X(simulate)               \
     X(explain)                \
     X(search)                 \
     X(sweep)                  \
     X(size)                   \
     X(list)                   \
+    X(schema)                 \
     X(diff)                   \
     X(plan)                   \
     X(schedule)               \

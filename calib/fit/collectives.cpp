@@ -11,7 +11,7 @@
 
 #include "calib/fit/fit_error.hpp"
 #include "calib/fit/nccl_constants.hpp"
-#include "plan/scenario/link_kinds.hpp"
+#include "plan/scenario/spellings.hpp"
 #include "sim/network/algorithms.hpp"
 
 namespace orrery::fit {
@@ -122,7 +122,7 @@ json measured_on(const CollectiveFit& fit) {
                 {"intra_node_bandwidth_GBps", fit.intra_node_bandwidth_GBps},
                 {"source", "line rate of the device's links, one direction"}};
     if (!fit.link) return out;
-    out["intra_node_kind"] = plan::spelling(plan::intra_node_kinds(), fit.link->kind);
+    out["intra_node_kind"] = plan::spelling(fit.link->kind);
     out["intra_node_latency_us"] = {
         {"value", fit.link->latency_us},
         {"source", "not measured apart: what clusters with this link state of a hop"}};
@@ -132,7 +132,7 @@ json measured_on(const CollectiveFit& fit) {
 json between_nodes(const CollectiveFit& fit) {
     json out = efficiency_json(
         {fit.inter_node_efficiency, fit.inter_node_relative_sd, fit.inter_node_source});
-    out["kind"] = plan::spelling(plan::inter_node_kinds(), plan::InterNodeKind::infiniband);
+    out["kind"] = plan::spelling(plan::InterNodeKind::infiniband);
     return out;
 }
 

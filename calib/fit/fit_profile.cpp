@@ -15,7 +15,7 @@
 #include "calib/fit/fit_error.hpp"
 #include "calib/fit/fit_gemm.hpp"
 #include "calib/fit/write_profile.hpp"
-#include "plan/scenario/link_kinds.hpp"
+#include "plan/scenario/spellings.hpp"
 
 namespace orrery::fit {
 namespace {
@@ -92,8 +92,8 @@ void add_collectives(const FitInputs& inputs, const Json& tables, Json& profile)
                         "false are expected",
                         path));
     const std::string kind = text_of(wanted, "intra_node_kind", path);
-    const plan::IntraNodeKind* link = plan::kind_of(plan::intra_node_kinds(), kind);
-    if (link == nullptr)
+    const auto link = plan::value_spelled<plan::IntraNodeKind>(kind);
+    if (!link)
         throw FitError(fmt::format(
             "{}: /tables/collectives/intra_node_kind: no link is called \"{}\"", path, kind));
     CollectiveFit fit;

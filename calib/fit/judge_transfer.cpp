@@ -12,7 +12,7 @@
 #include "calib/fit/fit_error.hpp"
 #include "calib/fit/fit_gemm.hpp"
 #include "calib/fit/write_profile.hpp"
-#include "plan/scenario/link_kinds.hpp"
+#include "plan/scenario/spellings.hpp"
 #include "sim/cost/attention_model.hpp"
 #include "sim/cost/gemm_model.hpp"
 #include "sim/network/collective_cost.hpp"
@@ -56,7 +56,7 @@ ErrorSummary judge_collectives(const sim::Profile& profile, const FitInputs& inp
     plan::Cluster cluster;
     cluster.intra_node.bandwidth_GBps = wanted.at("intra_node_bandwidth_GBps").get<double>();
     cluster.intra_node.kind =
-        *plan::kind_of(plan::intra_node_kinds(), wanted.at("intra_node_kind").get<std::string>());
+        *plan::value_spelled<plan::IntraNodeKind>(wanted.at("intra_node_kind").get<std::string>());
     cluster.intra_node.latency_us = wanted.at("intra_node_latency_us").get<double>();
     const std::string library = text_of(wanted, "library", inputs.datasheet_path);
     std::map<std::pair<std::string, int>, std::vector<CollectiveSample>> groups;

@@ -14,12 +14,12 @@ namespace orrery::plan {
 
 // What a Scenario does not hold but its resolved text must.
 struct Verbatim {
-    std::string gradient_dtype;                  // "same" or a type
     std::map<std::string, std::string> sources;  // of each framework constant, by key
 };
 
 void read_imported(Reading& reading);
 void read_model(Reading& reading, Model& model);
+std::vector<std::string_view> family_names();  // model_type of each
 // The keys that the model settles, as its family spells them.
 void write_model(const Model& model, Json& out);
 void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster);
@@ -32,29 +32,34 @@ struct LayoutChoices {
     bool data_parallel_auto = true;
     bool layers_even = true;
 };
-// Its keys recompute, recompute_every and recompute_modules.
+// The key recompute_modules.
 void read_recompute(Reading& reading, Section& keys, Layout& layout);
-// As layout.recompute_modules spells them.
-Json modules_json(const RecomputedModules& modules);
 void read_lora(Reading& reading, Section& training, Lora& lora);
-Json lora_json(const Lora& lora);
 void read_offload(Reading& reading, Offload& offload);
 void read_host_memory(Reading& reading, Cluster& cluster);  // and storage
 // After the link between nodes, and the key that it stands in.
 void read_fabric(Reading& reading, const Cluster& cluster, InterNode& link);
+Json written_fabric(const Fabric& fabric);
 // Puts the library's price of the cluster's device beside it, where it has none.
 void follow_price_list(Reading& reading, const Folders& folders);
-// Its own price, or that of the list; counts both keys as known.
+// That of the list, where it has none of its own.
 void read_price(Reading& reading, Section& keys, Cluster& cluster);
-// What is not alike among the devices; counts its keys as known.
+// What is not alike among the devices.
 void read_uneven(Reading& reading, Section& keys, Cluster& cluster);
 void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices);
+
+// Parts of the resolved scenario.
+Json written_cluster(const Cluster& cluster, const Document& document);
+Json written_layout(const Layout& layout);
+Json written_training(const Training& training, const Document& document, const Verbatim& verbatim);
+Json written_framework(const Framework& framework, const Verbatim& verbatim);
+Json written_run(const Run& run, const Document& document);
 
 void read_training(Reading& reading, Training& training, Model& model, Verbatim& verbatim);
 void read_framework(Reading& reading, Section& keys, Precision precision, Framework& framework,
                     Verbatim& verbatim);
 void read_run(Reading& reading, const Folders& folders, Run& run);
-// Its keys run.checkpoint, run.health and run.verify_replicas_every_steps.
-void read_reliability(Reading& reading, Section& keys, Run& run);
+// Its keys run.checkpoint and run.health.
+void read_reliability(Reading& reading, Run& run);
 
 }  // namespace orrery::plan

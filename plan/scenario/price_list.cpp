@@ -2,8 +2,8 @@
 // prices, put into the scenario so that what is resolved keeps the price that it was told with.
 #include <filesystem>
 
+#include "plan/scenario/key_tables.hpp"
 #include "plan/scenario/parts.hpp"
-#include "plan/scenario/section.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -38,20 +38,28 @@ void follow_price_list(Reading& reading, const Folders& folders) {
                            {Source::Kind::preset, kPriceList, folders.library});
 }
 
+const Keys<ListPrice>& list_price_keys() {
+    static const Keys<ListPrice> keys = {
+        number<&ListPrice::usd>("usd", "On demand, the middle of public price lists", kPositive)
+            .in("USD/h")
+            .required(),
+        number<&ListPrice::low_usd>("low_usd", "The lowest of them", kPositive)
+            .in("USD/h")
+            .required(),
+        number<&ListPrice::high_usd>("high_usd", "The highest of them", kPositive)
+            .in("USD/h")
+            .required(),
+        text<&ListPrice::date>("date", "Of the lists").required(),
+        text<&ListPrice::source>("source", "Whose lists").required(),
+    };
+    return keys;
+}
+
 void read_price(Reading& reading, Section& keys, Cluster& cluster) {
-    const bool own = keys.has("price_usd_per_gpu_hour");
-    keys.number("price_usd_per_gpu_hour", cluster.price_usd_per_gpu_hour);
-    keys.known("list_price");
-    Section section(reading, "/cluster/list_price", "cluster.list_price");
-    if (!section.exists()) return;
     ListPrice price;
-    section.number("usd", price.usd, kPositive, Presence::required);
-    section.number("low_usd", price.low_usd, kPositive, Presence::required);
-    section.number("high_usd", price.high_usd, kPositive, Presence::required);
-    section.text("date", price.date, Presence::required);
-    section.text("source", price.source, Presence::required);
-    section.finish();
-    if (!own) cluster.list_price = std::move(price);
+    const bool listed =
+        read_object(reading, "/cluster/list_price", "cluster.list_price", list_price_keys(), price);
+    if (listed && !keys.has("price_usd_per_gpu_hour")) cluster.list_price = std::move(price);
 }
 
 }  // namespace orrery::plan

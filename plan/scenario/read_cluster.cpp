@@ -2,15 +2,22 @@
 
 #include <fmt/format.h>
 
-#include "plan/scenario/link_kinds.hpp"
+#include "plan/scenario/key_tables.hpp"
 #include "plan/scenario/parts.hpp"
-#include "plan/scenario/section.hpp"
 
 namespace orrery::plan {
 namespace {
 
 constexpr std::int64_t kMostNodes = 1'000'000;
 constexpr std::int64_t kMostPerNode = 1024;
+
+bool is_mesh(const IntraNode& link) {
+    return link.kind == IntraNodeKind::hybrid_cube_mesh;
+}
+
+bool is_linked(const InterNode& link) {
+    return link.kind != InterNodeKind::none;
+}
 
 void read_intra_node(Reading& reading, const Cluster& cluster, IntraNode& link) {
     Section section(reading, "/cluster/intra_node", "cluster.intra_node");
@@ -25,13 +32,9 @@ void read_intra_node(Reading& reading, const Cluster& cluster, IntraNode& link) 
         }
         return;
     }
-    section.choice("kind", link.kind, intra_node_kinds(), Presence::required);
-    section.number("bandwidth_GBps", link.bandwidth_GBps, kPositive, Presence::required);
-    section.number("latency_us", link.latency_us, {}, Presence::required);
-    const bool mesh = link.kind == IntraNodeKind::hybrid_cube_mesh;
-    if (mesh) section.number("host_GBps", link.host_GBps, kPositive, Presence::required);
+    read_keys(section, intra_node_keys(), link);
     section.finish();
-    if (!mesh || !reading.good({"cluster.devices_per_node", "cluster.intra_node.kind"}) ||
+    if (!is_mesh(link) || !reading.good({"cluster.devices_per_node", "cluster.intra_node.kind"}) ||
         cluster.devices_per_node <= kCubeMeshDevices)
         return;
     Diagnostic& fault = reading.report(
@@ -45,16 +48,10 @@ void read_intra_node(Reading& reading, const Cluster& cluster, IntraNode& link) 
 void read_inter_node(Reading& reading, const Cluster& cluster, InterNode& link) {
     Section section(reading, "/cluster/inter_node", "cluster.inter_node");
     if (section.exists()) {
-        section.choice("kind", link.kind, inter_node_kinds(), Presence::required);
-        const bool linked = !section.has("kind") || link.kind != InterNodeKind::none;
-        const Presence presence = linked ? Presence::required : Presence::optional;
-        std::int64_t nics = 0;
-        section.integer("nics_per_node", nics, {1, kMostPerNode}, presence);
-        link.nics_per_node = static_cast<int>(nics);
-        section.number("bandwidth_Gbps", link.bandwidth_Gbps, kPositive, presence);
-        section.number("latency_us", link.latency_us, {}, presence);
-        section.number("oversubscription", link.oversubscription, {1, kMostOversubscription});
-        section.known("fabric");
+        // Where no kind is said, all that a network lacks is named.
+        if (!section.has("kind")) link.kind = InterNodeKind::infiniband;
+        read_keys(section, inter_node_keys(), link);
+        if (!section.has("kind")) link.kind = InterNodeKind::none;
         section.finish();
         read_fabric(reading, cluster, link);
     }
@@ -129,31 +126,130 @@ void tell_changes(const Document& document, std::string& name) {
 
 }  // namespace
 
+const Keys<IntraNode>& intra_node_keys() {
+    static const Keys<IntraNode> keys = {
+        choice<&IntraNode::kind>("kind", "What joins the devices of a node").required(),
+        number<&IntraNode::bandwidth_GBps>(
+            "bandwidth_GBps", "Of one device, in one direction, all its links together", kPositive)
+            .in("GB/s")
+            .required(),
+        number<&IntraNode::latency_us>("latency_us", "Of one message").in("µs").required(),
+        number<&IntraNode::host_GBps>("host_GBps",
+                                      "Between the two halves of a node, of all devices together, "
+                                      "in one direction",
+                                      kPositive)
+            .in("GB/s")
+            .required()
+            .where("with \"kind\": \"hybrid_cube_mesh\"", is_mesh),
+    };
+    return keys;
+}
+
+const Keys<InterNode>& inter_node_keys() {
+    static const Keys<InterNode> keys = {
+        choice<&InterNode::kind>("kind", "The network between nodes").required(),
+        count<&InterNode::nics_per_node>("nics_per_node", "Network adapters of a node",
+                                         {1, kMostPerNode})
+            .required_if(is_linked)
+            .unset()
+            .written_if([](const InterNode& from) { return from.nics_per_node > 0; }),
+        number<&InterNode::bandwidth_Gbps>("bandwidth_Gbps", "Of one adapter, in one direction",
+                                           kPositive)
+            .in("Gb/s")
+            .required_if(is_linked)
+            .unset()
+            .written_if([](const InterNode& from) { return from.bandwidth_Gbps > 0; }),
+        number<&InterNode::latency_us>("latency_us", "Of one message")
+            .in("µs")
+            .required_if(is_linked),
+        number<&InterNode::oversubscription>(
+            "oversubscription", "Of a uniform fabric above its leaves; 1: full bisection",
+            {1, kMostOversubscription}),
+        own<InterNode>("fabric", KeyType::object, "How nodes hang on their switches",
+                       specs(fabric_keys()))
+            .written_if(
+                [](const InterNode& from) { return from.fabric.kind != FabricKind::uniform; })
+            .written_by(
+                [](const KeySpec&, const InterNode& from) { return written_fabric(from.fabric); }),
+    };
+    return keys;
+}
+
+const Keys<Cluster>& cluster_keys() {
+    static const Keys<Cluster> keys = {
+        text<&Cluster::name>("name", "What reports call it"),
+        count<&Cluster::nodes>("nodes", "Computers", {1, kMostNodes})
+            .required()
+            .also({"num_nodes"}),
+        count<&Cluster::devices_per_node>("devices_per_node", "Devices (GPUs) of a node",
+                                          {1, kMostPerNode})
+            .required()
+            .also({"gpus_per_node"}),
+        text<&Cluster::device>("device", "Their name, as in the profile").required().also({"gpu"}),
+        passed_text<Cluster>("profile",
+                             "Timings of the device's kernels and collectives: a file, a name of "
+                             "the library, or \"this-machine\"")
+            .required(),
+        own<Cluster>("intra_node", KeyType::object, "The link between the devices of a node",
+                     specs(intra_node_keys())),
+        own<Cluster>("inter_node", KeyType::object, "The network between nodes",
+                     specs(inter_node_keys())),
+        own<Cluster>("host_memory", KeyType::object, "Memory of a node, for what is offloaded",
+                     specs(host_memory_keys())),
+        own<Cluster>("storage", KeyType::object, "Disk of a node, for what is offloaded",
+                     specs(storage_keys())),
+        own<Cluster>("slow_devices", KeyType::list, "Devices that are slower than the profile says",
+                     specs(slow_device_keys())),
+        own<Cluster>("jitter", KeyType::object, "Factors that are drawn on the time of kernels",
+                     specs(jitter_keys())),
+        own<Cluster>("list_price", KeyType::object,
+                     "What the device is rented for by public lists; the library's unless given",
+                     specs(list_price_keys())),
+        number<&Cluster::price_usd_per_gpu_hour>("price_usd_per_gpu_hour",
+                                                 "What a device costs you, instead of the list's "
+                                                 "price")
+            .in("USD/h")
+            .written_if([](const Cluster& from) { return !from.list_price; }),
+        number<&Cluster::power_w_per_gpu>("power_w_per_gpu",
+                                          "Draw of a device with its share of the node; 0: not "
+                                          "known, and energy is not told")
+            .in("W"),
+        number<&Cluster::pue>("pue", "Power usage effectiveness of the site", {1, 10}),
+        source_note<Cluster>(),
+    };
+    return keys;
+}
+
+Json written_cluster(const Cluster& cluster, const Document& document) {
+    Json out = Json::object();
+    write_keys(cluster_keys(), cluster, out, [&](const std::string& name) -> std::optional<Json> {
+        const Json* said = document.find("/cluster/" + name);
+        if (name == "list_price") {
+            if (!cluster.list_price) return std::nullopt;
+            return written(list_price_keys(), *cluster.list_price);
+        }
+        if (said == nullptr) return std::nullopt;
+        if (name == "intra_node") return written(intra_node_keys(), cluster.intra_node);
+        if (name == "inter_node") return written(inter_node_keys(), cluster.inter_node);
+        return *said;
+    });
+    return out;
+}
+
 void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster) {
     Section section(reading, "/cluster", "cluster");
     if (!section.exists()) return;
-    section.text("name", cluster.name);
+    read_keys(section, cluster_keys(), cluster);
     tell_changes(reading.document(), cluster.name);
-    section.integer("nodes", cluster.nodes, {1, kMostNodes}, Presence::required);
-    section.integer("devices_per_node", cluster.devices_per_node, {1, kMostPerNode},
-                    Presence::required);
-    section.text("device", cluster.device, Presence::required);
-    std::string profile;
-    const bool has_profile = section.text("profile", profile, Presence::required);
-    section.known("intra_node");
-    section.known("inter_node");
-    section.known("host_memory");
-    section.known("storage");
+    const bool has_profile = section.has("profile") && section.good("profile");
     read_price(reading, section, cluster);
-    section.number("power_w_per_gpu", cluster.power_w_per_gpu);
-    section.number("pue", cluster.pue, {1, 10});
     read_uneven(reading, section, cluster);
-    section.known("source");  // of the figures; any JSON, carried along
     section.finish();
     read_intra_node(reading, cluster, cluster.intra_node);
     read_inter_node(reading, cluster, cluster.inter_node);
     read_host_memory(reading, cluster);
-    if (has_profile) find_profile(reading, folders, cluster, profile);
+    if (has_profile)
+        find_profile(reading, folders, cluster, section.find("profile")->get<std::string>());
 }
 
 void find_own_profile(Reading& reading, const Folders& folders, Scenario& scenario) {

@@ -1,8 +1,8 @@
 // How the nodes of a cluster hang on their switches.
 #include <fmt/format.h>
 
+#include "plan/scenario/key_tables.hpp"
 #include "plan/scenario/parts.hpp"
-#include "plan/scenario/section.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -37,52 +37,90 @@ void read_levels(Reading& reading, Section& keys, Fabric& fabric) {
     std::int64_t below = 0;  // 0: not known
     for (std::size_t i = 0; i < list->size(); ++i) {
         const std::string pointer = fmt::format("{}/levels/{}", kFabric, i);
-        Section section(reading, pointer, fmt::format("cluster.inter_node.fabric.levels[{}]", i));
         FabricLevel level;
         const bool counted =
-            section.integer("nodes", level.nodes, {1, kMostNodesOfASwitch}, Presence::required);
-        section.number("oversubscription", level.oversubscription, {1, kMostOversubscription});
-        section.known("source");
-        section.finish();
+            read_object(reading, pointer, fmt::format("cluster.inter_node.fabric.levels[{}]", i),
+                        fabric_level_keys(), level) &&
+            reading.good_at(pointer + "/nodes");
         if (counted && below > 0) check_nesting(reading, pointer, level.nodes, below);
         below = counted ? level.nodes : 0;
         fabric.levels.push_back(level);
     }
 }
 
+bool has_levels(const Fabric& fabric) {
+    return fabric.kind != FabricKind::uniform;
+}
+
+bool has_rails(const Fabric& fabric) {
+    return fabric.kind == FabricKind::rail;
+}
+
 }  // namespace
+
+const Keys<FabricLevel>& fabric_level_keys() {
+    static const Keys<FabricLevel> keys = {
+        count<&FabricLevel::nodes>("nodes", "How many lie below one of its switches",
+                                   {1, kMostNodesOfASwitch})
+            .required(),
+        number<&FabricLevel::oversubscription>("oversubscription",
+                                               "What comes from below ÷ what its links upwards "
+                                               "carry",
+                                               {1, kMostOversubscription}),
+        source_note<FabricLevel>(),
+    };
+    return keys;
+}
+
+const Keys<Fabric>& fabric_keys() {
+    static const Keys<Fabric> keys = {
+        choice<&Fabric::kind>("kind",
+                              "How nodes hang on their switches: all alike, so many on a leaf, or "
+                              "the devices of one place in their nodes on a leaf")
+            .required(),
+        own<Fabric>("levels", KeyType::list, "Of switches, one to three, from the leaves up",
+                    specs(fabric_level_keys()))
+            .required()
+            .where("with \"kind\": \"fat_tree\" or \"rail\"", has_levels),
+        number<&Fabric::switch_latency_us>("switch_latency_us", "Of each switch beyond the first")
+            .in("µs")
+            .where("with \"kind\": \"fat_tree\" or \"rail\"", has_levels),
+        choice<&Fabric::cross_rail>("cross_rail",
+                                    "Which way a message goes between devices on different rails")
+            .where("with \"kind\": \"rail\"", has_rails),
+        source_note<Fabric>(),
+    };
+    return keys;
+}
+
+Json written_fabric(const Fabric& fabric) {
+    Json out = Json::object();
+    write_keys(fabric_keys(), fabric, out, [&](const std::string& name) -> std::optional<Json> {
+        if (name != "levels") return std::nullopt;
+        Json levels = Json::array();
+        for (const FabricLevel& level : fabric.levels)
+            levels.push_back(written(fabric_level_keys(), level));
+        return levels;
+    });
+    return out;
+}
 
 void read_fabric(Reading& reading, const Cluster& cluster, InterNode& link) {
     Section section(reading, kFabric, "cluster.inter_node.fabric");
     if (!section.exists()) return;
     Fabric& fabric = link.fabric;
-    section.choice<FabricKind>("kind", fabric.kind,
-                               {{"uniform", FabricKind::uniform},
-                                {"fat_tree", FabricKind::fat_tree},
-                                {"rail", FabricKind::rail}},
-                               Presence::required);
-    if (!reading.good({"cluster.inter_node.fabric.kind"}))
-        for (const char* key : {"levels", "switch_latency_us", "cross_rail"})
-            section.known(key);
-    if (fabric.kind != FabricKind::uniform) {
-        section.require("levels");
-        read_levels(reading, section, fabric);
-        section.number("switch_latency_us", fabric.switch_latency_us);
-    }
     const bool direct = cluster.devices_per_node > 1 && has_direct_links(cluster.intra_node.kind);
-    if (fabric.kind == FabricKind::rail) {
-        if (!direct) fabric.cross_rail = CrossRail::spine;
-        section.choice<CrossRail>("cross_rail", fabric.cross_rail,
-                                  {{"nvlink", CrossRail::nvlink}, {"spine", CrossRail::spine}});
-    }
-    section.known("source");
+    if (!direct) fabric.cross_rail = CrossRail::spine;
+    read_keys(section, fabric_keys(), fabric);
+    if (!has_rails(fabric)) fabric.cross_rail = CrossRail::nvlink;
+    if (has_levels(fabric)) read_levels(reading, section, fabric);
     section.finish();
-    if (fabric.kind != FabricKind::uniform && link.oversubscription != 1)
+    if (has_levels(fabric) && link.oversubscription != 1)
         reading
             .report("S058", "/cluster/inter_node/oversubscription",
                     "the levels of a fabric say where it is oversubscribed")
             .help.push_back("state it with a level of \"fabric\", and leave this key out");
-    if (fabric.kind == FabricKind::rail && !direct && fabric.cross_rail == CrossRail::nvlink &&
+    if (has_rails(fabric) && !direct && fabric.cross_rail == CrossRail::nvlink &&
         reading.good({"cluster.intra_node", "cluster.devices_per_node"}))
         reading
             .report("S058", std::string(kFabric) + "/cross_rail",

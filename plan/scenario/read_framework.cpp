@@ -3,118 +3,40 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <string_view>
 
+#include "plan/scenario/key_tables.hpp"
 #include "plan/scenario/parts.hpp"
-#include "plan/scenario/section.hpp"
 
 namespace orrery::plan {
 namespace {
 
-constexpr NumberRange kAny = {0, 1e9, false, false};
-constexpr NumberRange kFactor = {0, 1000, true, false};
-constexpr NumberRange kMegabytes = {0, 1e7, false, false};
+const Keys<MeasuredOn>& measured_on_keys() {
+    static const Keys<MeasuredOn> keys = {
+        text<&MeasuredOn::device>("device",
+                                  "As profiles name it; \"cpu\": whatever a CPU is called")
+            .required(),
+        count<&MeasuredOn::step_times>("step_times", "How many were measured", {0, kLargestCount}),
+        count<&MeasuredOn::peaks>("peaks", "Of memory, and whether it was enough",
+                                  {0, kLargestCount}),
+        text<&MeasuredOn::source>("source", "Of the measurements").required(),
+    };
+    return keys;
+}
 
-// How one constant is read from a section under some key, wherever it stands.
-struct Constant {
-    const char* key;
-    std::function<bool(Section&, const std::string& key)> read;
-};
-
-std::vector<Constant> constants(Framework& framework, std::string& gradient_dtype) {
-    const auto number = [](double& out, NumberRange range) {
-        return [&out, range](Section& section, const std::string& key) {
-            return section.number(key, out, range);
-        };
+// Of a preset, but its flags.
+const Keys<Framework>& preset_keys() {
+    static const Keys<Framework> keys = {
+        text<&Framework::name>("name", "What reports call it").required(),
+        own<Framework>("description", KeyType::text, "For people"),
+        own<Framework>("in_use", KeyType::any, "Which layouts the stack is usually run with"),
+        flag<&Framework::assumed>("assumed", "Nobody named it: it is the default"),
+        own<Framework>("measured_on", KeyType::list,
+                       "Devices on which runs of the stack were held against predictions",
+                       specs(measured_on_keys())),
+        own<Framework>("flags", KeyType::object, "The stack's constants").required(),
     };
-    const auto integer = [](std::int64_t& out, std::int64_t least = 1) {
-        return [&out, least](Section& section, const std::string& key) {
-            return section.integer(key, out, {least, 1'000'000});
-        };
-    };
-    const auto boolean = [](bool& out) {
-        return
-            [&out](Section& section, const std::string& key) { return section.boolean(key, out); };
-    };
-    return {
-        {"attention_kernel",
-         [&framework](Section& section, const std::string& key) {
-             return section.choice<AttentionKernel>(
-                 key, framework.attention_kernel,
-                 {{"flash", AttentionKernel::flash}, {"unfused", AttentionKernel::unfused}});
-         }},
-        {"gradient_dtype",
-         [&gradient_dtype](Section& section, const std::string& key) {
-             return section.word_of(key, gradient_dtype, {"same", "bf16", "fp16", "fp32", "fp64"},
-                                    "");
-         }},
-        {"dropout_masks",
-         [&framework](Section& section, const std::string& key) {
-             return section.choice<DropoutMasks>(
-                 key, framework.dropout_masks,
-                 {{"stored", DropoutMasks::stored}, {"recomputed", DropoutMasks::recomputed}});
-         }},
-        {"logits_dtype",
-         [&framework](Section& section, const std::string& key) {
-             return section.choice<LogitsType>(
-                 key, framework.logits_dtype,
-                 {{"same", LogitsType::same}, {"fp32", LogitsType::fp32}});
-         }},
-        {"loss_logits",
-         [&framework](Section& section, const std::string& key) {
-             return section.choice<LossLogits>(key, framework.loss_logits,
-                                               {{"in_place", LossLogits::in_place},
-                                                {"copied", LossLogits::copied},
-                                                {"gathered", LossLogits::gathered},
-                                                {"fused", LossLogits::fused}});
-         }},
-        {"norm_kernel",
-         [&framework](Section& section, const std::string& key) {
-             return section.choice<NormKernel>(
-                 key, framework.norm_kernel,
-                 {{"fused", NormKernel::fused}, {"composed", NormKernel::composed}});
-         }},
-        {"recompute_stops_early", boolean(framework.recompute_stops_early)},
-        {"overlap_gradient_reduce", boolean(framework.overlap_gradient_reduce)},
-        {"overlap_parameter_gather", boolean(framework.overlap_parameter_gather)},
-        {"overlap_pipeline_transfers",
-         [&framework](Section& section, const std::string& key) {
-             return section.choice<TransferOverlap>(key, framework.overlap_pipeline_transfers,
-                                                    {{"always", TransferOverlap::always},
-                                                     {"interleaved", TransferOverlap::interleaved},
-                                                     {"never", TransferOverlap::never}});
-         }},
-        {"transfer_streams",
-         [&framework](Section& section, const std::string& key) {
-             return section.choice<TransferStreams>(
-                 key, framework.transfer_streams,
-                 {{"one", TransferStreams::one}, {"per_peer", TransferStreams::per_peer}});
-         }},
-        {"tensor_overlap_parts", integer(framework.tensor_overlap_parts)},
-        {"overlap_tensor_backward", boolean(framework.overlap_tensor_backward)},
-        {"defer_embedding_gradient", boolean(framework.defer_embedding_gradient)},
-        {"scatter_gather_transfers", boolean(framework.scatter_gather_transfers)},
-        {"zero_prefetch", integer(framework.zero_prefetch, 0)},
-        {"gradient_bucket_mb", number(framework.gradient_bucket_mb, {0, 1e9, true, false})},
-        {"gradient_bucket_mb_per_rank", number(framework.gradient_bucket_mb_per_rank, kAny)},
-        {"vocabulary_multiple", integer(framework.vocabulary_multiple)},
-        {"launch_us", number(framework.launch_us, kAny)},
-        {"backward_launch_factor", number(framework.backward_launch_factor, {0, 1000})},
-        {"collective_launch_factor", number(framework.collective_launch_factor, {0, 1000})},
-        {"transfer_launch_factor", number(framework.transfer_launch_factor, {0, 1000})},
-        {"launch_queue", integer(framework.launch_queue)},
-        {"attention_factor", number(framework.attention_factor, kFactor)},
-        {"memory_kernel_factor", number(framework.memory_kernel_factor, kFactor)},
-        {"column_cast_factor", number(framework.column_cast_factor, kFactor)},
-        {"overlap_factor", number(framework.overlap_factor, {0, 1000, false, false})},
-        {"deviation_factor", number(framework.deviation_factor, kFactor)},
-        {"residual_sd", number(framework.residual_sd, {0, 1, false, true})},
-        {"workspace_mb", number(framework.workspace_mb, kMegabytes)},
-        {"context_mb", number(framework.context_mb, kMegabytes)},
-        {"communicator_mb", number(framework.communicator_mb, kMegabytes)},
-        {"fragmentation", number(framework.fragmentation, {0, 1, false, true})},
-    };
+    return keys;
 }
 
 // Whether the scenario's devices are among those that an entry of "on" names.
@@ -130,17 +52,21 @@ bool is_of_this_device(Reading& reading, Section& entry) {
 }
 
 // One flag of a preset: {"value": …, "source": "…"}, and perhaps "on": [{"devices": ["…"],
-// "value": …, "source": "…"}], what it is on some devices. `elsewhere` reads the same constant to
-// nowhere.
-void read_flag(Reading& reading, const Constant& constant, const Constant& elsewhere,
+// "value": …, "source": "…"}], what it is on some devices. Those of
+// other devices are read to nowhere.
+void read_flag(Reading& reading, const Key<Framework>& constant, Framework& framework,
                Verbatim& verbatim) {
-    const std::string pointer = std::string("/training/framework/flags/") + constant.key;
+    const std::string key(constant.spec.name);
+    const std::string pointer = "/training/framework/flags/" + key;
     if (!reading.good_at(pointer)) return;
-    Section flag(reading, pointer, constant.key);
+    Section flag(reading, pointer, key);
     if (!flag.exists()) return;
-    flag.require("value");
-    constant.read(flag, "value");
-    flag.text("source", verbatim.sources[constant.key], Presence::required);
+    const auto read = [&](Section& from, Framework& to) {
+        from.require("value");
+        constant.read(from, "value", constant.spec, Presence::optional, to);
+    };
+    read(flag, framework);
+    flag.text("source", verbatim.sources[key], Presence::required);
     flag.known("on");
     flag.finish();
     const Json* on = flag.find("on");
@@ -151,19 +77,18 @@ void read_flag(Reading& reading, const Constant& constant, const Constant& elsew
     }
     for (std::size_t i = 0; i < on->size(); ++i) {
         Section entry(reading, fmt::format("{}/{}", flag.pointer("on"), i),
-                      fmt::format("{}.on[{}]", constant.key, i));
+                      fmt::format("{}.on[{}]", key, i));
         const bool counts = is_of_this_device(reading, entry);
-        entry.require("value");
-        (counts ? constant : elsewhere).read(entry, "value");
+        Framework nobody;
+        read(entry, counts ? framework : nobody);
         std::string source;
         entry.text("source", source, Presence::required);
-        if (counts) verbatim.sources[constant.key] = source;
+        if (counts) verbatim.sources[key] = source;
         entry.finish();
     }
 }
 
 void read_measured_on(Reading& reading, Section& preset, Framework& framework) {
-    preset.known("measured_on");
     const Json* list = preset.find("measured_on");
     if (list == nullptr) return;
     if (!list->is_array()) {
@@ -171,39 +96,27 @@ void read_measured_on(Reading& reading, Section& preset, Framework& framework) {
         return;
     }
     for (std::size_t i = 0; i < list->size(); ++i) {
-        Section section(reading, fmt::format("{}/{}", preset.pointer("measured_on"), i),
-                        fmt::format("training.framework.measured_on[{}]", i));
         MeasuredOn measured;
-        section.text("device", measured.device, Presence::required);
-        section.integer("step_times", measured.step_times, {0, kLargestCount});
-        section.integer("peaks", measured.peaks, {0, kLargestCount});
-        section.text("source", measured.source, Presence::required);
-        section.finish();
+        read_object(reading, fmt::format("{}/{}", preset.pointer("measured_on"), i),
+                    fmt::format("training.framework.measured_on[{}]", i), measured_on_keys(),
+                    measured);
         framework.measured_on.push_back(std::move(measured));
     }
 }
 
-void read_preset(Reading& reading, const std::vector<Constant>& all, Framework& framework,
-                 Verbatim& verbatim) {
+void read_preset(Reading& reading, Framework& framework, Verbatim& verbatim) {
     Section preset(reading, "/training/framework", "training.framework");
     if (!preset.exists()) return;
-    preset.text("name", framework.name, Presence::required);
-    preset.known("description");
-    preset.known("in_use");  // plan/scenario/stacks_in_use.hpp
-    preset.boolean("assumed", framework.assumed);
+    read_keys(preset, preset_keys(), framework);
     read_measured_on(reading, preset, framework);
-    preset.require("flags");
     preset.finish();
     if (!preset.has("flags")) return;
     Section flags(reading, preset.pointer("flags"), "training.framework.flags");
-    for (const Constant& constant : all)
-        flags.require(constant.key);
+    for (const Key<Framework>& constant : framework_constants())
+        flags.require(std::string(constant.spec.name));
     flags.finish();
-    Framework nobody;
-    std::string nobodys_gradient_dtype;
-    const std::vector<Constant> elsewhere = constants(nobody, nobodys_gradient_dtype);
-    for (std::size_t i = 0; i < all.size(); ++i)
-        read_flag(reading, all[i], elsewhere[i], verbatim);
+    for (const Key<Framework>& constant : framework_constants())
+        read_flag(reading, constant, framework, verbatim);
 }
 
 std::string said_by(const Reading& reading, const std::string& pointer) {
@@ -220,13 +133,15 @@ int bytes_of(std::string_view dtype) {
 
 // Accumulators are of the weights' type, or of fp32 beside weights of 16 bits.
 void settle_gradients(Reading& reading, const Section& keys, Precision precision,
-                      Framework& framework, const std::string& dtype) {
+                      Framework& framework) {
     const bool own = keys.has("gradient_dtype");
     const std::string pointer =
         own ? keys.pointer("gradient_dtype") : "/training/framework/flags/gradient_dtype/value";
     if (!reading.good({"training.precision"}) || !reading.good_at(pointer)) return;
     const std::string_view weights = name(held_precision(precision));
-    const std::string_view gradients = dtype == "same" ? weights : std::string_view(dtype);
+    const std::string_view gradients = framework.gradient_dtype == GradientType::same
+                                           ? weights
+                                           : spelling(framework.gradient_dtype);
     framework.gradient_bytes = bytes_of(gradients);
     const int width = bytes_of(weights);
     if (gradients == weights || (gradients == "fp32" && width == 2)) return;
@@ -252,15 +167,56 @@ void settle_gradients(Reading& reading, const Section& keys, Precision precision
 
 void read_framework(Reading& reading, Section& keys, Precision precision, Framework& framework,
                     Verbatim& verbatim) {
-    const std::vector<Constant> all = constants(framework, verbatim.gradient_dtype);
-    if (reading.good({"training.framework"})) read_preset(reading, all, framework, verbatim);
-    for (const Constant& constant : all) {
-        if (!constant.read(keys, constant.key)) continue;
-        verbatim.sources[constant.key] = said_by(reading, keys.pointer(constant.key));
+    if (reading.good({"training.framework"})) read_preset(reading, framework, verbatim);
+    for (const Key<Framework>& constant : framework_constants()) {
+        const std::string key(constant.spec.name);
+        if (!constant.read(keys, key, constant.spec, Presence::optional, framework)) continue;
+        verbatim.sources[key] = said_by(reading, keys.pointer(key));
     }
-    if (reading.good({"training.framework"})) {
-        settle_gradients(reading, keys, precision, framework, verbatim.gradient_dtype);
+    if (reading.good({"training.framework"})) settle_gradients(reading, keys, precision, framework);
+}
+
+Json written_framework(const Framework& framework, const Verbatim& verbatim) {
+    Json out = {{"name", framework.name}};
+    if (framework.assumed) out["assumed"] = true;
+    out["measured_on"] = Json::array();
+    for (const MeasuredOn& measured : framework.measured_on)
+        out["measured_on"].push_back(written(measured_on_keys(), measured));
+    Json& flags = out["flags"] = Json::object();
+    for (const Key<Framework>& constant : framework_constants()) {
+        const std::string key(constant.spec.name);
+        flags[key] = {{"value", constant.write(constant.spec, framework)},
+                      {"source", verbatim.sources.at(key)}};
     }
+    return out;
+}
+
+std::vector<KeySpec> framework_keys() {
+    std::vector<KeySpec> keys = specs(preset_keys());
+    std::vector<KeySpec> flags;
+    for (const Key<Framework>& constant : framework_constants()) {
+        KeySpec value = constant.spec;
+        value.name = "value";
+        value.help = "";
+        value.required = true;
+        KeySpec flag{.name = constant.spec.name,
+                     .type = KeyType::object,
+                     .help = constant.spec.help,
+                     .required = true};
+        flag.keys = {value,
+                     {.name = "source",
+                      .type = KeyType::text,
+                      .help = "Where the value is from",
+                      .required = true,
+                      .non_empty = true},
+                     {.name = "on",
+                      .type = KeyType::list,
+                      .help = "What it is on some devices: entries of devices, value and source",
+                      .of = KeyType::any}};
+        flags.push_back(std::move(flag));
+    }
+    keys.back().keys = std::move(flags);
+    return keys;
 }
 
 }  // namespace orrery::plan

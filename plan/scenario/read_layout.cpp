@@ -1,8 +1,9 @@
+// The section "layout": its keys, and those that are more than a value.
 #include <fmt/format.h>
 
+#include "plan/scenario/key_tables.hpp"
 #include "plan/scenario/parts.hpp"
 #include "plan/scenario/schedule_file.hpp"
-#include "plan/scenario/section.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -11,27 +12,13 @@ constexpr std::int64_t kMostRanks = 1 << 20;  // so that a product of all degree
 constexpr std::int64_t kMostPipeline = 4096;  // each pipeline rank knows its way to each other
 constexpr std::int64_t kMostContext = 1024;
 constexpr std::int64_t kMostChunks = 10'000;
-
-void read_data_parallel(Reading& reading, Section& section, Layout& layout, bool& automatic) {
-    const Json* value = section.find("data_parallel");
-    automatic = value == nullptr || *value == "auto";
-    reading.remember("layout.data_parallel", section.pointer("data_parallel"), "\"auto\"");
-    if (automatic) {
-        section.known("data_parallel");
-    } else if (value->is_number()) {
-        section.integer("data_parallel", layout.data_parallel, {1, kMostRanks});
-    } else {
-        section.known("data_parallel");
-        section.wrong_type("data_parallel", "a whole number or \"auto\"");
-    }
-}
+constexpr std::int64_t kStalest = 64;  // as many copies of parameters and gradients, and one
 
 bool is_count(const Json& value) {
     return value.is_number_integer() && value >= 0 && value <= kLargestCount;
 }
 
 void read_layers(Reading& reading, Section& section, Layout& layout, bool& even) {
-    section.known("layers_per_stage");
     reading.remember("layout.layers_per_stage", section.pointer("layers_per_stage"), "\"even\"");
     const Json* value = section.find("layers_per_stage");
     even = value == nullptr || *value == "even";
@@ -55,83 +42,176 @@ void read_layers(Reading& reading, Section& section, Layout& layout, bool& even)
     }
 }
 
-// Keys of the format whose techniques are not built yet: any value but the neutral one is refused,
+// A key of the format whose technique is not built yet: any value but the neutral one is refused,
 // never passed over.
-void read_unsupported(Reading& reading, Section& section, Layout& layout) {
-    const auto only_one = [&](const char* key, std::int64_t& out) {
-        if (!section.integer(key, out, {1, kMostRanks}) || out == 1) return;
-        reading.report("S020", section.pointer(key), fmt::format("{} is not supported yet", key))
+bool read_only_one(Section& section, const std::string& at, const KeySpec& spec, Presence,
+                   Layout& layout) {
+    if (!section.integer(at, layout.expert_parallel, spec.integers)) return false;
+    if (layout.expert_parallel != 1)
+        section.reading()
+            .report("S020", section.pointer(at), fmt::format("{} is not supported yet", spec.name))
             .help.push_back("leave it at 1");
-    };
-    only_one("expert_parallel", layout.expert_parallel);
+    return true;
 }
 
-constexpr std::int64_t kStalest = 64;  // as many copies of parameters and gradients, and one
-
-void read_staleness(Reading& reading, Section& section, Layout& layout) {
-    section.choice<DataParallelMode>("data_parallel_mode", layout.data_parallel_mode,
-                                     {{"synchronous", DataParallelMode::synchronous},
-                                      {"parameter_server", DataParallelMode::parameter_server}});
+bool read_staleness(Section& section, const std::string& at, const KeySpec& spec, Presence,
+                    Layout& layout) {
     if (layout.data_parallel_mode == DataParallelMode::parameter_server) {
         layout.staleness = 1;
-        section.integer("staleness", layout.staleness, {0, kStalest});
-        return;
+        return section.integer(at, layout.staleness, spec.integers);
     }
-    section.known("staleness");
-    if (section.find("staleness") == nullptr || !reading.good({"layout.data_parallel_mode"}))
-        return;
-    reading.mark_bad(section.pointer("staleness"));
-    reading
-        .report("S048", section.pointer("staleness"),
+    section.known(at);
+    if (!section.has(at) || !section.good("data_parallel_mode")) return false;
+    section.reading()
+        .report("S048", section.pointer(at),
                 "synchronous steps are computed with every update of those before")
         .help.push_back("leave staleness out, or \"data_parallel_mode\": \"parameter_server\"");
+    return false;
 }
 
-void read_zero(Reading& reading, Section& section, Layout& layout) {
-    std::int64_t stage = layout.zero_stage;
-    section.integer("zero_stage", stage, {0, 3});
-    layout.zero_stage = static_cast<int>(stage);
-    section.boolean("reshard_after_forward", layout.reshard_after_forward);
-    const Json* group = section.find("zero_group_size");
-    if (group != nullptr && group->is_number()) {
-        section.integer("zero_group_size", layout.zero_group_size, {1, kMostRanks});
-        return;
-    }
-    section.known("zero_group_size");
-    reading.remember("layout.zero_group_size", section.pointer("zero_group_size"), "\"all\"");
-    if (group != nullptr && *group != "all")
-        section.wrong_type("zero_group_size", "a whole number or \"all\"");
+bool of_parameter_server(const Layout& layout) {
+    return layout.data_parallel_mode == DataParallelMode::parameter_server;
+}
+
+// Embedded, so that what is resolved needs no other file.
+Json written_schedule(const KeySpec&, const Layout& layout) {
+    if (layout.imported.schedule.grid.empty()) return layout.schedule;
+    return {{"name", layout.schedule}, {"rows", csv_rows(to_csv(layout.imported.schedule.grid))}};
+}
+
+Keys<Layout> degrees() {
+    return {
+        count<&Layout::tensor_parallel>(
+            "tensor_parallel", "Ranks that each layer's matrices are cut among", {1, kMostRanks})
+            .also({"tp", "tensor_model_parallel_size", "tensor_parallel_size",
+                   "tensor_parallel_degree"}),
+        count<&Layout::pipeline_parallel>("pipeline_parallel",
+                                          "Ranks in a row that each hold some of the layers",
+                                          {1, kMostPipeline})
+            .also({"pp", "pipeline_model_parallel_size", "pipeline_parallel_size",
+                   "pipeline_parallel_degree"}),
+        count<&Layout::context_parallel>("context_parallel",
+                                         "Ranks that each sequence is cut among", {1, kMostContext})
+            .also({"cp", "context_parallel_size", "context_parallel_degree"}),
+        choice<&Layout::context_algorithm>(
+            "context_algorithm", "How context-parallel ranks see each other's keys and values")
+            .written_if([](const Layout& from) { return from.context_parallel > 1; })
+            .also({"cp_comm_type"}),
+        count<&Layout::expert_parallel>(
+            "expert_parallel", "Ranks that experts are spread over; only 1 yet", {1, kMostRanks})
+            .also({"ep", "expert_model_parallel_size"})
+            .read_by(read_only_one),
+        count<&Layout::data_parallel>(
+            "data_parallel",
+            "Copies of the model, each with its share of the batch; \"auto\": all devices that the "
+            "other degrees leave",
+            {1, kMostRanks})
+            .or_word("auto")
+            .initially("\"auto\"")
+            .also({"dp", "data_parallel_size"}),
+        count<&Layout::virtual_pipeline>("virtual_pipeline",
+                                         "Stages of each pipeline rank (chunks of its layers)",
+                                         {1, kMostChunks})
+            .also({"vpp", "vp", "virtual_pipeline_model_parallel_size"}),
+    };
+}
+
+Keys<Layout> pipeline_and_states() {
+    return {
+        own<Layout>("schedule", KeyType::text,
+                    "Order in which pipeline ranks work: a kind of `orrery schedule --list`, a "
+                    "file of actions (.csv), or its rows",
+                    schedule_keys())
+            .written_by(written_schedule)
+            .also({"pipeline_schedule"}),
+        own<Layout>("layers_per_stage", KeyType::list,
+                    "Layers of each stage, in the order of stages; \"even\": as alike as they can "
+                    "be, embedding and head not counted")
+            .or_word("even")
+            .initially("\"even\"")
+            .of_entries(KeyType::whole_number)
+            .written_by(
+                [](const KeySpec&, const Layout& from) { return Json(from.layers_per_stage); }),
+        flag<&Layout::sequence_parallel>("sequence_parallel",
+                                         "Tensor ranks share out the tokens too where no matrix is "
+                                         "cut (Korthikanti et al. 2022)")
+            .also({"sp"}),
+        count<&Layout::zero_stage>("zero_stage",
+                                   "What data-parallel ranks share out: 1 the optimizer's states, "
+                                   "2 gradients too, 3 parameters too (FSDP)",
+                                   {0, 3})
+            .also({"zero"}),
+        count<&Layout::zero_group_size>(
+            "zero_group_size",
+            "Data-parallel ranks that share out states among them (hybrid sharding); \"all\": of "
+            "the whole data-parallel group",
+            {1, kMostRanks})
+            .or_word("all"),
+        flag<&Layout::reshard_after_forward>("reshard_after_forward",
+                                             "With ZeRO-3: gathered parameters are let go after "
+                                             "forward and gathered again in backward"),
+    };
+}
+
+Keys<Layout> the_rest() {
+    return {
+        flag<&Layout::optimizer_post_validation>(
+            "optimizer_post_validation",
+            "The optimizer steps before all stages have told the norm of their gradients, and "
+            "takes it back where it must")
+            .written_if([](const Layout& from) { return from.optimizer_post_validation; }),
+        choice<&Layout::data_parallel_mode>(
+            "data_parallel_mode", "Whether a step waits for the updates of all steps before it")
+            .written_if(of_parameter_server),
+        count<&Layout::staleness>(
+            "staleness", "Updates that a step's parameters may lack; 1 unless given", {0, kStalest})
+            .where("with \"data_parallel_mode\": \"parameter_server\"")
+            .read_by(read_staleness)
+            .written_if(of_parameter_server)
+            .initially("1"),
+        own<Layout>("offload", KeyType::object,
+                    "Where what a device need not hold all the time is kept", specs(offload_keys()))
+            .written_by([](const KeySpec&, const Layout& from) {
+                return written(offload_keys(), from.offload);
+            })
+            .written_if([](const Layout& from) { return from.offload.any(); })
+            .also({"offload_optimizer", "offload_param", "optimizer_cpu_offload", "cpu_offload"}),
+        choice<&Layout::activation_stash>(
+            "activation_stash", "In what activations wait for backward: as they are, or rounded")
+            .written_if(
+                [](const Layout& from) { return from.activation_stash != ActivationStash::same; }),
+        count<&Layout::micro_batch_size>("micro_batch_size", "Sequences of one micro-batch")
+            .in("sequences")
+            .also({"mbs", "micro_batch", "train_micro_batch_size_per_gpu", "local_batch_size"}),
+        count<&Layout::global_batch_size>("global_batch_size",
+                                          "Sequences of one step, of all data-parallel ranks")
+            .in("sequences")
+            .required()
+            .also({"gbs", "global_batch", "train_batch_size", "batch_size"}),
+    };
 }
 
 }  // namespace
 
+const Keys<Layout>& layout_keys() {
+    static const Keys<Layout> keys =
+        joined(degrees(), pipeline_and_states(), recompute_keys(), the_rest());
+    return keys;
+}
+
+Json written_layout(const Layout& layout) {
+    return written(layout_keys(), layout);
+}
+
 void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices) {
     Section section(reading, "/layout", "layout");
     if (!section.exists()) return;
-    section.integer("tensor_parallel", layout.tensor_parallel, {1, kMostRanks});
-    section.integer("pipeline_parallel", layout.pipeline_parallel, {1, kMostPipeline});
-    section.integer("context_parallel", layout.context_parallel, {1, kMostContext});
-    section.choice<ContextAlgorithm>("context_algorithm", layout.context_algorithm,
-                                     {{"ring", ContextAlgorithm::ring},
-                                      {"all_gather", ContextAlgorithm::all_gather},
-                                      {"all_to_all", ContextAlgorithm::all_to_all}});
-    read_unsupported(reading, section, layout);
-    read_data_parallel(reading, section, layout, choices.data_parallel_auto);
-    section.integer("virtual_pipeline", layout.virtual_pipeline, {1, kMostChunks});
+    read_keys(section, layout_keys(), layout);
+    choices.data_parallel_auto = layout.data_parallel == 0;
+    if (choices.data_parallel_auto) layout.data_parallel = 1;  // until it is settled
     read_schedule(reading, section, layout);
     read_layers(reading, section, layout, choices.layers_even);
-    section.boolean("sequence_parallel", layout.sequence_parallel);
-    read_zero(reading, section, layout);
     read_recompute(reading, section, layout);
-    section.boolean("optimizer_post_validation", layout.optimizer_post_validation);
-    read_staleness(reading, section, layout);
-    section.known("offload");
-    section.choice<ActivationStash>("activation_stash", layout.activation_stash,
-                                    {{"same", ActivationStash::same},
-                                     {"bf16", ActivationStash::bf16},
-                                     {"fp8", ActivationStash::fp8}});
-    section.integer("micro_batch_size", layout.micro_batch_size);
-    section.integer("global_batch_size", layout.global_batch_size, {}, Presence::required);
     section.finish();
     read_offload(reading, layout.offload);
 }

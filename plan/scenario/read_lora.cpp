@@ -5,9 +5,9 @@
 #include <array>
 #include <string_view>
 
+#include "plan/scenario/key_tables.hpp"
 #include "plan/scenario/parts.hpp"
 #include "plan/scenario/rules.hpp"
-#include "plan/scenario/section.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -26,6 +26,13 @@ constexpr std::array kLinears = {
     Linear{"linear_fc1", "fc1", &Lora::fc1},
     Linear{"linear_fc2", "fc2", &Lora::fc2},
 };
+
+std::vector<std::string_view> linear_names() {
+    std::vector<std::string_view> names;
+    for (const Linear& linear : kLinears)
+        names.push_back(linear.name);
+    return names;
+}
 
 std::string linears_shown() {
     std::string all;
@@ -51,7 +58,6 @@ void read_target(Reading& reading, const std::string& pointer, const Json& value
 }
 
 void read_targets(Reading& reading, Section& section, Lora& lora) {
-    section.known(kTargets);
     const Json* value = section.find(kTargets);
     if (value == nullptr) return;
     if (!value->is_array()) {
@@ -129,22 +135,30 @@ bool Lora::adapts(std::string_view linear) const {
            });
 }
 
+const Keys<Lora>& lora_keys() {
+    static const Keys<Lora> keys = {
+        count<&Lora::rank>("rank", "Rows of the first matrix, columns of the second").required(),
+        number<&Lora::alpha>("alpha", "What adapters add is multiplied by alpha ÷ rank", kPositive),
+        own<Lora>(kTargets, KeyType::list, "Linears of a layer that have adapters")
+            .of_entries(KeyType::word)
+            .of_words(linear_names())
+            .written_by([](const KeySpec&, const Lora& from) {
+                Json targets = Json::array();
+                for (const Linear& linear : kLinears)
+                    if (from.*linear.adapted) targets.push_back(linear.name);
+                return targets;
+            }),
+    };
+    return keys;
+}
+
 void read_lora(Reading& reading, Section& training, Lora& lora) {
-    training.known("lora");
     reading.remember("training.lora", training.pointer("lora"), "none");
     if (training.find("lora") == nullptr) return;
     Section section(reading, "/training/lora", "training.lora");
-    section.integer("rank", lora.rank, {}, Presence::required);
-    section.number("alpha", lora.alpha, kPositive);
-    read_targets(reading, section, lora);
+    read_keys(section, lora_keys(), lora);
+    if (section.exists()) read_targets(reading, section, lora);
     section.finish();
-}
-
-Json lora_json(const Lora& lora) {
-    Json targets = Json::array();
-    for (const Linear& linear : kLinears)
-        if (lora.*linear.adapted) targets.push_back(linear.name);
-    return {{"rank", lora.rank}, {"alpha", plain(lora.alpha)}, {kTargets, targets}};
 }
 
 void check_lora(Reading& reading, const Scenario& scenario) {

@@ -4,8 +4,8 @@
 #include <array>
 #include <string_view>
 
+#include "plan/scenario/key_tables.hpp"
 #include "plan/scenario/parts.hpp"
-#include "plan/scenario/section.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -14,25 +14,20 @@ constexpr char kModules[] = "recompute_modules";
 constexpr std::int64_t kEverySecondLayer = 2;  // torchtitan's selective_ac_option
 
 // A count of layers, for groups of layers alone also "sqrt".
-void read_recompute_every(Reading& reading, Section& section, Layout& layout) {
-    section.known("recompute_every");
-    reading.remember("layout.recompute_every", section.pointer("recompute_every"), "\"sqrt\"");
-    const Json* value = section.find("recompute_every");
+bool read_recompute_every(Section& section, const std::string& at, const KeySpec& spec, Presence,
+                          Layout& layout) {
     const bool layers = layout.recompute == Recompute::selective_layer;
     if (layers) layout.recompute_every = kEverySecondLayer;
-    if (value == nullptr) return;
-    if (value->is_number() || layers) {
-        section.integer("recompute_every", layout.recompute_every);
-    } else if (*value != "sqrt") {
-        section.wrong_type("recompute_every", "a whole number or \"sqrt\"");
-        return;
-    }
-    if (!reading.good({"layout.recompute"}) || layout.recompute == Recompute::every_k || layers)
-        return;
-    reading
-        .report("S029", section.pointer("recompute_every"),
+    const bool read = layers ? section.integer(at, layout.recompute_every, spec.integers)
+                             : section.integer_or_word(at, layout.recompute_every, spec.integers,
+                                                       spec.words[0], 0);
+    if (!read || !section.good("recompute") || layout.recompute == Recompute::every_k || layers)
+        return read;
+    section.reading()
+        .report("S029", section.pointer(at),
                 "only \"recompute\": \"every_k\" forms groups of layers")
         .help.push_back("leave recompute_every out, or \"recompute\": \"every_k\"");
+    return false;
 }
 
 struct ModuleName {
@@ -57,6 +52,13 @@ constexpr AbsentModule kAbsent[] = {
     {"shared_experts", "a layer of experts, which is not modelled, would have it"},
     {"mla_up_proj", "latent attention, which is not modelled, would have it"},
 };
+
+std::vector<std::string_view> module_names() {
+    std::vector<std::string_view> names;
+    for (const ModuleName& named : kNames)
+        names.push_back(named.name);
+    return names;
+}
 
 std::string names_shown() {
     std::string all;
@@ -104,16 +106,43 @@ void check_modules(Reading& reading, const std::string& pointer, const Layout& l
 
 }  // namespace
 
+Keys<Layout> recompute_keys() {
+    return {
+        choice<&Layout::recompute>("recompute",
+                                   "Which activations are let go in forward and made again in "
+                                   "backward")
+            .also({"recomputation", "recompute_granularity", "activation_checkpointing"}),
+        count<&Layout::recompute_every>("recompute_every",
+                                        "every_k: layers of a group that keeps its first one's "
+                                        "input alone, \"sqrt\" the root of the stage's layers; "
+                                        "selective_layer: one layer of so many, 2 unless given")
+            .or_word("sqrt")
+            .in("layers")
+            .where("with \"recompute\": \"every_k\" or \"selective_layer\"")
+            .read_by(read_recompute_every)
+            .written_if([](const Layout& from) {
+                return from.recompute == Recompute::every_k ||
+                       from.recompute == Recompute::selective_layer;
+            })
+            .also({"recompute_num_layers"}),
+        own<Layout>(kModules, KeyType::list,
+                    "selective: modules of a layer that run again, under Megatron-LM's names")
+            .of_entries(KeyType::word)
+            .of_words(module_names())
+            .where("with \"recompute\": \"selective\"")
+            .initially("[\"core_attn\"]")
+            .written_by([](const KeySpec&, const Layout& from) {
+                Json names = Json::array();
+                for (const ModuleName& named : kNames)
+                    if (from.recompute_modules.*named.module) names.push_back(named.name);
+                return names;
+            })
+            .written_if(
+                [](const Layout& from) { return from.recompute_modules != RecomputedModules{}; }),
+    };
+}
+
 void read_recompute(Reading& reading, Section& section, Layout& layout) {
-    section.choice<Recompute>("recompute", layout.recompute,
-                              {{"none", Recompute::none},
-                               {"selective", Recompute::selective},
-                               {"selective_op", Recompute::selective_op},
-                               {"selective_layer", Recompute::selective_layer},
-                               {"full", Recompute::full},
-                               {"every_k", Recompute::every_k}});
-    read_recompute_every(reading, section, layout);
-    section.known(kModules);
     const std::string pointer = section.pointer(kModules);
     reading.remember("layout.recompute_modules", pointer, "[\"core_attn\"]");
     const Json* value = section.find(kModules);
@@ -127,13 +156,6 @@ void read_recompute(Reading& reading, Section& section, Layout& layout) {
         read_module(reading, fmt::format("{}/{}", pointer, i), (*value)[i],
                     layout.recompute_modules);
     check_modules(reading, pointer, layout);
-}
-
-Json modules_json(const RecomputedModules& modules) {
-    Json names = Json::array();
-    for (const ModuleName& named : kNames)
-        if (modules.*named.module) names.push_back(named.name);
-    return names;
 }
 
 }  // namespace orrery::plan

@@ -1,7 +1,8 @@
+// The section "training": its keys, and those of the objects in it.
 #include <fmt/format.h>
 
+#include "plan/scenario/key_tables.hpp"
 #include "plan/scenario/parts.hpp"
-#include "plan/scenario/section.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -9,44 +10,121 @@ namespace {
 constexpr std::int64_t kLargestSeed = 9'007'199'254'740'991;  // as a double of JSON still exact
 constexpr NumberRange kBelowOne = {0, 1, false, true};
 
-void read_state_types(Section& section, Optimizer& optimizer) {
-    for (const auto& [key, moment] : {std::pair{"exp_avg_dtype", &Optimizer::first_moment},
-                                      std::pair{"exp_avg_sq_dtype", &Optimizer::second_moment}})
-        section.choice<StateType>(key, optimizer.*moment,
-                                  {{"fp32", StateType::same},
-                                   {"bf16", StateType::bf16},
-                                   {"fp16", StateType::fp16},
-                                   {"fp8", StateType::fp8}});
-    section.choice<StateType>(
-        "main_params_dtype", optimizer.main_parameters,
-        {{"fp32", StateType::same}, {"fp16", StateType::fp16}, {"none", StateType::none}});
+// A state is written where it is not kept as the optimizer computes.
+template <StateType Optimizer::*state>
+bool is_rounded(const Optimizer& optimizer) {
+    return optimizer.*state != StateType::same;
 }
 
-void read_optimizer(Reading& reading, Optimizer& optimizer) {
-    Section section(reading, "/training/optimizer", "training.optimizer");
-    section.word_of("kind", optimizer.kind, {"adamw"}, optimizer.kind);
-    section.number("learning_rate", optimizer.learning_rate, kPositive);
-    section.number("beta1", optimizer.beta1, kBelowOne);
-    section.number("beta2", optimizer.beta2, kBelowOne);
-    section.number("epsilon", optimizer.epsilon, kPositive);
-    section.number("weight_decay", optimizer.weight_decay);
-    section.number("clip_norm", optimizer.clip_norm);
-    read_state_types(section, optimizer);
-    section.finish();
+const Keys<Optimizer>& optimizer_keys() {
+    static const Keys<Optimizer> keys = {
+        word<&Optimizer::kind>("kind", "What steps the parameters", {"adamw"}),
+        number<&Optimizer::learning_rate>("learning_rate", "At its highest, after warm-up",
+                                          kPositive)
+            .also({"lr"}),
+        number<&Optimizer::beta1>("beta1", "Share of the first moment that stays", kBelowOne)
+            .also({"adam_beta1"}),
+        number<&Optimizer::beta2>("beta2", "Share of the second moment that stays", kBelowOne)
+            .also({"adam_beta2"}),
+        number<&Optimizer::epsilon>("epsilon", "Beside the root of the second moment", kPositive)
+            .also({"eps"}),
+        number<&Optimizer::weight_decay>("weight_decay",
+                                         "Of matrices, as a multiple of the learning rate"),
+        number<&Optimizer::clip_norm>("clip_norm",
+                                      "Gradients are shortened to this norm; 0: not, and no norm "
+                                      "is made")
+            .also({"clip_grad", "gradient_clipping"}),
+        choice<&Optimizer::first_moment>("exp_avg_dtype", "What the first moment is kept in",
+                                         {"fp32", "bf16", "fp16", "fp8"})
+            .written_if(is_rounded<&Optimizer::first_moment>),
+        choice<&Optimizer::second_moment>("exp_avg_sq_dtype", "What the second moment is kept in",
+                                          {"fp32", "bf16", "fp16", "fp8"})
+            .written_if(is_rounded<&Optimizer::second_moment>),
+        choice<&Optimizer::main_parameters>(
+            "main_params_dtype",
+            "What main parameters are kept in; \"none\": the weights themselves are stepped",
+            {"fp32", "fp16", "none"})
+            .written_if(is_rounded<&Optimizer::main_parameters>),
+    };
+    return keys;
 }
 
-void read_schedule(Reading& reading, const Optimizer& optimizer, LearningRateSchedule& schedule) {
-    Section section(reading, "/training/schedule", "training.schedule");
-    section.integer("warmup_steps", schedule.warmup_steps, {0, kLargestCount});
-    section.choice<Decay>("decay", schedule.decay,
-                          {{"cosine", Decay::cosine}, {"constant", Decay::constant}});
-    section.number("min_learning_rate", schedule.min_learning_rate);
-    section.finish();
+const Keys<LearningRateSchedule>& rate_keys() {
+    static const Keys<LearningRateSchedule> keys = {
+        count<&LearningRateSchedule::warmup_steps>(
+            "warmup_steps", "Steps in which the learning rate grows from 0", {0, kLargestCount})
+            .in("steps"),
+        choice<&LearningRateSchedule::decay>("decay", "How it goes on after warm-up"),
+        number<&LearningRateSchedule::min_learning_rate>("min_learning_rate",
+                                                         "Where it ends at the run's last step")
+            .also({"min_lr"}),
+    };
+    return keys;
+}
+
+const Keys<DynamicLossScale>& loss_scale_keys() {
+    static const Keys<DynamicLossScale> keys = {
+        number<&DynamicLossScale::initial>("initial", "Scale of the first step", kPositive),
+        count<&DynamicLossScale::growth_interval>("growth_interval",
+                                                  "Steps without overflow after which it doubles")
+            .in("steps"),
+        count<&DynamicLossScale::hysteresis>("hysteresis",
+                                             "Steps that overflow before it is halved")
+            .in("steps"),
+        number<&DynamicLossScale::minimum>("minimum", "It is not halved below this", kPositive),
+    };
+    return keys;
+}
+
+const Keys<LossSpike>& loss_spike_keys() {
+    static const Keys<LossSpike> keys = {
+        number<&LossSpike::skip_above>("skip_above",
+                                       "A step whose loss is more than so many times the mean of "
+                                       "the last ones is not taken",
+                                       kAboveOne)
+            .required(),
+        count<&LossSpike::window>("window", "Accepted steps that the mean is of")
+            .in("steps")
+            .required(),
+    };
+    return keys;
+}
+
+const Keys<BatchRamp>& batch_ramp_keys() {
+    static const Keys<BatchRamp> keys = {
+        count<&BatchRamp::start_batch_size>("start_batch_size", "Global batch of the first step")
+            .in("sequences")
+            .required(),
+        count<&BatchRamp::increment>("increment", "By how much it grows each time")
+            .in("sequences")
+            .required(),
+        count<&BatchRamp::over_samples>("over_samples",
+                                        "Samples after which it is layout.global_batch_size")
+            .in("samples")
+            .required(),
+    };
+    return keys;
+}
+
+const Keys<GraphCapture>& graph_keys() {
+    static const Keys<GraphCapture> keys = {
+        choice<&GraphCapture::scope>("scope", "What the host launches at once").required(),
+        number<&GraphCapture::node_us>("node_us", "Between two kernels of a graph", {0, 1000})
+            .in("µs"),
+        number<&GraphCapture::node_kb>("node_kb", "Memory of a kernel of a graph (1e3 bytes)",
+                                       {0, 1e6})
+            .in("kB"),
+    };
+    return keys;
+}
+
+void check_decay(Reading& reading, const Optimizer& optimizer,
+                 const LearningRateSchedule& schedule) {
     const bool judged =
         reading.good({"training.schedule.min_learning_rate", "training.optimizer.learning_rate"});
     if (!judged || schedule.min_learning_rate <= optimizer.learning_rate) return;
     Diagnostic& fault =
-        reading.report("S025", section.pointer("min_learning_rate"),
+        reading.report("S025", "/training/schedule/min_learning_rate",
                        "the learning rate cannot decay to more than it starts from");
     fault.arithmetic = fmt::format("min_learning_rate = {}, training.optimizer.learning_rate = {}",
                                    schedule.min_learning_rate, optimizer.learning_rate);
@@ -62,22 +140,17 @@ void read_dropout(Section& section, Model& model) {
 }
 
 void read_dynamic_scale(Reading& reading, DynamicLossScale& scale) {
-    Section section(reading, "/training/loss_scale", "training.loss_scale");
-    section.number("initial", scale.initial, kPositive);
-    section.integer("growth_interval", scale.growth_interval);
-    section.integer("hysteresis", scale.hysteresis);
-    section.number("minimum", scale.minimum, kPositive);
-    section.finish();
+    read_object(reading, "/training/loss_scale", "training.loss_scale", loss_scale_keys(), scale);
     if (!reading.good({"training.loss_scale.initial", "training.loss_scale.minimum"}) ||
         scale.initial >= scale.minimum)
         return;
-    reading.report("S031", section.pointer("initial"), "the loss scale starts below its minimum")
+    reading
+        .report("S031", "/training/loss_scale/initial", "the loss scale starts below its minimum")
         .arithmetic = fmt::format("initial = {}, minimum = {}", scale.initial, scale.minimum);
 }
 
 // A number that stays, or "dynamic", or an object that says how.
 void read_loss_scale(Reading& reading, Section& section, Training& training) {
-    section.known("loss_scale");
     const Json* value = section.find("loss_scale");
     if (value == nullptr) return;
     if (value->is_number()) {
@@ -95,134 +168,188 @@ void read_loss_scale(Reading& reading, Section& section, Training& training) {
     fault.help.push_back("leave loss_scale out, or \"precision\": \"fp16\"");
 }
 
-void read_fp8(Section& section, Fp8& fp8) {
-    section.choice<Fp8Recipe>("fp8_recipe", fp8.recipe,
-                              {{"delayed", Fp8Recipe::delayed},
-                               {"tensorwise", Fp8Recipe::tensorwise},
-                               {"rowwise", Fp8Recipe::rowwise},
-                               {"blockwise", Fp8Recipe::blockwise},
-                               {"mxfp8", Fp8Recipe::mxfp8}});
-    section.choice<bool>("fp8_weights", fp8.weights_per_step, {{"step", true}, {"use", false}});
-    section.choice<bool>("fp8_stash", fp8.packed_stash, {{"fp8", true}, {"bf16", false}});
-    section.boolean("fp8_transposes", fp8.transposes);
-    section.boolean("fp8_param_gather", fp8.parameters);
-}
-
-void read_loss_spike(Reading& reading, LossSpike& spike) {
-    Section section(reading, "/training/loss_spike", "training.loss_spike");
-    section.number("skip_above", spike.skip_above, {1, kLargestNumber, true, false},
-                   Presence::required);
-    section.integer("window", spike.window, {}, Presence::required);
-    section.finish();
-}
-
 // A scope alone, or an object that says more.
-void read_cuda_graphs(Reading& reading, Section& training, GraphCapture& capture) {
-    const std::vector<std::pair<std::string, CudaGraphs>> scopes = {
-        {"none", CudaGraphs::none},
-        {"per_layer", CudaGraphs::per_layer},
-        {"full_iteration", CudaGraphs::full_iteration}};
-    const Json* value = training.find("cuda_graphs");
-    if (value == nullptr || !value->is_object()) {
-        training.choice<CudaGraphs>("cuda_graphs", capture.scope, scopes);
-        return;
-    }
-    training.known("cuda_graphs");
-    Section section(reading, "/training/cuda_graphs", "training.cuda_graphs");
-    section.choice<CudaGraphs>("scope", capture.scope, scopes, Presence::required);
-    section.number("node_us", capture.node_us, {0, 1000});
-    section.number("node_kb", capture.node_kb, {0, 1e6});
-    section.finish();
+bool read_cuda_graphs(Section& training, const std::string& at, const KeySpec& spec, Presence,
+                      Training& out) {
+    const Json* value = training.find(at);
+    if (value == nullptr || !value->is_object())
+        return choice<&Training::cuda_graphs, &GraphCapture::scope>(spec.name, "")
+            .read(training, at, spec, Presence::optional, out);
+    training.known(at);
+    return read_object(training.reading(), training.pointer(at), "training.cuda_graphs",
+                       graph_keys(), out.cuda_graphs);
 }
 
-void read_batch_ramp(Reading& reading, BatchRamp& ramp) {
-    Section section(reading, "/training/batch_ramp", "training.batch_ramp");
-    section.integer("start_batch_size", ramp.start_batch_size, {}, Presence::required);
-    section.integer("increment", ramp.increment, {}, Presence::required);
-    section.integer("over_samples", ramp.over_samples, {}, Presence::required);
-    section.finish();
+bool with_fp8(const Training& training) {
+    return training.fp8.on();
 }
 
-// What NCCL 2.28 takes; limits of the two counts are those of InfiniBand's packets.
-void read_nccl(Reading& reading, NcclSettings& nccl) {
-    Section section(reading, "/run/nccl", "run.nccl");
-    section.integer("ib_timeout", nccl.ib_timeout, {1, 31});
-    section.integer("ib_retry_cnt", nccl.ib_retry_cnt, {0, 7});
-    const auto text = [&](const char* key, std::string& out) {
-        section.known(key);  // where it is there, it must not be empty
-        if (section.has(key)) section.text(key, out, Presence::required);
+constexpr std::string_view kWithFp8 = "with \"precision\": \"fp8\"";
+
+Keys<Training> numbers() {
+    return {
+        count<&Training::sequence_length>("sequence_length", "Tokens of a sequence")
+            .in("tokens")
+            .required()
+            .also({"seq_length", "seq_len", "sequence", "max_seq_len"}),
+        choice<&Training::precision>("precision",
+                                     "Of weights and activations; fp8: of the layers' products")
+            .also({"dtype", "fp16", "bf16", "mixed_precision"}),
+        choice<&Training::fp8, &Fp8::recipe>(
+            "fp8_recipe", "How the operands of eight-bit products are scaled",
+            {"delayed", "tensorwise", "rowwise", "blockwise", "mxfp8"})
+            .where(kWithFp8)
+            .written_if(with_fp8)
+            .also({"fp8_format", "float8_recipe_name"}),
+        choice<&Training::fp8, &Fp8::weights_per_step>(
+            "fp8_weights", "When weights are cast: for each use, or once per step", {"use", "step"})
+            .where(kWithFp8)
+            .written_if(with_fp8)
+            .unset(),
+        choice<&Training::fp8, &Fp8::packed_stash>(
+            "fp8_stash", "In what the inputs of products wait for backward", {"bf16", "fp8"})
+            .where(kWithFp8)
+            .written_if(with_fp8)
+            .unset(),
+        flag<&Training::fp8, &Fp8::transposes>(
+            "fp8_transposes", "Products read rows alone, so that columns are made rows of")
+            .where(kWithFp8)
+            .written_if(with_fp8)
+            .unset(),
+        flag<&Training::fp8, &Fp8::parameters>(
+            "fp8_param_gather", "The layers' matrices are held and gathered in eight bits")
+            .where(kWithFp8)
+            .written_if([](const Training& from) { return with_fp8(from) && from.fp8.parameters; }),
+        own<Training>("loss_scale", KeyType::number,
+                      "Factor on the loss: one that stays, \"dynamic\", or how it moves",
+                      specs(loss_scale_keys()))
+            .or_word("dynamic")
+            .of_numbers(kPositive)
+            .initially("\"dynamic\"")
+            .where("with \"precision\": \"fp16\"")
+            .written_by([](const KeySpec&, const Training& from) {
+                return from.loss_scale > 0 ? plain(from.loss_scale)
+                                           : written(loss_scale_keys(), from.dynamic_loss_scale);
+            })
+            .written_if([](const Training& from) { return from.precision == Precision::fp16; }),
     };
-    text("ib_hca", nccl.ib_hca);
-    text("socket_interface", nccl.socket_interface);
-    section.word_of("algorithm", nccl.algorithm,
-                    {"Ring", "Tree", "CollnetDirect", "CollnetChain", "NVLS", "NVLSTree", "PAT"},
-                    "");
-    section.word_of("protocol", nccl.protocol, {"LL", "LL128", "Simple"}, "");
-    section.word_of("debug", nccl.debug, {"VERSION", "WARN", "INFO", "TRACE"}, "");
-    section.finish();
 }
 
-// A folder is known by the file that every one of Hugging Face has.
-void read_first_weights(Reading& reading, Section& section, const Folders& folders, Run& run) {
-    if (!section.text("init_from", run.init_from) || run.init_from.empty()) return;
-    const Source& source = reading.document().source(section.pointer("init_from"));
-    const std::string config = find_file(run.init_from + "/config.json", source, folders);
-    if (!config.empty()) run.init_path = config.substr(0, config.rfind('/'));
+Keys<Training> course_of_the_run() {
+    return {
+        own<Training>("loss_spike", KeyType::object, "Steps that are not taken, for their loss",
+                      specs(loss_spike_keys()))
+            .written_by([](const KeySpec&, const Training& from) {
+                return written(loss_spike_keys(), from.loss_spike);
+            })
+            .written_if([](const Training& from) { return from.loss_spike.skips(); }),
+        own<Training>("batch_ramp", KeyType::object,
+                      "A global batch that grows, as Megatron-LM's --rampup-batch-size",
+                      specs(batch_ramp_keys()))
+            .written_by([](const KeySpec&, const Training& from) {
+                return written(batch_ramp_keys(), from.batch_ramp);
+            })
+            .written_if([](const Training& from) { return from.batch_ramp.start_batch_size > 0; })
+            .also({"rampup_batch_size"}),
+        count<&Training::seed>("seed", "Of first weights, dropout and the order of samples",
+                               {0, kLargestSeed}),
+        number<&Training::tokens>("tokens", "Of the whole run, for its days and cost; 0: not known")
+            .in("tokens"),
+        own<Training>("dropout", KeyType::number,
+                      "Share of hidden states and of attention's weights that is dropped; the "
+                      "model's unless given")
+            .of_numbers(kBelowOne),
+        own<Training>("optimizer", KeyType::object, "What steps the parameters",
+                      specs(optimizer_keys()))
+            .written_by([](const KeySpec&, const Training& from) {
+                return written(optimizer_keys(), from.optimizer);
+            }),
+        own<Training>("cuda_graphs", KeyType::word,
+                      "What the host launches at once where kernels are captured in CUDA graphs",
+                      specs(graph_keys()))
+            .of_words({Spelling<CudaGraphs>::names.begin(), Spelling<CudaGraphs>::names.end()})
+            .initially("\"none\"")
+            .read_by(read_cuda_graphs)
+            .written_by([](const KeySpec&, const Training& from) {
+                return written(graph_keys(), from.cuda_graphs);
+            })
+            .written_if(
+                [](const Training& from) { return from.cuda_graphs.scope != CudaGraphs::none; })
+            .also({"cuda_graph", "enable_cuda_graph", "cuda_graph_impl"}),
+        count<&Training::loss_chunks>("loss_chunks",
+                                      "Head, loss and its gradient go over the tokens in so many "
+                                      "parts",
+                                      {1, 1'000'000})
+            .written_if([](const Training& from) { return from.loss_chunks > 1; })
+            .also({"num_output_chunks"}),
+        own<Training>("lora", KeyType::object,
+                      "Low-rank adapters are trained, and nothing else (Hu et al. 2021)",
+                      specs(lora_keys()))
+            .written_by([](const KeySpec&, const Training& from) {
+                return written(lora_keys(), from.lora);
+            })
+            .written_if([](const Training& from) { return from.lora.on(); }),
+        own<Training>("schedule", KeyType::object, "Course of the learning rate",
+                      specs(rate_keys()))
+            .written_by([](const KeySpec&, const Training& from) {
+                return written(rate_keys(), from.schedule);
+            }),
+        own<Training>("framework", KeyType::text,
+                      "The training stack: a preset of the library or a file of one, or the object "
+                      "that such a file holds",
+                      framework_keys())
+            .initially('"' + Framework{}.name + '"'),
+    };
+}
+
+// Constants of the stack stand beside the keys of training.
+Keys<Training> constants_of_the_stack() {
+    Keys<Training> keys;
+    for (const Key<Framework>& constant : framework_constants()) {
+        keys.push_back({constant.spec});
+        keys.back().spec.initial.clear();  // the preset's
+        keys.back().spec.where = "instead of the preset's";
+    }
+    return keys;
 }
 
 }  // namespace
 
+const Keys<Training>& training_keys() {
+    static const Keys<Training> keys =
+        joined(numbers(), course_of_the_run(), constants_of_the_stack());
+    return keys;
+}
+
+Json written_training(const Training& training, const Document& document,
+                      const Verbatim& verbatim) {
+    Json out = Json::object();
+    write_keys(training_keys(), training, out, [&](const std::string& name) -> std::optional<Json> {
+        if (name == "framework") return written_framework(training.framework, verbatim);
+        const Json* dropout = document.find("/training/dropout");
+        if (name == "dropout" && dropout != nullptr) return *dropout;
+        return std::nullopt;
+    });
+    return out;
+}
+
 void read_training(Reading& reading, Training& training, Model& model, Verbatim& verbatim) {
     Section section(reading, "/training", "training");
     if (!section.exists()) return;
-    section.integer("sequence_length", training.sequence_length, {}, Presence::required);
-    section.choice<Precision>("precision", training.precision,
-                              {{"fp32", Precision::fp32},
-                               {"bf16", Precision::bf16},
-                               {"fp16", Precision::fp16},
-                               {"fp64", Precision::fp64},
-                               {"fp8", Precision::fp8}});
-    read_fp8(section, training.fp8);
+    read_keys(section, training_keys(), training);
     read_loss_scale(reading, section, training);
-    section.number("tokens", training.tokens);
-    section.integer("seed", training.seed, {0, kLargestSeed});
-    for (const char* part : {"optimizer", "schedule", "framework", "loss_spike", "batch_ramp"})
-        section.known(part);
     read_dropout(section, model);
     read_framework(reading, section, training.precision, training.framework, verbatim);
-    section.integer("loss_chunks", training.loss_chunks, {1, 1'000'000});
-    read_cuda_graphs(reading, section, training.cuda_graphs);
     read_lora(reading, section, training.lora);
     section.finish();
-    read_optimizer(reading, training.optimizer);
-    read_schedule(reading, training.optimizer, training.schedule);
-    read_loss_spike(reading, training.loss_spike);
-    read_batch_ramp(reading, training.batch_ramp);
-}
-
-void read_run(Reading& reading, const Folders& folders, Run& run) {
-    Section section(reading, "/run", "run");
-    if (section.text("data", run.data) && !run.data.empty()) {
-        const Source& source = reading.document().source(section.pointer("data"));
-        run.data_path = find_file(run.data, source, folders);
-        // Megatron-LM's files are called without their endings.
-        if (run.data_path.empty()) run.data_path = find_file(run.data + ".bin", source, folders);
-    }
-    section.choice<DataFormat>("format", run.format,
-                               {{"auto", DataFormat::automatic},
-                                {"text", DataFormat::text},
-                                {"nanogpt", DataFormat::nanogpt},
-                                {"llmc", DataFormat::llmc},
-                                {"megatron", DataFormat::megatron}});
-    read_first_weights(reading, section, folders, run);
-    section.integer("threads_per_rank", run.threads_per_rank, {0, 4096});
-    section.integer("steps", run.steps);
-    section.text("offload_path", run.offload_path);
-    section.known("nccl");
-    section.known("elastic_layouts");  // elastic_layouts.cpp
-    read_reliability(reading, section, run);
-    section.finish();
-    read_nccl(reading, run.nccl);
+    read_object(reading, "/training/optimizer", "training.optimizer", optimizer_keys(),
+                training.optimizer);
+    read_object(reading, "/training/schedule", "training.schedule", rate_keys(), training.schedule);
+    check_decay(reading, training.optimizer, training.schedule);
+    read_object(reading, "/training/loss_spike", "training.loss_spike", loss_spike_keys(),
+                training.loss_spike);
+    read_object(reading, "/training/batch_ramp", "training.batch_ramp", batch_ramp_keys(),
+                training.batch_ramp);
 }
 
 }  // namespace orrery::plan

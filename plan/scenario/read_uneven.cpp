@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "plan/scenario/key_tables.hpp"
 #include "plan/scenario/parts.hpp"
-#include "plan/scenario/section.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -17,12 +17,13 @@ void read_slow_devices(Reading& reading, Cluster& cluster, const Json& list) {
     const std::int64_t last = counted ? cluster.devices() - 1 : kLargestCount;
     for (std::size_t i = 0; i < list.size(); ++i) {
         const std::string pointer = fmt::format("/cluster/slow_devices/{}", i);
-        Section section(reading, pointer, fmt::format("cluster.slow_devices[{}]", i));
         SlowDevice slow;
-        const bool named = section.integer("device", slow.device, {0, last}, Presence::required);
-        section.number("factor", slow.factor, {1, kSlowest}, Presence::required);
-        section.known("source");
-        section.finish();
+        read_object(reading, pointer, fmt::format("cluster.slow_devices[{}]", i),
+                    slow_device_keys(), slow);
+        const bool named = reading.good_at(pointer + "/device");
+        if (named && slow.device > last)
+            reading.report("S007", pointer + "/device",
+                           fmt::format("device must be at most {}", last));
         const bool again = std::any_of(
             cluster.slow_devices.begin(), cluster.slow_devices.end(),
             [&](const SlowDevice& other) { return named && other.device == slow.device; });
@@ -35,29 +36,42 @@ void read_slow_devices(Reading& reading, Cluster& cluster, const Json& list) {
 
 }  // namespace
 
+const Keys<SlowDevice>& slow_device_keys() {
+    static const Keys<SlowDevice> keys = {
+        count<&SlowDevice::device>("device", "Which of the cluster's, counted node by node",
+                                   {0, kLargestCount})
+            .required(),
+        number<&SlowDevice::factor>(
+            "factor", "Time of its kernels, as a multiple of what the profile says", {1, kSlowest})
+            .required(),
+        source_note<SlowDevice>(),
+    };
+    return keys;
+}
+
+const Keys<Jitter>& jitter_keys() {
+    static const Keys<Jitter> keys = {
+        choice<&Jitter::distribution>("distribution",
+                                      "Of the factors on the time of kernels, of mean 1")
+            .required(),
+        number<&Jitter::relative_sd>("relative_sd", "Standard deviation of the factors",
+                                     {0, kMostDeviation})
+            .required(),
+        choice<&Jitter::per>("per", "What draws a factor of its own"),
+        count<&Jitter::seed>("seed", "Of the draws", {0, kLargestCount}),
+        source_note<Jitter>(),
+    };
+    return keys;
+}
+
 void read_uneven(Reading& reading, Section& keys, Cluster& cluster) {
-    keys.known("slow_devices");
-    keys.known("jitter");
     if (const Json* list = keys.find("slow_devices")) {
         if (list->is_array())
             read_slow_devices(reading, cluster, *list);
         else
             keys.wrong_type("slow_devices", "an array of objects with a device and its factor");
     }
-    Section section(reading, "/cluster/jitter", "cluster.jitter");
-    if (!section.exists()) return;
-    section.choice<JitterDistribution>("distribution", cluster.jitter.distribution,
-                                       {{"none", JitterDistribution::none},
-                                        {"normal", JitterDistribution::normal},
-                                        {"lognormal", JitterDistribution::lognormal}},
-                                       Presence::required);
-    section.number("relative_sd", cluster.jitter.relative_sd, {0, kMostDeviation},
-                   Presence::required);
-    section.choice<JitterPer>("per", cluster.jitter.per,
-                              {{"kernel", JitterPer::kernel}, {"device", JitterPer::device}});
-    section.integer("seed", cluster.jitter.seed, {0, kLargestCount});
-    section.known("source");
-    section.finish();
+    read_object(reading, "/cluster/jitter", "cluster.jitter", jitter_keys(), cluster.jitter);
 }
 
 }  // namespace orrery::plan

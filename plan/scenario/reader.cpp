@@ -1,20 +1,19 @@
 #include "plan/scenario/reader.hpp"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <set>
 #include <utility>
 
 #include "plan/check.hpp"
 #include "plan/scenario/elastic_layouts.hpp"
+#include "plan/scenario/key_tables.hpp"
 #include "plan/scenario/overrides.hpp"
 #include "plan/scenario/parts.hpp"
 #include "plan/scenario/references.hpp"
 #include "plan/scenario/resolved.hpp"
 #include "plan/scenario/rules.hpp"
 #include "plan/scenario/schedule_file.hpp"
-#include "plan/scenario/section.hpp"
 #include "plan/scenario/suggest.hpp"
 
 namespace orrery::plan {
@@ -30,10 +29,6 @@ std::vector<std::string> help_with_model(const std::string& model) {
                 "{\"global_batch_size\": 64}, \"training\": {\"sequence_length\": 4096}}",
             "orrery import " + model + " begins one"};
 }
-
-// Parts of a scenario: those that each has, and those that some have.
-constexpr std::array kRequiredParts = {"model", "cluster", "layout", "training"};
-constexpr std::array kOptionalParts = {"description", "imported", "run"};
 
 // Notes what is found.
 class NotedFiles : public Files {
@@ -114,12 +109,7 @@ void read_parts(Reading& reading, const Folders& folders, Scenario& scenario,
                 LayoutChoices& choices, Verbatim& verbatim) {
     Section top(reading, "", "");
     if (!top.exists()) return;
-    std::string description;
-    top.text("description", description);
-    for (const char* part : kRequiredParts)
-        top.require(part);
-    for (const char* part : kOptionalParts)
-        top.known(part);
+    read_keys(top, scenario_keys(), scenario);
     top.finish();
     read_imported(reading);
     read_model(reading, scenario.model);
@@ -159,13 +149,12 @@ bool is_scenario_text(std::string_view text) {
     const ParsedJson parsed = parse_json(text, "");
     if (parsed.incomplete || !parsed.value.is_object() || !parsed.value.contains("layout"))
         return false;
-    const auto has = [](const auto& parts, const std::string& key) {
-        return std::any_of(parts.begin(), parts.end(),
-                           [&](const char* part) { return key == part; });
-    };
-    for (const auto& [key, value] : parsed.value.items())
-        if (!has(kRequiredParts, key) && !has(kOptionalParts, key)) return false;
-    return true;
+    const Keys<Scenario>& known = scenario_keys();
+    const auto items = parsed.value.items();
+    return std::all_of(items.begin(), items.end(), [&](const auto& item) {
+        return std::any_of(known.begin(), known.end(),
+                           [&](const Key<Scenario>& key) { return key.spec.name == item.key(); });
+    });
 }
 
 ReadResult read_scenario_text(std::string_view text, const std::string& name,
@@ -241,7 +230,7 @@ std::vector<std::string> take_automatic(Reading& reading) {
 }  // namespace
 
 std::string layout_text(const Layout& layout) {
-    return layout_json(layout).dump();
+    return written_layout(layout).dump();
 }
 
 UnsettledScenario read_unsettled(const std::string& path, const std::vector<std::string>& sets,

@@ -2,6 +2,7 @@
 // that a rule whose inputs are bad is skipped and one fault makes one message. Internal.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <map>
 #include <set>
@@ -10,6 +11,7 @@
 
 #include "plan/scenario/diagnostic.hpp"
 #include "plan/scenario/document.hpp"
+#include "plan/scenario/schema.hpp"
 
 namespace orrery::plan {
 
@@ -44,6 +46,8 @@ class Reading {
     bool good(std::initializer_list<const char*> fields) const;
     bool good_at(std::string pointer) const;
 
+    // Told of every value that a reader asks for: where it would stand, and what it may be.
+    std::function<void(const std::string& pointer, KeySpec)> observer;
     // Keys of other people's files that no reader asked for.
     std::vector<std::string> unread;
     bool unreadable = false;  // a file is missing or is not JSON

@@ -8,9 +8,6 @@
 
 namespace orrery::plan {
 
-// Its part "layout".
-Json layout_json(const Layout& layout);
-
 Json resolved(const Scenario& scenario, const Document& document, const Verbatim& verbatim);
 
 }  // namespace orrery::plan

@@ -8,7 +8,7 @@ namespace {
 using Rule = void (*)(Reading&, const LayoutChoices&, Scenario&);
 
 template <void (*check)(Reading&, const Scenario&)>
-void plain(Reading& reading, const LayoutChoices& /*choices*/, Scenario& scenario) {
+void as_rule(Reading& reading, const LayoutChoices& /*choices*/, Scenario& scenario) {
     check(reading, scenario);
 }
 
@@ -22,28 +22,28 @@ struct Row {
 // In order: what the model excludes comes first, so that the rules after it skip that degree; sizes
 // come last.
 constexpr Row kRules[] = {
-    {plain<check_tensor>},
+    {as_rule<check_tensor>},
     {check_stages, true},
-    {plain<check_groups_of_layers>},
+    {as_rule<check_groups_of_layers>},
     {check_ranks},
     {[](Reading& reading, const LayoutChoices& choices, Scenario& scenario) {
         check_batch(reading, choices, scenario);
     }},
-    {plain<check_batch_ramp>},
-    {plain<check_zero>},
-    {plain<check_offload>},
+    {as_rule<check_batch_ramp>},
+    {as_rule<check_zero>},
+    {as_rule<check_offload>},
     {[](Reading& reading, const LayoutChoices& /*choices*/, Scenario& scenario) {
         check_fp8(reading, scenario);
     }},
-    {plain<check_optimizer_states>},
-    {plain<check_lora>},
-    {plain<check_post_validation>},
-    {plain<check_staleness>},
-    {plain<check_chunks>, true},
-    {plain<check_schedule>},
-    {plain<check_context>},
-    {plain<check_sequence>},
-    {plain<check_sizes>},
+    {as_rule<check_optimizer_states>},
+    {as_rule<check_lora>},
+    {as_rule<check_post_validation>},
+    {as_rule<check_staleness>},
+    {as_rule<check_chunks>, true},
+    {as_rule<check_schedule>},
+    {as_rule<check_context>},
+    {as_rule<check_sequence>},
+    {as_rule<check_sizes>},
 };
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/scenario/spellings.hpp"
+
 namespace orrery::plan {
 
 namespace {
@@ -35,37 +37,11 @@ std::int64_t layers_per_group(const Layout& layout, std::int64_t layers) {
 }
 
 std::string_view name(Precision precision) {
-    switch (precision) {
-        case Precision::fp32:
-            return "fp32";
-        case Precision::bf16:
-            return "bf16";
-        case Precision::fp16:
-            return "fp16";
-        case Precision::fp64:
-            return "fp64";
-        case Precision::fp8:
-            return "fp8";
-    }
-    return "";
+    return spelling(precision);
 }
 
 std::string_view name(Fp8Recipe recipe) {
-    switch (recipe) {
-        case Fp8Recipe::none:
-            return "none";
-        case Fp8Recipe::delayed:
-            return "delayed";
-        case Fp8Recipe::tensorwise:
-            return "tensorwise";
-        case Fp8Recipe::rowwise:
-            return "rowwise";
-        case Fp8Recipe::blockwise:
-            return "blockwise";
-        case Fp8Recipe::mxfp8:
-            return "mxfp8";
-    }
-    return "";
+    return spelling(recipe);
 }
 
 Precision held_precision(Precision precision) {
@@ -73,15 +49,7 @@ Precision held_precision(Precision precision) {
 }
 
 std::string_view name(ContextAlgorithm algorithm) {
-    switch (algorithm) {
-        case ContextAlgorithm::ring:
-            return "ring";
-        case ContextAlgorithm::all_gather:
-            return "all_gather";
-        case ContextAlgorithm::all_to_all:
-            return "all_to_all";
-    }
-    return "";
+    return spelling(algorithm);
 }
 
 double embedding_scale(const Scenario& scenario) {

@@ -32,6 +32,8 @@ enum class Recompute : std::uint8_t {
 enum class DataParallelMode : std::uint8_t { synchronous, parameter_server };
 enum class ContextAlgorithm : std::uint8_t { ring, all_gather, all_to_all };
 enum class AttentionKernel : std::uint8_t { flash, unfused };
+// In what gradients are summed: in the type of the weights, or in a wider one.
+enum class GradientType : std::uint8_t { same, bf16, fp16, fp32, fp64 };
 enum class DropoutMasks : std::uint8_t { stored, recomputed };
 // never: a rank computes nothing while it sends or receives; interleaved: only schedules with
 // virtual stages overlap, as Megatron-LM does.
@@ -343,7 +345,8 @@ struct Framework {
     bool assumed = false;                 // nobody named it
     std::vector<MeasuredOn> measured_on;  // none: nothing is known but what it says of itself
     AttentionKernel attention_kernel = AttentionKernel::flash;
-    int gradient_bytes = 2;  // bytes per element of the accumulated gradient
+    GradientType gradient_dtype = GradientType::same;
+    int gradient_bytes = 2;  // bytes per element of the accumulated gradient: what that comes to
     // stored: a byte per element kept for backward; recomputed: backward draws the same
     // counter-based random numbers again.
     DropoutMasks dropout_masks = DropoutMasks::recomputed;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "plan/scenario/key_tables.hpp"
 #include "plan/schedule/csv.hpp"
 
 namespace orrery::plan {
@@ -60,6 +61,15 @@ void read_rows(Reading& reading, Layout& layout) {
 
 }  // namespace
 
+std::vector<KeySpec> schedule_keys() {
+    return {{.name = "name", .type = KeyType::text, .help = "What reports call it"},
+            {.name = "rows",
+             .type = KeyType::list,
+             .help = "Actions of each pipeline rank, as a line of the file has them",
+             .required = true,
+             .of = KeyType::text}};
+}
+
 void follow_schedule_file(Reading& reading, const Folders& folders) {
     const Json* value = reading.document().find(kPointer);
     if (value == nullptr || !value->is_string()) return;
@@ -83,12 +93,11 @@ void follow_schedule_file(Reading& reading, const Folders& folders) {
 
 void read_schedule(Reading& reading, Section& section, Layout& layout) {
     const Json* value = section.find("schedule");
-    if (!reading.good_at(kPointer)) return section.known("schedule");
+    if (!reading.good_at(kPointer)) return;
     if (value == nullptr || !value->is_object()) {
         section.word_of("schedule", layout.schedule, schedule_names(), layout.schedule);
         return;
     }
-    section.known("schedule");
     reading.remember("layout.schedule", kPointer);
     read_rows(reading, layout);
 }

@@ -70,8 +70,13 @@ std::string Section::pointer(const std::string& key) const {
 }
 
 const Json* Section::begin(const std::string& key, Presence presence, const std::string& name,
-                           const std::string& fallback) {
+                           const std::string& fallback, KeySpec spec) {
     known(key);
+    if (reading_.observer) {
+        spec.required = presence == Presence::required;
+        spec.initial = fallback;
+        reading_.observer(pointer(key), std::move(spec));
+    }
     const std::string field = field_ + '.' + (name.empty() ? key : name);
     reading_.remember(field, pointer(key), presence == Presence::optional ? fallback : "");
     const Json* value = find(key);
@@ -98,7 +103,8 @@ Diagnostic& Section::wrong_type(const std::string& key, const char* expected) {
 
 bool Section::integer(const std::string& key, std::int64_t& out, IntegerRange range,
                       Presence presence, const std::string& name) {
-    const Json* value = begin(key, presence, name, std::to_string(out));
+    const Json* value = begin(key, presence, name, std::to_string(out),
+                              {.type = KeyType::whole_number, .integers = range});
     if (value == nullptr) return false;
     if (!value->is_number()) {
         wrong_type(key, "a whole number");
@@ -122,7 +128,8 @@ bool Section::integer(const std::string& key, std::int64_t& out, IntegerRange ra
 
 bool Section::number(const std::string& key, double& out, NumberRange range, Presence presence,
                      const std::string& name) {
-    const Json* value = begin(key, presence, name, shown_number(out));
+    const Json* value =
+        begin(key, presence, name, shown_number(out), {.type = KeyType::number, .numbers = range});
     if (value == nullptr) return false;
     if (!value->is_number()) {
         wrong_type(key, "a number");
@@ -139,7 +146,8 @@ bool Section::number(const std::string& key, double& out, NumberRange range, Pre
 }
 
 bool Section::boolean(const std::string& key, bool& out, const std::string& name) {
-    const Json* value = begin(key, Presence::optional, name, out ? "true" : "false");
+    const Json* value =
+        begin(key, Presence::optional, name, out ? "true" : "false", {.type = KeyType::flag});
     if (value == nullptr) return false;
     if (!value->is_boolean()) {
         wrong_type(key, "true or false");
@@ -150,7 +158,7 @@ bool Section::boolean(const std::string& key, bool& out, const std::string& name
 }
 
 bool Section::text(const std::string& key, std::string& out, Presence presence) {
-    const Json* value = begin(key, presence, "", "");
+    const Json* value = begin(key, presence, "", "", {.type = KeyType::text});
     if (value == nullptr) return false;
     if (!value->is_string()) {
         wrong_type(key, "a string");
@@ -164,10 +172,32 @@ bool Section::text(const std::string& key, std::string& out, Presence presence) 
     return true;
 }
 
+bool Section::said_text(const std::string& key, std::string& out) {
+    return text(key, out, has(key) ? Presence::required : Presence::optional);
+}
+
+bool Section::integer_or_word(const std::string& key, std::int64_t& out, IntegerRange range,
+                              std::string_view word, std::int64_t of_word, Presence presence) {
+    const Json* value = find(key);
+    if (value != nullptr && value->is_number()) return integer(key, out, range, presence);
+    begin(key, presence, "", fmt::format("\"{}\"", word), {.words = {word}});
+    if (value == nullptr) {
+        if (presence == Presence::optional) out = of_word;
+        return false;
+    }
+    if (*value != word) {
+        wrong_type(key, fmt::format("a whole number or \"{}\"", word).c_str());
+        return false;
+    }
+    out = of_word;
+    return true;
+}
+
 bool Section::word_of(const std::string& key, std::string& out,
                       const std::vector<std::string>& names, const std::string& usual,
                       Presence presence) {
-    const Json* value = begin(key, presence, "", usual.empty() ? "" : '"' + usual + '"');
+    const Json* value = begin(key, presence, "", usual.empty() ? "" : '"' + usual + '"',
+                              {.type = KeyType::word, .words = {names.begin(), names.end()}});
     if (value == nullptr) return false;
     if (value->is_string()) {
         out = value->get<std::string>();
@@ -179,6 +209,11 @@ bool Section::word_of(const std::string& key, std::string& out,
     if (!meant.empty()) fault.help.push_back(fmt::format("did you mean \"{}\"?", meant));
     fault.help.push_back("known: " + quoted(names));
     return false;
+}
+
+bool Section::sound() const {
+    return std::all_of(known_.begin(), known_.end(),
+                       [this](const std::string& key) { return good(key); });
 }
 
 Diagnostic& Section::unknown(const std::string& key, const std::string& meant) {

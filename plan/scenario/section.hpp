@@ -9,26 +9,9 @@
 #include <vector>
 
 #include "plan/scenario/reading.hpp"
+#include "plan/scenario/schema.hpp"
 
 namespace orrery::plan {
-
-constexpr std::int64_t kLargestCount = 1'000'000'000;  // for counts without a closer bound
-constexpr double kLargestNumber = 1e30;
-
-struct IntegerRange {
-    std::int64_t min = 1;
-    std::int64_t max = kLargestCount;
-};
-
-// Bounds are included unless they are open.
-struct NumberRange {
-    double min = 0;
-    double max = kLargestNumber;
-    bool open_min = false;
-    bool open_max = false;
-};
-
-inline constexpr NumberRange kPositive = {0, kLargestNumber, true, false};
 
 enum class Presence { optional, required };
 
@@ -40,6 +23,7 @@ class Section {
     // When nothing or no object stands there, every key is absent and none is missed.
     Section(Reading& reading, std::string pointer, std::string field, Null null = Null::is_wrong);
 
+    Reading& reading() { return reading_; }
     bool exists() const { return object_ != nullptr; }
     bool has(const std::string& key) const { return find(key) != nullptr; }
     const Json* find(const std::string& key) const;
@@ -53,6 +37,8 @@ class Section {
                 Presence presence = Presence::optional, const std::string& name = "");
     bool boolean(const std::string& key, bool& out, const std::string& name = "");
     bool text(const std::string& key, std::string& out, Presence presence = Presence::optional);
+    // A text that is not empty where it is there.
+    bool said_text(const std::string& key, std::string& out);
 
     template <typename Enum>
     bool choice(const std::string& key, Enum& out,
@@ -70,18 +56,27 @@ class Section {
         }
         return true;
     }
+    // A whole number, or `word`, which stands for `of_word`.
+    bool integer_or_word(const std::string& key, std::int64_t& out, IntegerRange range,
+                         std::string_view word, std::int64_t of_word,
+                         Presence presence = Presence::optional);
     // A string that must be one of `names`; `usual` is the default.
     bool word_of(const std::string& key, std::string& out, const std::vector<std::string>& names,
                  const std::string& usual, Presence presence = Presence::optional);
 
+    bool good(const std::string& key) const { return reading_.good_at(pointer(key)); }
+    // Whether every key that was read so far is.
+    bool sound() const;
     // Whether somebody has read `key`, or looked for it.
     bool reads(const std::string& key) const;
     // Counts `key` as known without reading it.
-    void known(const std::string& key) { known_.push_back(key); }
+    void known(const std::string& key) {
+        if (!reads(key)) known_.push_back(key);
+    }
     // Counts `key` as known, but not as one to suggest or to list.
     void tolerate(const std::string& key) { tolerated_.push_back(key); }
     // Counts `key` as known and required without reading it.
-    void require(const std::string& key) { begin(key, Presence::required, "", ""); }
+    void require(const std::string& key) { begin(key, Presence::required, "", "", {}); }
 
     // Reports required keys that are missing and keys that are not known, the latter with a
     // suggestion; a missing or defaulted key that an unknown one was meant for is not reported.
@@ -94,7 +89,7 @@ class Section {
 
   private:
     const Json* begin(const std::string& key, Presence presence, const std::string& name,
-                      const std::string& fallback);
+                      const std::string& fallback, KeySpec spec);
     bool is_known(const std::string& key) const;
     // What messages call a key: "value" of a flag says nothing, the flag's name does.
     const std::string& called(const std::string& key) const {

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "plan/scenario/parts.hpp"
 #include "plan/scenario/reader.hpp"
-#include "plan/scenario/resolved.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -62,7 +62,7 @@ std::optional<StackInUse> stack_of(const std::string& path, const Json& layout,
 
 std::vector<StackInUse> stacks_in_use(const Layout& layout, const std::string& library_dir,
                                       const Files& files) {
-    const Json asked = layout_json(layout);
+    const Json asked = written_layout(layout);
     const std::string folder = (fs::path(library_dir) / "frameworks").string();
     std::vector<StackInUse> stacks;
     for (const std::string& name : files.names(folder)) {

@@ -5,93 +5,15 @@
 #include <span>
 #include <utility>
 
+#include "plan/scenario/schema.hpp"
+
 namespace orrery::plan {
 namespace {
 
 using Pair = std::pair<std::string_view, std::string_view>;
 
-// Names of Megatron-LM, DeepSpeed, torchtitan and daily speech for keys of ours.
+// Between families of models. What else other stacks and people call a key is declared with it.
 constexpr Pair kAliases[] = {
-    {"tp", "tensor_parallel"},
-    {"tensor_model_parallel_size", "tensor_parallel"},
-    {"tensor_parallel_size", "tensor_parallel"},
-    {"tensor_parallel_degree", "tensor_parallel"},
-    {"pp", "pipeline_parallel"},
-    {"pipeline_model_parallel_size", "pipeline_parallel"},
-    {"pipeline_parallel_size", "pipeline_parallel"},
-    {"pipeline_parallel_degree", "pipeline_parallel"},
-    {"cp", "context_parallel"},
-    {"context_parallel_size", "context_parallel"},
-    {"context_parallel_degree", "context_parallel"},
-    {"cp_comm_type", "context_algorithm"},
-    {"ep", "expert_parallel"},
-    {"expert_model_parallel_size", "expert_parallel"},
-    {"dp", "data_parallel"},
-    {"data_parallel_size", "data_parallel"},
-    {"vpp", "virtual_pipeline"},
-    {"vp", "virtual_pipeline"},
-    {"virtual_pipeline_model_parallel_size", "virtual_pipeline"},
-    {"sp", "sequence_parallel"},
-    {"mbs", "micro_batch_size"},
-    {"micro_batch", "micro_batch_size"},
-    {"train_micro_batch_size_per_gpu", "micro_batch_size"},
-    {"gbs", "global_batch_size"},
-    {"global_batch", "global_batch_size"},
-    {"train_batch_size", "global_batch_size"},
-    {"zero", "zero_stage"},
-    {"recomputation", "recompute"},
-    {"offload_optimizer", "offload"},
-    {"offload_param", "offload"},
-    {"optimizer_cpu_offload", "offload"},
-    {"cpu_offload", "offload"},
-    {"recompute_granularity", "recompute"},
-    {"activation_checkpointing", "recompute"},
-    {"pipeline_schedule", "schedule"},
-    {"seq_length", "sequence_length"},
-    {"seq_len", "sequence_length"},
-    {"sequence", "sequence_length"},
-    {"max_seq_len", "sequence_length"},
-    {"local_batch_size", "micro_batch_size"},
-    {"batch_size", "global_batch_size"},
-    {"dtype", "precision"},
-    {"fp16", "precision"},
-    {"bf16", "precision"},
-    {"mixed_precision", "precision"},
-    {"fp8_format", "fp8_recipe"},
-    {"float8_recipe_name", "fp8_recipe"},
-    {"workspace", "workspace_mb"},
-    {"launch", "launch_us"},
-    {"launch_overhead", "launch_us"},
-    {"bucket_size", "gradient_bucket_mb"},
-    {"reduce_bucket_size", "gradient_bucket_mb"},
-    {"flash_attention", "attention_kernel"},
-    {"use_flash_attn", "attention_kernel"},
-    {"cuda_graph", "cuda_graphs"},
-    {"enable_cuda_graph", "cuda_graphs"},
-    {"cuda_graph_impl", "cuda_graphs"},
-    {"num_output_chunks", "loss_chunks"},
-    {"recompute_num_layers", "recompute_every"},
-    {"lr", "learning_rate"},
-    {"min_lr", "min_learning_rate"},
-    {"eps", "epsilon"},
-    {"clip_grad", "clip_norm"},
-    {"gradient_clipping", "clip_norm"},
-    {"adam_beta1", "beta1"},
-    {"adam_beta2", "beta2"},
-    {"num_nodes", "nodes"},
-    {"gpus_per_node", "devices_per_node"},
-    {"gpu", "device"},
-    {"train_iters", "steps"},
-    {"NCCL_IB_TIMEOUT", "ib_timeout"},
-    {"NCCL_IB_RETRY_CNT", "ib_retry_cnt"},
-    {"NCCL_IB_HCA", "ib_hca"},
-    {"NCCL_SOCKET_IFNAME", "socket_interface"},
-    {"NCCL_ALGO", "algorithm"},
-    {"algo", "algorithm"},
-    {"NCCL_PROTO", "protocol"},
-    {"proto", "protocol"},
-    {"NCCL_DEBUG", "debug"},
-    {"rampup_batch_size", "batch_ramp"},
     {"hidden_size", "n_embd"},
     {"num_hidden_layers", "n_layer"},
     {"num_layers", "n_layer"},
@@ -110,83 +32,28 @@ constexpr Pair kAliases[] = {
     {"kv_channels", "head_dim"},
 };
 
-constexpr Pair kParts[] = {
-    {"tensor_parallel", "layout"},
-    {"pipeline_parallel", "layout"},
-    {"context_parallel", "layout"},
-    {"context_algorithm", "layout"},
-    {"expert_parallel", "layout"},
-    {"data_parallel", "layout"},
-    {"virtual_pipeline", "layout"},
-    {"layers_per_stage", "layout"},
-    {"sequence_parallel", "layout"},
-    {"zero_stage", "layout"},
-    {"zero_group_size", "layout"},
-    {"reshard_after_forward", "layout"},
-    {"recompute", "layout"},
-    {"recompute_every", "layout"},
-    {"recompute_modules", "layout"},
-    {"optimizer_post_validation", "layout"},
-    {"data_parallel_mode", "layout"},
-    {"staleness", "layout"},
-    {"micro_batch_size", "layout"},
-    {"global_batch_size", "layout"},
-    {"sequence_length", "training"},
-    {"precision", "training"},
-    {"tokens", "training"},
-    {"optimizer", "training"},
-    {"framework", "training"},
-    {"dropout", "training"},
-    {"loss_scale", "training"},
-    {"loss_spike", "training"},
-    {"batch_ramp", "training"},
-    {"seed", "training"},
-    {"cuda_graphs", "training"},
-    {"loss_chunks", "training"},
-    {"attention_kernel", "training"},
-    {"gradient_dtype", "training"},
-    {"dropout_masks", "training"},
-    {"logits_dtype", "training"},
-    {"loss_logits", "training"},
-    {"norm_kernel", "training"},
-    {"recompute_stops_early", "training"},
-    {"overlap_gradient_reduce", "training"},
-    {"overlap_parameter_gather", "training"},
-    {"tensor_overlap_parts", "training"},
-    {"defer_embedding_gradient", "training"},
-    {"overlap_pipeline_transfers", "training"},
-    {"transfer_streams", "training"},
-    {"zero_prefetch", "training"},
-    {"launch_us", "training"},
-    {"learning_rate", "training.optimizer"},
-    {"clip_norm", "training.optimizer"},
-    {"weight_decay", "training.optimizer"},
-    {"exp_avg_dtype", "training.optimizer"},
-    {"exp_avg_sq_dtype", "training.optimizer"},
-    {"main_params_dtype", "training.optimizer"},
-    {"warmup_steps", "training.schedule"},
-    {"nodes", "cluster"},
-    {"devices_per_node", "cluster"},
-    {"device", "cluster"},
-    {"profile", "cluster"},
-    {"steps", "run"},
-    {"data", "run"},
-    {"threads_per_rank", "run"},
-    {"checkpoint", "run"},
-    {"health", "run"},
-    {"elastic_layouts", "run"},
-    {"verify_replicas_every_steps", "run"},
-    {"nccl", "run"},
-    {"ib_timeout", "run.nccl"},
-    {"ib_retry_cnt", "run.nccl"},
-    {"ib_hca", "run.nccl"},
-    {"socket_interface", "run.nccl"},
-    {"protocol", "run.nccl"},
-};
+bool is_called(const KeySpec& key, std::string_view word) {
+    return std::find(key.aliases.begin(), key.aliases.end(), word) != key.aliases.end();
+}
 
 int allowed_distance(std::string_view word) {
     if (word.size() < 3) return 0;
     return word.size() < 5 ? 1 : 2;
+}
+
+// The candidate that somebody calls by this very word; empty: none.
+std::string other_name(std::string_view word, const std::vector<std::string>& candidates) {
+    std::string found;
+    const auto take = [&](std::string_view key) {
+        if (std::find(candidates.begin(), candidates.end(), key) == candidates.end()) return;
+        if (found.empty()) found = key;
+    };
+    for_each_key(scenario_schema(), "", [&](const std::string&, const KeySpec& key) {
+        if (is_called(key, word)) take(key.name);
+    });
+    for (const auto& [alias, key] : kAliases)
+        if (alias == word) take(key);
+    return found;
 }
 
 }  // namespace
@@ -212,8 +79,9 @@ int edit_distance(std::string_view left, std::string_view right) {
 }
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+    std::string found = other_name(word, candidates);
+    if (!found.empty()) return found;
     int best = allowed_distance(word) + 1;
-    std::string found;
     for (const std::string& candidate : candidates) {
         const auto longer = static_cast<std::ptrdiff_t>(word.size() - candidate.size());
         if (std::abs(longer) >= best) continue;  // the distance is at least that
@@ -223,12 +91,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
             found = candidate;
         }
     }
-    if (!found.empty()) return found;
-    for (const auto& [alias, key] : kAliases) {
-        const bool known = std::find(candidates.begin(), candidates.end(), key) != candidates.end();
-        if (alias == word && known) return std::string(key);
-    }
-    return "";
+    return found;
 }
 
 std::vector<std::string> by_distance(std::string_view word, std::vector<std::string> candidates,
@@ -246,10 +109,19 @@ std::vector<std::string> by_distance(std::string_view word, std::vector<std::str
 }
 
 std::string part_of_key(std::string_view key) {
-    for (const auto& [known, part] : kParts) {
-        if (known == key) return std::string(part);
-    }
-    return "";
+    std::string part;
+    std::size_t depth = 0;
+    bool several = false;
+    for_each_key(scenario_schema(), "", [&](const std::string& path, const KeySpec& each) {
+        if (each.name != key || path.find('.') == std::string::npos) return;
+        if (path.find('[') != std::string::npos || path.starts_with("model.")) return;
+        const auto dots = static_cast<std::size_t>(std::count(path.begin(), path.end(), '.'));
+        if (!part.empty() && dots > depth) return;
+        several = !part.empty() && dots == depth;
+        depth = dots;
+        part = path.substr(0, path.rfind('.'));
+    });
+    return several ? "" : part;
 }
 
 }  // namespace orrery::plan

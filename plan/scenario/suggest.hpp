@@ -11,15 +11,16 @@ namespace orrery::plan {
 // Damerau–Levenshtein distance in bytes (optimal string alignment: insert, delete, replace, swap).
 int edit_distance(std::string_view left, std::string_view right);
 
-// The candidate within distance 2 (1 for words of three or four letters) that is nearest, the first
-// of equals; else the candidate that `word` is another stack's name for; else empty.
+// The candidate that `word` is another stack's name for; else the one within distance 2 (1 for words
+// of three or four letters) that is nearest, the first of equals; else empty.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 // All candidates, nearest in spelling first (equals in their given order), at most `limit`.
 std::vector<std::string> by_distance(std::string_view word, std::vector<std::string> candidates,
                                      std::size_t limit);
 
-// The part of a scenario ("layout", "training", …) in which `key` is known; empty if in none.
+// The part of a scenario ("layout", "training.optimizer", …) in which `key` is known, the nearest
+// to the top; empty if in none, or in several.
 std::string part_of_key(std::string_view key);
 
 }  // namespace orrery::plan

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "plan/scenario/link_kinds.hpp"
+#include "plan/scenario/spellings.hpp"
 #include "sim/cost/profile_section.hpp"
 #include "sim/network/collective_table.hpp"
 
@@ -110,18 +110,18 @@ LinkEfficiency read_efficiency(ProfileSection& in) {
 }
 
 template <typename Kind>
-Kind read_kind(ProfileSection& in, const std::string& key, const plan::Spellings<Kind>& all) {
-    if (const Kind* kind = plan::kind_of(all, in.text(key))) return *kind;
+Kind read_kind(ProfileSection& in, const std::string& key) {
+    if (const std::optional<Kind> kind = plan::value_spelled<Kind>(in.text(key))) return *kind;
     std::string known;
-    for (const auto& [name, kind] : all)
-        known += (known.empty() ? "" : ", ") + name;
+    for (const std::string_view name : plan::Spelling<Kind>::names)
+        known += (known.empty() ? "" : ", ") + std::string(name);
     in.fail(key, "one of " + known + " is expected");
 }
 
 // Both or none.
 std::optional<MeasuredLink> read_link(ProfileSection& in) {
     if (!in.has("intra_node_kind") && !in.has("intra_node_latency_us")) return {};
-    return MeasuredLink{read_kind(in, "intra_node_kind", plan::intra_node_kinds()),
+    return MeasuredLink{read_kind<plan::IntraNodeKind>(in, "intra_node_kind"),
                         in.number("intra_node_latency_us", 0)};
 }
 
@@ -170,7 +170,7 @@ class CollectivesReader {
         inside.finish();
         ProfileSection between = in.section("inter_node");
         if (between.has("kind"))
-            table.inter_node_kind = read_kind(between, "kind", plan::inter_node_kinds());
+            table.inter_node_kind = read_kind<plan::InterNodeKind>(between, "kind");
         table.inter_node = read_efficiency(between);
         between.finish();
         in.finish();

@@ -8,6 +8,7 @@
 #include "plan/scenario/import/nanotron.hpp"
 #include "plan/scenario/import/nemo.hpp"
 #include "plan/scenario/import/torchtitan.hpp"
+#include "plan/scenario/schema.hpp"
 #include "plan/scenario/suggest.hpp"
 
 namespace orrery::plan::imports {
@@ -38,9 +39,9 @@ const Reader& reader_of(Format format) {
 // The parts in the order in which scenarios are written.
 Json in_order(const Json& scenario) {
     Json out = Json::object();
-    for (const char* part :
-         {"description", "imported", "model", "cluster", "layout", "training", "run"})
-        if (scenario.contains(part)) out[part] = scenario[part];
+    for (const KeySpec& part : scenario_schema())
+        if (const auto found = scenario.find(part.name); found != scenario.end())
+            out[std::string(part.name)] = *found;
     return out;
 }
 

@@ -49,6 +49,13 @@ const std::vector<Family>& families() {
     return all;
 }
 
+std::vector<std::string_view> family_names() {
+    std::vector<std::string_view> names;
+    for (const Family& family : families())
+        names.emplace_back(family.name);
+    return names;
+}
+
 const Family* read_family(Reading& reading, Section& section) {
     std::vector<std::string> names;
     for (const Family& family : families())

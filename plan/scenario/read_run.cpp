@@ -1,0 +1,132 @@
+// The section "run": what training needs beside the step itself.
+#include "plan/scenario/key_tables.hpp"
+#include "plan/scenario/parts.hpp"
+
+namespace orrery::plan {
+namespace {
+
+// A folder is known by the file that every one of Hugging Face has.
+void find_first_weights(Reading& reading, Section& section, const Folders& folders, Run& run) {
+    if (run.init_from.empty()) return;
+    const Source& source = reading.document().source(section.pointer("init_from"));
+    const std::string config = find_file(run.init_from + "/config.json", source, folders);
+    if (!config.empty()) run.init_path = config.substr(0, config.rfind('/'));
+}
+
+void find_data(Reading& reading, Section& section, const Folders& folders, Run& run) {
+    if (run.data.empty()) return;
+    const Source& source = reading.document().source(section.pointer("data"));
+    run.data_path = find_file(run.data, source, folders);
+    // Megatron-LM's files are called without their endings.
+    if (run.data_path.empty()) run.data_path = find_file(run.data + ".bin", source, folders);
+}
+
+// Any keys of the layout, none of which must be there.
+std::vector<KeySpec> layout_changes() {
+    std::vector<KeySpec> keys = specs(layout_keys());
+    for (KeySpec& key : keys) {
+        key.required = false;
+        key.initial.clear();
+    }
+    return keys;
+}
+
+}  // namespace
+
+// Limits of the two counts are those of InfiniBand's packets; words are what NCCL 2.28 takes.
+const Keys<NcclSettings>& nccl_keys() {
+    static const Keys<NcclSettings> keys = {
+        count<&NcclSettings::ib_timeout>("ib_timeout",
+                                         "A lost packet is missed after 4.096 µs × 2^this", {1, 31})
+            .unset()
+            .written_if([](const NcclSettings& from) { return from.ib_timeout > 0; })
+            .also({"NCCL_IB_TIMEOUT"}),
+        count<&NcclSettings::ib_retry_cnt>("ib_retry_cnt", "And sent again so many times", {0, 7})
+            .unset()
+            .written_if([](const NcclSettings& from) { return from.ib_retry_cnt >= 0; })
+            .also({"NCCL_IB_RETRY_CNT"}),
+        text<&NcclSettings::ib_hca>("ib_hca", "Adapters, in NCCL's syntax: \"mlx5_0:1,mlx5_1:1\"")
+            .non_empty()
+            .also({"NCCL_IB_HCA"}),
+        text<&NcclSettings::socket_interface>("socket_interface",
+                                              "Interfaces for what is no InfiniBand: \"eth0\"")
+            .non_empty()
+            .also({"NCCL_SOCKET_IFNAME"}),
+        word<&NcclSettings::algorithm>(
+            "algorithm", "The one that collectives take",
+            {"Ring", "Tree", "CollnetDirect", "CollnetChain", "NVLS", "NVLSTree", "PAT"})
+            .also({"NCCL_ALGO", "algo"}),
+        word<&NcclSettings::protocol>("protocol", "The one that collectives take",
+                                      {"LL", "LL128", "Simple"})
+            .also({"NCCL_PROTO", "proto"}),
+        word<&NcclSettings::debug>("debug", "What NCCL tells of itself",
+                                   {"VERSION", "WARN", "INFO", "TRACE"})
+            .also({"NCCL_DEBUG"}),
+    };
+    return keys;
+}
+
+const Keys<Run>& run_keys() {
+    static const Keys<Run> keys = {
+        text<&Run::data>("data",
+                         "File of tokens or of text; a folder, of Megatron-LM's, by its "
+                         "name without ending"),
+        choice<&Run::format>("format", "Of the data; \"auto\": by its ending and first bytes"),
+        text<&Run::init_from>("init_from",
+                              "Folder of Hugging Face that the first weights are from"),
+        count<&Run::steps>("steps", "Number of the last step")
+            .unset()
+            .written_if([](const Run& from) { return from.steps > 0; })
+            .also({"train_iters"}),
+        count<&Run::threads_per_rank>("threads_per_rank",
+                                      "Of the CPU; 0: cores ÷ ranks of the machine, at least 1",
+                                      {0, 4096}),
+        text<&Run::offload_path>("offload_path",
+                                 "Folder for what is kept on disk; the working one unless given"),
+        own<Run>("checkpoint", KeyType::object, "Where and when the run is saved",
+                 specs(checkpoint_keys()))
+            .written_by(
+                [](const KeySpec&, const Run& from) { return written(checkpoint_keys(), from); })
+            .written_if([](const Run& from) { return !from.checkpoint_path.empty(); }),
+        count<&Run::verify_replicas_every_steps>(
+            "verify_replicas_every_steps",
+            "Data-parallel ranks compare their parameters' digests so often; 0: never",
+            {0, kLargestCount})
+            .in("steps")
+            .written_if([](const Run& from) { return from.verify_replicas_every_steps > 0; }),
+        own<Run>("health", KeyType::object, "When a run is said to be ill", specs(health_keys()))
+            .written_by(
+                [](const KeySpec&, const Run& from) { return written(health_keys(), from.health); })
+            .written_if([](const Run& from) { return from.health != Health{}; }),
+        own<Run>("elastic_layouts", KeyType::list,
+                 "Keys of the layout that change when ranks are lost, tried in this order",
+                 layout_changes()),
+        own<Run>("nccl", KeyType::object, "Settings that NCCL is launched with", specs(nccl_keys()))
+            .written_by(
+                [](const KeySpec&, const Run& from) { return written(nccl_keys(), from.nccl); })
+            .written_if([](const Run& from) { return from.nccl != NcclSettings{}; }),
+    };
+    return keys;
+}
+
+Json written_run(const Run& run, const Document& document) {
+    Json out = Json::object();
+    write_keys(run_keys(), run, out, [&](const std::string& name) -> std::optional<Json> {
+        if (name != "elastic_layouts" || run.elastic_layouts.empty()) return std::nullopt;
+        return *document.find("/run/elastic_layouts");
+    });
+    return out;
+}
+
+void read_run(Reading& reading, const Folders& folders, Run& run) {
+    Section section(reading, "/run", "run");
+    if (!section.exists()) return;
+    read_keys(section, run_keys(), run);
+    find_data(reading, section, folders, run);
+    find_first_weights(reading, section, folders, run);
+    read_reliability(reading, run);
+    section.finish();
+    read_object(reading, "/run/nccl", "run.nccl", nccl_keys(), run.nccl);
+}
+
+}  // namespace orrery::plan

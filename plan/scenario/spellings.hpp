@@ -1,0 +1,124 @@
+// How the words of a scenario are spelled, in the order of their values: readers, writers, profiles
+// and the schema take them from here.
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "plan/ops/fields.hpp"
+#include "plan/scenario/scenario.hpp"
+
+namespace orrery::plan {
+
+template <>
+struct Spelling<Precision> {
+    static constexpr std::array<std::string_view, 5> names = {"fp32", "bf16", "fp16", "fp64",
+                                                              "fp8"};
+};
+template <>
+struct Spelling<Recompute> {
+    static constexpr std::array<std::string_view, 6> names = {
+        "none", "selective", "selective_op", "selective_layer", "full", "every_k"};
+};
+template <>
+struct Spelling<DataParallelMode> {
+    static constexpr std::array<std::string_view, 2> names = {"synchronous", "parameter_server"};
+};
+template <>
+struct Spelling<ContextAlgorithm> {
+    static constexpr std::array<std::string_view, 3> names = {"ring", "all_gather", "all_to_all"};
+};
+template <>
+struct Spelling<AttentionKernel> {
+    static constexpr std::array<std::string_view, 2> names = {"flash", "unfused"};
+};
+template <>
+struct Spelling<GradientType> {
+    static constexpr std::array<std::string_view, 5> names = {"same", "bf16", "fp16", "fp32",
+                                                              "fp64"};
+};
+template <>
+struct Spelling<DropoutMasks> {
+    static constexpr std::array<std::string_view, 2> names = {"stored", "recomputed"};
+};
+template <>
+struct Spelling<TransferOverlap> {
+    static constexpr std::array<std::string_view, 3> names = {"always", "interleaved", "never"};
+};
+template <>
+struct Spelling<TransferStreams> {
+    static constexpr std::array<std::string_view, 2> names = {"one", "per_peer"};
+};
+template <>
+struct Spelling<LogitsType> {
+    static constexpr std::array<std::string_view, 2> names = {"same", "fp32"};
+};
+template <>
+struct Spelling<LossLogits> {
+    static constexpr std::array<std::string_view, 4> names = {"in_place", "copied", "gathered",
+                                                              "fused"};
+};
+template <>
+struct Spelling<NormKernel> {
+    static constexpr std::array<std::string_view, 2> names = {"fused", "composed"};
+};
+template <>
+struct Spelling<IntraNodeKind> {
+    static constexpr std::array<std::string_view, 5> names = {"nvswitch", "xgmi", "pcie", "host",
+                                                              "hybrid_cube_mesh"};
+};
+template <>
+struct Spelling<InterNodeKind> {
+    static constexpr std::array<std::string_view, 3> names = {"none", "infiniband", "ethernet"};
+};
+template <>
+struct Spelling<FabricKind> {
+    static constexpr std::array<std::string_view, 3> names = {"uniform", "fat_tree", "rail"};
+};
+template <>
+struct Spelling<CrossRail> {
+    static constexpr std::array<std::string_view, 2> names = {"nvlink", "spine"};
+};
+template <>
+struct Spelling<KeptOn> {
+    static constexpr std::array<std::string_view, 3> names = {"none", "host", "disk"};
+};
+template <>
+struct Spelling<ActivationStash> {
+    static constexpr std::array<std::string_view, 3> names = {"same", "bf16", "fp8"};
+};
+template <>
+struct Spelling<CudaGraphs> {
+    static constexpr std::array<std::string_view, 3> names = {"none", "per_layer",
+                                                              "full_iteration"};
+};
+// What a state is kept in: "same" is as the optimizer computes.
+template <>
+struct Spelling<StateType> {
+    static constexpr std::array<std::string_view, 5> names = {"fp32", "bf16", "fp16", "fp8",
+                                                              "none"};
+};
+template <>
+struct Spelling<JitterDistribution> {
+    static constexpr std::array<std::string_view, 3> names = {"none", "normal", "lognormal"};
+};
+template <>
+struct Spelling<JitterPer> {
+    static constexpr std::array<std::string_view, 2> names = {"kernel", "device"};
+};
+template <>
+struct Spelling<Fp8Recipe> {
+    static constexpr std::array<std::string_view, 6> names = {"none",    "delayed",   "tensorwise",
+                                                              "rowwise", "blockwise", "mxfp8"};
+};
+template <>
+struct Spelling<Decay> {
+    static constexpr std::array<std::string_view, 2> names = {"constant", "cosine"};
+};
+template <>
+struct Spelling<DataFormat> {
+    static constexpr std::array<std::string_view, 5> names = {"auto", "text", "nanogpt", "llmc",
+                                                              "megatron"};
+};
+
+}  // namespace orrery::plan
