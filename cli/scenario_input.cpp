@@ -30,6 +30,24 @@ std::string quoted(const std::string& word) {
     return text + "'";
 }
 
+// As if a text stood in a file.
+class WithText : public MachineFiles {
+  public:
+    WithText(std::ostream* told, std::string path, const std::optional<std::string>& text)
+        : MachineFiles(told), path_(std::move(path)), text_(text) {}
+
+    bool is_file(const std::string& path) const override {
+        return (text_ && path == path_) || MachineFiles::is_file(path);
+    }
+    std::optional<std::string> read(const std::string& path, std::string& why) const override {
+        return text_ && path == path_ ? text_ : MachineFiles::read(path, why);
+    }
+
+  private:
+    std::string path_;
+    const std::optional<std::string>& text_;
+};
+
 }  // namespace
 
 void ScenarioInput::declare(CLI::App& app, CommandFiles& files) {
@@ -119,13 +137,14 @@ const plan::ReadResult& ScenarioInput::content() const {
             throw UsageError(fmt::format(
                 "{} {}: {} says it; beside --plan only keys of {} can be set", option, set,
                 plan_path_, open_ == plan::LeftOpen::run ? "run" : "cluster and run"));
-    if (!content_) content_ = read_own(MachineFiles(nullptr));
+    if (!content_) content_ = read_own(WithText(nullptr, file, given));
     return *content_;
 }
 
 plan::ReadResult ScenarioInput::read(Console& console, bool json, OwnProfile own) const {
     plan::ReadResult result = content();
-    if (!result.scenario && own == OwnProfile::make) result = read_own(MachineFiles(&console.err));
+    if (!result.scenario && own == OwnProfile::make)
+        result = read_own(WithText(&console.err, file, given));
     check_plan(result);
     if (!result.errors.empty()) {
         console.err << plan::format_text(result.errors);
@@ -137,7 +156,7 @@ plan::ReadResult ScenarioInput::read(Console& console, bool json, OwnProfile own
 std::string ScenarioInput::assembled(const std::vector<std::string>& changes) const {
     std::vector<std::string> all = sets;
     all.insert(all.end(), changes.begin(), changes.end());
-    return plan::assembled_scenario(file, all, library_folder(), MachineFiles(nullptr));
+    return plan::assembled_scenario(file, all, library_folder(), WithText(nullptr, file, given));
 }
 
 std::string ScenarioInput::arguments(const std::string& set) const {
@@ -167,7 +186,7 @@ plan::ReadResult ScenarioInput::read_all_with(const std::vector<std::string>& ch
                                               OwnProfile own) const {
     std::vector<std::string> all = sets;
     all.insert(all.end(), changes.begin(), changes.end());
-    const MachineFiles files(own == OwnProfile::make ? &std::cerr : nullptr);
+    const WithText files(own == OwnProfile::make ? &std::cerr : nullptr, file, given);
     return read_file(all, files);
 }
 
@@ -176,7 +195,7 @@ plan::UnsettledScenario ScenarioInput::read_unsettled(
     require_overrides(option, sets);
     std::vector<std::string> all = sets;
     all.insert(all.end(), changes.begin(), changes.end());
-    return plan::read_unsettled(file, all, library_folder(), MachineFiles(&std::cerr));
+    return plan::read_unsettled(file, all, library_folder(), WithText(&std::cerr, file, given));
 }
 
 std::string library_folder(const std::filesystem::path& program) {

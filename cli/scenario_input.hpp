@@ -27,6 +27,7 @@ struct ScenarioInput {
     std::string file;
     std::vector<std::string> sets;
     std::string option = "--set";
+    std::optional<std::string> given;  // FILE's text, where it is no file yet
 
     // `files` learns what the scenario reads.
     void declare(CLI::App& app, CommandFiles& files);

@@ -55,8 +55,8 @@ std::vector<Declared> all_subcommands() {
 // Options whose value may be a path, of which nobody has said whether it is read or written.
 std::set<std::string> unguarded(const Declared& declared) {
     static const std::set<std::string> no_paths = {
-        "N",          "NAME",           "SECONDS", "COMMAND", "TOOL",   "UINT", "INT", "KEY=VALUE",
-        "KEY=VALUES", "KEY=PRIOR[:SD]", "P",       "WORD",    "VALUES", "TIME", "USD",
+        "N",          "NAME",           "SECONDS", "COMMAND", "TOOL", "UINT",   "INT",  "KEY=VALUE",
+        "KEY=VALUES", "KEY=PRIOR[:SD]", "KEY",     "P",       "WORD", "VALUES", "TIME", "USD",
     };
     std::set<std::string> names;
     for (const CLI::Option* option : declared.app->get_options()) {
@@ -231,6 +231,12 @@ std::vector<Case> Outputs::cases() const {
                    {{"--write", "out.json"}},
                    "scenario",
                    kOfScenario});
+    all.push_back({"init",
+                   {at("parts/llama.json"), "--cluster", at("parts/a100.json"), "--gpus", "8",
+                    "--global-batch", "8"},
+                   {{"--output", "out.json"}},
+                   "scenario",
+                   {"parts/llama.json", "parts/a100.json"}});
     for (const auto& [option, path, kind] :
          {std::tuple{"--svg", "out.svg", "chart.svg"}, std::tuple{"--csv", "out.csv", "table.csv"}})
         all.push_back({"sweep",

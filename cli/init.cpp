@@ -1,0 +1,339 @@
+// orrery init: a first scenario of a model, a kind of GPU and how many of them: the cluster is one
+// of the library's, the layout is searched, and what nobody said is said to be assumed.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "cli/layout_search.hpp"
+#include "cli/library.hpp"
+#include "cli/output_kinds.hpp"
+#include "cli/progress.hpp"
+#include "cli/quantity.hpp"
+#include "cli/subcommand.hpp"
+#include "plan/exit_code.hpp"
+#include "plan/scenario/files.hpp"
+#include "plan/scenario/suggest.hpp"
+#include "trace/atomic_file.hpp"
+
+namespace orrery::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// What large runs of 2020 to 2025 are near: GPT-3 3.2 million tokens a step (Brown et al. 2020,
+// table 2.1), Llama 2 and OLMo 2 4 million (Touvron et al. 2023), Llama 3 8 million, later 16
+// (Llama team 2024, 3.4.1).
+constexpr double kTokensOfAStep = 4'194'304;
+constexpr std::int64_t kUsualSequence = 4096;
+
+struct Candidate {
+    std::string reference;
+    plan::Cluster cluster;
+};
+
+// "clusters/h100-sxm-256.json" is told before one that is called by its owner.
+bool is_plain(const Candidate& one) {
+    return file_name(one.reference).starts_with(one.cluster.device);
+}
+
+std::vector<Candidate> library_clusters() {
+    std::vector<Candidate> all;
+    for (const std::string& reference : library_names(LibraryKind::clusters, "")) {
+        std::string why;
+        if (const auto scenario = probe(LibraryKind::clusters, reference, why))
+            all.push_back({reference, scenario->cluster});
+    }
+    return all;
+}
+
+// The devices of the library that a word means: the one of this name, or with this and "-sxm", else
+// all that have it in theirs.
+std::set<std::string> devices_meant(const std::vector<Candidate>& clusters, std::string word) {
+    std::transform(word.begin(), word.end(), word.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::set<std::string> all, having;
+    for (const Candidate& one : clusters) {
+        all.insert(one.cluster.device);
+        if (one.cluster.device.find(word) != std::string::npos) having.insert(one.cluster.device);
+    }
+    for (const std::string& exact : {word, word + "-sxm"})
+        if (all.contains(exact)) return {exact};
+    return having.empty() ? all : having;
+}
+
+std::string listed(const std::set<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words)
+        text += (text.empty() ? "" : ", ") + word;
+    return text;
+}
+
+bool can_hold(const plan::Cluster& cluster, std::int64_t gpus) {
+    return gpus <= cluster.devices_per_node || cluster.inter_node.kind != plan::InterNodeKind::none;
+}
+
+// The nearest in size, by ratio.
+double distance(const Candidate& one, std::int64_t gpus) {
+    return std::fabs(
+        std::log(static_cast<double>(one.cluster.devices()) / static_cast<double>(gpus)));
+}
+
+// Sequences of a step that are near kTokensOfAStep and that powers of two times the odd part of
+// `gpus` divide, so that layouts have whole micro-batches.
+std::int64_t usual_batch(std::int64_t sequence_length, std::int64_t gpus) {
+    std::int64_t odd = gpus;
+    while (odd % 2 == 0)
+        odd /= 2;
+    const double wanted = kTokensOfAStep / static_cast<double>(sequence_length);
+    const double doublings =
+        std::round(std::log2(std::max(1.0, wanted / static_cast<double>(odd))));
+    return odd << static_cast<int>(doublings);
+}
+
+class Init : public Subcommand {
+  public:
+    std::string name() const override { return "init"; }
+    std::string summary() const override {
+        return "Write a first scenario of a model, a GPU type and a number of GPUs";
+    }
+    std::vector<std::string> examples() const override {
+        return {"init llama3-70b --gpu h100 --gpus 256 -o run.json",
+                "init path/to/config.json --gpu a100-80gb-sxm --gpus 64 --sequence-length 8192",
+                "init gpt3-175b --cluster clusters/selene-a100-3072.json --gpus 1024"};
+    }
+
+    void declare(CLI::App& app) override {
+        files().reads(app.add_option("MODEL", model_,
+                                     "A model of the library (orrery list models), a config.json "
+                                     "of Hugging Face, its folder, or org/name of the local cache")
+                          ->required()
+                          ->option_text(" "));
+        CLI::Option* gpu =
+            app.add_option("--gpu", gpu_, "Type of the GPUs: h100, a100-80gb-sxm, mi300x, …")
+                ->type_name("WORD");
+        CLI::Option* cluster =
+            app.add_option("--cluster", cluster_,
+                           "A cluster of the library, or a file, instead of --gpu")
+                ->type_name("NAME");
+        files().reads(cluster);
+        gpu->excludes(cluster);
+        app.add_option("--gpus", gpus_, "How many; else those of the cluster")
+            ->type_name("N")
+            ->check(CLI::PositiveNumber);
+        app.add_option("--sequence-length", sequence_length_, "Tokens of a sequence")
+            ->type_name("N")
+            ->check(CLI::PositiveNumber);
+        app.add_option("--global-batch", batch_, "Sequences of a step, of all ranks")
+            ->type_name("N")
+            ->check(CLI::PositiveNumber);
+        app.add_option("--tokens", tokens_, "Of the whole run, for its days and cost")
+            ->type_name("N")
+            ->check(CLI::PositiveNumber);
+        app.add_option("--framework", framework_,
+                       "The training stack (orrery list frameworks); else orrery's own")
+            ->type_name("NAME");
+        files()
+            .writes(app, "-o,--output", output_, scenario_output(),
+                    "Write the scenario there, not to standard output")
+            ->type_name("OUT");
+    }
+
+    int run(Console& console) override {
+        if (gpu_.empty() && cluster_.empty())
+            throw UsageError("--gpu WORD or --cluster NAME is needed: " +
+                             listed(devices_meant(library_clusters(), "")));
+        const Json draft = drafted();
+        ScenarioInput input;
+        input.file = output_.empty() ? "scenario.json" : output_.typed();
+        input.given = draft.dump(1);
+        const LayoutSearch search = layout_search(input, {});
+        if (!search.errors.empty()) {
+            console.err << plan::format_text(search.errors);
+            return search.unreadable ? kExitUnreadable : kExitInvalidScenario;
+        }
+        Progress progress(console, name(), "pricing layouts");
+        sim::SearchOptions how;
+        how.top = 1;
+        how.progress = [&](double done) { progress.at(done); };
+        const sim::SearchResult found = sim::search(search.bases, how);
+        if (found.layouts.empty()) return refuse(found, console);
+        write(draft, found.layouts.front(), console);
+        return kExitOk;
+    }
+
+  private:
+    // As a scenario names it: with its folder and ending where it is of the library.
+    std::string model_reference() const {
+        if (plan::disk().is_file(model_) ||
+            plan::disk().is_file((fs::path(model_) / "config.json").string()))
+            return placed(model_);
+        const std::vector<std::string> names = library_names(LibraryKind::models, "");
+        for (const std::string& reference : names)
+            if (reference == model_ || file_name(reference) == model_ ||
+                file_name(reference) == model_ + ".json")
+                return reference;
+        if (model_.find('/') != std::string::npos) return model_;  // the reader says what it is
+        std::vector<std::string> words;
+        for (const std::string& reference : names)
+            words.push_back(fs::path(reference).stem().string());
+        std::string near;
+        for (const std::string& word : plan::by_distance(model_, words, 5))
+            near += (near.empty() ? "" : ", ") + word;
+        throw UsageError(fmt::format(
+            "{}: no model of the library, and no file; nearest: {}; orrery list models has all",
+            model_, near));
+    }
+
+    // A file is referred to from where the scenario will stand.
+    std::string placed(const std::string& path) const {
+        if (fs::path(path).is_absolute() || output_.empty()) return path;
+        const fs::path folder = fs::absolute(output_.path()).parent_path();
+        return fs::absolute(path).lexically_relative(folder).string();
+    }
+
+    Candidate chosen_cluster() const {
+        if (!cluster_.empty()) {
+            std::string why;
+            const auto scenario = probe(LibraryKind::clusters, cluster_, why);
+            if (!scenario) throw UsageError(fmt::format("--cluster {}: {}", cluster_, why));
+            return {plan::disk().is_file(cluster_) ? placed(cluster_) : cluster_,
+                    scenario->cluster};
+        }
+        const std::vector<Candidate> all = library_clusters();
+        const std::set<std::string> devices = devices_meant(all, gpu_);
+        if (devices.size() > 1)
+            throw UsageError(fmt::format("--gpu {}: which of {}?", gpu_, listed(devices)));
+        const Candidate* best = nullptr;
+        for (const Candidate& one : all) {
+            if (!devices.contains(one.cluster.device)) continue;
+            if (gpus_ && !can_hold(one.cluster, *gpus_)) continue;
+            if (best == nullptr || better(one, *best)) best = &one;
+        }
+        if (best == nullptr)
+            throw UsageError(fmt::format(
+                "--gpus {}: the library has no network between nodes of {}; --cluster FILE says "
+                "one",
+                *gpus_, *devices.begin()));
+        return *best;
+    }
+
+    bool better(const Candidate& one, const Candidate& other) const {
+        const std::int64_t gpus = gpus_.value_or(8);
+        if (is_plain(one) != is_plain(other)) return is_plain(one);
+        return distance(one, gpus) < distance(other, gpus);
+    }
+
+    // The chosen one with as many devices as were asked for.
+    Json sized(const Candidate& chosen) const {
+        const plan::Cluster& cluster = chosen.cluster;
+        if (!gpus_ || *gpus_ == cluster.devices()) return chosen.reference;
+        Json sizes;
+        const std::int64_t per_node = cluster.devices_per_node;
+        if (*gpus_ < per_node)
+            sizes = {{"nodes", 1}, {"devices_per_node", *gpus_}};
+        else if (*gpus_ % per_node == 0)
+            sizes = {{"nodes", *gpus_ / per_node}};
+        else
+            throw UsageError(fmt::format(
+                "--gpus {}: nodes of {} have {} GPUs; nearest: {} and {}", *gpus_, chosen.reference,
+                per_node, *gpus_ / per_node * per_node, (*gpus_ / per_node + 1) * per_node));
+        std::string why;
+        const std::string here =
+            fs::path(chosen.reference).is_absolute() || plan::disk().is_file(cluster_)
+                ? cluster_
+                : library_folder() + '/' + chosen.reference;
+        const std::optional<std::string> text = plan::disk().read(here, why);
+        if (!text) throw UsageError(fmt::format("{}: {}", here, why));
+        Json object = Json::parse(*text, nullptr, true, true);
+        object.update(sizes);
+        object["name"] = fmt::format("{} x {}", *gpus_, cluster.device);
+        return object;
+    }
+
+    Json drafted() {
+        const Candidate chosen = chosen_cluster();
+        const std::int64_t gpus = gpus_.value_or(chosen.cluster.devices());
+        Json draft = {{"model", model_reference()}, {"cluster", sized(chosen)}};
+        if (!sequence_length_) {
+            sequence_length_ = kUsualSequence;
+            std::string why;
+            const auto scenario = probe(LibraryKind::models, draft["model"], why);
+            if (scenario && scenario->model.learned_positions)
+                sequence_length_ = std::min(*sequence_length_, scenario->model.max_positions);
+            assumed_.push_back(fmt::format("training.sequence_length {}", *sequence_length_));
+        }
+        if (!batch_) {
+            batch_ = usual_batch(*sequence_length_, gpus);
+            assumed_.push_back(
+                fmt::format("layout.global_batch_size {} ({} tokens a step)", *batch_,
+                            counted_text(static_cast<double>(*batch_ * *sequence_length_))));
+        }
+        draft["layout"] = {{"global_batch_size", *batch_}};
+        draft["training"] = {{"sequence_length", *sequence_length_}};
+        if (tokens_) draft["training"]["tokens"] = *tokens_;
+        if (!framework_.empty())
+            draft["training"]["framework"] = framework_;
+        else
+            assumed_.emplace_back("training.framework orrery");
+        return draft;
+    }
+
+    int refuse(const sim::SearchResult& found, Console& console) const {
+        console.err << "orrery init: no layout fits";
+        if (!found.nearest.empty())
+            console.err << fmt::format("; the one that needs least takes {} of each GPU",
+                                       bytes_text(found.nearest.front().peak_bytes));
+        console.err << "; more GPUs, a smaller --global-batch or --sequence-length may\n";
+        return kExitInfeasible;
+    }
+
+    // The draft with the layout's keys that are not their defaults.
+    void write(const Json& draft, const sim::FoundLayout& best, Console& console) const {
+        Json scenario = {{"description",
+                          fmt::format("{} on {} x {}: the layout is the fastest that orrery search "
+                                      "found",
+                                      best.scenario.model.name, best.scenario.cluster.devices(),
+                                      best.scenario.cluster.device)}};
+        scenario.update(draft);
+        for (const std::string& set : best.sets) {
+            const std::size_t equals = set.find('=');
+            const std::string key =
+                set.substr(std::string("layout.").size(), equals - std::string("layout.").size());
+            const Json value = Json::parse(set.substr(equals + 1), nullptr, false);
+            scenario["layout"][key] = value.is_discarded() ? Json(set.substr(equals + 1)) : value;
+        }
+        const std::string text = scenario.dump(2) + '\n';
+        if (output_.empty())
+            console.out << text;
+        else
+            trace::write_file(output_.path(), text);
+        const sim::Prediction& prediction = best.prediction;
+        console.err << fmt::format(
+            "{}: {} a step, {} MFU, {} of {} of each GPU\n",
+            scenario["description"].get<std::string>(), seconds_text(prediction.step.time_s),
+            percent_text(prediction.throughput.mfu), bytes_text(best.price.peak_bytes),
+            bytes_text(static_cast<double>(prediction.memory.capacity_bytes)));
+        for (const std::string& one : assumed_)
+            console.err << "assumed: " << one << '\n';
+    }
+
+    std::string model_, gpu_, cluster_, framework_;
+    std::optional<std::int64_t> gpus_, sequence_length_, batch_;
+    std::optional<double> tokens_;
+    OutputPath output_;
+    std::vector<std::string> assumed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> init_command() {
+    return std::make_unique<Init>();
+}
+
+}  // namespace orrery::cli
