@@ -4,6 +4,7 @@
 #include "plan/scenario/key_tables.hpp"
 #include "plan/scenario/parts.hpp"
 #include "plan/scenario/schedule_file.hpp"
+#include "plan/schedule/schedule.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -73,6 +74,11 @@ bool of_parameter_server(const Layout& layout) {
     return layout.data_parallel_mode == DataParallelMode::parameter_server;
 }
 
+std::vector<std::string_view> schedule_words() {
+    static const std::vector<std::string> names = schedule_names();
+    return {names.begin(), names.end()};
+}
+
 // Embedded, so that what is resolved needs no other file.
 Json written_schedule(const KeySpec&, const Layout& layout) {
     if (layout.imported.schedule.grid.empty()) return layout.schedule;
@@ -119,9 +125,10 @@ Keys<Layout> degrees() {
 Keys<Layout> pipeline_and_states() {
     return {
         own<Layout>("schedule", KeyType::text,
-                    "Order in which pipeline ranks work: a kind of `orrery schedule --list`, a "
-                    "file of actions (.csv), or its rows",
+                    "Order in which pipeline ranks work: a kind by its name, a file of actions "
+                    "(.csv), or its rows",
                     schedule_keys())
+            .of_words(schedule_words())
             .written_by(written_schedule)
             .also({"pipeline_schedule"}),
         own<Layout>("layers_per_stage", KeyType::list,
