@@ -1,0 +1,35 @@
+// orrery-gui [SCENARIO|TRACE]: the desktop application.
+#include <cstdio>
+
+#include <QApplication>
+#include <QCommandLineParser>
+#include <QStyleFactory>
+
+#include "cli/program.hpp"
+#include "gui/window/main_window.hpp"
+#include "plan/exit_code.hpp"
+
+int main(int argc, char** argv) {
+    QApplication application(argc, argv);
+    QApplication::setApplicationName(QStringLiteral("orrery"));
+    QApplication::setApplicationVersion(QLatin1String(orrery::cli::kVersion));
+    QCommandLineParser arguments;
+    arguments.setApplicationDescription(
+        QStringLiteral("Shows what a training step will do, or what one has done."));
+    arguments.addHelpOption();
+    arguments.addVersionOption();
+    arguments.addPositionalArgument(QStringLiteral("file"),
+                                    QStringLiteral("A scenario, or a trace of orrery."),
+                                    QStringLiteral("[SCENARIO|TRACE]"));
+    arguments.process(application);
+    const QStringList files = arguments.positionalArguments();
+    if (files.size() > 1) {
+        std::fputs("orrery gui: one file at a time\n", stderr);
+        return orrery::kExitUsage;
+    }
+    orrery::gui::MainWindow window(orrery::gui::Recovery::default_folder());
+    window.show();
+    if (!files.isEmpty()) window.open(files.front());
+    window.offer_unsaved();
+    return QApplication::exec();
+}
