@@ -9,7 +9,25 @@
 #include "gui/window/main_window.hpp"
 #include "plan/exit_code.hpp"
 
+namespace {
+
+// Qt would abort, with words about its plugins.
+bool has_display() {
+    for (const char* variable : {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"})
+        if (!qEnvironmentVariableIsEmpty(variable)) return true;
+    return false;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+    if (!has_display()) {
+        std::fputs(
+            "orrery gui: no display (neither DISPLAY nor WAYLAND_DISPLAY is set); over ssh: ssh "
+            "-X\n",
+            stderr);
+        return orrery::kExitDevice;
+    }
     QApplication application(argc, argv);
     QApplication::setApplicationName(QStringLiteral("orrery"));
     QApplication::setApplicationVersion(QLatin1String(orrery::cli::kVersion));

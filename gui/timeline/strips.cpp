@@ -33,13 +33,20 @@ class Merger {
     }
 
     // Those that start in the same kLeastPixels of the view; a wide one that follows is its own.
+    // The last may reach into the next column, in which nothing else may start.
     std::size_t add_run(std::size_t begin) {
-        const double column = std::floor(view_.x_of(spans_[begin].from) / kLeastPixels);
-        const double left = column * kLeastPixels;
-        std::size_t end = lane_.first_starting_at(view_.time_at(left + kLeastPixels), begin);
+        const double left =
+            std::floor(view_.x_of(spans_[begin].from) / kLeastPixels) * kLeastPixels;
+        const double right = left + kLeastPixels;
+        std::size_t end = lane_.first_starting_at(view_.time_at(right), begin);
         end = std::clamp(end, begin + 1, spans_.size());
         if (end > begin + 1 && wide(spans_[end - 1])) --end;
-        strips_.push_back({left, left + kLeastPixels, begin, end - begin, true});
+        strips_.push_back({left, right, begin, end - begin, true});
+        const double next = right + kLeastPixels;
+        const bool reaches = view_.x_of(spans_[end - 1].to) > right;
+        const bool starts_there = end < spans_.size() && view_.x_of(spans_[end].from) < next;
+        if (reaches && (!starts_there || wide(spans_[end])))
+            strips_.push_back({right, next, end - 1, 1, true});
         return end;
     }
 

@@ -27,7 +27,8 @@ void clear(QChartView& view, const Look& look) {
         chart->removeAxis(axis);
         delete axis;
     }
-    chart->setBackgroundBrush(look.ground);
+    chart->setBackgroundVisible(false);
+    view.setBackgroundBrush(look.ground);
     chart->setBackgroundRoundness(0);
     chart->setMargins(QMargins(0, 0, 0, 0));
     chart->layout()->setContentsMargins(0, 0, 0, 0);
@@ -42,7 +43,7 @@ void dress(QAbstractAxis& axis, const Look& look, const QFont& font) {
     axis.setGridLineColor(look.line);
     axis.setLinePenColor(look.line);
     QFont small = font;
-    small.setPointSizeF(font.pointSizeF() * 0.9);
+    small.setPointSizeF(font.pointSizeF() * 0.88);
     axis.setLabelsFont(small);
 }
 
@@ -101,7 +102,25 @@ void BreakdownChart::show_step(const sim::StepPrediction& step) {
     seconds->setVisible(false);
     chart()->addAxis(seconds, Qt::AlignBottom);
     bars->attachAxis(seconds);
+    names_width_ = 0;
+    const QFontMetrics metrics(accounts->labelsFont());
+    for (const QString& name : names)
+        names_width_ = std::max(names_width_, metrics.horizontalAdvance(name));
     setFixedHeight(static_cast<int>(shown.size()) * (fontMetrics().height() + 7) + 12);
+    make_room();
+}
+
+void BreakdownChart::resizeEvent(QResizeEvent* event) {
+    QChartView::resizeEvent(event);
+    make_room();
+}
+
+// Qt Charts gives names a part of the width at most, and cuts off what is longer.
+void BreakdownChart::make_room() {
+    constexpr int kBetween = 14, kLeastBars = 40;
+    const int left = std::min(names_width_ + kBetween, std::max(0, width() - kLeastBars));
+    chart()->setPlotArea(
+        QRectF(left, 4, std::max(1, width() - left - 6), std::max(1, height() - 8)));
 }
 
 MemoryChart::MemoryChart(QWidget* parent) : QChartView(parent) {
@@ -146,7 +165,7 @@ void MemoryChart::show_memory(const sim::MemoryPrediction& memory) {
     const double most = std::max(capacity, static_cast<double>(memory.worst().peak_bytes) / kGB);
     auto* up = new QValueAxis;
     up->setRange(0, most * 1.06);
-    up->setLabelFormat(QStringLiteral("%.0f GB"));
+    up->setLabelFormat(most < 10 ? QStringLiteral("%.1f GB") : QStringLiteral("%.0f GB"));
     up->setTickCount(4);
     dress(*up, look, font());
     chart()->addAxis(up, Qt::AlignLeft);

@@ -16,6 +16,14 @@ class BreakdownChart : public QChartView {
   public:
     explicit BreakdownChart(QWidget* parent = nullptr);
     void show_step(const sim::StepPrediction& step);
+
+  protected:
+    void resizeEvent(QResizeEvent* event) override;
+
+  private:
+    void make_room();
+
+    int names_width_ = 0;
 };
 
 // What each pipeline rank holds at its peak, by category, and the device's capacity as a line.

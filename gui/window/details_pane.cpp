@@ -84,9 +84,12 @@ void DetailsPane::show_details(const Details& details) {
 
 void DetailsPane::show_area(const Area& area) {
     const Aggregate aggregate = aggregate_of(*view_->timeline(), area);
-    title_->setText(tr("<b>%1</b> of %n row(s), from %2 to %3 of the step", nullptr,
-                       static_cast<int>(area.ranks.size()))
-                        .arg(time_text(aggregate.stretch.length()),
+    const QString rows =
+        area.ranks.size() == 1
+            ? QString::fromStdString(view_->timeline()->ranks()[area.ranks.front()].name)
+            : tr("%1 rows").arg(area.ranks.size());
+    title_->setText(tr("<b>%1</b> of %2, from %3 to %4 of the step")
+                        .arg(time_text(aggregate.stretch.length()), rows,
                              time_text(aggregate.stretch.from - view_->timeline()->window().from),
                              time_text(aggregate.stretch.to - view_->timeline()->window().from)));
     table_->setColumnCount(3);
@@ -96,6 +99,9 @@ void DetailsPane::show_area(const Area& area) {
         add_row(
             {QString::fromStdString(text_of(kind.kind)), time_text(kind.time),
              QString::fromStdString(cli::percent_text(static_cast<double>(kind.time) / selected))});
+    table_->setToolTip(
+        tr("Of what waits for pipeline peers, the report parts what unequal stages "
+           "cause, as imbalance."));
     add_row({tr("selected"), time_text(aggregate.selected),
              aggregate.selected > 0 ? tr("100 %") : QString()});
 }

@@ -61,12 +61,12 @@ MainWindow::~MainWindow() {
 void MainWindow::make_panes() {
     editor_ = new JsonEditor;
     problems_ = new ProblemsPane;
-    auto* scenario = new QSplitter(Qt::Vertical);
-    scenario->addWidget(editor_);
-    scenario->addWidget(problems_);
-    scenario->setStretchFactor(0, 3);
-    scenario->setStretchFactor(1, 1);
-    scenario->setChildrenCollapsible(false);
+    scenario_ = new QSplitter(Qt::Vertical);
+    scenario_->addWidget(editor_);
+    scenario_->addWidget(problems_);
+    scenario_->setStretchFactor(0, 1);
+    scenario_->setStretchFactor(1, 0);
+    scenario_->setChildrenCollapsible(false);
 
     timeline_ = new TimelineView;
     auto* middle = new QWidget;
@@ -105,7 +105,7 @@ void MainWindow::make_panes() {
     setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
     setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
     scenario_dock_ =
-        add_dock(Qt::LeftDockWidgetArea, QStringLiteral("scenario"), tr("Scenario"), scenario);
+        add_dock(Qt::LeftDockWidgetArea, QStringLiteral("scenario"), tr("Scenario"), scenario_);
     overview_dock_ =
         add_dock(Qt::RightDockWidgetArea, QStringLiteral("overview"), tr("Overview"), overview_);
     details_dock_ =
@@ -172,7 +172,12 @@ void MainWindow::resimulate() {
 }
 
 void MainWindow::show_answer(const AnswerPtr& answer) {
+    const bool had_errors = problems_->model().rowCount() > 0;
     problems_->show_answer(answer);
+    const bool has_errors = problems_->model().rowCount() > 0;
+    // Errors get room when the first comes, and give it back with the last.
+    if (has_errors != had_errors)
+        scenario_->setSizes(has_errors ? QList<int>{1000, 1000} : QList<int>{1000, 1});
     editor_->mark(answer->errors, QString::fromStdString(name_of(answer->asked)));
     // What was true of the last sound text stays in sight, marked as such.
     overview_->set_stale(!answer->predicted());

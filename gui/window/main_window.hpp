@@ -18,6 +18,7 @@ class QBoxLayout;
 class QDockWidget;
 class QLabel;
 class QLineEdit;
+class QSplitter;
 
 namespace orrery::gui {
 
@@ -100,6 +101,7 @@ class MainWindow : public QMainWindow {
     QPlainTextEdit* report_ = nullptr;
     Document* document_ = nullptr;
     Resimulation* resimulation_ = nullptr;
+    QSplitter* scenario_ = nullptr;
     QTimer ask_soon_;
     QDockWidget *scenario_dock_ = nullptr, *overview_dock_ = nullptr, *details_dock_ = nullptr,
                 *report_dock_ = nullptr;

@@ -27,11 +27,15 @@ ProblemsPane::ProblemsPane(QWidget* parent)
     table_->verticalHeader()->hide();
     table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 6);
     table_->horizontalHeader()->setStretchLastSection(true);
+    table_->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Ignored);
+    table_->setMinimumHeight(70);
     layout->addWidget(table_, 2);
     whole_->setReadOnly(true);
     whole_->setAccessibleName(tr("The selected error in full"));
     whole_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
     whole_->setTabChangesFocus(true);
+    whole_->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Ignored);
+    whole_->setMinimumHeight(90);
     layout->addWidget(whole_, 3);
     layout->addLayout(buttons_);
     connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,

@@ -195,13 +195,14 @@ void TimelinePainter::paint_rank(const Row& row, const QRect& place) {
             paint_strip(lanes.work, strip, place);
     } else {
         for (const Strip& strip : strips_of(lanes.outline, scene_.view)) {
-            const Span& first = lanes.outline.spans()[strip.first];
-            const Span& last = lanes.outline.spans()[strip.first + strip.spans - 1];
-            if (!strip.run && first.index < 0)
+            const Span& span = lanes.outline.spans()[strip.first];
+            if (strip.run)
+                paint_run(lanes.work, strip, place);
+            else if (span.index < 0)
                 paint_strip(lanes.outline, strip, place);
             else
-                paint_shares(box_of(strip, place), lanes.work.within(first.from, last.to),
-                             last.to - first.from);
+                paint_shares(box_of(strip, place), lanes.work.within(span.from, span.to),
+                             span.to - span.from);
         }
     }
     paint_numbers(row, place);
@@ -214,11 +215,7 @@ QRectF TimelinePainter::box_of(const Strip& strip, const QRect& place) {
 
 void TimelinePainter::paint_strip(const Lane& lane, const Strip& strip, const QRect& place) {
     QRectF box = box_of(strip, place);
-    if (strip.run) {
-        const auto columns = static_cast<Picoseconds>(box.width() * scene_.view.ps_per_pixel());
-        return paint_shares(box, lane.sums(strip.first, strip.first + strip.spans),
-                            std::max<Picoseconds>(1, columns));
-    }
+    if (strip.run) return paint_run(lane, strip, place);
     const Kind kind = lane.spans()[strip.first].kind;
     if (is_waiting(kind)) {
         // The bubble is a thin line of its own, so that emptiness is seen as such.
@@ -226,6 +223,13 @@ void TimelinePainter::paint_strip(const Lane& lane, const Strip& strip, const QR
         if (kind == Kind::bubble) box.adjust(0, box.height() / 3, 0, -box.height() / 3);
     }
     p_.fillRect(box, look_.fill(kind));
+}
+
+// What the lane holds of the time that the strip's pixels show.
+void TimelinePainter::paint_run(const Lane& lane, const Strip& strip, const QRect& place) {
+    const Stretch shown{scene_.view.time_at(strip.left), scene_.view.time_at(strip.right)};
+    paint_shares(box_of(strip, place), lane.within(shown.from, shown.to),
+                 std::max<Picoseconds>(1, shown.length()));
 }
 
 // Bands from the bottom up, as high as their share of `time` is; what is left is idle.
@@ -465,8 +469,12 @@ void TimelinePainter::paint_legend() {
         add(rank.work);
     for (const Row& row : scene_.rows->all())
         if (row.stream) add(scene_.rows->lane(row));
-    const QFontMetrics metrics(p_.font());
-    int x = layout_.legend.left() + 22;
+    const QFont font = p_.font();
+    QFont small = font;
+    small.setPointSizeF(font.pointSizeF() * 0.88);
+    p_.setFont(small);
+    const QFontMetrics metrics(small);
+    int x = layout_.legend.left() + 8;
     QStringList named;
     for (std::size_t k = 0; k < kKinds; ++k) {
         const auto kind = static_cast<Kind>(k);
@@ -480,8 +488,9 @@ void TimelinePainter::paint_legend() {
         p_.setPen(look_.faint);
         p_.drawText(QRect(x + 16, layout_.legend.top(), width + 2, layout_.legend.height()),
                     Qt::AlignLeft | Qt::AlignVCenter, text);
-        x += width + 30;
+        x += width + 22;
     }
+    p_.setFont(font);
 }
 
 QString TimelinePainter::legend_text(Kind kind) {

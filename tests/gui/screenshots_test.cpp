@@ -25,7 +25,9 @@ QPalette dark_palette() {
     return palette;
 }
 
-void keep(const QPixmap& picture, const std::string& name) {
+void keep(QWidget& widget, const std::string& name) {
+    QTest::qWait(100);
+    const QPixmap picture = widget.grab();
     EXPECT_FALSE(picture.isNull());
     const QString folder = qEnvironmentVariable("ORRERY_SCREENSHOTS");
     if (folder.isEmpty()) return;
@@ -48,14 +50,14 @@ class Screenshots : public testing::TestWithParam<bool> {
 TEST_P(Screenshots, AStepOfManyStages) {
     WindowWorld world;
     world.open(shipped("gpt3-175b-a100x1024"));
-    keep(world.window->grab(), "whole-" + look() + ".png");
+    keep(*world.window, "whole-" + look() + ".png");
     world.scene();
     TimelineView& timeline = world.window->timeline();
     timeline.select(BoxPlace{3, std::nullopt, 4});
     timeline.timeline_actions()[12]->trigger();  // its streams
     for (int i = 0; i < 9; ++i)
         world.key(Qt::Key_W);
-    keep(world.window->grab(), "zoomed-" + look() + ".png");
+    keep(*world.window, "zoomed-" + look() + ".png");
 }
 
 TEST_P(Screenshots, ErrorsAndTheirFixes) {
@@ -66,7 +68,7 @@ TEST_P(Screenshots, ErrorsAndTheirFixes) {
                  QStringLiteral("\"pipeline_parallel\": 7"));
     world.window->editor().replace_text(text);
     world.settle();
-    keep(world.window->grab(), "errors-" + look() + ".png");
+    keep(*world.window, "errors-" + look() + ".png");
 }
 
 TEST_P(Screenshots, AnAreaOfASmallRun) {
@@ -74,7 +76,7 @@ TEST_P(Screenshots, AnAreaOfASmallRun) {
     world.open(shipped("tiny-gpt"));
     world.window->timeline().select_area(Area{
         {world.scene().view.shown().length() / 4, world.scene().view.shown().length() / 2}, {0}});
-    keep(world.window->grab(), "area-" + look() + ".png");
+    keep(*world.window, "area-" + look() + ".png");
 }
 
 INSTANTIATE_TEST_SUITE_P(Looks, Screenshots, testing::Bool(),
