@@ -8,6 +8,7 @@
 #include <QPushButton>
 #include <QSplitter>
 #include <QStatusBar>
+#include <QTabBar>
 #include <QThread>
 #include <QVBoxLayout>
 
@@ -114,6 +115,8 @@ void MainWindow::make_panes() {
         add_dock(Qt::BottomDockWidgetArea, QStringLiteral("report"), tr("Report"), report_);
     tabifyDockWidget(details_dock_, report_dock_);
     details_dock_->raise();
+    for (auto* tabs : findChildren<QTabBar*>())
+        tabs->setAccessibleName(tr("Details or report"));
     state_ = new QLabel;
     statusBar()->addPermanentWidget(state_);
     resize(1440, 860);

@@ -253,19 +253,16 @@ void TimelinePainter::paint_numbers(const Row& row, const QRect& place) {
     const trace::ProgramOps& program = scene_.timeline->program_of(row.rank);
     const QFontMetrics metrics(p_.font());
     const int digit = metrics.horizontalAdvance(QLatin1Char('0'));
-    const Stretch& shown = scene_.view.shown();
-    for (std::size_t i = actions.first_ending_after(shown.from);
-         i < actions.spans().size() && actions.spans()[i].from < shown.to; ++i) {
-        const Span& span = actions.spans()[i];
-        const double left = scene_.view.x_of(span.from);
-        const double right = scene_.view.x_of(span.to);
-        if (span.index < 0 || right - left < kLeastEdged) continue;
-        p_.fillRect(QRectF(place.left() + left, place.top(), 1, place.height()), look_.ground);
+    for (const Strip& strip : strips_of(actions, scene_.view)) {
+        const Span& span = actions.spans()[strip.first];
+        if (strip.run || span.index < 0 || strip.right - strip.left < kLeastEdged) continue;
+        p_.fillRect(QRectF(place.left() + strip.left, place.top(), 1, place.height()),
+                    look_.ground);
         const plan::Action& action = program.actions[static_cast<std::size_t>(span.index)].front();
         if (action.micro_batch < 0) continue;
         const QString number = QString::number(action.micro_batch);
-        const double seen_left = std::max(0.0, left);
-        const double seen_right = std::min<double>(scene_.view.width(), right);
+        const double seen_left = std::max(0.0, strip.left);
+        const double seen_right = std::min<double>(scene_.view.width(), strip.right);
         if (seen_right - seen_left < digit * static_cast<int>(number.size()) + 4) continue;
         p_.setPen(Look::ink_on(look_.fill(span.kind)));
         p_.drawText(

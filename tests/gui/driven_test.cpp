@@ -229,9 +229,8 @@ TEST(Driven, EverythingThatTakesTheKeyboardHasAName) {
         if ((widget->focusPolicy() & Qt::TabFocus) == 0 || !widget->isVisible()) continue;
         if (qobject_cast<const QPushButton*>(widget) != nullptr) continue;  // their text
         const QString type = QLatin1String(widget->metaObject()->className());
-        if (type.startsWith(QLatin1String("orrery::")) || type == QLatin1String("QTableWidget") ||
-            type == QLatin1String("QTableView") || type == QLatin1String("QPlainTextEdit"))
-            EXPECT_FALSE(widget->accessibleName().isEmpty()) << type.toStdString();
+        if (widget->focusProxy() != nullptr) continue;  // has that one's
+        EXPECT_FALSE(widget->accessibleName().isEmpty()) << type.toStdString();
     }
 }
 

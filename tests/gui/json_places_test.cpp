@@ -98,7 +98,7 @@ TEST(Offers, TheNearestValuesThatTheReaderAcceptsComeFirst) {
     std::vector<std::string> labels;
     for (const Offer& offer : offers[0])
         labels.push_back(offer.label);
-    EXPECT_EQ(labels, (std::vector<std::string>{"p: 6", "p: 8", "p: 12"}));  // 5 is refused
+    EXPECT_EQ(labels, (std::vector<std::string>{"p: 6", "p: 8", "p: 2"}));  // 5 is refused
     EXPECT_EQ(offers[0][0].text, R"({"layout": {"p": 6}})");
 }
 

@@ -66,7 +66,8 @@ TEST(Lane, FindsWhatStartsAndEndsAtAMoment) {
     EXPECT_EQ(lane.first_starting_at(99'999), 1000U);
 }
 
-TEST(LaneDeath, OverlappingSpansAreABug) {
+TEST(LaneDeathTest, OverlappingSpansAreABug) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_DEATH(Lane("bad", {{0, 10, 0, Kind::forward}, {9, 12, 1, Kind::forward}}), "overlap");
 }
 
