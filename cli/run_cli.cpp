@@ -13,6 +13,7 @@ Program predicting_program() {
 #undef ORRERY_ADD
     for (const RunSubcommand& other : kRunSubcommands)
         program.elsewhere.push_back({other.name, other.summary, other.example, "orrery-run"});
+    program.elsewhere.push_back({kGui.name, kGui.summary, kGui.example, "orrery-gui"});
     return program;
 }
 

@@ -32,6 +32,10 @@ inline constexpr RunSubcommand kExport{"export",
                                        "Write a checkpoint's weights as a folder of Hugging Face",
                                        "export saved --hf my-model"};
 
+// A program of its own, which the wrapper builds and starts; the only one that links Qt.
+inline constexpr RunSubcommand kGui{"gui", "Show a scenario or a trace in the desktop application",
+                                    "gui scenarios/runs/gpt3-175b-a100x1024.json"};
+
 // In the order of --help.
 inline constexpr std::array kRunSubcommands{kTrain, kExport, kCalibrate, kDoctor};
 

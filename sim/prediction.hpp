@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -131,6 +132,8 @@ struct SimulateOptions {
     bool part_waiting = true;
     // In place of the plan that the scenario asks for; must answer the same scenario.
     const plan::Plan* plan = nullptr;
+    // Becomes true: nobody wants the answer any more, and simulate throws Stopped.
+    const std::atomic<bool>* stop = nullptr;
 };
 
 // Throws ProfileError where the profile cannot price the plan. resolved_json goes into the trace.

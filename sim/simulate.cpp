@@ -305,10 +305,17 @@ trace::RunFacts facts_of(const MemoryPrediction& memory, const plan::Cluster& cl
 
 Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
                     const SimulateOptions& options, const std::string& resolved_json) {
+    const auto check_stop = [&] {
+        if (options.stop != nullptr && options.stop->load()) throw Stopped();
+    };
+    check_stop();
     std::optional<plan::Plan> built;
     if (options.plan == nullptr) built = plan::build_plan(scenario);
     const plan::Plan& plan = options.plan == nullptr ? *built : *options.plan;
+    check_stop();
     Machine machine = build_machine(plan, scenario, profile, options.unfolded, options.costs);
+    machine.input.stop = options.stop;
+    check_stop();
     Prediction prediction;
     prediction.trace = empty_trace(plan, machine, resolved_json);
     const bool keep = options.keep_trace || options.costs != nullptr;

@@ -1,4 +1,4 @@
-// The axis below a text timeline: round times at readable distances. Internal to the timeline.
+// The axis of a timeline: round times at readable distances, as text and for whoever draws.
 #pragma once
 
 #include <string>

@@ -10,13 +10,6 @@
 namespace orrery::trace {
 namespace {
 
-// What an action's backward ops are.
-Paint gradient_of(const StepActions& actions) {
-    if (actions.front().kind == plan::ActionKind::backward_input) return Paint::input;
-    if (actions.front().kind == plan::ActionKind::backward_weight) return Paint::weight;
-    return Paint::backward;
-}
-
 Paint paint_of(plan::Phase phase, Paint gradient) {
     switch (phase) {
         case plan::Phase::forward:
@@ -95,7 +88,13 @@ void spread_recompute(std::vector<Share>& cells) {
 
 }  // namespace
 
-std::vector<Piece> pieces_of(const Trace& trace, const Track& track) {
+Paint gradient_of(const StepActions& actions) {
+    if (actions.front().kind == plan::ActionKind::backward_input) return Paint::input;
+    if (actions.front().kind == plan::ActionKind::backward_weight) return Paint::weight;
+    return Paint::backward;
+}
+
+std::vector<Piece> work_pieces(const Trace& trace, const Track& track) {
     const ProgramOps& program = trace.programs[static_cast<std::size_t>(track.program)];
     std::vector<Paint> gradients;  // by step
     gradients.reserve(program.actions.size());
@@ -109,6 +108,11 @@ std::vector<Piece> pieces_of(const Trace& trace, const Track& track) {
         pieces.push_back({paint_of(op.phase, gradient), static_cast<std::int32_t>(program.step[i]),
                           track.events[i].start, track.events[i].end, gradient});
     }
+    return pieces;
+}
+
+std::vector<Piece> pieces_of(const Trace& trace, const Track& track) {
+    std::vector<Piece> pieces = work_pieces(trace, track);
     for (const AccountSpan& span : account_spans(trace, track))
         if (const std::optional<Paint> paint = paint_of(span.account))
             pieces.push_back({*paint, -1, span.from, span.to, Paint::idle});

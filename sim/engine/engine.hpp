@@ -8,7 +8,9 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -83,6 +85,13 @@ struct EngineInput {
     // A world that asks what waiting costs: an exchange begins when its own rank is ready, whatever
     // its peers do. It takes as long as its longest transfer.
     bool peers_never_wait = false;
+    const std::atomic<bool>* stop = nullptr;  // becomes true: the run ends with Stopped
+};
+
+// Thrown where whoever asked for a result wants it no more.
+class Stopped : public std::exception {
+  public:
+    const char* what() const noexcept override { return "stopped"; }
 };
 
 // Who waits for what when nothing can happen any more.
@@ -107,7 +116,7 @@ struct EngineRun {
 };
 
 // Throws ProfileError when the step takes longer than kLongestStep, the end of a trace's clock;
-// durations are below a tenth of that.
+// durations are below a tenth of that. Throws Stopped within some thousand events of the wish.
 inline constexpr Picoseconds kLongestStep = Picoseconds{1} << 61;
 EngineRun run_engine(const EngineInput& input, EngineListener& listener);
 

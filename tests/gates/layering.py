@@ -14,10 +14,11 @@ ALLOWED = {
     "calib/fit": {"plan", "trace", "sim", "calib/fit"},
     "calib/compare": {"plan", "trace", "sim", "calib/compare"},
     "calib/measure": {"plan", "trace", "runtime", "calib/fit", "calib/measure"},
-    "gui": {"plan", "trace", "sim", "calib/fit", "calib/compare", "gui"},
 }
-EVERYTHING = set(ALLOWED) | {"cli"}
-ALLOWED["cli"] = EVERYTHING
+ALLOWED["cli"] = set(ALLOWED) | {"cli"}
+# What the command line prints, the desktop application shows: by the same code.
+ALLOWED["gui"] = {"plan", "trace", "sim", "calib/fit", "calib/compare", "cli", "gui"}
+EVERYTHING = set(ALLOWED)
 ALLOWED["tests"] = EVERYTHING | {"tests"}
 FOLDERS = sorted({module.split("/")[0] for module in ALLOWED})
 
@@ -32,12 +33,18 @@ SHOWN_BY_CUDA = {"runtime/cuda/cuda_backend.hpp", "runtime/cuda/nccl_driver.hpp"
 USERS_OF_CUDA = ("cli/run/", "tests/")
 
 
+# Of Qt, by the names of its headers and of the folders that they are in.
+QT = re.compile(r"^(Qt[A-Z]\w*/|Q[A-Z]\w*$|q[a-z0-9]+\.h$|qt\w+/)")
+USERS_OF_QT = ("gui/", "tests/gui/")
+
+
 # What an op computes is in its fields: a label is for people.
 DECIDES_BY_LABEL = re.compile(
     r"\blabel\s*(==|!=|<(?!<))|\blabel\.(compare|starts_with|ends_with|contains|find|rfind)\(|(==|!=)\s*[\w.>-]*\blabel\b")
 BEFORE_THE_PLAN = ("plan/scenario/", "plan/blocks/", "plan/passes/", "plan/assemble/")
 # Who does without what, and why.
 WITHOUT = [
+    (re.compile(r"gui/.*"), ("cli/run/",), (), "the desktop application starts runs as processes"),
     (re.compile(r"runtime/.*"), ("plan/blocks/", "plan/passes/", "plan/assemble/"), (), "the runtime builds no plan"),
     # The run section is read where ranks meet, where data is, and where a run's health is watched.
     (re.compile(r"runtime/(?!launch/|data/|train/health\.hpp).*"), ("plan/scenario/",), ("plan/scenario/diagnostic.hpp",),
@@ -67,6 +74,8 @@ def faults_of_line(root, path, line):
     quote, target = found.groups()
     if CUDA.match(target) and not path.startswith("runtime/cuda/"):
         return [f"{target}: only runtime/cuda sees a CUDA header"]
+    if quote == "<" and QT.match(target) and not path.startswith(USERS_OF_QT):
+        return [f"{target}: only gui sees a header of Qt"]
     if quote == "<" and target.split("/")[0] not in FOLDERS:
         return []
     if not (root / target).is_file():

@@ -28,6 +28,7 @@ class Layering(unittest.TestCase):
         for path, target in [("plan/ir/b.hpp", "plan/a.hpp"), ("sim/engine/b.cpp", "trace/a.hpp"),
                              ("calib/fit/b.cpp", "sim/a.hpp"), ("calib/measure/b.cpp", "runtime/a.hpp"),
                              ("cli/b.cpp", "calib/compare/a.hpp"), ("gui/b.cpp", "sim/a.hpp"),
+                             ("gui/b.cpp", "cli/a.hpp"),
                              ("tests/sim/b_test.cpp", "cli/a.hpp")]:
             self.assertEqual(include(path, target), [], (path, target))
 
@@ -36,10 +37,24 @@ class Layering(unittest.TestCase):
                              ("sim/b.cpp", "runtime/a.hpp"), ("runtime/b.cpp", "sim/a.hpp"),
                              ("calib/fit/b.cpp", "calib/compare/a.hpp"), ("calib/compare/b.cpp", "calib/fit/a.hpp"),
                              ("calib/measure/b.cpp", "sim/a.hpp"), ("gui/b.cpp", "runtime/a.hpp"),
-                             ("gui/b.cpp", "cli/a.hpp"), ("plan/b.cpp", "cli/a.hpp")]:
+                             ("cli/b.cpp", "gui/a.hpp"), ("plan/b.cpp", "cli/a.hpp")]:
             found = include(path, target)
             self.assertEqual(len(found), 1, (path, target))
             self.assertTrue(found[0].startswith(f'{path}:2: "{target}": '), found)
+
+    def test_qt_stays_in_the_desktop_application(self):
+        for header in ["QApplication", "QtCharts/QChart", "QtWidgets/QWidget", "qglobal.h"]:
+            line = f"#include <{header}>\n"
+            for path in ["plan/b.cpp", "trace/b.cpp", "sim/b.cpp", "cli/b.cpp", "runtime/b.cpp", "tests/sim/b_test.cpp"]:
+                self.assertEqual(faults(HEADERS | {path: line}), [f"{path}:1: {header}: only gui sees a header of Qt"])
+            for path in ["gui/window/b.cpp", "tests/gui/b_test.cpp"]:
+                self.assertEqual(faults(HEADERS | {path: line}), [], (path, header))
+        self.assertEqual(faults(HEADERS | {"plan/b.cpp": "#include <queue>\n"}), [])
+
+    def test_the_desktop_application_starts_runs_as_processes(self):
+        found = faults(HEADERS | {"cli/run/a.hpp": "", "gui/b.cpp": '#include "cli/run/a.hpp"\n'})
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("starts runs as processes", found[0])
 
     def test_folders_in_a_circle(self):
         around = {"plan/ir/b.hpp": '#include "plan/ops/b.hpp"\n', "plan/ops/b.hpp": '#include "plan/text/b.hpp"\n',

@@ -1,5 +1,6 @@
 // One rank as a timeline viewer shows it: lanes of slices with names for people, and a memory
-// curve. What the Perfetto and the Chrome writer share; both only spell it. Internal to trace/.
+// curve. What the Perfetto and the Chrome writer and the desktop application share; each only
+// spells or draws it.
 #pragma once
 
 #include <cstdint>

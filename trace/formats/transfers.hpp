@@ -1,5 +1,4 @@
-// Which receive each send of a pipeline belongs to, for the arrows of a timeline viewer. Internal
-// to trace/.
+// Which receive each send of a pipeline belongs to, for the arrows of a timeline viewer.
 #pragma once
 
 #include <cstdint>

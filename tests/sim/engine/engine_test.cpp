@@ -342,5 +342,28 @@ TEST(EngineDeath, MembersThatDisagreeOnTheirCollectiveAreABug) {
     EXPECT_DEATH(world.run(), "members of a group disagree");
 }
 
+// Nobody wants the answer any more: the run ends soon after that is said, and not with a result.
+TEST(Engine, ARunThatNobodyWantsIsStopped) {
+    EngineWorld world(1);
+    constexpr std::uint32_t kOps = 100'000;
+    const auto compute = world.compute(10);
+    for (std::uint32_t i = 0; i < kOps; ++i)
+        world.add(0, compute);
+    class Stopping : public EngineListener {
+      public:
+        void ended(TrackId, std::uint32_t, std::uint32_t, const Event&) override {
+            ++count;
+            stop = true;
+        }
+        std::atomic<bool> stop{false};
+        std::uint32_t count = 0;
+    };
+    Stopping listener;
+    world.input().stop = &listener.stop;
+    EXPECT_THROW(world.run(listener), Stopped);
+    EXPECT_LT(listener.count, kOps / 2);
+    EXPECT_GT(listener.count, 0U);
+}
+
 }  // namespace
 }  // namespace orrery::sim

@@ -84,6 +84,17 @@ class EngineWorld {
     // `uses` of the network by op number, and `of_transfer` of each transfer.
     EngineResult run(Picoseconds transfer = 0, const std::vector<NetworkUse>* uses = nullptr,
                      NetworkUse of_transfer = {}) {
+        make_tracks(transfer, uses, of_transfer);
+        return run_engine(input_);
+    }
+    EngineRun run(EngineListener& listener) {
+        make_tracks(0, nullptr, {});
+        return run_engine(input_, listener);
+    }
+
+  private:
+    void make_tracks(Picoseconds transfer, const std::vector<NetworkUse>* uses,
+                     NetworkUse of_transfer) {
         input_.plan = &plan_;
         input_.tracks.clear();
         for (std::size_t t = 0; t < plan_.programs.size(); ++t) {
@@ -100,10 +111,8 @@ class EngineWorld {
             track.use_to_peer.assign(plan_.programs.size(), of_transfer);
             input_.tracks.push_back(std::move(track));
         }
-        return run_engine(input_);
     }
 
-  private:
     plan::Plan plan_;
     std::vector<Picoseconds> durations_;
     std::vector<plan::GroupKind> meeting_;

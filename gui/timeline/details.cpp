@@ -1,0 +1,121 @@
+#include "gui/timeline/details.hpp"
+
+#include <fmt/format.h>
+
+#include "cli/quantity.hpp"
+#include "trace/formats/rank_view.hpp"
+
+namespace orrery::gui {
+namespace {
+
+std::string time_text(Picoseconds time) {
+    return cli::seconds_text(static_cast<double>(time) / trace::kPsPerSecond);
+}
+
+// Times count from the start of the step, as the axis does.
+void add_times(const Timeline& timeline, Picoseconds from, Picoseconds to, Details& details) {
+    details.lines.emplace_back("start", time_text(from - timeline.window().from));
+    details.lines.emplace_back("duration", time_text(to - from));
+    details.lines.emplace_back("end", time_text(to - timeline.window().from));
+}
+
+void add_rank(const Timeline& timeline, std::size_t rank, Details& details) {
+    const RankLanes& lanes = timeline.ranks()[rank];
+    details.lines.emplace_back("rank", lanes.name);
+    if (!lanes.alike.empty()) details.lines.emplace_back("stands for", lanes.alike);
+}
+
+void add_micro_batch(const trace::StepActions& actions, Details& details) {
+    const plan::Action& action = actions.front();
+    details.lines.emplace_back("stage", std::to_string(action.stage));
+    if (action.micro_batch >= 0)
+        details.lines.emplace_back("micro-batch", std::to_string(action.micro_batch));
+}
+
+// Who an event waited for last, and for how long after it was ready.
+void add_waiting(const Timeline& timeline, const OpPlace& place, Details& details) {
+    const trace::Track& track = timeline.track_of(place.rank);
+    const auto number = static_cast<std::size_t>(place.event);
+    const trace::Event& event = track.events[number];
+    const std::string last = trace::viewer::waited_for(timeline.trace(), track, number);
+    if (!last.empty()) details.lines.emplace_back("waited last for", last);
+    if (event.start > event.ready)
+        details.lines.emplace_back("ready before", time_text(event.start - event.ready));
+    if (event.late_track >= 0) {
+        const auto late = timeline.rank_of_track(static_cast<std::size_t>(event.late_track));
+        details.lines.emplace_back("came last", late ? timeline.ranks()[*late].name
+                                                     : fmt::format("track {}", event.late_track));
+    }
+    if (event.blocker >= 0) details.blocker = OpPlace{place.rank, event.blocker};
+}
+
+Details waiting_details(const Timeline& timeline, std::size_t rank, const Span& span) {
+    Details details;
+    details.title = text_of(span.kind);
+    add_rank(timeline, rank, details);
+    add_times(timeline, span.from, span.to, details);
+    const std::optional<std::size_t> next = timeline.kernel_from(rank, span.to);
+    if (!next) return details;
+    const OpPlace place{rank, static_cast<std::int32_t>(*next)};
+    details.lines.emplace_back(
+        "next", trace::viewer::slice_name(timeline.trace(), timeline.program_of(rank), *next));
+    add_waiting(timeline, place, details);
+    return details;
+}
+
+}  // namespace
+
+Details op_details(const Timeline& timeline, const OpPlace& place) {
+    const trace::Track& track = timeline.track_of(place.rank);
+    const trace::ProgramOps& program = timeline.program_of(place.rank);
+    const auto number = static_cast<std::size_t>(place.event);
+    const trace::Event& event = track.events[number];
+    const trace::OpName& op = timeline.trace().op_of(track, number);
+    Details details;
+    details.title = trace::viewer::slice_name(timeline.trace(), program, number);
+    add_rank(timeline, place.rank, details);
+    add_micro_batch(program.actions[program.step[number]], details);
+    if (program.layer[number] >= 0)
+        details.lines.emplace_back("layer", std::to_string(program.layer[number]));
+    details.lines.emplace_back("op", std::string(plan::name(op.kind)));
+    details.lines.emplace_back("block", op.block);
+    details.lines.emplace_back("stream", std::string(plan::name(op.stream)));
+    if (op.group != plan::GroupKind::none)
+        details.lines.emplace_back("group", std::string(plan::name(op.group)));
+    if (op.flops > 0) details.lines.emplace_back("work", cli::scaled_text(op.flops, "FLOP"));
+    if (op.bytes > 0) details.lines.emplace_back("bytes", cli::bytes_text(op.bytes));
+    if (op.sent_bytes > 0) details.lines.emplace_back("sent", cli::bytes_text(op.sent_bytes));
+    add_times(timeline, event.start, event.end, details);
+    add_waiting(timeline, place, details);
+    return details;
+}
+
+Details work_details(const Timeline& timeline, std::size_t rank, const Span& span) {
+    if (span.index < 0) return waiting_details(timeline, rank, span);
+    const trace::ProgramOps& program = timeline.program_of(rank);
+    const auto step = static_cast<std::size_t>(span.index);
+    Details details;
+    details.title = trace::to_text(program.actions[step]) + ' ' + text_of(span.kind);
+    add_rank(timeline, rank, details);
+    add_micro_batch(program.actions[step], details);
+    add_times(timeline, span.from, span.to, details);
+    const KindSums sums = timeline.ranks()[rank].work.within(span.from, span.to);
+    for (std::size_t kind = 0; kind < kKinds; ++kind)
+        if (sums[kind] > 0)
+            details.lines.emplace_back(text_of(static_cast<Kind>(kind)), time_text(sums[kind]));
+    details.lines.emplace_back("memory alive",
+                               cli::bytes_text(static_cast<double>(program.live_bytes[step])));
+    const std::optional<std::size_t> first = timeline.kernel_from(rank, span.from);
+    if (first) add_waiting(timeline, {rank, static_cast<std::int32_t>(*first)}, details);
+    return details;
+}
+
+std::string brief(const Details& details) {
+    std::string text = details.title;
+    for (const auto& [what, value] : details.lines)
+        if (what == "duration" || what == "waited last for" || what == "came last")
+            text += (what == "duration" ? " · " : " · " + what + ' ') + value;
+    return text;
+}
+
+}  // namespace orrery::gui

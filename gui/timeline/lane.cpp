@@ -1,0 +1,84 @@
+#include "gui/timeline/lane.hpp"
+
+#include <algorithm>
+
+#include "plan/check.hpp"
+
+namespace orrery::gui {
+namespace {
+
+Picoseconds& sum_of(KindSums& sums, const Span& span) {
+    return sums[static_cast<std::size_t>(span.kind)];
+}
+
+}  // namespace
+
+Lane::Lane(std::string name, std::vector<Span> spans)
+    : name_(std::move(name)), spans_(std::move(spans)) {
+    KindSums sums{};
+    before_.reserve(spans_.size() / kBlock + 1);
+    for (std::size_t i = 0; i < spans_.size(); ++i) {
+        ORRERY_CHECK(
+            spans_[i].from <= spans_[i].to && (i == 0 || spans_[i - 1].to <= spans_[i].from),
+            "spans of a lane overlap");
+        if (i % kBlock == 0) before_.push_back(sums);
+        sum_of(sums, spans_[i]) += spans_[i].to - spans_[i].from;
+    }
+    before_.push_back(sums);
+}
+
+std::size_t Lane::first_ending_after(Picoseconds time) const {
+    const auto found = std::partition_point(spans_.begin(), spans_.end(),
+                                            [&](const Span& span) { return span.to <= time; });
+    return static_cast<std::size_t>(found - spans_.begin());
+}
+
+// Strides that double: what is looked for is mostly near.
+std::size_t Lane::first_starting_at(Picoseconds time, std::size_t hint) const {
+    std::size_t low = hint;
+    std::size_t stride = 1;
+    while (low + stride < spans_.size() && spans_[low + stride].from < time) {
+        low += stride;
+        stride *= 2;
+    }
+    const auto first = spans_.begin() + static_cast<std::ptrdiff_t>(std::min(low, spans_.size()));
+    const auto last =
+        spans_.begin() + static_cast<std::ptrdiff_t>(std::min(low + stride, spans_.size()));
+    const auto found =
+        std::partition_point(first, last, [&](const Span& span) { return span.from < time; });
+    return static_cast<std::size_t>(found - spans_.begin());
+}
+
+KindSums Lane::sums(std::size_t begin, std::size_t end) const {
+    KindSums sums{};
+    const std::size_t first = (begin + kBlock - 1) / kBlock;
+    const std::size_t last = end / kBlock;
+    const auto add = [&](std::size_t from, std::size_t to) {
+        for (std::size_t i = from; i < to; ++i)
+            sum_of(sums, spans_[i]) += spans_[i].to - spans_[i].from;
+    };
+    if (first >= last) {
+        add(begin, end);
+        return sums;
+    }
+    add(begin, first * kBlock);
+    add(last * kBlock, end);
+    for (std::size_t kind = 0; kind < kKinds; ++kind)
+        sums[kind] += before_[last][kind] - before_[first][kind];
+    return sums;
+}
+
+KindSums Lane::within(Picoseconds from, Picoseconds to) const {
+    if (to <= from) return {};
+    const std::size_t begin = first_ending_after(from);
+    const std::size_t end = first_starting_at(to, begin);
+    if (begin >= end) return {};
+    KindSums sums = this->sums(begin, end);
+    const Span& first = spans_[begin];
+    const Span& last = spans_[end - 1];
+    sum_of(sums, first) -= std::max<Picoseconds>(0, from - first.from);
+    sum_of(sums, last) -= std::max<Picoseconds>(0, last.to - to);
+    return sums;
+}
+
+}  // namespace orrery::gui

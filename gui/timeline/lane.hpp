@@ -1,0 +1,53 @@
+// One row of boxes: spans in order of time of which none overlaps another, with sums over blocks of
+// them, so that any stretch is added up exactly from two blocks' ends and a few spans, however many
+// lie between.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gui/timeline/kind.hpp"
+
+namespace orrery::gui {
+
+using trace::Picoseconds;
+
+struct Span {
+    Picoseconds from = 0;
+    Picoseconds to = 0;
+    // On a lane of ops the op id; on one of actions and on a rank's own row the step of the
+    // program, −1 for waiting.
+    std::int32_t index = -1;
+    Kind kind = Kind::other;
+    bool operator==(const Span&) const = default;
+};
+
+class Lane {
+  public:
+    Lane() = default;
+    // Ascending and apart from each other (ORRERY_CHECK).
+    Lane(std::string name, std::vector<Span> spans);
+
+    const std::string& name() const { return name_; }
+    const std::vector<Span>& spans() const { return spans_; }
+
+    // Number of the first span that ends after `time`, of the first that starts at or after it;
+    // as many as there are where none does. `hint`: none before this one can be it.
+    std::size_t first_ending_after(Picoseconds time) const;
+    std::size_t first_starting_at(Picoseconds time, std::size_t hint = 0) const;
+
+    // Time by kind of the spans begin to end − 1.
+    KindSums sums(std::size_t begin, std::size_t end) const;
+    // Time by kind within [from, to), spans cut where it begins and ends.
+    KindSums within(Picoseconds from, Picoseconds to) const;
+
+  private:
+    static constexpr std::size_t kBlock = 32;
+
+    std::string name_;
+    std::vector<Span> spans_;
+    std::vector<KindSums> before_;  // by block: sums of all spans before its first
+};
+
+}  // namespace orrery::gui

@@ -1,0 +1,53 @@
+// Where the rows of a timeline lie: a row per rank, and below one that is open a row per stream.
+// Pixels, from the top of the first row.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "gui/timeline/timeline.hpp"
+
+namespace orrery::gui {
+
+struct Row {
+    std::size_t rank = 0;
+    std::optional<std::size_t> stream;  // of Timeline::streams(rank); nothing: the rank's own
+    int top = 0;
+    int height = 0;
+    bool operator==(const Row&) const = default;
+
+    int bottom() const { return top + height; }
+};
+
+class Rows {
+  public:
+    explicit Rows(const Timeline& timeline);  // which must outlive this; all closed
+
+    const std::vector<Row>& all() const { return rows_; }
+    int height() const { return rows_.empty() ? 0 : rows_.back().bottom() + kGap; }
+    // Those of which something lies between two heights.
+    std::pair<std::size_t, std::size_t> between(int top, int bottom) const;
+    std::optional<std::size_t> at(int y) const;
+    std::size_t row_of(std::size_t rank) const;
+    // The row that shows an op, where its rank is open.
+    std::optional<std::size_t> row_of_event(std::size_t rank, std::int32_t event) const;
+
+    bool is_open(std::size_t rank) const { return open_.contains(rank); }
+    void open(std::size_t rank, bool wanted);
+    const Lane& lane(const Row& row) const;
+
+    static constexpr int kRankHeight = 26;
+    static constexpr int kStreamHeight = 18;
+    static constexpr int kGap = 3;  // between rows
+
+  private:
+    void lay_out();
+
+    const Timeline& timeline_;
+    std::set<std::size_t> open_;
+    std::vector<Row> rows_;
+};
+
+}  // namespace orrery::gui

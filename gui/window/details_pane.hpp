@@ -1,0 +1,36 @@
+// What is selected in the timeline: a box with all that is known of it, or an area and what it adds
+// up to.
+#pragma once
+
+#include <QTableWidget>
+#include <QWidget>
+
+#include "gui/window/timeline_view.hpp"
+
+class QLabel;
+class QPushButton;
+
+namespace orrery::gui {
+
+class DetailsPane : public QWidget {
+    Q_OBJECT
+
+  public:
+    explicit DetailsPane(TimelineView* view, QWidget* parent = nullptr);
+
+    QTableWidget& table() { return *table_; }
+
+  private:
+    void show_selection();
+    void show_details(const Details& details);
+    void show_area(const Area& area);
+    void add_row(const QStringList& cells);
+
+    TimelineView* view_;
+    QLabel* title_;
+    QTableWidget* table_;
+    QPushButton* go_;
+    std::optional<OpPlace> blocker_;
+};
+
+}  // namespace orrery::gui

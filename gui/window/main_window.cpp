@@ -1,0 +1,219 @@
+#include "gui/window/main_window.hpp"
+
+#include <QApplication>
+#include <QDockWidget>
+#include <QFontDatabase>
+#include <QLabel>
+#include <QLineEdit>
+#include <QPushButton>
+#include <QSplitter>
+#include <QStatusBar>
+#include <QTabBar>
+#include <QThread>
+#include <QVBoxLayout>
+
+#include "gui/scenario/json_places.hpp"
+
+namespace orrery::gui {
+namespace {
+
+constexpr int kAskAfterMs = 40;  // so that a burst of keys asks once
+
+}  // namespace
+
+MainWindow::MainWindow(const QString& recovery_folder) {
+    setObjectName(QStringLiteral("main"));
+    make_panes();
+    document_ = new Document(editor_, recovery_folder, this);
+    resimulation_ = new Resimulation(this);
+    make_menus();
+    ask_soon_.setSingleShot(true);
+    ask_soon_.setInterval(kAskAfterMs);
+    connect(&ask_soon_, &QTimer::timeout, this, &MainWindow::resimulate);
+    connect(document_, &Document::edited, this, [this] {
+        overview_->set_stale(true);
+        ask_soon_.start();
+    });
+    connect(document_, &Document::state_changed, this, &MainWindow::show_title);
+    connect(document_, &Document::keeping_failed, this, [this](const QString& why) {
+        say(tr("What you type cannot be kept for the case that the program is killed: %1")
+                .arg(why));
+    });
+    connect(resimulation_, &Resimulation::begun, this,
+            [this] { state_->setText(tr("simulating …")); });
+    connect(resimulation_, &Resimulation::idle, this, [this] { state_->clear(); });
+    connect(resimulation_, &Resimulation::answered, this, &MainWindow::show_answer);
+    connect(resimulation_, &Resimulation::explained, this, &MainWindow::show_reasons);
+    connect(problems_, &ProblemsPane::chosen, editor_, &JsonEditor::go_to);
+    connect(problems_, &ProblemsPane::offered, this,
+            [this](const QString& text) { editor_->replace_text(text); });
+    connect(overview_, &OverviewPane::wanted, this, &MainWindow::apply);
+    connect(timeline_, &TimelineView::hovered, statusBar(),
+            [this](const QString& text) { statusBar()->showMessage(text); });
+    setAcceptDrops(true);
+    show_title();
+    timeline_->setFocus();
+}
+
+MainWindow::~MainWindow() {
+    if (reader_ != nullptr) reader_->wait();
+}
+
+void MainWindow::make_panes() {
+    editor_ = new JsonEditor;
+    problems_ = new ProblemsPane;
+    scenario_ = new QSplitter(Qt::Vertical);
+    scenario_->addWidget(editor_);
+    scenario_->addWidget(problems_);
+    scenario_->setStretchFactor(0, 1);
+    scenario_->setStretchFactor(1, 0);
+    scenario_->setChildrenCollapsible(false);
+
+    timeline_ = new TimelineView;
+    auto* middle = new QWidget;
+    auto* layout = new QVBoxLayout(middle);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(0);
+    message_bar_ = new QWidget;
+    message_bar_->setObjectName(QStringLiteral("message"));
+    auto* bar = new QHBoxLayout(message_bar_);
+    bar->setContentsMargins(8, 4, 8, 4);
+    message_ = new QLabel;
+    message_->setWordWrap(true);
+    message_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    bar->addWidget(message_, 1);
+    message_buttons_ = new QHBoxLayout;
+    bar->addLayout(message_buttons_);
+    message_bar_->hide();
+    layout->addWidget(message_bar_);
+    search_ = new QLineEdit;
+    search_->setPlaceholderText(
+        tr("Find an action (2F5), an op, a kind; Enter: next, Shift+Enter: previous, Esc: close"));
+    search_->setAccessibleName(tr("Find in the timeline"));
+    search_->hide();
+    layout->addWidget(search_);
+    layout->addWidget(timeline_, 1);
+    setCentralWidget(middle);
+
+    overview_ = new OverviewPane;
+    details_ = new DetailsPane(timeline_);
+    report_ = new QPlainTextEdit;
+    report_->setReadOnly(true);
+    report_->setLineWrapMode(QPlainTextEdit::NoWrap);
+    report_->setTabChangesFocus(true);
+    report_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
+    report_->setAccessibleName(tr("Report, as orrery simulate prints it"));
+    setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
+    setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
+    scenario_dock_ =
+        add_dock(Qt::LeftDockWidgetArea, QStringLiteral("scenario"), tr("Scenario"), scenario_);
+    overview_dock_ =
+        add_dock(Qt::RightDockWidgetArea, QStringLiteral("overview"), tr("Overview"), overview_);
+    details_dock_ =
+        add_dock(Qt::BottomDockWidgetArea, QStringLiteral("details"), tr("Details"), details_);
+    report_dock_ =
+        add_dock(Qt::BottomDockWidgetArea, QStringLiteral("report"), tr("Report"), report_);
+    tabifyDockWidget(details_dock_, report_dock_);
+    details_dock_->raise();
+    for (auto* tabs : findChildren<QTabBar*>())
+        tabs->setAccessibleName(tr("Details or report"));
+    state_ = new QLabel;
+    statusBar()->addPermanentWidget(state_);
+    resize(1440, 860);
+    resizeDocks({scenario_dock_, overview_dock_}, {310, 370}, Qt::Horizontal);
+    resizeDocks({details_dock_}, {230}, Qt::Vertical);
+}
+
+QDockWidget* MainWindow::add_dock(Qt::DockWidgetArea area, const QString& name,
+                                  const QString& title, QWidget* widget) {
+    auto* dock = new QDockWidget(title);
+    dock->setObjectName(name);
+    dock->setWidget(widget);
+    addDockWidget(area, dock);
+    return dock;
+}
+
+void MainWindow::say(const QString& text,
+                     const QList<std::pair<QString, std::function<void()>>>& ways) {
+    quiet();
+    message_->setText(text);
+    const auto add = [this](const QString& name, const std::function<void()>& does) {
+        auto* button = new QPushButton(name);
+        connect(button, &QPushButton::clicked, this, [this, does] {
+            quiet();
+            if (does) does();
+        });
+        message_buttons_->addWidget(button);
+    };
+    for (const auto& [name, does] : ways)
+        add(name, does);
+    if (ways.empty()) add(tr("Close"), nullptr);
+    QPalette palette = QApplication::palette();
+    palette.setColor(QPalette::Window, QColor(255, 236, 179));
+    palette.setColor(QPalette::WindowText, Qt::black);
+    message_bar_->setPalette(palette);
+    message_bar_->setAutoFillBackground(true);
+    message_bar_->show();
+}
+
+void MainWindow::quiet() {
+    message_bar_->hide();
+    message_->clear();
+    while (QLayoutItem* item = message_buttons_->takeAt(0)) {
+        item->widget()->deleteLater();
+        delete item;
+    }
+}
+
+QString MainWindow::message() const {
+    return message_->text();
+}
+
+void MainWindow::resimulate() {
+    if (!trace_path_.isEmpty()) return;
+    resimulation_->ask({document_->text().toStdString(), document_->path().toStdString()});
+}
+
+void MainWindow::show_answer(const AnswerPtr& answer) {
+    const bool had_errors = problems_->model().rowCount() > 0;
+    problems_->show_answer(answer);
+    const bool has_errors = problems_->model().rowCount() > 0;
+    // Errors get room when the first comes, and give it back with the last.
+    if (has_errors != had_errors)
+        scenario_->setSizes(has_errors ? QList<int>{1000, 1000} : QList<int>{1000, 1});
+    editor_->mark(answer->errors, QString::fromStdString(name_of(answer->asked)));
+    // What was true of the last sound text stays in sight, marked as such.
+    overview_->set_stale(!answer->predicted());
+    if (!answer->predicted()) return;
+    overview_->show_answer(answer);
+    timeline_->show_timeline(answer->timeline, !first_answer_);
+    first_answer_ = false;
+    report_->clear();
+}
+
+void MainWindow::show_reasons(const ReasonsPtr& reasons) {
+    overview_->show_reasons(reasons);
+    report_->setPlainText(QString::fromStdString(reasons->report));
+}
+
+void MainWindow::apply(const std::vector<sim::Setting>& settings) {
+    std::string text = document_->text().toStdString();
+    for (const sim::Setting& setting : settings) {
+        const std::optional<std::string> changed = with_setting(text, setting.key, setting.value);
+        if (!changed)
+            return say(
+                tr("%1 is not in this file, but in one that it refers to; nothing was changed.")
+                    .arg(QString::fromStdString(setting.key)));
+        text = *changed;
+    }
+    editor_->replace_text(QString::fromStdString(text));
+}
+
+void MainWindow::show_title() {
+    const QString path = trace_path_.isEmpty() ? document_->path() : trace_path_;
+    const QString name = path.isEmpty() ? tr("untitled") : path.section(QLatin1Char('/'), -1);
+    setWindowTitle(tr("%1[*] - Orrery").arg(name));
+    setWindowModified(trace_path_.isEmpty() && !document_->is_saved());
+}
+
+}  // namespace orrery::gui

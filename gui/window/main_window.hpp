@@ -1,0 +1,118 @@
+// The window: the scenario at the left, its timeline in the middle, the overview at the right, what
+// is selected below. A trace file has a timeline alone.
+#pragma once
+
+#include <functional>
+
+#include <QMainWindow>
+
+#include "gui/scenario/resimulation.hpp"
+#include "gui/window/details_pane.hpp"
+#include "gui/window/document.hpp"
+#include "gui/window/json_editor.hpp"
+#include "gui/window/overview_pane.hpp"
+#include "gui/window/problems_pane.hpp"
+#include "gui/window/timeline_view.hpp"
+
+class QBoxLayout;
+class QDockWidget;
+class QLabel;
+class QLineEdit;
+class QSplitter;
+
+namespace orrery::gui {
+
+class MainWindow : public QMainWindow {
+    Q_OBJECT
+
+  public:
+    // `recovery_folder`: where unsaved text is kept.
+    explicit MainWindow(const QString& recovery_folder);
+    ~MainWindow() override;
+
+    // A scenario, or a trace of ours in any format; says what is wrong with it in a message that
+    // stays. False where nothing was opened.
+    bool open(const QString& path);
+    // Offers what programs have left that were killed; none: says nothing.
+    void offer_unsaved();
+    // A trace is being read.
+    bool is_reading() const { return reader_ != nullptr; }
+    void recover(const Unsaved& unsaved);
+
+    JsonEditor& editor() { return *editor_; }
+    TimelineView& timeline() { return *timeline_; }
+    OverviewPane& overview() { return *overview_; }
+    ProblemsPane& problems() { return *problems_; }
+    DetailsPane& details() { return *details_; }
+    Document& document() { return *document_; }
+    bool is_simulating() const { return resimulation_->is_working(); }
+    // Where a message stands that stays until it is closed; empty: none.
+    QString message() const;
+    std::vector<QAction*> all_actions() const;  // with a shortcut or in a menu
+
+    // Empty, or why not. By the ending: .png or .svg.
+    QString export_timeline(const QString& path) const;
+
+  protected:
+    void closeEvent(QCloseEvent* event) override;
+    void dragEnterEvent(QDragEnterEvent* event) override;
+    void dropEvent(QDropEvent* event) override;
+
+  private:
+    void make_panes();
+    QDockWidget* add_dock(Qt::DockWidgetArea area, const QString& name, const QString& title,
+                          QWidget* widget);
+    void make_menus();
+    QAction* add(QMenu* menu, const QString& text, const QKeySequence& key,
+                 void (MainWindow::*does)());
+    void say(const QString& text,
+             const QList<std::pair<QString, std::function<void()>>>& ways = {});
+    void quiet();
+
+    void ask_open();
+    void save();
+    void save_as();
+    void ask_export();
+    void undo();
+    void redo();
+    void find();
+    void find_next();
+    void find_previous();
+    void find_by(int direction);
+    void show_shortcuts();
+    void about();
+
+    void open_trace(const QString& path);
+    void show_trace(const QString& path, std::shared_ptr<const Timeline> timeline);
+    bool open_scenario(const QString& path);
+    bool save_to(const QString& path);
+    bool may_go();  // nothing unsaved is lost by what comes
+    void resimulate();
+    void show_answer(const AnswerPtr& answer);
+    void show_reasons(const ReasonsPtr& reasons);
+    void show_title();
+    void apply(const std::vector<sim::Setting>& settings);
+
+    JsonEditor* editor_ = nullptr;
+    TimelineView* timeline_ = nullptr;
+    OverviewPane* overview_ = nullptr;
+    ProblemsPane* problems_ = nullptr;
+    DetailsPane* details_ = nullptr;
+    QPlainTextEdit* report_ = nullptr;
+    Document* document_ = nullptr;
+    Resimulation* resimulation_ = nullptr;
+    QSplitter* scenario_ = nullptr;
+    QTimer ask_soon_;
+    QDockWidget *scenario_dock_ = nullptr, *overview_dock_ = nullptr, *details_dock_ = nullptr,
+                *report_dock_ = nullptr;
+    QThread* reader_ = nullptr;
+    QWidget* message_bar_ = nullptr;
+    QBoxLayout* message_buttons_ = nullptr;
+    QLabel* message_ = nullptr;
+    QLineEdit* search_ = nullptr;
+    QLabel* state_ = nullptr;
+    QString trace_path_;  // of a trace that is shown instead of a scenario
+    bool first_answer_ = true;
+};
+
+}  // namespace orrery::gui

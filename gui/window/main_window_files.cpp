@@ -1,0 +1,225 @@
+// What the window opens, saves and exports.
+#include <QBuffer>
+#include <QCloseEvent>
+#include <QDockWidget>
+#include <QDragEnterEvent>
+#include <QFileDialog>
+#include <QFileInfo>
+#include <QLabel>
+#include <QLocale>
+#include <QMessageBox>
+#include <QMimeData>
+#include <QSvgGenerator>
+#include <QThread>
+
+#include "gui/window/main_window.hpp"
+#include "trace/atomic_file.hpp"
+#include "trace/formats/trace_file.hpp"
+
+namespace orrery::gui {
+namespace {
+
+bool is_trace(const QString& path) {
+    using trace::TraceFormat;
+    for (const TraceFormat format :
+         {TraceFormat::native, TraceFormat::perfetto, TraceFormat::chrome})
+        if (trace::begins_as_trace(path.toStdString(), format)) return true;
+    // So that a damaged one is told of as a trace.
+    return path.endsWith(QLatin1String(".orrery")) || path.endsWith(QLatin1String(".pftrace"));
+}
+
+}  // namespace
+
+bool MainWindow::open(const QString& path) {
+    if (!may_go()) return false;
+    if (!is_trace(path)) return open_scenario(path);
+    open_trace(path);
+    return true;
+}
+
+bool MainWindow::open_scenario(const QString& path) {
+    trace_path_.clear();
+    first_answer_ = true;
+    const QString why = document_->open(path);
+    if (!why.isEmpty()) {
+        say(tr("%1 cannot be opened: %2").arg(path, why));
+        return false;
+    }
+    quiet();
+    scenario_dock_->show();
+    overview_dock_->show();
+    ask_soon_.stop();
+    resimulate();
+    return true;
+}
+
+// Reading may take seconds: on a thread of its own.
+void MainWindow::open_trace(const QString& path) {
+    if (reader_ != nullptr) return say(tr("A trace is being read already."));
+    state_->setText(tr("reading %1 …").arg(path));
+    auto timeline = std::make_shared<std::shared_ptr<const Timeline>>();
+    auto why = std::make_shared<QString>();
+    reader_ = QThread::create([path, timeline, why] {
+        try {
+            *timeline = std::make_shared<const Timeline>(
+                std::make_shared<const trace::Trace>(trace::read_trace(path.toStdString())));
+        } catch (const std::exception& error) {
+            *why = QString::fromStdString(error.what());
+        }
+    });
+    connect(reader_, &QThread::finished, this, [this, path, timeline, why] {
+        reader_->deleteLater();
+        reader_ = nullptr;
+        state_->clear();
+        if (why->isEmpty())
+            show_trace(path, *timeline);
+        else
+            say(tr("The trace cannot be read: %1").arg(*why));
+    });
+    reader_->start();
+}
+
+void MainWindow::show_trace(const QString& path, std::shared_ptr<const Timeline> timeline) {
+    resimulation_->cancel();
+    ask_soon_.stop();
+    trace_path_ = path;
+    document_->forget_unsaved();
+    quiet();
+    // A file says what happened; there is nothing to edit.
+    scenario_dock_->hide();
+    overview_dock_->hide();
+    const bool measured = timeline->trace().origin == trace::Origin::measured;
+    timeline_->show_timeline(std::move(timeline), false);
+    state_->setText(measured ? tr("a measured step") : tr("a predicted step"));
+    show_title();
+}
+
+void MainWindow::offer_unsaved() {
+    const std::vector<Unsaved> left = Recovery::left_behind(Recovery::default_folder());
+    if (left.empty()) return;
+    const Unsaved unsaved = left.front();
+    const QString name = unsaved.path.isEmpty() ? tr("an untitled scenario") : unsaved.path;
+    say(tr("Unsaved changes of %1 from %2 are there, of a program that ended without saving them.")
+            .arg(name, QLocale().toString(unsaved.time, QLocale::ShortFormat)),
+        {{tr("Recover"), [this, unsaved] { recover(unsaved); }},
+         {tr("Discard"),
+          [this, unsaved] {
+              Recovery::discard(unsaved);
+              offer_unsaved();
+          }},
+         {tr("Later"), nullptr}});
+}
+
+void MainWindow::recover(const Unsaved& unsaved) {
+    if (!may_go()) return;
+    trace_path_.clear();
+    first_answer_ = true;
+    scenario_dock_->show();
+    overview_dock_->show();
+    document_->recover(unsaved);
+}
+
+bool MainWindow::may_go() {
+    if (!trace_path_.isEmpty() || document_->is_saved()) return true;
+    const auto answer = QMessageBox::question(
+        this, tr("Orrery"), tr("The scenario has changes that are not saved."),
+        QMessageBox::Save | QMessageBox::Discard | QMessageBox::Cancel, QMessageBox::Save);
+    if (answer == QMessageBox::Cancel) return false;
+    if (answer == QMessageBox::Save) {
+        save();
+        return document_->is_saved();
+    }
+    document_->forget_unsaved();
+    return true;
+}
+
+void MainWindow::closeEvent(QCloseEvent* event) {
+    event->setAccepted(may_go());
+}
+
+void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
+    if (event->mimeData()->hasUrls()) event->acceptProposedAction();
+}
+
+void MainWindow::dropEvent(QDropEvent* event) {
+    for (const QUrl& url : event->mimeData()->urls())
+        if (url.isLocalFile()) {
+            open(url.toLocalFile());
+            return;
+        }
+}
+
+void MainWindow::ask_open() {
+    const QString path = QFileDialog::getOpenFileName(
+        this, tr("Open a scenario or a trace"), document_->path(),
+        tr("Scenarios and traces (*.json *.orrery *.pftrace);;All files (*)"));
+    if (!path.isEmpty()) open(path);
+}
+
+bool MainWindow::save_to(const QString& path) {
+    const QString objection = document_->objection(path);
+    if (!objection.isEmpty() &&
+        QMessageBox::question(this, tr("Orrery"),
+                              tr("%1: %2.\nReplace it all the same?").arg(path, objection)) !=
+            QMessageBox::Yes)
+        return false;
+    const QString why = document_->save(path);
+    if (!why.isEmpty()) say(tr("Not saved: %1").arg(why));
+    return why.isEmpty();
+}
+
+void MainWindow::save() {
+    if (!trace_path_.isEmpty()) return;
+    if (document_->path().isEmpty()) return save_as();
+    save_to(document_->path());
+}
+
+void MainWindow::save_as() {
+    if (!trace_path_.isEmpty()) return;
+    const QString path = QFileDialog::getSaveFileName(this, tr("Save the scenario"),
+                                                      document_->path(), tr("Scenarios (*.json)"));
+    if (!path.isEmpty()) save_to(path);
+}
+
+void MainWindow::ask_export() {
+    const QString path = QFileDialog::getSaveFileName(this, tr("Export the timeline"), {},
+                                                      tr("Pictures (*.png *.svg)"));
+    if (path.isEmpty()) return;
+    const QString why = export_timeline(path);
+    if (!why.isEmpty()) say(tr("Not exported: %1").arg(why));
+}
+
+// Drawn in memory first, so that a full disk leaves what was there.
+QString MainWindow::export_timeline(const QString& path) const {
+    if (timeline_->timeline() == nullptr) return tr("there is no timeline");
+    const QSize size = timeline_->viewport()->size();
+    QBuffer buffer;
+    buffer.open(QIODevice::WriteOnly);
+    if (path.endsWith(QLatin1String(".svg"))) {
+        QSvgGenerator svg;
+        svg.setOutputDevice(&buffer);
+        svg.setSize(size);
+        svg.setViewBox(QRect(QPoint(), size));
+        svg.setTitle(tr("Pipeline timeline"));
+        QPainter painter(&svg);
+        timeline_->paint_scene(painter, QRect(QPoint(), size));
+    } else if (path.endsWith(QLatin1String(".png"))) {
+        constexpr int kScale = 2;  // for print and dense screens
+        QImage picture(size * kScale, QImage::Format_RGB32);
+        picture.setDevicePixelRatio(kScale);
+        QPainter painter(&picture);
+        timeline_->paint_scene(painter, QRect(QPoint(), size));
+        painter.end();
+        picture.save(&buffer, "PNG");
+    } else {
+        return tr("the name must end in .png or .svg");
+    }
+    try {
+        trace::write_file(path.toStdString(), buffer.data().toStdString());
+    } catch (const std::exception& error) {
+        return QString::fromStdString(error.what());
+    }
+    return {};
+}
+
+}  // namespace orrery::gui

@@ -1,0 +1,54 @@
+// Draws a scene. Visits what is visible and nothing else.
+#pragma once
+
+#include <QCoreApplication>
+#include <QPainter>
+#include <QPixmap>
+
+#include "gui/window/look.hpp"
+#include "gui/window/timeline_scene.hpp"
+
+namespace orrery::gui {
+
+class TimelinePainter {
+    Q_DECLARE_TR_FUNCTIONS(TimelinePainter)
+
+  public:
+    TimelinePainter(QPainter& painter, const Scene& scene, const SceneLayout& layout,
+                    const Look& look);
+
+    // `minimap`: a picture that minimap_picture made, or null to draw it anew.
+    void paint(const QPixmap* minimap);
+
+    static QPixmap minimap_picture(const Scene& scene, const QSize& size, double ratio,
+                                   const Look& look);
+
+  private:
+    void paint_minimap(const QPixmap* picture);
+    void paint_axis();
+    void paint_rows();
+    void paint_name(const Row& row, const QRect& place);
+    void paint_lane(const Row& row, const QRect& place);
+    void paint_rank(const Row& row, const QRect& place);
+    void paint_strip(const Lane& lane, const Strip& strip, const QRect& place);
+    void paint_shares(const QRectF& box, const KindSums& sums, Picoseconds time);
+    void paint_run(const Lane& lane, const Strip& strip, const QRect& place);
+    static QRectF box_of(const Strip& strip, const QRect& place);
+    static QString legend_text(Kind kind);
+    void paint_numbers(const Row& row, const QRect& place);
+    void paint_op_names(const Row& row, const std::vector<Strip>& strips, const QRect& place);
+    void paint_box(const BoxPlace& box, const QPen& pen);
+    void paint_dependency();
+    void paint_area();
+    void paint_uprights();
+    void paint_memory();
+    void paint_legend();
+    std::optional<QRectF> place_of(const BoxPlace& box) const;
+
+    QPainter& p_;
+    const Scene& scene_;
+    const SceneLayout& layout_;
+    const Look& look_;
+};
+
+}  // namespace orrery::gui

@@ -1,0 +1,53 @@
+// What a picture of the timeline shows, and where its parts lie: the same on the screen, in a PNG
+// and in an SVG.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <vector>
+
+#include <QRect>
+#include <QString>
+
+#include "gui/timeline/details.hpp"
+#include "gui/timeline/rows.hpp"
+#include "gui/timeline/selection.hpp"
+#include "gui/timeline/strips.hpp"
+
+namespace orrery::gui {
+
+// A box: a span of a stream, or of a rank's outline.
+struct BoxPlace {
+    std::size_t rank = 0;
+    std::optional<std::size_t> stream;
+    std::size_t span = 0;
+    bool operator==(const BoxPlace&) const = default;
+};
+
+struct Scene {
+    const Timeline* timeline = nullptr;
+    const Rows* rows = nullptr;
+    Viewport view;
+    int scrolled = 0;  // pixels that the rows have been scrolled down
+    std::optional<BoxPlace> hovered, selected;
+    std::optional<Area> area;
+    std::optional<Picoseconds> cursor;
+    std::vector<Picoseconds> markers;
+    std::size_t memory_rank = 0;  // whose memory is drawn
+};
+
+// Rectangles of the parts, from the whole: the names at the left; overview of the whole trace,
+// axis, rows, memory and legend from top to bottom.
+struct SceneLayout {
+    explicit SceneLayout(const QRect& whole);
+
+    QRect minimap, axis, names, rows, memory, legend;
+
+    static constexpr int kNames = 164;
+    static constexpr int kMinimap = 30;
+    static constexpr int kAxis = 24;
+    static constexpr int kMemory = 84;
+    static constexpr int kLegend = 24;
+};
+
+}  // namespace orrery::gui

@@ -1,0 +1,106 @@
+// The timeline on the screen. What its keys do are actions, which a menu and the sheet of shortcuts
+// show; what the mouse does is said in the sheet as well (mouse_help).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include <QAbstractScrollArea>
+#include <QAction>
+
+#include "gui/window/timeline_painter.hpp"
+
+namespace orrery::gui {
+
+class TimelineView : public QAbstractScrollArea {
+    Q_OBJECT
+
+  public:
+    explicit TimelineView(QWidget* parent = nullptr);
+
+    // Keeps the stretch that is shown, as a share of the step, where `keep_view`.
+    void show_timeline(std::shared_ptr<const Timeline> timeline, bool keep_view);
+    const Timeline* timeline() const { return timeline_.get(); }
+    const Scene& scene() const { return scene_; }
+    // Its size is that of the widget; the cursor is left out.
+    void paint_scene(QPainter& painter, const QRect& whole) const;
+
+    // In the order of the menu; enabled while there is a timeline.
+    const std::vector<QAction*>& timeline_actions() const { return actions_; }
+    // What the mouse does, and where.
+    static std::vector<std::pair<QString, QString>> mouse_help();
+
+    void select(std::optional<BoxPlace> box);
+    void select_area(std::optional<Area> area);
+    // Opens the op's rank, selects the op and brings it into view.
+    void go_to(const OpPlace& place);
+    // What is selected, of a rank's own row its first kernel or the next one.
+    std::optional<OpPlace> selected_op() const;
+    // Of the selection; nothing where there is none.
+    std::optional<Details> details() const;
+
+    // For tests, and for whoever points at something: where a box is in the viewport.
+    QRect place_of_rows() const { return layout_.rows; }
+
+  Q_SIGNALS:
+    void selection_changed();
+    void view_changed();
+    void hovered(const QString& text);
+
+  protected:
+    void paintEvent(QPaintEvent* event) override;
+    void resizeEvent(QResizeEvent* event) override;
+    void changeEvent(QEvent* event) override;
+    void mousePressEvent(QMouseEvent* event) override;
+    void mouseMoveEvent(QMouseEvent* event) override;
+    void mouseReleaseEvent(QMouseEvent* event) override;
+    void mouseDoubleClickEvent(QMouseEvent* event) override;
+    void wheelEvent(QWheelEvent* event) override;
+    bool viewportEvent(QEvent* event) override;
+    void scrollContentsBy(int dx, int dy) override;
+
+  private:
+    enum class Drag { none, area, pan, minimap };
+
+    void make_actions();
+    QAction* add_action(const QString& text, const QList<QKeySequence>& keys,
+                        void (TimelineView::*does)());
+    void zoom_in();
+    void zoom_out();
+    void pan_left();
+    void pan_right();
+    void focus_selection();
+    void show_whole_step();
+    void mark();
+    void clear();
+    void area_of_selection();
+    void next_on_row();
+    void previous_on_row();
+    void to_blocker();
+    void to_waiting();
+    void toggle_rank();
+    void open_all();
+    void close_all();
+
+    void step_on_row(int by);
+    void zoom(double factor, double x);
+    void changed();
+    void lay_out();
+    void drop_minimap();
+    std::optional<BoxPlace> box_at(const QPoint& place) const;
+    Area area_between(const QPoint& a, const QPoint& b) const;
+    std::optional<Stretch> selected_stretch() const;
+    void centre_minimap(int x);
+    double x_of_cursor() const;
+
+    std::shared_ptr<const Timeline> timeline_;
+    std::unique_ptr<Rows> rows_;
+    Scene scene_;
+    SceneLayout layout_{QRect()};
+    QPixmap minimap_;
+    std::vector<QAction*> actions_;
+    Drag drag_ = Drag::none;
+    QPoint pressed_, last_;
+};
+
+}  // namespace orrery::gui

@@ -1,0 +1,127 @@
+// The desktop application on a large trace, drawn offscreen at 1920 × 1080. Shape of the input: a
+// 1F1B step of 64 stages with a track each, 480 micro-batches, 41 layers of 4 ops: 10 M events
+// (tests/trace/pipeline_trace.hpp).
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+
+#include <benchmark/benchmark.h>
+#include <unistd.h>
+
+#include <QApplication>
+#include <QImage>
+
+#include "gui/timeline/selection.hpp"
+#include "gui/window/timeline_view.hpp"
+#include "tests/trace/native_container.hpp"
+#include "tests/trace/pipeline_trace.hpp"
+#include "trace/formats/native.hpp"
+
+namespace orrery::gui {
+namespace {
+
+constexpr trace::PipelineShape kShape{64, 480, 41};
+constexpr double kEvents = 64. * 2 * 480 * 41 * 4 + 63. * 2 * 480;
+
+void need_application() {
+    static int argc = 1;
+    static char name[] = "bench";
+    static char* argv[] = {name, nullptr};
+    qputenv("QT_QPA_PLATFORM", "offscreen");
+    static const QApplication application(argc, argv);
+}
+
+double resident_bytes() {
+    std::ifstream in("/proc/self/statm");
+    double size = 0, resident = 0;
+    in >> size >> resident;
+    return resident * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+const std::string& ten_million_events() {
+    static const trace::TestFolder folder;
+    static const std::string path = [] {
+        std::string made = folder.file("t.orrery");
+        trace::write_native(trace::pipeline_trace(kShape), made);
+        return made;
+    }();
+    return path;
+}
+
+std::shared_ptr<const Timeline> opened() {
+    return std::make_shared<const Timeline>(
+        std::make_shared<const trace::Trace>(trace::read_native(ten_million_events())));
+}
+
+// Reading the file and laying out its rows.
+void open_ten_million_events(benchmark::State& state) {
+    ten_million_events();
+    for (auto _ : state) {
+        const double before = resident_bytes();
+        const std::shared_ptr<const Timeline> timeline = opened();
+        state.counters["bytes_per_event"] = (resident_bytes() - before) / kEvents;
+        if (timeline->ranks().size() != 64) state.SkipWithError("ranks are missing");
+    }
+}
+BENCHMARK(open_ten_million_events)->Unit(benchmark::kMillisecond)->Iterations(1);
+
+// Zooming in and out at many places, panning between; all ranks are seen.
+void frames_of_ten_million_events(benchmark::State& state) {
+    need_application();
+    TimelineView view;
+    view.resize(1920, 1080);
+    view.show();
+    view.show_timeline(opened(), false);
+    QImage screen(1920, 1080, QImage::Format_RGB32);
+    const Stretch all = view.timeline()->limits();
+    std::vector<double> frames;
+    const auto frame = [&] {
+        const auto begin = std::chrono::steady_clock::now();
+        view.viewport()->render(&screen);
+        frames.push_back(
+            std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+                .count());
+    };
+    frame();  // draws the overview on top for the first time
+    state.counters["first_ms"] = frames.front();
+    for (auto _ : state) {
+        frames.clear();
+        for (int place = 0; place < 12; ++place) {
+            view.timeline_actions()[5]->trigger();  // the whole step
+            for (int step = 0; step < 24; ++step) {
+                view.timeline_actions()[step % 4 == 3 ? 3 : 0]->trigger();  // right, in
+                frame();
+            }
+            for (int step = 0; step < 12; ++step) {
+                view.timeline_actions()[1]->trigger();  // out
+                frame();
+            }
+        }
+    }
+    std::sort(frames.begin(), frames.end());
+    state.counters["frames"] = static_cast<double>(frames.size());
+    state.counters["median_ms"] = frames[frames.size() / 2];
+    state.counters["p99_ms"] = frames[frames.size() * 99 / 100];
+    state.counters["worst_ms"] = frames.back();
+    if (view.scene().view.limits() != all) state.SkipWithError("another timeline");
+}
+BENCHMARK(frames_of_ten_million_events)->Unit(benchmark::kMillisecond)->Iterations(1);
+
+// An area over everything.
+void aggregate_of_ten_million_events(benchmark::State& state) {
+    const std::shared_ptr<const Timeline> timeline = opened();
+    Area area{timeline->limits(), {}};
+    for (std::size_t rank = 0; rank < timeline->ranks().size(); ++rank)
+        area.ranks.push_back(rank);
+    for (auto _ : state) {
+        const Aggregate aggregate = aggregate_of(*timeline, area);
+        Picoseconds sum = 0;
+        for (const KindTime& kind : aggregate.kinds)
+            sum += kind.time;
+        if (sum != aggregate.selected) state.SkipWithError("does not sum to the selected time");
+    }
+}
+BENCHMARK(aggregate_of_ten_million_events)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
+}  // namespace orrery::gui

@@ -1,0 +1,141 @@
+// What is typed is never lost, what is wrong is said where it stands.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include <QAbstractItemModelTester>
+#include <QDir>
+#include <QPushButton>
+#include <QSignalSpy>
+
+#include "gui/scenario/diagnostics_model.hpp"
+#include "gui/scenario/recovery.hpp"
+#include "tests/gui/window_world.hpp"
+
+namespace orrery::gui {
+namespace {
+
+TEST(DiagnosticsModel, KeepsTheRulesOfItemModels) {
+    DiagnosticsModel model;
+    const QAbstractItemModelTester tester(&model,
+                                          QAbstractItemModelTester::FailureReportingMode::Fatal);
+    plan::Diagnostic first;
+    first.code = "S012";
+    first.file = "run.json";
+    first.pointer = "/layout/pipeline_parallel";
+    first.message = "the layers do not split evenly over the pipeline";
+    plan::Diagnostic second;
+    second.code = "S002";
+    second.file = "run.json";
+    second.line = 3;
+    second.column = 7;
+    model.show({first, second});
+    ASSERT_EQ(model.rowCount(), 2);
+    const auto cell = [&](int row, DiagnosticsModel::Column column) {
+        return model.data(model.index(row, column), Qt::DisplayRole).toString().toStdString();
+    };
+    EXPECT_EQ(cell(0, DiagnosticsModel::code), "S012");
+    EXPECT_EQ(cell(0, DiagnosticsModel::place), first.pointer);
+    EXPECT_EQ(cell(1, DiagnosticsModel::place), "3:7");
+    EXPECT_EQ(model.data(model.index(0, 0), Qt::UserRole).toString().toStdString(),
+              plan::format_text({first}));
+    model.show({});
+    EXPECT_EQ(model.rowCount(), 0);
+}
+
+TEST(Recovery, AKilledEditorLeavesWhatWasTyped) {
+    const std::string folder = testing::TempDir() + "/unsaved";
+    const QString where = QString::fromStdString(folder);
+    int ready[2];
+    ASSERT_EQ(pipe(ready), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        Recovery recovery(where);
+        recovery.keep(QStringLiteral("/some/run.json"), QStringLiteral("{ \"typed\": \"ü\" }"));
+        const ssize_t written = write(ready[1], "!", 1);
+        for (;;)
+            pause();
+        _exit(written == 1 ? 0 : 1);
+    }
+    char sign = 0;
+    ASSERT_EQ(read(ready[0], &sign, 1), 1);
+    // While its editor lives it is nobody else's.
+    EXPECT_TRUE(Recovery::left_behind(where).empty());
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    const std::vector<Unsaved> left = Recovery::left_behind(where);
+    ASSERT_EQ(left.size(), 1U);
+    EXPECT_EQ(left[0].path, QStringLiteral("/some/run.json"));
+    EXPECT_EQ(left[0].text, QStringLiteral("{ \"typed\": \"ü\" }"));
+    Recovery::discard(left[0]);
+    EXPECT_TRUE(Recovery::left_behind(where).empty());
+}
+
+TEST(Recovery, AnEditorThatEndsInOrderLeavesNothing) {
+    const QString where = QString::fromStdString(testing::TempDir() + "/in-order");
+    {
+        Recovery recovery(where);
+        recovery.keep({}, QStringLiteral("text"));
+    }
+    EXPECT_TRUE(Recovery::left_behind(where).empty());
+}
+
+TEST(Editing, TypedTextIsKeptAndRecoveredByTheNextWindow) {
+    WindowWorld world;
+    const std::string run = world.copy_of("tiny-gpt");
+    world.open(run);
+    world.window->editor().setFocus();
+    QTest::keyClicks(&world.window->editor(), QStringLiteral(" "));
+    const auto files = [&] {
+        return QDir(world.unsaved_folder()).entryList({QStringLiteral("*.unsaved")});
+    };
+    ASSERT_TRUE(until([&] { return files().size() == 1; }));
+    Unsaved unsaved{QString::fromStdString(run), world.window->document().text(), {}, {}};
+    world.window->document().forget_unsaved();
+    world.make_window({1280, 720});
+    world.window->recover(unsaved);
+    EXPECT_EQ(world.window->document().text(), unsaved.text);
+    EXPECT_FALSE(world.window->document().is_saved());
+    EXPECT_EQ(world.window->document().path().toStdString(), run);
+    world.window->document().forget_unsaved();
+}
+
+TEST(Editing, SavingWritesTheWholeTextAndForgetsTheRest) {
+    WindowWorld world;
+    const std::string run = world.copy_of("tiny-gpt");
+    world.open(run);
+    world.window->editor().setFocus();
+    QTest::keyClicks(&world.window->editor(), QStringLiteral("  "));
+    EXPECT_FALSE(world.window->document().is_saved());
+    EXPECT_EQ(world.window->document().save(QString::fromStdString(run)), QString());
+    EXPECT_EQ(content(run), "  " + content(shipped("tiny-gpt")));
+    EXPECT_TRUE(world.window->document().is_saved());
+    EXPECT_TRUE(QDir(world.unsaved_folder()).entryList({QStringLiteral("*.unsaved")}).isEmpty());
+}
+
+TEST(Editing, ThereIsAWordBeforeAnothersFileIsReplaced) {
+    WindowWorld world;
+    const std::string run = world.copy_of("tiny-gpt");
+    world.open(run);
+    Document& document = world.window->document();
+    EXPECT_EQ(document.objection(QString::fromStdString(run)), QString());
+    std::ofstream(world.file("notes.txt")) << "what nobody has twice\n";
+    EXPECT_NE(document.objection(QString::fromStdString(world.file("notes.txt"))), QString());
+    EXPECT_EQ(document.objection(QString::fromStdString(world.file("new.json"))), QString());
+    std::ofstream(run) << "{}";  // by another program
+    EXPECT_NE(document.objection(QString::fromStdString(run)), QString());
+}
+
+TEST(Editing, WhatCannotBeReadIsSaid) {
+    WindowWorld world;
+    std::ofstream(world.file("broken.orrery")) << "not a trace";
+    EXPECT_FALSE(world.window->open(QString::fromStdString(world.file("absent.json"))));
+    EXPECT_NE(world.window->message().toStdString().find("absent.json"), std::string::npos);
+    world.window->open(QString::fromStdString(world.file("broken.orrery")));
+    ASSERT_TRUE(until([&] { return !world.window->is_reading(); }));
+    EXPECT_NE(world.window->message().toStdString().find("broken.orrery"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace orrery::gui

@@ -1,0 +1,86 @@
+// Pictures of the window for whoever looks at it, and for docs/: written where ORRERY_SCREENSHOTS
+// names a folder, else only drawn.
+#include <QPixmap>
+
+#include "tests/gui/window_world.hpp"
+
+namespace orrery::gui {
+namespace {
+
+QPalette dark_palette() {
+    QPalette palette;
+    const QColor ground(30, 32, 37), raised(44, 47, 54), ink(226, 228, 232);
+    palette.setColor(QPalette::Window, raised);
+    palette.setColor(QPalette::WindowText, ink);
+    palette.setColor(QPalette::Base, ground);
+    palette.setColor(QPalette::AlternateBase, raised);
+    palette.setColor(QPalette::Text, ink);
+    palette.setColor(QPalette::Button, raised);
+    palette.setColor(QPalette::ButtonText, ink);
+    palette.setColor(QPalette::PlaceholderText, QColor(140, 144, 152));
+    palette.setColor(QPalette::Highlight, QColor(64, 132, 214));
+    palette.setColor(QPalette::HighlightedText, Qt::white);
+    palette.setColor(QPalette::ToolTipBase, raised);
+    palette.setColor(QPalette::ToolTipText, ink);
+    return palette;
+}
+
+void keep(QWidget& widget, const std::string& name) {
+    QTest::qWait(100);
+    const QPixmap picture = widget.grab();
+    EXPECT_FALSE(picture.isNull());
+    const QString folder = qEnvironmentVariable("ORRERY_SCREENSHOTS");
+    if (folder.isEmpty()) return;
+    EXPECT_TRUE(picture.save(folder + QLatin1Char('/') + QString::fromStdString(name)));
+}
+
+class Screenshots : public testing::TestWithParam<bool> {
+  protected:
+    void SetUp() override {
+        before_ = QApplication::palette();
+        if (GetParam()) QApplication::setPalette(dark_palette());
+    }
+    void TearDown() override { QApplication::setPalette(before_); }
+    std::string look() const { return GetParam() ? "dark" : "light"; }
+
+  private:
+    QPalette before_;
+};
+
+TEST_P(Screenshots, AStepOfManyStages) {
+    WindowWorld world;
+    world.open(shipped("gpt3-175b-a100x1024"));
+    keep(*world.window, "whole-" + look() + ".png");
+    world.scene();
+    TimelineView& timeline = world.window->timeline();
+    timeline.select(BoxPlace{3, std::nullopt, 4});
+    timeline.timeline_actions()[12]->trigger();  // its streams
+    for (int i = 0; i < 9; ++i)
+        world.key(Qt::Key_W);
+    keep(*world.window, "zoomed-" + look() + ".png");
+}
+
+TEST_P(Screenshots, ErrorsAndTheirFixes) {
+    WindowWorld world({1280, 720});
+    world.open(shipped("gpt3-175b-a100x1024"));
+    QString text = world.window->document().text();
+    text.replace(QStringLiteral("\"pipeline_parallel\": 8"),
+                 QStringLiteral("\"pipeline_parallel\": 7"));
+    world.window->editor().replace_text(text);
+    world.settle();
+    keep(*world.window, "errors-" + look() + ".png");
+}
+
+TEST_P(Screenshots, AnAreaOfASmallRun) {
+    WindowWorld world({1280, 720});
+    world.open(shipped("tiny-gpt"));
+    world.window->timeline().select_area(Area{
+        {world.scene().view.shown().length() / 4, world.scene().view.shown().length() / 2}, {0}});
+    keep(*world.window, "area-" + look() + ".png");
+}
+
+INSTANTIATE_TEST_SUITE_P(Looks, Screenshots, testing::Bool(),
+                         [](const auto& look) { return look.param ? "Dark" : "Light"; });
+
+}  // namespace
+}  // namespace orrery::gui
