@@ -79,10 +79,18 @@ class Scanner {
         return take(']');
     }
 
+    // And comments, as the reader of scenarios does.
     void skip_space() {
-        while (at_ < text_.size() &&
-               std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos)
-            ++at_;
+        while (at_ < text_.size()) {
+            if (std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos)
+                ++at_;
+            else if (text_.substr(at_, 2) == "//")
+                at_ = std::min(text_.find('\n', at_), text_.size());
+            else if (text_.substr(at_, 2) == "/*")
+                at_ = std::min(text_.find("*/", at_ + 2), text_.size() - 2) + 2;
+            else
+                return;
+        }
     }
     bool take(char wanted) {
         if (at_ >= text_.size() || text_[at_] != wanted) return false;
@@ -147,7 +155,7 @@ std::optional<JsonPlace> nearest_place(std::string_view text, const std::string&
 
 std::optional<std::string> with_setting(std::string_view text, const std::string& key,
                                         const std::string& value) {
-    if (json::parse(text, nullptr, false).is_discarded()) return std::nullopt;
+    if (json::parse(text, nullptr, false, true).is_discarded()) return std::nullopt;
     const json parsed = json::parse(value, nullptr, false);
     std::string written = parsed.is_discarded() ? json(value).dump() : value;
     const std::map<std::string, JsonPlace> places = json_places(text);
@@ -179,6 +187,26 @@ std::optional<std::string> with_setting(std::string_view text, const std::string
         begin = end + 1;
     }
     return std::nullopt;
+}
+
+std::optional<std::string> without_setting(std::string_view text, const std::string& key) {
+    if (json::parse(text, nullptr, false, true).is_discarded()) return std::nullopt;
+    std::string pointer = '/' + key;
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    const std::map<std::string, JsonPlace> places = json_places(text);
+    const auto found = places.find(pointer);
+    std::string result(text);
+    if (found == places.end()) return result;
+    // With its comma: the one behind it, or of the last member the one before.
+    std::size_t begin = found->second.key, end = found->second.end;
+    const std::size_t next = text.find_first_not_of(" \t\r\n", end);
+    const std::size_t before = text.find_last_not_of(" \t\r\n", begin - 1);
+    if (next != std::string_view::npos && text[next] == ',') {
+        end = std::min(text.find_first_not_of(" \t\r\n", next + 1), text.size());
+    } else {
+        begin = text[before] == ',' ? before : before + 1;
+    }
+    return result.erase(begin, end - begin);
 }
 
 }  // namespace orrery::gui

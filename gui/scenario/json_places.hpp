@@ -31,4 +31,8 @@ std::optional<JsonPlace> nearest_place(std::string_view text, const std::string&
 std::optional<std::string> with_setting(std::string_view text, const std::string& key,
                                         const std::string& value);
 
+// The text without this key and its value. Nothing where the text is not JSON; the same text where
+// the key is not there.
+std::optional<std::string> without_setting(std::string_view text, const std::string& key);
+
 }  // namespace orrery::gui

@@ -9,6 +9,7 @@
 #include <QSplitter>
 #include <QStatusBar>
 #include <QTabBar>
+#include <QTabWidget>
 #include <QThread>
 #include <QVBoxLayout>
 
@@ -48,6 +49,11 @@ MainWindow::MainWindow(const QString& recovery_folder) {
     connect(problems_, &ProblemsPane::offered, this,
             [this](const QString& text) { editor_->replace_text(text); });
     connect(overview_, &OverviewPane::wanted, this, &MainWindow::apply);
+    connect(form_, &FormPane::wanted, this, [this](const QString& path, const QString& json) {
+        apply({{path.toStdString(), json.toStdString()}});
+    });
+    connect(form_, &FormPane::unwanted, this, &MainWindow::take_out);
+    connect(form_, &FormPane::to_show, this, &MainWindow::show_in_text);
     connect(timeline_, &TimelineView::hovered, statusBar(),
             [this](const QString& text) { statusBar()->showMessage(text); });
     setAcceptDrops(true);
@@ -63,7 +69,12 @@ void MainWindow::make_panes() {
     editor_ = new JsonEditor;
     problems_ = new ProblemsPane;
     scenario_ = new QSplitter(Qt::Vertical);
-    scenario_->addWidget(editor_);
+    form_ = new FormPane;
+    ways_to_edit_ = new QTabWidget;
+    ways_to_edit_->setDocumentMode(true);
+    ways_to_edit_->addTab(form_, tr("Form"));
+    ways_to_edit_->addTab(editor_, tr("Text"));
+    scenario_->addWidget(ways_to_edit_);
     scenario_->addWidget(problems_);
     scenario_->setStretchFactor(0, 1);
     scenario_->setStretchFactor(1, 0);
@@ -182,6 +193,7 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
     if (has_errors != had_errors)
         scenario_->setSizes(has_errors ? QList<int>{1000, 1000} : QList<int>{1000, 1});
     editor_->mark(answer->errors, QString::fromStdString(name_of(answer->asked)));
+    form_->show(document_->text(), answer);
     // What was true of the last sound text stays in sight, marked as such.
     overview_->set_stale(!answer->predicted());
     if (!answer->predicted()) return;
@@ -207,6 +219,20 @@ void MainWindow::apply(const std::vector<sim::Setting>& settings) {
         text = *changed;
     }
     editor_->replace_text(QString::fromStdString(text));
+}
+
+void MainWindow::take_out(const QString& path) {
+    const auto changed = without_setting(document_->text().toStdString(), path.toStdString());
+    if (changed) editor_->replace_text(QString::fromStdString(*changed));
+}
+
+void MainWindow::show_in_text(const QString& path) {
+    plan::Diagnostic place;
+    place.pointer = '/' + path.toStdString();
+    std::replace(place.pointer.begin(), place.pointer.end(), '.', '/');
+    ways_to_edit_->setCurrentWidget(editor_);
+    editor_->go_to(place);
+    editor_->setFocus();
 }
 
 void MainWindow::show_title() {

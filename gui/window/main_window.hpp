@@ -9,6 +9,7 @@
 #include "gui/scenario/resimulation.hpp"
 #include "gui/window/details_pane.hpp"
 #include "gui/window/document.hpp"
+#include "gui/window/form_pane.hpp"
 #include "gui/window/json_editor.hpp"
 #include "gui/window/overview_pane.hpp"
 #include "gui/window/problems_pane.hpp"
@@ -19,6 +20,7 @@ class QDockWidget;
 class QLabel;
 class QLineEdit;
 class QSplitter;
+class QTabWidget;
 
 namespace orrery::gui {
 
@@ -40,6 +42,8 @@ class MainWindow : public QMainWindow {
     void recover(const Unsaved& unsaved);
 
     JsonEditor& editor() { return *editor_; }
+    FormPane& form() { return *form_; }
+    QTabWidget& ways_to_edit() { return *ways_to_edit_; }  // the text, the form
     TimelineView& timeline() { return *timeline_; }
     OverviewPane& overview() { return *overview_; }
     ProblemsPane& problems() { return *problems_; }
@@ -92,8 +96,12 @@ class MainWindow : public QMainWindow {
     void show_reasons(const ReasonsPtr& reasons);
     void show_title();
     void apply(const std::vector<sim::Setting>& settings);
+    void take_out(const QString& path);
+    void show_in_text(const QString& path);
 
     JsonEditor* editor_ = nullptr;
+    FormPane* form_ = nullptr;
+    QTabWidget* ways_to_edit_ = nullptr;
     TimelineView* timeline_ = nullptr;
     OverviewPane* overview_ = nullptr;
     ProblemsPane* problems_ = nullptr;
