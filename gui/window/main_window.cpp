@@ -179,8 +179,10 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
     problems_->show_answer(answer);
     const bool has_errors = problems_->model().rowCount() > 0;
     // Errors get room when the first comes, and give it back with the last.
+    const int height = scenario_->height();
     if (has_errors != had_errors)
-        scenario_->setSizes(has_errors ? QList<int>{1000, 1000} : QList<int>{1000, 1});
+        scenario_->setSizes(has_errors ? QList<int>{height * 11 / 20, height * 9 / 20}
+                                       : QList<int>{height, 0});
     editor_->mark(answer->errors, QString::fromStdString(name_of(answer->asked)));
     // What was true of the last sound text stays in sight, marked as such.
     overview_->set_stale(!answer->predicted());

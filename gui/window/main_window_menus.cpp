@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <QApplication>
+#include <QDir>
 #include <QDockWidget>
 #include <QKeyEvent>
 #include <QLineEdit>
@@ -9,6 +10,7 @@
 #include <QMessageBox>
 #include <QStatusBar>
 
+#include "cli/scenario_input.hpp"
 #include "gui/timeline/find.hpp"
 #include "gui/window/main_window.hpp"
 #include "gui/window/shortcuts_sheet.hpp"
@@ -26,6 +28,12 @@ QAction* MainWindow::add(QMenu* menu, const QString& text, const QKeySequence& k
 void MainWindow::make_menus() {
     QMenu* file = menuBar()->addMenu(tr("&File"));
     add(file, tr("&Open…"), QKeySequence::Open, &MainWindow::ask_open);
+    QMenu* shipped = file->addMenu(tr("Open a shipped &run"));
+    const QDir runs(QString::fromStdString(cli::library_folder()) + QStringLiteral("/runs"));
+    for (const QFileInfo& run : runs.entryInfoList({QStringLiteral("*.json")}, QDir::Files)) {
+        QAction* action = shipped->addAction(run.completeBaseName());
+        connect(action, &QAction::triggered, this, [this, run] { open(run.filePath()); });
+    }
     add(file, tr("&Save"), QKeySequence::Save, &MainWindow::save);
     add(file, tr("Save &as…"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_S),
         &MainWindow::save_as);

@@ -47,7 +47,7 @@ struct SceneLayout {
     static constexpr int kMinimap = 30;
     static constexpr int kAxis = 24;
     static constexpr int kMemory = 84;
-    static constexpr int kLegend = 24;
+    static constexpr int kLegend = 38;
 };
 
 }  // namespace orrery::gui
