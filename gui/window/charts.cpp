@@ -203,4 +203,46 @@ QString MemoryChart::legend() const {
     return text;
 }
 
+LiveChart::LiveChart(const QString& name, const QString& format, QWidget* parent)
+    : QChartView(parent), line_(new QLineSeries), across_(new QValueAxis), up_(new QValueAxis) {
+    const Look look = Look::of(palette());
+    setAccessibleName(name);
+    clear(*this, look);
+    chart()->legend()->hide();
+    chart()->setTitle(name);
+    chart()->setTitleBrush(look.ink);
+    line_->setPen(QPen(look.fill(Kind::weight_gradient), 2));
+    line_->setPointsVisible(true);
+    chart()->addSeries(line_);
+    dress(*across_, look, font());
+    dress(*up_, look, font());
+    across_->setLabelFormat(QStringLiteral("%.0f"));
+    across_->setTickCount(3);
+    up_->setTickCount(3);
+    up_->setLabelFormat(format);
+    setMinimumSize(120, 80);
+    chart()->addAxis(across_, Qt::AlignBottom);
+    chart()->addAxis(up_, Qt::AlignLeft);
+    line_->attachAxis(across_);
+    line_->attachAxis(up_);
+}
+
+void LiveChart::add_point(int step, double value) {
+    const bool first = line_->count() == 0;
+    line_->append(step, value);
+    across_->setRange(first ? step : std::min<double>(across_->min(), step),
+                      first ? step + 1 : std::max<double>(across_->max(), step));
+    const double margin = first ? std::max(1e-9, value * 0.05) : 0;
+    up_->setRange(first ? value - margin : std::min(up_->min(), value),
+                  first ? value + margin : std::max(up_->max(), value));
+}
+
+void LiveChart::clear_points() {
+    line_->clear();
+}
+
+int LiveChart::points() const {
+    return line_->count();
+}
+
 }  // namespace orrery::gui

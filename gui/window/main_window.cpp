@@ -50,6 +50,7 @@ MainWindow::MainWindow(const QString& recovery_folder) {
     connect(overview_, &OverviewPane::wanted, this, &MainWindow::apply);
     connect(timeline_, &TimelineView::hovered, statusBar(),
             [this](const QString& text) { statusBar()->showMessage(text); });
+    connect(launch_, &LaunchPane::measured, this, &MainWindow::open_trace);
     setAcceptDrops(true);
     show_title();
     timeline_->setFocus();
@@ -103,6 +104,10 @@ void MainWindow::make_panes() {
     report_->setTabChangesFocus(true);
     report_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
     report_->setAccessibleName(tr("Report, as orrery simulate prints it"));
+    launch_ = new LaunchPane([this] {
+        const bool saved = document_ != nullptr && trace_path_.isEmpty() && document_->is_saved();
+        return saved ? document_->path() : QString();
+    });
     setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
     setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
     scenario_dock_ =
@@ -113,10 +118,12 @@ void MainWindow::make_panes() {
         add_dock(Qt::BottomDockWidgetArea, QStringLiteral("details"), tr("Details"), details_);
     report_dock_ =
         add_dock(Qt::BottomDockWidgetArea, QStringLiteral("report"), tr("Report"), report_);
+    run_dock_ = add_dock(Qt::BottomDockWidgetArea, QStringLiteral("run"), tr("Run"), launch_);
     tabifyDockWidget(details_dock_, report_dock_);
+    tabifyDockWidget(report_dock_, run_dock_);
     details_dock_->raise();
     for (auto* tabs : findChildren<QTabBar*>())
-        tabs->setAccessibleName(tr("Details or report"));
+        tabs->setAccessibleName(tr("Details, report or run"));
     state_ = new QLabel;
     statusBar()->addPermanentWidget(state_);
     resize(1440, 860);
@@ -215,6 +222,7 @@ void MainWindow::show_title() {
     const QString path = trace_path_.isEmpty() ? document_->path() : trace_path_;
     const QString name = path.isEmpty() ? tr("untitled") : path.section(QLatin1Char('/'), -1);
     setWindowTitle(tr("%1[*] - Orrery").arg(name));
+    launch_->refresh();
     setWindowModified(trace_path_.isEmpty() && !document_->is_saved());
 }
 

@@ -10,6 +10,7 @@
 #include "gui/window/details_pane.hpp"
 #include "gui/window/document.hpp"
 #include "gui/window/json_editor.hpp"
+#include "gui/window/launch_pane.hpp"
 #include "gui/window/overview_pane.hpp"
 #include "gui/window/problems_pane.hpp"
 #include "gui/window/timeline_view.hpp"
@@ -44,6 +45,7 @@ class MainWindow : public QMainWindow {
     OverviewPane& overview() { return *overview_; }
     ProblemsPane& problems() { return *problems_; }
     DetailsPane& details() { return *details_; }
+    LaunchPane& launch() { return *launch_; }
     Document& document() { return *document_; }
     bool is_simulating() const { return resimulation_->is_working(); }
     // Where a message stands that stays until it is closed; empty: none.
@@ -99,12 +101,13 @@ class MainWindow : public QMainWindow {
     ProblemsPane* problems_ = nullptr;
     DetailsPane* details_ = nullptr;
     QPlainTextEdit* report_ = nullptr;
+    LaunchPane* launch_ = nullptr;
     Document* document_ = nullptr;
     Resimulation* resimulation_ = nullptr;
     QSplitter* scenario_ = nullptr;
     QTimer ask_soon_;
     QDockWidget *scenario_dock_ = nullptr, *overview_dock_ = nullptr, *details_dock_ = nullptr,
-                *report_dock_ = nullptr;
+                *report_dock_ = nullptr, *run_dock_ = nullptr;
     QThread* reader_ = nullptr;
     QWidget* message_bar_ = nullptr;
     QBoxLayout* message_buttons_ = nullptr;

@@ -77,6 +77,8 @@ void MainWindow::make_menus() {
                 dock->raise();
             }
             widget->setFocus();
+            if (!widget->hasFocus() && widget->nextInFocusChain() != nullptr)
+                widget->nextInFocusChain()->setFocus();
         });
     };
     add_focus(tr("Go to the scenario"), Qt::Key_1, scenario_dock_, editor_);
@@ -85,9 +87,11 @@ void MainWindow::make_menus() {
     add_focus(tr("Go to the details"), Qt::Key_4, details_dock_, &details_->table());
     add_focus(tr("Go to the report"), Qt::Key_5, report_dock_, report_);
     add_focus(tr("Go to the overview"), Qt::Key_6, overview_dock_, overview_);
+    add_focus(tr("Go to the run"), Qt::Key_7, run_dock_, launch_);
     window->addSeparator();
     QAction* details = details_dock_->toggleViewAction();
-    for (QDockWidget* dock : {scenario_dock_, overview_dock_, details_dock_, report_dock_})
+    for (QDockWidget* dock :
+         {scenario_dock_, overview_dock_, details_dock_, report_dock_, run_dock_})
         window->addAction(dock->toggleViewAction());
     with_letter(details, Qt::Key_Q, QKeySequence(Qt::CTRL | Qt::Key_D));
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include <QImage>
+#include <QPushButton>
 
 #include "tests/gui/window_world.hpp"
 
@@ -101,6 +102,16 @@ TEST_P(Screenshots, AnAreaOfASmallRun) {
     world.window->timeline().select_area(Area{
         {world.scene().view.shown().length() / 4, world.scene().view.shown().length() / 2}, {0}});
     keep(*world.window, "area-" + look() + ".png");
+}
+
+TEST_P(Screenshots, ARun) {
+    WindowWorld world({1280, 720});
+    world.open(shipped("tiny-gpt"));
+    QTest::keyClick(world.window.get(), Qt::Key_7, Qt::ControlModifier);
+    for (auto* button : world.window->launch().findChildren<QPushButton*>())
+        if (button->text() == QStringLiteral("Start")) button->click();
+    ASSERT_TRUE(until([&] { return !world.window->launch().is_running(); }));
+    keep(*world.window, "run-" + look() + ".png");
 }
 
 INSTANTIATE_TEST_SUITE_P(Looks, Screenshots, testing::Bool(),
