@@ -12,6 +12,7 @@
 #include <QThread>
 #include <QVBoxLayout>
 
+#include "gui/scenario/comparison.hpp"
 #include "gui/scenario/json_places.hpp"
 
 namespace orrery::gui {
@@ -93,7 +94,20 @@ void MainWindow::make_panes() {
     search_->setAccessibleName(tr("Find in the timeline"));
     search_->hide();
     layout->addWidget(search_);
-    layout->addWidget(timeline_, 1);
+    auto* timelines = new QSplitter(Qt::Vertical);
+    timelines->addWidget(timeline_);
+    held_timeline_ = new TimelineView;
+    held_timeline_->setAccessibleName(tr("Timeline of the held step"));
+    held_timeline_->hide();
+    timelines->addWidget(held_timeline_);
+    layout->addWidget(timelines, 1);
+    // Both to one scale of time, whichever is moved.
+    connect(timeline_, &TimelineView::view_changed, held_timeline_,
+            [this] { held_timeline_->show_stretch(timeline_->scene().view.shown()); });
+    connect(held_timeline_, &TimelineView::view_changed, timeline_, [this] {
+        if (held_timeline_->underMouse() || held_timeline_->hasFocus())
+            timeline_->show_stretch(held_timeline_->scene().view.shown());
+    });
     setCentralWidget(middle);
 
     overview_ = new OverviewPane;
@@ -121,6 +135,17 @@ void MainWindow::make_panes() {
     run_dock_ = add_dock(Qt::BottomDockWidgetArea, QStringLiteral("run"), tr("Run"), launch_);
     tabifyDockWidget(details_dock_, report_dock_);
     tabifyDockWidget(report_dock_, run_dock_);
+    comparison_ = new QPlainTextEdit;
+    comparison_->setReadOnly(true);
+    comparison_->setLineWrapMode(QPlainTextEdit::NoWrap);
+    comparison_->setTabChangesFocus(true);
+    comparison_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
+    comparison_->setAccessibleName(tr("Comparison, as orrery diff prints it"));
+    comparison_->setPlainText(
+        tr("Hold a step (Ctrl+H), then change the scenario or open another."));
+    compare_dock_ =
+        add_dock(Qt::BottomDockWidgetArea, QStringLiteral("compare"), tr("Compare"), comparison_);
+    tabifyDockWidget(run_dock_, compare_dock_);
     details_dock_->raise();
     for (auto* tabs : findChildren<QTabBar*>())
         tabs->setAccessibleName(tr("Details, report or run"));
@@ -195,9 +220,37 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
     overview_->set_stale(!answer->predicted());
     if (!answer->predicted()) return;
     overview_->show_answer(answer);
+    shown_ = answer;
+    compare();
     timeline_->show_timeline(answer->timeline, !first_answer_);
     first_answer_ = false;
     report_->clear();
+}
+
+void MainWindow::hold() {
+    if (!shown_) return;
+    held_ = shown_;
+    held_timeline_->show_timeline(held_->timeline, false);
+    held_timeline_->show_stretch(timeline_->scene().view.shown());
+    held_timeline_->set_title(tr("A: held"));
+    timeline_->set_title(tr("B: shown now"));
+    held_timeline_->show();
+    compare_dock_->raise();
+    compare();
+}
+
+void MainWindow::let_go() {
+    held_.reset();
+    held_timeline_->hide();
+    held_timeline_->show_timeline(nullptr, false);
+    timeline_->set_title({});
+    comparison_->clear();
+}
+
+// A is the held step, B what the editor holds now.
+void MainWindow::compare() {
+    if (held_ && shown_)
+        comparison_->setPlainText(QString::fromStdString(comparison_text(*held_, *shown_)));
 }
 
 void MainWindow::show_reasons(const ReasonsPtr& reasons) {

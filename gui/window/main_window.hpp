@@ -45,6 +45,9 @@ class MainWindow : public QMainWindow {
     OverviewPane& overview() { return *overview_; }
     ProblemsPane& problems() { return *problems_; }
     DetailsPane& details() { return *details_; }
+    // Of a step that is held for comparison; hidden where none is.
+    TimelineView& held_timeline() { return *held_timeline_; }
+    QPlainTextEdit& comparison() { return *comparison_; }
     LaunchPane& launch() { return *launch_; }
     Document& document() { return *document_; }
     bool is_simulating() const { return resimulation_->is_working(); }
@@ -83,6 +86,9 @@ class MainWindow : public QMainWindow {
     void find_by(int direction);
     void show_shortcuts();
     void about();
+    void hold();
+    void let_go();
+    void compare();
 
     void open_trace(const QString& path);
     void show_trace(const QString& path, std::shared_ptr<const Timeline> timeline);
@@ -102,12 +108,15 @@ class MainWindow : public QMainWindow {
     DetailsPane* details_ = nullptr;
     QPlainTextEdit* report_ = nullptr;
     LaunchPane* launch_ = nullptr;
+    TimelineView* held_timeline_ = nullptr;
+    QPlainTextEdit* comparison_ = nullptr;
+    AnswerPtr shown_, held_;
     Document* document_ = nullptr;
     Resimulation* resimulation_ = nullptr;
     QSplitter* scenario_ = nullptr;
     QTimer ask_soon_;
     QDockWidget *scenario_dock_ = nullptr, *overview_dock_ = nullptr, *details_dock_ = nullptr,
-                *report_dock_ = nullptr, *run_dock_ = nullptr;
+                *report_dock_ = nullptr, *run_dock_ = nullptr, *compare_dock_ = nullptr;
     QThread* reader_ = nullptr;
     QWidget* message_bar_ = nullptr;
     QBoxLayout* message_buttons_ = nullptr;

@@ -66,6 +66,12 @@ void MainWindow::make_menus() {
     add(view, tr("Find &next"), QKeySequence::FindNext, &MainWindow::find_next);
     add(view, tr("Find &previous"), QKeySequence::FindPrevious, &MainWindow::find_previous);
 
+    QMenu* step = menuBar()->addMenu(tr("&Step"));
+    add(step, tr("&Hold this step and compare with it"), QKeySequence(Qt::CTRL | Qt::Key_H),
+        &MainWindow::hold);
+    add(step, tr("&Let go of the held step"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H),
+        &MainWindow::let_go);
+
     QMenu* window = menuBar()->addMenu(tr("&Window"));
     const auto add_focus = [&](const QString& text, Qt::Key key, QDockWidget* dock,
                                QWidget* widget) {
@@ -87,11 +93,12 @@ void MainWindow::make_menus() {
     add_focus(tr("Go to the details"), Qt::Key_4, details_dock_, &details_->table());
     add_focus(tr("Go to the report"), Qt::Key_5, report_dock_, report_);
     add_focus(tr("Go to the overview"), Qt::Key_6, overview_dock_, overview_);
+    add_focus(tr("Go to the comparison"), Qt::Key_8, compare_dock_, comparison_);
     add_focus(tr("Go to the run"), Qt::Key_7, run_dock_, launch_);
     window->addSeparator();
     QAction* details = details_dock_->toggleViewAction();
     for (QDockWidget* dock :
-         {scenario_dock_, overview_dock_, details_dock_, report_dock_, run_dock_})
+         {scenario_dock_, overview_dock_, details_dock_, report_dock_, run_dock_, compare_dock_})
         window->addAction(dock->toggleViewAction());
     with_letter(details, Qt::Key_Q, QKeySequence(Qt::CTRL | Qt::Key_D));
 

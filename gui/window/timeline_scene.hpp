@@ -27,6 +27,7 @@ struct BoxPlace {
 struct Scene {
     const Timeline* timeline = nullptr;
     const Rows* rows = nullptr;
+    QString title;  // of the whole, beside its overview
     Viewport view;
     int scrolled = 0;  // pixels that the rows have been scrolled down
     std::optional<BoxPlace> hovered, selected;

@@ -269,6 +269,29 @@ TEST(Driven, ExportedPicturesShowTheTimeline) {
     EXPECT_NE(world.window->export_timeline(QStringLiteral("/nowhere/t.png")), QString());
 }
 
+// A step is held, the scenario changed: the text is that of orrery diff, both timelines move as
+// one.
+TEST(Driven, TwoStepsAreComparedSideBySide) {
+    WindowWorld world;
+    world.open(shipped("tiny-gpt"));
+    QTest::keyClick(world.window.get(), Qt::Key_H, Qt::ControlModifier);
+    type_over(world.window->editor(), QStringLiteral("\"1f1b\""), QStringLiteral("\"gpipe\""));
+    world.settle();
+    const std::string diff = world.window->comparison().toPlainText().toStdString();
+    EXPECT_NE(diff.find("/layout/schedule"), std::string::npos) << diff;
+    EXPECT_NE(diff.find(step_of("tiny-gpt", {})), std::string::npos) << diff;
+    EXPECT_NE(diff.find(step_of("tiny-gpt", {"layout.schedule=gpipe"})), std::string::npos) << diff;
+    TimelineView& held = world.window->held_timeline();
+    ASSERT_TRUE(held.isVisible());
+    world.window->timeline().setFocus();
+    for (int i = 0; i < 3; ++i)
+        world.key(Qt::Key_W);
+    EXPECT_EQ(held.scene().view.shown(), world.scene().view.shown());
+    QTest::keyClick(world.window.get(), Qt::Key_H, Qt::ControlModifier | Qt::ShiftModifier);
+    EXPECT_FALSE(held.isVisible());
+    world.window->document().forget_unsaved();
+}
+
 QPushButton* button_of(QWidget& pane, const QString& text) {
     for (auto* button : pane.findChildren<QPushButton*>())
         if (button->text() == text) return button;

@@ -104,6 +104,19 @@ TEST_P(Screenshots, AnAreaOfASmallRun) {
     keep(*world.window, "area-" + look() + ".png");
 }
 
+TEST_P(Screenshots, TwoSchedules) {
+    WindowWorld world;
+    world.open(shipped("gpt3-175b-a100x1024"));
+    QTest::keyClick(world.window.get(), Qt::Key_H, Qt::ControlModifier);
+    QString text = world.window->document().text();
+    text.replace(QStringLiteral("1536"), QStringLiteral("256"));
+    text.replace(QStringLiteral("\"1f1b\""), QStringLiteral("\"zb-h1\""));
+    world.window->editor().replace_text(text);
+    world.settle();
+    keep(*world.window, "compare-" + look() + ".png");
+    world.window->document().forget_unsaved();
+}
+
 TEST_P(Screenshots, ARun) {
     WindowWorld world({1280, 720});
     world.open(shipped("tiny-gpt"));
