@@ -8,6 +8,7 @@
 
 #include "gui/window/look.hpp"
 #include "sim/prediction.hpp"
+#include "sim/search/search.hpp"
 
 namespace orrery::gui {
 
@@ -53,6 +54,15 @@ class LiveChart : public QChartView {
   private:
     QLineSeries* line_;
     QValueAxis *across_, *up_;
+};
+
+// Step time against memory: the layouts that nothing beats in both, and those that were simulated.
+class FrontChart : public QChartView {
+    Q_OBJECT
+
+  public:
+    explicit FrontChart(QWidget* parent = nullptr);
+    void show_front(const sim::SearchResult& result);
 };
 
 }  // namespace orrery::gui

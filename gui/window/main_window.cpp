@@ -118,10 +118,13 @@ void MainWindow::make_panes() {
     report_->setTabChangesFocus(true);
     report_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
     report_->setAccessibleName(tr("Report, as orrery simulate prints it"));
-    launch_ = new LaunchPane([this] {
+    const auto saved_path = [this] {
         const bool saved = document_ != nullptr && trace_path_.isEmpty() && document_->is_saved();
         return saved ? document_->path() : QString();
-    });
+    };
+    launch_ = new LaunchPane(saved_path);
+    search_pane_ = new SearchPane(saved_path);
+    connect(search_pane_, &SearchPane::wanted, this, &MainWindow::apply);
     setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
     setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
     scenario_dock_ =
@@ -146,9 +149,12 @@ void MainWindow::make_panes() {
     compare_dock_ =
         add_dock(Qt::BottomDockWidgetArea, QStringLiteral("compare"), tr("Compare"), comparison_);
     tabifyDockWidget(run_dock_, compare_dock_);
+    search_dock_ =
+        add_dock(Qt::BottomDockWidgetArea, QStringLiteral("search"), tr("Search"), search_pane_);
+    tabifyDockWidget(compare_dock_, search_dock_);
     details_dock_->raise();
     for (auto* tabs : findChildren<QTabBar*>())
-        tabs->setAccessibleName(tr("Details, report or run"));
+        tabs->setAccessibleName(tr("Details, report, run, comparison or search"));
     state_ = new QLabel;
     statusBar()->addPermanentWidget(state_);
     resize(1440, 860);
@@ -276,6 +282,7 @@ void MainWindow::show_title() {
     const QString name = path.isEmpty() ? tr("untitled") : path.section(QLatin1Char('/'), -1);
     setWindowTitle(tr("%1[*] - Orrery").arg(name));
     launch_->refresh();
+    search_pane_->refresh();
     setWindowModified(trace_path_.isEmpty() && !document_->is_saved());
 }
 

@@ -13,6 +13,7 @@
 #include "gui/window/launch_pane.hpp"
 #include "gui/window/overview_pane.hpp"
 #include "gui/window/problems_pane.hpp"
+#include "gui/window/search_pane.hpp"
 #include "gui/window/timeline_view.hpp"
 
 class QBoxLayout;
@@ -48,6 +49,7 @@ class MainWindow : public QMainWindow {
     // Of a step that is held for comparison; hidden where none is.
     TimelineView& held_timeline() { return *held_timeline_; }
     QPlainTextEdit& comparison() { return *comparison_; }
+    SearchPane& search_pane() { return *search_pane_; }
     LaunchPane& launch() { return *launch_; }
     Document& document() { return *document_; }
     bool is_simulating() const { return resimulation_->is_working(); }
@@ -108,6 +110,7 @@ class MainWindow : public QMainWindow {
     DetailsPane* details_ = nullptr;
     QPlainTextEdit* report_ = nullptr;
     LaunchPane* launch_ = nullptr;
+    SearchPane* search_pane_ = nullptr;
     TimelineView* held_timeline_ = nullptr;
     QPlainTextEdit* comparison_ = nullptr;
     AnswerPtr shown_, held_;
@@ -116,7 +119,8 @@ class MainWindow : public QMainWindow {
     QSplitter* scenario_ = nullptr;
     QTimer ask_soon_;
     QDockWidget *scenario_dock_ = nullptr, *overview_dock_ = nullptr, *details_dock_ = nullptr,
-                *report_dock_ = nullptr, *run_dock_ = nullptr, *compare_dock_ = nullptr;
+                *report_dock_ = nullptr, *run_dock_ = nullptr, *compare_dock_ = nullptr,
+                *search_dock_ = nullptr;
     QThread* reader_ = nullptr;
     QWidget* message_bar_ = nullptr;
     QBoxLayout* message_buttons_ = nullptr;

@@ -96,7 +96,8 @@ void TimelinePainter::paint_minimap(const QPixmap* picture) {
     p_.setPen(look_.faint);
     const QRect name(place.left() - SceneLayout::kNames, place.top(),
                      SceneLayout::kNames - kPadding, place.height());
-    p_.drawText(name, Qt::AlignRight | Qt::AlignVCenter, scene_.title.isEmpty() ? tr("whole step") : scene_.title);
+    p_.drawText(name, Qt::AlignRight | Qt::AlignVCenter,
+                scene_.title.isEmpty() ? tr("whole step") : scene_.title);
 }
 
 void TimelinePainter::paint_axis() {

@@ -298,6 +298,25 @@ QPushButton* button_of(QWidget& pane, const QString& text) {
     return nullptr;
 }
 
+// A search, and one of its layouts in the editor: the step is the one that the table has.
+TEST(Driven, ASearchFindsLayoutsAndOneIsTried) {
+    WindowWorld world;
+    const std::string run = world.copy_of("tiny-gpt");
+    world.open(run);
+    QTest::keyClick(world.window.get(), Qt::Key_9, Qt::ControlModifier);
+    SearchPane& pane = world.window->search_pane();
+    QTest::mouseClick(button_of(pane, QStringLiteral("Search layouts")), Qt::LeftButton);
+    ASSERT_TRUE(until([&] { return !pane.is_running() && pane.found() != nullptr; }));
+    ASSERT_EQ(pane.found()->failure, "");
+    ASSERT_GT(pane.table().rowCount(), 1);
+    pane.table().selectRow(1);
+    const std::string step = pane.table().item(1, 0)->text().toStdString();
+    QTest::mouseClick(button_of(pane, QStringLiteral("Try the selected layout")), Qt::LeftButton);
+    world.settle();
+    EXPECT_EQ(shown_step(world), step);
+    world.window->document().forget_unsaved();
+}
+
 // Four CPU ranks of the shipped text: live loss, the measured step, and what is said when it stops.
 TEST(Driven, ARunIsStartedWatchedAndItsMeasuredStepShown) {
     WindowWorld world;

@@ -117,6 +117,17 @@ TEST_P(Screenshots, TwoSchedules) {
     world.window->document().forget_unsaved();
 }
 
+TEST_P(Screenshots, ASearch) {
+    WindowWorld world;
+    world.open(shipped("llama3-70b-h100x256"));
+    QTest::keyClick(world.window.get(), Qt::Key_9, Qt::ControlModifier);
+    SearchPane& pane = world.window->search_pane();
+    for (auto* button : pane.findChildren<QPushButton*>())
+        if (button->text() == QStringLiteral("Search layouts")) button->click();
+    ASSERT_TRUE(until([&] { return !pane.is_running() && pane.found() != nullptr; }));
+    keep(*world.window, "search-" + look() + ".png");
+}
+
 TEST_P(Screenshots, ARun) {
     WindowWorld world({1280, 720});
     world.open(shipped("tiny-gpt"));
