@@ -9,6 +9,7 @@
 #include <QtCharts/QHorizontalStackedBarSeries>
 #include <QtCharts/QLegendMarker>
 #include <QtCharts/QLineSeries>
+#include <QtCharts/QScatterSeries>
 #include <QtCharts/QStackedBarSeries>
 #include <QtCharts/QValueAxis>
 
@@ -201,6 +202,86 @@ QString MemoryChart::legend() const {
     add(QStringLiteral("■"), look.faint, tr("other"));
     add(QStringLiteral("╌"), look.ink, tr("capacity"));
     return text;
+}
+
+LiveChart::LiveChart(const QString& name, const QString& format, QWidget* parent)
+    : QChartView(parent), line_(new QLineSeries), across_(new QValueAxis), up_(new QValueAxis) {
+    const Look look = Look::of(palette());
+    setAccessibleName(name);
+    clear(*this, look);
+    chart()->legend()->hide();
+    chart()->setTitle(name);
+    chart()->setTitleBrush(look.ink);
+    line_->setPen(QPen(look.fill(Kind::weight_gradient), 2));
+    line_->setPointsVisible(true);
+    chart()->addSeries(line_);
+    dress(*across_, look, font());
+    dress(*up_, look, font());
+    across_->setLabelFormat(QStringLiteral("%.0f"));
+    across_->setTickCount(3);
+    up_->setTickCount(3);
+    up_->setLabelFormat(format);
+    setMinimumSize(120, 80);
+    chart()->addAxis(across_, Qt::AlignBottom);
+    chart()->addAxis(up_, Qt::AlignLeft);
+    line_->attachAxis(across_);
+    line_->attachAxis(up_);
+}
+
+void LiveChart::add_point(int step, double value) {
+    const bool first = line_->count() == 0;
+    line_->append(step, value);
+    across_->setRange(first ? step : std::min<double>(across_->min(), step),
+                      first ? step + 1 : std::max<double>(across_->max(), step));
+    const double margin = first ? std::max(1e-9, value * 0.05) : 0;
+    up_->setRange(first ? value - margin : std::min(up_->min(), value),
+                  first ? value + margin : std::max(up_->max(), value));
+}
+
+void LiveChart::clear_points() {
+    line_->clear();
+}
+
+int LiveChart::points() const {
+    return line_->count();
+}
+
+FrontChart::FrontChart(QWidget* parent) : QChartView(parent) {
+    setAccessibleName(tr("Step time and memory of the layouts that nothing beats"));
+    setMinimumSize(160, 100);
+    clear(*this, Look::of(palette()));
+}
+
+void FrontChart::show_front(const sim::SearchResult& result) {
+    constexpr double kGB = 1e9;
+    const Look look = Look::of(palette());
+    clear(*this, look);
+    const auto dots = [&](const QString& name, const QColor& colour, double size) {
+        auto* series = new QScatterSeries;
+        series->setName(name);
+        series->setColor(colour);
+        series->setBorderColor(look.ground);
+        series->setMarkerSize(size);
+        return series;
+    };
+    auto* front = dots(tr("priced, best of both"), look.fill(Kind::forward), 7);
+    for (const sim::PricedLayout& layout : result.pareto)
+        front->append(layout.step_s, layout.peak_bytes / kGB);
+    auto* best = dots(tr("in the table"), look.fill(Kind::exposed_data), 9);
+    for (const sim::FoundLayout& layout : result.layouts)
+        best->append(layout.prediction.step.time_s,
+                     static_cast<double>(layout.prediction.memory.worst().peak_bytes) / kGB);
+    for (QScatterSeries* series : {front, best})
+        chart()->addSeries(series);
+    chart()->createDefaultAxes();
+    for (QAbstractAxis* axis : chart()->axes()) {
+        dress(*axis, look, font());
+        auto* value = qobject_cast<QValueAxis*>(axis);
+        value->setTickCount(3);
+        value->applyNiceNumbers();
+        value->setLabelFormat(axis->orientation() == Qt::Horizontal ? QStringLiteral("%.3g s")
+                                                                    : QStringLiteral("%.0f GB"));
+    }
 }
 
 }  // namespace orrery::gui

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <QtCharts/QChartView>
+#include <QtCharts/QLineSeries>
+#include <QtCharts/QValueAxis>
 
 #include "gui/window/look.hpp"
 #include "sim/prediction.hpp"
+#include "sim/search/search.hpp"
 
 namespace orrery::gui {
 
@@ -35,6 +38,31 @@ class MemoryChart : public QChartView {
     void show_memory(const sim::MemoryPrediction& memory);
     // What its colours mean, as rich text that can be broken into lines.
     QString legend() const;
+};
+
+// A value by step, as it comes; the axes grow with it.
+class LiveChart : public QChartView {
+    Q_OBJECT
+
+  public:
+    // `format` of the values, as printf has it.
+    LiveChart(const QString& name, const QString& format, QWidget* parent = nullptr);
+    void add_point(int step, double value);
+    void clear_points();
+    int points() const;
+
+  private:
+    QLineSeries* line_;
+    QValueAxis *across_, *up_;
+};
+
+// Step time against memory: the layouts that nothing beats in both, and those that were simulated.
+class FrontChart : public QChartView {
+    Q_OBJECT
+
+  public:
+    explicit FrontChart(QWidget* parent = nullptr);
+    void show_front(const sim::SearchResult& result);
 };
 
 }  // namespace orrery::gui

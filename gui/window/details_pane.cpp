@@ -69,6 +69,7 @@ void DetailsPane::show_selection() {
     else if (const std::optional<Details> details = view_->details())
         show_details(*details);
     table_->resizeColumnsToContents();
+    table_->scrollToTop();
 }
 
 void DetailsPane::show_details(const Details& details) {

@@ -52,7 +52,7 @@ QString Document::open(const QString& path) {
     QString why;
     const std::optional<QString> text = read_file(path, why);
     if (!text) return why;
-    path_ = path;
+    path_ = QFileInfo(path).absoluteFilePath();  // means the same to the next program
     saved_ = *text;
     editor_->setPlainText(*text);
     recovery_.forget();
@@ -90,7 +90,7 @@ QString Document::save(const QString& path) {
     } catch (const std::exception& error) {
         return QString::fromLocal8Bit(error.what());
     }
-    path_ = path;
+    path_ = QFileInfo(path).absoluteFilePath();
     saved_ = text();
     recovery_.forget();
     Q_EMIT state_changed();

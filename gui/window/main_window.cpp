@@ -13,6 +13,7 @@
 #include <QThread>
 #include <QVBoxLayout>
 
+#include "gui/scenario/comparison.hpp"
 #include "gui/scenario/json_places.hpp"
 
 namespace orrery::gui {
@@ -56,6 +57,7 @@ MainWindow::MainWindow(const QString& recovery_folder) {
     connect(form_, &FormPane::to_show, this, &MainWindow::show_in_text);
     connect(timeline_, &TimelineView::hovered, statusBar(),
             [this](const QString& text) { statusBar()->showMessage(text); });
+    connect(launch_, &LaunchPane::measured, this, &MainWindow::open_trace);
     setAcceptDrops(true);
     show_title();
     timeline_->setFocus();
@@ -103,7 +105,20 @@ void MainWindow::make_panes() {
     search_->setAccessibleName(tr("Find in the timeline"));
     search_->hide();
     layout->addWidget(search_);
-    layout->addWidget(timeline_, 1);
+    auto* timelines = new QSplitter(Qt::Vertical);
+    timelines->addWidget(timeline_);
+    held_timeline_ = new TimelineView;
+    held_timeline_->setAccessibleName(tr("Timeline of the held step"));
+    held_timeline_->hide();
+    timelines->addWidget(held_timeline_);
+    layout->addWidget(timelines, 1);
+    // Both to one scale of time, whichever is moved.
+    connect(timeline_, &TimelineView::view_changed, held_timeline_,
+            [this] { held_timeline_->show_stretch(timeline_->scene().view.shown()); });
+    connect(held_timeline_, &TimelineView::view_changed, timeline_, [this] {
+        if (held_timeline_->underMouse() || held_timeline_->hasFocus())
+            timeline_->show_stretch(held_timeline_->scene().view.shown());
+    });
     setCentralWidget(middle);
 
     overview_ = new OverviewPane;
@@ -114,6 +129,13 @@ void MainWindow::make_panes() {
     report_->setTabChangesFocus(true);
     report_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
     report_->setAccessibleName(tr("Report, as orrery simulate prints it"));
+    const auto saved_path = [this] {
+        const bool saved = document_ != nullptr && trace_path_.isEmpty() && document_->is_saved();
+        return saved ? document_->path() : QString();
+    };
+    launch_ = new LaunchPane(saved_path);
+    search_pane_ = new SearchPane(saved_path);
+    connect(search_pane_, &SearchPane::wanted, this, &MainWindow::apply);
     setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
     setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
     scenario_dock_ =
@@ -124,10 +146,26 @@ void MainWindow::make_panes() {
         add_dock(Qt::BottomDockWidgetArea, QStringLiteral("details"), tr("Details"), details_);
     report_dock_ =
         add_dock(Qt::BottomDockWidgetArea, QStringLiteral("report"), tr("Report"), report_);
+    run_dock_ = add_dock(Qt::BottomDockWidgetArea, QStringLiteral("run"), tr("Run"), launch_);
     tabifyDockWidget(details_dock_, report_dock_);
+    tabifyDockWidget(report_dock_, run_dock_);
+    comparison_ = new QPlainTextEdit;
+    comparison_->setReadOnly(true);
+    comparison_->setLineWrapMode(QPlainTextEdit::NoWrap);
+    comparison_->setTabChangesFocus(true);
+    comparison_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
+    comparison_->setAccessibleName(tr("Comparison, as orrery diff prints it"));
+    comparison_->setPlainText(
+        tr("Hold a step (Ctrl+H), then change the scenario or open another."));
+    compare_dock_ =
+        add_dock(Qt::BottomDockWidgetArea, QStringLiteral("compare"), tr("Compare"), comparison_);
+    tabifyDockWidget(run_dock_, compare_dock_);
+    search_dock_ =
+        add_dock(Qt::BottomDockWidgetArea, QStringLiteral("search"), tr("Search"), search_pane_);
+    tabifyDockWidget(compare_dock_, search_dock_);
     details_dock_->raise();
     for (auto* tabs : findChildren<QTabBar*>())
-        tabs->setAccessibleName(tr("Details or report"));
+        tabs->setAccessibleName(tr("Details, report, run, comparison or search"));
     state_ = new QLabel;
     statusBar()->addPermanentWidget(state_);
     resize(1440, 860);
@@ -190,17 +228,47 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
     problems_->show_answer(answer);
     const bool has_errors = problems_->model().rowCount() > 0;
     // Errors get room when the first comes, and give it back with the last.
+    const int height = scenario_->height();
     if (has_errors != had_errors)
-        scenario_->setSizes(has_errors ? QList<int>{1000, 1000} : QList<int>{1000, 1});
+        scenario_->setSizes(has_errors ? QList<int>{height * 11 / 20, height * 9 / 20}
+                                       : QList<int>{height, 0});
     editor_->mark(answer->errors, QString::fromStdString(name_of(answer->asked)));
     form_->show(document_->text(), answer);
     // What was true of the last sound text stays in sight, marked as such.
     overview_->set_stale(!answer->predicted());
     if (!answer->predicted()) return;
     overview_->show_answer(answer);
+    shown_ = answer;
+    compare();
     timeline_->show_timeline(answer->timeline, !first_answer_);
     first_answer_ = false;
     report_->clear();
+}
+
+void MainWindow::hold() {
+    if (!shown_) return;
+    held_ = shown_;
+    held_timeline_->show_timeline(held_->timeline, false);
+    held_timeline_->show_stretch(timeline_->scene().view.shown());
+    held_timeline_->set_title(tr("A: held"));
+    timeline_->set_title(tr("B: shown now"));
+    held_timeline_->show();
+    compare_dock_->raise();
+    compare();
+}
+
+void MainWindow::let_go() {
+    held_.reset();
+    held_timeline_->hide();
+    held_timeline_->show_timeline(nullptr, false);
+    timeline_->set_title({});
+    comparison_->clear();
+}
+
+// A is the held step, B what the editor holds now.
+void MainWindow::compare() {
+    if (held_ && shown_)
+        comparison_->setPlainText(QString::fromStdString(comparison_text(*held_, *shown_)));
 }
 
 void MainWindow::show_reasons(const ReasonsPtr& reasons) {
@@ -239,6 +307,8 @@ void MainWindow::show_title() {
     const QString path = trace_path_.isEmpty() ? document_->path() : trace_path_;
     const QString name = path.isEmpty() ? tr("untitled") : path.section(QLatin1Char('/'), -1);
     setWindowTitle(tr("%1[*] - Orrery").arg(name));
+    launch_->refresh();
+    search_pane_->refresh();
     setWindowModified(trace_path_.isEmpty() && !document_->is_saved());
 }
 

@@ -11,8 +11,10 @@
 #include "gui/window/document.hpp"
 #include "gui/window/form_pane.hpp"
 #include "gui/window/json_editor.hpp"
+#include "gui/window/launch_pane.hpp"
 #include "gui/window/overview_pane.hpp"
 #include "gui/window/problems_pane.hpp"
+#include "gui/window/search_pane.hpp"
 #include "gui/window/timeline_view.hpp"
 
 class QBoxLayout;
@@ -48,6 +50,11 @@ class MainWindow : public QMainWindow {
     OverviewPane& overview() { return *overview_; }
     ProblemsPane& problems() { return *problems_; }
     DetailsPane& details() { return *details_; }
+    // Of a step that is held for comparison; hidden where none is.
+    TimelineView& held_timeline() { return *held_timeline_; }
+    QPlainTextEdit& comparison() { return *comparison_; }
+    SearchPane& search_pane() { return *search_pane_; }
+    LaunchPane& launch() { return *launch_; }
     Document& document() { return *document_; }
     bool is_simulating() const { return resimulation_->is_working(); }
     // Where a message stands that stays until it is closed; empty: none.
@@ -85,6 +92,9 @@ class MainWindow : public QMainWindow {
     void find_by(int direction);
     void show_shortcuts();
     void about();
+    void hold();
+    void let_go();
+    void compare();
 
     void open_trace(const QString& path);
     void show_trace(const QString& path, std::shared_ptr<const Timeline> timeline);
@@ -107,12 +117,18 @@ class MainWindow : public QMainWindow {
     ProblemsPane* problems_ = nullptr;
     DetailsPane* details_ = nullptr;
     QPlainTextEdit* report_ = nullptr;
+    LaunchPane* launch_ = nullptr;
+    SearchPane* search_pane_ = nullptr;
+    TimelineView* held_timeline_ = nullptr;
+    QPlainTextEdit* comparison_ = nullptr;
+    AnswerPtr shown_, held_;
     Document* document_ = nullptr;
     Resimulation* resimulation_ = nullptr;
     QSplitter* scenario_ = nullptr;
     QTimer ask_soon_;
     QDockWidget *scenario_dock_ = nullptr, *overview_dock_ = nullptr, *details_dock_ = nullptr,
-                *report_dock_ = nullptr;
+                *report_dock_ = nullptr, *run_dock_ = nullptr, *compare_dock_ = nullptr,
+                *search_dock_ = nullptr;
     QThread* reader_ = nullptr;
     QWidget* message_bar_ = nullptr;
     QBoxLayout* message_buttons_ = nullptr;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <QApplication>
+#include <QDir>
 #include <QDockWidget>
 #include <QKeyEvent>
 #include <QLineEdit>
@@ -9,6 +10,7 @@
 #include <QMessageBox>
 #include <QStatusBar>
 
+#include "cli/scenario_input.hpp"
 #include "gui/timeline/find.hpp"
 #include "gui/window/main_window.hpp"
 #include "gui/window/shortcuts_sheet.hpp"
@@ -26,6 +28,12 @@ QAction* MainWindow::add(QMenu* menu, const QString& text, const QKeySequence& k
 void MainWindow::make_menus() {
     QMenu* file = menuBar()->addMenu(tr("&File"));
     add(file, tr("&Open…"), QKeySequence::Open, &MainWindow::ask_open);
+    QMenu* shipped = file->addMenu(tr("Open a shipped &run"));
+    const QDir runs(QString::fromStdString(cli::library_folder()) + QStringLiteral("/runs"));
+    for (const QFileInfo& run : runs.entryInfoList({QStringLiteral("*.json")}, QDir::Files)) {
+        QAction* action = shipped->addAction(run.completeBaseName());
+        connect(action, &QAction::triggered, this, [this, run] { open(run.filePath()); });
+    }
     add(file, tr("&Save"), QKeySequence::Save, &MainWindow::save);
     add(file, tr("Save &as…"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_S),
         &MainWindow::save_as);
@@ -58,6 +66,12 @@ void MainWindow::make_menus() {
     add(view, tr("Find &next"), QKeySequence::FindNext, &MainWindow::find_next);
     add(view, tr("Find &previous"), QKeySequence::FindPrevious, &MainWindow::find_previous);
 
+    QMenu* step = menuBar()->addMenu(tr("&Step"));
+    add(step, tr("&Hold this step and compare with it"), QKeySequence(Qt::CTRL | Qt::Key_H),
+        &MainWindow::hold);
+    add(step, tr("&Let go of the held step"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H),
+        &MainWindow::let_go);
+
     QMenu* window = menuBar()->addMenu(tr("&Window"));
     const auto add_focus = [&](const QString& text, Qt::Key key, QDockWidget* dock,
                                QWidget* widget) {
@@ -69,6 +83,8 @@ void MainWindow::make_menus() {
                 dock->raise();
             }
             widget->setFocus();
+            if (!widget->hasFocus() && widget->nextInFocusChain() != nullptr)
+                widget->nextInFocusChain()->setFocus();
         });
     };
     add_focus(tr("Go to the scenario"), Qt::Key_1, scenario_dock_, editor_);
@@ -77,9 +93,13 @@ void MainWindow::make_menus() {
     add_focus(tr("Go to the details"), Qt::Key_4, details_dock_, &details_->table());
     add_focus(tr("Go to the report"), Qt::Key_5, report_dock_, report_);
     add_focus(tr("Go to the overview"), Qt::Key_6, overview_dock_, overview_);
+    add_focus(tr("Go to the comparison"), Qt::Key_8, compare_dock_, comparison_);
+    add_focus(tr("Go to the search"), Qt::Key_9, search_dock_, search_pane_);
+    add_focus(tr("Go to the run"), Qt::Key_7, run_dock_, launch_);
     window->addSeparator();
     QAction* details = details_dock_->toggleViewAction();
-    for (QDockWidget* dock : {scenario_dock_, overview_dock_, details_dock_, report_dock_})
+    for (QDockWidget* dock : {scenario_dock_, overview_dock_, details_dock_, report_dock_,
+                              run_dock_, compare_dock_, search_dock_})
         window->addAction(dock->toggleViewAction());
     with_letter(details, Qt::Key_Q, QKeySequence(Qt::CTRL | Qt::Key_D));
 

@@ -97,11 +97,8 @@ WrappedLabel* OverviewPane::add_figure(QFormLayout* form, const QString& name) {
 
 void OverviewPane::show_answer(const AnswerPtr& answer) {
     answer_ = answer && answer->predicted() ? answer : nullptr;
-    inside_->setEnabled(answer_ != nullptr);
-    if (!answer_) {
-        headline_->say(tr("Nothing is predicted yet."));
-        return;
-    }
+    inside_->setVisible(answer_ != nullptr);
+    if (!answer_) return;
     show_figures(*answer_);
     breakdown_->show_step(answer_->prediction->step);
     stages_->show_memory(answer_->prediction->memory);

@@ -29,6 +29,7 @@ ProblemsPane::ProblemsPane(QWidget* parent)
     table_->horizontalHeader()->setStretchLastSection(true);
     table_->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Ignored);
     table_->setMinimumHeight(70);
+    table_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);  // the rest is told below
     layout->addWidget(table_, 2);
     whole_->setReadOnly(true);
     whole_->setAccessibleName(tr("The selected error in full"));

@@ -96,7 +96,8 @@ void TimelinePainter::paint_minimap(const QPixmap* picture) {
     p_.setPen(look_.faint);
     const QRect name(place.left() - SceneLayout::kNames, place.top(),
                      SceneLayout::kNames - kPadding, place.height());
-    p_.drawText(name, Qt::AlignRight | Qt::AlignVCenter, tr("whole step"));
+    p_.drawText(name, Qt::AlignRight | Qt::AlignVCenter,
+                scene_.title.isEmpty() ? tr("whole step") : scene_.title);
 }
 
 void TimelinePainter::paint_axis() {
@@ -455,6 +456,7 @@ void TimelinePainter::paint_memory() {
 // The kinds that this trace has, by the sums of its ranks; those of streams where one is open.
 // Kinds of one colour share an entry.
 void TimelinePainter::paint_legend() {
+    constexpr int kLine = 18;  // of two
     p_.fillRect(layout_.legend, look_.ground);
     KindSums sums{};
     const auto add = [&](const Lane& lane) {
@@ -472,6 +474,7 @@ void TimelinePainter::paint_legend() {
     p_.setFont(small);
     const QFontMetrics metrics(small);
     int x = layout_.legend.left() + 8;
+    int top = layout_.legend.top();
     QStringList named;
     for (std::size_t k = 0; k < kKinds; ++k) {
         const auto kind = static_cast<Kind>(k);
@@ -479,12 +482,15 @@ void TimelinePainter::paint_legend() {
         if (sums[k] == 0 || named.contains(text)) continue;
         named << text;
         const int width = metrics.horizontalAdvance(text);
-        QRectF box(x, layout_.legend.top() + 7, 11, 11);
+        if (x + width + 18 > layout_.legend.right()) {
+            x = layout_.legend.left() + 8;
+            top += kLine;
+        }
+        QRectF box(x, top + 4, 11, 11);
         if (is_waiting(kind)) box = waiting_part(box.adjusted(0, -2, 0, 2));
         p_.fillRect(box, look_.fill(kind));
         p_.setPen(look_.faint);
-        p_.drawText(QRect(x + 16, layout_.legend.top(), width + 2, layout_.legend.height()),
-                    Qt::AlignLeft | Qt::AlignVCenter, text);
+        p_.drawText(QRect(x + 16, top, width + 2, kLine), Qt::AlignLeft | Qt::AlignVCenter, text);
         x += width + 22;
     }
     p_.setFont(font);

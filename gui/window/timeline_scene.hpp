@@ -27,6 +27,7 @@ struct BoxPlace {
 struct Scene {
     const Timeline* timeline = nullptr;
     const Rows* rows = nullptr;
+    QString title;  // of the whole, beside its overview
     Viewport view;
     int scrolled = 0;  // pixels that the rows have been scrolled down
     std::optional<BoxPlace> hovered, selected;
@@ -47,7 +48,7 @@ struct SceneLayout {
     static constexpr int kMinimap = 30;
     static constexpr int kAxis = 24;
     static constexpr int kMemory = 84;
-    static constexpr int kLegend = 24;
+    static constexpr int kLegend = 38;
 };
 
 }  // namespace orrery::gui

@@ -37,6 +37,7 @@ void TimelineView::show_timeline(std::shared_ptr<const Timeline> timeline, bool 
     for (std::size_t rank = 0; keeps && rank < timeline_->ranks().size(); ++rank)
         if (rows_->is_open(rank)) open.push_back(rank);
     scene_ = {};
+    scene_.title = title_;
     rows_.reset();
     timeline_ = std::move(timeline);
     if (timeline_) {
@@ -109,6 +110,17 @@ std::vector<std::pair<QString, QString>> TimelineView::mouse_help() {
             {tr("Shift and wheel"), tr("move in time")},
             {tr("Double click"), tr("zoom to the box")},
             {tr("Click or drag in the overview on top"), tr("move there")}};
+}
+
+void TimelineView::set_title(const QString& title) {
+    title_ = scene_.title = title;
+    viewport()->update();
+}
+
+void TimelineView::show_stretch(const Stretch& stretch) {
+    const Stretch before = scene_.view.shown();
+    scene_.view.show(stretch);
+    if (scene_.view.shown() != before) changed();
 }
 
 void TimelineView::zoom(double factor, double x) {

@@ -30,6 +30,9 @@ class TimelineView : public QAbstractScrollArea {
     // What the mouse does, and where.
     static std::vector<std::pair<QString, QString>> mouse_help();
 
+    void set_title(const QString& title);  // empty: "whole step"
+    // As much of it as this timeline has.
+    void show_stretch(const Stretch& stretch);
     void select(std::optional<BoxPlace> box);
     void select_area(std::optional<Area> area);
     // Opens the op's rank, selects the op and brings it into view.
@@ -97,6 +100,7 @@ class TimelineView : public QAbstractScrollArea {
     std::unique_ptr<Rows> rows_;
     Scene scene_;
     SceneLayout layout_{QRect()};
+    QString title_;
     QPixmap minimap_;
     std::vector<QAction*> actions_;
     Drag drag_ = Drag::none;

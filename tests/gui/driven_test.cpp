@@ -9,6 +9,7 @@
 #include <QSvgRenderer>
 
 #include "cli/quantity.hpp"
+#include "gui/window/charts.hpp"
 #include "sim/prediction.hpp"
 #include "tests/gui/window_world.hpp"
 #include "trace/formats/trace_file.hpp"
@@ -266,6 +267,109 @@ TEST(Driven, ExportedPicturesShowTheTimeline) {
     EXPECT_NE(world.window->export_timeline(QString::fromStdString(world.file("t.bmp"))),
               QString());
     EXPECT_NE(world.window->export_timeline(QStringLiteral("/nowhere/t.png")), QString());
+}
+
+// A step is held, the scenario changed: the text is that of orrery diff, both timelines move as
+// one.
+TEST(Driven, TwoStepsAreComparedSideBySide) {
+    WindowWorld world;
+    world.open(shipped("tiny-gpt"));
+    QTest::keyClick(world.window.get(), Qt::Key_H, Qt::ControlModifier);
+    type_over(world.window->editor(), QStringLiteral("\"1f1b\""), QStringLiteral("\"gpipe\""));
+    world.settle();
+    const std::string diff = world.window->comparison().toPlainText().toStdString();
+    EXPECT_NE(diff.find("/layout/schedule"), std::string::npos) << diff;
+    EXPECT_NE(diff.find(step_of("tiny-gpt", {})), std::string::npos) << diff;
+    EXPECT_NE(diff.find(step_of("tiny-gpt", {"layout.schedule=gpipe"})), std::string::npos) << diff;
+    TimelineView& held = world.window->held_timeline();
+    ASSERT_TRUE(held.isVisible());
+    world.window->timeline().setFocus();
+    for (int i = 0; i < 3; ++i)
+        world.key(Qt::Key_W);
+    EXPECT_EQ(held.scene().view.shown(), world.scene().view.shown());
+    QTest::keyClick(world.window.get(), Qt::Key_H, Qt::ControlModifier | Qt::ShiftModifier);
+    EXPECT_FALSE(held.isVisible());
+    world.window->document().forget_unsaved();
+}
+
+QPushButton* button_of(QWidget& pane, const QString& text) {
+    for (auto* button : pane.findChildren<QPushButton*>())
+        if (button->text() == text) return button;
+    return nullptr;
+}
+
+// A search, and one of its layouts in the editor: the step is the one that the table has.
+TEST(Driven, ASearchFindsLayoutsAndOneIsTried) {
+    WindowWorld world;
+    const std::string run = world.copy_of("tiny-gpt");
+    world.open(run);
+    QTest::keyClick(world.window.get(), Qt::Key_9, Qt::ControlModifier);
+    SearchPane& pane = world.window->search_pane();
+    QTest::mouseClick(button_of(pane, QStringLiteral("Search layouts")), Qt::LeftButton);
+    ASSERT_TRUE(until([&] { return !pane.is_running() && pane.found() != nullptr; }));
+    ASSERT_EQ(pane.found()->failure, "");
+    ASSERT_GT(pane.table().rowCount(), 1);
+    pane.table().selectRow(1);
+    const std::string step = pane.table().item(1, 0)->text().toStdString();
+    QTest::mouseClick(button_of(pane, QStringLiteral("Try the selected layout")), Qt::LeftButton);
+    world.settle();
+    EXPECT_EQ(shown_step(world), step);
+    world.window->document().forget_unsaved();
+}
+
+// Four CPU ranks of the shipped text: live loss, the measured step, and what is said when it stops.
+TEST(Driven, ARunIsStartedWatchedAndItsMeasuredStepShown) {
+    WindowWorld world;
+    const QString run = QString::fromStdString(world.copy_of("tiny-gpt"));
+    QString text = QString::fromStdString(content(run.toStdString()));
+    text.replace(QStringLiteral("data/sample.txt"),
+                 QLatin1String(ORRERY_SOURCE_DIR "/scenarios/data/sample.txt"));
+    text.replace(QStringLiteral("\"data_parallel\": \"auto\""),
+                 QStringLiteral("\"data_parallel\": 1"));
+    text.replace(QStringLiteral("\"steps\": 20"), QStringLiteral("\"steps\": 6"));
+    world.open(run.toStdString());
+    world.window->editor().replace_text(text);
+    world.settle();
+    LaunchPane& launch = world.window->launch();
+    QPushButton* start = button_of(launch, QStringLiteral("Start"));
+    EXPECT_FALSE(start->isEnabled());  // what is trained is a file, and it has not this text
+    ASSERT_EQ(world.window->document().save(run), QString());
+    ASSERT_TRUE(start->isEnabled());
+    QTest::keyClick(world.window.get(), Qt::Key_7, Qt::ControlModifier);
+    start->click();
+    ASSERT_TRUE(until([&] { return !launch.is_running(); })) << launch.verdict().toStdString();
+    EXPECT_EQ(launch.steps_seen(), 6) << launch.verdict().toStdString();
+    EXPECT_EQ(launch.findChildren<LiveChart*>().front()->points(), 6);
+    ASSERT_FALSE(launch.measured_trace().isEmpty());
+    button_of(launch, QStringLiteral("Show the measured step"))->click();
+    ASSERT_TRUE(until([&] { return !world.window->is_reading(); }));
+    EXPECT_EQ(world.window->timeline().timeline()->trace().origin, trace::Origin::measured);
+}
+
+TEST(Driven, ARunThatDiesSaysSoAndTakesNothingWithIt) {
+    WindowWorld world;
+    world.open(shipped("tiny-gpt"));
+    TrainingRun run;
+    QString verdict;
+    bool well = true;
+    QObject::connect(&run, &TrainingRun::ended, [&](const QString& said, bool ended_well) {
+        verdict = said;
+        well = ended_well;
+    });
+    run.start({QStringLiteral("sh"), QStringLiteral("-c"),
+               QStringLiteral("echo '{\"event\":\"sta'; echo rank 3 is gone >&2; kill -9 $$")});
+    ASSERT_TRUE(until([&] { return !verdict.isEmpty(); }));
+    EXPECT_FALSE(well);
+    EXPECT_TRUE(verdict.contains(QStringLiteral("killed"))) << verdict.toStdString();
+    EXPECT_TRUE(verdict.contains(QStringLiteral("rank 3 is gone"))) << verdict.toStdString();
+    verdict.clear();
+    run.start({QStringLiteral("/nowhere/orrery-run")});
+    ASSERT_TRUE(until([&] { return !verdict.isEmpty(); }));
+    EXPECT_FALSE(well);
+    run.start({QStringLiteral("sh"), QStringLiteral("-c"), QStringLiteral("exit 8")});
+    verdict.clear();
+    ASSERT_TRUE(until([&] { return !verdict.isEmpty(); }));
+    EXPECT_TRUE(verdict.contains(QStringLiteral("could not be written"))) << verdict.toStdString();
 }
 
 }  // namespace

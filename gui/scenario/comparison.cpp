@@ -1,0 +1,24 @@
+#include "gui/scenario/comparison.hpp"
+
+#include <sstream>
+
+#include "cli/diff.hpp"
+
+namespace orrery::gui {
+
+std::string comparison_text(const Answer& a, const Answer& b) {
+    cli::ScenarioInput input_a, input_b;
+    input_a.file = name_of(a.asked);
+    input_b.file = name_of(b.asked);
+    const auto report_of = [](const Answer& answer, const cli::ScenarioInput& input) {
+        return cli::ReportInput{*answer.read.scenario, *answer.profile, *answer.prediction, input,
+                                answer.read.resolved_json};
+    };
+    const cli::DiffReport report{report_of(a, input_a), report_of(b, input_b),
+                                 sim::difference_of(*a.prediction, *b.prediction),
+                                 plan::differing_keys(a.read.resolved_json, b.read.resolved_json)};
+    std::ostringstream out, err;
+    return cli::diff_text(report, {out, err});
+}
+
+}  // namespace orrery::gui
