@@ -96,7 +96,8 @@ class Search : public Subcommand {
         options_.progress = [&](double done) { progress.at(done); };
         const sim::SearchResult result = sim::search(search.bases, options_);
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-        const SearchReport report{input_, search, options_, result, took.count(), own(), explain_};
+        const SearchReport report{
+            input_, search, options_, result, took.count(), own_layout(input_), explain_};
         console.out << (json_ ? search_json(report) : search_text(report, console));
         if (!output_.empty() && !result.layouts.empty())
             trace::write_file(output_.path(), input_.assembled(result.layouts.front().sets));
@@ -131,20 +132,6 @@ class Search : public Subcommand {
                     "--objective energy: the cluster does not say what a device "
                     "draws; --set cluster.power_w_per_gpu=WATTS does");
         }
-    }
-
-    // The layout that the file says, for comparison; nothing where it leaves something open or is
-    // not sound.
-    std::optional<sim::FoundLayout> own() const {
-        const plan::ReadResult& read = input_.content();
-        if (!read.scenario) return std::nullopt;
-        const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
-        sim::SimulateOptions options;
-        options.keep_trace = false;
-        sim::FoundLayout found{
-            {}, {}, *read.scenario, sim::simulate(*read.scenario, profile, options, "")};
-        found.price.step_s = found.prediction.step.time_s;
-        return found;
     }
 
     ScenarioInput input_;

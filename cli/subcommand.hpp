@@ -20,6 +20,7 @@ namespace orrery::cli {
 #define ORRERY_SUBCOMMANDS(X) \
     X(simulate)               \
     X(explain)                \
+    X(report)                 \
     X(search)                 \
     X(sweep)                  \
     X(size)                   \

@@ -95,6 +95,16 @@ void spread_recompute(std::vector<Share>& cells) {
 
 }  // namespace
 
+std::vector<const Track*> rows_of(const Trace& trace) {
+    std::vector<const Track*> rows(trace.programs.size(), nullptr);
+    for (const Track& track : trace.tracks) {
+        const Track*& row = rows[static_cast<std::size_t>(track.program)];
+        if (row == nullptr) row = &track;
+    }
+    rows.erase(std::remove(rows.begin(), rows.end(), nullptr), rows.end());
+    return rows;
+}
+
 std::vector<Piece> pieces_of(const Trace& trace, const Track& track) {
     const ProgramOps& program = trace.programs[static_cast<std::size_t>(track.program)];
     std::vector<Paint> gradients;  // by step

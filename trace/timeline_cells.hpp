@@ -1,5 +1,5 @@
 // From a track to the cells of a row of the text timeline: what filled most of each slice of time.
-// Internal to the timeline.
+// Internal to the timelines.
 #pragma once
 
 #include <cstdint>
@@ -58,6 +58,9 @@ struct Window {
         return from + span / cells * cell + span % cells * cell / cells;
     }
 };
+
+// The first track of each program, in order of programs: a timeline's rows.
+std::vector<const Track*> rows_of(const Trace& trace);
 
 // What the track does in the trace's window: its compute ops, and what it waits for between them.
 std::vector<Piece> pieces_of(const Trace& trace, const Track& track);

@@ -193,6 +193,7 @@ class Outputs : public testing::Test {
                        "--csv", at("table.csv")})
                       .code,
                   0);
+        ASSERT_EQ(run({"report", tiny(), "-o", at("page.html")}).code, 0);
         write("scenario", content_of(tiny()));
         write("profile", content_of(folder() + "tiny-profile.json"));
         write("datasheet", shipped("profiles/sources/a100-40gb-sxm.datasheet.json"));
@@ -205,7 +206,7 @@ class Outputs : public testing::Test {
     const Words kSamples = {"trace.orrery",  "trace.pftrace", "trace.json", "scenario",
                             "profile",       "datasheet",     "model",      "cluster",
                             "another trace", "script",        "notes",      "plan",
-                            "chart.svg",     "table.csv"};
+                            "chart.svg",     "table.csv",     "page.html"};
 
     std::vector<Case> cases() const;
 };
@@ -231,6 +232,8 @@ std::vector<Case> Outputs::cases() const {
                    {{"--write", "out.json"}},
                    "scenario",
                    kOfScenario});
+    all.push_back(
+        {"report", {at("run.json")}, {{"--output", "out.html"}}, "page.html", kOfScenario});
     for (const auto& [option, path, kind] :
          {std::tuple{"--svg", "out.svg", "chart.svg"}, std::tuple{"--csv", "out.csv", "table.csv"}})
         all.push_back({"sweep",
