@@ -56,7 +56,7 @@ std::vector<Declared> all_subcommands() {
 std::set<std::string> unguarded(const Declared& declared) {
     static const std::set<std::string> no_paths = {
         "N",          "NAME",           "SECONDS", "COMMAND", "TOOL",   "UINT", "INT", "KEY=VALUE",
-        "KEY=VALUES", "KEY=PRIOR[:SD]", "P",       "WORD",    "VALUES", "TIME", "USD",
+        "KEY=VALUES", "KEY=PRIOR[:SD]", "P",       "WORD",    "VALUES", "TIME", "USD", "PERCENT",
     };
     std::set<std::string> names;
     for (const CLI::Option* option : declared.app->get_options()) {
