@@ -19,23 +19,6 @@ constexpr double kPlotHeight = kHeight - kTop - kBottom;
 // 2008).
 constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00"};
 
-std::string escaped(const std::string& text) {
-    std::string out;
-    for (const char c : text) {
-        if (c == '&')
-            out += "&amp;";
-        else if (c == '<')
-            out += "&lt;";
-        else if (c == '>')
-            out += "&gt;";
-        else if (c == '"')
-            out += "&quot;";
-        else
-            out += c;
-    }
-    return out;
-}
-
 std::string head(double width, double height, const std::string& title,
                  const std::string& subtitle) {
     return fmt::format(
@@ -62,15 +45,6 @@ std::string label(double x, double y, const char* anchor, const std::string& tex
     return fmt::format(R"(<text x="{:.1f}" y="{:.1f}" text-anchor="{}"{}>{}</text>)", x, y, anchor,
                        more, escaped(text)) +
            '\n';
-}
-
-// Round steps: 1, 2 or 5 times a power of ten.
-double round_step(double span, int steps) {
-    const double rough = span / steps;
-    const double power = std::pow(10.0, std::floor(std::log10(rough)));
-    for (const double times : {1.0, 2.0, 5.0})
-        if (times * power >= rough) return times * power;
-    return 10 * power;
 }
 
 std::string tick_text(double value) {
@@ -194,6 +168,31 @@ std::string heat(double share) {
 }
 
 }  // namespace
+
+std::string escaped(const std::string& text) {
+    std::string out;
+    for (const char c : text) {
+        if (c == '&')
+            out += "&amp;";
+        else if (c == '<')
+            out += "&lt;";
+        else if (c == '>')
+            out += "&gt;";
+        else if (c == '"')
+            out += "&quot;";
+        else
+            out += c;
+    }
+    return out;
+}
+
+double round_step(double span, int steps) {
+    const double rough = span / steps;
+    const double power = std::pow(10.0, std::floor(std::log10(rough)));
+    for (const double times : {1.0, 2.0, 5.0})
+        if (times * power >= rough) return times * power;
+    return 10 * power;
+}
 
 std::string line_chart_svg(const LineChart& chart) {
     return Lines(chart).svg();

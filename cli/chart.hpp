@@ -8,6 +8,12 @@
 
 namespace orrery::cli {
 
+// Text within SVG and HTML.
+std::string escaped(const std::string& text);
+// Between the marks of an axis: 1, 2 or 5 times a power of ten, so that about `steps` are in
+// `span`.
+double round_step(double span, int steps);
+
 struct ChartPoint {
     double x = 0;
     double y = 0;

@@ -43,16 +43,7 @@ class Explain : public Subcommand {
             if (json_) console.out << report_json(report);
             return kExitInternal;
         }
-        const plan::Framework& framework = scenario.training.framework;
-        Explanation explanation{report, {}, {}, {}, {}};
-        explanation.path = trace::critical_path(
-            prediction.trace, {sim::launch_times(framework), framework.launch_queue,
-                               sim::graph_launches(plan::build_plan(scenario), scenario)});
-        explanation.parts = trace::parts_of(prediction.trace, explanation.path);
-        explanation.answers = answers(scenario, profile, prediction, console);
-        explanation.balanced = sim::balanced_layers(
-            scenario, profile, prediction,
-            [this](const std::vector<std::string>& changes) { return input_.read_with(changes); });
+        const Explanation explanation = explained(report, name(), console);
         console.out << (json_ ? explanation_json(explanation)
                               : explanation_text(explanation, console));
         if (prediction.memory.verdict != sim::Verdict::exceeds) return kExitOk;
@@ -61,18 +52,30 @@ class Explain : public Subcommand {
     }
 
   private:
-    std::vector<sim::Answer> answers(const plan::Scenario& scenario, const sim::Profile& profile,
-                                     const sim::Prediction& prediction,
-                                     const Console& console) const {
-        Progress progress(console, name(), "simulating what would shorten the step");
-        return sim::ask_what_ifs(scenario, profile, prediction, [&] { progress.step(); });
-    }
-
     ScenarioInput input_;
     bool json_ = false;
 };
 
 }  // namespace
+
+Explanation explained(const ReportInput& report, const std::string& subcommand,
+                      const Console& console) {
+    const plan::Scenario& scenario = report.scenario;
+    const plan::Framework& framework = scenario.training.framework;
+    Explanation explanation{report, {}, {}, {}, {}};
+    explanation.path = trace::critical_path(
+        report.prediction.trace, {sim::launch_times(framework), framework.launch_queue,
+                                  sim::graph_launches(plan::build_plan(scenario), scenario)});
+    explanation.parts = trace::parts_of(report.prediction.trace, explanation.path);
+    Progress progress(console, subcommand, "simulating what would shorten the step");
+    explanation.answers =
+        sim::ask_what_ifs(scenario, report.profile, report.prediction, [&] { progress.step(); });
+    explanation.balanced = sim::balanced_layers(scenario, report.profile, report.prediction,
+                                                [&](const std::vector<std::string>& changes) {
+                                                    return report.arguments.read_with(changes);
+                                                });
+    return explanation;
+}
 
 std::unique_ptr<Subcommand> explain_command() {
     return std::make_unique<Explain>();

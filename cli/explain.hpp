@@ -22,6 +22,10 @@ struct Explanation {
     std::optional<sim::BalancedLayers> balanced;
 };
 
+// Of a prediction with its trace, priced by the profile; simulates once per question.
+Explanation explained(const ReportInput& report, const std::string& subcommand,
+                      const Console& console);
+
 // A maximal run of the path on one rank.
 struct PathStay {
     std::int32_t track = 0;
@@ -31,6 +35,14 @@ struct PathStay {
 std::vector<PathStay> stays_of(const std::vector<trace::PathSegment>& path);
 
 std::string explanation_text(const Explanation& explanation, const Console& console);
+
+// What the critical path is made of, largest first: "compute" with its kinds of op.
+struct PathWork {
+    std::string name;
+    double seconds = 0;
+    std::string kinds;  // "gemm 83 %, attention backward 10 %"
+};
+std::vector<PathWork> works_of(const Explanation& explanation);
 
 // The critical path in a few sentences, without line breaks.
 std::string path_paragraph(const Explanation& explanation);

@@ -116,9 +116,9 @@ std::string kinds_text(const Explanation& explanation, const Sum& work) {
 std::string work_table(const Explanation& explanation) {
     const double step = explanation.report.prediction.step.time_s;
     TextTable table({Align::left, Align::right, Align::right, Align::left});
-    for (const Sum& sum : by_work(explanation))
-        table.add({sum.name, seconds_text(sim::to_seconds(sum.time)),
-                   percent_text(sim::to_seconds(sum.time) / step), kinds_text(explanation, sum)});
+    for (const PathWork& work : works_of(explanation))
+        table.add(
+            {work.name, seconds_text(work.seconds), percent_text(work.seconds / step), work.kinds});
     table.add({"step", seconds_text(step), "100 %", ""});
     return table.text();
 }
@@ -180,6 +180,13 @@ std::string balanced_text(const Explanation& explanation) {
 }
 
 }  // namespace
+
+std::vector<PathWork> works_of(const Explanation& explanation) {
+    std::vector<PathWork> works;
+    for (const Sum& sum : by_work(explanation))
+        works.push_back({sum.name, sim::to_seconds(sum.time), kinds_text(explanation, sum)});
+    return works;
+}
 
 std::vector<PathStay> stays_of(const std::vector<trace::PathSegment>& path) {
     std::vector<PathStay> stays;

@@ -139,4 +139,16 @@ LayoutSearch layout_search_of_each(const ScenarioInput& input,
     return Preparation(input, none).run_each(combinations);
 }
 
+std::optional<sim::FoundLayout> own_layout(const ScenarioInput& input) {
+    const plan::ReadResult& read = input.content();
+    if (!read.scenario) return std::nullopt;
+    const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
+    sim::SimulateOptions options;
+    options.keep_trace = false;
+    sim::FoundLayout found{
+        {}, {}, *read.scenario, sim::simulate(*read.scenario, profile, options, "")};
+    found.price.step_s = found.prediction.step.time_s;
+    return found;
+}
+
 }  // namespace orrery::cli

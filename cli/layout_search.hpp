@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,5 +36,9 @@ LayoutSearch layout_search_of_each(const ScenarioInput& input, const std::vector
 // The same of combinations that are said one by one.
 LayoutSearch layout_search_of_each(const ScenarioInput& input,
                                    const std::vector<std::vector<std::string>>& combinations);
+
+// The layout that the file says, simulated, for comparison; nothing where it leaves something open
+// or is not sound.
+std::optional<sim::FoundLayout> own_layout(const ScenarioInput& input);
 
 }  // namespace orrery::cli

@@ -72,4 +72,12 @@ OutputKind csv_output() {
     return kind;
 }
 
+OutputKind page_output() {
+    OutputKind kind{false,
+                    unless([](std::string_view text) { return text.starts_with(kPageBegins); },
+                           "exists, and is no report of orrery")};
+    kind.misnamed = must_end_in(".html");
+    return kind;
+}
+
 }  // namespace orrery::cli

@@ -1,6 +1,8 @@
 // The kinds of files that subcommands write, each known by its content.
 #pragma once
 
+#include <string_view>
+
 #include "cli/command_files.hpp"
 
 namespace orrery::cli {
@@ -14,5 +16,8 @@ OutputKind scenario_output();
 // Charts; tables whose first line has these names.
 OutputKind svg_output();
 OutputKind csv_output();
+// What report writes, known by how it begins.
+inline constexpr std::string_view kPageBegins = "<!doctype html>\n<!-- orrery report 1 -->\n";
+OutputKind page_output();
 
 }  // namespace orrery::cli

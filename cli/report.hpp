@@ -27,6 +27,12 @@ struct ReportInput {
 
     std::vector<sim::UnusedKey> unused = {};  // keys that nothing here depends on
 
+    // Simulates what the report says besides: fixes, other stacks, unused keys. Nothing where the
+    // prediction is stuck, or priced by measurements, with which a profile's prices do not mix.
+    // `read` is what the scenario is from.
+    void ask_further(const plan::ReadResult& read, const std::string& subcommand,
+                     const Console& console);
+
     // What people call the devices.
     const char* device_word() const { return profile.hardware.cpu ? "device" : "GPU"; }
 };

@@ -1,7 +1,9 @@
 // orrery search: which layout of a model on a cluster is fastest, among all that fit.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <optional>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -68,6 +70,10 @@ class Search : public Subcommand {
                        "What fits at least so probably counts as fitting")
             ->type_name("P")
             ->check(CLI::Range(0.0, 1.0));
+        app.add_option("--memory-margin", margin_percent_,
+                       "What fits leaves so much of the device's memory free")
+            ->type_name("PERCENT")
+            ->check(CLI::Range(0.0, 99.0));
         app.add_flag("--explain", explain_,
                      "Compare the best with the next one and the file's own layout");
         files()
@@ -92,21 +98,42 @@ class Search : public Subcommand {
         const CatchInterrupt catching;
         options_.stop = &interrupted;
         const auto begin = std::chrono::steady_clock::now();
-        Progress progress(console, name(), "pricing layouts");
-        options_.progress = [&](double done) { progress.at(done); };
+        options_.memory_margin = margin_percent_ / 100;
+        std::optional<Progress> progress;
+        progress.emplace(console, name(), "pricing layouts");
+        options_.progress = [&](double done) { progress->at(done); };
+        bool simulating = false;
+        options_.simulating = [&](double done) {
+            if (!simulating) progress.emplace(console, name(), "simulating those that may be best");
+            simulating = true;
+            progress->at(done);
+        };
         const sim::SearchResult result = sim::search(search.bases, options_);
+        progress.reset();
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-        const SearchReport report{input_, search, options_, result, took.count(), own(), explain_};
+        const SearchReport report{
+            input_, search, options_, result, took.count(), own_layout(input_), explain_};
         console.out << (json_ ? search_json(report) : search_text(report, console));
         if (!output_.empty() && !result.layouts.empty())
             trace::write_file(output_.path(), input_.assembled(result.layouts.front().sets));
         if (result.stopped) return kExitInterrupted;
         if (!result.layouts.empty()) return kExitOk;
-        console.err << "orrery search: no layout fits\n";
+        console.err << "orrery search: " << why_none(result) << '\n';
         return kExitInfeasible;
     }
 
   private:
+    // Whether it is memory, or the rule that most of them break.
+    static std::string why_none(const sim::SearchResult& result) {
+        if (result.priced > 0 || result.infeasible.empty()) return "no layout fits";
+        const auto most = std::max_element(
+            result.infeasible.begin(), result.infeasible.end(),
+            [](const auto& a, const auto& b) { return a.second.layouts < b.second.layouts; });
+        return fmt::format("none of {} is a layout of this model and cluster; {} break {}: {}",
+                           result.evaluated, most->second.layouts, most->first,
+                           most->second.message);
+    }
+
     sim::Objective objective() const {
         std::string words;
         for (std::size_t i = 0; i < sim::kObjectives; ++i) {
@@ -133,24 +160,11 @@ class Search : public Subcommand {
         }
     }
 
-    // The layout that the file says, for comparison; nothing where it leaves something open or is
-    // not sound.
-    std::optional<sim::FoundLayout> own() const {
-        const plan::ReadResult& read = input_.content();
-        if (!read.scenario) return std::nullopt;
-        const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
-        sim::SimulateOptions options;
-        options.keep_trace = false;
-        sim::FoundLayout found{
-            {}, {}, *read.scenario, sim::simulate(*read.scenario, profile, options, "")};
-        found.price.step_s = found.prediction.step.time_s;
-        return found;
-    }
-
     ScenarioInput input_;
     std::vector<std::string> varies_;
     std::string objective_ = "step_time";
     sim::SearchOptions options_;
+    double margin_percent_ = 0;
     OutputPath output_;
     bool explain_ = false;
     bool json_ = false;

@@ -72,40 +72,15 @@ class Simulate : public Subcommand {
                            true, input_.plan()},
                           read.resolved_json);
         if (prediction.prices) prediction.trace.facts.prices = prices_text(*prediction.prices);
-        print({*read.scenario, profile, prediction, input_, read.resolved_json,
-               fixes_of(*read.scenario, profile, prediction, console),
-               stacks_of(read, profile, prediction), unused_of(read, prediction)},
-              console);
+        ReportInput report{*read.scenario, profile, prediction, input_, read.resolved_json};
+        if (!timeline_) report.ask_further(read, name(), console);
+        print(report, console);
         if (!trace_file_.empty()) trace::write_trace(prediction.trace, trace_file_.path());
         if (!prediction.stuck.empty()) return kExitInternal;
         return prediction.memory.verdict == sim::Verdict::exceeds ? kExitInfeasible : kExitOk;
     }
 
   private:
-    sim::FixSearch fixes_of(const plan::Scenario& scenario, const sim::Profile& profile,
-                            const sim::Prediction& prediction, const Console& console) const {
-        // What-ifs of a fix are priced by the profile: no match for measured prices.
-        if (timeline_ || !prediction.stuck.empty() || prediction.prices) return {};
-        Progress progress(console, name(), "trying changes that make it fit");
-        return sim::find_fixes(
-            scenario, profile, prediction,
-            [this](const std::vector<std::string>& changes) { return input_.read_with(changes); },
-            [&] { progress.step(); });
-    }
-
-    std::vector<sim::StackNeed> stacks_of(const plan::ReadResult& read, const sim::Profile& profile,
-                                          const sim::Prediction& prediction) const {
-        if (timeline_ || !prediction.stuck.empty() || prediction.prices) return {};
-        return sim::stack_needs(*read.scenario, read.resolved_json, profile, library_folder());
-    }
-
-    std::vector<sim::UnusedKey> unused_of(const plan::ReadResult& read,
-                                          const sim::Prediction& prediction) const {
-        // Of measured prices it is not known what they depend on.
-        if (timeline_ || !prediction.stuck.empty() || prediction.prices) return {};
-        return sim::unused_keys(read, prediction);
-    }
-
     void print(const ReportInput& report, Console& console) const {
         const sim::Prediction& prediction = report.prediction;
         if (!prediction.stuck.empty()) {

@@ -75,13 +75,10 @@ class Size : public Subcommand {
     void declare(CLI::App& app) override {
         input_.declare(app, files());
         app.add_option("--tokens", tokens_, "Of the run; else the scenario's training.tokens")
-            ->type_name("N")
-            ->check(CLI::PositiveNumber);
+            ->type_name("N");
         app.add_option("--deadline", deadline_text_, "What ends in time: 30d, 72h, 6w")
             ->type_name("TIME");
-        app.add_option("--budget", budget_, "What the whole run may cost")
-            ->type_name("USD")
-            ->check(CLI::NonNegativeNumber);
+        app.add_option("--budget", budget_, "What the whole run may cost")->type_name("USD");
         app.add_option("--gpus", gpus_,
                        "Numbers of GPUs: 64,128 or 64..4096*2; else a quarter to four times those "
                        "of the scenario")
@@ -93,8 +90,7 @@ class Size : public Subcommand {
             ->take_all()
             ->allow_extra_args(false);
         app.add_option("--carbon-intensity", grams_per_kwh_, "Of the grid, grams of CO2 per kWh")
-            ->type_name("N")
-            ->check(CLI::NonNegativeNumber);
+            ->type_name("N");
         files()
             .writes(app, "--svg", svg_, svg_output(), "Write a chart of days over GPUs")
             ->type_name("FILE");
@@ -105,6 +101,7 @@ class Size : public Subcommand {
 
     int run(Console& console) override {
         if (!deadline_text_.empty()) deadline_ = days_of(deadline_text_);
+        require_sense();
         if (clusters_.empty()) clusters_.emplace_back();
         std::vector<Option> options;
         std::vector<std::vector<std::string>> combinations;
@@ -138,13 +135,42 @@ class Size : public Subcommand {
         console.out << (json_ ? json_of(options) : text_of(options, console));
         if (!svg_.empty()) trace::write_file(svg_.path(), svg_of(options));
         if (best(options, by_gpus)) return kExitOk;
-        console.err << "orrery size: no cluster that was tried "
-                    << (deadline_ || budget_ ? "meets the deadline and the budget\n"
-                                             : "has a layout that fits\n");
+        console.err << "orrery size: no cluster that was tried " << why_none(options) << '\n';
         return kExitInfeasible;
     }
 
   private:
+    void require_sense() const {
+        if (tokens_ && !(*tokens_ > 0))
+            throw UsageError(fmt::format("--tokens {:g}: a number above 0 is expected", *tokens_));
+        if (budget_ && !(*budget_ >= 0))
+            throw UsageError(fmt::format("--budget {:g}: money is 0 or more", *budget_));
+        if (!(grams_per_kwh_ >= 0))
+            throw UsageError(
+                fmt::format("--carbon-intensity {:g}: grams are 0 or more", grams_per_kwh_));
+    }
+
+    // What is asked for, and the nearest to it.
+    std::string why_none(std::vector<Option> options) const {
+        const bool any = std::any_of(options.begin(), options.end(),
+                                     [](const Option& option) { return option.best.has_value(); });
+        if (!any) return "has a layout that fits";
+        for (Option& option : options)
+            option.meets = option.best.has_value();
+        std::string why = "meets the deadline and the budget";
+        if (deadline_)
+            why += fmt::format("; the fastest takes {} days, the deadline is {}",
+                               digits_text(options[*best(options, by_days)].days()),
+                               digits_text(*deadline_));
+        const std::optional<double> cost = options[*best(options, by_cost)].run().cost_usd;
+        if (budget_ && cost)
+            why += fmt::format("; the cheapest costs {} USD, the budget is {}", counted_text(*cost),
+                               counted_text(*budget_));
+        if (budget_ && !cost)
+            why += "; no price is known: --set cluster.price_usd_per_gpu_hour=USD says one";
+        return why;
+    }
+
     std::vector<std::string> of_cluster(const std::string& cluster) const {
         std::vector<std::string> sets;
         if (!cluster.empty()) sets.push_back("cluster=" + cluster);

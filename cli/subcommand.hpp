@@ -21,6 +21,7 @@ namespace orrery::cli {
     X(init)                   \
     X(simulate)               \
     X(explain)                \
+    X(report)                 \
     X(search)                 \
     X(sweep)                  \
     X(size)                   \

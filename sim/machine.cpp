@@ -178,10 +178,10 @@ trace::LaunchTimes launch_times(const plan::Framework& framework) {
 namespace {
 
 Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const Profile& profile,
-                   bool unfolded, const MeasuredCosts* costs) {
+                   bool unfolded, const MeasuredCosts* costs, const CollectiveTable* collectives) {
     const plan::Cluster& cluster = scenario.cluster;
     const plan::Framework& framework = scenario.training.framework;
-    const Network network(cluster, collectives_of(profile, plan.mesh));
+    const Network network(cluster, collectives ? *collectives : collectives_of(profile, plan.mesh));
     const KernelCost kernels(profile, framework, ranks_of_node(plan.mesh, cluster));
 
     Machine machine;
@@ -279,9 +279,10 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
 }  // namespace
 
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
-                      const Profile& profile, bool unfolded, const MeasuredCosts* costs) {
+                      const Profile& profile, bool unfolded, const MeasuredCosts* costs,
+                      const CollectiveTable* collectives) {
     try {
-        return machine_of(plan, scenario, profile, unfolded, costs);
+        return machine_of(plan, scenario, profile, unfolded, costs, collectives);
     } catch (const plan::ScenarioError& error) {
         plan::Diagnostic fault = error.diagnostic();
         fault.file = scenario.source_path;

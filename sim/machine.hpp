@@ -12,6 +12,7 @@
 #include "sim/cost/kernel_cost.hpp"
 #include "sim/engine/engine.hpp"
 #include "sim/engine/fold.hpp"
+#include "sim/network/collective_table.hpp"
 #include "sim/replay/measured.hpp"
 
 namespace orrery::sim {
@@ -40,11 +41,13 @@ struct Machine {
 // `plan` must outlive the machine. With `costs` ops take what was measured
 // (sim/replay/measured.hpp); the host's launches, the slow-down beside communication and what
 // devices differ by are then in the measurements, and are not added again. Where the plan is the
-// one that was measured, every rank is simulated. Throws ProfileError for what the profile lacks,
+// one that was measured, every rank is simulated. `collectives` are what the profile says of them,
+// where they have been parsed already. Throws ProfileError for what the profile lacks,
 // and plan::ScenarioError where the device cannot compute so, or an op takes longer than can be
 // simulated.
 Machine build_machine(const plan::Plan& plan, const plan::Scenario& scenario,
-                      const Profile& profile, bool unfolded, const MeasuredCosts* costs = nullptr);
+                      const Profile& profile, bool unfolded, const MeasuredCosts* costs = nullptr,
+                      const CollectiveTable* collectives = nullptr);
 
 // Whether a global gradient norm, or a look for overflow, keeps every rank until the last has done
 // its backward passes.

@@ -115,17 +115,6 @@ std::string row_text(const std::vector<Share>& cells, const ProgramOps& program,
     return text;
 }
 
-// The first track of each program, in order of programs.
-std::vector<const Track*> rows_of(const Trace& trace) {
-    std::vector<const Track*> rows(trace.programs.size(), nullptr);
-    for (const Track& track : trace.tracks) {
-        const Track*& row = rows[static_cast<std::size_t>(track.program)];
-        if (row == nullptr) row = &track;
-    }
-    rows.erase(std::remove(rows.begin(), rows.end(), nullptr), rows.end());
-    return rows;
-}
-
 struct Row {
     const ProgramOps* program = nullptr;
     std::vector<Piece> pieces;

@@ -94,6 +94,16 @@ Paint gradient_of(const StepActions& actions) {
     return Paint::backward;
 }
 
+std::vector<const Track*> rows_of(const Trace& trace) {
+    std::vector<const Track*> rows(trace.programs.size(), nullptr);
+    for (const Track& track : trace.tracks) {
+        const Track*& row = rows[static_cast<std::size_t>(track.program)];
+        if (row == nullptr) row = &track;
+    }
+    rows.erase(std::remove(rows.begin(), rows.end(), nullptr), rows.end());
+    return rows;
+}
+
 std::vector<Piece> work_pieces(const Trace& trace, const Track& track) {
     const ProgramOps& program = trace.programs[static_cast<std::size_t>(track.program)];
     std::vector<Paint> gradients;  // by step

@@ -1,5 +1,5 @@
 // From a track to the cells of a row of the text timeline: what filled most of each slice of time.
-// Of the text timeline; the desktop application draws the same work_pieces.
+// Of the timelines as text and on a page; the desktop application draws the same work_pieces.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +65,10 @@ Paint gradient_of(const StepActions& actions);
 // The track's compute ops, in the order of the program.
 std::vector<Piece> work_pieces(const Trace& trace, const Track& track);
 
-// The same, and what it waits for between them in the trace's window.
+// The first track of each program, in order of programs: a timeline's rows.
+std::vector<const Track*> rows_of(const Trace& trace);
+
+// What the track does in the trace's window: its compute ops, and what it waits for between them.
 std::vector<Piece> pieces_of(const Trace& trace, const Track& track);
 
 // One share per cell.

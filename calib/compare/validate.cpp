@@ -104,6 +104,17 @@ sim::Profile patched_profile(const std::string& path, const std::string& patch) 
     return sim::parse_profile(profile.dump(), path);
 }
 
+// Model, software and cluster, which runs that compete have in common.
+std::string contest_of(const json& record, const Translation& translation) {
+    const json& model = record.at("model");
+    if (translation.global_batch <= 0 || !model.contains("seq_len")) return "";
+    return fmt::format(
+        "{}, {} layers of {}, {} tokens, {} {}, {}, {}", model.value("name", "model"),
+        model.value("layers", json()).dump(), model.value("hidden", json()).dump(),
+        model.at("seq_len").dump(), record.value("gpus", json()).dump(), record.value("gpu", ""),
+        record.at("layout").value("precision", "precision not stated"), translation.framework);
+}
+
 // 90 % of a normal distribution lie within this many standard deviations.
 constexpr double kCentral90 = 1.6448536269514722;
 
@@ -221,6 +232,8 @@ class Validator {
         row.id = id;
         row.group = group_of(record.value("source", ""));
         row.framework = translation.framework;
+        row.contest = contest_of(record, translation);
+        row.global_batch = translation.global_batch;
         row.assumed = translation.assumed;
         row.left_out = translation.left_out;
         row.measured_s = measured_s;

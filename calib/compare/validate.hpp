@@ -32,6 +32,9 @@ struct ValidatedRow {
     std::optional<double> predicted_peak_bytes;
     std::string mistrusted;  // why the row is mistrusted, empty: it is not
     std::string framework;
+    std::string
+        contest;  // with whom it competes (rank_order.hpp), empty: the record says too little
+    std::int64_t global_batch = 0;      // sequences
     std::vector<std::string> assumed;   // facts for which a default stands
     std::vector<std::string> left_out;  // Fitted::other_sources: what was fitted to its source
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "calib/compare/rank_order.hpp"
 #include "calib/compare/validate.hpp"
 
 namespace orrery::compare {
@@ -283,6 +284,7 @@ std::string validation_markdown(const Validation& validation, const Validation& 
         "Out of memory: {} foreseen, {} missed, {} false alarms, {} rightly said to "
         "run.\n",
         o.true_positive, o.false_negative, o.false_positive, o.true_negative);
+    text += "\n" + rank_order_markdown(validation);
     text += "\n" + left_out_markdown(validation, left_out);
     text += "\n## Runs that are not trusted\n\n";
     for (const ValidatedRow& row : validation.rows)

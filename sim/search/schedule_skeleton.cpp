@@ -23,6 +23,12 @@ double extrapolated(double more, double fewer, double beyond) {
     return more + beyond * (more - fewer);
 }
 
+InFlight extrapolated(const InFlight& more, const InFlight& fewer, double beyond) {
+    return {extrapolated(more.until_backward, fewer.until_backward, beyond),
+            extrapolated(more.until_weights, fewer.until_weights, beyond),
+            extrapolated(more.between_halves, fewer.between_halves, beyond)};
+}
+
 }  // namespace
 
 std::int64_t ScheduleSkeleton::walked(std::int64_t micro_batches, std::int64_t pipeline) {
@@ -159,14 +165,30 @@ std::vector<Moment> ScheduleSkeleton::fullest(std::size_t rank, std::int64_t mic
     if (fewer_.empty()) return moments;
     const double more = beyond(micro_batches);
     for (std::size_t i = 0; i < moments.size(); ++i)
-        for (std::size_t chunk = 0; chunk < moments[i].size(); ++chunk) {
-            const InFlight& before = fullest_of_fewer_[rank][i][chunk];
-            InFlight& now = moments[i][chunk];
-            now.until_backward = extrapolated(now.until_backward, before.until_backward, more);
-            now.until_weights = extrapolated(now.until_weights, before.until_weights, more);
-            now.between_halves = extrapolated(now.between_halves, before.between_halves, more);
-        }
+        for (std::size_t chunk = 0; chunk < moments[i].size(); ++chunk)
+            moments[i][chunk] =
+                extrapolated(moments[i][chunk], fullest_of_fewer_[rank][i][chunk], more);
     return moments;
+}
+
+double ScheduleSkeleton::most(std::size_t rank, std::int64_t micro_batches,
+                              const std::vector<InFlight>& bytes) const {
+    const std::vector<Moment>& moments = fullest_[rank];
+    const bool all = fewer_.empty();
+    const double more = all ? 0 : beyond(micro_batches);
+    double most = 0;
+    for (std::size_t i = 0; i < moments.size(); ++i) {
+        double sum = 0;
+        for (std::size_t chunk = 0; chunk < bytes.size(); ++chunk) {
+            InFlight now = moments[i][chunk];
+            if (!all) now = extrapolated(now, fullest_of_fewer_[rank][i][chunk], more);
+            sum += now.until_backward * bytes[chunk].until_backward +
+                   now.until_weights * bytes[chunk].until_weights +
+                   now.between_halves * bytes[chunk].between_halves;
+        }
+        most = std::max(most, sum);
+    }
+    return most;
 }
 
 PipelineTimes ScheduleSkeleton::run(const Walk& walk,

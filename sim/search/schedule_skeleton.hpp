@@ -19,6 +19,7 @@ namespace orrery::sim {
 // A pass of one stage: seconds as in StageCosts.
 struct PassTimes {
     double lead = 0, busy = 0, tail = 0;
+    bool operator==(const PassTimes&) const = default;
 };
 
 struct PipelineTimes {
@@ -49,6 +50,9 @@ class ScheduleSkeleton {
 
     // Moments at which a rank may hold most.
     std::vector<Moment> fullest(std::size_t rank, std::int64_t micro_batches) const;
+    // The most bytes at any of them, where a micro-batch of a chunk holds `bytes`.
+    double most(std::size_t rank, std::int64_t micro_batches,
+                const std::vector<InFlight>& bytes) const;
     const std::vector<std::int32_t>& stages(std::size_t rank) const { return stages_[rank]; }
     std::size_t ranks() const { return stages_.size(); }
 

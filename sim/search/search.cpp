@@ -19,7 +19,8 @@ constexpr const char* kIdle = "idle devices";
 constexpr std::uint64_t kBlock = 1024;  // combinations that a thread takes at once
 constexpr std::size_t kMostPareto = 24;
 constexpr std::size_t kNearest = 3;
-constexpr std::size_t kLeastBatch = 8;     // layouts that are simulated side by side
+constexpr std::size_t kLeastBatch = 8;  // layouts that are simulated side by side; more where …
+constexpr std::size_t kMostBatch = 64;  // … none of them was any good
 constexpr std::size_t kMostSimulated = 3;  // times as many as are asked for, once these are there
 
 // What a layout costs by an objective; smaller is better. Of a step, which has the same tokens for
@@ -211,10 +212,12 @@ class Pricing {
     // Within the bound of the estimate the simulation decides.
     bool may_fit(const LayoutEstimate& estimate, const Profile& profile,
                  const plan::Scenario& scenario) const {
+        const double capacity = profile.hardware.capacity_bytes.value;
+        const double least = estimate.peak_bytes / (1 + kPeakBound);
+        if (!leaves_margin(least, capacity)) return false;
         if (estimate.fit_probability >= options_.least_fit_probability) return true;
         if (estimate.fit_probability == 0) return false;  // the node's memory
-        return fit_probability(estimate.peak_bytes / (1 + kPeakBound),
-                               profile.hardware.capacity_bytes.value,
+        return fit_probability(least, capacity,
                                stack_prior(scenario.training.framework, profile)) >=
                options_.least_fit_probability;
     }
@@ -233,14 +236,12 @@ class Pricing {
     std::vector<FoundLayout> simulate_best(const std::vector<PricedLayout>& fitting,
                                            SearchResult& result) {
         std::vector<FoundLayout> layouts;
-        std::size_t after_enough = 0;
+        std::size_t after_enough = 0, batch = std::max(options_.top, kLeastBatch);
         for (std::size_t next = 0; next < fitting.size() && !stopped();) {
-            const std::size_t batch =
-                std::min(std::max(options_.top, kLeastBatch), fitting.size() - next);
+            batch = std::min(batch, fitting.size() - next);
             if (layouts.size() >= options_.top) {
                 after_enough += batch;
-                if (fitting[next].objective * (1 - kStepBound) >
-                        objective_of(layouts[options_.top - 1]) ||
+                if (!may_enter(fitting[next], layouts) ||
                     after_enough > kMostSimulated * options_.top)
                     break;
             }
@@ -248,21 +249,63 @@ class Pricing {
             tbb::parallel_for(std::size_t{0}, batch, [&](std::size_t i) {
                 if (!stopped()) found[i] = simulated(fitting[next + i]);
             });
+            const std::size_t before = layouts.size();
             for (auto& one : found) {
                 if (!one || is_listed(*one, layouts)) continue;
-                if (one->prediction.memory.fit_probability >= options_.least_fit_probability)
+                if (fits(one->prediction.memory))
                     layouts.push_back(std::move(*one));
                 else
                     ++result.infeasible[kMemory].layouts;
             }
+            next += batch;
+            batch = layouts.size() > before ? std::max(options_.top, kLeastBatch)
+                                            : std::min(kMostBatch, 2 * batch);
             std::stable_sort(layouts.begin(), layouts.end(),
                              [&](const FoundLayout& a, const FoundLayout& b) {
                                  return objective_of(a) < objective_of(b);
                              });
-            next += batch;
+            report_simulated(next, fitting, layouts);
         }
         if (layouts.size() > options_.top) layouts.resize(options_.top);
+        part_waiting_of(layouts);
         return layouts;
+    }
+
+    // Within the bound of its estimate.
+    bool may_enter(const PricedLayout& priced, const std::vector<FoundLayout>& layouts) const {
+        return layouts.size() < options_.top ||
+               priced.objective * (1 - kStepBound) <= objective_of(layouts[options_.top - 1]);
+    }
+
+    void report_simulated(std::size_t done, const std::vector<PricedLayout>& fitting,
+                          const std::vector<FoundLayout>& layouts) const {
+        if (!options_.simulating) return;
+        std::size_t all = done;
+        while (all < fitting.size() && may_enter(fitting[all], layouts))
+            ++all;
+        if (layouts.size() >= options_.top)
+            all = std::min(all, done + kMostSimulated * options_.top);
+        options_.simulating(static_cast<double>(done) / static_cast<double>(all));
+    }
+
+    // Asked once these are known, since it takes a simulation more, of a plan that is checked.
+    void part_waiting_of(std::vector<FoundLayout>& layouts) const {
+        tbb::parallel_for(std::size_t{0}, layouts.size(), [&](std::size_t i) {
+            SimulateOptions options;
+            options.keep_trace = false;
+            FoundLayout& found = layouts[i];
+            found.prediction =
+                simulate(found.scenario, *bases_[found.price.base].profile, options, "");
+        });
+    }
+
+    bool fits(const MemoryPrediction& memory) const {
+        return memory.fit_probability >= options_.least_fit_probability &&
+               leaves_margin(static_cast<double>(memory.worst().peak_bytes),
+                             static_cast<double>(memory.capacity_bytes));
+    }
+    bool leaves_margin(double peak, double capacity) const {
+        return options_.memory_margin == 0 || peak <= (1 - options_.memory_margin) * capacity;
     }
 
     void simulate_best_of_each(const std::vector<PricedLayout>& fitting, SearchResult& result) {
@@ -298,11 +341,12 @@ class Pricing {
         ORRERY_CHECK(scenario.has_value(), "a layout that was priced breaks no rule");
         SimulateOptions options;
         options.keep_trace = false;
+        options.part_waiting = false;
         // What does not fit need not be timed.
-        const plan::Plan plan = plan::build_plan(*scenario);
+        const plan::Plan plan = plan::assemble_plan(*scenario);
         Prediction prediction;
         prediction.memory = predict_memory(plan, *scenario, *base.profile);
-        if (prediction.memory.fit_probability < options_.least_fit_probability)
+        if (!fits(prediction.memory))
             return FoundLayout{priced, {}, std::move(*scenario), std::move(prediction)};
         options.plan = &plan;
         prediction = simulate(*scenario, *base.profile, options, "");

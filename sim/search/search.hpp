@@ -44,8 +44,11 @@ struct SearchOptions {
     std::size_t top = 10;
     bool of_each_base = false;  // so many of each, base by base
     double least_fit_probability = 0.5;
-    std::function<void(double done)>
-        progress;                             // share of the layouts that were priced; may be null
+    double memory_margin = 0;  // share of a device's memory that what fits leaves free
+    // Shares of what is to be priced, and then of what is at most to be planned and simulated; may
+    // be null.
+    std::function<void(double done)> progress;
+    std::function<void(double done)> simulating;
     const std::atomic<bool>* stop = nullptr;  // becomes true: end with what there is
 };
 

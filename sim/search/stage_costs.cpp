@@ -314,7 +314,7 @@ struct Samples {
 
 // Of a plan with so many layers on each stage.
 Samples samples_of(plan::Scenario unit, const std::vector<std::int64_t>& layers,
-                   const Profile& profile) {
+                   const Profile& profile, const CollectiveTable& collectives) {
     plan::Layout& layout = unit.layout;
     unit.cluster = with_room(std::move(unit.cluster), layout.ranks());
     layout.layers_per_stage = layers;
@@ -327,7 +327,7 @@ Samples samples_of(plan::Scenario unit, const std::vector<std::int64_t>& layers,
         unit.model.kind_of_layer = std::move(kinds);
     }
     const plan::Plan plan = plan::assemble_plan(unit);
-    Machine machine = build_machine(plan, unit, profile, false);
+    Machine machine = build_machine(plan, unit, profile, false, nullptr, &collectives);
     silence_other_ranks(plan, machine);
     machine.input.peers_never_wait = true;  // a pass takes what it takes, not what others keep it
     const EngineResult result = run_engine(machine.input);
@@ -394,9 +394,9 @@ StageCosts costs_of(const Sample& at, std::int64_t few, const Sample& one, const
 
 // Of a plan without a pipeline, and one with more layers.
 UnitCosts costs_of_one_stage(const plan::Scenario& unit, std::int64_t few, std::int64_t more,
-                             const Profile& profile) {
-    const Samples one = samples_of(unit, {few}, profile);
-    const Samples two = samples_of(unit, {few + more}, profile);
+                             const Profile& profile, const CollectiveTable& collectives) {
+    const Samples one = samples_of(unit, {few}, profile, collectives);
+    const Samples two = samples_of(unit, {few + more}, profile, collectives);
     UnitCosts costs;
     costs.boundary_bytes = one.boundary_bytes;
     costs.stages[static_cast<std::size_t>(StagePlace::only)] =
@@ -406,8 +406,8 @@ UnitCosts costs_of_one_stage(const plan::Scenario& unit, std::int64_t few, std::
 
 // A layer more is the same wherever it is: the two middle stages say what it costs.
 UnitCosts costs_of_pipeline(const plan::Scenario& unit, std::int64_t few, std::int64_t more,
-                            const Profile& profile) {
-    const Samples samples = samples_of(unit, {few, few, few + more, few}, profile);
+                            const Profile& profile, const CollectiveTable& collectives) {
+    const Samples samples = samples_of(unit, {few, few, few + more, few}, profile, collectives);
     const auto& stages = samples.stages;
     UnitCosts costs;
     costs.boundary_bytes = samples.boundary_bytes;
@@ -439,13 +439,15 @@ plan::Layout unit_layout(const plan::Scenario& scenario, bool splits_backward) {
     return unit;
 }
 
-UnitCosts unit_costs(const plan::Scenario& unit, const Profile& profile) {
+UnitCosts unit_costs(const plan::Scenario& unit, const Profile& profile,
+                     const CollectiveTable& collectives) {
     UnitCosts costs;
     try {
         const std::int64_t period = period_of(unit);
         const std::int64_t few = least_layers(unit, period);
-        costs = unit.layout.pipeline_parallel > 1 ? costs_of_pipeline(unit, few, period, profile)
-                                                  : costs_of_one_stage(unit, few, period, profile);
+        costs = unit.layout.pipeline_parallel > 1
+                    ? costs_of_pipeline(unit, few, period, profile, collectives)
+                    : costs_of_one_stage(unit, few, period, profile, collectives);
         const plan::Dims dims = plan::dims_of(unit);
         costs.gradient_bytes = static_cast<double>(plan::size_bytes(dims.gradient_dtype));
         costs.parameter_bytes = static_cast<double>(plan::size_bytes(dims.dtype));

@@ -12,6 +12,7 @@
 
 #include "plan/scenario/scenario.hpp"
 #include "sim/cost/profile.hpp"
+#include "sim/network/collective_table.hpp"
 
 namespace orrery::sim {
 
@@ -68,7 +69,8 @@ struct UnitCosts {
 // as nothing but the layout differs. Of a valid scenario; `splits_backward` is of its schedule.
 plan::Layout unit_layout(const plan::Scenario& scenario, bool splits_backward);
 
-// Of a scenario with such a layout.
-UnitCosts unit_costs(const plan::Scenario& unit, const Profile& profile);
+// Of a scenario with such a layout; `collectives` are the profile's.
+UnitCosts unit_costs(const plan::Scenario& unit, const Profile& profile,
+                     const CollectiveTable& collectives);
 
 }  // namespace orrery::sim

@@ -55,8 +55,9 @@ std::vector<Declared> all_subcommands() {
 // Options whose value may be a path, of which nobody has said whether it is read or written.
 std::set<std::string> unguarded(const Declared& declared) {
     static const std::set<std::string> no_paths = {
-        "N",          "NAME",           "SECONDS", "COMMAND", "TOOL", "UINT",   "INT",  "KEY=VALUE",
-        "KEY=VALUES", "KEY=PRIOR[:SD]", "KEY",     "P",       "WORD", "VALUES", "TIME", "USD",
+        "N",         "NAME",       "SECONDS",        "COMMAND", "TOOL", "UINT", "INT",
+        "KEY=VALUE", "KEY=VALUES", "KEY=PRIOR[:SD]", "KEY",     "P",    "WORD", "VALUES",
+        "TIME",      "USD",        "PERCENT",
     };
     std::set<std::string> names;
     for (const CLI::Option* option : declared.app->get_options()) {
@@ -193,6 +194,7 @@ class Outputs : public testing::Test {
                        "--csv", at("table.csv")})
                       .code,
                   0);
+        ASSERT_EQ(run({"report", tiny(), "-o", at("page.html")}).code, 0);
         write("scenario", content_of(tiny()));
         write("profile", content_of(folder() + "tiny-profile.json"));
         write("datasheet", shipped("profiles/sources/a100-40gb-sxm.datasheet.json"));
@@ -205,7 +207,7 @@ class Outputs : public testing::Test {
     const Words kSamples = {"trace.orrery",  "trace.pftrace", "trace.json", "scenario",
                             "profile",       "datasheet",     "model",      "cluster",
                             "another trace", "script",        "notes",      "plan",
-                            "chart.svg",     "table.csv"};
+                            "chart.svg",     "table.csv",     "page.html"};
 
     std::vector<Case> cases() const;
 };
@@ -237,6 +239,8 @@ std::vector<Case> Outputs::cases() const {
                    {{"--output", "out.json"}},
                    "scenario",
                    {"parts/llama.json", "parts/a100.json"}});
+    all.push_back(
+        {"report", {at("run.json")}, {{"--output", "out.html"}}, "page.html", kOfScenario});
     for (const auto& [option, path, kind] :
          {std::tuple{"--svg", "out.svg", "chart.svg"}, std::tuple{"--csv", "out.csv", "table.csv"}})
         all.push_back({"sweep",

@@ -97,6 +97,22 @@ TEST(Search, WritesAScenarioThatSimulatesToTheSame) {
     std::filesystem::remove(best);
 }
 
+// What is listed leaves the margin, and the best without one needed more.
+TEST(Search, LeavesAMarginOfMemory) {
+    const Words vary = {"--vary", "layout.micro_batch_size=1,2,4,8", "--json"};
+    const json all = json::parse(searched(vary).out).at("layouts");
+    const std::int64_t most = all.at(0).at("peak_bytes");
+    const double capacity =
+        json::parse(run({"simulate", kRun, "--json"}).out).at("memory").at("capacity_bytes");
+    // A margin that the best does not leave.
+    const double percent = 100 * (1 - static_cast<double>(most) / capacity) + 1;
+    const Outcome outcome = searched(joined(vary, {"--memory-margin", std::to_string(percent)}));
+    const json some = json::parse(outcome.out).at("layouts");
+    EXPECT_LT(some.size(), all.size());
+    for (const json& layout : some)
+        EXPECT_LE(layout.at("peak_bytes").get<double>(), (1 - percent / 100) * capacity);
+}
+
 TEST(Search, SaysWhereNothingFits) {
     const Outcome outcome =
         searched({"--vary", "layout.zero_stage=0,1", "--set", "layout.micro_batch_size=8", "--set",

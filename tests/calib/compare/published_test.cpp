@@ -1,7 +1,8 @@
 // The public gate on accuracy: the records of scenarios/published, source by source. A source whose
 // mean error grows by more than half a point over what is written down fails; one that shrinks
 // should be written down: ORRERY_REGENERATE=1. Of runs that ran out of memory as many must be
-// foreseen as before, and of those that ran no more may be said to run out.
+// foreseen as before, and of those that ran no more may be said to run out. Layouts must be put in
+// the measured order as well as before.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "calib/compare/rank_order.hpp"
 #include "calib/compare/validate.hpp"
 
 namespace orrery::compare {
@@ -21,6 +23,10 @@ using nlohmann::ordered_json;
 
 const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
 constexpr const char* kMemory = "out of memory";
+constexpr const char* kRankOrder = "rank order";
+constexpr double kLeastTau = 0.8;
+constexpr double kMostRegretPct = 5;
+constexpr double kMostTauLost = 0.02;
 const std::string kExpected = std::string(ORRERY_SOURCE_DIR) + "/tests/golden/accuracy.json";
 constexpr double kMostGrowth = 0.5;  // percentage points
 
@@ -56,6 +62,11 @@ ordered_json accuracy_of(const Validation& validation) {
         if (s.n == 0) continue;
         out[group] = {{"rows", s.n}, {"mean_abs_error_pct", rounded(s.mean_abs_error_pct)}};
     }
+    const std::vector<Contest> contests = contests_of(validation);
+    const RankOrder mean = mean_of(contests);
+    out[kRankOrder] = {{"contests", contests.size()},
+                       {"mean_tau_b", rounded(mean.mean_tau_b)},
+                       {"mean_regret_pct", rounded(100 * mean.mean_regret)}};
     const OutOfMemorySummary& memory = validation.out_of_memory;
     out[kMemory] = {{"foreseen", memory.true_positive},
                     {"missed", memory.false_negative},
@@ -80,8 +91,16 @@ TEST(PublishedRuns, NoSourceIsMetWorseThanBefore) {
     EXPECT_GT(found[kMemory]["foreseen"], 0);
     EXPECT_GE(found[kMemory]["foreseen"], expected[kMemory]["foreseen"]);
     EXPECT_LE(found[kMemory]["false_alarms"], expected[kMemory]["false_alarms"]);
+    const ordered_json& order = found[kRankOrder];
+    const ordered_json& order_before = expected[kRankOrder];
+    EXPECT_GE(order["contests"], order_before["contests"]);
+    EXPECT_GE(order["mean_tau_b"].get<double>(),
+              std::max(kLeastTau, order_before["mean_tau_b"].get<double>() - kMostTauLost));
+    EXPECT_LE(
+        order["mean_regret_pct"].get<double>(),
+        std::min(kMostRegretPct, order_before["mean_regret_pct"].get<double>() + kMostGrowth));
     for (const auto& [group, before] : expected.items()) {
-        if (group == kMemory) continue;
+        if (group == kMemory || group == kRankOrder) continue;
         ASSERT_TRUE(found.contains(group)) << group;
         EXPECT_GE(found[group]["rows"].get<int>(), before["rows"].get<int>()) << group;
         EXPECT_LE(found[group]["mean_abs_error_pct"].get<double>(),

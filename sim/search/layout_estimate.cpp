@@ -1,0 +1,436 @@
+#include "sim/search/layout_estimate.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "plan/assemble/bind_steps.hpp"
+#include "plan/passes/program_builder.hpp"
+#include "sim/machine.hpp"
+#include "sim/stack_prior.hpp"
+
+namespace orrery::sim {
+namespace {
+
+using plan::Layout;
+using plan::OpKind;
+
+// The communication of a layout's data-parallel ranks.
+class DataExchange {
+  public:
+    DataExchange(const Network& network, const Places& places, const plan::Scenario& scenario,
+                 double slowdown)
+        : network_(network),
+          places_(places),
+          layout_(scenario.layout),
+          sharding_(plan::sharding_of(scenario)),
+          slowdown_(slowdown) {}
+
+    bool alone() const { return layout_.data_ranks() == 1; }
+    bool shards_gradients() const { return sharding_.gradients; }
+    bool shards_parameters() const { return sharding_.parameters; }
+
+    double gather(double bytes) const {
+        return collective(OpKind::all_gather, bytes, places_.shard);
+    }
+    // Sums over all, of which each keeps what the layout says.
+    double reduce(double bytes) const {
+        if (layout_.zero_ranks() == 1) return collective(OpKind::all_reduce, bytes, places_.data);
+        return collective(OpKind::reduce_scatter, bytes, places_.shard);
+    }
+    // What shards then are summed over.
+    double reduce_replicas(double bytes) const {
+        if (layout_.zero_ranks() == 1 || layout_.zero_ranks() == layout_.data_ranks()) return 0;
+        return collective(OpKind::all_reduce, bytes / static_cast<double>(layout_.zero_ranks()),
+                          places_.replica);
+    }
+    // A pass that runs beside communication, which slows down what of it runs undisturbed else: as
+    // much as there is in the same share of its time.
+    double beside(double busy, double undisturbed, double communication) const {
+        if (busy <= 0) return busy;
+        const double share = std::min(1.0, communication / busy);
+        return std::max(busy + slowdown_ * undisturbed * share, communication);
+    }
+
+  private:
+    double collective(OpKind kind, double bytes, const GroupShape& shape) const {
+        if (bytes <= 0 || shape.ranks == 1) return 0;
+        return network_.collective(kind, static_cast<std::int64_t>(bytes), shape).seconds;
+    }
+
+    const Network& network_;
+    const Places& places_;
+    const Layout& layout_;
+    plan::Sharding sharding_;
+    double slowdown_;
+};
+
+// Bytes that are reduced or gathered in buckets: seconds of all of them, and of one of layers.
+struct InBuckets {
+    double all = 0, one = 0;
+};
+
+// Stages of one place and as many layers, and what follows from that.
+struct StageKind {
+    StagePlace place = StagePlace::middle;
+    std::int64_t layers = 0;
+    const StageCosts* costs = nullptr;
+    std::array<PassTimes, kPasses> passes{};
+    InBuckets reduction;
+    double gathered_after = 0;  // seconds, of parameters that the optimizer has changed
+    // Bytes.
+    double states = 0, fixed = 0, beside = 0, at_end = 0, slot = 0;
+    InFlight in_flight;  // of a micro-batch
+};
+
+class Estimate {
+  public:
+    Estimate(const plan::Scenario& scenario, const EstimateParts& parts)
+        : scenario_(scenario),
+          layout_(scenario.layout),
+          framework_(scenario.training.framework),
+          profile_(parts.profile),
+          unit_(parts.unit),
+          skeleton_(parts.skeleton),
+          network_(parts.network),
+          places_(parts.places),
+          walks_(parts.walks),
+          exchange_(parts.network, parts.places, scenario,
+                    (profile_.overlap.compute_slowdown.value - 1) * framework_.overlap_factor) {
+        for (std::int32_t stage = 0; stage < layout_.stages(); ++stage)
+            kind_of_.push_back(kind_number(stage));
+        for (StageKind& kind : kinds_)
+            complete(kind);
+    }
+
+    LayoutEstimate make() {
+        LayoutEstimate estimate;
+        estimate.step_s = step();
+        for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank)
+            estimate.peak_bytes = std::max(estimate.peak_bytes, live_of(rank));
+        estimate.peak_bytes += process_bytes();
+        const StackPrior prior = stack_prior(framework_, profile_);
+        estimate.fit_probability =
+            fit_probability(estimate.peak_bytes, profile_.hardware.capacity_bytes.value, prior);
+        if (host() > scenario_.cluster.host_memory.capacity_GB * 1e9) estimate.fit_probability = 0;
+        return estimate;
+    }
+
+  private:
+    std::size_t kind_number(std::int32_t stage) {
+        const auto last = static_cast<std::int32_t>(layout_.stages()) - 1;
+        StagePlace place = StagePlace::middle;
+        if (layout_.pipeline_parallel == 1)
+            place = StagePlace::only;
+        else if (stage == 0)
+            place = StagePlace::first;
+        else if (stage == last)
+            place = StagePlace::last;
+        const std::int64_t layers = layout_.layers_per_stage[static_cast<std::size_t>(stage)];
+        for (std::size_t i = kinds_.size(); i-- > 0;)
+            if (kinds_[i].place == place && kinds_[i].layers == layers) return i;
+        StageKind kind;
+        kind.place = place;
+        kind.layers = layers;
+        kind.costs = &unit_.stages[static_cast<std::size_t>(place)];
+        kinds_.push_back(kind);
+        return kinds_.size() - 1;
+    }
+    const StageKind& kind_of(std::int32_t stage) const {
+        return kinds_[kind_of_[static_cast<std::size_t>(stage)]];
+    }
+
+    void complete(StageKind& kind) const {
+        const StageCosts& costs = *kind.costs;
+        const auto layers = static_cast<double>(kind.layers);
+        kind.passes = passes_of(costs, layers);
+        if (!exchange_.alone())
+            kind.reduction = in_buckets(costs, layers, unit_.gradient_bytes, [&](double bytes) {
+                return exchange_.reduce_replicas(bytes) +
+                       (exchange_.shards_gradients() ? 0 : exchange_.reduce(bytes));
+            });
+        if (gathers_after())
+            kind.gathered_after =
+                in_buckets(costs, layers, unit_.parameter_bytes, [&](double bytes) {
+                    return exchange_.gather(bytes);
+                }).all;
+        kind.states = costs.whole_states.of(layers) +
+                      costs.shared_states.of(layers) / static_cast<double>(layout_.zero_ranks());
+        kind.fixed = costs.fixed.layer * layers;
+        for (const ByLayers& one : costs.while_running)
+            kind.beside = std::max(kind.beside, one.of(layers));
+        kind.at_end = costs.at_end.of(layers);
+        kind.in_flight = {costs.until_backward.of(layers), costs.until_weights.of(layers),
+                          costs.between_halves.of(layers)};
+        kind.slot = kind.in_flight.until_backward + kind.in_flight.until_weights;
+    }
+
+    // Passes of a stage; parameters that are gathered for each, and gradients that are reduced
+    // after each, go beside.
+    std::array<PassTimes, kPasses> passes_of(const StageCosts& costs, double layers) const {
+        std::array<PassTimes, kPasses> passes;
+        for (std::size_t pass = 0; pass < kPasses; ++pass) {
+            passes[pass].lead = std::max(0.0, costs.lead[pass].of(layers));
+            passes[pass].busy = std::max(0.0, costs.busy[pass].of(layers));
+            passes[pass].tail = std::max(0.0, costs.tail[pass].of(layers));
+        }
+        if (exchange_.alone() || !exchange_.shards_gradients()) return passes;
+        // Of a layer, and of what a stage has beside layers.
+        const auto each = [&](double bytes_per_element, auto&& price) {
+            return std::array{price(costs.elements.layer * bytes_per_element),
+                              price(costs.elements.base * bytes_per_element)};
+        };
+        const auto reduced =
+            each(unit_.gradient_bytes, [&](double bytes) { return exchange_.reduce(bytes); });
+        std::array<double, 2> gathered{};
+        if (exchange_.shards_parameters())
+            gathered =
+                each(unit_.parameter_bytes, [&](double bytes) { return exchange_.gather(bytes); });
+        const double again = layout_.reshard_after_forward ? 1 : 0;
+        const std::array<std::array<double, 2>, kPasses> shares = {{
+            {1, 0},      // forward gathers,
+            {again, 1},  // backward does so again, and reduces,
+            {again, 0},
+            {0, 1},
+        }};
+        for (std::size_t pass = 0; pass < kPasses; ++pass) {
+            const auto messages = [&](std::size_t part) {
+                return shares[pass][0] * gathered[part] + shares[pass][1] * reduced[part];
+            };
+            passes[pass].busy =
+                beside(costs.busy[pass], costs.undisturbed[pass], layers, messages(0), messages(1));
+        }
+        return passes;
+    }
+
+    // A pass whose parts each run beside the messages of the next one.
+    double beside(const ByLayers& busy, const ByLayers& undisturbed, double layers, double of_layer,
+                  double of_rest) const {
+        const double rest = std::max(0.0, busy.base);
+        const double rest_undisturbed = std::clamp(undisturbed.base, 0.0, rest);
+        if (layers < 1) return exchange_.beside(rest, rest_undisturbed, of_rest);
+        const auto layer = [&](double messages) {
+            return exchange_.beside(busy.layer, undisturbed.layer, messages);
+        };
+        if (of_rest <= 0) return layers * layer(of_layer) + rest;
+        return (layers - 1) * layer(of_layer) + layer(of_rest) +
+               exchange_.beside(rest, rest_undisturbed, of_layer);
+    }
+
+    // A stage's layers and the rest of it in buckets of elements of so many bytes: what `price`
+    // says of all of them, and of one of layers.
+    template <typename Price>
+    InBuckets in_buckets(const StageCosts& costs, double layers, double element_bytes,
+                         Price price) const {
+        const double target = 1e6 * std::max(framework_.gradient_bucket_mb,
+                                             framework_.gradient_bucket_mb_per_rank *
+                                                 static_cast<double>(layout_.data_ranks()));
+        const double layer = costs.elements.layer;
+        InBuckets sum;
+        if (layers > 0 && layer > 0) {
+            const double at_once =
+                std::clamp(std::ceil(target / (layer * unit_.gradient_bytes)), 1.0, layers);
+            const double buckets = std::ceil(layers / at_once);
+            sum.one = price(layer * layers / buckets * element_bytes);
+            sum.all = buckets * sum.one;
+        }
+        if (costs.elements.base > 0) sum.all += price(costs.elements.base * element_bytes);
+        return sum;
+    }
+    // Gradients that are reduced once per step; from ZeRO-2 on shards alone, over their replicas.
+    InBuckets reduction_of(std::size_t rank) const {
+        InBuckets reduction;
+        for (const std::int32_t stage : skeleton_.stages(rank)) {
+            reduction.all += kind_of(stage).reduction.all;
+            reduction.one = kind_of(stage).reduction.one;
+        }
+        return reduction;
+    }
+
+    // What of it is left after the rank's last backward pass. A chunk's gradients are complete
+    // when its last micro-batch is; with several chunks those come a round of the pipeline apart.
+    double exposed(const InBuckets& reduction, std::size_t rank) const {
+        if (reduction.all == 0) return 0;
+        if (!framework_.overlap_gradient_reduce) return reduction.all;
+        const auto& stages = skeleton_.stages(rank);
+        const auto chunks = static_cast<double>(stages.size());
+        double backward = 0;  // of one chunk, what makes gradients of weights
+        for (const std::int32_t stage : stages) {
+            const auto& passes = kind_of(stage).passes;
+            backward += passes[passes[3].busy > 0 ? 3 : 1].busy / chunks;
+        }
+        const double round = std::min(static_cast<double>(layout_.micro_batches()),
+                                      static_cast<double>(layout_.pipeline_parallel));
+        const double window = backward * (1 + (chunks - 1) * round);
+        const double buckets = std::max(1.0, reduction.all / std::max(reduction.one, 1e-12));
+        const double of_last = reduction.all / chunks - backward * (1 - chunks / buckets);
+        return std::max({reduction.one, of_last, reduction.all - window});
+    }
+
+    const PipelineTimes& pipeline() const {
+        PipelineWalks::Key key{
+            &skeleton_, layout_.micro_batches(), 0, plan::blocks_on_transfers(scenario_), {}};
+        if (layout_.pipeline_parallel > 1)
+            key.hop = network_.point_to_point(unit_.boundary_bytes, places_.next).seconds;
+        for (const std::size_t kind : kind_of_) {
+            const auto& passes = kinds_[kind].passes;
+            if (key.runs.empty() || !(key.runs.back().passes == passes))
+                key.runs.push_back({0, passes});
+            ++key.runs.back().stages;
+        }
+        return walks_.get(std::move(key));
+    }
+
+    double step() const {
+        const PipelineTimes& times = pipeline();
+        const bool waits = asks_all_ranks(scenario_.training);
+        double reduced = 0, after = 0, end = 0;
+        for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
+            const double ready =
+                times.rank_ends[rank] + (exchange_.alone() ? 0 : exposed(reduction_of(rank), rank));
+            const double left = after_reduction(rank);
+            reduced = std::max(reduced, ready);
+            after = std::max(after, left);
+            end = std::max(end, ready + left);
+        }
+        return std::max(times.end, waits ? reduced + after : end);
+    }
+
+    // Parameters that the optimizer has changed.
+    bool gathers_after() const {
+        return layout_.zero_ranks() > 1 && !exchange_.shards_parameters() &&
+               !plan::gathers_parameters_ahead(scenario_);
+    }
+
+    // The optimizer, and the gathering of what it has changed.
+    double after_reduction(std::size_t rank) const {
+        double seconds = 0, gathered = 0;
+        for (const std::int32_t stage : skeleton_.stages(rank)) {
+            const StageKind& kind = kind_of(stage);
+            const double stepped = kind.costs->elements.of(static_cast<double>(kind.layers));
+            seconds = std::max(seconds, kind.costs->step_seconds);
+            seconds +=
+                kind.costs->step_per_element * stepped / static_cast<double>(layout_.zero_ranks());
+            gathered += kind.gathered_after;
+        }
+        return seconds + gathered;
+    }
+
+    // Bytes of the plan's memory at the peak, and what of the device's is lost with it.
+    double live_of(std::size_t rank) {
+        const auto& stages = skeleton_.stages(rank);
+        double states = 0, fixed = 0, fixed_base = 0, beside = 0, at_end = 0;
+        // Slots of different sizes in one arena: as the plan's first fit has it, one of them is
+        // lost; not where the chunks end in the reverse of the order in which they began (V).
+        double lost = 0, smallest = 0, largest = 0;
+        of_chunk_.clear();
+        for (const std::int32_t stage : stages) {
+            const StageKind& kind = kind_of(stage);
+            states += kind.states;
+            fixed_base = std::max(fixed_base, kind.costs->fixed.base);
+            fixed += kind.fixed;
+            beside = std::max(beside, kind.beside);
+            at_end = std::max(at_end, kind.at_end);
+            largest = std::max(largest, kind.slot);
+            smallest = smallest == 0 ? kind.slot : std::min(smallest, kind.slot);
+            of_chunk_.push_back(kind.in_flight);
+        }
+        const bool folds_back = stages.front() == 0 && stages.back() + 1 == layout_.stages();
+        if (framework_.fragmentation == 0 && largest > smallest && !folds_back) lost = smallest;
+        const double in_flight = skeleton_.most(rank, layout_.micro_batches(), of_chunk_);
+        const double live = states + fixed + fixed_base + std::max(in_flight + beside, at_end);
+        return live * (1 + framework_.fragmentation) + lost;
+    }
+
+    // Of a rank's process, besides.
+    double process_bytes() const {
+        const plan::Mesh mesh = mesh_of(layout_);
+        if (!profile_.process)
+            return 1e6 * (framework_.context_mb +
+                          static_cast<double>(communicators(mesh)) * framework_.communicator_mb);
+        return profile_.process->shared_bytes.value /
+                   static_cast<double>(std::min(scenario_.cluster.devices_per_node, mesh.ranks())) +
+               profile_.process->rank_bytes.value;
+    }
+
+    double host() {
+        const bool any = std::any_of(kinds_.begin(), kinds_.end(), [](const StageKind& kind) {
+            const auto keeps = [&](const ByLayers& bytes) {
+                return bytes.of(static_cast<double>(kind.layers)) > 0;
+            };
+            return keeps(kind.costs->host_states) || keeps(kind.costs->host_shared_states) ||
+                   keeps(kind.costs->host_in_flight);
+        });
+        if (!any) return 0;
+        double most = 0;
+        for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
+            const auto& stages = skeleton_.stages(rank);
+            double bytes = 0;
+            const auto moments = skeleton_.fullest(rank, layout_.micro_batches());
+            for (std::size_t chunk = 0; chunk < stages.size(); ++chunk) {
+                const StageKind& kind = kind_of(stages[chunk]);
+                const StageCosts& costs = *kind.costs;
+                const auto layers = static_cast<double>(kind.layers);
+                bytes += costs.host_states.of(layers) +
+                         costs.host_shared_states.of(layers) /
+                             static_cast<double>(layout_.zero_ranks()) +
+                         moments[1][chunk].until_weights * costs.host_in_flight.of(layers);
+            }
+            most = std::max(most, bytes);
+        }
+        return most *
+               static_cast<double>(std::min(scenario_.cluster.devices_per_node, layout_.ranks()));
+    }
+
+    const plan::Scenario& scenario_;
+    const Layout& layout_;
+    const plan::Framework& framework_;
+    const Profile& profile_;
+    const UnitCosts& unit_;
+    const ScheduleSkeleton& skeleton_;
+    const Network& network_;
+    const Places& places_;
+    PipelineWalks& walks_;
+    DataExchange exchange_;
+    std::vector<StageKind> kinds_;
+    std::vector<std::size_t> kind_of_;  // by stage
+    std::vector<InFlight> of_chunk_;    // bytes of a micro-batch, of the rank that is looked at
+};
+
+}  // namespace
+
+std::size_t PipelineWalks::Hash::operator()(const Key& key) const {
+    std::size_t seed = std::bit_cast<std::size_t>(key.skeleton);
+    const auto add = [&](double value) { seed = mixed(seed, std::bit_cast<std::uint64_t>(value)); };
+    seed = mixed(seed, static_cast<std::uint64_t>(key.micro_batches));
+    add(key.hop);
+    for (const Run& run : key.runs) {
+        seed = mixed(seed, static_cast<std::uint64_t>(run.stages));
+        for (const PassTimes& pass : run.passes)
+            add(pass.busy);
+    }
+    return seed;
+}
+
+const PipelineTimes& PipelineWalks::get(Key key) {
+    return made_.get(key, [&] {
+        std::vector<std::array<PassTimes, kPasses>> times;
+        for (const Run& run : key.runs)
+            times.insert(times.end(), static_cast<std::size_t>(run.stages), run.passes);
+        return key.skeleton->run(key.micro_batches, times, key.hop, key.blocks);
+    });
+}
+
+plan::Mesh mesh_of(const Layout& layout) {
+    plan::Mesh mesh{layout.tensor_parallel, layout.context_parallel, layout.data_parallel,
+                    layout.pipeline_parallel};
+    if (layout.zero_ranks() > 1 && layout.zero_ranks() < layout.data_ranks())
+        mesh.shard = layout.zero_ranks();
+    return mesh;
+}
+
+LayoutEstimate estimate_of(const plan::Scenario& valid, const EstimateParts& parts) {
+    return Estimate(valid, parts).make();
+}
+
+}  // namespace orrery::sim

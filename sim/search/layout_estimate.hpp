@@ -1,0 +1,67 @@
+// One layout's price, put together from parts that others share: the costs of its stages, its
+// schedule's skeleton, the places of its groups. What is alike among stages (their place in the
+// pipeline, their number of layers) is computed once.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "plan/ir/mesh.hpp"
+#include "sim/network/collective_cost.hpp"
+#include "sim/search/layout_pricer.hpp"
+#include "sim/search/made.hpp"
+#include "sim/search/schedule_skeleton.hpp"
+#include "sim/search/stage_costs.hpp"
+
+namespace orrery::sim {
+
+// Where the groups of data-parallel ranks of a layout lie, and the way to the next stage.
+struct Places {
+    GroupShape data, shard, replica;
+    Hop next;
+};
+
+// Walks over skeletons that were made before. Layouts that differ in what their data-parallel ranks
+// share out, or in how many there are, often have the same passes.
+class PipelineWalks {
+  public:
+    // Stages in runs of the same times: how many, and their passes.
+    struct Run {
+        std::int64_t stages = 0;
+        std::array<PassTimes, kPasses> passes{};
+        bool operator==(const Run&) const = default;
+    };
+    struct Key {
+        const ScheduleSkeleton* skeleton = nullptr;
+        std::int64_t micro_batches = 0;
+        double hop = 0;
+        bool blocks = false;
+        std::vector<Run> runs;
+        bool operator==(const Key&) const = default;
+    };
+    const PipelineTimes& get(Key key);
+
+  private:
+    struct Hash {
+        std::size_t operator()(const Key& key) const;
+    };
+    Made<Key, PipelineTimes, Hash> made_;
+};
+
+struct EstimateParts {
+    const Profile& profile;
+    const UnitCosts& unit;  // without an error
+    const ScheduleSkeleton& skeleton;
+    const Network& network;
+    const Places& places;
+    PipelineWalks& walks;
+};
+
+LayoutEstimate estimate_of(const plan::Scenario& valid, const EstimateParts& parts);
+
+// The mesh of the plan that a layout would have.
+plan::Mesh mesh_of(const plan::Layout& layout);
+
+}  // namespace orrery::sim
