@@ -190,13 +190,13 @@ QString FormModel::shown(const Node& node) const {
     return initial.is_discarded() ? QString() : value_text(initial);
 }
 
-// "512 sequences"; a word has none.
+// "5 µs"; words have none, and what is counted is said with its key.
 QString FormModel::with_unit(const Node& node) const {
     const QString text = shown(node);
     bool is_number = false;
     text.toDouble(&is_number);
-    return is_number && !node.key.unit.empty() ? text + QLatin1Char(' ') + text_of(node.key.unit)
-                                               : text;
+    if (!is_number || node.key.type != plan::KeyType::number || node.key.unit.empty()) return text;
+    return text + QLatin1Char(' ') + text_of(node.key.unit);
 }
 
 QString FormModel::origin_of(const Node& node) const {
