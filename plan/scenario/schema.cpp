@@ -131,9 +131,11 @@ const Keys<Scenario>& scenario_keys() {
 
 const std::vector<KeySpec>& scenario_schema() {
     static const std::vector<KeySpec> schema = [] {
-        std::vector<KeySpec> keys = specs(scenario_keys());
-        for (KeySpec& key : keys)
-            key.open = key.name == "model";
+        std::vector<KeySpec> keys;
+        for (const Key<Scenario>& key : scenario_keys()) {
+            keys.push_back(key.spec);
+            keys.back().open = key.spec.name == "model";
+        }
         return keys;
     }();
     return schema;
