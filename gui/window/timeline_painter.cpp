@@ -85,7 +85,8 @@ void TimelinePainter::paint_minimap(const QPixmap* picture) {
     Viewport whole(scene_.timeline->limits());
     whole.set_width(place.width());
     const double left = place.left() + whole.x_of(scene_.view.shown().from);
-    const double right = std::max(left + 2, place.left() + whole.x_of(scene_.view.shown().to));
+    const double right = std::clamp<double>(place.left() + whole.x_of(scene_.view.shown().to),
+                                            left + 2, place.right() + 1);
     QColor veil = look_.ground;
     veil.setAlpha(170);
     p_.fillRect(QRectF(place.left(), place.top(), left - place.left(), place.height()), veil);

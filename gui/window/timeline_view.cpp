@@ -117,10 +117,24 @@ void TimelineView::set_title(const QString& title) {
     viewport()->update();
 }
 
-void TimelineView::show_stretch(const Stretch& stretch) {
+Stretch TimelineView::shown_of_step() const {
+    const Picoseconds zero = timeline_ ? timeline_->window().from : 0;
+    const Stretch& shown = scene_.view.shown();
+    return {shown.from - zero, shown.to - zero};
+}
+
+void TimelineView::show_of_step(const Stretch& stretch) {
+    if (!timeline_) return;
+    const Picoseconds zero = timeline_->window().from;
     const Stretch before = scene_.view.shown();
-    scene_.view.show(stretch);
+    scene_.view.show({stretch.from + zero, stretch.to + zero});
     if (scene_.view.shown() != before) changed();
+}
+
+void TimelineView::set_reach(Picoseconds reach) {
+    if (!timeline_) return;
+    const Picoseconds zero = timeline_->window().from;
+    scene_.view.widen({zero, zero + reach});
 }
 
 void TimelineView::zoom(double factor, double x) {
