@@ -66,6 +66,8 @@ class TimelineView : public QAbstractScrollArea {
     void scrollContentsBy(int dx, int dy) override;
 
   private:
+    static constexpr double kZoomStep = 1.35;  // of a key, and of a notch of the wheel
+
     enum class Drag { none, area, pan, minimap };
 
     void make_actions();
