@@ -97,10 +97,13 @@ TEST(Driven, AnErrorIsListedAndItsFixTakesAClick) {
     EXPECT_EQ(world.window->problems().model().at(0).code, "S012");
     EXPECT_EQ(shown_step(world), before);  // the last that was sound
     QPushButton* fix = nullptr;
-    for (auto* button : world.window->problems().findChildren<QPushButton*>())
-        if (button->isVisible() && button->text().endsWith(QStringLiteral("pipeline_parallel: 8")))
-            fix = button;
-    ASSERT_NE(fix, nullptr);
+    ASSERT_TRUE(until([&] {  // is shown when its layout next comes to its turn
+        for (auto* button : world.window->problems().findChildren<QPushButton*>())
+            if (button->isVisible() &&
+                button->text().endsWith(QStringLiteral("pipeline_parallel: 8")))
+                fix = button;
+        return fix != nullptr;
+    }));
     QTest::mouseClick(fix, Qt::LeftButton);
     world.settle();
     EXPECT_EQ(world.window->problems().model().rowCount(), 0);
