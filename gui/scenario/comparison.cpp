@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "cli/compare.hpp"
 #include "cli/diff.hpp"
 
 namespace orrery::gui {
@@ -19,6 +20,22 @@ std::string comparison_text(const Answer& a, const Answer& b) {
                                  plan::differing_keys(a.read.resolved_json, b.read.resolved_json)};
     std::ostringstream out, err;
     return cli::diff_text(report, {out, err});
+}
+
+std::string comparison_text(const Answer& predicted, const trace::Trace& measured,
+                            const std::string& measured_name) {
+    constexpr std::size_t kOps = 10;  // as many as the command line lists
+    const trace::Trace& trace = predicted.prediction->trace;
+    try {
+        const compare::Comparison comparison = compare::compare_traces(trace, measured);
+        const cli::ComparisonReport report{comparison,    name_of(predicted.asked),
+                                           measured_name, trace.facts.prices,
+                                           kOps,          predicted.read.resolved_json};
+        std::ostringstream out, err;
+        return cli::comparison_text(report, {out, err});
+    } catch (const std::exception& differ) {
+        return differ.what();
+    }
 }
 
 }  // namespace orrery::gui

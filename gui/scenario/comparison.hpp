@@ -1,4 +1,5 @@
-// Two predicted steps side by side, as `orrery diff` tells of them, by its code.
+// Two predicted steps side by side, as `orrery diff` tells of them, and a measured one beside its
+// prediction, as `orrery compare` does: by their code.
 #pragma once
 
 #include <string>
@@ -9,5 +10,9 @@ namespace orrery::gui {
 
 // Both have a prediction.
 std::string comparison_text(const Answer& a, const Answer& b);
+
+// Of another plan than the measured one: says so, with the differences.
+std::string comparison_text(const Answer& predicted, const trace::Trace& measured,
+                            const std::string& measured_name);
 
 }  // namespace orrery::gui

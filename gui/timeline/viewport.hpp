@@ -2,6 +2,8 @@
 // nothing leaves the trace's own limits.
 #pragma once
 
+#include <algorithm>
+
 #include "trace/trace.hpp"
 
 namespace orrery::gui {
@@ -24,6 +26,11 @@ class Viewport {
 
     const Stretch& limits() const { return limits_; }
     const Stretch& shown() const { return shown_; }
+    // From now on it may show this as well.
+    void widen(Stretch stretch) {
+        limits_.from = std::min(limits_.from, stretch.from);
+        limits_.to = std::max(limits_.to, stretch.to);
+    }
     int width() const { return width_; }
     void set_width(int pixels) { width_ = pixels > 1 ? pixels : 1; }
 

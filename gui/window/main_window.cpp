@@ -57,7 +57,11 @@ MainWindow::MainWindow(const QString& recovery_folder) {
     connect(form_, &FormPane::to_show, this, &MainWindow::show_in_text);
     connect(timeline_, &TimelineView::hovered, statusBar(),
             [this](const QString& text) { statusBar()->showMessage(text); });
-    connect(launch_, &LaunchPane::measured, this, &MainWindow::open_trace);
+    // The prediction stays in sight, on the same scale of time.
+    connect(launch_, &LaunchPane::measured, this, [this](const QString& trace) {
+        hold();
+        open_trace(trace);
+    });
     setAcceptDrops(true);
     show_title();
     timeline_->setFocus();
@@ -114,10 +118,10 @@ void MainWindow::make_panes() {
     layout->addWidget(timelines, 1);
     // Both to one scale of time, whichever is moved.
     connect(timeline_, &TimelineView::view_changed, held_timeline_,
-            [this] { held_timeline_->show_stretch(timeline_->scene().view.shown()); });
+            [this] { held_timeline_->show_of_step(timeline_->shown_of_step()); });
     connect(held_timeline_, &TimelineView::view_changed, timeline_, [this] {
         if (held_timeline_->underMouse() || held_timeline_->hasFocus())
-            timeline_->show_stretch(held_timeline_->scene().view.shown());
+            timeline_->show_of_step(held_timeline_->shown_of_step());
     });
     setCentralWidget(middle);
 
@@ -241,6 +245,7 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
     shown_ = answer;
     compare();
     timeline_->show_timeline(answer->timeline, !first_answer_);
+    align();
     first_answer_ = false;
     report_->clear();
 }
@@ -249,12 +254,33 @@ void MainWindow::hold() {
     if (!shown_) return;
     held_ = shown_;
     held_timeline_->show_timeline(held_->timeline, false);
-    held_timeline_->show_stretch(timeline_->scene().view.shown());
+    align();
     held_timeline_->set_title(tr("A: held"));
     timeline_->set_title(tr("B: shown now"));
     held_timeline_->show();
     compare_dock_->raise();
     compare();
+}
+
+void MainWindow::back_to_scenario() {
+    if (trace_path_.isEmpty() || document_->text().isEmpty()) return;
+    trace_path_.clear();
+    first_answer_ = true;
+    scenario_dock_->show();
+    overview_dock_->show();
+    state_->clear();
+    show_title();
+    resimulate();
+}
+
+// Both show the same time, the shorter step with nothing behind its end.
+void MainWindow::align() {
+    if (!held_ || timeline_->timeline() == nullptr) return;
+    const Picoseconds reach =
+        std::max(timeline_->timeline()->window().length(), held_->timeline->window().length());
+    timeline_->set_reach(reach);
+    held_timeline_->set_reach(reach);
+    held_timeline_->show_of_step(timeline_->shown_of_step());
 }
 
 void MainWindow::let_go() {

@@ -94,6 +94,8 @@ class MainWindow : public QMainWindow {
     void about();
     void hold();
     void let_go();
+    void back_to_scenario();
+    void align();
     void compare();
 
     void open_trace(const QString& path);

@@ -12,6 +12,7 @@
 #include <QSvgGenerator>
 #include <QThread>
 
+#include "gui/scenario/comparison.hpp"
 #include "gui/window/main_window.hpp"
 #include "trace/atomic_file.hpp"
 #include "trace/formats/trace_file.hpp"
@@ -89,7 +90,13 @@ void MainWindow::show_trace(const QString& path, std::shared_ptr<const Timeline>
     scenario_dock_->hide();
     overview_dock_->hide();
     const bool measured = timeline->trace().origin == trace::Origin::measured;
+    if (held_ && measured) {
+        comparison_->setPlainText(
+            QString::fromStdString(comparison_text(*held_, timeline->trace(), path.toStdString())));
+        timeline_->set_title(tr("B: measured"));
+    }
     timeline_->show_timeline(std::move(timeline), false);
+    align();
     state_->setText(measured ? tr("a measured step") : tr("a predicted step"));
     show_title();
 }

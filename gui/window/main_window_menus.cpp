@@ -71,6 +71,8 @@ void MainWindow::make_menus() {
         &MainWindow::hold);
     add(step, tr("&Let go of the held step"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_H),
         &MainWindow::let_go);
+    add(step, tr("&Back to the scenario"), QKeySequence(Qt::CTRL | Qt::Key_B),
+        &MainWindow::back_to_scenario);
 
     QMenu* window = menuBar()->addMenu(tr("&Window"));
     const auto add_focus = [&](const QString& text, Qt::Key key, QDockWidget* dock,

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "cli/quantity.hpp"
-#include "trace/formats/rank_view.hpp"
 #include "trace/timeline_axis.hpp"
 
 namespace orrery::gui {
@@ -14,13 +13,13 @@ namespace {
 constexpr int kTickDistance = 110;  // at least, pixels
 constexpr int kPadding = 6;
 
+}  // namespace
+
 // Waiting is drawn lower than work, so that what a rank does stands out without its colour.
-QRectF waiting_part(const QRectF& box) {
+QRectF TimelinePainter::waiting_part(const QRectF& box) {
     const double inset = std::floor(box.height() * 0.3);
     return box.adjusted(0, inset, 0, -inset);
 }
-
-}  // namespace
 
 SceneLayout::SceneLayout(const QRect& whole) {
     const int left = whole.left() + kNames;
@@ -85,7 +84,8 @@ void TimelinePainter::paint_minimap(const QPixmap* picture) {
     Viewport whole(scene_.timeline->limits());
     whole.set_width(place.width());
     const double left = place.left() + whole.x_of(scene_.view.shown().from);
-    const double right = std::max(left + 2, place.left() + whole.x_of(scene_.view.shown().to));
+    const double right = std::clamp<double>(place.left() + whole.x_of(scene_.view.shown().to),
+                                            left + 2, place.right() + 1);
     QColor veil = look_.ground;
     veil.setAlpha(170);
     p_.fillRect(QRectF(place.left(), place.top(), left - place.left(), place.height()), veil);
@@ -173,127 +173,6 @@ void TimelinePainter::paint_name(const Row& row, const QRect& place) {
     p_.setPen(look_.faint);
     p_.drawText(text.adjusted(0, text.height() / 2, 0, 1), Qt::AlignLeft | Qt::AlignVCenter,
                 QString::fromStdString(lanes.alike));
-    p_.setFont(font);
-}
-
-void TimelinePainter::paint_lane(const Row& row, const QRect& place) {
-    if (!row.stream) return paint_rank(row, place);
-    const Lane& lane = scene_.rows->lane(row);
-    const std::vector<Strip> strips = strips_of(lane, scene_.view);
-    for (const Strip& strip : strips)
-        paint_strip(lane, strip, place);
-    paint_op_names(row, strips, place);
-}
-
-// What an action is made of where there is room for that; else actions, each with the shares of its
-// time, so that kinds that alternate faster than pixels can show are seen as they are.
-void TimelinePainter::paint_rank(const Row& row, const QRect& place) {
-    constexpr int kRoomForASpan = 5;  // pixels
-    const RankLanes& lanes = scene_.timeline->ranks()[row.rank];
-    const std::size_t spans = spans_in(lanes.work, scene_.view.shown());
-    if (static_cast<int>(spans) * kRoomForASpan <= scene_.view.width()) {
-        for (const Strip& strip : strips_of(lanes.work, scene_.view))
-            paint_strip(lanes.work, strip, place);
-    } else {
-        for (const Strip& strip : strips_of(lanes.outline, scene_.view)) {
-            const Span& span = lanes.outline.spans()[strip.first];
-            if (strip.run)
-                paint_run(lanes.work, strip, place);
-            else if (span.index < 0)
-                paint_strip(lanes.outline, strip, place);
-            else
-                paint_shares(box_of(strip, place), lanes.work.within(span.from, span.to),
-                             span.to - span.from);
-        }
-    }
-    paint_numbers(row, place);
-}
-
-QRectF TimelinePainter::box_of(const Strip& strip, const QRect& place) {
-    return {place.left() + strip.left, static_cast<double>(place.top()), strip.right - strip.left,
-            static_cast<double>(place.height())};
-}
-
-void TimelinePainter::paint_strip(const Lane& lane, const Strip& strip, const QRect& place) {
-    QRectF box = box_of(strip, place);
-    if (strip.run) return paint_run(lane, strip, place);
-    const Kind kind = lane.spans()[strip.first].kind;
-    if (is_waiting(kind)) {
-        // The bubble is a thin line of its own, so that emptiness is seen as such.
-        box = waiting_part(box);
-        if (kind == Kind::bubble) box.adjust(0, box.height() / 3, 0, -box.height() / 3);
-    }
-    p_.fillRect(box, look_.fill(kind));
-}
-
-// What the lane holds of the time that the strip's pixels show.
-void TimelinePainter::paint_run(const Lane& lane, const Strip& strip, const QRect& place) {
-    const Stretch shown{scene_.view.time_at(strip.left), scene_.view.time_at(strip.right)};
-    paint_shares(box_of(strip, place), lane.within(shown.from, shown.to),
-                 std::max<Picoseconds>(1, shown.length()));
-}
-
-// Bands from the bottom up, as high as their share of `time` is; what is left is idle.
-void TimelinePainter::paint_shares(const QRectF& box, const KindSums& sums, Picoseconds time) {
-    double bottom = box.bottom();
-    for (std::size_t k = 0; k < kKinds; ++k) {
-        const auto kind = static_cast<Kind>(k);
-        if (sums[k] == 0 || kind == Kind::bubble) continue;
-        const double share =
-            std::min(1.0, static_cast<double>(sums[k]) / static_cast<double>(time));
-        const double top = std::max(box.top(), bottom - box.height() * share);
-        p_.fillRect(QRectF(box.left(), top, box.width(), bottom - top), look_.fill(kind));
-        bottom = top;
-    }
-}
-
-// Boxes of actions: an edge where one begins, its micro-batch where that fits.
-void TimelinePainter::paint_numbers(const Row& row, const QRect& place) {
-    constexpr double kLeastEdged = 9;
-    const Lane& actions = scene_.timeline->ranks()[row.rank].outline;
-    const trace::ProgramOps& program = scene_.timeline->program_of(row.rank);
-    const QFontMetrics metrics(p_.font());
-    const int digit = metrics.horizontalAdvance(QLatin1Char('0'));
-    for (const Strip& strip : strips_of(actions, scene_.view)) {
-        const Span& span = actions.spans()[strip.first];
-        if (strip.run || span.index < 0 || strip.right - strip.left < kLeastEdged) continue;
-        p_.fillRect(QRectF(place.left() + strip.left, place.top(), 1, place.height()),
-                    look_.ground);
-        const plan::Action& action = program.actions[static_cast<std::size_t>(span.index)].front();
-        if (action.micro_batch < 0) continue;
-        const QString number = QString::number(action.micro_batch);
-        const double seen_left = std::max(0.0, strip.left);
-        const double seen_right = std::min<double>(scene_.view.width(), strip.right);
-        if (seen_right - seen_left < digit * static_cast<int>(number.size()) + 4) continue;
-        p_.setPen(Look::ink_on(look_.fill(span.kind)));
-        p_.drawText(
-            QRectF(place.left() + seen_left, place.top(), seen_right - seen_left, place.height()),
-            Qt::AlignCenter, number);
-    }
-}
-
-void TimelinePainter::paint_op_names(const Row& row, const std::vector<Strip>& strips,
-                                     const QRect& place) {
-    constexpr double kLeastNamed = 44;
-    const trace::ProgramOps& program = scene_.timeline->program_of(row.rank);
-    const Lane& lane = scene_.rows->lane(row);
-    const QFont font = p_.font();
-    QFont small = font;
-    small.setPointSizeF(font.pointSizeF() * 0.85);
-    p_.setFont(small);
-    const QFontMetrics metrics(small);
-    for (const Strip& strip : strips) {
-        const double left = std::max(0.0, strip.left);
-        const double right = std::min<double>(scene_.view.width(), strip.right);
-        if (strip.run || right - left < kLeastNamed) continue;
-        const Span& span = lane.spans()[strip.first];
-        const QString name = QString::fromStdString(trace::viewer::slice_name(
-            scene_.timeline->trace(), program, static_cast<std::size_t>(span.index)));
-        p_.setPen(Look::ink_on(look_.fill(span.kind)));
-        const QRectF text(place.left() + left + 3, place.top(), right - left - 6, place.height());
-        p_.drawText(text, Qt::AlignLeft | Qt::AlignVCenter,
-                    metrics.elidedText(name, Qt::ElideRight, static_cast<int>(text.width())));
-    }
     p_.setFont(font);
 }
 

@@ -33,6 +33,7 @@ class TimelinePainter {
     void paint_strip(const Lane& lane, const Strip& strip, const QRect& place);
     void paint_shares(const QRectF& box, const KindSums& sums, Picoseconds time);
     void paint_run(const Lane& lane, const Strip& strip, const QRect& place);
+    static QRectF waiting_part(const QRectF& box);
     static QRectF box_of(const Strip& strip, const QRect& place);
     static QString legend_text(Kind kind);
     void paint_numbers(const Row& row, const QRect& place);

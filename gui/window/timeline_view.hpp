@@ -31,8 +31,11 @@ class TimelineView : public QAbstractScrollArea {
     static std::vector<std::pair<QString, QString>> mouse_help();
 
     void set_title(const QString& title);  // empty: "whole step"
-    // As much of it as this timeline has.
-    void show_stretch(const Stretch& stretch);
+    // What is shown, counted from the start of the step: so that two steps can be held against each
+    // other. `reach`: how long after the start it may go on, though the step be shorter.
+    Stretch shown_of_step() const;
+    void show_of_step(const Stretch& stretch);
+    void set_reach(Picoseconds reach);
     void select(std::optional<BoxPlace> box);
     void select_area(std::optional<Area> area);
     // Opens the op's rank, selects the op and brings it into view.
@@ -63,6 +66,8 @@ class TimelineView : public QAbstractScrollArea {
     void scrollContentsBy(int dx, int dy) override;
 
   private:
+    static constexpr double kZoomStep = 1.35;  // of a key, and of a notch of the wheel
+
     enum class Drag { none, area, pan, minimap };
 
     void make_actions();

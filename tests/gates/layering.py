@@ -35,7 +35,7 @@ USERS_OF_CUDA = ("cli/run/", "tests/")
 
 # Of Qt, by the names of its headers and of the folders that they are in.
 QT = re.compile(r"^(Qt[A-Z]\w*/|Q[A-Z]\w*$|q[a-z0-9]+\.h$|qt\w+/)")
-USERS_OF_QT = ("gui/", "tests/gui/")
+USERS_OF_QT = ("gui/", "tests/gui/", "tests/bench/gui/")
 
 
 # What an op computes is in its fields: a label is for people.

@@ -97,10 +97,13 @@ TEST(Driven, AnErrorIsListedAndItsFixTakesAClick) {
     EXPECT_EQ(world.window->problems().model().at(0).code, "S012");
     EXPECT_EQ(shown_step(world), before);  // the last that was sound
     QPushButton* fix = nullptr;
-    for (auto* button : world.window->problems().findChildren<QPushButton*>())
-        if (button->isVisible() && button->text().endsWith(QStringLiteral("pipeline_parallel: 8")))
-            fix = button;
-    ASSERT_NE(fix, nullptr);
+    ASSERT_TRUE(until([&] {  // is shown when its layout next comes to its turn
+        for (auto* button : world.window->problems().findChildren<QPushButton*>())
+            if (button->isVisible() &&
+                button->text().endsWith(QStringLiteral("pipeline_parallel: 8")))
+                fix = button;
+        return fix != nullptr;
+    }));
     QTest::mouseClick(fix, Qt::LeftButton);
     world.settle();
     EXPECT_EQ(world.window->problems().model().rowCount(), 0);
@@ -286,7 +289,9 @@ TEST(Driven, TwoStepsAreComparedSideBySide) {
     world.window->timeline().setFocus();
     for (int i = 0; i < 3; ++i)
         world.key(Qt::Key_W);
-    EXPECT_EQ(held.scene().view.shown(), world.scene().view.shown());
+    EXPECT_EQ(held.shown_of_step(), world.window->timeline().shown_of_step());
+    world.key(Qt::Key_0);  // the longer of both is seen whole, the other to the same scale
+    EXPECT_EQ(held.shown_of_step(), world.window->timeline().shown_of_step());
     QTest::keyClick(world.window.get(), Qt::Key_H, Qt::ControlModifier | Qt::ShiftModifier);
     EXPECT_FALSE(held.isVisible());
     world.window->document().forget_unsaved();
@@ -344,6 +349,13 @@ TEST(Driven, ARunIsStartedWatchedAndItsMeasuredStepShown) {
     button_of(launch, QStringLiteral("Show the measured step"))->click();
     ASSERT_TRUE(until([&] { return !world.window->is_reading(); }));
     EXPECT_EQ(world.window->timeline().timeline()->trace().origin, trace::Origin::measured);
+    // The prediction stands beside it, op by op.
+    EXPECT_EQ(world.window->held_timeline().timeline()->trace().origin, trace::Origin::predicted);
+    EXPECT_TRUE(world.window->comparison().toPlainText().contains(QStringLiteral("measured")));
+    QTest::keyClick(world.window.get(), Qt::Key_B, Qt::ControlModifier);
+    world.settle();
+    EXPECT_EQ(world.window->timeline().timeline()->trace().origin, trace::Origin::predicted);
+    EXPECT_EQ(world.window->document().text(), text);
 }
 
 TEST(Driven, ARunThatDiesSaysSoAndTakesNothingWithIt) {

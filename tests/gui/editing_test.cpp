@@ -91,7 +91,8 @@ TEST(Editing, TypedTextIsKeptAndRecoveredByTheNextWindow) {
         return QDir(world.unsaved_folder()).entryList({QStringLiteral("*.unsaved")});
     };
     ASSERT_TRUE(until([&] { return files().size() == 1; }));
-    Unsaved unsaved{QString::fromStdString(run), world.window->document().text(), {}, {}};
+    const QString gone = QString::fromStdString(world.file("gone.unsaved"));
+    Unsaved unsaved{QString::fromStdString(run), world.window->document().text(), {}, gone};
     world.window->document().forget_unsaved();
     world.make_window({1280, 720});
     world.window->recover(unsaved);

@@ -136,6 +136,10 @@ TEST_P(Screenshots, ARun) {
         if (button->text() == QStringLiteral("Start")) button->click();
     ASSERT_TRUE(until([&] { return !world.window->launch().is_running(); }));
     keep(*world.window, "run-" + look() + ".png");
+    for (auto* button : world.window->launch().findChildren<QPushButton*>())
+        if (button->text() == QStringLiteral("Show the measured step")) button->click();
+    ASSERT_TRUE(until([&] { return !world.window->is_reading(); }));
+    keep(*world.window, "measured-" + look() + ".png");
 }
 
 INSTANTIATE_TEST_SUITE_P(Looks, Screenshots, testing::Bool(),
