@@ -148,6 +148,12 @@ std::optional<sim::FoundLayout> own_layout(const ScenarioInput& input) {
     sim::FoundLayout found{
         {}, {}, *read.scenario, sim::simulate(*read.scenario, profile, options, "")};
     found.price.step_s = found.prediction.step.time_s;
+    if (read.scenario->layout.imported.schedule.grid.empty()) {
+        sim::SharedStageCosts costs(read.scenario->cluster.nodes);
+        const sim::LayoutPricer pricer(*read.scenario, profile, costs);
+        const sim::LayoutEstimate estimate = pricer.price(*read.scenario);
+        if (estimate.error.empty()) found.price.step_s = estimate.step_s;
+    }
     return found;
 }
 

@@ -37,8 +37,8 @@ LayoutSearch layout_search_of_each(const ScenarioInput& input, const std::vector
 LayoutSearch layout_search_of_each(const ScenarioInput& input,
                                    const std::vector<std::vector<std::string>>& combinations);
 
-// The layout that the file says, simulated, for comparison; nothing where it leaves something open
-// or is not sound.
+// The layout that the file says, simulated and, where its schedule has a name, priced as a search
+// does; nothing where it leaves something open or is not sound.
 std::optional<sim::FoundLayout> own_layout(const ScenarioInput& input);
 
 }  // namespace orrery::cli

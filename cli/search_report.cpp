@@ -1,5 +1,7 @@
 #include "cli/search_report.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -44,6 +46,26 @@ std::size_t tied(const SearchReport& report) {
     for (const sim::FoundLayout& found : layouts)
         if (found.prediction.step.low_s <= layouts.front().prediction.step.high_s) ++count;
     return count;
+}
+
+// How many layouts that may fit are better than the file's own, by estimate.
+std::size_t better_than_own(const SearchReport& report) {
+    const auto& all = report.result.objectives;
+    const double own =
+        sim::objective_of(report.options.objective, report.own->scenario, report.own->price.step_s);
+    // Its own estimate is among them, where it is one of the space.
+    return static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), own * (1 - 1e-9)) -
+                                    all.begin());
+}
+
+std::string place_text(const SearchReport& report) {
+    const auto all = static_cast<std::int64_t>(report.result.objectives.size());
+    const auto better = static_cast<std::int64_t>(better_than_own(report));
+    return fmt::format(
+        "  place       of {} that may fit {} ({}) are better than the file's own, by "
+        "estimate\n",
+        whole_text(all), whole_text(better),
+        percent_text(static_cast<double>(better) / static_cast<double>(all)));
 }
 
 std::string found_table(const SearchReport& report) {
@@ -266,6 +288,7 @@ std::string search_text(const SearchReport& report, const Console& console) {
                 "  tied        the first {} cannot be told apart: their 90 % "
                 "intervals overlap\n",
                 same);
+        if (report.own) text += place_text(report);
         text += "  repeat      orrery simulate " +
                 report.input.arguments(result.layouts.front().sets) + '\n';
         if (report.explain) text += explanation(report, console);
@@ -295,6 +318,8 @@ std::string search_json(const SearchReport& report) {
         json["layouts"].push_back(found_json(found));
     json["tied"] = result.layouts.empty() ? 0 : tied(report);
     json["own"] = report.own ? found_json(*report.own) : Json(nullptr);
+    if (report.own) json["own"]["better_by_estimate"] = better_than_own(report);
+    json["may_fit"] = result.objectives.size();
     json["pareto"] = Json::array();
     for (const sim::PricedLayout& priced : result.pareto)
         json["pareto"].push_back(priced_json(report, priced));

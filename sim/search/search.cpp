@@ -23,27 +23,6 @@ constexpr std::size_t kLeastBatch = 8;  // layouts that are simulated side by si
 constexpr std::size_t kMostBatch = 64;  // … none of them was any good
 constexpr std::size_t kMostSimulated = 3;  // times as many as are asked for, once these are there
 
-// What a layout costs by an objective; smaller is better. Of a step, which has the same tokens for
-// all layouts of a scenario.
-double objective_of(Objective objective, const plan::Scenario& scenario, double step_s) {
-    const double tokens = static_cast<double>(scenario.layout.global_batch_size) *
-                          static_cast<double>(scenario.training.sequence_length);
-    const auto ranks = static_cast<double>(scenario.layout.ranks());
-    const plan::Cluster& cluster = scenario.cluster;
-    switch (objective) {
-        case Objective::step_time:
-            return step_s;
-        case Objective::tokens_per_s_per_gpu:
-            return step_s * ranks / tokens;
-        case Objective::cost_per_token:
-            return step_s * static_cast<double>(cluster.devices()) * cluster.usd_per_device_hour() /
-                   3600 / tokens;
-        case Objective::energy:
-            return step_s * ranks * cluster.power_w_per_gpu * cluster.pue / tokens;
-    }
-    return step_s;
-}
-
 double cost_of(const plan::Scenario& scenario, double step_s) {
     return objective_of(Objective::cost_per_token, scenario, step_s);
 }
@@ -102,6 +81,8 @@ class Pricing {
             }
         }
         std::sort(fitting.begin(), fitting.end(), before);
+        for (const PricedLayout& one : fitting)
+            result.objectives.push_back(one.objective);
         if (options_.of_each_base)
             simulate_best_of_each(fitting, result);
         else
@@ -236,6 +217,7 @@ class Pricing {
     std::vector<FoundLayout> simulate_best(const std::vector<PricedLayout>& fitting,
                                            SearchResult& result) {
         std::vector<FoundLayout> layouts;
+        if (options_.top == 0) return layouts;
         std::size_t after_enough = 0, batch = std::max(options_.top, kLeastBatch);
         for (std::size_t next = 0; next < fitting.size() && !stopped();) {
             batch = std::min(batch, fitting.size() - next);
@@ -441,6 +423,26 @@ class Pricing {
 };
 
 }  // namespace
+
+// Of a step, which has the same tokens for all layouts of a scenario.
+double objective_of(Objective objective, const plan::Scenario& scenario, double step_s) {
+    const double tokens = static_cast<double>(scenario.layout.global_batch_size) *
+                          static_cast<double>(scenario.training.sequence_length);
+    const auto ranks = static_cast<double>(scenario.layout.ranks());
+    const plan::Cluster& cluster = scenario.cluster;
+    switch (objective) {
+        case Objective::step_time:
+            return step_s;
+        case Objective::tokens_per_s_per_gpu:
+            return step_s * ranks / tokens;
+        case Objective::cost_per_token:
+            return step_s * static_cast<double>(cluster.devices()) * cluster.usd_per_device_hour() /
+                   3600 / tokens;
+        case Objective::energy:
+            return step_s * ranks * cluster.power_w_per_gpu * cluster.pue / tokens;
+    }
+    return step_s;
+}
 
 std::string_view name(Objective objective) {
     switch (objective) {

@@ -25,6 +25,8 @@ enum class Objective : std::uint8_t {
 };
 inline constexpr std::size_t kObjectives = 4;
 std::string_view name(Objective objective);
+// What a layout costs by it; smaller is better.
+double objective_of(Objective objective, const plan::Scenario& scenario, double step_s);
 
 // One scenario of the search: what does not vary in it, and the layouts that are tried.
 struct SearchBase {
@@ -41,7 +43,7 @@ struct SearchBase {
 
 struct SearchOptions {
     Objective objective = Objective::step_time;
-    std::size_t top = 10;
+    std::size_t top = 10;       // 0: none is simulated
     bool of_each_base = false;  // so many of each, base by base
     double least_fit_probability = 0.5;
     double memory_margin = 0;  // share of a device's memory that what fits leaves free
@@ -79,6 +81,7 @@ struct SearchResult {
     };
     std::map<std::string, Broken> infeasible;  // by rule (S014); "memory": what breaks none
     std::vector<FoundLayout> layouts;          // best first; of_each_base: within each
+    std::vector<double> objectives;            // of what may fit, by estimate, ascending
     std::vector<PricedLayout> pareto;   // of what fits: step time, memory, cost; fastest first
     std::vector<PricedLayout> nearest;  // where nothing fits: those that need least memory
     std::optional<PricedLayout> without_memory_limit;  // the best if everything fitted

@@ -61,6 +61,26 @@ void priced_again(benchmark::State& state, const char* run) {
     state.counters["priced"] = benchmark::Counter(priced, benchmark::Counter::kIsRate);
 }
 
+// Every combination of the whole space, with everything to be made first, and none simulated: what
+// one core prices where there is one.
+void priced_whole(benchmark::State& state, const char* run, std::int64_t nodes) {
+    World world(run);
+    if (nodes > 0) {
+        world.input.sets = {"cluster.nodes=" + std::to_string(nodes)};
+        world.search = cli::layout_search(world.input, world.none);
+    }
+    SearchOptions options;
+    options.top = 0;
+    double priced = 0, looked_at = 0;
+    for (auto _ : state) {
+        const SearchResult result = search(world.search.bases, options);
+        priced += static_cast<double>(result.priced);
+        looked_at += static_cast<double>(result.evaluated);
+    }
+    state.counters["looked at"] = benchmark::Counter(looked_at, benchmark::Counter::kIsRate);
+    state.counters["priced"] = benchmark::Counter(priced, benchmark::Counter::kIsRate);
+}
+
 // The command's own way, with the best simulated, on all cores.
 void searched(benchmark::State& state, const char* run) {
     const World world(run);
@@ -76,6 +96,12 @@ BENCHMARK_CAPTURE(priced_afresh, llama3_405b, "llama3.1-405b-h100x16384")
 BENCHMARK_CAPTURE(priced_again, gpt3_175b, "gpt3-175b-a100x1024")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(priced_again, llama3_405b, "llama3.1-405b-h100x16384")
     ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(priced_whole, llama3_405b, "llama3.1-405b-h100x16384", 0)
+    ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime();
+BENCHMARK_CAPTURE(priced_whole, gpt3_175b_on_4096, "gpt3-175b-a100x1024", 512)
+    ->Unit(benchmark::kMillisecond)
+    ->MeasureProcessCPUTime();
 BENCHMARK_CAPTURE(searched, llama3_405b, "llama3.1-405b-h100x16384")
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime();
