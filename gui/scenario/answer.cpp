@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "cli/machine_files.hpp"
+#include "cli/page/page.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "sim/cuda_graphs.hpp"
 #include "trace/critical_path.hpp"
@@ -104,16 +105,20 @@ ReasonsPtr reasons_of(const AnswerPtr& answer, const std::atomic<bool>& stop) {
     check_stop();
 
     const plan::Framework& framework = scenario.training.framework;
-    cli::Explanation explanation{input, {}, {}, {}, {}};
+    cli::Explanation& explanation =
+        reasons->explanation.emplace(cli::Explanation{input, {}, {}, {}, {}});
     explanation.path = trace::critical_path(
         prediction.trace, {sim::launch_times(framework), framework.launch_queue,
                            sim::graph_launches(plan::build_plan(scenario), scenario)});
     explanation.parts = trace::parts_of(prediction.trace, explanation.path);
-    reasons->paragraph = cli::path_paragraph(explanation);
-    reasons->what_ifs = sim::ask_what_ifs(scenario, profile, prediction, check_stop);
+    explanation.answers = sim::ask_what_ifs(scenario, profile, prediction, check_stop);
     check_stop();
-    reasons->balanced = sim::balanced_layers(scenario, profile, prediction, read_with);
+    explanation.balanced = sim::balanced_layers(scenario, profile, prediction, read_with);
     return reasons;
+}
+
+std::string page_of(const Reasons& reasons) {
+    return cli::page_html({*reasons.explanation, nullptr});
 }
 
 }  // namespace orrery::gui

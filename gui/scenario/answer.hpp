@@ -48,14 +48,15 @@ struct Reasons {
     AnswerPtr answer;
     cli::ScenarioInput arguments;
     sim::FixSearch fixes;
-    std::string report;                 // the text of `orrery simulate`
-    std::string paragraph;              // the critical path in a few sentences
-    std::vector<sim::Answer> what_ifs;  // largest gain first
-    std::optional<sim::BalancedLayers> balanced;
-    std::string failure;  // why there is no more
+    std::string report;                           // the text of `orrery simulate`
+    std::optional<cli::Explanation> explanation;  // whole where there is no failure
+    std::string failure;                          // why there is no more
 };
 using ReasonsPtr = std::shared_ptr<const Reasons>;
 
 ReasonsPtr reasons_of(const AnswerPtr& answer, const std::atomic<bool>& stop);
+
+// The page that `orrery report` writes; without a failure.
+std::string page_of(const Reasons& reasons);
 
 }  // namespace orrery::gui

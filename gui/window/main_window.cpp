@@ -248,6 +248,7 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
     align();
     first_answer_ = false;
     report_->clear();
+    reasons_ = nullptr;
 }
 
 void MainWindow::hold() {
@@ -298,6 +299,7 @@ void MainWindow::compare() {
 }
 
 void MainWindow::show_reasons(const ReasonsPtr& reasons) {
+    reasons_ = reasons->failure.empty() ? reasons : nullptr;
     overview_->show_reasons(reasons);
     report_->setPlainText(QString::fromStdString(reasons->report));
 }

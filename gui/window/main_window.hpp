@@ -63,6 +63,9 @@ class MainWindow : public QMainWindow {
 
     // Empty, or why not. By the ending: .png or .svg.
     QString export_timeline(const QString& path) const;
+    // The page of `orrery report`; there is one once the step is explained.
+    bool has_page() const { return reasons_ != nullptr; }
+    QString export_page(const QString& path) const;
 
   protected:
     void closeEvent(QCloseEvent* event) override;
@@ -84,6 +87,7 @@ class MainWindow : public QMainWindow {
     void save();
     void save_as();
     void ask_export();
+    void ask_export_page();
     void undo();
     void redo();
     void find();
@@ -139,6 +143,7 @@ class MainWindow : public QMainWindow {
     QLabel* state_ = nullptr;
     QString trace_path_;  // of a trace that is shown instead of a scenario
     bool first_answer_ = true;
+    ReasonsPtr reasons_;  // of the step that is shown; null: not yet
 };
 
 }  // namespace orrery::gui

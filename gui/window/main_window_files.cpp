@@ -188,6 +188,25 @@ void MainWindow::save_as() {
     if (!path.isEmpty()) save_to(path);
 }
 
+void MainWindow::ask_export_page() {
+    const QString path = QFileDialog::getSaveFileName(this, tr("Export the report as a page"), {},
+                                                      tr("Pages (*.html)"));
+    if (path.isEmpty()) return;
+    const QString why = export_page(path);
+    if (!why.isEmpty()) say(tr("Not exported: %1").arg(why));
+}
+
+QString MainWindow::export_page(const QString& path) const {
+    if (!has_page()) return tr("the step is not explained yet");
+    if (!path.endsWith(QLatin1String(".html"))) return tr("the name must end in .html");
+    try {
+        trace::write_file(path.toStdString(), page_of(*reasons_));
+    } catch (const std::exception& error) {
+        return QString::fromStdString(error.what());
+    }
+    return {};
+}
+
 void MainWindow::ask_export() {
     const QString path = QFileDialog::getSaveFileName(this, tr("Export the timeline"), {},
                                                       tr("Pictures (*.png *.svg)"));

@@ -168,16 +168,17 @@ void OverviewPane::add_setting(const std::vector<sim::Setting>& settings, const 
 
 void OverviewPane::show_reasons(const ReasonsPtr& reasons) {
     if (!reasons->failure.empty()) return why_->say(QString::fromStdString(reasons->failure));
-    why_->say(QString::fromStdString(reasons->paragraph));
+    const cli::Explanation& explanation = *reasons->explanation;
+    why_->say(QString::fromStdString(cli::path_paragraph(explanation)));
     for (const sim::Fix& fix : reasons->fixes.fixes)
         add_setting(fix.settings,
                     tr("%1, %2").arg(bytes(fix.peak_bytes), words(sim::name(fix.verdict))));
-    if (reasons->balanced)
-        add_setting({reasons->balanced->setting}, tr("step %1, %2 shorter")
-                                                      .arg(seconds(reasons->balanced->step_time_s),
-                                                           seconds(reasons->balanced->gain_s)));
+    if (const auto& balanced = explanation.balanced)
+        add_setting({balanced->setting},
+                    tr("step %1, %2 shorter")
+                        .arg(seconds(balanced->step_time_s), seconds(balanced->gain_s)));
     what_ifs_->setRowCount(0);
-    for (const sim::Answer& answer : reasons->what_ifs) {
+    for (const sim::Answer& answer : explanation.answers) {
         const int row = what_ifs_->rowCount();
         what_ifs_->insertRow(row);
         const QString sentence = words(answer.what->sentence);

@@ -1,6 +1,9 @@
 // The window driven as a user drives it, by mouse and keys: every shipped scenario, an edit and its
 // undo, a fix, zoom, selections.
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <map>
 
@@ -9,6 +12,7 @@
 #include <QSvgRenderer>
 
 #include "cli/quantity.hpp"
+#include "gui/scenario/json_places.hpp"
 #include "gui/window/charts.hpp"
 #include "sim/prediction.hpp"
 #include "tests/gui/window_world.hpp"
@@ -272,6 +276,20 @@ TEST(Driven, ExportedPicturesShowTheTimeline) {
     EXPECT_NE(world.window->export_timeline(QStringLiteral("/nowhere/t.png")), QString());
 }
 
+TEST(Driven, TheReportIsExportedAsThePageOfTheCommandLine) {
+    WindowWorld world;
+    world.open(shipped("tiny-gpt"));
+    const QString path = QString::fromStdString(world.file("report.html"));
+    ASSERT_TRUE(until([&] { return world.window->has_page(); }));
+    ASSERT_EQ(world.window->export_page(path), QString());
+    const std::string page = content(path.toStdString());
+    EXPECT_TRUE(page.starts_with("<!doctype html>")) << page.substr(0, 80);
+    EXPECT_NE(page.find(step_of("tiny-gpt", {})), std::string::npos);
+    EXPECT_NE(world.window->export_page(QStringLiteral("/nowhere/report.html")), QString());
+    EXPECT_NE(world.window->export_page(QString::fromStdString(world.file("report.txt"))),
+              QString());
+}
+
 // A step is held, the scenario changed: the text is that of orrery diff, both timelines move as
 // one.
 TEST(Driven, TwoStepsAreComparedSideBySide) {
@@ -356,6 +374,50 @@ TEST(Driven, ARunIsStartedWatchedAndItsMeasuredStepShown) {
     world.settle();
     EXPECT_EQ(world.window->timeline().timeline()->trace().origin, trace::Origin::predicted);
     EXPECT_EQ(world.window->document().text(), text);
+}
+
+// Of this process.
+std::vector<pid_t> children() {
+    std::vector<pid_t> found;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+        const std::string stat = content(entry.path() / "stat");
+        const std::size_t name_end = stat.rfind(')');
+        if (name_end == std::string::npos) continue;
+        char state = 0;
+        pid_t parent = 0;
+        std::istringstream(stat.substr(name_end + 1)) >> state >> parent;
+        if (parent == getpid()) found.push_back(std::stoi(entry.path().filename().string()));
+    }
+    return found;
+}
+
+TEST(Driven, AKilledRunIsResumedFromItsCheckpoint) {
+    constexpr int kSteps = 40;
+    WindowWorld world;
+    const QString run = QString::fromStdString(world.copy_of("tiny-gpt"));
+    std::string text = content(run.toStdString());
+    for (const auto& [key, value] : std::map<std::string, std::string>{
+             {"run.data", ORRERY_SOURCE_DIR "/scenarios/data/sample.txt"},
+             {"layout.data_parallel", "1"},
+             {"run.steps", std::to_string(kSteps)},
+             {"run.checkpoint", R"({"path": ")" + world.file("saved") + R"(", "every_steps": 2})"}})
+        text = *with_setting(text, key, value);
+    std::ofstream(run.toStdString()) << text;
+    world.open(run.toStdString());
+    LaunchPane& launch = world.window->launch();
+    QTest::keyClick(world.window.get(), Qt::Key_7, Qt::ControlModifier);
+    button_of(launch, QStringLiteral("Start"))->click();
+    ASSERT_TRUE(until([&] { return launch.steps_seen() >= 10; })) << launch.verdict().toStdString();
+    for (const pid_t child : children())
+        kill(child, SIGKILL);
+    ASSERT_TRUE(until([&] { return !launch.is_running(); }));
+    EXPECT_TRUE(launch.verdict().contains(QStringLiteral("killed")))
+        << launch.verdict().toStdString();
+    button_of(launch, QStringLiteral("Resume"))->click();
+    ASSERT_TRUE(until([&] { return !launch.is_running(); })) << launch.verdict().toStdString();
+    // What was saved is not done again: the last checkpoint is of the 8th step or a later one.
+    EXPECT_GT(launch.steps_seen(), 0) << launch.verdict().toStdString();
+    EXPECT_LE(launch.steps_seen(), kSteps - 8) << launch.verdict().toStdString();
 }
 
 TEST(Driven, ARunThatDiesSaysSoAndTakesNothingWithIt) {
