@@ -9,6 +9,8 @@ namespace orrery::runtime {
 void Inbox::put(std::int64_t from, MessageKind kind, ControlPlane::Bytes bytes) {
     {
         const std::lock_guard lock(mutex_);
+        // Rank 0 says so when all have finished, and may leave before this is taken.
+        finished_ = finished_ || (from == 0 && kind == MessageKind::finish);
         queues_[static_cast<std::size_t>(from)].push_back({kind, std::move(bytes)});
     }
     came_.notify_all();

@@ -34,6 +34,7 @@ class Inbox {
 
     // Of the run, for this reason; false where it had ended before, or finished.
     bool end(const std::string& reason);
+    // Of rank 0; the others learn it by its message, with which it comes.
     void finish();
     void check();
     // For who has found a connection dead: waits until its reader, which takes first what came

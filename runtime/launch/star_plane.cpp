@@ -68,7 +68,6 @@ void StarPlane::finish() {
     } else {
         send(0, MessageKind::finish, {});
         take(0, MessageKind::finish);
-        inbox().finish();
     }
     finished_ = true;
 }

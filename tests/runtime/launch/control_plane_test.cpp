@@ -16,6 +16,7 @@
 
 #include "runtime/launch/connect_ranks.hpp"
 #include "runtime/launch/handshake.hpp"
+#include "runtime/launch/inbox.hpp"
 #include "runtime/launch/socket.hpp"
 #include "runtime/launch/tcp_plane.hpp"
 #include "runtime/launch/thread_planes.hpp"
@@ -406,6 +407,22 @@ TEST(ConnectRanks, ARunOfOneNeedsNobody) {
     const auto plane = connect_ranks(Launch{});
     EXPECT_EQ(plane->sum(0.5), 0.5);
     plane->finish();
+}
+
+// Rank 0 leaves once it has told all: that its connection then ends is no end of the run, whether
+// its word has been taken yet or not.
+TEST(Inbox, ARunThatHasFinishedDoesNotEndWithItsFirstRank) {
+    Inbox inbox(2);
+    inbox.put(0, MessageKind::broadcast, {});
+    inbox.put(0, MessageKind::finish, {});
+    EXPECT_FALSE(inbox.end("rank 0 has died or was cut off"));
+    EXPECT_EQ(inbox.take(0).kind, MessageKind::broadcast);
+    EXPECT_EQ(inbox.take(0).kind, MessageKind::finish);
+    EXPECT_NO_THROW(inbox.check());
+    // Of rank 0's own: one that has finished may still be cut off before all have.
+    Inbox of_first(2);
+    of_first.put(1, MessageKind::finish, {});
+    EXPECT_TRUE(of_first.end("rank 1 has died or was cut off"));
 }
 
 }  // namespace
