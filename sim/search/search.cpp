@@ -10,6 +10,7 @@
 
 #include "plan/assemble/build_plan.hpp"
 #include "plan/check.hpp"
+#include "sim/search/few_micro_batches.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -281,6 +282,17 @@ class Pricing {
         });
     }
 
+    // Of a step with fewer micro-batches.
+    bool may_fit_with_more(const MemoryPrediction& memory, const plan::Scenario& scenario,
+                           const Profile& profile) const {
+        const double least = static_cast<double>(memory.worst().peak_bytes) * (1 - kLuckOfFew);
+        const auto capacity = static_cast<double>(memory.capacity_bytes);
+        return leaves_margin(least, capacity) &&
+               fit_probability(least, capacity,
+                               stack_prior(scenario.training.framework, profile)) >=
+                   options_.least_fit_probability;
+    }
+
     bool fits(const MemoryPrediction& memory) const {
         return memory.fit_probability >= options_.least_fit_probability &&
                leaves_margin(static_cast<double>(memory.worst().peak_bytes),
@@ -321,12 +333,18 @@ class Pricing {
         std::string broken;
         std::optional<plan::Scenario> scenario = scenario_of(base, priced.number, rules, broken);
         ORRERY_CHECK(scenario.has_value(), "a layout that was priced breaks no rule");
+        Prediction prediction;
+        if (const auto shorter = with_few_micro_batches(*scenario)) {
+            prediction.memory =
+                predict_memory(plan::assemble_plan(*shorter), *shorter, *base.profile);
+            if (!may_fit_with_more(prediction.memory, *scenario, *base.profile))
+                return FoundLayout{priced, {}, std::move(*scenario), std::move(prediction)};
+        }
         SimulateOptions options;
         options.keep_trace = false;
         options.part_waiting = false;
         // What does not fit need not be timed.
         const plan::Plan plan = plan::assemble_plan(*scenario);
-        Prediction prediction;
         prediction.memory = predict_memory(plan, *scenario, *base.profile);
         if (!fits(prediction.memory))
             return FoundLayout{priced, {}, std::move(*scenario), std::move(prediction)};

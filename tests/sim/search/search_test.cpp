@@ -1,6 +1,7 @@
 // A search against the long way: every combination read from a file and simulated by itself.
 #include "sim/search/search.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
@@ -13,6 +14,8 @@
 #include <set>
 
 #include "cli/layout_search.hpp"
+#include "plan/assemble/build_plan.hpp"
+#include "sim/search/few_micro_batches.hpp"
 #include "tests/theory/theory_scenarios.hpp"
 
 namespace orrery::sim {
@@ -321,6 +324,41 @@ Misses misses_of(const ScenarioInput& input, std::size_t count) {
 }
 
 // The bounds that layout_pricer.hpp states.
+// Drawn with hundreds of micro-batches, each schedule among them.
+TEST(FewMicroBatches, NeedNoMoreThanAll) {
+    std::map<std::string, int> drawn;
+    double luckiest = 0;
+    for (const char* schedule :
+         {"1f1b", "gpipe", "interleaved", "zb-h1", "zb-2p", "zb-v", "v-half", "dualpipe-v"})
+        for (const int pipeline : {2, 4, 8})
+            for (const int chunks : {1, 2, 5})
+                for (const char* recompute : {"none", "full"}) {
+                    const plan::ReadResult read = plan::read_scenario(
+                        kRuns + "llama3-70b-h100x256.json",
+                        {fmt::format("layout.schedule={}", schedule),
+                         fmt::format("layout.pipeline_parallel={}", pipeline),
+                         fmt::format("layout.virtual_pipeline={}", chunks),
+                         fmt::format("layout.recompute={}", recompute), "layout.data_parallel=auto",
+                         "layout.global_batch_size=2048"},
+                        theory::library());
+                    if (!read.scenario) continue;  // not every schedule has so many chunks
+                    const std::optional<plan::Scenario> few =
+                        with_few_micro_batches(*read.scenario);
+                    if (!few) continue;
+                    const Profile profile = load_profile(read.scenario->cluster.profile_path);
+                    const auto peak = [&](const plan::Scenario& scenario) {
+                        return static_cast<double>(
+                            predict_memory(plan::assemble_plan(scenario), scenario, profile)
+                                .worst()
+                                .peak_bytes);
+                    };
+                    luckiest = std::max(luckiest, peak(*few) / peak(*read.scenario) - 1);
+                    ++drawn[schedule];
+                }
+    EXPECT_LE(luckiest, kLuckOfFew);
+    EXPECT_EQ(drawn.size(), 8U);
+}
+
 TEST(LayoutPricer, IsWithinItsBoundsForNineLayoutsInTen) {
     misses_of(input_of("llama2-7b-a100x8", {"cluster.nodes=4"}), 150).expect_within_bounds();
     misses_of(input_of("llama2-7b-a100x8", {"training.sequence_length=16384"}), 150)
