@@ -255,6 +255,7 @@ void MainWindow::hold() {
     if (!shown_) return;
     held_ = shown_;
     held_timeline_->show_timeline(held_->timeline, false);
+    held_timeline_->set_path(timeline_->path());
     align();
     held_timeline_->set_title(tr("A: held"));
     timeline_->set_title(tr("B: shown now"));
@@ -301,6 +302,9 @@ void MainWindow::compare() {
 void MainWindow::show_reasons(const ReasonsPtr& reasons) {
     reasons_ = reasons->failure.empty() ? reasons : nullptr;
     overview_->show_reasons(reasons);
+    if (reasons_)
+        timeline_->set_path(std::make_shared<const std::vector<cli::PathStay>>(
+            cli::stays_of(reasons->explanation->path)));
     report_->setPlainText(QString::fromStdString(reasons->report));
 }
 

@@ -85,6 +85,25 @@ TEST_P(Screenshots, AStepOfManyStages) {
     keep(*world.window, "zoomed-" + look() + ".png");
 }
 
+TEST_P(Screenshots, TheCriticalPathAndTransfers) {
+    WindowWorld world;
+    world.open(shipped("gpt3-175b-a100x1024"));
+    ASSERT_TRUE(until([&] { return world.window->has_page(); }));
+    TimelineView& timeline = world.window->timeline();
+    world.key(Qt::Key_P);
+    keep(*world.window, "path-whole-" + look() + ".png");
+    // The first backward pass of the fourth stage, with what it waited for.
+    const std::vector<Span>& boxes = timeline.timeline()->ranks()[3].outline.spans();
+    std::size_t number = 0;
+    while (boxes[number].kind != Kind::backward)
+        ++number;
+    timeline.select(BoxPlace{3, std::nullopt, number});
+    world.key(Qt::Key_F);
+    for (int i = 0; i < 3; ++i)
+        world.key(Qt::Key_S);
+    keep(*world.window, "path-zoomed-" + look() + ".png");
+}
+
 TEST_P(Screenshots, ErrorsAndTheirFixes) {
     WindowWorld world({1280, 720});
     world.open(shipped("gpt3-175b-a100x1024"));
