@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "cli/chart.hpp"
+#include "cli/csv_cell.hpp"
 #include "cli/json_values.hpp"
 #include "cli/quantity.hpp"
 #include "cli/search_report.hpp"
@@ -249,17 +250,6 @@ std::string sweep_json(const Sweep& sweep) {
 namespace {
 
 constexpr std::string_view kLastColumns = "interval_low_s,interval_high_s,verdict,why";
-
-// RFC 4180.
-std::string csv_cell(const std::string& text) {
-    if (text.find_first_of(",\"\n") == std::string::npos) return text;
-    std::string out = "\"";
-    for (const char c : text) {
-        if (c == '"') out += '"';
-        out += c;
-    }
-    return out + '"';
-}
 
 }  // namespace
 

@@ -90,6 +90,8 @@ class MainWindow : public QMainWindow {
     void ask_export_page();
     void undo();
     void redo();
+    void copy_csv();
+    void save_csv();
     void find();
     void find_next();
     void find_previous();

@@ -14,6 +14,7 @@
 #include "gui/timeline/find.hpp"
 #include "gui/window/main_window.hpp"
 #include "gui/window/shortcuts_sheet.hpp"
+#include "gui/window/table_csv.hpp"
 
 namespace orrery::gui {
 
@@ -49,6 +50,11 @@ void MainWindow::make_menus() {
     QMenu* edit = menuBar()->addMenu(tr("&Edit"));
     add(edit, tr("&Undo"), QKeySequence::Undo, &MainWindow::undo);
     add(edit, tr("&Redo"), QKeySequence::Redo, &MainWindow::redo);
+
+    edit->addSeparator();
+    add(edit, tr("&Copy the table as CSV"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_C),
+        &MainWindow::copy_csv);
+    add(edit, tr("Save the &table as CSV…"), {}, &MainWindow::save_csv);
 
     QMenu* view = menuBar()->addMenu(tr("&Timeline"));
     for (QAction* action : timeline_->timeline_actions())
@@ -146,6 +152,16 @@ void MainWindow::undo() {
 }
 void MainWindow::redo() {
     editor_->redo();
+}
+
+void MainWindow::copy_csv() {
+    if (!copy_csv_of_focused())
+        statusBar()->showMessage(tr("Click a table first: no table has the keyboard."));
+}
+
+void MainWindow::save_csv() {
+    if (!save_csv_of_focused())
+        statusBar()->showMessage(tr("Click a table first: no table has the keyboard."));
 }
 
 void MainWindow::find() {

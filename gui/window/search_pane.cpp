@@ -11,6 +11,7 @@
 #include "cli/scenario_lines.hpp"
 #include "cli/search_report.hpp"
 #include "gui/window/front_chart.hpp"
+#include "gui/window/table_csv.hpp"
 #include "sim/search/layout_sets.hpp"
 
 namespace orrery::gui {
@@ -46,6 +47,7 @@ SearchPane::SearchPane(std::function<QString()> saved_path, QWidget* parent)
     table_->setSelectionMode(QAbstractItemView::SingleSelection);
     table_->setTabKeyNavigation(false);
     table_->horizontalHeader()->setStretchLastSection(true);
+    offer_csv(*table_);
     auto* buttons = new QHBoxLayout;
     for (QWidget* widget : {static_cast<QWidget*>(start_), static_cast<QWidget*>(stop_),
                             static_cast<QWidget*>(try_), static_cast<QWidget*>(progress_)})
