@@ -140,6 +140,11 @@ void MainWindow::make_panes() {
     launch_ = new LaunchPane(saved_path);
     search_pane_ = new SearchPane(saved_path);
     connect(search_pane_, &SearchPane::wanted, this, &MainWindow::apply);
+    sweep_pane_ = new SweepPane([this] {
+        if (document_ == nullptr || !trace_path_.isEmpty()) return ScenarioText{};
+        return ScenarioText{document_->text().toStdString(), document_->path().toStdString()};
+    });
+    connect(sweep_pane_, &SweepPane::wanted, this, &MainWindow::apply);
     setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
     setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
     scenario_dock_ =
@@ -167,9 +172,12 @@ void MainWindow::make_panes() {
     search_dock_ =
         add_dock(Qt::BottomDockWidgetArea, QStringLiteral("search"), tr("Search"), search_pane_);
     tabifyDockWidget(compare_dock_, search_dock_);
+    sweep_dock_ =
+        add_dock(Qt::BottomDockWidgetArea, QStringLiteral("sweep"), tr("Sweep"), sweep_pane_);
+    tabifyDockWidget(search_dock_, sweep_dock_);
     details_dock_->raise();
     for (auto* tabs : findChildren<QTabBar*>())
-        tabs->setAccessibleName(tr("Details, report, run, comparison or search"));
+        tabs->setAccessibleName(tr("Details, report, run, comparison, search or sweep"));
     state_ = new QLabel;
     statusBar()->addPermanentWidget(state_);
     resize(1440, 860);
@@ -341,6 +349,7 @@ void MainWindow::show_title() {
     setWindowTitle(tr("%1[*] - Orrery").arg(name));
     launch_->refresh();
     search_pane_->refresh();
+    sweep_pane_->refresh();
     setWindowModified(trace_path_.isEmpty() && !document_->is_saved());
 }
 

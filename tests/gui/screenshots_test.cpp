@@ -4,6 +4,7 @@
 #include <map>
 
 #include <QImage>
+#include <QLineEdit>
 #include <QPushButton>
 
 #include "tests/gui/window_world.hpp"
@@ -145,6 +146,17 @@ TEST_P(Screenshots, ASearch) {
         if (button->text() == QStringLiteral("Search layouts")) button->click();
     ASSERT_TRUE(until([&] { return !pane.is_running() && pane.found() != nullptr; }));
     keep(*world.window, "search-" + look() + ".png");
+}
+
+TEST_P(Screenshots, ASweep) {
+    WindowWorld world;
+    world.open(shipped("llama3-70b-h100x256"));
+    QTest::keyClick(world.window.get(), Qt::Key_0, Qt::ControlModifier);
+    SweepPane& pane = world.window->sweep_pane();
+    QTest::keyClicks(&pane.vary(), QStringLiteral("cluster.inter_node.bandwidth_Gbps=50..800*2"));
+    QTest::keyClick(&pane.vary(), Qt::Key_Return);
+    ASSERT_TRUE(until([&] { return !pane.is_running() && pane.found() != nullptr; }));
+    keep(*world.window, "sweep-" + look() + ".png");
 }
 
 TEST_P(Screenshots, ARun) {
