@@ -40,13 +40,7 @@ class Around {
             const std::int32_t blocker = event_at(timeline_, {rank_, event}).blocker;
             if (blocker >= 0 && !is_of_action(blocker)) add({rank_, blocker});
         }
-        const auto track = static_cast<std::int32_t>(timeline_.ranks()[rank_].track);
-        for (std::size_t rank = 0; rank < timeline_.ranks().size(); ++rank) {
-            const std::vector<trace::Event>& events = timeline_.track_of(rank).events;
-            for (std::size_t i = 0; i < events.size(); ++i)
-                if (events[i].late_track == track && rank != rank_)
-                    add_if_of_action({rank, static_cast<std::int32_t>(i)});
-        }
+        add_sent();
         return std::move(arrivals_);
     }
 
@@ -61,14 +55,33 @@ class Around {
             arrivals_.push_back(*arrival);
     }
 
-    // What sends has waited for the action, or is part of it.
-    void add_if_of_action(const OpPlace& to) {
+    // Whether an own op is of the action, or waited for it.
+    bool follows_action(std::int32_t event) const {
+        return is_of_action(event) || is_of_action(event_at(timeline_, {rank_, event}).blocker);
+    }
+
+    // Those of others that waited for this row and began when a transfer of the action did.
+    void add_sent() {
+        const auto own = static_cast<std::int32_t>(timeline_.ranks()[rank_].track);
+        std::vector<Picoseconds> begins;
+        const auto events = static_cast<std::int32_t>(timeline_.track_of(rank_).events.size());
+        for (std::int32_t event = 0; event < events; ++event)
+            if (follows_action(event) && is_transfer(timeline_, {rank_, event}))
+                begins.push_back(event_at(timeline_, {rank_, event}).start);
+        if (begins.empty()) return;
+        for (std::size_t rank = 0; rank < timeline_.ranks().size(); ++rank) {
+            const std::vector<trace::Event>& others = timeline_.track_of(rank).events;
+            for (std::size_t i = 0; i < others.size(); ++i)
+                if (others[i].late_track == own &&
+                    std::find(begins.begin(), begins.end(), others[i].start) != begins.end())
+                    add_if_sent({rank, static_cast<std::int32_t>(i)});
+        }
+    }
+
+    void add_if_sent(const OpPlace& to) {
         if (!is_transfer(timeline_, to)) return;
         const std::optional<Arrival> arrival = arrival_of(timeline_, to);
-        if (!arrival) return;
-        if (is_of_action(arrival->from.event) ||
-            is_of_action(event_at(timeline_, arrival->from).blocker))
-            arrivals_.push_back(*arrival);
+        if (arrival && follows_action(arrival->from.event)) arrivals_.push_back(*arrival);
     }
 
     const Timeline& timeline_;
