@@ -19,6 +19,13 @@ namespace {
 
 constexpr std::size_t kMostPoints = 10'000;
 
+std::vector<std::string> values_of(const std::vector<std::string>& sets) {
+    std::vector<std::string> values;
+    for (const std::string& set : sets)
+        values.push_back(set.substr(set.find('=') + 1));
+    return values;
+}
+
 class SweepCommand : public Subcommand {
   public:
     std::string name() const override { return "sweep"; }
@@ -65,17 +72,17 @@ class SweepCommand : public Subcommand {
         const auto all = combinations(varies, kMostPoints);
         std::vector<SweepPoint> points(all.size());
         Progress progress(console, name(), "simulating points");
-        for (std::size_t i = 0; i < points.size(); ++i)
-            points[i].values = values_of(all[i]);
         // Reading may time this computer, once: not in parallel.
-        if (!search_)
-            for (std::size_t i = 0; i < all.size(); ++i)
-                read(all[i], points[i]);
+        for (std::size_t i = 0; i < points.size(); ++i)
+            if (search_)
+                points[i].values = values_of(all[i]);
+            else
+                points[i] = read_point(input_, all[i]);
         if (search_)
             search(varies, points);
         else
             tbb::parallel_for(std::size_t{0}, all.size(), [&](std::size_t i) {
-                if (points[i].scenario) simulate(points[i]);
+                if (points[i].scenario) simulate_point(points[i]);
             });
         const Sweep sweep{input_, varies, points, metric, search_};
         const bool any = std::any_of(points.begin(), points.end(), [](const SweepPoint& point) {
@@ -100,28 +107,6 @@ class SweepCommand : public Subcommand {
         for (const Metric& metric : metrics())
             if (metric_ == metric.name) return metric;
         throw UsageError(fmt::format("--metric {}: one of {}", metric_, metric_names()));
-    }
-
-    static std::vector<std::string> values_of(const std::vector<std::string>& sets) {
-        std::vector<std::string> values;
-        for (const std::string& set : sets)
-            values.push_back(set.substr(set.find('=') + 1));
-        return values;
-    }
-
-    void read(const std::vector<std::string>& sets, SweepPoint& point) const {
-        plan::ReadResult read = input_.read_all_with(sets);
-        point.scenario = std::move(read.scenario);
-        point.errors = std::move(read.errors);
-        if (!point.scenario) point.why = point.errors.front().message;
-    }
-
-    void simulate(SweepPoint& point) const {
-        const sim::Profile profile = sim::load_profile(point.scenario->cluster.profile_path);
-        sim::SimulateOptions options;
-        options.keep_trace = false;
-        options.part_waiting = false;
-        point.prediction = sim::simulate(*point.scenario, profile, options, "");
     }
 
     // One search of all points, which share what they can.
@@ -169,6 +154,25 @@ class SweepCommand : public Subcommand {
 };
 
 }  // namespace
+
+SweepPoint read_point(const ScenarioInput& input, const std::vector<std::string>& sets) {
+    SweepPoint point;
+    point.values = values_of(sets);
+    plan::ReadResult read = input.read_all_with(sets);
+    point.scenario = std::move(read.scenario);
+    point.errors = std::move(read.errors);
+    if (!point.scenario) point.why = point.errors.front().message;
+    return point;
+}
+
+void simulate_point(SweepPoint& point, const std::atomic<bool>* stop) {
+    const sim::Profile profile = sim::load_profile(point.scenario->cluster.profile_path);
+    sim::SimulateOptions options;
+    options.keep_trace = false;
+    options.part_waiting = false;
+    options.stop = stop;
+    point.prediction = sim::simulate(*point.scenario, profile, options, "");
+}
 
 std::unique_ptr<Subcommand> sweep_command() {
     return std::make_unique<SweepCommand>();

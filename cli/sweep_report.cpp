@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "cli/chart.hpp"
+#include "cli/csv_cell.hpp"
 #include "cli/json_values.hpp"
 #include "cli/quantity.hpp"
 #include "cli/search_report.hpp"
@@ -76,30 +77,6 @@ ChartPoint chart_point(const Sweep& sweep, double x, const SweepPoint& point) {
     return out;
 }
 
-std::string lines_svg(const Sweep& sweep) {
-    const Vary& vary = sweep.varies[0];
-    LineChart chart;
-    chart.title = fmt::format("{} over {}", sweep.metric.label, short_key(vary.key));
-    chart.subtitle = subtitle_of(sweep);
-    chart.x_label = vary.key;
-    chart.y_label = sweep.metric.label;
-    std::vector<double> xs;
-    ChartLine line{sweep.metric.name, {}};
-    for (std::size_t i = 0; i < sweep.points.size(); ++i) {
-        const SweepPoint& point = sweep.points[i];
-        if (!sound(point) || !sweep.metric.value(point)) continue;
-        const double x = number_of(point.values[0]).value_or(static_cast<double>(i));
-        xs.push_back(x);
-        line.points.push_back(chart_point(sweep, x, point));
-    }
-    std::sort(line.points.begin(), line.points.end(),
-              [](const ChartPoint& a, const ChartPoint& b) { return a.x < b.x; });
-    std::sort(xs.begin(), xs.end());
-    chart.log_x = xs.size() > 2 && xs.front() > 0 && xs.back() / xs.front() >= 8;
-    chart.lines.push_back(std::move(line));
-    return line_chart_svg(chart);
-}
-
 std::string map_svg(const Sweep& sweep) {
     const Vary &down = sweep.varies[0], &across = sweep.varies[1];
     HeatMap map;
@@ -127,6 +104,32 @@ std::string map_svg(const Sweep& sweep) {
 }
 
 }  // namespace
+
+double place_on_axis(const Sweep& sweep, std::size_t point) {
+    return number_of(sweep.points[point].values[0]).value_or(static_cast<double>(point));
+}
+
+LineChart sweep_chart(const Sweep& sweep) {
+    const Vary& vary = sweep.varies[0];
+    LineChart chart;
+    chart.title = fmt::format("{} over {}", sweep.metric.label, short_key(vary.key));
+    chart.subtitle = subtitle_of(sweep);
+    chart.x_label = vary.key;
+    chart.y_label = sweep.metric.label;
+    ChartLine line{sweep.metric.name, {}};
+    for (std::size_t i = 0; i < sweep.points.size(); ++i) {
+        const SweepPoint& point = sweep.points[i];
+        if (sound(point) && sweep.metric.value(point))
+            line.points.push_back(chart_point(sweep, place_on_axis(sweep, i), point));
+    }
+    std::sort(line.points.begin(), line.points.end(),
+              [](const ChartPoint& a, const ChartPoint& b) { return a.x < b.x; });
+    const std::vector<ChartPoint>& points = line.points;
+    chart.log_x =
+        points.size() > 2 && points.front().x > 0 && points.back().x / points.front().x >= 8;
+    chart.lines.push_back(std::move(line));
+    return chart;
+}
 
 const std::vector<Metric>& metrics() {
     using Point = const SweepPoint&;
@@ -250,17 +253,6 @@ namespace {
 
 constexpr std::string_view kLastColumns = "interval_low_s,interval_high_s,verdict,why";
 
-// RFC 4180.
-std::string csv_cell(const std::string& text) {
-    if (text.find_first_of(",\"\n") == std::string::npos) return text;
-    std::string out = "\"";
-    for (const char c : text) {
-        if (c == '"') out += '"';
-        out += c;
-    }
-    return out + '"';
-}
-
 }  // namespace
 
 std::string sweep_csv(const Sweep& sweep) {
@@ -293,7 +285,7 @@ bool is_sweep_csv(std::string_view text) {
 }
 
 std::string sweep_svg(const Sweep& sweep) {
-    return sweep.varies.size() == 1 ? lines_svg(sweep) : map_svg(sweep);
+    return sweep.varies.size() == 1 ? line_chart_svg(sweep_chart(sweep)) : map_svg(sweep);
 }
 
 }  // namespace orrery::cli

@@ -9,7 +9,6 @@
 #include <QtCharts/QHorizontalStackedBarSeries>
 #include <QtCharts/QLegendMarker>
 #include <QtCharts/QLineSeries>
-#include <QtCharts/QScatterSeries>
 #include <QtCharts/QStackedBarSeries>
 #include <QtCharts/QValueAxis>
 
@@ -17,10 +16,8 @@
 #include "cli/report_sections.hpp"
 
 namespace orrery::gui {
-namespace {
 
-// An empty chart in the colours of its surroundings.
-void clear(QChartView& view, const Look& look) {
+void clear_chart(QChartView& view, const Look& look) {
     QChart* chart = view.chart();
     chart->removeAllSeries();
     const QList<QAbstractAxis*> axes = chart->axes();
@@ -39,7 +36,7 @@ void clear(QChartView& view, const Look& look) {
     view.setFrameShape(QFrame::NoFrame);
 }
 
-void dress(QAbstractAxis& axis, const Look& look, const QFont& font) {
+void dress_axis(QAbstractAxis& axis, const Look& look, const QFont& font) {
     axis.setLabelsColor(look.ink);
     axis.setGridLineColor(look.line);
     axis.setLinePenColor(look.line);
@@ -47,8 +44,6 @@ void dress(QAbstractAxis& axis, const Look& look, const QFont& font) {
     small.setPointSizeF(font.pointSizeF() * 0.88);
     axis.setLabelsFont(small);
 }
-
-}  // namespace
 
 namespace {
 
@@ -62,12 +57,12 @@ QString name_of(plan::MemoryCategory category) {
 BreakdownChart::BreakdownChart(QWidget* parent) : QChartView(parent) {
     setAccessibleName(tr("Where the time of a step goes"));
     chart()->legend()->hide();
-    clear(*this, Look::of(palette()));
+    clear_chart(*this, Look::of(palette()));
 }
 
 void BreakdownChart::show_step(const sim::StepPrediction& step) {
     const Look look = Look::of(palette());
-    clear(*this, look);
+    clear_chart(*this, look);
     std::vector<trace::Account> shown;
     for (std::size_t a = 0; a < trace::kAccounts; ++a)
         if (step.breakdown_s[a] > 0) shown.push_back(static_cast<trace::Account>(a));
@@ -93,7 +88,7 @@ void BreakdownChart::show_step(const sim::StepPrediction& step) {
     chart()->addSeries(bars);
     auto* accounts = new QBarCategoryAxis;
     accounts->append(names);
-    dress(*accounts, look, font());
+    dress_axis(*accounts, look, font());
     accounts->setTruncateLabels(false);
     accounts->setGridLineVisible(false);
     chart()->addAxis(accounts, Qt::AlignLeft);
@@ -127,13 +122,13 @@ void BreakdownChart::make_room() {
 MemoryChart::MemoryChart(QWidget* parent) : QChartView(parent) {
     setAccessibleName(tr("Memory of each pipeline rank at its peak"));
     chart()->legend()->hide();
-    clear(*this, Look::of(palette()));
+    clear_chart(*this, Look::of(palette()));
 }
 
 void MemoryChart::show_memory(const sim::MemoryPrediction& memory) {
     constexpr double kGB = 1e9;
     const Look look = Look::of(palette());
-    clear(*this, look);
+    clear_chart(*this, look);
     auto* bars = new QStackedBarSeries;
     bars->setBarWidth(0.72);
     const auto add = [&](const QString& name, const QColor& colour, auto bytes_of) {
@@ -157,7 +152,7 @@ void MemoryChart::show_memory(const sim::MemoryPrediction& memory) {
         ranks << QString::number(i);
     auto* across = new QBarCategoryAxis;
     across->append(ranks);
-    dress(*across, look, font());
+    dress_axis(*across, look, font());
     across->setGridLineVisible(false);
     chart()->addAxis(across, Qt::AlignBottom);
     bars->attachAxis(across);
@@ -168,7 +163,7 @@ void MemoryChart::show_memory(const sim::MemoryPrediction& memory) {
     up->setRange(0, most * 1.06);
     up->setLabelFormat(most < 10 ? QStringLiteral("%.1f GB") : QStringLiteral("%.0f GB"));
     up->setTickCount(4);
-    dress(*up, look, font());
+    dress_axis(*up, look, font());
     chart()->addAxis(up, Qt::AlignLeft);
     bars->attachAxis(up);
 
@@ -208,15 +203,15 @@ LiveChart::LiveChart(const QString& name, const QString& format, QWidget* parent
     : QChartView(parent), line_(new QLineSeries), across_(new QValueAxis), up_(new QValueAxis) {
     const Look look = Look::of(palette());
     setAccessibleName(name);
-    clear(*this, look);
+    clear_chart(*this, look);
     chart()->legend()->hide();
     chart()->setTitle(name);
     chart()->setTitleBrush(look.ink);
     line_->setPen(QPen(look.fill(Kind::weight_gradient), 2));
     line_->setPointsVisible(true);
     chart()->addSeries(line_);
-    dress(*across_, look, font());
-    dress(*up_, look, font());
+    dress_axis(*across_, look, font());
+    dress_axis(*up_, look, font());
     across_->setLabelFormat(QStringLiteral("%.0f"));
     across_->setTickCount(3);
     up_->setTickCount(3);
@@ -244,44 +239,6 @@ void LiveChart::clear_points() {
 
 int LiveChart::points() const {
     return line_->count();
-}
-
-FrontChart::FrontChart(QWidget* parent) : QChartView(parent) {
-    setAccessibleName(tr("Step time and memory of the layouts that nothing beats"));
-    setMinimumSize(160, 100);
-    clear(*this, Look::of(palette()));
-}
-
-void FrontChart::show_front(const sim::SearchResult& result) {
-    constexpr double kGB = 1e9;
-    const Look look = Look::of(palette());
-    clear(*this, look);
-    const auto dots = [&](const QString& name, const QColor& colour, double size) {
-        auto* series = new QScatterSeries;
-        series->setName(name);
-        series->setColor(colour);
-        series->setBorderColor(look.ground);
-        series->setMarkerSize(size);
-        return series;
-    };
-    auto* front = dots(tr("priced, best of both"), look.fill(Kind::forward), 7);
-    for (const sim::PricedLayout& layout : result.pareto)
-        front->append(layout.step_s, layout.peak_bytes / kGB);
-    auto* best = dots(tr("in the table"), look.fill(Kind::exposed_data), 9);
-    for (const sim::FoundLayout& layout : result.layouts)
-        best->append(layout.prediction.step.time_s,
-                     static_cast<double>(layout.prediction.memory.worst().peak_bytes) / kGB);
-    for (QScatterSeries* series : {front, best})
-        chart()->addSeries(series);
-    chart()->createDefaultAxes();
-    for (QAbstractAxis* axis : chart()->axes()) {
-        dress(*axis, look, font());
-        auto* value = qobject_cast<QValueAxis*>(axis);
-        value->setTickCount(3);
-        value->applyNiceNumbers();
-        value->setLabelFormat(axis->orientation() == Qt::Horizontal ? QStringLiteral("%.3g s")
-                                                                    : QStringLiteral("%.0f GB"));
-    }
 }
 
 }  // namespace orrery::gui

@@ -8,9 +8,12 @@
 
 #include "gui/window/look.hpp"
 #include "sim/prediction.hpp"
-#include "sim/search/search.hpp"
 
 namespace orrery::gui {
+
+// An empty chart in the colours of its surroundings; an axis of one.
+void clear_chart(QChartView& view, const Look& look);
+void dress_axis(QAbstractAxis& axis, const Look& look, const QFont& font);
 
 // Where the time of a step goes: a bar for each account that has any.
 class BreakdownChart : public QChartView {
@@ -54,15 +57,6 @@ class LiveChart : public QChartView {
   private:
     QLineSeries* line_;
     QValueAxis *across_, *up_;
-};
-
-// Step time against memory: the layouts that nothing beats in both, and those that were simulated.
-class FrontChart : public QChartView {
-    Q_OBJECT
-
-  public:
-    explicit FrontChart(QWidget* parent = nullptr);
-    void show_front(const sim::SearchResult& result);
 };
 
 }  // namespace orrery::gui

@@ -6,6 +6,7 @@
 #include <QVBoxLayout>
 
 #include "cli/quantity.hpp"
+#include "gui/window/table_csv.hpp"
 
 namespace orrery::gui {
 namespace {
@@ -37,6 +38,7 @@ DetailsPane::DetailsPane(TimelineView* view, QWidget* parent)
     table_->verticalHeader()->hide();
     table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
     table_->horizontalHeader()->setStretchLastSection(true);
+    offer_csv(*table_);
     layout->addWidget(table_, 1);
     connect(view_, &TimelineView::selection_changed, this, &DetailsPane::show_selection);
     connect(go_, &QPushButton::clicked, this, [this] {

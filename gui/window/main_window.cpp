@@ -140,6 +140,11 @@ void MainWindow::make_panes() {
     launch_ = new LaunchPane(saved_path);
     search_pane_ = new SearchPane(saved_path);
     connect(search_pane_, &SearchPane::wanted, this, &MainWindow::apply);
+    sweep_pane_ = new SweepPane([this] {
+        if (document_ == nullptr || !trace_path_.isEmpty()) return ScenarioText{};
+        return ScenarioText{document_->text().toStdString(), document_->path().toStdString()};
+    });
+    connect(sweep_pane_, &SweepPane::wanted, this, &MainWindow::apply);
     setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
     setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
     scenario_dock_ =
@@ -167,9 +172,12 @@ void MainWindow::make_panes() {
     search_dock_ =
         add_dock(Qt::BottomDockWidgetArea, QStringLiteral("search"), tr("Search"), search_pane_);
     tabifyDockWidget(compare_dock_, search_dock_);
+    sweep_dock_ =
+        add_dock(Qt::BottomDockWidgetArea, QStringLiteral("sweep"), tr("Sweep"), sweep_pane_);
+    tabifyDockWidget(search_dock_, sweep_dock_);
     details_dock_->raise();
     for (auto* tabs : findChildren<QTabBar*>())
-        tabs->setAccessibleName(tr("Details, report, run, comparison or search"));
+        tabs->setAccessibleName(tr("Details, report, run, comparison, search or sweep"));
     state_ = new QLabel;
     statusBar()->addPermanentWidget(state_);
     resize(1440, 860);
@@ -255,6 +263,7 @@ void MainWindow::hold() {
     if (!shown_) return;
     held_ = shown_;
     held_timeline_->show_timeline(held_->timeline, false);
+    held_timeline_->set_path(timeline_->path());
     align();
     held_timeline_->set_title(tr("A: held"));
     timeline_->set_title(tr("B: shown now"));
@@ -301,6 +310,9 @@ void MainWindow::compare() {
 void MainWindow::show_reasons(const ReasonsPtr& reasons) {
     reasons_ = reasons->failure.empty() ? reasons : nullptr;
     overview_->show_reasons(reasons);
+    if (reasons_)
+        timeline_->set_path(std::make_shared<const std::vector<cli::PathStay>>(
+            cli::stays_of(reasons->explanation->path)));
     report_->setPlainText(QString::fromStdString(reasons->report));
 }
 
@@ -337,6 +349,7 @@ void MainWindow::show_title() {
     setWindowTitle(tr("%1[*] - Orrery").arg(name));
     launch_->refresh();
     search_pane_->refresh();
+    sweep_pane_->refresh();
     setWindowModified(trace_path_.isEmpty() && !document_->is_saved());
 }
 

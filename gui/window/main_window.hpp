@@ -15,6 +15,7 @@
 #include "gui/window/overview_pane.hpp"
 #include "gui/window/problems_pane.hpp"
 #include "gui/window/search_pane.hpp"
+#include "gui/window/sweep_pane.hpp"
 #include "gui/window/timeline_view.hpp"
 
 class QBoxLayout;
@@ -54,6 +55,7 @@ class MainWindow : public QMainWindow {
     TimelineView& held_timeline() { return *held_timeline_; }
     QPlainTextEdit& comparison() { return *comparison_; }
     SearchPane& search_pane() { return *search_pane_; }
+    SweepPane& sweep_pane() { return *sweep_pane_; }
     LaunchPane& launch() { return *launch_; }
     Document& document() { return *document_; }
     bool is_simulating() const { return resimulation_->is_working(); }
@@ -90,6 +92,8 @@ class MainWindow : public QMainWindow {
     void ask_export_page();
     void undo();
     void redo();
+    void copy_csv();
+    void save_csv();
     void find();
     void find_next();
     void find_previous();
@@ -125,6 +129,7 @@ class MainWindow : public QMainWindow {
     QPlainTextEdit* report_ = nullptr;
     LaunchPane* launch_ = nullptr;
     SearchPane* search_pane_ = nullptr;
+    SweepPane* sweep_pane_ = nullptr;
     TimelineView* held_timeline_ = nullptr;
     QPlainTextEdit* comparison_ = nullptr;
     AnswerPtr shown_, held_;
@@ -134,7 +139,7 @@ class MainWindow : public QMainWindow {
     QTimer ask_soon_;
     QDockWidget *scenario_dock_ = nullptr, *overview_dock_ = nullptr, *details_dock_ = nullptr,
                 *report_dock_ = nullptr, *run_dock_ = nullptr, *compare_dock_ = nullptr,
-                *search_dock_ = nullptr;
+                *search_dock_ = nullptr, *sweep_dock_ = nullptr;
     QThread* reader_ = nullptr;
     QWidget* message_bar_ = nullptr;
     QBoxLayout* message_buttons_ = nullptr;

@@ -14,6 +14,7 @@
 #include "gui/timeline/find.hpp"
 #include "gui/window/main_window.hpp"
 #include "gui/window/shortcuts_sheet.hpp"
+#include "gui/window/table_csv.hpp"
 
 namespace orrery::gui {
 
@@ -49,6 +50,11 @@ void MainWindow::make_menus() {
     QMenu* edit = menuBar()->addMenu(tr("&Edit"));
     add(edit, tr("&Undo"), QKeySequence::Undo, &MainWindow::undo);
     add(edit, tr("&Redo"), QKeySequence::Redo, &MainWindow::redo);
+
+    edit->addSeparator();
+    add(edit, tr("&Copy the table as CSV"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_C),
+        &MainWindow::copy_csv);
+    add(edit, tr("Save the &table as CSV…"), {}, &MainWindow::save_csv);
 
     QMenu* view = menuBar()->addMenu(tr("&Timeline"));
     for (QAction* action : timeline_->timeline_actions())
@@ -99,11 +105,12 @@ void MainWindow::make_menus() {
     add_focus(tr("Go to the overview"), Qt::Key_6, overview_dock_, overview_);
     add_focus(tr("Go to the comparison"), Qt::Key_8, compare_dock_, comparison_);
     add_focus(tr("Go to the search"), Qt::Key_9, search_dock_, search_pane_);
+    add_focus(tr("Go to the sweep"), Qt::Key_0, sweep_dock_, &sweep_pane_->vary());
     add_focus(tr("Go to the run"), Qt::Key_7, run_dock_, launch_);
     window->addSeparator();
     QAction* details = details_dock_->toggleViewAction();
     for (QDockWidget* dock : {scenario_dock_, overview_dock_, details_dock_, report_dock_,
-                              run_dock_, compare_dock_, search_dock_})
+                              run_dock_, compare_dock_, search_dock_, sweep_dock_})
         window->addAction(dock->toggleViewAction());
     with_letter(details, Qt::Key_Q, QKeySequence(Qt::CTRL | Qt::Key_D));
 
@@ -146,6 +153,16 @@ void MainWindow::undo() {
 }
 void MainWindow::redo() {
     editor_->redo();
+}
+
+void MainWindow::copy_csv() {
+    if (!copy_csv_of_focused())
+        statusBar()->showMessage(tr("Click a table first: no table has the keyboard."));
+}
+
+void MainWindow::save_csv() {
+    if (!save_csv_of_focused())
+        statusBar()->showMessage(tr("Click a table first: no table has the keyboard."));
 }
 
 void MainWindow::find() {

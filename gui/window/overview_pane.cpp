@@ -10,6 +10,7 @@
 #include "cli/quantity.hpp"
 #include "cli/scenario_lines.hpp"
 #include "gui/window/charts.hpp"
+#include "gui/window/table_csv.hpp"
 #include "gui/window/wrapped_label.hpp"
 
 namespace orrery::gui {
@@ -82,6 +83,7 @@ OverviewPane::OverviewPane(QWidget* parent) : QScrollArea(parent), inside_(new Q
     what_ifs_->setWordWrap(false);
     what_ifs_->setSelectionMode(QAbstractItemView::NoSelection);
     what_ifs_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
+    offer_csv(*what_ifs_);
     layout->addWidget(what_ifs_);
     layout->addStretch(1);
     setWidget(inside_);

@@ -9,7 +9,10 @@
 
 #include "cli/quantity.hpp"
 #include "cli/scenario_lines.hpp"
-#include "gui/window/charts.hpp"
+#include "cli/search_report.hpp"
+#include "gui/window/front_chart.hpp"
+#include "gui/window/table_csv.hpp"
+#include "sim/search/layout_sets.hpp"
 
 namespace orrery::gui {
 
@@ -28,7 +31,7 @@ SearchPane::SearchPane(std::function<QString()> saved_path, QWidget* parent)
       try_(new QPushButton(tr("Try the selected layout"))),
       progress_(new QProgressBar),
       state_(new QLabel),
-      front_(new FrontChart),
+      front_(new FrontChart([this](int point) { return words_of(point); })),
       table_(new QTableWidget(0, 5)) {
     progress_->setRange(0, 1000);
     progress_->setAccessibleName(tr("Share of the layouts that are priced"));
@@ -44,6 +47,7 @@ SearchPane::SearchPane(std::function<QString()> saved_path, QWidget* parent)
     table_->setSelectionMode(QAbstractItemView::SingleSelection);
     table_->setTabKeyNavigation(false);
     table_->horizontalHeader()->setStretchLastSection(true);
+    offer_csv(*table_);
     auto* buttons = new QHBoxLayout;
     for (QWidget* widget : {static_cast<QWidget*>(start_), static_cast<QWidget*>(stop_),
                             static_cast<QWidget*>(try_), static_cast<QWidget*>(progress_)})
@@ -67,6 +71,7 @@ SearchPane::SearchPane(std::function<QString()> saved_path, QWidget* parent)
     connect(try_, &QPushButton::clicked, this, [this] { try_row(table_->currentRow()); });
     connect(table_, &QTableWidget::cellActivated, this, &SearchPane::try_row);
     connect(table_, &QTableWidget::itemSelectionChanged, this, &SearchPane::refresh);
+    connect(front_, &FrontChart::chosen, this, &SearchPane::try_point);
     connect(&run_, &SearchRun::progressed, this, [this](double share) {
         progress_->setValue(static_cast<int>(share * progress_->maximum()));
     });
@@ -86,6 +91,34 @@ void SearchPane::try_row(int row) {
     if (!found_ || row < 0 || static_cast<std::size_t>(row) >= found_->result.layouts.size())
         return;
     Q_EMIT wanted(settings_of(found_->result.layouts[static_cast<std::size_t>(row)].sets));
+}
+
+QString SearchPane::words_of(int point) const {
+    const sim::SearchResult& result = found_->result;
+    const auto front = static_cast<int>(result.pareto.size());
+    const auto words = [](double step_s, double bytes, const plan::Layout& layout) {
+        return tr("step %1, %2: %3\nClick to try it")
+            .arg(QString::fromStdString(cli::seconds_text(step_s)),
+                 QString::fromStdString(cli::bytes_text(bytes)),
+                 QString::fromStdString(cli::layout_line(layout)));
+    };
+    if (point < front) {
+        const sim::PricedLayout& priced = result.pareto[static_cast<std::size_t>(point)];
+        return words(priced.step_s, priced.peak_bytes,
+                     cli::scenario_of(found_->search, priced).layout);
+    }
+    const sim::FoundLayout& layout = result.layouts[static_cast<std::size_t>(point - front)];
+    return words(layout.prediction.step.time_s,
+                 static_cast<double>(layout.prediction.memory.worst().peak_bytes),
+                 layout.scenario.layout);
+}
+
+void SearchPane::try_point(int point) {
+    const auto front = static_cast<int>(found_->result.pareto.size());
+    if (point >= front) return try_row(point - front);
+    const sim::PricedLayout& priced = found_->result.pareto[static_cast<std::size_t>(point)];
+    Q_EMIT wanted(settings_of(sim::layout_sets(found_->search.bases[priced.base], priced.number,
+                                               cli::scenario_of(found_->search, priced).layout)));
 }
 
 void SearchPane::show_found(const SearchFoundPtr& found) {

@@ -28,6 +28,7 @@ class SearchPane : public QWidget {
     void refresh();
     bool is_running() const { return run_.is_running(); }
     QTableWidget& table() { return *table_; }
+    FrontChart& front() { return *front_; }
     const SearchFoundPtr& found() const { return found_; }
 
   Q_SIGNALS:
@@ -36,6 +37,8 @@ class SearchPane : public QWidget {
   private:
     void show_found(const SearchFoundPtr& found);
     void try_row(int row);
+    QString words_of(int point) const;  // of the chart
+    void try_point(int point);
 
     std::function<QString()> saved_path_;
     SearchRun run_;

@@ -137,7 +137,9 @@ void TimelinePainter::paint_rows() {
     }
     p_.setClipRect(layout_.rows);
     paint_area();
+    paint_path();
     paint_dependency();
+    paint_arrivals();
     if (scene_.hovered) paint_box(*scene_.hovered, QPen(look_.ink, 1));
     if (scene_.selected) paint_box(*scene_.selected, QPen(look_.ink, 2.5));
     p_.restore();
@@ -194,38 +196,6 @@ void TimelinePainter::paint_box(const BoxPlace& box, const QPen& pen) {
     p_.setPen(pen);
     p_.setBrush(Qt::NoBrush);
     p_.drawRect(place->adjusted(0.5, 0.5, -0.5, -0.5));
-}
-
-// From what a selected op waited for last to the op itself.
-void TimelinePainter::paint_dependency() {
-    if (!scene_.selected || !scene_.selected->stream) return;
-    const std::size_t rank = scene_.selected->rank;
-    const std::vector<Lane>& streams = scene_.timeline->streams(rank);
-    const Span& span = streams[*scene_.selected->stream].spans()[scene_.selected->span];
-    const std::int32_t blocker =
-        scene_.timeline->track_of(rank).events[static_cast<std::size_t>(span.index)].blocker;
-    if (blocker < 0) return;
-    const std::optional<std::size_t> row = scene_.rows->row_of_event(rank, blocker);
-    const std::optional<QRectF> to = place_of(*scene_.selected);
-    if (!row || !to) return;
-    const Row& from_row = scene_.rows->all()[*row];
-    const Picoseconds end =
-        scene_.timeline->track_of(rank).events[static_cast<std::size_t>(blocker)].end;
-    const QPointF from(layout_.rows.left() + scene_.view.x_of(end),
-                       layout_.rows.top() + from_row.top - scene_.scrolled + from_row.height / 2.);
-    const QPointF head(to->left(), to->center().y());
-    p_.save();
-    p_.setRenderHint(QPainter::Antialiasing);
-    p_.setPen(QPen(look_.ink, 1.4));
-    p_.drawLine(from, head);
-    p_.setBrush(look_.ink);
-    p_.drawEllipse(from, 2.5, 2.5);
-    const double angle = std::atan2(head.y() - from.y(), head.x() - from.x());
-    const auto wing = [&](double turn) {
-        return head - QPointF(std::cos(angle + turn), std::sin(angle + turn)) * 8;
-    };
-    p_.drawPolygon(QPolygonF{head, wing(0.4), wing(-0.4)});
-    p_.restore();
 }
 
 void TimelinePainter::paint_area() {

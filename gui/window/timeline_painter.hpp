@@ -40,6 +40,10 @@ class TimelinePainter {
     void paint_op_names(const Row& row, const std::vector<Strip>& strips, const QRect& place);
     void paint_box(const BoxPlace& box, const QPen& pen);
     void paint_dependency();
+    void paint_path();
+    void paint_arrivals();
+    void paint_arrow(const QPointF& from, const QPointF& head, const QPen& pen);
+    double middle_of(const OpPlace& op) const;
     void paint_area();
     void paint_uprights();
     void paint_memory();

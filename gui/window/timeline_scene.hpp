@@ -2,6 +2,7 @@
 // and in an SVG.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <set>
 #include <vector>
@@ -9,7 +10,8 @@
 #include <QRect>
 #include <QString>
 
-#include "gui/timeline/details.hpp"
+#include "gui/timeline/arrivals.hpp"
+#include "gui/timeline/path_strokes.hpp"
 #include "gui/timeline/rows.hpp"
 #include "gui/timeline/selection.hpp"
 #include "gui/timeline/strips.hpp"
@@ -34,7 +36,10 @@ struct Scene {
     std::optional<Area> area;
     std::optional<Picoseconds> cursor;
     std::vector<Picoseconds> markers;
-    std::size_t memory_rank = 0;  // whose memory is drawn
+    std::size_t memory_rank = 0;    // whose memory is drawn
+    std::vector<Arrival> arrivals;  // of the selected action, or the selected op
+    // What the step hangs on; null: not known, or not to be shown.
+    std::shared_ptr<const std::vector<cli::PathStay>> path;
 };
 
 // Rectangles of the parts, from the whole: the names at the left; overview of the whole trace,

@@ -24,6 +24,7 @@ void TimelineView::show_timeline(std::shared_ptr<const Timeline> timeline, bool 
     for (std::size_t rank = 0; keeps && rank < timeline_->ranks().size(); ++rank)
         if (rows_->is_open(rank)) open.push_back(rank);
     scene_ = {};
+    path_.reset();
     scene_.title = title_;
     rows_.reset();
     timeline_ = std::move(timeline);
@@ -54,8 +55,22 @@ void TimelineView::show_timeline(std::shared_ptr<const Timeline> timeline, bool 
     Q_EMIT selection_changed();
 }
 
+void TimelineView::set_path(std::shared_ptr<const std::vector<cli::PathStay>> path) {
+    path_ = std::move(path);
+    scene_.path = shows_path_->isChecked() ? path_ : nullptr;
+    changed();
+}
+
 void TimelineView::select(std::optional<BoxPlace> box) {
     scene_.selected = box;
+    scene_.arrivals.clear();
+    if (const std::optional<OpPlace> op = selected_op()) {
+        scene_.arrivals = arrivals_around(*timeline_, *op);
+        // Of waiting only what it ended with.
+        if (!box->stream && timeline_->ranks()[box->rank].outline.spans()[box->span].index < 0)
+            std::erase_if(scene_.arrivals,
+                          [&](const Arrival& arrival) { return arrival.to.rank != box->rank; });
+    }
     if (box) {
         scene_.area.reset();
         scene_.memory_rank = box->rank;
@@ -68,7 +83,10 @@ void TimelineView::select(std::optional<BoxPlace> box) {
 
 void TimelineView::select_area(std::optional<Area> area) {
     scene_.area = std::move(area);
-    if (scene_.area) scene_.selected.reset();
+    if (scene_.area) {
+        scene_.selected.reset();
+        scene_.arrivals.clear();
+    }
     changed();
     Q_EMIT selection_changed();
 }

@@ -36,6 +36,9 @@ class TimelineView : public QAbstractScrollArea {
     Stretch shown_of_step() const;
     void show_of_step(const Stretch& stretch);
     void set_reach(Picoseconds reach);
+    // Of the step that is shown, by stays on one rank each; drawn while its action is checked.
+    void set_path(std::shared_ptr<const std::vector<cli::PathStay>> path);
+    const std::shared_ptr<const std::vector<cli::PathStay>>& path() const { return path_; }
     void select(std::optional<BoxPlace> box);
     void select_area(std::optional<Area> area);
     // Opens the op's rank, selects the op and brings it into view.
@@ -89,6 +92,7 @@ class TimelineView : public QAbstractScrollArea {
     void toggle_rank();
     void open_all();
     void close_all();
+    void toggle_path();
 
     void step_on_row(int by);
     void zoom(double factor, double x);
@@ -107,6 +111,8 @@ class TimelineView : public QAbstractScrollArea {
     SceneLayout layout_{QRect()};
     QString title_;
     QPixmap minimap_;
+    std::shared_ptr<const std::vector<cli::PathStay>> path_;
+    QAction* shows_path_ = nullptr;
     std::vector<QAction*> actions_;
     Drag drag_ = Drag::none;
     QPoint pressed_, last_;

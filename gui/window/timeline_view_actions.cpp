@@ -43,6 +43,8 @@ void TimelineView::make_actions() {
                &Self::toggle_rank);
     add_action(tr("Show all streams"), {QKeySequence(Qt::SHIFT | Qt::Key_E)}, &Self::open_all);
     add_action(tr("Hide all streams"), {QKeySequence(Qt::SHIFT | Qt::Key_C)}, &Self::close_all);
+    shows_path_ = add_action(tr("Show the critical path"), {Qt::Key_P}, &Self::toggle_path);
+    shows_path_->setCheckable(true);
     add_action(tr("Clear selection and marks"), {Qt::Key_Escape}, &Self::clear);
 }
 
@@ -246,6 +248,14 @@ void TimelineView::toggle_rank() {
     if (scene_.selected && scene_.selected->stream) select(std::nullopt);
     lay_out();
     changed();
+}
+
+void TimelineView::toggle_path() {
+    set_path(path_);
+    if (shows_path_->isChecked() && !path_)
+        Q_EMIT hovered(
+            tr("No critical path: that of a scenario follows in a moment, a trace that "
+               "is read has none"));
 }
 
 void TimelineView::open_all() {

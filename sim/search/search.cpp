@@ -5,12 +5,12 @@
 #include <mutex>
 #include <tuple>
 
-#include <fmt/format.h>
 #include <tbb/parallel_for.h>
 
 #include "plan/assemble/build_plan.hpp"
 #include "plan/check.hpp"
 #include "sim/search/few_micro_batches.hpp"
+#include "sim/search/layout_sets.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -351,15 +351,7 @@ class Pricing {
         options.plan = &plan;
         prediction = simulate(*scenario, *base.profile, options, "");
         if (!prediction.stuck.empty()) return std::nullopt;
-        std::vector<std::string> sets = base.sets;
-        for (const std::string& set : base.space.sets(priced.number))
-            sets.push_back(set);
-        sets.push_back(fmt::format("layout.data_parallel={}", scenario->layout.data_parallel));
-        const auto& counts = scenario->layout.layers_per_stage;
-        const bool even = std::all_of(counts.begin(), counts.end(),
-                                      [&](std::int64_t count) { return count == counts[0]; });
-        sets.push_back(even ? "layout.layers_per_stage=even"
-                            : fmt::format("layout.layers_per_stage=[{}]", fmt::join(counts, ",")));
+        std::vector<std::string> sets = layout_sets(base, priced.number, scenario->layout);
         return FoundLayout{priced, std::move(sets), std::move(*scenario), std::move(prediction)};
     }
 

@@ -227,7 +227,7 @@ TEST(Driven, EveryShortcutIsInAMenuAndNoKeyMeansTwoThings) {
             EXPECT_TRUE(taken.emplace(key.toString(), action).second)
                 << key.toString().toStdString();
     }
-    for (const char* key : {"W", "A", "S", "D", "F", "M", "/", "[", "]", "Q", "Esc", "?"})
+    for (const char* key : {"W", "A", "S", "D", "F", "M", "P", "/", "[", "]", "Q", "Esc", "?"})
         EXPECT_TRUE(in_timeline.contains(QLatin1String(key))) << key;
 }
 

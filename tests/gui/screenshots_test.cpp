@@ -4,6 +4,7 @@
 #include <map>
 
 #include <QImage>
+#include <QLineEdit>
 #include <QPushButton>
 
 #include "tests/gui/window_world.hpp"
@@ -85,6 +86,25 @@ TEST_P(Screenshots, AStepOfManyStages) {
     keep(*world.window, "zoomed-" + look() + ".png");
 }
 
+TEST_P(Screenshots, TheCriticalPathAndTransfers) {
+    WindowWorld world;
+    world.open(shipped("gpt3-175b-a100x1024"));
+    ASSERT_TRUE(until([&] { return world.window->has_page(); }));
+    TimelineView& timeline = world.window->timeline();
+    world.key(Qt::Key_P);
+    keep(*world.window, "path-whole-" + look() + ".png");
+    // The first backward pass of the fourth stage, with what it waited for.
+    const std::vector<Span>& boxes = timeline.timeline()->ranks()[3].outline.spans();
+    std::size_t number = 0;
+    while (boxes[number].kind != Kind::backward)
+        ++number;
+    timeline.select(BoxPlace{3, std::nullopt, number});
+    world.key(Qt::Key_F);
+    for (int i = 0; i < 3; ++i)
+        world.key(Qt::Key_S);
+    keep(*world.window, "path-zoomed-" + look() + ".png");
+}
+
 TEST_P(Screenshots, ErrorsAndTheirFixes) {
     WindowWorld world({1280, 720});
     world.open(shipped("gpt3-175b-a100x1024"));
@@ -126,6 +146,17 @@ TEST_P(Screenshots, ASearch) {
         if (button->text() == QStringLiteral("Search layouts")) button->click();
     ASSERT_TRUE(until([&] { return !pane.is_running() && pane.found() != nullptr; }));
     keep(*world.window, "search-" + look() + ".png");
+}
+
+TEST_P(Screenshots, ASweep) {
+    WindowWorld world;
+    world.open(shipped("llama3-70b-h100x256"));
+    QTest::keyClick(world.window.get(), Qt::Key_0, Qt::ControlModifier);
+    SweepPane& pane = world.window->sweep_pane();
+    QTest::keyClicks(&pane.vary(), QStringLiteral("cluster.inter_node.bandwidth_Gbps=50..800*2"));
+    QTest::keyClick(&pane.vary(), Qt::Key_Return);
+    ASSERT_TRUE(until([&] { return !pane.is_running() && pane.found() != nullptr; }));
+    keep(*world.window, "sweep-" + look() + ".png");
 }
 
 TEST_P(Screenshots, ARun) {

@@ -1,0 +1,92 @@
+#include "gui/window/table_csv.hpp"
+
+#include <QAction>
+#include <QApplication>
+#include <QClipboard>
+#include <QCoreApplication>
+#include <QFileDialog>
+#include <QMessageBox>
+
+#include "cli/csv_cell.hpp"
+#include "trace/atomic_file.hpp"
+
+namespace orrery::gui {
+namespace {
+
+QString tr(const char* text) {
+    return QCoreApplication::translate("TableCsv", text);
+}
+
+constexpr QLatin1String kCopy("copy as CSV"), kSave("save as CSV");
+
+void ask_save(QWidget* window, const std::string& text) {
+    const QString path =
+        QFileDialog::getSaveFileName(window, tr("Save the table as CSV"), {}, tr("Tables (*.csv)"));
+    if (path.isEmpty()) return;
+    const QString why = write_csv(text, path);
+    if (!why.isEmpty()) QMessageBox::warning(window, tr("Orrery"), tr("Not saved: %1").arg(why));
+}
+
+bool trigger_of_focused(QLatin1String name) {
+    const QWidget* widget = QApplication::focusWidget();
+    if (widget == nullptr) return false;
+    for (QAction* action : widget->actions()) {
+        if (action->objectName() != name) continue;
+        action->trigger();
+        return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+std::string csv_of(const QTableWidget& table) {
+    std::string text;
+    const auto add_line = [&](const auto& item_at) {
+        for (int column = 0; column < table.columnCount(); ++column) {
+            const QTableWidgetItem* item = item_at(column);
+            text += column > 0 ? "," : "";
+            if (item != nullptr) text += cli::csv_cell(item->text().toStdString());
+        }
+        text += '\n';
+    };
+    add_line([&](int column) { return table.horizontalHeaderItem(column); });
+    for (int row = 0; row < table.rowCount(); ++row)
+        add_line([&](int column) { return table.item(row, column); });
+    return text;
+}
+
+QString write_csv(const std::string& text, const QString& path) {
+    if (!path.endsWith(QLatin1String(".csv"))) return tr("the name must end in .csv");
+    try {
+        trace::write_file(path.toStdString(), text);
+    } catch (const std::exception& error) {
+        return QString::fromStdString(error.what());
+    }
+    return {};
+}
+
+void offer_csv(QTableWidget& table, std::function<std::string()> text) {
+    if (!text) text = [&table] { return csv_of(table); };
+    auto* copy = new QAction(tr("Copy as CSV"), &table);
+    copy->setObjectName(kCopy);
+    auto* save = new QAction(tr("Save as CSV…"), &table);
+    save->setObjectName(kSave);
+    QObject::connect(copy, &QAction::triggered, &table, [text] {
+        QApplication::clipboard()->setText(QString::fromStdString(text()));
+    });
+    QObject::connect(save, &QAction::triggered, &table,
+                     [&table, text] { ask_save(table.window(), text()); });
+    table.addActions({copy, save});
+    table.setContextMenuPolicy(Qt::ActionsContextMenu);
+}
+
+bool copy_csv_of_focused() {
+    return trigger_of_focused(kCopy);
+}
+
+bool save_csv_of_focused() {
+    return trigger_of_focused(kSave);
+}
+
+}  // namespace orrery::gui
