@@ -52,14 +52,28 @@ class StreamSeat final : public RankSeat {
     GroupCommunicator communicator_;
 };
 
+// Of a rank that cannot go on with the others: what ended the run, where somebody has told; else
+// what is being handled.
+std::exception_ptr reason_of(ControlPlane& plane) {
+    try {
+        plane.check();
+    } catch (const CommunicationError&) {
+        return std::current_exception();
+    }
+    return std::current_exception();
+}
+
 }  // namespace
 
-// The first one stands: what comes later is mostly what it brought about.
+// The first one stands: what comes later is mostly what it brought about. A rank may hear of it
+// before it is noted; that others cannot go on is then what came of it.
 class StreamBackend::Cause {
   public:
-    void note(std::exception_ptr cause) {
+    void note(std::exception_ptr cause, bool between_ranks) {
         const std::lock_guard lock(mutex_);
-        if (!cause_) cause_ = std::move(cause);
+        if (cause_ && (between_ranks || !between_ranks_)) return;
+        cause_ = std::move(cause);
+        between_ranks_ = between_ranks;
     }
     void rethrow() const {
         if (cause_) std::rethrow_exception(cause_);
@@ -68,6 +82,7 @@ class StreamBackend::Cause {
   private:
     std::mutex mutex_;
     std::exception_ptr cause_;
+    bool between_ranks_ = false;
 };
 
 StreamBackend::StreamBackend(DriverSource source, std::optional<Launch> launch,
@@ -103,7 +118,9 @@ void StreamBackend::take_seat(const plan::Mesh& mesh, plan::Rank rank, int devic
         StreamSeat seat(mesh, rank, device, plane, source_, options_);
         body(seat);
     } catch (const std::exception& error) {
-        cause.note(std::current_exception());  // before any other rank can learn of it
+        const bool between_ranks = dynamic_cast<const CommunicationError*>(&error) != nullptr ||
+                                   dynamic_cast<const CollectiveError*>(&error) != nullptr;
+        cause.note(between_ranks ? reason_of(plane) : std::current_exception(), between_ranks);
         plane.abort(error.what());
     }
 }
