@@ -20,7 +20,7 @@ class ValueDelegate : public QStyledItemDelegate {
   public:
     using QStyledItemDelegate::QStyledItemDelegate;
 
-    QWidget* createEditor(QWidget* parent, const QStyleOptionViewItem& option,
+    QWidget* createEditor(QWidget* parent, const QStyleOptionViewItem& /*option*/,
                           const QModelIndex& index) const override {
         const QStringList words = index.data(FormModel::words_role).toStringList();
         if (words.isEmpty()) {
@@ -39,7 +39,6 @@ class ValueDelegate : public QStyledItemDelegate {
             Q_EMIT const_cast<ValueDelegate*>(this)->commitData(list);
             Q_EMIT const_cast<ValueDelegate*>(this)->closeEditor(list);
         });
-        (void)option;
         return list;
     }
 

@@ -11,8 +11,8 @@ namespace orrery::plan {
 // Damerau–Levenshtein distance in bytes (optimal string alignment: insert, delete, replace, swap).
 int edit_distance(std::string_view left, std::string_view right);
 
-// The candidate that `word` is another stack's name for; else the one within distance 2 (1 for words
-// of three or four letters) that is nearest, the first of equals; else empty.
+// The candidate that `word` is another stack's name for; else the one within distance 2 (1 for
+// words of three or four letters) that is nearest, the first of equals; else empty.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 // All candidates, nearest in spelling first (equals in their given order), at most `limit`.
