@@ -60,6 +60,8 @@ struct Key {
     Key initially(std::string json) && { return spec.initial = std::move(json), std::move(*this); }
     // An absent one is not any value of its own: nothing is said, or another key decides.
     Key unset() && { return has_default = false, std::move(*this); }
+    // Its object may have other keys, too.
+    Key open() && { return spec.open = true, std::move(*this); }
     Key of_numbers(NumberRange range) && { return spec.numbers = range, std::move(*this); }
     Key of_entries(KeyType type) && { return spec.of = type, std::move(*this); }
 };

@@ -18,6 +18,7 @@ struct Verbatim {
 };
 
 void read_imported(Reading& reading);
+inline constexpr IntegerRange kVocabularySizes = {1, 100'000'000};
 void read_model(Reading& reading, Model& model);
 std::vector<std::string_view> family_names();  // model_type of each
 // The keys that the model settles, as its family spells them.

@@ -21,6 +21,7 @@ std::vector<KeySpec> model_keys() {
          .required = true},
         {.name = "vocab_size",
          .type = KeyType::whole_number,
+         .integers = kVocabularySizes,
          .unit = "tokens",
          .help = "Words of the vocabulary, before padding",
          .required = true},
@@ -113,7 +114,8 @@ const Keys<Scenario>& scenario_keys() {
                       "A file of the library or of Hugging Face's (config.json), its folder, a "
                       "model of the local cache (\"org/name\"), or the keys of such a file",
                       model_keys())
-            .required(),
+            .required()
+            .open(),
         own<Scenario>("cluster", KeyType::text, "A file of the library or of yours, or its keys",
                       specs(cluster_keys()))
             .required(),
@@ -132,10 +134,8 @@ const Keys<Scenario>& scenario_keys() {
 const std::vector<KeySpec>& scenario_schema() {
     static const std::vector<KeySpec> schema = [] {
         std::vector<KeySpec> keys;
-        for (const Key<Scenario>& key : scenario_keys()) {
+        for (const Key<Scenario>& key : scenario_keys())
             keys.push_back(key.spec);
-            keys.back().open = key.spec.name == "model";
-        }
         return keys;
     }();
     return schema;

@@ -142,13 +142,15 @@ TEST(Form, DeleteTakesAKeyOutAndItsDefaultShows) {
     MainWindow& window = *world.window;
     window.ways_to_edit().setCurrentWidget(&window.form());
     FormPane& form = window.form();
-    const QModelIndex index = form.shown_index("layout.schedule", FormModel::value);
-    ASSERT_TRUE(form.model().is_in_file(form.model().index_of("layout.schedule")));
+    const QModelIndex index = form.shown_index("layout.zero_stage", FormModel::value);
+    ASSERT_TRUE(form.model().is_in_file(form.model().index_of("layout.zero_stage")));
     form.tree().setCurrentIndex(index);
     form.tree().setFocus();
     QTest::keyClick(&form.tree(), Qt::Key_Delete);
     world.settle();
-    EXPECT_FALSE(form.model().is_in_file(form.model().index_of("layout.schedule")));
+    EXPECT_FALSE(form.model().is_in_file(form.model().index_of("layout.zero_stage")));
+    EXPECT_EQ(shown(form.model(), "layout.zero_stage", FormModel::value), "0");
+    EXPECT_EQ(shown(form.model(), "layout.zero_stage", FormModel::origin), "default");
 }
 
 }  // namespace

@@ -7,8 +7,6 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::int64_t kMostVocabulary = 100'000'000;
-
 void read_name(Reading& reading, Section& section, Model& model) {
     std::string hugging_face;
     section.text("_name_or_path", hugging_face);
@@ -38,7 +36,7 @@ void read_model(Reading& reading, Model& model) {
         return;
     }
     model.family = family->name;
-    section.integer("vocab_size", model.vocabulary, {1, kMostVocabulary}, Presence::required,
+    section.integer("vocab_size", model.vocabulary, kVocabularySizes, Presence::required,
                     "vocabulary");
     read_name(reading, section, model);
     family->read(reading, section, model);
