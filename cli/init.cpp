@@ -31,6 +31,7 @@ using Json = nlohmann::ordered_json;
 // (Llama team 2024, 3.4.1).
 constexpr double kTokensOfAStep = 4'194'304;
 constexpr std::int64_t kUsualSequence = 4096;
+constexpr double kSurely = 0.9;  // as `simulate` says "fits"
 
 struct Candidate {
     std::string reference;
@@ -161,7 +162,13 @@ class Init : public Subcommand {
         sim::SearchOptions how;
         how.top = 1;
         how.progress = [&](double done) { progress.at(done); };
-        const sim::SearchResult found = sim::search(search.bases, how);
+        // What surely fits; where nothing does, what may.
+        how.least_fit_probability = kSurely;
+        sim::SearchResult found = sim::search(search.bases, how);
+        if (found.layouts.empty()) {
+            how.least_fit_probability = sim::SearchOptions{}.least_fit_probability;
+            found = sim::search(search.bases, how);
+        }
         if (found.layouts.empty()) return refuse(found, console);
         write(draft, found.layouts.front(), console);
         return kExitOk;
