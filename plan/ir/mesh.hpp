@@ -28,6 +28,11 @@ struct Mesh {
     // Ranks of a data group, in a row, that share out its states; more than one and fewer than all,
     // or 0: all of them do.
     std::int64_t shard = 0;
+    // Ranks of a stage, in a row, among which a layer's experts are spread, and how many of these,
+    // in a row, have shares of the same ones. Experts fold over tensor × context × data as Megatron
+    // Core folds them: in a stage rank r is member r mod expert of its group.
+    std::int64_t expert = 1;
+    std::int64_t expert_split = 1;
 
     bool operator==(const Mesh&) const = default;
 
@@ -47,6 +52,7 @@ struct Mesh {
     Rank pipeline_peer(Rank rank, std::int64_t pipeline_rank) const;
 
   private:
+    std::int64_t stage_ranks() const { return tensor * context * data; }
     std::vector<Rank> part_of_data(GroupKind kind, Rank self) const;
 };
 

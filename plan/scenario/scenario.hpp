@@ -235,6 +235,10 @@ struct Layout {
     std::int64_t context_parallel = 1;
     ContextAlgorithm context_algorithm = ContextAlgorithm::ring;
     std::int64_t expert_parallel = 1;
+    std::int64_t expert_tensor_parallel = 1;  // ranks that each expert's matrices are cut among
+    // Rows for which there is room on a rank, as a multiple of those that come when all experts are
+    // chosen alike often; a run to which more come stops.
+    double expert_row_bound = 2;
     std::int64_t data_parallel = 1;
     std::int64_t virtual_pipeline = 1;
     std::string schedule = "1f1b";  // name of a kind, or of what was imported
