@@ -125,16 +125,16 @@ TEST(GroupedGemm, AddsToGradientsInTheirTypeAndLeavesThoseOfIdleExperts) {
     EXPECT_EQ(c.values(), expected);  // below 2^12 in multiples of 2^-12: exact in fp32
 }
 
-Values normal_numbers(std::int64_t n, std::uint32_t seed) {
-    Values values = exact_numbers(n, seed);
-    for (std::size_t i = 0; i < values.size(); ++i)
-        values[i] = std::sin(values[i] * 3 + static_cast<double>(i));
+Values waves(std::int64_t n, std::uint32_t seed) {
+    Values values;
+    for (std::int64_t i = 0; i < n; ++i)
+        values.push_back(std::sin(static_cast<double>(seed + 1) * (1.7 + static_cast<double>(i))));
     return values;
 }
 
 // Numbers that round: what a row becomes must not tell who else is there.
 TEST(GroupedGemm, ARowsBitsDependOnTheRowAndTheMatrixAlone) {
-    const Shape shapes[] = {{2, 3}, {8, 4}, {16, 24}, {31, 57}, {64, 96}, {129, 100}, {777, 801}};
+    const Shape shapes[] = {{2, 3}, {8, 4}, {16, 24}, {31, 57}, {129, 100}, {520, 199}};
     std::vector<const KernelTable*> tables = {&baseline_kernels()};
     if (v3_kernels() != nullptr) tables.push_back(v3_kernels());
     Team team(2);
@@ -144,17 +144,16 @@ TEST(GroupedGemm, ARowsBitsDependOnTheRowAndTheMatrixAlone) {
                 for (const GemmForm form : {GemmForm::forward, GemmForm::input_gradient}) {
                     const std::int64_t in =
                         form == GemmForm::forward ? shape.width_in : shape.width_out;
-                    const Tensor weights(dtype,
-                                         normal_numbers(shape.width_in * shape.width_out, 1));
-                    const Values row = normal_numbers(in, 2);
+                    const Tensor weights(dtype, waves(shape.width_in * shape.width_out, 1));
+                    const Values row = waves(in, 2);
                     Tensor first(dtype, std::int64_t{0});
                     // The row stands at `place` of so many.
-                    const std::int32_t rows[] = {1, 2, 3, 4, 5, 7, 8, 30, 61, 515, 1100};
+                    const std::int32_t rows[] = {1, 2, 3, 5, 8, 30, 515};
                     for (const std::int32_t count : rows)
                         for (const std::int64_t place : {0, count / 2, count - 1}) {
                             const Counts counts{{count}};
                             GroupedGemm op = product_of(form, shape, counts);
-                            Values x = normal_numbers(op.m * op.k, 3);
+                            Values x = waves(op.m * op.k, 3);
                             std::copy(row.begin(), row.end(), x.begin() + place * in);
                             const Tensor a(dtype, x), c(dtype, op.m * op.n);
                             op.a = a.buffer();
@@ -178,13 +177,13 @@ TEST(GroupedGemm, ARowsBitsDependOnTheRowAndTheMatrixAlone) {
 TEST(GroupedGemm, OfOneExpertIsGemm) {
     Team team(2);
     for (const DType dtype : {DType::bf16, DType::fp32, DType::fp64})
-        for (const Shape& shape : {Shape{48, 36}, Shape{129, 100}, Shape{600, 801}})
+        for (const Shape& shape : {Shape{48, 36}, Shape{129, 100}, Shape{520, 199}})
             for (const GemmForm form : kForms)
                 for (const std::int32_t rows : {16, 64, 516}) {
                     const Counts counts{{rows}};
                     GroupedGemm op = product_of(form, shape, counts);
-                    const Tensor a(dtype, normal_numbers(op.m * op.k, 1));
-                    const Tensor b(dtype, normal_numbers(op.n * op.k, 2));
+                    const Tensor a(dtype, waves(op.m * op.k, 1));
+                    const Tensor b(dtype, waves(op.n * op.k, 2));
                     const Tensor c(dtype, op.m * op.n), dense(dtype, op.m * op.n);
                     op.a = a.buffer();
                     op.b = b.buffer();
@@ -301,8 +300,8 @@ TEST(ExpertActivation, OfWeightsOneIsActivation) {
     Team team(1);
     for (const DType dtype : {DType::bf16, DType::fp32, DType::fp64})
         for (const ActivationForm form : {ActivationForm::swiglu, ActivationForm::geglu_tanh}) {
-            const Tensor x(dtype, normal_numbers(10 * kWidth, 1));
-            const Tensor dy(dtype, normal_numbers(5 * kWidth, 2));
+            const Tensor x(dtype, waves(10 * kWidth, 1));
+            const Tensor dy(dtype, waves(5 * kWidth, 2));
             const DType wide = dtype == DType::fp64 ? DType::fp64 : DType::fp32;
             const Tensor ones(wide, Values(5, 1.0)), dweights(wide, 5);
             const Tensor y(dtype, 5 * kWidth), dense_y(dtype, 5 * kWidth);
