@@ -99,10 +99,10 @@ class Walk {
         std::vector<std::int32_t> own = {bucket(use.bucket).parameters};
         for (const Stage& stage : program_.stages)
             if (stage.index == bucket(use.bucket).stage)
-                if (const std::int32_t frozen =
-                        stage.parts[static_cast<std::size_t>(use.position)].frozen_bucket;
-                    frozen >= 0)
-                    own.push_back(bucket(frozen).parameters);
+                if (const std::int32_t other =
+                        stage.parts[static_cast<std::size_t>(use.position)].other_bucket;
+                    other >= 0)
+                    own.push_back(bucket(other).parameters);
         const auto is_own = [&](std::int32_t id) {
             return std::find(own.begin(), own.end(), id) != own.end();
         };
@@ -132,11 +132,11 @@ class Walk {
     }
 
     void check_sums() {
-        if (plan_.mesh.group_size(GroupKind::data) == 1) return;
         for (std::size_t b = 0; b < program_.buckets.size(); ++b) {
             if (program_.buckets[b].frozen || program_.buckets[b].elements == 0) continue;
+            const GroupKind copies = program_.buckets[b].copies();
             const std::set<GroupKind>& over = sums_[static_cast<std::int32_t>(b)];
-            if (over.count(GroupKind::data) > 0) continue;
+            if (plan_.mesh.group_size(copies) == 1 || over.count(copies) > 0) continue;
             for (const GroupKind part : {GroupKind::shard, GroupKind::replica})
                 if (over.count(part) == 0)
                     fault("the gradients of bucket " + std::to_string(b) +

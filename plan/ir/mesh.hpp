@@ -48,6 +48,9 @@ struct Mesh {
     // groups tie the first and the last pipeline rank; ranks between are alone.
     std::vector<Rank> group(GroupKind kind, Rank rank) const;
 
+    // The rank's number in its expert group.
+    std::int64_t expert_member(Rank rank) const { return rank % stage_ranks() % expert; }
+
     // The rank with the same other coordinates at another pipeline position.
     Rank pipeline_peer(Rank rank, std::int64_t pipeline_rank) const;
 

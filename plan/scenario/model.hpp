@@ -146,6 +146,11 @@ struct Model {
     const DenseMlp& mlp() const { return layer().dense(); }
     DenseMlp& mlp() { return layer().dense(); }
 
+    bool has_experts() const {
+        for (const LayerSpec& kind : kinds)
+            if (kind.experts() != nullptr) return true;
+        return false;
+    }
     std::size_t kind_of(std::int64_t layer) const {
         return kind_of_layer.empty()
                    ? 0

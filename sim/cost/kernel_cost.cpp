@@ -336,6 +336,15 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) cons
         case OpKind::adamw:
         case OpKind::cast:
         case OpKind::rearrange:
+        case OpKind::route:
+        case OpKind::route_backward:
+        case OpKind::permute:
+        case OpKind::unpermute:
+        case OpKind::group_rows:
+        case OpKind::grouped_gemm:
+        case OpKind::expert_activation:
+        case OpKind::expert_activation_backward:
+        case OpKind::all_to_all_v:
         case OpKind::transpose:
         case OpKind::update_scales:
             return price_memory(block, op, memory.t0_us.value);
