@@ -1,9 +1,8 @@
 // Rules of mixtures of experts: what their degrees divide, and what is not computed beside them.
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <numeric>
 #include <string>
-#include <vector>
 
 #include "plan/scenario/arithmetic.hpp"
 #include "plan/scenario/rules.hpp"
@@ -33,7 +32,7 @@ void refuse_without_experts(Reading& reading, const Scenario& scenario) {
 }
 
 // Experts fold over the ranks of a stage.
-void check_ranks_of_stage(Reading& reading, const Layout& layout) {
+void check_ranks_of_stage(Reading& reading, const Layout& layout, std::int64_t experts) {
     if (!reading.good({kExpertParallel, kExpertTensor, "layout.tensor_parallel",
                        "layout.context_parallel", "layout.data_parallel"}))
         return;
@@ -50,7 +49,7 @@ void check_ranks_of_stage(Reading& reading, const Layout& layout) {
         layout.tensor_parallel, layout.context_parallel, layout.data_parallel, stage, stage,
         layout.expert_parallel, layout.expert_tensor_parallel, quotient(stage, group));
     if (stage % layout.expert_tensor_parallel == 0) {
-        const std::int64_t most = stage / layout.expert_tensor_parallel;
+        const std::int64_t most = std::gcd(stage / layout.expert_tensor_parallel, experts);
         fault.help.push_back("expert_parallel: " +
                              choices_near(layout.expert_parallel, divisors(most, most)));
     }
@@ -144,7 +143,7 @@ void check_experts(Reading& reading, const Scenario& scenario) {
     const ExpertMlp* experts = scenario.model.experts();
     if (experts == nullptr) return refuse_without_experts(reading, scenario);
     check_expert_shares(reading, scenario, *experts);
-    check_ranks_of_stage(reading, scenario.layout);
+    check_ranks_of_stage(reading, scenario.layout, experts->routing.experts);
     check_shared_tokens(reading, scenario.layout);
     check_counts(reading, scenario.training.routing, *experts);
     check_beside_experts(reading, scenario);
