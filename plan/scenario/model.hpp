@@ -165,6 +165,13 @@ struct Model {
         return count;
     }
 
+    // Of the first kind of layers that are mixtures of experts; null: none is.
+    const ExpertMlp* experts() const {
+        for (const LayerSpec& kind : kinds)
+            if (kind.experts() != nullptr) return kind.experts();
+        return nullptr;
+    }
+
     bool layer_norm() const { return norm == Norm::layer_norm; }
     std::int64_t position_rows() const {
         return learned_positions ? max_positions + position_offset : 0;
