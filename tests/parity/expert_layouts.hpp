@@ -5,46 +5,33 @@
 #include <vector>
 
 #include "tests/parity/layouts.hpp"
-#include "tests/parity/run.hpp"
 
 namespace orrery::parity {
 
-// How experts are spread, beside what the settings of a layout say.
-struct ExpertLayout {
-    std::string name;
-    Sets sets;
-    std::int64_t spread = 1;  // expert_parallel
-    std::int64_t split = 1;   // expert_tensor_parallel
-};
+// A Mixtral of the sizes of tests/parity/layouts.hpp: eight experts of which two are chosen, with
+// room for every row.
+inline constexpr const char* kMixtral = R"({
+  "model": {"model_type": "mixtral", "num_hidden_layers": 4, "hidden_size": 64,
+            "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 32,
+            "num_local_experts": 8, "num_experts_per_tok": 2,
+            "vocab_size": 125, "tie_word_embeddings": false},
+  "cluster": {"nodes": 1, "devices_per_node": 8, "device": "cpu-core",
+              "profile": "profiles/cpu-core.json",
+              "intra_node": {"kind": "host", "bandwidth_GBps": 10, "latency_us": 1},
+              "inter_node": {"kind": "none"}},
+  "layout": {"data_parallel": 1, "global_batch_size": 8, "expert_row_bound": 8},
+  "training": {"sequence_length": 16, "framework": "orrery", "vocabulary_multiple": 8,
+               "workspace_mb": 0.001,
+               "optimizer": {"learning_rate": 1e-3, "clip_norm": 1.0, "weight_decay": 0.1}}
+})";
 
-// Eight experts of which two are chosen.
-inline plan::ExpertMlp some_experts() {
-    plan::ExpertMlp mlp;
-    mlp.routing.experts = 8;
-    mlp.routing.chosen = 2;
-    mlp.routing.normalizes = true;
-    mlp.expert.ffn_hidden = 32;
-    mlp.expert.activation = plan::Activation::swiglu;
-    mlp.expert.bias = false;
-    return mlp;
-}
-
-// A Llama whose layers are of experts. There is room for every row.
-inline plan::Scenario expert_scenario(const plan::ExpertMlp& mlp, const ExpertLayout& layout) {
-    plan::Scenario made = scenario(kLlama, layout.sets);
-    for (plan::LayerSpec& kind : made.model.kinds)
-        kind.mlp = mlp;
-    made.layout.expert_parallel = layout.spread;
-    made.layout.expert_tensor_parallel = layout.split;
-    made.layout.expert_row_bound = static_cast<double>(mlp.routing.experts);
-    return made;
-}
-
-inline std::vector<ExpertLayout> expert_layouts() {
-    std::vector<ExpertLayout> all;
-    auto add = [&](const std::string& name, const std::vector<std::string>& keys,
-                   std::int64_t spread = 1, std::int64_t split = 1) {
-        all.push_back({name, layout(name, keys).sets, spread, split});
+inline std::vector<NamedLayout> expert_layouts() {
+    std::vector<NamedLayout> all;
+    auto add = [&](const std::string& name, std::vector<std::string> keys, int spread = 1,
+                   int split = 1) {
+        keys.push_back("expert_parallel=" + std::to_string(spread));
+        keys.push_back("expert_tensor_parallel=" + std::to_string(split));
+        all.push_back(layout(name, keys));
     };
     const std::string tp2 = "tensor_parallel=2", tp4 = "tensor_parallel=4",
                       sp = "sequence_parallel=true", dp2 = "data_parallel=2",

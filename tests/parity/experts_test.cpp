@@ -10,6 +10,7 @@
 #include "runtime/executor/expert_room.hpp"
 #include "runtime/train/model_state.hpp"
 #include "tests/parity/expert_layouts.hpp"
+#include "tests/parity/run.hpp"
 #include "tests/runtime/checkpoint/faulty_files.hpp"
 
 namespace orrery::parity {
@@ -19,21 +20,26 @@ struct Case {
     std::string precision;
     bool shared = false;
     bool sigmoid = false;
-    ExpertLayout layout;
+    NamedLayout layout;
 };
 
 void PrintTo(const Case& c, std::ostream* os) {
     *os << c.precision << " " << c.layout.name;
 }
 
-plan::ExpertMlp experts_of(const Case& c) {
-    plan::ExpertMlp mlp = some_experts();
-    if (c.shared) mlp.shared_ffn = 48;
-    if (c.sigmoid) {
-        mlp.routing.score = plan::RouterScore::sigmoid;
-        mlp.routing.factor = 2.5;
+// Scores by themselves, and what every token goes through beside its experts.
+plan::Scenario scenario_of(const Case& c) {
+    Sets sets = c.layout.sets;
+    sets.push_back("training.precision=" + c.precision);
+    plan::Scenario made = scenario(kMixtral, sets);
+    for (plan::LayerSpec& kind : made.model.kinds) {
+        auto& experts = std::get<plan::ExpertMlp>(kind.mlp);
+        if (c.shared) experts.shared_ffn = 48;
+        if (!c.sigmoid) continue;
+        experts.routing.score = plan::RouterScore::sigmoid;
+        experts.routing.factor = 2.5;
     }
-    return mlp;
+    return made;
 }
 
 // In fp32 a token whose experts are a rounding apart goes to another one in another layout, after
@@ -45,9 +51,7 @@ RunOptions steps_of(const Case& c) {
 }
 
 Trained train_case(const Case& c, const RunOptions& options) {
-    Case made = c;
-    made.layout.sets.push_back("training.precision=" + c.precision);
-    return train(expert_scenario(experts_of(c), made.layout), options);
+    return train(scenario_of(c), options);
 }
 
 const Trained& alone(const Case& c) {
@@ -84,7 +88,7 @@ TEST_P(ExpertLayouts, TrainTheModelOfOneRank) {
 std::vector<Case> cases() {
     std::vector<Case> all;
     std::size_t turn = 0;
-    for (const ExpertLayout& layout : expert_layouts()) {
+    for (const NamedLayout& layout : expert_layouts()) {
         all.push_back({turn % 2 == 0 ? "fp64" : "fp32", turn % 3 == 1, turn % 5 == 2, layout});
         ++turn;
     }
@@ -95,11 +99,14 @@ INSTANTIATE_TEST_SUITE_P(All, ExpertLayouts, testing::ValuesIn(cases()), [](cons
     return tested.param.precision + "_" + tested.param.layout.name;
 });
 
-ExpertLayout spread(std::vector<std::string> keys, std::int64_t ranks, std::int64_t split = 1) {
-    return {"", layout("", keys).sets, ranks, split};
+// In a row: who has experts, how many have shares of the same ones.
+NamedLayout spread(std::vector<std::string> keys, int ranks, int split = 1) {
+    keys.push_back("expert_parallel=" + std::to_string(ranks));
+    keys.push_back("expert_tensor_parallel=" + std::to_string(split));
+    return layout("", keys);
 }
 
-double first_loss(const ExpertLayout& where) {
+double first_loss(const NamedLayout& where) {
     RunOptions one;
     one.steps = 1;
     return train_case({"fp32", true, false, where}, one).losses[0];
@@ -119,7 +126,7 @@ TEST(ExpertsBitwise, FirstLossDoesNotDependOnWhereExpertsAre) {
     EXPECT_EQ(first_loss(spread({"data_parallel=4", "zero_stage=1"}, 2)), four);
     const double tensor =
         first_loss(spread({"data_parallel=2", "tensor_parallel=2", "sequence_parallel=true"}, 1));
-    for (const std::int64_t ranks : {2, 4})
+    for (const int ranks : {2, 4})
         EXPECT_EQ(first_loss(spread(
                       {"data_parallel=2", "tensor_parallel=2", "sequence_parallel=true"}, ranks)),
                   tensor);
@@ -152,14 +159,16 @@ TEST(ExpertsBitwise, PipelinesComputeWhatOneStageDoes) {
 
 // One expert that every token goes to, with weight 1.
 TEST(ExpertsBitwise, OneExpertIsTheDenseModel) {
-    plan::ExpertMlp mlp = some_experts();
-    mlp.routing.experts = mlp.routing.chosen = 1;
-    mlp.expert.ffn_hidden = 96;
+    const Sets one_expert = {"model.num_local_experts=1", "model.num_experts_per_tok=1"};
     for (const char* precision : {"fp32", "bf16"})
         for (const std::vector<std::string>& keys : std::vector<std::vector<std::string>>{
                  {}, {"data_parallel=2"}, {"pipeline_parallel=2"}}) {
-            ExpertLayout where = spread(keys, 1);
-            where.sets.push_back(std::string("training.precision=") + precision);
+            Sets where = layout("", keys).sets;
+            where.insert(where.end(), {"model.intermediate_size=96", "model.rope_theta=10000",
+                                       "model.rms_norm_eps=1e-6",
+                                       std::string("training.precision=") + precision});
+            Sets of_experts = where;
+            of_experts.insert(of_experts.end(), one_expert.begin(), one_expert.end());
             // By the names of the dense model.
             const runtime::FirstWeights random = runtime::random_weights(1234, 0.02, 4);
             RunOptions options;
@@ -172,15 +181,15 @@ TEST(ExpertsBitwise, OneExpertIsTheDenseModel) {
                 random(parameter, dense, element, {&value, 1});
                 return value;
             };
-            const Trained experts = train(expert_scenario(mlp, where), options);
-            const Trained dense = train(scenario(kLlama, where.sets), options);
+            const Trained experts = train(scenario(kMixtral, of_experts), options);
+            const Trained dense = train(scenario(kLlama, where), options);
             EXPECT_EQ(experts.losses, dense.losses);
             EXPECT_EQ(experts.norms, dense.norms);
             for (const auto& [name, values] : dense.parameters) {
-                std::string of_experts = name;
+                std::string there = name;
                 if (const std::size_t at = name.find("/fc"); at != std::string::npos)
-                    of_experts.insert(at + 1, "experts.");
-                EXPECT_EQ(experts.parameters.at(of_experts), values) << name;
+                    there.insert(at + 1, "experts.");
+                EXPECT_EQ(experts.parameters.at(there), values) << name;
             }
         }
 }
@@ -189,8 +198,9 @@ TEST(ExpertsBitwise, OneExpertIsTheDenseModel) {
 TEST(ExpertRoom, EndsTheRunWhenMoreRowsComeThanThereIsRoomFor) {
     for (const std::vector<std::string>& keys : std::vector<std::vector<std::string>>{
              {"data_parallel=2"}, {"data_parallel=2", "pipeline_parallel=2"}}) {
-        plan::Scenario tight = expert_scenario(some_experts(), spread(keys, 2));
-        tight.layout.expert_row_bound = 1;
+        Sets sets = spread(keys, 2).sets;
+        sets.push_back("layout.expert_row_bound=1");
+        const plan::Scenario tight = scenario(kMixtral, sets);
         RunOptions one;
         one.steps = 2;
         try {
@@ -213,7 +223,7 @@ TEST(ExpertCheckpoints, OfOneLayoutAreThoseOfAnother) {
     options.checkpoint->path = path;
     options.checkpoint->every_steps = 2;
     options.checkpoint->files = &files;
-    const std::vector<ExpertLayout> layouts = {
+    const std::vector<NamedLayout> layouts = {
         spread({}, 1), spread({"data_parallel=4"}, 4),
         spread({"data_parallel=4", "zero_stage=1"}, 2, 2),
         spread({"data_parallel=4", "zero_stage=3"}, 2),
@@ -221,7 +231,7 @@ TEST(ExpertCheckpoints, OfOneLayoutAreThoseOfAnother) {
     for (std::size_t i = 0; i < layouts.size(); ++i) {
         std::filesystem::remove_all(path);
         const Trained saved = train_case({"fp64", true, false, layouts[i]}, options);
-        const ExpertLayout& other = layouts[(i + 1) % layouts.size()];
+        const NamedLayout& other = layouts[(i + 1) % layouts.size()];
         RunOptions resumed = options;
         resumed.checkpoint->resume = true;
         resumed.steps = 4;
