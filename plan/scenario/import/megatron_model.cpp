@@ -61,6 +61,7 @@ constexpr const char* kOfTheModel[] = {"--num-layers",
                                        "--apply-layernorm-1p",
                                        "--disable-bias-linear",
                                        "--add-qkv-bias",
+                                       "--qk-layernorm",
                                        "--untie-embeddings-and-output-weights",
                                        "--init-method-std",
                                        "--hidden-dropout",
@@ -109,6 +110,13 @@ void map_norm(Sheet& sheet) {
     const auto norm = sheet.word({"--normalization"}, {"LayerNorm", "RMSNorm"});
     put_or_usual(sheet, norm.has_value(), "model.normalization", norm.value_or("LayerNorm"),
                  "--normalization");
+    if (sheet.flag({"--qk-layernorm"})) {
+        if (norm == "RMSNorm")
+            sheet.put("model.qk_layernorm", true, "--qk-layernorm");
+        else
+            sheet.refuse("--qk-layernorm", "norms of queries and keys are RMSNorms",
+                         Changes::model);
+    }
     const auto epsilon = sheet.number({"--norm-epsilon", "--layernorm-epsilon"});
     put_or_usual(sheet, epsilon.has_value(), "model.norm_epsilon", plain(epsilon.value_or(1e-5)),
                  sheet.has("--layernorm-epsilon") ? "--layernorm-epsilon" : "--norm-epsilon");

@@ -148,10 +148,10 @@ constexpr const char* kGone = "Megatron-LM refuses it";
 constexpr const char* kGraphs = "how graphs are captured is not modelled";
 
 constexpr Row kMegatronUnsupported[] = {
-    {"--num-experts", kMoe, nullptr, Changes::model},
-    {"--moe-*", kMoe, nullptr, Changes::model},
-    {"--expert-model-parallel-size", kMoe, "1", Changes::model},
-    {"--expert-tensor-parallel-size", kMoe, nullptr, Changes::model},
+    {"--num-experts", "another model with experts than without", nullptr, Changes::model},
+    {"--moe-*", "of mixtures of experts this is not modelled", nullptr, Changes::model},
+    {"--expert-model-parallel-size", "the model has no experts", "1", Changes::model},
+    {"--expert-tensor-parallel-size", "the model has no experts", "1", Changes::model},
     {"--use-tp-pp-dp-mapping", "ranks are placed tensor, context, data, pipeline"},
     {"--multi-latent-attention", kLatent, nullptr, Changes::model},
     {"--q-lora-rank", kLatent, nullptr, Changes::model},
