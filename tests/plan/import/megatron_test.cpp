@@ -199,7 +199,6 @@ TEST(Megatron, OtherOptionsAreNamedWithTheReason) {
         {"--num-experts 8 --moe-aux-loss-coeff", "unsupported", "losses that balance"},
         {"--num-experts 8 --moe-expert-capacity-factor", "unsupported", "no token is dropped"},
         {"--num-experts 8 --moe-router-enable-expert-bias", "unsupported", "biases that balance"},
-        {"--num-experts 8 --moe-layer-freq [1]*", "unsupported", "list of 0 and 1"},
         {"--num-experts 8 --moe-new-thing", "unsupported", "experts"},
         {"--kv-lora-rank", "ignored", "reads it with --multi-latent-attention"},
         {"--fp8-param-gather", "unsupported", "16 bits"},
@@ -226,6 +225,13 @@ TEST(Megatron, OtherOptionsAreNamedWithTheReason) {
         expect(imported(std::string(kBase) + text + (flag ? "" : " 2")), row,
                text.substr(text.rfind("--")));
     }
+}
+
+TEST(Megatron, LayersWithExpertsByAnExpressionAreNamed) {
+    const Imported result =
+        imported(std::string(kBase) + "--num-experts 8 --moe-layer-freq '([0]*3+[1]*29)'");
+    ASSERT_NE(left(result.unsupported, "--moe-layer-freq"), nullptr);
+    EXPECT_EQ(left(result.unsupported, "--moe-layer-freq")->changes, Changes::model);
 }
 
 // Options that a condition may add are looked at one by one.
