@@ -60,6 +60,14 @@ TEST_F(GroupedProducts, OfManyExpertsReadsAllTheirMatrices) {
         gemm_seconds(curve, {4096 + 8 * 64, 2048, 1024, plan::GemmProduct::forward}, 2) + more);
 }
 
+// With few rows for each expert it takes as long as reading the matrices.
+TEST_F(GroupedProducts, OfFewRowsTakeWhatTheirMatricesDo) {
+    profile_.hardware.memory_GBps.value = 500;
+    const double bandwidth = 500e9 * profile_.memory.efficiency.value;
+    const double t0 = profile_.gemm_curve(plan::DType::bf16)->t0_us * 1e-6;
+    EXPECT_DOUBLE_EQ(seconds(grouped(512, 1, 512)), t0 + 512.0 * 2048 * 1024 * 2 / bandwidth);
+}
+
 TEST_F(GroupedProducts, GrowWithTheLoad) {
     for (const auto product : {plan::GemmProduct::forward, plan::GemmProduct::weight_gradient}) {
         const plan::Op op = grouped(8, 2, 4096, product);
