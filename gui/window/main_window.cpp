@@ -2,6 +2,7 @@
 
 #include <QApplication>
 #include <QDockWidget>
+#include <QFileInfo>
 #include <QFontDatabase>
 #include <QLabel>
 #include <QLineEdit>
@@ -23,7 +24,8 @@ constexpr int kAskAfterMs = 40;  // so that a burst of keys asks once
 
 }  // namespace
 
-MainWindow::MainWindow(const QString& recovery_folder) {
+MainWindow::MainWindow(const QString& recovery_folder)
+    : runs_folder_(QFileInfo(recovery_folder).path() + QStringLiteral("/runs")) {
     setObjectName(QStringLiteral("main"));
     make_panes();
     document_ = new Document(editor_, recovery_folder, this);
@@ -57,6 +59,8 @@ MainWindow::MainWindow(const QString& recovery_folder) {
     connect(form_, &FormPane::to_show, this, &MainWindow::show_in_text);
     connect(timeline_, &TimelineView::hovered, statusBar(),
             [this](const QString& text) { statusBar()->showMessage(text); });
+    connect(launch_, &LaunchPane::failed, this, [this](const QString& message) { say(message); });
+    connect(launch_, &LaunchPane::attached, this, &MainWindow::follow_scenario);
     // The prediction stays in sight, on the same scale of time.
     connect(launch_, &LaunchPane::measured, this, [this](const QString& trace) {
         hold();
@@ -137,7 +141,7 @@ void MainWindow::make_panes() {
         const bool saved = document_ != nullptr && trace_path_.isEmpty() && document_->is_saved();
         return saved ? document_->path() : QString();
     };
-    launch_ = new LaunchPane(saved_path);
+    launch_ = new LaunchPane([this, saved_path] { return trainable(saved_path()); }, runs_folder_);
     search_pane_ = new SearchPane(saved_path);
     connect(search_pane_, &SearchPane::wanted, this, &MainWindow::apply);
     sweep_pane_ = new SweepPane([this] {
@@ -230,6 +234,20 @@ QString MainWindow::message() const {
     return message_->text();
 }
 
+// What is trained is a file, with the layout that was read of its text.
+Trainable MainWindow::trainable(const QString& path) const {
+    const bool known = answered_ && answered_->read.scenario && answered_->errors.empty() &&
+                       QString::fromStdString(answered_->asked.text) == document_->text();
+    return known && !path.isEmpty() ? trainable_of(path, *answered_->read.scenario)
+                                    : Trainable{path, 0, 1, false};
+}
+
+// The scenario of a run that is attached to comes into view, where nothing is lost by it.
+void MainWindow::follow_scenario(const QString& path) {
+    if (path == document_->path() || !document_->is_saved() || !QFileInfo::exists(path)) return;
+    open_scenario(path);
+}
+
 void MainWindow::resimulate() {
     if (!trace_path_.isEmpty()) return;
     resimulation_->ask({document_->text().toStdString(), document_->path().toStdString()});
@@ -246,6 +264,8 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
                                        : QList<int>{height, 0});
     editor_->mark(answer->errors, QString::fromStdString(name_of(answer->asked)));
     form_->show(document_->text(), answer);
+    answered_ = answer;
+    launch_->refresh();
     // What was true of the last sound text stays in sight, marked as such.
     overview_->set_stale(!answer->predicted());
     if (!answer->predicted()) return;

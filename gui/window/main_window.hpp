@@ -38,8 +38,9 @@ class MainWindow : public QMainWindow {
     // A scenario, or a trace of ours in any format; says what is wrong with it in a message that
     // stays. False where nothing was opened.
     bool open(const QString& path);
-    // Offers what programs have left that were killed; none: says nothing.
+    // Offers what programs have left that were killed, then a run that goes on; none: says nothing.
     void offer_unsaved();
+    void offer_run();
     // A trace is being read.
     bool is_reading() const { return reader_ != nullptr; }
     void recover(const Unsaved& unsaved);
@@ -112,6 +113,8 @@ class MainWindow : public QMainWindow {
     bool save_to(const QString& path);
     bool may_go();  // nothing unsaved is lost by what comes
     void resimulate();
+    Trainable trainable(const QString& path) const;
+    void follow_scenario(const QString& path);
     void show_answer(const AnswerPtr& answer);
     void show_reasons(const ReasonsPtr& reasons);
     void show_title();
@@ -133,6 +136,8 @@ class MainWindow : public QMainWindow {
     TimelineView* held_timeline_ = nullptr;
     QPlainTextEdit* comparison_ = nullptr;
     AnswerPtr shown_, held_;
+    AnswerPtr answered_;  // the last one, sound or not
+    QString runs_folder_;
     Document* document_ = nullptr;
     Resimulation* resimulation_ = nullptr;
     QSplitter* scenario_ = nullptr;

@@ -82,6 +82,10 @@ void MainWindow::make_menus() {
     add(step, tr("&Back to the scenario"), QKeySequence(Qt::CTRL | Qt::Key_B),
         &MainWindow::back_to_scenario);
 
+    QMenu* run = menuBar()->addMenu(tr("&Run"));
+    for (QAction* action : launch_->run_actions())
+        run->addAction(action);
+
     QMenu* window = menuBar()->addMenu(tr("&Window"));
     const auto add_focus = [&](const QString& text, Qt::Key key, QDockWidget* dock,
                                QWidget* widget) {
