@@ -109,6 +109,7 @@ class MainWindow : public QMainWindow {
 
     void open_trace(const QString& path);
     void show_trace(const QString& path, std::shared_ptr<const Timeline> timeline);
+    void show_recorded(std::shared_ptr<const Timeline> timeline);
     bool open_scenario(const QString& path);
     bool save_to(const QString& path);
     bool may_go();  // nothing unsaved is lost by what comes

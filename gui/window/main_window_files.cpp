@@ -15,6 +15,7 @@
 #include "gui/window/export_file.hpp"
 #include "gui/window/export_picture.hpp"
 #include "gui/window/main_window.hpp"
+#include "trace/formats/kineto.hpp"
 #include "trace/formats/trace_file.hpp"
 
 namespace orrery::gui {
@@ -25,8 +26,19 @@ bool is_trace(const QString& path) {
     for (const TraceFormat format :
          {TraceFormat::native, TraceFormat::perfetto, TraceFormat::chrome})
         if (trace::begins_as_trace(path.toStdString(), format)) return true;
+    if (trace::begins_as_kineto(path.toStdString())) return true;
     // So that a damaged one is told of as a trace.
-    return path.endsWith(QLatin1String(".orrery")) || path.endsWith(QLatin1String(".pftrace"));
+    for (const char* ending : {".orrery", ".pftrace", ".trace.json", ".json.gz"})
+        if (path.endsWith(QLatin1String(ending))) return true;
+    return false;
+}
+
+std::shared_ptr<const Timeline> read_timeline(const std::string& path) {
+    if (trace::begins_as_kineto(path) || path.ends_with(".json.gz"))
+        return std::make_shared<const Timeline>(
+            std::make_shared<const trace::RecordedTrace>(trace::read_kineto(path)));
+    return std::make_shared<const Timeline>(
+        std::make_shared<const trace::Trace>(trace::read_trace(path)));
 }
 
 }  // namespace
@@ -62,8 +74,7 @@ void MainWindow::open_trace(const QString& path) {
     auto why = std::make_shared<QString>();
     reader_ = QThread::create([path, timeline, why] {
         try {
-            *timeline = std::make_shared<const Timeline>(
-                std::make_shared<const trace::Trace>(trace::read_trace(path.toStdString())));
+            *timeline = read_timeline(path.toStdString());
         } catch (const std::exception& error) {
             *why = QString::fromStdString(error.what());
         }
@@ -89,6 +100,7 @@ void MainWindow::show_trace(const QString& path, std::shared_ptr<const Timeline>
     // A file says what happened; there is nothing to edit.
     scenario_dock_->hide();
     overview_dock_->hide();
+    if (timeline->recorded() != nullptr) return show_recorded(std::move(timeline));
     const bool measured = timeline->trace().origin == trace::Origin::measured;
     if (held_ && measured) {
         comparison_->setPlainText(
@@ -98,6 +110,18 @@ void MainWindow::show_trace(const QString& path, std::shared_ptr<const Timeline>
     timeline_->show_timeline(std::move(timeline), false);
     align();
     state_->setText(measured ? tr("a measured step") : tr("a predicted step"));
+    show_title();
+}
+
+// It has no ops of ours: nothing can be held against it.
+void MainWindow::show_recorded(std::shared_ptr<const Timeline> timeline) {
+    let_go();
+    const std::uint64_t left_out = timeline->recorded()->left_out;
+    timeline_->show_timeline(std::move(timeline), false);
+    state_->setText(
+        left_out == 0
+            ? tr("a recorded trace")
+            : tr("a recorded trace; %1 counters and instants are not shown").arg(left_out));
     show_title();
 }
 
@@ -178,7 +202,7 @@ void MainWindow::dropEvent(QDropEvent* event) {
 void MainWindow::ask_open() {
     const QString path = QFileDialog::getOpenFileName(
         this, tr("Open a scenario or a trace"), document_->path(),
-        tr("Scenarios and traces (*.json *.orrery *.pftrace);;All files (*)"));
+        tr("Scenarios and traces (*.json *.orrery *.pftrace *.json.gz);;All files (*)"));
     if (!path.isEmpty()) open(path);
 }
 

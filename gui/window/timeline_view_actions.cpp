@@ -202,6 +202,7 @@ std::optional<OpPlace> TimelineView::selected_op() const {
         return OpPlace{box.rank, span.index};
     }
     const Span& span = timeline_->ranks()[box.rank].outline.spans()[box.span];
+    if (timeline_->recorded() != nullptr && span.index >= 0) return OpPlace{box.rank, span.index};
     const auto kernel = timeline_->kernel_from(box.rank, span.index < 0 ? span.to : span.from);
     if (!kernel) return std::nullopt;
     return OpPlace{box.rank, static_cast<std::int32_t>(*kernel)};
@@ -210,18 +211,14 @@ std::optional<OpPlace> TimelineView::selected_op() const {
 void TimelineView::to_blocker() {
     const std::optional<OpPlace> op = selected_op();
     if (!op) return;
-    const std::int32_t blocker =
-        timeline_->track_of(op->rank).events[static_cast<std::size_t>(op->event)].blocker;
-    if (blocker >= 0) go_to({op->rank, blocker});
+    if (const auto blocker = timeline_->blocker_of(*op)) go_to(*blocker);
 }
 
 // The first op that waited last for the selected one.
 void TimelineView::to_waiting() {
     const std::optional<OpPlace> op = selected_op();
     if (!op) return;
-    const std::vector<trace::Event>& events = timeline_->track_of(op->rank).events;
-    for (std::size_t i = static_cast<std::size_t>(op->event) + 1; i < events.size(); ++i)
-        if (events[i].blocker == op->event) return go_to({op->rank, static_cast<std::int32_t>(i)});
+    if (const auto waiter = timeline_->waiter_of(*op)) go_to(*waiter);
 }
 
 void TimelineView::go_to(const OpPlace& place) {
