@@ -1,6 +1,7 @@
 #include "gui/window/main_window.hpp"
 
 #include <QApplication>
+#include <QDir>
 #include <QDockWidget>
 #include <QFileInfo>
 #include <QFontDatabase>
@@ -14,8 +15,10 @@
 #include <QThread>
 #include <QVBoxLayout>
 
+#include "cli/scenario_input.hpp"
 #include "gui/scenario/comparison.hpp"
 #include "gui/scenario/json_places.hpp"
+#include "plan/scenario/files.hpp"
 
 namespace orrery::gui {
 namespace {
@@ -144,11 +147,14 @@ void MainWindow::make_panes() {
     launch_ = new LaunchPane([this, saved_path] { return trainable(saved_path()); }, runs_folder_);
     search_pane_ = new SearchPane(saved_path);
     connect(search_pane_, &SearchPane::wanted, this, &MainWindow::apply);
-    sweep_pane_ = new SweepPane([this] {
+    const auto edited = [this] {
         if (document_ == nullptr || !trace_path_.isEmpty()) return ScenarioText{};
         return ScenarioText{document_->text().toStdString(), document_->path().toStdString()};
-    });
+    };
+    sweep_pane_ = new SweepPane(edited);
     connect(sweep_pane_, &SweepPane::wanted, this, &MainWindow::apply);
+    size_pane_ = new SizePane(edited);
+    connect(size_pane_, &SizePane::wanted, this, &MainWindow::apply);
     setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
     setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
     scenario_dock_ =
@@ -179,9 +185,11 @@ void MainWindow::make_panes() {
     sweep_dock_ =
         add_dock(Qt::BottomDockWidgetArea, QStringLiteral("sweep"), tr("Sweep"), sweep_pane_);
     tabifyDockWidget(search_dock_, sweep_dock_);
+    size_dock_ = add_dock(Qt::BottomDockWidgetArea, QStringLiteral("size"), tr("Size"), size_pane_);
+    tabifyDockWidget(sweep_dock_, size_dock_);
     details_dock_->raise();
     for (auto* tabs : findChildren<QTabBar*>())
-        tabs->setAccessibleName(tr("Details, report, run, comparison, search or sweep"));
+        tabs->setAccessibleName(tr("Details, report, run, comparison, search, sweep or size"));
     state_ = new QLabel;
     statusBar()->addPermanentWidget(state_);
     resize(1440, 860);
@@ -336,10 +344,29 @@ void MainWindow::show_reasons(const ReasonsPtr& reasons) {
     report_->setPlainText(QString::fromStdString(reasons->report));
 }
 
+// A file that a scenario refers to is looked for beside it, then in the library, as the reader
+// does.
+std::optional<std::string> MainWindow::content_of(const std::string& reference) const {
+    const QString own = QFileInfo(document_->path()).path();
+    for (const QString& folder : {own, QString::fromStdString(cli::library_folder())}) {
+        std::string why;
+        const QString path = QDir(folder).filePath(QString::fromStdString(reference));
+        if (auto content = plan::disk().read(path.toStdString(), why)) return content;
+    }
+    return std::nullopt;
+}
+
 void MainWindow::apply(const std::vector<sim::Setting>& settings) {
     std::string text = document_->text().toStdString();
     for (const sim::Setting& setting : settings) {
-        const std::optional<std::string> changed = with_setting(text, setting.key, setting.value);
+        std::optional<std::string> changed = with_setting(text, setting.key, setting.value);
+        if (!changed) {
+            // Its file is another one, which is not changed: its content then stands in this one.
+            const auto whole = with_content_of_reference(
+                text, setting.key,
+                [this](const std::string& reference) { return content_of(reference); });
+            if (whole) changed = with_setting(*whole, setting.key, setting.value);
+        }
         if (!changed)
             return say(
                 tr("%1 is not in this file, but in one that it refers to; nothing was changed.")
@@ -370,6 +397,7 @@ void MainWindow::show_title() {
     launch_->refresh();
     search_pane_->refresh();
     sweep_pane_->refresh();
+    size_pane_->refresh();
     setWindowModified(trace_path_.isEmpty() && !document_->is_saved());
 }
 

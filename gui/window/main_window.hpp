@@ -15,6 +15,7 @@
 #include "gui/window/overview_pane.hpp"
 #include "gui/window/problems_pane.hpp"
 #include "gui/window/search_pane.hpp"
+#include "gui/window/size_pane.hpp"
 #include "gui/window/sweep_pane.hpp"
 #include "gui/window/timeline_view.hpp"
 
@@ -57,6 +58,7 @@ class MainWindow : public QMainWindow {
     QPlainTextEdit& comparison() { return *comparison_; }
     SearchPane& search_pane() { return *search_pane_; }
     SweepPane& sweep_pane() { return *sweep_pane_; }
+    SizePane& size_pane() { return *size_pane_; }
     LaunchPane& launch() { return *launch_; }
     Document& document() { return *document_; }
     bool is_simulating() const { return resimulation_->is_working(); }
@@ -120,6 +122,7 @@ class MainWindow : public QMainWindow {
     void show_reasons(const ReasonsPtr& reasons);
     void show_title();
     void apply(const std::vector<sim::Setting>& settings);
+    std::optional<std::string> content_of(const std::string& reference) const;
     void take_out(const QString& path);
     void show_in_text(const QString& path);
 
@@ -134,6 +137,7 @@ class MainWindow : public QMainWindow {
     LaunchPane* launch_ = nullptr;
     SearchPane* search_pane_ = nullptr;
     SweepPane* sweep_pane_ = nullptr;
+    SizePane* size_pane_ = nullptr;
     TimelineView* held_timeline_ = nullptr;
     QPlainTextEdit* comparison_ = nullptr;
     AnswerPtr shown_, held_;
@@ -145,7 +149,7 @@ class MainWindow : public QMainWindow {
     QTimer ask_soon_;
     QDockWidget *scenario_dock_ = nullptr, *overview_dock_ = nullptr, *details_dock_ = nullptr,
                 *report_dock_ = nullptr, *run_dock_ = nullptr, *compare_dock_ = nullptr,
-                *search_dock_ = nullptr, *sweep_dock_ = nullptr;
+                *search_dock_ = nullptr, *sweep_dock_ = nullptr, *size_dock_ = nullptr;
     QThread* reader_ = nullptr;
     QWidget* message_bar_ = nullptr;
     QBoxLayout* message_buttons_ = nullptr;

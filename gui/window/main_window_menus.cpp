@@ -110,11 +110,12 @@ void MainWindow::make_menus() {
     add_focus(tr("Go to the comparison"), Qt::Key_8, compare_dock_, comparison_);
     add_focus(tr("Go to the search"), Qt::Key_9, search_dock_, search_pane_);
     add_focus(tr("Go to the sweep"), Qt::Key_0, sweep_dock_, &sweep_pane_->vary());
+    add_focus(tr("Go to the sizing"), Qt::Key_G, size_dock_, &size_pane_->gpus());
     add_focus(tr("Go to the run"), Qt::Key_7, run_dock_, launch_);
     window->addSeparator();
     QAction* details = details_dock_->toggleViewAction();
     for (QDockWidget* dock : {scenario_dock_, overview_dock_, details_dock_, report_dock_,
-                              run_dock_, compare_dock_, search_dock_, sweep_dock_})
+                              run_dock_, compare_dock_, search_dock_, sweep_dock_, size_dock_})
         window->addAction(dock->toggleViewAction());
     with_letter(details, Qt::Key_Q, QKeySequence(Qt::CTRL | Qt::Key_D));
 
