@@ -15,6 +15,7 @@
 #include <QThread>
 #include <QVBoxLayout>
 
+#include "cli/quantity.hpp"
 #include "cli/scenario_input.hpp"
 #include "gui/scenario/comparison.hpp"
 #include "gui/scenario/json_places.hpp"
@@ -258,7 +259,8 @@ void MainWindow::follow_scenario(const QString& path) {
 
 void MainWindow::resimulate() {
     if (!trace_path_.isEmpty()) return;
-    resimulation_->ask({document_->text().toStdString(), document_->path().toStdString()});
+    resimulation_->ask(
+        {document_->text().toStdString(), document_->path().toStdString(), unfolds_->isChecked()});
 }
 
 void MainWindow::show_answer(const AnswerPtr& answer) {
@@ -285,6 +287,24 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
     first_answer_ = false;
     report_->clear();
     reasons_ = nullptr;
+}
+
+// Refused where the events of all ranks would fill the memory, by those of the ranks that stand for
+// them.
+void MainWindow::unfold() {
+    constexpr double kBytesPerEvent = 60;  // docs/gui.md, Measured
+    constexpr double kMostBytes = 4e9;
+    double bytes = 0;
+    if (shown_ && unfolds_->isChecked())
+        for (const trace::Track& track : shown_->prediction->trace.tracks)
+            bytes += kBytesPerEvent * static_cast<double>(track.events.size()) *
+                     static_cast<double>(track.represents());
+    if (bytes > kMostBytes) {
+        unfolds_->setChecked(false);
+        return say(tr("The ops of all ranks would take %1 of memory: they stay folded.")
+                       .arg(QString::fromStdString(cli::bytes_text(bytes))));
+    }
+    if (trace_path_.isEmpty()) resimulate();
 }
 
 void MainWindow::hold() {

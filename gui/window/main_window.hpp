@@ -107,6 +107,7 @@ class MainWindow : public QMainWindow {
     void let_go();
     void back_to_scenario();
     void align();
+    void unfold();
     void compare();
 
     void open_trace(const QString& path);
@@ -158,7 +159,8 @@ class MainWindow : public QMainWindow {
     QLabel* state_ = nullptr;
     QString trace_path_;  // of a trace that is shown instead of a scenario
     bool first_answer_ = true;
-    ReasonsPtr reasons_;  // of the step that is shown; null: not yet
+    QAction* unfolds_ = nullptr;  // checked: every rank is simulated
+    ReasonsPtr reasons_;          // of the step that is shown; null: not yet
 };
 
 }  // namespace orrery::gui

@@ -53,6 +53,7 @@ bool MainWindow::open(const QString& path) {
 bool MainWindow::open_scenario(const QString& path) {
     trace_path_.clear();
     first_answer_ = true;
+    unfolds_->setChecked(false);
     const QString why = document_->open(path);
     if (!why.isEmpty()) {
         say(tr("%1 cannot be opened: %2").arg(path, why));

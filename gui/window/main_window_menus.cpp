@@ -82,6 +82,10 @@ void MainWindow::make_menus() {
     add(step, tr("&Back to the scenario"), QKeySequence(Qt::CTRL | Qt::Key_B),
         &MainWindow::back_to_scenario);
 
+    unfolds_ = add(step, tr("&Unfold ranks: simulate each for itself"),
+                   QKeySequence(Qt::CTRL | Qt::Key_U), &MainWindow::unfold);
+    unfolds_->setCheckable(true);
+
     QMenu* run = menuBar()->addMenu(tr("&Run"));
     for (QAction* action : launch_->run_actions())
         run->addAction(action);

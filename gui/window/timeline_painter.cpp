@@ -162,7 +162,11 @@ void TimelinePainter::paint_name(const Row& row, const QRect& place) {
                 Qt::AlignLeft | Qt::AlignVCenter, open ? QStringLiteral("▾") : QStringLiteral("▸"));
     p_.setPen(look_.ink);
     const QString name = QString::fromStdString(lanes.name);
-    if (lanes.alike.empty()) {
+    const std::size_t beside = scene_.rows->ranks_beside(row.rank);
+    const QString alike = !scene_.rows->shows_ranks(row.rank) && beside > 1
+                              ? tr("and %1 more ranks: G").arg(beside - 1)
+                              : QString::fromStdString(lanes.alike);
+    if (alike.isEmpty()) {
         p_.drawText(text, Qt::AlignLeft | Qt::AlignVCenter, name);
         return;
     }
@@ -173,8 +177,7 @@ void TimelinePainter::paint_name(const Row& row, const QRect& place) {
                 name);
     p_.setFont(small);
     p_.setPen(look_.faint);
-    p_.drawText(text.adjusted(0, text.height() / 2, 0, 1), Qt::AlignLeft | Qt::AlignVCenter,
-                QString::fromStdString(lanes.alike));
+    p_.drawText(text.adjusted(0, text.height() / 2, 0, 1), Qt::AlignLeft | Qt::AlignVCenter, alike);
     p_.setFont(font);
 }
 
