@@ -490,6 +490,7 @@ struct ExpertRouting {
     double exponent = 0.5;  // of Zipf's law
     std::int64_t seed = 1;
     std::vector<std::vector<std::int64_t>> counts;  // rows of experts: how often each was chosen
+    double balance_loss = 0;  // what the balance within sequences counts for in the loss
 
     bool operator==(const ExpertRouting&) const = default;
 };

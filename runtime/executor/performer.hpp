@@ -81,6 +81,8 @@ class Performer {
     // performer_experts.cpp
     void compute(const plan::Route& op, const Call& call);
     void compute(const plan::RouteBackward& op, const Call& call);
+    void compute(const plan::CountChoices& op, const Call& call);
+    void compute(const plan::BalanceGradient& op, const Call& call);
     void compute(const plan::Permute& op, const Call& call);
     void compute(const plan::Unpermute& op, const Call& call);
     void compute(const plan::GroupRows& op, const Call& call);

@@ -378,6 +378,8 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
         case OpKind::rearrange:
         case OpKind::route:
         case OpKind::route_backward:
+        case OpKind::count_choices:
+        case OpKind::balance_gradient:
         case OpKind::permute:
         case OpKind::unpermute:
         case OpKind::transpose:

@@ -21,6 +21,7 @@ struct Case {
     bool shared = false;
     bool sigmoid = false;
     NamedLayout layout;
+    bool balanced = false;
 };
 
 void PrintTo(const Case& c, std::ostream* os) {
@@ -31,6 +32,7 @@ void PrintTo(const Case& c, std::ostream* os) {
 plan::Scenario scenario_of(const Case& c) {
     Sets sets = c.layout.sets;
     sets.push_back("training.precision=" + c.precision);
+    if (c.balanced) sets.emplace_back("training.routing.balance_loss=0.1");
     plan::Scenario made = scenario(kMixtral, sets);
     for (plan::LayerSpec& kind : made.model.kinds) {
         auto& experts = std::get<plan::ExpertMlp>(kind.mlp);
@@ -56,8 +58,8 @@ Trained train_case(const Case& c, const RunOptions& options) {
 
 const Trained& alone(const Case& c) {
     static std::map<std::string, Trained> runs;
-    const std::string key =
-        c.precision + (c.shared ? " shared" : "") + (c.sigmoid ? " sigmoid" : "");
+    const std::string key = c.precision + (c.shared ? " shared" : "") +
+                            (c.sigmoid ? " sigmoid" : "") + (c.balanced ? " balanced" : "");
     const auto found = runs.find(key);
     if (found != runs.end()) return found->second;
     Case one = c;
@@ -89,7 +91,8 @@ std::vector<Case> cases() {
     std::vector<Case> all;
     std::size_t turn = 0;
     for (const NamedLayout& layout : expert_layouts()) {
-        all.push_back({turn % 2 == 0 ? "fp64" : "fp32", turn % 3 == 1, turn % 5 == 2, layout});
+        all.push_back(
+            {turn % 2 == 0 ? "fp64" : "fp32", turn % 3 == 1, turn % 5 == 2, layout, turn % 4 >= 2});
         ++turn;
     }
     return all;
