@@ -44,6 +44,11 @@ void Performer::compute(const plan::Route& op, const Call& call) {
     route.weights = written(call, 2);
     route.counts = at<std::int32_t>(call.bound.writes[3]);
     call.kernels.route(route);
+    if (!counts_experts_ || call.bound.op->phase != plan::Phase::forward) return;
+    std::vector<std::int64_t>& counts = expert_counts_[call.bound.layer];
+    counts.resize(static_cast<std::size_t>(op.experts));
+    for (std::size_t expert = 0; expert < counts.size(); ++expert)
+        counts[expert] += route.counts[expert];
 }
 
 void Performer::compute(const plan::RouteBackward& op, const Call& call) {
