@@ -31,6 +31,9 @@ const Keys<Framework>& preset_keys() {
         own<Framework>("description", KeyType::text, "For people"),
         own<Framework>("in_use", KeyType::any, "Which layouts the stack is usually run with"),
         flag<&Framework::assumed>("assumed", "Nobody named it: it is the default"),
+        choice<&Framework::generation>(
+            "generation", "Of which stacks it is one where its own constants are not known"),
+        text<&Framework::released>("released", "Version or date of what its constants are of"),
         own<Framework>("measured_on", KeyType::list,
                        "Devices on which runs of the stack were held against predictions",
                        specs(measured_on_keys())),
@@ -179,6 +182,8 @@ void read_framework(Reading& reading, Section& keys, Precision precision, Framew
 Json written_framework(const Framework& framework, const Verbatim& verbatim) {
     Json out = {{"name", framework.name}};
     if (framework.assumed) out["assumed"] = true;
+    out["generation"] = spelling(framework.generation);
+    if (!framework.released.empty()) out["released"] = framework.released;
     out["measured_on"] = Json::array();
     for (const MeasuredOn& measured : framework.measured_on)
         out["measured_on"].push_back(written(measured_on_keys(), measured));
