@@ -16,6 +16,7 @@
 #include "sim/engine/engine.hpp"
 #include "sim/replay/measured.hpp"
 #include "sim/stack_prior.hpp"
+#include "sim/step_interval.hpp"
 #include "trace/accounts.hpp"
 #include "trace/copies.hpp"
 #include "trace/step_sums.hpp"
@@ -77,6 +78,7 @@ struct StepPrediction {
     double time_s = 0;
     double low_s = 0;  // central 90 %
     double high_s = 0;
+    IntervalParts interval_parts{};                      // of what low_s and high_s are made
     std::array<double, trace::kAccounts> breakdown_s{};  // mean over ranks; sums to time_s
     double bubble_fraction = 0;
     // Where chunks of layers do not take equally long: the longest. What they add to the waiting

@@ -32,6 +32,8 @@ StackPrior stack_prior(const plan::Framework& stack, const Profile& device) {
     if (!timed_on(stack, device)) {
         prior.step_early = kStepEarly;
         prior.step_late = kStepLate;
+        prior.structure_early = kStructureEarly;
+        prior.structure_late = kStructureLate;
     }
     if (!memory_known(stack, device)) prior.memory_more = kMemoryMore;
     return prior;

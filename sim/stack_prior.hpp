@@ -11,8 +11,10 @@
 namespace orrery::sim {
 
 struct StackPrior {
-    double step_early = 0;   // of the step time: shorter than predicted …
-    double step_late = 0;    // … and longer
+    double step_early = 0;       // of the step time: shorter than predicted …
+    double step_late = 0;        // … and longer
+    double structure_early = 0;  // of single runs about their stack's mean
+    double structure_late = 0;
     double memory_more = 0;  // of what a rank needs, more than predicted
 
     bool any() const { return step_late > 0 || memory_more > 0; }
@@ -26,6 +28,10 @@ struct StackPrior {
 // square is 8; early: megatron 7, megatron-deepspeed 1, so 5.
 inline constexpr double kStepEarly = 0.05;
 inline constexpr double kStepLate = 0.08;
+
+// Of single runs about the mean of their stack.
+inline constexpr double kStructureEarly = 0.04;
+inline constexpr double kStructureLate = 0.05;
 
 // Of the memory: what the nine measured stacks need over what Orrery's own plan does, for the same
 // shipped runs that fill a third of their devices or more and with the same attention kernel: from

@@ -197,7 +197,7 @@ void leave_out(RecordRules& asked, json& scenario, Translation& translation) {
 }
 
 json scenario_of(const json& record, const json& rules, Fitted fitted, Translation& translation) {
-    RecordRules asked(rules, record);
+    RecordRules asked(rules, record, fitted == Fitted::other_sources);
     asked.all("refused");
     const std::int64_t gpus = devices_of(record);
     json stated_model = with_facts(record, "model", asked);

@@ -356,9 +356,9 @@ inline constexpr const char* kAnyCpu = "cpu";
 // scenarios/frameworks/<name>.json, where each carries its source; training.* keys override.
 struct Framework {
     std::string name = "orrery";
-    bool assumed = false;                 // nobody named it
+    bool assumed = false;  // nobody named it
     StackGeneration generation = StackGeneration::other;
-    std::string released;                 // of what the constants are: "2023", "24.11"; may be empty
+    std::string released;  // of what the constants are: "2023", "24.11"; may be empty
     std::vector<MeasuredOn> measured_on;  // none: nothing is known but what it says of itself
     AttentionKernel attention_kernel = AttentionKernel::flash;
     GradientType gradient_dtype = GradientType::same;
@@ -396,6 +396,9 @@ struct Framework {
     double transfer_launch_factor = 1;       // times this a transfer of the pipeline
     std::int64_t launch_queue = 1024;        // ops that the host may run ahead
     // How this stack's kernels and overlap differ from what a profile measured alone.
+    double kernel_factor = 1;         // time of every kernel of a step over the profile's
+    double straggler_share = 0;       // what each doubling of the nodes adds to it: a step waits
+                                      // for the slowest of them
     double attention_factor = 1;      // time of fused attention over the profile's
     double memory_kernel_factor = 1;  // time of memory-bound kernels over the profile's
     double column_cast_factor = 1;    // time to cast by columns what has a scale per row or block,

@@ -1,10 +1,10 @@
-// What collectives reach of the line rate of the adapters between nodes, by kind of network, and how
-// far clusters of that kind lie from it: the prior of a cluster that nobody measured.
+// What collectives reach of the line rate of the adapters between nodes, by kind of network, and
+// how far clusters of that kind lie from it: the prior of a cluster that nobody measured.
 //
-// A profile says what it found on a network of its own kind (inter_node.efficiency); of another kind
-// the cluster has that × share(kind) ÷ share(found). Clusters of one kind differ by their switches,
-// routing, congestion and libraries: published ones of InfiniBand reach 0.45 to 0.9 of the line
-// rate.
+// A profile says what it found on a network of its own kind (inter_node.efficiency); of another
+// kind the cluster has that × share(kind) ÷ share(found). Clusters of one kind differ by their
+// switches, routing, congestion and libraries: published ones of InfiniBand reach 0.45 to 0.9 of
+// the line rate.
 #pragma once
 
 #include "plan/scenario/scenario.hpp"

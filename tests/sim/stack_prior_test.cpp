@@ -11,8 +11,6 @@
 namespace orrery::sim {
 namespace {
 
-constexpr double kCentral90 = 1.6448536269514722;
-
 Profile profile_of(const std::string& device) {
     return load_profile(theory::library() + "/profiles/" + device + ".json");
 }
@@ -52,10 +50,10 @@ TEST(StackPrior, WidensTheIntervalAndMovesNoStep) {
     const StepPrediction known = simulate(scenario, profile, {}, "").step;
     EXPECT_EQ(unknown.time_s, known.time_s);
     const double kernels = (known.high_s / known.time_s - 1) / kCentral90;
-    EXPECT_NEAR((unknown.high_s / unknown.time_s - 1) / kCentral90, std::hypot(kernels, kStepLate),
-                1e-12);
-    EXPECT_NEAR((1 - unknown.low_s / unknown.time_s) / kCentral90, std::hypot(kernels, kStepEarly),
-                1e-12);
+    EXPECT_NEAR((unknown.high_s / unknown.time_s - 1) / kCentral90,
+                std::hypot(kernels, kStepLate, kStructureLate), 1e-12);
+    EXPECT_NEAR((1 - unknown.low_s / unknown.time_s) / kCentral90,
+                std::hypot(kernels, kStepEarly, kStructureEarly), 1e-12);
 }
 
 // ½ + x ÷ (2·√(2 + x²)) of x = spare ÷ (deviation · need): with a fifth to spare, x = 5 of a stack
