@@ -132,6 +132,9 @@ struct SimulateOptions {
     // Simulate a second time, with equal chunks, to part imbalance from bubble; else all of it is
     // bubble.
     bool part_waiting = true;
+    // The run is one of those that the constants of its stack were fitted to, as only validation
+    // can know: a user's own cluster and stack never are.
+    bool of_fitted_source = false;
     // In place of the plan that the scenario asks for; must answer the same scenario.
     const plan::Plan* plan = nullptr;
     // Becomes true: nobody wants the answer any more, and simulate throws Stopped.

@@ -127,6 +127,13 @@ void split_bubble(const plan::Plan& plan, Machine& machine, Prediction& predicti
     }
 }
 
+// What was measured on the very machine leaves nothing of the stack open.
+StackPrior prior_of(const SimulateOptions& options, const plan::Framework& framework,
+                    const Profile& profile) {
+    if (options.costs != nullptr) return {};
+    return stack_prior(framework, profile, options.of_fitted_source);
+}
+
 // What kernels, links and the stack's own runs say of the step, and what is not known of a stack
 // that was never timed on the device.
 StepPrediction predict_step(const Prediction& prediction, const IntervalParts& parts) {
@@ -270,10 +277,9 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
     prediction.communication = trace::communication_sums(prediction.trace, prediction.sums);
     prediction.copies = trace::copy_sums(prediction.trace, prediction.sums);
     const plan::Framework& framework = scenario.training.framework;
-    prediction.step = predict_step(
-        prediction,
-        interval_parts(prediction, machine, framework, profile,
-                       options.costs == nullptr ? stack_prior(framework, profile) : StackPrior{}));
+    prediction.step =
+        predict_step(prediction, interval_parts(prediction, machine, framework, profile,
+                                                prior_of(options, framework, profile)));
     prediction.throughput =
         predict_throughput(scenario, plan.conserved, profile, prediction.step.time_s);
     prediction.run = predict_run(scenario, prediction.throughput.tokens_per_s);

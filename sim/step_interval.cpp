@@ -89,6 +89,16 @@ IntervalPart part_of(CostFamily family, bool timed) {
     return timed ? IntervalPart::kernel : IntervalPart::device;
 }
 
+// Of the step, that ranks wait for the host.
+double share_of_launches(const Prediction& prediction) {
+    const trace::Trace& trace = prediction.trace;
+    const double step = to_seconds(trace.step_end - trace.step_start);
+    if (step <= 0) return 0;
+    return trace::mean_accounts(trace,
+                                prediction.sums)[static_cast<std::size_t>(trace::Account::launch)] /
+           step;
+}
+
 bool products_timed(const Profile& profile) {
     return std::any_of(profile.gemm.begin(), profile.gemm.end(),
                        [](const auto& curve) { return curve && curve->measured; });
@@ -126,8 +136,10 @@ IntervalParts interval_parts(const Prediction& prediction, const Machine& machin
     IntervalParts parts{};
     for (std::size_t part = 0; part < parts.size(); ++part)
         parts[part].early = parts[part].late = std::sqrt(variances[part]);
+    const double host = prior.launch * share_of_launches(prediction);
     const auto beside = [&](double of_stack) {
-        return std::sqrt(framework.residual_sd * framework.residual_sd + of_stack * of_stack);
+        return std::sqrt(framework.residual_sd * framework.residual_sd + of_stack * of_stack +
+                         host * host);
     };
     parts[static_cast<std::size_t>(IntervalPart::stack)] = {beside(prior.step_early),
                                                             beside(prior.step_late)};

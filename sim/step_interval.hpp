@@ -24,7 +24,7 @@ enum class IntervalPart : std::uint8_t {
     link,      // collectives within a node
     fabric,    // between nodes
     stack,     // what the stack's kernels do not explain of its steps, or that nobody timed it
-    structure  // of a stack that nobody timed: what the model of a step leaves out
+    structure  // what the model of a step leaves out, other releases and clusters
 };
 inline constexpr std::size_t kIntervalParts = 6;
 std::string_view name(IntervalPart part);

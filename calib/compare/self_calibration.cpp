@@ -153,10 +153,12 @@ SelfCalibration calibrate_to_runs(const std::string& path, const std::string& li
     const auto rows = before.log_error.size();
     Eigen::MatrixXd slopes(rows, static_cast<Eigen::Index>(constants.size()));
     for (std::size_t j = 0; j < constants.size(); ++j) {
-        const Residuals moved = residuals(path, library_dir, {override_of(constants[j], kSlopeProbe)});
+        const Residuals moved =
+            residuals(path, library_dir, {override_of(constants[j], kSlopeProbe)});
         if (moved.log_error.size() != rows)
             throw RecordsError(path + ": not every record takes " + constants[j].key);
-        slopes.col(static_cast<Eigen::Index>(j)) = (moved.log_error - before.log_error) / kSlopeProbe;
+        slopes.col(static_cast<Eigen::Index>(j)) =
+            (moved.log_error - before.log_error) / kSlopeProbe;
     }
     const Shift shift = solve(slopes, before.log_error, constants, -1);
     SelfCalibration result;

@@ -62,6 +62,14 @@ Pooled pool(const std::vector<Member>& members) {
             static_cast<int>(members.size())};
 }
 
+// Whether what a preset says of the constant on this device is the population's.
+bool is_pooled(const json& flag, const std::string& device) {
+    for (const json& on : flag.value("on", json::array()))
+        if (is_among(on.at("devices").get<std::vector<std::string>>(), device))
+            return on.value("pooled", false);
+    return flag.value("pooled", false);
+}
+
 }  // namespace
 
 StackPopulation::StackPopulation(const json& file) {
@@ -118,12 +126,16 @@ bool fitted_to(const std::vector<std::string>& words, const std::string& source)
                        [&](const std::string& word) { return holds_words(source, word); });
 }
 
+bool was_fitted_to(const json& preset, const std::string& source) {
+    return fitted_to(preset.value("fitted_to", std::vector<std::string>()), source);
+}
+
 bool leave_out_stack(const StackPopulation& population, const json& preset,
                      const std::string& device, const std::string& source, json& training) {
-    const bool own = fitted_to(preset.value("fitted_to", std::vector<std::string>()), source);
+    const bool own = was_fitted_to(preset, source);
     for (const std::string& constant : population.constants()) {
         const json& flag = preset.at("flags").at(constant);
-        if (training.contains(constant) || (!own && !flag.value("pooled", false))) continue;
+        if (training.contains(constant) || (!own && !is_pooled(flag, device))) continue;
         if (flag.contains("prior")) continue;
         if (const std::optional<Pooled> known =
                 population.pooled(constant, preset.value("generation", "other"), device, source))

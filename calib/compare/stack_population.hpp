@@ -63,6 +63,9 @@ class StackPopulation {
 // Whether one of the words of the list stands in the source's name.
 bool fitted_to(const std::vector<std::string>& words, const std::string& source);
 
+// Whether the preset's constants were fitted to runs of the source.
+bool was_fitted_to(const nlohmann::json& preset, const std::string& source);
+
 // What the stack's constants are without the runs of `source`: into `training`, a scenario's
 // section, those that it does not state itself, where the preset was fitted to the source, or takes
 // them from the population. A flag's own "prior", where it has one, goes before the population:

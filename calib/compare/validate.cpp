@@ -169,8 +169,11 @@ class Validator {
         Translation translation = translate(record, rules_, fitted_);
         if (translation.scenario_json.empty()) return skipped(translation.why);
         std::string scenario_json = translation.scenario_json;
-        const bool stack_left_out = fitted_ == Fitted::other_sources &&
-                                    leave_out_stack(record.value("source", ""), scenario_json);
+        const json preset = preset_of(scenario_json);
+        const std::string source = record.value("source", "");
+        const bool fitted = was_fitted_to(preset, source);
+        const bool stack_left_out = fitted && fitted_ == Fitted::other_sources;
+        if (fitted_ == Fitted::other_sources) leave_out_stack(preset, source, scenario_json);
         plan::ReadResult read =
             plan::read_scenario_text(scenario_json, id, library_dir_, overrides_, library_dir_);
         if (read.scenario && stack_left_out) read.scenario->training.framework.measured_on.clear();
@@ -182,6 +185,7 @@ class Validator {
             profile(read.scenario->cluster.profile_path, translation.profile_patch);
         sim::SimulateOptions of_times;  // nothing else is held against what was measured
         of_times.keep_trace = of_times.part_waiting = false;
+        of_times.of_fitted_source = fitted && fitted_ == Fitted::all_sources;
         sim::Prediction prediction = sim::simulate(*read.scenario, known, of_times, "");
         widen(prediction.step, id, translation.otherwise, scenario_json, known, of_times);
         Outcome outcome;
@@ -195,16 +199,19 @@ class Validator {
         return outcome;
     }
 
+    json preset_of(const std::string& scenario_json) const {
+        const json scenario = json::parse(scenario_json);
+        return read_json(fmt::format("{}/frameworks/{}.json", library_dir_,
+                                     scenario.at("training").at("framework").get<std::string>()));
+    }
+
     // The scenario's stack as other sources know it (stack_population.hpp).
-    bool leave_out_stack(const std::string& source, std::string& scenario_json) const {
+    void leave_out_stack(const json& preset, const std::string& source,
+                         std::string& scenario_json) const {
         json scenario = json::parse(scenario_json);
-        json& training = scenario.at("training");
-        const json preset = read_json(fmt::format("{}/frameworks/{}.json", library_dir_,
-                                                  training.at("framework").get<std::string>()));
-        const bool own = compare::leave_out_stack(
-            population_, preset, scenario.at("cluster").at("device"), source, training);
+        compare::leave_out_stack(population_, preset, scenario.at("cluster").at("device"), source,
+                                 scenario.at("training"));
         scenario_json = scenario.dump();
-        return own;
     }
 
     // What a fact that nothing knows could have been besides its default: each such step lies one

@@ -92,6 +92,7 @@ void read_flag(Reading& reading, const Key<Framework>& constant, Framework& fram
         read(entry, counts ? framework : nobody);
         std::string source;
         entry.text("source", source, Presence::required);
+        entry.known("pooled");
         if (counts) verbatim.sources[key] = source;
         entry.finish();
     }
