@@ -159,13 +159,20 @@ class Import : public Subcommand {
                     "--set {}: its way leads through something that is no object", set));
     }
 
+    // Of an MLP, or of each expert where all are mixtures of these.
+    static std::int64_t width_of(const plan::Model& model) {
+        for (const plan::LayerSpec& kind : model.kinds)
+            if (kind.experts() == nullptr) return kind.dense().ffn_hidden;
+        return model.experts()->expert.ffn_hidden;
+    }
+
     // The model of --model must be the one that FILE describes.
     void check_model(const imports::Imported& imported, const plan::Model& model,
                      std::vector<plan::Diagnostic>& faults) const {
         const std::map<std::string, std::int64_t> sizes = {{"layers", model.layers},
                                                            {"hidden", model.hidden},
                                                            {"heads", model.attention().heads},
-                                                           {"ffn_hidden", model.mlp().ffn_hidden}};
+                                                           {"ffn_hidden", width_of(model)}};
         for (const imports::Stated& stated : imported.stated) {
             const std::int64_t size = sizes.at(stated.what);
             if (stated.value == size) continue;

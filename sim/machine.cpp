@@ -9,6 +9,7 @@
 
 #include "plan/scenario/diagnostic.hpp"
 #include "sim/cost/copy_cost.hpp"
+#include "sim/cost/expert_load.hpp"
 #include "sim/cuda_graphs.hpp"
 #include "sim/network/collective_cost.hpp"
 #include "trace/describe_plan.hpp"
@@ -53,9 +54,21 @@ std::int64_t ranks_of_node(const plan::Mesh& mesh, const plan::Cluster& cluster)
     return std::min(cluster.devices_per_node, mesh.ranks());
 }
 
+// What an op takes where so many times the mean one's rows come to the rank's experts.
+Price price_of(const plan::Block& block, const plan::Op& op, const KernelCost& kernels,
+               const Network& network, const Classes::Member& member, double load) {
+    if (!plan::is_communication(op.kind())) return kernels.price(block, op, load);
+    const GroupShape& shape = member.shapes[static_cast<std::size_t>(op.group)];
+    const bool by_counts = op.is<plan::AllToAllV>();
+    // All members send as much; what the fullest receives ends last.
+    const auto bytes =
+        static_cast<std::int64_t>(static_cast<double>(plan::message_bytes(op)) * load);
+    return network.collective(by_counts ? plan::OpKind::all_to_all : op.kind(), bytes, shape);
+}
+
 // gap: seconds that the device takes between the nodes of a graph.
 PriceTable price_table(const plan::Plan& plan, const plan::Cluster& cluster,
-                       const KernelCost& kernels, const Network& network,
+                       const KernelCost& kernels, const Network& network, const ExpertLoads& loads,
                        const Classes::Member& member, const trace::GraphLaunches& graphs,
                        double gap) {
     PriceTable table;
@@ -63,21 +76,32 @@ PriceTable price_table(const plan::Plan& plan, const plan::Cluster& cluster,
         for (const plan::Op& op : block.ops) {
             Price price;
             NetworkUse use;
+            const double load = loads.fullest(op.spec);
+            double balanced = -1;
             if (plan::is_copy(op.kind())) {
                 price = price_copy(op, cluster, ranks_of_node(plan.mesh, cluster));
-            } else if (!plan::is_communication(op.kind())) {
-                price = kernels.price(block, op);
             } else if (op.kind() !=
                        plan::OpKind::exchange) {  // transfers are priced by their route
-                const GroupShape& shape = member.shapes[static_cast<std::size_t>(op.group)];
-                price = network.collective(op.kind(), plan::message_bytes(op), shape);
-                use = network.use_of(op.kind(), plan::message_bytes(op), shape, price.seconds);
+                price = price_of(block, op, kernels, network, member, load);
+                if (load > 1) {
+                    balanced = price_of(block, op, kernels, network, member, 1).seconds;
+                    table.fullest = std::max(table.fullest, load);
+                }
+                if (plan::is_communication(op.kind()))
+                    use = network.use_of(
+                        op.is<plan::AllToAllV>() ? plan::OpKind::all_to_all : op.kind(),
+                        plan::message_bytes(op), member.shapes[static_cast<std::size_t>(op.group)],
+                        balanced < 0 ? price.seconds : balanced);
             }
             table.network.push_back(use);
-            if (!graphs.ops.empty() && graphs.ops[table.prices.size()] != trace::InGraph::no)
-                price.seconds += gap;
-            table.durations.push_back(
-                duration_of(price.seconds, block.name + ' ' + op.label, priced_by(price.family)));
+            const bool in_graph =
+                !graphs.ops.empty() && graphs.ops[table.prices.size()] != trace::InGraph::no;
+            if (in_graph) price.seconds += gap;
+            const std::string name = block.name + ' ' + op.label;
+            table.durations.push_back(duration_of(price.seconds, name, priced_by(price.family)));
+            table.balanced.push_back(balanced < 0 ? table.durations.back()
+                                                  : duration_of(balanced + (in_graph ? gap : 0),
+                                                                name, priced_by(price.family)));
             table.prices.push_back(price);
         }
     return table;
@@ -185,13 +209,15 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     const std::int64_t machines =
         (plan.mesh.ranks() + cluster.devices_per_node - 1) / cluster.devices_per_node;
     const KernelCost kernels(profile, framework, ranks_of_node(plan.mesh, cluster), machines);
+    const ExpertLoads loads(scenario);
 
     Machine machine;
     std::optional<Replay> replay;
     // Of steps that run on the measured one began before those before it had ended: it is priced op
     // by op.
     if (costs != nullptr && scenario.layout.staleness == 0) replay = costs->replay_of(plan);
-    machine.classes = fold_ranks(plan.mesh, cluster, unfolded || replay);
+    machine.classes =
+        fold_ranks(plan.mesh, cluster, unfolded || replay, scenario.model.has_experts());
     machine.input.plan = &plan;
     // Without that the first stages begin the next step while the last still end this one.
     const bool waits = plan.statistics.empty() && asks_all_ranks(scenario.training);
@@ -233,8 +259,8 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     for (const Classes::Member& member : machine.classes.members) {
         const PriceTable*& table = tables[key_of(member)];
         if (table == nullptr) {
-            machine.tables.push_back(std::make_unique<PriceTable>(
-                price_table(plan, cluster, kernels, network, member, machine.input.graphs, gap)));
+            machine.tables.push_back(std::make_unique<PriceTable>(price_table(
+                plan, cluster, kernels, network, loads, member, machine.input.graphs, gap)));
             if (costs != nullptr) take_medians(ops, *costs, *machine.tables.back());
             table = machine.tables.back().get();
         }
@@ -296,6 +322,18 @@ void multiply_times(Machine& machine, std::vector<std::vector<double>> factors) 
     machine.factors = std::move(factors);
     for (std::size_t t = 0; t < machine.input.tracks.size(); ++t)
         machine.input.tracks[t].factors = machine.factors.empty() ? nullptr : &machine.factors[t];
+}
+
+void balance_routing(Machine& machine) {
+    for (const auto& table : machine.tables)
+        table->durations.swap(table->balanced);
+}
+
+double fullest_rank(const Machine& machine) {
+    double most = 1;
+    for (const auto& table : machine.tables)
+        most = std::max(most, table->fullest);
+    return most;
 }
 
 PriceSources price_sources(const Machine& machine, const MeasuredCosts& costs) {

@@ -20,6 +20,8 @@ namespace orrery::sim {
 // Prices by op number, of one track.
 struct PriceTable {
     std::vector<Picoseconds> durations;
+    std::vector<Picoseconds> balanced;  // if as many rows came to every rank's experts
+    double fullest = 1;                 // rows of the fullest rank over the mean one's, at most
     std::vector<Price> prices;
     std::vector<PriceSource> sources;  // of measured costs; empty without
     std::vector<NetworkUse> network;   // of collectives, nothing of other ops
@@ -59,6 +61,13 @@ trace::LaunchTimes launch_times(const plan::Framework& framework);
 
 // Multiplies what ops take, by track and op id of one step; empty: nothing.
 void multiply_times(Machine& machine, std::vector<std::vector<double>> factors);
+
+// Has as many rows come to every rank's experts; a second time, undoes it. Of a machine without
+// measured costs.
+void balance_routing(Machine& machine);
+
+// Rows that come to the experts of the fullest rank of a group over the mean; 1: all get as many.
+double fullest_rank(const Machine& machine);
 
 // Where the prices of a machine that was built with costs are from.
 PriceSources price_sources(const Machine& machine, const MeasuredCosts& costs);

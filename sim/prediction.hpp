@@ -74,6 +74,12 @@ struct HeaviestChunk {
     double op_excess_s = 0;  // that much, of one micro-batch
 };
 
+// Of experts' rows, which do not come to all ranks alike.
+struct RoutingSkew {
+    double fullest = 1;  // rows of the fullest rank of an expert group over the mean
+    double added_s = 0;  // what the step takes longer for it
+};
+
 struct StepPrediction {
     double time_s = 0;
     double low_s = 0;  // central 90 %
@@ -84,6 +90,7 @@ struct StepPrediction {
     // Where chunks of layers do not take equally long: the longest. What they add to the waiting
     // for pipeline peers is imbalance; bubble is what the schedule alone leaves.
     std::optional<HeaviestChunk> heaviest_chunk;
+    std::optional<RoutingSkew> routing;  // where rows come to ranks in unequal numbers
 };
 
 struct ThroughputPrediction {

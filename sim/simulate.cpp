@@ -100,6 +100,33 @@ EngineRun count_events(const Machine& machine, Prediction& prediction) {
     return run;
 }
 
+// The same machine once more, with nothing but its tracks: for sums of another world.
+bool count_again(const Machine& machine, const Prediction& prediction, Prediction& again) {
+    again.trace.ops = prediction.trace.ops;
+    again.trace.programs = prediction.trace.programs;
+    for (const trace::Track& track : prediction.trace.tracks)
+        again.trace.tracks.push_back({track.rank, track.alike, track.program, {}});
+    return count_events(machine, again).stuck.empty();
+}
+
+// All of an expert group wait for the rank that most rows come to: what a step takes longer than if
+// as many came to each is imbalance, and all else is as it is then. The machine is left so.
+void part_routing(Machine& machine, Prediction& prediction) {
+    const double fullest = fullest_rank(machine);
+    if (fullest <= 1) return;
+    balance_routing(machine);
+    Prediction balanced;
+    if (!count_again(machine, prediction, balanced)) return;
+    const auto length = [](const trace::Trace& trace) { return trace.step_end - trace.step_start; };
+    const Picoseconds added =
+        std::max<Picoseconds>(0, length(prediction.trace) - length(balanced.trace));
+    prediction.step.routing = {fullest, to_seconds(added)};
+    if (added == 0) return;
+    prediction.sums.accounts = std::move(balanced.sums.accounts);
+    for (trace::Accounts& accounts : prediction.sums.accounts)
+        accounts[static_cast<std::size_t>(trace::Account::imbalance)] += added;
+}
+
 // Waiting for pipeline peers is of the schedule as far as it is there with chunks that take equally
 // long; what a rank waits beyond that is imbalance.
 void split_bubble(const plan::Plan& plan, Machine& machine, Prediction& prediction) {
@@ -109,11 +136,7 @@ void split_bubble(const plan::Plan& plan, Machine& machine, Prediction& predicti
     if (!prediction.step.heaviest_chunk) return;
     multiply_times(machine, chunks.equalising());
     Prediction equal;
-    equal.trace.ops = prediction.trace.ops;
-    equal.trace.programs = prediction.trace.programs;
-    for (const trace::Track& track : prediction.trace.tracks)
-        equal.trace.tracks.push_back({track.rank, track.alike, track.program, {}});
-    const bool ran = count_events(machine, equal).stuck.empty();
+    const bool ran = count_again(machine, prediction, equal);
     multiply_times(machine, {});
     if (!ran) return;
     constexpr auto kBubble = static_cast<std::size_t>(trace::Account::bubble);
@@ -141,6 +164,7 @@ StepPrediction predict_step(const Prediction& prediction, const IntervalParts& p
     StepPrediction step;
     step.heaviest_chunk = prediction.step.heaviest_chunk;
     step.interval_parts = parts;
+    step.routing = prediction.step.routing;
     step.time_s = to_seconds(trace.step_end - trace.step_start);
     const Deviation all = together(parts);
     step.low_s = step.time_s * std::max(0.0, 1 - kCentral90 * all.early);
@@ -269,8 +293,11 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
     prediction.op_events = run.processed;
     if (options.costs != nullptr) prediction.prices = price_sources(machine, *options.costs);
     prediction.stuck = describe_stuck(prediction.trace, run);
-    if (prediction.stuck.empty() && options.costs == nullptr && options.part_waiting)
+    if (prediction.stuck.empty() && options.costs == nullptr && options.part_waiting) {
+        part_routing(machine, prediction);
         split_bubble(plan, machine, prediction);
+        if (prediction.step.routing) balance_routing(machine);  // as it was
+    }
     prediction.memory = predict_memory(plan, scenario, profile);
     prediction.trace.facts = facts_of(prediction.memory, scenario.cluster);
     if (!prediction.stuck.empty()) return prediction;

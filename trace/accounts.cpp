@@ -189,6 +189,7 @@ Account exposed_account(plan::GroupKind group) {
         case plan::GroupKind::world:
         case plan::GroupKind::shard:
         case plan::GroupKind::replica:
+        case plan::GroupKind::expert_data:
             return Account::exposed_data;
         case plan::GroupKind::pipeline:
         case plan::GroupKind::embedding:

@@ -6,6 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "calib/compare/record_experts.hpp"
 #include "calib/compare/record_fabric.hpp"
 #include "calib/compare/record_layout.hpp"
 #include "calib/compare/record_rules.hpp"
@@ -22,12 +23,16 @@ constexpr std::array kModelKeys = {
     "hidden",      "layers",    "heads",     "kv_heads", "head_dim",        "kv_channels",
     "ffn_hidden",  "mlp_ratio", "gated_mlp", "seq_len",  "squared_relu",    "normalization",
     "bias_linear", "qkv_bias",  "position",  "vocab",    "tied_embeddings", "untied_embeddings",
+    "experts", "topk", "moe_ffn_hidden", "shared_experts", "shared_expert_ffn", "moe_layer_freq",
+    "first_dense_layers", "qk_norm",
 };
 constexpr std::array kLayoutKeys = {
     "tp",
     "pp",
     "dp",
     "cp",
+    "ep",
+    "etp",
     "vpp",
     "micro_batch",
     "grad_accum",
@@ -210,6 +215,10 @@ json scenario_of(const json& record, const json& rules, Fitted fitted, Translati
     json scenario;
     scenario["model"] = model_part(stated_model, translation.model);
     scenario["layout"] = layout_part(stated_layout, translation.model.layers, gpus);
+    if (states(stated_model, "experts")) {
+        add_experts(stated_model, scenario["model"]);
+        add_expert_degrees(stated_layout, scenario["layout"]);
+    }
     scenario["cluster"] = cluster_part(record, rules, asked, gpus, translation);
     scenario["training"] = training_part(stated_layout, rules, asked, translation);
     for (const json* flag : asked.all("flags"))

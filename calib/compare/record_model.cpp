@@ -88,6 +88,7 @@ json model_part(const json& m, const RecordModel& model) {
                  {"hidden_dropout", 0.0},
                  {"attention_dropout", 0.0}};
     if (states(m, "qkv_bias")) part["add_qkv_bias"] = m.at("qkv_bias");
+    if (flag(m, "qk_norm", false)) part["qk_layernorm"] = true;
     return part;
 }
 

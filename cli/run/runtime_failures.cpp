@@ -7,6 +7,7 @@
 #include "plan/exit_code.hpp"
 #include "runtime/comm/communication_error.hpp"
 #include "runtime/data/mapped_file.hpp"
+#include "runtime/executor/expert_room.hpp"
 #include "runtime/launch/launch.hpp"
 #include "runtime/storage_error.hpp"
 #include "runtime/streams/stream_backend.hpp"
@@ -25,6 +26,7 @@ std::span<const FailureRow> runtime_failures() {
         row_of<runtime::NotFiniteError>(kExitVerification),
         row_of<runtime::StorageError>(kExitStorage),
         row_of<runtime::PlacementError>(kExitInfeasible),
+        row_of<runtime::ExpertRoomError>(kExitInfeasible),
         row_of<runtime::DataError>(kExitUnreadable),
         row_of<runtime::LaunchError>(kExitUsage),
         row_of<ExpectedError>(kExitInvalidScenario),

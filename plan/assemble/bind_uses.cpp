@@ -275,7 +275,7 @@ class UseBinder {
         const Bucket& bucket = builder_.bucket(use.bucket);
         const bool whole = tensor.elements() >= bucket.elements + bucket.tied_elements;
         if (std::count(ring.begin(), ring.end(), resident) > 0 && !whole)
-            slot.share = builder_.shard_group();
+            slot.share = builder_.shard_group(bucket);
         return slot;
     }
 
@@ -283,7 +283,7 @@ class UseBinder {
     Slot in_shards(const BlockUse& use, const Tensor& tensor, std::int32_t resident) const {
         Slot slot = slot_in(resident);
         const Bucket& bucket = builder_.bucket(use.bucket);
-        const bool shard = tensor.elements() * builder_.shards() == bucket.padded();
+        const bool shard = tensor.elements() * builder_.shards(bucket) == bucket.padded();
         if (bucket.shares.empty() || !shard) return slot;
         const BucketState* state = bucket.state(
             tensor.role == Role::gradient_shard ? StateKind::gradients : StateKind::parameters);

@@ -75,6 +75,10 @@ Plan assemble_plan(const Scenario& scenario) {
     Plan plan;
     plan.mesh = {layout.tensor_parallel, layout.context_parallel, layout.data_parallel,
                  layout.pipeline_parallel};
+    if (scenario.model.has_experts()) {
+        plan.mesh.expert = layout.expert_parallel * layout.expert_tensor_parallel;
+        plan.mesh.expert_split = layout.expert_tensor_parallel;
+    }
     if (layout.zero_ranks() > 1 && layout.zero_ranks() < layout.data_ranks())
         plan.mesh.shard = layout.zero_ranks();
     plan.tokens = {layout.micro_batch_size, scenario.training.sequence_length,

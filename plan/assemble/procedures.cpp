@@ -38,9 +38,10 @@ class BackwardUses {
     std::vector<BlockUse> run() {
         for (std::size_t p = stage_.parts.size(); p-- > 0;) {
             add_part(p);
-            const std::int32_t bucket = stage_.parts[p].bucket;
-            if (builder_.bucket(bucket).first_position == static_cast<std::int32_t>(p))
-                end_bucket(bucket);
+            for (const std::int32_t bucket : {stage_.parts[p].bucket, stage_.parts[p].other_bucket})
+                if (bucket >= 0 &&
+                    builder_.bucket(bucket).first_position == static_cast<std::int32_t>(p))
+                    end_bucket(bucket);
         }
         if (completes_.tied && holder_ >= 0 && builder_.bucket(holder_).stage != stage_.index)
             settle(holder_);
@@ -80,7 +81,7 @@ class BackwardUses {
         const bool waits = this->waits(builder_.bucket(index));
         const bool of_this_half =
             kind_ == ActionKind::backward || waits == (kind_ == ActionKind::backward_weight);
-        if (builder_.sharding.gradients && of_this_half) reduce(reduce_uses(builder_, index));
+        if (scatters(index) && of_this_half) reduce(reduce_uses(builder_, index));
         const bool complete = waits ? completes_.waiting : completes_.on_the_way;
         if (index == holder_ ? completes_.tied : complete) settle(index);
     }
@@ -91,11 +92,15 @@ class BackwardUses {
         if (index == holder_)
             for (const BlockUse& use : tied_add_uses(builder_))
                 uses_.push_back(use);
-        if (!builder_.sharding.gradients) {
+        if (!scatters(index)) {
             if (!overlap()) return;
             reduce(reduce_uses(builder_, index));
         }
         reduce(replica_uses(builder_, index));
+    }
+
+    bool scatters(std::int32_t bucket) const {
+        return builder_.sharding_of(builder_.bucket(bucket)).gradients;
     }
 
     bool overlap() const { return builder_.scenario.training.framework.overlap_gradient_reduce; }

@@ -42,6 +42,7 @@ PartKind add_blocks(BlockLibrary& blocks, PartBlocks part) {
     kind.partial = pair.partial;
     kind.frozen = pair.frozen;
     kind.frozen_replicated = pair.frozen_replicated;
+    kind.experts = pair.experts;
     kind.forward = blocks.add(std::move(pair.forward));
     if (part.whole) kind.backward = blocks.add(std::move(pair.backward));
     if (part.halves) add_halves(blocks, kind, std::move(*part.halves));

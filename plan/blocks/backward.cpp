@@ -38,6 +38,10 @@ BlockPair Derivation::run(std::size_t recomputed_ops) {
             if (declared.spec.cut == Cut::whole) pair.frozen_replicated += elements;
             continue;
         }
+        if (declared.spec.experts > 0) {
+            pair.experts += elements;
+            continue;
+        }
         pair.parameters += elements;
         if (is_eight_bit(tensor.dtype)) pair.eight_bit += elements;
         if (declared.spec.cut == Cut::whole) pair.replicated += elements;
@@ -90,6 +94,20 @@ void Derivation::derive(std::size_t index) {
             return derive_cast(op);
         case OpKind::quantize:
             return derive_quantize(op);
+        case OpKind::route:
+            return derive_route(op);
+        case OpKind::permute:
+            return derive_permute(op);
+        case OpKind::unpermute:
+            return derive_unpermute(op);
+        case OpKind::group_rows:
+            return derive_group_rows(op);
+        case OpKind::grouped_gemm:
+            return derive_grouped_gemm(op);
+        case OpKind::expert_activation:
+            return derive_expert_activation(op);
+        case OpKind::all_to_all_v:
+            return derive_all_to_all_v(op);
         case OpKind::qk_norm_sums:  // with the norm
         case OpKind::amax:
         case OpKind::cross_entropy_max:  // the maximum only shifts the exponent

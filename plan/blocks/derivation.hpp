@@ -1,6 +1,6 @@
 // The derivation of one backward block (plan/blocks/backward.hpp): what its parts share. Products
-// of eight bits are derived in plan/blocks/eight_bit_backward.cpp, all else in
-// plan/blocks/backward.cpp.
+// of eight bits are derived in plan/blocks/eight_bit_backward.cpp, what layers of experts are made
+// of in plan/blocks/expert_backward.cpp, all else in plan/blocks/backward.cpp.
 #pragma once
 
 #include <algorithm>
@@ -154,7 +154,7 @@ class Derivation : public BackwardWriter {
     // Gathered inputs are not kept for the weight gradients even now: they are gathered again.
     void forget_gathered(const std::vector<std::size_t>& ops) {
         for (const std::size_t i : ops)
-            if (forward_.ops[i].is<AllGather>()) {
+            if (forward_.ops[i].is<AllGather>() && forward_.ops[i].group != GroupKind::expert) {
                 for (const TensorId whole : forward_.ops[i].writes)
                     kept_[at(whole)] = -1;
                 again_.erase(std::find(again_.begin(), again_.end(), i));
@@ -268,6 +268,13 @@ class Derivation : public BackwardWriter {
     void derive_activation(const Op& op);
     void derive_qk_norm(const Op& op);
     void derive_rope(const Op& op);
+    void derive_route(const Op& op);
+    void derive_permute(const Op& op);
+    void derive_unpermute(const Op& op);
+    void derive_group_rows(const Op& op);
+    void derive_grouped_gemm(const Op& op);
+    void derive_expert_activation(const Op& op);
+    void derive_all_to_all_v(const Op& op);
     void derive_residual(const Op& op);
     void derive_add(const Op& op);
     void derive_embedding(const Op& op);

@@ -1,5 +1,8 @@
 #include "plan/blocks/dims.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace orrery::plan {
 namespace {
 
@@ -16,6 +19,19 @@ DType type_of(StateType type, DType same) {
             break;
     }
     return same;
+}
+
+// A rank may send every row to one other, or as many as this has experts.
+void set_experts(const ExpertMlp& experts, const Layout& layout, Dims& dims) {
+    const std::int64_t split = layout.expert_tensor_parallel;
+    const std::int64_t chosen = experts.routing.chosen, tokens = dims.sharded_tokens;
+    dims.places = {experts.routing.experts, layout.expert_parallel * split, split};
+    dims.expert_ffn = experts.expert.ffn_hidden / split;
+    dims.expected_rows = tokens * chosen * split;
+    const std::int64_t most = dims.places.ranks * tokens * std::min(chosen, dims.places.local());
+    const auto bound = static_cast<std::int64_t>(
+        std::ceil(layout.expert_row_bound * static_cast<double>(dims.expected_rows)));
+    dims.expert_rows = std::min(most, bound);
 }
 
 }  // namespace
@@ -44,7 +60,7 @@ Dims dims_of(const Scenario& scenario, const LayerSpec& layer) {
     dims.exchanges_heads = dims.context > 1 && !layout.balances_context();
     const std::int64_t span = attention_span(scenario, attention);
     dims.window = span < scenario.training.sequence_length ? span : 0;
-    dims.ffn = layer.dense().ffn_hidden / t;
+    if (const ExpertMlp* const experts = layer.experts()) set_experts(*experts, layout, dims);
     dims.vocabulary = padded_vocabulary(scenario) / t;
     dims.tensor = t;
     dims.dtype = *from_name<DType>(name(held_precision(scenario.training.precision)));

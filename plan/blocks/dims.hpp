@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "plan/ir/kinds.hpp"
+#include "plan/ops/experts.hpp"
 #include "plan/scenario/scenario.hpp"
 
 namespace orrery::plan {
@@ -19,11 +20,14 @@ struct Dims {
     std::int64_t heads = 1;     // ÷ tensor
     std::int64_t kv_heads = 1;  // ÷ tensor
     std::int64_t head_dim = 1;
-    std::int64_t context = 1;      // ranks that share out a sequence …
-    bool exchanges_heads = false;  // … and attend to all of it for a share of the heads
-    std::int64_t window = 0;       // keys of a sliding window; 0: a query sees all before it
-    std::int64_t ffn = 1;          // ÷ tensor
-    std::int64_t vocabulary = 1;   // padded, ÷ tensor
+    std::int64_t context = 1;        // ranks that share out a sequence …
+    bool exchanges_heads = false;    // … and attend to all of it for a share of the heads
+    std::int64_t window = 0;         // keys of a sliding window; 0: a query sees all before it
+    ExpertPlaces places;             // of a layer's experts
+    std::int64_t expert_ffn = 1;     // ÷ ranks that split an expert
+    std::int64_t expert_rows = 0;    // for which there is room on this rank …
+    std::int64_t expected_rows = 0;  // … and which come when all experts are chosen alike often
+    std::int64_t vocabulary = 1;     // padded, ÷ tensor
     std::int64_t tensor = 1;
     bool sequence_parallel = false;
     bool composed_norms = false;

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "plan/blocks/forward_block.hpp"
+#include "plan/ir/parameters.hpp"
 
 namespace orrery::plan {
 
@@ -34,9 +35,7 @@ TensorId ForwardWriter::adapter(const std::string& linear, const char* matrix, P
 }
 
 TensorId ForwardWriter::declare(std::string name, ParameterSpec spec) {
-    std::vector<std::int64_t> dims = spec.dims;
-    if (spec.cut == Cut::rows) dims[0] /= dims_.tensor;
-    if (spec.cut == Cut::columns) dims[1] /= dims_.tensor;
+    std::vector<std::int64_t> dims = share_of(spec, dims_.tensor, dims_.places);
     const TensorId id = tensor(std::move(name), Role::parameter, dims_.dtype, std::move(dims));
     out_.block.parameters.push_back({id, std::move(spec)});
     return id;

@@ -2,6 +2,7 @@
 // norm, qkv, attention, projection, residual; norm, fc1, activation, fc2, residual. In a parallel
 // block both branches come first, then one residual.
 #include "plan/blocks/context_attention.hpp"
+#include "plan/blocks/layer_parts.hpp"
 #include "plan/blocks/norms.hpp"
 
 namespace orrery::plan {
@@ -178,6 +179,8 @@ TensorId attention_branch(ForwardWriter& w, const Scenario& scenario, const Laye
     return attention(w, scenario, spec, qkv);
 }
 
+}  // namespace
+
 const char* name_of(Activation activation) {
     switch (activation) {
         case Activation::gelu:
@@ -211,22 +214,25 @@ ActivationFunction function_of(const DenseMlp& mlp) {
     return erf ? ActivationFunction::geglu_erf : ActivationFunction::geglu_tanh;
 }
 
-// The MLP of a normed input, up to what its second linear reads. Where backward makes every second
-// product again, gate and up lie apart: one is kept, the other made again.
-TensorId mlp_branch(ForwardWriter& w, const Scenario& scenario, const LayerSpec& layer,
-                    TensorId normed) {
+// Where backward makes every second product again, gate and up lie apart: one is kept, the other
+// made again.
+TensorId mlp_branch(ForwardWriter& w, const Scenario& scenario, const DenseMlp& mlp,
+                    const std::string& prefix, TensorId normed) {
     const Dims& d = w.dims();
-    const DenseMlp& mlp = layer.dense();
+    const std::int64_t width = mlp.ffn_hidden / d.tensor;
     const std::vector<std::int64_t> sections(mlp.gated() ? 2 : 1, mlp.ffn_hidden);
-    std::vector<TensorId> f1 = {w.column_parallel("fc1", normed, d.hidden, sections, mlp.bias)};
+    std::vector<TensorId> f1 = {
+        w.column_parallel(prefix + "fc1", normed, d.hidden, sections, mlp.bias)};
     if (mlp.gated() && scenario.layout.recompute == Recompute::selective_op)
         f1.push_back(w.halve_product("gate", "up"));
-    const TensorId f2 = w.activation("activated", d.tokens, d.ffn);
+    const TensorId f2 = w.activation(prefix + "activated", d.tokens, width);
     const LayerModule around = w.begin_module(LayerModule::mlp_activation);
-    w.op(Activate{d.tokens, d.ffn, function_of(mlp)}, name_of(mlp.activation), std::move(f1), {f2});
+    w.op(Activate{d.tokens, width, function_of(mlp)}, name_of(mlp.activation), std::move(f1), {f2});
     w.end_module(around);
     return f2;
 }
+
+namespace {
 
 std::vector<std::string> only_if(bool biased, const std::string& linear) {
     return biased ? std::vector<std::string>{linear} : std::vector<std::string>{};
@@ -238,7 +244,6 @@ TensorId sequential_layer(ForwardWriter& w, const Scenario& scenario, const Laye
                           TensorId x) {
     const Model& model = scenario.model;
     const SoftmaxAttention& spec = layer.attention();
-    const DenseMlp& mlp = layer.dense();
     const auto before = [&](const char* name, TensorId from) {
         return layer.norm_before ? norm(w, model, name, from) : from;
     };
@@ -254,11 +259,15 @@ TensorId sequential_layer(ForwardWriter& w, const Scenario& scenario, const Laye
                  only_if(spec.projection_bias, "projection"), "middle", kFirstDrop);
     const TensorId n2 = before("norm2", middle);
     const LayerModule around = w.begin_module(LayerModule::mlp);
-    const TensorId activated = mlp_branch(w, scenario, layer, n2);
-    const TensorId product = w.row_parallel("fc2", activated, mlp.ffn_hidden);
+    const ExpertMlp* const experts = layer.experts();
+    const TensorId product =
+        experts != nullptr ? expert_branch(w, scenario, *experts, n2)
+                           : w.row_parallel("fc2", mlp_branch(w, scenario, layer.dense(), "", n2),
+                                            layer.dense().ffn_hidden);
     w.end_module(around);
     const TensorId down = after("post_norm2", product);
-    return residual(w, scenario, "fc2", down, middle, only_if(mlp.bias, "fc2"), "y", kSecondDrop);
+    const bool biased = experts == nullptr && layer.dense().bias;
+    return residual(w, scenario, "fc2", down, middle, only_if(biased, "fc2"), "y", kSecondDrop);
 }
 
 // x + attention(norm1(x)) + mlp(norm2(x)), with one norm for both where the model shares it (Wang
@@ -276,7 +285,7 @@ TensorId parallel_layer(ForwardWriter& w, const Scenario& scenario, const LayerS
     const TensorId projected =
         w.row_parallel_partial("projection", context, spec.heads * spec.head_dim);
     const LayerModule around = w.begin_module(LayerModule::mlp);
-    const TensorId activated = mlp_branch(w, scenario, layer, n2);
+    const TensorId activated = mlp_branch(w, scenario, mlp, "", n2);
     const TensorId down = w.row_parallel_partial("fc2", activated, mlp.ffn_hidden);
     w.end_module(around);
     const TensorId sum = w.activation("branches", d.tokens, d.hidden);

@@ -5,30 +5,52 @@
 namespace orrery::plan {
 namespace {
 
-// Elements of the matrices of one layer of a kind.
-std::int64_t layer_matrices(const Model& m, const LayerSpec& layer) {
+std::int64_t mlp_matrices(const Model& m, const DenseMlp& mlp) {
+    return (mlp.gated() ? 3 : 2) * m.hidden * mlp.ffn_hidden;
+}
+
+// Of a layer's MLP, of its router and so many of its experts.
+std::int64_t expert_matrices(const Model& m, const ExpertMlp& mlp, std::int64_t experts) {
+    DenseMlp shared = mlp.expert;
+    shared.ffn_hidden = mlp.shared_ffn;
+    return mlp.routing.experts * m.hidden + experts * mlp_matrices(m, mlp.expert) +
+           mlp_matrices(m, shared) + (mlp.shared_gate ? m.hidden : 0);
+}
+
+// Elements of the matrices of one layer of a kind: all of them, and those that a token passes.
+struct Matrices {
+    std::int64_t all = 0;
+    std::int64_t active = 0;
+};
+
+Matrices layer_matrices(const Model& m, const LayerSpec& layer) {
     const SoftmaxAttention& a = layer.attention();
-    const DenseMlp& mlp = layer.dense();
     const std::int64_t qkv = m.hidden * (a.heads + 2 * a.kv_heads) * a.head_dim;
-    const std::int64_t projection = a.heads * a.head_dim * m.hidden;
-    return qkv + projection + (mlp.gated() ? 3 : 2) * m.hidden * mlp.ffn_hidden;
+    const std::int64_t mixer = qkv + a.heads * a.head_dim * m.hidden;
+    if (const ExpertMlp* const mlp = layer.experts())
+        return {mixer + expert_matrices(m, *mlp, mlp->routing.experts),
+                mixer + expert_matrices(m, *mlp, mlp->routing.chosen)};
+    const std::int64_t dense = mixer + mlp_matrices(m, layer.dense());
+    return {dense, dense};
 }
 
 std::int64_t layer_vectors(const Model& m, const LayerSpec& layer) {
     const SoftmaxAttention& a = layer.attention();
-    const DenseMlp& mlp = layer.dense();
     std::int64_t elements = layer.norms() * m.hidden * (m.layer_norm() ? 2 : 1);
     if (a.qkv_bias) elements += (a.heads + 2 * a.kv_heads) * a.head_dim;
     if (a.projection_bias) elements += m.hidden;
     if (a.qk_norm == QkNorm::heads) elements += 2 * a.head_dim;
     if (a.qk_norm == QkNorm::width) elements += (a.heads + a.kv_heads) * a.head_dim;
     if (a.sinks) elements += a.heads;
+    if (layer.experts() != nullptr) return elements;
+    const DenseMlp& mlp = layer.dense();
     if (mlp.bias) elements += (mlp.gated() ? 2 : 1) * mlp.ffn_hidden + m.hidden;
     return elements;
 }
 
 // Elements of the adapters beside one layer's linears: A and B of each (Hu et al. 2021, section 4).
 std::int64_t layer_adapters(const Model& m, const LayerSpec& layer, const Lora& lora) {
+    if (!lora.on()) return 0;
     const SoftmaxAttention& a = layer.attention();
     const DenseMlp& mlp = layer.dense();
     const std::int64_t q = a.heads * a.head_dim, kv = a.kv_heads * a.head_dim;
@@ -56,9 +78,10 @@ Account account_of(const Scenario& scenario) {
     for (std::size_t kind = 0; kind < m.kinds.size(); ++kind) {
         const LayerSpec& layer = m.kinds[kind];
         const SoftmaxAttention& a = layer.attention();
-        const std::int64_t layers = m.layers_of(kind), matrices = layer_matrices(m, layer);
-        account.parameters += layers * (matrices + layer_vectors(m, layer));
-        account.matrices += layers * matrices;
+        const std::int64_t layers = m.layers_of(kind);
+        const Matrices matrices = layer_matrices(m, layer);
+        account.parameters += layers * (matrices.all + layer_vectors(m, layer));
+        account.matrices += layers * matrices.active;
         account.adapters += layers * layer_adapters(m, layer, scenario.training.lora);
         account.attention += 4.0 * static_cast<double>(layers * a.heads * a.head_dim) *
                              static_cast<double>(attention_span(scenario, a));

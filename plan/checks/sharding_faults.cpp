@@ -58,18 +58,66 @@ class Walk {
             if (op.kind() == OpKind::all_reduce || op.kind() == OpKind::reduce_scatter)
                 sums_[use.bucket].insert(op.group);
         const std::int32_t parameters = place_of(use, block, Role::parameter);
-        const std::int32_t gradients = place_of(use, block, Role::gradient);
         const Bucket& own = bucket(use.bucket);
         if (parameters >= 0 && parameters != own.parameters && has(block, OpKind::all_gather) &&
             bytes_of(block, Role::parameter_shard) > 0)
             gathered_[parameters] = use.bucket;
         else if (use.position >= 0)
             check_parameters(step, use, block);
-        if (gradients < 0 || gradients == own.gradients) return;
-        if (use.position >= 0)
-            fill(step, use, gradients);
-        else if (has(block, OpKind::reduce_scatter))
-            reduce(use, gradients);
+        for (const std::int32_t gradients : places_of(use, block, Role::gradient)) {
+            if (is_held(use, gradients)) continue;
+            if (use.position >= 0)
+                fill(step, use, gradients);
+            else if (has(block, OpKind::reduce_scatter))
+                reduce(use, gradients);
+        }
+    }
+
+    // nullptr: the use is of no part.
+    const StagePart* part_of(const BlockUse& use) const {
+        if (use.position < 0) return nullptr;
+        for (const Stage& stage : program_.stages)
+            if (stage.index == bucket(use.bucket).stage)
+                return &stage.parts[static_cast<std::size_t>(use.position)];
+        return nullptr;
+    }
+
+    // The use's bucket, and the other one of its part.
+    std::vector<std::int32_t> buckets_of(const BlockUse& use) const {
+        const StagePart* const part = part_of(use);
+        if (part == nullptr || part->other_bucket < 0) return {use.bucket};
+        return {use.bucket, part->other_bucket};
+    }
+
+    // The bucket whose gradients a part's use has in a resident.
+    std::int32_t filled_by(const BlockUse& use, std::int32_t at) const {
+        const auto& tensors = plan_.blocks[static_cast<std::size_t>(use.block)].tensors;
+        const Block& forward = plan_.blocks[static_cast<std::size_t>(part_of(use)->forward)];
+        for (std::size_t t = 0; t < use.slots.size(); ++t) {
+            if (tensors[t].role != Role::gradient || use.slots[t].resident != at) continue;
+            for (const DeclaredParameter& declared : forward.parameters)
+                if (forward.tensors[static_cast<std::size_t>(declared.tensor)].name ==
+                    tensors[t].name)
+                    for (const std::int32_t of : buckets_of(use))
+                        if (bucket(of).takes(declared.spec)) return of;
+        }
+        return use.bucket;
+    }
+
+    // Whether it is where a bucket of the use keeps gradients.
+    bool is_held(const BlockUse& use, std::int32_t gradients) const {
+        const std::vector<std::int32_t> own = buckets_of(use);
+        return std::any_of(own.begin(), own.end(),
+                           [&](std::int32_t of) { return bucket(of).gradients == gradients; });
+    }
+
+    // The residents that a use has tensors of this role in.
+    static std::set<std::int32_t> places_of(const BlockUse& use, const Block& block, Role role) {
+        std::set<std::int32_t> places;
+        for (std::size_t t = 0; t < use.slots.size(); ++t)
+            if (block.tensors[t].role == role && use.slots[t].resident >= 0)
+                places.insert(use.slots[t].resident);
+        return places;
     }
 
     // The resident that a use has tensors of this role in, −1: it touches none.
@@ -96,15 +144,10 @@ class Walk {
     }
 
     void check_held(const BlockUse& use, const std::string& part, std::int32_t at) {
-        std::vector<std::int32_t> own = {bucket(use.bucket).parameters};
-        for (const Stage& stage : program_.stages)
-            if (stage.index == bucket(use.bucket).stage)
-                if (const std::int32_t frozen =
-                        stage.parts[static_cast<std::size_t>(use.position)].frozen_bucket;
-                    frozen >= 0)
-                    own.push_back(bucket(frozen).parameters);
+        const std::vector<std::int32_t> own = buckets_of(use);
         const auto is_own = [&](std::int32_t id) {
-            return std::find(own.begin(), own.end(), id) != own.end();
+            return std::any_of(own.begin(), own.end(),
+                               [&](std::int32_t of) { return bucket(of).parameters == id; });
         };
         if (is_own(at)) return;
         const auto found = gathered_.find(at);
@@ -115,11 +158,15 @@ class Walk {
     }
 
     void fill(const Step& step, const BlockUse& use, std::int32_t at) {
-        const auto [it, fresh] = unreduced_.emplace(at, use.bucket);
-        if (fresh || it->second == use.bucket) return;
+        const auto found = unreduced_.find(at);
+        if (found == unreduced_.end()) {
+            unreduced_[at] = filled_by(use, at);
+            return;
+        }
+        if (found->second == filled_by(use, at)) return;
         fault(to_text(step.action) + " overwrites the gradients of bucket " +
-              std::to_string(it->second) + " in " + resident(at).name);
-        it->second = use.bucket;
+              std::to_string(found->second) + " in " + resident(at).name);
+        found->second = filled_by(use, at);
     }
 
     void reduce(const BlockUse& use, std::int32_t at) {
@@ -132,11 +179,11 @@ class Walk {
     }
 
     void check_sums() {
-        if (plan_.mesh.group_size(GroupKind::data) == 1) return;
         for (std::size_t b = 0; b < program_.buckets.size(); ++b) {
             if (program_.buckets[b].frozen || program_.buckets[b].elements == 0) continue;
+            const GroupKind copies = program_.buckets[b].copies();
             const std::set<GroupKind>& over = sums_[static_cast<std::int32_t>(b)];
-            if (over.count(GroupKind::data) > 0) continue;
+            if (plan_.mesh.group_size(copies) == 1 || over.count(copies) > 0) continue;
             for (const GroupKind part : {GroupKind::shard, GroupKind::replica})
                 if (over.count(part) == 0)
                     fault("the gradients of bucket " + std::to_string(b) +

@@ -328,9 +328,11 @@ void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults)
         for (const Stage& stage : program.stages)
             for (const StagePart& part : stage.parts)
                 layers += part.layer >= 0 ? 1 : 0;
-        for (const Bucket& bucket : program.buckets)
-            parameters += (bucket.elements - bucket.replicated_elements) * plan.mesh.tensor +
-                          bucket.replicated_elements;
+        for (const Bucket& bucket : program.buckets) {
+            const std::int64_t ranks = bucket.experts ? plan.mesh.expert : plan.mesh.tensor;
+            parameters +=
+                (bucket.elements - bucket.replicated_elements) * ranks + bucket.replicated_elements;
+        }
     }
     if (layers != expected.layers)
         faults.push_back("the plan has " + std::to_string(layers) + " layers, the model " +

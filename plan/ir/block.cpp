@@ -48,6 +48,30 @@ bool touches_part(const Block& block, const Op& op, TensorId id) {
     return tensor.dims[0] == rows * op.parts;
 }
 
+namespace {
+
+// Of the rows for which an op of experts has room, the share that comes when all are chosen alike
+// often; 1 of other ops.
+double rows_in_use(const OpSpec& spec, const Tensor& tensor) {
+    return std::visit(
+        [&](const auto& op) {
+            if constexpr (requires { op.expected; }) {
+                const std::int64_t rows = [&] {
+                    if constexpr (requires { op.rows(); })
+                        return op.rows();
+                    else
+                        return op.rows;
+                }();
+                if (tensor.dims[0] == rows && rows > 0)
+                    return static_cast<double>(op.expected) / static_cast<double>(rows);
+            }
+            return 1.0;
+        },
+        spec);
+}
+
+}  // namespace
+
 double bytes_moved(const Block& block, const Op& op) {
     // A table is touched at most once per row of the op: an embedding reads its rows, not all.
     const bool by_row = goes_by_rows(op.spec);
@@ -58,12 +82,12 @@ double bytes_moved(const Block& block, const Op& op) {
         if (!by_row || !table) return tensor.bytes();
         return std::min(tensor.bytes(), op.size(0) * op.size(1) * size_bytes(tensor.dtype));
     };
-    std::int64_t total = 0;
-    for (TensorId id : op.reads)
-        total += operand_bytes(id);
-    for (TensorId id : op.writes)
-        total += operand_bytes(id);
-    return static_cast<double>(total);
+    double total = 0;
+    for (const auto* ids : {&op.reads, &op.writes})
+        for (const TensorId id : *ids)
+            total += static_cast<double>(operand_bytes(id)) *
+                     rows_in_use(op.spec, block.tensors[static_cast<std::size_t>(id)]);
+    return total;
 }
 
 std::int64_t message_bytes(const Op& op) {
@@ -79,6 +103,7 @@ double bytes_sent_per_rank(OpKind kind, double bytes, int ranks) {
         case OpKind::all_gather:
         case OpKind::reduce_scatter:
         case OpKind::all_to_all:
+        case OpKind::all_to_all_v:
             return others * bytes;
         case OpKind::exchange:
         case OpKind::shift:

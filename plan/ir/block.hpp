@@ -125,7 +125,8 @@ double flops(const Op& op);
 // Whether the op touches its part of the tensor's rows alone; else it takes the tensor whole.
 bool touches_part(const Block& block, const Op& op, TensorId tensor);
 
-// Bytes that the op moves to and from memory when every operand travels once.
+// Bytes that the op moves to and from memory when every operand travels once; of rows for experts
+// those that come when all are chosen alike often.
 double bytes_moved(const Block& block, const Op& op);
 
 // Bytes S of a communication op in the convention of nccl-tests: the buffer for all_reduce, the

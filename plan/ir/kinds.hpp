@@ -39,16 +39,17 @@ enum class GroupKind : std::uint8_t {
     none,
     tensor,
     context,
-    expert,
-    data,       // ranks that hold the same parameters: context × data
-    pipeline,   // point to point between pipeline ranks
-    embedding,  // first and last pipeline rank, which both hold tied embeddings
-    model,      // tensor × pipeline: one full copy of the parameters
-    world,      // every rank
-    shard,      // of a data group, ranks in a row that share out states between them (hybrid ZeRO)
-    replica     // of a data group, ranks that hold the same shard
+    expert,      // ranks among which a layer's experts are spread
+    data,        // ranks that hold the same parameters: context × data
+    pipeline,    // point to point between pipeline ranks
+    embedding,   // first and last pipeline rank, which both hold tied embeddings
+    model,       // tensor × pipeline: one full copy of the parameters
+    world,       // every rank
+    shard,       // of a data group, ranks in a row that share out states between them (hybrid ZeRO)
+    replica,     // of a data group, ranks that hold the same shard
+    expert_data  // ranks of a stage that hold the same shares of experts
 };
-inline constexpr std::size_t kGroupKinds = 11;
+inline constexpr std::size_t kGroupKinds = 12;
 
 // What the accounts call an op: recompute is forward work done again.
 enum class Phase : std::uint8_t { forward, backward, recompute, optimizer };

@@ -31,7 +31,9 @@ std::int64_t Mesh::group_size(GroupKind kind) const {
         case GroupKind::context:
             return context;
         case GroupKind::expert:
-            return 1;
+            return expert;
+        case GroupKind::expert_data:
+            return stage_ranks() / expert;
         case GroupKind::data:
             return context * data;
         case GroupKind::pipeline:
@@ -52,7 +54,16 @@ std::int64_t Mesh::group_size(GroupKind kind) const {
 
 std::vector<Rank> Mesh::group(GroupKind kind, Rank self) const {
     const Coordinates at = coordinates(self);
-    if (kind == GroupKind::none || kind == GroupKind::expert) return {self};
+    if (kind == GroupKind::none) return {self};
+    if (kind == GroupKind::expert || kind == GroupKind::expert_data) {
+        const bool spread = kind == GroupKind::expert;
+        const Rank in_stage = self % stage_ranks(),
+                   first = spread ? self - in_stage % expert : self - in_stage + in_stage % expert;
+        std::vector<Rank> members;
+        for (std::int64_t i = 0; i < group_size(kind); ++i)
+            members.push_back(first + i * (spread ? 1 : expert));
+        return members;
+    }
     if (kind == GroupKind::embedding) {
         if (pipeline == 1 || (at.pipeline != 0 && at.pipeline != pipeline - 1)) return {self};
         return {pipeline_peer(self, 0), pipeline_peer(self, pipeline - 1)};

@@ -28,6 +28,11 @@ struct Mesh {
     // Ranks of a data group, in a row, that share out its states; more than one and fewer than all,
     // or 0: all of them do.
     std::int64_t shard = 0;
+    // Ranks of a stage, in a row, among which a layer's experts are spread, and how many of these,
+    // in a row, have shares of the same ones. Experts fold over tensor × context × data as Megatron
+    // Core folds them: in a stage rank r is member r mod expert of its group.
+    std::int64_t expert = 1;
+    std::int64_t expert_split = 1;
 
     bool operator==(const Mesh&) const = default;
 
@@ -43,10 +48,14 @@ struct Mesh {
     // groups tie the first and the last pipeline rank; ranks between are alone.
     std::vector<Rank> group(GroupKind kind, Rank rank) const;
 
+    // The rank's number in its expert group.
+    std::int64_t expert_member(Rank rank) const { return rank % stage_ranks() % expert; }
+
     // The rank with the same other coordinates at another pipeline position.
     Rank pipeline_peer(Rank rank, std::int64_t pipeline_rank) const;
 
   private:
+    std::int64_t stage_ranks() const { return tensor * context * data; }
     std::vector<Rank> part_of_data(GroupKind kind, Rank self) const;
 };
 

@@ -34,7 +34,7 @@ struct ParameterSpec {
     std::vector<std::int64_t> dims;  // of the whole, padding included
     Cut cut = Cut::whole;
     // Rows of each part that is shared out by itself: q, k and v; gate and up. They add up to
-    // dims[0]. Cut::rows only.
+    // dims[0], or to an expert's part of it. Cut::rows only.
     std::vector<std::int64_t> sections;
     Start start = Start::normal;
     bool decays = false;       // weight decay spares norms and biases
@@ -45,6 +45,10 @@ struct ParameterSpec {
     // Held whole by every tensor rank, each of which has a part of its gradient whatever sequence
     // parallelism does: it belongs to the rank's heads.
     bool partial_gradient = false;
+    // Of so many experts, one after another in rows; an expert group's ranks have whole ones of
+    // them, and those that split these a share of each, as `cut` says; sections are of one. 0: it
+    // is no expert's.
+    std::int64_t experts = 0;
     // Never stepped: it has no gradient and the optimizer keeps nothing of it.
     bool frozen = false;
 

@@ -46,24 +46,56 @@ std::vector<std::int64_t> ParameterSpec::unpadded() const {
     return kept;
 }
 
-std::vector<ParameterRun> runs_of(const ParameterSpec& parameter, std::int64_t tensor_ranks,
-                                  std::int64_t tensor_rank) {
+std::vector<std::int64_t> share_of(const ParameterSpec& parameter, std::int64_t tensor_ranks,
+                                   const ExpertPlaces& places) {
+    std::vector<std::int64_t> dims = parameter.dims;
+    if (parameter.experts > 0) dims[0] = dims[0] * places.split / places.ranks;
+    const std::int64_t ranks = parameter.experts > 0 ? places.split : tensor_ranks;
+    if (parameter.cut == Cut::rows) dims[0] /= ranks;
+    if (parameter.cut == Cut::columns) dims[1] /= ranks;
+    return dims;
+}
+
+namespace {
+
+// Appends what rank `rank` of `ranks` has of rows [first_row, first_row + rows) of the whole.
+void append_runs(const ParameterSpec& parameter, std::int64_t first_row, std::int64_t rows,
+                 std::int64_t ranks, std::int64_t rank, std::vector<ParameterRun>& runs) {
     const std::int64_t width = parameter.dims.size() > 1 ? parameter.dims[1] : 1;
-    if (parameter.cut == Cut::whole || tensor_ranks == 1) return {{0, 0, parameter.elements()}};
-    std::vector<ParameterRun> runs;
+    std::int64_t local = runs.empty() ? 0 : runs.back().local + runs.back().elements;
+    const auto append = [&](std::int64_t whole, std::int64_t elements) {
+        runs.push_back({local, whole, elements});
+        local += elements;
+    };
+    if (parameter.cut == Cut::whole || ranks == 1) return append(first_row * width, rows * width);
     if (parameter.cut == Cut::columns) {
-        const std::int64_t share = width / tensor_ranks;
-        for (std::int64_t row = 0; row < parameter.dims[0]; ++row)
-            runs.push_back({row * share, row * width + tensor_rank * share, share});
-        return runs;
+        const std::int64_t share = width / ranks;
+        for (std::int64_t row = first_row; row < first_row + rows; ++row)
+            append(row * width + rank * share, share);
+        return;
     }
-    std::int64_t local = 0, first_row = 0;
     for (const std::int64_t section : parameter.sections) {
-        const std::int64_t share = section / tensor_ranks;
-        runs.push_back({local, (first_row + tensor_rank * share) * width, share * width});
-        local += share * width;
+        const std::int64_t share = section / ranks;
+        append((first_row + rank * share) * width, share * width);
         first_row += section;
     }
+}
+
+}  // namespace
+
+std::vector<ParameterRun> runs_of(const ParameterSpec& parameter, const Mesh& mesh, Rank rank) {
+    std::vector<ParameterRun> runs;
+    if (parameter.experts == 0) {
+        append_runs(parameter, 0, parameter.dims[0], mesh.tensor, mesh.coordinates(rank).tensor,
+                    runs);
+        return runs;
+    }
+    const std::int64_t member = mesh.expert_member(rank), split = mesh.expert_split;
+    const std::int64_t held = parameter.experts * split / mesh.expert;
+    const std::int64_t rows = parameter.dims[0] / parameter.experts;
+    for (std::int64_t expert = member / split * held; expert < (member / split + 1) * held;
+         ++expert)
+        append_runs(parameter, expert * rows, rows, split, member % split, runs);
     return runs;
 }
 
@@ -74,7 +106,7 @@ std::vector<BucketEntry> bucket_entries(const std::vector<Block>& blocks, const 
         if (stage.index == bucket.stage)
             for_parameters(blocks, stage, bucket.first_position, bucket.last_position,
                            [&](const OfPart& of) {
-                               if (of.spec.frozen != bucket.frozen) return;
+                               if (!bucket.takes(of.spec)) return;
                                entries.push_back({of.tensor.name,
                                                   of.position,
                                                   of.part.layer,

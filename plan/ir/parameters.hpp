@@ -22,8 +22,10 @@ struct ParameterRun {
     std::int64_t whole = 0;
     std::int64_t elements = 0;
 };
-std::vector<ParameterRun> runs_of(const ParameterSpec& parameter, std::int64_t tensor_ranks,
-                                  std::int64_t tensor_rank);
+std::vector<ParameterRun> runs_of(const ParameterSpec& parameter, const Mesh& mesh, Rank rank);
+// What a rank has of the dimensions of the whole.
+std::vector<std::int64_t> share_of(const ParameterSpec& parameter, std::int64_t tensor_ranks,
+                                   const ExpertPlaces& places);
 
 // A parameter in its bucket. First come those of whose gradients tensor ranks have parts, then the
 // others that every tensor rank holds whole, so that sequence parallelism reduces them as one

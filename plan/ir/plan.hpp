@@ -127,10 +127,11 @@ struct Share {
 
 // Gradients that are reduced, and parameters that are stepped and gathered, together: a contiguous
 // range of a stage's parameters. Those that are frozen have buckets of their own, without gradients
-// and optimizer states.
+// and optimizer states; so have those of experts, which other ranks share.
 struct Bucket {
     std::int32_t stage = 0;
     bool frozen = false;
+    bool experts = false;  // of experts' parameters, which other ranks hold, too, than the others
     std::int32_t first_position = 0;  // positions (parts of the stage) it covers
     std::int32_t last_position = 0;
     std::int64_t elements = 0;             // local to the rank, before padding
@@ -146,6 +147,12 @@ struct Bucket {
     std::vector<Share> shares;  // the elements one after another; empty: every rank steps all
     std::vector<BucketState> states;
 
+    // Whether a part's parameter belongs to it, of the part's two buckets.
+    bool takes(const ParameterSpec& parameter) const {
+        return parameter.frozen == frozen && (parameter.experts > 0) == experts;
+    }
+    // The ranks that hold the same parameters, without sharding of these.
+    GroupKind copies() const { return experts ? GroupKind::expert_data : GroupKind::data; }
     const BucketState* state(StateKind kind) const;  // nullptr: there is none
     std::vector<BucketState> optimizer_states() const;
     std::int32_t resident(StateKind kind) const;
@@ -166,9 +173,9 @@ struct StagePart {
     std::int32_t backward = 0;  // block
     std::int32_t layer = -1;
     std::int32_t bucket = -1;
-    // The bucket of its frozen parameters, where it has others, too, which are in `bucket`; −1:
-    // none, and all are in that one.
-    std::int32_t frozen_bucket = -1;
+    // The bucket of its frozen parameters, or of its experts', where it has others, too, which are
+    // in `bucket`; −1: none, and all are in that one.
+    std::int32_t other_bucket = -1;
     // Of a group of layers that keeps only its first one's input: the block that backward runs
     // again for each but the last, in order, before the group's first backward block; −1: none.
     std::int32_t recompute = -1;
@@ -275,8 +282,9 @@ struct Program {
     // −1: none.
     std::int32_t amendment = -1;
     std::vector<std::int32_t> parameter_ring;  // ZeRO-3: gathered parameters, slots in turn, and
-                                               // behind them as many for frozen ones, if any; one
-                                               // by bucket where they are kept for backward
+                                               // behind them as many for other buckets of parts,
+                                               // if any; one by bucket where they are kept for
+                                               // backward
     std::vector<std::int32_t> gradient_ring;   // ZeRO-2 and 3: gradients on their way to shards
     std::int64_t arena_bytes = 0;              // of device memory
     std::int64_t host_bytes = 0;  // of the arena in host memory, and of the file, for what is

@@ -33,6 +33,14 @@ namespace orrery::plan {
     OP(residual_add, ResidualAdd)                             \
     OP(add, Add)                                              \
     OP(bias_gradient, BiasGradient)                           \
+    OP(route, Route)                                          \
+    OP(route_backward, RouteBackward)                         \
+    OP(permute, Permute)                                      \
+    OP(unpermute, Unpermute)                                  \
+    OP(group_rows, GroupRows)                                 \
+    OP(grouped_gemm, GroupedGemm)                             \
+    OP(expert_activation, ExpertActivate)                     \
+    OP(expert_activation_backward, ExpertActivateBackward)    \
     OP(embedding, Embedding)                                  \
     OP(embedding_backward, EmbeddingBackward)                 \
     OP(cross_entropy_max, CrossEntropyMax)                    \
@@ -56,6 +64,7 @@ namespace orrery::plan {
     OP(reduce_scatter, ReduceScatter)                         \
     OP(exchange, Exchange)                                    \
     OP(all_to_all, AllToAll)                                  \
+    OP(all_to_all_v, AllToAllV)                               \
     OP(shift, Shift)                                          \
     OP(copy_to_device, CopyToDevice)                          \
     OP(copy_to_host, CopyToHost)                              \

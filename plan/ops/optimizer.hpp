@@ -12,10 +12,13 @@ struct GradientNorm {
         "adds a bucket's sum of squares to that of the buckets before";
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t elements = 0;
+    bool copies = false;  // several ranks over which sums are summed have the same: the first's
+                          // counts
 
     template <typename V>
     static void fields(V&& v) {
         v.size("elements", &GradientNorm::elements);
+        v.number("copies", &GradientNorm::copies);
     }
     template <typename V>
     void operands(V&& v) const {

@@ -11,6 +11,7 @@
 #include "plan/ops/communication.hpp"
 #include "plan/ops/copies.hpp"
 #include "plan/ops/eight_bit.hpp"
+#include "plan/ops/experts.hpp"
 #include "plan/ops/loss.hpp"
 #include "plan/ops/matrix.hpp"
 #include "plan/ops/operands.hpp"

@@ -65,6 +65,8 @@ std::vector<bool> waiting_ops(const Block& block, const std::vector<bool>& at_ha
         if (reads_any(op, at_hand)) continue;
         if (op.is<Gemm>())
             waits[i] = op.as<Gemm>().product == GemmProduct::weight_gradient;
+        else if (op.is<GroupedGemm>())
+            waits[i] = op.as<GroupedGemm>().product == GemmProduct::weight_gradient;
         else if (is_communication(op.kind()) || op.is<Amax>() || op.is<Quantize>() ||
                  op.is<Transpose>())
             waits[i] = std::all_of(op.writes.begin(), op.writes.end(), [&](TensorId id) {

@@ -3,6 +3,13 @@
 namespace orrery::plan {
 namespace {
 
+// Whether statistics are summed over more ranks than hold shares of the bucket, which each of
+// several has whole.
+bool holds_copies(const ProgramBuilder& builder, const Bucket& bucket) {
+    return builder.scenario.model.has_experts() && bucket.shares.empty() &&
+           builder.mesh.group_size(bucket.copies()) > 1;
+}
+
 // Sum of squares of one bucket, added to those before it. Replicated parameters count on the first
 // tensor rank alone, a tied embedding on the first stage alone.
 Block partial_norm(const ProgramBuilder& builder, const Bucket& bucket) {
@@ -13,7 +20,7 @@ Block partial_norm(const ProgramBuilder& builder, const Bucket& bucket) {
         {"gradients", Role::gradient_shard, builder.gradient_dtype(), {elements}});
     block.tensors.push_back(norm_scalar());
     Op op;
-    op.spec = GradientNorm{elements};
+    op.spec = GradientNorm{elements, holds_copies(builder, bucket)};
     op.phase = Phase::optimizer;
     op.stream = builder.optimizer_stream();
     op.dtype = builder.gradient_dtype();
@@ -44,13 +51,15 @@ Tensor norm_scalar() {
 
 // Without sharding every data-parallel rank holds all gradients: one copy of the model suffices. So
 // do the ranks that share out one copy's states, where there are replicas of it. Where steps are
-// validated later, those of one stage: sums are handed on from stage to stage.
+// validated later, those of one stage: sums are handed on from stage to stage. Experts are spread
+// over all ranks of a stage.
 std::vector<GroupKind> statistics_groups(const ProgramBuilder& builder) {
     const bool within_stage = !builder.statistics.empty();
     const GroupKind copy = within_stage ? GroupKind::tensor : GroupKind::model;
     std::vector<GroupKind> groups = {copy};
-    if (builder.sharding.optimizer) groups = {GroupKind::world};
-    if (builder.sharding.optimizer && within_stage) groups = {GroupKind::data, GroupKind::tensor};
+    if (builder.sharding.optimizer || builder.scenario.model.has_experts())
+        groups = within_stage ? std::vector{GroupKind::data, GroupKind::tensor}
+                              : std::vector{GroupKind::world};
     if (builder.hybrid()) groups = {GroupKind::shard, copy};
     std::erase_if(groups, [&](GroupKind group) { return builder.mesh.group_size(group) == 1; });
     return groups;

@@ -50,46 +50,61 @@ BlockUse use_of(ProgramBuilder& builder, Block block, std::int32_t bucket) {
 
 namespace {
 
-// Buckets of one kind, trained or frozen, that grow from the end of a stage.
+// Elements that a part adds to a bucket.
+struct BucketPart {
+    std::int64_t elements = 0;
+    std::int64_t replicated = 0;
+    std::int64_t partial = 0;
+    std::int64_t eight_bit = 0;
+    bool tied = false;
+    bool held_before = false;
+};
+
+BucketPart trained_of(const PartKind& kind) {
+    return {kind.parameters, kind.replicated, kind.partial,
+            kind.eight_bit,  kind.tied,       kind.held_before};
+}
+
+// Buckets of one kind that grow from the end of a stage.
 class GrowingBuckets {
   public:
-    GrowingBuckets(ProgramBuilder& builder, bool frozen, DType dtype, bool one_part)
-        : builder_(builder), frozen_(frozen), bytes_(size_bytes(dtype)), one_part_(one_part) {
+    // `like`: what all of them have in common; dtype: of what their size is given in.
+    GrowingBuckets(ProgramBuilder& builder, Bucket like, DType dtype, bool one_part)
+        : builder_(builder),
+          like_(std::move(like)),
+          bytes_(size_bytes(dtype)),
+          one_part_(one_part) {
         const Framework& framework = builder.scenario.training.framework;
         target_ = 1e6 * std::max(framework.gradient_bucket_mb,
                                  framework.gradient_bucket_mb_per_rank *
-                                     static_cast<double>(builder.mesh.group_size(GroupKind::data)));
+                                     static_cast<double>(builder.mesh.group_size(like_.copies())));
     }
 
     void begin_stage() { open_ = false; }
 
     // Takes what a part has of the kind; returns the bucket.
-    std::int32_t add(const Stage& stage, std::size_t position, const PartKind& kind) {
+    std::int32_t add(const Stage& stage, std::size_t position, const BucketPart& part) {
         auto& buckets = builder_.program.buckets;
-        if (!open_ || kind.tied) {
-            buckets.push_back({});
+        if (!open_ || part.tied) {
+            buckets.push_back(like_);
             builder_.eight_bit.push_back(0);
             buckets.back().stage = stage.index;
-            buckets.back().frozen = frozen_;
             buckets.back().last_position = static_cast<std::int32_t>(position);
             current_ = buckets.size() - 1;
         }
         Bucket& bucket = buckets[current_];
         bucket.first_position = static_cast<std::int32_t>(position);
-        (kind.held_before ? bucket.tied_elements : bucket.elements) +=
-            frozen_ ? kind.frozen : kind.parameters;
-        bucket.replicated_elements += frozen_ ? kind.frozen_replicated : kind.replicated;
-        if (!frozen_) {
-            builder_.eight_bit[current_] += kind.eight_bit;
-            bucket.partial_elements += kind.partial;
-        }
-        open_ = !one_part_ && !kind.tied && static_cast<double>(bucket.elements * bytes_) < target_;
+        (part.held_before ? bucket.tied_elements : bucket.elements) += part.elements;
+        bucket.replicated_elements += part.replicated;
+        bucket.partial_elements += part.partial;
+        builder_.eight_bit[current_] += part.eight_bit;
+        open_ = !one_part_ && !part.tied && static_cast<double>(bucket.elements * bytes_) < target_;
         return static_cast<std::int32_t>(current_);
     }
 
   private:
     ProgramBuilder& builder_;
-    bool frozen_;
+    Bucket like_;
     std::int64_t bytes_;  // of an element, of those that the size of a bucket is given in
     bool one_part_;
     double target_ = 0;
@@ -101,19 +116,26 @@ class GrowingBuckets {
 
 void form_buckets(ProgramBuilder& builder) {
     auto& buckets = builder.program.buckets;
-    GrowingBuckets trained(builder, false, builder.gradient_dtype(), builder.sharding.gradients);
-    GrowingBuckets frozen(builder, true, builder.dims.dtype, builder.sharding.parameters);
+    Bucket of_frozen, of_experts;
+    of_frozen.frozen = of_experts.experts = true;
+    const bool one_part = builder.sharding.gradients;
+    GrowingBuckets trained(builder, {}, builder.gradient_dtype(), one_part);
+    GrowingBuckets experts(builder, of_experts, builder.gradient_dtype(), one_part);
+    GrowingBuckets frozen(builder, of_frozen, builder.dims.dtype, builder.sharding.parameters);
     for (std::size_t chunk = 0; chunk < builder.program.stages.size(); ++chunk) {
         Stage& stage = builder.program.stages[chunk];
         trained.begin_stage();
+        experts.begin_stage();
         frozen.begin_stage();
         for (std::size_t p = stage.parts.size(); p-- > 0;) {
             const PartKind& kind = builder.part_kinds[chunk][p];
             StagePart& part = stage.parts[p];
-            if (kind.parameters > 0 || kind.frozen == 0) part.bucket = trained.add(stage, p, kind);
+            if (kind.parameters > 0 || kind.frozen == 0)
+                part.bucket = trained.add(stage, p, trained_of(kind));
+            if (kind.experts > 0) part.other_bucket = experts.add(stage, p, {kind.experts});
             if (kind.frozen == 0) continue;
-            const std::int32_t bucket = frozen.add(stage, p, kind);
-            (part.bucket < 0 ? part.bucket : part.frozen_bucket) = bucket;
+            const std::int32_t bucket = frozen.add(stage, p, {kind.frozen, kind.frozen_replicated});
+            (part.bucket < 0 ? part.bucket : part.other_bucket) = bucket;
         }
     }
     for (std::size_t i = 0; i < buckets.size(); ++i) {
@@ -144,10 +166,10 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
     const Bucket bucket = builder.bucket(index);
     if (bucket.frozen) return {};
     const std::int64_t partial = left_partial(builder, bucket);
-    const std::int64_t shards = builder.shards();
+    const std::int64_t shards = builder.shards(bucket);
+    const bool scatters = builder.sharding_of(bucket).gradients;
     // Nothing is scattered or gathered of what every rank keeps whole: no padding there.
-    const std::int64_t whole =
-        builder.sharding.gradients ? builder.whole(bucket) : builder.gradients_held(bucket);
+    const std::int64_t whole = scatters ? builder.whole(bucket) : builder.gradients_held(bucket);
     if (whole == 0 || (partial == 0 && shards == 1)) return {};
     const DType dtype = builder.gradient_dtype();
     Block block;
@@ -163,9 +185,8 @@ std::vector<BlockUse> reduce_uses(ProgramBuilder& builder, std::int32_t index) {
                "replicated gradients");
     if (shards > 1)
         reduce(bucket.shares.empty() ? OpKind::all_reduce : OpKind::reduce_scatter,
-               builder.shard_group(), Stream::data_comm, whole, "gradients");
-    if (builder.sharding
-            .gradients) {  // on the stream of the reduction, so that compute does not wait
+               builder.shard_group(bucket), Stream::data_comm, whole, "gradients");
+    if (scatters) {  // on the stream of the reduction, so that compute does not wait
         const std::int64_t held = builder.gradients_held(bucket) + builder.tied_held(bucket);
         block.tensors.push_back({"reduced", Role::gradient, dtype, {held}});  // within gradients
         block.tensors.push_back({"gradient shard", Role::gradient_shard, dtype, {held}});

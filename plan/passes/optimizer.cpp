@@ -39,7 +39,8 @@ Block adamw_block(ProgramBuilder& builder, std::int32_t index, bool judged) {
         builder.dims.fp8.casts_gathered()
             ? 0
             : builder.eight_bit.at(static_cast<std::size_t>(index)) /
-                  (builder.sharding.optimizer ? builder.shards() : std::int64_t{1});
+                  (builder.sharding_of(bucket).optimizer ? builder.shards(bucket)
+                                                         : std::int64_t{1});
     Block block;
     block.name = "adamw.bucket";
     block.tensors.push_back(
@@ -88,7 +89,8 @@ void add_step_of(ProgramBuilder& builder, std::int32_t index, bool judged,
     use.bucket = index;
     use.block = builder.blocks.add(adamw_block(builder, index, judged));
     uses.push_back(use);
-    if (gathers_whole(builder) && !gathers_parameters_ahead(builder.scenario))
+    if (gathers_whole(builder, builder.bucket(index)) &&
+        !gathers_parameters_ahead(builder.scenario))
         uses.push_back(gather_use(builder, index));
 }
 

@@ -5,21 +5,22 @@
 
 namespace orrery::plan {
 
-bool gathers_whole(const ProgramBuilder& builder) {
-    return builder.sharding.optimizer && !builder.sharding.parameters;
+bool gathers_whole(const ProgramBuilder& builder, const Bucket& bucket) {
+    const Sharding sharding = builder.sharding_of(bucket);
+    return sharding.optimizer && !sharding.parameters;
 }
 
 BlockUse gather_use(ProgramBuilder& builder, std::int32_t index) {
-    const std::int64_t shards = builder.shards();
+    const std::int64_t shards = builder.shards(builder.bucket(index));
     // Whole shares of what is held in eight bits; the rest with the others.
     const std::int64_t narrow = builder.eight_bit.at(static_cast<std::size_t>(index)) / shards;
     const std::int64_t elements = builder.bucket(index).padded() - narrow * shards;
     Block block;
     block.name = "gather.bucket";
     const auto gather = [&](std::int64_t count, const char* label, TensorId from, TensorId to) {
-        block.ops.push_back(collective_op(block, OpKind::all_gather, Phase::optimizer,
-                                          Stream::data_comm, builder.shard_group(), count, label,
-                                          from, to));
+        block.ops.push_back(
+            collective_op(block, OpKind::all_gather, Phase::optimizer, Stream::data_comm,
+                          builder.shard_group(builder.bucket(index)), count, label, from, to));
     };
     if (elements > 0) {
         block.tensors.push_back({"shard", Role::parameter_shard, builder.dims.dtype, {elements}});
@@ -45,9 +46,12 @@ void insert_first_gathers(ProgramBuilder& builder, ActionUses& action) {
     std::vector<BlockUse> gathered;
     std::set<std::int32_t> seen;
     for (const BlockUse& use : action.uses) {
-        const bool first = use.position >= 0 && use.bucket >= 0 && seen.insert(use.bucket).second;
-        if (first && !builder.bucket(use.bucket).frozen && builder.bucket(use.bucket).elements > 0)
-            gathered.push_back(gather_use(builder, use.bucket));
+        for (const std::int32_t bucket : {use.bucket, builder.other_bucket(use)}) {
+            const bool first = use.position >= 0 && bucket >= 0 && seen.insert(bucket).second;
+            if (first && !builder.bucket(bucket).frozen && builder.bucket(bucket).elements > 0 &&
+                gathers_whole(builder, builder.bucket(bucket)))
+                gathered.push_back(gather_use(builder, bucket));
+        }
         gathered.push_back(use);
     }
     action.uses = std::move(gathered);

@@ -183,7 +183,7 @@ Tensor loss_spike_scalar();
 // others' shares are gathered, by which use, and whether not until the next step's first forward
 // pass, where each bucket's gather precedes its first part and runs beside those before it
 // (Megatron-LM's --overlap-param-gather). Between steps a rank then holds its own share alone.
-bool gathers_whole(const ProgramBuilder& builder);
+bool gathers_whole(const ProgramBuilder& builder, const Bucket& bucket);
 BlockUse gather_use(ProgramBuilder& builder, std::int32_t bucket);
 void insert_first_gathers(ProgramBuilder& builder, ActionUses& action);
 

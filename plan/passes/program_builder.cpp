@@ -37,29 +37,30 @@ std::size_t ProgramBuilder::chunk(std::int32_t stage_index) const {
     return chunk;
 }
 
-std::int32_t ProgramBuilder::frozen_bucket(const BlockUse& use) const {
+std::int32_t ProgramBuilder::other_bucket(const BlockUse& use) const {
     if (use.position < 0 || use.bucket < 0) return -1;
     const Stage& stage = program.stages[chunk(bucket(use.bucket).stage)];
-    return stage.parts[static_cast<std::size_t>(use.position)].frozen_bucket;
+    return stage.parts[static_cast<std::size_t>(use.position)].other_bucket;
 }
 
 std::int32_t ProgramBuilder::bucket_of(const BlockUse& use, const Tensor& tensor) const {
-    const std::int32_t frozen = frozen_bucket(use);
-    if (frozen < 0) return use.bucket;
+    const std::int32_t other = other_bucket(use);
+    if (other < 0) return use.bucket;
     const Stage& stage = program.stages[chunk(bucket(use.bucket).stage)];
     const Block& forward =
         blocks.block(stage.parts[static_cast<std::size_t>(use.position)].forward);
     for (const DeclaredParameter& declared : forward.parameters)
         if (forward.tensors[static_cast<std::size_t>(declared.tensor)].name == tensor.name)
-            return declared.spec.frozen ? frozen : use.bucket;
+            return bucket(other).takes(declared.spec) ? other : use.bucket;
     return use.bucket;
 }
 
-void ProgramBuilder::place_parameters(BlockUse& use, std::int32_t of, std::int32_t resident) const {
+void ProgramBuilder::place_of_bucket(BlockUse& use, Role role, std::int32_t of,
+                                     std::int32_t resident) const {
     const std::vector<Tensor>& tensors = blocks.block(use.block).tensors;
     use.slots.resize(tensors.size());
     for (std::size_t t = 0; t < tensors.size(); ++t)
-        if (tensors[t].role == Role::parameter && bucket_of(use, tensors[t]) == of)
+        if (tensors[t].role == role && bucket_of(use, tensors[t]) == of)
             use.slots[t] = {Frame::resident, resident};
 }
 
@@ -81,7 +82,7 @@ std::int32_t ProgramBuilder::state_of(const BlockUse& use, TensorId tensor) cons
         case Role::gradient:
         case Role::gradient_shard:
             if (t < use.slots.size() && use.slots[t].resident >= 0) return use.slots[t].resident;
-            return bucket(use.bucket).gradients;
+            return bucket(bucket_of(use, blocks.block(use.block).tensors[t])).gradients;
         case Role::optimizer:
             return bucket(use.bucket).optimizer;
         default:

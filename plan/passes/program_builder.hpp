@@ -45,6 +45,7 @@ struct PartKind {
     std::int64_t partial = 0;
     std::int64_t frozen = 0;  // beside them
     std::int64_t frozen_replicated = 0;
+    std::int64_t experts = 0;            // beside them, too: of experts, on this rank
     std::int32_t recompute = -1;         // block that backward runs first, −1: none
     std::int64_t recomputed_bytes = -1;  // what it makes or receives again, −1: nothing
     std::int32_t backward_input = -1;    // StagePart says what these are
@@ -125,9 +126,15 @@ struct ProgramBuilder {
     }
     // The ranks that reduce gradients together and share out states between them; where these are
     // not all of a data group, reductions go on over the replicas of a shard.
-    std::int64_t shards() const { return mesh.group_size(GroupKind::shard); }
+    GroupKind shard_group(const Bucket& bucket) const {
+        return hybrid() ? GroupKind::shard : bucket.copies();
+    }
+    std::int64_t shards(const Bucket& bucket) const { return mesh.group_size(shard_group(bucket)); }
+    // What the ranks that hold a bucket share out of it: nothing where that is one.
+    Sharding sharding_of(const Bucket& bucket) const {
+        return shards(bucket) > 1 ? sharding : Sharding{};
+    }
     bool hybrid() const { return mesh.shard > 0; }
-    GroupKind shard_group() const { return hybrid() ? GroupKind::shard : GroupKind::data; }
     // Whether gathered parameters stay from forward to backward.
     bool keeps_gathered() const {
         return sharding.parameters && !scenario.layout.reshard_after_forward;
@@ -138,8 +145,9 @@ struct ProgramBuilder {
     // Where states are stepped: beside compute, where that does not wait for it. The compute stream
     // is in order: on it a server would serve others no sooner than its own rank gets there.
     Stream optimizer_stream() const { return turns() > 1 ? Stream::server : Stream::compute; }
-    std::int64_t padded(std::int64_t elements) const {
-        return (elements + shards() - 1) / shards() * shards();
+    std::int64_t padded(const Bucket& bucket, std::int64_t elements) const {
+        const std::int64_t shards = this->shards(bucket);
+        return (elements + shards - 1) / shards * shards;
     }
     // Elements that a rank has of a bucket's gradients, its second accumulator of a tied embedding
     // left out, and of that one.
@@ -147,11 +155,12 @@ struct ProgramBuilder {
         return bucket.room(StateKind::gradients, mesh);
     }
     std::int64_t tied_held(const Bucket& bucket) const {
-        return sharding.gradients ? padded(bucket.tied_elements) / shards() : bucket.tied_elements;
+        return sharding_of(bucket).gradients ? padded(bucket, bucket.tied_elements) / shards(bucket)
+                                             : bucket.tied_elements;
     }
     // What ZeRO-2 and 3 gather and reduce of a bucket, over all shards.
     std::int64_t whole(const Bucket& bucket) const {
-        return bucket.padded() + padded(bucket.tied_elements);
+        return bucket.padded() + padded(bucket, bucket.tied_elements);
     }
     Bucket& bucket(std::int32_t index) { return program.buckets[static_cast<std::size_t>(index)]; }
     const Bucket& bucket(std::int32_t index) const {
@@ -159,16 +168,16 @@ struct ProgramBuilder {
     }
     // The bucket of a parameter of a part, or of its gradient: one of the part's two.
     std::int32_t bucket_of(const BlockUse& use, const Tensor& tensor) const;
-    // The bucket of a part's frozen parameters; −1: none, or the use's own bucket is that.
-    std::int32_t frozen_bucket(const BlockUse& use) const;
+    // The other bucket of a use's part; −1: none.
+    std::int32_t other_bucket(const BlockUse& use) const;
     std::size_t chunk(std::int32_t stage_index) const;  // of a stage of this rank
     const StageAreas& areas_of(std::int32_t stage_index) const { return areas[chunk(stage_index)]; }
 
     // Says that the tensors of this role lie in a resident that the use's bucket does not name: a
     // slot of a ring, the other side of a copy.
     void place(BlockUse& use, Role role, std::int32_t resident) const;
-    // Says it of the parameters of a part that are in this bucket.
-    void place_parameters(BlockUse& use, std::int32_t of, std::int32_t resident) const;
+    // Says it of those of a part that are in this bucket.
+    void place_of_bucket(BlockUse& use, Role role, std::int32_t of, std::int32_t resident) const;
     // The resident of a parameter, a gradient or a state of the use's bucket; −1: it is none.
     std::int32_t state_of(const BlockUse& use, TensorId tensor) const;
 

@@ -116,8 +116,9 @@ void insert_quantizing(ProgramBuilder& builder, ActionUses& action) {
                 const auto& tensors = builder.blocks.block(use.block).tensors;
                 for (std::size_t t = 0; t < use.slots.size(); ++t)
                     if (tensors[t].role == Role::parameter && use.slots[t].resident >= 0)
-                        builder.place_parameters(before, builder.bucket_of(use, tensors[t]),
-                                                 use.slots[t].resident);
+                        builder.place_of_bucket(before, Role::parameter,
+                                                builder.bucket_of(use, tensors[t]),
+                                                use.slots[t].resident);
                 all.push_back(before);
             }
         }
@@ -144,7 +145,8 @@ void add_amaxes(ProgramBuilder& builder, std::vector<BlockUse>& optimizer) {
     collect.writes = {0};
     collect.label = "amaxes";
     block.ops.push_back(std::move(collect));
-    std::vector<GroupKind> groups = {GroupKind::tensor, builder.shard_group()};
+    std::vector<GroupKind> groups = {GroupKind::tensor,
+                                     builder.hybrid() ? GroupKind::shard : GroupKind::data};
     if (builder.hybrid()) groups.push_back(GroupKind::replica);
     for (const GroupKind group : groups)
         if (builder.mesh.group_size(group) > 1) {

@@ -36,18 +36,19 @@ void add_optimizer_states(const Dims& dims, Extent extent, std::int64_t elements
 }  // namespace
 
 void share_out(ProgramBuilder& builder, Bucket& bucket) {
-    const Sharding& sharding = builder.sharding;
+    const Sharding sharding = builder.sharding_of(bucket);
     const Dims& dims = builder.dims;
     if (bucket.frozen) {
         if (bucket.elements == 0) return;
         if (sharding.parameters)
-            bucket.shares = {{builder.shard_group(), builder.padded(bucket.elements)}};
+            bucket.shares = {
+                {builder.shard_group(bucket), builder.padded(bucket, bucket.elements)}};
         bucket.states = {{StateKind::parameters,
                           sharding.parameters ? Extent::shard : Extent::whole, dims.dtype}};
         return;
     }
     if (sharding.optimizer)
-        bucket.shares = {{builder.shard_group(), builder.padded(bucket.elements)}};
+        bucket.shares = {{builder.shard_group(bucket), builder.padded(bucket, bucket.elements)}};
     const Extent gradients = sharding.gradients   ? Extent::shard
                              : sharding.optimizer ? Extent::in_place
                                                   : Extent::whole;

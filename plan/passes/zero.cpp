@@ -13,12 +13,12 @@ std::int32_t gather_block(ProgramBuilder& builder, const Bucket& bucket, Phase p
     block.tensors.push_back({"shard",
                              Role::parameter_shard,
                              builder.dims.dtype,
-                             {builder.whole(bucket) / builder.shards()}});
+                             {builder.whole(bucket) / builder.shards(bucket)}});
     block.tensors.push_back(
         {"parameters", Role::parameter, builder.dims.dtype, {builder.whole(bucket)}});
     block.ops.push_back(collective_op(block, OpKind::all_gather, phase, Stream::data_comm,
-                                      builder.shard_group(), builder.whole(bucket), "parameters", 0,
-                                      1));
+                                      builder.shard_group(bucket), builder.whole(bucket),
+                                      "parameters", 0, 1));
     return builder.blocks.add(std::move(block));
 }
 
@@ -48,23 +48,36 @@ void add_kept(ProgramBuilder& builder) {
         if (resident < 0) resident = program.parameter_ring[holder];
 }
 
-bool freezes(const ProgramBuilder& builder) {
+// Of a part's two buckets the one that has slots of its own in a ring.
+bool has_own_gradients(const Bucket& bucket) {
+    return bucket.experts;
+}
+bool has_own_parameters(const Bucket& bucket) {
+    return bucket.experts || bucket.frozen;
+}
+
+// A slot of the n-th part of an action: those of such buckets lie behind the others, as many.
+std::int32_t slot_of(const ProgramBuilder& builder, const std::vector<std::int32_t>& ring,
+                     std::size_t n, const Bucket& bucket, bool (*has_own)(const Bucket&)) {
     const auto& buckets = builder.program.buckets;
-    return std::any_of(buckets.begin(), buckets.end(), [](const Bucket& b) { return b.frozen; });
+    const bool doubled = std::any_of(buckets.begin(), buckets.end(), [&](const Bucket& other) {
+        return has_own(other) && builder.shards(other) > 1;
+    });
+    const std::size_t slots = doubled ? ring.size() / 2 : ring.size();
+    return ring[n % slots + (has_own(bucket) ? slots : 0)];
 }
 
 // Where the parameters of a bucket are gathered that are of the n-th part of an action.
 std::int32_t gathered_at(const ProgramBuilder& builder, std::size_t n, std::int32_t bucket) {
     const auto& memory = builder.program.parameter_ring;
     if (builder.keeps_gathered()) return memory[static_cast<std::size_t>(bucket)];
-    const std::size_t slots = freezes(builder) ? memory.size() / 2 : memory.size();
-    return memory[n % slots + (builder.bucket(bucket).frozen ? slots : 0)];
+    return slot_of(builder, memory, n, builder.bucket(bucket), has_own_parameters);
 }
 
 // The buckets that a part's parameters are in.
 std::vector<std::int32_t> buckets_of(const ProgramBuilder& builder, const BlockUse& use) {
-    const std::int32_t frozen = builder.frozen_bucket(use);
-    return frozen < 0 ? std::vector{use.bucket} : std::vector{use.bucket, frozen};
+    const std::int32_t other = builder.other_bucket(use);
+    return other < 0 ? std::vector{use.bucket} : std::vector{use.bucket, other};
 }
 
 bool is_part(const BlockUse& use) {
@@ -78,6 +91,18 @@ bool lacks_gradients(const ProgramBuilder& builder, const BlockUse& use) {
         if (tensors[t].role == Role::gradient)
             return use.bucket >= 0 && (use.slots.empty() || use.slots[t].frame == Frame::none);
     return false;
+}
+
+// Those of a part each in a slot of its bucket, those of a reduction in that of the one it reduces.
+void place_gradients(const ProgramBuilder& builder, BlockUse& use, std::size_t n) {
+    const auto slot = [&](std::int32_t bucket) {
+        return slot_of(builder, builder.program.gradient_ring, n, builder.bucket(bucket),
+                       has_own_gradients);
+    };
+    if (use.position < 0) return builder.place(use, Role::gradient, slot(use.bucket));
+    for (const std::int32_t bucket : buckets_of(builder, use))
+        if (builder.sharding_of(builder.bucket(bucket)).gradients)
+            builder.place_of_bucket(use, Role::gradient, bucket, slot(bucket));
 }
 
 // One action's parts in the order of their use, and the gathers before them.
@@ -102,6 +127,7 @@ class Gathers {
   private:
     void gather(std::int32_t index, std::vector<BlockUse>& uses) {
         const Bucket& bucket = builder_.bucket(index);
+        if (!builder_.sharding_of(bucket).parameters) return;
         if (builder_.keeps_gathered() && bucket.elements == 0) return;
         BlockUse use;
         use.block = gather_block(builder_, bucket, phase_);
@@ -123,9 +149,11 @@ class Gathers {
 }  // namespace
 
 void add_rings(ProgramBuilder& builder) {
-    std::int64_t trained = 0, frozen = 0;  // elements of the largest bucket of either kind
+    // Elements of the largest bucket of each kind.
+    std::int64_t trained = 0, frozen = 0, experts = 0;
     for (const Bucket& bucket : builder.program.buckets) {
-        std::int64_t& largest = bucket.frozen ? frozen : trained;
+        if (builder.shards(bucket) == 1) continue;
+        std::int64_t& largest = bucket.frozen ? frozen : bucket.experts ? experts : trained;
         largest = std::max(largest, builder.whole(bucket));
     }
     const auto add = [&](const char* what, std::int32_t slot, std::int64_t elements, DType dtype) {
@@ -141,6 +169,14 @@ void add_rings(ProgramBuilder& builder) {
         if (slot < parameter_ring)
             parameters.push_back(add("parameter", slot, trained, builder.dims.dtype));
     }
+    if (experts > 0)
+        for (std::int32_t slot = 0; slot < std::max(kGradientSlots, parameter_ring); ++slot) {
+            if (slot < kGradientSlots)
+                builder.program.gradient_ring.push_back(
+                    add("experts' gradient", slot, experts, builder.gradient_dtype()));
+            if (slot < parameter_ring)
+                parameters.push_back(add("experts' parameter", slot, experts, builder.dims.dtype));
+        }
     if (frozen > 0)
         for (std::int32_t slot = 0; slot < parameter_ring; ++slot)
             parameters.push_back(add("frozen parameter", slot, frozen, builder.dims.dtype));
@@ -148,25 +184,26 @@ void add_rings(ProgramBuilder& builder) {
 }
 
 void insert_rings(ProgramBuilder& builder, ActionUses& action) {
-    const auto& gradients = builder.program.gradient_ring;
     const Phase phase = action.kind == ActionKind::forward ? Phase::forward : Phase::backward;
     const bool sharded =
         !builder.program.parameter_ring.empty() && action.gathering != Gathering::never;
     Gathers gathering(builder, action.uses, phase);
     std::vector<BlockUse> with_rings;
     std::size_t part = 0;
-    std::size_t slot = 0;
+    std::size_t slot = 0;  // of gradients, in turn
     for (BlockUse use : action.uses) {
         if (is_part(use)) {
             slot = part % kGradientSlots;
             if (sharded && action.gathering == Gathering::now) gathering.before(part, with_rings);
             if (sharded)
                 for (const std::int32_t bucket : buckets_of(builder, use))
-                    builder.place_parameters(use, bucket, gathered_at(builder, part, bucket));
+                    if (builder.sharding_of(builder.bucket(bucket)).parameters)
+                        builder.place_of_bucket(use, Role::parameter, bucket,
+                                                gathered_at(builder, part, bucket));
             ++part;
         }
         if (phase == Phase::backward && lacks_gradients(builder, use))
-            builder.place(use, Role::gradient, gradients[slot]);
+            place_gradients(builder, use, slot);
         with_rings.push_back(use);
     }
     action.uses = std::move(with_rings);

@@ -108,6 +108,7 @@ void check_sizes_of(Reading& reading, const Scenario& scenario) {
     const SoftmaxAttention& attention = model.attention();
     const Layout& layout = scenario.layout;
     const std::int64_t t = layout.tensor_parallel;
+    const std::int64_t multiple = multiple_of(scenario.training.fp8.recipe);
     const std::int64_t tokens = layout.micro_batch_size * scenario.training.sequence_length /
                                 layout.context_parallel /
                                 (layout.sequence_parallel ? t : std::int64_t{1}) /
@@ -119,7 +120,6 @@ void check_sizes_of(Reading& reading, const Scenario& scenario) {
          (attention.heads + 2 * attention.kv_heads) * attention.head_dim / t},
         {"attention's output of a rank", attention.heads * attention.head_dim / t},
         {"MLP's width of a rank", model.mlp().ffn_hidden / t}};
-    const std::int64_t multiple = multiple_of(scenario.training.fp8.recipe);
     for (const auto& [what, size] : sizes) {
         if (size % multiple == 0) continue;
         Diagnostic& fault = reading.report(
@@ -148,7 +148,7 @@ void check_fp8(Reading& reading, Scenario& scenario) {
     settle(reading, scenario.layout, training.fp8);
     check_choices(reading, scenario.layout, training.fp8);
     check_parameters(reading, scenario.layout, training.fp8);
-    check_sizes_of(reading, scenario);
+    if (scenario.model.experts() == nullptr) check_sizes_of(reading, scenario);
 }
 
 }  // namespace orrery::plan

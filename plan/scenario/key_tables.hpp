@@ -27,6 +27,7 @@ const Keys<Jitter>& jitter_keys();
 
 const Keys<Training>& training_keys();
 const Keys<Lora>& lora_keys();
+const Keys<ExpertRouting>& routing_keys();
 // Each of them, of a preset or of training itself.
 const Keys<Framework>& framework_constants();
 // Of an object that stands in the place of a preset's name.

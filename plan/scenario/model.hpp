@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "plan/ops/experts.hpp"
 #include "plan/ops/positions.hpp"
 
 namespace orrery::plan {
@@ -70,9 +71,20 @@ struct DenseMlp {
     bool operator==(const DenseMlp&) const = default;
 };
 
+// A mixture of experts, each a gated MLP of its own, and one that every token goes through (Dai et
+// al. 2024, arXiv 2401.06066).
+struct ExpertMlp {
+    Routing routing;
+    DenseMlp expert;              // of each
+    std::int64_t shared_ffn = 0;  // width of what every token goes through; 0: none
+    bool shared_gate = false;     // it is multiplied by a sigmoid of a product with the token
+
+    bool operator==(const ExpertMlp&) const = default;
+};
+
 // What mixes tokens, and what then works on each of them: a further kind is a further alternative.
 using Mixer = std::variant<SoftmaxAttention>;
-using Mlp = std::variant<DenseMlp>;
+using Mlp = std::variant<DenseMlp, ExpertMlp>;
 
 // One kind of layer: x + mixer(x), then x + mlp(x), each between the norms that it has.
 struct LayerSpec {
@@ -89,6 +101,7 @@ struct LayerSpec {
     SoftmaxAttention& attention() { return std::get<SoftmaxAttention>(mixer); }
     const DenseMlp& dense() const { return std::get<DenseMlp>(mlp); }
     DenseMlp& dense() { return std::get<DenseMlp>(mlp); }
+    const ExpertMlp* experts() const { return std::get_if<ExpertMlp>(&mlp); }
 
     int norms() const {
         if (parallel_block && shared_norm) return 1;
@@ -133,6 +146,11 @@ struct Model {
     const DenseMlp& mlp() const { return layer().dense(); }
     DenseMlp& mlp() { return layer().dense(); }
 
+    bool has_experts() const {
+        for (const LayerSpec& kind : kinds)
+            if (kind.experts() != nullptr) return true;
+        return false;
+    }
     std::size_t kind_of(std::int64_t layer) const {
         return kind_of_layer.empty()
                    ? 0
@@ -145,6 +163,13 @@ struct Model {
         for (const std::int32_t of : kind_of_layer)
             count += static_cast<std::size_t>(of) == kind ? 1 : 0;
         return count;
+    }
+
+    // Of the first kind of layers that are mixtures of experts; null: none is.
+    const ExpertMlp* experts() const {
+        for (const LayerSpec& kind : kinds)
+            if (kind.experts() != nullptr) return kind.experts();
+        return nullptr;
     }
 
     bool layer_norm() const { return norm == Norm::layer_norm; }

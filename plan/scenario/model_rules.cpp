@@ -14,13 +14,21 @@ struct Divided {
     std::int64_t value;
 };
 
-// What tensor parallelism shards whole: columns of attention are heads, of the MLP ffn units.
+// What tensor parallelism shards whole: columns of attention are heads, of an MLP that every token
+// goes through ffn units.
 std::vector<Divided> sharded(const Model& model) {
     const SoftmaxAttention& attention = model.attention();
-    std::vector<Divided> out = {{"model.heads", attention.heads},
-                                {"model.ffn_hidden", model.mlp().ffn_hidden}};
+    std::vector<Divided> out = {{"model.heads", attention.heads}};
     if (attention.kv_heads != attention.heads)
-        out.insert(out.begin() + 1, {"model.kv_heads", attention.kv_heads});
+        out.push_back({"model.kv_heads", attention.kv_heads});
+    for (const LayerSpec& kind : model.kinds)
+        if (kind.experts() == nullptr) {
+            out.push_back({"model.ffn_hidden", kind.dense().ffn_hidden});
+            break;
+        }
+    const ExpertMlp* experts = model.experts();
+    if (experts != nullptr && experts->shared_ffn > 0)
+        out.push_back({"model.shared_expert_ffn", experts->shared_ffn});
     return out;
 }
 

@@ -36,6 +36,7 @@ struct LayoutChoices {
 // The key recompute_modules.
 void read_recompute(Reading& reading, Section& keys, Layout& layout);
 void read_lora(Reading& reading, Section& training, Lora& lora);
+void read_routing(Reading& reading, ExpertRouting& routing);
 void read_offload(Reading& reading, Offload& offload);
 void read_host_memory(Reading& reading, Cluster& cluster);  // and storage
 // After the link between nodes, and the key that it stands in.

@@ -13,6 +13,7 @@ constexpr std::int64_t kMostRanks = 1 << 20;  // so that a product of all degree
 constexpr std::int64_t kMostPipeline = 4096;  // each pipeline rank knows its way to each other
 constexpr std::int64_t kMostContext = 1024;
 constexpr std::int64_t kMostChunks = 10'000;
+constexpr NumberRange kRowBound = {1, 1e6, false, true};
 constexpr std::int64_t kStalest = 64;  // as many copies of parameters and gradients, and one
 
 bool is_count(const Json& value) {
@@ -41,18 +42,6 @@ void read_layers(Reading& reading, Section& section, Layout& layout, bool& even)
         reading.report("S006", section.pointer("layers_per_stage") + '/' + std::to_string(i),
                        "a stage holds a whole number of layers");
     }
-}
-
-// A key of the format whose technique is not built yet: any value but the neutral one is refused,
-// never passed over.
-bool read_only_one(Section& section, const std::string& at, const KeySpec& spec, Presence,
-                   Layout& layout) {
-    if (!section.integer(at, layout.expert_parallel, spec.integers)) return false;
-    if (layout.expert_parallel != 1)
-        section.reading()
-            .report("S020", section.pointer(at), fmt::format("{} is not supported yet", spec.name))
-            .help.push_back("leave it at 1");
-    return true;
 }
 
 bool read_staleness(Section& section, const std::string& at, const KeySpec& spec, Presence,
@@ -104,9 +93,25 @@ Keys<Layout> degrees() {
             .written_if([](const Layout& from) { return from.context_parallel > 1; })
             .also({"cp_comm_type"}),
         count<&Layout::expert_parallel>(
-            "expert_parallel", "Ranks that experts are spread over; only 1 yet", {1, kMostRanks})
-            .also({"ep", "expert_model_parallel_size"})
-            .read_by(read_only_one),
+            "expert_parallel",
+            "Ranks that a layer's experts are spread over, of those of the tensor-, context- and "
+            "data-parallel ones that are in a row",
+            {1, kMostRanks})
+            .also({"ep", "expert_model_parallel_size"}),
+        count<&Layout::expert_tensor_parallel>("expert_tensor_parallel",
+                                               "Ranks that each expert's matrices are cut among",
+                                               {1, kMostRanks})
+            .written_if([](const Layout& from) { return from.expert_tensor_parallel > 1; })
+            .also({"etp", "expert_tensor_parallel_size"}),
+        number<&Layout::expert_row_bound>(
+            "expert_row_bound",
+            "Rows for which a rank has room in a layer of experts, as a multiple of those that "
+            "come "
+            "when all experts are chosen alike often; a run to which more come stops",
+            kRowBound)
+            .written_if([](const Layout& from) {
+                return from.expert_row_bound != Layout{}.expert_row_bound;
+            }),
         count<&Layout::data_parallel>(
             "data_parallel",
             "Copies of the model, each with its share of the batch; \"auto\": all devices that the "

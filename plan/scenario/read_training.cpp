@@ -7,7 +7,6 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::int64_t kLargestSeed = 9'007'199'254'740'991;  // as a double of JSON still exact
 constexpr NumberRange kBelowOne = {0, 1, false, true};
 
 // A state is written where it is not kept as the optimizer computes.
@@ -289,6 +288,13 @@ Keys<Training> course_of_the_run() {
                 return written(lora_keys(), from.lora);
             })
             .written_if([](const Training& from) { return from.lora.on(); }),
+        own<Training>("routing", KeyType::object, "How often experts are taken to be chosen",
+                      specs(routing_keys()))
+            .where("for a mixture of experts")
+            .written_by([](const KeySpec&, const Training& from) {
+                return written(routing_keys(), from.routing);
+            })
+            .written_if([](const Training& from) { return from.routing != ExpertRouting{}; }),
         own<Training>("schedule", KeyType::object, "Course of the learning rate",
                       specs(rate_keys()))
             .written_by([](const KeySpec&, const Training& from) {
@@ -342,6 +348,7 @@ void read_training(Reading& reading, Training& training, Model& model, Verbatim&
     read_framework(reading, section, training.precision, training.framework, verbatim);
     read_lora(reading, section, training.lora);
     section.finish();
+    read_routing(reading, training.routing);
     read_object(reading, "/training/optimizer", "training.optimizer", optimizer_keys(),
                 training.optimizer);
     read_object(reading, "/training/schedule", "training.schedule", rate_keys(), training.schedule);

@@ -29,6 +29,7 @@ constexpr Row kRules[] = {
     {[](Reading& reading, const LayoutChoices& choices, Scenario& scenario) {
         check_batch(reading, choices, scenario);
     }},
+    {as_rule<check_experts>},
     {as_rule<check_batch_ramp>},
     {as_rule<check_zero>},
     {as_rule<check_offload>},

@@ -244,6 +244,10 @@ struct Layout {
     std::int64_t context_parallel = 1;
     ContextAlgorithm context_algorithm = ContextAlgorithm::ring;
     std::int64_t expert_parallel = 1;
+    std::int64_t expert_tensor_parallel = 1;  // ranks that each expert's matrices are cut among
+    // Rows for which there is room on a rank, as a multiple of those that come when all experts are
+    // chosen alike often; a run to which more come stops.
+    double expert_row_bound = 2;
     std::int64_t data_parallel = 1;
     std::int64_t virtual_pipeline = 1;
     std::string schedule = "1f1b";  // name of a kind, or of what was imported
@@ -494,6 +498,21 @@ struct BatchRamp {
     bool operator==(const BatchRamp&) const = default;
 };
 
+// How often experts are chosen, which a plan does not say and a price depends on: all alike often;
+// each token's at random, as routers do that balance; by shares of a Dirichlet distribution, or of
+// Zipf's law, which expert has which share drawn anew for each layer; or as was counted.
+enum class ExpertLoad : std::uint8_t { uniform, random, dirichlet, zipf, counts };
+
+struct ExpertRouting {
+    ExpertLoad distribution = ExpertLoad::random;
+    double alpha = 10;      // of the Dirichlet distribution: the smaller, the less alike
+    double exponent = 0.5;  // of Zipf's law
+    std::int64_t seed = 1;
+    std::vector<std::vector<std::int64_t>> counts;  // rows of experts: how often each was chosen
+
+    bool operator==(const ExpertRouting&) const = default;
+};
+
 struct Training {
     std::int64_t sequence_length = 0;
     Precision precision = Precision::bf16;
@@ -508,6 +527,7 @@ struct Training {
     // another, so that the logits of one part are all that is ever held. 1: whole.
     std::int64_t loss_chunks = 1;
     Lora lora;
+    ExpertRouting routing;
     Optimizer optimizer;
     Framework framework;
     GraphCapture cuda_graphs;

@@ -30,6 +30,8 @@ struct NumberRange {
     bool open_max = false;
 };
 
+inline constexpr std::int64_t kLargestSeed =
+    9'007'199'254'740'991;  // as a double of JSON still exact
 inline constexpr NumberRange kPositive = {0, kLargestNumber, true, false};
 inline constexpr NumberRange kAboveOne = {1, kLargestNumber, true, false};
 

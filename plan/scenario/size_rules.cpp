@@ -79,12 +79,27 @@ std::int64_t most_layers(const Layout& layout) {
     return *std::max_element(layers.begin(), layers.end());
 }
 
+// Of the matrices of a layer's MLP, of all experts.
+double columns_of(const LayerSpec& kind) {
+    const auto columns = [](const DenseMlp& mlp, std::int64_t width) {
+        return (mlp.gated() ? 3 : 2) * real(width);
+    };
+    const ExpertMlp* experts = kind.experts();
+    if (experts == nullptr) return columns(kind.dense(), kind.dense().ffn_hidden);
+    return real(experts->routing.experts) *
+               (1 + columns(experts->expert, experts->expert.ffn_hidden)) +
+           columns(experts->expert, experts->shared_ffn);
+}
+
 void check_parameters(Reading& reading, const Scenario& scenario) {
     const Model& m = scenario.model;
     const SoftmaxAttention& attention = m.attention();
     const double head_columns =
         (2 * real(attention.heads) + 2 * real(attention.kv_heads)) * real(attention.head_dim);
-    const double columns = head_columns + (m.mlp().gated() ? 3 : 2) * real(m.mlp().ffn_hidden);
+    double mlp_columns = 0;
+    for (const LayerSpec& kind : m.kinds)
+        mlp_columns = std::max(mlp_columns, columns_of(kind));
+    const double columns = head_columns + mlp_columns;
     const double rows = 2 * real(padded_vocabulary(scenario)) + real(m.position_rows());
     const auto check = [&](const char* whose, std::int64_t layers, double most) {
         const double parameters = real(m.hidden) * (real(layers) * columns + rows);
@@ -105,13 +120,29 @@ void check_parameters(Reading& reading, const Scenario& scenario) {
 
 // Upper bounds for what one rank keeps of a token, unsharded: of one layer, and of the ends of the
 // model, in elements.
+double mlp_width(const Scenario& scenario) {
+    double most = 0;
+    for (const LayerSpec& kind : scenario.model.kinds) {
+        const ExpertMlp* experts = kind.experts();
+        if (experts == nullptr) {
+            most = std::max(most, 6 * real(kind.dense().ffn_hidden));
+            continue;
+        }
+        const double rows = scenario.layout.expert_row_bound * real(experts->routing.chosen) *
+                            real(scenario.layout.expert_tensor_parallel);
+        most = std::max(most, 4 * real(experts->routing.experts) + 6 * real(experts->shared_ffn) +
+                                  rows * (6 * real(experts->expert.ffn_hidden) +
+                                          4 * real(scenario.model.hidden)));
+    }
+    return most;
+}
 double layer_width(const Scenario& scenario) {
     const Model& m = scenario.model;
     const bool scores = scenario.training.framework.attention_kernel == AttentionKernel::unfused;
     const SoftmaxAttention& attention = m.attention();
     return 16 * real(m.hidden) +
            6 * (real(attention.heads) + 2 * real(attention.kv_heads)) * real(attention.head_dim) +
-           6 * real(m.mlp().ffn_hidden) +
+           mlp_width(scenario) +
            (scores ? 5 * real(attention.heads) * real(scenario.training.sequence_length) : 0);
 }
 double ends_width(const Scenario& scenario) {

@@ -118,6 +118,11 @@ struct Spelling<Fp8Recipe> {
                                                               "rowwise", "blockwise", "mxfp8"};
 };
 template <>
+struct Spelling<ExpertLoad> {
+    static constexpr std::array<std::string_view, 5> names = {"uniform", "random", "dirichlet",
+                                                              "zipf", "counts"};
+};
+template <>
 struct Spelling<Decay> {
     static constexpr std::array<std::string_view, 2> names = {"constant", "cosine"};
 };

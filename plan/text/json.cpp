@@ -65,6 +65,7 @@ Json parameter_json(const DeclaredParameter& declared) {
             {"padding", spec.padding},
             {"second_use", spec.second_use},
             {"partial_gradient", spec.partial_gradient},
+            {"experts", spec.experts},
             {"frozen", spec.frozen}};
 }
 
@@ -100,7 +101,7 @@ Json stage_json(const Stage& stage) {
                          {"layer", id_json(part.layer)},
                          {"bucket", id_json(part.bucket)},
                          {"recompute", id_json(part.recompute)}});
-        if (part.frozen_bucket >= 0) parts.back()["frozen_bucket"] = part.frozen_bucket;
+        if (part.other_bucket >= 0) parts.back()["other_bucket"] = part.other_bucket;
         if (part.backward_input >= 0) parts.back()["backward_input"] = part.backward_input;
         if (part.quantize >= 0) parts.back()["quantize"] = part.quantize;
         if (part.backward_weight >= 0) parts.back()["backward_weight"] = part.backward_weight;
@@ -238,6 +239,10 @@ std::string plan_json(const Plan& plan, std::optional<std::int32_t> rank) {
                       {"data", mesh.data},
                       {"pipeline", mesh.pipeline}};
     if (mesh.shard > 0) mesh_json["shard"] = mesh.shard;
+    if (mesh.expert > 1) {
+        mesh_json["expert"] = mesh.expert;
+        mesh_json["expert_split"] = mesh.expert_split;
+    }
     Json json = {{"mesh", std::move(mesh_json)},
                  {"tokens",
                   {{"samples", plan.tokens.samples},

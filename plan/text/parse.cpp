@@ -9,6 +9,21 @@ namespace {
 constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;  // in each dimension; no product of
                                                             // three overflows, nor of mesh and op
 
+// Ranks of a stage among which experts are spread.
+void read_experts(Reader& reader, Mesh& mesh) {
+    if (!reader.accept_word("expert")) return;
+    const std::size_t here = reader.place();
+    mesh.expert = reader.integer("a number of ranks from 1 on", 1, kLargest);
+    const std::int64_t ranks = mesh.tensor * mesh.context * mesh.data;
+    if (ranks % mesh.expert != 0)
+        reader.fail_at(here, "a number that divides the " + std::to_string(ranks) + " of a stage");
+    reader.expect_word("split");
+    const std::size_t split = reader.place();
+    mesh.expert_split = reader.integer("a number of ranks from 1 on", 1, mesh.expert);
+    if (mesh.expert % mesh.expert_split != 0)
+        reader.fail_at(split, "a number that divides " + std::to_string(mesh.expert));
+}
+
 Mesh read_mesh(Reader& reader) {
     Mesh mesh;
     auto degree = [&](std::string_view word, std::int64_t& into) {
@@ -25,6 +40,7 @@ Mesh read_mesh(Reader& reader) {
     for (std::int64_t degree_of : {mesh.data, mesh.pipeline})
         if (__builtin_mul_overflow(ranks, degree_of, &ranks) || ranks > kLargest)
             reader.fail_at(here, "a mesh of at most 2⁵⁰ ranks");
+    read_experts(reader, mesh);
     if (!reader.accept_word("shard")) return mesh;
     const std::int64_t all = mesh.context * mesh.data;
     const std::size_t shard = reader.place();

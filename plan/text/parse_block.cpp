@@ -115,13 +115,18 @@ class BlockReader {
             spec.dims.empty() || spec.dims.size() > 2)
             reader_.fail_at(here,
                             "the one or two dimensions of a parameter, as many as of its share");
+        if (reader_.accept_word("experts"))
+            spec.experts = reader_.integer("a number of experts", 1, spec.dims[0]);
+        const std::int64_t rows = spec.dims[0] / std::max<std::int64_t>(spec.experts, 1);
+        if (spec.experts > 0 && spec.dims[0] % spec.experts != 0)
+            reader_.fail_at(here, "as many rows for each expert");
         spec.cut = reader_.one_of<Cut>("how a parameter is cut (whole, rows, columns)",
                                        value_spelled<Cut>);
         if (spec.cut == Cut::columns && spec.dims.size() < 2)
             reader_.fail_at(here, "a matrix, which has columns");
         if (spec.cut == Cut::rows)
-            spec.sections = reader_.at_sign("[") ? read_sections(spec.dims[0])
-                                                 : std::vector<std::int64_t>{spec.dims[0]};
+            spec.sections =
+                reader_.at_sign("[") ? read_sections(rows) : std::vector<std::int64_t>{rows};
         spec.start =
             reader_.one_of<Start>("what a parameter starts as (normal, residual_normal, zero, one)",
                                   value_spelled<Start>);
@@ -132,6 +137,8 @@ class BlockReader {
         spec.partial_gradient = reader_.accept_word("partial_gradient");
         if (spec.partial_gradient && spec.cut != Cut::whole)
             reader_.fail_at(here, "a whole parameter where gradients are partial");
+        if (spec.experts > 0 && (spec.cut == Cut::whole || spec.partial_gradient))
+            reader_.fail_at(here, "experts' matrices cut by rows or by columns");
         spec.frozen = reader_.accept_word("frozen");
         block_.parameters.push_back({tensor, std::move(spec)});
     }

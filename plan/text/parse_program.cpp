@@ -154,17 +154,18 @@ class ProgramReader {
             const std::int32_t forward = block();
             const std::int32_t backward = block();
             const std::int64_t count = times();
-            Field layer, bucket, frozen;
+            Field layer, bucket, other;
             if (reader_.accept_word("layer")) layer = field(count, "layers", kMostIndex);
             if (reader_.accept_word("bucket")) bucket = bucket_field(count);
-            if (reader_.accept_word("frozen")) frozen = bucket_field(count);
+            if (reader_.accept_word("frozen") || reader_.accept_word("experts"))
+                other = bucket_field(count);
             const std::int32_t again = reader_.accept_word("recompute") ? block() : -1;
             const std::int32_t input = reader_.accept_word("input") ? block() : -1;
             const std::int32_t weight = reader_.accept_word("weight") ? block() : -1;
             const std::int32_t quantize = reader_.accept_word("quantize") ? block() : -1;
             for (std::int64_t i = 0; i < count; ++i)
                 stage.parts.push_back({forward, backward, layer.index_at(i), bucket.index_at(i),
-                                       frozen.index_at(i), again, input, weight, quantize});
+                                       other.index_at(i), again, input, weight, quantize});
         }
         program_.stages.push_back(std::move(stage));
     }
@@ -182,6 +183,7 @@ class ProgramReader {
         bucket.first_position = positions.index_at(0);
         bucket.last_position = positions.index_at(1);
         bucket.frozen = reader_.accept_word("frozen");
+        bucket.experts = !bucket.frozen && reader_.accept_word("experts");
         reader_.expect_word("elements");
         bucket.elements = reader_.integer("a number of elements");
         if (reader_.accept_word("tied"))
@@ -195,7 +197,8 @@ class ProgramReader {
             share.elements = reader_.integer("a number of elements");
             reader_.expect_sign(":");
             share.group = reader_.one_of<GroupKind>(
-                "the group that shares it out (tensor, data, shard)", sharing_group_from_name);
+                "the group that shares it out (tensor, data, shard, expert_data)",
+                sharing_group_from_name);
             bucket.shares.push_back(share);
         }
         reader_.expect_word("states");

@@ -30,7 +30,8 @@ bool at_resident(const Reader& reader) {
 }
 
 std::optional<GroupKind> sharing_group_from_name(std::string_view text) {
-    for (const GroupKind kind : {GroupKind::tensor, GroupKind::data, GroupKind::shard})
+    for (const GroupKind kind :
+         {GroupKind::tensor, GroupKind::data, GroupKind::shard, GroupKind::expert_data})
         if (name(kind) == text) return kind;
     return std::nullopt;
 }

@@ -92,7 +92,9 @@ class BlockPrinter {
         for (const DeclaredParameter& declared : block_.parameters) {
             if (declared.tensor != id) continue;
             const ParameterSpec& spec = declared.spec;
-            std::string text = "of " + sizes(spec.dims) + ' ' + std::string(spelling(spec.cut));
+            std::string text = "of " + sizes(spec.dims);
+            if (spec.experts > 0) text += " experts " + std::to_string(spec.experts);
+            text += ' ' + std::string(spelling(spec.cut));
             if (spec.sections.size() > 1) text += ' ' + sizes(spec.sections);
             text += ' ' + std::string(spelling(spec.start));
             if (spec.decays) text += " decays";

@@ -80,12 +80,17 @@ class ProgramPrinter {
 
     std::string stage_lines(const Stage& stage) const {
         auto fields = [](const StagePart& p) {
-            return RunFields{{p.layer, p.bucket, p.frozen_bucket}, {}};
+            return RunFields{{p.layer, p.bucket, p.other_bucket}, {}};
         };
-        auto same = [](const StagePart& a, const StagePart& b) {
-            return a.forward == b.forward && a.backward == b.backward &&
-                   a.recompute == b.recompute && a.backward_input == b.backward_input &&
-                   a.backward_weight == b.backward_weight && a.quantize == b.quantize;
+        const auto of_experts = [&](const StagePart& p) {
+            return p.other_bucket >= 0 &&
+                   program_.buckets[static_cast<std::size_t>(p.other_bucket)].experts;
+        };
+        auto same = [&](const StagePart& a, const StagePart& b) {
+            return of_experts(a) == of_experts(b) && a.forward == b.forward &&
+                   a.backward == b.backward && a.recompute == b.recompute &&
+                   a.backward_input == b.backward_input && a.backward_weight == b.backward_weight &&
+                   a.quantize == b.quantize;
         };
         Table table(4);
         for (std::size_t i = 0; i < stage.parts.size();) {
@@ -101,11 +106,12 @@ class ProgramPrinter {
             if (part.backward_weight >= 0)
                 again.push_back("weight " + block_name(part.backward_weight));
             if (part.quantize >= 0) again.push_back("quantize " + block_name(part.quantize));
-            table.add({block_name(part.forward), block_name(part.backward), times(count),
-                       field("layer ", first[0], second[0], count),
-                       field("bucket ", first[1], second[1], count),
-                       field("frozen ", first[2], second[2], count)},
-                      std::move(again));
+            table.add(
+                {block_name(part.forward), block_name(part.backward), times(count),
+                 field("layer ", first[0], second[0], count),
+                 field("bucket ", first[1], second[1], count),
+                 field(of_experts(part) ? "experts " : "frozen ", first[2], second[2], count)},
+                std::move(again));
             i += count;
         }
         return "  stage " + std::to_string(stage.index) + '\n' + table.text();
@@ -143,8 +149,10 @@ class ProgramPrinter {
             };
             table.add({count("bucket ", static_cast<std::int64_t>(i)), count("stage ", b.stage),
                        count("position ", b.first_position) + count("..", b.last_position),
-                       b.frozen ? "frozen" : "", count("elements ", b.elements),
-                       unless_zero("tied ", b.tied_elements),
+                       b.frozen    ? "frozen"
+                       : b.experts ? "experts"
+                                   : "",
+                       count("elements ", b.elements), unless_zero("tied ", b.tied_elements),
                        unless_zero("replicated ", b.replicated_elements),
                        unless_zero("partial ", b.partial_elements)},
                       bucket_states(b));

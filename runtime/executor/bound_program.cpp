@@ -196,12 +196,19 @@ class Binder {
         return seen;
     }
 
+    static bool is_made(const Block& block, TensorId id) {
+        return std::any_of(block.ops.begin(), block.ops.end(), [id](const Op& op) {
+            return std::find(op.writes.begin(), op.writes.end(), id) != op.writes.end();
+        });
+    }
+
     // What a forward op reads and nobody wrote, the host brings.
     void feed(const Step& step, const BlockUse& use, BoundOp& bound) {
         if (bound.op->phase != plan::Phase::forward) return;
         for (TensorId id : bound.op->reads) {
             const Tensor& tensor = bound.block->tensors[static_cast<std::size_t>(id)];
             if (tensor.role != Role::stash || tensor.dtype != plan::DType::i32) continue;
+            if (is_made(*bound.block, id)) continue;
             if (bound.op->is<plan::CrossEntropy>()) continue;  // brought before
             bound.feed = bound.op->is<plan::Embedding>() ? Feed::tokens : Feed::targets;
             bound.fed = operand(step, use, *bound.block, id);

@@ -78,6 +78,20 @@ class Performer {
     void compute(const plan::Embedding& op, const Call& call);
     void compute(const plan::EmbeddingBackward& op, const Call& call);
 
+    // performer_experts.cpp
+    void compute(const plan::Route& op, const Call& call);
+    void compute(const plan::RouteBackward& op, const Call& call);
+    void compute(const plan::Permute& op, const Call& call);
+    void compute(const plan::Unpermute& op, const Call& call);
+    void compute(const plan::GroupRows& op, const Call& call);
+    void compute(const plan::GroupedGemm& op, const Call& call);
+    void compute(const plan::ExpertActivate& op, const Call& call);
+    void compute(const plan::ExpertActivateBackward& op, const Call& call);
+    ExpertPlaces expert_places(const plan::ExpertPlaces& op) const;
+    // With the counts that the op reads.
+    ExpertPlaces expert_places(const plan::ExpertPlaces& op, const Call& call,
+                               std::size_t counts) const;
+
     // performer_loss.cpp
     void compute(const plan::CrossEntropyMax& op, const Call& call);
     void compute(const plan::CrossEntropySum& op, const Call& call);
@@ -93,6 +107,8 @@ class Performer {
     // performer_communication.cpp
     void communicate(const Call& call);
     void shift(const Call& call);
+    void all_to_all_v(const Call& call);
+    void check_room(const Call& call, const ExpertPlaces& places) const;
     void clear_padding(const Call& call);
 
     void compute(const Call& call);

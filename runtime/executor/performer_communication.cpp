@@ -1,8 +1,12 @@
 // Collectives and transfers.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
+#include <fmt/format.h>
+
 #include "plan/check.hpp"
+#include "runtime/executor/expert_room.hpp"
 #include "runtime/executor/performer.hpp"
 
 namespace orrery::runtime {
@@ -22,6 +26,7 @@ void Performer::communicate(const Call& call) {
         return;
     }
     if (op.is<plan::Shift>()) return shift(call);
+    if (op.is<plan::AllToAllV>()) return all_to_all_v(call);
     const std::int64_t elements = op.size(0);
     const Buffer in = read(call, 0);
     const Buffer out = written(call, 0);
@@ -73,6 +78,54 @@ void Performer::shift(const Call& call) {
             {before, Direction::receive, arena_ + received.offset, received.bytes(), tag});
     }
     communicator_.exchange(transfers_);
+}
+
+// Rows that counts say, of each member one message and to each one; what stays is a copy. Every
+// member knows all counts, and so who has too little room: all of them stop there.
+void Performer::all_to_all_v(const Call& call) {
+    const auto& op = call.bound.op->as<plan::AllToAllV>();
+    const ExpertPlaces places = expert_places(op, call, 1);
+    if (!op.back) check_room(call, places);
+    const auto members = communicator_.members(call.bound.op->group);
+    const Operand &sent = call.bound.reads[0], &received = call.bound.writes[0];
+    const std::int64_t row_bytes = op.width * plan::size_bytes(sent.dtype);
+    // By expert the rows for a member follow those for the one before, unless both have shares of
+    // the same experts.
+    std::int64_t from = sent.offset, to = received.offset;
+    transfers_.clear();
+    for (std::int64_t member = 0; member < op.ranks; ++member) {
+        const std::int64_t out = row_bytes * places.sent(places.member, member);
+        const std::int64_t in = row_bytes * places.sent(member, places.member);
+        const std::int64_t sends = op.back ? in : out, receives = op.back ? out : in;
+        if (member == places.member) {
+            std::memcpy(arena_ + to, arena_ + from, static_cast<std::size_t>(sends));
+        } else {
+            const plan::Rank peer = members[static_cast<std::size_t>(member)];
+            if (sends > 0) transfers_.push_back({peer, Direction::send, arena_ + from, sends, 0});
+            if (receives > 0)
+                transfers_.push_back({peer, Direction::receive, arena_ + to, receives, 0});
+        }
+        to += receives;
+        if (op.back || (member + 1) % op.split == 0) from += sends;
+    }
+    communicator_.exchange(transfers_);
+}
+
+void Performer::check_room(const Call& call, const ExpertPlaces& places) const {
+    const auto& op = call.bound.op->as<plan::AllToAllV>();
+    const std::int64_t room = call.bound.writes[0].elements / op.width;
+    std::int64_t most = 0, member = 0;
+    for (std::int64_t i = 0; i < op.ranks; ++i)
+        if (places.received(i) > most) most = places.received(member = i);
+    if (most <= room) return;
+    // Those of a member when all experts are chosen alike often.
+    const auto expected = static_cast<double>(op.elements / op.width);
+    throw ExpertRoomError(fmt::format(
+        "layer {}: {} rows have come to the experts of rank {}, which has room for {}; with "
+        "--set layout.expert_row_bound={:.2f} they fit",
+        call.bound.layer, most,
+        communicator_.members(call.bound.op->group)[static_cast<std::size_t>(member)], room,
+        std::ceil(static_cast<double>(most) / expected * 100) / 100));
 }
 
 // A bucket's end that no parameter fills is reduced with the rest: in a ring's slot it holds what

@@ -99,11 +99,15 @@ void Performer::compute(const plan::CrossEntropyBackward& whole, const Call& cal
 
 // What every tensor rank holds counts on the first one, the copy of a tied embedding where it
 // embeds.
-void Performer::compute(const plan::GradientNorm&, const Call& call) {
+void Performer::compute(const plan::GradientNorm& op, const Call& call) {
     auto* bins = at<double>(call.bound.writes[0]);
     if (!call.bound.accumulates)
         call.kernels.fill({call.bound.writes[0].elements, 0, written(call, 0)});
     const std::size_t bucket = bucket_of(call.bound);
+    const plan::Rank rank = program_.mesh.rank(program_.at);
+    if (op.copies &&
+        program_.mesh.group(program_.buckets[bucket].copies(), rank).front() != rank)
+        return;
     for (const Stepped& part : stepped_parts(program_, bucket)) {
         const plan::Parameter& parameter = part.entry->parameter;
         if (parameter.cut == Cut::whole && program_.at.tensor > 0) continue;

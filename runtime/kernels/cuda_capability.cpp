@@ -133,6 +133,15 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::qk_norm:
         case OpKind::qk_norm_backward:
         case OpKind::qk_norm_sums:
+        case OpKind::route:
+        case OpKind::route_backward:
+        case OpKind::permute:
+        case OpKind::unpermute:
+        case OpKind::group_rows:
+        case OpKind::grouped_gemm:
+        case OpKind::expert_activation:
+        case OpKind::expert_activation_backward:
+        case OpKind::all_to_all_v:
         case OpKind::amax:
         case OpKind::quantize:
         case OpKind::transpose:

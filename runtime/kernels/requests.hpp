@@ -18,6 +18,7 @@
 #include <variant>
 
 #include "runtime/host_device.hpp"
+#include "runtime/kernels/expert_rules.hpp"
 #include "runtime/kernels/scalar_rules.hpp"
 #include "runtime/kernels/sequence_part.hpp"
 #include "runtime/number.hpp"
@@ -497,6 +498,98 @@ struct Fill {
     Buffer x;
 };
 
+// How experts are chosen of a token's scores (plan/ops/experts.hpp says what each field means).
+struct RoutingRule {
+    std::int64_t experts = 0, chosen = 0;
+    bool sigmoid = false;  // of each logit; else softmax over all
+    bool normalizes = false;
+    double factor = 1;
+    std::int64_t groups = 0, kept_groups = 0, group_best = 0;
+};
+
+// Logits, scores and weights have one type, fp32 or fp64. A token's experts are in the order of
+// their numbers. A score that is NaN loses against every number.
+struct Route {
+    std::int64_t rows = 0;
+    RoutingRule rule;
+    Buffer logits;                   // [rows, experts]
+    Buffer bias;                     // [experts], added to scores to choose by; null: none
+    Buffer scores;                   // [rows, experts]
+    std::int32_t* choice = nullptr;  // [rows, chosen]
+    Buffer weights;                  // [rows, chosen]
+    std::int32_t* counts = nullptr;  // [experts]: rows for each
+};
+
+struct RouteBackward {
+    std::int64_t rows = 0;
+    RoutingRule rule;
+    Buffer dweights, scores;
+    const std::int32_t* choice = nullptr;
+    Buffer dlogits;
+};
+
+// Rows by expert, then by token. Weights and their copies may be null.
+struct Permute {
+    std::int64_t rows = 0, width = 0;  // of x
+    std::int64_t chosen = 0, experts = 0;
+    Buffer x;
+    const std::int32_t* choice = nullptr;  // [rows, chosen]
+    Buffer weights;                        // [rows, chosen]
+    Buffer y;                              // [rows·chosen, width]
+    Buffer permuted_weights;               // [rows·chosen]
+};
+
+// `returned` [rows·chosen·split, width] are the results of rows that Permute has sent, from member
+// after member: y is the sum of a token's, in the order of its experts, then of shares.
+// returned_dweights may be null.
+struct Unpermute {
+    std::int64_t rows = 0, width = 0;  // of y
+    std::int64_t chosen = 0;
+    ExpertPlaces places;  // without counts: those of the rank's own rows follow from its choice
+    Buffer returned;
+    const std::int32_t* choice = nullptr;
+    Buffer returned_dweights;  // [rows·chosen·split]
+    Buffer y;
+    Buffer dweights;  // [rows, chosen]
+};
+
+// Rows in use, from the order of members to that of local experts, or back (`apart`).
+struct GroupRows {
+    std::int64_t width = 0;
+    ExpertPlaces places;
+    bool apart = false;
+    Buffer x, y;
+};
+
+// A Gemm for each local expert, over its rows, which follow those of the expert before, as do
+// matrices of weights. m, n, k as of a Gemm, without that of the three that counts rows. What a row
+// of a result is, forward and of input gradients, depends on the row and the matrix alone.
+struct GroupedGemm {
+    GemmForm form = GemmForm::forward;
+    std::int64_t m = 0, n = 0, k = 0;
+    ExpertPlaces places;
+    Buffer a, b, c;
+    bool accumulate = false;
+};
+
+// y = f(x)·the row's weight, of rows in use. Weights have the type that is computed in. x is [gate
+// | up] where the form is gated.
+struct ExpertActivation {
+    ActivationForm form = ActivationForm::swiglu;
+    std::int64_t width = 0;  // of y
+    ExpertPlaces places;
+    Buffer x, weights, y;
+};
+
+// dweights[r] = Σ dy·f(x).
+struct ExpertActivationBackward {
+    ActivationForm form = ActivationForm::swiglu;
+    std::int64_t width = 0;  // of dy
+    ExpertPlaces places;
+    Buffer dy, x, weights;
+    Buffer dx, dweights;
+};
+
 // The list of all kernels, once: the name of each and its request. What a backend is asked, the
 // CPU's table and the functions of either backend follow from it. Products stand apart where a
 // library has them; so do kernels that no other backend than the CPU has so far.
@@ -536,7 +629,15 @@ struct Fill {
 #define ORRERY_CPU_KERNELS(KERNEL)                       \
     KERNEL(qk_norm, QkNorm)                              \
     KERNEL(qk_norm_sums, QkNormSums)                     \
-    KERNEL(qk_norm_backward, QkNormBackward)
+    KERNEL(qk_norm_backward, QkNormBackward)             \
+    KERNEL(route, Route)                                 \
+    KERNEL(route_backward, RouteBackward)                \
+    KERNEL(permute, Permute)                             \
+    KERNEL(unpermute, Unpermute)                         \
+    KERNEL(group_rows, GroupRows)                        \
+    KERNEL(grouped_gemm, GroupedGemm)                    \
+    KERNEL(expert_activation, ExpertActivation)          \
+    KERNEL(expert_activation_backward, ExpertActivationBackward)
 #define ORRERY_KERNELS(KERNEL) \
     KERNEL(gemm, Gemm) ORRERY_OTHER_KERNELS(KERNEL) ORRERY_CPU_KERNELS(KERNEL)
 // clang-format on

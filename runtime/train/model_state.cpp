@@ -122,7 +122,7 @@ std::vector<StateRun> state_runs(const BoundProgram& program, const plan::Progra
         const std::int64_t last = std::min(held.first + held.elements, program.buckets[b].elements);
         for (const plan::BucketEntry& entry : program.entries[b])
             for (const plan::ParameterRun& run :
-                 plan::runs_of(entry.parameter, program.mesh.tensor, program.at.tensor)) {
+                 plan::runs_of(entry.parameter, program.mesh, program.mesh.rank(program.at))) {
                 const std::int64_t begin = std::max(held.first, entry.offset + run.local);
                 const std::int64_t end = std::min(last, entry.offset + run.local + run.elements);
                 if (begin >= end) continue;

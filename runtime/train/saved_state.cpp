@@ -41,7 +41,7 @@ struct Replica {
 
 Replica replica_of(const plan::Bucket& bucket, const plan::Mesh& mesh, plan::Rank rank) {
     const auto ranks =
-        mesh.group(bucket.shares.empty() ? plan::GroupKind::data : plan::GroupKind::replica, rank);
+        mesh.group(bucket.shares.empty() ? bucket.copies() : plan::GroupKind::replica, rank);
     const auto own = std::find(ranks.begin(), ranks.end(), rank);
     return {own - ranks.begin(), std::ssize(ranks)};
 }
@@ -61,7 +61,7 @@ class Cutter {
         const std::int64_t kept = kept_elements(entry.parameter);
         std::int64_t begin = -1;
         for (const plan::ParameterRun& run :
-             plan::runs_of(entry.parameter, program_.mesh.tensor, program_.at.tensor)) {
+             plan::runs_of(entry.parameter, program_.mesh, program_.mesh.rank(program_.at))) {
             const std::int64_t from = std::max(first, entry.offset + run.local);
             const std::int64_t whole = run.whole + from - entry.offset - run.local;
             const std::int64_t to =

@@ -22,6 +22,12 @@ constexpr double kWideningPerOctave = 0.5;
 // A head size, element type or mask other than the measured one: as wide as this at least.
 constexpr double kBorrowedCurveSd = 0.15;
 
+// Rows of a tile of a grouped product (CUTLASS's default for Hopper and for Ampere, and cuBLAS's
+// most frequent one).
+constexpr double kTileRows = 128;
+// Of grouped products against the dense curve: nobody has fitted the two on one device here.
+constexpr double kGroupedSd = 0.15;
+
 double element_bytes(plan::DType dtype) {
     return static_cast<double>(plan::size_bytes(dtype));
 }
@@ -120,6 +126,33 @@ Price KernelCost::price_gemm(const plan::Block& block, const plan::Op& op) const
         price.seconds = t0 + (price.seconds - t0) / rate;
         price.relative_sd = std::max(price.relative_sd, kBorrowedCurveSd);
     }
+    return price;
+}
+
+// One kernel for all experts of a rank, which fills the device as one product of all their rows
+// does: its rate is that of these rows by a matrix of the size of all experts' results. Every
+// expert's matrix is read or written once, whatever few rows come to it. Tiles are of one expert's
+// rows: the last one of each is half full on average.
+Price KernelCost::price_grouped_gemm(const plan::Op& op, double load) const {
+    const plan::GroupedGemm& grouped = op.as<plan::GroupedGemm>();
+    const GemmCurve& curve = gemm_curve(op.dtype);
+    const double experts = to_double(grouped.local());
+    const double rows = to_double(grouped.expected) * load;
+    const bool weights = grouped.product == plan::GemmProduct::weight_gradient;
+    GemmShape shape{rows + experts * kTileRows / 2, to_double(grouped.n), to_double(grouped.k),
+                    grouped.product};
+    if (weights) {
+        shape.m = to_double(grouped.m) * experts;
+        shape.k = rows / experts;
+    }
+    // Beyond the one matrix, or the one operand, that a product of this shape has.
+    const double others = (experts - 1) * shape.n * shape.k;
+    Price price;
+    price.family = CostFamily::gemm;
+    price.seconds = gemm_seconds(curve, shape, element_bytes(op.dtype)) +
+                    others * element_bytes(op.dtype) / (curve.bandwidth_GBps * 1e9);
+    price.relative_sd = std::max(kGroupedSd, curve.relative_sd) *
+                        (1.0 + kWideningPerOctave * octaves_outside(curve, shape));
     return price;
 }
 
@@ -229,9 +262,10 @@ Price KernelCost::price_attention_block(const plan::Block& block, const plan::Op
 
 // Two regimes: operands that fit the cache travel at its bandwidth, operands of twice the cache or
 // more at the memory's; between the two the time is linear in the bytes, so that it never falls.
-Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, double t0_us) const {
+Price KernelCost::price_memory(const plan::Block& block, const plan::Op& op, double t0_us,
+                               double load) const {
     const MemoryProfile& memory = profile_.memory;
-    const double bytes = plan::bytes_moved(block, op);
+    const double bytes = plan::bytes_moved(block, op) * load;
     const double resident = memory.resident_bytes.value;
     const double cache_bandwidth = memory.efficiency.value * memory.cache_GBps.value * 1e9;
     const double bandwidth = memory.efficiency.value * profile_.hardware.memory_GBps.value * 1e9;
@@ -290,15 +324,15 @@ Price KernelCost::price_quantize(const plan::Block& block, const plan::Op& op, d
     return price;
 }
 
-Price KernelCost::price(const plan::Block& block, const plan::Op& op) const {
-    Price price = price_alone(block, op);
+Price KernelCost::price(const plan::Block& block, const plan::Op& op, double load) const {
+    Price price = price_alone(block, op, load);
     price.seconds *= stretch_;
     if (price.family == CostFamily::attention) price.seconds *= attention_factor_;
     if (price.family == CostFamily::memory) price.seconds *= memory_factor_;
     return price;
 }
 
-Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) const {
+Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, double load) const {
     const MemoryProfile& memory = profile_.memory;
     switch (op.kind()) {
         case OpKind::gemm:
@@ -337,9 +371,19 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) cons
         case OpKind::adamw:
         case OpKind::cast:
         case OpKind::rearrange:
+        case OpKind::route:
+        case OpKind::route_backward:
+        case OpKind::permute:
+        case OpKind::unpermute:
         case OpKind::transpose:
         case OpKind::update_scales:
             return price_memory(block, op, memory.t0_us.value);
+        case OpKind::grouped_gemm:
+            return price_grouped_gemm(op, load);
+        case OpKind::group_rows:
+        case OpKind::expert_activation:
+        case OpKind::expert_activation_backward:
+            return price_memory(block, op, memory.t0_us.value, load);
         case OpKind::quantize:
             return price_quantize(block, op, memory.t0_us.value);
         case OpKind::norm:
@@ -352,6 +396,7 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op) cons
         case OpKind::gradient_norm:
         case OpKind::amax:
             return price_memory(block, op, memory.reduction_t0_us.value);
+        case OpKind::all_to_all_v:
         case OpKind::all_reduce:
         case OpKind::all_gather:
         case OpKind::reduce_scatter:

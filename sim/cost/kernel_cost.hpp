@@ -40,19 +40,22 @@ class KernelCost {
                std::int64_t ranks_of_machine, std::int64_t machines = 1);
     explicit KernelCost(const Profile& profile) : KernelCost(profile, {}, 1) {}
 
-    // `op` is one of `block` and no communication (checked). Throws ProfileError when the profile
-    // has nothing for the op's element type.
-    Price price(const plan::Block& block, const plan::Op& op) const;
+    // `op` is one of `block` and no communication (checked). `load`: of rows that come to experts
+    // the rank has so many times those of the mean one. Throws ProfileError when the profile has
+    // nothing for the op's element type.
+    Price price(const plan::Block& block, const plan::Op& op, double load = 1) const;
 
   private:
-    Price price_alone(const plan::Block& block, const plan::Op& op) const;
+    Price price_alone(const plan::Block& block, const plan::Op& op, double load) const;
     const GemmCurve& gemm_curve(plan::DType dtype) const;
     Price price_gemm(const plan::Block& block, const plan::Op& op) const;
+    Price price_grouped_gemm(const plan::Op& op, double load) const;
     double scaled_rate(const plan::Block& block, const plan::Op& op, const GemmCurve& curve) const;
     Price price_batched_gemm(const plan::Op& op) const;
     Price price_attention_block(const plan::Block& block, const plan::Op& op, bool backward) const;
     Price price_attention(const plan::Op& op, bool backward) const;
-    Price price_memory(const plan::Block& block, const plan::Op& op, double t0_us) const;
+    Price price_memory(const plan::Block& block, const plan::Op& op, double t0_us,
+                       double load = 1) const;
     Price price_norm(const plan::Block& block, const plan::Op& op, double t0_us) const;
     Price price_quantize(const plan::Block& block, const plan::Op& op, double t0_us) const;
 

@@ -11,12 +11,12 @@ using plan::GroupKind;
 using plan::Rank;
 
 // The kinds of group that collectives run over.
-std::vector<GroupKind> meeting_kinds(const plan::Mesh& mesh) {
-    if (mesh.shard > 0)
-        return {GroupKind::tensor, GroupKind::context, GroupKind::data,  GroupKind::embedding,
-                GroupKind::model,  GroupKind::world,   GroupKind::shard, GroupKind::replica};
-    return {GroupKind::tensor,    GroupKind::context, GroupKind::data,
-            GroupKind::embedding, GroupKind::model,   GroupKind::world};
+std::vector<GroupKind> meeting_kinds(const plan::Mesh& mesh, bool experts) {
+    std::vector<GroupKind> kinds = {GroupKind::tensor,    GroupKind::context, GroupKind::data,
+                                    GroupKind::embedding, GroupKind::model,   GroupKind::world};
+    if (mesh.shard > 0) kinds.insert(kinds.end(), {GroupKind::shard, GroupKind::replica});
+    if (experts) kinds.insert(kinds.end(), {GroupKind::expert, GroupKind::expert_data});
+    return kinds;
 }
 
 // The groups of one kind: members, shapes, and which group a rank is in.
@@ -54,9 +54,9 @@ class Numbering {
 
 class Refinement {
   public:
-    Refinement(const plan::Mesh& mesh, const plan::Cluster& cluster)
+    Refinement(const plan::Mesh& mesh, const plan::Cluster& cluster, bool experts)
         : mesh_(mesh),
-          kinds_(meeting_kinds(mesh)),
+          kinds_(meeting_kinds(mesh, experts)),
           cluster_(cluster),
           devices_per_node_(cluster.devices_per_node),
           stride_(mesh.ranks() / mesh.pipeline) {
@@ -214,8 +214,9 @@ Classes Refinement::result() const {
 
 }  // namespace
 
-Classes fold_ranks(const plan::Mesh& mesh, const plan::Cluster& cluster, bool unfolded) {
-    Refinement refinement(mesh, cluster);
+Classes fold_ranks(const plan::Mesh& mesh, const plan::Cluster& cluster, bool unfolded,
+                   bool experts) {
+    Refinement refinement(mesh, cluster, experts);
     if (unfolded || cluster.jitter.any())
         refinement.each_alone();
     else {

@@ -32,7 +32,9 @@ struct Classes {
     std::vector<std::int32_t> class_of;             // by rank
 };
 
-// unfolded: each rank is its own class; so it is where jitter makes every rank another.
-Classes fold_ranks(const plan::Mesh& mesh, const plan::Cluster& cluster, bool unfolded);
+// unfolded: each rank is its own class; so it is where jitter makes every rank another. experts:
+// ranks meet in the groups of experts, too.
+Classes fold_ranks(const plan::Mesh& mesh, const plan::Cluster& cluster, bool unfolded,
+                   bool experts = false);
 
 }  // namespace orrery::sim

@@ -46,7 +46,7 @@ void halve_compute(const plan::Plan& plan, const Profile& /*profile*/, Machine& 
 
 void multiply_at_peak(const plan::Plan& plan, const Profile& profile, Machine& machine) {
     change_durations(plan, machine, [&](const plan::Op& op, Picoseconds& duration) {
-        if (!op.is<plan::Gemm>()) return;
+        if (!op.is<plan::Gemm>() && !op.is<plan::GroupedGemm>()) return;
         const Quantity* peak = profile.hardware.peak(op.dtype);
         if (peak == nullptr) return;
         duration = std::min(duration, from_seconds(plan::flops(op) / (peak->value * 1e12)));

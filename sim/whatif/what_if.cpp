@@ -72,6 +72,14 @@ void even_devices(plan::Scenario& scenario, Profile& /*profile*/) {
     scenario.cluster.jitter = {};
 }
 
+bool skewed(const plan::Scenario& /*scenario*/, const Prediction& prediction) {
+    return prediction.step.routing.has_value();
+}
+
+void even_routing(plan::Scenario& scenario, Profile& /*profile*/) {
+    scenario.training.routing.distribution = plan::ExpertLoad::uniform;
+}
+
 template <Account account>
 void free_communication_of(const plan::Plan& plan, const Profile& /*profile*/, Machine& machine) {
     free_communication(plan, machine, account);
@@ -94,6 +102,8 @@ const std::vector<WhatIf>& what_ifs() {
          never_wait_for_peers},
         {"balanced_stages", "every chunk of layers takes as long as their mean", with_pipeline,
          nullptr, balance_stages},
+        {"balanced_routing", "as many rows come to the experts of every rank", skewed, even_routing,
+         nullptr},
         {"no_launch_time", "the host issues every op at once", always, instant_host, nullptr},
         {"compute_x2", "every kernel takes half as long", always, nullptr, halve_compute},
         {"gemm_at_peak", "every matrix product runs at the datasheet's peak", always, nullptr,

@@ -298,7 +298,7 @@ TEST(Train, InvalidScenariosAre3WithAllErrors) {
     const std::string both = "--set layout.tensor_paralel=2 --set training.precision=int8";
     expect_refusal(both, 3, "2 errors; nothing was run.");
     EXPECT_EQ(events_of(train_tiny(both + " --json").out)[0]["errors"].size(), 2u);
-    expect_refusal("--set layout.expert_parallel=2", 3, "error[S020]");
+    expect_refusal("--set layout.expert_parallel=2", 3, "error[S038]");
 }
 
 TEST(Train, ScenariosThatCannotBeTrainedAre3) {

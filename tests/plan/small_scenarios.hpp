@@ -48,6 +48,21 @@ inline Scenario small_llama() {
     return s;
 }
 
+// Eight experts in place of the MLP, two of them for each token.
+inline Scenario small_mixtral() {
+    Scenario s = small_llama();
+    s.model.family = "mixtral";
+    s.model.name = "small-mixtral";
+    ExpertMlp experts;
+    experts.routing.experts = 8;
+    experts.routing.chosen = 2;
+    experts.routing.normalizes = true;
+    experts.expert = s.model.mlp();
+    experts.expert.ffn_hidden = 32;
+    s.model.layer().mlp = experts;
+    return s;
+}
+
 // A Llama with biases on queries, keys and values alone.
 inline Scenario small_qwen2() {
     Scenario s = small_llama();

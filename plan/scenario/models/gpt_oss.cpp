@@ -1,6 +1,7 @@
 // gpt-oss (OpenAI 2025, arXiv 2508.10925): every head has a sink, every other layer sees a window,
 // positions are stretched by YaRN, queries, keys, values and the projection have biases. The
-// published models are mixtures of experts, which are refused; without experts the MLP is a SwiGLU.
+// published models are mixtures of experts with biases and a clamped activation, which are refused;
+// without experts the MLP is a SwiGLU.
 #include "plan/scenario/models/layer_types.hpp"
 #include "plan/scenario/models/llama_like.hpp"
 
@@ -14,7 +15,7 @@ void refuse_experts(Reading& reading, Section& section) {
     Diagnostic& fault =
         reading.report("S010", section.pointer("num_local_experts"),
                        "num_local_experts changes the computation in a way that is not modelled");
-    fault.note = "not modelled: mixtures of experts";
+    fault.note = "not modelled: experts with biases, and their clamped activation";
     fault.help.push_back("\"num_local_experts\": 0 for a model whose MLPs are dense");
 }
 

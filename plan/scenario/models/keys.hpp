@@ -12,6 +12,7 @@ namespace orrery::plan {
 constexpr std::int64_t kMostLayers = 32'767;  // traces have 16 bits for the layer of an op
 constexpr std::int64_t kMostHidden = 1'000'000;
 constexpr std::int64_t kMostFfn = 10'000'000;
+constexpr std::int64_t kMostExperts = 65'536;
 constexpr NumberRange kProbability = {0, 1, false, true};
 
 // The first of `spellings` that the config has, else the first; all of them are known. Two that are

@@ -1,6 +1,16 @@
 #include "plan/scenario/models/llama_like.hpp"
 
 namespace orrery::plan {
+namespace {
+
+// Of the MLPs that are not mixtures of experts; 0, and the key stays as it stands, where all are.
+std::int64_t written_width(const Model& model) {
+    for (const LayerSpec& kind : model.kinds)
+        if (kind.experts() == nullptr) return kind.dense().ffn_hidden;
+    return 0;
+}
+
+}  // namespace
 
 void read_llama_like(Reading& reading, Section& section, const LlamaLike& usual, Model& model) {
     model.norm = Norm::rms_norm;
@@ -43,7 +53,8 @@ void write_llama_like(const Model& model, Json& out, const RotaryKeys& rotary) {
     out["num_attention_heads"] = model.attention().heads;
     out["num_key_value_heads"] = model.attention().kv_heads;
     out["head_dim"] = model.attention().head_dim;
-    out["intermediate_size"] = model.mlp().ffn_hidden;
+    if (const std::int64_t width = written_width(model); width > 0)
+        out["intermediate_size"] = width;
     write_rotary(model, out, rotary);
     out["rms_norm_eps"] = plain(model.norm_epsilon);
     out["initializer_range"] = plain(model.initializer_range);

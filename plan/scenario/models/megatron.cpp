@@ -2,7 +2,7 @@
 // tying each by a key of its own, in the spelling of NVIDIA/Megatron-LM,
 // megatron/training/arguments.py (with underscores, and with its defaults). For models that are no
 // published family.
-#include "plan/scenario/models/keys.hpp"
+#include "plan/scenario/models/megatron_experts.hpp"
 #include "plan/scenario/models/rotary.hpp"
 
 namespace orrery::plan {
@@ -48,6 +48,19 @@ void read_positions(Reading& reading, Section& section, Model& model) {
     read_rotary(reading, section, model, kRotaryFlags);
 }
 
+// Of each head by itself, by the norm of the layers.
+void read_query_norm(Reading& reading, Section& section, Model& model) {
+    bool norm = false;
+    if (!section.boolean("qk_layernorm", norm) || !norm) return;
+    model.attention().qk_norm = QkNorm::heads;
+    if (!model.layer_norm()) return;
+    Diagnostic& fault =
+        reading.report("S010", section.pointer("qk_layernorm"),
+                       "qk_layernorm changes the computation in a way that is not modelled");
+    fault.note = "not modelled: queries and keys that are normed by their mean, too";
+    fault.help.push_back("\"normalization\": \"RMSNorm\"");
+}
+
 void read_megatron(Reading& reading, Section& section, Model& model) {
     read_shape(reading, section, model);
     read_positions(reading, section, model);
@@ -69,6 +82,8 @@ void read_megatron(Reading& reading, Section& section, Model& model) {
     model.hidden_dropout = model.attention().dropout = 0.1;
     section.number("hidden_dropout", model.hidden_dropout, kProbability);
     section.number("attention_dropout", model.attention().dropout, kProbability);
+    read_query_norm(reading, section, model);
+    read_megatron_experts(reading, section, model);
 }
 
 void write_megatron(const Model& model, Json& out) {
@@ -78,21 +93,27 @@ void write_megatron(const Model& model, Json& out) {
     out["num_attention_heads"] = model.attention().heads;
     out["num_query_groups"] = model.attention().kv_heads;
     out["kv_channels"] = model.attention().head_dim;
-    out["ffn_hidden_size"] = model.mlp().ffn_hidden;
-    out["swiglu"] = model.mlp().activation == Activation::swiglu;
-    out["squared_relu"] = model.mlp().activation == Activation::squared_relu;
+    const LayerSpec* dense = nullptr;
+    for (const LayerSpec& kind : model.kinds)
+        if (kind.experts() == nullptr) dense = &kind;
+    const DenseMlp& mlp = dense != nullptr ? dense->dense() : model.experts()->expert;
+    if (dense != nullptr) out["ffn_hidden_size"] = mlp.ffn_hidden;
+    out["swiglu"] = mlp.activation == Activation::swiglu;
+    out["squared_relu"] = mlp.activation == Activation::squared_relu;
     out["position_embedding_type"] = model.learned_positions ? "learned_absolute" : "rope";
     if (!model.learned_positions) write_rotary(model, out, kRotaryFlags);
     if (model.learned_positions) out["max_position_embeddings"] = model.max_positions;
     out["normalization"] = model.layer_norm() ? "LayerNorm" : "RMSNorm";
     out["apply_layernorm_1p"] = model.norm_weight_offset == 1;
     out["norm_epsilon"] = plain(model.norm_epsilon);
-    out["add_bias_linear"] = model.mlp().bias;
+    out["add_bias_linear"] = mlp.bias;
     out["add_qkv_bias"] = model.attention().qkv_bias;
     out["untie_embeddings_and_output_weights"] = !model.tied_embeddings;
     out["init_method_std"] = plain(model.initializer_range);
     out["hidden_dropout"] = plain(model.hidden_dropout);
     out["attention_dropout"] = plain(model.attention().dropout);
+    if (model.attention().qk_norm == QkNorm::heads) out["qk_layernorm"] = true;
+    write_megatron_experts(model, out);
 }
 
 }  // namespace
@@ -102,7 +123,8 @@ Family megatron() {
             {"num_query_groups", "kv_channels", "ffn_hidden_size", "swiglu", "squared_relu",
              "position_embedding_type", "rotary_percent", "rotary_base", "normalization",
              "apply_layernorm_1p", "add_bias_linear", "add_qkv_bias",
-             "untie_embeddings_and_output_weights"},
+             "untie_embeddings_and_output_weights", "moe_ffn_hidden_size", "moe_router_topk",
+             "moe_layer_freq"},
             read_megatron,
             write_megatron};
 }

@@ -15,13 +15,10 @@ struct Known {
 
 constexpr Known kUnmodelled[] = {
     {"gemma3", "pictures beside the text; its text_config is, as \"gemma3_text\""},
-    {"mixtral", "mixtures of experts"},
-    {"qwen2_moe", "mixtures of experts"},
-    {"qwen3_moe", "mixtures of experts"},
-    {"deepseek_v2", "mixtures of experts and latent attention"},
-    {"deepseek_v3", "mixtures of experts and latent attention"},
-    {"llama4", "mixtures of experts and attention in chunks"},
-    {"llama4_text", "mixtures of experts and attention in chunks"},
+    {"deepseek_v2", "latent attention"},
+    {"deepseek_v3", "latent attention"},
+    {"llama4", "attention in chunks, and weights of experts that multiply what these read"},
+    {"llama4_text", "attention in chunks, and weights of experts that multiply what these read"},
     {"gptj", "a head with a bias"},
     {"phi", "a head with a bias"},
     {"gpt_bigcode", "its config.json is not read"},
@@ -42,10 +39,10 @@ std::string known_names() {
 }  // namespace
 
 const std::vector<Family>& families() {
-    static const std::vector<Family> all = {gpt2(),     llama(),   qwen2(), qwen3(),  mistral(),
-                                            olmo2(),    phi3(),    gemma(), gemma2(), gemma3(),
-                                            gpt_oss(),  opt(),     bloom(), falcon(), gpt_neox(),
-                                            nemotron(), megatron()};
+    static const std::vector<Family> all = {
+        gpt2(),      llama(), qwen2(), qwen3(),  mistral(),  mixtral(),  qwen2_moe(),
+        qwen3_moe(), grok1(), olmo2(), phi3(),   gemma(),    gemma2(),   gemma3(),
+        gpt_oss(),   opt(),   bloom(), falcon(), gpt_neox(), nemotron(), megatron()};
     return all;
 }
 

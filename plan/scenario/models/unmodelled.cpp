@@ -22,6 +22,8 @@ const std::vector<Harmless>& refused_keys() {
         {"num_experts", {0, 1}, "mixtures of experts"},
         {"num_local_experts", {0, 1}, "mixtures of experts"},
         {"n_routed_experts", {0, 1}, "mixtures of experts"},
+        {"output_router_logits", {false}, "losses that balance experts"},
+        {"router_jitter_noise", {0, 0.0}, "noise on what the router reads"},
         {"q_lora_rank", {}, "latent attention"},
         {"kv_lora_rank", {}, "latent attention"},
         {"num_nextn_predict_layers", {0}, "prediction of several tokens"},

@@ -30,4 +30,11 @@ template <typename W>
 void multiply(ProductForm form, const ProductSize& size, Matrix<const W> a, Matrix<const W> b,
               Matrix<W> c, bool add, W scale = 1);
 
+// As multiply, of forms whose rows of a are rows of c; and a row of c depends on that row of a and
+// on b alone, not on the rows beside it nor on how many there are. `space`: space_alone elements.
+template <typename W>
+void multiply_alone(ProductForm form, const ProductSize& size, Matrix<const W> a, Matrix<const W> b,
+                    Matrix<W> c, bool add, W* space);
+std::int64_t space_alone(std::int64_t k, std::int64_t n);
+
 }  // namespace orrery::runtime::ORRERY_INSTRUCTION_SET

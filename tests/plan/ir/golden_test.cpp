@@ -142,6 +142,18 @@ TEST(PlanGolden, LayerBlocksOfLlama) {
                   blocks_named(build_plan(sequence_2(small_llama())), "layer"));
 }
 
+// Experts on both ranks of a tensor group, and on those of a data group beside it, each cut in two.
+TEST(PlanGolden, LayerBlocksOfExperts) {
+    expect_golden("layer_experts", blocks_named(build_plan(small_mixtral()), "layer"));
+    Scenario s = sequence_2(small_mixtral());
+    s.layout.expert_parallel = 2;
+    expect_golden("layer_experts_sequence", blocks_named(build_plan(s), "layer"));
+    set_data(s, 4);
+    s.layout.expert_tensor_parallel = 2;
+    s.layout.zero_stage = 1;
+    expect_golden("plan_experts", to_text(build_plan(s)));
+}
+
 // Adapters beside frozen linears: the tensor group's sums are the linears' own.
 TEST(PlanGolden, LayerBlocksOfAdapters) {
     Scenario s = small_llama();

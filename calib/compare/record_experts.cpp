@@ -1,0 +1,56 @@
+#include "calib/compare/record_experts.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "calib/compare/record_rules.hpp"
+
+namespace orrery::compare {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kLayers = "moe_layer_freq";
+
+// Which layers have experts: after so many dense ones all, every n-th, or "([0]*3+[1]*11)".
+void add_frequency(const json& m, std::int64_t layers, json& part) {
+    if (states(m, "first_dense_layers")) {
+        const std::int64_t dense = whole(m, "first_dense_layers", "model");
+        json frequency = json::array();
+        for (std::int64_t layer = 0; layer < layers; ++layer)
+            frequency.push_back(layer < dense ? 0 : 1);
+        part[kLayers] = std::move(frequency);
+        return;
+    }
+    if (!states(m, kLayers)) return;
+    if (m.at(kLayers).is_string())
+        throw Skip(fmt::format("layers with experts by {} are not read", shown(m.at(kLayers))));
+    part[kLayers] = m.at(kLayers);
+}
+
+}  // namespace
+
+void add_experts(const json& m, json& part) {
+    if (!states(m, "experts")) return;
+    part["num_experts"] = whole(m, "experts", "model");
+    part["moe_router_topk"] = whole(m, "topk", "model");
+    if (states(m, "moe_ffn_hidden"))
+        part["moe_ffn_hidden_size"] = whole(m, "moe_ffn_hidden", "model");
+    if (states(m, "shared_expert_ffn"))
+        part["moe_shared_expert_intermediate_size"] = whole(m, "shared_expert_ffn", "model");
+    else if (states(m, "shared_experts"))  // each as wide as the others
+        part["moe_shared_expert_intermediate_size"] =
+            whole(m, "shared_experts", "model") * whole(m, "moe_ffn_hidden", "model");
+    add_frequency(m, part.at("num_layers").get<std::int64_t>(), part);
+}
+
+void add_expert_degrees(const json& l, json& layout) {
+    layout["expert_parallel"] = whole_or(l, "ep", "layout", 1);
+    layout["expert_tensor_parallel"] =
+        whole_or(l, "etp", "layout", layout.at("tensor_parallel").get<std::int64_t>());
+    // Megatron Core shares out the tokens wherever experts are beside tensor-parallel ranks.
+    if (layout.at("tensor_parallel") > 1) layout["sequence_parallel"] = true;
+}
+
+}  // namespace orrery::compare

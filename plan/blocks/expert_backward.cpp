@@ -1,0 +1,109 @@
+// Backward of a layer of experts: its mirror image. The gradient of what comes back goes out to the
+// experts as rows do, that of what went out comes back and is summed.
+#include "plan/blocks/derivation.hpp"
+
+namespace orrery::plan {
+namespace {
+
+// Of the ranks that rows go to: those of the exchange that sends them, or this one.
+ExpertPlaces places_of(const Block& block, TensorId rows, std::int64_t experts) {
+    for (const Op& op : block.ops)
+        if (op.is<AllToAllV>() && op.reads[0] == rows) return op.as<AllToAllV>();
+    return {experts};
+}
+
+}  // namespace
+
+void Derivation::derive_route(const Op& op) {
+    const Route& forward = op.as<Route>();
+    const std::int64_t rows = forward.rows, experts = forward.experts;
+    // A product with the router's weights reads it.
+    const TensorId logits = op.reads[0];
+    const DType dtype = forward_.tensors[at(forward_.output)].dtype;
+    const TensorId dlogits = add({"drouter_logits", Role::scratch, dtype, {rows, experts}});
+    emit(RouteBackward{forward, rows}, op.label,
+         {gradient_of(op.writes[2]), need(op.writes[0]), need(op.writes[1])}, {dlogits});
+    contribute(logits, dlogits);
+}
+
+void Derivation::derive_permute(const Op& op) {
+    const Permute& forward = op.as<Permute>();
+    const TensorId x = op.reads[0], weights = op.reads[2];
+    const TensorId drows = gradient_of(op.writes[0]);
+    Unpermute undone{places_of(forward_, op.writes[0], forward.experts), forward.rows,
+                     forward.width, forward.chosen};
+    const TensorId dx = fresh_gradient(x), dweights = fresh_gradient(weights);
+    emit(undone, op.label, {drows, need(op.reads[1]), gradient_of(op.writes[1])}, {dx, dweights});
+    contribute(x, dx);
+    contribute(weights, dweights);
+}
+
+void Derivation::derive_unpermute(const Op& op) {
+    const Unpermute& forward = op.as<Unpermute>();
+    const TensorId returned = op.reads[0];
+    Tensor rows = forward_.tensors[at(returned)];
+    rows.name = "d" + rows.name;
+    rows.role = Role::scratch;
+    rows.dims[0] = forward.rows * forward.chosen;
+    const TensorId drows = add(std::move(rows));
+    emit(Permute{forward.rows, forward.width, forward.chosen, forward.experts}, op.label,
+         {gradient_of(op.writes[0]), need(op.reads[1])}, {drows});
+    contribute(returned, drows);
+}
+
+void Derivation::derive_group_rows(const Op& op) {
+    GroupRows undone = op.as<GroupRows>();
+    undone.apart = !undone.apart;
+    const TensorId dx = fresh_gradient(op.reads[0]);
+    emit(undone, op.label, {gradient_of(op.writes[0]), need(op.reads[1])}, {dx}).dtype = op.dtype;
+    contribute(op.reads[0], dx);
+}
+
+// As of a gemm, expert by expert.
+void Derivation::derive_grouped_gemm(const Op& op) {
+    const GroupedGemm& forward = op.as<GroupedGemm>();
+    const TensorId dc = gradient_of(op.writes[0]), counts = need(op.reads[2]);
+    const TensorId input = need(op.reads[0]);
+    const TensorId da = fresh_gradient(op.reads[0]);
+    const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k, GemmProduct what) {
+        GroupedGemm made = forward;
+        made.m = m;
+        made.n = n;
+        made.k = k;
+        made.product = what;
+        return made;
+    };
+    emit(product(forward.m, forward.k, forward.n, GemmProduct::input_gradient), op.label + " dgrad",
+         {dc, need(op.reads[1]), counts}, {da});
+    contribute(op.reads[0], da);
+    if (!is_frozen(op.reads[1]))
+        accumulate(product(forward.n, forward.k, forward.m, GemmProduct::weight_gradient),
+                   op.label + " wgrad", {dc, input, counts}, op.reads[1]);
+}
+
+void Derivation::derive_expert_activation(const Op& op) {
+    const ExpertActivate& forward = op.as<ExpertActivate>();
+    const TensorId dx = fresh_gradient(op.reads[0]), dweights = fresh_gradient(op.reads[1]);
+    emit(ExpertActivateBackward{forward, forward.rows, forward.width, forward.function}, op.label,
+         {gradient_of(op.writes[0]), need(op.reads[0]), need(op.reads[1]), need(op.reads[2])},
+         {dx, dweights});
+    contribute(op.reads[0], dx);
+    contribute(op.reads[1], dweights);
+}
+
+// What was sent to several comes back from each of them.
+void Derivation::derive_all_to_all_v(const Op& op) {
+    AllToAllV undone = op.as<AllToAllV>();
+    undone.back = !undone.back;
+    Tensor of = forward_.tensors[at(op.reads[0])];
+    of.name = "d" + of.name;
+    of.role = Role::scratch;
+    if (undone.back) of.dims[0] = undone.elements / undone.width;
+    const TensorId dx = add(std::move(of));
+    Op& back = emit(undone, op.label, {gradient_of(op.writes[0]), need(op.reads[1])}, {dx});
+    back.stream = op.stream;
+    back.group = op.group;
+    contribute(op.reads[0], dx);
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,164 @@
+// The MLP of a layer of experts, on the tokens that a tensor rank has between tensor-parallel
+// regions: Megatron Core's "alltoall" dispatcher (megatron/core/transformer/moe). Where each expert
+// is cut among `split` ranks, a row is sent to all of them and their parts are summed where it
+// comes back: as many bytes as an exchange among experts and a gather among these.
+#include "plan/blocks/layer_parts.hpp"
+
+namespace orrery::plan {
+namespace {
+
+class ExpertWriter {
+  public:
+    ExpertWriter(ForwardWriter& w, const ExpertMlp& mlp)
+        : w_(w), d_(w.dims()), mlp_(mlp), places_(d_.places), spread_(places_.ranks > 1) {}
+
+    // Rows on their way to experts, with what they are weighed by.
+    struct Rows {
+        TensorId rows = -1;
+        TensorId weights = -1;
+    };
+
+    // Chooses experts for each token and sends rows to them.
+    Rows dispatch(TensorId x) {
+        const Routing& routing = mlp_.routing;
+        const std::int64_t tokens = d_.sharded_tokens, experts = routing.experts;
+        const TensorId router = w_.parameter(
+            "router.weight", {{experts, d_.hidden}, Cut::whole, {}, Start::normal, true});
+        const TensorId logits = wide("router_logits", {tokens, experts});
+        w_.op(Gemm{tokens, experts, d_.hidden}, "router", {x, router}, {logits});
+        const TensorId scores = wide("scores", {tokens, experts});
+        choice_ = numbers("choice", {tokens, routing.chosen});
+        const TensorId weights = wide("expert_weights", {tokens, routing.chosen});
+        counts_ = numbers("counts", {1, experts});
+        w_.op(Route{routing, tokens}, "route", {logits}, {scores, choice_, weights, counts_})
+            .dtype = d_.wide_dtype;
+        if (spread_) gather_counts();
+        Rows sent{w_.activation("permuted", tokens * routing.chosen, d_.hidden),
+                  wide("permuted_weights", {tokens * routing.chosen, 1})};
+        w_.op(Permute{tokens, d_.hidden, routing.chosen, experts}, "permute", {x, choice_, weights},
+              {sent.rows, sent.weights});
+        if (!spread_) return sent;
+        const Rows received{w_.activation("received", d_.expert_rows, d_.hidden),
+                            wide("received_weights", {d_.expert_rows, 1})};
+        exchange("dispatch", sent.rows, received.rows, d_.hidden, false);
+        exchange("dispatch weights", sent.weights, received.weights, 1, false);
+        return received;
+    }
+
+    // What local experts make of rows.
+    TensorId compute(Rows received) {
+        const DenseMlp& expert = mlp_.expert;
+        const std::int64_t local = places_.local(), inputs = expert.gated() ? 2 : 1;
+        if (spread_ && local > 1) {
+            received.rows = group("grouped", received.rows, d_.hidden, false);
+            received.weights = group("grouped_weights", received.weights, 1, false);
+        }
+        const std::int64_t room = d_.expert_rows, ffn = d_.expert_ffn;
+        ParameterSpec up{
+            {mlp_.routing.experts * inputs * expert.ffn_hidden, d_.hidden}, Cut::rows, {}};
+        up.sections.assign(static_cast<std::size_t>(inputs), expert.ffn_hidden);
+        ParameterSpec down{{mlp_.routing.experts * d_.hidden, expert.ffn_hidden}, Cut::columns, {}};
+        down.start = Start::residual_normal;
+        up.experts = down.experts = mlp_.routing.experts;
+        up.decays = down.decays = true;
+        const TensorId first = w_.parameter("experts.fc1.weight", std::move(up));
+        const TensorId f1 = w_.activation("experts_fc1", room, inputs * ffn);
+        w_.op(product(room, inputs * ffn, d_.hidden), "experts fc1",
+              {received.rows, first, counts_}, {f1});
+        const TensorId f2 = w_.activation("experts_activated", room, ffn);
+        const LayerModule around = w_.begin_module(LayerModule::mlp_activation);
+        w_.op(ExpertActivate{rows(), room, ffn, function_of(expert)}, name_of(expert.activation),
+              {f1, received.weights, counts_}, {f2});
+        w_.end_module(around);
+        const TensorId second = w_.parameter("experts.fc2.weight", std::move(down));
+        const TensorId made = w_.activation("experts_fc2", room, d_.hidden);
+        w_.op(product(room, d_.hidden, ffn), "experts fc2", {f2, second, counts_}, {made});
+        return spread_ && local > 1 ? group("apart", made, d_.hidden, true) : made;
+    }
+
+    // Brings rows back and sums those of each token.
+    TensorId combine(TensorId made) {
+        const std::int64_t tokens = d_.sharded_tokens, chosen = mlp_.routing.chosen;
+        TensorId returned = made;
+        if (spread_) {
+            returned = w_.activation("returned", tokens * chosen * places_.split, d_.hidden);
+            exchange("combine", made, returned, d_.hidden, true);
+        }
+        const TensorId y = w_.activation("experts", tokens, d_.hidden);
+        w_.op(Unpermute{places_, tokens, d_.hidden, chosen}, "unpermute", {returned, choice_}, {y});
+        return y;
+    }
+
+  private:
+    TensorId wide(std::string name, std::vector<std::int64_t> dims) {
+        return w_.tensor(std::move(name), Role::scratch, d_.wide_dtype, std::move(dims));
+    }
+    TensorId numbers(std::string name, std::vector<std::int64_t> dims) {
+        return w_.tensor(std::move(name), Role::scratch, DType::i32, std::move(dims));
+    }
+
+    ExpertRows rows() const { return {places_, d_.expected_rows}; }
+
+    GroupedGemm product(std::int64_t m, std::int64_t n, std::int64_t k) const {
+        return {rows(), m, n, k};
+    }
+
+    void gather_counts() {
+        const TensorId all = numbers("all_counts", {places_.ranks, places_.experts});
+        Op& gather = w_.op(AllGather{places_.ranks * places_.experts}, "counts", {counts_}, {all});
+        gather.dtype = DType::i32;
+        over_experts(gather);
+        counts_ = all;
+    }
+
+    void exchange(const char* label, TensorId from, TensorId to, std::int64_t width, bool back) {
+        AllToAllV op{places_, d_.expected_rows * width, width, back};
+        Op& exchanged = w_.op(op, label, {from, counts_}, {to});
+        exchanged.dtype = w_.dtype(from);
+        over_experts(exchanged);
+    }
+
+    static void over_experts(Op& op) {
+        op.stream = Stream::expert_comm;
+        op.group = GroupKind::expert;
+    }
+
+    TensorId group(const char* name, TensorId from, std::int64_t width, bool apart) {
+        const TensorId to = w_.tensor(name, Role::scratch, w_.dtype(from), {d_.expert_rows, width});
+        w_.op(GroupRows{rows(), d_.expert_rows, width, apart}, name, {from, counts_}, {to}).dtype =
+            w_.dtype(from);
+        return to;
+    }
+
+    ForwardWriter& w_;
+    const Dims& d_;
+    const ExpertMlp& mlp_;
+    ExpertPlaces places_;
+    bool spread_;  // over more than one rank
+    TensorId choice_ = -1;
+    TensorId counts_ = -1;
+};
+
+}  // namespace
+
+// What every token goes through runs while rows are on their way to experts.
+TensorId expert_branch(ForwardWriter& w, const Scenario& scenario, const ExpertMlp& mlp,
+                       TensorId normed) {
+    const Dims& d = w.dims();
+    ExpertWriter experts(w, mlp);
+    const ExpertWriter::Rows sent = experts.dispatch(normed);
+    TensorId shared = -1;
+    if (mlp.shared_ffn > 0) {
+        DenseMlp all = mlp.expert;
+        all.ffn_hidden = mlp.shared_ffn;
+        const TensorId activated = mlp_branch(w, scenario, all, "shared_", normed);
+        shared = w.row_parallel("shared_fc2", activated, mlp.shared_ffn);
+    }
+    const TensorId routed = experts.combine(experts.compute(sent));
+    if (shared < 0) return routed;
+    const TensorId sum = w.activation("experts_and_shared", d.sharded_tokens, d.hidden);
+    w.op(Add{d.sharded_tokens, d.hidden}, "shared", {routed, shared}, {sum});
+    return sum;
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,322 @@
+// Mixtures of experts (Shazeer et al. 2017, arXiv 1701.06538; Lepikhin et al. 2020, arXiv
+// 2006.16668): the router chooses experts for each token, rows go to the ranks that hold these, are
+// multiplied there expert by expert, come back and are summed.
+//
+// How many rows go where is data: route counts what its rank sends to each expert, and all members
+// of the expert group gather these counts, [ranks, experts] integers, which every further op reads.
+// Buffers of rows that have come in have room for a bound; the first so many are in use. What is
+// priced are the rows that come when all experts are chosen alike often (`expected`).
+#pragma once
+
+#include "plan/ops/matrix.hpp"
+#include "plan/ops/rows.hpp"
+
+namespace orrery::plan {
+
+enum class RouterScore : std::uint8_t {
+    softmax,  // over all experts
+    sigmoid   // each by itself (DeepSeek-AI 2024, arXiv 2412.19437, section 2.1.2)
+};
+template <>
+struct Spelling<RouterScore> {
+    static constexpr std::array<std::string_view, 2> names = {"softmax", "sigmoid"};
+};
+
+// How a token's experts are chosen of its scores, and what their results are weighed by.
+struct Routing {
+    std::int64_t experts = 0, chosen = 0;
+    RouterScore score = RouterScore::softmax;
+    bool normalizes = false;  // weights of a token's experts add up to 1 before the factor
+    double factor = 1;
+    // Experts are in so many groups of a row; those of the best `kept_groups` may be chosen, by the
+    // sum of a group's `group_best` best scores. 0: all may.
+    std::int64_t groups = 0, kept_groups = 0, group_best = 0;
+    bool biased = false;  // an operand is added to scores to choose by, and not to weigh by
+
+    template <typename Op, typename V>
+    static void fields(V&& v) {
+        v.extent("experts", &Op::experts);
+        v.extent("chosen", &Op::chosen);
+        v.number("score", &Op::score);
+        v.number("normalizes", &Op::normalizes);
+        v.number("factor", &Op::factor);
+        v.number("groups", &Op::groups);
+        v.number("kept_groups", &Op::kept_groups);
+        v.number("group_best", &Op::group_best);
+        v.number("biased", &Op::biased);
+    }
+    bool operator==(const Routing&) const = default;
+};
+
+struct Route : Routing {
+    static constexpr std::string_view kDoc =
+        "the experts of each token by its scores, ties to the lower number; weighs and counts them";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &Route::rows);
+        Routing::fields<Route>(v);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("logits", rows, experts);
+        if (biased) v.reads("bias", experts);
+        v.writes("scores", rows * experts);
+        v.writes("choice", rows * chosen);
+        v.writes("weights", rows * chosen);
+        v.writes("counts", experts);
+    }
+    bool operator==(const Route&) const = default;
+};
+
+struct RouteBackward : Routing {
+    static constexpr std::string_view kDoc = "the gradient of its logits, from that of its weights";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &RouteBackward::rows);
+        Routing::fields<RouteBackward>(v);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("dweights", rows * chosen);
+        v.reads("scores", rows, experts);
+        v.reads("choice", rows * chosen);
+        v.writes("dlogits", rows * experts);
+    }
+    bool operator==(const RouteBackward&) const = default;
+};
+
+// Which rows are whose: `ranks` members of an expert group, `split` of which in a row have shares
+// of the same experts' matrices; each such row of members holds as many experts, in order.
+struct ExpertPlaces {
+    std::int64_t experts = 0;
+    std::int64_t ranks = 1;
+    std::int64_t split = 1;
+
+    std::int64_t local() const { return ranks > 0 ? experts * split / ranks : 0; }
+
+    template <typename Op, typename V>
+    static void fields(V&& v) {
+        v.extent("experts", &Op::experts);
+        v.extent("ranks", &Op::ranks);
+        v.extent("split", &Op::split);
+    }
+    bool operator==(const ExpertPlaces&) const = default;
+};
+
+// Of rows for local experts: how many come when all are chosen alike often, of the `rows` for which
+// there is room.
+struct ExpertRows : ExpertPlaces {
+    std::int64_t expected = 0;
+
+    template <typename Op, typename V>
+    static void fields(V&& v) {
+        v.extent("expected", &Op::expected);
+        ExpertPlaces::fields<Op>(v);
+    }
+    bool operator==(const ExpertRows&) const = default;
+};
+
+struct Permute {
+    static constexpr std::string_view kDoc =
+        "a copy of each token's row for each of its experts, by expert, then by token";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+    std::int64_t chosen = 0, experts = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &Permute::rows);
+        v.size("width", &Permute::width);
+        v.extent("chosen", &Permute::chosen);
+        v.extent("experts", &Permute::experts);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("input", rows, width);
+        v.reads("choice", rows * chosen);
+        v.may_read("weights", rows * chosen);
+        v.writes("permuted", rows * chosen * width);
+        v.may_write("permuted weights", rows * chosen);
+    }
+    bool operator==(const Permute&) const = default;
+};
+
+// Rows come back as all_to_all_v brings them: from member after member of the group.
+struct Unpermute : ExpertPlaces {
+    static constexpr std::string_view kDoc =
+        "each token's sum of what came of its rows, in the order of experts; gradients of weights";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+    std::int64_t chosen = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &Unpermute::rows);
+        v.size("width", &Unpermute::width);
+        v.extent("chosen", &Unpermute::chosen);
+        ExpertPlaces::fields<Unpermute>(v);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("returned", rows * chosen * split, width);
+        v.reads("choice", rows * chosen);
+        v.may_read("returned dweights", rows * chosen * split);
+        v.writes("output", rows * width);
+        v.may_write("dweights", rows * chosen);
+    }
+    bool operator==(const Unpermute&) const = default;
+};
+
+// As MPI_Alltoallv, with counts on the device. Elements are those of a member when all experts are
+// chosen alike often, what stays included. Out, every member of a row of `split` gets the rows of
+// its experts, from member after member, each by expert; back, each member gets what it had sent,
+// from member after member.
+struct AllToAllV : ExpertPlaces {
+    static constexpr std::string_view kDoc =
+        "every member sends each other the rows that counts say: out to experts, or back";
+    static constexpr OpFamily kFamily = OpFamily::communication;
+    std::int64_t elements = 0, width = 0;
+    bool back = false;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &AllToAllV::elements);
+        v.extent("width", &AllToAllV::width);
+        ExpertPlaces::fields<AllToAllV>(v);
+        v.number("back", &AllToAllV::back);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("sent", width);
+        v.reads("counts", ranks * experts);
+        v.writes("received", width);
+    }
+    bool operator==(const AllToAllV&) const = default;
+};
+
+struct GroupRows : ExpertRows {
+    static constexpr std::string_view kDoc =
+        "rows in the order of members to that of experts, each in the order of members; or back";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+    bool apart = false;  // back to the order of members
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &GroupRows::rows);
+        v.size("width", &GroupRows::width);
+        ExpertRows::fields<GroupRows>(v);
+        v.number("apart", &GroupRows::apart);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("input", rows, width);
+        v.reads("counts", ranks * experts);
+        v.writes("output", rows * width);
+    }
+    bool operator==(const GroupRows&) const = default;
+};
+
+// A gemm (plan/ops/matrix.hpp) per local expert over its rows; matrices of experts lie one after
+// another.
+struct GroupedGemm : ExpertRows {
+    static constexpr std::string_view kDoc =
+        "a linear's product for each expert, over the rows that came to it";
+    static constexpr OpFamily kFamily = OpFamily::matrix;
+    std::int64_t m = 0, n = 0, k = 0;
+    GemmProduct product = GemmProduct::forward;
+
+    std::int64_t rows() const { return product == GemmProduct::weight_gradient ? k : m; }
+    double flops() const {
+        const bool weights = product == GemmProduct::weight_gradient;
+        return 2.0 * static_cast<double>(weights ? m : expected) * static_cast<double>(n) *
+               static_cast<double>(weights ? expected : k);
+    }
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("m", &GroupedGemm::m);
+        v.size("n", &GroupedGemm::n);
+        v.size("k", &GroupedGemm::k);
+        ExpertRows::fields<GroupedGemm>(v);
+        v.number("product", &GroupedGemm::product);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        switch (product) {
+            case GemmProduct::forward:
+                v.reads("input", m, k);
+                v.reads("weights", local() * n, k);
+                break;
+            case GemmProduct::input_gradient:
+                v.reads("doutput", m, k);
+                v.reads("weights", local() * k, n);
+                break;
+            case GemmProduct::weight_gradient:
+                v.reads("doutput", k, m);
+                v.reads("input", k, n);
+                break;
+        }
+        v.reads("counts", ranks * experts);
+        v.writes("result", product == GemmProduct::weight_gradient ? local() * m * n : m * n);
+    }
+    bool operator==(const GroupedGemm&) const = default;
+};
+
+struct ExpertActivate : ExpertRows {
+    static constexpr std::string_view kDoc =
+        "the function between an expert's products, times the row's weight";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+    ActivationFunction function = ActivationFunction::swiglu;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &ExpertActivate::rows);
+        v.size("width", &ExpertActivate::width);
+        ExpertRows::fields<ExpertActivate>(v);
+        v.number("function", &ExpertActivate::function);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads(is_gated(function) ? "gate and up" : "input", rows,
+                (is_gated(function) ? 2 : 1) * width);
+        v.reads("weights", rows);
+        v.reads("counts", ranks * experts);
+        v.writes("output", rows * width);
+    }
+    bool operator==(const ExpertActivate&) const = default;
+};
+
+struct ExpertActivateBackward : ExpertRows {
+    static constexpr std::string_view kDoc = "its gradients: of the input, of the row's weight";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+    ActivationFunction function = ActivationFunction::swiglu;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &ExpertActivateBackward::rows);
+        v.size("width", &ExpertActivateBackward::width);
+        ExpertRows::fields<ExpertActivateBackward>(v);
+        v.number("function", &ExpertActivateBackward::function);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        const std::int64_t inputs = (is_gated(function) ? 2 : 1) * width;
+        v.reads("doutput", rows, width);
+        v.reads(is_gated(function) ? "gate and up" : "input", rows, inputs);
+        v.reads("weights", rows);
+        v.reads("counts", ranks * experts);
+        v.writes("dinput", rows * inputs);
+        v.writes("dweights", rows);
+    }
+    bool operator==(const ExpertActivateBackward&) const = default;
+};
+
+}  // namespace orrery::plan

@@ -1,0 +1,152 @@
+// Rules of mixtures of experts: what their degrees divide, and what is not computed beside them.
+#include <fmt/format.h>
+
+#include <numeric>
+#include <string>
+
+#include "plan/scenario/arithmetic.hpp"
+#include "plan/scenario/rules.hpp"
+
+namespace orrery::plan {
+namespace {
+
+constexpr const char* kExpertParallel = "layout.expert_parallel";
+constexpr const char* kExpertTensor = "layout.expert_tensor_parallel";
+
+void refuse_without_experts(Reading& reading, const Scenario& scenario) {
+    const auto refuse = [&](const char* field, std::int64_t degree, const char* message) {
+        if (!reading.good({field}) || degree == 1) return;
+        Diagnostic& fault = reading.report_field("S038", field, message);
+        fault.arithmetic = fmt::format("{} = {}", field, degree);
+        fault.help.push_back("leave it at 1, or a model with experts");
+    };
+    refuse(kExpertParallel, scenario.layout.expert_parallel,
+           "experts are spread over ranks, and the model has none");
+    refuse(kExpertTensor, scenario.layout.expert_tensor_parallel,
+           "experts' matrices are cut, and the model has none");
+    if (scenario.training.routing == ExpertRouting{}) return;
+    reading
+        .report("S038", "/training/routing",
+                "the routing says how often experts are chosen, and the model has none")
+        .help.push_back("leave training.routing out, or a model with experts");
+}
+
+// Experts fold over the ranks of a stage.
+void check_ranks_of_stage(Reading& reading, const Layout& layout, std::int64_t experts) {
+    if (!reading.good({kExpertParallel, kExpertTensor, "layout.tensor_parallel",
+                       "layout.context_parallel", "layout.data_parallel"}))
+        return;
+    const std::int64_t stage =
+        layout.tensor_parallel * layout.context_parallel * layout.data_parallel;
+    const std::int64_t group = layout.expert_parallel * layout.expert_tensor_parallel;
+    if (stage % group == 0) return;
+    Diagnostic& fault = reading.report_field(
+        "S038", kExpertParallel,
+        "the ranks that share out experts are not a whole part of the ranks of a stage");
+    fault.arithmetic = fmt::format(
+        "tensor_parallel × context_parallel × data_parallel = {} × {} × {} = {}\n"
+        "that / (expert_parallel × expert_tensor_parallel) = {} / ({} × {}) = {}",
+        layout.tensor_parallel, layout.context_parallel, layout.data_parallel, stage, stage,
+        layout.expert_parallel, layout.expert_tensor_parallel, quotient(stage, group));
+    if (stage % layout.expert_tensor_parallel == 0) {
+        const std::int64_t most = std::gcd(stage / layout.expert_tensor_parallel, experts);
+        fault.help.push_back("expert_parallel: " +
+                             choices_near(layout.expert_parallel, divisors(most, most)));
+    }
+}
+
+void check_expert_shares(Reading& reading, const Scenario& scenario, const ExpertMlp& experts) {
+    const std::int64_t count = experts.routing.experts, parts = scenario.layout.expert_parallel;
+    if (reading.good({kExpertParallel, "model.experts"}) && count % parts != 0) {
+        Diagnostic& fault = reading.report_field(
+            "S038", kExpertParallel, "expert_parallel does not divide the model's experts");
+        fault.arithmetic =
+            fmt::format("{} / expert_parallel = {} / {} = {}", reading.shown("model.experts"),
+                        count, parts, quotient(count, parts));
+        fault.help.push_back("expert_parallel: " + choices_near(parts, divisors(count, count)));
+    }
+    const std::int64_t width = experts.expert.ffn_hidden;
+    const std::int64_t split = scenario.layout.expert_tensor_parallel;
+    if (!reading.good({kExpertTensor, "model.expert_ffn"}) || width % split == 0) return;
+    Diagnostic& fault = reading.report_field(
+        "S038", kExpertTensor, "expert_tensor_parallel does not divide an expert's width");
+    fault.arithmetic = fmt::format("width of an expert / expert_tensor_parallel = {} / {} = {}",
+                                   width, split, quotient(width, split));
+    fault.help.push_back("expert_tensor_parallel: " + choices_near(split, divisors(width, width)));
+}
+
+// Tensor ranks share out the tokens, so that none goes to its experts several times.
+void check_shared_tokens(Reading& reading, const Layout& layout) {
+    if (!reading.good({"layout.tensor_parallel", "layout.sequence_parallel"}) ||
+        layout.tensor_parallel == 1 || layout.sequence_parallel)
+        return;
+    Diagnostic& fault = reading.report_field(
+        "S039", "layout.sequence_parallel",
+        "tensor-parallel ranks have to share out the tokens that they send to experts");
+    fault.arithmetic =
+        fmt::format("tensor_parallel = {}, sequence_parallel = false", layout.tensor_parallel);
+    fault.help.push_back("\"sequence_parallel\": true, or tensor_parallel 1");
+}
+
+void check_counts(Reading& reading, const ExpertRouting& routing, const ExpertMlp& experts) {
+    if (!reading.good({"training.routing", "model.experts"})) return;
+    for (std::size_t i = 0; i < routing.counts.size(); ++i) {
+        const std::size_t counts = routing.counts[i].size();
+        if (static_cast<std::int64_t>(counts) == experts.routing.experts) continue;
+        Diagnostic& fault = reading.report("S039", fmt::format("/training/routing/counts/{}", i),
+                                           "a row of counts has one for each expert");
+        fault.arithmetic = fmt::format("{} counts, {} = {}", counts, reading.shown("model.experts"),
+                                       experts.routing.experts);
+        return;
+    }
+}
+
+struct Unsupported {
+    const char* field;
+    bool is_there;
+    const char* what;
+    const char* help;
+};
+
+void check_beside_experts(Reading& reading, const Scenario& scenario) {
+    const Layout& layout = scenario.layout;
+    const Training& training = scenario.training;
+    const Unsupported all[] = {
+        {"training.precision", training.precision == Precision::fp8, "eight-bit products",
+         "\"precision\": \"bf16\""},
+        {"training.lora", training.lora.on(), "adapters", "leave lora out"},
+        {"training.tensor_overlap_parts", training.framework.tensor_overlap_parts > 1,
+         "collectives of tensor-parallel ranks beside the products around them",
+         "tensor_overlap_parts 1"},
+        {"layout.zero_group_size", layout.zero_stage > 0 && layout.zero_group_size > 0,
+         "states that a part of the data-parallel ranks share out", "zero_group_size \"all\""},
+        {"layout.data_parallel_mode",
+         layout.data_parallel_mode == DataParallelMode::parameter_server, "a parameter server",
+         "\"data_parallel_mode\": \"synchronous\""},
+        {"layout.offload", layout.offload.any(), "offloading", "leave offload out"},
+        {"layout.optimizer_post_validation", layout.optimizer_post_validation,
+         "an optimizer that steps before it is validated", "optimizer_post_validation false"},
+    };
+    for (const Unsupported& entry : all) {
+        if (!entry.is_there || !reading.good({entry.field})) continue;
+        Diagnostic& fault = reading.report_field(
+            "S020", entry.field,
+            fmt::format("{} beside mixtures of experts: not supported yet", entry.what));
+        fault.help.push_back(entry.help);
+    }
+}
+
+}  // namespace
+
+void check_experts(Reading& reading, const Scenario& scenario) {
+    if (!reading.good({"model"})) return;
+    const ExpertMlp* experts = scenario.model.experts();
+    if (experts == nullptr) return refuse_without_experts(reading, scenario);
+    check_expert_shares(reading, scenario, *experts);
+    check_ranks_of_stage(reading, scenario.layout, experts->routing.experts);
+    check_shared_tokens(reading, scenario.layout);
+    check_counts(reading, scenario.training.routing, *experts);
+    check_beside_experts(reading, scenario);
+}
+
+}  // namespace orrery::plan

@@ -1,0 +1,96 @@
+// training.routing: how often experts are taken to be chosen, for the price of a step.
+#include <fmt/format.h>
+
+#include "plan/scenario/key_tables.hpp"
+#include "plan/scenario/parts.hpp"
+
+namespace orrery::plan {
+namespace {
+
+constexpr NumberRange kConcentration = {0.01, 1e6, false, true};
+constexpr NumberRange kExponent = {0, 10, false, true};
+constexpr char kExpertCounts[] = "counts";
+
+bool is_expert_count(const Json& value) {
+    return value.is_number_integer() && value >= 0 && value <= kLargestCount;
+}
+
+bool read_row(Reading& reading, const std::string& pointer, const Json& row,
+              std::vector<std::int64_t>& counts) {
+    bool sound = row.is_array() && !row.empty();
+    std::int64_t sum = 0;
+    if (sound)
+        for (const Json& count : row) {
+            if (!is_expert_count(count)) {
+                sound = false;
+                break;
+            }
+            counts.push_back(count.get<std::int64_t>());
+            sum += counts.back();
+        }
+    if (sound && sum > 0) return true;
+    reading.report("S006", pointer, "a row of counts has one for each expert, not all of them 0");
+    return false;
+}
+
+bool read_counts(Section& section, const std::string& at, const KeySpec&, Presence,
+                 ExpertRouting& routing) {
+    section.known(at);
+    const Json* value = section.find(at);
+    if (value == nullptr) {
+        section.require(at);
+        return false;
+    }
+    if (!value->is_array() || value->empty()) {
+        section.wrong_type(at, "an array of rows of counts, a count for each expert");
+        return false;
+    }
+    const std::string pointer = section.pointer(at);
+    for (std::size_t i = 0; i < value->size(); ++i) {
+        std::vector<std::int64_t> counts;
+        if (!read_row(section.reading(), fmt::format("{}/{}", pointer, i), (*value)[i], counts))
+            return false;
+        routing.counts.push_back(std::move(counts));
+    }
+    return true;
+}
+
+template <ExpertLoad load>
+bool is_load(const ExpertRouting& routing) {
+    return routing.distribution == load;
+}
+
+bool is_drawn(const ExpertRouting& routing) {
+    return is_load<ExpertLoad::dirichlet>(routing) || is_load<ExpertLoad::zipf>(routing);
+}
+
+}  // namespace
+
+const Keys<ExpertRouting>& routing_keys() {
+    static const Keys<ExpertRouting> keys = {
+        choice<&ExpertRouting::distribution>(
+            "distribution",
+            "All alike often; at random; by shares of a Dirichlet distribution or of Zipf's law; "
+            "or as counted"),
+        number<&ExpertRouting::alpha>("alpha", "The smaller, the less alike", kConcentration)
+            .where("with \"distribution\": \"dirichlet\"", is_load<ExpertLoad::dirichlet>),
+        number<&ExpertRouting::exponent>("exponent", "The larger, the less alike", kExponent)
+            .where("with \"distribution\": \"zipf\"", is_load<ExpertLoad::zipf>),
+        count<&ExpertRouting::seed>("seed", "Of which expert has which share", {0, kLargestSeed})
+            .where("with \"distribution\": \"dirichlet\" or \"zipf\"", is_drawn),
+        own<ExpertRouting>(kExpertCounts, KeyType::list,
+                           "How often each expert was chosen, in rows: of a layer, or of a step")
+            .of_entries(KeyType::list)
+            .where("with \"distribution\": \"counts\"", is_load<ExpertLoad::counts>)
+            .read_by(read_counts)
+            .written_by(
+                [](const KeySpec&, const ExpertRouting& from) { return Json(from.counts); }),
+    };
+    return keys;
+}
+
+void read_routing(Reading& reading, ExpertRouting& routing) {
+    read_object(reading, "/training/routing", "training.routing", routing_keys(), routing);
+}
+
+}  // namespace orrery::plan

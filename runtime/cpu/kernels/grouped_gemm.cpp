@@ -1,0 +1,67 @@
+#include <algorithm>
+#include <vector>
+
+#include "runtime/cpu/kernels/functions.hpp"
+#include "runtime/cpu/kernels/tiled_product.hpp"
+
+namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
+namespace {
+
+Buffer from(const Buffer& whole, std::int64_t element) {
+    return {static_cast<std::byte*>(whole.data) + element * plan::size_bytes(whole.dtype),
+            whole.dtype};
+}
+
+// Of local expert `i`, whose rows are [first, first + rows).
+Gemm product_of(const GroupedGemm& op, std::int64_t i, std::int64_t first, std::int64_t rows) {
+    Gemm gemm;
+    gemm.form = op.form;
+    gemm.m = op.m;
+    gemm.n = op.n;
+    gemm.k = op.k;
+    gemm.accumulate = op.accumulate;
+    if (op.form == GemmForm::weight_gradient) {
+        gemm.k = rows;
+        gemm.a = from(op.a, first * op.m);
+        gemm.b = from(op.b, first * op.n);
+        gemm.c = from(op.c, i * op.m * op.n);
+    } else {
+        gemm.m = rows;
+        gemm.a = from(op.a, first * op.k);
+        gemm.b = from(op.b, i * op.n * op.k);
+        gemm.c = from(op.c, first * op.n);
+    }
+    return gemm;
+}
+
+// Tiles of all experts are shared out together: few of them may have most rows.
+template <typename W>
+void grouped_gemm_as(const GroupedGemm& op, Team& team) {
+    using Product = TiledProduct<W>;
+    std::vector<Product> products;
+    std::vector<std::int64_t> ends;  // of each product's tiles, of all
+    const ExpertPlaces& places = op.places;
+    const bool sums = op.form == GemmForm::weight_gradient;
+    std::int64_t first = 0, tiles = 0;
+    for (std::int64_t i = 0; i < places.local(); ++i) {
+        const std::int64_t rows = places.rows_of(places.first_of(places.member) + i);
+        const Product& product = products.emplace_back(product_of(op, i, first, rows), !sums);
+        first += rows;
+        ends.push_back(tiles += product.tiles());
+    }
+    team.reserve(0, Product::space(sums ? 0 : op.k));
+    team.parallel_for(tiles, 1, [&](std::int64_t tile, std::int64_t, int worker) {
+        const auto end = std::upper_bound(ends.begin(), ends.end(), tile);
+        const std::int64_t before = end == ends.begin() ? 0 : *(end - 1);
+        products[static_cast<std::size_t>(end - ends.begin())].compute(tile - before,
+                                                                       team.scratch(worker));
+    });
+}
+
+}  // namespace
+
+void grouped_gemm(const GroupedGemm& op, Team& team) {
+    with_work_type(op.a.dtype, [&](auto w) { grouped_gemm_as<decltype(w)>(op, team); });
+}
+
+}  // namespace orrery::runtime::ORRERY_INSTRUCTION_SET

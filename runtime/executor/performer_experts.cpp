@@ -1,0 +1,116 @@
+// Mixtures of experts: the router, rows to and from experts, their products.
+#include "runtime/executor/performer.hpp"
+#include "runtime/kernels/activation_forms.hpp"
+#include "runtime/kernels/gemm_forms.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+RoutingRule rule_of(const plan::Routing& op) {
+    RoutingRule rule;
+    rule.experts = op.experts;
+    rule.chosen = op.chosen;
+    rule.sigmoid = op.score == plan::RouterScore::sigmoid;
+    rule.normalizes = op.normalizes;
+    rule.factor = op.factor;
+    rule.groups = op.groups;
+    rule.kept_groups = op.kept_groups;
+    rule.group_best = op.group_best;
+    return rule;
+}
+
+}  // namespace
+
+ExpertPlaces Performer::expert_places(const plan::ExpertPlaces& op) const {
+    return {op.experts, op.ranks, op.split, communicator_.index_in(plan::GroupKind::expert),
+            nullptr};
+}
+
+ExpertPlaces Performer::expert_places(const plan::ExpertPlaces& op, const Call& call,
+                                      std::size_t counts) const {
+    ExpertPlaces places = expert_places(op);
+    places.counts = at<std::int32_t>(call.bound.reads[counts]);
+    return places;
+}
+
+void Performer::compute(const plan::Route& op, const Call& call) {
+    Route route;
+    route.rows = op.rows;
+    route.rule = rule_of(op);
+    route.logits = read(call, 0);
+    if (op.biased) route.bias = read(call, 1);
+    route.scores = written(call, 0);
+    route.choice = at<std::int32_t>(call.bound.writes[1]);
+    route.weights = written(call, 2);
+    route.counts = at<std::int32_t>(call.bound.writes[3]);
+    call.kernels.route(route);
+}
+
+void Performer::compute(const plan::RouteBackward& op, const Call& call) {
+    call.kernels.route_backward({op.rows, rule_of(op), read(call, 0), read(call, 1),
+                                 at<std::int32_t>(call.bound.reads[2]), written(call, 0)});
+}
+
+void Performer::compute(const plan::Permute& op, const Call& call) {
+    Permute permute;
+    permute.rows = op.rows;
+    permute.width = op.width;
+    permute.chosen = op.chosen;
+    permute.experts = op.experts;
+    permute.x = read(call, 0);
+    permute.choice = at<std::int32_t>(call.bound.reads[1]);
+    permute.y = written(call, 0);
+    if (call.bound.reads.size() > 2) {
+        permute.weights = read(call, 2);
+        permute.permuted_weights = written(call, 1);
+    }
+    call.kernels.permute(permute);
+}
+
+void Performer::compute(const plan::Unpermute& op, const Call& call) {
+    Unpermute unpermute;
+    unpermute.rows = op.rows;
+    unpermute.width = op.width;
+    unpermute.chosen = op.chosen;
+    unpermute.places = expert_places(op);
+    unpermute.returned = read(call, 0);
+    unpermute.choice = at<std::int32_t>(call.bound.reads[1]);
+    unpermute.y = written(call, 0);
+    if (call.bound.reads.size() > 2) {
+        unpermute.returned_dweights = read(call, 2);
+        unpermute.dweights = written(call, 1);
+    }
+    call.kernels.unpermute(unpermute);
+}
+
+void Performer::compute(const plan::GroupRows& op, const Call& call) {
+    call.kernels.group_rows(
+        {op.width, expert_places(op, call, 1), op.apart, read(call, 0), written(call, 0)});
+}
+
+void Performer::compute(const plan::GroupedGemm& op, const Call& call) {
+    GroupedGemm gemm;
+    gemm.form = form_of(op.product);
+    gemm.m = op.m;
+    gemm.n = op.n;
+    gemm.k = op.k;
+    gemm.places = expert_places(op, call, 2);
+    gemm.a = read(call, 0);
+    gemm.b = read(call, 1);
+    gemm.c = written(call, 0);
+    gemm.accumulate = call.bound.accumulates;
+    call.kernels.grouped_gemm(gemm);
+}
+
+void Performer::compute(const plan::ExpertActivate& op, const Call& call) {
+    call.kernels.expert_activation({form_of(op.function), op.width, expert_places(op, call, 2),
+                                    read(call, 0), read(call, 1), written(call, 0)});
+}
+
+void Performer::compute(const plan::ExpertActivateBackward& op, const Call& call) {
+    call.kernels.expert_activation_backward(
+        {form_of(op.function), op.width, expert_places(op, call, 3), read(call, 0), read(call, 1),
+         read(call, 2), written(call, 0), written(call, 1)});
+}
+
+}  // namespace orrery::runtime

@@ -1,0 +1,125 @@
+// Layers of experts against their closed forms: who holds what, what is sent, what is computed.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "plan/assemble/build_plan.hpp"
+#include "plan/blocks/backward.hpp"
+#include "plan/blocks/dims.hpp"
+#include "plan/blocks/forward_block.hpp"
+#include "plan/checks/validate_plan.hpp"
+#include "plan/ir/parameters.hpp"
+#include "plan/text/text.hpp"
+#include "tests/plan/small_scenarios.hpp"
+
+namespace orrery::plan {
+namespace {
+
+struct Spread {
+    std::int64_t tensor, context, data, pipeline, expert, split;
+    int zero;
+};
+
+std::string name_of(const Spread& s) {
+    return "tensor " + std::to_string(s.tensor) + " context " + std::to_string(s.context) +
+           " data " + std::to_string(s.data) + " pipeline " + std::to_string(s.pipeline) +
+           " expert " + std::to_string(s.expert) + " split " + std::to_string(s.split) + " zero " +
+           std::to_string(s.zero);
+}
+
+Scenario scenario_of(const Spread& spread) {
+    Scenario s = small_mixtral();
+    set_tensor(s, spread.tensor, spread.tensor > 1);
+    s.layout.context_parallel = spread.context;
+    set_pipeline(s, "1f1b", spread.pipeline, 1, 2 * spread.pipeline);
+    set_data(s, spread.data);
+    s.layout.expert_parallel = spread.expert;
+    s.layout.expert_tensor_parallel = spread.split;
+    s.layout.zero_stage = spread.zero;
+    return s;
+}
+
+const std::vector<Spread> kSpreads = {
+    {1, 1, 1, 1, 1, 1, 0}, {1, 1, 2, 1, 2, 1, 0}, {1, 1, 4, 1, 2, 1, 0}, {1, 1, 4, 1, 2, 1, 1},
+    {1, 1, 4, 1, 4, 1, 1}, {1, 1, 4, 1, 2, 1, 2}, {1, 1, 4, 1, 4, 1, 2}, {1, 1, 4, 1, 2, 1, 3},
+    {1, 1, 4, 1, 4, 1, 3}, {2, 1, 2, 1, 2, 1, 1}, {2, 1, 2, 1, 2, 2, 1}, {2, 1, 2, 1, 4, 1, 2},
+    {2, 1, 1, 1, 2, 1, 0}, {2, 1, 1, 1, 1, 1, 0}, {2, 1, 1, 1, 1, 2, 0}, {1, 2, 2, 1, 4, 1, 1},
+    {1, 1, 2, 2, 2, 1, 1}, {2, 1, 2, 2, 2, 2, 3}, {1, 1, 1, 2, 1, 1, 0}, {2, 2, 2, 1, 8, 1, 1}};
+
+// What op kinds of this plan's layers are sent and computed, forward, for one layer of a rank.
+const Block& layer_block(const Plan& plan) {
+    for (const Block& block : plan.blocks)
+        if (block.name == "layer.forward") return block;
+    return plan.blocks.front();
+}
+
+TEST(Experts, PlansOfManySpreadsHold) {
+    for (const Spread& spread : kSpreads) {
+        SCOPED_TRACE(name_of(spread));
+        const Plan plan = build_plan(scenario_of(spread));  // runs all checks
+        const auto read = parse_plan(to_text(plan));
+        ASSERT_TRUE(read.plan) << read.error;
+        EXPECT_EQ(*read.plan, plan);
+    }
+}
+
+// h·E of the router, 3·h·f of each expert; a token passes `chosen` of them (Jiang et al. 2024, arXiv
+// 2401.04088).
+TEST(Experts, ParametersAndFlops) {
+    const Scenario s = small_mixtral();
+    const Scenario dense = small_llama();
+    const Conserved with = conserved_of(s), without = conserved_of(dense);
+    const std::int64_t h = 64, layers = 4, experts = 8, chosen = 2, ffn = 32, dense_ffn = 128;
+    EXPECT_EQ(with.parameters - without.parameters,
+              layers * (h * experts + 3 * h * ffn * experts - 3 * h * dense_ffn));
+    const double tokens = 32;
+    EXPECT_DOUBLE_EQ(with.model_flops_per_step - without.model_flops_per_step,
+                     3.0 * 2 * tokens * layers *
+                         (h * experts + 3 * h * ffn * chosen - 3 * h * dense_ffn));
+}
+
+// Every element of an expert's matrix is on as many ranks as an expert-data group has members.
+TEST(Experts, EveryElementIsHeldByOneExpertDataGroup) {
+    for (const Spread& spread : kSpreads) {
+        SCOPED_TRACE(name_of(spread));
+        const Plan plan = build_plan(scenario_of(spread));
+        for (const auto& [name, parameter] : parameters_of(plan)) {
+            if (parameter.experts == 0) continue;
+            std::vector<std::int64_t> held(static_cast<std::size_t>(parameter.elements()), 0);
+            const std::int64_t stage = plan.mesh.tensor * plan.mesh.context * plan.mesh.data;
+            for (Rank rank = 0; rank < stage; ++rank)
+                for (const ParameterRun& run : runs_of(parameter, plan.mesh, rank))
+                    for (std::int64_t i = 0; i < run.elements; ++i)
+                        ++held[static_cast<std::size_t>(run.whole + i)];
+            for (const std::int64_t copies : held)
+                ASSERT_EQ(copies, plan.mesh.group_size(GroupKind::expert_data)) << name;
+        }
+    }
+}
+
+// A rank's rows that leave it: of T tokens k each, (e − 1)/e to other rows of experts and t − 1
+// copies to those that split one, of h elements, out and back, and so again backward
+// (moe.py of Megatron Core; docs/model.md).
+TEST(Experts, BytesOfAnExchange) {
+    for (const Spread& spread : kSpreads) {
+        SCOPED_TRACE(name_of(spread));
+        const Scenario s = scenario_of(spread);
+        const Plan plan = build_plan(s);
+        double sent = 0;
+        std::int64_t exchanges = 0;
+        for (const Op& op : layer_block(plan).ops)
+            if (op.is<AllToAllV>() && op.as<AllToAllV>().width == 64) {
+                sent += bytes_sent_per_rank(op.kind(), static_cast<double>(message_bytes(op)),
+                                            static_cast<int>(plan.mesh.group_size(op.group)));
+                ++exchanges;
+            }
+        const std::int64_t ranks = spread.expert * spread.split;
+        EXPECT_EQ(exchanges, ranks > 1 ? 2 : 0);
+        const double tokens = 32.0 / static_cast<double>(spread.tensor * spread.context);
+        const auto e = static_cast<double>(spread.expert), t = static_cast<double>(spread.split);
+        EXPECT_NEAR(sent, ranks > 1 ? 2 * tokens * 2 * 64 * 2 * ((e - 1) / e + t - 1) : 0, 1e-6);
+    }
+}
+
+}  // namespace
+}  // namespace orrery::plan
