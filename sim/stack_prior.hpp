@@ -25,7 +25,7 @@ struct StackPrior {
 //
 // Of the step: mean measured ÷ predicted − 1 of each source's runs on NVIDIA's devices where
 // nothing was fitted to them and its stack is the population's (orrery validate --leave-out); the
-// root mean square of each side. Nine in ten are slower than foreseen by 12 % or less.
+// root mean square of those that are faster; nine in ten are slower by 12 % or less.
 inline constexpr double kStepEarly = 0.05;
 inline constexpr double kStepLate = 0.12;
 

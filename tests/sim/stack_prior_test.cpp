@@ -51,13 +51,12 @@ TEST(StackPrior, WidensTheIntervalAndMovesNoStep) {
     EXPECT_EQ(unknown.time_s, known.time_s);
     const double kernels = (known.high_s / known.time_s - 1) / kCentral90;
     const double early = (1 - known.low_s / known.time_s) / kCentral90;
-    const double host = kLaunchSpread *
-                        unknown.breakdown_s[static_cast<std::size_t>(trace::Account::launch)] /
-                        unknown.time_s;
+    const double host =
+        unknown.breakdown_s[static_cast<std::size_t>(trace::Account::launch)] / unknown.time_s;
     EXPECT_NEAR((unknown.high_s / unknown.time_s - 1) / kCentral90,
-                std::hypot(kernels, kStepLate, host), 1e-12);
+                std::hypot(kernels, kStepLate, host * (std::exp(kLaunchSpread) - 1)), 1e-12);
     EXPECT_NEAR((1 - unknown.low_s / unknown.time_s) / kCentral90,
-                std::hypot(early, kStepEarly, host), 1e-12);
+                std::hypot(early, kStepEarly, host * (1 - std::exp(-kLaunchSpread))), 1e-12);
     // Each part is named, and their squares add up to the interval.
     double late = 0;
     for (const Deviation& part : unknown.interval_parts)
