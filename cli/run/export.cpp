@@ -118,11 +118,12 @@ class Export : public Subcommand {
         for (std::size_t shard = 0; shard < checkpoint.manifest().shards.size(); ++shard)
             checkpoint.verify_shard(shard);
         const ConfigJson model = model_in(checkpoint);
-        const runtime::HuggingFaceModel named = named_model(model, checkpoint.path());
+        runtime::HuggingFaceModel named = named_model(model, checkpoint.path());
         MergedAdapters adapters(checkpoint);
         std::vector<runtime::NamedShape> parameters;
         for (const auto& [tensor, shape] : checkpoint.manifest().tensors)
             if (!MergedAdapters::is_one(tensor)) parameters.push_back({tensor, shape});
+        named.experts = runtime::experts_of(parameters);
         runtime::write_hugging_face(
             runtime::disk_files(), folder_.path(), config_of(model, named.family), named,
             parameters, stored_type(),

@@ -76,6 +76,7 @@ runtime::HuggingFaceModel named_model(const std::string& family,
         model.q_rows = qkv->second.sections.at(0);
         model.kv_rows = qkv->second.sections.at(1);
     }
+    model.experts = runtime::experts_of(shapes_of(all));
     return model;
 }
 

@@ -22,6 +22,7 @@ struct HuggingFaceModel {
     std::string family;        // model_type
     std::int64_t q_rows = 0;   // of the joint projection: heads × head size …
     std::int64_t kv_rows = 0;  // … and key-value heads × head size
+    std::int64_t experts = 0;  // of a layer, each of which has tensors of its own there
 };
 
 // The key of a config.json that has the type of the weights, by PyTorch's name.
@@ -55,6 +56,9 @@ struct NamedShape {
     std::string parameter;
     std::vector<std::int64_t> shape;
 };
+
+// Experts of a layer in a model of such parameters: as many as a router has rows; 0: none.
+std::int64_t experts_of(const std::vector<NamedShape>& parameters);
 
 // Writes model.safetensors and config.json. `dtype`: F32, BF16 or F16, to which numbers are rounded
 // to nearest. Throws StorageError, and what `read` throws.

@@ -45,21 +45,36 @@ constexpr std::array<NameOfBlock, 4> kNormsAround{{{"norm1", "input_layernorm"},
 constexpr std::array<NameOfBlock, 2> kFused{
     {{"qkv", "self_attn.qkv_proj"}, {"fc1", "mlp.gate_up_proj"}}};
 
+// Of a layer of experts.
+struct ExpertNames {
+    std::string_view block;
+    std::string_view gate, up, down;  // of each expert
+    std::string_view shared;          // what every token goes through; empty: there is none
+};
+constexpr ExpertNames kMixtral{"block_sparse_moe", "w1", "w3", "w2", ""};
+constexpr ExpertNames kQwen2Moe{"mlp", "gate_proj", "up_proj", "down_proj", "shared_expert"};
+constexpr ExpertNames kQwen3Moe{"mlp", "gate_proj", "up_proj", "down_proj", ""};
+
 struct LlamaLike {
     std::string_view family;
     std::string_view architecture;
     std::span<const NameOfBlock> norms;
     std::span<const NameOfBlock> fused{};  // linears that are one tensor there, too
+    const ExpertNames* experts = nullptr;
 };
-constexpr std::array<LlamaLike, 9> kLikeLlama{{{"llama", "LlamaForCausalLM", kNormsBefore},
-                                               {"mistral", "MistralForCausalLM", kNormsBefore},
-                                               {"qwen2", "Qwen2ForCausalLM", kNormsBefore},
-                                               {"qwen3", "Qwen3ForCausalLM", kNormsBefore},
-                                               {"olmo2", "Olmo2ForCausalLM", kNormsAfter},
-                                               {"phi3", "Phi3ForCausalLM", kNormsBefore, kFused},
-                                               {"gemma", "GemmaForCausalLM", kNormsBefore},
-                                               {"gemma2", "Gemma2ForCausalLM", kNormsAround},
-                                               {"gemma3_text", "Gemma3ForCausalLM", kNormsAround}}};
+constexpr std::array<LlamaLike, 12> kLikeLlama{
+    {{"llama", "LlamaForCausalLM", kNormsBefore},
+     {"mistral", "MistralForCausalLM", kNormsBefore},
+     {"qwen2", "Qwen2ForCausalLM", kNormsBefore},
+     {"qwen3", "Qwen3ForCausalLM", kNormsBefore},
+     {"olmo2", "Olmo2ForCausalLM", kNormsAfter},
+     {"phi3", "Phi3ForCausalLM", kNormsBefore, kFused},
+     {"gemma", "GemmaForCausalLM", kNormsBefore},
+     {"gemma2", "Gemma2ForCausalLM", kNormsAround},
+     {"gemma3_text", "Gemma3ForCausalLM", kNormsAround},
+     {"mixtral", "MixtralForCausalLM", kNormsBefore, {}, &kMixtral},
+     {"qwen2_moe", "Qwen2MoeForCausalLM", kNormsBefore, {}, &kQwen2Moe},
+     {"qwen3_moe", "Qwen3MoeForCausalLM", kNormsBefore, {}, &kQwen3Moe}}};
 
 // "layer.3/qkv.weight": 3, "qkv", ".weight".
 struct OurName {
@@ -97,6 +112,35 @@ std::vector<HuggingFacePart> gpt2_parts(const OurName& name, std::int64_t rows) 
     return {};
 }
 
+// Rows of experts stand one expert after another, of each its gate before the other factor.
+std::vector<HuggingFacePart> expert_parts(const HuggingFaceModel& model, const ExpertNames& names,
+                                          const OurName& name, std::int64_t rows) {
+    std::vector<HuggingFacePart> parts;
+    const auto add = [&](const std::string& theirs, std::int64_t first, std::int64_t count) {
+        parts.push_back(
+            {fmt::format("model.layers.{}.{}.{}{}", name.layer, names.block, theirs, name.ending),
+             first, count, false});
+    };
+    const auto of_gated = [&](const std::string& before, std::int64_t first, std::int64_t count) {
+        add(fmt::format("{}.{}", before, names.gate), first, count / 2);
+        add(fmt::format("{}.{}", before, names.up), first + count / 2, count / 2);
+    };
+    const std::string shared(names.shared);
+    const std::int64_t each = model.experts > 0 ? rows / model.experts : 0;
+    if (name.block == "router") add("gate", 0, rows);
+    for (std::int64_t expert = 0; expert < model.experts; ++expert) {
+        const std::string own = fmt::format("experts.{}", expert);
+        if (name.block == "experts.fc1") of_gated(own, expert * each, each);
+        if (name.block == "experts.fc2")
+            add(fmt::format("{}.{}", own, names.down), expert * each, each);
+    }
+    if (shared.empty()) return parts;
+    if (name.block == "shared_fc1") of_gated(shared, 0, rows);
+    if (name.block == "shared_fc2") add(fmt::format("{}.{}", shared, names.down), 0, rows);
+    if (name.block == "shared_gate") add(shared + "_gate", 0, rows);
+    return parts;
+}
+
 std::vector<HuggingFacePart> llama_parts(const HuggingFaceModel& model, const LlamaLike& like,
                                          const OurName& name, std::int64_t rows) {
     const auto named = [&](std::string_view theirs, std::int64_t first, std::int64_t count) {
@@ -116,6 +160,8 @@ std::vector<HuggingFacePart> llama_parts(const HuggingFaceModel& model, const Ll
                 named("self_attn.v_proj", q + kv, kv)};
     if (name.block == "fc1")
         return {named("mlp.gate_proj", 0, half), named("mlp.up_proj", half, half)};
+    if (like.experts != nullptr && !name.layer.empty())
+        return expert_parts(model, *like.experts, name, rows);
     return {};
 }
 
@@ -132,6 +178,12 @@ std::string hugging_face_architecture(const std::string& family) {
     for (const LlamaLike& like : kLikeLlama)
         if (family == like.family) return std::string(like.architecture);
     return "GPT2LMHeadModel";
+}
+
+std::int64_t experts_of(const std::vector<NamedShape>& parameters) {
+    for (const NamedShape& each : parameters)
+        if (our_name(each.parameter).block == "router") return each.shape.at(0);
+    return 0;
 }
 
 std::vector<HuggingFacePart> hugging_face_parts(const HuggingFaceModel& model,

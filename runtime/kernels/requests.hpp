@@ -520,6 +520,7 @@ struct Route {
     std::int32_t* counts = nullptr;  // [experts]: rows for each
 };
 
+// dlogits may be of another type than the rest.
 struct RouteBackward {
     std::int64_t rows = 0;
     RoutingRule rule;

@@ -60,6 +60,12 @@ std::string ranks_text(const std::vector<plan::Rank>& ranks) {
     return fmt::format("ranks {} and {}", fmt::join(first, ", "), ranks.back());
 }
 
+// Which of the shares of a parameter the rank has.
+std::int64_t share_of(const BoundProgram& program, const plan::Parameter& parameter) {
+    if (parameter.experts > 0) return program.mesh.expert_member(program.mesh.rank(program.at));
+    return parameter.cut == plan::Cut::whole ? 0 : program.at.tensor;
+}
+
 using RanksByHash = std::map<std::string, std::vector<plan::Rank>>;
 
 // The hash that more than half have; end: none.
@@ -99,10 +105,8 @@ void ReplicaCheck::add_held(const BoundProgram& program, const plan::Program& pl
                 if (first >= end) continue;
                 Part part;
                 part.name = plan::full_name(entry.layer, entry.name) + suffix_of(state.kind);
-                part.key =
-                    fmt::format("{} {} {} {}", part.name,
-                                entry.parameter.cut == plan::Cut::whole ? 0 : program.at.tensor,
-                                first - entry.offset, end - first);
+                part.key = fmt::format("{} {} {} {}", part.name, share_of(program, entry.parameter),
+                                       first - entry.offset, end - first);
                 part.offset = base + (held.skipped + first - held.first) * size;
                 part.bytes = (end - first) * size;
                 parts.emplace(part.key, part);

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/random.hpp"
+#include "tests/parity/expert_layouts.hpp"
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
@@ -41,7 +42,15 @@ struct Saved {
     std::vector<std::string> hashes;  // of every tensor of every rank's shard
 };
 
-class Processes : public testing::TestWithParam<NamedLayout> {
+struct ProcessCase {
+    const char* text;
+    NamedLayout layout;
+};
+void PrintTo(const ProcessCase& tested, std::ostream* os) {
+    *os << tested.layout.name;
+}
+
+class Processes : public testing::TestWithParam<ProcessCase> {
   protected:
     Processes() {
         fs::remove_all(folder_);
@@ -52,7 +61,7 @@ class Processes : public testing::TestWithParam<NamedLayout> {
 
     // Trains three steps with `launcher` before the program, and reads what it has left.
     Saved train(const std::string& name, const std::string& launcher, const std::string& options) {
-        json scenario = json::parse(kGpt);
+        json scenario = json::parse(GetParam().text);
         scenario["run"] = {{"data", "tokens.bin"},
                            {"format", "nanogpt"},
                            {"steps", 3},
@@ -63,7 +72,7 @@ class Processes : public testing::TestWithParam<NamedLayout> {
             fs::read_symlink("/proc/self/exe").replace_filename("orrery-run");
         std::string command = fmt::format("cd '{}' && {} '{}' train run.json --json {}", folder_,
                                           launcher, program, options);
-        for (const std::string& set : GetParam().sets)
+        for (const std::string& set : GetParam().layout.sets)
             command += fmt::format(" --set '{}'", set);
         const int status = std::system((command + " >out 2>err").c_str());
         EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << command << "\n"
@@ -89,7 +98,7 @@ class Processes : public testing::TestWithParam<NamedLayout> {
 TEST_P(Processes, ComputeWhatThreadsDo) {
     if (std::system("command -v mpirun >/dev/null") != 0)
         GTEST_SKIP() << "mpirun is not installed here";
-    const std::int64_t ranks = scenario(kGpt, GetParam().sets).layout.ranks();
+    const std::int64_t ranks = scenario(GetParam().text, GetParam().layout.sets).layout.ranks();
     const Saved threads = train("of-threads", "", "--launcher none");
     ASSERT_EQ(threads.losses.size(), 3U);
     ASSERT_FALSE(threads.hashes.empty());
@@ -99,7 +108,7 @@ TEST_P(Processes, ComputeWhatThreadsDo) {
         ranks);
     // Over MPI where it is built in; every third over TCP as well.
     std::vector<std::string> transports = {"auto"};
-    if (GetParam().name.size() % 3 == 0) transports.push_back("tcp");
+    if (GetParam().layout.name.size() % 3 == 0) transports.push_back("tcp");
     for (const std::string& transport : transports) {
         const Saved processes =
             train("of-processes-" + transport, mpirun, "--transport " + transport);
@@ -108,7 +117,7 @@ TEST_P(Processes, ComputeWhatThreadsDo) {
     }
 }
 
-std::vector<NamedLayout> launched_layouts() {
+std::vector<ProcessCase> launched_layouts() {
     std::vector<std::string> names = {"tensor_4",
                                       "sequence_2",
                                       "data_2_small_buckets",
@@ -122,17 +131,24 @@ std::vector<NamedLayout> launched_layouts() {
                                       "sequence_interleaved_data",
                                       "context_exchanged_zero1"};
     if (sanitized()) names.resize(2);
-    std::vector<NamedLayout> chosen;
-    for (const auto& layouts : {all_layouts(), context_layouts(), zero_bubble_layouts()})
+    std::vector<ProcessCase> chosen;
+    const auto choose = [&](const char* text, const std::vector<NamedLayout>& layouts,
+                            const std::vector<std::string>& among) {
         for (const NamedLayout& each : layouts)
-            if (std::find(names.begin(), names.end(), each.name) != names.end())
-                chosen.push_back(each);
-    EXPECT_EQ(chosen.size(), names.size());
+            if (std::find(among.begin(), among.end(), each.name) != among.end())
+                chosen.push_back({text, each});
+    };
+    for (const auto& layouts : {all_layouts(), context_layouts(), zero_bubble_layouts()})
+        choose(kGpt, layouts, names);
+    const std::vector<std::string> of_experts = {"spread_4_tensor", "spread_2_split_2",
+                                                 "zero1_spread_2_data_2"};
+    choose(kMixtral, expert_layouts(), of_experts);
+    EXPECT_EQ(chosen.size(), names.size() + of_experts.size());
     return chosen;
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, Processes, testing::ValuesIn(launched_layouts()),
-                         [](const auto& tested) { return tested.param.name; });
+                         [](const auto& tested) { return tested.param.layout.name; });
 
 }  // namespace
 }  // namespace orrery::parity

@@ -123,12 +123,13 @@ template <typename W>
 void route_backward_as(const RouteBackward& op, Team& team) {
     const RoutingRule& rule = op.rule;
     const std::int64_t chosen = rule.chosen;
-    team.parallel_for(op.rows, rows_per_part(rule.experts), [&](auto begin, auto end) {
+    const ScratchRows<W> space(team, rule.experts, 0, 1);
+    team.parallel_for(op.rows, rows_per_part(rule.experts), [&](auto begin, auto end, int worker) {
         for (std::int64_t row = begin; row < end; ++row) {
             const std::int32_t* const choice = op.choice + row * chosen;
             const W* const scores = data<W>(op.scores, row * rule.experts);
             const W* const dweights = data<W>(op.dweights, row * chosen);
-            W* const dlogits = data<W>(op.dlogits, row * rule.experts);
+            W* const dlogits = target(op.dlogits, row * rule.experts, space.own(worker, 0));
             W sum = rule.sigmoid ? static_cast<W>(kLeastSum) : W(0), along = 0;
             for (std::int64_t i = 0; i < chosen; ++i) {
                 sum += scores[choice[i]];
@@ -139,16 +140,13 @@ void route_backward_as(const RouteBackward& op, Team& team) {
             for (std::int64_t i = 0; i < chosen; ++i)
                 dlogits[choice[i]] =
                     factor * (rule.normalizes ? (dweights[i] - along / sum) / sum : dweights[i]);
-            if (rule.sigmoid) {
-                for (std::int64_t i = 0; i < rule.experts; ++i)
-                    dlogits[i] *= scores[i] * (1 - scores[i]);
-                continue;
-            }
             W mean = 0;
             for (std::int64_t i = 0; i < chosen; ++i)
                 mean += dlogits[choice[i]] * scores[choice[i]];
             for (std::int64_t i = 0; i < rule.experts; ++i)
-                dlogits[i] = scores[i] * (dlogits[i] - mean);
+                dlogits[i] =
+                    scores[i] * (rule.sigmoid ? dlogits[i] * (1 - scores[i]) : dlogits[i] - mean);
+            store(dlogits, op.dlogits, row * rule.experts, rule.experts);
         }
     });
 }

@@ -62,7 +62,7 @@ class TiledProduct {
     explicit TiledProduct(const Gemm& op, bool each_row_alone = false)
         : op_(op),
           tile_(tile_size_of(op.m, op.n)),
-          depth_(op.a.dtype == kDType<W> ? op.k : kDepth),
+          depth_(op.a.dtype == kDType<W> && op.k > 0 ? op.k : kDepth),
           each_row_alone_(each_row_alone) {}
 
     std::int64_t tiles() const {

@@ -79,6 +79,37 @@ TEST_F(HuggingFace, LlamaHasItsJointProjectionsApart) {
     EXPECT_EQ(stored("model.norm.weight", {3}), (std::vector<double>{200, 201, 202}));
 }
 
+// Two experts of width 2 in a model of width 3.
+const std::vector<NamedShape> kExpertParameters = {{"layer.0/router.weight", {2, 3}},
+                                                   {"layer.0/experts.fc1.weight", {8, 3}},
+                                                   {"layer.0/experts.fc2.weight", {6, 2}}};
+
+TEST_F(HuggingFace, ExpertsHaveTensorsOfTheirOwn) {
+    ASSERT_EQ(experts_of(kExpertParameters), 2);
+    const HuggingFaceModel mixtral{"mixtral", 4, 2, 2}, qwen{"qwen2_moe", 4, 2, 2};
+    write(mixtral, kExpertParameters, "F32");
+    std::string block = "model.layers.0.block_sparse_moe.";
+    EXPECT_EQ(stored(block + "gate.weight", {2, 3}).front(), 0);
+    EXPECT_EQ(stored(block + "experts.0.w1.weight", {2, 3}).front(), 100);
+    EXPECT_EQ(stored(block + "experts.0.w3.weight", {2, 3}).front(), 106);  // row 2
+    EXPECT_EQ(stored(block + "experts.1.w1.weight", {2, 3}).front(), 112);  // row 4
+    EXPECT_EQ(stored(block + "experts.1.w3.weight", {2, 3}).front(), 118);
+    EXPECT_EQ(stored(block + "experts.1.w2.weight", {3, 2}).front(), 206);
+    std::vector<NamedShape> shared = kExpertParameters;
+    shared.push_back({"layer.0/shared_fc1.weight", {4, 3}});
+    shared.push_back({"layer.0/shared_fc2.weight", {3, 2}});
+    shared.push_back({"layer.0/shared_gate.weight", {1, 3}});
+    write(qwen, shared, "F32");
+    block = "model.layers.0.mlp.";
+    EXPECT_EQ(stored(block + "gate.weight", {2, 3}).front(), 0);
+    EXPECT_EQ(stored(block + "experts.1.up_proj.weight", {2, 3}).front(), 118);
+    EXPECT_EQ(stored(block + "experts.0.down_proj.weight", {3, 2}).front(), 200);
+    EXPECT_EQ(stored(block + "shared_expert.up_proj.weight", {2, 3}).front(), 306);
+    EXPECT_EQ(stored(block + "shared_expert.down_proj.weight", {3, 2}).front(), 400);
+    EXPECT_EQ(stored(block + "shared_expert_gate.weight", {1, 3}).front(), 500);
+    EXPECT_THROW(hugging_face_parts(mixtral, "layer.0/shared_fc1.weight", {4, 3}), DataError);
+}
+
 TEST_F(HuggingFace, WhatIsWrittenIsReadInAnyPieces) {
     const auto check = [&](const HuggingFaceModel& model, const std::vector<NamedShape>& parameters,
                            const char* dtype) {
@@ -99,6 +130,7 @@ TEST_F(HuggingFace, WhatIsWrittenIsReadInAnyPieces) {
     for (const char* dtype : {"F32", "F16"}) {  // all numbers are below 2^11
         check(kGpt2, kGpt2Parameters, dtype);
         check(kLlama, kLlamaParameters, dtype);
+        check({"qwen3_moe", 4, 2, 2}, kExpertParameters, dtype);
     }
 }
 

@@ -1,0 +1,98 @@
+// Small mixtures of experts and the layouts that they are trained in.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/parity/layouts.hpp"
+
+namespace orrery::parity {
+
+// A Mixtral of the sizes of tests/parity/layouts.hpp: eight experts of which two are chosen, with
+// room for every row.
+inline constexpr const char* kMixtral = R"({
+  "model": {"model_type": "mixtral", "num_hidden_layers": 4, "hidden_size": 64,
+            "num_attention_heads": 16, "num_key_value_heads": 8, "intermediate_size": 32,
+            "num_local_experts": 8, "num_experts_per_tok": 2,
+            "vocab_size": 125, "tie_word_embeddings": false},
+  "cluster": {"nodes": 1, "devices_per_node": 8, "device": "cpu-core",
+              "profile": "profiles/cpu-core.json",
+              "intra_node": {"kind": "host", "bandwidth_GBps": 10, "latency_us": 1},
+              "inter_node": {"kind": "none"}},
+  "layout": {"data_parallel": 1, "global_batch_size": 8, "expert_row_bound": 8},
+  "training": {"sequence_length": 16, "framework": "orrery", "vocabulary_multiple": 8,
+               "workspace_mb": 0.001,
+               "optimizer": {"learning_rate": 1e-3, "clip_norm": 1.0, "weight_decay": 0.1}}
+})";
+
+inline std::vector<NamedLayout> expert_layouts() {
+    std::vector<NamedLayout> all;
+    auto add = [&](const std::string& name, std::vector<std::string> keys, int spread = 1,
+                   int split = 1) {
+        keys.push_back("expert_parallel=" + std::to_string(spread));
+        keys.push_back("expert_tensor_parallel=" + std::to_string(split));
+        all.push_back(layout(name, keys));
+    };
+    const std::string tp2 = "tensor_parallel=2", tp4 = "tensor_parallel=4",
+                      sp = "sequence_parallel=true", dp2 = "data_parallel=2",
+                      dp4 = "data_parallel=4", dp8 = "data_parallel=8", pp2 = "pipeline_parallel=2",
+                      c2 = "context_parallel=2", mb2 = "micro_batch_size=2";
+    auto zero = [](int stage) { return "zero_stage=" + std::to_string(stage); };
+    add("data_2", {dp2});
+    add("pipeline_2", {pp2});
+    add("sequence_2", {tp2, sp});
+    add("context_2", {c2});
+    add("micro_batch_2", {mb2});
+    add("spread_2", {dp2}, 2);
+    add("spread_4", {dp4}, 4);
+    add("spread_8", {dp8}, 8);
+    add("spread_2_data_2", {dp4}, 2);
+    add("spread_2_data_4", {dp8}, 2);
+    add("spread_4_data_2", {dp8}, 4);
+    add("spread_2_samples", {dp2, mb2}, 2);
+    add("split_2", {dp2}, 1, 2);
+    add("split_4", {dp4}, 1, 4);
+    add("spread_2_split_2", {dp4}, 2, 2);
+    add("spread_2_split_2_data_2", {dp8}, 2, 2);
+    add("spread_4_split_2", {dp8}, 4, 2);
+    add("spread_2_split_4", {dp8}, 2, 4);
+    add("spread_2_tensor", {tp2, sp}, 2);
+    add("split_2_tensor", {tp2, sp}, 1, 2);
+    add("spread_4_tensor", {tp4, sp}, 4);
+    add("spread_2_split_2_tensor", {tp4, sp}, 2, 2);
+    add("spread_2_tensor_data", {tp2, sp, dp2}, 2);
+    add("spread_4_tensor_data", {tp2, sp, dp2}, 4);
+    add("spread_8_tensor_data", {tp2, sp, dp4}, 8);
+    add("spread_2_split_2_tensor_data", {tp2, sp, dp2}, 2, 2);
+    add("spread_2_context", {c2}, 2);
+    add("spread_4_context_data", {c2, dp2}, 4);
+    add("split_2_context", {c2}, 1, 2);
+    add("spread_4_gathered", {"context_parallel=4", "context_algorithm=all_gather"}, 4);
+    add("spread_2_exchanged", {c2, "context_algorithm=all_to_all", mb2}, 2);
+    add("spread_8_tensor_context_data", {tp2, sp, c2, dp2}, 8);
+    add("spread_2_pipeline", {pp2, dp2}, 2);
+    add("spread_4_pipeline", {pp2, dp4}, 4);
+    add("spread_2_gpipe", {pp2, dp2, "schedule=gpipe"}, 2);
+    add("spread_2_interleaved", {pp2, dp2, "virtual_pipeline=2", "schedule=interleaved"}, 2);
+    add("spread_2_zb_h1", {pp2, dp2, "schedule=zb-h1"}, 2);
+    add("spread_2_zb_v", {pp2, dp2, "virtual_pipeline=2", "schedule=zb-v"}, 2);
+    add("spread_2_tensor_pipeline", {pp2, tp2, sp}, 2);
+    add("spread_4_tensor_pipeline_data", {pp2, tp2, sp, dp2}, 4);
+    for (int stage = 1; stage <= 3; ++stage) {
+        const std::string s = "zero" + std::to_string(stage);
+        add(s + "_data_2", {dp2, zero(stage)});
+        add(s + "_spread_2", {dp2, zero(stage)}, 2);
+        add(s + "_spread_2_data_2", {dp4, zero(stage)}, 2);
+        add(s + "_spread_2_split_2_data_2", {dp8, zero(stage)}, 2, 2);
+        add(s + "_spread_4_tensor_data", {tp2, sp, dp4, zero(stage)}, 4);
+        add(s + "_spread_2_pipeline", {pp2, dp4, zero(stage)}, 2);
+    }
+    add("late_spread_2_data_2", {dp4, "training.overlap_gradient_reduce=false"}, 2);
+    add("small_buckets_spread_2_data_2", {dp4, zero(1), "training.gradient_bucket_mb=0.02"}, 2);
+    add("recompute_full_spread_2", {dp2, "recompute=full"}, 2);
+    add("recompute_full_sequence_spread_2_zero2", {tp2, sp, dp2, zero(2), "recompute=full"}, 2);
+    add("recompute_every_2_spread_2", {dp2, "recompute=every_k", "recompute_every=2"}, 2);
+    return all;
+}
+
+}  // namespace orrery::parity

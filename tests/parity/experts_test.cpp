@@ -1,0 +1,252 @@
+// Mixtures of experts: every layout trains the model of one rank, and what is promised to the last
+// bit is.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+
+#include "runtime/executor/expert_room.hpp"
+#include "runtime/train/model_state.hpp"
+#include "tests/parity/expert_layouts.hpp"
+#include "tests/parity/run.hpp"
+#include "tests/runtime/checkpoint/faulty_files.hpp"
+
+namespace orrery::parity {
+namespace {
+
+struct Case {
+    std::string precision;
+    bool shared = false;
+    bool sigmoid = false;
+    NamedLayout layout;
+};
+
+void PrintTo(const Case& c, std::ostream* os) {
+    *os << c.precision << " " << c.layout.name;
+}
+
+// Scores by themselves, and what every token goes through beside its experts.
+plan::Scenario scenario_of(const Case& c) {
+    Sets sets = c.layout.sets;
+    sets.push_back("training.precision=" + c.precision);
+    plan::Scenario made = scenario(kMixtral, sets);
+    for (plan::LayerSpec& kind : made.model.kinds) {
+        auto& experts = std::get<plan::ExpertMlp>(kind.mlp);
+        if (c.shared) experts.shared_ffn = 48;
+        if (!c.sigmoid) continue;
+        experts.routing.score = plan::RouterScore::sigmoid;
+        experts.routing.factor = 2.5;
+    }
+    return made;
+}
+
+// In fp32 a token whose experts are a rounding apart goes to another one in another layout, after
+// which losses are 1e-5 apart: such are rare in few steps.
+RunOptions steps_of(const Case& c) {
+    RunOptions options;
+    if (c.precision == "fp32") options.steps = std::min<std::int64_t>(8, usual_steps());
+    return options;
+}
+
+Trained train_case(const Case& c, const RunOptions& options) {
+    return train(scenario_of(c), options);
+}
+
+const Trained& alone(const Case& c) {
+    static std::map<std::string, Trained> runs;
+    const std::string key =
+        c.precision + (c.shared ? " shared" : "") + (c.sigmoid ? " sigmoid" : "");
+    const auto found = runs.find(key);
+    if (found != runs.end()) return found->second;
+    Case one = c;
+    one.layout = {};
+    return runs[key] = train_case(one, steps_of(c));
+}
+
+class ExpertLayouts : public testing::TestWithParam<Case> {};
+
+TEST_P(ExpertLayouts, TrainTheModelOfOneRank) {
+    const Case& c = GetParam();
+    const Trained& reference = alone(c);
+    const Trained run = train_case(c, steps_of(c));
+    const double loss_tolerance = c.precision == "fp64" ? 1e-13 : 5e-6;
+    const double gradient_tolerance = c.precision == "fp64" ? 1e-12 : 1e-5;
+    ASSERT_EQ(run.losses.size(), reference.losses.size());
+    for (std::size_t i = 0; i < run.losses.size(); ++i)
+        EXPECT_LE(std::abs(run.losses[i] / reference.losses[i] - 1), loss_tolerance)
+            << "step " << i + 1 << ": " << run.losses[i] << " and " << reference.losses[i];
+    EXPECT_NEAR(run.norms[0] / reference.norms[0], 1, gradient_tolerance);
+    const Difference worst = difference(run.gradients, reference.gradients);
+    EXPECT_LE(worst.relative, gradient_tolerance) << worst.name;
+    EXPECT_EQ(run.disagreement, "");
+    EXPECT_LT(run.losses.back(), run.losses.front()) << "nothing is learned";
+}
+
+// Every layout in one precision, which take turns, as do the ways to route.
+std::vector<Case> cases() {
+    std::vector<Case> all;
+    std::size_t turn = 0;
+    for (const NamedLayout& layout : expert_layouts()) {
+        all.push_back({turn % 2 == 0 ? "fp64" : "fp32", turn % 3 == 1, turn % 5 == 2, layout});
+        ++turn;
+    }
+    return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExpertLayouts, testing::ValuesIn(cases()), [](const auto& tested) {
+    return tested.param.precision + "_" + tested.param.layout.name;
+});
+
+// In a row: who has experts, how many have shares of the same ones.
+NamedLayout spread(std::vector<std::string> keys, int ranks, int split = 1) {
+    keys.push_back("expert_parallel=" + std::to_string(ranks));
+    keys.push_back("expert_tensor_parallel=" + std::to_string(split));
+    return layout("", keys);
+}
+
+double first_loss(const NamedLayout& where) {
+    RunOptions one;
+    one.steps = 1;
+    return train_case({"fp32", true, false, where}, one).losses[0];
+}
+
+// A token's row is multiplied as if it were alone, so it does not matter where, nor with whom. The
+// loss of a batch is summed over ranks before micro-batches, which one order of data ranks has in
+// common.
+TEST(ExpertsBitwise, FirstLossDoesNotDependOnWhereExpertsAre) {
+    const double two = first_loss(spread({"data_parallel=2"}, 1));
+    EXPECT_EQ(first_loss(spread({"data_parallel=2"}, 2)), two);
+    EXPECT_EQ(first_loss(spread({"data_parallel=2", "pipeline_parallel=2"}, 2)), two);
+    EXPECT_EQ(first_loss(spread({"data_parallel=2", "zero_stage=3"}, 2)), two);
+    const double four = first_loss(spread({"data_parallel=4"}, 1));
+    EXPECT_EQ(first_loss(spread({"data_parallel=4"}, 2)), four);
+    EXPECT_EQ(first_loss(spread({"data_parallel=4"}, 4)), four);
+    EXPECT_EQ(first_loss(spread({"data_parallel=4", "zero_stage=1"}, 2)), four);
+    const double tensor =
+        first_loss(spread({"data_parallel=2", "tensor_parallel=2", "sequence_parallel=true"}, 1));
+    for (const int ranks : {2, 4})
+        EXPECT_EQ(first_loss(spread(
+                      {"data_parallel=2", "tensor_parallel=2", "sequence_parallel=true"}, ranks)),
+                  tensor);
+}
+
+void expect_same(const Trained& a, const Trained& b) {
+    EXPECT_EQ(a.losses, b.losses);
+    EXPECT_EQ(a.norms, b.norms);
+    EXPECT_EQ(a.gradients, b.gradients);
+    EXPECT_EQ(a.parameters, b.parameters);
+}
+
+TEST(ExpertsBitwise, ShardsOfOptimizerStatesDoNotChangeTheModel) {
+    const Case whole{"fp32", false, false, spread({"data_parallel=4"}, 2)};
+    Case sharded = whole;
+    sharded.layout.sets.push_back("layout.zero_stage=1");
+    expect_same(train_case(sharded, {}), train_case(whole, {}));
+}
+
+TEST(ExpertsBitwise, PipelinesComputeWhatOneStageDoes) {
+    const Case one{"fp32", true, false, spread({"data_parallel=2"}, 2)};
+    for (const char* schedule : {"1f1b", "gpipe", "zb-h1"}) {
+        Case stages = one;
+        stages.layout.sets.insert(
+            stages.layout.sets.end(),
+            {"layout.pipeline_parallel=2", std::string("layout.schedule=") + schedule});
+        expect_same(train_case(stages, {}), train_case(one, {}));
+    }
+}
+
+// One expert that every token goes to, with weight 1.
+TEST(ExpertsBitwise, OneExpertIsTheDenseModel) {
+    const Sets one_expert = {"model.num_local_experts=1", "model.num_experts_per_tok=1"};
+    for (const char* precision : {"fp32", "bf16"})
+        for (const std::vector<std::string>& keys : std::vector<std::vector<std::string>>{
+                 {}, {"data_parallel=2"}, {"pipeline_parallel=2"}}) {
+            Sets where = layout("", keys).sets;
+            where.insert(where.end(), {"model.intermediate_size=96", "model.rope_theta=10000",
+                                       "model.rms_norm_eps=1e-6",
+                                       std::string("training.precision=") + precision});
+            Sets of_experts = where;
+            of_experts.insert(of_experts.end(), one_expert.begin(), one_expert.end());
+            // By the names of the dense model.
+            const runtime::FirstWeights random = runtime::random_weights(1234, 0.02, 4);
+            RunOptions options;
+            options.first_weights = [&](const plan::Parameter& parameter, const std::string& name,
+                                        std::int64_t element) {
+                std::string dense = name;
+                if (const std::size_t at = dense.find("experts."); at != std::string::npos)
+                    dense.erase(at, 8);
+                double value = 0;
+                random(parameter, dense, element, {&value, 1});
+                return value;
+            };
+            const Trained experts = train(scenario(kMixtral, of_experts), options);
+            const Trained dense = train(scenario(kLlama, where), options);
+            EXPECT_EQ(experts.losses, dense.losses);
+            EXPECT_EQ(experts.norms, dense.norms);
+            for (const auto& [name, values] : dense.parameters) {
+                std::string there = name;
+                if (const std::size_t at = name.find("/fc"); at != std::string::npos)
+                    there.insert(at + 1, "experts.");
+                EXPECT_EQ(experts.parameters.at(there), values) << name;
+            }
+        }
+}
+
+// Every rank of a run ends, those with room, too, and says why.
+TEST(ExpertRoom, EndsTheRunWhenMoreRowsComeThanThereIsRoomFor) {
+    for (const std::vector<std::string>& keys : std::vector<std::vector<std::string>>{
+             {"data_parallel=2"}, {"data_parallel=2", "pipeline_parallel=2"}}) {
+        Sets sets = spread(keys, 2).sets;
+        sets.push_back("layout.expert_row_bound=1");
+        const plan::Scenario tight = scenario(kMixtral, sets);
+        RunOptions one;
+        one.steps = 2;
+        try {
+            train(tight, one);
+            ADD_FAILURE() << "rows of two ranks came to be as many on each, in all layers";
+        } catch (const runtime::ExpertRoomError& error) {
+            EXPECT_NE(std::string(error.what()).find("layout.expert_row_bound="), std::string::npos)
+                << error.what();
+        }
+    }
+}
+
+// What comes to experts of what a checkpoint of another layout holds.
+TEST(ExpertCheckpoints, OfOneLayoutAreThoseOfAnother) {
+    const std::string path = testing::TempDir() + "experts-resharded";
+    runtime::UnsynchronisedFiles files;
+    RunOptions options;
+    options.steps = 2;
+    options.checkpoint.emplace();
+    options.checkpoint->path = path;
+    options.checkpoint->every_steps = 2;
+    options.checkpoint->files = &files;
+    const std::vector<NamedLayout> layouts = {
+        spread({}, 1), spread({"data_parallel=4"}, 4),
+        spread({"data_parallel=4", "zero_stage=1"}, 2, 2),
+        spread({"data_parallel=4", "zero_stage=3"}, 2),
+        spread({"tensor_parallel=2", "sequence_parallel=true", "pipeline_parallel=2"}, 2)};
+    for (std::size_t i = 0; i < layouts.size(); ++i) {
+        std::filesystem::remove_all(path);
+        const Trained saved = train_case({"fp64", true, false, layouts[i]}, options);
+        const NamedLayout& other = layouts[(i + 1) % layouts.size()];
+        RunOptions resumed = options;
+        resumed.checkpoint->resume = true;
+        resumed.steps = 4;
+        const Trained rest = train_case({"fp64", true, false, other}, resumed);
+        std::filesystem::remove_all(path);
+        resumed.checkpoint->resume = false;
+        const Trained whole = train_case({"fp64", true, false, layouts[i]}, resumed);
+        ASSERT_EQ(rest.losses.size(), 2U);
+        for (std::size_t step = 0; step < 2; ++step)
+            EXPECT_LE(std::abs(rest.losses[step] / whole.losses[step + 2] - 1), 1e-13);
+        EXPECT_LE(difference(rest.parameters, whole.parameters).relative, 1e-10);
+        EXPECT_LE(difference(rest.moments, whole.moments).relative, 1e-10);
+        std::filesystem::remove_all(path);
+    }
+}
+
+}  // namespace
+}  // namespace orrery::parity

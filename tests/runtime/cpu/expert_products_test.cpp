@@ -1,0 +1,325 @@
+// Products of experts, and the function between them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/runtime/cpu/expert_world.hpp"
+#include "tests/runtime/cpu/kernel_world.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+using plan::DType;
+
+std::size_t at(std::int64_t i) {
+    return static_cast<std::size_t>(i);
+}
+
+constexpr GemmForm kForms[] = {GemmForm::forward, GemmForm::input_gradient,
+                               GemmForm::weight_gradient};
+
+// Of one member that holds all experts, so many rows each.
+struct Counts {
+    std::vector<std::int32_t> rows;
+
+    ExpertPlaces places() const {
+        return {static_cast<std::int64_t>(rows.size()), 1, 1, 0, rows.data()};
+    }
+    std::int64_t sum() const { return places().received(0); }
+};
+
+struct Shape {
+    std::int64_t width_in, width_out;
+};
+
+GroupedGemm product_of(GemmForm form, const Shape& shape, const Counts& counts) {
+    GroupedGemm gemm;
+    gemm.form = form;
+    gemm.places = counts.places();
+    const bool forward = form == GemmForm::forward;
+    const bool sums = form == GemmForm::weight_gradient;
+    gemm.m = sums ? shape.width_out : counts.sum();
+    gemm.n = forward ? shape.width_out : shape.width_in;
+    gemm.k = sums ? counts.sum() : forward ? shape.width_in : shape.width_out;
+    return gemm;
+}
+
+struct Operands {
+    Values a, b;
+    std::int64_t result = 0;
+};
+Operands operands_of(const GroupedGemm& op) {
+    const std::int64_t experts = op.places.local();
+    const bool sums = op.form == GemmForm::weight_gradient;
+    return {exact_numbers(op.m * op.k, 1), exact_numbers((sums ? 1 : experts) * op.n * op.k, 2),
+            sums ? experts * op.m * op.n : op.m * op.n};
+}
+
+// Sums of products of multiples of 1/64 below 4 are exact in fp64
+// (tests/runtime/cpu/gemm_test.cpp).
+Values plain_product(const GroupedGemm& op, const Operands& operands) {
+    Values result(at(operands.result));
+    const auto& [a, b, size] = operands;
+    std::int64_t first = 0;
+    for (std::int64_t e = 0; e < op.places.local(); ++e) {
+        const std::int64_t rows = op.places.rows_of(e);
+        for (std::int64_t row = first; row < first + rows; ++row) {
+            if (op.form == GemmForm::weight_gradient) {
+                for (std::int64_t i = 0; i < op.m; ++i)
+                    for (std::int64_t j = 0; j < op.n; ++j)
+                        result[at((e * op.m + i) * op.n + j)] +=
+                            a[at(row * op.m + i)] * b[at(row * op.n + j)];
+                continue;
+            }
+            for (std::int64_t j = 0; j < op.n; ++j)
+                for (std::int64_t l = 0; l < op.k; ++l) {
+                    const std::int64_t of_b = op.form == GemmForm::forward
+                                                  ? (e * op.n + j) * op.k + l
+                                                  : (e * op.k + l) * op.n + j;
+                    result[at(row * op.n + j)] += a[at(row * op.k + l)] * b[at(of_b)];
+                }
+        }
+        first += rows;
+    }
+    return result;
+}
+
+TEST(GroupedGemm, EachFormIsItsPlainLoop) {
+    const Counts all[] = {{{5}}, {{3, 0, 9, 1}}, {{0, 0, 70}}, {{33, 2, 0, 17, 40, 1, 8, 0}}};
+    const Shape shapes[] = {{3, 2}, {37, 22}, {65, 130}};
+    for (const Counts& counts : all)
+        for (const Shape& shape : shapes)
+            for (const GemmForm form : kForms) {
+                GroupedGemm op = product_of(form, shape, counts);
+                const Operands operands = operands_of(op);
+                const Computation run = [&](const World& world) {
+                    const Tensor a = world.in(operands.a), b = world.in(operands.b);
+                    const Tensor c = world.out(at(operands.result));
+                    op.a = a.buffer();
+                    op.b = b.buffer();
+                    op.c = c.buffer();
+                    world.table.grouped_gemm(op, world.team);
+                    return std::vector{c};
+                };
+                EXPECT_EQ(in_fp64(run)[0], plain_product(op, operands));
+                expect_everywhere(run, 2.0 * 130);
+            }
+}
+
+TEST(GroupedGemm, AddsToGradientsInTheirTypeAndLeavesThoseOfIdleExperts) {
+    const Counts counts{{4, 0, 7}};
+    GroupedGemm op = product_of(GemmForm::weight_gradient, {12, 10}, counts);
+    const Operands operands = operands_of(op);
+    const Values before = exact_numbers(operands.result, 3);
+    Values expected = plain_product(op, operands);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+        expected[i] += before[i];
+    Team team(2);
+    const Tensor a(DType::bf16, operands.a), b(DType::bf16, operands.b), c(DType::fp32, before);
+    op.a = a.buffer();
+    op.b = b.buffer();
+    op.c = c.buffer();
+    op.accumulate = true;
+    kernels().grouped_gemm(op, team);
+    EXPECT_EQ(c.values(), expected);  // below 2^12 in multiples of 2^-12: exact in fp32
+}
+
+Values waves(std::int64_t n, std::uint32_t seed) {
+    Values values;
+    for (std::int64_t i = 0; i < n; ++i)
+        values.push_back(std::sin(static_cast<double>(seed + 1) * (1.7 + static_cast<double>(i))));
+    return values;
+}
+
+// Numbers that round: what a row becomes must not tell who else is there.
+TEST(GroupedGemm, ARowsBitsDependOnTheRowAndTheMatrixAlone) {
+    const Shape shapes[] = {{2, 3}, {8, 4}, {16, 24}, {31, 57}, {129, 100}, {520, 199}};
+    std::vector<const KernelTable*> tables = {&baseline_kernels()};
+    if (v3_kernels() != nullptr) tables.push_back(v3_kernels());
+    Team team(2);
+    for (const KernelTable* table : tables)
+        for (const DType dtype : {DType::bf16, DType::fp32, DType::fp64})
+            for (const Shape& shape : shapes)
+                for (const GemmForm form : {GemmForm::forward, GemmForm::input_gradient}) {
+                    const std::int64_t in =
+                        form == GemmForm::forward ? shape.width_in : shape.width_out;
+                    const Tensor weights(dtype, waves(shape.width_in * shape.width_out, 1));
+                    const Values row = waves(in, 2);
+                    Tensor first(dtype, std::int64_t{0});
+                    // The row stands at `place` of so many.
+                    const std::int32_t rows[] = {1, 2, 3, 5, 8, 30, 515};
+                    for (const std::int32_t count : rows)
+                        for (const std::int64_t place : {0, count / 2, count - 1}) {
+                            const Counts counts{{count}};
+                            GroupedGemm op = product_of(form, shape, counts);
+                            Values x = waves(op.m * op.k, 3);
+                            std::copy(row.begin(), row.end(), x.begin() + place * in);
+                            const Tensor a(dtype, x), c(dtype, op.m * op.n);
+                            op.a = a.buffer();
+                            op.b = weights.buffer();
+                            op.c = c.buffer();
+                            table->grouped_gemm(op, team);
+                            const Values all = c.values();
+                            const Tensor found(dtype, Values(all.begin() + place * op.n,
+                                                             all.begin() + (place + 1) * op.n));
+                            if (first.bytes().empty()) first = found;
+                            ASSERT_EQ(found.bytes(), first.bytes())
+                                << table->instruction_set << " " << plan::name(dtype) << " "
+                                << shape.width_in << " × " << shape.width_out << ", row " << place
+                                << " of " << count;
+                        }
+                }
+}
+
+// One expert that has all rows is a dense layer, bit for bit: for as many rows as a vector's
+// lanes go into, those left over are added up in another order.
+TEST(GroupedGemm, OfOneExpertIsGemm) {
+    Team team(2);
+    for (const DType dtype : {DType::bf16, DType::fp32, DType::fp64})
+        for (const Shape& shape : {Shape{48, 36}, Shape{129, 100}, Shape{520, 199}})
+            for (const GemmForm form : kForms)
+                for (const std::int32_t rows : {16, 64, 516}) {
+                    const Counts counts{{rows}};
+                    GroupedGemm op = product_of(form, shape, counts);
+                    const Tensor a(dtype, waves(op.m * op.k, 1));
+                    const Tensor b(dtype, waves(op.n * op.k, 2));
+                    const Tensor c(dtype, op.m * op.n), dense(dtype, op.m * op.n);
+                    op.a = a.buffer();
+                    op.b = b.buffer();
+                    op.c = c.buffer();
+                    kernels().grouped_gemm(op, team);
+                    kernels().gemm({form, op.m, op.n, op.k, op.a, op.b, {}, dense.buffer()}, team);
+                    EXPECT_EQ(c.bytes(), dense.bytes())
+                        << plan::name(dtype) << " " << rows << " rows";
+                }
+}
+
+constexpr ActivationForm kActivations[] = {ActivationForm::gelu_tanh, ActivationForm::gelu_erf,
+                                           ActivationForm::relu,      ActivationForm::squared_relu,
+                                           ActivationForm::swiglu,    ActivationForm::geglu_tanh,
+                                           ActivationForm::geglu_erf};
+
+bool gated(ActivationForm form) {
+    return form >= ActivationForm::swiglu;
+}
+
+double f(ActivationForm form, double x) {
+    switch (form) {
+        case ActivationForm::gelu_tanh:
+        case ActivationForm::geglu_tanh:
+            return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+        case ActivationForm::gelu_erf:
+        case ActivationForm::geglu_erf:
+            return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+        case ActivationForm::relu:
+            return std::max(x, 0.0);
+        case ActivationForm::squared_relu:
+            return std::max(x, 0.0) * std::max(x, 0.0);
+        case ActivationForm::swiglu:
+            return x / (1 + std::exp(-x));
+    }
+    return 0;
+}
+
+Values plain_activation(ActivationForm form, std::int64_t width, const Values& x,
+                        const Values& weights) {
+    Values y;
+    const std::int64_t pitch = gated(form) ? 2 * width : width;
+    for (std::int64_t row = 0; row < static_cast<std::int64_t>(weights.size()); ++row)
+        for (std::int64_t i = 0; i < width; ++i) {
+            const double up = gated(form) ? x[at(row * pitch + width + i)] : 1;
+            y.push_back(f(form, x[at(row * pitch + i)]) * up * weights[at(row)]);
+        }
+    return y;
+}
+
+constexpr std::int64_t kWidth = 1031;
+
+TEST(ExpertActivation, IsTheFunctionTimesTheRowsWeight) {
+    const Counts counts{{3, 0, 4}};
+    const std::int64_t rows = counts.sum();
+    for (const ActivationForm form : kActivations) {
+        const Values x = exact_numbers(rows * kWidth * (gated(form) ? 2 : 1), 1);
+        const Values weights = exact_numbers(rows, 2);
+        const Computation run = [&](const World& world) {
+            const Tensor tx = world.in(x), tweights = world.work_in(weights);
+            const Tensor y = world.out(at(rows * kWidth));
+            world.table.expert_activation(
+                {form, kWidth, counts.places(), tx.buffer(), tweights.buffer(), y.buffer()},
+                world.team);
+            return std::vector{y};
+        };
+        expect_equal_in_fp64(in_fp64(run)[0], plain_activation(form, kWidth, x, weights), 20);
+        expect_everywhere(run, 40);
+    }
+}
+
+TEST(ExpertActivation, BackwardIsItsGradient) {
+    const Counts counts{{3, 0, 4}};
+    const std::int64_t rows = counts.sum();
+    Team team(2);
+    const World world{baseline_kernels(), team, DType::fp64};
+    for (const ActivationForm form : kActivations) {
+        const std::int64_t inputs = kWidth * (gated(form) ? 2 : 1);
+        // Away from relu's kink.
+        Values x = exact_numbers(rows * inputs, 1);
+        for (double& value : x)
+            value += value == 0 ? 1.0 / 64 : 0;
+        const Values weights = exact_numbers(rows, 2), dy = exact_numbers(rows * kWidth, 3);
+        const Tensor tdy = world.in(dy), tx = world.in(x), tweights = world.in(weights);
+        const Tensor dx = world.out(x.size()), dweights = world.out(weights.size());
+        world.table.expert_activation_backward(
+            {form, kWidth, counts.places(), tdy.buffer(), tx.buffer(), tweights.buffer(),
+             dx.buffer(), dweights.buffer()},
+            team);
+        expect_gradient(
+            [&](const Values& at_x) {
+                return dot(dy, plain_activation(form, kWidth, at_x, weights));
+            },
+            x, dx.values());
+        expect_gradient(
+            [&](const Values& at_w) { return dot(dy, plain_activation(form, kWidth, x, at_w)); },
+            weights, dweights.values());
+        const Computation run = [&](const World& here) {
+            const Tensor a = here.in(dy), b = here.in(x), c = here.work_in(weights);
+            const Tensor to_x = here.out(x.size()), to_weights = here.work_out(weights.size());
+            here.table.expert_activation_backward(
+                {form, kWidth, counts.places(), a.buffer(), b.buffer(), c.buffer(), to_x.buffer(),
+                 to_weights.buffer()},
+                here.team);
+            return std::vector{to_x, to_weights};
+        };
+        expect_everywhere(run, 2.0 * kWidth);
+    }
+}
+
+// Of weights that are 1 it is the dense activation, bit for bit, forward and back.
+TEST(ExpertActivation, OfWeightsOneIsActivation) {
+    const Counts counts{{5}};
+    Team team(1);
+    for (const DType dtype : {DType::bf16, DType::fp32, DType::fp64})
+        for (const ActivationForm form : {ActivationForm::swiglu, ActivationForm::geglu_tanh}) {
+            const Tensor x(dtype, waves(10 * kWidth, 1));
+            const Tensor dy(dtype, waves(5 * kWidth, 2));
+            const DType wide = dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+            const Tensor ones(wide, Values(5, 1.0)), dweights(wide, 5);
+            const Tensor y(dtype, 5 * kWidth), dense_y(dtype, 5 * kWidth);
+            const Tensor dx(dtype, 10 * kWidth), dense_dx(dtype, 10 * kWidth);
+            const KernelTable& table = kernels();
+            table.expert_activation(
+                {form, kWidth, counts.places(), x.buffer(), ones.buffer(), y.buffer()}, team);
+            table.activation({form, 5, kWidth, x.buffer(), dense_y.buffer()}, team);
+            EXPECT_EQ(y.bytes(), dense_y.bytes());
+            table.expert_activation_backward(
+                {form, kWidth, counts.places(), dy.buffer(), x.buffer(), ones.buffer(), dx.buffer(),
+                 dweights.buffer()},
+                team);
+            table.activation_backward({form, 5, kWidth, dy.buffer(), x.buffer(), dense_dx.buffer()},
+                                      team);
+            EXPECT_EQ(dx.bytes(), dense_dx.bytes());
+        }
+}
+
+}  // namespace
+}  // namespace orrery::runtime

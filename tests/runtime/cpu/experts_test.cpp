@@ -1,0 +1,216 @@
+// Rows on their way to experts and back, and what experts make of them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/runtime/cpu/expert_world.hpp"
+#include "tests/runtime/cpu/kernel_world.hpp"
+
+namespace orrery::runtime {
+namespace {
+
+std::size_t at(std::int64_t i) {
+    return static_cast<std::size_t>(i);
+}
+
+// Rows of a matrix.
+Values row_of(const Values& matrix, std::int64_t row, std::int64_t width) {
+    return {matrix.begin() + row * width, matrix.begin() + (row + 1) * width};
+}
+void append(Values& to, const Values& row) {
+    to.insert(to.end(), row.begin(), row.end());
+}
+
+constexpr std::int64_t kWidth = 1031;  // more than a piece
+
+TEST(Permute, CopiesRowsByExpertThenByToken) {
+    for (const ExpertGroup& group : some_groups()) {
+        const Values x = exact_numbers(group.tokens * kWidth, 1);
+        const Values weights = exact_numbers(group.tokens * group.chosen, 2);
+        Values expected, expected_weights;
+        for (const Sent& row : permuted_rows(group, 0)) {
+            append(expected, row_of(x, row.token, kWidth));
+            expected_weights.push_back(weights[at(row.token * group.chosen + row.slot)]);
+        }
+        const Computation run = [&](const World& world) {
+            const Tensor tx = world.in(x), tweights = world.work_in(weights);
+            const Tensor y = world.out(expected.size());
+            const Tensor permuted = world.work_out(expected_weights.size());
+            world.table.permute(
+                {group.tokens, kWidth, group.chosen, group.experts, tx.buffer(),
+                 group.choices[0].data(), tweights.buffer(), y.buffer(), permuted.buffer()},
+                world.team);
+            return std::vector{y, permuted};
+        };
+        EXPECT_EQ(in_fp64(run), (std::vector{expected, expected_weights}));
+        expect_everywhere(run, 0);
+    }
+}
+
+TEST(GroupRows, OrdersRowsByExpertAndBack) {
+    for (const ExpertGroup& group : some_groups())
+        for (std::int64_t member = 0; member < group.ranks; ++member) {
+            const std::vector<Sent> by_member = received_rows(group, member);
+            const std::vector<Sent> by_expert = grouped_rows(group, member);
+            const auto rows = static_cast<std::int64_t>(by_member.size());
+            constexpr std::int64_t kRoom = 3;  // that is not in use
+            Values x, expected;
+            const auto of = [](const Sent& row) {
+                return exact_numbers(7, static_cast<std::uint32_t>(1 + row.member * 100 +
+                                                                   row.token * 10 + row.slot));
+            };
+            for (const Sent& row : by_member)
+                append(x, of(row));
+            for (const Sent& row : by_expert)
+                append(expected, of(row));
+            const Values unused(kRoom * 7, std::nan(""));
+            append(x, unused);
+            const Computation run = [&](const World& world) {
+                const Tensor from = world.in(x), y = world.out(x.size()),
+                             back = world.out(x.size());
+                const ExpertPlaces places = group.places(member);
+                world.table.group_rows({7, places, false, from.buffer(), y.buffer()}, world.team);
+                world.table.group_rows({7, places, true, y.buffer(), back.buffer()}, world.team);
+                const auto used = [&](const Tensor& all) {
+                    Values values = all.values();
+                    for (std::int64_t i = rows * 7; i < (rows + kRoom) * 7; ++i)
+                        EXPECT_TRUE(std::isnan(values[at(i)])) << "written beyond rows in use";
+                    values.resize(at(rows * 7));
+                    return world.in(values);
+                };
+                return std::vector{used(y), used(back)};
+            };
+            const Values whole(x.begin(), x.begin() + rows * 7);
+            EXPECT_EQ(in_fp64(run), (std::vector{expected, whole}));
+            expect_everywhere(run, 0);
+        }
+}
+
+// Sums are in the order of experts, then of shares, and rounded once: numbers are exact here, and
+// so are sums of a few.
+TEST(Unpermute, AddsUpWhatComesBackForAToken) {
+    for (const ExpertGroup& group : some_groups())
+        for (std::int64_t member = 0; member < group.ranks; member += 2) {
+            const std::vector<Returned> rows = returned_rows(group, member);
+            const auto returned = static_cast<std::int64_t>(rows.size());
+            ASSERT_EQ(returned, group.tokens * group.chosen * group.split);
+            const Values x = exact_numbers(returned * kWidth, 3);
+            const Values dweights = exact_numbers(returned, 4);
+            Values expected(at(group.tokens * kWidth));
+            Values expected_dweights(at(group.tokens * group.chosen));
+            for (std::int64_t row = 0; row < returned; ++row) {
+                const Sent& sent = rows[at(row)].row;
+                for (std::int64_t i = 0; i < kWidth; ++i)
+                    expected[at(sent.token * kWidth + i)] += x[at(row * kWidth + i)];
+                expected_dweights[at(sent.token * group.chosen + sent.slot)] += dweights[at(row)];
+            }
+            const Computation run = [&](const World& world) {
+                const Tensor from = world.in(x), y = world.out(expected.size());
+                const Tensor tdw = world.work_in(dweights);
+                const Tensor out = world.work_out(expected_dweights.size());
+                Unpermute op;
+                op.rows = group.tokens;
+                op.width = kWidth;
+                op.chosen = group.chosen;
+                op.places = group.places(member);
+                op.places.counts = nullptr;
+                op.returned = from.buffer();
+                op.choice = group.choices[at(member)].data();
+                op.returned_dweights = tdw.buffer();
+                op.y = y.buffer();
+                op.dweights = out.buffer();
+                world.table.unpermute(op, world.team);
+                return std::vector{y, out};
+            };
+            EXPECT_EQ(in_fp64(run), (std::vector{expected, expected_dweights}));
+            expect_everywhere(run, 0);
+        }
+}
+
+// Each expert adds its own constant to a row: what a token has in the end is its row times k, and
+// the sum of its experts' constants. All kernels on the way, of all members.
+TEST(Permute, AndAllOrdersAfterItBringEveryRowToItsExpert) {
+    Team team(2);
+    const KernelTable& table = kernels();
+    for (const ExpertGroup& group : some_groups()) {
+        std::vector<Values> permuted, worked;
+        for (std::int64_t member = 0; member < group.ranks; ++member) {
+            const Tensor x(plan::DType::fp64,
+                           exact_numbers(group.tokens, static_cast<std::uint32_t>(member + 1)));
+            const Tensor y(plan::DType::fp64, group.tokens * group.chosen);
+            table.permute({group.tokens,
+                           1,
+                           group.chosen,
+                           group.experts,
+                           x.buffer(),
+                           group.choices[at(member)].data(),
+                           {},
+                           y.buffer(),
+                           {}},
+                          team);
+            permuted.push_back(y.values());
+        }
+        // As the messages of all_to_all_v are cut by ExpertPlaces.
+        for (std::int64_t member = 0; member < group.ranks; ++member) {
+            const ExpertPlaces places = group.places(member);
+            Values received;
+            for (std::int64_t from = 0; from < group.ranks; ++from) {
+                std::int64_t first = 0;
+                for (std::int64_t to = 0; to < member / group.split * group.split;
+                     to += group.split)
+                    first += places.sent(from, to);
+                const Values& all = permuted[at(from)];
+                received.insert(received.end(), all.begin() + first,
+                                all.begin() + first + places.sent(from, member));
+            }
+            const auto rows = static_cast<std::int64_t>(received.size());
+            ASSERT_EQ(places.received(member), rows);
+            const Tensor from(plan::DType::fp64, received);
+            const Tensor grouped(plan::DType::fp64, rows), back(plan::DType::fp64, rows);
+            table.group_rows({1, places, false, from.buffer(), grouped.buffer()}, team);
+            Values by_expert = grouped.values();
+            std::int64_t row = 0;
+            for (std::int64_t i = 0; i < places.local(); ++i)
+                for (std::int64_t n = 0; n < places.rows_of(places.first_of(member) + i); ++n)
+                    by_expert[at(row++)] +=
+                        1024.0 * static_cast<double>(1 + places.first_of(member) + i);
+            const Tensor done(plan::DType::fp64, by_expert);
+            table.group_rows({1, places, true, done.buffer(), back.buffer()}, team);
+            worked.push_back(back.values());
+        }
+        for (std::int64_t member = 0; member < group.ranks; ++member) {
+            Values returned;
+            for (std::int64_t by = 0; by < group.ranks; ++by) {
+                const ExpertPlaces places = group.places(by);
+                std::int64_t first = 0;
+                for (std::int64_t before = 0; before < member; ++before)
+                    first += places.sent(before, by);
+                const Values& all = worked[at(by)];
+                returned.insert(returned.end(), all.begin() + first,
+                                all.begin() + first + places.sent(member, by));
+            }
+            const Tensor from(plan::DType::fp64, returned), y(plan::DType::fp64, group.tokens);
+            Unpermute op;
+            op.rows = group.tokens;
+            op.width = 1;
+            op.chosen = group.chosen;
+            op.places = group.places(member);
+            op.returned = from.buffer();
+            op.choice = group.choices[at(member)].data();
+            op.y = y.buffer();
+            table.unpermute(op, team);
+            const Values x = exact_numbers(group.tokens, static_cast<std::uint32_t>(member + 1));
+            for (std::int64_t token = 0; token < group.tokens; ++token) {
+                double expected = 0;
+                for (std::int64_t slot = 0; slot < group.chosen; ++slot)
+                    expected +=
+                        x[at(token)] +
+                        1024.0 * (1 + group.choices[at(member)][at(token * group.chosen + slot)]);
+                EXPECT_EQ(y.values()[at(token)], expected * static_cast<double>(group.split));
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace orrery::runtime
