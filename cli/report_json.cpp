@@ -85,8 +85,13 @@ Json step_json(const sim::StepPrediction& step) {
     Json breakdown;
     for (std::size_t a = 0; a < trace::kAccounts; ++a)
         breakdown[std::string(trace::name(static_cast<trace::Account>(a)))] = step.breakdown_s[a];
+    Json parts;
+    for (std::size_t part = 0; part < sim::kIntervalParts; ++part)
+        parts[std::string(sim::name(static_cast<sim::IntervalPart>(part)))] = {
+            {"early", step.interval_parts[part].early}, {"late", step.interval_parts[part].late}};
     Json json = {{"time_s", step.time_s},
                  {"interval_s", {step.low_s, step.high_s}},
+                 {"interval_parts", std::move(parts)},
                  {"breakdown_s", std::move(breakdown)},
                  {"bubble_fraction", step.bubble_fraction},
                  {"heaviest_chunk", heaviest_json(step.heaviest_chunk)}};

@@ -1,5 +1,10 @@
 // The text report, from what is simulated to what to try next. Sections about memory, time and
 // sources are in report_memory.cpp, report_time.cpp and report_sources.cpp.
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "cli/quantity.hpp"
@@ -59,6 +64,23 @@ std::string conserved_text(const ReportInput& input) {
                                      : "THE PLAN'S SUMS ARE NOT THOSE OF THE SCENARIO"));
 }
 
+// What the interval is made of, the widest first: standard deviations towards a longer step.
+std::string parts_text(const sim::StepPrediction& step) {
+    std::vector<std::pair<double, std::string_view>> parts;
+    for (std::size_t part = 0; part < sim::kIntervalParts; ++part)
+        parts.emplace_back(step.interval_parts[part].late,
+                           sim::name(static_cast<sim::IntervalPart>(part)));
+    std::stable_sort(parts.begin(), parts.end(),
+                     [](const auto& one, const auto& other) { return one.first > other.first; });
+    constexpr double kWorthSaying = 0.005;
+    std::string text;
+    for (const auto& [late, name] : parts) {
+        if (late < kWorthSaying) continue;
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, percent_text(late));
+    }
+    return text.empty() ? "" : labelled("unsure of", text);
+}
+
 std::string throughput_text(const ReportInput& input, const Console& console) {
     const sim::StepPrediction& step = input.prediction.step;
     const sim::ThroughputPrediction& rate = input.prediction.throughput;
@@ -67,6 +89,7 @@ std::string throughput_text(const ReportInput& input, const Console& console) {
         labelled("step time",
                  fmt::format("{}   90 % interval {} to {}", console.bold(seconds_text(step.time_s)),
                              seconds_text(step.low_s), seconds_text(step.high_s)));
+    text += parts_text(step);
     text += labelled("throughput",
                      fmt::format("{} tokens/s, {} tokens/s per {}", digits_text(rate.tokens_per_s),
                                  digits_text(rate.tokens_per_s_per_gpu), device));

@@ -69,7 +69,7 @@ class Simulate : public Subcommand {
         sim::Prediction prediction =
             sim::simulate(*read.scenario, profile,
                           {unfolded_, costs ? &*costs : nullptr, !trace_file_.empty() || timeline_,
-                           true, input_.plan()},
+                           true, false, input_.plan()},
                           read.resolved_json);
         if (prediction.prices) prediction.trace.facts.prices = prices_text(*prediction.prices);
         ReportInput report{*read.scenario, profile, prediction, input_, read.resolved_json};

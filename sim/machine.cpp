@@ -207,7 +207,9 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     const plan::Cluster& cluster = scenario.cluster;
     const plan::Framework& framework = scenario.training.framework;
     const Network network(cluster, collectives ? *collectives : collectives_of(profile, plan.mesh));
-    const KernelCost kernels(profile, framework, ranks_of_node(plan.mesh, cluster));
+    const std::int64_t machines =
+        (plan.mesh.ranks() + cluster.devices_per_node - 1) / cluster.devices_per_node;
+    const KernelCost kernels(profile, framework, ranks_of_node(plan.mesh, cluster), machines);
     const ExpertLoads loads(scenario);
 
     Machine machine;

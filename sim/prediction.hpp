@@ -16,6 +16,7 @@
 #include "sim/engine/engine.hpp"
 #include "sim/replay/measured.hpp"
 #include "sim/stack_prior.hpp"
+#include "sim/step_interval.hpp"
 #include "trace/accounts.hpp"
 #include "trace/copies.hpp"
 #include "trace/step_sums.hpp"
@@ -83,6 +84,7 @@ struct StepPrediction {
     double time_s = 0;
     double low_s = 0;  // central 90 %
     double high_s = 0;
+    IntervalParts interval_parts{};                      // of what low_s and high_s are made
     std::array<double, trace::kAccounts> breakdown_s{};  // mean over ranks; sums to time_s
     double bubble_fraction = 0;
     // Where chunks of layers do not take equally long: the longest. What they add to the waiting
@@ -137,6 +139,9 @@ struct SimulateOptions {
     // Simulate a second time, with equal chunks, to part imbalance from bubble; else all of it is
     // bubble.
     bool part_waiting = true;
+    // The run is one of those that the constants of its stack were fitted to, as only validation
+    // can know: a user's own cluster and stack never are.
+    bool of_fitted_source = false;
     // In place of the plan that the scenario asks for; must answer the same scenario.
     const plan::Plan* plan = nullptr;
     // Becomes true: nobody wants the answer any more, and simulate throws Stopped.

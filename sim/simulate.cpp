@@ -150,82 +150,25 @@ void split_bubble(const plan::Plan& plan, Machine& machine, Prediction& predicti
     }
 }
 
-// How often each op runs at the prices of each table, over all ranks.
-std::vector<std::vector<std::int64_t>> ops_by_table(const trace::Trace& trace,
-                                                    const Machine& machine) {
-    std::map<const PriceTable*, std::size_t> index;
-    for (const auto& table : machine.tables)
-        index.emplace(table.get(), index.size());
-    std::vector<std::vector<std::int64_t>> ranks(  // by table and program
-        machine.tables.size(), std::vector<std::int64_t>(trace.programs.size()));
-    for (std::size_t t = 0; t < trace.tracks.size(); ++t)
-        ranks[index.at(machine.table_of[t])][static_cast<std::size_t>(trace.tracks[t].program)] +=
-            trace.tracks[t].represents();
-    std::vector<std::vector<std::int64_t>> ops(machine.tables.size(),
-                                               std::vector<std::int64_t>(trace.ops.size()));
-    for (std::size_t p = 0; p < trace.programs.size(); ++p) {
-        std::vector<std::int64_t> of_program(trace.ops.size());
-        for (const std::uint32_t op : trace.programs[p].op)
-            ++of_program[op];
-        for (std::size_t t = 0; t < ops.size(); ++t)
-            for (std::size_t op = 0; op < of_program.size(); ++op)
-                ops[t][op] += ranks[t][p] * of_program[op];
-    }
-    return ops;
+// What was measured on the very machine leaves nothing of the stack open.
+StackPrior prior_of(const SimulateOptions& options, const plan::Framework& framework,
+                    const Profile& profile) {
+    if (options.costs != nullptr) return {};
+    return stack_prior(framework, profile, options.of_fitted_source);
 }
-
-// Central 90 % of the step: the residuals of what the step is made of, those of one family taken as
-// one common error, families and what the stack's kernels do not explain as independent; what runs
-// of the stack have shown of its kernels narrows the former (deviation_factor). Waiting
-// scales with what is waited for, so the share of each family is taken of the busy time.
-double relative_deviation(const Prediction& prediction, const Machine& machine,
-                          const plan::Framework& framework) {
-    const trace::Trace& trace = prediction.trace;
-    const auto exposed = [](const trace::CommunicationSums& sum) {
-        return sum.busy_s > 0 ? std::min(1.0, sum.exposed_s / sum.busy_s) : 0;
-    };
-    const auto ops = ops_by_table(trace, machine);
-    std::array<double, kCostFamilies> weighted{};
-    double busy = 0;
-    for (std::size_t t = 0; t < ops.size(); ++t)
-        for (std::size_t number = 0; number < trace.ops.size(); ++number) {
-            const Price& price = machine.tables[t]->prices[number];
-            const trace::OpName& op = trace.ops[number];
-            double seconds = price.seconds * static_cast<double>(ops[t][number]);
-            if (plan::is_communication(op.kind))  // only what compute waited for counts
-                seconds *= exposed(
-                    prediction
-                        .communication[static_cast<std::size_t>(trace::exposed_account(op.group))]);
-            if (plan::is_copy(op.kind))
-                seconds *= exposed(prediction.copies[trace::copy_index(op.kind)]);
-            busy += seconds;
-            weighted[static_cast<std::size_t>(price.family)] += seconds * price.relative_sd;
-        }
-    const double share = busy > 0 ? framework.deviation_factor / busy : 0;
-    double variance = framework.residual_sd * framework.residual_sd;
-    for (double family : weighted)
-        variance += family * share * family * share;
-    return std::sqrt(variance);
-}
-
-// 90 % of a normal distribution lie within this many standard deviations.
-constexpr double kCentral90 = 1.6448536269514722;
 
 // What kernels, links and the stack's own runs say of the step, and what is not known of a stack
 // that was never timed on the device.
-StepPrediction predict_step(const Prediction& prediction, double relative_sd,
-                            const StackPrior& prior) {
+StepPrediction predict_step(const Prediction& prediction, const IntervalParts& parts) {
     const trace::Trace& trace = prediction.trace;
-    const auto with = [&](double of_stack) {
-        return of_stack > 0 ? std::sqrt(relative_sd * relative_sd + of_stack * of_stack)
-                            : relative_sd;
-    };
     StepPrediction step;
     step.heaviest_chunk = prediction.step.heaviest_chunk;
+    step.interval_parts = parts;
     step.routing = prediction.step.routing;
     step.time_s = to_seconds(trace.step_end - trace.step_start);
-    step.low_s = step.time_s * std::max(0.0, 1 - kCentral90 * with(prior.step_early));
-    step.high_s = step.time_s * (1 + kCentral90 * with(prior.step_late));
+    const Deviation all = together(parts);
+    step.low_s = step.time_s * std::max(0.0, 1 - kCentral90 * all.early);
+    step.high_s = step.time_s * (1 + kCentral90 * all.late);
     step.breakdown_s = trace::mean_accounts(trace, prediction.sums);
     step.bubble_fraction =
         step.breakdown_s[static_cast<std::size_t>(trace::Account::bubble)] / step.time_s;
@@ -362,8 +305,8 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
     prediction.copies = trace::copy_sums(prediction.trace, prediction.sums);
     const plan::Framework& framework = scenario.training.framework;
     prediction.step =
-        predict_step(prediction, relative_deviation(prediction, machine, framework),
-                     options.costs == nullptr ? stack_prior(framework, profile) : StackPrior{});
+        predict_step(prediction, interval_parts(prediction, machine, framework, profile,
+                                                prior_of(options, framework, profile)));
     prediction.throughput =
         predict_throughput(scenario, plan.conserved, profile, prediction.step.time_s);
     prediction.run = predict_run(scenario, prediction.throughput.tokens_per_s);

@@ -27,11 +27,16 @@ bool memory_known(const plan::Framework& stack, const Profile& device) {
                        });
 }
 
-StackPrior stack_prior(const plan::Framework& stack, const Profile& device) {
+StackPrior stack_prior(const plan::Framework& stack, const Profile& device, bool of_fitted_source) {
     StackPrior prior;
     if (!timed_on(stack, device)) {
         prior.step_early = kStepEarly;
         prior.step_late = kStepLate;
+        prior.launch = kLaunchSpread;
+    }
+    if (!of_fitted_source) {
+        prior.structure_early = kStructureEarly;
+        prior.structure_late = kStructureLate;
     }
     if (!memory_known(stack, device)) prior.memory_more = kMemoryMore;
     return prior;

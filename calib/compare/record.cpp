@@ -195,6 +195,22 @@ json with_facts(const json& record, const char* of, RecordRules& asked) {
     return stated;
 }
 
+// What stands for facts that the record leaves unsaid, named as defaults.
+void take_defaults(RecordRules& asked, json& model, json& layout, Translation& translation) {
+    for (const json* rule : asked.all("default_facts")) {
+        translation.assumed.push_back(rule->at("what"));
+        for (const json& other : rule->at("otherwise"))
+            translation.otherwise.push_back(other.dump());
+        if (rule->contains("model")) model.update(rule->at("model"));
+        if (rule->contains("layout")) layout.update(rule->at("layout"));
+    }
+}
+
+// Devices of the run: what its source counts as GPUs may hold several.
+std::int64_t devices_of(const json& record) {
+    return whole(record, "gpus", "record") * whole_or(record, "devices_per_gpu", "record", 1);
+}
+
 void leave_out(RecordRules& asked, json& scenario, Translation& translation) {
     json patch = json::object();
     for (const json* rule : asked.all("left_out")) {
@@ -207,11 +223,12 @@ void leave_out(RecordRules& asked, json& scenario, Translation& translation) {
 }
 
 json scenario_of(const json& record, const json& rules, Fitted fitted, Translation& translation) {
-    RecordRules asked(rules, record);
+    RecordRules asked(rules, record, fitted == Fitted::other_sources);
     asked.all("refused");
-    const std::int64_t gpus = whole(record, "gpus", "record");
-    const json stated_model = with_facts(record, "model", asked);
+    const std::int64_t gpus = devices_of(record);
+    json stated_model = with_facts(record, "model", asked);
     json stated_layout = with_facts(record, "layout", asked);
+    take_defaults(asked, stated_model, stated_layout, translation);
     if (same_word(stated_layout.value("recompute", "not stated"), "not stated"))
         if (const json* usual = by_default("default_recomputations", asked, translation))
             stated_layout["recompute"] = usual->at("recompute");

@@ -18,8 +18,16 @@ constexpr std::array kGenerations = {Generation{"EDR", 100}, Generation{"HDR", 2
 
 // Records that name no kind of network mean InfiniBand's speeds by these words; others say so.
 std::string kind_of(const std::string& text) {
-    static const std::regex ethernet("roce|ethernet|slingshot|tcpx|\\bgbe\\b", kAnyCase);
-    return std::regex_search(text, ethernet) ? "ethernet" : "infiniband";
+    struct Named {
+        const char* words;
+        const char* kind;
+    };
+    for (const Named& named :
+         {Named{"slingshot", "slingshot"}, Named{"\\befa\\b|elastic fabric", "efa"},
+          Named{"omni-?path|\\bopa\\b", "omni_path"}, Named{"roce|\\brdma\\b", "roce"},
+          Named{"ethernet|tcpx|\\bgbe\\b|\\btcp\\b", "ethernet"}})
+        if (std::regex_search(text, std::regex(named.words, kAnyCase))) return named.kind;
+    return "infiniband";
 }
 
 // "4x HDR", "4x HDR100", "8x IB NDR": a number behind the name is the speed of two lanes of four.

@@ -12,7 +12,7 @@
 namespace orrery::compare {
 
 struct Fabric {
-    std::string kind;  // "infiniband" or "ethernet"
+    std::string kind;  // as clusters spell it
     std::int64_t nics_per_node = 0;
     double bandwidth_Gbps = 0;  // of one adapter, one direction
 };

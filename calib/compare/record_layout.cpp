@@ -39,6 +39,14 @@ std::int64_t global_batch_of(const json& l, std::int64_t micro_batch, std::int64
     return whole(l, "global_batch", "layout");
 }
 
+// A number; or "all at once": no gradient is accumulated, as compilers of whole steps have it.
+std::int64_t micro_batch_of(const json& l, std::int64_t data) {
+    if (l.value("micro_batch", json()) != "all at once") return whole(l, "micro_batch", "layout");
+    const std::int64_t batch = whole(l, "global_batch", "layout");
+    if (batch % data == 0) return batch / data;
+    throw Skip(fmt::format("a batch of {} is no multiple of {} data-parallel ranks", batch, data));
+}
+
 // Layers of each of `chunks` where embedding and head count as a layer each on theirs.
 std::vector<std::int64_t> with_ends_counted(std::int64_t layers, std::int64_t chunks) {
     if ((layers + 2) % chunks != 0)
@@ -163,7 +171,7 @@ json layout_part(const json& l, std::int64_t layers, std::int64_t gpus) {
     layout["pipeline_parallel"] = d.pipeline;
     layout["context_parallel"] = d.context;
     layout["data_parallel"] = d.data;
-    const std::int64_t micro_batch = whole(l, "micro_batch", "layout");
+    const std::int64_t micro_batch = micro_batch_of(l, d.data);
     layout["micro_batch_size"] = micro_batch;
     layout["global_batch_size"] = global_batch_of(l, micro_batch, d.data);
     layout["sequence_parallel"] = d.tensor > 1 && l.value("sequence_parallel", false);

@@ -57,7 +57,9 @@ RecordModel read_record_model(const json& m, const json& vocabularies) {
     RecordModel model;
     model.hidden = whole(m, "hidden", "model");
     model.layers = whole(m, "layers", "model");
-    model.heads = whole(m, "heads", "model");
+    const bool by_width = !states(m, "heads") && states(m, "head_dim");
+    model.heads =
+        by_width ? model.hidden / whole(m, "head_dim", "model") : whole(m, "heads", "model");
     model.kv_heads = whole_or(m, "kv_heads", "model", model.heads);
     model.head_dim = whole_or(m, "head_dim", "model",
                               whole_or(m, "kv_channels", "model", model.hidden / model.heads));

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "calib/compare/record_words.hpp"
+#include "calib/compare/stack_population.hpp"
 
 namespace orrery::compare {
 
@@ -56,6 +57,10 @@ bool RecordRules::holds(const json& rule) {
     const json& conditions = rule.at("when");
     if (!std::all_of(conditions.begin(), conditions.end(),
                      [&](const json& condition) { return meets(condition, record_); }))
+        return false;
+    if (without_fits_ && rule.contains("fitted_to") &&
+        fitted_to(rule.at("fitted_to").get<std::vector<std::string>>(),
+                  record_.value("source", "")))
         return false;
     if (rule.contains("skip")) throw Skip(rule.at("skip").get<std::string>());
     for (const json& condition : conditions)

@@ -38,8 +38,11 @@ struct Skip : std::runtime_error {
 // settled: a rule knows what it means.
 class RecordRules {
   public:
-    RecordRules(const nlohmann::json& rules, const nlohmann::json& record)
-        : rules_(rules), record_(record) {}
+    // without_fits: a rule that was fitted to the record's own source ("fitted_to", words of it)
+    // does not hold.
+    RecordRules(const nlohmann::json& rules, const nlohmann::json& record,
+                bool without_fits = false)
+        : rules_(rules), record_(record), without_fits_(without_fits) {}
 
     // The first rule of the list that holds; null where none does. Throws Skip where it says so.
     const nlohmann::json* first(const char* list);
@@ -56,6 +59,7 @@ class RecordRules {
 
     const nlohmann::json& rules_;
     const nlohmann::json& record_;
+    bool without_fits_;
     std::set<std::string> settled_;
 };
 

@@ -108,7 +108,7 @@ void read_value(json& value, const std::string& path, const json& rules) {
     }
     for (const char* yes : {"yes", "true", "on", "enabled"})
         if (same_word(text, yes)) value = true;
-    for (const char* no : {"no", "false", "off", "disabled"})
+    for (const char* no : {"no", "false", "off", "disabled", "none"})
         if (same_word(text, no)) value = false;
 }
 

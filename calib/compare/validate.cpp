@@ -15,6 +15,7 @@
 #include "calib/compare/record.hpp"
 #include "calib/compare/record_memory.hpp"
 #include "calib/compare/record_words.hpp"
+#include "calib/compare/stack_population.hpp"
 #include "plan/scenario/files.hpp"
 #include "plan/scenario/reader.hpp"
 #include "sim/prediction.hpp"
@@ -115,9 +116,6 @@ std::string contest_of(const json& record, const Translation& translation) {
         record.at("layout").value("precision", "precision not stated"), translation.framework);
 }
 
-// 90 % of a normal distribution lie within this many standard deviations.
-constexpr double kCentral90 = 1.6448536269514722;
-
 class Validator {
   public:
     Validator(const std::string& library_dir, const std::vector<std::string>& overrides,
@@ -126,7 +124,8 @@ class Validator {
           overrides_(overrides),
           fitted_(fitted),
           rules_(read_json(library_dir + "/validation/rules.json")),
-          baseline_(read_json(library_dir + "/validation/baseline.json")) {}
+          baseline_(read_json(library_dir + "/validation/baseline.json")),
+          population_(read_json(library_dir + "/priors/stacks.json")) {}
 
     // Records do not depend on each other: threads take the next one, results stand by place.
     Validation run(const json& records) {
@@ -167,18 +166,28 @@ class Validator {
         const std::optional<double> peak =
             kind == "oom" ? std::optional<double>() : measured_peak(record, rules_);
         if (kind != "oom" && !time && !peak) return skipped("neither a step time nor a peak");
-        const Translation translation = translate(record, rules_, fitted_);
+        Translation translation = translate(record, rules_, fitted_);
         if (translation.scenario_json.empty()) return skipped(translation.why);
-        const plan::ReadResult read = plan::read_scenario_text(
-            translation.scenario_json, id, library_dir_, overrides_, library_dir_);
+        std::string scenario_json = translation.scenario_json;
+        const json preset = preset_of(scenario_json);
+        const std::string source = record.value("source", "");
+        const bool fitted = was_fitted_to(preset, source);
+        const bool stack_left_out = fitted && fitted_ == Fitted::other_sources;
+        if (fitted_ == Fitted::other_sources) leave_out_stack(preset, source, scenario_json);
+        plan::ReadResult read =
+            plan::read_scenario_text(scenario_json, id, library_dir_, overrides_, library_dir_);
+        if (read.scenario && stack_left_out) read.scenario->training.framework.measured_on.clear();
+        if (stack_left_out)
+            translation.left_out.push_back("the stack's constants: the population's");
         if (!read.scenario)
             return skipped(read.errors.front().pointer + ": " + read.errors.front().message);
         const sim::Profile& known =
             profile(read.scenario->cluster.profile_path, translation.profile_patch);
         sim::SimulateOptions of_times;  // nothing else is held against what was measured
         of_times.keep_trace = of_times.part_waiting = false;
+        of_times.of_fitted_source = fitted && fitted_ == Fitted::all_sources;
         sim::Prediction prediction = sim::simulate(*read.scenario, known, of_times, "");
-        widen(prediction.step, id, translation, known, of_times);
+        widen(prediction.step, id, translation.otherwise, scenario_json, known, of_times);
         Outcome outcome;
         outcome.memory.fit_probability = prediction.memory.fit_probability;
         outcome.memory.verdict = std::string(name(prediction.memory.verdict));
@@ -190,21 +199,37 @@ class Validator {
         return outcome;
     }
 
+    json preset_of(const std::string& scenario_json) const {
+        const json scenario = json::parse(scenario_json);
+        return read_json(fmt::format("{}/frameworks/{}.json", library_dir_,
+                                     scenario.at("training").at("framework").get<std::string>()));
+    }
+
+    // The scenario's stack as other sources know it (stack_population.hpp).
+    void leave_out_stack(const json& preset, const std::string& source,
+                         std::string& scenario_json) const {
+        json scenario = json::parse(scenario_json);
+        compare::leave_out_stack(population_, preset, scenario.at("cluster").at("device"), source,
+                                 scenario.at("training"));
+        scenario_json = scenario.dump();
+    }
+
     // What a fact that nothing knows could have been besides its default: each such step lies one
     // standard deviation off, on its side, and adds to the interval as an independent part. One
     // that is no scenario of this run (a stack without its schedule) could not have been.
-    void widen(sim::StepPrediction& step, const std::string& id, const Translation& translation,
+    void widen(sim::StepPrediction& step, const std::string& id,
+               const std::vector<std::string>& otherwise, const std::string& scenario_json,
                const sim::Profile& known, const sim::SimulateOptions& options) const {
         const double late = step.high_s - step.time_s, early = step.time_s - step.low_s;
         double late_squared = late * late, early_squared = early * early;
-        for (const std::string& patch : translation.otherwise) {
-            json scenario = json::parse(translation.scenario_json);
+        for (const std::string& patch : otherwise) {
+            json scenario = json::parse(scenario_json);
             scenario.merge_patch(json::parse(patch));
             const plan::ReadResult read = plan::read_scenario_text(
                 scenario.dump(), id, library_dir_, overrides_, library_dir_);
             if (!read.scenario) continue;
             const double off =
-                kCentral90 *
+                sim::kCentral90 *
                 (sim::simulate(*read.scenario, known, options, "").step.time_s - step.time_s);
             (off > 0 ? late_squared : early_squared) += off * off;
         }
@@ -253,6 +278,7 @@ class Validator {
     Fitted fitted_;
     json rules_;
     json baseline_;
+    StackPopulation population_;
     std::mutex profiles_mutex_;
     std::map<std::string, std::unique_ptr<sim::Profile>> profiles_;
 };
@@ -323,6 +349,7 @@ Validation validate_records(const std::vector<std::string>& records_paths,
 
 static bool is_among(const ValidatedRow& row, Rows rows) {
     if (rows == Rows::assumed) return !row.assumed.empty();
+    if (rows == Rows::measured) return row.mistrusted.empty();
     return rows == Rows::all || (row.mistrusted.empty() && row.assumed.empty());
 }
 

@@ -92,8 +92,9 @@ Validation validate_records(const std::vector<std::string>& records_paths,
 // Publications in the order of their first rows.
 std::vector<std::string> groups_of(const Validation& validation);
 
-// trusted: neither mistrusted nor with a default for a fact that nothing knows; assumed: with one.
-enum class Rows { all, trusted, assumed };
+// trusted: neither mistrusted nor with a default for a fact that nothing knows; assumed: with one;
+// measured: not mistrusted, whatever was assumed.
+enum class Rows { all, trusted, assumed, measured };
 ErrorSummary summarise_time(const Validation& validation, Rows rows, const std::string& group = "");
 ErrorSummary summarise_memory(const Validation& validation, Rows rows,
                               const std::string& group = "");
@@ -106,7 +107,7 @@ std::string validation_text(const Validation& validation);
 std::string validation_markdown(const Validation& validation, const Validation& left_out);
 // Its section on sources that nothing is fitted to.
 std::string left_out_markdown(const Validation& validation, const Validation& left_out);
-// Mean over sources of each one's mean |error| of trusted rows, per cent.
+// Mean over sources of each one's mean |error| of measured rows, per cent.
 double mean_over_sources(const Validation& validation);
 
 }  // namespace orrery::compare

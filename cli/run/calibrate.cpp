@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include "calib/compare/self_calibration.hpp"
 #include "calib/fit/curve_json.hpp"
 #include "calib/fit/fit_error.hpp"
 #include "calib/fit/import_collectives.hpp"
@@ -19,6 +20,7 @@
 #include "cli/output_kinds.hpp"
 #include "cli/program.hpp"
 #include "cli/run/for_backends.hpp"
+#include "cli/run/self_calibration_report.hpp"
 #include "cli/run_subcommands.hpp"
 #include "cli/scenario_input.hpp"
 #include "plan/exit_code.hpp"
@@ -32,11 +34,13 @@ class Calibrate : public Subcommand {
     std::string name() const override { return kCalibrate.name; }
     std::string summary() const override { return kCalibrate.summary; }
     std::vector<std::string> examples() const override {
-        return {kCalibrate.example, "calibrate --this-machine",
+        return {kCalibrate.example,
+                "calibrate --this-machine",
                 "calibrate --backend cpu --ranks 4 --threads-per-rank 2 -o my-machine.json",
                 "calibrate --backend cuda --base profiles/h100-sxm.json -o my-gpu.json",
                 "calibrate --import all_reduce.txt all_gather.json --profile "
-                "profiles/h100-sxm.json -o my-h100.json"};
+                "profiles/h100-sxm.json -o my-h100.json",
+                "calibrate --runs my-runs.json"};
     }
 
     void declare(CLI::App& app) override {
@@ -89,6 +93,16 @@ class Calibrate : public Subcommand {
         files().reads(import);
         files().reads(profile,
                       [this] { return std::vector{shipped_or_own(import_.profile_path)}; });
+        auto* runs = app.add_option("--runs", runs_path_,
+                                    "Measured steps of one's own, records as validate reads them: "
+                                    "how constants of stack and cluster shift, and what it helps")
+                         ->type_name("FILE")
+                         ->excludes(backend)
+                         ->excludes(own)
+                         ->excludes(import)
+                         ->excludes(output);
+        files().reads(runs);
+        app.add_flag("--json", json_, "With --runs: the shifted constants as JSON")->needs(runs);
         app.add_option("--collective", import_.collective,
                        "With --import: of outputs that do not say theirs")
             ->type_name("NAME")
@@ -96,10 +110,13 @@ class Calibrate : public Subcommand {
             ->needs(import);
     }
 
+    bool prints_json() const override { return json_; }
+
     int run(Console& console) override {
+        if (!runs_path_.empty()) return shift_to_runs(console);
         const bool imports = !import_.paths.empty();
         if (!imports && backend_.empty() && !own_)
-            throw UsageError("one of --this-machine, --backend and --import is required");
+            throw UsageError("one of --this-machine, --backend, --import and --runs is required");
         if (output_.empty() && !own_) throw UsageError("--output is required");
         if (threads_->count() > 0 && !own_ && (backend_.empty() || !times_ranks(row())))
             throw UsageError(for_backends("--threads-per-rank", times_ranks) +
@@ -191,6 +208,13 @@ class Calibrate : public Subcommand {
         return kExitOk;
     }
 
+    int shift_to_runs(Console& console) {
+        const compare::SelfCalibration shifted =
+            compare::calibrate_to_runs(runs_path_, library_folder());
+        console.out << (json_ ? self_calibration_json(shifted) : self_calibration_text(shifted));
+        return kExitOk;
+    }
+
     int import_timings(Console& console) {
         import_.version = kVersion;
         import_.output_path = output_.path();
@@ -212,6 +236,8 @@ class Calibrate : public Subcommand {
     }
 
     std::string backend_;
+    std::string runs_path_;
+    bool json_ = false;
     OutputPath output_;
     std::string device_;
     std::string base_path_;

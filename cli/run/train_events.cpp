@@ -51,6 +51,7 @@ class TrainEvents : public TrainOutput {
         event["samples"] = step.samples;
         event["consumed_samples"] = step.consumed_samples;
         if (step.loss_scale) event["loss_scale"] = *step.loss_scale;
+        if (!step.expert_counts.empty()) event["expert_counts"] = step.expert_counts;
         print(event);
     }
 

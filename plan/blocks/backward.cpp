@@ -108,7 +108,8 @@ void Derivation::derive(std::size_t index) {
             return derive_expert_activation(op);
         case OpKind::all_to_all_v:
             return derive_all_to_all_v(op);
-        case OpKind::qk_norm_sums:  // with the norm
+        case OpKind::count_choices:  // with the routing
+        case OpKind::qk_norm_sums:   // with the norm
         case OpKind::amax:
         case OpKind::cross_entropy_max:  // the maximum only shifts the exponent
         case OpKind::cross_entropy:

@@ -26,6 +26,7 @@ struct Dims {
     ExpertPlaces places;             // of a layer's experts
     std::int64_t expert_ffn = 1;     // ÷ ranks that split an expert
     std::int64_t expert_rows = 0;    // for which there is room on this rank …
+    double balance_loss = 0;         // of the router, beside the loss
     std::int64_t expected_rows = 0;  // … and which come when all experts are chosen alike often
     std::int64_t vocabulary = 1;     // padded, ÷ tensor
     std::int64_t tensor = 1;

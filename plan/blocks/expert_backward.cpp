@@ -24,6 +24,16 @@ void Derivation::derive_route(const Op& op) {
     emit(RouteBackward{forward, rows}, op.label,
          {gradient_of(op.writes[2]), need(op.writes[0]), need(op.writes[1])}, {dlogits});
     contribute(logits, dlogits);
+    const ForwardBlock::Balance& balance = notes_.balance;
+    if (balance.choices < 0) return;
+    BalanceGradient added{rows, forward.chosen, experts};
+    added.samples = forward_.tensors[at(balance.choices)].dims[0];
+    added.sequence = balance.sequence;
+    added.score = forward.score;
+    added.coefficient = balance.coefficient;
+    Reads reads = {dlogits, need(op.writes[0]), need(balance.choices)};
+    if (notes_.scaled_loss) reads.push_back(add({"loss scale", Role::scalar, DType::fp32, {1}}));
+    emit(added, "balance", std::move(reads), {dlogits});
 }
 
 void Derivation::derive_permute(const Op& op) {

@@ -32,6 +32,7 @@ class ExpertWriter {
         counts_ = numbers("counts", {1, experts});
         w_.op(Route{routing, tokens}, "route", {logits}, {scores, choice_, weights, counts_})
             .dtype = d_.wide_dtype;
+        if (d_.balance_loss > 0) count_choices();
         if (spread_) gather_counts();
         Rows sent{w_.activation("permuted", tokens * routing.chosen, d_.hidden),
                   wide("permuted_weights", {tokens * routing.chosen, 1})};
@@ -101,6 +102,23 @@ class ExpertWriter {
 
     GroupedGemm product(std::int64_t m, std::int64_t n, std::int64_t k) const {
         return {rows(), m, n, k};
+    }
+
+    // Of whole sequences, which tensor and context ranks have parts of.
+    void count_choices() {
+        const TensorId choices = wide("choices", {d_.batch, places_.experts});
+        w_.op(CountChoices{d_.sharded_tokens, mlp_.routing.chosen, places_.experts, d_.batch},
+              "choices", {choice_}, {choices})
+            .dtype = d_.wide_dtype;
+        const auto sum_over = [&](Stream stream, GroupKind group) {
+            Op& sum = w_.op(AllReduce{d_.batch * places_.experts}, "choices", {choices}, {choices});
+            sum.dtype = d_.wide_dtype;
+            sum.stream = stream;
+            sum.group = group;
+        };
+        if (d_.tensor > 1) sum_over(Stream::tensor_comm, GroupKind::tensor);
+        if (d_.context > 1) sum_over(Stream::context_comm, GroupKind::context);
+        w_.balance_by(choices, d_.balance_loss, d_.sequence * d_.context);
     }
 
     void gather_counts() {

@@ -50,6 +50,13 @@ struct ForwardBlock {
     std::int64_t tensor = 1;  // ranks that gather a sequence-parallel input
     // What backward gathers for products of eight bits others read, too, in 16.
     bool wide_gradients = false;
+    // Of a layer of experts: the choices that its router is balanced by, −1: it is not.
+    struct Balance {
+        TensorId choices = -1;
+        double coefficient = 0;
+        std::int64_t sequence = 0;  // tokens, over all ranks
+    };
+    Balance balance;
     // Backward starts from the loss times a device scalar (fp16).
     bool scaled_loss = false;
     // The gradient of what the loss reads has a place of its own.
@@ -86,6 +93,10 @@ class ForwardWriter : public BlockWriter {
     // Backward makes the tensor again instead of keeping it.
     void make_again(TensorId id) { out_.rematerialise[static_cast<std::size_t>(id)] = true; }
     void scale_loss() { out_.scaled_loss = true; }
+    void balance_by(TensorId choices, double coefficient, std::int64_t sequence) {
+        out_.balance = {choices, coefficient, sequence};
+        out_.scaled_loss = dims_.scales_loss();
+    }
     void separate_loss_gradient() { out_.separate_loss_gradient = true; }
     // Of the op written last.
     void cut_gradient() { out_.cut_gradient.back() = true; }

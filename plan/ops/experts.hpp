@@ -91,6 +91,63 @@ struct RouteBackward : Routing {
     bool operator==(const RouteBackward&) const = default;
 };
 
+// Balance within each sequence (DeepSeek-AI 2024, arXiv 2412.19437, equations 17 to 20; Megatron
+// Core's seq_aux_loss). To the loss comes, in the mean over sequences of S tokens, coefficient ·
+// Σ f_i·P_i over experts: f_i = E/(k·S) times the tokens that chose i, P_i the mean over tokens of
+// its share of a token's scores. No gradient passes f.
+struct CountChoices {
+    static constexpr std::string_view kDoc =
+        "how many of this rank's tokens of each sequence have chosen each expert";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0;
+    std::int64_t chosen = 0, experts = 0, samples = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &CountChoices::rows);
+        v.extent("chosen", &CountChoices::chosen);
+        v.extent("experts", &CountChoices::experts);
+        v.extent("samples", &CountChoices::samples);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("choice", rows * chosen);
+        v.writes("choices", samples * experts);
+    }
+    bool operator==(const CountChoices&) const = default;
+};
+
+struct BalanceGradient {
+    static constexpr std::string_view kDoc =
+        "adds the gradient of the balance within sequences to that of the router's logits";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0;
+    std::int64_t chosen = 0, experts = 0, samples = 0;
+    std::int64_t sequence = 0;  // tokens of a sequence, over all ranks
+    RouterScore score = RouterScore::softmax;
+    double coefficient = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &BalanceGradient::rows);
+        v.extent("chosen", &BalanceGradient::chosen);
+        v.extent("experts", &BalanceGradient::experts);
+        v.extent("samples", &BalanceGradient::samples);
+        v.number("sequence", &BalanceGradient::sequence);
+        v.number("score", &BalanceGradient::score);
+        v.number("coefficient", &BalanceGradient::coefficient);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("dlogits", rows * experts);
+        v.reads("scores", rows, experts);
+        v.reads("choices", samples * experts);
+        v.may_read("loss scale", 1);
+        v.writes("dlogits", rows * experts);
+    }
+    bool operator==(const BalanceGradient&) const = default;
+};
+
 // Which rows are whose: `ranks` members of an expert group, `split` of which in a row have shares
 // of the same experts' matrices; each such row of members holds as many experts, in order.
 struct ExpertPlaces {

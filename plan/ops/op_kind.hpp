@@ -35,6 +35,8 @@ namespace orrery::plan {
     OP(bias_gradient, BiasGradient)                           \
     OP(route, Route)                                          \
     OP(route_backward, RouteBackward)                         \
+    OP(count_choices, CountChoices)                           \
+    OP(balance_gradient, BalanceGradient)                     \
     OP(permute, Permute)                                      \
     OP(unpermute, Unpermute)                                  \
     OP(group_rows, GroupRows)                                 \

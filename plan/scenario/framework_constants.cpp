@@ -84,6 +84,12 @@ Keys<Framework> launches_and_factors() {
                                                    kFactorOrNone),
         count<&Framework::launch_queue>("launch_queue", "Launches that the host may run ahead",
                                         kSome),
+        number<&Framework::kernel_factor>(
+            "kernel_factor", "Time of every kernel of a step over the profile's", kFactor),
+        number<&Framework::straggler_share>(
+            "straggler_share",
+            "What each doubling of the nodes adds to kernels: a step waits for the slowest",
+            kShare),
         number<&Framework::attention_factor>("attention_factor",
                                              "Time of fused attention over the profile's", kFactor),
         number<&Framework::memory_kernel_factor>(

@@ -60,7 +60,7 @@ void read_inter_node(Reading& reading, const Cluster& cluster, InterNode& link) 
     reading
         .report("S022", section.exists() ? "/cluster/inter_node/kind" : "/cluster/inter_node",
                 fmt::format("{} nodes need a network between them", cluster.nodes))
-        .help.push_back(section.exists() ? "\"kind\": \"infiniband\" or \"ethernet\""
+        .help.push_back(section.exists() ? "\"kind\": \"infiniband\", \"roce\", …"
                                          : "cluster needs the key \"inter_node\"");
 }
 

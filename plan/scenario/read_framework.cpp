@@ -31,6 +31,11 @@ const Keys<Framework>& preset_keys() {
         own<Framework>("description", KeyType::text, "For people"),
         own<Framework>("in_use", KeyType::any, "Which layouts the stack is usually run with"),
         flag<&Framework::assumed>("assumed", "Nobody named it: it is the default"),
+        choice<&Framework::generation>(
+            "generation", "Of which stacks it is one where its own constants are not known"),
+        text<&Framework::released>("released", "Version or date of what its constants are of"),
+        own<Framework>("fitted_to", KeyType::list,
+                       "Words of the sources to whose runs its constants were fitted"),
         own<Framework>("measured_on", KeyType::list,
                        "Devices on which runs of the stack were held against predictions",
                        specs(measured_on_keys())),
@@ -68,6 +73,10 @@ void read_flag(Reading& reading, const Key<Framework>& constant, Framework& fram
     read(flag, framework);
     flag.text("source", verbatim.sources[key], Presence::required);
     flag.known("on");
+    // For validation, which leaves out what the stack's own runs say: what stands without them, and
+    // whether that stands here already.
+    flag.known("prior");
+    flag.known("pooled");
     flag.finish();
     const Json* on = flag.find("on");
     if (on == nullptr) return;
@@ -83,6 +92,7 @@ void read_flag(Reading& reading, const Key<Framework>& constant, Framework& fram
         read(entry, counts ? framework : nobody);
         std::string source;
         entry.text("source", source, Presence::required);
+        entry.known("pooled");
         if (counts) verbatim.sources[key] = source;
         entry.finish();
     }
@@ -179,6 +189,8 @@ void read_framework(Reading& reading, Section& keys, Precision precision, Framew
 Json written_framework(const Framework& framework, const Verbatim& verbatim) {
     Json out = {{"name", framework.name}};
     if (framework.assumed) out["assumed"] = true;
+    out["generation"] = spelling(framework.generation);
+    if (!framework.released.empty()) out["released"] = framework.released;
     out["measured_on"] = Json::array();
     for (const MeasuredOn& measured : framework.measured_on)
         out["measured_on"].push_back(written(measured_on_keys(), measured));
@@ -209,6 +221,12 @@ std::vector<KeySpec> framework_keys() {
                       .help = "Where the value is from",
                       .required = true,
                       .non_empty = true},
+                     {.name = "prior",
+                      .type = KeyType::any,
+                      .help = "What is known of it without the stack's own runs: value, source"},
+                     {.name = "pooled",
+                      .type = KeyType::flag,
+                      .help = "The value is the population's: nothing was fitted to this stack"},
                      {.name = "on",
                       .type = KeyType::list,
                       .help = "What it is on some devices: entries of devices, value and source",

@@ -9,6 +9,7 @@ namespace {
 
 constexpr NumberRange kConcentration = {0.01, 1e6, false, true};
 constexpr NumberRange kExponent = {0, 10, false, true};
+constexpr NumberRange kBalanceLoss = {0, 100, false, true};
 constexpr char kExpertCounts[] = "counts";
 
 bool is_expert_count(const Json& value) {
@@ -78,6 +79,11 @@ const Keys<ExpertRouting>& routing_keys() {
             .where("with \"distribution\": \"zipf\"", is_load<ExpertLoad::zipf>),
         count<&ExpertRouting::seed>("seed", "Of which expert has which share", {0, kLargestSeed})
             .where("with \"distribution\": \"dirichlet\" or \"zipf\"", is_drawn),
+        number<&ExpertRouting::balance_loss>(
+            "balance_loss",
+            "What the balance of experts within each sequence counts for in the loss; 0: nothing",
+            kBalanceLoss)
+            .also({"moe_aux_loss_coeff", "router_aux_loss_coef", "aux_loss_alpha"}),
         own<ExpertRouting>(kExpertCounts, KeyType::list,
                            "How often each expert was chosen, in rows: of a layer, or of a step")
             .of_entries(KeyType::list)

@@ -51,7 +51,16 @@ enum class NormKernel : std::uint8_t { fused, composed };
 // nvswitch: any device reaches any other at its full rate; xgmi: one direct link for each pair, the
 // rate divided among them; pcie and host: a shared root or memory, taken as a switch.
 enum class IntraNodeKind : std::uint8_t { nvswitch, xgmi, pcie, host, hybrid_cube_mesh };
-enum class InterNodeKind : std::uint8_t { none, infiniband, ethernet };
+// What joins nodes: ethernet is TCP sockets on it, roce RDMA on it; efa is Amazon's adapter.
+enum class InterNodeKind : std::uint8_t {
+    none,
+    infiniband,
+    ethernet,
+    roce,
+    efa,
+    slingshot,
+    omni_path
+};
 // How nodes hang on their switches: all alike on one fabric, so many nodes on one leaf, or the
 // devices of one place in their nodes on one leaf.
 enum class FabricKind : std::uint8_t { uniform, fat_tree, rail };
@@ -330,6 +339,11 @@ struct Optimizer {
     bool operator==(const Optimizer&) const = default;
 };
 
+// How a stack of its time runs what moves memory: eager: an operation of PyTorch each, attention
+// unfused (to 2022); fused: attention and norms in a kernel each; compiled: what can be is fused.
+// other: of none that is known, as Orrery's own.
+enum class StackGeneration : std::uint8_t { other, eager, fused, compiled };
+
 // Runs of a stack on one kind of device that its predictions were held against.
 struct MeasuredOn {
     std::string device;           // as profiles name it; kAnyCpu: whatever a CPU is called
@@ -346,7 +360,9 @@ inline constexpr const char* kAnyCpu = "cpu";
 // scenarios/frameworks/<name>.json, where each carries its source; training.* keys override.
 struct Framework {
     std::string name = "orrery";
-    bool assumed = false;                 // nobody named it
+    bool assumed = false;  // nobody named it
+    StackGeneration generation = StackGeneration::other;
+    std::string released;  // of what the constants are: "2023", "24.11"; may be empty
     std::vector<MeasuredOn> measured_on;  // none: nothing is known but what it says of itself
     AttentionKernel attention_kernel = AttentionKernel::flash;
     GradientType gradient_dtype = GradientType::same;
@@ -384,6 +400,9 @@ struct Framework {
     double transfer_launch_factor = 1;       // times this a transfer of the pipeline
     std::int64_t launch_queue = 1024;        // ops that the host may run ahead
     // How this stack's kernels and overlap differ from what a profile measured alone.
+    double kernel_factor = 1;         // time of every kernel of a step over the profile's
+    double straggler_share = 0;       // what each doubling of the nodes adds to it: a step waits
+                                      // for the slowest of them
     double attention_factor = 1;      // time of fused attention over the profile's
     double memory_kernel_factor = 1;  // time of memory-bound kernels over the profile's
     double column_cast_factor = 1;    // time to cast by columns what has a scale per row or block,
@@ -490,6 +509,7 @@ struct ExpertRouting {
     double exponent = 0.5;  // of Zipf's law
     std::int64_t seed = 1;
     std::vector<std::vector<std::int64_t>> counts;  // rows of experts: how often each was chosen
+    double balance_loss = 0;  // what the balance within sequences counts for in the loss
 
     bool operator==(const ExpertRouting&) const = default;
 };

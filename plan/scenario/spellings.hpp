@@ -38,6 +38,11 @@ struct Spelling<GradientType> {
                                                               "fp64"};
 };
 template <>
+struct Spelling<StackGeneration> {
+    static constexpr std::array<std::string_view, 4> names = {"other", "eager", "fused",
+                                                              "compiled"};
+};
+template <>
 struct Spelling<DropoutMasks> {
     static constexpr std::array<std::string_view, 2> names = {"stored", "recomputed"};
 };
@@ -69,7 +74,8 @@ struct Spelling<IntraNodeKind> {
 };
 template <>
 struct Spelling<InterNodeKind> {
-    static constexpr std::array<std::string_view, 3> names = {"none", "infiniband", "ethernet"};
+    static constexpr std::array<std::string_view, 7> names = {
+        "none", "infiniband", "ethernet", "roce", "efa", "slingshot", "omni_path"};
 };
 template <>
 struct Spelling<FabricKind> {

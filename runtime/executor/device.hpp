@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -26,6 +27,9 @@ struct StepInputs {
     std::span<const std::int32_t> tokens;
     std::span<const std::int32_t> targets;
 };
+
+// Rows that a rank's tokens have sent to each expert, by layer.
+using ExpertCounts = std::map<std::int32_t, std::vector<std::int64_t>>;
 
 // Nanoseconds of a clock that all ranks of a run share; where they are on several machines, as far
 // as messages between them tell.
@@ -65,6 +69,10 @@ class Device {
     // Of the last step: how long its compute ops ran, without what they waited for. Nothing where
     // ops are not timed.
     virtual std::optional<double> computed_s() const { return std::nullopt; }
+
+    // Of the last step; empty where no layer has experts, where the device does not count, and
+    // where steps run on. Once per step.
+    virtual ExpertCounts take_expert_counts() { return {}; }
 
     // Of a device with memory of its own: what is in use there by anyone, the arena with it.
     virtual std::optional<std::int64_t> bytes_in_use() const { return std::nullopt; }

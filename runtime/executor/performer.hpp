@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "runtime/comm/communicator.hpp"
@@ -23,6 +24,12 @@ class Performer {
     // Compute ops come from one thread, those of servers and communication from one other (or the
     // same). Of the kernels, those of the op's stream.
     void perform(const BoundOp& bound, const StepInputs& inputs, Kernels& kernels);
+
+    // From now on adds up what route counts in forward passes; where kernels are performed when
+    // they are called, in memory of the host's.
+    void count_experts() { counts_experts_ = true; }
+    // Since the last call; while no op is performed.
+    ExpertCounts take_expert_counts() { return std::exchange(expert_counts_, {}); }
 
   private:
     struct Call;  // an op and the step it belongs to
@@ -81,6 +88,8 @@ class Performer {
     // performer_experts.cpp
     void compute(const plan::Route& op, const Call& call);
     void compute(const plan::RouteBackward& op, const Call& call);
+    void compute(const plan::CountChoices& op, const Call& call);
+    void compute(const plan::BalanceGradient& op, const Call& call);
     void compute(const plan::Permute& op, const Call& call);
     void compute(const plan::Unpermute& op, const Call& call);
     void compute(const plan::GroupRows& op, const Call& call);
@@ -143,6 +152,8 @@ class Performer {
     std::map<const plan::Op*, const double*> kept_;
     std::map<std::vector<double>, const double*> numbers_;
     std::vector<Transfer> transfers_;
+    bool counts_experts_ = false;
+    ExpertCounts expert_counts_;
 };
 
 struct Performer::Call {

@@ -44,11 +44,39 @@ void Performer::compute(const plan::Route& op, const Call& call) {
     route.weights = written(call, 2);
     route.counts = at<std::int32_t>(call.bound.writes[3]);
     call.kernels.route(route);
+    if (!counts_experts_ || call.bound.op->phase != plan::Phase::forward) return;
+    std::vector<std::int64_t>& counts = expert_counts_[call.bound.layer];
+    counts.resize(static_cast<std::size_t>(op.experts));
+    for (std::size_t expert = 0; expert < counts.size(); ++expert)
+        counts[expert] += route.counts[expert];
 }
 
 void Performer::compute(const plan::RouteBackward& op, const Call& call) {
     call.kernels.route_backward({op.rows, rule_of(op), read(call, 0), read(call, 1),
                                  at<std::int32_t>(call.bound.reads[2]), written(call, 0)});
+}
+
+void Performer::compute(const plan::CountChoices& op, const Call& call) {
+    call.kernels.count_choices({op.rows, op.chosen, op.experts, op.samples, first_row(op.rows),
+                                held_sequence(), at<std::int32_t>(call.bound.reads[0]),
+                                written(call, 0)});
+}
+
+// The loss is divided by the valid tokens, as is what is added to it.
+void Performer::compute(const plan::BalanceGradient& op, const Call& call) {
+    BalanceGradient added;
+    added.rows = op.rows;
+    added.experts = op.experts;
+    added.first = first_row(op.rows);
+    added.run = held_sequence();
+    added.sigmoid = op.score == plan::RouterScore::sigmoid;
+    added.factor = call.inputs.gradient_scale * op.coefficient * static_cast<double>(op.experts) /
+                   static_cast<double>(op.chosen * op.sequence);
+    if (call.bound.reads.size() > 3) added.scale = at<float>(call.bound.reads[3]);
+    added.scores = read(call, 1);
+    added.choices = read(call, 2);
+    added.dlogits = written(call, 0);
+    call.kernels.balance_gradient(added);
 }
 
 void Performer::compute(const plan::Permute& op, const Call& call) {

@@ -105,8 +105,7 @@ void Performer::compute(const plan::GradientNorm& op, const Call& call) {
         call.kernels.fill({call.bound.writes[0].elements, 0, written(call, 0)});
     const std::size_t bucket = bucket_of(call.bound);
     const plan::Rank rank = program_.mesh.rank(program_.at);
-    if (op.copies &&
-        program_.mesh.group(program_.buckets[bucket].copies(), rank).front() != rank)
+    if (op.copies && program_.mesh.group(program_.buckets[bucket].copies(), rank).front() != rank)
         return;
     for (const Stepped& part : stepped_parts(program_, bucket)) {
         const plan::Parameter& parameter = part.entry->parameter;

@@ -135,6 +135,8 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::qk_norm_sums:
         case OpKind::route:
         case OpKind::route_backward:
+        case OpKind::count_choices:
+        case OpKind::balance_gradient:
         case OpKind::permute:
         case OpKind::unpermute:
         case OpKind::group_rows:

@@ -529,6 +529,27 @@ struct RouteBackward {
     Buffer dlogits;
 };
 
+// Row r is of sequence (first + r)/run of those whose tokens this rank has, `run` of each. choices
+// [samples, experts]: how many of its rows chose an expert.
+struct CountChoices {
+    std::int64_t rows = 0, chosen = 0, experts = 0, samples = 0;
+    std::int64_t first = 0, run = 1;
+    const std::int32_t* choice = nullptr;  // [rows, chosen]
+    Buffer choices;
+};
+
+// dlogits += the gradient of factor · Σ f_i·Σ p_i, with f_i = choices[sequence, i] and p_i an
+// expert's share of a token's scores, the latter sum over the sequence's tokens; times *scale.
+struct BalanceGradient {
+    std::int64_t rows = 0, experts = 0;
+    std::int64_t first = 0, run = 1;  // as above
+    bool sigmoid = false;
+    double factor = 0;
+    const float* scale = nullptr;  // null: 1
+    Buffer scores, choices;
+    Buffer dlogits;  // may be of another type
+};
+
 // Rows by expert, then by token. Weights and their copies may be null.
 struct Permute {
     std::int64_t rows = 0, width = 0;  // of x
@@ -633,6 +654,8 @@ struct ExpertActivationBackward {
     KERNEL(qk_norm_backward, QkNormBackward)             \
     KERNEL(route, Route)                                 \
     KERNEL(route_backward, RouteBackward)                \
+    KERNEL(count_choices, CountChoices)                  \
+    KERNEL(balance_gradient, BalanceGradient)            \
     KERNEL(permute, Permute)                             \
     KERNEL(unpermute, Unpermute)                         \
     KERNEL(group_rows, GroupRows)                        \

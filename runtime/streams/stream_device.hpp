@@ -61,6 +61,7 @@ class StreamDevice final : public Device, private StepParts {
     void validate() override;
     std::span<const OpTime> times() const override { return times_; }
     std::optional<double> computed_s() const override;
+    ExpertCounts take_expert_counts() override { return performer_->take_expert_counts(); }
     std::optional<std::int64_t> bytes_in_use() const override { return driver_.bytes_in_use(); }
     void read(std::int64_t offset, std::span<std::byte> into) const override;
     void write(std::int64_t offset, std::span<const std::byte> from) override;

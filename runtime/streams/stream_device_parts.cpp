@@ -113,6 +113,8 @@ void StreamDevice::make_performers() {
         return *queues_[plan::index_of(stream)]->kernels;
     };
     performer_.emplace(program_, communicator_, memory_.arena(), kernels_of(plan::Stream::compute));
+    if (driver_.performs_in_turn() && driver_.shares_host_memory() && !runs_on())
+        performer_->count_experts();
     for (const auto& queue : owned_queues_)
         if (queue) queue->performer = &*performer_;
     Queue* const server = queues_[plan::index_of(plan::Stream::server)];

@@ -79,6 +79,13 @@ class RankRun final : public RunningRank {
     }
 
     double computed_s() const { return device_->computed_s().value_or(-1); }
+    ExpertCounts take_expert_counts() { return device_->take_expert_counts(); }
+    bool has_experts() const {
+        return std::any_of(plan_->blocks.begin(), plan_->blocks.end(), [](const auto& block) {
+            return std::any_of(block.ops.begin(), block.ops.end(),
+                               [](const plan::Op& op) { return op.is<plan::Route>(); });
+        });
+    }
 
     void save(Checkpointing& checkpoints, std::int64_t step) override {
         device_->validate();
@@ -402,6 +409,26 @@ void complete(StepReport& step, double computed_s, ControlPlane& control) {
     }
 }
 
+// Rank 0 has the sum over ranks, each of which has other tokens.
+void add_expert_counts(StepReport& step, const ExpertCounts& counts, ControlPlane& control) {
+    std::vector<std::int64_t> mine;  // of each layer its number, how many experts, counts
+    for (const auto& [layer, of_layer] : counts) {
+        mine.insert(mine.end(), {layer, std::ssize(of_layer)});
+        mine.insert(mine.end(), of_layer.begin(), of_layer.end());
+    }
+    std::map<std::int64_t, std::vector<std::int64_t>> all;
+    for (const auto& of_rank : gather(control, std::span<const std::int64_t>(mine)))
+        for (std::size_t at = 0; at < of_rank.size();) {
+            std::vector<std::int64_t>& sums = all[of_rank[at]];
+            sums.resize(static_cast<std::size_t>(of_rank[at + 1]));
+            at += 2;
+            for (std::int64_t& sum : sums)
+                sum += of_rank[at++];
+        }
+    for (auto& [layer, of_layer] : all)
+        step.expert_counts.push_back(std::move(of_layer));
+}
+
 // The same on all ranks.
 void require_finite(const StepReport& step) {
     if (step.skipped == Skipped::no && !step.is_finite())
@@ -473,6 +500,8 @@ TrainResult train(const plan::TrainingFacts& facts, const PlanOfBatch& plan_of,
             consumed = step.consumed_samples;
             ControlPlane::Bytes go_on(1, std::byte{1});
             complete(step, run.computed_s(), seat.control());
+            if (run.has_experts())
+                add_expert_counts(step, run.take_expert_counts(), seat.control());
             if (seat.rank() == 0) {
                 step.time_s = std::chrono::duration<double>(Clock::now() - start).count();
                 if (checkpoints) checkpoints->stepped(step.time_s);

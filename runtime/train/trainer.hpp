@@ -39,6 +39,9 @@ struct StepReport {
     double data_wait_s = 0;             // of that, until the last rank had read its samples
     // Of that, by rank, how long its compute ops ran; empty where devices do not time ops.
     std::vector<double> computed_s;
+    // How often each expert was chosen, in a row for each layer of experts; empty where there is
+    // none or the device does not count.
+    std::vector<std::vector<std::int64_t>> expert_counts;
 
     // Loss and norm are numbers.
     bool is_finite() const;

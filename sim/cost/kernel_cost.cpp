@@ -73,13 +73,14 @@ plan::ScenarioError no_products(const char* pointer, const char* value, std::str
 }  // namespace
 
 KernelCost::KernelCost(const Profile& profile, const plan::Framework& framework,
-                       std::int64_t ranks_of_machine)
+                       std::int64_t ranks_of_machine, std::int64_t machines)
     : profile_(profile),
       attention_factor_(framework.attention_factor),
       composed_norms_(framework.norm_kernel == plan::NormKernel::composed),
       memory_factor_(framework.memory_kernel_factor),
       column_cast_factor_(framework.column_cast_factor),
-      stretch_(profile.stretch_of(ranks_of_machine)) {}
+      stretch_(profile.stretch_of(ranks_of_machine) * framework.kernel_factor *
+               (1 + framework.straggler_share * log2_of(static_cast<double>(machines)))) {}
 
 const GemmCurve& KernelCost::gemm_curve(plan::DType dtype) const {
     if (const GemmCurve* curve = profile_.gemm_curve(dtype)) return *curve;
@@ -378,6 +379,8 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
         case OpKind::rearrange:
         case OpKind::route:
         case OpKind::route_backward:
+        case OpKind::count_choices:
+        case OpKind::balance_gradient:
         case OpKind::permute:
         case OpKind::unpermute:
         case OpKind::transpose:

@@ -34,9 +34,10 @@ struct Price {
 class KernelCost {
   public:
     // Of kernels that take the profile's times × the stack's factors, where so many ranks of a
-    // machine are busy. `profile` must outlive the object.
+    // machine are busy, and so many machines wait for each other. `profile` must outlive the
+    // object.
     KernelCost(const Profile& profile, const plan::Framework& framework,
-               std::int64_t ranks_of_machine);
+               std::int64_t ranks_of_machine, std::int64_t machines = 1);
     explicit KernelCost(const Profile& profile) : KernelCost(profile, {}, 1) {}
 
     // `op` is one of `block` and no communication (checked). `load`: of rows that come to experts

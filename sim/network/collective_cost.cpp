@@ -5,25 +5,27 @@
 
 #include "plan/check.hpp"
 #include "sim/cost/log2.hpp"
+#include "sim/network/network_kinds.hpp"
 
 namespace orrery::sim {
 
 namespace {
 
-// Share of what a link carries that is the message, in packets of 4,096 bytes of it. Beside them:
-// InfiniBand 26 bytes (LRH 8, BTH 12, ICRC 4, VCRC 2: InfiniBand Architecture Specification,
-// volume 1); RoCEv2 82 bytes (preamble 8, MAC 14, IPv4 20, UDP 8, BTH 12, ICRC 4, FCS 4, gap 12:
-// its annex A17, IEEE 802.3, RFC 791, RFC 768).
-double payload_share(plan::InterNodeKind kind) {
-    constexpr double kPacket = 4096;
-    return kPacket / (kPacket + (kind == plan::InterNodeKind::ethernet ? 82 : 26));
-}
-
 double network_efficiency(const plan::Cluster& cluster, const CollectiveTable& table) {
     const plan::InterNodeKind kind = cluster.inter_node.kind;
+    if (kind == plan::InterNodeKind::none) return 0;
     const plan::InterNodeKind found = table.inter_node_kind.value_or(kind);
     if (kind == found) return table.inter_node.efficiency;
-    return table.inter_node.efficiency * (payload_share(kind) / payload_share(found));
+    return table.inter_node.efficiency * (network_share(kind).share / network_share(found).share);
+}
+
+// Of another kind of network than the profile's nobody knows more than what its clusters spread by.
+double network_deviation(const plan::Cluster& cluster, const CollectiveTable& table) {
+    const plan::InterNodeKind kind = cluster.inter_node.kind;
+    const double found = table.inter_node.relative_sd;
+    if (kind == plan::InterNodeKind::none || kind == table.inter_node_kind.value_or(kind))
+        return found;
+    return std::max(found, network_share(kind).relative_sd);
 }
 
 }  // namespace
@@ -32,7 +34,8 @@ Network::Network(const plan::Cluster& cluster, CollectiveTable table)
     : cluster_(cluster),
       table_(std::move(table)),
       topology_(cluster_),
-      network_efficiency_(network_efficiency(cluster_, table_)) {}
+      network_efficiency_(network_efficiency(cluster_, table_)),
+      network_deviation_(network_deviation(cluster_, table_)) {}
 
 GroupLinks Network::links(const GroupShape& shape) const {
     ORRERY_CHECK(shape.ranks >= 1 && shape.nodes >= 1 && shape.nodes <= cluster_.nodes &&
@@ -179,7 +182,7 @@ Price Network::between_nodes(plan::OpKind kind, double bytes, const GroupShape& 
                                                        {between(bytes), between(0)}));
         }
     }
-    return {seconds, CostFamily::inter_node_collective, table_.inter_node.relative_sd};
+    return {seconds, CostFamily::inter_node_collective, network_deviation_};
 }
 
 // Every pair of members has a message of S/N. Those within a node travel at the rate of a gathering

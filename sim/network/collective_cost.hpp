@@ -84,6 +84,7 @@ class Network {
     CollectiveTable table_;
     Topology topology_;
     double network_efficiency_ = 0;  // of the line rate of NICs, on a network of this kind
+    double network_deviation_ = 0;   // relative, of what takes so long
 };
 
 }  // namespace orrery::sim

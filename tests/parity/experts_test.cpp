@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
+#include <numeric>
 
 #include "runtime/executor/expert_room.hpp"
 #include "runtime/train/model_state.hpp"
@@ -21,6 +22,7 @@ struct Case {
     bool shared = false;
     bool sigmoid = false;
     NamedLayout layout;
+    bool balanced = false;
 };
 
 void PrintTo(const Case& c, std::ostream* os) {
@@ -31,6 +33,7 @@ void PrintTo(const Case& c, std::ostream* os) {
 plan::Scenario scenario_of(const Case& c) {
     Sets sets = c.layout.sets;
     sets.push_back("training.precision=" + c.precision);
+    if (c.balanced) sets.emplace_back("training.routing.balance_loss=0.1");
     plan::Scenario made = scenario(kMixtral, sets);
     for (plan::LayerSpec& kind : made.model.kinds) {
         auto& experts = std::get<plan::ExpertMlp>(kind.mlp);
@@ -56,8 +59,8 @@ Trained train_case(const Case& c, const RunOptions& options) {
 
 const Trained& alone(const Case& c) {
     static std::map<std::string, Trained> runs;
-    const std::string key =
-        c.precision + (c.shared ? " shared" : "") + (c.sigmoid ? " sigmoid" : "");
+    const std::string key = c.precision + (c.shared ? " shared" : "") +
+                            (c.sigmoid ? " sigmoid" : "") + (c.balanced ? " balanced" : "");
     const auto found = runs.find(key);
     if (found != runs.end()) return found->second;
     Case one = c;
@@ -78,10 +81,28 @@ TEST_P(ExpertLayouts, TrainTheModelOfOneRank) {
         EXPECT_LE(std::abs(run.losses[i] / reference.losses[i] - 1), loss_tolerance)
             << "step " << i + 1 << ": " << run.losses[i] << " and " << reference.losses[i];
     EXPECT_NEAR(run.norms[0] / reference.norms[0], 1, gradient_tolerance);
+    EXPECT_EQ(run.expert_counts, reference.expert_counts);
     const Difference worst = difference(run.gradients, reference.gradients);
     EXPECT_LE(worst.relative, gradient_tolerance) << worst.name;
     EXPECT_EQ(run.disagreement, "");
     EXPECT_LT(run.losses.back(), run.losses.front()) << "nothing is learned";
+}
+
+// Of every token of the batch two experts are chosen, in each layer; and not all alike often.
+TEST(ExpertCounts, AreOfAllTokensOfTheStep) {
+    RunOptions one;
+    one.steps = 1;
+    const plan::Scenario tested = scenario(
+        kMixtral, layout("", {"data_parallel=2", "expert_parallel=2", "recompute=full"}).sets);
+    const Trained run = train(tested, one);
+    ASSERT_EQ(run.expert_counts.size(), 4U);
+    const std::int64_t tokens = tested.layout.global_batch_size * tested.training.sequence_length;
+    for (const std::vector<std::int64_t>& of_layer : run.expert_counts) {
+        ASSERT_EQ(of_layer.size(), 8U);
+        EXPECT_EQ(std::accumulate(of_layer.begin(), of_layer.end(), std::int64_t{0}), 2 * tokens);
+        EXPECT_NE(of_layer, std::vector<std::int64_t>(8, 2 * tokens / 8));
+    }
+    EXPECT_TRUE(train(scenario(kLlama, {}), one).expert_counts.empty());
 }
 
 // Every layout in one precision, which take turns, as do the ways to route.
@@ -89,7 +110,8 @@ std::vector<Case> cases() {
     std::vector<Case> all;
     std::size_t turn = 0;
     for (const NamedLayout& layout : expert_layouts()) {
-        all.push_back({turn % 2 == 0 ? "fp64" : "fp32", turn % 3 == 1, turn % 5 == 2, layout});
+        all.push_back(
+            {turn % 2 == 0 ? "fp64" : "fp32", turn % 3 == 1, turn % 5 == 2, layout, turn % 4 >= 2});
         ++turn;
     }
     return all;

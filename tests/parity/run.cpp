@@ -123,6 +123,7 @@ Trained train(const plan::Scenario& scenario, const RunOptions& options) {
             run.losses.push_back(step.loss);
             run.norms.push_back(step.grad_norm.value_or(0));
             run.skipped.push_back(step.skipped);
+            if (run.losses.size() == 1) run.expert_counts = step.expert_counts;
             return true;
         });
     run.disagreement =

@@ -26,6 +26,7 @@ struct Trained {
     std::vector<double> losses;
     std::vector<double> norms;
     std::vector<runtime::Skipped> skipped;
+    std::vector<std::vector<std::int64_t>> expert_counts;  // of the first step
     Whole gradients;   // of the first step, after clipping's norm was taken, before any update
     Whole parameters;  // after the last step
     Whole moments;     // "m/" and "v/" before the name; of runs with checkpoints

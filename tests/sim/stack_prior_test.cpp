@@ -11,8 +11,6 @@
 namespace orrery::sim {
 namespace {
 
-constexpr double kCentral90 = 1.6448536269514722;
-
 Profile profile_of(const std::string& device) {
     return load_profile(theory::library() + "/profiles/" + device + ".json");
 }
@@ -52,10 +50,22 @@ TEST(StackPrior, WidensTheIntervalAndMovesNoStep) {
     const StepPrediction known = simulate(scenario, profile, {}, "").step;
     EXPECT_EQ(unknown.time_s, known.time_s);
     const double kernels = (known.high_s / known.time_s - 1) / kCentral90;
-    EXPECT_NEAR((unknown.high_s / unknown.time_s - 1) / kCentral90, std::hypot(kernels, kStepLate),
-                1e-12);
-    EXPECT_NEAR((1 - unknown.low_s / unknown.time_s) / kCentral90, std::hypot(kernels, kStepEarly),
-                1e-12);
+    const double early = (1 - known.low_s / known.time_s) / kCentral90;
+    const double host =
+        unknown.breakdown_s[static_cast<std::size_t>(trace::Account::launch)] / unknown.time_s;
+    EXPECT_NEAR((unknown.high_s / unknown.time_s - 1) / kCentral90,
+                std::hypot(kernels, kStepLate, host * (std::exp(kLaunchSpread) - 1)), 1e-12);
+    EXPECT_NEAR((1 - unknown.low_s / unknown.time_s) / kCentral90,
+                std::hypot(early, kStepEarly, host * (1 - std::exp(-kLaunchSpread))), 1e-12);
+    // Each part is named, and their squares add up to the interval.
+    double late = 0;
+    for (const Deviation& part : unknown.interval_parts)
+        late += part.late * part.late;
+    EXPECT_NEAR(unknown.high_s / unknown.time_s, 1 + kCentral90 * std::sqrt(late), 1e-12);
+    EXPECT_EQ(unknown.interval_parts[static_cast<std::size_t>(IntervalPart::structure)].late,
+              kStructureLate);
+    EXPECT_EQ(known.interval_parts[static_cast<std::size_t>(IntervalPart::structure)].late,
+              kStructureLate);
 }
 
 // ½ + x ÷ (2·√(2 + x²)) of x = spare ÷ (deviation · need): with a fifth to spare, x = 5 of a stack

@@ -90,7 +90,7 @@ TEST(Words, OfFabricsSayAdaptersAndSpeeds) {
         {"8 x 400 Gb/s", "infiniband", 8, 400},
         {"Omni-Path 4x100 Gb/s per node", "infiniband", 4, 100},
         {"GPUDirect-TCPX 4x 200 Gb/s", "ethernet", 4, 200},
-        {"RoCE, 200 Gb/s per GPU", "ethernet", 8, 200},
+        {"RoCE, 200 Gb/s per GPU", "roce", 8, 200},
     };
     for (const auto& c : cases) {
         const std::optional<Fabric> fabric = read_fabric(c.text, 8);

@@ -40,31 +40,55 @@ double root_mean_square(const std::vector<double>& values) {
     return std::sqrt(squares / static_cast<double>(values.size()));
 }
 
-// measured ÷ predicted − 1, the mean of each stack's runs with nothing fitted to their sources.
-std::map<std::string, double> delays_before_fits() {
+// measured ÷ predicted − 1 of a source's runs with nothing fitted to them: their mean, and how far
+// single runs lie from it.
+struct Delays {
+    std::map<std::string, double> of_sources;
+    std::vector<double> of_runs;
+};
+
+Delays delays_before_fits() {
     const Validation validation =
         validate_records(files("published"), kLibrary, {}, Fitted::other_sources);
     std::map<std::string, std::vector<double>> runs;
     for (const ValidatedRow& row : validation.rows)
         if (row.measured_s && row.mistrusted.empty())
-            runs[row.framework].push_back(*row.measured_s / row.predicted_s - 1);
-    std::map<std::string, double> delays;
-    for (const auto& [stack, of_stack] : runs)
-        delays[stack] = mean(of_stack);
-    // Two sources whose records are not shipped, by the same command: 186 runs of arXiv 2311.05610,
-    // 68 of bigscience-workshop/bigscience.
-    delays["scaling"] = 0.068;
-    delays["bigscience"] = 0.156;
+            runs[row.group].push_back(*row.measured_s / row.predicted_s - 1);
+    Delays delays;
+    for (const auto& [source, of_source] : runs) {
+        delays.of_sources[source] = mean(of_source);
+        for (const double run : of_source)
+            delays.of_runs.push_back(run - delays.of_sources[source]);
+    }
     return delays;
 }
 
-TEST(StackPrior, OfTheStepIsHowFarStacksWereOffBeforeAnythingWasFittedToThem) {
-    std::vector<double> early, late;
-    for (const auto& [stack, delay] : delays_before_fits())
-        (delay < 0 ? early : late).push_back(delay);
-    EXPECT_EQ(early.size() + late.size(), 9u);
-    EXPECT_NEAR(root_mean_square(early), sim::kStepEarly, 0.005);
-    EXPECT_NEAR(root_mean_square(late), sim::kStepLate, 0.005);
+// Sources whose records are not shipped, by the same command (docs/accuracy.md).
+const std::map<std::string, double> kNotShipped = {
+    {"BLOOM's experiments", 0.059}, {"FlagPerf", 0.089},        {"Megatron-Bridge", -0.016},
+    {"Modalities", -0.023},         {"NeMo's launcher", 0.193}, {"NeMo's page", -0.002},
+    {"fms-acceleration", -0.005},   {"torchtune", -0.048},      {"vTrain, one node", 0.351},
+};
+
+TEST(StackPrior, OfTheStepIsHowFarSourcesWereOffBeforeAnythingWasFittedToThem) {
+    Delays delays = delays_before_fits();
+    delays.of_sources.insert(kNotShipped.begin(), kNotShipped.end());
+    std::vector<double> early;
+    const auto slower_by_at_most = [&](double most) {
+        return std::count_if(delays.of_sources.begin(), delays.of_sources.end(),
+                             [&](const auto& source) { return source.second <= most; });
+    };
+    for (const auto& [source, delay] : delays.of_sources)
+        if (delay < 0) early.push_back(delay);
+    EXPECT_NEAR(root_mean_square(early), sim::kStepEarly, 0.01);
+    const auto nine_in_ten = static_cast<std::ptrdiff_t>(delays.of_sources.size() * 9 / 10);
+    EXPECT_GE(slower_by_at_most(sim::kStepLate), nine_in_ten);
+    EXPECT_LT(slower_by_at_most(sim::kStepLate - 0.04), nine_in_ten);
+    std::vector<double> earlier, later;
+    for (const double run : delays.of_runs)
+        (run < 0 ? earlier : later).push_back(run);
+    EXPECT_NEAR(root_mean_square(earlier), sim::kStructureEarly, 0.01);
+    EXPECT_NEAR(root_mean_square(later), sim::kStructureLate, 0.01);
 }
 
 // Presets that were measured on a GPU.

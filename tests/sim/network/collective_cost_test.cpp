@@ -156,12 +156,12 @@ TEST(Network, PacketsOfEthernetCarryLess) {
     plan::Cluster cluster = plain_cluster(2);
     const GroupShape shape{16, 2, 8, 1};
     EXPECT_EQ(Network(cluster, table).links(shape).network_GBps, 80);
-    cluster.inter_node.kind = plan::InterNodeKind::ethernet;
-    // 4,096 bytes in 4,178 of Ethernet, in 4,122 of InfiniBand.
+    cluster.inter_node.kind = plan::InterNodeKind::roce;
+    // 4,096 bytes in 4,178 of RoCE, in 4,122 of InfiniBand.
     EXPECT_DOUBLE_EQ(Network(cluster, table).links(shape).network_GBps, 80 * 4122 / 4178.0);
     EXPECT_EQ(Network(cluster, table).node_kBps(),
               static_cast<std::int64_t>(80 * (4122 / 4178.0) * 1e6));
-    table.inter_node_kind = plan::InterNodeKind::ethernet;
+    table.inter_node_kind = plan::InterNodeKind::roce;
     EXPECT_EQ(Network(cluster, table).links(shape).network_GBps, 80);
 }
 

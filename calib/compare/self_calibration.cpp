@@ -1,0 +1,180 @@
+#include "calib/compare/self_calibration.hpp"
+
+#include <fmt/format.h>
+
+#include <Eigen/Cholesky>
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "calib/compare/record_words.hpp"
+#include "calib/compare/validate.hpp"
+#include "plan/scenario/files.hpp"
+#include "plan/scenario/reader.hpp"
+
+namespace orrery::compare {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kSlopeProbe = 0.05;  // of a logarithm, for slopes
+
+struct Movable {
+    std::string key;
+    double before = 1;
+    double prior_sd = 0;
+};
+
+json read_file(const std::string& path) {
+    std::string why;
+    const std::optional<std::string> text = plan::disk().read(path, why);
+    if (!text) throw RecordsError(path + ": cannot be read: " + why);
+    try {
+        return json::parse(*text);
+    } catch (const json::exception& fault) {
+        throw RecordsError(path + ": " + fault.what());
+    }
+}
+
+// The scenario of the first record that has one: its stack and cluster are those of all.
+plan::Scenario first_scenario(const json& records, const json& rules, const std::string& path,
+                              const std::string& library_dir) {
+    for (const json& record : records) {
+        const Translation translation = translate(record, rules, Fitted::all_sources);
+        if (translation.scenario_json.empty()) continue;
+        plan::ReadResult read =
+            plan::read_scenario_text(translation.scenario_json, path, library_dir, {}, library_dir);
+        if (read.scenario) return std::move(*read.scenario);
+    }
+    throw RecordsError(path + ": no record amounts to a scenario; orrery validate says why");
+}
+
+// What may move, and how far stacks and clusters lie from each other in it
+// (scenarios/priors/stacks.json; sim/network/network_kinds.hpp).
+std::vector<Movable> movables(const plan::Scenario& scenario) {
+    const plan::Framework& stack = scenario.training.framework;
+    std::vector<Movable> all = {
+        {"training.kernel_factor", stack.kernel_factor, 0.15},
+        {"training.memory_kernel_factor", stack.memory_kernel_factor, 0.17},
+        {"training.launch_us", stack.launch_us, 0.6},
+        {"training.overlap_factor", stack.overlap_factor, 0.7},
+    };
+    if (scenario.cluster.nodes > 1)
+        all.push_back({"cluster.inter_node.oversubscription",
+                       scenario.cluster.inter_node.oversubscription, 0.3});
+    std::erase_if(all, [](const Movable& one) { return !(one.before > 0); });
+    return all;
+}
+
+struct Residuals {
+    Eigen::VectorXd log_error;  // ln(predicted ÷ measured)
+    std::vector<std::string> stacks;
+
+    double mean_error_pct() const {
+        double sum = 0;
+        for (const double r : log_error)
+            sum += std::fabs(std::exp(r) - 1);
+        return 100 * sum / static_cast<double>(log_error.size());
+    }
+};
+
+Residuals residuals(const std::string& path, const std::string& library_dir,
+                    const std::vector<std::string>& overrides) {
+    const Validation validation = validate_records({path}, library_dir, overrides);
+    Residuals found;
+    std::vector<double> errors;
+    for (const ValidatedRow& row : validation.rows) {
+        if (!row.measured_s) continue;
+        errors.push_back(std::log(row.predicted_s / *row.measured_s));
+        found.stacks.push_back(row.framework);
+    }
+    found.log_error =
+        Eigen::Map<Eigen::VectorXd>(errors.data(), static_cast<Eigen::Index>(errors.size()));
+    return found;
+}
+
+struct Shift {
+    Eigen::VectorXd of;  // logarithms
+    Eigen::MatrixXd covariance;
+};
+
+// From all rows but `without`; −1: from all.
+Shift solve(const Eigen::MatrixXd& slopes, const Eigen::VectorXd& errors,
+            const std::vector<Movable>& constants, Eigen::Index without) {
+    Eigen::MatrixXd information = Eigen::MatrixXd::Zero(slopes.cols(), slopes.cols());
+    Eigen::VectorXd gradient = Eigen::VectorXd::Zero(slopes.cols());
+    for (Eigen::Index j = 0; j < slopes.cols(); ++j) {
+        const double sd = constants[static_cast<std::size_t>(j)].prior_sd;
+        information(j, j) = 1 / (sd * sd);
+    }
+    for (Eigen::Index i = 0; i < slopes.rows(); ++i) {
+        if (i == without) continue;
+        const double weight = 1 / (kRunSpread * kRunSpread);
+        information += weight * slopes.row(i).transpose() * slopes.row(i);
+        gradient += weight * errors[i] * slopes.row(i).transpose();
+    }
+    const auto factors = information.ldlt();
+    return {-factors.solve(gradient),
+            factors.solve(Eigen::MatrixXd::Identity(slopes.cols(), slopes.cols()))};
+}
+
+std::string override_of(const Movable& constant, double shift) {
+    return fmt::format("{}={:.6g}", constant.key, constant.before * std::exp(shift));
+}
+
+double left_out_error_pct(const Eigen::MatrixXd& slopes, const Eigen::VectorXd& errors,
+                          const std::vector<Movable>& constants) {
+    if (errors.size() < 2) return 0;
+    double sum = 0;
+    for (Eigen::Index i = 0; i < errors.size(); ++i) {
+        const Shift others = solve(slopes, errors, constants, i);
+        sum += std::fabs(std::exp(errors[i] + slopes.row(i).dot(others.of)) - 1);
+    }
+    return 100 * sum / static_cast<double>(errors.size());
+}
+
+}  // namespace
+
+SelfCalibration calibrate_to_runs(const std::string& path, const std::string& library_dir) {
+    const json records = read_file(path);
+    if (!records.is_array()) throw RecordsError(path + ": not an array of records");
+    const json rules = read_file(library_dir + "/validation/rules.json");
+    const Residuals before = residuals(path, library_dir, {});
+    if (before.log_error.size() == 0)
+        throw RecordsError(path + ": no record with a step time can be predicted");
+    for (const std::string& stack : before.stacks)
+        if (stack != before.stacks.front())
+            throw RecordsError(
+                fmt::format("{}: runs of {} and of {}: calibrate each stack by itself", path,
+                            before.stacks.front(), stack));
+    const std::vector<Movable> constants =
+        movables(first_scenario(records, rules, path, library_dir));
+    const auto rows = before.log_error.size();
+    Eigen::MatrixXd slopes(rows, static_cast<Eigen::Index>(constants.size()));
+    for (std::size_t j = 0; j < constants.size(); ++j) {
+        const Residuals moved =
+            residuals(path, library_dir, {override_of(constants[j], kSlopeProbe)});
+        if (moved.log_error.size() != rows)
+            throw RecordsError(path + ": not every record takes " + constants[j].key);
+        slopes.col(static_cast<Eigen::Index>(j)) =
+            (moved.log_error - before.log_error) / kSlopeProbe;
+    }
+    const Shift shift = solve(slopes, before.log_error, constants, -1);
+    SelfCalibration result;
+    std::vector<std::string> overrides;
+    for (std::size_t j = 0; j < constants.size(); ++j) {
+        const auto column = static_cast<Eigen::Index>(j);
+        overrides.push_back(override_of(constants[j], shift.of[column]));
+        result.constants.push_back({constants[j].key, constants[j].before,
+                                    constants[j].before * std::exp(shift.of[column]),
+                                    std::sqrt(shift.covariance(column, column))});
+    }
+    result.rows = static_cast<std::int64_t>(rows);
+    result.mean_error_before_pct = before.mean_error_pct();
+    result.mean_error_after_pct = residuals(path, library_dir, overrides).mean_error_pct();
+    result.mean_error_left_out_pct = left_out_error_pct(slopes, before.log_error, constants);
+    return result;
+}
+
+}  // namespace orrery::compare

@@ -1,0 +1,39 @@
+// A user's own stack and cluster from a few of its measured steps: constants of the preset and of
+// the network shift from what the population says towards what the runs show, each as far as its
+// prior's spread allows.
+//
+// ln(predicted ÷ measured) of the rows is taken as linear in the logarithms of the constants; the
+// shift minimises Σ r² ÷ kRunSpread² + Σ (shift ÷ sd)². With one row the common factor moves, with
+// more what they differ by. Each row is also predicted by a shift that has not seen it (leave one
+// out), which says how much the calibration helps runs that are not among those given.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace orrery::compare {
+
+// Of single steps about their stack's mean: the spread of runs within a source.
+inline constexpr double kRunSpread = 0.04;
+
+struct ShiftedConstant {
+    std::string key;    // of a scenario: "training.kernel_factor"
+    double before = 1;  // of the preset or cluster
+    double after = 1;
+    double sd = 0;  // of its logarithm, prior and runs together
+};
+
+struct SelfCalibration {
+    std::vector<ShiftedConstant> constants;
+    std::int64_t rows = 0;
+    double mean_error_before_pct = 0;
+    double mean_error_after_pct = 0;     // of the same rows, predicted again
+    double mean_error_left_out_pct = 0;  // each by the others; 0 with one row
+};
+
+// Records as `orrery validate` reads them, of one stack and cluster. Throws RecordsError where no
+// row can be predicted, or rows name different stacks.
+SelfCalibration calibrate_to_runs(const std::string& records_path, const std::string& library_dir);
+
+}  // namespace orrery::compare
