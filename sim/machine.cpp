@@ -59,11 +59,12 @@ Price price_of(const plan::Block& block, const plan::Op& op, const KernelCost& k
                const Network& network, const Classes::Member& member, double load) {
     if (!plan::is_communication(op.kind())) return kernels.price(block, op, load);
     const GroupShape& shape = member.shapes[static_cast<std::size_t>(op.group)];
-    const bool by_counts = op.is<plan::AllToAllV>();
     // All members send as much; what the fullest receives ends last.
     const auto bytes =
         static_cast<std::int64_t>(static_cast<double>(plan::message_bytes(op)) * load);
-    return network.collective(by_counts ? plan::OpKind::all_to_all : op.kind(), bytes, shape);
+    if (!op.is<plan::AllToAllV>()) return network.collective(op.kind(), bytes, shape);
+    const auto& rows = op.as<plan::AllToAllV>();
+    return network.rows(bytes, shape, rows.split, rows.back);
 }
 
 // gap: seconds that the device takes between the nodes of a graph.

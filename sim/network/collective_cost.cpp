@@ -221,6 +221,25 @@ Price Network::all_to_all(double bytes, const GroupShape& shape) const {
     return slowest;
 }
 
+Price Network::rows(std::int64_t message_bytes, const GroupShape& shape, std::int64_t split,
+                    bool back) const {
+    const Price direct = collective(plan::OpKind::all_to_all, message_bytes, shape);
+    const auto parts = static_cast<int>(split);
+    if (back || parts == 1 || shape.nodes == 1 || shape.ranks_per_node % parts != 0 ||
+        cluster_.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh)
+        return direct;
+    GroupShape among = shape;
+    among.ranks /= parts;
+    among.ranks_per_node /= parts;
+    among.siblings_per_node *= parts;
+    for (LevelUse& use : among.fabric)
+        use.inside /= parts;
+    const auto bytes = static_cast<double>(message_bytes);
+    Price once = all_to_all(bytes / parts, among);
+    once.seconds += within_node(plan::OpKind::all_gather, bytes, {parts, 1, parts, 1}).seconds;
+    return once.seconds < direct.seconds ? once : direct;
+}
+
 // The slowest of its messages: of a ring over several nodes one of each node leaves it.
 Price Network::shift(double bytes, const GroupShape& shape) const {
     const auto size = static_cast<std::int64_t>(bytes);

@@ -44,6 +44,12 @@ class Network {
     // convention (plan::message_bytes). A group of one costs nothing.
     Price collective(plan::OpKind kind, std::int64_t message_bytes, const GroupShape& shape) const;
 
+    // all_to_all_v of so many bytes of a member, among members of which `split` in a row hold parts
+    // of the same experts. On their way there rows may go to one of these and be gathered by the
+    // others, where that is faster; on their way back each has a part of its own.
+    Price rows(std::int64_t message_bytes, const GroupShape& shape, std::int64_t split,
+               bool back) const;
+
     // One message between two devices.
     Price point_to_point(std::int64_t bytes, const Hop& hop) const;
 

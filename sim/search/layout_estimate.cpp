@@ -101,7 +101,7 @@ struct StageKind {
     const StageCosts* costs = nullptr;
     std::array<PassTimes, kPasses> passes{};
     InBuckets reduction;
-    double gathered_after = 0;  // seconds, of parameters that the optimizer has changed
+    double gathered = 0;  // seconds, of parameters that the optimizer has changed
     // Bytes.
     double states = 0, fixed = 0, beside = 0, at_end = 0, slot = 0;
     InFlight in_flight;  // of a micro-batch
@@ -175,8 +175,8 @@ class Estimate {
                 kind.reduction +=
                     in_buckets(*elements, layers, unit_.gradient_bytes,
                                [&](double bytes) { return exchange->reduce_at_last(bytes); });
-            if (gathers_after())
-                kind.gathered_after +=
+            if (gathers_changed())
+                kind.gathered +=
                     in_buckets(*elements, layers, unit_.parameter_bytes, [&](double bytes) {
                         return exchange->gather(bytes);
                     }).all;
@@ -326,13 +326,28 @@ class Estimate {
             after = std::max(after, left);
             end = std::max(end, ready + left);
         }
-        return std::max(times.end, waits ? reduced + after : end);
+        return std::max(times.end, waits ? reduced + after : end) + gathered_late();
     }
 
-    // Parameters that the optimizer has changed.
+    // Parameters that the optimizer has changed: at once, or beside the next step's first pass.
+    bool gathers_changed() const {
+        return layout_.zero_ranks() > 1 && !exchange_.shards_parameters();
+    }
     bool gathers_after() const {
-        return layout_.zero_ranks() > 1 && !exchange_.shards_parameters() &&
-               !plan::gathers_parameters_ahead(scenario_);
+        return gathers_changed() && !plan::gathers_parameters_ahead(scenario_);
+    }
+
+    // What of gathering beside the next step's first passes these do not hide; those of later
+    // stages begin when the ones before have passed.
+    double gathered_late() const {
+        if (!gathers_changed() || gathers_after()) return 0;
+        double late = 0, passed = 0;
+        for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
+            const StageKind& kind = kind_of(skeleton_.stages(rank).front());
+            passed += kind.passes[0].busy;
+            late = std::max(late, kind.gathered - passed);
+        }
+        return late;
     }
 
     // The optimizer, and the gathering of what it has changed.
@@ -345,7 +360,7 @@ class Estimate {
                                    kind.costs->expert_elements.of(layers) / of_experts_.sharing();
             seconds = std::max(seconds, kind.costs->step_seconds);
             seconds += kind.costs->step_per_element * stepped;
-            gathered += kind.gathered_after;
+            if (gathers_after()) gathered += kind.gathered;
         }
         return seconds + gathered;
     }

@@ -292,14 +292,14 @@ TEST(Import, AModelOfHuggingFaceBeginsAScenario) {
     EXPECT_NE(other.err.find("this is a model itself"), std::string::npos) << other.err;
 }
 
-// Experts are refused here too, by the reader of scenarios.
+// Latent attention is refused here too, by the reader of scenarios.
 TEST(Import, AModelThatIsNotModelledIsRefused) {
-    const std::string file = written(
-        "mixtral.json",
-        R"({"model_type": "mixtral", "num_local_experts": 8, "architectures": ["MixtralForCausalLM"]})");
+    const std::string file =
+        written("deepseek.json",
+                R"({"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]})");
     const Outcome outcome = import(file, {"--allow-unsupported"});
     EXPECT_EQ(outcome.code, 3);
-    EXPECT_NE(outcome.err.find("mixtures of experts"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("latent attention"), std::string::npos) << outcome.err;
 }
 
 TEST(Scenario, AModelIsNoScenarioAndOneAnswerSaysSo) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/cost/gemm_model.hpp"
+#include "sim/network/collective_cost.hpp"
 #include "sim/prediction.hpp"
 #include "sim/whatif/what_if.hpp"
 #include "tests/sim/cost/tiny_profile.hpp"
@@ -139,6 +140,25 @@ TEST(ExpertCost, WhatIfsFreeAndBalanceThem) {
     EXPECT_TRUE(balanced);
     EXPECT_TRUE(freed);
     EXPECT_GT(of(now, trace::Account::exposed_expert), 0);
+}
+
+// Rows for experts that are cut go to one rank of a node, which the others gather them from: the
+// network carries what it does for whole experts. Back each part comes by itself.
+TEST(ExpertCost, RowsForExpertsThatAreCutPassTheNetworkOnce) {
+    const plan::Scenario scenario = theory::scenario({}, kMoe);
+    const Profile profile = load_profile(scenario.cluster.profile_path);
+    const Network network(scenario.cluster,
+                          parse_collectives(profile.collectives_json, profile.path));
+    const GroupShape whole = shape_of({0, 4, 8, 12}, 8, 4),
+                     cut = shape_of({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, 8, 1);
+    constexpr std::int64_t kBytes = 64'000'000;  // of a member that gets each row once
+    const double once = network.rows(kBytes, whole, 1, false).seconds;
+    const double gathered =
+        network.collective(plan::OpKind::all_gather, 4 * kBytes, shape_of({0, 1, 2, 3}, 8)).seconds;
+    EXPECT_NEAR(network.rows(4 * kBytes, cut, 4, false).seconds, once + gathered, 1e-9);
+    EXPECT_EQ(network.rows(4 * kBytes, cut, 4, true).seconds,
+              network.collective(plan::OpKind::all_to_all, 4 * kBytes, cut).seconds);
+    EXPECT_GT(network.rows(4 * kBytes, cut, 4, true).seconds, 2 * once);
 }
 
 // Experts of one node's ranks exchange rows within it; spread over two, by the network.

@@ -121,7 +121,7 @@ TEST(Records, WhatIsNotModelledIsSkippedByName) {
         {"/layout/async_checkpoint", true, "layout.async_checkpoint = true is not modelled"},
         {"/layout/dp", 31, "31 but the run had 32 GPUs"},
         {"/layout/micro_batch", nullptr, "layout.micro_batch is not stated"},
-        {"/model/experts", 8, "mixture of experts"},
+        {"/model/experts", 8, "model.topk is not stated"},
         {"/model/name", "gpt3_modelopt_distill_resume", "distillation"},
         {"/gpu", "tpu-v4", "no profile of tpu-v4"},
         {"/gpu", "abacus", "no profile for gpu abacus"},
