@@ -6,6 +6,7 @@
 
 #include <QMainWindow>
 
+#include "gui/scenario/marks.hpp"
 #include "gui/scenario/resimulation.hpp"
 #include "gui/window/details_pane.hpp"
 #include "gui/window/document.hpp"
@@ -118,6 +119,7 @@ class MainWindow : public QMainWindow {
     bool may_go();  // nothing unsaved is lost by what comes
     void resimulate();
     Trainable trainable(const QString& path) const;
+    void keep_marks();
     void follow_scenario(const QString& path);
     void show_answer(const AnswerPtr& answer);
     void show_reasons(const ReasonsPtr& reasons);
@@ -144,6 +146,7 @@ class MainWindow : public QMainWindow {
     AnswerPtr shown_, held_;
     AnswerPtr answered_;  // the last one, sound or not
     QString runs_folder_;
+    Marks marks_;
     Document* document_ = nullptr;
     Resimulation* resimulation_ = nullptr;
     QSplitter* scenario_ = nullptr;

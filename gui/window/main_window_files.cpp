@@ -109,6 +109,7 @@ void MainWindow::show_trace(const QString& path, std::shared_ptr<const Timeline>
         timeline_->set_title(tr("B: measured"));
     }
     timeline_->show_timeline(std::move(timeline), false);
+    timeline_->set_marks(marks_.of(trace_path_));
     align();
     state_->setText(measured ? tr("a measured step") : tr("a predicted step"));
     show_title();
@@ -119,6 +120,7 @@ void MainWindow::show_recorded(std::shared_ptr<const Timeline> timeline) {
     let_go();
     const std::uint64_t left_out = timeline->recorded()->left_out;
     timeline_->show_timeline(std::move(timeline), false);
+    timeline_->set_marks(marks_.of(trace_path_));
     state_->setText(
         left_out == 0
             ? tr("a recorded trace")

@@ -210,6 +210,37 @@ TEST(Driven, AClickSelectsAnActionAndKeysFollowWhatItWaitedFor) {
     EXPECT_FALSE(world.scene().selected);
 }
 
+// They are the file's, not the window's, and the file has none of them.
+TEST(Driven, MarksAreThereAgainWhenTheFileIsOpenedAgain) {
+    WindowWorld world;
+    const std::string run = world.copy_of("tiny-gpt");
+    const std::string before = content(run);
+    std::filesystem::remove(world.file("marks.json"));
+    world.open(run);
+    const QRect rows = world.window->timeline().place_of_rows();
+    for (const int x : {120, 300}) {
+        QTest::mouseMove(world.canvas(), QPoint(rows.left() + x, rows.bottom() - 2));
+        world.key(Qt::Key_M);
+    }
+    const std::vector<Picoseconds> marks = world.window->timeline().marks();
+    ASSERT_EQ(marks.size(), 2U);
+    // An edit leaves them.
+    type_over(world.window->editor(), QStringLiteral("\"1f1b\""), QStringLiteral("\"gpipe\""));
+    world.settle();
+    EXPECT_EQ(world.window->timeline().marks(), marks);
+    world.window->document().forget_unsaved();
+    world.window.reset();
+    world.make_window(QSize(1440, 860));
+    world.open(shipped("tiny-gpt"));
+    EXPECT_TRUE(world.window->timeline().marks().empty());  // another file
+    world.open(run);
+    EXPECT_EQ(world.window->timeline().marks(), marks);
+    EXPECT_EQ(content(run), before);
+    world.key(Qt::Key_Escape);
+    world.open(run);
+    EXPECT_TRUE(world.window->timeline().marks().empty());
+}
+
 // A key that does something and is in no menu nobody finds.
 TEST(Driven, EveryShortcutIsInAMenuAndNoKeyMeansTwoThings) {
     WindowWorld world;
