@@ -65,7 +65,7 @@ LaunchPane::LaunchPane(std::function<Trainable()> trainable, QString runs_folder
         choices->addWidget(widget);
     choices->addWidget(hosts_, 1);
     choices->addWidget(sbatch_, 1);
-    choices->addWidget(command_, 2);
+    choices->addStretch(1);
     auto* buttons = new QHBoxLayout;
     add_buttons(*buttons);
     buttons->addStretch(1);
@@ -83,6 +83,7 @@ LaunchPane::LaunchPane(std::function<Trainable()> trainable, QString runs_folder
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(4, 2, 4, 2);
     layout->setSpacing(3);
+    layout->addWidget(command_);
     layout->addLayout(choices);
     layout->addLayout(buttons);
     layout->addLayout(said);

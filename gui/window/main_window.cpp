@@ -197,7 +197,7 @@ void MainWindow::make_panes() {
     statusBar()->addPermanentWidget(state_);
     resize(1440, 860);
     resizeDocks({scenario_dock_, overview_dock_}, {310, 370}, Qt::Horizontal);
-    resizeDocks({details_dock_}, {230}, Qt::Vertical);
+    resizeDocks({details_dock_}, {256}, Qt::Vertical);
 }
 
 QDockWidget* MainWindow::add_dock(Qt::DockWidgetArea area, const QString& name,

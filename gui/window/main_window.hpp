@@ -69,6 +69,8 @@ class MainWindow : public QMainWindow {
 
     // Empty, or why not. By the ending: .png or .svg.
     QString export_timeline(const QString& path) const;
+    // The view that has the keyboard, or had it last, as it stands: a pane, or the timeline.
+    QString export_view(const QString& path) const;
     // The page of `orrery report`; there is one once the step is explained.
     bool has_page() const { return reasons_ != nullptr; }
     QString export_page(const QString& path) const;
@@ -93,6 +95,7 @@ class MainWindow : public QMainWindow {
     void save();
     void save_as();
     void ask_export();
+    void ask_export_view();
     void ask_export_page();
     void undo();
     void redo();

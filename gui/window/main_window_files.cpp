@@ -255,6 +255,30 @@ void MainWindow::ask_export() {
     if (!why.isEmpty()) say(tr("Not exported: %1").arg(why));
 }
 
+void MainWindow::ask_export_view() {
+    const QString path =
+        QFileDialog::getSaveFileName(this, tr("Export the view"), {}, tr("Pictures (*.png *.svg)"));
+    if (path.isEmpty()) return;
+    const QString why = export_view(path);
+    if (!why.isEmpty()) say(tr("Not exported: %1").arg(why));
+}
+
+QString MainWindow::export_view(const QString& path) const {
+    const QWidget* with_keyboard = focusWidget();
+    for (const QDockWidget* dock : findChildren<QDockWidget*>()) {
+        QWidget* view = dock->widget();
+        if (with_keyboard == nullptr ||
+            (view != with_keyboard && !view->isAncestorOf(with_keyboard)))
+            continue;
+        return export_picture(path, view->size(), dock->windowTitle(),
+                              [view](QPainter& painter, const QRect& whole) {
+                                  painter.fillRect(whole, view->palette().window());
+                                  view->render(&painter);
+                              });
+    }
+    return export_timeline(path);
+}
+
 QString MainWindow::export_timeline(const QString& path) const {
     if (timeline_->timeline() == nullptr) return tr("there is no timeline");
     return export_picture(

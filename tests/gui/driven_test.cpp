@@ -302,6 +302,33 @@ TEST(Driven, ExportedPicturesShowTheTimeline) {
     EXPECT_NE(world.window->export_timeline(QStringLiteral("/nowhere/t.png")), QString());
 }
 
+// The pane that has the keyboard; and no file is replaced that is no picture of ours.
+TEST(Driven, AnyViewIsExportedAsAPicture) {
+    WindowWorld world;
+    world.open(shipped("tiny-gpt"));
+    QTest::keyClick(world.window.get(), Qt::Key_6, Qt::ControlModifier);
+    const QString png = QString::fromStdString(world.file("view.png"));
+    const QString svg = QString::fromStdString(world.file("view.svg"));
+    std::filesystem::remove(png.toStdString());
+    std::filesystem::remove(svg.toStdString());
+    ASSERT_EQ(world.window->export_view(png), QString());
+    ASSERT_EQ(world.window->export_view(svg), QString());
+    EXPECT_EQ(QImage(png).size(), world.window->overview().size() * 2);
+    QSvgRenderer drawn(svg);
+    ASSERT_TRUE(drawn.isValid());
+    EXPECT_EQ(drawn.viewBox().size(), world.window->overview().size());
+    world.window->timeline().setFocus();
+    ASSERT_EQ(world.window->export_view(png), QString());  // ours may be replaced
+    EXPECT_EQ(QImage(png).size(), world.canvas()->size() * 2);
+    QImage photo(8, 8, QImage::Format_RGB32);
+    photo.fill(Qt::red);
+    ASSERT_TRUE(photo.save(png));
+    const QString why = world.window->export_view(png);
+    EXPECT_TRUE(why.contains(QStringLiteral("exists, and is no picture of orrery")))
+        << why.toStdString();
+    EXPECT_EQ(QImage(png).size(), QSize(8, 8));
+}
+
 TEST(Driven, TheReportIsExportedAsThePageOfTheCommandLine) {
     WindowWorld world;
     world.open(shipped("tiny-gpt"));
