@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <QGraphicsLayout>
+#include <QTimer>
 #include <QtCharts/QBarCategoryAxis>
 #include <QtCharts/QBarSet>
 #include <QtCharts/QChart>
@@ -109,12 +110,15 @@ void BreakdownChart::show_step(const sim::StepPrediction& step) {
 void BreakdownChart::resizeEvent(QResizeEvent* event) {
     QChartView::resizeEvent(event);
     make_room();
+    QTimer::singleShot(0, this, &BreakdownChart::make_room);  // once the chart has that size
 }
 
 // Qt Charts gives names a part of the width at most, and cuts off what is longer.
 void BreakdownChart::make_room() {
     constexpr int kBetween = 14, kLeastBars = 40;
     const int left = std::min(names_width_ + kBetween, std::max(0, width() - kLeastBars));
+    // Given the same place again the chart would leave names where they were at another size.
+    chart()->setPlotArea(QRectF());
     chart()->setPlotArea(
         QRectF(left, 4, std::max(1, width() - left - 6), std::max(1, height() - 8)));
 }

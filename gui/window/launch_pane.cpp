@@ -65,12 +65,17 @@ LaunchPane::LaunchPane(std::function<Trainable()> trainable, QString runs_folder
         choices->addWidget(widget);
     choices->addWidget(hosts_, 1);
     choices->addWidget(sbatch_, 1);
-    choices->addWidget(command_, 2);
+    choices->addStretch(1);
     auto* buttons = new QHBoxLayout;
     add_buttons(*buttons);
-    state_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
-    buttons->addWidget(state_, 1);
-    buttons->addWidget(memory_);
+    buttons->addStretch(1);
+    // Neither may widen the window.
+    auto* said = new QHBoxLayout;
+    for (QLabel* label : {state_, memory_}) {
+        label->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+        label->setMinimumWidth(1);
+        said->addWidget(label, 1);
+    }
     auto* charts = new QHBoxLayout;
     for (LiveChart* chart : {loss_, norm_, speed_})
         charts->addWidget(chart, 1);
@@ -78,8 +83,10 @@ LaunchPane::LaunchPane(std::function<Trainable()> trainable, QString runs_folder
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(4, 2, 4, 2);
     layout->setSpacing(3);
+    layout->addWidget(command_);
     layout->addLayout(choices);
     layout->addLayout(buttons);
+    layout->addLayout(said);
     layout->addLayout(charts, 1);
     watch_run();
     refresh();

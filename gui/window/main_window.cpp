@@ -29,7 +29,8 @@ constexpr int kAskAfterMs = 40;  // so that a burst of keys asks once
 }  // namespace
 
 MainWindow::MainWindow(const QString& recovery_folder)
-    : runs_folder_(QFileInfo(recovery_folder).path() + QStringLiteral("/runs")) {
+    : runs_folder_(QFileInfo(recovery_folder).path() + QStringLiteral("/runs")),
+      marks_(QFileInfo(recovery_folder).path() + QStringLiteral("/marks.json")) {
     setObjectName(QStringLiteral("main"));
     make_panes();
     document_ = new Document(editor_, recovery_folder, this);
@@ -63,6 +64,7 @@ MainWindow::MainWindow(const QString& recovery_folder)
     connect(form_, &FormPane::to_show, this, &MainWindow::show_in_text);
     connect(timeline_, &TimelineView::hovered, statusBar(),
             [this](const QString& text) { statusBar()->showMessage(text); });
+    connect(timeline_, &TimelineView::marks_changed, this, &MainWindow::keep_marks);
     connect(launch_, &LaunchPane::failed, this, [this](const QString& message) { say(message); });
     connect(launch_, &LaunchPane::attached, this, &MainWindow::follow_scenario);
     // The prediction stays in sight, on the same scale of time.
@@ -195,7 +197,7 @@ void MainWindow::make_panes() {
     statusBar()->addPermanentWidget(state_);
     resize(1440, 860);
     resizeDocks({scenario_dock_, overview_dock_}, {310, 370}, Qt::Horizontal);
-    resizeDocks({details_dock_}, {230}, Qt::Vertical);
+    resizeDocks({details_dock_}, {256}, Qt::Vertical);
 }
 
 QDockWidget* MainWindow::add_dock(Qt::DockWidgetArea area, const QString& name,
@@ -251,6 +253,14 @@ Trainable MainWindow::trainable(const QString& path) const {
                                     : Trainable{path, 0, 1, false};
 }
 
+void MainWindow::keep_marks() {
+    try {
+        marks_.keep(trace_path_.isEmpty() ? document_->path() : trace_path_, timeline_->marks());
+    } catch (const std::exception& error) {
+        say(tr("The marks cannot be kept: %1").arg(QString::fromLocal8Bit(error.what())));
+    }
+}
+
 // The scenario of a run that is attached to comes into view, where nothing is lost by it.
 void MainWindow::follow_scenario(const QString& path) {
     if (path == document_->path() || !document_->is_saved() || !QFileInfo::exists(path)) return;
@@ -283,6 +293,7 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
     shown_ = answer;
     compare();
     timeline_->show_timeline(answer->timeline, !first_answer_);
+    if (first_answer_) timeline_->set_marks(marks_.of(document_->path()));
     align();
     first_answer_ = false;
     report_->clear();

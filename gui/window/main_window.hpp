@@ -6,6 +6,7 @@
 
 #include <QMainWindow>
 
+#include "gui/scenario/marks.hpp"
 #include "gui/scenario/resimulation.hpp"
 #include "gui/window/details_pane.hpp"
 #include "gui/window/document.hpp"
@@ -68,6 +69,8 @@ class MainWindow : public QMainWindow {
 
     // Empty, or why not. By the ending: .png or .svg.
     QString export_timeline(const QString& path) const;
+    // The view that has the keyboard, or had it last, as it stands: a pane, or the timeline.
+    QString export_view(const QString& path) const;
     // The page of `orrery report`; there is one once the step is explained.
     bool has_page() const { return reasons_ != nullptr; }
     QString export_page(const QString& path) const;
@@ -92,6 +95,7 @@ class MainWindow : public QMainWindow {
     void save();
     void save_as();
     void ask_export();
+    void ask_export_view();
     void ask_export_page();
     void undo();
     void redo();
@@ -118,6 +122,7 @@ class MainWindow : public QMainWindow {
     bool may_go();  // nothing unsaved is lost by what comes
     void resimulate();
     Trainable trainable(const QString& path) const;
+    void keep_marks();
     void follow_scenario(const QString& path);
     void show_answer(const AnswerPtr& answer);
     void show_reasons(const ReasonsPtr& reasons);
@@ -144,6 +149,7 @@ class MainWindow : public QMainWindow {
     AnswerPtr shown_, held_;
     AnswerPtr answered_;  // the last one, sound or not
     QString runs_folder_;
+    Marks marks_;
     Document* document_ = nullptr;
     Resimulation* resimulation_ = nullptr;
     QSplitter* scenario_ = nullptr;

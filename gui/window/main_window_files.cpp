@@ -109,6 +109,7 @@ void MainWindow::show_trace(const QString& path, std::shared_ptr<const Timeline>
         timeline_->set_title(tr("B: measured"));
     }
     timeline_->show_timeline(std::move(timeline), false);
+    timeline_->set_marks(marks_.of(trace_path_));
     align();
     state_->setText(measured ? tr("a measured step") : tr("a predicted step"));
     show_title();
@@ -119,6 +120,7 @@ void MainWindow::show_recorded(std::shared_ptr<const Timeline> timeline) {
     let_go();
     const std::uint64_t left_out = timeline->recorded()->left_out;
     timeline_->show_timeline(std::move(timeline), false);
+    timeline_->set_marks(marks_.of(trace_path_));
     state_->setText(
         left_out == 0
             ? tr("a recorded trace")
@@ -251,6 +253,30 @@ void MainWindow::ask_export() {
     if (path.isEmpty()) return;
     const QString why = export_timeline(path);
     if (!why.isEmpty()) say(tr("Not exported: %1").arg(why));
+}
+
+void MainWindow::ask_export_view() {
+    const QString path =
+        QFileDialog::getSaveFileName(this, tr("Export the view"), {}, tr("Pictures (*.png *.svg)"));
+    if (path.isEmpty()) return;
+    const QString why = export_view(path);
+    if (!why.isEmpty()) say(tr("Not exported: %1").arg(why));
+}
+
+QString MainWindow::export_view(const QString& path) const {
+    const QWidget* with_keyboard = focusWidget();
+    for (const QDockWidget* dock : findChildren<QDockWidget*>()) {
+        QWidget* view = dock->widget();
+        if (with_keyboard == nullptr ||
+            (view != with_keyboard && !view->isAncestorOf(with_keyboard)))
+            continue;
+        return export_picture(path, view->size(), dock->windowTitle(),
+                              [view](QPainter& painter, const QRect& whole) {
+                                  painter.fillRect(whole, view->palette().window());
+                                  view->render(&painter);
+                              });
+    }
+    return export_timeline(path);
 }
 
 QString MainWindow::export_timeline(const QString& path) const {

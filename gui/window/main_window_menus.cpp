@@ -40,6 +40,8 @@ void MainWindow::make_menus() {
         &MainWindow::save_as);
     add(file, tr("&Export the timeline…"), QKeySequence(Qt::CTRL | Qt::Key_E),
         &MainWindow::ask_export);
+    add(file, tr("Export the &view with the keyboard…"),
+        QKeySequence(Qt::CTRL | Qt::ALT | Qt::Key_E), &MainWindow::ask_export_view);
     add(file, tr("Export the report as a &page…"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E),
         &MainWindow::ask_export_page);
     file->addSeparator();

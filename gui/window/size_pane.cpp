@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <QFontDatabase>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
@@ -92,10 +91,10 @@ void SizePane::dress() {
     progress_->setAccessibleName(tr("Share of the layouts of all clusters that are priced"));
     progress_->setMaximumWidth(120);
     state_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
-    verdict_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
     verdict_->setTextInteractionFlags(Qt::TextSelectableByMouse);
     verdict_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
     chart_->setAccessibleName(tr("Days over GPUs"));
+    chart_->setMinimumHeight(110);  // below, its axes lose their numbers
     table_->setAccessibleName(tr("The best layout of each cluster"));
     table_->verticalHeader()->hide();
     table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
@@ -122,7 +121,7 @@ void SizePane::lay_out() {
     }
     bounds->addWidget(try_);
     auto* said = new QHBoxLayout;
-    said->addWidget(verdict_, 1);
+    said->addWidget(verdict_, 3);
     said->addWidget(state_, 1);
     auto* below = new QHBoxLayout;
     below->addWidget(table_, 3);
@@ -247,7 +246,10 @@ void SizePane::judge() {
     }
     table_->resizeColumnsToContents();
     verdict_->setText(cli::smallest(options)
-                          ? QString::fromStdString(cli::size_verdicts(options)).trimmed()
+                          ? QString::fromStdString(cli::size_verdicts(options))
+                                .split(QLatin1Char('\n'), Qt::SkipEmptyParts)
+                                .join(QStringLiteral("  ·  "))
+                                .simplified()
                           : tr("No cluster that was tried %1.")
                                 .arg(QString::fromStdString(cli::why_none(options, question))));
 }

@@ -20,6 +20,7 @@ void TimelineView::show_timeline(std::shared_ptr<const Timeline> timeline, bool 
     const bool keeps = keep_view && timeline_ && timeline;
     const Stretch before = scene_.view.shown();
     const Stretch limits = scene_.view.limits();
+    const std::vector<Picoseconds> kept_marks = keeps ? marks() : std::vector<Picoseconds>();
     std::vector<std::size_t> open;
     for (std::size_t rank = 0; keeps && rank < timeline_->ranks().size(); ++rank)
         if (rows_->is_open(rank)) open.push_back(rank);
@@ -47,6 +48,7 @@ void TimelineView::show_timeline(std::shared_ptr<const Timeline> timeline, bool 
             scene_.view.show({scaled(before.from), scaled(before.to)});
         }
     }
+    set_marks(kept_marks);
     for (QAction* action : actions_)
         action->setEnabled(timeline_ != nullptr);
     lay_out();

@@ -39,6 +39,9 @@ class TimelineView : public QAbstractScrollArea {
     // Of the step that is shown, by stays on one rank each; drawn while its action is checked.
     void set_path(std::shared_ptr<const std::vector<cli::PathStay>> path);
     const std::shared_ptr<const std::vector<cli::PathStay>>& path() const { return path_; }
+    // Marks, counted from the start of the step.
+    std::vector<Picoseconds> marks() const;
+    void set_marks(const std::vector<Picoseconds>& of_step);
     void select(std::optional<BoxPlace> box);
     void select_area(std::optional<Area> area);
     // Opens the op's rank, selects the op and brings it into view.
@@ -54,6 +57,7 @@ class TimelineView : public QAbstractScrollArea {
   Q_SIGNALS:
     void selection_changed();
     void view_changed();
+    void marks_changed();  // by the user
     void hovered(const QString& text);
 
   protected:

@@ -148,12 +148,30 @@ void TimelineView::mark() {
         std::sort(scene_.markers.begin(), scene_.markers.end());
     }
     changed();
+    Q_EMIT marks_changed();
 }
 
 void TimelineView::clear() {
+    const bool had_marks = !scene_.markers.empty();
     scene_.markers.clear();
     scene_.area.reset();
     select(std::nullopt);
+    if (had_marks) Q_EMIT marks_changed();
+}
+
+std::vector<Picoseconds> TimelineView::marks() const {
+    std::vector<Picoseconds> of_step = scene_.markers;
+    for (Picoseconds& mark : of_step)
+        mark -= timeline_->window().from;
+    return of_step;
+}
+
+void TimelineView::set_marks(const std::vector<Picoseconds>& of_step) {
+    scene_.markers = of_step;
+    if (timeline_)
+        for (Picoseconds& mark : scene_.markers)
+            mark += timeline_->window().from;
+    changed();
 }
 
 void TimelineView::area_of_selection() {

@@ -210,6 +210,37 @@ TEST(Driven, AClickSelectsAnActionAndKeysFollowWhatItWaitedFor) {
     EXPECT_FALSE(world.scene().selected);
 }
 
+// They are the file's, not the window's, and the file has none of them.
+TEST(Driven, MarksAreThereAgainWhenTheFileIsOpenedAgain) {
+    WindowWorld world;
+    const std::string run = world.copy_of("tiny-gpt");
+    const std::string before = content(run);
+    std::filesystem::remove(world.file("marks.json"));
+    world.open(run);
+    const QRect rows = world.window->timeline().place_of_rows();
+    for (const int x : {120, 300}) {
+        QTest::mouseMove(world.canvas(), QPoint(rows.left() + x, rows.bottom() - 2));
+        world.key(Qt::Key_M);
+    }
+    const std::vector<Picoseconds> marks = world.window->timeline().marks();
+    ASSERT_EQ(marks.size(), 2U);
+    // An edit leaves them.
+    type_over(world.window->editor(), QStringLiteral("\"1f1b\""), QStringLiteral("\"gpipe\""));
+    world.settle();
+    EXPECT_EQ(world.window->timeline().marks(), marks);
+    world.window->document().forget_unsaved();
+    world.window.reset();
+    world.make_window(QSize(1440, 860));
+    world.open(shipped("tiny-gpt"));
+    EXPECT_TRUE(world.window->timeline().marks().empty());  // another file
+    world.open(run);
+    EXPECT_EQ(world.window->timeline().marks(), marks);
+    EXPECT_EQ(content(run), before);
+    world.key(Qt::Key_Escape);
+    world.open(run);
+    EXPECT_TRUE(world.window->timeline().marks().empty());
+}
+
 // A key that does something and is in no menu nobody finds.
 TEST(Driven, EveryShortcutIsInAMenuAndNoKeyMeansTwoThings) {
     WindowWorld world;
@@ -269,6 +300,33 @@ TEST(Driven, ExportedPicturesShowTheTimeline) {
     EXPECT_NE(world.window->export_timeline(QString::fromStdString(world.file("t.bmp"))),
               QString());
     EXPECT_NE(world.window->export_timeline(QStringLiteral("/nowhere/t.png")), QString());
+}
+
+// The pane that has the keyboard; and no file is replaced that is no picture of ours.
+TEST(Driven, AnyViewIsExportedAsAPicture) {
+    WindowWorld world;
+    world.open(shipped("tiny-gpt"));
+    QTest::keyClick(world.window.get(), Qt::Key_6, Qt::ControlModifier);
+    const QString png = QString::fromStdString(world.file("view.png"));
+    const QString svg = QString::fromStdString(world.file("view.svg"));
+    std::filesystem::remove(png.toStdString());
+    std::filesystem::remove(svg.toStdString());
+    ASSERT_EQ(world.window->export_view(png), QString());
+    ASSERT_EQ(world.window->export_view(svg), QString());
+    EXPECT_EQ(QImage(png).size(), world.window->overview().size() * 2);
+    QSvgRenderer drawn(svg);
+    ASSERT_TRUE(drawn.isValid());
+    EXPECT_EQ(drawn.viewBox().size(), world.window->overview().size());
+    world.window->timeline().setFocus();
+    ASSERT_EQ(world.window->export_view(png), QString());  // ours may be replaced
+    EXPECT_EQ(QImage(png).size(), world.canvas()->size() * 2);
+    QImage photo(8, 8, QImage::Format_RGB32);
+    photo.fill(Qt::red);
+    ASSERT_TRUE(photo.save(png));
+    const QString why = world.window->export_view(png);
+    EXPECT_TRUE(why.contains(QStringLiteral("exists, and is no picture of orrery")))
+        << why.toStdString();
+    EXPECT_EQ(QImage(png).size(), QSize(8, 8));
 }
 
 TEST(Driven, TheReportIsExportedAsThePageOfTheCommandLine) {

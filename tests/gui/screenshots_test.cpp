@@ -8,6 +8,7 @@
 #include <QPushButton>
 
 #include "tests/gui/window_world.hpp"
+#include "tests/trace/kineto_file.hpp"
 
 namespace orrery::gui {
 namespace {
@@ -157,6 +158,47 @@ TEST_P(Screenshots, ASweep) {
     QTest::keyClick(&pane.vary(), Qt::Key_Return);
     ASSERT_TRUE(until([&] { return !pane.is_running() && pane.found() != nullptr; }));
     keep(*world.window, "sweep-" + look() + ".png");
+}
+
+TEST_P(Screenshots, ASizing) {
+    WindowWorld world({2560, 1440});
+    world.open(shipped("tiny-gpt"));
+    QTest::keyClick(world.window.get(), Qt::Key_G, Qt::ControlModifier);
+    SizePane& pane = world.window->size_pane();
+    const std::pair<const char*, const char*> typed[] = {
+        {"Clusters of the library", "clusters/h100-sxm-256.json"}, {"Tokens of the run", "1e13"}};
+    for (const auto& [field, text] : typed)
+        for (auto* edit : pane.findChildren<QLineEdit*>())
+            if (edit->accessibleName() == QLatin1String(field))
+                QTest::keyClicks(edit, QLatin1String(text));
+    QTest::keyClicks(&pane.gpus(), QStringLiteral("8..64*2"));
+    QTest::keyClick(&pane.gpus(), Qt::Key_Return);
+    ASSERT_TRUE(until([&] { return !pane.is_running(); }));
+    pane.deadline().setValue(100);
+    keep(*world.window, "size-" + look() + ".png");
+}
+
+TEST_P(Screenshots, ARecordedTrace) {
+    WindowWorld world;
+    const std::string path = world.file("rank0.pt.trace.json");
+    std::ofstream(path) << trace::kKinetoFile;
+    world.open(path);
+    world.key(Qt::Key_E, Qt::ShiftModifier);
+    world.window->timeline().go_to({0, 1});
+    keep(*world.window, "recorded-" + look() + ".png");
+}
+
+TEST_P(Screenshots, UnfoldedRanks) {
+    WindowWorld world;
+    const std::string path = world.copy_of("gpt3-175b-a100x1024");
+    std::string text = content(path);
+    text.replace(text.find("1536"), 4, "64");
+    std::ofstream(path) << text;
+    world.open(path);
+    QTest::keyClick(world.window.get(), Qt::Key_U, Qt::ControlModifier);
+    world.settle();
+    world.key(Qt::Key_G);
+    keep(*world.window, "unfolded-" + look() + ".png");
 }
 
 TEST_P(Screenshots, ARun) {
