@@ -55,10 +55,10 @@ plan::Scenario first_scenario(const json& records, const json& rules, const std:
 std::vector<Movable> movables(const plan::Scenario& scenario) {
     const plan::Framework& stack = scenario.training.framework;
     std::vector<Movable> all = {
-        {"training.kernel_factor", stack.kernel_factor, 0.15},
+        {"training.kernel_factor", stack.kernel_factor, 0.08},
         {"training.memory_kernel_factor", stack.memory_kernel_factor, 0.17},
         {"training.launch_us", stack.launch_us, 0.6},
-        {"training.overlap_factor", stack.overlap_factor, 0.7},
+        {"training.overlap_factor", stack.overlap_factor, 0.5},
     };
     if (scenario.cluster.nodes > 1)
         all.push_back({"cluster.inter_node.oversubscription",

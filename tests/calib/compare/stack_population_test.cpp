@@ -63,7 +63,9 @@ TEST(StackPopulation, KnowsNothingOfASourceThatIsLeftOut) {
     const StackPopulation two =
         population({member("eager", "one", 1, 0.1), member("eager", "other", 2.25, 0.1)});
     EXPECT_NEAR(two.pooled("factor", "eager", "", "the paper of one et al.")->value, 2.25, 1e-9);
-    EXPECT_FALSE(population({member("eager", "one", 1, 0.1)}).pooled("factor", "eager", "", "one"));
+    nlohmann::json alone = nlohmann::json::array();
+    alone.push_back(member("eager", "one", 1, 0.1));
+    EXPECT_FALSE(population(alone).pooled("factor", "eager", "", "one"));
 }
 
 TEST(StackPopulation, TakesEntriesOfTheDeviceWhereThereAreAny) {

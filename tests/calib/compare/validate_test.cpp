@@ -114,7 +114,6 @@ TEST(Records, WhatIsNotModelledIsSkippedByName) {
         const char* why;
     } cases[] = {
         {"/layout/cp", 2, "tp × pp × cp × dp = 1 × 1 × 2 × 32 = 64 but the run had 32 GPUs"},
-        {"/layout/recompute", "policy", "a policy that is not stated"},
         {"/layout/recompute", "most of it", "recompute most of it is not modelled"},
         {"/layout/schedule", "round robin", "schedule round robin of a pipeline"},
         {"/layout/precision", "fp6", "precision fp6 is not modelled"},
@@ -123,7 +122,7 @@ TEST(Records, WhatIsNotModelledIsSkippedByName) {
         {"/layout/micro_batch", nullptr, "layout.micro_batch is not stated"},
         {"/model/experts", 8, "model.topk is not stated"},
         {"/model/name", "gpt3_modelopt_distill_resume", "distillation"},
-        {"/gpu", "tpu-v4", "no profile of tpu-v4"},
+        {"/gpu", "gaudi1", "no profile of gaudi1"},
         {"/gpu", "abacus", "no profile for gpu abacus"},
         {"/kind", "layer", "kind layer"},
     };
@@ -201,20 +200,27 @@ struct Spelling {
 
 const Spelling kSpellings[] = {
     {"/gpu",
-     {"a100-sxm", "a100-40gb-sxm", "a100-80gb-sxm", "a800-80gb", "v100-16gb-sxm", "v100-32gb-sxm",
-      "h100-sxm", "h100-96gb-500w", "h800", "h200", "b200", "gb200", "l40s", "rtx-4090", "mi300x",
-      "mi325x", "mi355x"},
-     {"gh200-96gb", "b300", "gb300", "rtx-5060-ti", "rtx-pro-6000", "mi350x", "tpu-v4"}},
+     {"a100-sxm",      "a100-40gb-sxm", "a100-80gb-sxm", "a800-80gb",
+      "v100-16gb-sxm", "v100-32gb-sxm", "h100-sxm",      "h100-96gb-500w",
+      "h800",          "h200",          "b200",          "gb200",
+      "l40s",          "rtx-4090",      "mi300x",        "mi325x",
+      "mi355x",        "gh200-96gb",    "b300",          "gb300",
+      "rtx-5060-ti",   "rtx-pro-6000",  "mi350x",        "tpu-v4",
+      "tpu-v5e",       "tpu-v5p",       "tpu-v6e",       "tpu-v7x",
+      "a100-64gb-sxm", "h100-64gb-sxm", "mi250-gcd",     "ascend-910b-64gb",
+      "gaudi2",        "gaudi3",        "max1550-tile"},
+     {"gaudi1", "abacus"}},
     {"/layout/schedule",
      {"1f1b", "interleaved", "zb-1p", "zb-2p", "v-half"},
      {"dualpipe", "not_stated"},
      R"({"layout": {"pp": 2, "dp": 4, "vpp": 2}})"},
     {"/layout/schedule", {"none"}, {}},
     {"/layout/recompute",
-     {"none", "full", "selective", "selective_ops", "selective_layers", "not_stated"},
-     {"policy", "modules"}},
+     {"none", "full", "selective", "selective_ops", "selective_layers", "not_stated", "policy",
+      "modules"},
+     {"most of it"}},
     {"/layout/precision", {"fp16", "bf16", "fp8", "mxfp8", "not_stated"}, {"nvfp4", "fp6"}},
-    {"/layout/task", {"pretrain", "lora"}, {"sft"}},
+    {"/layout/task", {"pretrain", "lora", "sft"}, {}},
     {"/layout/vocabulary_variant", {"baseline"}, {"vocab-1", "vocab-2", "interlaced"}},
 };
 
