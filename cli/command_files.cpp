@@ -52,6 +52,20 @@ std::string target_of(const std::string& path) {
 
 }  // namespace
 
+Objection objection_to(const OutputKind& kind, const std::string& path) {
+    if (kind.misnamed)
+        if (const std::string why = kind.misnamed(path); !why.empty()) return {why};
+    const auto there = status_of(path);
+    if (!there) return {};
+    if (kind.folder && S_ISREG(there->st_mode)) return {"is a file, not a folder"};
+    if (!kind.folder && S_ISDIR(there->st_mode)) return {"is a folder, not a file"};
+    if (S_ISBLK(there->st_mode)) return {"is a disk, not a file"};
+    // A pipe or a terminal has nothing to lose, as has an empty file.
+    if (!S_ISREG(there->st_mode) && !S_ISDIR(there->st_mode)) return {};
+    if (S_ISREG(there->st_mode) && there->st_size == 0) return {};
+    return {kind.foreign(path), true};
+}
+
 const std::string& OutputPath::path() const {
     ORRERY_CHECK(typed_.empty() || !target_.empty(), "an output that nobody has cleared");
     return target_;
@@ -107,23 +121,16 @@ std::string CommandFiles::complaint_about(const NamedOutput& output) const {
     const auto refused = [&](const std::string& why) {
         return fmt::format("{} {}: {}", output.name, output.path, why);
     };
-    if (output.kind.misnamed)
-        if (const std::string why = output.kind.misnamed(output.path); !why.empty())
-            return refused(why);
+    const Objection objection = objection_to(output.kind, output.path);
+    if (!objection.why.empty() && !objection.can_be_forced) return refused(objection.why);
     const auto there = status_of(output.path);
-    if (!there) return "";
-    if (output.kind.folder && S_ISREG(there->st_mode)) return refused("is a file, not a folder");
-    if (!output.kind.folder && S_ISDIR(there->st_mode)) return refused("is a folder, not a file");
-    if (S_ISBLK(there->st_mode)) return refused("is a disk, not a file");
-    // A pipe or a terminal has nothing to lose, as has an empty file.
-    if (force_ || (!S_ISREG(there->st_mode) && !S_ISDIR(there->st_mode))) return "";
+    // A pipe or a terminal has nothing to lose.
+    if (!there || force_ || (!S_ISREG(there->st_mode) && !S_ISDIR(there->st_mode))) return "";
     if (const std::string input = input_at(output.path); !input.empty())
         return refused(input + "; --force replaces it");
-    if (S_ISREG(there->st_mode) && there->st_size == 0) return "";
-    const std::string why = output.kind.foreign(output.path);
-    if (why.empty()) return "";
-    return refused(
-        fmt::format("{}; --force {}", why, output.kind.folder ? "writes into it" : "replaces it"));
+    if (objection.why.empty()) return "";
+    return refused(fmt::format("{}; --force {}", objection.why,
+                               output.kind.folder ? "writes into it" : "replaces it"));
 }
 
 void CommandFiles::clear() {

@@ -24,6 +24,13 @@ struct OutputKind {
     std::function<std::string(const std::string& path)> misnamed = nullptr;
 };
 
+// What speaks against writing an output to a path, apart from what is read; empty: nothing.
+struct Objection {
+    std::string why;
+    bool can_be_forced = false;
+};
+Objection objection_to(const OutputKind& kind, const std::string& path);
+
 // A path to write to. Nobody gets at it before CommandFiles::clear() has let it pass.
 class OutputPath {
   public:

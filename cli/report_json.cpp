@@ -85,11 +85,15 @@ Json step_json(const sim::StepPrediction& step) {
     Json breakdown;
     for (std::size_t a = 0; a < trace::kAccounts; ++a)
         breakdown[std::string(trace::name(static_cast<trace::Account>(a)))] = step.breakdown_s[a];
-    return {{"time_s", step.time_s},
-            {"interval_s", {step.low_s, step.high_s}},
-            {"breakdown_s", std::move(breakdown)},
-            {"bubble_fraction", step.bubble_fraction},
-            {"heaviest_chunk", heaviest_json(step.heaviest_chunk)}};
+    Json json = {{"time_s", step.time_s},
+                 {"interval_s", {step.low_s, step.high_s}},
+                 {"breakdown_s", std::move(breakdown)},
+                 {"bubble_fraction", step.bubble_fraction},
+                 {"heaviest_chunk", heaviest_json(step.heaviest_chunk)}};
+    if (step.routing)
+        json["routing"] = {{"fullest_rank", step.routing->fullest},
+                           {"added_s", step.routing->added_s}};
+    return json;
 }
 
 Json throughput_json(const sim::ThroughputPrediction& throughput) {
@@ -214,11 +218,12 @@ Json unused_json(const std::vector<sim::UnusedKey>& unused) {
 
 std::vector<CommunicationGroup> communication_groups(const plan::Layout& layout) {
     using trace::Account;
-    return {{"tensor", Account::exposed_tensor, layout.tensor_parallel},
-            {"context", Account::exposed_context, layout.context_parallel},
-            {"expert", Account::exposed_expert, layout.expert_parallel},
-            {"data", Account::exposed_data, layout.context_parallel * layout.data_parallel},
-            {"pipeline", Account::exposed_pipeline, layout.pipeline_parallel}};
+    return {
+        {"tensor", Account::exposed_tensor, layout.tensor_parallel},
+        {"context", Account::exposed_context, layout.context_parallel},
+        {"expert", Account::exposed_expert, layout.expert_parallel * layout.expert_tensor_parallel},
+        {"data", Account::exposed_data, layout.context_parallel * layout.data_parallel},
+        {"pipeline", Account::exposed_pipeline, layout.pipeline_parallel}};
 }
 
 std::string report_json(const ReportInput& input) {

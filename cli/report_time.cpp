@@ -75,6 +75,15 @@ std::string heaviest_text(const sim::StepPrediction& step) {
     return labelled("longest", text);
 }
 
+// What unequal numbers of experts' rows cost; part of the imbalance.
+std::string routing_text(const sim::StepPrediction& step) {
+    if (!step.routing) return "";
+    return labelled("routing",
+                    fmt::format("the fullest rank of an expert group has {:.2f} x the rows of the "
+                                "mean one, which takes {} of the step",
+                                step.routing->fullest, seconds_text(step.routing->added_s)));
+}
+
 std::string time_text(const ReportInput& input, const Console& console) {
     const sim::StepPrediction& step = input.prediction.step;
     const double most = *std::max_element(step.breakdown_s.begin(), step.breakdown_s.end());
@@ -87,7 +96,7 @@ std::string time_text(const ReportInput& input, const Console& console) {
     }
     table.add({"step", seconds_text(step.time_s), "100 %", ""});
     return heading("where the time goes, mean over ranks", console) + table.text() +
-           heaviest_text(step);
+           heaviest_text(step) + routing_text(step);
 }
 
 std::string communication_text(const ReportInput& input, const Console& console) {

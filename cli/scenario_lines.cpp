@@ -50,6 +50,10 @@ std::string layout_line(const plan::Layout& layout) {
     if (layout.context_parallel > 1)
         text += fmt::format(" x context {} ({})", layout.context_parallel,
                             plan::name(layout.context_algorithm));
+    if (layout.expert_parallel > 1)
+        text += fmt::format(", experts over {} ranks", layout.expert_parallel);
+    if (layout.expert_tensor_parallel > 1)
+        text += fmt::format(", experts' matrices over {} ranks", layout.expert_tensor_parallel);
     if (layout.virtual_pipeline > 1)
         text += fmt::format(", {} stages per rank", layout.virtual_pipeline);
     if (layout.pipeline_parallel > 1) text += ", " + layout.schedule;

@@ -253,6 +253,19 @@ plan::Scenario scenario_of(const LayoutSearch& search, const sim::PricedLayout& 
     return std::move(*scenario);
 }
 
+namespace {
+
+// With the ranks that experts are spread over, and that their matrices are cut among.
+std::string data_text(const plan::Layout& layout) {
+    std::string text = std::to_string(layout.data_parallel);
+    if (layout.expert_parallel > 1) text += fmt::format(", ep {}", layout.expert_parallel);
+    if (layout.expert_tensor_parallel > 1)
+        text += fmt::format(", etp {}", layout.expert_tensor_parallel);
+    return text;
+}
+
+}  // namespace
+
 std::vector<std::string> layout_heads() {
     return {"tp", "cp", "pp", "v", "dp", "mb", "m", "ZeRO", "sp", "recompute", "schedule"};
 }
@@ -263,7 +276,7 @@ std::vector<std::string> layout_cells(const plan::Layout& layout) {
             std::to_string(layout.context_parallel),
             std::to_string(layout.pipeline_parallel),
             std::to_string(layout.virtual_pipeline),
-            std::to_string(layout.data_parallel),
+            data_text(layout),
             std::to_string(layout.micro_batch_size),
             std::to_string(layout.micro_batches()),
             std::to_string(layout.zero_stage),

@@ -49,6 +49,8 @@ void add_expert_degrees(const json& l, json& layout) {
     layout["expert_parallel"] = whole_or(l, "ep", "layout", 1);
     layout["expert_tensor_parallel"] =
         whole_or(l, "etp", "layout", layout.at("tensor_parallel").get<std::int64_t>());
+    // Stacks that know how many rows come before they allocate have room for these.
+    layout["expert_row_bound"] = 1;
     // Megatron Core shares out the tokens wherever experts are beside tensor-parallel ranks.
     if (layout.at("tensor_parallel") > 1) layout["sequence_parallel"] = true;
 }

@@ -22,7 +22,12 @@ std::int64_t vocabulary_of(const json& m, const json& vocabularies) {
 }
 
 std::int64_t ffn_of(const json& m, std::int64_t hidden) {
-    if (states(m, "ffn_hidden") || !states(m, "mlp_ratio")) return whole(m, "ffn_hidden", "model");
+    if (states(m, "ffn_hidden") || !states(m, "mlp_ratio")) {
+        // No layer needs it where all have experts of a width of their own.
+        const bool of_experts = states(m, "moe_ffn_hidden") && !states(m, "first_dense_layers");
+        return whole(m, of_experts && !states(m, "ffn_hidden") ? "moe_ffn_hidden" : "ffn_hidden",
+                     "model");
+    }
     const json& ratio = m.at("mlp_ratio");
     if (!ratio.is_number_float() || ratio.get<double>() <= 0 || ratio.get<double>() > 64)
         return hidden * whole(m, "mlp_ratio", "model");
@@ -57,6 +62,14 @@ RecordModel read_record_model(const json& m, const json& vocabularies) {
     model.head_dim = whole_or(m, "head_dim", "model",
                               whole_or(m, "kv_channels", "model", model.hidden / model.heads));
     model.ffn_hidden = ffn_of(m, model.hidden);
+    model.active_ffn = model.ffn_hidden;
+    if (states(m, "experts")) {
+        const std::int64_t each = whole_or(m, "moe_ffn_hidden", "model", model.ffn_hidden);
+        model.active_ffn =
+            each * whole(m, "topk", "model") +
+            (states(m, "shared_expert_ffn") ? whole(m, "shared_expert_ffn", "model") : 0) +
+            (states(m, "shared_experts") ? each * whole(m, "shared_experts", "model") : 0);
+    }
     model.vocabulary = vocabulary_of(m, vocabularies);
     model.sequence = whole(m, "seq_len", "model");
     model.gated_mlp = flag(m, "gated_mlp", false);

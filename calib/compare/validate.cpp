@@ -54,7 +54,7 @@ std::optional<double> baseline_s(const json& record, const Translation& translat
     const double matrices =
         d(m.layers) * (d(m.hidden) * d((m.heads + 2 * m.kv_heads) * m.head_dim) +
                        d(m.heads * m.head_dim) * d(m.hidden) +
-                       (m.gated_mlp ? 3.0 : 2.0) * d(m.hidden) * d(m.ffn_hidden)) +
+                       (m.gated_mlp ? 3.0 : 2.0) * d(m.hidden) * d(m.active_ffn)) +
         d(m.vocabulary) * d(m.hidden);
     const double attention = 4 * d(m.layers * m.heads * m.head_dim) * d(m.sequence);
     const double tokens = d(translation.global_batch) * d(m.sequence);

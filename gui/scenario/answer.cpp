@@ -27,6 +27,7 @@ void predict(Answer& answer, const std::atomic<bool>& stop) {
         std::make_unique<const sim::Profile>(sim::load_profile(scenario.cluster.profile_path));
     sim::SimulateOptions options;
     options.stop = &stop;
+    options.unfolded = answer.asked.unfolded;
     auto prediction = std::make_shared<sim::Prediction>(
         sim::simulate(scenario, *answer.profile, options, answer.read.resolved_json));
     if (!prediction->stuck.empty()) {

@@ -20,6 +20,8 @@ namespace orrery::gui {
 struct ScenarioText {
     std::string text;
     std::string path;  // of its file; empty: it has none yet
+    // Every rank is simulated, instead of one for all that do the same.
+    bool unfolded = false;
 };
 
 // Shared between threads, and never changed once it is there.

@@ -189,6 +189,38 @@ std::optional<std::string> with_setting(std::string_view text, const std::string
     return std::nullopt;
 }
 
+std::optional<std::string> with_content_of_reference(
+    std::string_view text, const std::string& key,
+    const std::function<std::optional<std::string>(const std::string& reference)>& read) {
+    const std::map<std::string, JsonPlace> places = json_places(text);
+    std::string pointer;
+    for (std::size_t begin = 0; begin < key.size();) {
+        const std::size_t end = key.find('.', begin);
+        if (end == std::string::npos) return std::nullopt;  // the value itself
+        pointer += '/' + escaped(key.substr(begin, end - begin));
+        begin = end + 1;
+        const auto found = places.find(pointer);
+        if (found == places.end()) return std::nullopt;
+        const std::string_view value =
+            text.substr(found->second.begin, found->second.end - found->second.begin);
+        if (value.front() != '"') continue;
+        const std::optional<std::string> content = read(json::parse(value).get<std::string>());
+        if (!content) return std::nullopt;
+        const auto object = nlohmann::ordered_json::parse(*content, nullptr, false, true);
+        if (!object.is_object()) return std::nullopt;
+        // As deep as the reference stood.
+        std::string written = object.dump(2);
+        const std::size_t depth =
+            static_cast<std::size_t>(std::count(pointer.begin(), pointer.end(), '/'));
+        for (std::size_t at = written.find('\n'); at != std::string::npos;
+             at = written.find('\n', at + 1))
+            written.insert(at + 1, 2 * depth, ' ');
+        std::string result(text);
+        return result.replace(found->second.begin, value.size(), written);
+    }
+    return std::nullopt;
+}
+
 std::optional<std::string> without_setting(std::string_view text, const std::string& key) {
     if (json::parse(text, nullptr, false, true).is_discarded()) return std::nullopt;
     std::string pointer = '/' + key;

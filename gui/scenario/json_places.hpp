@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,6 +31,13 @@ std::optional<JsonPlace> nearest_place(std::string_view text, const std::string&
 // value that is no object.
 std::optional<std::string> with_setting(std::string_view text, const std::string& key,
                                         const std::string& value);
+
+// The text in which the file that the way to this key leads through ("clusters/x.json" on that to
+// cluster.nodes) stands where it is referred to. `read`: its content; nothing where there is none.
+// Nothing where the way leads through no reference that can be read.
+std::optional<std::string> with_content_of_reference(
+    std::string_view text, const std::string& key,
+    const std::function<std::optional<std::string>(const std::string& reference)>& read);
 
 // The text without this key and its value. Nothing where the text is not JSON; the same text where
 // the key is not there.

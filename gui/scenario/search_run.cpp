@@ -25,38 +25,21 @@ void perform(SearchFound& found, sim::SearchOptions& options) {
 
 }  // namespace
 
-SearchRun::~SearchRun() {
-    stop();
-    if (thread_.joinable()) thread_.join();
-}
-
 void SearchRun::start(const std::string& path) {
-    if (running_) return;
-    if (thread_.joinable()) thread_.join();
-    running_ = true;
-    stop_ = false;
-    thread_ = std::thread([this, path] {
-        auto found = std::make_shared<SearchFound>();
-        found->input.file = path;
-        sim::SearchOptions options;
-        options.stop = &stop_;
-        options.progress = [this](double done) {
-            QMetaObject::invokeMethod(
-                this, [this, done] { Q_EMIT progressed(done); }, Qt::QueuedConnection);
-        };
-        try {
-            perform(*found, options);
-        } catch (const std::exception& error) {
-            found->failure = error.what();
-        }
-        QMetaObject::invokeMethod(
-            this,
-            [this, found] {
-                running_ = false;
-                Q_EMIT this->found(found);
-            },
-            Qt::QueuedConnection);
-    });
+    auto found = std::make_shared<SearchFound>();
+    found->input.file = path;
+    sim::SearchOptions options;
+    options.stop = &stopped();
+    options.progress = [this](double done) { tell(done); };
+    BackgroundRun::perform(
+        [found, options]() mutable {
+            try {
+                gui::perform(*found, options);
+            } catch (const std::exception& error) {
+                found->failure = error.what();
+            }
+        },
+        [this, found] { Q_EMIT this->found(found); });
 }
 
 }  // namespace orrery::gui

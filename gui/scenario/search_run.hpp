@@ -2,15 +2,11 @@
 // stopped when it is not wanted any more.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
-#include <thread>
-#include <vector>
-
-#include <QObject>
 
 #include "cli/layout_search.hpp"
+#include "gui/scenario/background_run.hpp"
 
 namespace orrery::gui {
 
@@ -23,26 +19,17 @@ struct SearchFound {
 };
 using SearchFoundPtr = std::shared_ptr<const SearchFound>;
 
-class SearchRun : public QObject {
+class SearchRun : public BackgroundRun {
     Q_OBJECT
 
   public:
-    explicit SearchRun(QObject* parent = nullptr) : QObject(parent) {}
-    ~SearchRun() override;  // stops it and waits
+    explicit SearchRun(QObject* parent = nullptr) : BackgroundRun(parent) {}
 
     // Of the scenario in a file; one at a time.
     void start(const std::string& path);
-    void stop() { stop_ = true; }
-    bool is_running() const { return running_; }
 
   Q_SIGNALS:
-    void progressed(double share);  // of the layouts that are priced
     void found(orrery::gui::SearchFoundPtr found);
-
-  private:
-    std::thread thread_;
-    std::atomic<bool> stop_{false};
-    bool running_ = false;
 };
 
 }  // namespace orrery::gui

@@ -23,31 +23,25 @@ void predict_point(cli::SweepPoint& point, const std::atomic<bool>& stop) {
 
 }  // namespace
 
-SweepRun::~SweepRun() {
-    stop();
-    if (thread_.joinable()) thread_.join();
-}
-
-void SweepRun::perform(SweepFound& found, const std::string& vary) {
+void SweepRun::predict_all(SweepFound& found, const std::string& vary) {
     found.varies = cli::parse_all_varies({vary});
     const auto all = cli::combinations(found.varies, cli::kMostValues);
     std::vector<cli::SweepPoint> points(all.size());
     std::vector<char> done(all.size());
     std::atomic<std::size_t> count{0};
     // Reading may time this computer, once: not in parallel.
-    for (std::size_t i = 0; i < all.size() && !stop_; ++i)
+    for (std::size_t i = 0; i < all.size() && !stopped(); ++i)
         points[i] = cli::read_point(found.input, all[i]);
     tbb::parallel_for(std::size_t{0}, all.size(), [&](std::size_t i) {
-        if (stop_) return;
+        if (stopped()) return;
         try {
-            if (points[i].scenario) predict_point(points[i], stop_);
+            if (points[i].scenario) predict_point(points[i], stopped());
         } catch (const sim::Stopped&) {
             return;
         }
         done[i] = 1;
         const double share = static_cast<double>(++count) / static_cast<double>(all.size());
-        QMetaObject::invokeMethod(
-            this, [this, share] { Q_EMIT progressed(share); }, Qt::QueuedConnection);
+        tell(share);
     });
     for (std::size_t i = 0; i < all.size(); ++i)
         if (done[i] != 0) found.points.push_back(std::move(points[i]));
@@ -55,27 +49,18 @@ void SweepRun::perform(SweepFound& found, const std::string& vary) {
 }
 
 void SweepRun::start(const ScenarioText& scenario, const std::string& vary) {
-    if (running_) return;
-    if (thread_.joinable()) thread_.join();
-    running_ = true;
-    stop_ = false;
-    thread_ = std::thread([this, scenario, vary] {
-        auto found = std::make_shared<SweepFound>();
-        found->input.file = name_of(scenario);
-        found->input.given = scenario.text;
-        try {
-            perform(*found, vary);
-        } catch (const std::exception& error) {
-            found->failure = error.what();
-        }
-        QMetaObject::invokeMethod(
-            this,
-            [this, found] {
-                running_ = false;
-                Q_EMIT this->found(found);
-            },
-            Qt::QueuedConnection);
-    });
+    auto found = std::make_shared<SweepFound>();
+    found->input.file = name_of(scenario);
+    found->input.given = scenario.text;
+    perform(
+        [this, found, vary] {
+            try {
+                predict_all(*found, vary);
+            } catch (const std::exception& error) {
+                found->failure = error.what();
+            }
+        },
+        [this, found] { Q_EMIT this->found(found); });
 }
 
 }  // namespace orrery::gui

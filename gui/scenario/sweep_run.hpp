@@ -2,16 +2,13 @@
 // with progress, and stopped when it is not wanted any more.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
-
-#include <QObject>
 
 #include "cli/sweep.hpp"
 #include "gui/scenario/answer.hpp"
+#include "gui/scenario/background_run.hpp"
 
 namespace orrery::gui {
 
@@ -25,28 +22,20 @@ struct SweepFound {
 };
 using SweepFoundPtr = std::shared_ptr<const SweepFound>;
 
-class SweepRun : public QObject {
+class SweepRun : public BackgroundRun {
     Q_OBJECT
 
   public:
-    explicit SweepRun(QObject* parent = nullptr) : QObject(parent) {}
-    ~SweepRun() override;  // stops it and waits
+    explicit SweepRun(QObject* parent = nullptr) : BackgroundRun(parent) {}
 
     // `vary`: "KEY=VALUES" as --vary takes it. One at a time.
     void start(const ScenarioText& scenario, const std::string& vary);
-    void stop() { stop_ = true; }
-    bool is_running() const { return running_; }
 
   Q_SIGNALS:
-    void progressed(double share);  // of the points
     void found(orrery::gui::SweepFoundPtr found);
 
   private:
-    void perform(SweepFound& found, const std::string& vary);
-
-    std::thread thread_;
-    std::atomic<bool> stop_{false};
-    bool running_ = false;
+    void predict_all(SweepFound& found, const std::string& vary);
 };
 
 }  // namespace orrery::gui

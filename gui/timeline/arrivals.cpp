@@ -113,6 +113,15 @@ std::optional<Arrival> arrival_of(const Timeline& timeline, const OpPlace& op) {
 }
 
 std::vector<Arrival> arrivals_around(const Timeline& timeline, const OpPlace& op) {
+    if (timeline.recorded() != nullptr) {
+        // From the call to what it launches.
+        const std::optional<OpPlace> launch = timeline.blocker_of(op);
+        const std::optional<OpPlace> launched = timeline.waiter_of(op);
+        if (!launch && !launched) return {};
+        const OpPlace from = launch ? *launch : op;
+        const OpPlace to = launch ? op : *launched;
+        return {{from, to, timeline.times_of(from).from, timeline.times_of(to).from}};
+    }
     return Around(timeline, op).run();
 }
 

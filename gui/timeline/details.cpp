@@ -1,5 +1,7 @@
 #include "gui/timeline/details.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "cli/quantity.hpp"
@@ -49,6 +51,69 @@ void add_waiting(const Timeline& timeline, const OpPlace& place, Details& detail
     if (event.blocker >= 0) details.blocker = OpPlace{place.rank, event.blocker};
 }
 
+const char* text_of(trace::RecordedKind kind) {
+    switch (kind) {
+        case trace::RecordedKind::kernel:
+            return "kernel";
+        case trace::RecordedKind::communication:
+            return "kernel of a collective";
+        case trace::RecordedKind::transfer:
+            return "kernel of a transfer";
+        case trace::RecordedKind::copy:
+            return "copy";
+        case trace::RecordedKind::op:
+            return "operator";
+        case trace::RecordedKind::call:
+            return "call into the device's runtime";
+        case trace::RecordedKind::annotation:
+            return "annotation";
+        case trace::RecordedKind::other:
+            break;
+    }
+    return "other";
+}
+
+Details recorded_details(const Timeline& timeline, const OpPlace& place) {
+    const trace::RecordedProcess& process = timeline.recorded()->processes[place.rank];
+    const trace::RecordedSpan& span = process.spans[static_cast<std::size_t>(place.event)];
+    Details details;
+    details.title = timeline.name_of(place);
+    details.lines.emplace_back("what", text_of(span.kind));
+    details.lines.emplace_back("of", process.name);
+    details.lines.emplace_back("on", process.lanes[span.lane].name);
+    if (span.kind != trace::RecordedKind::other)
+        details.lines.emplace_back("pass", std::string(plan::name(span.phase)));
+    add_times(timeline, span.start, span.end, details);
+    details.blocker = timeline.blocker_of(place);
+    if (details.blocker) {
+        details.lines.emplace_back("launched by", timeline.name_of(*details.blocker));
+        details.lines.emplace_back(
+            "launched before", time_text(span.start - timeline.times_of(*details.blocker).from));
+    }
+    if (const std::optional<OpPlace> launched = timeline.waiter_of(place))
+        details.lines.emplace_back("launches", timeline.name_of(*launched));
+    return details;
+}
+
+// Why a device had nothing to do: what came next had not been launched, or it had, and waited for
+// something that the trace does not name.
+Details idle_details(const Timeline& timeline, std::size_t rank, const Span& span) {
+    Details details;
+    details.title = gui::text_of(span.kind);
+    details.lines.emplace_back("of", timeline.ranks()[rank].name);
+    add_times(timeline, span.from, span.to, details);
+    const std::optional<std::size_t> next = timeline.kernel_from(rank, span.to);
+    if (!next) return details;
+    const OpPlace place{rank, static_cast<std::int32_t>(*next)};
+    details.lines.emplace_back("next", timeline.name_of(place));
+    details.blocker = timeline.blocker_of(place);
+    if (!details.blocker) return details;
+    const Stretch launch = timeline.times_of(*details.blocker);
+    const Picoseconds late = std::clamp(launch.from, span.from, span.to) - span.from;
+    details.lines.emplace_back("of it before the host launched that", time_text(late));
+    return details;
+}
+
 Details waiting_details(const Timeline& timeline, std::size_t rank, const Span& span) {
     Details details;
     details.title = text_of(span.kind);
@@ -66,6 +131,7 @@ Details waiting_details(const Timeline& timeline, std::size_t rank, const Span& 
 }  // namespace
 
 Details op_details(const Timeline& timeline, const OpPlace& place) {
+    if (timeline.recorded() != nullptr) return recorded_details(timeline, place);
     const trace::Track& track = timeline.track_of(place.rank);
     const trace::ProgramOps& program = timeline.program_of(place.rank);
     const auto number = static_cast<std::size_t>(place.event);
@@ -91,6 +157,9 @@ Details op_details(const Timeline& timeline, const OpPlace& place) {
 }
 
 Details work_details(const Timeline& timeline, std::size_t rank, const Span& span) {
+    if (timeline.recorded() != nullptr)
+        return span.index >= 0 ? recorded_details(timeline, {rank, span.index})
+                               : idle_details(timeline, rank, span);
     if (span.index < 0) return waiting_details(timeline, rank, span);
     const trace::ProgramOps& program = timeline.program_of(rank);
     const auto step = static_cast<std::size_t>(span.index);

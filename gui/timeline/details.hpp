@@ -10,13 +10,6 @@
 
 namespace orrery::gui {
 
-// An op of a row.
-struct OpPlace {
-    std::size_t rank = 0;
-    std::int32_t event = 0;
-    bool operator==(const OpPlace&) const = default;
-};
-
 struct Details {
     std::string title;                                       // "2F5 fc2", "pipeline bubble"
     std::vector<std::pair<std::string, std::string>> lines;  // what, and its value with unit

@@ -20,6 +20,11 @@ class Finder {
   public:
     Finder(const Timeline& timeline, const std::string& text)
         : timeline_(timeline), text_(lowered(text)) {
+        if (timeline.recorded() != nullptr) {
+            for (const std::string& name : timeline.recorded()->names)
+                ops_.push_back(contains(name));
+            return;
+        }
         for (const trace::OpName& op : timeline.trace().ops)
             ops_.push_back(contains(op.label) || contains(op.block) ||
                            contains(std::string(plan::name(op.kind))));
@@ -27,6 +32,7 @@ class Finder {
 
     template <typename Visit>
     void each(Visit visit) const {
+        if (timeline_.recorded() != nullptr) return each_recorded(visit);
         for (std::size_t rank = 0; rank < timeline_.ranks().size(); ++rank) {
             const trace::ProgramOps& program = timeline_.program_of(rank);
             std::vector<bool> steps;
@@ -40,6 +46,15 @@ class Finder {
     }
 
   private:
+    template <typename Visit>
+    void each_recorded(Visit visit) const {
+        const std::vector<trace::RecordedProcess>& processes = timeline_.recorded()->processes;
+        for (std::size_t rank = 0; rank < processes.size(); ++rank)
+            for (std::size_t i = 0; i < processes[rank].spans.size(); ++i)
+                if (ops_[processes[rank].spans[i].name])
+                    visit(
+                        Order{processes[rank].spans[i].start, rank, static_cast<std::int32_t>(i)});
+    }
     bool contains(const std::string& words) const {
         return lowered(words).find(text_) != std::string::npos;
     }
@@ -55,10 +70,7 @@ std::optional<OpPlace> find_op(const Timeline& timeline, const std::string& text
                                const std::optional<OpPlace>& from, Direction direction) {
     if (text.empty()) return std::nullopt;
     std::optional<Order> here;
-    if (from)
-        here =
-            Order{timeline.track_of(from->rank).events[static_cast<std::size_t>(from->event)].start,
-                  from->rank, from->event};
+    if (from) here = Order{timeline.times_of(*from).from, from->rank, from->event};
     const bool onward = direction == Direction::forward;
     // The nearest on the side that is asked for, and the outermost of the other to go on with.
     std::optional<Order> nearest, outermost;

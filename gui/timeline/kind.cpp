@@ -1,11 +1,59 @@
 #include "gui/timeline/kind.hpp"
 
+#include <string_view>
+
 #include "cli/report_sections.hpp"
 
 namespace orrery::gui {
 
 using trace::Account;
 using trace::Paint;
+
+namespace {
+
+struct KindRow {
+    Kind kind;
+    Account account;  // that its time counts to
+    bool waits;
+    std::string_view text;  // empty: the account's own
+};
+
+// In the order of Kind. The first that waits of an account is what its waiting is shown as.
+constexpr std::array<KindRow, kKinds> kRows = {{
+    {Kind::forward, Account::compute, false, "forward"},
+    {Kind::recompute, Account::recompute, false, ""},
+    {Kind::backward, Account::compute, false, "backward"},
+    {Kind::input_gradient, Account::compute, false, "input gradient"},
+    {Kind::weight_gradient, Account::compute, false, "weight gradient"},
+    {Kind::optimizer, Account::optimizer, false, ""},
+    {Kind::exposed_tensor, Account::exposed_tensor, true, ""},
+    {Kind::exposed_context, Account::exposed_context, true, ""},
+    {Kind::exposed_expert, Account::exposed_expert, true, ""},
+    {Kind::exposed_data, Account::exposed_data, true, ""},
+    {Kind::exposed_pipeline, Account::exposed_pipeline, true, ""},
+    {Kind::bubble, Account::bubble, true, ""},
+    {Kind::imbalance, Account::imbalance, true, ""},
+    {Kind::launch, Account::launch, true, ""},
+    {Kind::other, Account::other, true, ""},
+    {Kind::collective, Account::other, false, "collective"},
+    {Kind::transfer, Account::other, false, "pipeline transfer"},
+    {Kind::copy, Account::other, false, "copy between tiers of memory"},
+    {Kind::host, Account::other, false, "host"},
+    {Kind::idle, Account::other, true, "idle"},
+}};
+
+constexpr bool is_in_order() {
+    for (std::size_t i = 0; i < kKinds; ++i)
+        if (kRows[i].kind != static_cast<Kind>(i)) return false;
+    return true;
+}
+static_assert(is_in_order());
+
+const KindRow& row_of(Kind kind) {
+    return kRows[static_cast<std::size_t>(kind)];
+}
+
+}  // namespace
 
 Kind kind_of(Paint work) {
     switch (work) {
@@ -30,31 +78,9 @@ Kind kind_of(Paint work) {
 }
 
 std::optional<Kind> waiting_kind(Account account) {
-    switch (account) {
-        case Account::compute:
-        case Account::recompute:
-        case Account::optimizer:
-            return std::nullopt;
-        case Account::exposed_tensor:
-            return Kind::exposed_tensor;
-        case Account::exposed_context:
-            return Kind::exposed_context;
-        case Account::exposed_expert:
-            return Kind::exposed_expert;
-        case Account::exposed_data:
-            return Kind::exposed_data;
-        case Account::exposed_pipeline:
-            return Kind::exposed_pipeline;
-        case Account::bubble:
-            return Kind::bubble;
-        case Account::imbalance:
-            return Kind::imbalance;
-        case Account::launch:
-            return Kind::launch;
-        case Account::other:
-            break;
-    }
-    return Kind::other;
+    for (const KindRow& row : kRows)
+        if (row.waits && row.account == account) return row.kind;
+    return std::nullopt;
 }
 
 Kind kind_of(const trace::OpName& op, Paint gradient) {
@@ -75,64 +101,20 @@ Kind kind_of(const trace::OpName& op, Paint gradient) {
 }
 
 Account account_of(Kind kind) {
-    switch (kind) {
-        case Kind::forward:
-        case Kind::backward:
-        case Kind::input_gradient:
-        case Kind::weight_gradient:
-            return Account::compute;
-        case Kind::recompute:
-            return Account::recompute;
-        case Kind::optimizer:
-            return Account::optimizer;
-        case Kind::exposed_tensor:
-            return Account::exposed_tensor;
-        case Kind::exposed_context:
-            return Account::exposed_context;
-        case Kind::exposed_expert:
-            return Account::exposed_expert;
-        case Kind::exposed_data:
-            return Account::exposed_data;
-        case Kind::exposed_pipeline:
-            return Account::exposed_pipeline;
-        case Kind::bubble:
-            return Account::bubble;
-        case Kind::imbalance:
-            return Account::imbalance;
-        case Kind::launch:
-            return Account::launch;
-        case Kind::other:
-        case Kind::collective:
-        case Kind::transfer:
-        case Kind::copy:
-            break;
-    }
-    return Account::other;
+    return row_of(kind).account;
 }
 
 bool is_waiting(Kind kind) {
-    return kind >= Kind::exposed_tensor && kind <= Kind::other;
+    return row_of(kind).waits;
+}
+
+bool is_empty(Kind kind) {
+    return kind == Kind::bubble || kind == Kind::idle;
 }
 
 std::string text_of(Kind kind) {
-    switch (kind) {
-        case Kind::forward:
-            return "forward";
-        case Kind::backward:
-            return "backward";
-        case Kind::input_gradient:
-            return "input gradient";
-        case Kind::weight_gradient:
-            return "weight gradient";
-        case Kind::collective:
-            return "collective";
-        case Kind::transfer:
-            return "pipeline transfer";
-        case Kind::copy:
-            return "copy between tiers of memory";
-        default:
-            return cli::account_text(account_of(kind));
-    }
+    const KindRow& row = row_of(kind);
+    return row.text.empty() ? cli::account_text(row.account) : std::string(row.text);
 }
 
 }  // namespace orrery::gui

@@ -1,6 +1,6 @@
 // What a box of the timeline shows: the kinds of work of the text timeline, the accounts of waiting
 // of the report, and what communication streams carry. A colour each; the account says what the
-// time counts as where the report adds it up.
+// time counts as where the report adds it up. kind.cpp has one table of what each is.
 #pragma once
 
 #include <array>
@@ -31,9 +31,11 @@ enum class Kind : std::uint8_t {
     other,
     collective,
     transfer,
-    copy
+    copy,
+    host,  // of a trace that another program recorded: what its host does, and annotations
+    idle   // of its devices: without work, whatever they wait for
 };
-inline constexpr std::size_t kKinds = 18;
+inline constexpr std::size_t kKinds = 20;
 
 // Time by kind, in picoseconds.
 using KindSums = std::array<trace::Picoseconds, kKinds>;
@@ -48,6 +50,7 @@ Kind kind_of(const trace::OpName& op, trace::Paint gradient);
 trace::Account account_of(Kind kind);
 
 bool is_waiting(Kind kind);
+bool is_empty(Kind kind);  // waiting that is drawn as a gap: nothing is under way
 // In words: "input gradient", "exposed tensor communication".
 std::string text_of(Kind kind);
 

@@ -5,10 +5,16 @@
 namespace orrery::gui {
 
 Rows::Rows(const Timeline& timeline) : timeline_(timeline) {
+    if (timeline_.recorded() == nullptr && timeline_.ranks().size() > kMostOpened)
+        for (std::size_t rank = 0; rank < timeline_.ranks().size(); ++rank)
+            if (ranks_beside(rank) > 1) closed_.insert(timeline_.ranks()[rank].pipeline_rank);
     lay_out();
 }
 
 void Rows::open(std::size_t rank, bool wanted) {
+    if (wanted && timeline_.recorded() == nullptr && !shows_ranks(rank) &&
+        rows_[row_of(rank)].rank != rank)
+        show_ranks(rank, true);  // else it has no row that could be opened
     if (wanted)
         open_.insert(rank);
     else
@@ -18,12 +24,18 @@ void Rows::open(std::size_t rank, bool wanted) {
 
 void Rows::lay_out() {
     rows_.clear();
+    hidden_ = 0;
     int top = kGap;
     const auto add = [&](std::size_t rank, std::optional<std::size_t> stream, int height) {
         rows_.push_back({rank, stream, top, height});
         top += height + kGap;
     };
     for (std::size_t rank = 0; rank < timeline_.ranks().size(); ++rank) {
+        if (rank > 0 && !shows_ranks(rank) &&
+            timeline_.ranks()[rank - 1].pipeline_rank == timeline_.ranks()[rank].pipeline_rank) {
+            ++hidden_;
+            continue;
+        }
         add(rank, std::nullopt, kRankHeight);
         if (!is_open(rank)) continue;
         for (std::size_t lane = 0; lane < timeline_.streams(rank).size(); ++lane)
@@ -47,9 +59,13 @@ std::optional<std::size_t> Rows::at(int y) const {
 }
 
 std::size_t Rows::row_of(std::size_t rank) const {
-    const auto found = std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) {
-        return row.rank == rank && !row.stream;
-    });
+    // Rows are in the order of ranks: the last that is not behind it.
+    auto found = std::partition_point(rows_.begin(), rows_.end(),
+                                      [&](const Row& row) { return row.rank <= rank; });
+    if (found == rows_.begin()) return 0;
+    --found;
+    while (found->stream)
+        --found;
     return static_cast<std::size_t>(found - rows_.begin());
 }
 
@@ -62,6 +78,26 @@ std::optional<std::size_t> Rows::row_of_event(std::size_t rank, std::int32_t eve
             return r;
     }
     return std::nullopt;
+}
+
+std::size_t Rows::ranks_beside(std::size_t rank) const {
+    const std::vector<RankLanes>& ranks = timeline_.ranks();
+    const auto [first, last] = std::equal_range(
+        ranks.begin(), ranks.end(), ranks[rank],
+        [](const RankLanes& a, const RankLanes& b) { return a.pipeline_rank < b.pipeline_rank; });
+    return static_cast<std::size_t>(last - first);
+}
+
+bool Rows::shows_ranks(std::size_t rank) const {
+    return !closed_.contains(timeline_.ranks()[rank].pipeline_rank);
+}
+
+void Rows::show_ranks(std::size_t rank, bool wanted) {
+    if (wanted)
+        closed_.erase(timeline_.ranks()[rank].pipeline_rank);
+    else
+        closed_.insert(timeline_.ranks()[rank].pipeline_rank);
+    lay_out();
 }
 
 const Lane& Rows::lane(const Row& row) const {

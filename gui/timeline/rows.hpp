@@ -1,5 +1,6 @@
-// Where the rows of a timeline lie: a row per rank, and below one that is open a row per stream.
-// Pixels, from the top of the first row.
+// Where the rows of a timeline lie: a row per rank, and below one that is open a row per stream; of
+// a pipeline rank that is closed its first rank stands for the others. Pixels, from the top of the
+// first row.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +24,16 @@ struct Row {
 
 class Rows {
   public:
-    explicit Rows(const Timeline& timeline);  // which must outlive this; all closed
+    // Which must outlive this. Streams are closed; pipeline ranks as well, where there are more
+    // rows than a person looks at one by one.
+    explicit Rows(const Timeline& timeline);
 
     const std::vector<Row>& all() const { return rows_; }
     int height() const { return rows_.empty() ? 0 : rows_.back().bottom() + kGap; }
     // Those of which something lies between two heights.
     std::pair<std::size_t, std::size_t> between(int top, int bottom) const;
     std::optional<std::size_t> at(int y) const;
+    // The rank's own, or that of the rank that stands for it.
     std::size_t row_of(std::size_t rank) const;
     // The row that shows an op, where its rank is open.
     std::optional<std::size_t> row_of_event(std::size_t rank, std::int32_t event) const;
@@ -38,15 +42,25 @@ class Rows {
     void open(std::size_t rank, bool wanted);
     const Lane& lane(const Row& row) const;
 
+    // The ranks of a rank's pipeline rank, itself among them: rows of their own while it is open.
+    std::size_t ranks_beside(std::size_t rank) const;
+    bool shows_ranks(std::size_t rank) const;
+    void show_ranks(std::size_t rank, bool wanted);
+    // Ranks that have no row, since others stand for them.
+    std::size_t hidden() const { return hidden_; }
+
     static constexpr int kRankHeight = 26;
     static constexpr int kStreamHeight = 18;
     static constexpr int kGap = 3;  // between rows
+    static constexpr std::size_t kMostOpened = 64;
 
   private:
     void lay_out();
 
     const Timeline& timeline_;
     std::set<std::size_t> open_;
+    std::set<std::int32_t> closed_;  // pipeline ranks
+    std::size_t hidden_ = 0;
     std::vector<Row> rows_;
 };
 

@@ -8,6 +8,7 @@
 #include <tbb/parallel_for.h>
 
 #include "cli/quantity.hpp"
+#include "gui/timeline/recorded_lanes.hpp"
 #include "trace/formats/rank_view.hpp"
 
 namespace orrery::gui {
@@ -105,7 +106,9 @@ Stretch limits_of(const trace::Trace& trace) {
 }  // namespace
 
 Timeline::Timeline(std::shared_ptr<const trace::Trace> trace)
-    : trace_(std::move(trace)), limits_(limits_of(*trace_)) {
+    : trace_(std::move(trace)),
+      window_{trace_->step_start, trace_->step_end},
+      limits_(limits_of(*trace_)) {
     std::vector<std::size_t> shown;
     for (std::size_t t = 0; t < trace_->tracks.size(); ++t)
         if (!trace_->tracks[t].events.empty()) shown.push_back(t);
@@ -120,6 +123,49 @@ Timeline::Timeline(std::shared_ptr<const trace::Trace> trace)
     memory_.resize(ranks_.size());
 }
 
+Timeline::Timeline(std::shared_ptr<const trace::RecordedTrace> recorded)
+    : recorded_(std::move(recorded)),
+      window_{0, std::max<Picoseconds>(recorded_->end, 1)},
+      limits_(window_) {
+    ranks_.resize(recorded_->processes.size());
+    tbb::parallel_for(std::size_t{0}, ranks_.size(),
+                      [&](std::size_t i) { ranks_[i] = recorded_lanes(*recorded_, i); });
+    streams_.resize(ranks_.size());
+    memory_.resize(ranks_.size(), std::vector<trace::MemoryChange>());
+}
+
+std::string Timeline::name_of(const OpPlace& op) const {
+    const auto event = static_cast<std::size_t>(op.event);
+    if (recorded_) return recorded_->names[recorded_->processes[op.rank].spans[event].name];
+    return trace::viewer::slice_name(*trace_, program_of(op.rank), event);
+}
+
+Stretch Timeline::times_of(const OpPlace& op) const {
+    const auto number = static_cast<std::size_t>(op.event);
+    if (recorded_) {
+        const trace::RecordedSpan& span = recorded_->processes[op.rank].spans[number];
+        return {span.start, span.end};
+    }
+    const trace::Event& event = track_of(op.rank).events[number];
+    return {event.start, event.end};
+}
+
+std::optional<OpPlace> Timeline::blocker_of(const OpPlace& op) const {
+    if (recorded_) return launch_of(*recorded_, op);
+    const std::int32_t blocker =
+        track_of(op.rank).events[static_cast<std::size_t>(op.event)].blocker;
+    if (blocker < 0) return std::nullopt;
+    return OpPlace{op.rank, blocker};
+}
+
+std::optional<OpPlace> Timeline::waiter_of(const OpPlace& op) const {
+    if (recorded_) return launched_by(*recorded_, op);
+    const std::vector<trace::Event>& events = track_of(op.rank).events;
+    for (std::size_t i = static_cast<std::size_t>(op.event) + 1; i < events.size(); ++i)
+        if (events[i].blocker == op.event) return OpPlace{op.rank, static_cast<std::int32_t>(i)};
+    return std::nullopt;
+}
+
 const std::vector<trace::MemoryChange>& Timeline::memory(std::size_t rank) const {
     if (!memory_[rank]) memory_[rank] = memory_changes(*trace_, track_of(rank));
     return *memory_[rank];
@@ -128,6 +174,7 @@ const std::vector<trace::MemoryChange>& Timeline::memory(std::size_t rank) const
 const std::vector<Lane>& Timeline::streams(std::size_t rank) const {
     std::optional<std::vector<Lane>>& made = streams_[rank];
     if (made) return *made;
+    if (recorded_) return made.emplace(recorded_streams(*recorded_, rank));
     made.emplace();
     const trace::Track& track = track_of(rank);
     const trace::ProgramOps& program = program_of(rank);
@@ -155,6 +202,7 @@ std::optional<std::size_t> Timeline::rank_of_track(std::size_t track) const {
 }
 
 std::optional<std::size_t> Timeline::kernel_from(std::size_t rank, Picoseconds time) const {
+    if (recorded_) return recorded_kernel_from(*recorded_, rank, time);
     const trace::Track& track = track_of(rank);
     std::optional<std::size_t> found;
     for (std::size_t i = 0; i < track.events.size(); ++i) {

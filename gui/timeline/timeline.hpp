@@ -12,11 +12,19 @@
 #include "gui/timeline/lane.hpp"
 #include "gui/timeline/viewport.hpp"
 #include "trace/memory_over_time.hpp"
+#include "trace/recorded.hpp"
 
 namespace orrery::gui {
 
+// An op of a row.
+struct OpPlace {
+    std::size_t rank = 0;
+    std::int32_t event = 0;
+    bool operator==(const OpPlace&) const = default;
+};
+
 struct RankLanes {
-    std::size_t track = 0;  // of the trace
+    std::size_t track = 0;  // of the trace, of a recorded one its process
     std::int32_t pipeline_rank = 0;
     std::string name;   // "pp 1 · rank 128"
     std::string alike;  // "×128 identical ranks"; empty where it stands for itself alone
@@ -31,16 +39,29 @@ class Timeline {
   public:
     // Adds up every track that has events; may take a second for millions of them.
     explicit Timeline(std::shared_ptr<const trace::Trace> trace);
+    // Of one that another program recorded: a row per device and per process of the host.
+    explicit Timeline(std::shared_ptr<const trace::RecordedTrace> recorded);
 
+    // Of one of ours, as all that speaks of tracks and programs below.
     const trace::Trace& trace() const { return *trace_; }
-    Stretch window() const { return {trace_->step_start, trace_->step_end}; }
+    const trace::RecordedTrace* recorded() const { return recorded_.get(); }  // null: ours
+    Stretch window() const { return window_; }
     // The window and all events; never empty.
     Stretch limits() const { return limits_; }
 
     // By pipeline rank, then by rank.
     const std::vector<RankLanes>& ranks() const { return ranks_; }
     // Tracks of which the trace says nothing but that they are there.
-    std::size_t without_events() const { return trace_->tracks.size() - ranks_.size(); }
+    std::size_t without_events() const {
+        return trace_ ? trace_->tracks.size() - ranks_.size() : 0;
+    }
+
+    // Of any op: what it is called, when it was; what it waited for last, or was launched by, and
+    // the first that did so of it.
+    std::string name_of(const OpPlace& op) const;
+    Stretch times_of(const OpPlace& op) const;
+    std::optional<OpPlace> blocker_of(const OpPlace& op) const;
+    std::optional<OpPlace> waiter_of(const OpPlace& op) const;
 
     const trace::Track& track_of(std::size_t rank) const {
         return trace_->tracks[ranks_[rank].track];
@@ -60,7 +81,8 @@ class Timeline {
 
   private:
     std::shared_ptr<const trace::Trace> trace_;
-    Stretch limits_;
+    std::shared_ptr<const trace::RecordedTrace> recorded_;
+    Stretch window_, limits_;
     std::vector<RankLanes> ranks_;
     mutable std::vector<std::optional<std::vector<Lane>>> streams_;
     mutable std::vector<std::optional<std::vector<trace::MemoryChange>>> memory_;

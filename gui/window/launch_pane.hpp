@@ -1,18 +1,22 @@
-// Trains the scenario on this computer: the command, its loss and speed as they come, what it says,
-// stop and resume, and the measured step.
+// Trains the scenario: the command, its loss, gradient norm and speed as they come, what it says,
+// stop and resume, and the measured step; here, on hosts, or by a script for Slurm. A run goes on
+// when the window closes, and is attached to again.
 #pragma once
 
 #include <functional>
+#include <vector>
 
-#include <QTemporaryDir>
+#include <QAction>
 #include <QWidget>
 
+#include "gui/scenario/run_command.hpp"
 #include "gui/scenario/training_run.hpp"
 
+class QBoxLayout;
+class QComboBox;
 class QLabel;
 class QLineEdit;
 class QPlainTextEdit;
-class QPushButton;
 class QSpinBox;
 
 namespace orrery::gui {
@@ -23,33 +27,67 @@ class LaunchPane : public QWidget {
     Q_OBJECT
 
   public:
-    // `saved_path`: the file that holds what the editor shows; empty where none does.
-    explicit LaunchPane(std::function<QString()> saved_path, QWidget* parent = nullptr);
+    // `trainable`: what the editor shows, where a file holds it. `runs_folder`: where runs keep
+    // what they say.
+    LaunchPane(std::function<Trainable()> trainable, QString runs_folder,
+               QWidget* parent = nullptr);
 
     void refresh();  // the scenario, or whether it is saved, has changed
     bool is_running() const { return run_.is_running(); }
     int steps_seen() const { return steps_; }
     QString verdict() const;
     QString measured_trace() const;  // empty until there is one
+    const RunRecord& record() const { return run_.record(); }
+    // In the order of the menu.
+    const std::vector<QAction*>& run_actions() const { return actions_; }
+    const QString& runs_folder() const { return runs_folder_; }
+
+    void attach(const RunRecord& record);
+    // Of those that this program's user has started, the newest that goes on and is not followed.
+    std::optional<RunRecord> going_on() const;
+    // Empty, or why not.
+    QString save_script(const QString& path) const;
 
   Q_SIGNALS:
-    void measured(const QString& trace);  // to be shown
+    void measured(const QString& trace);     // to be shown
+    void attached(const QString& scenario);  // of the run
+    void failed(const QString& message);
 
   private:
-    void start(bool resume);
-    void show_step(const TrainedStep& step);
-    void show_end(const QString& verdict, bool well);
-    QStringList command(bool resume) const;
+    void make_choices();
+    void make_actions();
+    QAction* add_action(const QString& text, const QKeySequence& key, void (LaunchPane::*does)());
+    void add_buttons(QBoxLayout& row);
+    void watch_run();
+    void clear_run();
 
-    std::function<QString()> saved_path_;
+    void start();
+    void resume();
+    void stop();
+    void let_go();
+    void ask_attach();
+    void ask_file();
+    void ask_script();
+    void show_measured();
+
+    void begin(bool resume);
+    void show_step(const TrainedStep& step);
+    void show_memory(const TrainedMemory& memory);
+    void show_end(const QString& verdict, bool well);
+    RunChoice choice(bool resume) const;
+
+    std::function<Trainable()> trainable_;
+    QString runs_folder_;
     TrainingRun run_;
-    QTemporaryDir folder_;
     int steps_ = 0;
-    QLineEdit* command_;
+    QComboBox *place_, *backend_;
+    QLineEdit *hosts_, *sbatch_, *command_;
     QSpinBox* wanted_;
-    QPushButton *start_, *resume_, *stop_, *show_;
-    QLabel* state_;
-    LiveChart *loss_, *speed_;
+    QAction *start_ = nullptr, *resume_ = nullptr, *stop_ = nullptr, *let_go_ = nullptr,
+            *attach_ = nullptr, *script_ = nullptr, *show_ = nullptr;
+    std::vector<QAction*> actions_;
+    QLabel *state_, *memory_;
+    LiveChart *loss_, *norm_, *speed_;
     QPlainTextEdit* log_;
 };
 

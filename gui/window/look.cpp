@@ -59,12 +59,14 @@ QColor Look::fill(Kind kind) const {
         case Kind::collective:
             return kVermilion;
         case Kind::bubble:
+        case Kind::idle:
             return dark ? QColor(54, 57, 64) : QColor(232, 233, 236);
         case Kind::imbalance:
         case Kind::launch:
         case Kind::other:
             return kPurple;
         case Kind::transfer:
+        case Kind::host:
             return kGrey;
         case Kind::copy:
             break;

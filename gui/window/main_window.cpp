@@ -1,7 +1,9 @@
 #include "gui/window/main_window.hpp"
 
 #include <QApplication>
+#include <QDir>
 #include <QDockWidget>
+#include <QFileInfo>
 #include <QFontDatabase>
 #include <QLabel>
 #include <QLineEdit>
@@ -13,8 +15,11 @@
 #include <QThread>
 #include <QVBoxLayout>
 
+#include "cli/quantity.hpp"
+#include "cli/scenario_input.hpp"
 #include "gui/scenario/comparison.hpp"
 #include "gui/scenario/json_places.hpp"
+#include "plan/scenario/files.hpp"
 
 namespace orrery::gui {
 namespace {
@@ -23,7 +28,8 @@ constexpr int kAskAfterMs = 40;  // so that a burst of keys asks once
 
 }  // namespace
 
-MainWindow::MainWindow(const QString& recovery_folder) {
+MainWindow::MainWindow(const QString& recovery_folder)
+    : runs_folder_(QFileInfo(recovery_folder).path() + QStringLiteral("/runs")) {
     setObjectName(QStringLiteral("main"));
     make_panes();
     document_ = new Document(editor_, recovery_folder, this);
@@ -57,6 +63,8 @@ MainWindow::MainWindow(const QString& recovery_folder) {
     connect(form_, &FormPane::to_show, this, &MainWindow::show_in_text);
     connect(timeline_, &TimelineView::hovered, statusBar(),
             [this](const QString& text) { statusBar()->showMessage(text); });
+    connect(launch_, &LaunchPane::failed, this, [this](const QString& message) { say(message); });
+    connect(launch_, &LaunchPane::attached, this, &MainWindow::follow_scenario);
     // The prediction stays in sight, on the same scale of time.
     connect(launch_, &LaunchPane::measured, this, [this](const QString& trace) {
         hold();
@@ -137,14 +145,17 @@ void MainWindow::make_panes() {
         const bool saved = document_ != nullptr && trace_path_.isEmpty() && document_->is_saved();
         return saved ? document_->path() : QString();
     };
-    launch_ = new LaunchPane(saved_path);
+    launch_ = new LaunchPane([this, saved_path] { return trainable(saved_path()); }, runs_folder_);
     search_pane_ = new SearchPane(saved_path);
     connect(search_pane_, &SearchPane::wanted, this, &MainWindow::apply);
-    sweep_pane_ = new SweepPane([this] {
+    const auto edited = [this] {
         if (document_ == nullptr || !trace_path_.isEmpty()) return ScenarioText{};
         return ScenarioText{document_->text().toStdString(), document_->path().toStdString()};
-    });
+    };
+    sweep_pane_ = new SweepPane(edited);
     connect(sweep_pane_, &SweepPane::wanted, this, &MainWindow::apply);
+    size_pane_ = new SizePane(edited);
+    connect(size_pane_, &SizePane::wanted, this, &MainWindow::apply);
     setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
     setCorner(Qt::BottomRightCorner, Qt::RightDockWidgetArea);
     scenario_dock_ =
@@ -175,9 +186,11 @@ void MainWindow::make_panes() {
     sweep_dock_ =
         add_dock(Qt::BottomDockWidgetArea, QStringLiteral("sweep"), tr("Sweep"), sweep_pane_);
     tabifyDockWidget(search_dock_, sweep_dock_);
+    size_dock_ = add_dock(Qt::BottomDockWidgetArea, QStringLiteral("size"), tr("Size"), size_pane_);
+    tabifyDockWidget(sweep_dock_, size_dock_);
     details_dock_->raise();
     for (auto* tabs : findChildren<QTabBar*>())
-        tabs->setAccessibleName(tr("Details, report, run, comparison, search or sweep"));
+        tabs->setAccessibleName(tr("Details, report, run, comparison, search, sweep or size"));
     state_ = new QLabel;
     statusBar()->addPermanentWidget(state_);
     resize(1440, 860);
@@ -230,9 +243,24 @@ QString MainWindow::message() const {
     return message_->text();
 }
 
+// What is trained is a file, with the layout that was read of its text.
+Trainable MainWindow::trainable(const QString& path) const {
+    const bool known = answered_ && answered_->read.scenario && answered_->errors.empty() &&
+                       QString::fromStdString(answered_->asked.text) == document_->text();
+    return known && !path.isEmpty() ? trainable_of(path, *answered_->read.scenario)
+                                    : Trainable{path, 0, 1, false};
+}
+
+// The scenario of a run that is attached to comes into view, where nothing is lost by it.
+void MainWindow::follow_scenario(const QString& path) {
+    if (path == document_->path() || !document_->is_saved() || !QFileInfo::exists(path)) return;
+    open_scenario(path);
+}
+
 void MainWindow::resimulate() {
     if (!trace_path_.isEmpty()) return;
-    resimulation_->ask({document_->text().toStdString(), document_->path().toStdString()});
+    resimulation_->ask(
+        {document_->text().toStdString(), document_->path().toStdString(), unfolds_->isChecked()});
 }
 
 void MainWindow::show_answer(const AnswerPtr& answer) {
@@ -246,6 +274,8 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
                                        : QList<int>{height, 0});
     editor_->mark(answer->errors, QString::fromStdString(name_of(answer->asked)));
     form_->show(document_->text(), answer);
+    answered_ = answer;
+    launch_->refresh();
     // What was true of the last sound text stays in sight, marked as such.
     overview_->set_stale(!answer->predicted());
     if (!answer->predicted()) return;
@@ -257,6 +287,24 @@ void MainWindow::show_answer(const AnswerPtr& answer) {
     first_answer_ = false;
     report_->clear();
     reasons_ = nullptr;
+}
+
+// Refused where the events of all ranks would fill the memory, by those of the ranks that stand for
+// them.
+void MainWindow::unfold() {
+    constexpr double kBytesPerEvent = 60;  // docs/gui.md, Measured
+    constexpr double kMostBytes = 4e9;
+    double bytes = 0;
+    if (shown_ && unfolds_->isChecked())
+        for (const trace::Track& track : shown_->prediction->trace.tracks)
+            bytes += kBytesPerEvent * static_cast<double>(track.events.size()) *
+                     static_cast<double>(track.represents());
+    if (bytes > kMostBytes) {
+        unfolds_->setChecked(false);
+        return say(tr("The ops of all ranks would take %1 of memory: they stay folded.")
+                       .arg(QString::fromStdString(cli::bytes_text(bytes))));
+    }
+    if (trace_path_.isEmpty()) resimulate();
 }
 
 void MainWindow::hold() {
@@ -316,10 +364,29 @@ void MainWindow::show_reasons(const ReasonsPtr& reasons) {
     report_->setPlainText(QString::fromStdString(reasons->report));
 }
 
+// A file that a scenario refers to is looked for beside it, then in the library, as the reader
+// does.
+std::optional<std::string> MainWindow::content_of(const std::string& reference) const {
+    const QString own = QFileInfo(document_->path()).path();
+    for (const QString& folder : {own, QString::fromStdString(cli::library_folder())}) {
+        std::string why;
+        const QString path = QDir(folder).filePath(QString::fromStdString(reference));
+        if (auto content = plan::disk().read(path.toStdString(), why)) return content;
+    }
+    return std::nullopt;
+}
+
 void MainWindow::apply(const std::vector<sim::Setting>& settings) {
     std::string text = document_->text().toStdString();
     for (const sim::Setting& setting : settings) {
-        const std::optional<std::string> changed = with_setting(text, setting.key, setting.value);
+        std::optional<std::string> changed = with_setting(text, setting.key, setting.value);
+        if (!changed) {
+            // Its file is another one, which is not changed: its content then stands in this one.
+            const auto whole = with_content_of_reference(
+                text, setting.key,
+                [this](const std::string& reference) { return content_of(reference); });
+            if (whole) changed = with_setting(*whole, setting.key, setting.value);
+        }
         if (!changed)
             return say(
                 tr("%1 is not in this file, but in one that it refers to; nothing was changed.")
@@ -350,6 +417,7 @@ void MainWindow::show_title() {
     launch_->refresh();
     search_pane_->refresh();
     sweep_pane_->refresh();
+    size_pane_->refresh();
     setWindowModified(trace_path_.isEmpty() && !document_->is_saved());
 }
 

@@ -15,6 +15,7 @@
 #include "gui/window/overview_pane.hpp"
 #include "gui/window/problems_pane.hpp"
 #include "gui/window/search_pane.hpp"
+#include "gui/window/size_pane.hpp"
 #include "gui/window/sweep_pane.hpp"
 #include "gui/window/timeline_view.hpp"
 
@@ -38,8 +39,9 @@ class MainWindow : public QMainWindow {
     // A scenario, or a trace of ours in any format; says what is wrong with it in a message that
     // stays. False where nothing was opened.
     bool open(const QString& path);
-    // Offers what programs have left that were killed; none: says nothing.
+    // Offers what programs have left that were killed, then a run that goes on; none: says nothing.
     void offer_unsaved();
+    void offer_run();
     // A trace is being read.
     bool is_reading() const { return reader_ != nullptr; }
     void recover(const Unsaved& unsaved);
@@ -56,6 +58,7 @@ class MainWindow : public QMainWindow {
     QPlainTextEdit& comparison() { return *comparison_; }
     SearchPane& search_pane() { return *search_pane_; }
     SweepPane& sweep_pane() { return *sweep_pane_; }
+    SizePane& size_pane() { return *size_pane_; }
     LaunchPane& launch() { return *launch_; }
     Document& document() { return *document_; }
     bool is_simulating() const { return resimulation_->is_working(); }
@@ -104,18 +107,23 @@ class MainWindow : public QMainWindow {
     void let_go();
     void back_to_scenario();
     void align();
+    void unfold();
     void compare();
 
     void open_trace(const QString& path);
     void show_trace(const QString& path, std::shared_ptr<const Timeline> timeline);
+    void show_recorded(std::shared_ptr<const Timeline> timeline);
     bool open_scenario(const QString& path);
     bool save_to(const QString& path);
     bool may_go();  // nothing unsaved is lost by what comes
     void resimulate();
+    Trainable trainable(const QString& path) const;
+    void follow_scenario(const QString& path);
     void show_answer(const AnswerPtr& answer);
     void show_reasons(const ReasonsPtr& reasons);
     void show_title();
     void apply(const std::vector<sim::Setting>& settings);
+    std::optional<std::string> content_of(const std::string& reference) const;
     void take_out(const QString& path);
     void show_in_text(const QString& path);
 
@@ -130,16 +138,19 @@ class MainWindow : public QMainWindow {
     LaunchPane* launch_ = nullptr;
     SearchPane* search_pane_ = nullptr;
     SweepPane* sweep_pane_ = nullptr;
+    SizePane* size_pane_ = nullptr;
     TimelineView* held_timeline_ = nullptr;
     QPlainTextEdit* comparison_ = nullptr;
     AnswerPtr shown_, held_;
+    AnswerPtr answered_;  // the last one, sound or not
+    QString runs_folder_;
     Document* document_ = nullptr;
     Resimulation* resimulation_ = nullptr;
     QSplitter* scenario_ = nullptr;
     QTimer ask_soon_;
     QDockWidget *scenario_dock_ = nullptr, *overview_dock_ = nullptr, *details_dock_ = nullptr,
                 *report_dock_ = nullptr, *run_dock_ = nullptr, *compare_dock_ = nullptr,
-                *search_dock_ = nullptr, *sweep_dock_ = nullptr;
+                *search_dock_ = nullptr, *sweep_dock_ = nullptr, *size_dock_ = nullptr;
     QThread* reader_ = nullptr;
     QWidget* message_bar_ = nullptr;
     QBoxLayout* message_buttons_ = nullptr;
@@ -148,7 +159,8 @@ class MainWindow : public QMainWindow {
     QLabel* state_ = nullptr;
     QString trace_path_;  // of a trace that is shown instead of a scenario
     bool first_answer_ = true;
-    ReasonsPtr reasons_;  // of the step that is shown; null: not yet
+    QAction* unfolds_ = nullptr;  // checked: every rank is simulated
+    ReasonsPtr reasons_;          // of the step that is shown; null: not yet
 };
 
 }  // namespace orrery::gui

@@ -1,5 +1,4 @@
 // What the window opens, saves and exports.
-#include <QBuffer>
 #include <QCloseEvent>
 #include <QDockWidget>
 #include <QDragEnterEvent>
@@ -9,12 +8,14 @@
 #include <QLocale>
 #include <QMessageBox>
 #include <QMimeData>
-#include <QSvgGenerator>
 #include <QThread>
 
+#include "cli/output_kinds.hpp"
 #include "gui/scenario/comparison.hpp"
+#include "gui/window/export_file.hpp"
+#include "gui/window/export_picture.hpp"
 #include "gui/window/main_window.hpp"
-#include "trace/atomic_file.hpp"
+#include "trace/formats/kineto.hpp"
 #include "trace/formats/trace_file.hpp"
 
 namespace orrery::gui {
@@ -25,8 +26,19 @@ bool is_trace(const QString& path) {
     for (const TraceFormat format :
          {TraceFormat::native, TraceFormat::perfetto, TraceFormat::chrome})
         if (trace::begins_as_trace(path.toStdString(), format)) return true;
+    if (trace::begins_as_kineto(path.toStdString())) return true;
     // So that a damaged one is told of as a trace.
-    return path.endsWith(QLatin1String(".orrery")) || path.endsWith(QLatin1String(".pftrace"));
+    for (const char* ending : {".orrery", ".pftrace", ".trace.json", ".json.gz"})
+        if (path.endsWith(QLatin1String(ending))) return true;
+    return false;
+}
+
+std::shared_ptr<const Timeline> read_timeline(const std::string& path) {
+    if (trace::begins_as_kineto(path) || path.ends_with(".json.gz"))
+        return std::make_shared<const Timeline>(
+            std::make_shared<const trace::RecordedTrace>(trace::read_kineto(path)));
+    return std::make_shared<const Timeline>(
+        std::make_shared<const trace::Trace>(trace::read_trace(path)));
 }
 
 }  // namespace
@@ -41,6 +53,7 @@ bool MainWindow::open(const QString& path) {
 bool MainWindow::open_scenario(const QString& path) {
     trace_path_.clear();
     first_answer_ = true;
+    unfolds_->setChecked(false);
     const QString why = document_->open(path);
     if (!why.isEmpty()) {
         say(tr("%1 cannot be opened: %2").arg(path, why));
@@ -62,8 +75,7 @@ void MainWindow::open_trace(const QString& path) {
     auto why = std::make_shared<QString>();
     reader_ = QThread::create([path, timeline, why] {
         try {
-            *timeline = std::make_shared<const Timeline>(
-                std::make_shared<const trace::Trace>(trace::read_trace(path.toStdString())));
+            *timeline = read_timeline(path.toStdString());
         } catch (const std::exception& error) {
             *why = QString::fromStdString(error.what());
         }
@@ -89,6 +101,7 @@ void MainWindow::show_trace(const QString& path, std::shared_ptr<const Timeline>
     // A file says what happened; there is nothing to edit.
     scenario_dock_->hide();
     overview_dock_->hide();
+    if (timeline->recorded() != nullptr) return show_recorded(std::move(timeline));
     const bool measured = timeline->trace().origin == trace::Origin::measured;
     if (held_ && measured) {
         comparison_->setPlainText(
@@ -101,18 +114,49 @@ void MainWindow::show_trace(const QString& path, std::shared_ptr<const Timeline>
     show_title();
 }
 
+// It has no ops of ours: nothing can be held against it.
+void MainWindow::show_recorded(std::shared_ptr<const Timeline> timeline) {
+    let_go();
+    const std::uint64_t left_out = timeline->recorded()->left_out;
+    timeline_->show_timeline(std::move(timeline), false);
+    state_->setText(
+        left_out == 0
+            ? tr("a recorded trace")
+            : tr("a recorded trace; %1 counters and instants are not shown").arg(left_out));
+    show_title();
+}
+
 void MainWindow::offer_unsaved() {
     const std::vector<Unsaved> left = Recovery::left_behind(Recovery::default_folder());
-    if (left.empty()) return;
+    if (left.empty()) return offer_run();
     const Unsaved unsaved = left.front();
     const QString name = unsaved.path.isEmpty() ? tr("an untitled scenario") : unsaved.path;
     say(tr("Unsaved changes of %1 from %2 are there, of a program that ended without saving them.")
             .arg(name, QLocale().toString(unsaved.time, QLocale::ShortFormat)),
-        {{tr("Recover"), [this, unsaved] { recover(unsaved); }},
+        {{tr("Recover"),
+          [this, unsaved] {
+              recover(unsaved);
+              offer_run();
+          }},
          {tr("Discard"),
           [this, unsaved] {
               Recovery::discard(unsaved);
               offer_unsaved();
+          }},
+         {tr("Later"), [this] { offer_run(); }}});
+}
+
+void MainWindow::offer_run() {
+    const std::optional<RunRecord> run = launch_->going_on();
+    if (!run) return;
+    say(tr("A run of %1 goes on that was started here on %2.")
+            .arg(run->scenario.section(QLatin1Char('/'), -1),
+                 QLocale().toString(run->begun, QLocale::ShortFormat)),
+        {{tr("Attach"),
+          [this, run] {
+              run_dock_->show();
+              run_dock_->raise();
+              launch_->attach(*run);
           }},
          {tr("Later"), nullptr}});
 }
@@ -159,7 +203,7 @@ void MainWindow::dropEvent(QDropEvent* event) {
 void MainWindow::ask_open() {
     const QString path = QFileDialog::getOpenFileName(
         this, tr("Open a scenario or a trace"), document_->path(),
-        tr("Scenarios and traces (*.json *.orrery *.pftrace);;All files (*)"));
+        tr("Scenarios and traces (*.json *.orrery *.pftrace *.json.gz);;All files (*)"));
     if (!path.isEmpty()) open(path);
 }
 
@@ -198,13 +242,7 @@ void MainWindow::ask_export_page() {
 
 QString MainWindow::export_page(const QString& path) const {
     if (!has_page()) return tr("the step is not explained yet");
-    if (!path.endsWith(QLatin1String(".html"))) return tr("the name must end in .html");
-    try {
-        trace::write_file(path.toStdString(), page_of(*reasons_));
-    } catch (const std::exception& error) {
-        return QString::fromStdString(error.what());
-    }
-    return {};
+    return write_export(path, cli::page_output(), QByteArray::fromStdString(page_of(*reasons_)));
 }
 
 void MainWindow::ask_export() {
@@ -215,37 +253,11 @@ void MainWindow::ask_export() {
     if (!why.isEmpty()) say(tr("Not exported: %1").arg(why));
 }
 
-// Drawn in memory first, so that a full disk leaves what was there.
 QString MainWindow::export_timeline(const QString& path) const {
     if (timeline_->timeline() == nullptr) return tr("there is no timeline");
-    const QSize size = timeline_->viewport()->size();
-    QBuffer buffer;
-    buffer.open(QIODevice::WriteOnly);
-    if (path.endsWith(QLatin1String(".svg"))) {
-        QSvgGenerator svg;
-        svg.setOutputDevice(&buffer);
-        svg.setSize(size);
-        svg.setViewBox(QRect(QPoint(), size));
-        svg.setTitle(tr("Pipeline timeline"));
-        QPainter painter(&svg);
-        timeline_->paint_scene(painter, QRect(QPoint(), size));
-    } else if (path.endsWith(QLatin1String(".png"))) {
-        constexpr int kScale = 2;  // for print and dense screens
-        QImage picture(size * kScale, QImage::Format_RGB32);
-        picture.setDevicePixelRatio(kScale);
-        QPainter painter(&picture);
-        timeline_->paint_scene(painter, QRect(QPoint(), size));
-        painter.end();
-        picture.save(&buffer, "PNG");
-    } else {
-        return tr("the name must end in .png or .svg");
-    }
-    try {
-        trace::write_file(path.toStdString(), buffer.data().toStdString());
-    } catch (const std::exception& error) {
-        return QString::fromStdString(error.what());
-    }
-    return {};
+    return export_picture(
+        path, timeline_->viewport()->size(), tr("Pipeline timeline"),
+        [this](QPainter& painter, const QRect& whole) { timeline_->paint_scene(painter, whole); });
 }
 
 }  // namespace orrery::gui

@@ -82,6 +82,14 @@ void MainWindow::make_menus() {
     add(step, tr("&Back to the scenario"), QKeySequence(Qt::CTRL | Qt::Key_B),
         &MainWindow::back_to_scenario);
 
+    unfolds_ = add(step, tr("&Unfold ranks: simulate each for itself"),
+                   QKeySequence(Qt::CTRL | Qt::Key_U), &MainWindow::unfold);
+    unfolds_->setCheckable(true);
+
+    QMenu* run = menuBar()->addMenu(tr("&Run"));
+    for (QAction* action : launch_->run_actions())
+        run->addAction(action);
+
     QMenu* window = menuBar()->addMenu(tr("&Window"));
     const auto add_focus = [&](const QString& text, Qt::Key key, QDockWidget* dock,
                                QWidget* widget) {
@@ -106,11 +114,12 @@ void MainWindow::make_menus() {
     add_focus(tr("Go to the comparison"), Qt::Key_8, compare_dock_, comparison_);
     add_focus(tr("Go to the search"), Qt::Key_9, search_dock_, search_pane_);
     add_focus(tr("Go to the sweep"), Qt::Key_0, sweep_dock_, &sweep_pane_->vary());
+    add_focus(tr("Go to the sizing"), Qt::Key_G, size_dock_, &size_pane_->gpus());
     add_focus(tr("Go to the run"), Qt::Key_7, run_dock_, launch_);
     window->addSeparator();
     QAction* details = details_dock_->toggleViewAction();
     for (QDockWidget* dock : {scenario_dock_, overview_dock_, details_dock_, report_dock_,
-                              run_dock_, compare_dock_, search_dock_, sweep_dock_})
+                              run_dock_, compare_dock_, search_dock_, sweep_dock_, size_dock_})
         window->addAction(dock->toggleViewAction());
     with_letter(details, Qt::Key_Q, QKeySequence(Qt::CTRL | Qt::Key_D));
 

@@ -1,9 +1,11 @@
 #include "gui/window/sweep_chart.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <QtCharts/QAreaSeries>
+#include <QtCharts/QLegendMarker>
 #include <QtCharts/QLineSeries>
 #include <QtCharts/QLogValueAxis>
 #include <QtCharts/QValueAxis>
@@ -13,9 +15,15 @@
 namespace orrery::gui {
 namespace {
 
-// As wide as the points, and wider where there is only one.
+// A colour for each line.
+constexpr std::array kLines = {Kind::forward, Kind::backward, Kind::optimizer,
+                               Kind::weight_gradient, Kind::recompute};
+
+// As wide as the points, and wider where there is only one place.
 QAbstractAxis* axis_across(const std::vector<cli::ChartPoint>& points, bool log) {
-    const double first = points.front().x, last = points.back().x;
+    const auto [least, most] = std::minmax_element(
+        points.begin(), points.end(), [](const auto& a, const auto& b) { return a.x < b.x; });
+    const double first = least->x, last = most->x;
     if (log) {
         auto* axis = new QLogValueAxis;
         axis->setBase(2);
@@ -44,30 +52,19 @@ void SweepChart::show_chart(const cli::LineChart& shown) {
     clear_chart(*this, look);
     chart()->setTitle(QString::fromStdString(shown.title));
     chart()->setTitleBrush(look.ink);
-    const std::vector<cli::ChartPoint>& points = shown.lines.front().points;
+    chart()->legend()->setVisible(shown.lines.size() > 1);
+    chart()->legend()->setLabelColor(look.ink);
+    std::vector<cli::ChartPoint> points;
+    for (const cli::ChartLine& line : shown.lines)
+        points.insert(points.end(), line.points.begin(), line.points.end());
     if (points.empty()) return set_points({});
-    auto* low = new QLineSeries(this);
-    auto* high = new QLineSeries(this);
-    auto* line = new QLineSeries;
     double least = points.front().low, most = points.front().high;
     for (const cli::ChartPoint& point : points) {
-        low->append(point.x, point.low);
-        high->append(point.x, point.high);
-        line->append(point.x, point.y);
         least = std::min(least, point.low);
         most = std::max(most, point.high);
     }
-    auto* band = new QAreaSeries(high, low);
-    low->setParent(band);
-    high->setParent(band);
-    QColor veil = look.fill(Kind::forward);
-    veil.setAlpha(70);
-    band->setColor(veil);
-    band->setPen(Qt::NoPen);
-    line->setPen(QPen(look.fill(Kind::forward), 2.5));
-    line->setPointsVisible(true);
-    chart()->addSeries(band);
-    chart()->addSeries(line);
+    for (std::size_t i = 0; i < shown.lines.size(); ++i)
+        add_line(shown.lines[i], look.fill(kLines[i % kLines.size()]));
     QAbstractAxis* across = axis_across(points, shown.log_x);
     across->setTitleText(QString::fromStdString(shown.x_label));
     auto* up = new QValueAxis;
@@ -79,10 +76,39 @@ void SweepChart::show_chart(const cli::LineChart& shown) {
         dress_axis(*axis, look, font());
         axis->setTitleBrush(look.ink);
         chart()->addAxis(axis, axis == up ? Qt::AlignLeft : Qt::AlignBottom);
-        band->attachAxis(axis);
-        line->attachAxis(axis);
+        for (QAbstractSeries* series : chart()->series())
+            series->attachAxis(axis);
     }
-    set_points(line->points());
+    QList<QPointF> places;
+    for (const cli::ChartPoint& point : points)
+        places << QPointF(point.x, point.y);
+    set_points(places);
+}
+
+// Its points, and the band of their intervals behind it.
+void SweepChart::add_line(const cli::ChartLine& shown, const QColor& colour) {
+    auto* low = new QLineSeries(this);
+    auto* high = new QLineSeries(this);
+    auto* line = new QLineSeries;
+    for (const cli::ChartPoint& point : shown.points) {
+        low->append(point.x, point.low);
+        high->append(point.x, point.high);
+        line->append(point.x, point.y);
+    }
+    auto* band = new QAreaSeries(high, low);
+    low->setParent(band);
+    high->setParent(band);
+    QColor veil = colour;
+    veil.setAlpha(70);
+    band->setColor(veil);
+    band->setPen(Qt::NoPen);
+    line->setName(QString::fromStdString(shown.name));
+    line->setPen(QPen(colour, 2.5));
+    line->setPointsVisible(true);
+    chart()->addSeries(band);
+    chart()->addSeries(line);
+    for (QLegendMarker* marker : chart()->legend()->markers(band))
+        marker->setVisible(false);
 }
 
 }  // namespace orrery::gui

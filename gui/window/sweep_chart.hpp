@@ -1,4 +1,4 @@
-// A metric over the values of one key: a line, and the interval around it as a band.
+// A metric over numbers: lines, and the interval around each as a band.
 #pragma once
 
 #include "cli/chart.hpp"
@@ -11,8 +11,11 @@ class SweepChart : public PointChart {
 
   public:
     explicit SweepChart(std::function<QString(int point)> words, QWidget* parent = nullptr);
-    // Its points are numbered as those of the first line are.
+    // Its points are numbered line by line.
     void show_chart(const cli::LineChart& chart);
+
+  private:
+    void add_line(const cli::ChartLine& line, const QColor& colour);
 };
 
 }  // namespace orrery::gui

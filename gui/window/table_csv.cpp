@@ -8,7 +8,7 @@
 #include <QMessageBox>
 
 #include "cli/csv_cell.hpp"
-#include "trace/atomic_file.hpp"
+#include "gui/window/export_file.hpp"
 
 namespace orrery::gui {
 namespace {
@@ -57,13 +57,8 @@ std::string csv_of(const QTableWidget& table) {
 }
 
 QString write_csv(const std::string& text, const QString& path) {
-    if (!path.endsWith(QLatin1String(".csv"))) return tr("the name must end in .csv");
-    try {
-        trace::write_file(path.toStdString(), text);
-    } catch (const std::exception& error) {
-        return QString::fromStdString(error.what());
-    }
-    return {};
+    const std::string heads = text.substr(0, text.find('\n') + 1);
+    return write_export(path, csv_file(heads), QByteArray::fromStdString(text));
 }
 
 void offer_csv(QTableWidget& table, std::function<std::string()> text) {

@@ -66,7 +66,7 @@ QPixmap TimelinePainter::minimap_picture(const Scene& scene, const QSize& size, 
             const KindSums sums = lane.sums(strip.first, strip.first + strip.spans);
             const auto most = std::max_element(sums.begin(), sums.end());
             const auto kind = static_cast<Kind>(most - sums.begin());
-            if (kind == Kind::bubble) continue;
+            if (is_empty(kind)) continue;
             painter.fillRect(QRectF(strip.left, top, std::max(1.0, strip.right - strip.left),
                                     std::max(1.0, height - (height > 3 ? 1 : 0))),
                              look.fill(kind));
@@ -162,7 +162,11 @@ void TimelinePainter::paint_name(const Row& row, const QRect& place) {
                 Qt::AlignLeft | Qt::AlignVCenter, open ? QStringLiteral("▾") : QStringLiteral("▸"));
     p_.setPen(look_.ink);
     const QString name = QString::fromStdString(lanes.name);
-    if (lanes.alike.empty()) {
+    const std::size_t beside = scene_.rows->ranks_beside(row.rank);
+    const QString alike = !scene_.rows->shows_ranks(row.rank) && beside > 1
+                              ? tr("and %1 more ranks: G").arg(beside - 1)
+                              : QString::fromStdString(lanes.alike);
+    if (alike.isEmpty()) {
         p_.drawText(text, Qt::AlignLeft | Qt::AlignVCenter, name);
         return;
     }
@@ -173,8 +177,7 @@ void TimelinePainter::paint_name(const Row& row, const QRect& place) {
                 name);
     p_.setFont(small);
     p_.setPen(look_.faint);
-    p_.drawText(text.adjusted(0, text.height() / 2, 0, 1), Qt::AlignLeft | Qt::AlignVCenter,
-                QString::fromStdString(lanes.alike));
+    p_.drawText(text.adjusted(0, text.height() / 2, 0, 1), Qt::AlignLeft | Qt::AlignVCenter, alike);
     p_.setFont(font);
 }
 
@@ -255,6 +258,11 @@ void TimelinePainter::paint_memory() {
     p_.setPen(look_.line);
     p_.drawLine(QPoint(place.left() - SceneLayout::kNames, place.top()), place.topRight());
     if (scene_.memory_rank >= scene_.timeline->ranks().size()) return;
+    if (scene_.timeline->recorded() != nullptr) {
+        p_.setPen(look_.faint);
+        p_.drawText(place, Qt::AlignCenter, tr("This trace says nothing of memory."));
+        return;
+    }
     const std::vector<trace::MemoryChange>& changes = scene_.timeline->memory(scene_.memory_rank);
     const Stretch& shown = scene_.view.shown();
     std::int64_t most = 1;

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "gui/window/timeline_painter.hpp"
-#include "trace/formats/rank_view.hpp"
 
 namespace orrery::gui {
 
@@ -51,7 +50,7 @@ void TimelinePainter::paint_strip(const Lane& lane, const Strip& strip, const QR
     if (is_waiting(kind)) {
         // The bubble is a thin line of its own, so that emptiness is seen as such.
         box = waiting_part(box);
-        if (kind == Kind::bubble) box.adjust(0, box.height() / 3, 0, -box.height() / 3);
+        if (is_empty(kind)) box.adjust(0, box.height() / 3, 0, -box.height() / 3);
     }
     p_.fillRect(box, look_.fill(kind));
 }
@@ -68,7 +67,7 @@ void TimelinePainter::paint_shares(const QRectF& box, const KindSums& sums, Pico
     double bottom = box.bottom();
     for (std::size_t k = 0; k < kKinds; ++k) {
         const auto kind = static_cast<Kind>(k);
-        if (sums[k] == 0 || kind == Kind::bubble) continue;
+        if (sums[k] == 0 || is_empty(kind)) continue;
         const double share =
             std::min(1.0, static_cast<double>(sums[k]) / static_cast<double>(time));
         const double top = std::max(box.top(), bottom - box.height() * share);
@@ -81,6 +80,7 @@ void TimelinePainter::paint_shares(const QRectF& box, const KindSums& sums, Pico
 void TimelinePainter::paint_numbers(const Row& row, const QRect& place) {
     constexpr double kLeastEdged = 9;
     const Lane& actions = scene_.timeline->ranks()[row.rank].outline;
+    if (scene_.timeline->recorded() != nullptr) return;  // has no micro-batches
     const trace::ProgramOps& program = scene_.timeline->program_of(row.rank);
     const QFontMetrics metrics(p_.font());
     const int digit = metrics.horizontalAdvance(QLatin1Char('0'));
@@ -105,7 +105,6 @@ void TimelinePainter::paint_numbers(const Row& row, const QRect& place) {
 void TimelinePainter::paint_op_names(const Row& row, const std::vector<Strip>& strips,
                                      const QRect& place) {
     constexpr double kLeastNamed = 44;
-    const trace::ProgramOps& program = scene_.timeline->program_of(row.rank);
     const Lane& lane = scene_.rows->lane(row);
     const QFont font = p_.font();
     QFont small = font;
@@ -117,8 +116,8 @@ void TimelinePainter::paint_op_names(const Row& row, const std::vector<Strip>& s
         const double right = std::min<double>(scene_.view.width(), strip.right);
         if (strip.run || right - left < kLeastNamed) continue;
         const Span& span = lane.spans()[strip.first];
-        const QString name = QString::fromStdString(trace::viewer::slice_name(
-            scene_.timeline->trace(), program, static_cast<std::size_t>(span.index)));
+        const QString name =
+            QString::fromStdString(scene_.timeline->name_of({row.rank, span.index}));
         p_.setPen(Look::ink_on(look_.fill(span.kind)));
         const QRectF text(place.left() + left + 3, place.top(), right - left - 6, place.height());
         p_.drawText(text, Qt::AlignLeft | Qt::AlignVCenter,

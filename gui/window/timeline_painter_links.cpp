@@ -29,12 +29,12 @@ void TimelinePainter::paint_dependency() {
     const std::size_t rank = scene_.selected->rank;
     const std::vector<Lane>& streams = scene_.timeline->streams(rank);
     const Span& span = streams[*scene_.selected->stream].spans()[scene_.selected->span];
-    const std::vector<trace::Event>& events = scene_.timeline->track_of(rank).events;
-    const std::int32_t blocker = events[static_cast<std::size_t>(span.index)].blocker;
+    const std::optional<OpPlace> blocker = scene_.timeline->blocker_of({rank, span.index});
     const std::optional<QRectF> to = place_of(*scene_.selected);
-    if (blocker < 0 || !to) return;
-    const Picoseconds end = events[static_cast<std::size_t>(blocker)].end;
-    const QPointF from(layout_.rows.left() + scene_.view.x_of(end), middle_of({rank, blocker}));
+    // What launched it, on another row, is an arrow of its own.
+    if (!blocker || blocker->rank != rank || !to) return;
+    const Picoseconds end = scene_.timeline->times_of(*blocker).to;
+    const QPointF from(layout_.rows.left() + scene_.view.x_of(end), middle_of(*blocker));
     paint_arrow(from, QPointF(to->left(), to->center().y()), QPen(look_.ink, 1.4));
 }
 

@@ -90,6 +90,7 @@ class TimelineView : public QAbstractScrollArea {
     void to_blocker();
     void to_waiting();
     void toggle_rank();
+    void toggle_group();
     void open_all();
     void close_all();
     void toggle_path();

@@ -41,6 +41,7 @@ void TimelineView::make_actions() {
     add_action(tr("Go to what waited for it"), {Qt::Key_BracketRight}, &Self::to_waiting);
     add_action(tr("Show or hide the streams of the rank"), {Qt::Key_E, Qt::Key_Return},
                &Self::toggle_rank);
+    add_action(tr("Show or hide the ranks of the pipeline rank"), {Qt::Key_G}, &Self::toggle_group);
     add_action(tr("Show all streams"), {QKeySequence(Qt::SHIFT | Qt::Key_E)}, &Self::open_all);
     add_action(tr("Hide all streams"), {QKeySequence(Qt::SHIFT | Qt::Key_C)}, &Self::close_all);
     shows_path_ = add_action(tr("Show the critical path"), {Qt::Key_P}, &Self::toggle_path);
@@ -202,6 +203,7 @@ std::optional<OpPlace> TimelineView::selected_op() const {
         return OpPlace{box.rank, span.index};
     }
     const Span& span = timeline_->ranks()[box.rank].outline.spans()[box.span];
+    if (timeline_->recorded() != nullptr && span.index >= 0) return OpPlace{box.rank, span.index};
     const auto kernel = timeline_->kernel_from(box.rank, span.index < 0 ? span.to : span.from);
     if (!kernel) return std::nullopt;
     return OpPlace{box.rank, static_cast<std::int32_t>(*kernel)};
@@ -210,18 +212,14 @@ std::optional<OpPlace> TimelineView::selected_op() const {
 void TimelineView::to_blocker() {
     const std::optional<OpPlace> op = selected_op();
     if (!op) return;
-    const std::int32_t blocker =
-        timeline_->track_of(op->rank).events[static_cast<std::size_t>(op->event)].blocker;
-    if (blocker >= 0) go_to({op->rank, blocker});
+    if (const auto blocker = timeline_->blocker_of(*op)) go_to(*blocker);
 }
 
 // The first op that waited last for the selected one.
 void TimelineView::to_waiting() {
     const std::optional<OpPlace> op = selected_op();
     if (!op) return;
-    const std::vector<trace::Event>& events = timeline_->track_of(op->rank).events;
-    for (std::size_t i = static_cast<std::size_t>(op->event) + 1; i < events.size(); ++i)
-        if (events[i].blocker == op->event) return go_to({op->rank, static_cast<std::int32_t>(i)});
+    if (const auto waiter = timeline_->waiter_of(*op)) go_to(*waiter);
 }
 
 void TimelineView::go_to(const OpPlace& place) {
@@ -250,6 +248,20 @@ void TimelineView::toggle_rank() {
     changed();
 }
 
+// Of what is selected, else of the rank whose memory is drawn.
+void TimelineView::toggle_group() {
+    if (timeline_->ranks().empty() || timeline_->recorded() != nullptr) return;
+    const std::size_t rank = scene_.selected ? scene_.selected->rank : scene_.memory_rank;
+    if (rows_->ranks_beside(rank) == 1)
+        return Q_EMIT hovered(
+            tr("This row is all that its pipeline rank has here; Step, Unfold "
+               "ranks simulates each rank for itself"));
+    rows_->show_ranks(rank, !rows_->shows_ranks(rank));
+    if (scene_.selected && rows_->all()[rows_->row_of(rank)].rank != rank) select(std::nullopt);
+    lay_out();
+    changed();
+}
+
 void TimelineView::toggle_path() {
     set_path(path_);
     if (shows_path_->isChecked() && !path_)
@@ -260,7 +272,7 @@ void TimelineView::toggle_path() {
 
 void TimelineView::open_all() {
     for (std::size_t rank = 0; rank < timeline_->ranks().size(); ++rank)
-        rows_->open(rank, true);
+        if (rows_->all()[rows_->row_of(rank)].rank == rank) rows_->open(rank, true);
     lay_out();
     changed();
 }

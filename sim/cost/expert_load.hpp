@@ -16,7 +16,7 @@
 #include <map>
 #include <vector>
 
-#include "plan/ops/experts.hpp"
+#include "plan/ops/spec.hpp"
 #include "plan/scenario/scenario.hpp"
 
 namespace orrery::sim {

@@ -129,9 +129,9 @@ Price KernelCost::price_gemm(const plan::Block& block, const plan::Op& op) const
 }
 
 // One kernel for all experts of a rank, which fills the device as one product of all their rows
-// does: its rate is that of these rows by a matrix of the size of all experts' results. Every
-// expert's matrix is read or written once, whatever few rows come to it. Tiles are of one expert's
-// rows: the last one of each is half full on average.
+// does: its rate is that of these rows by one expert's matrix. Every expert's matrix is read or
+// written once, however few rows come to it, at the memory's bandwidth at most. Tiles are of one
+// expert's rows: the last one of each is half full on average.
 Price KernelCost::price_grouped_gemm(const plan::Op& op, double load) const {
     const plan::GroupedGemm& grouped = op.as<plan::GroupedGemm>();
     const GemmCurve& curve = gemm_curve(op.dtype);
@@ -148,8 +148,14 @@ Price KernelCost::price_grouped_gemm(const plan::Op& op, double load) const {
     const double others = (experts - 1) * shape.n * shape.k;
     Price price;
     price.family = CostFamily::gemm;
-    price.seconds = gemm_seconds(curve, shape, element_bytes(op.dtype)) +
-                    others * element_bytes(op.dtype) / (curve.bandwidth_GBps * 1e9);
+    const double bytes = element_bytes(op.dtype);
+    const double bandwidth =
+        profile_.hardware.memory_GBps.value * 1e9 * profile_.memory.efficiency.value;
+    const double matrices =
+        experts * to_double(weights ? grouped.m : grouped.k) * to_double(grouped.n) * bytes;
+    price.seconds =
+        std::max(gemm_seconds(curve, shape, bytes) + others * bytes / (curve.bandwidth_GBps * 1e9),
+                 curve.t0_us * 1e-6 + matrices / bandwidth);
     price.relative_sd = std::max(kGroupedSd, curve.relative_sd) *
                         (1.0 + kWideningPerOctave * octaves_outside(curve, shape));
     return price;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "plan/assemble/bind_steps.hpp"
 #include "plan/passes/program_builder.hpp"
@@ -15,34 +16,53 @@ namespace {
 using plan::Layout;
 using plan::OpKind;
 
-// The communication of a layout's data-parallel ranks.
+// Ranks that hold the same parameters, and where they lie: of a data group, or of those that hold
+// the same experts.
+struct Copies {
+    GroupShape all, shard, replica;
+    std::int64_t ranks = 1, sharing = 1;  // of all; that share out states between them
+};
+
+Copies copies_of(const Places& places, const Layout& layout) {
+    return {places.data, places.shard, places.replica, layout.data_ranks(), layout.zero_ranks()};
+}
+
+Copies copies_of_experts(const Places& places, const Layout& layout) {
+    const std::int64_t ranks = places.expert_data.ranks;
+    return {places.expert_data, places.expert_data, {}, ranks, layout.zero_stage > 0 ? ranks : 1};
+}
+
+// The communication of ranks that hold the same parameters.
 class DataExchange {
   public:
-    DataExchange(const Network& network, const Places& places, const plan::Scenario& scenario,
+    DataExchange(const Network& network, Copies copies, const plan::Scenario& scenario,
                  double slowdown)
         : network_(network),
-          places_(places),
-          layout_(scenario.layout),
+          copies_(copies),
           sharding_(plan::sharding_of(scenario)),
           slowdown_(slowdown) {}
 
-    bool alone() const { return layout_.data_ranks() == 1; }
+    bool alone() const { return copies_.ranks == 1; }
+    double sharing() const { return static_cast<double>(copies_.sharing); }
     bool shards_gradients() const { return sharding_.gradients; }
     bool shards_parameters() const { return sharding_.parameters; }
 
     double gather(double bytes) const {
-        return collective(OpKind::all_gather, bytes, places_.shard);
+        return collective(OpKind::all_gather, bytes, copies_.shard);
     }
     // Sums over all, of which each keeps what the layout says.
     double reduce(double bytes) const {
-        if (layout_.zero_ranks() == 1) return collective(OpKind::all_reduce, bytes, places_.data);
-        return collective(OpKind::reduce_scatter, bytes, places_.shard);
+        if (copies_.sharing == 1) return collective(OpKind::all_reduce, bytes, copies_.all);
+        return collective(OpKind::reduce_scatter, bytes, copies_.shard);
     }
     // What shards then are summed over.
     double reduce_replicas(double bytes) const {
-        if (layout_.zero_ranks() == 1 || layout_.zero_ranks() == layout_.data_ranks()) return 0;
-        return collective(OpKind::all_reduce, bytes / static_cast<double>(layout_.zero_ranks()),
-                          places_.replica);
+        if (copies_.sharing == 1 || copies_.sharing == copies_.ranks) return 0;
+        return collective(OpKind::all_reduce, bytes / sharing(), copies_.replica);
+    }
+    // What is left to reduce after the last micro-batch.
+    double reduce_at_last(double bytes) const {
+        return reduce_replicas(bytes) + (shards_gradients() ? 0 : reduce(bytes));
     }
     // A pass that runs beside communication, which slows down what of it runs undisturbed else: as
     // much as there is in the same share of its time.
@@ -59,8 +79,7 @@ class DataExchange {
     }
 
     const Network& network_;
-    const Places& places_;
-    const Layout& layout_;
+    Copies copies_;
     plan::Sharding sharding_;
     double slowdown_;
 };
@@ -68,6 +87,11 @@ class DataExchange {
 // Bytes that are reduced or gathered in buckets: seconds of all of them, and of one of layers.
 struct InBuckets {
     double all = 0, one = 0;
+
+    void operator+=(const InBuckets& other) {
+        all += other.all;
+        one += other.one;
+    }
 };
 
 // Stages of one place and as many layers, and what follows from that.
@@ -95,8 +119,10 @@ class Estimate {
           network_(parts.network),
           places_(parts.places),
           walks_(parts.walks),
-          exchange_(parts.network, parts.places, scenario,
-                    (profile_.overlap.compute_slowdown.value - 1) * framework_.overlap_factor) {
+          exchange_(parts.network, copies_of(parts.places, scenario.layout), scenario,
+                    (profile_.overlap.compute_slowdown.value - 1) * framework_.overlap_factor),
+          of_experts_(parts.network, copies_of_experts(parts.places, scenario.layout), scenario,
+                      0) {
         for (std::int32_t stage = 0; stage < layout_.stages(); ++stage)
             kind_of_.push_back(kind_number(stage));
         for (StageKind& kind : kinds_)
@@ -144,18 +170,20 @@ class Estimate {
         const StageCosts& costs = *kind.costs;
         const auto layers = static_cast<double>(kind.layers);
         kind.passes = passes_of(costs, layers);
-        if (!exchange_.alone())
-            kind.reduction = in_buckets(costs, layers, unit_.gradient_bytes, [&](double bytes) {
-                return exchange_.reduce_replicas(bytes) +
-                       (exchange_.shards_gradients() ? 0 : exchange_.reduce(bytes));
-            });
-        if (gathers_after())
-            kind.gathered_after =
-                in_buckets(costs, layers, unit_.parameter_bytes, [&](double bytes) {
-                    return exchange_.gather(bytes);
-                }).all;
+        for (const auto& [exchange, elements] : parameters_of(costs)) {
+            if (!exchange->alone())
+                kind.reduction +=
+                    in_buckets(*elements, layers, unit_.gradient_bytes,
+                               [&](double bytes) { return exchange->reduce_at_last(bytes); });
+            if (gathers_after())
+                kind.gathered_after +=
+                    in_buckets(*elements, layers, unit_.parameter_bytes, [&](double bytes) {
+                        return exchange->gather(bytes);
+                    }).all;
+        }
         kind.states = costs.whole_states.of(layers) +
-                      costs.shared_states.of(layers) / static_cast<double>(layout_.zero_ranks());
+                      costs.shared_states.of(layers) / exchange_.sharing() +
+                      costs.shared_expert_states.of(layers) / of_experts_.sharing();
         kind.fixed = costs.fixed.layer * layers;
         for (const ByLayers& one : costs.while_running)
             kind.beside = std::max(kind.beside, one.of(layers));
@@ -163,6 +191,12 @@ class Estimate {
         kind.in_flight = {costs.until_backward.of(layers), costs.until_weights.of(layers),
                           costs.between_halves.of(layers)};
         kind.slot = kind.in_flight.until_backward + kind.in_flight.until_weights;
+    }
+
+    // A rank's parameters, by who else holds them.
+    std::array<std::pair<const DataExchange*, const ByLayers*>, 2> parameters_of(
+        const StageCosts& costs) const {
+        return {{{&exchange_, &costs.elements}, {&of_experts_, &costs.expert_elements}}};
     }
 
     // Passes of a stage; parameters that are gathered for each, and gradients that are reduced
@@ -174,18 +208,18 @@ class Estimate {
             passes[pass].busy = std::max(0.0, costs.busy[pass].of(layers));
             passes[pass].tail = std::max(0.0, costs.tail[pass].of(layers));
         }
-        if (exchange_.alone() || !exchange_.shards_gradients()) return passes;
+        if ((exchange_.alone() && of_experts_.alone()) || !exchange_.shards_gradients())
+            return passes;
         // Of a layer, and of what a stage has beside layers.
-        const auto each = [&](double bytes_per_element, auto&& price) {
-            return std::array{price(costs.elements.layer * bytes_per_element),
-                              price(costs.elements.base * bytes_per_element)};
-        };
-        const auto reduced =
-            each(unit_.gradient_bytes, [&](double bytes) { return exchange_.reduce(bytes); });
-        std::array<double, 2> gathered{};
-        if (exchange_.shards_parameters())
-            gathered =
-                each(unit_.parameter_bytes, [&](double bytes) { return exchange_.gather(bytes); });
+        std::array<double, 2> reduced{}, gathered{};
+        for (const auto& [exchange, elements] : parameters_of(costs)) {
+            const std::array counts = {elements->layer, elements->base};
+            for (std::size_t part = 0; part < 2; ++part) {
+                reduced[part] += exchange->reduce(counts[part] * unit_.gradient_bytes);
+                if (exchange->shards_parameters())
+                    gathered[part] += exchange->gather(counts[part] * unit_.parameter_bytes);
+            }
+        }
         const double again = layout_.reshard_after_forward ? 1 : 0;
         const std::array<std::array<double, 2>, kPasses> shares = {{
             {1, 0},      // forward gathers,
@@ -220,12 +254,12 @@ class Estimate {
     // A stage's layers and the rest of it in buckets of elements of so many bytes: what `price`
     // says of all of them, and of one of layers.
     template <typename Price>
-    InBuckets in_buckets(const StageCosts& costs, double layers, double element_bytes,
+    InBuckets in_buckets(const ByLayers& elements, double layers, double element_bytes,
                          Price price) const {
         const double target = 1e6 * std::max(framework_.gradient_bucket_mb,
                                              framework_.gradient_bucket_mb_per_rank *
                                                  static_cast<double>(layout_.data_ranks()));
-        const double layer = costs.elements.layer;
+        const double layer = elements.layer;
         InBuckets sum;
         if (layers > 0 && layer > 0) {
             const double at_once =
@@ -234,7 +268,7 @@ class Estimate {
             sum.one = price(layer * layers / buckets * element_bytes);
             sum.all = buckets * sum.one;
         }
-        if (costs.elements.base > 0) sum.all += price(costs.elements.base * element_bytes);
+        if (elements.base > 0) sum.all += price(elements.base * element_bytes);
         return sum;
     }
     // Gradients that are reduced once per step; from ZeRO-2 on shards alone, over their replicas.
@@ -286,8 +320,7 @@ class Estimate {
         const bool waits = asks_all_ranks(scenario_.training);
         double reduced = 0, after = 0, end = 0;
         for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
-            const double ready =
-                times.rank_ends[rank] + (exchange_.alone() ? 0 : exposed(reduction_of(rank), rank));
+            const double ready = times.rank_ends[rank] + exposed(reduction_of(rank), rank);
             const double left = after_reduction(rank);
             reduced = std::max(reduced, ready);
             after = std::max(after, left);
@@ -307,10 +340,11 @@ class Estimate {
         double seconds = 0, gathered = 0;
         for (const std::int32_t stage : skeleton_.stages(rank)) {
             const StageKind& kind = kind_of(stage);
-            const double stepped = kind.costs->elements.of(static_cast<double>(kind.layers));
+            const auto layers = static_cast<double>(kind.layers);
+            const double stepped = kind.costs->elements.of(layers) / exchange_.sharing() +
+                                   kind.costs->expert_elements.of(layers) / of_experts_.sharing();
             seconds = std::max(seconds, kind.costs->step_seconds);
-            seconds +=
-                kind.costs->step_per_element * stepped / static_cast<double>(layout_.zero_ranks());
+            seconds += kind.costs->step_per_element * stepped;
             gathered += kind.gathered_after;
         }
         return seconds + gathered;
@@ -391,7 +425,7 @@ class Estimate {
     const Network& network_;
     const Places& places_;
     PipelineWalks& walks_;
-    DataExchange exchange_;
+    DataExchange exchange_, of_experts_;
     std::vector<StageKind> kinds_;
     std::vector<std::size_t> kind_of_;  // by stage
     std::vector<InFlight> of_chunk_;    // bytes of a micro-batch, of the rank that is looked at
@@ -426,6 +460,8 @@ plan::Mesh mesh_of(const Layout& layout) {
                     layout.pipeline_parallel};
     if (layout.zero_ranks() > 1 && layout.zero_ranks() < layout.data_ranks())
         mesh.shard = layout.zero_ranks();
+    mesh.expert = layout.expert_parallel * layout.expert_tensor_parallel;
+    mesh.expert_split = layout.expert_tensor_parallel;
     return mesh;
 }
 

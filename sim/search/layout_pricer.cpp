@@ -21,6 +21,7 @@ struct UnitHash {
         for (const std::int64_t value :
              {layout.tensor_parallel, layout.pipeline_parallel, layout.context_parallel,
               layout.data_parallel, layout.micro_batch_size, layout.recompute_every,
+              layout.expert_parallel, layout.expert_tensor_parallel,
               static_cast<std::int64_t>(layout.zero_stage),
               static_cast<std::int64_t>(layout.recompute),
               static_cast<std::int64_t>(layout.sequence_parallel),
@@ -32,7 +33,7 @@ struct UnitHash {
 };
 
 // All stages lie alike: those of one stage stand for all.
-Places places_of(const Layout& layout, const plan::Cluster& cluster) {
+Places places_of(const Layout& layout, const plan::Cluster& cluster, bool experts) {
     plan::Mesh mesh = mesh_of(layout);
     const std::int64_t stride = mesh.tensor * mesh.context * mesh.data;
     const std::int64_t ranks = mesh.ranks();
@@ -57,6 +58,7 @@ Places places_of(const Layout& layout, const plan::Cluster& cluster) {
     places.data = shape(plan::GroupKind::data);
     places.shard = mesh.shard > 0 ? shape(plan::GroupKind::shard) : places.data;
     if (mesh.shard > 0) places.replica = shape(plan::GroupKind::replica);
+    if (experts) places.expert_data = shape(plan::GroupKind::expert_data);
     return places;
 }
 
@@ -87,7 +89,7 @@ struct LayoutPricer::Memo {
     Network network;
     std::vector<bool> splits_backward;  // by kind of schedule
     Made<std::array<std::int64_t, 4>, ScheduleSkeleton, NumbersHash<4>> skeletons;
-    Made<std::array<std::int64_t, 5>, Places, NumbersHash<5>> places;
+    Made<std::array<std::int64_t, 6>, Places, NumbersHash<6>> places;
     PipelineWalks walks;
 };
 
@@ -136,10 +138,10 @@ LayoutEstimate LayoutPricer::price(const plan::Scenario& valid) const {
                                             static_cast<std::int32_t>(layout.virtual_pipeline),
                                             static_cast<std::int32_t>(walked)});
         });
-    const Places& places =
-        memo_->places.get({layout.tensor_parallel, layout.context_parallel, layout.data_parallel,
-                           layout.zero_ranks(), pipeline > 1 ? layout.ranks() : 0},
-                          [&] { return places_of(layout, valid.cluster); });
+    const Places& places = memo_->places.get(
+        {layout.tensor_parallel, layout.context_parallel, layout.data_parallel, layout.zero_ranks(),
+         pipeline > 1 ? layout.ranks() : 0, layout.expert_parallel * layout.expert_tensor_parallel},
+        [&] { return places_of(layout, valid.cluster, valid.model.has_experts()); });
     return estimate_of(valid, {profile_, costs, skeleton, memo_->network, places, memo_->walks});
 }
 

@@ -40,6 +40,19 @@ Values context_degrees(const Scenario& scenario) {
         std::min(scenario.training.sequence_length / kShortestShare, scenario.cluster.devices())));
 }
 
+// Of the experts, and of ranks that there may be in a stage.
+Values expert_degrees(const Scenario& scenario) {
+    const plan::ExpertMlp* experts = scenario.model.experts();
+    if (experts == nullptr) return {};
+    return doubling(std::min(experts->routing.experts, scenario.cluster.devices()));
+}
+
+// Cut experts pay where each is wide: not beyond what a tensor-parallel rank's share of the tokens
+// is gathered from.
+Values expert_splits(const Scenario& scenario) {
+    return scenario.model.has_experts() ? Values{"1", "2"} : Values{};
+}
+
 Values pipeline_degrees(const Scenario& scenario) {
     const std::int64_t devices = scenario.cluster.devices();
     Values values;
@@ -90,6 +103,8 @@ const std::vector<SearchedKey>& keys() {
         {"tensor_parallel", ORRERY_TAKES(tensor_parallel), tensor_degrees},
         {"context_parallel", ORRERY_TAKES(context_parallel), context_degrees},
         {"sequence_parallel", ORRERY_TAKES(sequence_parallel), either},
+        {"expert_parallel", ORRERY_TAKES(expert_parallel), expert_degrees},
+        {"expert_tensor_parallel", ORRERY_TAKES(expert_tensor_parallel), expert_splits},
         {"micro_batch_size", ORRERY_TAKES(micro_batch_size), micro_batches},
         {"recompute",
          [](Layout& to, const Layout& from) {

@@ -49,8 +49,8 @@ std::int64_t least_layers(const plan::Scenario& unit, std::int64_t period) {
 // What one plan says of the stage of one of its programs.
 struct Sample {
     std::array<double, kPasses> lead{}, busy{}, tail{}, undisturbed{}, while_running{};
-    double elements = 0, step_seconds = 0, stepped = 0;
-    double whole_states = 0, shared_states = 0, fixed = 0, at_end = 0;
+    double elements = 0, expert_elements = 0, step_seconds = 0, stepped = 0;
+    double whole_states = 0, shared_states = 0, shared_expert_states = 0, fixed = 0, at_end = 0;
     double until_backward = 0, until_weights = 0, between_halves = 0;
     double host_states = 0, host_shared_states = 0, host_in_flight = 0;
 };
@@ -150,9 +150,11 @@ class Sampler {
 
     void states() {
         is_state_.assign(program_.residents.size(), false);
-        const double ranks = static_cast<double>(plan_.mesh.group_size(plan::GroupKind::shard));
         for (const plan::Bucket& bucket : program_.buckets) {
-            sample_.elements += static_cast<double>(bucket.elements + bucket.tied_elements);
+            const double ranks = static_cast<double>(plan_.mesh.group_size(
+                bucket.experts ? plan::GroupKind::expert_data : plan::GroupKind::shard));
+            (bucket.experts ? sample_.expert_elements : sample_.elements) +=
+                static_cast<double>(bucket.elements + bucket.tied_elements);
             sample_.stepped += static_cast<double>(bucket.stepped(plan_.mesh));
             for (const plan::BucketState& state : bucket.states) {
                 const std::int32_t id = bucket.resident(state.kind);
@@ -163,8 +165,10 @@ class Sampler {
                                         plan::size_bytes(state.dtype) * keeper.turns);
                 const bool shared = state.extent == plan::Extent::shard;
                 const bool off = keeper.tier != plan::Tier::device;
+                double& on_device =
+                    bucket.experts ? sample_.shared_expert_states : sample_.shared_states;
                 double& sum = off ? (shared ? sample_.host_shared_states : sample_.host_states)
-                                  : (shared ? sample_.shared_states : sample_.whole_states);
+                                  : (shared ? on_device : sample_.whole_states);
                 sum += shared ? bytes * ranks : bytes;
                 is_state_[static_cast<std::size_t>(plan::keeper_of(program_, id))] = true;
             }
@@ -376,11 +380,13 @@ StageCosts costs_of(const Sample& at, std::int64_t few, const Sample& one, const
     both(costs.busy);
     both(costs.undisturbed);
     costs.elements = of(&Sample::elements);
+    costs.expert_elements = of(&Sample::expert_elements);
     const double stepped = two.stepped - one.stepped;
     if (stepped > 0) costs.step_per_element = (two.step_seconds - one.step_seconds) / stepped;
     costs.step_seconds = std::max(0.0, at.step_seconds - costs.step_per_element * at.stepped);
     costs.whole_states = of(&Sample::whole_states);
     costs.shared_states = of(&Sample::shared_states);
+    costs.shared_expert_states = of(&Sample::shared_expert_states);
     costs.fixed = of(&Sample::fixed);
     costs.until_backward = of(&Sample::until_backward);
     costs.until_weights = of(&Sample::until_weights);
@@ -432,7 +438,11 @@ plan::Layout unit_layout(const plan::Scenario& scenario, bool splits_backward) {
     unit.schedule = splits_backward ? "zb-h1" : "1f1b";
     if (unit.pipeline_parallel > 1) unit.pipeline_parallel = kUnitStages;
     unit.virtual_pipeline = 1;
-    unit.data_parallel = std::min<std::int64_t>(2, unit.data_parallel);
+    // So many that groups of experts are whole, twice if the layout has them twice.
+    const std::int64_t group = unit.expert_parallel * unit.expert_tensor_parallel;
+    const std::int64_t least =
+        group / std::gcd(group, unit.tensor_parallel * unit.context_parallel);
+    unit.data_parallel = least * std::min<std::int64_t>(2, unit.data_parallel / least);
     unit.zero_group_size = 0;
     unit.global_batch_size = kUnitMicroBatches * unit.data_parallel * unit.micro_batch_size;
     unit.layers_per_stage.clear();

@@ -39,14 +39,16 @@ struct StageCosts {
     std::array<ByLayers, kPasses> undisturbed;
     // After the last backward pass: norms, scaling and the optimizer, of which the share of states
     // that a rank steps counts.
-    ByLayers elements;        // parameters of a rank
+    ByLayers elements;  // parameters of a rank, those of experts left out
+    ByLayers expert_elements;
     double step_seconds = 0;  // whatever it steps
     double step_per_element = 0;
 
     // Bytes on the device. States: all that a rank would hold alone, and of that what is divided
     // among the ranks that share states out.
     ByLayers whole_states, shared_states;
-    ByLayers fixed;  // workspace, scalars, frames, rings: its base once per rank
+    ByLayers shared_expert_states;  // likewise, of experts' parameters
+    ByLayers fixed;                 // workspace, scalars, frames, rings: its base once per rank
     // Of a micro-batch: from its forward pass to the end of its (first half of) backward; from
     // forward to the end of the second half; from the first half to the second.
     ByLayers until_backward, until_weights, between_halves;

@@ -1,19 +1,14 @@
 // The window driven as a user drives it, by mouse and keys: every shipped scenario, an edit and its
 // undo, a fix, zoom, selections.
-#include <unistd.h>
-
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <map>
 
 #include <QImage>
-#include <QPushButton>
 #include <QSvgRenderer>
 
 #include "cli/quantity.hpp"
 #include "gui/scenario/json_places.hpp"
-#include "gui/window/charts.hpp"
 #include "sim/prediction.hpp"
 #include "tests/gui/window_world.hpp"
 #include "trace/formats/trace_file.hpp"
@@ -315,12 +310,6 @@ TEST(Driven, TwoStepsAreComparedSideBySide) {
     world.window->document().forget_unsaved();
 }
 
-QPushButton* button_of(QWidget& pane, const QString& text) {
-    for (auto* button : pane.findChildren<QPushButton*>())
-        if (button->text() == text) return button;
-    return nullptr;
-}
-
 // A search, and one of its layouts in the editor: the step is the one that the table has.
 TEST(Driven, ASearchFindsLayoutsAndOneIsTried) {
     WindowWorld world;
@@ -338,112 +327,6 @@ TEST(Driven, ASearchFindsLayoutsAndOneIsTried) {
     world.settle();
     EXPECT_EQ(shown_step(world), step);
     world.window->document().forget_unsaved();
-}
-
-// Four CPU ranks of the shipped text: live loss, the measured step, and what is said when it stops.
-TEST(Driven, ARunIsStartedWatchedAndItsMeasuredStepShown) {
-    WindowWorld world;
-    const QString run = QString::fromStdString(world.copy_of("tiny-gpt"));
-    QString text = QString::fromStdString(content(run.toStdString()));
-    text.replace(QStringLiteral("data/sample.txt"),
-                 QLatin1String(ORRERY_SOURCE_DIR "/scenarios/data/sample.txt"));
-    text.replace(QStringLiteral("\"data_parallel\": \"auto\""),
-                 QStringLiteral("\"data_parallel\": 1"));
-    text.replace(QStringLiteral("\"steps\": 20"), QStringLiteral("\"steps\": 6"));
-    world.open(run.toStdString());
-    world.window->editor().replace_text(text);
-    world.settle();
-    LaunchPane& launch = world.window->launch();
-    QPushButton* start = button_of(launch, QStringLiteral("Start"));
-    EXPECT_FALSE(start->isEnabled());  // what is trained is a file, and it has not this text
-    ASSERT_EQ(world.window->document().save(run), QString());
-    ASSERT_TRUE(start->isEnabled());
-    QTest::keyClick(world.window.get(), Qt::Key_7, Qt::ControlModifier);
-    start->click();
-    ASSERT_TRUE(until([&] { return !launch.is_running(); })) << launch.verdict().toStdString();
-    EXPECT_EQ(launch.steps_seen(), 6) << launch.verdict().toStdString();
-    EXPECT_EQ(launch.findChildren<LiveChart*>().front()->points(), 6);
-    ASSERT_FALSE(launch.measured_trace().isEmpty());
-    button_of(launch, QStringLiteral("Show the measured step"))->click();
-    ASSERT_TRUE(until([&] { return !world.window->is_reading(); }));
-    EXPECT_EQ(world.window->timeline().timeline()->trace().origin, trace::Origin::measured);
-    // The prediction stands beside it, op by op.
-    EXPECT_EQ(world.window->held_timeline().timeline()->trace().origin, trace::Origin::predicted);
-    EXPECT_TRUE(world.window->comparison().toPlainText().contains(QStringLiteral("measured")));
-    QTest::keyClick(world.window.get(), Qt::Key_B, Qt::ControlModifier);
-    world.settle();
-    EXPECT_EQ(world.window->timeline().timeline()->trace().origin, trace::Origin::predicted);
-    EXPECT_EQ(world.window->document().text(), text);
-}
-
-// Of this process.
-std::vector<pid_t> children() {
-    std::vector<pid_t> found;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-        const std::string stat = content(entry.path() / "stat");
-        const std::size_t name_end = stat.rfind(')');
-        if (name_end == std::string::npos) continue;
-        char state = 0;
-        pid_t parent = 0;
-        std::istringstream(stat.substr(name_end + 1)) >> state >> parent;
-        if (parent == getpid()) found.push_back(std::stoi(entry.path().filename().string()));
-    }
-    return found;
-}
-
-TEST(Driven, AKilledRunIsResumedFromItsCheckpoint) {
-    constexpr int kSteps = 40;
-    WindowWorld world;
-    const QString run = QString::fromStdString(world.copy_of("tiny-gpt"));
-    std::string text = content(run.toStdString());
-    for (const auto& [key, value] : std::map<std::string, std::string>{
-             {"run.data", ORRERY_SOURCE_DIR "/scenarios/data/sample.txt"},
-             {"layout.data_parallel", "1"},
-             {"run.steps", std::to_string(kSteps)},
-             {"run.checkpoint", R"({"path": ")" + world.file("saved") + R"(", "every_steps": 2})"}})
-        text = *with_setting(text, key, value);
-    std::ofstream(run.toStdString()) << text;
-    world.open(run.toStdString());
-    LaunchPane& launch = world.window->launch();
-    QTest::keyClick(world.window.get(), Qt::Key_7, Qt::ControlModifier);
-    button_of(launch, QStringLiteral("Start"))->click();
-    ASSERT_TRUE(until([&] { return launch.steps_seen() >= 10; })) << launch.verdict().toStdString();
-    for (const pid_t child : children())
-        kill(child, SIGKILL);
-    ASSERT_TRUE(until([&] { return !launch.is_running(); }));
-    EXPECT_TRUE(launch.verdict().contains(QStringLiteral("killed")))
-        << launch.verdict().toStdString();
-    button_of(launch, QStringLiteral("Resume"))->click();
-    ASSERT_TRUE(until([&] { return !launch.is_running(); })) << launch.verdict().toStdString();
-    // What was saved is not done again: the last checkpoint is of the 8th step or a later one.
-    EXPECT_GT(launch.steps_seen(), 0) << launch.verdict().toStdString();
-    EXPECT_LE(launch.steps_seen(), kSteps - 8) << launch.verdict().toStdString();
-}
-
-TEST(Driven, ARunThatDiesSaysSoAndTakesNothingWithIt) {
-    WindowWorld world;
-    world.open(shipped("tiny-gpt"));
-    TrainingRun run;
-    QString verdict;
-    bool well = true;
-    QObject::connect(&run, &TrainingRun::ended, [&](const QString& said, bool ended_well) {
-        verdict = said;
-        well = ended_well;
-    });
-    run.start({QStringLiteral("sh"), QStringLiteral("-c"),
-               QStringLiteral("echo '{\"event\":\"sta'; echo rank 3 is gone >&2; kill -9 $$")});
-    ASSERT_TRUE(until([&] { return !verdict.isEmpty(); }));
-    EXPECT_FALSE(well);
-    EXPECT_TRUE(verdict.contains(QStringLiteral("killed"))) << verdict.toStdString();
-    EXPECT_TRUE(verdict.contains(QStringLiteral("rank 3 is gone"))) << verdict.toStdString();
-    verdict.clear();
-    run.start({QStringLiteral("/nowhere/orrery-run")});
-    ASSERT_TRUE(until([&] { return !verdict.isEmpty(); }));
-    EXPECT_FALSE(well);
-    run.start({QStringLiteral("sh"), QStringLiteral("-c"), QStringLiteral("exit 8")});
-    verdict.clear();
-    ASSERT_TRUE(until([&] { return !verdict.isEmpty(); }));
-    EXPECT_TRUE(verdict.contains(QStringLiteral("could not be written"))) << verdict.toStdString();
 }
 
 }  // namespace

@@ -123,5 +123,31 @@ TEST(Offers, WhatBringsAnotherErrorIsNotOffered) {
     EXPECT_TRUE(offers_for(text, "f", read(text), read)[0].empty());
 }
 
+TEST(JsonPlaces, AReferenceGivesWayToItsContent) {
+    const auto read = [](const std::string& reference) -> std::optional<std::string> {
+        if (reference != "c.json") return std::nullopt;
+        return R"({"nodes": 2, "device": "x"})";
+    };
+    const std::string text = R"({
+  "cluster": "c.json",
+  "model": "m.json"
+})";
+    EXPECT_EQ(with_setting(text, "cluster.nodes", "4"), std::nullopt);
+    const auto whole = with_content_of_reference(text, "cluster.nodes", read);
+    ASSERT_TRUE(whole);
+    EXPECT_EQ(*whole, R"({
+  "cluster": {
+    "nodes": 2,
+    "device": "x"
+  },
+  "model": "m.json"
+})");
+    EXPECT_TRUE(with_setting(*whole, "cluster.nodes", "4"));
+    // No such file; no reference; the reference itself.
+    EXPECT_FALSE(with_content_of_reference(text, "model.layers", read));
+    EXPECT_FALSE(with_content_of_reference(*whole, "cluster.nodes", read));
+    EXPECT_FALSE(with_content_of_reference(text, "cluster", read));
+}
+
 }  // namespace
 }  // namespace orrery::gui

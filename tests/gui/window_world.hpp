@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <QApplication>
+#include <QPushButton>
 #include <QTest>
 
 #include "gui/window/main_window.hpp"
@@ -32,6 +33,12 @@ inline constexpr int kPatienceMs = 60'000;
 
 inline bool until(const std::function<bool()>& done) {
     return QTest::qWaitFor(done, kPatienceMs);
+}
+
+inline QPushButton* button_of(QWidget& pane, const QString& text) {
+    for (auto* button : pane.findChildren<QPushButton*>())
+        if (button->text() == text) return button;
+    return nullptr;
 }
 
 class WindowWorld {

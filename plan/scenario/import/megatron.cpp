@@ -101,6 +101,7 @@ void map_all(Sheet& sheet, const Wishes& wishes) {
     MegatronFacts facts;
     map_megatron_model(sheet, wishes, facts);
     map_megatron_degrees(sheet, wishes, facts);
+    map_megatron_experts(sheet, wishes, facts);
     map_megatron_stages(sheet, facts);
     map_megatron_sharding(sheet, facts);
     map_megatron_recompute(sheet, facts);

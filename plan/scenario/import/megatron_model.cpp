@@ -39,6 +39,7 @@ constexpr Direct kRotary[] = {
 
 // What a model that another file brings settles by itself.
 constexpr const char* kOfTheModel[] = {"--num-layers",
+                                       "--num-experts",
                                        "--hidden-size",
                                        "--num-attention-heads",
                                        "--ffn-hidden-size",
@@ -61,6 +62,7 @@ constexpr const char* kOfTheModel[] = {"--num-layers",
                                        "--apply-layernorm-1p",
                                        "--disable-bias-linear",
                                        "--add-qkv-bias",
+                                       "--qk-layernorm",
                                        "--untie-embeddings-and-output-weights",
                                        "--init-method-std",
                                        "--hidden-dropout",
@@ -109,6 +111,8 @@ void map_norm(Sheet& sheet) {
     const auto norm = sheet.word({"--normalization"}, {"LayerNorm", "RMSNorm"});
     put_or_usual(sheet, norm.has_value(), "model.normalization", norm.value_or("LayerNorm"),
                  "--normalization");
+    if (norm == "RMSNorm" && sheet.flag({"--qk-layernorm"}))
+        sheet.put("model.qk_layernorm", true, "--qk-layernorm");
     const auto epsilon = sheet.number({"--norm-epsilon", "--layernorm-epsilon"});
     put_or_usual(sheet, epsilon.has_value(), "model.norm_epsilon", plain(epsilon.value_or(1e-5)),
                  sheet.has("--layernorm-epsilon") ? "--layernorm-epsilon" : "--norm-epsilon");

@@ -28,6 +28,7 @@ struct MegatronFacts {
 bool is_of_megatron_model(const std::string& option);
 void map_megatron_model(Sheet& sheet, const Wishes& wishes, MegatronFacts& facts);
 void map_megatron_degrees(Sheet& sheet, const Wishes& wishes, MegatronFacts& facts);
+void map_megatron_experts(Sheet& sheet, const Wishes& wishes, const MegatronFacts& facts);
 void map_megatron_stages(Sheet& sheet, MegatronFacts& facts);
 void map_megatron_sharding(Sheet& sheet, const MegatronFacts& facts);
 void map_megatron_recompute(Sheet& sheet, const MegatronFacts& facts);

@@ -148,10 +148,9 @@ constexpr const char* kGone = "Megatron-LM refuses it";
 constexpr const char* kGraphs = "how graphs are captured is not modelled";
 
 constexpr Row kMegatronUnsupported[] = {
-    {"--num-experts", kMoe, nullptr, Changes::model},
-    {"--moe-*", kMoe, nullptr, Changes::model},
-    {"--expert-model-parallel-size", kMoe, "1", Changes::model},
-    {"--expert-tensor-parallel-size", kMoe, nullptr, Changes::model},
+    {"--moe-*", "of mixtures of experts this is not modelled", nullptr, Changes::model},
+    {"--expert-model-parallel-size", "the model has no experts", "1", Changes::model},
+    {"--expert-tensor-parallel-size", "the model has no experts", "1", Changes::model},
     {"--use-tp-pp-dp-mapping", "ranks are placed tensor, context, data, pipeline"},
     {"--multi-latent-attention", kLatent, nullptr, Changes::model},
     {"--q-lora-rank", kLatent, nullptr, Changes::model},
@@ -218,7 +217,7 @@ constexpr Row kMegatronUnsupported[] = {
     {"--no-contiguous-buffers-in-local-ddp", "gradients lie in one buffer"},
     {"--fp16-lm-cross-entropy", "give training.logits_dtype"},
     {"--fp32-residual-connection", kNotModelled},
-    {"--qk-layernorm", "norms of queries and keys are not modelled", nullptr, Changes::model},
+    {"--qk-layernorm", "norms of queries and keys are RMSNorms", nullptr, Changes::model},
     {"--openai-gelu", "no family of models has it"},
     {"--onnx-safe", "no family of models has it"},
     {"--quick-geglu", "no family of models has it", nullptr, Changes::model},

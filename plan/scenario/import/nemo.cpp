@@ -32,6 +32,14 @@ constexpr Direct kNemoModel[] = {
     {"model.layernorm_epsilon", "model.norm_epsilon", Kind::number, "1e-5"},
 };
 
+constexpr Direct kNemoExperts[] = {
+    {"model.num_moe_experts", "model.num_experts", Kind::whole},
+    {"model.moe_router_topk", "model.moe_router_topk", Kind::whole, "2"},
+    {"model.moe_ffn_hidden_size", "model.moe_ffn_hidden_size", Kind::whole},
+    {"model.moe_shared_expert_intermediate_size", "model.moe_shared_expert_intermediate_size",
+     Kind::whole},
+};
+
 constexpr Direct kNemoTraining[] = {
     {"model.encoder_seq_length", "training.sequence_length", Kind::whole},
     {"model.make_vocab_size_divisible_by", "training.vocabulary_multiple", Kind::whole, "128"},
@@ -130,6 +138,7 @@ void map_nemo_model(Sheet& sheet, const Wishes& wishes) {
     if (wishes.model.empty()) {
         map_nemo_shape(sheet);
         map_nemo_positions(sheet);
+        if (sheet.has("model.num_moe_experts")) sheet.copy(kNemoExperts);
         const Json size =
             sheet.copy({"model.override_vocab_size", "model.vocab_size", Kind::whole});
         if (size.is_null()) sheet.miss("model.vocab_size", "the tokenizer reads it from its files");
@@ -179,6 +188,19 @@ std::optional<std::int64_t> map_nemo_layout(Sheet& sheet, const Wishes& wishes) 
         copied_degree(sheet, "model.pipeline_model_parallel_size", "layout.pipeline_parallel");
     const std::int64_t context =
         copied_degree(sheet, "model.context_parallel_size", "layout.context_parallel");
+    if (sheet.has("model.num_moe_experts")) {
+        // As in Megatron Core, whose degrees these are.
+        sheet.copy(
+            {"model.expert_model_parallel_size", "layout.expert_parallel", Kind::whole, "1"});
+        const auto split = sheet.whole({"model.expert_tensor_parallel_size"});
+        put_said(sheet, "model.expert_tensor_parallel_size", "layout.expert_tensor_parallel",
+                 split.value_or(tensor));
+        sheet.ignore("model.moe_grouped_gemm", "one kernel for all experts of a rank, as here");
+        if (sheet.text({"model.moe_token_dispatcher_type"}) == "alltoall")
+            sheet.ignore("model.moe_token_dispatcher_type", "rows are exchanged so");
+        else
+            sheet.refuse("model.moe_token_dispatcher_type", "rows are exchanged by an all-to-all");
+    }
     if (context > 1) sheet.put("layout.context_algorithm", "ring", "model.context_parallel_size");
     const auto devices = sheet.whole({"trainer.devices"});
     const auto nodes = sheet.whole({"trainer.num_nodes"});

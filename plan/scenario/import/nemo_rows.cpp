@@ -73,9 +73,9 @@ constexpr const char* kFused = "which kernels are fused is what training.framewo
 constexpr const char* kAdapters = "a part of the weights alone is trained";
 
 constexpr Row kNemoUnsupported[] = {
-    {"model.num_moe_experts", kMoe, "1", Changes::model},
-    {"model.moe_*", kMoe, nullptr, Changes::model},
-    {"model.expert_model_parallel_size", kMoe, "1", Changes::model},
+    {"model.moe_*", "of mixtures of experts this is not modelled", nullptr, Changes::model},
+    {"model.expert_model_parallel_size", "the model has no experts", "1", Changes::model},
+    {"model.expert_tensor_parallel_size", "the model has no experts", "1", Changes::model},
     {"model.window_size", "give a model with a sliding window by --model", nullptr, Changes::model},
     {"model.transformer_block_type", "another order of the layer's parts", "\"pre_ln\"",
      Changes::model},

@@ -11,7 +11,7 @@ inline constexpr const char* kRate = "the course of the learning rate changes no
 inline constexpr const char* kData = "which samples are read changes no step";
 inline constexpr const char* kCheckpoint = "checkpoints stand outside of a step";
 inline constexpr const char* kStart = "how a run starts or ends";
-inline constexpr const char* kMoe = "mixtures of experts are not modelled";
+inline constexpr const char* kMoe = "mixtures of experts are not read from this format";
 inline constexpr const char* kNotModelled = "not modelled";
 
 inline constexpr const char* kEvaluation = "evaluation stands outside of a step";

@@ -52,6 +52,19 @@ TEST(Megatron, EachOptionBecomesItsKey) {
         {"--attention-dropout 0.0", "model.attention_dropout", "0"},
         {"", "model.hidden_dropout", "0.1"},
         {"--init-method-std 0.006", "model.init_method_std", "0.006"},
+        {"--normalization RMSNorm --qk-layernorm", "model.qk_layernorm", "true"},
+        {"--num-experts 8", "model.num_experts", "8"},
+        {"--num-experts 8", "model.moe_router_topk", "2"},
+        {"--num-experts 8 --moe-router-topk 1", "model.moe_router_topk", "1"},
+        {"--num-experts 8 --moe-layer-freq 2", "model.moe_layer_freq", "2"},
+        {"--num-experts 8 --moe-ffn-hidden-size 512", "model.moe_ffn_hidden_size", "512"},
+        {"--num-experts 8 --moe-router-pre-softmax", "model.moe_router_pre_softmax", "true"},
+        {"--num-experts 8 --moe-router-force-load-balancing", "training.routing.distribution",
+         "\"random\""},
+        {"--num-experts 8 --expert-model-parallel-size 8", "layout.expert_parallel", "8"},
+        {"--num-experts 8 --tensor-model-parallel-size 4", "layout.expert_tensor_parallel", "4"},
+        {"--num-experts 8 --tensor-model-parallel-size 4 --expert-tensor-parallel-size 1",
+         "layout.expert_tensor_parallel", "1"},
         {"--tensor-model-parallel-size 8", "layout.tensor_parallel", "8"},
         {"--tensor-model-parallel-size=8", "layout.data_parallel", "8"},
         {"--pipeline-model-parallel-size 4", "layout.data_parallel", "16"},
@@ -181,9 +194,12 @@ TEST(Megatron, OtherOptionsAreNamedWithTheReason) {
         {"--rotary-base", "ignored", "learned"},
         {"--num-query-groups", "ignored", "--group-query-attention"},
         {"--tp-comm-overlap", "ignored", "tensor parallel 1"},
-        {"--num-experts", "unsupported", "experts"},
         {"--moe-router-topk", "ignored", "reads it with --num-experts"},
-        {"--num-experts 8 --moe-router-topk", "unsupported", "experts"},
+        {"--num-experts 8 --moe-grouped-gemm", "ignored", "as here"},
+        {"--num-experts 8 --moe-aux-loss-coeff", "unsupported", "losses that balance"},
+        {"--num-experts 8 --moe-expert-capacity-factor", "unsupported", "no token is dropped"},
+        {"--num-experts 8 --moe-router-enable-expert-bias", "unsupported", "biases that balance"},
+        {"--num-experts 8 --moe-new-thing", "unsupported", "experts"},
         {"--kv-lora-rank", "ignored", "reads it with --multi-latent-attention"},
         {"--fp8-param-gather", "unsupported", "16 bits"},
         {"--fp8-margin", "ignored", "scales of FP8"},
@@ -209,6 +225,13 @@ TEST(Megatron, OtherOptionsAreNamedWithTheReason) {
         expect(imported(std::string(kBase) + text + (flag ? "" : " 2")), row,
                text.substr(text.rfind("--")));
     }
+}
+
+TEST(Megatron, LayersWithExpertsByAnExpressionAreNamed) {
+    const Imported result =
+        imported(std::string(kBase) + "--num-experts 8 --moe-layer-freq '([0]*3+[1]*29)'");
+    ASSERT_NE(left(result.unsupported, "--moe-layer-freq"), nullptr);
+    EXPECT_EQ(left(result.unsupported, "--moe-layer-freq")->changes, Changes::model);
 }
 
 // Options that a condition may add are looked at one by one.

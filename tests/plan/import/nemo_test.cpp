@@ -36,6 +36,10 @@ TEST(Nemo, EachKeyBecomesItsKey) {
         {", activation: fast-swiglu", "model.swiglu", "true"},
         {", activation: squared-relu", "model.squared_relu", "true"},
         {", normalization: layernorm1p", "model.apply_layernorm_1p", "true"},
+        {", num_moe_experts: 8", "model.num_experts", "8"},
+        {", num_moe_experts: 8, expert_model_parallel_size: 4", "layout.expert_parallel", "4"},
+        {", num_moe_experts: 8, tensor_model_parallel_size: 2", "layout.expert_tensor_parallel",
+         "2"},
         {", bias: False", "model.add_qkv_bias", "false"},
         {", bias: False, qkv_bias: True", "model.add_qkv_bias", "true"},
         {"", "model.untie_embeddings_and_output_weights", "false"},
@@ -65,8 +69,8 @@ TEST(Nemo, EachKeyBecomesItsKey) {
 
 TEST(Nemo, WhatChangesTheModelIsMarked) {
     const std::pair<const char*, const char*> all[] = {
-        {", num_moe_experts: 8", "model.num_moe_experts"},
         {", moe_router_topk: 2", "model.moe_router_topk"},
+        {", num_moe_experts: 8, moe_new_thing: 2", "model.moe_new_thing"},
         {", position_embedding_type: alibi", "model.position_embedding_type"},
         {", activation: geglu", "model.activation"},
         {", transformer_block_type: normformer", "model.transformer_block_type"},

@@ -62,6 +62,10 @@ const Published kPublished[] = {
     {"gemma-2-9b", 9'241'705'984},
     {"gemma-3-1b", 999'885'952},
     {"phi-3-mini-4k", 3'821'079'552},
+    {"mixtral-8x7b-v0.1", 46'702'792'704},
+    {"mixtral-8x22b-v0.3", 140'630'071'296},
+    {"qwen3-30b-a3b", 30'532'122'624},
+    {"qwen3-235b-a22b", 235'093'634'560},
 };
 
 TEST(Families, ReadTheirConfigsAsTheyAre) {

@@ -365,6 +365,14 @@ TEST(LayoutPricer, IsWithinItsBoundsForNineLayoutsInTen) {
         .expect_within_bounds();
 }
 
+TEST(LayoutPricer, IsWithinItsBoundsForLayoutsOfExperts) {
+    misses_of(input_of("mixtral-8x22b-h100x128",
+                       {"model.num_hidden_layers=8", "cluster.nodes=4", "layout.data_parallel=auto",
+                        "layout.global_batch_size=64"}),
+              60)
+        .expect_within_bounds();
+}
+
 // At night on two thousand, of larger models too.
 TEST(LayoutPricer, IsWithinItsBoundsOnTwoThousandLayouts) {
     if (std::getenv("ORRERY_EVERY_RUN") == nullptr) GTEST_SKIP() << "minutes: at night";

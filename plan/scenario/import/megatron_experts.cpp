@@ -1,0 +1,135 @@
+// The mixture of experts of a Megatron-LM command line: the family "megatron" has the same keys.
+#include <fmt/format.h>
+
+#include "plan/scenario/import/megatron_parts.hpp"
+
+namespace orrery::plan::imports {
+namespace {
+
+using Kind = Direct::Kind;
+
+constexpr const char* kExperts = "--num-experts";
+
+constexpr Direct kShape[] = {
+    {kExperts, "model.num_experts", Kind::whole},
+    {"--moe-router-topk", "model.moe_router_topk", Kind::whole, "2"},
+    {"--moe-ffn-hidden-size", "model.moe_ffn_hidden_size", Kind::whole},
+    {"--moe-shared-expert-intermediate-size", "model.moe_shared_expert_intermediate_size",
+     Kind::whole},
+    {"--moe-router-pre-softmax", "model.moe_router_pre_softmax", Kind::flag, "false"},
+    {"--moe-router-score-function", "model.moe_router_score_function", Kind::text},
+    {"--moe-router-topk-scaling-factor", "model.moe_router_topk_scaling_factor", Kind::number},
+    {"--moe-router-num-groups", "model.moe_router_num_groups", Kind::whole},
+    {"--moe-router-group-topk", "model.moe_router_group_topk", Kind::whole},
+};
+
+// What is as it is here, or costs nothing.
+constexpr Row kAsHere[] = {
+    {"--moe-grouped-gemm", "one kernel for all experts of a rank, as here"},
+    {"--moe-use-legacy-grouped-gemm", "another library's kernel for the same product"},
+    {"--moe-permute-fusion", "rows are permuted in one kernel, as here"},
+    {"--moe-router-fusion", "scores are taken and experts chosen in one kernel, as here"},
+    {"--moe-shared-expert-overlap", "it runs while rows are on their way, as here"},
+    {"--moe-router-load-balancing-type", "it counts with a coefficient of its loss"},
+    {"--moe-per-layer-logging", "what is logged changes no step"},
+    {"--moe-token-drop-policy", "no token is dropped"},
+    {"--moe-router-bias-update-rate", "it counts with --moe-router-enable-expert-bias"},
+    {"--moe-token-dispatcher-num-sms", "it counts with another dispatcher"},
+    {"--moe-flex-dispatcher-backend", "it counts with --moe-token-dispatcher-type flex"},
+};
+
+struct Refused {
+    const char* key;
+    const char* why;
+    Changes changes = Changes::cost;
+};
+
+constexpr const char* kBalance = "losses that balance experts are not modelled";
+constexpr const char* kDropped = "no token is dropped here, and no row filled up";
+
+constexpr Refused kRefused[] = {
+    {"--moe-router-enable-expert-bias", "biases that balance experts are not modelled",
+     Changes::model},
+    {"--moe-shared-expert-gate", "a gate of the shared expert: give a model by --model",
+     Changes::model},
+    {"--moe-apply-probs-on-input", "experts' results are weighed here, not what they read",
+     Changes::model},
+    {"--moe-latent-size", "experts of another width than the model's are not modelled",
+     Changes::model},
+    {"--moe-aux-loss-coeff", kBalance},
+    {"--moe-z-loss-coeff", kBalance},
+    {"--moe-input-jitter-eps", "noise on what the router reads is not modelled"},
+    {"--moe-expert-capacity-factor", kDropped},
+    {"--moe-pad-expert-input-to-capacity", kDropped},
+    {"--moe-router-padding-for-fp8", kDropped},
+    {"--moe-router-padding-for-quantization", kDropped},
+    {"--moe-enable-deepep", "rows are exchanged by an all-to-all"},
+    {"--overlap-moe-expert-parallel-comm",
+     "micro-batches do not hide each other's exchange of rows"},
+    {"--moe-layer-recompute", "experts are not recomputed by themselves"},
+};
+
+// An n stands for every n-th layer; Megatron-LM evaluates anything else as Python.
+void map_frequency(Sheet& sheet) {
+    const Setting* said = sheet.find({"--moe-layer-freq"});
+    if (said == nullptr) return;
+    const bool number = said->value.is_string() && said->value.get<std::string>().find_first_not_of(
+                                                       "0123456789") == std::string::npos;
+    if (number)
+        sheet.copy({"--moe-layer-freq", "model.moe_layer_freq", Kind::whole});
+    else
+        sheet.refuse("--moe-layer-freq", "give a list of 0 and 1 as model.moe_layer_freq",
+                     Changes::model);
+}
+
+void map_dispatcher(Sheet& sheet) {
+    const auto type = sheet.word({"--moe-token-dispatcher-type"},
+                                 {"allgather", "alltoall", "alltoall_seq", "flex"});
+    if (!type) return;
+    if (*type == "alltoall" || *type == "alltoall_seq")
+        sheet.ignore("--moe-token-dispatcher-type", "rows are exchanged so");
+    else
+        sheet.refuse("--moe-token-dispatcher-type", "rows are exchanged by an all-to-all");
+}
+
+void map_router(Sheet& sheet) {
+    const auto type = sheet.word({"--moe-router-dtype"}, {"fp32", "fp64"});
+    if (type == "fp64")
+        sheet.refuse("--moe-router-dtype", "routers compute in fp32");
+    else
+        sheet.ignore("--moe-router-dtype", "routers compute in fp32");
+    if (sheet.flag({"--moe-router-force-load-balancing"}))
+        sheet.put("training.routing.distribution", "random", "--moe-router-force-load-balancing");
+}
+
+void map_expert_degrees(Sheet& sheet, const MegatronFacts& facts) {
+    sheet.copy({"--expert-model-parallel-size", "layout.expert_parallel", Kind::whole, "1"});
+    if (const auto split = sheet.whole({"--expert-tensor-parallel-size"}))
+        sheet.put("layout.expert_tensor_parallel", *split, "--expert-tensor-parallel-size");
+    else
+        sheet.put_usual("layout.expert_tensor_parallel", facts.tensor,
+                        "--expert-tensor-parallel-size", "--tensor-model-parallel-size");
+}
+
+}  // namespace
+
+void map_megatron_experts(Sheet& sheet, const Wishes& wishes, const MegatronFacts& facts) {
+    if (!sheet.has(kExperts)) return;
+    if (wishes.model.empty()) {
+        sheet.copy(kShape);
+        map_frequency(sheet);
+    } else {
+        for (const Direct& direct : kShape)
+            sheet.ignore(direct.key, "the model is " + wishes.model);
+        sheet.ignore("--moe-layer-freq", "the model is " + wishes.model);
+    }
+    map_dispatcher(sheet);
+    map_router(sheet);
+    for (const Row& row : kAsHere)
+        sheet.ignore(row.key, row.why);
+    for (const Refused& refused : kRefused)
+        sheet.refuse(refused.key, refused.why, refused.changes);
+    map_expert_degrees(sheet, facts);
+}
+
+}  // namespace orrery::plan::imports

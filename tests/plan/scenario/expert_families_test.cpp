@@ -1,0 +1,148 @@
+// Mixtures of experts by their config.json, and the rules of their degrees.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "plan/assemble/build_plan.hpp"
+#include "plan/scenario/reader.hpp"
+
+namespace orrery::plan {
+namespace {
+
+const std::string kLibrary = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
+
+ReadResult read_result(const std::string& model, const std::string& layout = "") {
+    return read_scenario_text(R"({"model": )" + model +
+                                  R"(, "cluster": "clusters/h100-sxm-256.json",
+            "layout": {"data_parallel": 8, "global_batch_size": 8)" +
+                                  layout + R"(}, "training": {"sequence_length": 1024}})",
+                              "experts.json", "", {}, kLibrary);
+}
+
+Model read(const std::string& model) {
+    const ReadResult result = read_result(model);
+    EXPECT_TRUE(result.scenario.has_value()) << format_text(result.errors);
+    return result.scenario.value_or(Scenario{}).model;
+}
+
+// What a token does not go through: all experts but those that it chooses.
+std::int64_t active(const Model& model, std::int64_t parameters) {
+    for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
+        const ExpertMlp* experts = model.kinds[kind].experts();
+        if (experts == nullptr) continue;
+        const std::int64_t idle = experts->routing.experts - experts->routing.chosen;
+        parameters -= model.layers_of(kind) * idle * 3 * model.hidden * experts->expert.ffn_hidden;
+    }
+    return parameters;
+}
+
+// As their authors count them: Jiang et al. 2024 "47B, 13B active"; Mistral AI 2024 "141B, 39B";
+// Yang et al. 2025 table 2 "30B, 3B" and "235B, 22B"; xAI 2024 "314B". To the integer by the sizes
+// that they publish.
+TEST(ExpertFamilies, HaveThePublishedParametersAllAndActive) {
+    const struct {
+        const char* file;
+        std::int64_t all, active;
+    } published[] = {
+        {"mixtral-8x7b", 46'702'792'704, 12'879'925'248},
+        {"mixtral-8x22b", 140'630'071'296, 39'161'468'928},
+        {"qwen3-30b-a3b", 30'532'122'624, 3'353'032'704},
+        {"qwen3-235b-a22b", 235'093'634'560, 22'190'763'520},
+        {"grok-1", 315'684'820'992, 83'756'587'008},
+    };
+    for (const auto& model : published) {
+        SCOPED_TRACE(model.file);
+        const ReadResult result =
+            read_result('"' + std::string("models/") + model.file + ".json\"");
+        ASSERT_TRUE(result.scenario.has_value()) << format_text(result.errors);
+        const std::int64_t parameters = build_plan(*result.scenario).conserved.parameters;
+        EXPECT_EQ(parameters, model.all);
+        EXPECT_EQ(active(result.scenario->model, parameters), model.active);
+    }
+}
+
+const std::string kSizes = R"("hidden_size": 64, "num_hidden_layers": 6, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 128)";
+
+TEST(ExpertFamilies, WeighAsTheyWereTrained) {
+    const Model mixtral = read(R"({"model_type": "mixtral", )" + kSizes + "}");
+    ASSERT_NE(mixtral.experts(), nullptr);
+    EXPECT_EQ(mixtral.experts()->routing, (Routing{8, 2, RouterScore::softmax, true}));
+    EXPECT_EQ(mixtral.experts()->expert.ffn_hidden, 96);
+    EXPECT_EQ(mixtral.experts()->expert.activation, Activation::swiglu);
+
+    const Model qwen = read(R"({"model_type": "qwen3_moe", "num_experts": 16,
+        "num_experts_per_tok": 4, "moe_intermediate_size": 32, )" +
+                            kSizes + "}");
+    EXPECT_EQ(qwen.experts()->routing, (Routing{16, 4, RouterScore::softmax, false}));
+    EXPECT_EQ(qwen.experts()->expert.ffn_hidden, 32);
+    EXPECT_EQ(qwen.attention().qk_norm, QkNorm::heads);
+
+    const Model grok =
+        read(R"({"model_type": "grok-1", "attn_output_multiplier": 0.25, )" + kSizes + "}");
+    EXPECT_EQ(grok.experts()->expert.activation, Activation::geglu);
+    EXPECT_EQ(grok.attention().scale(), 0.25);
+    EXPECT_EQ(grok.attention().soft_cap, 30);
+    EXPECT_TRUE(grok.layer().norm_after);
+}
+
+TEST(ExpertFamilies, SomeLayersAreDense) {
+    // Hugging Face: layer i has experts if it is not in mlp_only_layers and (i + 1) is a multiple
+    // of decoder_sparse_step.
+    const Model qwen = read(R"({"model_type": "qwen3_moe", "num_experts": 4,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 32, "decoder_sparse_step": 2,
+        "mlp_only_layers": [3], )" +
+                            kSizes + "}");
+    std::vector<bool> has;
+    for (std::int64_t layer = 0; layer < qwen.layers; ++layer)
+        has.push_back(qwen.kinds[qwen.kind_of(layer)].experts() != nullptr);
+    EXPECT_EQ(has, (std::vector<bool>{false, true, false, false, false, true}));
+    EXPECT_EQ(qwen.kinds.size(), 2U);
+    EXPECT_EQ(qwen.mlp().ffn_hidden, 96);  // of the first layer
+}
+
+TEST(ExpertFamilies, MegatronSpellsThem) {
+    const std::string sizes = R"("num_layers": 6, "hidden_size": 64, "num_attention_heads": 4,
+        "vocab_size": 128, "position_embedding_type": "rope", "normalization": "RMSNorm",
+        "swiglu": true, "add_bias_linear": false, "ffn_hidden_size": 96, "num_experts": 8)";
+    const Model plain = read(R"({"model_type": "megatron", )" + sizes + "}");
+    EXPECT_EQ(plain.experts()->routing, (Routing{8, 2, RouterScore::softmax, true}));
+    EXPECT_EQ(plain.experts()->expert.ffn_hidden, 96);
+    const Model grouped = read(R"({"model_type": "megatron", "moe_router_topk": 4,
+        "moe_router_score_function": "sigmoid", "moe_router_topk_scaling_factor": 2.5,
+        "moe_router_num_groups": 4, "moe_router_group_topk": 2, "moe_ffn_hidden_size": 32,
+        "moe_shared_expert_intermediate_size": 64, "moe_layer_freq": [0, 1, 1, 1, 1, 1], )" +
+                               sizes + "}");
+    EXPECT_EQ(grouped.experts()->routing,
+              (Routing{8, 4, RouterScore::sigmoid, true, 2.5, 4, 2, 2}));
+    EXPECT_EQ(grouped.experts()->shared_ffn, 64);
+    EXPECT_EQ(grouped.kinds.front().experts(), nullptr);
+    EXPECT_EQ(grouped.layers_of(0), 1);
+}
+
+TEST(ExpertFamilies, ComeBackFromTheResolvedText) {
+    const std::string models[] = {
+        R"({"model_type": "mixtral", )" + kSizes + "}",
+        R"({"model_type": "qwen3_moe", "num_experts": 4, "num_experts_per_tok": 2,
+            "moe_intermediate_size": 32, "decoder_sparse_step": 2, )" +
+            kSizes + "}",
+        R"({"model_type": "grok-1", )" + kSizes + "}",
+        R"({"model_type": "megatron", "num_layers": 6, "hidden_size": 64,
+            "num_attention_heads": 4, "vocab_size": 128, "position_embedding_type": "rope",
+            "normalization": "RMSNorm", "swiglu": true, "add_bias_linear": false,
+            "num_experts": 8, "qk_layernorm": true, "moe_layer_freq": 2})"};
+    for (const std::string& model : models) {
+        SCOPED_TRACE(model);
+        const ReadResult first = read_result(model, R"(, "expert_parallel": 4)");
+        ASSERT_TRUE(first.scenario.has_value()) << format_text(first.errors);
+        const ReadResult again =
+            read_scenario_text(first.resolved_json, "again.json", "", {}, kLibrary);
+        ASSERT_TRUE(again.scenario.has_value()) << format_text(again.errors);
+        EXPECT_EQ(again.scenario->model, first.scenario->model);
+        EXPECT_EQ(again.scenario->layout, first.scenario->layout);
+        EXPECT_EQ(again.resolved_json, first.resolved_json);
+    }
+}
+
+}  // namespace
+}  // namespace orrery::plan

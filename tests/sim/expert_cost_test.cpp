@@ -1,0 +1,156 @@
+// What layers of experts cost: grouped products beside dense ones, the exchange of rows, and what
+// unequal loads take of a step.
+#include <gtest/gtest.h>
+
+#include "sim/cost/gemm_model.hpp"
+#include "sim/prediction.hpp"
+#include "sim/whatif/what_if.hpp"
+#include "tests/sim/cost/tiny_profile.hpp"
+#include "tests/theory/theory_scenarios.hpp"
+
+namespace orrery::sim {
+namespace {
+
+plan::Op grouped(std::int64_t experts, std::int64_t ranks, std::int64_t rows,
+                 plan::GemmProduct product = plan::GemmProduct::forward) {
+    plan::GroupedGemm gemm;
+    gemm.experts = experts;
+    gemm.ranks = ranks;
+    gemm.expected = rows;
+    gemm.product = product;
+    gemm.m = 2 * rows;
+    gemm.n = 2048;
+    gemm.k = 1024;
+    if (product == plan::GemmProduct::weight_gradient) {
+        gemm.m = 2048;
+        gemm.n = 1024;
+        gemm.k = 2 * rows;
+    }
+    plan::Op op;
+    op.spec = gemm;
+    op.dtype = plan::DType::bf16;
+    return op;
+}
+
+class GroupedProducts : public testing::Test {
+  protected:
+    double seconds(const plan::Op& op, double load = 1) const {
+        return cost_.price({}, op, load).seconds;
+    }
+    Profile profile_ = parse_profile(tiny_profile_text(), "tiny.json");
+    KernelCost cost_{profile_};
+};
+
+// Of one expert it is the dense product of the rows that come, and half a tile of 128 rows.
+TEST_F(GroupedProducts, OfOneExpertIsADenseProduct) {
+    const GemmCurve& curve = *profile_.gemm_curve(plan::DType::bf16);
+    EXPECT_DOUBLE_EQ(seconds(grouped(1, 1, 4096)),
+                     gemm_seconds(curve, {4096 + 64, 2048, 1024, plan::GemmProduct::forward}, 2));
+    EXPECT_DOUBLE_EQ(
+        seconds(grouped(1, 1, 4096, plan::GemmProduct::weight_gradient)),
+        gemm_seconds(curve, {2048, 1024, 4096, plan::GemmProduct::weight_gradient}, 2));
+}
+
+// Each of the other experts' matrices is read besides, and has half a tile of its own.
+TEST_F(GroupedProducts, OfManyExpertsReadsAllTheirMatrices) {
+    const GemmCurve& curve = *profile_.gemm_curve(plan::DType::bf16);
+    const double more = 7.0 * 2048 * 1024 * 2 / (curve.bandwidth_GBps * 1e9);
+    EXPECT_DOUBLE_EQ(
+        seconds(grouped(8, 1, 4096)),
+        gemm_seconds(curve, {4096 + 8 * 64, 2048, 1024, plan::GemmProduct::forward}, 2) + more);
+}
+
+// With few rows for each expert it takes as long as reading the matrices.
+TEST_F(GroupedProducts, OfFewRowsTakeWhatTheirMatricesDo) {
+    profile_.hardware.memory_GBps.value = 500;
+    const double bandwidth = 500e9 * profile_.memory.efficiency.value;
+    const double t0 = profile_.gemm_curve(plan::DType::bf16)->t0_us * 1e-6;
+    EXPECT_DOUBLE_EQ(seconds(grouped(512, 1, 512)), t0 + 512.0 * 2048 * 1024 * 2 / bandwidth);
+}
+
+TEST_F(GroupedProducts, GrowWithTheLoad) {
+    for (const auto product : {plan::GemmProduct::forward, plan::GemmProduct::weight_gradient}) {
+        const plan::Op op = grouped(8, 2, 4096, product);
+        EXPECT_GT(seconds(op, 1.5), seconds(op));
+        EXPECT_LT(seconds(op, 1.5), 1.5 * seconds(op));  // matrices and launch do not grow
+    }
+}
+
+constexpr const char* kMoe = R"({"model": {"model_type": "mixtral", "num_hidden_layers": 4,
+        "hidden_size": 1024, "num_attention_heads": 16, "num_key_value_heads": 8,
+        "intermediate_size": 2048, "num_local_experts": 8, "vocab_size": 1024},
+    "cluster": {"nodes": 2, "devices_per_node": 8, "device": "a100-80gb-sxm",
+                "profile": "profiles/a100-80gb-sxm.json",
+                "intra_node": {"kind": "nvswitch", "bandwidth_GBps": 300, "latency_us": 2},
+                "inter_node": {"kind": "infiniband", "nics_per_node": 8,
+                               "bandwidth_Gbps": 200, "latency_us": 5}},
+    "layout": {"data_parallel": 16, "expert_parallel": 8, "global_batch_size": 64},
+    "training": {"sequence_length": 1024, "framework": "orrery"}})";
+
+Prediction predicted(const theory::Sets& sets) {
+    const plan::Scenario scenario = theory::scenario(sets, kMoe);
+    return simulate(scenario, load_profile(scenario.cluster.profile_path), {}, "");
+}
+
+double of(const Prediction& prediction, trace::Account account) {
+    return prediction.step.breakdown_s[static_cast<std::size_t>(account)];
+}
+
+// What the step takes longer than with equal loads is imbalance, to the picosecond, and all other
+// accounts are those of equal loads.
+TEST(ExpertCost, UnequalLoadsAreImbalance) {
+    const Prediction even = predicted({"training.routing.distribution=uniform"});
+    EXPECT_FALSE(even.step.routing.has_value());
+    const Prediction skewed =
+        predicted({"training.routing.distribution=zipf", "training.routing.exponent=1"});
+    ASSERT_TRUE(skewed.step.routing.has_value());
+    EXPECT_GT(skewed.step.routing->fullest, 2);
+    EXPECT_NEAR(skewed.step.routing->added_s, skewed.step.time_s - even.step.time_s, 1e-12);
+    EXPECT_GT(skewed.step.routing->added_s, 0);
+    double sum = 0;
+    for (std::size_t a = 0; a < trace::kAccounts; ++a) {
+        sum += skewed.step.breakdown_s[a];
+        const double more = a == static_cast<std::size_t>(trace::Account::imbalance)
+                                ? skewed.step.routing->added_s
+                                : 0;
+        EXPECT_NEAR(skewed.step.breakdown_s[a], even.step.breakdown_s[a] + more, 1e-11);
+    }
+    EXPECT_NEAR(sum, skewed.step.time_s, 1e-11);
+}
+
+TEST(ExpertCost, WhatIfsFreeAndBalanceThem) {
+    const theory::Sets sets = {"training.routing.distribution=zipf"};
+    const plan::Scenario scenario = theory::scenario(sets, kMoe);
+    const Profile profile = load_profile(scenario.cluster.profile_path);
+    const Prediction now = simulate(scenario, profile, {}, "");
+    const double even = predicted({"training.routing.distribution=uniform"}).step.time_s;
+    bool balanced = false, freed = false;
+    for (const WhatIf& what : what_ifs()) {
+        if (!what.applies(scenario, now)) continue;
+        if (what.name == "balanced_routing") {
+            balanced = true;
+            plan::Scenario changed = scenario;
+            Profile same = profile;
+            what.change_inputs(changed, same);
+            EXPECT_EQ(simulate(changed, same, {}, "").step.time_s, even);
+        }
+        freed = freed || what.name == "free_expert_communication";
+    }
+    EXPECT_TRUE(balanced);
+    EXPECT_TRUE(freed);
+    EXPECT_GT(of(now, trace::Account::exposed_expert), 0);
+}
+
+// Experts of one node's ranks exchange rows within it; spread over two, by the network.
+TEST(ExpertCost, ExchangeBetweenNodesTakesLonger) {
+    const theory::Sets even = {"training.routing.distribution=uniform"};
+    const Prediction within = predicted(even);
+    const Prediction between =
+        predicted({"training.routing.distribution=uniform", "layout.expert_parallel=16",
+                   "model.num_local_experts=16"});
+    EXPECT_GT(of(between, trace::Account::exposed_expert),
+              2 * of(within, trace::Account::exposed_expert));
+}
+
+}  // namespace
+}  // namespace orrery::sim

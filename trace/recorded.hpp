@@ -1,0 +1,65 @@
+// A trace that another program has recorded of a run, as PyTorch's profiler: what each thread of
+// the host and each stream of a device did, by name. It knows no plan, so that it cannot be joined
+// with ours; who launched which kernel it does know.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/ir/kinds.hpp"
+#include "trace/trace.hpp"
+
+namespace orrery::trace {
+
+enum class RecordedKind : std::uint8_t {
+    kernel,         // that computes, of a device
+    communication,  // a kernel that speaks to other devices
+    transfer,       // one that speaks to a single one
+    copy,           // memory is copied or set, by a device
+    op,             // of the host: an operator of the framework
+    call,           // of the host: into the device's runtime
+    annotation,     // what the user has named
+    other
+};
+
+inline constexpr std::uint32_t kNoSpan = ~std::uint32_t{0};
+
+struct RecordedSpan {
+    Picoseconds start = 0;
+    Picoseconds end = 0;
+    std::uint32_t name = 0;  // into RecordedTrace::names
+    std::uint32_t lane = 0;  // into RecordedProcess::lanes
+    // What launched it or what it launches, a call and a kernel or copy; kNoSpan: neither is known.
+    std::uint32_t partner_process = kNoSpan;
+    std::uint32_t partner = kNoSpan;  // into that process's spans
+    std::uint16_t depth = 0;          // in others of its lane, from 0
+    RecordedKind kind = RecordedKind::other;
+    // Of the pass that issued it: within the engine of autograd backward, within a step of an
+    // optimizer that, else forward.
+    plan::Phase phase = plan::Phase::forward;
+};
+
+struct RecordedLane {
+    std::string name;  // "stream 7", "thread 4711 (python)"
+    std::uint16_t depths = 1;
+};
+
+// Threads of a process, or streams of a device.
+struct RecordedProcess {
+    std::string name;  // "python · GPU 0"
+    bool is_device = false;
+    std::vector<RecordedLane> lanes;
+    std::vector<RecordedSpan> spans;  // by start, then the longer first, then by lane
+};
+
+struct RecordedTrace {
+    std::vector<std::string> names;
+    std::vector<RecordedProcess> processes;  // devices first
+    Picoseconds end = 0;                     // of the last span; the first begins at 0
+    // Events of kinds that are not read: counters, instants, and what is not named.
+    std::uint64_t left_out = 0;
+};
+
+}  // namespace orrery::trace
