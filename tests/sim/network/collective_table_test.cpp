@@ -157,8 +157,9 @@ TEST(ReadCollectives, SaysWhereAFaultIs) {
         {"/measured_on/intra_node_kind", "nvlink",
          "/collectives/measured_on/intra_node_kind: one of nvswitch, xgmi, pcie, host, "
          "hybrid_cube_mesh is expected"},
-        {"/inter_node/kind", "roce",
-         "/collectives/inter_node/kind: one of none, infiniband, ethernet is expected"},
+        {"/inter_node/kind", "token_ring",
+         "/collectives/inter_node/kind: one of none, infiniband, ethernet, roce, efa, slingshot, "
+         "omni_path is expected"},
         {"/extra", 1, "/collectives/extra: unknown key"},
         {"/curves/0/collective", "all_to_all",
          "/collectives/curves/0/collective: all_reduce, all_gather, reduce_scatter or exchange is "
