@@ -77,7 +77,7 @@ std::int64_t communicators(const plan::Mesh& mesh) {
         kinds.insert(kinds.end(), {plan::GroupKind::shard, plan::GroupKind::replica});
     else
         kinds.push_back(plan::GroupKind::data);
-    if (mesh.expert > 1)
+    if (mesh.expert > 0)
         kinds.insert(kinds.end(), {plan::GroupKind::expert, plan::GroupKind::expert_data});
     return std::count_if(kinds.begin(), kinds.end(),
                          [&](plan::GroupKind kind) { return mesh.group_size(kind) > 1; });

@@ -31,9 +31,9 @@ std::int64_t Mesh::group_size(GroupKind kind) const {
         case GroupKind::context:
             return context;
         case GroupKind::expert:
-            return expert;
+            return expert > 0 ? expert : 1;
         case GroupKind::expert_data:
-            return stage_ranks() / expert;
+            return expert > 0 ? stage_ranks() / expert : 1;
         case GroupKind::data:
             return context * data;
         case GroupKind::pipeline:
@@ -54,7 +54,7 @@ std::int64_t Mesh::group_size(GroupKind kind) const {
 
 std::vector<Rank> Mesh::group(GroupKind kind, Rank self) const {
     const Coordinates at = coordinates(self);
-    if (kind == GroupKind::none) return {self};
+    if (kind == GroupKind::none || group_size(kind) == 1) return {self};
     if (kind == GroupKind::expert || kind == GroupKind::expert_data) {
         const bool spread = kind == GroupKind::expert;
         const Rank in_stage = self % stage_ranks(),

@@ -29,9 +29,9 @@ struct Mesh {
     // or 0: all of them do.
     std::int64_t shard = 0;
     // Ranks of a stage, in a row, among which a layer's experts are spread, and how many of these,
-    // in a row, have shares of the same ones. Experts fold over tensor × context × data as Megatron
-    // Core folds them: in a stage rank r is member r mod expert of its group.
-    std::int64_t expert = 1;
+    // in a row, have shares of the same ones; 0: it has none. Experts fold over tensor × context ×
+    // data as Megatron Core folds them: in a stage rank r is member r mod expert of its group.
+    std::int64_t expert = 0;
     std::int64_t expert_split = 1;
 
     bool operator==(const Mesh&) const = default;
@@ -49,7 +49,9 @@ struct Mesh {
     std::vector<Rank> group(GroupKind kind, Rank rank) const;
 
     // The rank's number in its expert group.
-    std::int64_t expert_member(Rank rank) const { return rank % stage_ranks() % expert; }
+    std::int64_t expert_member(Rank rank) const {
+        return expert > 0 ? rank % stage_ranks() % expert : 0;
+    }
 
     // The rank with the same other coordinates at another pipeline position.
     Rank pipeline_peer(Rank rank, std::int64_t pipeline_rank) const;

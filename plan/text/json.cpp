@@ -239,7 +239,7 @@ std::string plan_json(const Plan& plan, std::optional<std::int32_t> rank) {
                       {"data", mesh.data},
                       {"pipeline", mesh.pipeline}};
     if (mesh.shard > 0) mesh_json["shard"] = mesh.shard;
-    if (mesh.expert > 1) {
+    if (mesh.expert > 0) {
         mesh_json["expert"] = mesh.expert;
         mesh_json["expert_split"] = mesh.expert_split;
     }

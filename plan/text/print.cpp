@@ -29,7 +29,7 @@ std::string header(const Plan& plan) {
         "flops          model {} hardware {}\n"
         "contents       blocks {} programs {} exchange b{}{}\n",
         mesh.tensor, mesh.context, mesh.data, mesh.pipeline,
-        mesh.expert > 1 ? fmt::format(" expert {} split {}", mesh.expert, mesh.expert_split) : "",
+        mesh.expert > 0 ? fmt::format(" expert {} split {}", mesh.expert, mesh.expert_split) : "",
         mesh.shard > 0 ? fmt::format(" shard {}", mesh.shard) : "", tokens.samples, tokens.sequence,
         tokens.zigzag ? " zigzag" : "", tokens.seed, in_quotes(plan.schedule), plan.micro_batches,
         c.layers, c.parameters, c.tokens_per_step, c.model_flops_per_step,
