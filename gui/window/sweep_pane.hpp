@@ -30,7 +30,7 @@ class SweepPane : public QWidget {
     void refresh();
     bool is_running() const { return run_.is_running(); }
     QLineEdit& vary() { return *vary_; }  // "KEY=VALUES"
-    QComboBox& metric() { return *metric_; }
+    QComboBox& metric_box() { return *metric_; }
     QTableWidget& table() { return *table_; }
     SweepChart& chart() { return *chart_; }
     const SweepFoundPtr& found() const { return found_; }

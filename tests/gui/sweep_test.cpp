@@ -63,7 +63,7 @@ TEST_F(SweepPanel, HasTheStepOfEachValueAndSaysWhatIsNotSound) {
     EXPECT_EQ(pane().chart().points(), sound);
     // The same points by every metric that the step has.
     for (int metric = 0; metric < 5; ++metric) {
-        pane().metric().setCurrentIndex(metric);
+        pane().metric_box().setCurrentIndex(metric);
         EXPECT_EQ(pane().chart().points(), sound) << metric;
     }
 }
