@@ -65,6 +65,10 @@ BucketPart trained_of(const PartKind& kind) {
             kind.eight_bit,  kind.tied,       kind.held_before};
 }
 
+BucketPart frozen_of(const PartKind& kind) {
+    return {kind.frozen, kind.frozen_replicated, 0, 0, kind.tied, kind.held_before};
+}
+
 // Buckets of one kind that grow from the end of a stage.
 class GrowingBuckets {
   public:
@@ -134,7 +138,7 @@ void form_buckets(ProgramBuilder& builder) {
                 part.bucket = trained.add(stage, p, trained_of(kind));
             if (kind.experts > 0) part.other_bucket = experts.add(stage, p, {kind.experts});
             if (kind.frozen == 0) continue;
-            const std::int32_t bucket = frozen.add(stage, p, {kind.frozen, kind.frozen_replicated});
+            const std::int32_t bucket = frozen.add(stage, p, frozen_of(kind));
             (part.bucket < 0 ? part.bucket : part.other_bucket) = bucket;
         }
     }

@@ -115,7 +115,7 @@ class BlockReader {
             spec.dims.empty() || spec.dims.size() > 2)
             reader_.fail_at(here,
                             "the one or two dimensions of a parameter, as many as of its share");
-        if (reader_.accept_word("experts"))
+        if (reader_.accept_sign("×"))
             spec.experts = reader_.integer("a number of experts", 1, spec.dims[0]);
         const std::int64_t rows = spec.dims[0] / std::max<std::int64_t>(spec.experts, 1);
         if (spec.experts > 0 && spec.dims[0] % spec.experts != 0)

@@ -93,7 +93,7 @@ class BlockPrinter {
             if (declared.tensor != id) continue;
             const ParameterSpec& spec = declared.spec;
             std::string text = "of " + sizes(spec.dims);
-            if (spec.experts > 0) text += " experts " + std::to_string(spec.experts);
+            if (spec.experts > 0) text += " ×" + std::to_string(spec.experts);
             text += ' ' + std::string(spelling(spec.cut));
             if (spec.sections.size() > 1) text += ' ' + sizes(spec.sections);
             text += ' ' + std::string(spelling(spec.start));

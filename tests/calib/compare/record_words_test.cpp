@@ -88,7 +88,7 @@ TEST(Words, OfFabricsSayAdaptersAndSpeeds) {
         {"8x IB NDR", "infiniband", 8, 400},
         {"NVLink4; 2x HDR100, dragonfly", "infiniband", 2, 100},
         {"8 x 400 Gb/s", "infiniband", 8, 400},
-        {"Omni-Path 4x100 Gb/s per node", "infiniband", 4, 100},
+        {"Omni-Path 4x100 Gb/s per node", "omni_path", 4, 100},
         {"GPUDirect-TCPX 4x 200 Gb/s", "ethernet", 4, 200},
         {"RoCE, 200 Gb/s per GPU", "roce", 8, 200},
     };

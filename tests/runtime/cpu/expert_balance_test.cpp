@@ -74,7 +74,13 @@ TEST(ExpertBalance, AddsTheGradientOfItsShareOfTheLoss) {
                                          : shares(logits, row)[at(i)]);
         const Tensor tensor_of_scores = world.in(scores), tensor_of_choices = world.in(choices);
         const Tensor dlogits = world.in(before);
-        BalanceGradient op{kRows, kExperts, kFirst, kSequence, sigmoid, kFactor};
+        BalanceGradient op;
+        op.rows = kRows;
+        op.experts = kExperts;
+        op.first = kFirst;
+        op.run = kSequence;
+        op.sigmoid = sigmoid;
+        op.factor = kFactor;
         op.scale = &kScale;
         op.scores = tensor_of_scores.buffer();
         op.choices = tensor_of_choices.buffer();
