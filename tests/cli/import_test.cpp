@@ -145,7 +145,8 @@ TEST(Import, WhatHasNoCounterpartStopsIt) {
 TEST(Import, WhatChangesTheModelIsNeverLeftOut) {
     const struct {
         const char *flags, *named;
-    } all[] = {{"--num-experts 8 --moe-shared-expert-gate", "1 setting without which"},
+    } all[] = {{"--num-experts 8 --disable-bias-linear --moe-shared-expert-gate",
+                "1 setting without which"},
                {"--window-size 4096,0", "1 setting without which"},
                {"--multi-latent-attention --kv-lora-rank 512", "2 settings without which"},
                {"--mtp-num-layers 1", "1 setting without which"},
