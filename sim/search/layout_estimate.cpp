@@ -170,7 +170,8 @@ class Estimate {
         const StageCosts& costs = *kind.costs;
         const auto layers = static_cast<double>(kind.layers);
         kind.passes = passes_of(costs, layers);
-        for (const auto& [exchange, elements] : parameters_of(costs)) {
+        for (const auto& [of, elements] : parameters_of(costs)) {
+            const auto* const exchange = of;
             if (!exchange->alone())
                 kind.reduction +=
                     in_buckets(*elements, layers, unit_.gradient_bytes,
