@@ -286,8 +286,7 @@ LineChart size_chart(const std::vector<SizeOption>& options) {
         chart.subtitle = fmt::format(
             "{}, {} tokens, the best layout at each point; predicted "
             "by orrery",
-            option.best->scenario.model.name,
-            counted_text(option.best->scenario.training.tokens));
+            option.best->scenario.model.name, counted_text(option.best->scenario.training.tokens));
     }
     return chart;
 }

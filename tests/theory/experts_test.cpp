@@ -63,8 +63,8 @@ TEST(Experts, PlansOfManySpreadsHold) {
     }
 }
 
-// h·E of the router, 3·h·f of each expert; a token passes `chosen` of them (Jiang et al. 2024, arXiv
-// 2401.04088).
+// h·E of the router, 3·h·f of each expert; a token passes `chosen` of them (Jiang et al. 2024,
+// arXiv 2401.04088).
 TEST(Experts, ParametersAndFlops) {
     const Scenario s = small_mixtral();
     const Scenario dense = small_llama();
@@ -73,9 +73,9 @@ TEST(Experts, ParametersAndFlops) {
     EXPECT_EQ(with.parameters - without.parameters,
               layers * (h * experts + 3 * h * ffn * experts - 3 * h * dense_ffn));
     const double tokens = 32;
-    EXPECT_DOUBLE_EQ(with.model_flops_per_step - without.model_flops_per_step,
-                     3.0 * 2 * tokens * layers *
-                         (h * experts + 3 * h * ffn * chosen - 3 * h * dense_ffn));
+    EXPECT_DOUBLE_EQ(
+        with.model_flops_per_step - without.model_flops_per_step,
+        3.0 * 2 * tokens * layers * (h * experts + 3 * h * ffn * chosen - 3 * h * dense_ffn));
 }
 
 // Every element of an expert's matrix is on as many ranks as an expert-data group has members.
