@@ -219,7 +219,10 @@ TEST(Driven, MarksAreThereAgainWhenTheFileIsOpenedAgain) {
     world.open(run);
     const QRect rows = world.window->timeline().place_of_rows();
     for (const int x : {120, 300}) {
+        // A server of windows tells of the pointer in its own time.
+        const std::optional<Picoseconds> there = world.scene().cursor;
         QTest::mouseMove(world.canvas(), QPoint(rows.left() + x, rows.bottom() - 2));
+        ASSERT_TRUE(until([&] { return world.scene().cursor && world.scene().cursor != there; }));
         world.key(Qt::Key_M);
     }
     const std::vector<Picoseconds> marks = world.window->timeline().marks();
