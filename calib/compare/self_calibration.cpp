@@ -9,9 +9,11 @@
 #include <nlohmann/json.hpp>
 
 #include "calib/compare/record_words.hpp"
+#include "calib/compare/stack_population.hpp"
 #include "calib/compare/validate.hpp"
-#include "plan/scenario/files.hpp"
 #include "plan/scenario/reader.hpp"
+#include "plan/scenario/spellings.hpp"
+#include "sim/network/network_kinds.hpp"
 
 namespace orrery::compare {
 namespace {
@@ -26,17 +28,6 @@ struct Movable {
     double prior_sd = 0;
 };
 
-json read_file(const std::string& path) {
-    std::string why;
-    const std::optional<std::string> text = plan::disk().read(path, why);
-    if (!text) throw RecordsError(path + ": cannot be read: " + why);
-    try {
-        return json::parse(*text);
-    } catch (const json::exception& fault) {
-        throw RecordsError(path + ": " + fault.what());
-    }
-}
-
 // The scenario of the first record that has one: its stack and cluster are those of all.
 plan::Scenario first_scenario(const json& records, const json& rules, const std::string& path,
                               const std::string& library_dir) {
@@ -50,20 +41,25 @@ plan::Scenario first_scenario(const json& records, const json& rules, const std:
     throw RecordsError(path + ": no record amounts to a scenario; orrery validate says why");
 }
 
-// What may move, and how far stacks and clusters lie from each other in it
-// (scenarios/priors/stacks.json; sim/network/network_kinds.hpp).
-std::vector<Movable> movables(const plan::Scenario& scenario) {
+// What may move, as far as stacks (scenarios/priors/stacks.json) and clusters lie from each other
+// in it; nothing of which the population knows nothing.
+std::vector<Movable> movables(const plan::Scenario& scenario, const StackPopulation& population) {
     const plan::Framework& stack = scenario.training.framework;
-    std::vector<Movable> all = {
-        {"training.kernel_factor", stack.kernel_factor, 0.08},
-        {"training.memory_kernel_factor", stack.memory_kernel_factor, 0.17},
-        {"training.launch_us", stack.launch_us, 0.6},
-        {"training.overlap_factor", stack.overlap_factor, 0.5},
+    std::vector<Movable> all;
+    const auto add = [&](const char* constant, double before) {
+        const std::optional<Pooled> known = population.pooled(
+            constant, std::string(plan::spelling(stack.generation)), scenario.cluster.device, "");
+        if (known && before > 0)
+            all.push_back({std::string("training.") + constant, before, known->sd});
     };
+    add("kernel_factor", stack.kernel_factor);
+    add("memory_kernel_factor", stack.memory_kernel_factor);
+    add("launch_us", stack.launch_us);
+    add("overlap_factor", stack.overlap_factor);
+    const plan::InterNode& network = scenario.cluster.inter_node;
     if (scenario.cluster.nodes > 1)
-        all.push_back({"cluster.inter_node.oversubscription",
-                       scenario.cluster.inter_node.oversubscription, 0.3});
-    std::erase_if(all, [](const Movable& one) { return !(one.before > 0); });
+        all.push_back({"cluster.inter_node.oversubscription", network.oversubscription,
+                       sim::network_share(network.kind).relative_sd});
     return all;
 }
 
@@ -137,9 +133,9 @@ double left_out_error_pct(const Eigen::MatrixXd& slopes, const Eigen::VectorXd& 
 }  // namespace
 
 SelfCalibration calibrate_to_runs(const std::string& path, const std::string& library_dir) {
-    const json records = read_file(path);
+    const json records = read_json(path);
     if (!records.is_array()) throw RecordsError(path + ": not an array of records");
-    const json rules = read_file(library_dir + "/validation/rules.json");
+    const json rules = read_json(library_dir + "/validation/rules.json");
     const Residuals before = residuals(path, library_dir, {});
     if (before.log_error.size() == 0)
         throw RecordsError(path + ": no record with a step time can be predicted");
@@ -149,7 +145,8 @@ SelfCalibration calibrate_to_runs(const std::string& path, const std::string& li
                 fmt::format("{}: runs of {} and of {}: calibrate each stack by itself", path,
                             before.stacks.front(), stack));
     const std::vector<Movable> constants =
-        movables(first_scenario(records, rules, path, library_dir));
+        movables(first_scenario(records, rules, path, library_dir),
+                 StackPopulation(read_json(library_dir + "/priors/stacks.json")));
     const auto rows = before.log_error.size();
     Eigen::MatrixXd slopes(rows, static_cast<Eigen::Index>(constants.size()));
     for (std::size_t j = 0; j < constants.size(); ++j) {
@@ -168,6 +165,7 @@ SelfCalibration calibrate_to_runs(const std::string& path, const std::string& li
         overrides.push_back(override_of(constants[j], shift.of[column]));
         result.constants.push_back({constants[j].key, constants[j].before,
                                     constants[j].before * std::exp(shift.of[column]),
+                                    constants[j].prior_sd,
                                     std::sqrt(shift.covariance(column, column))});
     }
     result.rows = static_cast<std::int64_t>(rows);

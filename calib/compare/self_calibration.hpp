@@ -12,16 +12,19 @@
 #include <string>
 #include <vector>
 
+#include "sim/stack_prior.hpp"
+
 namespace orrery::compare {
 
-// Of single runs about what their source shows: kStructureLate (sim/stack_prior.hpp).
-inline constexpr double kRunSpread = 0.09;
+// Of single runs about what their source shows.
+inline constexpr double kRunSpread = sim::kStructureLate;
 
 struct ShiftedConstant {
     std::string key;    // of a scenario: "training.kernel_factor"
     double before = 1;  // of the preset or cluster
     double after = 1;
-    double sd = 0;  // of its logarithm, prior and runs together
+    double prior_sd = 0;  // of its logarithm: of stacks, or of clusters, about each other …
+    double sd = 0;        // … and with what the runs show
 };
 
 struct SelfCalibration {

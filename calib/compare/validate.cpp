@@ -25,6 +25,8 @@ namespace {
 
 using nlohmann::json;
 
+}  // namespace
+
 json read_json(const std::string& path) {
     std::string why;
     const std::optional<std::string> text = plan::disk().read(path, why);
@@ -35,6 +37,8 @@ json read_json(const std::string& path) {
         throw RecordsError(path + ": " + fault.what());
     }
 }
+
+namespace {
 
 // The publication: what stands before its first table, figure or file of it.
 std::string group_of(const std::string& source) {

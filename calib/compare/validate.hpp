@@ -20,6 +20,9 @@ class RecordsError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// Throws RecordsError, with the path.
+nlohmann::json read_json(const std::string& path);
+
 struct ValidatedRow {
     std::string id;
     std::string group;                 // by source: what precedes the table in the record's source

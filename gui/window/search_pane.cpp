@@ -10,6 +10,7 @@
 #include "cli/quantity.hpp"
 #include "cli/scenario_lines.hpp"
 #include "cli/search_report.hpp"
+#include "gui/window/answers_table.hpp"
 #include "gui/window/front_chart.hpp"
 #include "gui/window/table_csv.hpp"
 #include "sim/search/layout_sets.hpp"
@@ -40,12 +41,7 @@ SearchPane::SearchPane(std::function<QString()> saved_path, QWidget* parent)
     table_->setAccessibleName(tr("Best layouts"));
     table_->setHorizontalHeaderLabels(
         {tr("step"), tr("MFU"), tr("peak memory"), tr("fits"), tr("layout")});
-    table_->verticalHeader()->hide();
-    table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
-    table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
-    table_->setSelectionBehavior(QAbstractItemView::SelectRows);
-    table_->setSelectionMode(QAbstractItemView::SingleSelection);
-    table_->setTabKeyNavigation(false);
+    dress_answers(*table_);
     table_->horizontalHeader()->setStretchLastSection(true);
     offer_csv(*table_);
     auto* buttons = new QHBoxLayout;

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include <QHBoxLayout>
-#include <QHeaderView>
 #include <QLabel>
 #include <QLineEdit>
 #include <QProgressBar>
@@ -12,6 +11,7 @@
 #include <QVBoxLayout>
 
 #include "cli/quantity.hpp"
+#include "gui/window/answers_table.hpp"
 #include "gui/window/search_pane.hpp"
 #include "gui/window/sweep_chart.hpp"
 #include "gui/window/table_csv.hpp"
@@ -96,12 +96,7 @@ void SizePane::dress() {
     chart_->setAccessibleName(tr("Days over GPUs"));
     chart_->setMinimumHeight(110);  // below, its axes lose their numbers
     table_->setAccessibleName(tr("The best layout of each cluster"));
-    table_->verticalHeader()->hide();
-    table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
-    table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
-    table_->setSelectionBehavior(QAbstractItemView::SelectRows);
-    table_->setSelectionMode(QAbstractItemView::SingleSelection);
-    table_->setTabKeyNavigation(false);
+    dress_answers(*table_);
     table_->setToolTip(QString::fromUtf8(cli::kSizeRemarks).simplified());
     offer_csv(*table_);
 }

@@ -12,6 +12,7 @@
 #include <QVBoxLayout>
 
 #include "cli/quantity.hpp"
+#include "gui/window/answers_table.hpp"
 #include "gui/window/sweep_chart.hpp"
 #include "gui/window/table_csv.hpp"
 
@@ -42,12 +43,7 @@ SweepPane::SweepPane(std::function<ScenarioText()> scenario, QWidget* parent)
     progress_->setMaximumWidth(120);
     state_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
     table_->setAccessibleName(tr("The step for each value"));
-    table_->verticalHeader()->hide();
-    table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 5);
-    table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
-    table_->setSelectionBehavior(QAbstractItemView::SelectRows);
-    table_->setSelectionMode(QAbstractItemView::SingleSelection);
-    table_->setTabKeyNavigation(false);
+    dress_answers(*table_);
     table_->horizontalHeader()->setStretchLastSection(true);
     // Numbers without their units, every metric: the file of orrery sweep --csv.
     offer_csv(*table_, [this] {

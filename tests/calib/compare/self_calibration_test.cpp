@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "calib/compare/stack_population.hpp"
 #include "calib/compare/validate.hpp"
 
 namespace orrery::compare {
@@ -64,13 +65,32 @@ TEST(SelfCalibration, ShiftsTowardsWhatRunsShow) {
     EXPECT_LT(value_of(shifted, "training.kernel_factor"), 1.1);
 }
 
+// How far a constant may move is what the population of stacks says, on disk, and nobody else.
+TEST(SelfCalibration, TakesItsPriorsFromThePopulation) {
+    const OwnRuns runs({});
+    std::ifstream file(kLibrary + "/priors/stacks.json");
+    std::ifstream preset(kLibrary + "/frameworks/megatron-2021.json");
+    const StackPopulation population(nlohmann::json::parse(file));
+    const std::string generation = nlohmann::json::parse(preset).at("generation");
+    int known = 0;
+    for (const ShiftedConstant& constant : calibrate_to_runs(runs.path(), kLibrary).constants) {
+        const std::string name = constant.key.substr(constant.key.rfind('.') + 1);
+        const auto pooled = population.pooled(name, generation, "a100-80gb-sxm", "");
+        if (!pooled) continue;
+        EXPECT_EQ(constant.prior_sd, pooled->sd) << constant.key;
+        ++known;
+    }
+    EXPECT_GE(known, 3);
+}
+
 // Where the preset is right already nothing moves, and nothing is known less surely than before.
 TEST(SelfCalibration, LeavesWhatIsRight) {
     const OwnRuns runs({});
     const SelfCalibration shifted = calibrate_to_runs(runs.path(), kLibrary);
     for (const ShiftedConstant& constant : shifted.constants) {
         EXPECT_NEAR(constant.after / constant.before, 1, 1e-9) << constant.key;
-        EXPECT_LE(constant.sd, 0.6) << constant.key;
+        EXPECT_GT(constant.prior_sd, 0) << constant.key;
+        EXPECT_LE(constant.sd, constant.prior_sd) << constant.key;
     }
     EXPECT_NEAR(shifted.mean_error_after_pct, 0, 1e-6);
 }
