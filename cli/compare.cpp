@@ -103,7 +103,7 @@ class Compare : public Subcommand {
     }
 
     Predicted simulated(const plan::ReadResult& read) const {
-        const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
+        const sim::Profile profile = sim::load_profiles(read.scenario->cluster);
         std::optional<sim::MeasuredCosts> costs;
         if (!costs_.empty()) costs.emplace(trace::read_trace(costs_), costs_);
         sim::Prediction prediction = sim::simulate(

@@ -47,7 +47,7 @@ class Diff : public Subcommand {
         if (!b.read.scenario) return exit_code_of(b.read);
         for (Side* side : {&a, &b}) {
             const plan::Scenario& scenario = *side->read.scenario;
-            side->profile = sim::load_profile(scenario.cluster.profile_path);
+            side->profile = sim::load_profiles(scenario.cluster);
             side->prediction = sim::simulate(scenario, side->profile, {}, side->read.resolved_json);
             if (side->prediction.stuck.empty()) continue;
             console.err << "orrery diff: internal error: the plan deadlocks\n"

@@ -34,7 +34,7 @@ class Explain : public Subcommand {
         const plan::ReadResult read = input_.read(console, json_);
         if (!read.scenario) return exit_code_of(read);
         const plan::Scenario& scenario = *read.scenario;
-        const sim::Profile profile = sim::load_profile(scenario.cluster.profile_path);
+        const sim::Profile profile = sim::load_profiles(scenario.cluster);
         const sim::Prediction prediction = sim::simulate(scenario, profile, {}, read.resolved_json);
         const ReportInput report{scenario, profile, prediction, input_, read.resolved_json};
         if (!prediction.stuck.empty()) {

@@ -69,9 +69,12 @@ class Preparation {
             }
             values.push_back(std::move(axis));
         }
-        const std::string& path = read.scenario->cluster.profile_path;
-        auto& profile = out_.profiles[path];
-        if (!profile) profile = std::make_unique<sim::Profile>(sim::load_profile(path));
+        const plan::Cluster& cluster = read.scenario->cluster;
+        std::string paths;
+        for (std::size_t kind = 0; kind < cluster.node_kinds(); ++kind)
+            paths += cluster.node_kind(kind).profile_path + '\n';
+        auto& profile = out_.profiles[paths];
+        if (!profile) profile = std::make_unique<sim::Profile>(sim::load_profiles(cluster));
         for (const sim::LayoutAxis& axis : values)
             for (const plan::Layout& value : axis.values)
                 if (axis.key == "schedule") require_kind(value);
@@ -142,14 +145,15 @@ LayoutSearch layout_search_of_each(const ScenarioInput& input,
 std::optional<sim::FoundLayout> own_layout(const ScenarioInput& input) {
     const plan::ReadResult& read = input.content();
     if (!read.scenario) return std::nullopt;
-    const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
+    const sim::Profile profile = sim::load_profiles(read.scenario->cluster);
     sim::SimulateOptions options;
     options.keep_trace = false;
     sim::FoundLayout found{
         {}, {}, *read.scenario, sim::simulate(*read.scenario, profile, options, "")};
     found.price.step_s = found.prediction.step.time_s;
     if (read.scenario->layout.imported.schedule.grid.empty()) {
-        sim::SharedStageCosts costs(read.scenario->cluster.nodes);
+        sim::SharedStageCosts costs(read.scenario->cluster.all_nodes(),
+                                    read.scenario->cluster.node_kinds());
         const sim::LayoutPricer pricer(*read.scenario, profile, costs);
         const sim::LayoutEstimate estimate = pricer.price(*read.scenario);
         if (estimate.error.empty()) found.price.step_s = estimate.step_s;

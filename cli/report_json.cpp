@@ -56,12 +56,20 @@ Json memory_json(const sim::MemoryPrediction& memory) {
         json["disk_bytes"] = stage.disk_bytes;
         stages.push_back(std::move(json));
     }
+    // Beside the stages, whose bytes add up to their peaks.
+    Json capacities = Json::array();
+    bool unlike = false;
+    for (const sim::StageMemory& stage : memory.stages) {
+        capacities.push_back(stage.capacity_bytes);
+        unlike = unlike || stage.capacity_bytes != memory.capacity_bytes;
+    }
     Json json = {{"capacity_bytes", memory.capacity_bytes},
                  {"capacity_source", memory.capacity_source},
                  {"fits", memory.verdict != sim::Verdict::exceeds},
                  {"fit_probability", memory.fit_probability},
                  {"verdict", sim::name(memory.verdict)},
                  {"stages", std::move(stages)}};
+    if (unlike) json["stage_capacities"] = std::move(capacities);
     const auto node = [&](const char* key, const sim::NodeMemory& tier) {
         if (tier.bytes == 0) return;
         json[key] = {{"ranks", tier.ranks},
@@ -114,10 +122,16 @@ Json throughput_json(const sim::ThroughputPrediction& throughput) {
 
 // What a device is rented for: the scenario's own price, or that of a list.
 Json price_json(const plan::Cluster& cluster) {
-    if (cluster.usd_per_device_hour() <= 0) return nullptr;
-    Json json = {{"usd_per_gpu_hour", cluster.usd_per_device_hour()},
-                 {"assumed", cluster.list_price.has_value()}};
-    if (const std::optional<plan::ListPrice>& list = cluster.list_price)
+    const double all = cluster.usd_per_hour(cluster.devices());
+    if (all <= 0) return nullptr;
+    const bool alike = cluster.other_nodes.empty();
+    const bool listed =
+        std::any_of(cluster.other_nodes.begin(), cluster.other_nodes.end(),
+                    [](const plan::Cluster& others) { return others.list_price.has_value(); });
+    Json json = {{"usd_per_gpu_hour", alike ? cluster.usd_per_device_hour()
+                                            : all / static_cast<double>(cluster.devices())},
+                 {"assumed", cluster.list_price.has_value() || listed}};
+    if (const std::optional<plan::ListPrice>& list = cluster.list_price; list && alike)
         json.update(Json{{"low_usd", list->low_usd},
                          {"high_usd", list->high_usd},
                          {"date", list->date},

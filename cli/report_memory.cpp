@@ -43,8 +43,12 @@ std::string waterfall(const sim::StageMemory& stage, double capacity) {
 std::string stages_text(const sim::MemoryPrediction& memory) {
     TextTable table({Align::right, Align::right, Align::right, Align::right, Align::right,
                      Align::right, Align::right, Align::right, Align::right, Align::left});
-    table.add(
-        {"pp", "params", "grads", "optim.", "activ.", "worksp.", "comm.", "other", "peak", "at"});
+    const bool unlike =
+        std::any_of(memory.stages.begin(), memory.stages.end(), [&](const sim::StageMemory& stage) {
+            return stage.capacity_bytes != memory.capacity_bytes;
+        });
+    table.add({"pp", "params", "grads", "optim.", "activ.", "worksp.", "comm.", "other", "peak",
+               unlike ? "of, at" : "at"});
     for (std::size_t i = 0; i < memory.stages.size(); ++i) {
         const sim::StageMemory& stage = memory.stages[i];
         std::vector<std::string> row = {std::to_string(i)};
@@ -52,7 +56,8 @@ std::string stages_text(const sim::MemoryPrediction& memory) {
             row.push_back(bytes_text(static_cast<double>(bytes)));
         row.push_back(bytes_text(static_cast<double>(stage.other_bytes)));
         row.push_back(bytes_text(static_cast<double>(stage.peak_bytes)));
-        row.push_back(stage.peak_at);
+        const auto capacity = static_cast<double>(stage.capacity_bytes);
+        row.push_back((unlike ? bytes_text(capacity) + ", " : "") + stage.peak_at);
         table.add(std::move(row));
     }
     return table.text();

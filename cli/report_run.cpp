@@ -9,7 +9,10 @@ namespace {
 
 // "2.00 USD per GPU-hour", and of a price list which one.
 std::string price_text(const plan::Cluster& cluster, const char* device) {
-    return fmt::format("{:.2f} USD per {}-hour", cluster.usd_per_device_hour(), device);
+    return fmt::format(
+        "{:.2f} USD per {}-hour{}",
+        cluster.usd_per_hour(cluster.devices()) / static_cast<double>(cluster.devices()), device,
+        cluster.other_nodes.empty() ? "" : " in the mean");
 }
 
 // What is rented is the cluster as the scenario has it; of a part of it the nodes are whole.
@@ -33,7 +36,8 @@ std::string cost_text(const ReportInput& input) {
 // Where nobody gave a price: whose it is, of which day, and how far lists differ.
 std::string list_text(const ReportInput& input) {
     const std::optional<plan::ListPrice>& list = input.scenario.cluster.list_price;
-    if (!list || !input.prediction.run.cost_usd) return "";
+    const bool alike = input.scenario.cluster.other_nodes.empty();
+    if (!list || !input.prediction.run.cost_usd || !alike) return "";
     std::string range;
     if (list->low_usd < list->high_usd) {
         const double per_usd = *input.prediction.run.cost_usd / list->usd;
@@ -51,9 +55,10 @@ std::string energy_text(const ReportInput& input) {
     const sim::RunPrediction& run = input.prediction.run;
     const plan::Cluster& cluster = input.scenario.cluster;
     if (!run.energy_mwh) return "unknown: the cluster has no power_w_per_gpu";
-    return fmt::format("{} MWh at {} W per {}{}, PUE {}", digits_text(*run.energy_mwh),
-                       digits_text(cluster.power_w_per_gpu), input.device_word(),
-                       run.idle_gpus > 0 ? " in use" : "", cluster.pue);
+    return fmt::format(
+        "{} MWh at {} W per {}{}, PUE {}", digits_text(*run.energy_mwh),
+        digits_text(cluster.site_power_w(run.gpus) / cluster.pue / static_cast<double>(run.gpus)),
+        input.device_word(), run.idle_gpus > 0 ? " in use" : "", cluster.pue);
 }
 
 }  // namespace

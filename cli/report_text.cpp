@@ -19,13 +19,6 @@
 namespace orrery::cli {
 namespace {
 
-std::string cluster_line(const plan::Cluster& cluster) {
-    const std::string name = cluster.name.empty() ? "" : cluster.name + ": ";
-    return fmt::format("{}{} {} of {} x {}", name, whole_text(cluster.nodes),
-                       cluster.nodes == 1 ? "node" : "nodes", cluster.devices_per_node,
-                       cluster.device);
-}
-
 // "device 12 takes 1.3 x as long; kernels vary by 2 % (normal, seed 1), so each rank is simulated"
 std::string uneven_line(const plan::Cluster& cluster) {
     std::string line;
@@ -43,9 +36,17 @@ std::string uneven_line(const plan::Cluster& cluster) {
 }
 
 std::string title(const plan::Scenario& scenario) {
-    return fmt::format("{}, one training step on {} {}",
+    return fmt::format("{}, one training step on {}",
                        scenario.model.name.empty() ? "model" : scenario.model.name,
-                       whole_text(scenario.layout.ranks()), scenario.cluster.device);
+                       devices_line(scenario.cluster, scenario.layout.ranks()));
+}
+
+std::string profiles_text(const sim::Profile& profile) {
+    std::string text =
+        (profile.others.empty() ? "profile " : "profiles ") + file_name(profile.path);
+    for (const sim::Profile& other : profile.others)
+        text += ", " + file_name(other.path);
+    return text;
 }
 
 // The plan's sums, held against the closed forms of the scenario once more.
@@ -146,10 +147,10 @@ std::string headline_text(const ReportInput& input, const Console& console) {
                                      whole_text(input.prediction.run.idle_gpus),
                                      whole_text(scenario.cluster.devices()), input.device_word()));
     return text +
-           labelled("software",
-                    fmt::format("{}, {}; profile {}",
-                                framework_text(scenario.training.framework, input.profile),
-                                precision_text(scenario.training), file_name(input.profile.path))) +
+           labelled(
+               "software",
+               fmt::format("{}, {}; {}", framework_text(scenario.training.framework, input.profile),
+                           precision_text(scenario.training), profiles_text(input.profile))) +
            imported_text(input.resolved_json);
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 #include "cli/quantity.hpp"
 
 namespace orrery::cli {
@@ -43,6 +45,27 @@ std::string stages_text(const plan::Layout& layout) {
 }
 
 }  // namespace
+
+std::string devices_line(const plan::Cluster& cluster, std::int64_t first) {
+    const std::vector<std::int64_t> counts = cluster.devices_by_kind(first);
+    std::string line;
+    for (std::size_t kind = 0; kind < counts.size(); ++kind)
+        if (counts[kind] > 0)
+            line += fmt::format("{}{} {}", line.empty() ? "" : " + ", whole_text(counts[kind]),
+                                cluster.node_kind(kind).device);
+    return line;
+}
+
+std::string cluster_line(const plan::Cluster& cluster) {
+    std::string line;
+    for (std::size_t kind = 0; kind < cluster.node_kinds(); ++kind) {
+        const plan::Cluster& of = cluster.node_kind(kind);
+        line += fmt::format("{}{}{} {} of {} x {}", line.empty() ? "" : " + ",
+                            of.name.empty() ? "" : of.name + ": ", whole_text(of.nodes),
+                            of.nodes == 1 ? "node" : "nodes", of.devices_per_node, of.device);
+    }
+    return line;
+}
 
 std::string layout_line(const plan::Layout& layout) {
     std::string text = fmt::format("tensor {} x pipeline {} x data {}", layout.tensor_parallel,

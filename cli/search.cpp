@@ -149,11 +149,12 @@ class Search : public Subcommand {
         for (const sim::SearchBase& base : search.bases) {
             const plan::Cluster& cluster = base.read.scenario->cluster;
             if (options_.objective == sim::Objective::cost_per_token &&
-                cluster.usd_per_device_hour() <= 0)
+                cluster.usd_per_hour(cluster.devices()) <= 0)
                 throw UsageError(
                     "--objective cost_per_token: the cluster has no price; --set "
                     "cluster.price_usd_per_gpu_hour=USD says one");
-            if (options_.objective == sim::Objective::energy && cluster.power_w_per_gpu <= 0)
+            if (options_.objective == sim::Objective::energy &&
+                cluster.site_power_w(cluster.devices()) <= 0)
                 throw UsageError(
                     "--objective energy: the cluster does not say what a device "
                     "draws; --set cluster.power_w_per_gpu=WATTS does");

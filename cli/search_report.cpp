@@ -7,6 +7,7 @@
 
 #include "cli/json_values.hpp"
 #include "cli/quantity.hpp"
+#include "cli/scenario_lines.hpp"
 #include "cli/text_table.hpp"
 #include "plan/check.hpp"
 
@@ -188,9 +189,8 @@ std::string explanation(const SearchReport& report, const Console& console) {
 std::string headline(const SearchReport& report) {
     const sim::SearchResult& result = report.result;
     const plan::Scenario& scenario = *report.search.bases.front().read.scenario;
-    std::string text =
-        fmt::format("layouts of {} on {}{}\n", scenario.model.name,
-                    whole_text(scenario.cluster.devices()), ' ' + scenario.cluster.device);
+    std::string text = fmt::format("layouts of {} on {}\n", scenario.model.name,
+                                   devices_line(scenario.cluster, scenario.cluster.devices()));
     std::uint64_t exceeding = 0;
     if (const auto found = result.infeasible.find("memory"); found != result.infeasible.end())
         exceeding = found->second.layouts;

@@ -57,7 +57,7 @@ class Simulate : public Subcommand {
         if (json_ && timeline_) throw UsageError("--json and --timeline exclude each other");
         const plan::ReadResult read = input_.read(console, json_);
         if (!read.scenario) return exit_code_of(read);
-        const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
+        const sim::Profile profile = sim::load_profiles(read.scenario->cluster);
         std::optional<sim::MeasuredCosts> costs;
         if (!costs_file_.empty()) {
             trace::Trace measured = trace::read_trace(costs_file_);

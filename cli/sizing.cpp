@@ -14,6 +14,11 @@
 namespace orrery::cli {
 namespace {
 
+// Of the cluster's own kind, where all are to have so many devices and those of other kinds stay.
+std::int64_t own_nodes(const plan::Cluster& cluster, std::int64_t gpus) {
+    return gpus / cluster.devices_per_node - (cluster.all_nodes() - cluster.nodes);
+}
+
 // Whole nodes.
 std::vector<std::int64_t> counts_of(const plan::Scenario& scenario, const std::string& gpus) {
     const std::int64_t per_node = scenario.cluster.devices_per_node;
@@ -21,7 +26,8 @@ std::vector<std::int64_t> counts_of(const plan::Scenario& scenario, const std::s
     if (gpus.empty()) {
         const std::int64_t now = scenario.cluster.devices();
         for (const std::int64_t count : {now / 4, now / 2, now, 2 * now, 4 * now})
-            if (count > 0 && count % per_node == 0) counts.push_back(count);
+            if (count % per_node == 0 && own_nodes(scenario.cluster, count) > 0)
+                counts.push_back(count);
         return counts;
     }
     for (const std::string& text : parse_vary("--gpus=" + gpus).values) {
@@ -32,6 +38,9 @@ std::vector<std::int64_t> counts_of(const plan::Scenario& scenario, const std::s
         if (count % per_node != 0)
             throw UsageError(fmt::format("--gpus {}: {} is no whole number of nodes of {}", gpus,
                                          count, per_node));
+        if (own_nodes(scenario.cluster, count) < 1)
+            throw UsageError(
+                fmt::format("--gpus {}: {} leaves no node beside other_nodes", gpus, count));
         counts.push_back(count);
     }
     std::sort(counts.begin(), counts.end());
@@ -102,7 +111,7 @@ std::vector<std::vector<std::string>> combinations_of(const ScenarioInput& input
             sizing.options.push_back({cluster, gpus, {}, {}, 1, {}, false});
             combinations.push_back(sets);
             combinations.back().push_back(
-                fmt::format("cluster.nodes={}", gpus / read.scenario->cluster.devices_per_node));
+                fmt::format("cluster.nodes={}", own_nodes(read.scenario->cluster, gpus)));
         }
     }
     return combinations;

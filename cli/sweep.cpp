@@ -166,7 +166,7 @@ SweepPoint read_point(const ScenarioInput& input, const std::vector<std::string>
 }
 
 void simulate_point(SweepPoint& point, const std::atomic<bool>* stop) {
-    const sim::Profile profile = sim::load_profile(point.scenario->cluster.profile_path);
+    const sim::Profile profile = sim::load_profiles(point.scenario->cluster);
     sim::SimulateOptions options;
     options.keep_trace = false;
     options.part_waiting = false;

@@ -23,6 +23,9 @@ class Chunks {
     // By stage: picoseconds of one micro-batch, forward and backward, mean over its ranks.
     std::vector<double> times() const;
 
+    // By stage: the pipeline rank that it is on.
+    const std::vector<std::int32_t>& pipeline_ranks() const { return rank_of_; }
+
     // Nothing where all are alike, or there is one.
     std::optional<HeaviestChunk> heaviest() const;
 

@@ -11,14 +11,14 @@
 #include "sim/cost/copy_cost.hpp"
 #include "sim/cost/expert_load.hpp"
 #include "sim/cuda_graphs.hpp"
-#include "sim/network/collective_cost.hpp"
+#include "sim/network/mixed_network.hpp"
 #include "trace/describe_plan.hpp"
 
 namespace orrery::sim {
 namespace {
 
-std::vector<std::int64_t> key_of(const Classes::Member& member) {
-    std::vector<std::int64_t> key;
+std::vector<std::int64_t> key_of(const Classes::Member& member, std::size_t kind) {
+    std::vector<std::int64_t> key = {static_cast<std::int64_t>(kind)};
     for (const GroupShape& shape : member.shapes)
         append_key(shape, key);
     return key;
@@ -56,7 +56,7 @@ std::int64_t ranks_of_node(const plan::Mesh& mesh, const plan::Cluster& cluster)
 
 // What an op takes where so many times the mean one's rows come to the rank's experts.
 Price price_of(const plan::Block& block, const plan::Op& op, const KernelCost& kernels,
-               const Network& network, const Classes::Member& member, double load) {
+               const MixedNetwork& network, const Classes::Member& member, double load) {
     if (!plan::is_communication(op.kind())) return kernels.price(block, op, load);
     const GroupShape& shape = member.shapes[static_cast<std::size_t>(op.group)];
     // All members send as much; what the fullest receives ends last.
@@ -67,11 +67,12 @@ Price price_of(const plan::Block& block, const plan::Op& op, const KernelCost& k
     return network.rows(bytes, shape, rows.split, rows.back);
 }
 
-// gap: seconds that the device takes between the nodes of a graph.
-PriceTable price_table(const plan::Plan& plan, const plan::Cluster& cluster,
-                       const KernelCost& kernels, const Network& network, const ExpertLoads& loads,
-                       const Classes::Member& member, const trace::GraphLaunches& graphs,
-                       double gap) {
+// nodes: of the kind that the rank is on. gap: seconds that the device takes between the nodes of a
+// graph.
+PriceTable price_table(const plan::Plan& plan, const plan::Cluster& nodes,
+                       const KernelCost& kernels, const MixedNetwork& network,
+                       const ExpertLoads& loads, const Classes::Member& member,
+                       const trace::GraphLaunches& graphs, double gap) {
     PriceTable table;
     for (const plan::Block& block : plan.blocks)
         for (const plan::Op& op : block.ops) {
@@ -80,7 +81,7 @@ PriceTable price_table(const plan::Plan& plan, const plan::Cluster& cluster,
             const double load = loads.fullest(op.spec);
             double balanced = -1;
             if (plan::is_copy(op.kind())) {
-                price = price_copy(op, cluster, ranks_of_node(plan.mesh, cluster));
+                price = price_copy(op, nodes, ranks_of_node(plan.mesh, nodes));
             } else if (op.kind() !=
                        plan::OpKind::exchange) {  // transfers are priced by their route
                 price = price_of(block, op, kernels, network, member, load);
@@ -206,10 +207,17 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
                    bool unfolded, const MeasuredCosts* costs, const CollectiveTable* collectives) {
     const plan::Cluster& cluster = scenario.cluster;
     const plan::Framework& framework = scenario.training.framework;
-    const Network network(cluster, collectives ? *collectives : collectives_of(profile, plan.mesh));
     const std::int64_t machines =
         (plan.mesh.ranks() + cluster.devices_per_node - 1) / cluster.devices_per_node;
-    const KernelCost kernels(profile, framework, ranks_of_node(plan.mesh, cluster), machines);
+    // Of the kinds of nodes that have ranks.
+    std::vector<KernelCost> kernels;
+    std::vector<CollectiveTable> tables_of_kinds;
+    for (std::size_t kind = 0; kind <= cluster.kind_of_device(plan.mesh.ranks() - 1); ++kind) {
+        const Profile& of_kind = profile.of_kind(kind);
+        kernels.emplace_back(of_kind, framework, ranks_of_node(plan.mesh, cluster), machines);
+        tables_of_kinds.push_back(collectives ? *collectives : collectives_of(of_kind, plan.mesh));
+    }
+    const MixedNetwork network(cluster, std::move(tables_of_kinds));
     const ExpertLoads loads(scenario);
 
     Machine machine;
@@ -245,8 +253,11 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     machine.input.launch_queue = framework.launch_queue;
     machine.input.graphs = graph_launches(plan, scenario);
     const double gap = scenario.training.cuda_graphs.node_us * 1e-6;
-    machine.input.compute_slowdown_permille = static_cast<std::int64_t>(
-        (profile.overlap.compute_slowdown.value - 1.0) * framework.overlap_factor * 1000 + 0.5);
+    const auto slowdown_permille = [&](const Profile& of) {
+        return static_cast<std::int64_t>(
+            (of.overlap.compute_slowdown.value - 1.0) * framework.overlap_factor * 1000 + 0.5);
+    };
+    machine.input.compute_slowdown_permille = slowdown_permille(profile);
 
     const std::int64_t boundary =
         plan::message_bytes(plan.blocks[static_cast<std::size_t>(plan.exchange_block)].ops.front());
@@ -258,10 +269,13 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
     if (costs != nullptr) ops = trace::describe_plan(plan, machine.input.linked).ops;
     std::map<std::vector<std::int64_t>, const PriceTable*> tables;
     for (const Classes::Member& member : machine.classes.members) {
-        const PriceTable*& table = tables[key_of(member)];
+        const std::size_t kind = cluster.kind_of_device(member.rank);
+        const PriceTable*& table = tables[key_of(member, kind)];
         if (table == nullptr) {
-            machine.tables.push_back(std::make_unique<PriceTable>(price_table(
-                plan, cluster, kernels, network, loads, member, machine.input.graphs, gap)));
+            machine.tables.push_back(std::make_unique<PriceTable>(
+                price_table(plan, cluster.node_kind(kind), kernels[kind], network, loads, member,
+                            machine.input.graphs, gap)));
+            machine.tables.back()->node_kind = kind;
             if (costs != nullptr) take_medians(ops, *costs, *machine.tables.back());
             table = machine.tables.back().get();
         }
@@ -269,6 +283,8 @@ Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const
         EngineTrack track;
         track.program = static_cast<std::int32_t>(plan.mesh.coordinates(member.rank).pipeline);
         track.durations = &table->durations;
+        if (kind > 0 && costs == nullptr)
+            track.compute_slowdown_permille = slowdown_permille(profile.of_kind(kind));
         track.groups = member.groups;
         track.pipeline_peers = member.pipeline_peers;
         const auto hops = [&](std::int64_t bytes) {

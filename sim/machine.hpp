@@ -19,6 +19,7 @@ namespace orrery::sim {
 
 // Prices by op number, of one track.
 struct PriceTable {
+    std::size_t node_kind = 0;  // of the cluster's, that it is for
     std::vector<Picoseconds> durations;
     std::vector<Picoseconds> balanced;  // if as many rows came to every rank's experts
     double fullest = 1;                 // rows of the fullest rank over the mean one's, at most

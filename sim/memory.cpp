@@ -52,19 +52,43 @@ std::int64_t lost_bytes(const plan::Framework& framework, std::int64_t arena, st
     return arena - live;
 }
 
-// Of the node whose ranks keep the most there.
+// Of the node whose ranks keep the most there, of what it has.
+template <typename Tier>
 NodeMemory fullest_node(const plan::Plan& plan, const plan::Cluster& cluster,
-                        std::int64_t plan::Program::*bytes, double capacity_GB) {
+                        std::int64_t plan::Program::*bytes, Tier plan::Cluster::*tier) {
+    const auto fuller = [](const NodeMemory& a, const NodeMemory& b) {
+        if (a.capacity_bytes == b.capacity_bytes) return a.bytes > b.bytes;
+        return static_cast<double>(a.bytes) * static_cast<double>(b.capacity_bytes) >
+               static_cast<double>(b.bytes) * static_cast<double>(a.capacity_bytes);
+    };
     NodeMemory fullest;
     for (plan::Rank first = 0; first < plan.mesh.ranks(); first += cluster.devices_per_node) {
         NodeMemory node;
         node.ranks = std::min(cluster.devices_per_node, plan.mesh.ranks() - first);
         for (plan::Rank rank = first; rank < first + node.ranks; ++rank)
             node.bytes += plan.program_of(rank).*bytes;
-        if (first == 0 || node.bytes > fullest.bytes) fullest = node;
+        const plan::Cluster& kind = cluster.node_kind(cluster.kind_of_device(first));
+        node.capacity_bytes = static_cast<std::int64_t>((kind.*tier).capacity_GB * 1e9);
+        if (first == 0 || fuller(node, fullest)) fullest = node;
     }
-    fullest.capacity_bytes = static_cast<std::int64_t>(capacity_GB * 1e9);
     return fullest;
+}
+
+// By pipeline rank, the device with least memory among those that it runs on.
+std::vector<const Profile*> smallest_devices(const plan::Plan& plan, const plan::Cluster& cluster,
+                                             const Profile& profile) {
+    std::vector<const Profile*> smallest(plan.programs.size(), &profile);
+    if (cluster.other_nodes.empty()) return smallest;
+    std::vector<bool> seen(plan.programs.size());
+    for (plan::Rank rank = 0; rank < plan.mesh.ranks(); ++rank) {
+        const auto stage = static_cast<std::size_t>(plan.mesh.coordinates(rank).pipeline);
+        const Profile& device = profile.of_kind(cluster.kind_of_device(rank));
+        if (!seen[stage] ||
+            device.hardware.capacity_bytes.value < smallest[stage]->hardware.capacity_bytes.value)
+            smallest[stage] = &device;
+        seen[stage] = true;
+    }
+    return smallest;
 }
 
 }  // namespace
@@ -111,17 +135,20 @@ std::string_view name(Verdict verdict) {
 
 const StageMemory& MemoryPrediction::worst() const {
     return *std::max_element(
-        stages.begin(), stages.end(),
-        [](const StageMemory& a, const StageMemory& b) { return a.peak_bytes < b.peak_bytes; });
+        stages.begin(), stages.end(), [](const StageMemory& a, const StageMemory& b) {
+            return static_cast<double>(a.peak_bytes) * static_cast<double>(b.capacity_bytes) <
+                   static_cast<double>(b.peak_bytes) * static_cast<double>(a.capacity_bytes);
+        });
 }
 
 MemoryPrediction predict_memory(const plan::Plan& plan, const plan::Scenario& scenario,
                                 const Profile& profile) {
     const plan::Framework& framework = scenario.training.framework;
     MemoryPrediction memory;
-    memory.capacity_bytes = static_cast<std::int64_t>(profile.hardware.capacity_bytes.value);
-    memory.capacity_source = profile.hardware.capacity_bytes.source;
-    for (const plan::Program& program : plan.programs) {
+    const std::vector<const Profile*> devices = smallest_devices(plan, scenario.cluster, profile);
+    for (std::size_t rank = 0; rank < plan.programs.size(); ++rank) {
+        const plan::Program& program = plan.programs[rank];
+        const Profile& device = *devices[rank];
         const plan::MemoryPeak peak = plan::memory_peak(plan, program);
         StageMemory stage;
         stage.bytes = peak.bytes;
@@ -129,23 +156,27 @@ MemoryPrediction predict_memory(const plan::Plan& plan, const plan::Scenario& sc
         stage.live_bytes = peak.live;
         stage.lost_bytes = lost_bytes(framework, program.arena_bytes, peak.live);
         stage.process_bytes =
-            process_bytes(plan, scenario, profile) + graph_bytes(plan, program, scenario);
+            process_bytes(plan, scenario, device) + graph_bytes(plan, program, scenario);
         stage.other_bytes = stage.lost_bytes + stage.process_bytes;
         stage.peak_bytes = peak.live + stage.other_bytes;
         stage.peak_at = peak.at;
+        stage.capacity_bytes = static_cast<std::int64_t>(device.hardware.capacity_bytes.value);
         stage.host_bytes = program.host_bytes;
         stage.disk_bytes = program.disk_bytes;
         memory.stages.push_back(std::move(stage));
     }
-    const double need = static_cast<double>(memory.worst().peak_bytes);
+    const StageMemory& worst = memory.worst();
+    const double need = static_cast<double>(worst.peak_bytes);
+    memory.capacity_bytes = worst.capacity_bytes;
+    memory.capacity_source = devices[static_cast<std::size_t>(&worst - memory.stages.data())]
+                                 ->hardware.capacity_bytes.source;
     memory.fit_probability = fit_probability(need, static_cast<double>(memory.capacity_bytes),
                                              stack_prior(framework, profile));
     memory.verdict = verdict_of(memory.fit_probability);
     const plan::Cluster& cluster = scenario.cluster;
     memory.host =
-        fullest_node(plan, cluster, &plan::Program::host_bytes, cluster.host_memory.capacity_GB);
-    memory.disk =
-        fullest_node(plan, cluster, &plan::Program::disk_bytes, cluster.storage.capacity_GB);
+        fullest_node(plan, cluster, &plan::Program::host_bytes, &plan::Cluster::host_memory);
+    memory.disk = fullest_node(plan, cluster, &plan::Program::disk_bytes, &plan::Cluster::storage);
     if (memory.host.exceeded() || memory.disk.exceeded()) {
         memory.verdict = Verdict::exceeds;
         memory.fit_probability = 0;

@@ -30,13 +30,14 @@ struct StageMemory {
     // Outside what the plan accounts for: what the allocator loses, the driver's context,
     // communicators.
     std::int64_t other_bytes = 0;
-    std::int64_t live_bytes = 0;     // sum of bytes: what a framework's allocator has handed out
-    std::int64_t lost_bytes = 0;     // of other_bytes, what the allocator holds without use
-    std::int64_t process_bytes = 0;  // of other_bytes, the rest
-    std::int64_t arena_bytes = 0;    // what the runtime allocates for the plan
-    std::int64_t peak_bytes = 0;     // sum of bytes and other_bytes
-    std::string peak_at;             // "2F5 attention"
-    std::int64_t host_bytes = 0;     // of a rank, off the device
+    std::int64_t live_bytes = 0;      // sum of bytes: what a framework's allocator has handed out
+    std::int64_t lost_bytes = 0;      // of other_bytes, what the allocator holds without use
+    std::int64_t process_bytes = 0;   // of other_bytes, the rest
+    std::int64_t arena_bytes = 0;     // what the runtime allocates for the plan
+    std::int64_t peak_bytes = 0;      // sum of bytes and other_bytes
+    std::string peak_at;              // "2F5 attention"
+    std::int64_t capacity_bytes = 0;  // of the smallest device among its ranks'
+    std::int64_t host_bytes = 0;      // of a rank, off the device
     std::int64_t disk_bytes = 0;
 };
 
@@ -53,7 +54,7 @@ enum class Verdict : std::uint8_t { fits, tight, exceeds };
 std::string_view name(Verdict verdict);
 
 struct MemoryPrediction {
-    std::int64_t capacity_bytes = 0;
+    std::int64_t capacity_bytes = 0;  // of the worst stage's device
     std::string capacity_source;
     std::vector<StageMemory> stages;  // by pipeline rank
     NodeMemory host;
@@ -61,6 +62,7 @@ struct MemoryPrediction {
     double fit_probability = 0;
     Verdict verdict = Verdict::fits;
 
+    // That which fills most of its device.
     const StageMemory& worst() const;
 };
 

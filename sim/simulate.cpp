@@ -185,6 +185,24 @@ Quantity peak_of(const Profile& profile, plan::Precision precision) {
     return {other->value, "of bf16, the profile has none of fp16: " + other->source};
 }
 
+// The mean of the devices that have ranks.
+Quantity mean_peak(const Profile& profile, const plan::Scenario& scenario) {
+    const std::vector<std::int64_t> devices =
+        scenario.cluster.devices_by_kind(scenario.layout.ranks());
+    Quantity mean = peak_of(profile, scenario.training.precision);
+    if (devices.front() == scenario.layout.ranks()) return mean;
+    mean = {};
+    for (std::size_t kind = 0; kind < devices.size(); ++kind) {
+        if (devices[kind] == 0) continue;
+        const Quantity peak = peak_of(profile.of_kind(kind), scenario.training.precision);
+        mean.value += peak.value * static_cast<double>(devices[kind]) /
+                      static_cast<double>(scenario.layout.ranks());
+        mean.source += (mean.source.empty() ? "mean over ranks of " : "; of ") +
+                       scenario.cluster.node_kind(kind).device + ": " + peak.source;
+    }
+    return mean;
+}
+
 // What the causal mask takes of a step: of a layer 12·heads·head_dim·w per token of unmasked
 // attention, where w is the sequence or the window; of the s·w pairs the mask takes w²/2: half of
 // them, where there is no window.
@@ -207,7 +225,7 @@ ThroughputPrediction predict_throughput(const plan::Scenario& scenario,
                                         double time_s) {
     ThroughputPrediction throughput;
     const double gpus = static_cast<double>(scenario.layout.ranks());
-    const Quantity peak = peak_of(profile, scenario.training.precision);
+    const Quantity peak = mean_peak(profile, scenario);
     throughput.peak_tflops = peak.value;
     throughput.peak_source = peak.source;
     throughput.tokens_per_s = static_cast<double>(conserved.tokens_per_step) / time_s;
@@ -233,15 +251,14 @@ RunPrediction predict_run(const plan::Scenario& scenario, double tokens_per_s) {
     run.days = hours / 24;
     run.gpu_hours = hours * static_cast<double>(run.gpus);
     run.rented_gpu_hours = hours * static_cast<double>(cluster.devices());
-    if (const double price = cluster.usd_per_device_hour(); price > 0) {
+    if (const double price = cluster.usd_per_hour(cluster.devices()); price > 0) {
         const std::int64_t nodes =
             (run.gpus + cluster.devices_per_node - 1) / cluster.devices_per_node;
-        run.cost_usd = *run.rented_gpu_hours * price;
-        run.cost_nodes_used_usd =
-            hours * static_cast<double>(nodes * cluster.devices_per_node) * price;
+        run.cost_usd = hours * price;
+        run.cost_nodes_used_usd = hours * cluster.usd_per_hour(nodes * cluster.devices_per_node);
     }
-    if (cluster.power_w_per_gpu > 0)
-        run.energy_mwh = *run.gpu_hours * cluster.power_w_per_gpu * cluster.pue / 1e6;
+    if (const double power_w = cluster.site_power_w(run.gpus); power_w > 0)
+        run.energy_mwh = hours * power_w / 1e6;
     return run;
 }
 
@@ -260,7 +277,10 @@ std::string describe_stuck(const trace::Trace& trace, const EngineRun& result) {
 
 trace::RunFacts facts_of(const MemoryPrediction& memory, const plan::Cluster& cluster) {
     trace::RunFacts facts;
-    facts.prices = "profile " + std::filesystem::path(cluster.profile_path).filename().string();
+    for (std::size_t kind = 0; kind < cluster.node_kinds(); ++kind) {
+        const std::filesystem::path profile(cluster.node_kind(kind).profile_path);
+        facts.prices += (kind == 0 ? "profile " : ", ") + profile.filename().string();
+    }
     for (const StageMemory& stage : memory.stages) {
         facts.arena_bytes.push_back(stage.arena_bytes);
         facts.other_bytes.push_back(stage.process_bytes);

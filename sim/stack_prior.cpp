@@ -28,8 +28,13 @@ bool memory_known(const plan::Framework& stack, const Profile& device) {
 }
 
 StackPrior stack_prior(const plan::Framework& stack, const Profile& device, bool of_fitted_source) {
+    const auto on_all = [&](bool (*known)(const plan::Framework&, const Profile&)) {
+        return known(stack, device) &&
+               std::all_of(device.others.begin(), device.others.end(),
+                           [&](const Profile& other) { return known(stack, other); });
+    };
     StackPrior prior;
-    if (!timed_on(stack, device)) {
+    if (!on_all(timed_on)) {
         prior.step_early = kStepEarly;
         prior.step_late = kStepLate;
         prior.launch = kLaunchSpread;
@@ -38,7 +43,7 @@ StackPrior stack_prior(const plan::Framework& stack, const Profile& device, bool
         prior.structure_early = kStructureEarly;
         prior.structure_late = kStructureLate;
     }
-    if (!memory_known(stack, device)) prior.memory_more = kMemoryMore;
+    if (!on_all(memory_known)) prior.memory_more = kMemoryMore;
     return prior;
 }
 

@@ -48,8 +48,9 @@ inline constexpr double kMemoryMore = 0.24;
 bool timed_on(const plan::Framework& stack, const Profile& device);
 bool memory_known(const plan::Framework& stack, const Profile& device);
 
-// of_fitted_source: the run is one of those that the stack's constants were fitted to, and no other
-// cluster's or release's: then nothing of single sources is left open.
+// Of the device and those of other nodes: what is open of one is. of_fitted_source: the run is one
+// of those that the stack's constants were fitted to, and no other cluster's or release's: then
+// nothing of single sources is left open.
 StackPrior stack_prior(const plan::Framework& stack, const Profile& device,
                        bool of_fitted_source = false);
 

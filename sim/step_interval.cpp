@@ -109,9 +109,11 @@ double share_of_launches(const Prediction& prediction) {
 // six sources took 8 to 76 % longer, a root mean square of 2.5 times the transfer's own deviation.
 constexpr double kUntimedIsSlower = 2.5;
 
+// On all of a cluster's kinds of nodes.
 bool products_timed(const Profile& profile) {
     return std::any_of(profile.gemm.begin(), profile.gemm.end(),
-                       [](const auto& curve) { return curve && curve->measured; });
+                       [](const auto& curve) { return curve && curve->measured; }) &&
+           std::all_of(profile.others.begin(), profile.others.end(), products_timed);
 }
 
 }  // namespace

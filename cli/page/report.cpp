@@ -36,7 +36,7 @@ class Report : public Subcommand {
     int run(Console& console) override {
         const plan::ReadResult read = input_.read(console, false);
         if (!read.scenario) return exit_code_of(read);
-        const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
+        const sim::Profile profile = sim::load_profiles(read.scenario->cluster);
         const sim::Prediction prediction =
             sim::simulate(*read.scenario, profile, {}, read.resolved_json);
         if (!prediction.stuck.empty()) {

@@ -27,13 +27,13 @@ StepForecast none(std::string why) {
 std::optional<StepForecast> forecast_of(const TrainRun& run, const ScenarioInput& input) {
     if (!is_all_here(run)) return std::nullopt;
     std::optional<plan::Scenario> scenario = run.scenario;
-    sim::Profile profile = sim::load_profile(scenario->cluster.profile_path);
+    sim::Profile profile = sim::load_profiles(scenario->cluster);
     if (is_guess_of_cores(*scenario, profile)) {
         const std::string set = fmt::format("cluster.profile={}", plan::kThisMachine);
         scenario = input.read_with({set}, OwnProfile::find);
         if (!scenario)
             return none(fmt::format("not yet: --set {} times this computer once, in seconds", set));
-        profile = sim::load_profile(scenario->cluster.profile_path);
+        profile = sim::load_profiles(scenario->cluster);
     }
     const std::string name = file_name(scenario->cluster.profile_path);
     if (profile.hardware.multiprocessors.value != run.threads_per_rank)

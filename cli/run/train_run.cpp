@@ -89,7 +89,7 @@ TrainRun train_run_of(const plan::Scenario& scenario, std::int64_t steps, std::i
     run.conserved = plan.conserved;
     for (plan::Rank rank = 0; rank < plan.mesh.ranks(); ++rank)
         run.arenas.push_back(plan.program_of(rank).arena_bytes);
-    const sim::Profile profile = sim::load_profile(scenario.cluster.profile_path);
+    const sim::Profile profile = sim::load_profiles(scenario.cluster);
     const std::string dtype(plan::name(scenario.training.precision));
     if (const sim::Quantity* peak = profile.hardware.peak(dtype))
         run.peak_flops_per_s = peak->value * kTera * static_cast<double>(scenario.layout.ranks()) *

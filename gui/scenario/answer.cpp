@@ -23,8 +23,7 @@ plan::ReadResult read_text(const ScenarioText& scenario, const std::vector<std::
 
 void predict(Answer& answer, const std::atomic<bool>& stop) {
     const plan::Scenario& scenario = *answer.read.scenario;
-    answer.profile =
-        std::make_unique<const sim::Profile>(sim::load_profile(scenario.cluster.profile_path));
+    answer.profile = std::make_unique<const sim::Profile>(sim::load_profiles(scenario.cluster));
     sim::SimulateOptions options;
     options.stop = &stop;
     options.unfolded = answer.asked.unfolded;

@@ -119,11 +119,12 @@ void OverviewPane::show_answer(const AnswerPtr& answer) {
 void OverviewPane::show_figures(const Answer& answer) {
     const sim::Prediction& prediction = *answer.prediction;
     const plan::Scenario& scenario = *answer.read.scenario;
-    headline_->say(tr("<b>%1</b> on %2 × %3<br>%4")
-                       .arg(QString::fromStdString(scenario.model.name).toHtmlEscaped(),
-                            QString::fromStdString(cli::whole_text(prediction.run.gpus)),
-                            QString::fromStdString(scenario.cluster.device).toHtmlEscaped(),
-                            QString::fromStdString(cli::layout_line(scenario.layout))));
+    headline_->say(
+        tr("<b>%1</b> on %2<br>%3")
+            .arg(QString::fromStdString(scenario.model.name).toHtmlEscaped(),
+                 QString::fromStdString(cli::devices_line(scenario.cluster, prediction.run.gpus))
+                     .toHtmlEscaped(),
+                 QString::fromStdString(cli::layout_line(scenario.layout))));
     const sim::StepPrediction& step = prediction.step;
     step_->say(tr("<b>%1</b>  (90 % interval %2 to %3)")
                    .arg(seconds(step.time_s), seconds(step.low_s), seconds(step.high_s)));

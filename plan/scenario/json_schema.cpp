@@ -29,7 +29,11 @@ Json number_in(const NumberRange& range) {
 }
 
 Json entries_of(const KeySpec& key) {
-    if (!key.keys.empty()) return object_of(key.keys, key.open, nullptr);
+    if (!key.keys.empty()) {
+        Json object = object_of(key.keys, key.open, nullptr);
+        if (key.of != KeyType::text) return object;
+        return {{"anyOf", Json::array({{{"type", "string"}}, std::move(object)})}};
+    }
     switch (key.of) {
         case KeyType::whole_number:
             return {{"type", "integer"}, {"minimum", 0}};

@@ -28,12 +28,14 @@ std::string degrees_text(const Layout& layout, bool copies) {
 }
 
 std::string devices_text(const Cluster& cluster) {
-    return fmt::format("nodes × devices_per_node = {} × {} = {} devices", cluster.nodes,
+    return fmt::format("nodes × devices_per_node = {} × {} = {} devices", cluster.all_nodes(),
                        cluster.devices_per_node, cluster.devices());
 }
 
+// Of its own kind.
 std::int64_t nodes_for(std::int64_t ranks, const Cluster& cluster) {
-    return (ranks + cluster.devices_per_node - 1) / cluster.devices_per_node;
+    return (ranks + cluster.devices_per_node - 1) / cluster.devices_per_node + cluster.nodes -
+           cluster.all_nodes();
 }
 
 void report_copy_too_large(Reading& reading, const Scenario& scenario) {

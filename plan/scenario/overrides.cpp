@@ -89,21 +89,21 @@ void apply(Reading& reading, const Override& change) {
     }
 }
 
-void apply_if(Reading& reading, const std::vector<std::string>& sets, bool parts) {
-    for (const std::string& text : sets) {
-        const Override change = parse_override(text);
-        if (replaces_part(change) == parts) apply(reading, change);
-    }
-}
-
 }  // namespace
 
 void apply_part_overrides(Reading& reading, const std::vector<std::string>& sets) {
-    apply_if(reading, sets, true);
+    for (const std::string& text : sets)
+        if (const Override change = parse_override(text); replaces_part(change))
+            apply(reading, change);
 }
 
-void apply_key_overrides(Reading& reading, const std::vector<std::string>& sets) {
-    apply_if(reading, sets, false);
+void apply_key_overrides(Reading& reading, const std::vector<std::string>& sets,
+                         const std::function<void()>& after_each) {
+    for (const std::string& text : sets)
+        if (const Override change = parse_override(text); !replaces_part(change)) {
+            apply(reading, change);
+            after_each();
+        }
 }
 
 }  // namespace orrery::plan

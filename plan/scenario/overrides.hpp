@@ -1,6 +1,7 @@
 // --set a.b.c=value: changes to the document before it is read. Internal to plan/scenario.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,9 @@ namespace orrery::plan {
 // bring references of their own, so they come before references are followed.
 void apply_part_overrides(Reading& reading, const std::vector<std::string>& sets);
 
-// Applies the others, in order, after references are followed.
-void apply_key_overrides(Reading& reading, const std::vector<std::string>& sets);
+// Applies the others, in order, after references are followed; `after_each` follows those that one
+// of them brings, for the next to change what is in them.
+void apply_key_overrides(Reading& reading, const std::vector<std::string>& sets,
+                         const std::function<void()>& after_each);
 
 }  // namespace orrery::plan

@@ -24,6 +24,20 @@ std::vector<std::string_view> family_names();  // model_type of each
 // The keys that the model settles, as its family spells them.
 void write_model(const Model& model, Json& out);
 void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster);
+// Where a cluster, or the nodes of another kind within it, stand: "/cluster" and "cluster", or
+// "/cluster/other_nodes/0" and "cluster.other_nodes[0]".
+struct ClusterPlace {
+    std::string pointer = "/cluster";
+    std::string field = "cluster";
+
+    std::string at(const char* key) const { return pointer + '/' + key; }
+    std::string named(const char* key) const { return field + '.' + key; }
+};
+// Of the cluster and of its nodes of other kinds, as far as they are objects.
+std::vector<ClusterPlace> places_of_nodes(const Document& document);
+ClusterPlace place_of_others(std::size_t index);
+// The files that stand for them.
+void follow_other_nodes(Reading& reading, const Folders& folders);
 // Of a cluster whose profile is kThisMachine: which one that is depends on the layout's ranks,
 // which share the machine.
 void find_own_profile(Reading& reading, const Folders& folders, Scenario& scenario);
@@ -38,14 +52,16 @@ void read_recompute(Reading& reading, Section& keys, Layout& layout);
 void read_lora(Reading& reading, Section& training, Lora& lora);
 void read_routing(Reading& reading, ExpertRouting& routing);
 void read_offload(Reading& reading, Offload& offload);
-void read_host_memory(Reading& reading, Cluster& cluster);  // and storage
+void read_host_memory(Reading& reading, const ClusterPlace& place,
+                      Cluster& cluster);  // and storage
 // After the link between nodes, and the key that it stands in.
-void read_fabric(Reading& reading, const Cluster& cluster, InterNode& link);
+void read_fabric(Reading& reading, const ClusterPlace& place, const Cluster& cluster,
+                 InterNode& link);
 Json written_fabric(const Fabric& fabric);
-// Puts the library's price of the cluster's device beside it, where it has none.
-void follow_price_list(Reading& reading, const Folders& folders);
+// Puts the library's prices of the cluster's devices beside them, where they have none.
+void follow_price_lists(Reading& reading, const Folders& folders);
 // That of the list, where it has none of its own.
-void read_price(Reading& reading, Section& keys, Cluster& cluster);
+void read_price(Reading& reading, const ClusterPlace& place, Section& keys, Cluster& cluster);
 // What is not alike among the devices.
 void read_uneven(Reading& reading, Section& keys, Cluster& cluster);
 void read_layout(Reading& reading, Layout& layout, LayoutChoices& choices);

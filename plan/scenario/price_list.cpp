@@ -11,31 +11,36 @@ namespace {
 constexpr const char* kPriceList = "prices.json";
 
 // The entry of a device, or nothing; faults of the list are reported.
-std::optional<Json> listed_price(Reading& reading, const Folders& folders,
-                                 const std::string& device) {
+std::optional<Json> listed_price(Reading& reading, const ClusterPlace& place,
+                                 const Folders& folders, const std::string& device) {
     const std::string path = (std::filesystem::path(folders.library) / kPriceList).string();
     if (!folders.files.is_file(path)) return std::nullopt;
     const std::optional<ParsedJson> parsed =
-        parse_file(reading, "/cluster/list_price", kPriceList, path, folders.files);
+        parse_file(reading, place.at("list_price"), kPriceList, path, folders.files);
     if (!parsed || !parsed->errors.empty()) return std::nullopt;
     const auto devices = parsed->value.find("devices");
     if (devices == parsed->value.end() || !devices->contains(device)) return std::nullopt;
     return devices->at(device);
 }
 
-}  // namespace
-
-void follow_price_list(Reading& reading, const Folders& folders) {
-    const Json* cluster = reading.document().find("/cluster");
+void follow_price_list(Reading& reading, const ClusterPlace& place, const Folders& folders) {
+    const Json* cluster = reading.document().find(place.pointer);
     if (cluster == nullptr || !cluster->is_object() || cluster->contains("list_price") ||
         cluster->contains("price_usd_per_gpu_hour"))
         return;
     const auto device = cluster->find("device");
     if (device == cluster->end() || !device->is_string()) return;
-    std::optional<Json> price = listed_price(reading, folders, device->get<std::string>());
+    std::optional<Json> price = listed_price(reading, place, folders, device->get<std::string>());
     if (!price) return;
-    reading.document().put("/cluster/list_price", std::move(*price),
+    reading.document().put(place.at("list_price"), std::move(*price),
                            {Source::Kind::preset, kPriceList, folders.library});
+}
+
+}  // namespace
+
+void follow_price_lists(Reading& reading, const Folders& folders) {
+    for (const ClusterPlace& place : places_of_nodes(reading.document()))
+        follow_price_list(reading, place, folders);
 }
 
 const Keys<ListPrice>& list_price_keys() {
@@ -55,10 +60,10 @@ const Keys<ListPrice>& list_price_keys() {
     return keys;
 }
 
-void read_price(Reading& reading, Section& keys, Cluster& cluster) {
+void read_price(Reading& reading, const ClusterPlace& place, Section& keys, Cluster& cluster) {
     ListPrice price;
-    const bool listed =
-        read_object(reading, "/cluster/list_price", "cluster.list_price", list_price_keys(), price);
+    const bool listed = read_object(reading, place.at("list_price"), place.named("list_price"),
+                                    list_price_keys(), price);
     if (listed && !keys.has("price_usd_per_gpu_hour")) cluster.list_price = std::move(price);
 }
 

@@ -19,13 +19,15 @@ bool is_linked(const InterNode& link) {
     return link.kind != InterNodeKind::none;
 }
 
-void read_intra_node(Reading& reading, const Cluster& cluster, IntraNode& link) {
-    Section section(reading, "/cluster/intra_node", "cluster.intra_node");
+void read_intra_node(Reading& reading, const ClusterPlace& place, const Cluster& cluster,
+                     IntraNode& link) {
+    Section section(reading, place.at("intra_node"), place.named("intra_node"));
+    const std::string per_node = place.named("devices_per_node");
     if (!section.exists()) {
-        const bool judged = reading.good({"cluster.devices_per_node", "cluster.intra_node"}) &&
+        const bool judged = reading.good({per_node.c_str(), place.named("intra_node").c_str()}) &&
                             cluster.devices_per_node > 1;
         if (judged) {
-            reading.report("S022", "/cluster/intra_node",
+            reading.report("S022", place.at("intra_node"),
                            fmt::format("{} devices in a node need a link between them: cluster "
                                        "needs the key \"intra_node\"",
                                        cluster.devices_per_node));
@@ -34,48 +36,53 @@ void read_intra_node(Reading& reading, const Cluster& cluster, IntraNode& link) 
     }
     read_keys(section, intra_node_keys(), link);
     section.finish();
-    if (!is_mesh(link) || !reading.good({"cluster.devices_per_node", "cluster.intra_node.kind"}) ||
+    if (!is_mesh(link) ||
+        !reading.good({per_node.c_str(), place.named("intra_node.kind").c_str()}) ||
         cluster.devices_per_node <= kCubeMeshDevices)
         return;
     Diagnostic& fault = reading.report(
-        "S056", "/cluster/devices_per_node",
+        "S056", place.at("devices_per_node"),
         fmt::format("a hybrid cube mesh joins at most {} devices", kCubeMeshDevices));
     fault.arithmetic = fmt::format("devices_per_node = {}", cluster.devices_per_node);
     fault.help.push_back("\"nvswitch\" for larger nodes (DGX-2)");
 }
 
-// One node needs no network, but may describe one for the day that nodes is raised.
-void read_inter_node(Reading& reading, const Cluster& cluster, InterNode& link) {
-    Section section(reading, "/cluster/inter_node", "cluster.inter_node");
+// One node needs no network, but may describe one for the day that nodes is raised. `all_nodes`:
+// of the cluster that these nodes are in.
+void read_inter_node(Reading& reading, const ClusterPlace& place, const Cluster& cluster,
+                     std::int64_t all_nodes, InterNode& link) {
+    Section section(reading, place.at("inter_node"), place.named("inter_node"));
     if (section.exists()) {
         // Where no kind is said, all that a network lacks is named.
         if (!section.has("kind")) link.kind = InterNodeKind::infiniband;
         read_keys(section, inter_node_keys(), link);
         if (!section.has("kind")) link.kind = InterNodeKind::none;
         section.finish();
-        read_fabric(reading, cluster, link);
+        read_fabric(reading, place, cluster, link);
     }
-    const bool judged = reading.good({"cluster.nodes", "cluster.inter_node.kind"});
-    if (!judged || cluster.nodes <= 1 || link.kind != InterNodeKind::none) return;
+    const bool judged = reading.good(
+        {"cluster.nodes", place.named("nodes").c_str(), place.named("inter_node.kind").c_str()});
+    if (!judged || all_nodes <= 1 || link.kind != InterNodeKind::none) return;
     reading
-        .report("S022", section.exists() ? "/cluster/inter_node/kind" : "/cluster/inter_node",
-                fmt::format("{} nodes need a network between them", cluster.nodes))
+        .report("S022", place.at(section.exists() ? "inter_node/kind" : "inter_node"),
+                fmt::format("{} nodes need a network between them", all_nodes))
         .help.push_back(section.exists() ? "\"kind\": \"infiniband\", \"roce\", …"
-                                         : "cluster needs the key \"inter_node\"");
+                                         : place.field + " needs the key \"inter_node\"");
 }
 
-void report_other_device(Reading& reading, const Cluster& cluster, const std::string& profile_is,
-                         const std::string& other) {
-    Diagnostic& fault = reading.report("S023", "/cluster/device",
+void report_other_device(Reading& reading, const ClusterPlace& place, const Cluster& cluster,
+                         const std::string& profile_is, const std::string& other) {
+    Diagnostic& fault = reading.report("S023", place.at("device"),
                                        "the profile is of another device than the cluster's");
-    fault.arithmetic = fmt::format("cluster.device = \"{}\", {}", cluster.device, profile_is);
+    fault.arithmetic =
+        fmt::format("{} = \"{}\", {}", place.named("device"), cluster.device, profile_is);
     fault.help.push_back(fmt::format("use {}, or the profile of \"{}\"", other, cluster.device));
 }
 
 // The profile holds the timings of one device; read here only as far as the name of that device.
-void check_profile(Reading& reading, const Folders& folders, Cluster& cluster,
-                   const std::string& reference) {
-    const std::string pointer = "/cluster/profile";
+void check_profile(Reading& reading, const ClusterPlace& place, const Folders& folders,
+                   Cluster& cluster, const std::string& reference) {
+    const std::string pointer = place.at("profile");
     const std::optional<ParsedJson> parsed =
         parse_file(reading, pointer, reference, cluster.profile_path, folders.files);
     if (!parsed) return;
@@ -92,30 +99,33 @@ void check_profile(Reading& reading, const Folders& folders, Cluster& cluster,
         return;
     }
     const std::string device = parsed->value["device"].get<std::string>();
-    if (!reading.good({"cluster.device"}) || device == cluster.device) return;
-    report_other_device(reading, cluster, fmt::format("{} is of \"{}\"", reference, device),
+    if (!reading.good({place.named("device").c_str()}) || device == cluster.device) return;
+    report_other_device(reading, place, cluster, fmt::format("{} is of \"{}\"", reference, device),
                         fmt::format("the device \"{}\"", device));
 }
 
-void find_profile(Reading& reading, const Folders& folders, Cluster& cluster,
-                  const std::string& reference) {
-    const std::string pointer = "/cluster/profile";
-    if (reference == kThisMachine) return;  // see find_own_profile
+void find_profile(Reading& reading, const ClusterPlace& place, const Folders& folders,
+                  Cluster& cluster, const std::string& reference) {
+    const std::string pointer = place.at("profile");
+    if (reference == kThisMachine && place.field == ClusterPlace().field)
+        return;  // see find_own_profile
     cluster.profile_path = find_file(reference, reading.document().source(pointer), folders);
     if (cluster.profile_path.empty())
         report_missing_file(reading, pointer, reference, "profiles", folders);
     else
-        check_profile(reading, folders, cluster, reference);
+        check_profile(reading, place, folders, cluster, reference);
 }
 
 // A name is of the hardware that its file describes: where a --set made that other hardware, the
 // name says so.
-void tell_changes(const Document& document, std::string& name) {
-    if (name.empty() || document.set_by_itself("/cluster/name")) return;
-    const std::string prefix = "cluster.";
+void tell_changes(const Document& document, const ClusterPlace& place, std::string& name) {
+    if (name.empty() || document.set_by_itself(place.at("name"))) return;
+    std::string prefix = place.at("");  // as a --set spells it
+    prefix.erase(0, 1);
+    std::replace(prefix.begin(), prefix.end(), '/', '.');
     std::string changes;
     for (const char* part : {"nodes", "devices_per_node", "device", "intra_node", "inter_node"})
-        for (const std::string& set : document.sets_at(std::string("/cluster/") + part)) {
+        for (const std::string& set : document.sets_at(place.at(part))) {
             const std::size_t object = set.find('{');
             changes += (changes.empty() ? "" : ", ") +
                        set.substr(prefix.size(), object - prefix.size()) +
@@ -175,8 +185,11 @@ const Keys<InterNode>& inter_node_keys() {
     return keys;
 }
 
-const Keys<Cluster>& cluster_keys() {
-    static const Keys<Cluster> keys = {
+namespace {
+
+// Of the nodes of one kind; and of all of a cluster.
+Keys<Cluster> keys_of_nodes(bool of_all) {
+    Keys<Cluster> keys = {
         text<&Cluster::name>("name", "What reports call it"),
         count<&Cluster::nodes>("nodes", "Computers", {1, kMostNodes})
             .required()
@@ -198,32 +211,86 @@ const Keys<Cluster>& cluster_keys() {
                      specs(host_memory_keys())),
         own<Cluster>("storage", KeyType::object, "Disk of a node, for what is offloaded",
                      specs(storage_keys())),
-        own<Cluster>("slow_devices", KeyType::list, "Devices that are slower than the profile says",
-                     specs(slow_device_keys())),
-        own<Cluster>("jitter", KeyType::object, "Factors that are drawn on the time of kernels",
-                     specs(jitter_keys())),
-        own<Cluster>("list_price", KeyType::object,
-                     "What the device is rented for by public lists; the library's unless given",
-                     specs(list_price_keys())),
-        number<&Cluster::price_usd_per_gpu_hour>("price_usd_per_gpu_hour",
-                                                 "What a device costs you, instead of the list's "
-                                                 "price")
-            .in("USD/h")
-            .written_if([](const Cluster& from) { return !from.list_price; }),
-        number<&Cluster::power_w_per_gpu>("power_w_per_gpu",
-                                          "Draw of a device with its share of the node; 0: not "
-                                          "known, and energy is not told")
-            .in("W"),
-        number<&Cluster::pue>("pue", "Power usage effectiveness of the site", {1, 10}),
-        source_note<Cluster>(),
     };
+    if (of_all)
+        keys = joined(
+            std::move(keys),
+            Keys<Cluster>{
+                own<Cluster>("other_nodes", KeyType::list,
+                             "Nodes of other kinds, which come after these in the order of ranks: "
+                             "each a file of a cluster, or its keys",
+                             specs(keys_of_nodes(false)))
+                    .of_entries(KeyType::text)
+                    .written_if([](const Cluster& from) { return !from.other_nodes.empty(); }),
+                own<Cluster>("slow_devices", KeyType::list,
+                             "Devices that are slower than the profile says",
+                             specs(slow_device_keys())),
+                own<Cluster>("jitter", KeyType::object,
+                             "Factors that are drawn on the time of kernels", specs(jitter_keys())),
+            });
+    return joined(
+        std::move(keys),
+        Keys<Cluster>{
+            own<Cluster>("list_price", KeyType::object,
+                         "What the device is rented for by public lists; the library's unless "
+                         "given",
+                         specs(list_price_keys())),
+            number<&Cluster::price_usd_per_gpu_hour>("price_usd_per_gpu_hour",
+                                                     "What a device costs you, instead of the "
+                                                     "list's price")
+                .in("USD/h")
+                .written_if([](const Cluster& from) { return !from.list_price; }),
+            number<&Cluster::power_w_per_gpu>("power_w_per_gpu",
+                                              "Draw of a device with its share of the node; 0: "
+                                              "not known, and energy is not told")
+                .in("W"),
+            number<&Cluster::pue>("pue", "Power usage effectiveness of the site", {1, 10}),
+            source_note<Cluster>(),
+        });
+}
+
+const Keys<Cluster>& other_node_keys() {
+    static const Keys<Cluster> keys = keys_of_nodes(false);
     return keys;
 }
 
-Json written_cluster(const Cluster& cluster, const Document& document) {
+}  // namespace
+
+const Keys<Cluster>& cluster_keys() {
+    static const Keys<Cluster> keys = keys_of_nodes(true);
+    return keys;
+}
+
+ClusterPlace place_of_others(std::size_t index) {
+    return {fmt::format("/cluster/other_nodes/{}", index),
+            fmt::format("cluster.other_nodes[{}]", index)};
+}
+
+std::vector<ClusterPlace> places_of_nodes(const Document& document) {
+    std::vector<ClusterPlace> places = {ClusterPlace()};
+    const Json* others = document.find("/cluster/other_nodes");
+    for (std::size_t i = 0; others != nullptr && others->is_array() && i < others->size(); ++i)
+        if ((*others)[i].is_object()) places.push_back(place_of_others(i));
+    return places;
+}
+
+void follow_other_nodes(Reading& reading, const Folders& folders) {
+    const Json* others = reading.document().find("/cluster/other_nodes");
+    if (others == nullptr || !others->is_array()) return;
+    for (std::size_t i = 0; i < others->size(); ++i) {
+        const std::string pointer = place_of_others(i).pointer;
+        if (reading.good_at(pointer))  // else it was looked for before, in vain
+            follow_reference(reading, pointer, "clusters", Source::Kind::file, folders);
+    }
+}
+
+namespace {
+
+Json written_nodes(const Keys<Cluster>& keys, const ClusterPlace& place, const Cluster& cluster,
+                   const Document& document) {
     Json out = Json::object();
-    write_keys(cluster_keys(), cluster, out, [&](const std::string& name) -> std::optional<Json> {
-        const Json* said = document.find("/cluster/" + name);
+    write_keys(keys, cluster, out, [&](const std::string& name) -> std::optional<Json> {
+        const Json* said = document.find(place.at(name.c_str()));
         if (name == "list_price") {
             if (!cluster.list_price) return std::nullopt;
             return written(list_price_keys(), *cluster.list_price);
@@ -231,34 +298,120 @@ Json written_cluster(const Cluster& cluster, const Document& document) {
         if (said == nullptr) return std::nullopt;
         if (name == "intra_node") return written(intra_node_keys(), cluster.intra_node);
         if (name == "inter_node") return written(inter_node_keys(), cluster.inter_node);
-        return *said;
+        if (name != "other_nodes") return *said;
+        Json others = Json::array();
+        for (std::size_t i = 0; i < cluster.other_nodes.size(); ++i)
+            others.push_back(written_nodes(other_node_keys(), place_of_others(i),
+                                           cluster.other_nodes[i], document));
+        return others;
     });
     return out;
 }
 
+// The keys, without what they say of links: whether those are needed hangs on all nodes.
+void read_nodes(Reading& reading, const ClusterPlace& place, Section& section,
+                const Keys<Cluster>& keys, Cluster& cluster) {
+    read_keys(section, keys, cluster);
+    tell_changes(reading.document(), place, cluster.name);
+    read_price(reading, place, section, cluster);
+}
+
+void read_links(Reading& reading, const ClusterPlace& place, const Folders& folders,
+                std::int64_t all_nodes, Cluster& cluster) {
+    read_intra_node(reading, place, cluster, cluster.intra_node);
+    read_inter_node(reading, place, cluster, all_nodes, cluster.inter_node);
+    read_host_memory(reading, place, cluster);
+    const Json* profile = reading.document().find(place.at("profile"));
+    if (profile != nullptr && profile->is_string() && reading.good_at(place.at("profile")))
+        find_profile(reading, place, folders, cluster, profile->get<std::string>());
+}
+
+// What a group that spans nodes of several kinds is priced by asks that they lie alike.
+void check_per_node(Reading& reading, const ClusterPlace& place, const Cluster& cluster,
+                    const Cluster& others) {
+    if (!reading.good({"cluster.devices_per_node", place.named("devices_per_node").c_str()}) ||
+        others.devices_per_node == cluster.devices_per_node)
+        return;
+    Diagnostic& fault = reading.report("S059", place.at("devices_per_node"),
+                                       "nodes of all kinds must have as many devices each");
+    fault.arithmetic = fmt::format("{} devices in a node of {}, {} in one of the cluster's own",
+                                   others.devices_per_node, place.field, cluster.devices_per_node);
+    fault.help.push_back(
+        fmt::format("{} nodes of {} devices are as many",
+                    std::max<std::int64_t>(
+                        1, others.nodes * others.devices_per_node / cluster.devices_per_node),
+                    cluster.devices_per_node));
+}
+
+void check_lie(Reading& reading, const ClusterPlace& place, const Cluster& nodes) {
+    if (nodes.inter_node.fabric.kind != FabricKind::uniform)
+        reading
+            .report("S059", place.at("inter_node/fabric"),
+                    "a fabric with levels cannot be told of nodes of several kinds")
+            .help.push_back("\"oversubscription\" says what a uniform one lacks");
+    if (is_mesh(nodes.intra_node))
+        reading.report("S059", place.at("intra_node/kind"),
+                       "nodes of a hybrid cube mesh cannot be mixed with others");
+}
+
+void read_others(Reading& reading, const Folders& folders, Section& section, Cluster& cluster) {
+    const Json* list = section.find("other_nodes");
+    if (list == nullptr) return;
+    if (!list->is_array() || list->size() >= kMostNodeKinds) {
+        section.wrong_type("other_nodes",
+                           "an array of at most 31 clusters, each a file or an object");
+        return;
+    }
+    std::vector<std::pair<ClusterPlace, std::size_t>> read;
+    for (std::size_t i = 0; i < list->size(); ++i) {
+        const ClusterPlace place = place_of_others(i);
+        Cluster& others = cluster.other_nodes.emplace_back();
+        Section keys(reading, place.pointer, place.field);
+        if (!keys.exists() || !reading.good_at(place.pointer)) {
+            reading.mark_bad(ClusterPlace().at("nodes"));  // how many there are is not known
+            continue;
+        }
+        read_nodes(reading, place, keys, other_node_keys(), others);
+        keys.finish();
+        if (!keys.good("nodes")) reading.mark_bad(ClusterPlace().at("nodes"));
+        read.emplace_back(place, i);
+    }
+    for (const auto& [place, i] : read)
+        read_links(reading, place, folders, cluster.all_nodes(), cluster.other_nodes[i]);
+}
+
+}  // namespace
+
+Json written_cluster(const Cluster& cluster, const Document& document) {
+    return written_nodes(cluster_keys(), ClusterPlace(), cluster, document);
+}
+
 void read_cluster(Reading& reading, const Folders& folders, Cluster& cluster) {
-    Section section(reading, "/cluster", "cluster");
+    const ClusterPlace place;
+    Section section(reading, place.pointer, place.field);
     if (!section.exists()) return;
-    read_keys(section, cluster_keys(), cluster);
-    tell_changes(reading.document(), cluster.name);
-    const bool has_profile = section.has("profile") && section.good("profile");
-    read_price(reading, section, cluster);
+    read_nodes(reading, place, section, cluster_keys(), cluster);
+    read_others(reading, folders, section, cluster);
     read_uneven(reading, section, cluster);
     section.finish();
-    read_intra_node(reading, cluster, cluster.intra_node);
-    read_inter_node(reading, cluster, cluster.inter_node);
-    read_host_memory(reading, cluster);
-    if (has_profile)
-        find_profile(reading, folders, cluster, section.find("profile")->get<std::string>());
+    read_links(reading, place, folders, cluster.all_nodes(), cluster);
+    if (cluster.other_nodes.empty()) return;
+    check_lie(reading, place, cluster);
+    for (std::size_t i = 0; i < cluster.other_nodes.size(); ++i) {
+        if (!reading.good_at(place_of_others(i).pointer)) continue;
+        check_per_node(reading, place_of_others(i), cluster, cluster.other_nodes[i]);
+        check_lie(reading, place_of_others(i), cluster.other_nodes[i]);
+    }
 }
 
 void find_own_profile(Reading& reading, const Folders& folders, Scenario& scenario) {
-    const std::string pointer = "/cluster/profile";
+    const ClusterPlace place;
+    const std::string pointer = place.at("profile");
     const Json* reference = reading.document().find(pointer);
     if (reference == nullptr || *reference != kThisMachine) return;
     Cluster& cluster = scenario.cluster;
     if (cluster.intra_node.kind != IntraNodeKind::host) {
-        report_other_device(reading, cluster,
+        report_other_device(reading, place, cluster,
                             fmt::format("{} is of this computer's cores", kThisMachine),
                             "a cluster whose ranks are cores (intra_node.kind \"host\")");
         return;
@@ -272,7 +425,7 @@ void find_own_profile(Reading& reading, const Folders& folders, Scenario& scenar
         reading.report("S001", pointer, "there is no profile of this machine: " + why);
         return;
     }
-    check_profile(reading, folders, cluster, kThisMachine);
+    check_profile(reading, place, folders, cluster, kThisMachine);
 }
 
 }  // namespace orrery::plan

@@ -7,7 +7,7 @@
 namespace orrery::plan {
 namespace {
 
-constexpr const char* kFabric = "/cluster/inter_node/fabric";
+constexpr const char* kFabric = "inter_node/fabric";
 constexpr std::int64_t kMostNodesOfASwitch = 1'000'000;
 
 bool has_direct_links(IntraNodeKind kind) {
@@ -27,7 +27,7 @@ void check_nesting(Reading& reading, const std::string& pointer, std::int64_t no
                                        : fmt::format("nearest: {}", 2 * below));
 }
 
-void read_levels(Reading& reading, Section& keys, Fabric& fabric) {
+void read_levels(Reading& reading, const ClusterPlace& place, Section& keys, Fabric& fabric) {
     const Json* list = keys.find("levels");
     if (list == nullptr) return;  // missed where it is required
     if (!list->is_array() || list->empty() || list->size() > kMostFabricLevels) {
@@ -36,10 +36,11 @@ void read_levels(Reading& reading, Section& keys, Fabric& fabric) {
     }
     std::int64_t below = 0;  // 0: not known
     for (std::size_t i = 0; i < list->size(); ++i) {
-        const std::string pointer = fmt::format("{}/levels/{}", kFabric, i);
+        const std::string pointer = fmt::format("{}/levels/{}", place.at(kFabric), i);
         FabricLevel level;
         const bool counted =
-            read_object(reading, pointer, fmt::format("cluster.inter_node.fabric.levels[{}]", i),
+            read_object(reading, pointer,
+                        fmt::format("{}[{}]", place.named("inter_node.fabric.levels"), i),
                         fabric_level_keys(), level) &&
             reading.good_at(pointer + "/nodes");
         if (counted && below > 0) check_nesting(reading, pointer, level.nodes, below);
@@ -105,25 +106,26 @@ Json written_fabric(const Fabric& fabric) {
     return out;
 }
 
-void read_fabric(Reading& reading, const Cluster& cluster, InterNode& link) {
-    Section section(reading, kFabric, "cluster.inter_node.fabric");
+void read_fabric(Reading& reading, const ClusterPlace& place, const Cluster& cluster,
+                 InterNode& link) {
+    Section section(reading, place.at(kFabric), place.named("inter_node.fabric"));
     if (!section.exists()) return;
     Fabric& fabric = link.fabric;
     const bool direct = cluster.devices_per_node > 1 && has_direct_links(cluster.intra_node.kind);
     if (!direct) fabric.cross_rail = CrossRail::spine;
     read_keys(section, fabric_keys(), fabric);
     if (!has_rails(fabric)) fabric.cross_rail = CrossRail::nvlink;
-    if (has_levels(fabric)) read_levels(reading, section, fabric);
+    if (has_levels(fabric)) read_levels(reading, place, section, fabric);
     section.finish();
     if (has_levels(fabric) && link.oversubscription != 1)
         reading
-            .report("S058", "/cluster/inter_node/oversubscription",
+            .report("S058", place.at("inter_node/oversubscription"),
                     "the levels of a fabric say where it is oversubscribed")
             .help.push_back("state it with a level of \"fabric\", and leave this key out");
     if (has_rails(fabric) && !direct && fabric.cross_rail == CrossRail::nvlink &&
-        reading.good({"cluster.intra_node", "cluster.devices_per_node"}))
+        reading.good({place.named("intra_node").c_str(), place.named("devices_per_node").c_str()}))
         reading
-            .report("S058", std::string(kFabric) + "/cross_rail",
+            .report("S058", place.at(kFabric) + "/cross_rail",
                     "a node whose devices no direct link joins has no other way between rails")
             .help.push_back("\"cross_rail\": \"spine\"");
 }

@@ -67,10 +67,11 @@ void read_offload(Reading& reading, Offload& offload) {
     read_object(reading, "/layout/offload", "layout.offload", offload_keys(), offload);
 }
 
-void read_host_memory(Reading& reading, Cluster& cluster) {
-    read_object(reading, "/cluster/host_memory", "cluster.host_memory", host_memory_keys(),
+void read_host_memory(Reading& reading, const ClusterPlace& place, Cluster& cluster) {
+    read_object(reading, place.at("host_memory"), place.named("host_memory"), host_memory_keys(),
                 cluster.host_memory);
-    read_object(reading, "/cluster/storage", "cluster.storage", storage_keys(), cluster.storage);
+    read_object(reading, place.at("storage"), place.named("storage"), storage_keys(),
+                cluster.storage);
 }
 
 }  // namespace orrery::plan

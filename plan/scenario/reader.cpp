@@ -100,8 +100,10 @@ void assemble(Reading& reading, const std::vector<std::string>& sets, const Fold
                          folders);
         if (assumed && framework.is_object()) framework["assumed"] = true;
     }
-    apply_key_overrides(reading, sets);
-    follow_price_list(reading, folders);
+    follow_other_nodes(reading, folders);
+    // One may name a file whose keys the next changes.
+    apply_key_overrides(reading, sets, [&] { follow_other_nodes(reading, folders); });
+    follow_price_lists(reading, folders);
     follow_schedule_file(reading, folders);
 }
 

@@ -36,6 +36,67 @@ std::int64_t layers_per_group(const Layout& layout, std::int64_t layers) {
     return root;
 }
 
+std::int64_t Cluster::all_nodes() const {
+    std::int64_t all = nodes;
+    for (const Cluster& others : other_nodes)
+        all += others.nodes;
+    return all;
+}
+
+Cluster Cluster::all_of_kind(std::size_t kind) const {
+    Cluster all = node_kind(kind);
+    all.nodes = all_nodes();
+    all.other_nodes.clear();
+    all.slow_devices = slow_devices;
+    all.jitter = jitter;
+    return all;
+}
+
+std::size_t Cluster::kind_of_device(std::int64_t of_device) const {
+    std::int64_t end = nodes * devices_per_node;
+    std::size_t kind = 0;
+    while (of_device >= end && kind < other_nodes.size())
+        end += other_nodes[kind++].nodes * devices_per_node;
+    return kind;
+}
+
+std::vector<std::int64_t> Cluster::devices_by_kind(std::int64_t first) const {
+    std::vector<std::int64_t> counts;
+    for (std::size_t kind = 0; kind < node_kinds(); ++kind) {
+        counts.push_back(std::min(first, node_kind(kind).nodes * devices_per_node));
+        first -= counts.back();
+    }
+    return counts;
+}
+
+namespace {
+
+// Sum over the first `first` devices of what their nodes' kind says of each, where each says
+// something.
+template <typename OfDevice>
+double summed(const Cluster& cluster, std::int64_t first, OfDevice&& of_device) {
+    const std::vector<std::int64_t> counts = cluster.devices_by_kind(first);
+    double sum = 0;
+    for (std::size_t kind = 0; kind < counts.size(); ++kind) {
+        if (counts[kind] == 0) continue;
+        const double each = of_device(cluster.node_kind(kind));
+        if (each <= 0) return 0;
+        sum += static_cast<double>(counts[kind]) * each;
+    }
+    return sum;
+}
+
+}  // namespace
+
+double Cluster::usd_per_hour(std::int64_t first) const {
+    return summed(*this, first, [](const Cluster& kind) { return kind.usd_per_device_hour(); });
+}
+
+double Cluster::site_power_w(std::int64_t first) const {
+    return summed(*this, first,
+                  [](const Cluster& kind) { return kind.power_w_per_gpu * kind.pue; });
+}
+
 std::string_view name(Precision precision) {
     return spelling(precision);
 }

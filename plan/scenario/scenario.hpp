@@ -176,8 +176,10 @@ struct ListPrice {
     bool operator==(const ListPrice&) const = default;
 };
 
+inline constexpr std::size_t kMostNodeKinds = 32;
+
 struct Cluster {
-    std::int64_t nodes = 1;
+    std::int64_t nodes = 1;  // of its own; see other_nodes
     std::int64_t devices_per_node = 1;
     std::string device;        // name as in the profile
     std::string profile_path;  // absolute or relative to the scenario library; as resolved
@@ -192,12 +194,31 @@ struct Cluster {
     std::string name;                     // for reports; may be empty
     std::vector<SlowDevice> slow_devices;
     Jitter jitter;
+    // Nodes of other kinds, with as many devices each, which come after its own in this order: each
+    // a cluster with a nodes count, a device and links, and no further ones.
+    std::vector<Cluster> other_nodes;
 
-    std::int64_t devices() const { return nodes * devices_per_node; }
-    // 0: unknown, and cost is not reported.
+    // Those of other kinds are among them.
+    std::int64_t all_nodes() const;
+    // As large, of the nodes of one kind alone.
+    Cluster all_of_kind(std::size_t kind) const;
+    std::int64_t devices() const { return all_nodes() * devices_per_node; }
+    // 0: its own nodes; k: those of other_nodes[k − 1].
+    std::size_t node_kinds() const { return 1 + other_nodes.size(); }
+    const Cluster& node_kind(std::size_t kind) const {
+        return kind == 0 ? *this : other_nodes[kind - 1];
+    }
+    std::size_t kind_of_device(std::int64_t of_device) const;
+    // The first `first` devices by the kinds of their nodes.
+    std::vector<std::int64_t> devices_by_kind(std::int64_t first) const;
+
+    // Of a device of its own nodes; 0: unknown, and cost is not reported.
     double usd_per_device_hour() const {
         return list_price ? list_price->usd : price_usd_per_gpu_hour;
     }
+    // Of the first `first` devices together; 0: of one of them it is unknown.
+    double usd_per_hour(std::int64_t first) const;
+    double site_power_w(std::int64_t first) const;  // with the site's own needs (pue)
     double slow_factor(std::int64_t of_device) const {
         for (const SlowDevice& slow : slow_devices)
             if (slow.device == of_device) return slow.factor;

@@ -59,7 +59,7 @@ std::string entries_text(const KeySpec& key) {
         case KeyType::word:
             return "list of " + quoted_words(key.words, ", ");
         case KeyType::text:
-            return "list of texts";
+            return key.keys.empty() ? "list of texts" : "list of texts or objects";
         default:
             return key.keys.empty() ? "list" : "list of objects";
     }

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "plan/scenario/files.hpp"
+#include "plan/scenario/scenario.hpp"
 #include "sim/cost/log2.hpp"
 #include "sim/cost/profile_section.hpp"
 
@@ -363,6 +364,13 @@ Profile load_profile(const std::string& path) {
     const std::optional<std::string> text = plan::disk().read(path, why);
     if (!text) throw ProfileError(fmt::format("{}: cannot be read: {}", path, why));
     return parse_profile(*text, path);
+}
+
+Profile load_profiles(const plan::Cluster& cluster) {
+    Profile profile = load_profile(cluster.profile_path);
+    for (const plan::Cluster& others : cluster.other_nodes)
+        profile.others.push_back(load_profile(others.profile_path));
+    return profile;
 }
 
 }  // namespace orrery::sim

@@ -15,6 +15,10 @@
 #include "plan/ir/kinds.hpp"
 #include "plan/ops/matrix.hpp"
 
+namespace orrery::plan {
+struct Cluster;
+}
+
 namespace orrery::sim {
 
 inline constexpr const char* kProfileFormat = "orrery profile";
@@ -199,6 +203,11 @@ struct Profile {
     std::optional<SharingProfile> sharing;
     std::optional<ProcessProfile> process;  // else the framework's preset says
     std::string collectives_json;           // the object of sim/network, or empty
+    // Of a cluster's nodes of other kinds, in their order; where load_profiles read them.
+    std::vector<Profile> others;
+    const Profile& of_kind(std::size_t kind) const {
+        return kind == 0 ? *this : others.at(kind - 1);
+    }
 
     // By what kernels take longer where so many ranks of a machine are busy: `sharing`, and where
     // they have more threads than the machine cores, as many times as that.
@@ -211,6 +220,9 @@ struct Profile {
 
 // Throws ProfileError when the file is missing, is not JSON or is not a profile.
 Profile load_profile(const std::string& path);
+
+// That of a cluster's own nodes, with those of its others.
+Profile load_profiles(const plan::Cluster& cluster);
 
 // The same from text; `path` names the origin in messages.
 Profile parse_profile(const std::string& text, const std::string& path);

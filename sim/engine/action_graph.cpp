@@ -48,6 +48,7 @@ bool ActionGraph::holds_for(const EngineInput& input) const {
         const EngineTrack& track = input.tracks[t];
         const Prices& least = least_[t];
         const bool even = track.uneven == nullptr;
+        if (track.compute_slowdown_permille) return false;
         if (even != !least.uneven || (!even && !(*track.uneven == *least.uneven)) ||
             !none_below(least.durations, *track.durations) ||
             !none_below(least.hops, track.transfer_to_peer))

@@ -35,7 +35,7 @@ class ActionGraphBuilder {
         add_node(0);
         for (std::size_t t = 0; t < in_.tracks.size(); ++t)
             if (in_.tracks[t].times != nullptr || in_.tracks[t].factors != nullptr ||
-                !add_track(static_cast<TrackId>(t)))
+                in_.tracks[t].compute_slowdown_permille || !add_track(static_cast<TrackId>(t)))
                 return std::nullopt;
         if (!complete()) return std::nullopt;
         number_delays();

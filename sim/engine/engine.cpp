@@ -243,10 +243,10 @@ class Engine {
         }
         s.head.start = now;
         s.head.end = now + takes;
-        if (stream == kCompute && in_.compute_slowdown_permille > 0) {
-            t.work_left = takes * pace(false);
+        if (stream == kCompute && slowdown(track) > 0) {
+            t.work_left = takes * pace(track, false);
             t.work_since = now;
-            s.head.end = end_of_work(t, t.communicating > 0);
+            s.head.end = end_of_work(track, t, t.communicating > 0);
         }
         queue_.push(s.head.end,
                     {Kind::end, static_cast<std::uint8_t>(stream), track, t.generation});
@@ -254,17 +254,20 @@ class Engine {
 
     // Work is counted exactly, so that a pace which changes and changes back at one instant leaves
     // no trace, whatever the order.
-    std::int64_t pace(bool communicating) const {
-        return communicating ? 1000 : 1000 + in_.compute_slowdown_permille;
+    std::int64_t pace(TrackId track, bool communicating) const {
+        return communicating ? 1000 : 1000 + slowdown(track);
     }
-    Picoseconds end_of_work(const TrackState& t, bool communicating) const {
-        const std::int64_t rate = pace(communicating);
+    std::int64_t slowdown(TrackId track) const {
+        return spec(track).compute_slowdown_permille.value_or(in_.compute_slowdown_permille);
+    }
+    Picoseconds end_of_work(TrackId track, const TrackState& t, bool communicating) const {
+        const std::int64_t rate = pace(track, communicating);
         return t.work_since + (t.work_left + rate - 1) / rate;
     }
 
     // Communication of a rank begins or ends: a compute op in progress changes its pace.
     void set_communicating(TrackId track, int change, Picoseconds now) {
-        if (in_.compute_slowdown_permille == 0) return;
+        if (slowdown(track) == 0) return;
         TrackState& t = state(track);
         const bool before = t.communicating > 0;
         t.communicating = static_cast<std::uint32_t>(static_cast<int>(t.communicating) + change);
@@ -273,9 +276,10 @@ class Engine {
         if (before == after || !compute.busy) return;
         Event& e = compute.head;
         if (e.end == 0 || e.start > now) return;  // has an appointment, has not begun
-        t.work_left = std::max<std::int64_t>(0, t.work_left - (now - t.work_since) * pace(before));
+        t.work_left =
+            std::max<std::int64_t>(0, t.work_left - (now - t.work_since) * pace(track, before));
         t.work_since = now;
-        e.end = end_of_work(t, after);
+        e.end = end_of_work(track, t, after);
         queue_.push(e.end, {Kind::end, static_cast<std::uint8_t>(kCompute), track, ++t.generation});
     }
 

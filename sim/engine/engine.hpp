@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ struct EngineTrack {
     // By op id of one step: what its kernels and collectives take is multiplied by it; null: by 1.
     const std::vector<double>* factors = nullptr;
     const Uneven* uneven = nullptr;  // changes the time of its kernels; null: does not
+    // Of its device, where that is of another kind than EngineInput has it for all.
+    std::optional<std::int64_t> compute_slowdown_permille;
     // What its collectives take of the network, by op number; null: nothing. And its transfers, by
     // pipeline rank; may be empty.
     const std::vector<NetworkUse>* network_uses = nullptr;

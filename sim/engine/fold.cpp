@@ -74,6 +74,7 @@ class Refinement {
             for (Rank neighbour : neighbours(rank))
                 if (neighbour != rank) append_key(way(rank, neighbour), key);
             key.push_back(std::bit_cast<std::int64_t>(cluster_.slow_factor(rank)));
+            key.push_back(static_cast<std::int64_t>(cluster_.kind_of_device(rank)));
             class_of_[static_cast<std::size_t>(rank)] = classes.number(key);
         }
         count_ = classes.size();

@@ -39,6 +39,14 @@ GroupShape shape_from(const NodeMembers& members, int siblings_per_node) {
     return shape;
 }
 
+NodeKinds kinds_of(const NodeMembers& members, const plan::Cluster& cluster) {
+    if (cluster.other_nodes.empty()) return kOwnNodes;
+    NodeKinds kinds = 0;
+    for (const auto& [node, positions] : members)
+        kinds |= kOwnNodes << cluster.kind_of_device(node * cluster.devices_per_node);
+    return kinds;
+}
+
 // --- hybrid cube mesh
 
 // The node that has fewest lanes for its members sets the pace; distances are the worst of all.
@@ -189,16 +197,16 @@ std::int64_t rail_of(std::int64_t device, const plan::Cluster& cluster) {
 
 void append_key(const GroupShape& shape, std::vector<std::int64_t>& key) {
     const MeshPlace& mesh = shape.mesh;
-    key.insert(key.end(),
-               {shape.ranks, shape.nodes, shape.ranks_per_node, shape.siblings_per_node,
-                shape.rails, shape.crosses_rails ? 1 : 0, mesh.rings, mesh.chains, mesh.pair_links,
-                mesh.far_pairs, mesh.next_links, mesh.far_nexts, mesh.sharers});
+    key.insert(key.end(), {shape.kinds, shape.ranks, shape.nodes, shape.ranks_per_node,
+                           shape.siblings_per_node, shape.rails, shape.crosses_rails ? 1 : 0,
+                           mesh.rings, mesh.chains, mesh.pair_links, mesh.far_pairs,
+                           mesh.next_links, mesh.far_nexts, mesh.sharers});
     for (const LevelUse& use : shape.fabric)
         key.insert(key.end(), {use.groups, use.senders, use.inside, use.climbs});
 }
 
 void append_key(const Hop& hop, std::vector<std::int64_t>& key) {
-    key.insert(key.end(), {hop.same_node ? 1 : 0, hop.flows, hop.links, hop.levels,
+    key.insert(key.end(), {hop.kinds, hop.same_node ? 1 : 0, hop.flows, hop.links, hop.levels,
                            hop.crosses_rails ? 1 : 0});
 }
 
@@ -225,6 +233,7 @@ std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& 
             for (const auto& [node, positions] : own)
                 siblings = std::max(siblings, users[node]);
         shapes.push_back(shape_from(own, siblings));
+        shapes.back().kinds = kinds_of(own, cluster);
     }
     if (cluster.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh)
         place_in_meshes(members, shapes);
@@ -237,6 +246,8 @@ Hop hop_between(std::int64_t from_device, std::int64_t to_device, const plan::Cl
     const std::int64_t other = to_device / cluster.devices_per_node;
     Hop hop;
     hop.same_node = own == other;
+    hop.kinds = kOwnNodes << cluster.kind_of_device(from_device) |
+                kOwnNodes << cluster.kind_of_device(to_device);
     if (hop.same_node) {
         if (cluster.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh)
             hop.links = cube_mesh_links(static_cast<int>(from_device % cluster.devices_per_node),

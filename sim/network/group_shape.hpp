@@ -29,6 +29,11 @@ struct LevelUse {
     bool operator==(const LevelUse&) const = default;
 };
 
+// Of a cluster whose nodes are of several kinds: those of a group's members, a bit each.
+using NodeKinds = std::uint32_t;
+inline constexpr NodeKinds kOwnNodes = 1;
+static_assert(plan::kMostNodeKinds <= 32);
+
 struct GroupShape {
     int ranks = 1;
     int nodes = 1;
@@ -39,6 +44,7 @@ struct GroupShape {
     bool crosses_rails = false;
     MeshPlace mesh{};  // of a hybrid cube mesh: in the node that has least for it
     std::array<LevelUse, plan::kMostFabricLevels> fabric{};
+    NodeKinds kinds = kOwnNodes;
 
     bool operator==(const GroupShape&) const = default;
 };
@@ -63,6 +69,7 @@ struct Hop {
     int links = 0;   // of a cube mesh: that join the two
     int levels = 0;  // of the fabric whose upward links it passes
     bool crosses_rails = false;
+    NodeKinds kinds = kOwnNodes;  // of its two ends
 
     bool operator==(const Hop&) const = default;
 };

@@ -98,6 +98,7 @@ struct InBuckets {
 struct StageKind {
     StagePlace place = StagePlace::middle;
     std::int64_t layers = 0;
+    std::size_t node_kind = 0;
     const StageCosts* costs = nullptr;
     std::array<PassTimes, kPasses> passes{};
     InBuckets reduction;
@@ -113,18 +114,23 @@ class Estimate {
         : scenario_(scenario),
           layout_(scenario.layout),
           framework_(scenario.training.framework),
-          profile_(parts.profile),
-          unit_(parts.unit),
+          nodes_(parts.nodes),
+          unit_(parts.nodes.front().unit),
           skeleton_(parts.skeleton),
-          network_(parts.network),
           places_(parts.places),
-          walks_(parts.walks),
-          exchange_(parts.network, copies_of(parts.places, scenario.layout), scenario,
-                    (profile_.overlap.compute_slowdown.value - 1) * framework_.overlap_factor),
-          of_experts_(parts.network, copies_of_experts(parts.places, scenario.layout), scenario,
-                      0) {
-        for (std::int32_t stage = 0; stage < layout_.stages(); ++stage)
-            kind_of_.push_back(kind_number(stage));
+          walks_(parts.walks) {
+        for (const NodeCosts& of : nodes_) {
+            exchanges_.emplace_back(
+                of.network, copies_of(parts.places, scenario.layout), scenario,
+                (of.profile.overlap.compute_slowdown.value - 1) * framework_.overlap_factor);
+            of_experts_.emplace_back(of.network, copies_of_experts(parts.places, scenario.layout),
+                                     scenario, 0);
+        }
+        find_nodes();
+        kind_of_.resize(static_cast<std::size_t>(layout_.stages()));
+        for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank)
+            for (const std::int32_t stage : skeleton_.stages(rank))
+                kind_of_[static_cast<std::size_t>(stage)] = kind_number(stage, node_of_[rank]);
         for (StageKind& kind : kinds_)
             complete(kind);
     }
@@ -132,18 +138,49 @@ class Estimate {
     LayoutEstimate make() {
         LayoutEstimate estimate;
         estimate.step_s = step();
-        for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank)
-            estimate.peak_bytes = std::max(estimate.peak_bytes, live_of(rank));
-        estimate.peak_bytes += process_bytes();
-        const StackPrior prior = stack_prior(framework_, profile_);
-        estimate.fit_probability =
-            fit_probability(estimate.peak_bytes, profile_.hardware.capacity_bytes.value, prior);
-        if (host() > scenario_.cluster.host_memory.capacity_GB * 1e9) estimate.fit_probability = 0;
+        const NodeCosts* fullest = nullptr;
+        for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
+            const NodeCosts& of = nodes_[node_of_[rank]];
+            const double peak = live_of(rank) + process_bytes(of.profile);
+            const double capacity = of.profile.hardware.capacity_bytes.value;
+            if (fullest != nullptr &&
+                peak * estimate.capacity_bytes <= estimate.peak_bytes * capacity)
+                continue;
+            fullest = &of;
+            estimate.peak_bytes = peak;
+            estimate.capacity_bytes = capacity;
+        }
+        estimate.fit_probability = fit_probability(estimate.peak_bytes, estimate.capacity_bytes,
+                                                   stack_prior(framework_, fullest->profile));
+        if (host_exceeded()) estimate.fit_probability = 0;
         return estimate;
     }
 
   private:
-    std::size_t kind_number(std::int32_t stage) {
+    // By pipeline rank, the kind of its nodes on which a layer takes longest.
+    void find_nodes() {
+        const auto of_layer = [&](std::size_t kind) {
+            const UnitCosts& unit = nodes_[kind].unit;
+            double busy = 0;
+            for (const StageCosts& stage : unit.stages)
+                for (const ByLayers& pass : stage.busy)
+                    busy = std::max(busy, pass.layer);
+            return busy;
+        };
+        const std::int64_t of_rank = layout_.ranks() / layout_.pipeline_parallel;
+        for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
+            const std::int64_t first = static_cast<std::int64_t>(rank) * of_rank;
+            std::size_t slowest = scenario_.cluster.kind_of_device(first);
+            for (std::size_t kind = slowest + 1;
+                 kind < nodes_.size() &&
+                 kind <= scenario_.cluster.kind_of_device(first + of_rank - 1);
+                 ++kind)
+                if (of_layer(kind) > of_layer(slowest)) slowest = kind;
+            node_of_.push_back(slowest);
+        }
+    }
+
+    std::size_t kind_number(std::int32_t stage, std::size_t node_kind) {
         const auto last = static_cast<std::int32_t>(layout_.stages()) - 1;
         StagePlace place = StagePlace::middle;
         if (layout_.pipeline_parallel == 1)
@@ -154,11 +191,14 @@ class Estimate {
             place = StagePlace::last;
         const std::int64_t layers = layout_.layers_per_stage[static_cast<std::size_t>(stage)];
         for (std::size_t i = kinds_.size(); i-- > 0;)
-            if (kinds_[i].place == place && kinds_[i].layers == layers) return i;
+            if (kinds_[i].place == place && kinds_[i].layers == layers &&
+                kinds_[i].node_kind == node_kind)
+                return i;
         StageKind kind;
         kind.place = place;
         kind.layers = layers;
-        kind.costs = &unit_.stages[static_cast<std::size_t>(place)];
+        kind.node_kind = node_kind;
+        kind.costs = &nodes_[node_kind].unit.stages[static_cast<std::size_t>(place)];
         kinds_.push_back(kind);
         return kinds_.size() - 1;
     }
@@ -169,8 +209,8 @@ class Estimate {
     void complete(StageKind& kind) const {
         const StageCosts& costs = *kind.costs;
         const auto layers = static_cast<double>(kind.layers);
-        kind.passes = passes_of(costs, layers);
-        for (const auto& [of, elements] : parameters_of(costs)) {
+        kind.passes = passes_of(costs, layers, kind.node_kind);
+        for (const auto& [of, elements] : parameters_of(costs, kind.node_kind)) {
             const auto* const exchange = of;
             if (!exchange->alone())
                 kind.reduction +=
@@ -183,8 +223,8 @@ class Estimate {
                     }).all;
         }
         kind.states = costs.whole_states.of(layers) +
-                      costs.shared_states.of(layers) / exchange_.sharing() +
-                      costs.shared_expert_states.of(layers) / of_experts_.sharing();
+                      costs.shared_states.of(layers) / exchange().sharing() +
+                      costs.shared_expert_states.of(layers) / of_experts_.front().sharing();
         kind.fixed = costs.fixed.layer * layers;
         for (const ByLayers& one : costs.while_running)
             kind.beside = std::max(kind.beside, one.of(layers));
@@ -196,24 +236,28 @@ class Estimate {
 
     // A rank's parameters, by who else holds them.
     std::array<std::pair<const DataExchange*, const ByLayers*>, 2> parameters_of(
-        const StageCosts& costs) const {
-        return {{{&exchange_, &costs.elements}, {&of_experts_, &costs.expert_elements}}};
+        const StageCosts& costs, std::size_t node_kind) const {
+        return {{{&exchanges_[node_kind], &costs.elements},
+                 {&of_experts_[node_kind], &costs.expert_elements}}};
     }
+    // What is the layout's alone is the same on all nodes.
+    const DataExchange& exchange() const { return exchanges_.front(); }
 
     // Passes of a stage; parameters that are gathered for each, and gradients that are reduced
     // after each, go beside.
-    std::array<PassTimes, kPasses> passes_of(const StageCosts& costs, double layers) const {
+    std::array<PassTimes, kPasses> passes_of(const StageCosts& costs, double layers,
+                                             std::size_t node_kind) const {
         std::array<PassTimes, kPasses> passes;
         for (std::size_t pass = 0; pass < kPasses; ++pass) {
             passes[pass].lead = std::max(0.0, costs.lead[pass].of(layers));
             passes[pass].busy = std::max(0.0, costs.busy[pass].of(layers));
             passes[pass].tail = std::max(0.0, costs.tail[pass].of(layers));
         }
-        if ((exchange_.alone() && of_experts_.alone()) || !exchange_.shards_gradients())
+        if ((exchange().alone() && of_experts_.front().alone()) || !exchange().shards_gradients())
             return passes;
         // Of a layer, and of what a stage has beside layers.
         std::array<double, 2> reduced{}, gathered{};
-        for (const auto& [exchange, elements] : parameters_of(costs)) {
+        for (const auto& [exchange, elements] : parameters_of(costs, node_kind)) {
             const std::array counts = {elements->layer, elements->base};
             for (std::size_t part = 0; part < 2; ++part) {
                 reduced[part] += exchange->reduce(counts[part] * unit_.gradient_bytes);
@@ -232,24 +276,25 @@ class Estimate {
             const auto messages = [&](std::size_t part) {
                 return shares[pass][0] * gathered[part] + shares[pass][1] * reduced[part];
             };
-            passes[pass].busy =
-                beside(costs.busy[pass], costs.undisturbed[pass], layers, messages(0), messages(1));
+            passes[pass].busy = beside(exchanges_[node_kind], costs.busy[pass],
+                                       costs.undisturbed[pass], layers, messages(0), messages(1));
         }
         return passes;
     }
 
     // A pass whose parts each run beside the messages of the next one.
-    double beside(const ByLayers& busy, const ByLayers& undisturbed, double layers, double of_layer,
-                  double of_rest) const {
+    static double beside(const DataExchange& exchange, const ByLayers& busy,
+                         const ByLayers& undisturbed, double layers, double of_layer,
+                         double of_rest) {
         const double rest = std::max(0.0, busy.base);
         const double rest_undisturbed = std::clamp(undisturbed.base, 0.0, rest);
-        if (layers < 1) return exchange_.beside(rest, rest_undisturbed, of_rest);
+        if (layers < 1) return exchange.beside(rest, rest_undisturbed, of_rest);
         const auto layer = [&](double messages) {
-            return exchange_.beside(busy.layer, undisturbed.layer, messages);
+            return exchange.beside(busy.layer, undisturbed.layer, messages);
         };
         if (of_rest <= 0) return layers * layer(of_layer) + rest;
         return (layers - 1) * layer(of_layer) + layer(of_rest) +
-               exchange_.beside(rest, rest_undisturbed, of_layer);
+               exchange.beside(rest, rest_undisturbed, of_layer);
     }
 
     // A stage's layers and the rest of it in buckets of elements of so many bytes: what `price`
@@ -306,7 +351,9 @@ class Estimate {
         PipelineWalks::Key key{
             &skeleton_, layout_.micro_batches(), 0, plan::blocks_on_transfers(scenario_), {}};
         if (layout_.pipeline_parallel > 1)
-            key.hop = network_.point_to_point(unit_.boundary_bytes, places_.next).seconds;
+            for (const NodeCosts& of : nodes_)
+                key.hop = std::max(
+                    key.hop, of.network.point_to_point(unit_.boundary_bytes, places_.next).seconds);
         for (const std::size_t kind : kind_of_) {
             const auto& passes = kinds_[kind].passes;
             if (key.runs.empty() || !(key.runs.back().passes == passes))
@@ -332,7 +379,7 @@ class Estimate {
 
     // Parameters that the optimizer has changed: at once, or beside the next step's first pass.
     bool gathers_changed() const {
-        return layout_.zero_ranks() > 1 && !exchange_.shards_parameters();
+        return layout_.zero_ranks() > 1 && !exchange().shards_parameters();
     }
     bool gathers_after() const {
         return gathers_changed() && !plan::gathers_parameters_ahead(scenario_);
@@ -357,8 +404,9 @@ class Estimate {
         for (const std::int32_t stage : skeleton_.stages(rank)) {
             const StageKind& kind = kind_of(stage);
             const auto layers = static_cast<double>(kind.layers);
-            const double stepped = kind.costs->elements.of(layers) / exchange_.sharing() +
-                                   kind.costs->expert_elements.of(layers) / of_experts_.sharing();
+            const double stepped =
+                kind.costs->elements.of(layers) / exchange().sharing() +
+                kind.costs->expert_elements.of(layers) / of_experts_.front().sharing();
             seconds = std::max(seconds, kind.costs->step_seconds);
             seconds += kind.costs->step_per_element * stepped;
             if (gathers_after()) gathered += kind.gathered;
@@ -393,17 +441,18 @@ class Estimate {
     }
 
     // Of a rank's process, besides.
-    double process_bytes() const {
+    double process_bytes(const Profile& profile) const {
         const plan::Mesh mesh = mesh_of(layout_);
-        if (!profile_.process)
+        if (!profile.process)
             return 1e6 * (framework_.context_mb +
                           static_cast<double>(communicators(mesh)) * framework_.communicator_mb);
-        return profile_.process->shared_bytes.value /
+        return profile.process->shared_bytes.value /
                    static_cast<double>(std::min(scenario_.cluster.devices_per_node, mesh.ranks())) +
-               profile_.process->rank_bytes.value;
+               profile.process->rank_bytes.value;
     }
 
-    double host() {
+    // Whether some node's ranks keep more in its memory than there is.
+    bool host_exceeded() {
         const bool any = std::any_of(kinds_.begin(), kinds_.end(), [](const StageKind& kind) {
             const auto keeps = [&](const ByLayers& bytes) {
                 return bytes.of(static_cast<double>(kind.layers)) > 0;
@@ -411,8 +460,7 @@ class Estimate {
             return keeps(kind.costs->host_states) || keeps(kind.costs->host_shared_states) ||
                    keeps(kind.costs->host_in_flight);
         });
-        if (!any) return 0;
-        double most = 0;
+        if (!any) return false;
         for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank) {
             const auto& stages = skeleton_.stages(rank);
             double bytes = 0;
@@ -426,22 +474,24 @@ class Estimate {
                              static_cast<double>(layout_.zero_ranks()) +
                          moments[1][chunk].until_weights * costs.host_in_flight.of(layers);
             }
-            most = std::max(most, bytes);
+            const double of_node =
+                bytes *
+                static_cast<double>(std::min(scenario_.cluster.devices_per_node, layout_.ranks()));
+            if (of_node > nodes_[node_of_[rank]].nodes.host_memory.capacity_GB * 1e9) return true;
         }
-        return most *
-               static_cast<double>(std::min(scenario_.cluster.devices_per_node, layout_.ranks()));
+        return false;
     }
 
     const plan::Scenario& scenario_;
     const Layout& layout_;
     const plan::Framework& framework_;
-    const Profile& profile_;
-    const UnitCosts& unit_;
+    const std::vector<NodeCosts>& nodes_;
+    const UnitCosts& unit_;  // for what is the same on all nodes
     const ScheduleSkeleton& skeleton_;
-    const Network& network_;
     const Places& places_;
     PipelineWalks& walks_;
-    DataExchange exchange_, of_experts_;
+    std::vector<DataExchange> exchanges_, of_experts_;  // by kind of node
+    std::vector<std::size_t> node_of_;                  // kind, by pipeline rank
     std::vector<StageKind> kinds_;
     std::vector<std::size_t> kind_of_;  // by stage
     std::vector<InFlight> of_chunk_;    // bytes of a micro-batch, of the rank that is looked at

@@ -50,11 +50,19 @@ class PipelineWalks {
     Made<Key, PipelineTimes, Hash> made_;
 };
 
-struct EstimateParts {
+// Nodes of one kind, and what stages cost on them.
+struct NodeCosts {
+    const plan::Cluster& nodes;
     const Profile& profile;
-    const UnitCosts& unit;  // without an error
+    const Network& network;  // as if all nodes were of the kind
+    const UnitCosts& unit;   // without an error
+};
+
+struct EstimateParts {
+    // By kind of the cluster's nodes, as far as the layout has ranks there. A pipeline rank costs
+    // what it does on the slowest of its own; groups and transfers what they do there.
+    const std::vector<NodeCosts>& nodes;
     const ScheduleSkeleton& skeleton;
-    const Network& network;
     const Places& places;
     PipelineWalks& walks;
 };

@@ -79,14 +79,25 @@ bool splits(const plan::ScheduleKind& kind) {
 
 }  // namespace
 
+// Nodes of one kind of the cluster, as if all were of it.
+struct Nodes {
+    plan::Cluster cluster;
+    const Profile& profile;
+    Network network;
+};
+
 struct LayoutPricer::Memo {
-    explicit Memo(const plan::Scenario& scenario, const Profile& profile)
-        : network(scenario.cluster, table_of(profile)) {
+    explicit Memo(const plan::Scenario& scenario, const Profile& profile) {
+        for (std::size_t kind = 0; kind < scenario.cluster.node_kinds(); ++kind) {
+            const plan::Cluster alike = scenario.cluster.all_of_kind(kind);
+            const Profile& of_kind = profile.of_kind(kind);
+            nodes.push_back({alike, of_kind, Network(alike, table_of(of_kind))});
+        }
         for (const plan::ScheduleKind& kind : plan::schedule_kinds())
             splits_backward.push_back(splits(kind));
     }
 
-    Network network;
+    std::vector<Nodes> nodes;           // by kind
     std::vector<bool> splits_backward;  // by kind of schedule
     Made<std::array<std::int64_t, 4>, ScheduleSkeleton, NumbersHash<4>> skeletons;
     Made<std::array<std::int64_t, 6>, Places, NumbersHash<6>> places;
@@ -94,13 +105,14 @@ struct LayoutPricer::Memo {
 };
 
 struct SharedStageCosts::Memo {
-    std::int64_t nodes = 1;
-    Made<Layout, UnitCosts, UnitHash> units;
+    Memo(std::int64_t all_nodes, std::size_t node_kinds) : nodes(all_nodes), units(node_kinds) {}
+
+    std::int64_t nodes;
+    std::vector<Made<Layout, UnitCosts, UnitHash>> units;  // by kind of node
 };
 
-SharedStageCosts::SharedStageCosts(std::int64_t nodes) : memo_(std::make_unique<Memo>()) {
-    memo_->nodes = nodes;
-}
+SharedStageCosts::SharedStageCosts(std::int64_t nodes, std::size_t node_kinds)
+    : memo_(std::make_unique<Memo>(nodes, node_kinds)) {}
 SharedStageCosts::~SharedStageCosts() = default;
 
 LayoutPricer::LayoutPricer(const plan::Scenario& scenario, const Profile& profile,
@@ -119,16 +131,22 @@ LayoutEstimate LayoutPricer::price(const plan::Scenario& valid) const {
     const std::int64_t number = kind - plan::schedule_kinds().data();
     const Layout unit =
         unit_layout(valid, memo_->splits_backward[static_cast<std::size_t>(number)]);
-    const UnitCosts& costs = costs_.memo_->units.get(unit, [&] {
-        plan::Scenario of_unit = valid;
-        of_unit.layout = unit;
-        of_unit.cluster.nodes = costs_.memo_->nodes;
-        return unit_costs(of_unit, profile_, memo_->network.table());
-    });
-    if (!costs.error.empty()) {
-        LayoutEstimate none;
-        none.error = costs.error;
-        return none;
+    std::vector<NodeCosts> nodes;
+    for (std::size_t of = 0; of <= valid.cluster.kind_of_device(layout.ranks() - 1); ++of) {
+        const Nodes& alike = memo_->nodes[of];
+        const UnitCosts& costs = costs_.memo_->units[of].get(unit, [&] {
+            plan::Scenario of_unit = valid;
+            of_unit.layout = unit;
+            of_unit.cluster = alike.cluster;
+            of_unit.cluster.nodes = costs_.memo_->nodes;
+            return unit_costs(of_unit, alike.profile, alike.network.table());
+        });
+        if (!costs.error.empty()) {
+            LayoutEstimate none;
+            none.error = costs.error;
+            return none;
+        }
+        nodes.push_back({alike.cluster, alike.profile, alike.network, costs});
     }
     const std::int64_t pipeline = layout.pipeline_parallel;
     const std::int64_t walked = ScheduleSkeleton::walked(layout.micro_batches(), pipeline);
@@ -142,7 +160,7 @@ LayoutEstimate LayoutPricer::price(const plan::Scenario& valid) const {
         {layout.tensor_parallel, layout.context_parallel, layout.data_parallel, layout.zero_ranks(),
          pipeline > 1 ? layout.ranks() : 0, layout.expert_parallel * layout.expert_tensor_parallel},
         [&] { return places_of(layout, valid.cluster, valid.model.has_experts()); });
-    return estimate_of(valid, {profile_, costs, skeleton, memo_->network, places, memo_->walks});
+    return estimate_of(valid, {nodes, skeleton, places, memo_->walks});
 }
 
 }  // namespace orrery::sim

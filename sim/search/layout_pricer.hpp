@@ -19,6 +19,7 @@ struct LayoutEstimate {
     double step_s = 0;
     double peak_bytes = 0;       // of the fullest rank
     double fit_probability = 0;  // as of MemoryPrediction
+    double capacity_bytes = 0;   // of the rank's device
     std::string error;           // the code of why the device cannot compute so; the rest is 0
 };
 
@@ -26,14 +27,16 @@ struct LayoutEstimate {
 // loses between slots of several sizes is the largest part, most under schedules in a V. Of
 // mixtures of experts the bound on the step holds up to ZeRO-1: beyond, gathers and reductions of
 // every micro-batch contend with the exchange of rows, and a step is off by up to a third.
+// Where nodes are of several kinds, ranks that wait for slower ones leave more to chance.
 inline constexpr double kStepBound = 0.06;
+inline constexpr double kStepBoundOfMixed = 0.08;
 inline constexpr double kPeakBound = 0.08;
 
 // Costs of stages that several pricers share. They do not depend on how many nodes a cluster has:
 // all of `nodes` or fewer have the same.
 class SharedStageCosts {
   public:
-    explicit SharedStageCosts(std::int64_t nodes);
+    explicit SharedStageCosts(std::int64_t nodes, std::size_t node_kinds = 1);
     ~SharedStageCosts();
     SharedStageCosts(const SharedStageCosts&) = delete;
     SharedStageCosts& operator=(const SharedStageCosts&) = delete;
@@ -45,7 +48,8 @@ class SharedStageCosts {
 };
 
 // Prices layouts of one scenario, from several threads at once. What layouts share is made when
-// first asked for and kept.
+// first asked for and kept. Where the cluster's nodes are of several kinds, a pipeline rank costs
+// what it does on the slowest of its own.
 class LayoutPricer {
   public:
     // What is not layout is `scenario`'s; all must outlive the pricer. The scenarios of those that

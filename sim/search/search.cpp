@@ -1,6 +1,7 @@
 #include "sim/search/search.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <tuple>
@@ -9,6 +10,7 @@
 
 #include "plan/assemble/build_plan.hpp"
 #include "plan/check.hpp"
+#include "plan/schedule/schedule.hpp"
 #include "sim/search/few_micro_batches.hpp"
 #include "sim/search/layout_sets.hpp"
 
@@ -106,8 +108,9 @@ class Pricing {
         std::int64_t nodes = 0;
         for (const SearchBase& other : bases_)
             if (other.profile == base.profile && shares_costs(base, other))
-                nodes = std::max(nodes, other.read.scenario->cluster.nodes);
-        costs_.emplace_back(&base, std::make_unique<SharedStageCosts>(nodes));
+                nodes = std::max(nodes, other.read.scenario->cluster.all_nodes());
+        costs_.emplace_back(&base, std::make_unique<SharedStageCosts>(
+                                       nodes, base.read.scenario->cluster.node_kinds()));
         return *costs_.back().second;
     }
     static bool shares_costs(const SearchBase& a, const SearchBase& b) {
@@ -194,7 +197,7 @@ class Pricing {
     // Within the bound of the estimate the simulation decides.
     bool may_fit(const LayoutEstimate& estimate, const Profile& profile,
                  const plan::Scenario& scenario) const {
-        const double capacity = profile.hardware.capacity_bytes.value;
+        const double capacity = estimate.capacity_bytes;
         const double least = estimate.peak_bytes / (1 + kPeakBound);
         if (!leaves_margin(least, capacity)) return false;
         if (estimate.fit_probability >= options_.least_fit_probability) return true;
@@ -256,8 +259,10 @@ class Pricing {
 
     // Within the bound of its estimate.
     bool may_enter(const PricedLayout& priced, const std::vector<FoundLayout>& layouts) const {
+        const bool mixed = !bases_[priced.base].read.scenario->cluster.other_nodes.empty();
+        const double bound = mixed ? kStepBoundOfMixed : kStepBound;
         return layouts.size() < options_.top ||
-               priced.objective * (1 - kStepBound) <= objective_of(layouts[options_.top - 1]);
+               priced.objective * (1 - bound) <= objective_of(layouts[options_.top - 1]);
     }
 
     void report_simulated(std::size_t done, const std::vector<PricedLayout>& fitting,
@@ -397,10 +402,56 @@ class Pricing {
         plan::Layout& layout = scenario.layout;
         const std::int64_t layers = scenario.model.layers;
         layout.layers_per_stage.clear();
-        if (layers % layout.stages() != 0)
+        if (!scenario.cluster.other_nodes.empty() && layout.pipeline_parallel > 1 &&
+            layers >= layout.stages())
+            layout.layers_per_stage = dealt_by_rate(base, scenario);
+        else if (layers % layout.stages() != 0)
             layout.layers_per_stage = with_ends_lighter(layers, layout.stages());
         left.layers_per_stage = layout.layers_per_stage.empty();
         return left;
+    }
+
+    // Where nodes are of several kinds: each layer to the stage that is then done first, by the
+    // rate at which the slowest of its devices multiplies.
+    static std::vector<std::int64_t> dealt_by_rate(const SearchBase& base,
+                                                   const plan::Scenario& scenario) {
+        const plan::Layout& layout = scenario.layout;
+        const std::int64_t copy =
+            layout.tensor_parallel * layout.context_parallel * layout.pipeline_parallel;
+        const std::int64_t of_rank =  // devices of a pipeline rank
+            std::max<std::int64_t>(1, scenario.cluster.devices() / copy) * layout.tensor_parallel *
+            layout.context_parallel;
+        std::vector<double> rates;  // by pipeline rank
+        for (std::int64_t rank = 0; rank < layout.pipeline_parallel; ++rank) {
+            const auto kind = [&](std::int64_t device) {
+                return scenario.cluster.kind_of_device(
+                    std::min(device, scenario.cluster.devices() - 1));
+            };
+            double least = std::numeric_limits<double>::infinity();
+            for (std::size_t k = kind(rank * of_rank); k <= kind((rank + 1) * of_rank - 1); ++k)
+                if (const GemmCurve* curve =
+                        base.profile->of_kind(k).gemm_curve(plan::dims_of(scenario).dtype))
+                    least = std::min(least, curve->rate_tflops * curve->sustained);
+            rates.push_back(least);
+        }
+        const plan::ScheduleKind* schedule = plan::find_schedule(layout.schedule);
+        const plan::StagePlacement placement =
+            plan::place(schedule == nullptr ? plan::Placement::wrap : schedule->placement,
+                        static_cast<std::int32_t>(layout.pipeline_parallel),
+                        static_cast<std::int32_t>(layout.virtual_pipeline));
+        std::vector<std::int64_t> dealt(static_cast<std::size_t>(layout.stages()), 1);
+        const auto with_one_more = [&](std::size_t stage) {
+            return static_cast<double>(dealt[stage] + 1) /
+                   rates[static_cast<std::size_t>(
+                       placement.rank_of(static_cast<std::int32_t>(stage)))];
+        };
+        for (std::int64_t left = scenario.model.layers - layout.stages(); left > 0; --left) {
+            std::size_t first = 0;
+            for (std::size_t stage = 1; stage < dealt.size(); ++stage)
+                if (with_one_more(stage) < with_one_more(first)) first = stage;
+            ++dealt[first];
+        }
+        return dealt;
     }
 
     // Settles the scenario's layout and says what it breaks; empty: nothing.
@@ -446,10 +497,9 @@ double objective_of(Objective objective, const plan::Scenario& scenario, double 
         case Objective::tokens_per_s_per_gpu:
             return step_s * ranks / tokens;
         case Objective::cost_per_token:
-            return step_s * static_cast<double>(cluster.devices()) * cluster.usd_per_device_hour() /
-                   3600 / tokens;
+            return step_s * cluster.usd_per_hour(cluster.devices()) / 3600 / tokens;
         case Objective::energy:
-            return step_s * ranks * cluster.power_w_per_gpu * cluster.pue / tokens;
+            return step_s * cluster.site_power_w(scenario.layout.ranks()) / tokens;
     }
     return step_s;
 }

@@ -14,9 +14,9 @@ struct BalancedLayers {
 };
 
 // Layers go one by one to the chunk that is then the shortest: embeddings, head and loss count as
-// their chunk's own, a layer as the median chunk has it. Nothing where that is how they lie, where
-// the reader refuses it, or where the simulated step is not shorter. `prediction` is that of
-// `scenario`, not stuck.
+// their chunk's own, a layer as the median chunk on nodes of the same kind has it. Nothing where
+// that is how they lie, where the reader refuses it, or where the simulated step is not shorter.
+// `prediction` is that of `scenario`, not stuck.
 std::optional<BalancedLayers> balanced_layers(const plan::Scenario& scenario,
                                               const Profile& profile, const Prediction& prediction,
                                               const ReadWith& read_with);

@@ -8,15 +8,21 @@
 namespace orrery::sim {
 namespace {
 
-// f(op, its duration) for every priced op of every table.
+// f(op, its duration, the kind of its node) for every priced op of every table.
 template <typename Function>
-void change_durations(const plan::Plan& plan, Machine& machine, const Function& f) {
+void change_each(const plan::Plan& plan, Machine& machine, const Function& f) {
     for (const auto& table : machine.tables) {
         std::size_t number = 0;
         for (const plan::Block& block : plan.blocks)
             for (const plan::Op& op : block.ops)
-                f(op, table->durations[number++]);
+                f(op, table->durations[number++], table->node_kind);
     }
+}
+
+template <typename Function>
+void change_durations(const plan::Plan& plan, Machine& machine, const Function& f) {
+    change_each(plan, machine,
+                [&](const plan::Op& op, Picoseconds& duration, std::size_t) { f(op, duration); });
 }
 
 // The account of waiting for an op, as a trace would have it.
@@ -45,9 +51,9 @@ void halve_compute(const plan::Plan& plan, const Profile& /*profile*/, Machine& 
 }
 
 void multiply_at_peak(const plan::Plan& plan, const Profile& profile, Machine& machine) {
-    change_durations(plan, machine, [&](const plan::Op& op, Picoseconds& duration) {
+    change_each(plan, machine, [&](const plan::Op& op, Picoseconds& duration, std::size_t kind) {
         if (!op.is<plan::Gemm>() && !op.is<plan::GroupedGemm>()) return;
-        const Quantity* peak = profile.hardware.peak(op.dtype);
+        const Quantity* peak = profile.of_kind(kind).hardware.peak(op.dtype);
         if (peak == nullptr) return;
         duration = std::min(duration, from_seconds(plan::flops(op) / (peak->value * 1e12)));
     });

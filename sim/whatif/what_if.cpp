@@ -44,10 +44,14 @@ bool communicates_at_all(const plan::Scenario& /*scenario*/, const Prediction& p
 
 void faster_between_nodes(plan::Scenario& scenario, Profile& /*profile*/) {
     scenario.cluster.inter_node.bandwidth_Gbps *= 2;
+    for (plan::Cluster& others : scenario.cluster.other_nodes)
+        others.inter_node.bandwidth_Gbps *= 2;
 }
 
 void faster_within_nodes(plan::Scenario& scenario, Profile& /*profile*/) {
     scenario.cluster.intra_node.bandwidth_GBps *= 2;
+    for (plan::Cluster& others : scenario.cluster.other_nodes)
+        others.intra_node.bandwidth_GBps *= 2;
 }
 
 void faster_links(plan::Scenario& scenario, Profile& profile) {
@@ -61,6 +65,8 @@ void instant_host(plan::Scenario& scenario, Profile& /*profile*/) {
 
 void undisturbed_compute(plan::Scenario& /*scenario*/, Profile& profile) {
     profile.overlap.compute_slowdown.value = 1;
+    for (Profile& others : profile.others)
+        others.overlap.compute_slowdown.value = 1;
 }
 
 bool uneven(const plan::Scenario& scenario, const Prediction& /*prediction*/) {

@@ -38,7 +38,7 @@ const Run& run_of(const benchmark::State& state) {
     plan::ReadResult read = plan::read_scenario(path, {}, kLibrary);
     if (!read.scenario) throw std::runtime_error(plan::format_text(read.errors));
     Run run{*read.scenario, read.resolved_json, {}, {}};
-    run.profile = sim::load_profile(run.scenario.cluster.profile_path);
+    run.profile = sim::load_profiles(run.scenario.cluster);
     run.plan = plan::build_plan(run.scenario);
     return runs[state.range(0)] = std::move(run);
 }
@@ -133,7 +133,7 @@ Run run_with(const std::vector<std::string>& sets) {
     plan::ReadResult read = plan::read_scenario(path, sets, kLibrary);
     if (!read.scenario) throw std::runtime_error(plan::format_text(read.errors));
     Run run{*read.scenario, read.resolved_json, {}, {}};
-    run.profile = sim::load_profile(run.scenario.cluster.profile_path);
+    run.profile = sim::load_profiles(run.scenario.cluster);
     run.plan = plan::build_plan(run.scenario);
     return run;
 }

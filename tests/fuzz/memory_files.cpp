@@ -5,6 +5,8 @@
 
 #include "plan/check.hpp"
 
+#include "plan/scenario/scenario.hpp"
+
 namespace orrery::fuzz {
 namespace {
 
@@ -68,6 +70,15 @@ const sim::Profile& shipped_profile(const std::string& path) {
     const auto found = read.find(path);
     if (found != read.end()) return found->second;
     return read[path] = sim::parse_profile(shipped_profile_texts().at(path), path);
+}
+
+const sim::Profile& shipped_profiles(const plan::Cluster& cluster) {
+    if (cluster.other_nodes.empty()) return shipped_profile(cluster.profile_path);
+    static sim::Profile mixed;  // of the last one asked for
+    mixed = shipped_profile(cluster.profile_path);
+    for (const plan::Cluster& others : cluster.other_nodes)
+        mixed.others.push_back(shipped_profile(others.profile_path));
+    return mixed;
 }
 
 }  // namespace orrery::fuzz

@@ -33,5 +33,7 @@ const MemoryFiles& shipped_files();
 // Whole profiles by path under kShippedFolder, as text and as what the text reads to.
 const std::map<std::string, std::string>& shipped_profile_texts();
 const sim::Profile& shipped_profile(const std::string& path);
+// With those of other nodes.
+const sim::Profile& shipped_profiles(const plan::Cluster& cluster);
 
 }  // namespace orrery::fuzz

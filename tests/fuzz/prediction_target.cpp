@@ -28,7 +28,7 @@ void run(std::string_view input) {
     ORRERY_CHECK(parsed.plan.has_value(), parsed.error);
     ORRERY_CHECK(*parsed.plan == plan, "the plan's text reads to another plan");
 
-    const sim::Profile& profile = shipped_profile(read.scenario->cluster.profile_path);
+    const sim::Profile& profile = shipped_profiles(read.scenario->cluster);
     try {
         const sim::Prediction prediction = sim::simulate(*read.scenario, profile, {}, "");
         ORRERY_CHECK(prediction.stuck.empty(), prediction.stuck);

@@ -12,7 +12,7 @@ namespace orrery::fuzz {
 
 trace::Trace simulated_trace(const std::vector<std::string>& sets) {
     const plan::ReadResult read = read_checked(kSmallScenario, sets);
-    const sim::Profile& profile = shipped_profile(read.scenario->cluster.profile_path);
+    const sim::Profile& profile = shipped_profiles(read.scenario->cluster);
     return sim::simulate(*read.scenario, profile, {}, "{}").trace;
 }
 

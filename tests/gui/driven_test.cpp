@@ -20,7 +20,7 @@ namespace {
 std::string step_of(const std::string& run, const std::vector<std::string>& sets) {
     const plan::ReadResult read =
         plan::read_scenario(shipped(run), sets, std::string(ORRERY_SOURCE_DIR) + "/scenarios");
-    const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
+    const sim::Profile profile = sim::load_profiles(read.scenario->cluster);
     return cli::seconds_text(
         sim::simulate(*read.scenario, profile, {}, read.resolved_json).step.time_s);
 }

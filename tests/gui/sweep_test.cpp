@@ -37,8 +37,8 @@ class SweepPanel : public testing::Test {
         const plan::ReadResult read = plan::read_scenario(
             shipped("tiny-gpt"), {set}, std::string(ORRERY_SOURCE_DIR) + "/scenarios");
         if (!read.scenario) return std::nullopt;
-        return sim::simulate(*read.scenario, sim::load_profile(read.scenario->cluster.profile_path),
-                             {}, read.resolved_json);
+        return sim::simulate(*read.scenario, sim::load_profiles(read.scenario->cluster), {},
+                             read.resolved_json);
     }
 
     WindowWorld world_;

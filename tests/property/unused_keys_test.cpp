@@ -34,7 +34,7 @@ plan::ReadResult read(const std::string& run, const std::vector<std::string>& se
 
 // Every figure that is printed; the scenario itself, which repeats the keys, is none.
 Json figures(const plan::ReadResult& read) {
-    const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
+    const sim::Profile profile = sim::load_profiles(read.scenario->cluster);
     const sim::Prediction prediction =
         sim::simulate(*read.scenario, profile, {false, nullptr, false}, "");
     const cli::ScenarioInput arguments;
@@ -90,7 +90,7 @@ TEST_P(KeysOfARun, ChangeAFigureOrAreListedAsUnused) {
     if (usual.scenario->cluster.nodes > 1 && std::getenv("ORRERY_EVERY_RUN") == nullptr)
         GTEST_SKIP() << "several nodes: in ./orrery test --nightly";
     const Json expected = figures(usual);
-    const sim::Profile profile = sim::load_profile(usual.scenario->cluster.profile_path);
+    const sim::Profile profile = sim::load_profiles(usual.scenario->cluster);
     const sim::Prediction prediction =
         sim::simulate(*usual.scenario, profile, {false, nullptr, false}, "");
     std::set<std::string> unused;

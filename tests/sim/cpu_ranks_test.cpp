@@ -14,7 +14,7 @@ Prediction predict_tiny(const std::vector<std::string>& sets) {
     const plan::ReadResult read =
         plan::read_scenario(kLibrary + "/runs/tiny-gpt.json", sets, kLibrary);
     EXPECT_TRUE(read.scenario.has_value()) << plan::format_text(read.errors);
-    return simulate(*read.scenario, load_profile(read.scenario->cluster.profile_path), {}, "{}");
+    return simulate(*read.scenario, load_profiles(read.scenario->cluster), {}, "{}");
 }
 
 // Kernels of AVX2 multiply and add 8 numbers in each of two units a cycle, and no x86 core runs at

@@ -126,7 +126,7 @@ TEST(CriticalPath, OfShippedRunsIsWhole) {
         const plan::ReadResult read = plan::read_scenario(
             theory::library() + "/runs/" + run + ".json", {}, theory::library());
         ASSERT_TRUE(read.scenario) << run;
-        const Profile shipped = load_profile(read.scenario->cluster.profile_path);
+        const Profile shipped = load_profiles(read.scenario->cluster);
         const Prediction prediction = simulate(*read.scenario, shipped, {}, "");
         EXPECT_EQ(path_fault(prediction.trace, path_of(*read.scenario, prediction.trace)), "")
             << run;

@@ -90,7 +90,7 @@ constexpr const char* kMoe = R"({"model": {"model_type": "mixtral", "num_hidden_
 
 Prediction predicted(const theory::Sets& sets) {
     const plan::Scenario scenario = theory::scenario(sets, kMoe);
-    return simulate(scenario, load_profile(scenario.cluster.profile_path), {}, "");
+    return simulate(scenario, load_profiles(scenario.cluster), {}, "");
 }
 
 double of(const Prediction& prediction, trace::Account account) {
@@ -122,7 +122,7 @@ TEST(ExpertCost, UnequalLoadsAreImbalance) {
 TEST(ExpertCost, WhatIfsFreeAndBalanceThem) {
     const theory::Sets sets = {"training.routing.distribution=zipf"};
     const plan::Scenario scenario = theory::scenario(sets, kMoe);
-    const Profile profile = load_profile(scenario.cluster.profile_path);
+    const Profile profile = load_profiles(scenario.cluster);
     const Prediction now = simulate(scenario, profile, {}, "");
     const double even = predicted({"training.routing.distribution=uniform"}).step.time_s;
     bool balanced = false, freed = false;
@@ -146,7 +146,7 @@ TEST(ExpertCost, WhatIfsFreeAndBalanceThem) {
 // network carries what it does for whole experts. Back each part comes by itself.
 TEST(ExpertCost, RowsForExpertsThatAreCutPassTheNetworkOnce) {
     const plan::Scenario scenario = theory::scenario({}, kMoe);
-    const Profile profile = load_profile(scenario.cluster.profile_path);
+    const Profile profile = load_profiles(scenario.cluster);
     const Network network(scenario.cluster,
                           parse_collectives(profile.collectives_json, profile.path));
     const GroupShape whole = shape_of({0, 4, 8, 12}, 8, 4),

@@ -20,7 +20,7 @@ TEST(ProcessMemory, IsSharedByTheRanksOfANodeWhereTheProfileHasMeasuredIt) {
         kScenarios);
     ASSERT_TRUE(read.scenario) << plan::format_text(read.errors);
     const plan::Plan plan = plan::build_plan(*read.scenario);
-    Profile profile = load_profile(read.scenario->cluster.profile_path);
+    Profile profile = load_profiles(read.scenario->cluster);
     profile.process.reset();
     const MemoryPrediction preset = predict_memory(plan, *read.scenario, profile);
     profile.process = ProcessProfile{{8e6, ""}, {1e6, ""}, {100, ""}, 0.05};
@@ -48,7 +48,7 @@ TEST(Memory, LosesAShareOrWhatTheArenaLeaves) {
         ASSERT_TRUE(read.scenario) << plan::format_text(read.errors);
         const plan::Plan plan = plan::build_plan(*read.scenario);
         const MemoryPrediction memory =
-            predict_memory(plan, *read.scenario, load_profile(read.scenario->cluster.profile_path));
+            predict_memory(plan, *read.scenario, load_profiles(read.scenario->cluster));
         for (const StageMemory& stage : memory.stages) {
             std::int64_t live = 0;
             for (const std::int64_t bytes : stage.bytes)

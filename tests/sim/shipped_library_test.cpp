@@ -40,7 +40,7 @@ std::optional<plan::Scenario> read(const std::string& path) {
 }
 
 Prediction predict(const plan::Scenario& scenario) {
-    return simulate(scenario, load_profile(scenario.cluster.profile_path), {}, "{}");
+    return simulate(scenario, load_profiles(scenario.cluster), {}, "{}");
 }
 
 // Each shipped run is simulated once, whoever asks; its trace is not kept.

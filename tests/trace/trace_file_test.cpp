@@ -67,7 +67,7 @@ Trace odd_trace() {
 
 Trace simulated(const theory::Sets& sets, bool unfolded = false) {
     const plan::Scenario scenario = theory::scenario(sets);
-    return sim::simulate(scenario, sim::load_profile(scenario.cluster.profile_path), {unfolded},
+    return sim::simulate(scenario, sim::load_profiles(scenario.cluster), {unfolded},
                          "{\"resolved\": true}")
         .trace;
 }

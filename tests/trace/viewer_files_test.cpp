@@ -41,7 +41,7 @@ std::vector<Case> cases() {
 
 sim::Prediction predicted(const Case& of) {
     const plan::Scenario scenario = theory::scenario(of.sets);
-    return sim::simulate(scenario, sim::load_profile(scenario.cluster.profile_path), {of.unfolded},
+    return sim::simulate(scenario, sim::load_profiles(scenario.cluster), {of.unfolded},
                          "{\"case\": \"" + std::string(of.name) + "\"}");
 }
 

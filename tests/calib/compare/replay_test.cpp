@@ -43,7 +43,7 @@ struct World {
 
     sim::Prediction priced_by(const trace::Trace& measured) const {
         const MeasuredCosts costs(measured, "measured.orrery");
-        const sim::Profile profile = sim::load_profile(read.scenario->cluster.profile_path);
+        const sim::Profile profile = sim::load_profiles(read.scenario->cluster);
         return sim::simulate(*read.scenario, profile, {false, &costs}, read.resolved_json);
     }
 };

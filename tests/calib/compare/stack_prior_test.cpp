@@ -115,7 +115,7 @@ sim::MemoryPrediction memory_of(const std::string& run, const std::string& stack
     const plan::ReadResult read = plan::read_scenario(
         run, {"training.framework=" + stack, "training.attention_kernel=flash"}, kLibrary);
     return sim::predict_memory(plan::build_plan(*read.scenario), *read.scenario,
-                               sim::load_profile(read.scenario->cluster.profile_path));
+                               sim::load_profiles(read.scenario->cluster));
 }
 
 TEST(StackPrior, OfMemoryIsWhatMeasuredStacksNeedOverOurs) {

@@ -28,7 +28,7 @@ struct World {
         : read(plan::read_scenario(std::string(ORRERY_SOURCE_DIR) + "/scenarios/runs/tiny-gpt.json",
                                    sets, std::string(ORRERY_SOURCE_DIR) + "/scenarios")) {
         EXPECT_TRUE(read.scenario) << plan::format_text(read.errors);
-        profile = sim::load_profile(read.scenario->cluster.profile_path);
+        profile = sim::load_profiles(read.scenario->cluster);
         plan = plan::build_plan(*read.scenario);
         prediction = sim::simulate(*read.scenario, profile, {unfolded}, read.resolved_json);
     }

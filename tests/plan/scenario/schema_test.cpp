@@ -260,6 +260,8 @@ TEST(Schema, TheJsonSchemaHasEveryKey) {
             at = with_keys(property);
             ASSERT_NE(at, nullptr) << path;
             if (list) at = &at->at("items");
+            if (list && at->contains("anyOf")) at = with_keys(*at);
+            ASSERT_NE(at, nullptr) << path;
         }
     });
     EXPECT_EQ(schema["properties"]["layout"]["additionalProperties"], false);
@@ -295,6 +297,13 @@ void write_sections(const std::vector<KeySpec>& keys, const std::string& above, 
         if (key.keys.empty() || path == "model" || path == "training.framework" ||
             path == "run.elastic_layouts")
             continue;
+        if (path == "cluster.other_nodes") {
+            page += fmt::format("\n## {}[]\n\n{}. As in `cluster`:", path, key.help);
+            for (const KeySpec& same : key.keys)
+                page += fmt::format("{} `{}`", &same == &key.keys.front() ? "" : ",", same.name);
+            page += ".\n";
+            continue;
+        }
         page += fmt::format("\n## {}{}\n\n{}.\n\n", path, key.type == KeyType::list ? "[]" : "",
                             key.help);
         write_table(key.keys, page);

@@ -55,7 +55,7 @@ TEST(ShippedProfiles, OnlyTheLinksOfH800AreNotThoseOfTheirCurves) {
         ASSERT_TRUE(read.scenario) << entry.path() << plan::format_text(read.errors);
         const plan::Cluster& cluster = read.scenario->cluster;
         if (cluster.devices_per_node == 1) continue;
-        const Profile profile = load_profile(cluster.profile_path);
+        const Profile profile = load_profiles(cluster);
         const Network network(cluster, parse_collectives(profile.collectives_json, profile.path));
         bool same = true;
         for (const CollectiveCurve& curve : network.table().curves)

@@ -24,7 +24,7 @@ plan::ReadResult read(Sets sets, const std::string& stack) {
 std::vector<StackNeed> needs_of(const Sets& sets, const std::string& stack = "") {
     const plan::ReadResult result = read(sets, stack);
     return stack_needs(*result.scenario, result.resolved_json,
-                       load_profile(result.scenario->cluster.profile_path), theory::library());
+                       load_profiles(result.scenario->cluster), theory::library());
 }
 
 const StackNeed& of(const std::vector<StackNeed>& needs, const std::string& stack) {
@@ -42,7 +42,7 @@ TEST(StackNeeds, AreThoseOfTheScenarioThatNamesTheStack) {
             const plan::ReadResult named = read(sets, need.stack);
             const MemoryPrediction memory =
                 predict_memory(plan::build_plan(*named.scenario), *named.scenario,
-                               load_profile(named.scenario->cluster.profile_path));
+                               load_profiles(named.scenario->cluster));
             EXPECT_EQ(need.peak_bytes, memory.worst().peak_bytes) << need.stack;
             EXPECT_EQ(need.fit_probability, memory.fit_probability) << need.stack;
             ++known;

@@ -1,0 +1,43 @@
+// The network of a cluster whose nodes are of one kind or of several: for each kind a Network as it
+// would be if all nodes were of it. What stays on nodes of one kind costs what it costs there; a
+// group or message that spans several goes at the pace of the slowest of them, since each step of a
+// ring or a tree ends with its slowest link. How the faster nodes use what time that leaves them is
+// not modelled.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sim/network/collective_cost.hpp"
+
+namespace orrery::sim {
+
+class MixedNetwork {
+  public:
+    // `tables`: of the kinds of nodes from the cluster's own on, at least one; groups and hops must
+    // lie on nodes of these kinds.
+    MixedNetwork(const plan::Cluster& cluster, std::vector<CollectiveTable> tables);
+
+    // As Network's.
+    Price collective(plan::OpKind kind, std::int64_t message_bytes, const GroupShape& shape) const;
+    Price rows(std::int64_t message_bytes, const GroupShape& shape, std::int64_t split,
+               bool back) const;
+    Price point_to_point(std::int64_t bytes, const Hop& hop) const;
+
+    // In shares of what one of the cluster's own nodes has, whatever the kind: a flow that fills
+    // another kind's node counts as one that fills an own.
+    NetworkUse use_of(plan::OpKind kind, std::int64_t message_bytes, const GroupShape& shape,
+                      double seconds) const;
+    NetworkUse use_of(std::int64_t bytes, const Hop& hop, double seconds) const;
+    std::int64_t node_kBps() const { return of_kinds_.front().node_kBps(); }
+
+  private:
+    template <typename Ask>
+    Price slowest(NodeKinds kinds, Ask&& ask) const;
+    template <typename Ask>
+    NetworkUse largest(NodeKinds kinds, Ask&& ask) const;
+
+    std::vector<Network> of_kinds_;
+};
+
+}  // namespace orrery::sim
