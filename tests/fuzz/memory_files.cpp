@@ -4,7 +4,6 @@
 #include <set>
 
 #include "plan/check.hpp"
-
 #include "plan/scenario/scenario.hpp"
 
 namespace orrery::fuzz {
