@@ -25,6 +25,7 @@ namespace orrery::cli {
     X(search)                 \
     X(sweep)                  \
     X(size)                   \
+    X(goodput)                \
     X(list)                   \
     X(schema)                 \
     X(diff)                   \

@@ -33,6 +33,10 @@ const Keys<Framework>& framework_constants();
 // Of an object that stands in the place of a preset's name.
 std::vector<KeySpec> framework_keys();
 
+const Keys<Reliability>& reliability_keys();
+const Keys<FailureCause>& failure_cause_keys();
+const Keys<SharedStorage>& shared_storage_keys();
+
 const Keys<Run>& run_keys();
 const Keys<Run>& checkpoint_keys();
 const Keys<Health>& health_keys();

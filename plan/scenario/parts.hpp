@@ -77,6 +77,9 @@ void read_training(Reading& reading, Training& training, Model& model, Verbatim&
 void read_framework(Reading& reading, Section& keys, Precision precision, Framework& framework,
                     Verbatim& verbatim);
 void read_run(Reading& reading, const Folders& folders, Run& run);
+// The sections reliability and storage, of runs as a whole.
+void read_fleet(Reading& reading, Scenario& scenario);
+void write_fleet(const Scenario& scenario, Json& out);
 // Its keys run.checkpoint and run.health.
 void read_reliability(Reading& reading, Run& run);
 

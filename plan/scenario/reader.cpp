@@ -101,6 +101,7 @@ void assemble(Reading& reading, const std::vector<std::string>& sets, const Fold
         if (assumed && framework.is_object()) framework["assumed"] = true;
     }
     follow_other_nodes(reading, folders);
+    follow_reference(reading, "/reliability", "reliability", Source::Kind::preset, folders);
     // One may name a file whose keys the next changes.
     apply_key_overrides(reading, sets, [&] { follow_other_nodes(reading, folders); });
     follow_price_lists(reading, folders);
@@ -119,6 +120,7 @@ void read_parts(Reading& reading, const Folders& folders, Scenario& scenario,
     read_layout(reading, scenario.layout, choices);
     read_training(reading, scenario.training, scenario.model, verbatim);
     read_run(reading, folders, scenario.run);
+    read_fleet(reading, scenario);
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ Json resolved(const Scenario& scenario, const Document& document, const Verbatim
     out["layout"] = written_layout(scenario.layout);
     out["training"] = written_training(scenario.training, document, verbatim);
     if (document.find("/run") != nullptr) out["run"] = written_run(scenario.run, document);
+    write_fleet(scenario, out);
     return out;
 }
 

@@ -617,6 +617,58 @@ struct Run {
     bool operator==(const Run&) const = default;
 };
 
+// What a cause of failures is counted by: each device, each node, or the run whatever its size.
+enum class FailureOf : std::uint8_t { device, node, run };
+
+// Why a run is interrupted, and how it is noticed.
+struct FailureCause {
+    std::string cause;
+    FailureOf of = FailureOf::node;
+    double mean_hours = 0;    // between two of one device, node or run
+    double detection_s = -1;  // below 0: as Reliability has it
+    bool replaces_node = true;
+    bool silent = false;  // the run goes on until it is noticed, and has to be done again
+
+    bool operator==(const FailureCause&) const = default;
+};
+
+enum class Saving : std::uint8_t { blocking, asynchronous };
+
+// How often a run fails and what it then takes to go on (sim/fleet). Seconds and hours of wall
+// clock.
+struct Reliability {
+    std::string name;  // for reports
+    std::vector<FailureCause> causes;
+    // Of the logarithm of all rates together: how far clusters and months lie apart.
+    double rate_spread = 0.5;
+    double detection_s = 600;      // PyTorch's default timeout of NCCL's process group
+    double diagnosis_s = 300;      // which node it was
+    double replacement_s = 60;     // a spare takes its place
+    double restart_s = 300;        // processes and communicators
+    std::int64_t spare_nodes = 0;  // 0: as many as are rarely short
+    double repair_hours = 24;      // until a node is a spare again
+    Saving saving = Saving::blocking;
+    // Of each checkpoint beside moving bytes: planning, metadata, ranks that wait for each other.
+    // Fully asynchronous saves of PyTorch's torch.distributed.checkpoint held a 7B model up for 6.3
+    // s (pytorch.org/blog/reducing-checkpointing-times, 2024).
+    double save_overhead_s = 5;
+    double memory_checkpoint_s = 0;  // between copies into other nodes' memory; 0: none
+
+    bool operator==(const Reliability&) const = default;
+};
+
+// What all nodes share, for checkpoints and data: a file system or an object store.
+struct SharedStorage {
+    double node_GBps = 1;   // of one node, either way
+    double write_GBps = 0;  // of all together; 0: as their nodes can
+    double read_GBps = 0;
+    // Tokens as they are stored; what of the data a node keeps on its disk after it was read once.
+    double bytes_per_token = 4;
+    double cached_share = 0;
+
+    bool operator==(const SharedStorage&) const = default;
+};
+
 struct Scenario {
     std::string source_path;
     Model model;
@@ -624,6 +676,8 @@ struct Scenario {
     Layout layout;
     Training training;
     Run run;
+    std::optional<Reliability> reliability;
+    std::optional<SharedStorage> storage;
 
     bool operator==(const Scenario&) const = default;
 };

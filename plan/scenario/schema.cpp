@@ -127,6 +127,13 @@ const Keys<Scenario>& scenario_keys() {
             .required(),
         own<Scenario>("run", KeyType::object, "What training needs beside the step itself",
                       specs(run_keys())),
+        own<Scenario>("reliability", KeyType::text,
+                      "How often a run fails and what it then takes, for orrery goodput: a preset "
+                      "of the library (\"meta-rsc\"), or its keys",
+                      specs(reliability_keys())),
+        own<Scenario>("storage", KeyType::object,
+                      "What all nodes share for checkpoints and data, for orrery goodput",
+                      specs(shared_storage_keys())),
     };
     return keys;
 }

@@ -113,6 +113,14 @@ struct Spelling<JitterPer> {
     static constexpr std::array<std::string_view, 2> names = {"kernel", "device"};
 };
 template <>
+struct Spelling<FailureOf> {
+    static constexpr std::array<std::string_view, 3> names = {"device", "node", "run"};
+};
+template <>
+struct Spelling<Saving> {
+    static constexpr std::array<std::string_view, 2> names = {"blocking", "asynchronous"};
+};
+template <>
 struct Spelling<Fp8Recipe> {
     static constexpr std::array<std::string_view, 6> names = {"none",    "delayed",   "tensorwise",
                                                               "rowwise", "blockwise", "mxfp8"};

@@ -7,19 +7,12 @@
 
 #include "plan/scenario/diagnostic.hpp"
 #include "sim/cost/log2.hpp"
+#include "sim/engine/splitmix.hpp"
 
 namespace orrery::sim {
 namespace {
 
 constexpr double kLnTwo = 0.6931471805599453;
-
-// SplitMix64's finaliser (Steele, Lea, Flood 2014): every bit of the result hangs on every bit.
-std::uint64_t mixed(std::uint64_t x) {
-    x += 0x9e3779b97f4a7c15ULL;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
-    return x ^ (x >> 31);
-}
 
 // In [−1, 1), of 53 bits.
 double uniform(std::uint64_t bits) {
@@ -39,11 +32,11 @@ plan::ScenarioError too_long(std::uint64_t rank, double seconds) {
 }  // namespace
 
 double normal_draw(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
-    std::uint64_t state = mixed(mixed(mixed(seed) ^ stream) ^ index);
+    std::uint64_t state = split_mixed(split_mixed(split_mixed(seed) ^ stream) ^ index);
     while (true) {
-        state = mixed(state);
+        state = split_mixed(state);
         const double u = uniform(state);
-        state = mixed(state);
+        state = split_mixed(state);
         const double v = uniform(state);
         const double s = u * u + v * v;
         if (s >= 1 || s < 0x1p-500) continue;

@@ -75,6 +75,7 @@ bool on_devices(const Case& at) {
 constexpr const char* kWords = "words for people";
 constexpr const char* kValues = "decides what is learnt; no time or memory depends on it";
 constexpr const char* kRun = "of a training run: orrery train reads it";
+constexpr const char* kFleet = "of a run as a whole: orrery goodput reads it";
 constexpr const char* kFusedMasks =
     "fused attention draws its masks within the kernel: neither time nor memory depends on them";
 constexpr const char* kUnasked = "no reader of this kind of model asks for it";
@@ -119,6 +120,8 @@ constexpr std::array kRules = {
     Rule{"/cluster/storage", without_disk, "nothing is offloaded to disk"},
     Rule{"/run/threads_per_rank", on_devices, kRun},  // of cores it chooses the profile
     Rule{"/run", always, kRun},
+    Rule{"/reliability", always, kFleet},
+    Rule{"/storage", always, kFleet},
 };
 
 bool is_within(const std::string& pointer, const std::string& outer) {

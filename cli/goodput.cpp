@@ -1,0 +1,120 @@
+// orrery goodput: a run as a whole, with failures, checkpoints and data that come late.
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <optional>
+
+#include "cli/goodput_text.hpp"
+#include "cli/json_values.hpp"
+#include "cli/progress.hpp"
+#include "cli/scenario_input.hpp"
+#include "cli/subcommand.hpp"
+#include "plan/exit_code.hpp"
+#include "sim/cost/profile.hpp"
+#include "sim/fleet/goodput.hpp"
+
+namespace orrery::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Where a scenario says nothing of failures: of the published clusters the one whose rate is of
+// hardware alone and was counted over all jobs and eleven months.
+constexpr const char* kAssumedPreset = "meta-rsc";
+
+class GoodputCommand : public Subcommand {
+  public:
+    std::string name() const override { return "goodput"; }
+    std::string summary() const override {
+        return "Say how long a run takes with failures and checkpoints: days, cost";
+    }
+    std::vector<std::string> examples() const override {
+        return {
+            "goodput scenarios/runs/llama3.1-405b-h100x16384.json --set "
+            "reliability=llama3-405b",
+            "goodput run.json --tokens 2e12 --set reliability.spare_nodes=8 --json",
+            "goodput run.json --set reliability=meta-rsc --set reliability.detection_s=60 "
+            "--set reliability.saving=asynchronous"};
+    }
+
+    void declare(CLI::App& app) override {
+        input_.declare(app, files());
+        app.add_option("--tokens", tokens_, "Of the run; else the scenario's training.tokens")
+            ->type_name("N");
+        app.add_option("--runs", options_.runs, "Runs that are drawn; 1000 unless given")
+            ->type_name("N")
+            ->check(CLI::Range(1, 1'000'000));
+        app.add_option("--seed", options_.seed, "Of the draws; 1 unless given")->type_name("N");
+        app.add_flag("--json", json_, "Print one JSON object");
+    }
+
+    bool prints_json() const override { return json_; }
+
+    int run(Console& console) override {
+        if (tokens_) input_.sets.push_back(fmt::format("training.tokens={}", *tokens_));
+        plan::ReadResult read = input_.read(console, json_);
+        if (!read.scenario) return exit_code_of(read);
+        const bool assumed = !read.scenario->reliability;
+        if (assumed) {
+            input_.sets.push_back(fmt::format("reliability={}", kAssumedPreset));
+            read = ScenarioInput(input_).read_all_with({});
+            if (!read.scenario) return exit_code_of(read);
+        }
+        const plan::Scenario& scenario = *read.scenario;
+        if (sim::steps_of_run(scenario) <= 0)
+            throw UsageError("--tokens N: the scenario does not say how long the run is");
+        const sim::Prediction prediction = step_of(scenario);
+        if (!prediction.stuck.empty()) {
+            console.err << "orrery goodput: internal error: the plan deadlocks\n"
+                        << prediction.stuck;
+            return kExitInternal;
+        }
+        const sim::Goodput goodput =
+            sim::predict_goodput(scenario, prediction, degraded_step_s(scenario), options_);
+        const GoodputReport report = {scenario, prediction, goodput, options_,
+                                      assumed ? kAssumedPreset : ""};
+        console.out << (json_ ? goodput_json(report) : goodput_text(report, console));
+        if (goodput.unended > 0)
+            console.err << fmt::format(
+                "orrery goodput: {} of {} runs do not end: they lose more than they do\n",
+                goodput.unended, options_.runs);
+        const bool fits = prediction.memory.verdict != sim::Verdict::exceeds;
+        if (!fits)
+            console.err << "orrery goodput: the layout does not fit into the device's memory\n";
+        return fits && goodput.unended == 0 ? kExitOk : kExitInfeasible;
+    }
+
+  private:
+    static sim::Prediction step_of(const plan::Scenario& scenario) {
+        sim::SimulateOptions how;
+        how.keep_trace = false;
+        how.part_waiting = false;
+        return sim::simulate(scenario, sim::load_profiles(scenario.cluster), how, "");
+    }
+
+    // Of the first layout that a run goes on in when it lost a node; 0: the scenario names none.
+    double degraded_step_s(const plan::Scenario& scenario) const {
+        for (const plan::ElasticLayout& layout : scenario.run.elastic_layouts) {
+            const auto fewer = input_.read_with(layout.sets);
+            if (!fewer) continue;
+            const sim::Prediction prediction = step_of(*fewer);
+            if (prediction.stuck.empty()) return prediction.step.time_s;
+        }
+        return 0;
+    }
+
+    ScenarioInput input_;
+    std::optional<double> tokens_;
+    sim::GoodputOptions options_;
+    bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Subcommand> goodput_command() {
+    return std::make_unique<GoodputCommand>();
+}
+
+}  // namespace orrery::cli

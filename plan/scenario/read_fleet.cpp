@@ -1,0 +1,149 @@
+// The sections "reliability" and "storage": what a run of days meets beside its steps.
+#include <fmt/format.h>
+
+#include "plan/scenario/key_tables.hpp"
+#include "plan/scenario/parts.hpp"
+
+namespace orrery::plan {
+namespace {
+
+constexpr double kMostHoursApart = 1e9;
+constexpr NumberRange kHours = {0, kMostHoursApart, true, false};
+constexpr NumberRange kSomeSeconds = {0, 1e7};
+
+void read_causes(Reading& reading, Section& section, Reliability& reliability) {
+    const Json* list = section.find("causes");
+    if (list == nullptr) return;  // missed where it is required
+    if (!list->is_array()) {
+        section.wrong_type("causes", "an array of causes of failures");
+        return;
+    }
+    for (std::size_t i = 0; i < list->size(); ++i)
+        read_object(reading, fmt::format("/reliability/causes/{}", i),
+                    fmt::format("reliability.causes[{}]", i), failure_cause_keys(),
+                    reliability.causes.emplace_back());
+}
+
+}  // namespace
+
+const Keys<FailureCause>& failure_cause_keys() {
+    static const Keys<FailureCause> keys = {
+        text<&FailureCause::cause>("cause", "What reports call it").required(),
+        choice<&FailureCause::of>("of",
+                                  "What it is counted by: each device, each node, or the run "
+                                  "whatever its size"),
+        number<&FailureCause::mean_hours>("mean_hours",
+                                          "Between two failures of one device, node or run", kHours)
+            .in("h")
+            .required(),
+        number<&FailureCause::detection_s>("detection_s",
+                                           "Until it is noticed; reliability.detection_s unless "
+                                           "given",
+                                           kSomeSeconds)
+            .in("s")
+            .unset()
+            .written_if([](const FailureCause& from) { return from.detection_s >= 0; }),
+        flag<&FailureCause::replaces_node>("replaces_node", "Whether a spare takes its place"),
+        flag<&FailureCause::silent>(
+            "silent",
+            "The run goes on until it is noticed, and that time has to be done again: silent data "
+            "corruption"),
+        source_note<FailureCause>(),
+    };
+    return keys;
+}
+
+const Keys<Reliability>& reliability_keys() {
+    static const Keys<Reliability> keys = {
+        text<&Reliability::name>("name", "What reports call it"),
+        own<Reliability>("causes", KeyType::list, "Of failures, each with its rate",
+                         specs(failure_cause_keys()))
+            .required()
+            .written_by([](const KeySpec&, const Reliability& from) {
+                Json list = Json::array();
+                for (const FailureCause& cause : from.causes)
+                    list.push_back(written(failure_cause_keys(), cause));
+                return list;
+            }),
+        number<&Reliability::rate_spread>("rate_spread",
+                                          "How far clusters lie apart: standard deviation of the "
+                                          "logarithm of all rates together",
+                                          {0, 2}),
+        number<&Reliability::detection_s>("detection_s", "Until a failure is noticed", kSomeSeconds)
+            .in("s"),
+        number<&Reliability::diagnosis_s>("diagnosis_s", "Until it is known where it was",
+                                          kSomeSeconds)
+            .in("s"),
+        number<&Reliability::replacement_s>("replacement_s", "Until a spare has its place",
+                                            kSomeSeconds)
+            .in("s"),
+        number<&Reliability::restart_s>("restart_s",
+                                        "Until processes and communicators are there again, "
+                                        "loading aside",
+                                        kSomeSeconds)
+            .in("s"),
+        count<&Reliability::spare_nodes>("spare_nodes",
+                                         "Nodes that wait for others to fail; \"auto\": as many "
+                                         "as are rarely short",
+                                         {1, 1'000'000})
+            .or_word("auto"),
+        number<&Reliability::repair_hours>("repair_hours", "Until a node is a spare again", kHours)
+            .in("h"),
+        choice<&Reliability::saving>("saving",
+                                     "Whether training waits for a checkpoint to be written, or "
+                                     "for its copy to host memory alone"),
+        number<&Reliability::save_overhead_s>("save_overhead_s",
+                                              "That training waits for each checkpoint beside "
+                                              "moving bytes",
+                                              kSomeSeconds)
+            .in("s"),
+        number<&Reliability::memory_checkpoint_s>(
+            "memory_checkpoint_s",
+            "Between copies of the states into other nodes' memory, from which a run goes on that "
+            "lost a node; 0: none",
+            kSomeSeconds)
+            .in("s"),
+        source_note<Reliability>(),
+    };
+    return keys;
+}
+
+const Keys<SharedStorage>& shared_storage_keys() {
+    static const Keys<SharedStorage> keys = {
+        number<&SharedStorage::node_GBps>("node_GBps", "Of one node, reading or writing", kPositive)
+            .in("GB/s"),
+        number<&SharedStorage::write_GBps>("write_GBps",
+                                           "Writing, of all nodes together; 0: what the nodes can")
+            .in("GB/s"),
+        number<&SharedStorage::read_GBps>("read_GBps",
+                                          "Reading, of all nodes together; 0: what the nodes can")
+            .in("GB/s"),
+        number<&SharedStorage::bytes_per_token>("bytes_per_token", "Of the data as it is stored",
+                                                kPositive),
+        number<&SharedStorage::cached_share>(
+            "cached_share", "Of the data, what nodes read from their own disks", {0, 1}),
+        source_note<SharedStorage>(),
+    };
+    return keys;
+}
+
+void read_fleet(Reading& reading, Scenario& scenario) {
+    Section reliability(reading, "/reliability", "reliability");
+    if (reliability.exists()) {
+        scenario.reliability.emplace();
+        read_keys(reliability, reliability_keys(), *scenario.reliability);
+        read_causes(reading, reliability, *scenario.reliability);
+        reliability.finish();
+    }
+    SharedStorage storage;
+    if (read_object(reading, "/storage", "storage", shared_storage_keys(), storage))
+        scenario.storage = storage;
+}
+
+void write_fleet(const Scenario& scenario, Json& out) {
+    if (scenario.reliability)
+        out["reliability"] = written(reliability_keys(), *scenario.reliability);
+    if (scenario.storage) out["storage"] = written(shared_storage_keys(), *scenario.storage);
+}
+
+}  // namespace orrery::plan
