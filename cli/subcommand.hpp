@@ -36,7 +36,8 @@ namespace orrery::cli {
     X(fit)                    \
     X(constants)              \
     X(convert)                \
-    X(import)
+    X(import)                 \
+    X(import_trace)
 
 // A wrong combination of arguments that the parser cannot see; exit code 2.
 class UsageError : public std::runtime_error {

@@ -41,6 +41,20 @@ struct RecordedSpan {
     plan::Phase phase = plan::Phase::forward;
 };
 
+// What an event says besides: shapes of an operator's inputs, what a collective moves. Empty, or
+// below 0: nothing.
+struct RecordedArguments {
+    std::string input_dims;                            // "[[2048,4096],[4096,4096]]"
+    std::string collective;                            // "allreduce"
+    std::string dtype;                                 // "BFloat16"
+    std::string group;                                 // name of the process group
+    std::int64_t in_elements = -1, out_elements = -1;  // of a rank's message
+    std::int64_t group_size = -1;
+
+    bool any() const { return !input_dims.empty() || !collective.empty(); }
+    auto operator<=>(const RecordedArguments&) const = default;
+};
+
 struct RecordedLane {
     std::string name;  // "stream 7", "thread 4711 (python)"
     std::uint16_t depths = 1;
@@ -52,10 +66,16 @@ struct RecordedProcess {
     bool is_device = false;
     std::vector<RecordedLane> lanes;
     std::vector<RecordedSpan> spans;  // by start, then the longer first, then by lane
+    // By span, into RecordedTrace::arguments, kNoSpan: none. Empty where nobody asked for them.
+    std::vector<std::uint32_t> arguments;
 };
 
 struct RecordedTrace {
     std::vector<std::string> names;
+    std::vector<RecordedArguments> arguments;  // each once
+    std::int64_t rank = -1;                    // as the file says; −1: it does not
+    std::int64_t world_size = 0;
+    std::string device;                      // "NVIDIA H100 80GB HBM3"
     std::vector<RecordedProcess> processes;  // devices first
     Picoseconds end = 0;                     // of the last span; the first begins at 0
     // Events of kinds that are not read: counters, instants, and what is not named.

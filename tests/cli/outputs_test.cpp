@@ -228,6 +228,14 @@ std::vector<Case> Outputs::cases() const {
                    {{"--trace", "out.orrery"}},
                    "trace.orrery",
                    {"run.json", "parts/cluster.json", "parts/profile.json", "run.plan"}});
+    Words of_recorded = kOfScenario;
+    of_recorded.push_back("recorded.json");
+    for (const char* ending : {"orrery", "pftrace", "json"})
+        all.push_back({"import-trace",
+                       {at("recorded.json"), "--scenario", at("run.json")},
+                       {{"--output", fmt::format("out.{}", ending)}},
+                       fmt::format("trace.{}", ending),
+                       of_recorded});
     all.push_back({"plan", {at("run.json")}, {{"--output", "out.plan"}}, "plan", kOfScenario});
     all.push_back({"search",
                    {at("run.json"), "--vary", "layout.zero_stage=0,1"},
@@ -310,6 +318,9 @@ std::vector<Case> Outputs::cases() const {
     write("h100.json", shipped("profiles/h100-sxm.json"));
     EXPECT_EQ(run({"plan", at("run.json"), "--output", at("run.plan")}).code, 0);
     const Case train{"train", {at("run.json")}, {}, "", {}};
+    write("recorded.json",
+          R"({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1,
+              "ts": 0, "dur": 10}]})");
     performed(train, {"--trace", at("costs.json"), "--set",
                       "run.checkpoint={\"path\": \"" + at("saved") + "\", \"every_steps\": 1}"});
     return all;

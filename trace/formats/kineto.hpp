@@ -14,7 +14,8 @@
 namespace orrery::trace {
 
 // Throws TraceFileError (unreadable) with the byte of the text, or the event, at which it is wrong.
-RecordedTrace read_kineto(const std::string& path);
+// `with_arguments`: what events say of shapes and messages is kept, too.
+RecordedTrace read_kineto(const std::string& path, bool with_arguments = false);
 
 // By the first bytes of its text: Trace Event JSON that is not one of ours. False where it cannot
 // be read.

@@ -16,6 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::size_t kLongestDims = 4096;
 constexpr int kMostBrackets = 64;  // of brackets: what is deeper is no trace
 
 // "12.3456789" as whole microseconds and picoseconds; nothing where it has an exponent, or is none.
@@ -40,20 +41,31 @@ std::optional<std::pair<std::int64_t, std::int64_t>> microseconds(const std::str
 // document itself or its "traceEvents".
 class KinetoHandler : public nlohmann::json_sax<Json> {
   public:
-    explicit KinetoHandler(const std::string& path) : path_(path) {}
+    KinetoHandler(const std::string& path, bool with_arguments)
+        : path_(path), with_arguments_(with_arguments), recorder_(with_arguments) {}
 
     RecordedTrace finish() {
         if (!has_list_) fail("expected \"traceEvents\", a list of events");
-        return recorder_.finish();
+        RecordedTrace trace = recorder_.finish();
+        trace.rank = rank_;
+        trace.world_size = world_size_;
+        trace.device = std::move(device_);
+        return trace;
     }
 
     bool null() override { return true; }
     bool boolean(bool) override { return true; }
     bool number_integer(number_integer_t value) override {
+        if (is_dims()) add_dim(std::to_string(value));
         if (is_wanted()) take_number(std::to_string(value), value);
         return true;
     }
     bool number_unsigned(number_unsigned_t value) override {
+        if (is_dims()) add_dim(std::to_string(value));
+        if (!in_list_ && depth_ == 2 && top_ == "distributedInfo") {
+            if (key_ == "rank") rank_ = static_cast<std::int64_t>(value);
+            if (key_ == "world_size") world_size_ = static_cast<std::int64_t>(value);
+        }
         if (is_wanted())
             take_number(std::to_string(value),
                         value <= INT64_MAX ? std::optional<std::int64_t>(value) : std::nullopt);
@@ -67,6 +79,9 @@ class KinetoHandler : public nlohmann::json_sax<Json> {
         return true;
     }
     bool string(string_t& value) override {
+        if (!in_list_ && depth_ == 3 && top_ == "deviceProperties" && key_ == "name" &&
+            device_.empty())
+            device_ = value;
         if (is_wanted()) take_text(value);
         return true;
     }
@@ -99,15 +114,18 @@ class KinetoHandler : public nlohmann::json_sax<Json> {
             list_depth_ = depth_;
             event_depth_ = depth_ + 1;
         }
+        if (is_dims()) open_dims();
         return true;
     }
     bool end_array() override {
+        if (is_dims()) event_.arguments.input_dims += ']';
         if (in_list_ && depth_ == list_depth_) in_list_ = false;
         --depth_;
         return true;
     }
     bool key(string_t& value) override {
         key_ = value;
+        if (depth_ == 1) top_ = value;
         return true;
     }
     bool parse_error(std::size_t position, const std::string& /*last*/,
@@ -128,6 +146,24 @@ class KinetoHandler : public nlohmann::json_sax<Json> {
         if (++depth_ > kMostBrackets) fail("expected lists and objects less deep in each other");
     }
 
+    // Within the lists of "Input Dims" of an event's arguments.
+    bool is_dims() const {
+        return with_arguments_ && in_list_ && in_args_ && depth_ > event_depth_ + 1 &&
+               key_ == "Input Dims" && event_.arguments.input_dims.size() < kLongestDims;
+    }
+    void separate_dims() {
+        std::string& dims = event_.arguments.input_dims;
+        if (!dims.empty() && dims.back() != '[') dims += ',';
+    }
+    void open_dims() {
+        separate_dims();
+        event_.arguments.input_dims += '[';
+    }
+    void add_dim(const std::string& number) {
+        separate_dims();
+        event_.arguments.input_dims += number;
+    }
+
     // A value of an event, or of its arguments.
     bool is_wanted() const {
         return in_list_ && (depth_ == event_depth_ || (in_args_ && depth_ == event_depth_ + 1));
@@ -138,6 +174,10 @@ class KinetoHandler : public nlohmann::json_sax<Json> {
             if (key_ == "stream") event_.stream = whole;
             if (key_ == "correlation") event_.correlation = whole;
             if (key_ == "sort_index") event_.sort_index = whole;
+            if (!with_arguments_ || !whole) return;
+            if (key_ == "In msg nelems") event_.arguments.in_elements = *whole;
+            if (key_ == "Out msg nelems") event_.arguments.out_elements = *whole;
+            if (key_ == "Group size") event_.arguments.group_size = *whole;
             return;
         }
         if (key_ == "ts") event_.start = time_of(text);
@@ -156,6 +196,10 @@ class KinetoHandler : public nlohmann::json_sax<Json> {
         if (in_args_) {
             if (key_ == "name") event_.given_name = std::move(value);
             if (key_ == "labels") event_.labels = std::move(value);
+            if (!with_arguments_) return;
+            if (key_ == "Collective name") event_.arguments.collective = std::move(value);
+            if (key_ == "dtype") event_.arguments.dtype = std::move(value);
+            if (key_ == "Process Group Name") event_.arguments.group = std::move(value);
             return;
         }
         if (key_ == "ph") event_.phase = std::move(value);
@@ -166,9 +210,12 @@ class KinetoHandler : public nlohmann::json_sax<Json> {
     }
 
     const std::string& path_;
+    bool with_arguments_;
     Recorder recorder_;
     RecordedEvent event_;
-    std::string key_;
+    std::string key_, top_;
+    std::int64_t rank_ = -1, world_size_ = 0;
+    std::string device_;
     int depth_ = 0, list_depth_ = 0, event_depth_ = 0;
     bool in_list_ = false, has_list_ = false, in_args_ = false;
     std::size_t events_ = 0;
@@ -176,9 +223,9 @@ class KinetoHandler : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
-RecordedTrace read_kineto(const std::string& path) {
+RecordedTrace read_kineto(const std::string& path, bool with_arguments) {
     PackedText text(path);
-    KinetoHandler handler(path);
+    KinetoHandler handler(path, with_arguments);
     Json::sax_parse(PackedText::Iterator(text), PackedText::Iterator(), &handler);
     return handler.finish();
 }

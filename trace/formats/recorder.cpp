@@ -134,7 +134,16 @@ std::string Recorder::add_span(const RecordedEvent& event) {
     if (span.kind == RecordedKind::kernel) span.kind = kind_of_kernel(event.name);
     process.spans.push_back(span);
     process.correlations.push_back(event.correlation.value_or(kNoCorrelation));
+    if (with_arguments_) process.arguments.push_back(arguments_of(event.arguments));
     return "";
+}
+
+std::uint32_t Recorder::arguments_of(const RecordedArguments& arguments) {
+    if (!arguments.any()) return kNoSpan;
+    const auto [found, is_new] =
+        number_of_.emplace(arguments, static_cast<std::uint32_t>(arguments_.size()));
+    if (is_new) arguments_.push_back(arguments);
+    return found->second;
 }
 
 void Recorder::sort_spans(Process& process) {
@@ -148,10 +157,13 @@ void Recorder::sort_spans(Process& process) {
     });
     std::vector<RecordedSpan> spans(order.size());
     std::vector<std::int64_t> correlations(order.size());
+    std::vector<std::uint32_t> arguments(process.arguments.size());
     for (std::size_t i = 0; i < order.size(); ++i) {
         spans[i] = process.spans[order[i]];
         correlations[i] = process.correlations[order[i]];
+        if (!arguments.empty()) arguments[i] = process.arguments[order[i]];
     }
+    process.arguments = std::move(arguments);
     process.spans = std::move(spans);
     process.correlations = std::move(correlations);
 }
@@ -233,6 +245,7 @@ RecordedProcess Recorder::dressed(Process& process, const std::string& id) const
         made.lanes.push_back(std::move(shown));
     }
     made.spans = std::move(process.spans);
+    made.arguments = std::move(process.arguments);
     for (RecordedSpan& span : made.spans)
         span.lane = place[span.lane];
     return made;
@@ -254,6 +267,7 @@ void Recorder::begin_at_zero(RecordedTrace& trace) {
 RecordedTrace Recorder::finish() {
     RecordedTrace trace;
     trace.names = std::move(names_);
+    trace.arguments = std::move(arguments_);
     trace.left_out = left_out_;
     // Of what is only named nothing is shown.
     std::erase_if(processes_, [](const auto& process) { return process.second.spans.empty(); });

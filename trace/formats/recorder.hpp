@@ -24,10 +24,13 @@ struct RecordedEvent {
     std::optional<std::int64_t> stream, correlation;  // of "args"
     std::string given_name, labels;                   // of "args", of what names a process
     std::optional<std::int64_t> sort_index;
+    RecordedArguments arguments;
 };
 
 class Recorder {
   public:
+    explicit Recorder(bool with_arguments = false) : with_arguments_(with_arguments) {}
+
     // Empty, or what is wrong with the event.
     std::string add(const RecordedEvent& event);
     RecordedTrace finish();
@@ -46,6 +49,7 @@ class Recorder {
         std::vector<Lane> lanes;
         std::vector<RecordedSpan> spans;
         std::vector<std::int64_t> correlations;  // by span; −1: none
+        std::vector<std::uint32_t> arguments;    // by span, where they are kept
     };
     struct Partner {
         std::uint32_t process = kNoSpan, span = kNoSpan;
@@ -57,6 +61,7 @@ class Recorder {
     void name_thing(const RecordedEvent& event);
     std::string add_span(const RecordedEvent& event);
     void begin_at_zero(RecordedTrace& trace);
+    std::uint32_t arguments_of(const RecordedArguments& arguments);
     static void sort_spans(Process& process);
     void nest(RecordedTrace& trace, std::size_t number);
     void join_partners(RecordedTrace& trace);
@@ -66,6 +71,9 @@ class Recorder {
     std::vector<std::pair<std::string, Process>> processes_;
     std::unordered_map<std::string, std::uint32_t> name_of_;
     std::vector<std::string> names_;
+    bool with_arguments_;
+    std::map<RecordedArguments, std::uint32_t> number_of_;
+    std::vector<RecordedArguments> arguments_;
     std::vector<std::vector<std::int64_t>> correlations_;  // of the finished, by process and span
     std::optional<std::int64_t> base_us_;
     std::uint64_t left_out_ = 0;

@@ -1,0 +1,269 @@
+#include "calib/compare/recorded_match.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+
+#include "plan/check.hpp"
+
+namespace orrery::compare {
+namespace {
+
+// What tells ops of one kind apart: of a product its shape, of a collective its bytes, of others
+// whether they are of a backward pass.
+using MatchKey = std::tuple<WorkKind, std::int64_t, std::int64_t, std::int64_t>;
+
+MatchKey key_of_product(std::int64_t m, std::int64_t n, std::int64_t k) {
+    return {WorkKind::gemm, k, std::min(m, n), std::max(m, n)};
+}
+
+std::int64_t pass_of(plan::Phase phase) {
+    return phase == plan::Phase::backward || phase == plan::Phase::recompute ? 1 : 0;
+}
+
+MatchKey key_of(const plan::Op& op) {
+    const WorkKind kind = work_kind(op.kind());
+    if (op.is<plan::Gemm>()) {
+        const auto& gemm = op.as<plan::Gemm>();
+        return key_of_product(gemm.m, gemm.n, gemm.k);
+    }
+    if (is_communication(kind)) return {kind, plan::message_bytes(op), 0, 0};
+    return {kind, pass_of(op.phase), 0, 0};
+}
+
+MatchKey key_of(const WorkItem& item) {
+    if (item.product && item.product->batch == 1)
+        return key_of_product(item.product->m, item.product->n, item.product->k);
+    if (is_communication(item.kind))
+        return {item.kind, static_cast<std::int64_t>(item.message_bytes), 0, 0};
+    return {item.kind, pass_of(item.phase), 0, 0};
+}
+
+double seconds_of(trace::Picoseconds time) {
+    return static_cast<double>(time) / trace::kPsPerSecond;
+}
+
+std::vector<const plan::Op*> numbered(const plan::Plan& plan) {
+    std::vector<const plan::Op*> ops;
+    for (const plan::Block& block : plan.blocks)
+        for (const plan::Op& op : block.ops)
+            ops.push_back(&op);
+    return ops;
+}
+
+struct Sides {
+    std::vector<std::uint32_t> planned, recorded;  // op ids; work items
+};
+
+// The time of the recorded ones among the planned ones.
+template <typename Predicted>
+void share_out(const RecordedRank& recorded, const Sides& both, const Predicted& predicted_s,
+               RankMatch& match) {
+    if (both.planned.empty() || both.recorded.empty()) return;
+    double measured = 0, predicted = 0;
+    trace::Picoseconds at = INT64_MAX;
+    for (const std::uint32_t i : both.recorded) {
+        measured += static_cast<double>(recorded.work[i].duration());
+        at = std::min(at, recorded.work[i].start);
+    }
+    for (const std::uint32_t id : both.planned)
+        predicted += predicted_s(id);
+    for (const std::uint32_t id : both.planned) {
+        const auto takes = static_cast<trace::Picoseconds>(measured * predicted_s(id) / predicted);
+        match.shared.push_back({id, at, at + takes});
+        at += takes;
+    }
+}
+
+}  // namespace
+
+WorkKind work_kind(plan::OpKind kind) {
+    using plan::OpKind;
+    switch (kind) {
+        case OpKind::gemm:
+        case OpKind::batched_gemm:
+        case OpKind::grouped_gemm:
+            return WorkKind::gemm;
+        case OpKind::attention:
+        case OpKind::attention_block:
+            return WorkKind::attention;
+        case OpKind::attention_backward:
+        case OpKind::attention_block_backward:
+            return WorkKind::attention_backward;
+        case OpKind::norm:
+        case OpKind::norm_backward:
+        case OpKind::qk_norm:
+        case OpKind::qk_norm_backward:
+        case OpKind::qk_norm_sums:
+            return WorkKind::norm;
+        case OpKind::softmax:
+        case OpKind::softmax_backward:
+            return WorkKind::softmax;
+        case OpKind::cross_entropy_max:
+        case OpKind::cross_entropy_sum:
+        case OpKind::cross_entropy:
+        case OpKind::cross_entropy_backward:
+            return WorkKind::loss;
+        case OpKind::embedding:
+        case OpKind::embedding_backward:
+            return WorkKind::embedding;
+        case OpKind::activation:
+        case OpKind::activation_backward:
+        case OpKind::expert_activation:
+        case OpKind::expert_activation_backward:
+            return WorkKind::activation;
+        case OpKind::dropout:
+        case OpKind::dropout_backward:
+            return WorkKind::dropout;
+        case OpKind::adamw:
+        case OpKind::gradient_norm:
+            return WorkKind::optimizer;
+        case OpKind::all_reduce:
+            return WorkKind::all_reduce;
+        case OpKind::all_gather:
+            return WorkKind::all_gather;
+        case OpKind::reduce_scatter:
+            return WorkKind::reduce_scatter;
+        case OpKind::all_to_all:
+        case OpKind::all_to_all_v:
+            return WorkKind::all_to_all;
+        case OpKind::shift:
+        case OpKind::exchange:
+            return WorkKind::send_receive;
+        default:
+            return plan::is_copy(kind) ? WorkKind::copy : WorkKind::elementwise;
+    }
+}
+
+RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
+                     const trace::Trace& predicted, const trace::Track& track) {
+    const std::vector<const plan::Op*> ops = numbered(plan);
+    const trace::ProgramOps& program = predicted.programs[static_cast<std::size_t>(track.program)];
+    // Of several simulated steps the last.
+    const auto planned_s = [&](std::uint32_t id) {
+        return seconds_of(track.events[id].end - track.events[id].start);
+    };
+    std::map<MatchKey, Sides> sides;
+    std::map<WorkKind, KindMatch> kinds;
+    for (std::uint32_t id = 0; id < program.op.size(); ++id) {
+        if (track.events[id].end <= predicted.step_start) continue;  // of a step before
+        const plan::Op& op = *ops[program.op[id]];
+        // What takes no time is no kernel.
+        if (planned_s(id) <= 0) continue;
+        sides[key_of(op)].planned.push_back(id);
+        KindMatch& kind = kinds[work_kind(op.kind())];
+        ++kind.planned;
+        kind.predicted_s += planned_s(id);
+    }
+    for (std::uint32_t i = 0; i < recorded.work.size(); ++i) {
+        const WorkItem& item = recorded.work[i];
+        sides[key_of(item)].recorded.push_back(i);
+        KindMatch& kind = kinds[item.kind];
+        ++kind.recorded;
+        kind.measured_s += seconds_of(item.duration());
+    }
+    RankMatch match;
+    std::vector<std::uint32_t> left;
+    for (const auto& [key, both] : sides) {
+        if (both.planned.size() != both.recorded.size()) {
+            left.insert(left.end(), both.recorded.begin(), both.recorded.end());
+            continue;
+        }
+        for (std::size_t i = 0; i < both.planned.size(); ++i) {
+            match.ops.emplace_back(both.planned[i], both.recorded[i]);
+            match.by_op_s += seconds_of(recorded.work[both.recorded[i]].duration());
+        }
+        match.by_op += static_cast<std::int64_t>(both.planned.size());
+        kinds[std::get<0>(key)].by_op += static_cast<std::int64_t>(both.planned.size());
+    }
+    std::map<WorkKind, Sides> by_kind;
+    for (const auto& [key, both] : sides)
+        if (both.planned.size() != both.recorded.size()) {
+            Sides& of_kind = by_kind[std::get<0>(key)];
+            of_kind.planned.insert(of_kind.planned.end(), both.planned.begin(), both.planned.end());
+            of_kind.recorded.insert(of_kind.recorded.end(), both.recorded.begin(),
+                                    both.recorded.end());
+        }
+    by_kind.erase(WorkKind::other);
+    for (const auto& [kind, both] : by_kind)
+        share_out(recorded, both, planned_s, match);
+    std::map<std::string, UnmatchedName> unmatched;
+    for (const std::uint32_t i : left) {
+        const WorkItem& item = recorded.work[i];
+        KindMatch& kind = kinds[item.kind];
+        const double seconds = seconds_of(item.duration());
+        // Something of the kind is planned that was not matched one by one.
+        if (item.kind != WorkKind::other && kind.planned > kind.by_op) {
+            ++kind.by_kind;
+            ++match.by_kind;
+            match.by_kind_s += seconds;
+            continue;
+        }
+        ++match.unmatched;
+        match.unmatched_s += seconds;
+        UnmatchedName& named = unmatched[recorded.names[item.name]];
+        named.name = recorded.names[item.name];
+        named.kind = item.kind;
+        ++named.count;
+        named.seconds += seconds;
+    }
+    for (auto& [kind, of_kind] : kinds) {
+        of_kind.kind = kind;
+        match.kinds.push_back(of_kind);
+    }
+    for (auto& [name, named] : unmatched)
+        match.names.push_back(std::move(named));
+    std::stable_sort(match.names.begin(), match.names.end(),
+                     [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+    return match;
+}
+
+trace::Trace matched_trace(const std::vector<const RecordedRank*>& ranks,
+                           const std::vector<RankMatch>& matches, const trace::Trace& predicted,
+                           const std::vector<const trace::Track*>& tracks) {
+    ORRERY_CHECK(ranks.size() == matches.size() && ranks.size() == tracks.size(),
+                 "a match without its rank");
+    trace::Trace out;
+    out.origin = trace::Origin::measured;
+    out.scenario_json = predicted.scenario_json;
+    out.facts.backend = "recorded";
+    out.facts.ranks_per_device = 1;
+    out.ops = predicted.ops;
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+        const RecordedRank& rank = *ranks[r];
+        const trace::ProgramOps& plan =
+            predicted.programs[static_cast<std::size_t>(tracks[r]->program)];
+        trace::ProgramOps program;
+        program.pipeline_rank = plan.pipeline_rank;
+        program.actions = plan.actions;
+        program.live_bytes = plan.live_bytes;
+        trace::Track track;
+        track.rank = rank.rank >= 0 ? rank.rank : static_cast<std::int64_t>(r);
+        track.program = static_cast<std::int32_t>(r);
+        const trace::Picoseconds begin = rank.steps[rank.typical].start;
+        std::vector<SharedTime> all = matches[r].shared;
+        for (const auto& [id, item] : matches[r].ops)
+            all.push_back({id, rank.work[item].start, rank.work[item].end});
+        std::stable_sort(all.begin(), all.end(), [](const SharedTime& a, const SharedTime& b) {
+            return a.start < b.start;
+        });
+        for (const SharedTime& one : all) {
+            program.op.push_back(plan.op[one.op]);
+            program.step.push_back(plan.step[one.op]);
+            program.layer.push_back(plan.layer[one.op]);
+            trace::Event event;
+            event.ready = event.start = one.start - begin;
+            event.end = one.end - begin;
+            track.events.push_back(event);
+            out.step_end = std::max(out.step_end, event.end);
+        }
+        out.facts.step_times_s.push_back(rank.step_s());
+        out.step_end = std::max(out.step_end, rank.steps[rank.typical].duration());
+        out.programs.push_back(std::move(program));
+        out.tracks.push_back(std::move(track));
+    }
+    return out;
+}
+
+}  // namespace orrery::compare
