@@ -20,9 +20,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Where a scenario says nothing of failures: of the published clusters the one whose rate is of
-// hardware alone and was counted over all jobs and eleven months.
-constexpr const char* kAssumedPreset = "meta-rsc";
+// Where a scenario says nothing of failures, what was published of its scale: of runs of many
+// thousands of GPUs the one that was counted cause by cause; of smaller ones the cluster whose rate
+// is of hardware alone, over all jobs and eleven months.
+constexpr std::int64_t kManyGpus = 4096;
+const char* assumed_preset(const plan::Scenario& scenario) {
+    return scenario.layout.ranks() >= kManyGpus ? "llama3-405b" : "meta-rsc";
+}
 
 class GoodputCommand : public Subcommand {
   public:
@@ -56,9 +60,10 @@ class GoodputCommand : public Subcommand {
         if (tokens_) input_.sets.push_back(fmt::format("training.tokens={}", *tokens_));
         plan::ReadResult read = input_.read(console, json_);
         if (!read.scenario) return exit_code_of(read);
-        const bool assumed = !read.scenario->reliability;
-        if (assumed) {
-            input_.sets.push_back(fmt::format("reliability={}", kAssumedPreset));
+        std::string assumed;
+        if (!read.scenario->reliability) {
+            assumed = assumed_preset(*read.scenario);
+            input_.sets.push_back("reliability=" + assumed);
             read = ScenarioInput(input_).read_all_with({});
             if (!read.scenario) return exit_code_of(read);
         }
@@ -73,8 +78,7 @@ class GoodputCommand : public Subcommand {
         }
         const sim::Goodput goodput =
             sim::predict_goodput(scenario, prediction, degraded_step_s(scenario), options_);
-        const GoodputReport report = {scenario, prediction, goodput, options_,
-                                      assumed ? kAssumedPreset : ""};
+        const GoodputReport report = {scenario, prediction, goodput, options_, assumed};
         console.out << (json_ ? goodput_json(report) : goodput_text(report, console));
         if (goodput.unended > 0)
             console.err << fmt::format(
