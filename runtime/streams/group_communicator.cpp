@@ -131,6 +131,12 @@ void GroupCommunicator::connect() {
     }
 }
 
+void GroupCommunicator::abort(std::string_view reason) {
+    abort_all();
+    if (ended_.empty()) ended_ = reason;
+    plane_.abort(reason);
+}
+
 void GroupCommunicator::check_plane() {
     try {
         plane_.check();

@@ -43,7 +43,8 @@ class GroupCommunicator : public StreamCommunicator {
 
     void issue_on(Stream stream) override { stream_ = stream; }
     void check() override;
-    void abort(std::string_view reason) override { plane_.abort(reason); }
+    // What this rank has issued ends too, so that nobody waits for its streams.
+    void abort(std::string_view reason) override;
 
   private:
     using Handle = CollectiveDriver::Communicator;

@@ -36,6 +36,7 @@ class FakeCollectives final : public CollectiveDriver {
     bool refuses = false;   // calls throw
     std::string breaks_on;  // a communicator has failed after this call
     std::string broken;     // the communicator's id
+    std::vector<std::string>* goodbyes = nullptr;  // "abort r2.0", "end r2.0"; may outlive this
 
     std::vector<std::byte> unique_id() override {
         std::string text = fmt::format("r{}.{}", rank_, named_++);
@@ -58,8 +59,14 @@ class FakeCollectives final : public CollectiveDriver {
         return State::in_progress;
     }
     std::string fault(Communicator) override { return "the network has gone"; }
-    void end(Communicator communicator) override { of(communicator).ended = true; }
-    void abort(Communicator communicator) override { of(communicator).aborted = true; }
+    void end(Communicator communicator) override {
+        of(communicator).ended = true;
+        if (goodbyes != nullptr) goodbyes->push_back("end " + of(communicator).id);
+    }
+    void abort(Communicator communicator) override {
+        of(communicator).aborted = true;
+        if (goodbyes != nullptr) goodbyes->push_back("abort " + of(communicator).id);
+    }
 
     void group_start() override { ++depth; }
     void group_end() override {
