@@ -1,5 +1,6 @@
 #include "runtime/streams/stream_backend.hpp"
 
+#include <chrono>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -25,7 +26,8 @@ class StreamSeat final : public RankSeat {
           options_(options),
           marks_(source.driver(device)),
           collectives_(source.collectives(device)),
-          communicator_(mesh, rank, *collectives_, *marks_, plane, options.timeouts) {}
+          communicator_(mesh, rank, *collectives_, *marks_, plane, options.timeouts,
+                        std::chrono::steady_clock::now, {.overdue = options.overdue}) {}
 
     plan::Rank rank() const override { return rank_; }
     ControlPlane& control() override { return plane_; }
