@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "plan/scenario/scenario.hpp"
+
 namespace orrery::measure {
 namespace {
 
@@ -11,9 +13,11 @@ using plan::DType;
 void time_kernels(const DeviceOptions& options, const DeviceAtHand& device,
                   const runtime::GpuFacts& gpu, DeviceTimings& timings,
                   const std::function<void(const std::string&)>& progress) {
-    constexpr std::int64_t kWorkspaceBytes = 32 << 20;  // what plans give products, by default
+    // What plans give products by default, to the byte: with more, the library may offer an
+    // algorithm that no run is offered.
+    const auto workspace_bytes = static_cast<std::int64_t>(plan::Framework().workspace_mb * 1e6);
     const auto driver = device.make_driver();
-    DeviceTimer timer(*driver, {driver->allocate(kWorkspaceBytes), kWorkspaceBytes},
+    DeviceTimer timer(*driver, {driver->allocate(workspace_bytes), workspace_bytes},
                       gpu.cache_bytes, options.sampling, device.monitor, timings.counts);
     DeviceOperands operands(*driver, kOperandParts, operand_bytes(options.kernels));
     for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {

@@ -92,9 +92,10 @@ class Train : public Subcommand {
                fmt::format("What performs the run: {}", fmt::join(runtime::backend_names(), ", ")))
             ->type_name("NAME")
             ->check(CLI::IsMember(runtime::backend_names()));
-        app.add_option("--ranks-per-gpu", backend_.ranks_per_gpu,
-                       "Start so many ranks on each GPU, as processes: to see that results are "
-                       "right, not how fast")
+        app.add_option(
+               "--ranks-per-gpu", backend_.ranks_per_gpu,
+               "Start so many ranks on each GPU, as processes (default: 1); with more than 1, to "
+               "see that results are right, not how fast")
             ->type_name("N")
             ->check(CLI::Range(1, 64));
         files().reads(
@@ -232,7 +233,7 @@ class Train : public Subcommand {
             output.failed(std::string(lacks));
             return kExitDevice;
         }
-        if (starts_ranks(backend_)) return start_ranks(scenario);
+        if (starts_ranks(backend_, scenario)) return start_ranks(backend_, scenario);
         const runtime::TokenSource source(
             scenario.run.data_path.empty() ? scenario.run.data : scenario.run.data_path,
             scenario.run.format, scenario.model.vocabulary);

@@ -96,13 +96,18 @@ std::optional<runtime::Launch> launched_rank(const BackendOptions& options) {
     return runtime::launch_of_environment(runtime::process_environment(), only);
 }
 
-bool starts_ranks(const BackendOptions& options) {
-    return options.ranks_per_gpu > 0 && !launched_rank(options);
+bool starts_ranks(const BackendOptions& options, const plan::Scenario& scenario) {
+    if (launched_rank(options)) return false;
+    if (options.ranks_per_gpu > 0) return true;
+    return options.launcher == "auto" && scenario.layout.ranks() > 1 &&
+           runtime::backend_named(options.backend).shares_devices;
 }
 
-int start_ranks(const plan::Scenario& scenario) {
-    return runtime::spawn_ranks(scenario.layout.ranks(), runtime::own_arguments(),
-                                runtime::variables_of_shared_gpu);
+int start_ranks(const BackendOptions& options, const plan::Scenario& scenario) {
+    return runtime::spawn_ranks(
+        scenario.layout.ranks(), runtime::own_arguments(), [&](std::int64_t rank) {
+            return runtime::variables_of_shared_gpu(rank, options.ranks_per_gpu);
+        });
 }
 
 std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& options,

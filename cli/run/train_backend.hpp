@@ -32,9 +32,12 @@ struct BackendOptions {
 // runtime::LaunchError.
 std::optional<runtime::Launch> launched_rank(const BackendOptions& options);
 
-// Whether this process is to start the ranks, and nothing else (runtime/launch/spawn_ranks.hpp).
-bool starts_ranks(const BackendOptions& options);
-int start_ranks(const plan::Scenario& scenario);
+// Whether this process is to start the ranks, and nothing else (runtime/launch/spawn_ranks.hpp):
+// where it is asked to, and for several ranks on devices unless --launcher none has them here. A
+// device's launch blocks once its queue is full, and threads of one process may then wait for one
+// another's launches.
+bool starts_ranks(const BackendOptions& options, const plan::Scenario& scenario);
+int start_ranks(const BackendOptions& options, const plan::Scenario& scenario);
 
 // Why the backend cannot perform the run; empty where it can.
 std::vector<plan::Diagnostic> reasons_not_on_backend(const BackendOptions& options,

@@ -41,6 +41,7 @@ std::unique_ptr<Backend> make_cuda(const BackendRequest& request) {
     options.timeouts = request.timeouts;
     options.ranks_per_device = std::max(1, request.ranks_per_device);
     options.threads_per_rank = request.threads_per_rank;
+    options.overdue = request.overdue;
     return std::make_unique<StreamBackend>(cuda_devices_of_process(), request.launch, options);
 }
 

@@ -199,7 +199,8 @@ int spawn_ranks(std::int64_t ranks, const std::vector<std::string>& arguments,
     return wait_for_all(family, signals, options);
 }
 
-std::vector<Variable> variables_of_shared_gpu(std::int64_t rank) {
+std::vector<Variable> variables_of_shared_gpu(std::int64_t rank, std::int64_t ranks_of_gpu) {
+    if (ranks_of_gpu < 2) return {};
     return {{"NCCL_HOSTID", fmt::format("r{}", rank)},
             {"NCCL_NET", "Socket"},
             {"NCCL_IB_DISABLE", "1"},

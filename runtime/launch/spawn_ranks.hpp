@@ -34,7 +34,8 @@ int spawn_ranks(std::int64_t ranks, const std::vector<std::string>& arguments,
 
 // What lets several ranks of NCCL 2.28 use one GPU: each takes itself for a machine of its own and
 // speaks through sockets, over few channels, one of a simple kind. It shows that results are right,
-// and says nothing about time.
-std::vector<Variable> variables_of_shared_gpu(std::int64_t rank);
+// and says nothing about time. None where each rank has a GPU of its own: NCCL then finds the best
+// way by itself.
+std::vector<Variable> variables_of_shared_gpu(std::int64_t rank, std::int64_t ranks_of_gpu);
 
 }  // namespace orrery::runtime

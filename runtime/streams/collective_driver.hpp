@@ -1,7 +1,8 @@
 // What a library of collectives (NCCL) must do for GroupCommunicator: communicators of some ranks,
 // and calls on them that are put into streams. No header of a device shows here; a fake in the
-// tests records what it is told. Handles are the driver's. Calls come from one thread, and throw
-// CollectiveError with what the library said.
+// tests records what it is told. Handles are the driver's. Calls come one at a time, of the thread
+// that issues or, while that one is away, of its watch (issue_watch.hpp), and throw CollectiveError
+// with what the library said.
 #pragma once
 
 #include <cstddef>

@@ -33,7 +33,7 @@ int turn_of(std::int64_t first, std::int64_t members) {
 GroupCommunicator::GroupCommunicator(const plan::Mesh& mesh, plan::Rank rank,
                                      CollectiveDriver& driver, StreamDriver& streams,
                                      ControlPlane& plane, const CallTimeouts& timeouts,
-                                     std::function<Instant()> now)
+                                     std::function<Instant()> now, const WatchOptions& watching)
     : StreamCommunicator(mesh, rank),
       driver_(driver),
       plane_(plane),
@@ -43,15 +43,18 @@ GroupCommunicator::GroupCommunicator(const plan::Mesh& mesh, plan::Rank rank,
       pending_(streams) {
     ORRERY_CHECK(plane.rank() == rank && plane.size() == mesh.ranks(),
                  "a control plane of other ranks than the mesh has");
+    watch_.emplace([this] { return look(); }, watching);
     try {
         connect();
     } catch (...) {
+        const std::lock_guard lock(mutex_);
         abort_all();
         throw;
     }
 }
 
 GroupCommunicator::~GroupCommunicator() {
+    watch_.reset();  // a goodbye has a time of its own
     try {
         plane_.check();
         for (Handle& handle : handles_)
@@ -109,11 +112,15 @@ std::span<const std::byte> GroupCommunicator::id_of(
 void GroupCommunicator::connect(Party party, std::span<const std::byte> id) {
     const std::vector<plan::Rank> ranks = ranks_of(party);
     const auto own = std::find(ranks.begin(), ranks.end(), rank()) - ranks.begin();
+    const std::string doing = "making a communicator " + of_party(party);
+    enter_driver(doing, timeouts_.usual);
     handles_[party] = driver_.begin(id, own, static_cast<std::int64_t>(ranks.size()));
-    settle(party, [&] { return "making a communicator " + of_party(party); });
+    leave_driver();
+    settle(party, [&] { return doing; });
 }
 
 void GroupCommunicator::connect() {
+    const std::lock_guard lock(mutex_);
     try {
         const std::vector<ControlPlane::Bytes> ids = plane_.all_gather(own_ids());
         for_each_kind([&](GroupKind group) {
@@ -131,6 +138,14 @@ void GroupCommunicator::connect() {
     }
 }
 
+void GroupCommunicator::abort(std::string_view reason) {
+    seen();
+    const std::lock_guard lock(mutex_);
+    abort_all();
+    if (ended_.empty()) ended_ = reason;
+    plane_.abort(reason);
+}
+
 void GroupCommunicator::check_plane() {
     try {
         plane_.check();
@@ -141,27 +156,37 @@ void GroupCommunicator::check_plane() {
     if (!ended_.empty()) throw CommunicationError(ended_);
 }
 
-void GroupCommunicator::check() {
-    check_plane();
+std::string GroupCommunicator::fault() {
     try {
         for (Party party = 0; party < kParties; ++party) {
             if (handle(party) == nullptr ||
                 driver_.state(handle(party)) != CollectiveDriver::State::failed)
                 continue;
             const PendingCall* call = pending_.first_of(party);
-            fail(fmt::format("{}: {}", call != nullptr ? told(*call) : "no call " + of_party(party),
-                             driver_.fault(handle(party))));
+            return fmt::format("{}: {}",
+                               call != nullptr ? told(*call) : "no call " + of_party(party),
+                               driver_.fault(handle(party)));
         }
         if (const PendingCall* late = pending_.advance(now_()))
-            fail(fmt::format("{} has not ended after {} s", told(*late),
-                             static_cast<double>(late->allowed.count()) / 1e3));
+            return fmt::format("{} has not ended after {} s", told(*late),
+                               static_cast<double>(late->allowed.count()) / 1e3);
     } catch (const CollectiveError& error) {
-        fail(error.what());
+        return error.what();
     }
+    return "";
+}
+
+void GroupCommunicator::check() {
+    seen();
+    const std::lock_guard lock(mutex_);
+    check_plane();
+    if (const std::string reason = fault(); !reason.empty()) fail(reason);
 }
 
 void GroupCommunicator::call(const char* what, Party party,
                              const std::function<void(Handle)>& issue) {
+    seen();
+    const std::lock_guard lock(mutex_);
     check_plane();
     ORRERY_CHECK(handle(party) != nullptr, "a call after the run has ended");
     PendingCall made;
@@ -171,8 +196,10 @@ void GroupCommunicator::call(const char* what, Party party,
     made.number = ++calls_[party];
     made.allowed = allowed();
     try {
+        enter_driver(told(made), made.allowed);
         made.before = pending_.mark(stream_);
         issue(handle(party));
+        leave_driver();
         settle(party, [&] { return told(made); });
         made.after = pending_.mark(stream_);
     } catch (const CollectiveError& error) {
@@ -184,6 +211,7 @@ void GroupCommunicator::call(const char* what, Party party,
 void GroupCommunicator::settle(Party party, const std::function<std::string()>& doing) {
     const Instant start = now_();
     for (;;) {
+        seen();
         const CollectiveDriver::State state = driver_.state(handle(party));
         if (state == CollectiveDriver::State::ready) return;
         if (state == CollectiveDriver::State::failed)

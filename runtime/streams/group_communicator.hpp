@@ -16,17 +16,22 @@
 // A call that the driver refuses, a communicator that fails, a call that takes longer than it may
 // and a rank that has ended the run (the control plane says so) end it here too: all communicators
 // are aborted, the other ranks are told, and that call or check() throws CommunicationError with
-// the rank, the op and its group.
+// the rank, the op and its group. While the thread that issues is away, held by the driver, a watch
+// sees to that on a thread of its own; WatchOptions::overdue hears of a thread that does not come
+// back even then.
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <functional>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "runtime/comm/call_timeouts.hpp"
 #include "runtime/launch/control_plane.hpp"
 #include "runtime/streams/collective_driver.hpp"
+#include "runtime/streams/issue_watch.hpp"
 #include "runtime/streams/pending_calls.hpp"
 #include "runtime/streams/stream_communicator.hpp"
 
@@ -38,12 +43,14 @@ class GroupCommunicator : public StreamCommunicator {
     // plane has a rank for each of the mesh. `now`: a clock; tests have their own.
     GroupCommunicator(const plan::Mesh& mesh, plan::Rank rank, CollectiveDriver& driver,
                       StreamDriver& streams, ControlPlane& plane, const CallTimeouts& timeouts = {},
-                      std::function<Instant()> now = std::chrono::steady_clock::now);
+                      std::function<Instant()> now = std::chrono::steady_clock::now,
+                      const WatchOptions& watching = {});
     ~GroupCommunicator() override;
 
     void issue_on(Stream stream) override { stream_ = stream; }
     void check() override;
-    void abort(std::string_view reason) override { plane_.abort(reason); }
+    // What this rank has issued ends too, so that nobody waits for its streams.
+    void abort(std::string_view reason) override;
 
   private:
     using Handle = CollectiveDriver::Communicator;
@@ -88,7 +95,15 @@ class GroupCommunicator : public StreamCommunicator {
     std::chrono::milliseconds allowed() const { return timeouts_.allowed(label()); }
     std::string told(const PendingCall& call) const;
     std::string of_party(Party party) const;
+    // Why the run cannot go on; empty: it can.
+    std::string fault();
     [[noreturn]] void fail(const std::string& reason);
+    // The watch's.
+    std::string look();
+    std::string told_within(const std::string& reason);
+    void enter_driver(const std::string& doing, std::chrono::milliseconds allowed);
+    void leave_driver();
+    void seen();
     void check_plane();
     void abort_all();
 
@@ -102,6 +117,17 @@ class GroupCommunicator : public StreamCommunicator {
     std::array<std::int64_t, kParties> calls_{};
     PendingCalls pending_;
     std::string ended_;  // why, where this rank has ended the run
+
+    // What the thread that issues is asking of the driver.
+    struct Doing {
+        std::string what;  // empty: nothing
+        Instant since;
+        std::chrono::milliseconds allowed{0};
+    };
+    std::mutex mutex_;  // all above; held while the driver is asked
+    std::mutex doing_mutex_;
+    Doing doing_;
+    std::optional<IssueWatch> watch_;  // last, for it sees the rest
 };
 
 }  // namespace orrery::runtime

@@ -1,5 +1,6 @@
 #include "runtime/streams/stream_backend.hpp"
 
+#include <chrono>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -25,10 +26,24 @@ class StreamSeat final : public RankSeat {
           options_(options),
           marks_(source.driver(device)),
           collectives_(source.collectives(device)),
-          communicator_(mesh, rank, *collectives_, *marks_, plane, options.timeouts) {}
+          communicator_(mesh, rank, *collectives_, *marks_, plane, options.timeouts,
+                        std::chrono::steady_clock::now, {.overdue = options.overdue}) {}
 
     plan::Rank rank() const override { return rank_; }
     ControlPlane& control() override { return plane_; }
+
+    // What was thrown ends the run before anything of the seat goes: memory that is freed waits for
+    // the device, and the device for calls that no other rank may join any more.
+    void perform(const std::function<void(RankSeat&)>& body) {
+        try {
+            body(*this);
+        } catch (const CommunicationError&) {  // has ended it
+            throw;
+        } catch (const std::exception& error) {
+            communicator_.abort(error.what());
+            throw;
+        }
+    }
 
     // A driver frees its memory when it goes: each arena has one of its own.
     std::unique_ptr<Device> make_device(const BoundProgram& program,
@@ -116,7 +131,7 @@ void StreamBackend::take_seat(const plan::Mesh& mesh, plan::Rank rank, int devic
                               Cause& cause) const {
     try {
         StreamSeat seat(mesh, rank, device, plane, source_, options_);
-        body(seat);
+        seat.perform(body);
     } catch (const std::exception& error) {
         const bool between_ranks = dynamic_cast<const CommunicationError*>(&error) != nullptr ||
                                    dynamic_cast<const CollectiveError*>(&error) != nullptr;

@@ -27,6 +27,9 @@ struct StreamBackendOptions {
     CallTimeouts timeouts;
     int ranks_per_device = 1;  // of a launch; more than one: for tests of correctness
     int threads_per_rank = 1;  // of the host
+    // Of a launch, on a thread beside the rank's, which is held by the driver of a run that is
+    // over: to end the process. Empty: nobody does.
+    std::function<void(const std::string& reason)> overdue;
 };
 
 // Fewer devices than ranks, or another number of processes than the layout has ranks: what a user

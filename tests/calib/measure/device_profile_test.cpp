@@ -82,6 +82,12 @@ void expect_near(double value, double expected) {
     EXPECT_NEAR(value, expected, 0.02 * expected);
 }
 
+// A library of products offers algorithms by the workspace that it is given.
+TEST(DeviceProfile, TimesProductsInTheWorkspaceThatPlansGiveThem) {
+    EXPECT_EQ(calibrated().machine.workspaces.size(), 1U)
+        << "products alone, and in the steps of plans";
+}
+
 TEST(DeviceProfile, RecoversProducts) {
     const sim::Profile found = profile();
     for (const plan::DType dtype : {plan::DType::bf16, plan::DType::fp16, plan::DType::fp32}) {

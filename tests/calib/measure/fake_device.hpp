@@ -8,6 +8,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct FakeMachine {
     // Host: 3 us per request; copies 10 us and 10 GB/s to the device, 12 us and 8 GB/s from it.
     double host_request = 3, write_t0 = 10, write_rate = 10e3, read_t0 = 12, read_rate = 8e3;
     std::int64_t cache_bytes = 1 << 20;
+    std::set<std::int64_t> workspaces;  // of products, in bytes, as they were given
 
     double device_us = 0, host_us = 0;
     bool flushed = false;        // nothing of the operands is in cache
@@ -218,7 +220,9 @@ class FakeDriver final : public runtime::StreamDriver {
         machine_.host_us +=
             machine_.write_t0 + static_cast<double>(from.size()) / machine_.write_rate;
     }
-    std::unique_ptr<runtime::Kernels> kernels(runtime::Stream, std::byte*, std::int64_t) override {
+    std::unique_ptr<runtime::Kernels> kernels(runtime::Stream, std::byte*,
+                                              std::int64_t workspace_bytes) override {
+        machine_.workspaces.insert(workspace_bytes);
         return std::make_unique<FakeKernels>(machine_);
     }
 

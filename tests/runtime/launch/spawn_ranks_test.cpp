@@ -197,12 +197,16 @@ TEST(SpawnRanks, PassAnInterruptOn) {
 
 TEST(SpawnRanks, VariablesOfASharedGpu) {
     std::set<std::string> names;
-    for (const Variable& variable : variables_of_shared_gpu(3))
+    for (const Variable& variable : variables_of_shared_gpu(3, 2))
         names.insert(variable.name + "=" + variable.value);
     EXPECT_EQ(names, (std::set<std::string>{"NCCL_HOSTID=r3", "NCCL_NET=Socket",
                                             "NCCL_IB_DISABLE=1", "NCCL_SOCKET_IFNAME=lo",
                                             "NCCL_NVLS_ENABLE=0", "NCCL_MAX_NCHANNELS=2",
                                             "NCCL_ALGO=Ring", "NCCL_PROTO=Simple"}));
+}
+
+TEST(SpawnRanks, ARankWithAGpuOfItsOwnLeavesNcclItsWay) {
+    EXPECT_TRUE(variables_of_shared_gpu(3, 1).empty());
 }
 
 TEST(MpiPlane, MeetsUnderMpirun) {

@@ -1,11 +1,14 @@
 // Drivers of no device: they write down what they are asked, and do as a test says.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <list>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -36,6 +39,10 @@ class FakeCollectives final : public CollectiveDriver {
     bool refuses = false;   // calls throw
     std::string breaks_on;  // a communicator has failed after this call
     std::string broken;     // the communicator's id
+    std::string blocks_on;  // held, a call like this one does not return until it is released
+    std::atomic<bool> held = false, released = false;
+    std::atomic<int> aborts = 0;
+    std::vector<std::string>* goodbyes = nullptr;  // "abort r2.0", "end r2.0"; may outlive this
 
     std::vector<std::byte> unique_id() override {
         std::string text = fmt::format("r{}.{}", rank_, named_++);
@@ -48,6 +55,7 @@ class FakeCollectives final : public CollectiveDriver {
         ORRERY_CHECK(id.size() == 16, "an id of another size than was made");
         std::string text(reinterpret_cast<const char*>(id.data()), id.size());
         text.resize(text.find(' '));
+        hold("begin");
         communicators.push_back({text, member, members, {}, {}});
         return &communicators.back();
     }
@@ -58,8 +66,15 @@ class FakeCollectives final : public CollectiveDriver {
         return State::in_progress;
     }
     std::string fault(Communicator) override { return "the network has gone"; }
-    void end(Communicator communicator) override { of(communicator).ended = true; }
-    void abort(Communicator communicator) override { of(communicator).aborted = true; }
+    void end(Communicator communicator) override {
+        of(communicator).ended = true;
+        if (goodbyes != nullptr) goodbyes->push_back("end " + of(communicator).id);
+    }
+    void abort(Communicator communicator) override {
+        of(communicator).aborted = true;
+        ++aborts;
+        if (goodbyes != nullptr) goodbyes->push_back("abort " + of(communicator).id);
+    }
 
     void group_start() override { ++depth; }
     void group_end() override {
@@ -103,7 +118,15 @@ class FakeCollectives final : public CollectiveDriver {
     }
     void taken(Communicator communicator, const std::string& call) {
         if (refuses) throw CollectiveError("no such call");
+        hold(call);
         if (call == breaks_on) broken = of(communicator).id;
+    }
+    void hold(const std::string& call) {
+        if (blocks_on.empty() || call.rfind(blocks_on, 0) != 0) return;
+        held = true;
+        while (!released)
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        throw CollectiveError("it was released");
     }
     void note(Communicator communicator, const std::string& call) {
         ORRERY_CHECK(depth == 0, "collectives are issued one by one");

@@ -389,6 +389,20 @@ TEST(GroupCommunicator, ACommunicatorThatFailsLaterIsToldWithTheOldestCallOnIt) 
     expect_all_aborted(world);
 }
 
+TEST(GroupCommunicator, ARankThatEndsTheRunAbortsItsOwnCallsFirst) {
+    World world(mesh_of(2, 1, 1));
+    const auto messages = world.run([&](Rank rank, GroupCommunicator& communicator) {
+        if (rank == 1) return call_and_wait(rank, communicator);
+        communicator.barrier(GroupKind::tensor);
+        communicator.abort("no memory");
+        for (const FakeCommunicator& each : world.fakes[0]->collectives.communicators)
+            EXPECT_TRUE(each.aborted) << "before its memory is freed: " << each.id;
+        EXPECT_THROW(communicator.barrier(GroupKind::tensor), CommunicationError);
+    });
+    EXPECT_EQ(messages, std::vector<std::string>(2, "rank 0 ended the run: no memory"));
+    expect_all_aborted(world);
+}
+
 // Says nothing of an end: one whose launcher ends the others, later.
 class SilentPlane final : public ControlPlane {
   public:
