@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -21,6 +22,7 @@
 #include "sim/prediction.hpp"
 #include "trace/formats/kineto.hpp"
 #include "trace/formats/trace_file.hpp"
+#include "trace/trace_file_error.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -79,6 +81,7 @@ class ImportTrace : public Subcommand {
             throw UsageError("--output writes ops of a plan: --scenario FILE says of which");
         for (const std::string& file : traces_)
             ranks_.push_back(compare::recorded_rank(trace::read_kineto(file, true), file));
+        require_sense();
         number_ranks();
         std::optional<Beside> beside;
         if (!input_.file.empty()) {
@@ -100,6 +103,21 @@ class ImportTrace : public Subcommand {
     }
 
   private:
+    void require_sense() const {
+        std::map<std::int64_t, std::string> file_of;
+        for (const RecordedRank& rank : ranks_) {
+            if (rank.work.empty())
+                throw trace::TraceFileError(
+                    trace::TraceFault::unreadable, rank.file,
+                    "no step: neither kernels of a device nor operators of the host are in it");
+            if (rank.rank < 0) continue;
+            const auto [other, is_new] = file_of.emplace(rank.rank, rank.file);
+            if (!is_new)
+                throw UsageError(fmt::format("{} and {} are both of rank {}", other->second,
+                                             rank.file, rank.rank));
+        }
+    }
+
     // Where a file does not say whose it is, in the order in which they were given.
     void number_ranks() {
         std::set<std::int64_t> taken;

@@ -186,6 +186,12 @@ RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
                                     both.recorded.end());
         }
     by_kind.erase(WorkKind::other);
+    for (const WorkKind one_each :
+         {WorkKind::gemm, WorkKind::attention, WorkKind::attention_backward})
+        if (kinds[one_each].recorded != kinds[one_each].planned) by_kind.erase(one_each);
+    std::erase_if(kinds, [](const auto& kind) {
+        return kind.second.recorded == 0 && kind.second.planned == 0;
+    });
     for (const auto& [kind, both] : by_kind)
         share_out(recorded, both, planned_s, match);
     std::map<std::string, UnmatchedName> unmatched;
@@ -193,8 +199,12 @@ RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
         const WorkItem& item = recorded.work[i];
         KindMatch& kind = kinds[item.kind];
         const double seconds = seconds_of(item.duration());
-        // Something of the kind is planned that was not matched one by one.
-        if (item.kind != WorkKind::other && kind.planned > kind.by_op) {
+        // Something of the kind is planned that was not matched one by one. Products and attention
+        // are one kernel an op, whatever the stack: of others of them there is another plan.
+        const bool one_each = item.kind == WorkKind::gemm || item.kind == WorkKind::attention ||
+                              item.kind == WorkKind::attention_backward;
+        const bool is_of_plan = !one_each || kind.recorded == kind.planned;
+        if (item.kind != WorkKind::other && kind.planned > kind.by_op && is_of_plan) {
             ++kind.by_kind;
             ++match.by_kind;
             match.by_kind_s += seconds;

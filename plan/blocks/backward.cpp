@@ -106,6 +106,8 @@ void Derivation::derive(std::size_t index) {
             return derive_grouped_gemm(op);
         case OpKind::expert_activation:
             return derive_expert_activation(op);
+        case OpKind::gate_rows:
+            return derive_gate_rows(op);
         case OpKind::all_to_all_v:
             return derive_all_to_all_v(op);
         case OpKind::count_choices:  // with the routing

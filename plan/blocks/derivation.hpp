@@ -274,6 +274,7 @@ class Derivation : public BackwardWriter {
     void derive_group_rows(const Op& op);
     void derive_grouped_gemm(const Op& op);
     void derive_expert_activation(const Op& op);
+    void derive_gate_rows(const Op& op);
     void derive_all_to_all_v(const Op& op);
     void derive_residual(const Op& op);
     void derive_add(const Op& op);

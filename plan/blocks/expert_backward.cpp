@@ -101,6 +101,15 @@ void Derivation::derive_expert_activation(const Op& op) {
     contribute(op.reads[1], dweights);
 }
 
+void Derivation::derive_gate_rows(const Op& op) {
+    const GateRows& forward = op.as<GateRows>();
+    const TensorId dx = fresh_gradient(op.reads[0]), dlogits = fresh_gradient(op.reads[1]);
+    emit(GateRowsBackward{forward.rows, forward.width}, op.label,
+         {gradient_of(op.writes[0]), need(op.reads[0]), need(op.reads[1])}, {dx, dlogits});
+    contribute(op.reads[0], dx);
+    contribute(op.reads[1], dlogits);
+}
+
 // What was sent to several comes back from each of them.
 void Derivation::derive_all_to_all_v(const Op& op) {
     AllToAllV undone = op.as<AllToAllV>();

@@ -157,6 +157,19 @@ class ExpertWriter {
     TensorId counts_ = -1;
 };
 
+// Rows times the sigmoid of a product of the token with a vector.
+TensorId gated(ForwardWriter& w, TensorId x, TensorId rows) {
+    const Dims& d = w.dims();
+    const TensorId vector =
+        w.parameter("shared_gate.weight", {{1, d.hidden}, Cut::whole, {}, Start::normal, true});
+    const TensorId logits =
+        w.tensor("shared_gate_logits", Role::scratch, d.wide_dtype, {d.sharded_tokens, 1});
+    w.op(Gemm{d.sharded_tokens, 1, d.hidden}, "shared_gate", {x, vector}, {logits});
+    const TensorId made = w.activation("shared_gated", d.sharded_tokens, d.hidden);
+    w.op(GateRows{d.sharded_tokens, d.hidden}, "shared_gate", {rows, logits}, {made});
+    return made;
+}
+
 }  // namespace
 
 // What every token goes through runs while rows are on their way to experts.
@@ -171,6 +184,7 @@ TensorId expert_branch(ForwardWriter& w, const Scenario& scenario, const ExpertM
         all.ffn_hidden = mlp.shared_ffn;
         const TensorId activated = mlp_branch(w, scenario, all, "shared_", normed);
         shared = w.row_parallel("shared_fc2", activated, mlp.shared_ffn);
+        if (mlp.shared_gate) shared = gated(w, normed, shared);
     }
     const TensorId routed = experts.combine(experts.compute(sent));
     if (shared < 0) return routed;

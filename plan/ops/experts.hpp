@@ -376,4 +376,46 @@ struct ExpertActivateBackward : ExpertRows {
     bool operator==(const ExpertActivateBackward&) const = default;
 };
 
+// Of what every token goes through beside its experts, in Qwen2-MoE (Yang et al. 2024, arXiv
+// 2407.10671, section 2.2.2).
+struct GateRows {
+    static constexpr std::string_view kDoc = "each row times the sigmoid of its logit";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &GateRows::rows);
+        v.size("width", &GateRows::width);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("input", rows, width);
+        v.reads("logits", rows);
+        v.writes("output", rows * width);
+    }
+    bool operator==(const GateRows&) const = default;
+};
+
+struct GateRowsBackward {
+    static constexpr std::string_view kDoc = "its gradients: of the rows, of their logits";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &GateRowsBackward::rows);
+        v.size("width", &GateRowsBackward::width);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("doutput", rows, width);
+        v.reads("input", rows, width);
+        v.reads("logits", rows);
+        v.writes("dinput", rows * width);
+        v.writes("dlogits", rows);
+    }
+    bool operator==(const GateRowsBackward&) const = default;
+};
+
 }  // namespace orrery::plan

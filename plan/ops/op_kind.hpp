@@ -43,6 +43,8 @@ namespace orrery::plan {
     OP(grouped_gemm, GroupedGemm)                             \
     OP(expert_activation, ExpertActivate)                     \
     OP(expert_activation_backward, ExpertActivateBackward)    \
+    OP(gate_rows, GateRows)                                   \
+    OP(gate_rows_backward, GateRowsBackward)                  \
     OP(embedding, Embedding)                                  \
     OP(embedding_backward, EmbeddingBackward)                 \
     OP(cross_entropy_max, CrossEntropyMax)                    \

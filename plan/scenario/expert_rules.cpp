@@ -136,14 +136,6 @@ void check_beside_experts(Reading& reading, const Scenario& scenario) {
     }
 }
 
-// Of the shared expert of Qwen2-MoE, which a product with the token weighs.
-void refuse_shared_gate(Reading& reading, const ExpertMlp& experts) {
-    if (!experts.shared_gate) return;
-    Diagnostic& fault =
-        reading.report("S020", "/model", "a gate of the shared expert: not supported yet");
-    fault.help.push_back("\"shared_expert_intermediate_size\": 0 for a model without it");
-}
-
 }  // namespace
 
 void check_experts(Reading& reading, const Scenario& scenario) {
@@ -155,7 +147,6 @@ void check_experts(Reading& reading, const Scenario& scenario) {
     check_shared_tokens(reading, scenario.layout);
     check_counts(reading, scenario.training.routing, *experts);
     check_beside_experts(reading, scenario);
-    refuse_shared_gate(reading, *experts);
 }
 
 }  // namespace orrery::plan

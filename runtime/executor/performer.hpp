@@ -96,6 +96,8 @@ class Performer {
     void compute(const plan::GroupedGemm& op, const Call& call);
     void compute(const plan::ExpertActivate& op, const Call& call);
     void compute(const plan::ExpertActivateBackward& op, const Call& call);
+    void compute(const plan::GateRows& op, const Call& call);
+    void compute(const plan::GateRowsBackward& op, const Call& call);
     ExpertPlaces expert_places(const plan::ExpertPlaces& op) const;
     // With the counts that the op reads.
     ExpertPlaces expert_places(const plan::ExpertPlaces& op, const Call& call,

@@ -141,4 +141,13 @@ void Performer::compute(const plan::ExpertActivateBackward& op, const Call& call
          read(call, 2), written(call, 0), written(call, 1)});
 }
 
+void Performer::compute(const plan::GateRows& op, const Call& call) {
+    call.kernels.gate_rows({op.rows, op.width, read(call, 0), read(call, 1), written(call, 0)});
+}
+
+void Performer::compute(const plan::GateRowsBackward& op, const Call& call) {
+    call.kernels.gate_rows_backward({op.rows, op.width, read(call, 0), read(call, 1), read(call, 2),
+                                     written(call, 0), written(call, 1)});
+}
+
 }  // namespace orrery::runtime

@@ -143,6 +143,8 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::grouped_gemm:
         case OpKind::expert_activation:
         case OpKind::expert_activation_backward:
+        case OpKind::gate_rows:
+        case OpKind::gate_rows_backward:
         case OpKind::all_to_all_v:
         case OpKind::amax:
         case OpKind::quantize:

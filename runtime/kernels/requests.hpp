@@ -612,6 +612,19 @@ struct ExpertActivationBackward {
     Buffer dx, dweights;
 };
 
+// y[r] = x[r]·sigmoid(logits[r]), which have the type that is computed in.
+struct GateRows {
+    std::int64_t rows = 0, width = 0;
+    Buffer x, logits, y;
+};
+
+// dlogits[r] = Σ dy·x times the sigmoid's slope.
+struct GateRowsBackward {
+    std::int64_t rows = 0, width = 0;
+    Buffer dy, x, logits;
+    Buffer dx, dlogits;
+};
+
 // The list of all kernels, once: the name of each and its request. What a backend is asked, the
 // CPU's table and the functions of either backend follow from it. Products stand apart where a
 // library has them; so do kernels that no other backend than the CPU has so far.
@@ -661,7 +674,9 @@ struct ExpertActivationBackward {
     KERNEL(group_rows, GroupRows)                        \
     KERNEL(grouped_gemm, GroupedGemm)                    \
     KERNEL(expert_activation, ExpertActivation)          \
-    KERNEL(expert_activation_backward, ExpertActivationBackward)
+    KERNEL(expert_activation_backward, ExpertActivationBackward) \
+    KERNEL(gate_rows, GateRows)                          \
+    KERNEL(gate_rows_backward, GateRowsBackward)
 #define ORRERY_KERNELS(KERNEL) \
     KERNEL(gemm, Gemm) ORRERY_OTHER_KERNELS(KERNEL) ORRERY_CPU_KERNELS(KERNEL)
 // clang-format on

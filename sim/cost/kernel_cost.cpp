@@ -383,6 +383,8 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
         case OpKind::balance_gradient:
         case OpKind::permute:
         case OpKind::unpermute:
+        case OpKind::gate_rows:
+        case OpKind::gate_rows_backward:
         case OpKind::transpose:
         case OpKind::update_scales:
             return price_memory(block, op, memory.t0_us.value);

@@ -58,6 +58,13 @@ TEST(ImportTrace, RefusesWhatItCannotRead) {
     EXPECT_EQ(truncated.code, 5);
     EXPECT_THAT(truncated.err, HasSubstr("cut.json"));
     EXPECT_EQ(run({"import-trace", "/nonexistent.json"}).code, 5);
+    const Outcome empty = run({"import-trace", written("empty.json", R"({"traceEvents": []})")});
+    EXPECT_EQ(empty.code, 5);
+    EXPECT_THAT(empty.err, HasSubstr("no step"));
+    const std::string twice = kTraces + "gpt-2-rank0.json.gz";
+    const Outcome same = run({"import-trace", twice, twice});
+    EXPECT_EQ(same.code, 2);
+    EXPECT_THAT(same.err, HasSubstr("both of rank 0"));
     EXPECT_EQ(run({"import-trace", kTrace, "--set", "layout.zero_stage=1"}).code, 2);
     EXPECT_EQ(run({"import-trace", kTrace, "--output", testing::TempDir() + "x.orrery"}).code, 2);
     const Outcome others =

@@ -38,6 +38,7 @@ plan::Scenario scenario_of(const Case& c) {
     for (plan::LayerSpec& kind : made.model.kinds) {
         auto& experts = std::get<plan::ExpertMlp>(kind.mlp);
         if (c.shared) experts.shared_ffn = 48;
+        experts.shared_gate = c.shared && c.balanced;
         if (!c.sigmoid) continue;
         experts.routing.score = plan::RouterScore::sigmoid;
         experts.routing.factor = 2.5;

@@ -65,6 +65,8 @@ const std::map<std::string, std::int64_t> kPublished = {
     {"mixtral-8x7b", 46'702'792'704},
     {"mixtral-8x22b", 140'630'071'296},
     {"qwen3-30b-a3b", 30'532'122'624},
+    {"qwen1.5-moe-a2.7b", 14'315'784'192},
+    {"qwen2-57b-a14b", 57'408'658'944},
     {"qwen3-235b-a22b", 235'093'634'560},
 };
 
@@ -116,7 +118,10 @@ std::int64_t mlp_matrices(const json& m) {
         m.value("num_local_experts", m.value("num_experts", std::int64_t{0}));
     const std::int64_t ffn =
         m.value("moe_intermediate_size", m["intermediate_size"].get<std::int64_t>());
-    return experts > 0 ? experts * (h + 3 * h * ffn) : 3 * h * ffn;
+    // What every token goes through beside them, and the vector that weighs it (Qwen2-MoE).
+    const std::int64_t shared = m.value("shared_expert_intermediate_size", std::int64_t{0});
+    const std::int64_t beside = shared > 0 ? 3 * h * shared + h : 0;
+    return experts > 0 ? experts * (h + 3 * h * ffn) + beside : 3 * h * ffn;
 }
 
 // Three matrices of the MLP, two RMSNorms, grouped queries with heads of d; a final norm.
@@ -170,7 +175,8 @@ std::int64_t closed_form(const json& m) {
     if (family == "falcon") return falcon_layers(m) + tables;
     const std::int64_t heads = m["num_attention_heads"];
     const std::int64_t head_dim = m.value("head_dim", h / heads);
-    return llama_layers(m, head_dim, family == "qwen2" ? 1 : 0) + more_norms(m, head_dim) + tables;
+    const bool biased = family == "qwen2" || family == "qwen2_moe";
+    return llama_layers(m, head_dim, biased ? 1 : 0) + more_norms(m, head_dim) + tables;
 }
 
 // "… ; 124,439,808 parameters"

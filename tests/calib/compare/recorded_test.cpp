@@ -231,5 +231,16 @@ TEST(RecordedStep, OfAnotherModelIsMatchedByKindAlone) {
     EXPECT_EQ(of_kind(all.matches[0], WorkKind::gemm).by_kind, kProducts);
 }
 
+// Half the batch a rank: every second product is nobody's.
+TEST(RecordedStep, OfAnotherBatchIsNotTakenForThePlans) {
+    const Replayed all = replayed({"gpt-1"}, {"layout.global_batch_size=2"});
+    const KindMatch& products = of_kind(all.matches[0], WorkKind::gemm);
+    EXPECT_EQ(products.planned, kProducts / 2);
+    EXPECT_EQ(products.by_op + products.by_kind, 0);
+    EXPECT_GE(all.matches[0].unmatched, kProducts);
+    ASSERT_FALSE(all.matches[0].names.empty());
+    EXPECT_EQ(all.matches[0].names[0].kind, WorkKind::gemm);
+}
+
 }  // namespace
 }  // namespace orrery::compare

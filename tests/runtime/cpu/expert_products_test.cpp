@@ -294,6 +294,54 @@ TEST(ExpertActivation, BackwardIsItsGradient) {
     }
 }
 
+Values plain_gate(const Values& x, const Values& logits) {
+    Values y;
+    for (std::int64_t row = 0; row < static_cast<std::int64_t>(logits.size()); ++row)
+        for (std::int64_t i = 0; i < kWidth; ++i)
+            y.push_back(x[at(row * kWidth + i)] / (1 + std::exp(-logits[at(row)])));
+    return y;
+}
+
+TEST(GateRows, AreTimesTheSigmoidOfTheirLogits) {
+    constexpr std::int64_t kRows = 5;
+    const Values x = exact_numbers(kRows * kWidth, 1), logits = exact_numbers(kRows, 2);
+    const Computation run = [&](const World& world) {
+        const Tensor tx = world.in(x), tlogits = world.work_in(logits);
+        const Tensor y = world.out(at(kRows * kWidth));
+        world.table.gate_rows({kRows, kWidth, tx.buffer(), tlogits.buffer(), y.buffer()},
+                              world.team);
+        return std::vector{y};
+    };
+    expect_equal_in_fp64(in_fp64(run)[0], plain_gate(x, logits), 20);
+    expect_everywhere(run, 40);
+}
+
+TEST(GateRows, BackwardIsItsGradient) {
+    constexpr std::int64_t kRows = 5;
+    Team team(2);
+    const World world{baseline_kernels(), team, DType::fp64};
+    const Values x = exact_numbers(kRows * kWidth, 1), logits = exact_numbers(kRows, 2),
+                 dy = exact_numbers(kRows * kWidth, 3);
+    const Tensor tdy = world.in(dy), tx = world.in(x), tlogits = world.in(logits);
+    const Tensor dx = world.out(x.size()), dlogits = world.out(logits.size());
+    world.table.gate_rows_backward(
+        {kRows, kWidth, tdy.buffer(), tx.buffer(), tlogits.buffer(), dx.buffer(), dlogits.buffer()},
+        team);
+    expect_gradient([&](const Values& at_x) { return dot(dy, plain_gate(at_x, logits)); }, x,
+                    dx.values());
+    expect_gradient([&](const Values& at_l) { return dot(dy, plain_gate(x, at_l)); }, logits,
+                    dlogits.values());
+    const Computation run = [&](const World& here) {
+        const Tensor a = here.in(dy), b = here.in(x), c = here.work_in(logits);
+        const Tensor to_x = here.out(x.size()), to_logits = here.work_out(logits.size());
+        here.table.gate_rows_backward(
+            {kRows, kWidth, a.buffer(), b.buffer(), c.buffer(), to_x.buffer(), to_logits.buffer()},
+            here.team);
+        return std::vector{to_x, to_logits};
+    };
+    expect_everywhere(run, 2.0 * kWidth);
+}
+
 // Of weights that are 1 it is the dense activation, bit for bit, forward and back.
 TEST(ExpertActivation, OfWeightsOneIsActivation) {
     const Counts counts{{5}};
