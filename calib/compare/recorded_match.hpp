@@ -52,8 +52,8 @@ RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
                      const trace::Trace& predicted, const trace::Track& track);
 
 // The planned ops that something was matched with, as a measured trace: `simulate --costs` prices
-// them by it. Those that were matched by kind lie behind each other from where the first of the kind
-// was. Of all ranks given, which are of this plan.
+// them by it. Those that were matched by kind lie behind each other from where the first of the
+// kind was. Of all ranks given, which are of this plan.
 trace::Trace matched_trace(const std::vector<const RecordedRank*>& ranks,
                            const std::vector<RankMatch>& matches, const trace::Trace& predicted,
                            const std::vector<const trace::Track*>& tracks);
