@@ -47,7 +47,6 @@ struct RecordedArguments {
     std::string input_dims;                            // "[[2048,4096],[4096,4096]]"
     std::string collective;                            // "allreduce"
     std::string dtype;                                 // "BFloat16"
-    std::string group;                                 // name of the process group
     std::int64_t in_elements = -1, out_elements = -1;  // of a rank's message
     std::int64_t group_size = -1;
 

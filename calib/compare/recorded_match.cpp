@@ -56,6 +56,14 @@ struct Sides {
     std::vector<std::uint32_t> planned, recorded;  // op ids; work items
 };
 
+// Whether what is recorded of a kind can be what is planned of it. A product is one kernel, and so
+// is attention forward, whatever the stack: where there are others of them than are planned, they
+// are of another batch, layout or model. All else stacks do in kernels of their own number.
+bool may_be_of_plan(const KindMatch& kind) {
+    const bool one_each = kind.kind == WorkKind::gemm || kind.kind == WorkKind::attention;
+    return kind.kind != WorkKind::other && (!one_each || kind.recorded == kind.planned);
+}
+
 // The time of the recorded ones among the planned ones.
 template <typename Predicted>
 void share_out(const RecordedRank& recorded, const Sides& both, const Predicted& predicted_s,
@@ -163,6 +171,8 @@ RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
         ++kind.recorded;
         kind.measured_s += seconds_of(item.duration());
     }
+    for (auto& [kind, of_kind] : kinds)
+        of_kind.kind = kind;
     RankMatch match;
     std::vector<std::uint32_t> left;
     for (const auto& [key, both] : sides) {
@@ -185,13 +195,7 @@ RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
             of_kind.recorded.insert(of_kind.recorded.end(), both.recorded.begin(),
                                     both.recorded.end());
         }
-    by_kind.erase(WorkKind::other);
-    for (const WorkKind one_each :
-         {WorkKind::gemm, WorkKind::attention, WorkKind::attention_backward})
-        if (kinds[one_each].recorded != kinds[one_each].planned) by_kind.erase(one_each);
-    std::erase_if(kinds, [](const auto& kind) {
-        return kind.second.recorded == 0 && kind.second.planned == 0;
-    });
+    std::erase_if(by_kind, [&](const auto& kind) { return !may_be_of_plan(kinds[kind.first]); });
     for (const auto& [kind, both] : by_kind)
         share_out(recorded, both, planned_s, match);
     std::map<std::string, UnmatchedName> unmatched;
@@ -199,12 +203,8 @@ RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
         const WorkItem& item = recorded.work[i];
         KindMatch& kind = kinds[item.kind];
         const double seconds = seconds_of(item.duration());
-        // Something of the kind is planned that was not matched one by one. Products and attention
-        // are one kernel an op, whatever the stack: of others of them there is another plan.
-        const bool one_each = item.kind == WorkKind::gemm || item.kind == WorkKind::attention ||
-                              item.kind == WorkKind::attention_backward;
-        const bool is_of_plan = !one_each || kind.recorded == kind.planned;
-        if (item.kind != WorkKind::other && kind.planned > kind.by_op && is_of_plan) {
+        // Something of the kind is planned that was not matched one by one.
+        if (kind.planned > kind.by_op && may_be_of_plan(kind)) {
             ++kind.by_kind;
             ++match.by_kind;
             match.by_kind_s += seconds;
@@ -218,10 +218,8 @@ RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
         ++named.count;
         named.seconds += seconds;
     }
-    for (auto& [kind, of_kind] : kinds) {
-        of_kind.kind = kind;
+    for (const auto& [kind, of_kind] : kinds)
         match.kinds.push_back(of_kind);
-    }
     for (auto& [name, named] : unmatched)
         match.names.push_back(std::move(named));
     std::stable_sort(match.names.begin(), match.names.end(),

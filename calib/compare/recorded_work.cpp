@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <map>
 #include <utility>
 
@@ -75,6 +74,7 @@ constexpr std::array kKernelRules = {
     Rule{"silu", WorkKind::activation},
     Rule{"swiglu", WorkKind::activation},
     Rule{"relu", WorkKind::activation},
+    Rule{"splitKreduce", WorkKind::elementwise},  // sums the parts of a product
     Rule{"gemm", WorkKind::gemm},
     Rule{"Gemm", WorkKind::gemm},
     Rule{"GEMM", WorkKind::gemm},
@@ -82,7 +82,6 @@ constexpr std::array kKernelRules = {
     Rule{"cutlass", WorkKind::gemm},
     Rule{"Cijk_", WorkKind::gemm},
     Rule{"gemv", WorkKind::gemm},
-    Rule{"splitKreduce", WorkKind::gemm},
     Rule{"triton_", WorkKind::elementwise},
     Rule{"elementwise", WorkKind::elementwise},
     Rule{"reduce_kernel", WorkKind::elementwise},

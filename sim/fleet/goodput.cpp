@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "plan/blocks/dims.hpp"
 #include "plan/check.hpp"

@@ -199,7 +199,6 @@ class KinetoHandler : public nlohmann::json_sax<Json> {
             if (!with_arguments_) return;
             if (key_ == "Collective name") event_.arguments.collective = std::move(value);
             if (key_ == "dtype") event_.arguments.dtype = std::move(value);
-            if (key_ == "Process Group Name") event_.arguments.group = std::move(value);
             return;
         }
         if (key_ == "ph") event_.phase = std::move(value);

@@ -47,6 +47,7 @@ TEST(RecordedNames, AreOfTheirKinds) {
              {"ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", WorkKind::send_receive},
              {"Memcpy HtoD (Pageable -> Device)", WorkKind::copy},
              {"Memcpy DtoD (Device -> Device)", WorkKind::elementwise},
+             {"void splitKreduce_kernel<32, 16, int, __nv_bfloat16>", WorkKind::elementwise},
              {"a kernel of the user's own", WorkKind::other}})
         EXPECT_EQ(kind_of_name(name, true), kind) << name;
     EXPECT_EQ(kind_of_name("aten::addmm", false), WorkKind::gemm);
