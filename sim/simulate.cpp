@@ -203,9 +203,9 @@ Quantity mean_peak(const Profile& profile, const plan::Scenario& scenario) {
     return mean;
 }
 
-// What the causal mask takes of a step: of a layer 12·heads·head_dim·w per token of unmasked
-// attention, where w is the sequence or the window; of the s·w pairs the mask takes w²/2: half of
-// them, where there is no window.
+// What the causal mask takes of a step: of a layer 6·w per token and element of its heads' queries
+// and of what comes of them, of unmasked attention, where w is the sequence or the window; of the
+// s·w pairs the mask takes w²/2: half of them, where there is no window.
 double masked_flops(const plan::Scenario& scenario, double tokens) {
     const plan::Model& model = scenario.model;
     double flops = 0;
@@ -213,8 +213,9 @@ double masked_flops(const plan::Scenario& scenario, double tokens) {
         const plan::SoftmaxAttention& of = model.kinds[kind].attention();
         const auto span = static_cast<double>(plan::attention_span(scenario, of));
         const double attention =
-            12.0 * static_cast<double>(model.layers_of(kind) * of.heads * of.head_dim) * span *
-            tokens;
+            6.0 *
+            static_cast<double>(model.layers_of(kind) * (of.q_width() + of.context_width())) *
+            span * tokens;
         flops += attention * (span / static_cast<double>(scenario.training.sequence_length) / 2);
     }
     return flops;

@@ -104,7 +104,9 @@ void take_modules(const json& l, json& layout) {
         {"ffn", "mlp"},
         {"swiglu", "mlp_act"},
         {"mlp_act", "mlp_act"},
-        {"moe_act", "mlp_act"},
+        {"moe", "moe"},
+        {"moe_act", "moe_act"},
+        {"mla_up_proj", "mla_up_proj"},
     };
     const json stated = l.value("recompute_modules", json());
     if (!stated.is_array()) throw Skip("recomputation of single modules, which are not stated");

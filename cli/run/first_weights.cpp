@@ -35,7 +35,15 @@ constexpr const char* kTelling[] = {"model_type",
                                     "final_logit_softcapping",
                                     "layer_types",
                                     "rope_local_base_freq",
-                                    "partial_rotary_factor"};
+                                    "partial_rotary_factor",
+                                    "qk_nope_head_dim",
+                                    "qk_rope_head_dim",
+                                    "rope_interleave",
+                                    "n_group",
+                                    "topk_group",
+                                    "num_experts_per_tok",
+                                    "norm_topk_prob",
+                                    "routed_scaling_factor"};
 
 void check_config(const std::string& path, const json& model) {
     const runtime::MappedFile file(path);

@@ -117,9 +117,10 @@ class StageBinder {
         return {};
     }
 
-    // Layers are alike, so that groups overlay place by place.
+    // Layers that are alike overlay place by place, group by group; others have one piece.
     std::int32_t place_in_group(std::int32_t position) const {
         std::int32_t place = 0;
+        if (builder_.scenario.model.kinds.size() > 1) return place;
         while (place < position && part(position - place - 1).recompute >= 0)
             ++place;
         return place;

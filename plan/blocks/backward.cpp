@@ -82,6 +82,8 @@ void Derivation::derive(std::size_t index) {
             return derive_qk_norm(op);
         case OpKind::rope:
             return derive_rope(op);
+        case OpKind::latent_heads:
+            return derive_latent_heads(index);
         case OpKind::residual_add:
             return derive_residual(op);
         case OpKind::add:
@@ -140,8 +142,7 @@ void Derivation::derive_gemm(std::size_t index) {
     const TensorId da = fresh_gradient(op.reads[0]);
     emit(Gemm{m, k, n, GemmProduct::input_gradient, factor}, op.label + " dgrad",
          {dc, need(op.reads[1])}, {da});
-    const bool partial = is_part_of_gradient(op.reads[0]);
-    if (partial)
+    if (is_part_of_gradient(op.reads[0]) && !is_held_whole(op.reads[1]))
         add_up(partial_.emplace(op.reads[0], -1).first->second, op.reads[0], da);
     else
         contribute(op.reads[0], da);
@@ -154,6 +155,16 @@ void Derivation::derive_gemm(std::size_t index) {
     const TensorId sum = partial_.at(op.reads[0]);
     emit(AllReduce{m * k}, op.label + " dgrad", {sum}, {sum});
     contribute(op.reads[0], sum);
+}
+
+// A weight of which every tensor rank makes the same of an input.
+bool Derivation::is_held_whole(TensorId parameter) const {
+    return std::any_of(forward_.parameters.begin(), forward_.parameters.end(),
+                       [&](const DeclaredParameter& declared) {
+                           return declared.tensor == parameter &&
+                                  declared.spec.cut == Cut::whole &&
+                                  !declared.spec.partial_gradient;
+                       });
 }
 
 // Products with shares of a weight make parts of their input's gradient; what else reaches it, past
@@ -219,8 +230,11 @@ Rearrangement undoing(Rearrangement form) {
             return Rearrangement::samples_apart;
         case Rearrangement::samples_apart:
             return Rearrangement::samples_together;
+        case Rearrangement::columns_apart:
+            return Rearrangement::columns_together;
         case Rearrangement::keys:
         case Rearrangement::gradients:
+        case Rearrangement::columns_together:
             break;
     }
     ORRERY_CHECK(false, "packed keys and joined gradients are not undone");
@@ -235,8 +249,11 @@ void Derivation::derive_rearrange(const Op& op) {
     if (undone.form == Rearrangement::keys) return;
     undone.form = undoing(undone.form);
     const std::string name = first_word(op.label);
+    Reads gradients;
+    for (const TensorId written : op.writes)
+        gradients.push_back(gradient_of(written));
     const TensorId dx = fresh_gradient(op.reads[0]);
-    emit(undone, rearranged(name, undone.form), {gradient_of(op.writes[0])}, {dx});
+    emit(undone, rearranged(name, undone.form), std::move(gradients), {dx});
     contribute(op.reads[0], dx);
 }
 
@@ -334,6 +351,20 @@ void Derivation::derive_qk_norm(const Op& op) {
 void Derivation::derive_rope(const Op& op) {
     const TensorId dx = gradient_of(op.writes[0]);
     emit(RopeBackward{op.as<Rope>()}, op.label, {dx}, {dx});
+}
+
+// Each tensor rank has what its own heads make of the gradient of the keys' common part.
+void Derivation::derive_latent_heads(std::size_t index) {
+    const Op op = forward_.ops[index];
+    const LatentHeads& heads = op.as<LatentHeads>();
+    Reads writes;
+    for (const TensorId read : op.reads)
+        writes.push_back(fresh_gradient(read));
+    emit(LatentHeadsBackward{heads}, op.label, {gradient_of(op.writes[0])}, writes);
+    if (notes_.partial_input_gradient[index])
+        emit(AllReduce{heads.rows * heads.rotary_dim}, "rotary_keys", {writes[2]}, {writes[2]});
+    for (std::size_t i = 0; i < writes.size(); ++i)
+        contribute(op.reads[i], writes[i]);
 }
 
 // y = x + dropout(branch + biases). Positions of the embedding are a parameter in x's place.

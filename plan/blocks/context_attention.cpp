@@ -5,12 +5,18 @@
 namespace orrery::plan {
 namespace {
 
+// Values have a width of their own where it is another than that of keys.
+Rearrange rearrange(std::int64_t rows, const RowWidths& widths, std::int64_t parts,
+                    Rearrangement form) {
+    return {rows,  widths.all, widths.keys,
+            parts, form,       widths.values == widths.keys ? 0 : widths.values};
+}
+
 TensorId packed_keys(ForwardWriter& w, TensorId qkv) {
     const Dims& d = w.dims();
-    const std::int64_t kv_width = d.kv_heads * d.head_dim;
-    const TensorId keys = w.activation("kv", d.tokens, 2 * kv_width);
-    w.op(Rearrange{d.tokens, d.qkv_width(), kv_width, 1, Rearrangement::keys}, "kv packed", {qkv},
-         {keys});
+    const TensorId keys = w.activation("kv", d.tokens, d.kv_width());
+    w.op(rearrange(d.tokens, {d.qkv_width(), d.k_width(), d.v_width()}, 1, Rearrangement::keys),
+         "kv packed", {qkv}, {keys});
     w.make_again(keys);
     return keys;
 }
@@ -47,7 +53,7 @@ TensorId ring_attention(ForwardWriter& w, const AttentionForm& form, TensorId qk
         const std::string number = std::to_string(hop);
         TensorId next = -1;
         if (hop + 1 < d.context) {
-            const std::int64_t width = 2 * d.kv_heads * d.head_dim;
+            const std::int64_t width = d.kv_width();
             next = w.activation("kv_" + std::to_string(hop + 1), d.tokens, width);
             Op& shift =
                 w.op(Shift{d.tokens * width}, "kv " + std::to_string(hop + 1), {keys}, {next});
@@ -75,7 +81,7 @@ TensorId gathered_attention(ForwardWriter& w, const AttentionForm& form, TensorI
                             TensorId sinks) {
     const Dims& d = w.dims();
     const TensorId keys = packed_keys(w, qkv);
-    const std::int64_t width = 2 * d.kv_heads * d.head_dim;
+    const std::int64_t width = d.kv_width();
     const TensorId all = w.activation("kv_all", d.context * d.tokens, width);
     over_context(w.op(AllGather{d.context * d.tokens * width}, "kv", {keys}, {all}));
     w.make_again(all);
@@ -90,11 +96,11 @@ TensorId gathered_attention(ForwardWriter& w, const AttentionForm& form, TensorI
 // The group's all-to-all has what is for one member in one piece, and leaves what is from one
 // member in one: of several samples these are not the rows of a sequence yet.
 TensorId heads_for_tokens(ForwardWriter& w, const std::string& name, TensorId rows,
-                          std::int64_t width, std::int64_t kv_width) {
+                          const RowWidths& widths) {
     const Dims& d = w.dims();
-    const std::int64_t all_rows = d.context * d.tokens, part = width / d.context;
+    const std::int64_t all_rows = d.context * d.tokens, part = widths.all / d.context;
     const TensorId apart = w.activation(name + "_apart", all_rows, part);
-    w.op(Rearrange{d.tokens, width, kv_width, d.context, Rearrangement::heads_apart},
+    w.op(rearrange(d.tokens, widths, d.context, Rearrangement::heads_apart),
          rearranged(name, Rearrangement::heads_apart), {rows}, {apart});
     const TensorId exchanged = w.activation(name + "_exchanged", all_rows, part);
     over_context(w.op(AllToAll{all_rows * part}, name, {apart}, {exchanged}));

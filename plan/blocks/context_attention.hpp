@@ -33,10 +33,15 @@ TensorId ring_attention(ForwardWriter& w, const AttentionForm& form, TensorId qk
 TensorId gathered_attention(ForwardWriter& w, const AttentionForm& form, TensorId qkv,
                             TensorId sinks);
 
-// Of rows [samples · share of the sequence, heads], of which k and v have kv_width each: the rows
-// of the whole sequence with a share of the heads. And back.
+// Elements of a packed row: of all, of its keys, of its values.
+struct RowWidths {
+    std::int64_t all = 0, keys = 0, values = 0;
+};
+
+// Of rows [samples · share of the sequence, heads]: the rows of the whole sequence with a share of
+// the heads. And back.
 TensorId heads_for_tokens(ForwardWriter& w, const std::string& name, TensorId rows,
-                          std::int64_t width, std::int64_t kv_width);
+                          const RowWidths& widths);
 TensorId tokens_for_heads(ForwardWriter& w, const std::string& name, TensorId rows,
                           std::int64_t width);
 

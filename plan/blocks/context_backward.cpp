@@ -56,8 +56,8 @@ class RingBackward {
           reads_{w.gradient_of(last.writes[0]), w.need(last.reads[0]), w.need(own_),
                  w.need(last.writes[0]), w.need(last.writes[1])} {
         const Tensor& lse = tensor_of(w.forward(), last.writes[1]);
-        const Tensor context = tensor_of(w.forward(), last.writes[0]);
-        dq_ = w.add({"dq", Role::scratch, lse.dtype, context.dims});
+        const std::int64_t rows = tensor_of(w.forward(), last.writes[0]).dims[0];
+        dq_ = w.add({"dq", Role::scratch, lse.dtype, {rows, sizes_.width()}});
         label_ = first_word(last.label);
     }
 
@@ -154,7 +154,9 @@ void derive_gathered_attention(BackwardWriter& w, const Op& attention) {
     std::vector<TensorId> reads = {w.gradient_of(attention.writes[0]), w.need(attention.reads[0]),
                                    w.need(keys), w.need(attention.writes[0]),
                                    w.need(attention.writes[1])};
-    const TensorId dq = like(w, attention.writes[0], "dq");
+    const Tensor context = tensor_of(w.forward(), attention.writes[0]);
+    const TensorId dq = w.add({"dq", Role::scratch, context.dtype,
+                               {context.dims[0], attention.as<AttentionBlock>().width()}});
     const TensorId dkeys = w.fresh_gradient(keys);
     std::vector<TensorId> writes = {dkeys, dq};
     const AttentionBlock& forward = attention.as<AttentionBlock>();

@@ -268,6 +268,8 @@ class Derivation : public BackwardWriter {
     void derive_activation(const Op& op);
     void derive_qk_norm(const Op& op);
     void derive_rope(const Op& op);
+    void derive_latent_heads(std::size_t index);
+    bool is_held_whole(TensorId parameter) const;
     void derive_route(const Op& op);
     void derive_permute(const Op& op);
     void derive_unpermute(const Op& op);

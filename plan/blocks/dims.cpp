@@ -56,6 +56,7 @@ Dims dims_of(const Scenario& scenario, const LayerSpec& layer) {
     dims.heads = attention.heads / t;
     dims.kv_heads = attention.kv_heads / t;
     dims.head_dim = attention.head_dim;
+    dims.value_dim = attention.values();
     dims.context = layout.context_parallel;
     dims.exchanges_heads = dims.context > 1 && !layout.balances_context();
     const std::int64_t span = attention_span(scenario, attention);

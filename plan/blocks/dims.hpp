@@ -20,6 +20,7 @@ struct Dims {
     std::int64_t heads = 1;     // ÷ tensor
     std::int64_t kv_heads = 1;  // ÷ tensor
     std::int64_t head_dim = 1;
+    std::int64_t value_dim = 1;      // of values, and of what comes of a head
     std::int64_t context = 1;        // ranks that share out a sequence …
     bool exchanges_heads = false;    // … and attend to all of it for a share of the heads
     std::int64_t window = 0;         // keys of a sliding window; 0: a query sees all before it
@@ -52,8 +53,11 @@ struct Dims {
     // Parameters of 32 bits and more are their own masters, where there is one copy of them.
     bool keeps_masters() const { return (dtype != wide_dtype && !steps_weights) || runs_ahead; }
 
-    std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
-    std::int64_t context_width() const { return heads * head_dim; }
+    std::int64_t k_width() const { return kv_heads * head_dim; }
+    std::int64_t v_width() const { return kv_heads * value_dim; }
+    std::int64_t kv_width() const { return k_width() + v_width(); }
+    std::int64_t qkv_width() const { return heads * head_dim + kv_width(); }
+    std::int64_t context_width() const { return heads * value_dim; }
 
     // What one attention kernel sees: the heads and the sequence of the rank, or its share of the
     // heads and all of the sequence.

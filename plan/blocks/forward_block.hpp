@@ -16,7 +16,7 @@
 namespace orrery::plan {
 
 // Of a layer, what recomputation may choose by itself.
-enum class LayerModule : std::uint8_t { none, attention_core, norm, mlp, mlp_activation };
+enum class LayerModule : std::uint8_t { none, attention_core, norm, latent_up, mlp, mlp_activation };
 
 // The activation is part of the MLP.
 inline bool same_module(LayerModule one, LayerModule other) {
@@ -29,8 +29,9 @@ inline bool same_module(LayerModule one, LayerModule other) {
 // A forward block on its way to becoming a plan's pair of blocks.
 struct ForwardBlock {
     Block block;
-    // Per op: its input is replicated over the tensor group and its weight is not, so the input's
-    // gradient is a partial sum that must be all-reduced. Of several such readers of one input, the
+    // Per op: an input (of a gemm the first, of latent heads the last) is replicated over the tensor
+    // group and what it meets is not, so the input's gradient is a partial sum that must be
+    // all-reduced. Of several such readers of one input, the
     // first: backward comes to it last, with the sum of them all.
     std::vector<bool> partial_input_gradient;
     // Per tensor: backward makes it again from what is kept instead of keeping it (a re-gathered
@@ -80,6 +81,9 @@ class ForwardWriter : public BlockWriter {
     DType dtype(TensorId id) const {
         return out_.block.tensors[static_cast<std::size_t>(id)].dtype;
     }
+    std::int64_t width(TensorId id) const {
+        return out_.block.tensors[static_cast<std::size_t>(id)].dims.back();
+    }
     void input(TensorId id) { out_.block.input = id; }
     void output(TensorId id) { out_.block.output = id; }
 
@@ -113,6 +117,16 @@ class ForwardWriter : public BlockWriter {
     // As column_parallel, with a weight that exists already (tied embeddings).
     TensorId column_parallel_with(const std::string& name, TensorId x, TensorId weight,
                                   TensorId bias);
+    // x·Wᵀ, [sharded tokens, columns], with all of W on every tensor rank.
+    TensorId whole_product(const std::string& name, TensorId x, std::int64_t columns);
+    // All rows of x, which under sequence parallelism every tensor rank has a share of.
+    TensorId all_rows(const std::string& name, TensorId x) {
+        return dims_.sequence_parallel ? gather(name, x) : x;
+    }
+    // Of the op written last: the gradient of its last input is a part of a sum over tensor ranks.
+    void part_of_gradient() {
+        out_.partial_input_gradient.back() = dims_.tensor > 1 && !dims_.sequence_parallel;
+    }
     // x·Wᵀ with W sharded by input rows, `input_width` of them in all; the output is reduced over
     // the tensor group (all-reduce, or reduce-scatter under sequence parallelism). The bias is left
     // to who adds the residual.
@@ -151,7 +165,8 @@ class ForwardWriter : public BlockWriter {
     EightBitInput gathered_copies(const std::string& name, TensorId x);
     TensorId eight_bit_product(const std::string& name, const EightBitInput& input, TensorId weight,
                                TensorId bias, bool column);
-    bool has_gemm_of(TensorId input) const;
+    // Whether a product with a share of a weight reads it already.
+    bool makes_part_of_gradient(TensorId input) const;
 
     Dims dims_;
     ForwardBlock out_;

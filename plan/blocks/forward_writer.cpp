@@ -124,7 +124,7 @@ TensorId ForwardWriter::adapted(const std::string& name, TensorId x, TensorId y,
 TensorId ForwardWriter::column_parallel_with(const std::string& name, TensorId x, TensorId weight,
                                              TensorId bias) {
     const TensorId whole = dims_.sequence_parallel ? gather(name, x) : x;
-    const bool first = !has_gemm_of(whole);
+    const bool first = !makes_part_of_gradient(whole);
     const std::vector<std::int64_t> share =
         out_.block.tensors[static_cast<std::size_t>(weight)].dims;
     const std::int64_t width = share[0];
@@ -147,10 +147,10 @@ TensorId ForwardWriter::gather(const std::string& name, TensorId x) {
     return whole;
 }
 
-bool ForwardWriter::has_gemm_of(TensorId input) const {
-    return std::any_of(out_.block.ops.begin(), out_.block.ops.end(), [input](const Op& op) {
-        return op.is<Gemm>() && op.reads.front() == input;
-    });
+bool ForwardWriter::makes_part_of_gradient(TensorId input) const {
+    for (std::size_t i = 0; i < out_.block.ops.size(); ++i)
+        if (out_.partial_input_gradient[i] && out_.block.ops[i].reads.front() == input) return true;
+    return false;
 }
 
 TensorId ForwardWriter::halve_product(std::string first, std::string second) {
@@ -163,6 +163,15 @@ TensorId ForwardWriter::halve_product(std::string first, std::string second) {
     const TensorId added = add(std::move(half));
     product.writes.push_back(added);
     return added;
+}
+
+TensorId ForwardWriter::whole_product(const std::string& name, TensorId x, std::int64_t columns) {
+    const std::int64_t rows = dims_.sharded_tokens, input_width = width(x);
+    const TensorId weight =
+        matrix(name, {{columns, input_width}, Cut::whole, {}, Start::normal, true});
+    const TensorId y = activation(name, rows, columns);
+    op(Gemm{rows, columns, input_width}, name, {x, weight}, {y});
+    return y;
 }
 
 TensorId ForwardWriter::row_parallel(const std::string& name, TensorId x,

@@ -33,7 +33,7 @@ TensorId residual(ForwardWriter& w, const Scenario& scenario, const std::string&
 TensorId attention_result(ForwardWriter& w) {
     const Dims& d = w.dims();
     return w.activation(d.exchanges_heads ? "context_whole" : "context",
-                        d.batch * d.attended_sequence(), d.attended_heads() * d.head_dim);
+                        d.batch * d.attended_sequence(), d.attended_heads() * d.value_dim);
 }
 
 // Of the heads that one kernel sees.
@@ -42,6 +42,7 @@ AttentionForm attention_form(const SoftmaxAttention& attention, const Dims& d) {
     form.heads = d.attended_heads();
     form.kv_heads = d.attended_kv_heads();
     form.head_dim = d.head_dim;
+    form.value_dim = attention.value_dim;
     form.total_heads = attention.heads;
     form.scale = attention.scale();
     form.alibi = attention.alibi_factor();
@@ -74,8 +75,10 @@ TensorId unfused_attention(ForwardWriter& w, const Scenario& scenario, const Att
     };
     const LayerModule around = w.begin_module(LayerModule::attention_core);
     const TensorId scores = scores_like("scores", d.dtype);
+    // Packed rows have heads of two widths where form.value_dim says so.
+    const bool unequal = form.value_dim > 0;
     w.op(BatchedGemm{s, s, d.head_dim, maps, form.heads, form.kv_heads, AttentionProduct::scores,
-                     form.scale},
+                     form.scale, unequal ? d.value_dim : 0},
          "QK", {qkv}, {scores});
     TensorId probabilities = scores_like("probabilities", d.dtype);
     std::vector<TensorId> scored = {scores};
@@ -94,8 +97,8 @@ TensorId unfused_attention(ForwardWriter& w, const Scenario& scenario, const Att
         probabilities = dropped;
     }
     const TensorId out = attention_result(w);
-    w.op(BatchedGemm{s, d.head_dim, s, maps, form.heads, form.kv_heads, AttentionProduct::context,
-                     form.scale},
+    w.op(BatchedGemm{s, d.value_dim, s, maps, form.heads, form.kv_heads, AttentionProduct::context,
+                     form.scale, unequal ? d.head_dim : 0},
          "PV", {probabilities, qkv}, {out});
     w.end_module(around);
     return out;
@@ -123,7 +126,8 @@ TensorId attention(ForwardWriter& w, const Scenario& scenario, const SoftmaxAtte
         case ContextAlgorithm::all_to_all:
             break;
     }
-    const TensorId whole = heads_for_tokens(w, "qkv", qkv, d.qkv_width(), d.kv_heads * d.head_dim);
+    const TensorId whole =
+        heads_for_tokens(w, "qkv", qkv, {d.qkv_width(), d.k_width(), d.v_width()});
     return tokens_for_heads(w, "context", local(whole), d.context_width());
 }
 
@@ -165,6 +169,8 @@ TensorId attention_branch(ForwardWriter& w, const Scenario& scenario, const Laye
                           TensorId normed) {
     const Dims& d = w.dims();
     const SoftmaxAttention& spec = layer.attention();
+    if (spec.latents.on())
+        return attention(w, scenario, spec, heads_of_latents(w, scenario, spec, normed));
     const std::int64_t q = spec.heads * spec.head_dim, kv = spec.kv_heads * spec.head_dim;
     TensorId qkv = w.column_parallel("qkv", normed, d.hidden, {q, kv, kv}, spec.qkv_bias);
     if (spec.qk_norm != QkNorm::none) qkv = qk_norm(w, scenario.model, spec, qkv);
@@ -253,7 +259,7 @@ TensorId sequential_layer(ForwardWriter& w, const Scenario& scenario, const Laye
     const TensorId n1 = before("norm1", x);
     const TensorId context = attention_branch(w, scenario, layer, n1);
     const TensorId projected =
-        after("post_norm1", w.row_parallel("projection", context, spec.heads * spec.head_dim));
+        after("post_norm1", w.row_parallel("projection", context, spec.context_width()));
     const TensorId middle =
         residual(w, scenario, "projection", projected, x,
                  only_if(spec.projection_bias, "projection"), "middle", kFirstDrop);
@@ -283,7 +289,7 @@ TensorId parallel_layer(ForwardWriter& w, const Scenario& scenario, const LayerS
     const TensorId n2 = layer.shared_norm ? n1 : norm(w, model, "norm2", x);
     const TensorId context = attention_branch(w, scenario, layer, n1);
     const TensorId projected =
-        w.row_parallel_partial("projection", context, spec.heads * spec.head_dim);
+        w.row_parallel_partial("projection", context, spec.context_width());
     const LayerModule around = w.begin_module(LayerModule::mlp);
     const TensorId activated = mlp_branch(w, scenario, mlp, "", n2);
     const TensorId down = w.row_parallel_partial("fc2", activated, mlp.ffn_hidden);

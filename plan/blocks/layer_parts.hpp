@@ -15,6 +15,11 @@ ActivationFunction function_of(const DenseMlp& mlp);
 TensorId mlp_branch(ForwardWriter& w, const Scenario& scenario, const DenseMlp& mlp,
                     const std::string& prefix, TensorId normed);
 
+// Packed rows of queries, keys and values, turned by their positions, of a normed input by way of
+// latents.
+TensorId heads_of_latents(ForwardWriter& w, const Scenario& scenario, const SoftmaxAttention& spec,
+                          TensorId normed);
+
 // All of a layer of experts between its norm and its residual: [sharded tokens, hidden], of which
 // nothing is left to reduce.
 TensorId expert_branch(ForwardWriter& w, const Scenario& scenario, const ExpertMlp& mlp,

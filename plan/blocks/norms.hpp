@@ -15,7 +15,7 @@ constexpr std::int64_t kAttentionDrop = 1, kFirstDrop = 2, kSecondDrop = 3;
 // What the weight of a norm starts as: stored as the difference from 1 where there is an offset.
 Start start_of_norm(const Model& model);
 
-// A norm of rows [sharded tokens, hidden], with its parameters: "norm1.weight".
+// A norm of rows [sharded tokens, any width], with its parameters: "norm1.weight".
 TensorId norm(ForwardWriter& w, const Model& model, const std::string& name, TensorId x);
 
 // What dropout leaves for backward: a mask of a byte per element that it writes, or the key of its

@@ -23,10 +23,23 @@ struct Matrices {
     std::int64_t active = 0;
 };
 
+// With latents: those of queries and what they are multiplied to, or the queries' own matrix; those
+// of keys and values beside the keys' turned part, and what they are multiplied to.
+std::int64_t qkv_matrices(const Model& m, const SoftmaxAttention& a) {
+    const Latents& latents = a.latents;
+    const std::int64_t queries = a.heads * a.head_dim;
+    if (!latents.on())
+        return m.hidden * (queries + a.kv_heads * a.head_dim + a.kv_heads * a.values());
+    const std::int64_t q = latents.q_rank > 0
+                               ? m.hidden * latents.q_rank + latents.q_rank * queries
+                               : m.hidden * queries;
+    const std::int64_t of_head = a.head_dim - a.rotary_dim + a.values();
+    return q + m.hidden * (latents.kv_rank + a.rotary_dim) + latents.kv_rank * a.heads * of_head;
+}
+
 Matrices layer_matrices(const Model& m, const LayerSpec& layer) {
     const SoftmaxAttention& a = layer.attention();
-    const std::int64_t qkv = m.hidden * (a.heads + 2 * a.kv_heads) * a.head_dim;
-    const std::int64_t mixer = qkv + a.heads * a.head_dim * m.hidden;
+    const std::int64_t mixer = qkv_matrices(m, a) + a.heads * a.values() * m.hidden;
     if (const ExpertMlp* const mlp = layer.experts())
         return {mixer + expert_matrices(m, *mlp, mlp->routing.experts),
                 mixer + expert_matrices(m, *mlp, mlp->routing.chosen)};
@@ -38,6 +51,7 @@ std::int64_t layer_vectors(const Model& m, const LayerSpec& layer) {
     const SoftmaxAttention& a = layer.attention();
     std::int64_t elements = layer.norms() * m.hidden * (m.layer_norm() ? 2 : 1);
     if (a.qkv_bias) elements += (a.heads + 2 * a.kv_heads) * a.head_dim;
+    elements += a.latents.q_rank + a.latents.kv_rank;  // their norms
     if (a.projection_bias) elements += m.hidden;
     if (a.qk_norm == QkNorm::heads) elements += 2 * a.head_dim;
     if (a.qk_norm == QkNorm::width) elements += (a.heads + a.kv_heads) * a.head_dim;
@@ -70,8 +84,8 @@ struct Account {
     double attention = 0;       // FLOPs of a token's attention, forward
 };
 
-// Per token: 2 per weight of a matrix, and 4·s per head element of unmasked attention, of a sliding
-// window its width in place of s.
+// Per token: 2 per weight of a matrix, and 2·s for each element of a head's query and of what comes
+// of it, of unmasked attention; of a sliding window its width in place of s.
 Account account_of(const Scenario& scenario) {
     const Model& m = scenario.model;
     Account account;
@@ -83,8 +97,9 @@ Account account_of(const Scenario& scenario) {
         account.parameters += layers * (matrices.all + layer_vectors(m, layer));
         account.matrices += layers * matrices.active;
         account.adapters += layers * layer_adapters(m, layer, scenario.training.lora);
-        account.attention += 4.0 * static_cast<double>(layers * a.heads * a.head_dim) *
-                             static_cast<double>(attention_span(scenario, a));
+        account.attention +=
+            2.0 * static_cast<double>(layers * a.heads * (a.head_dim + a.values())) *
+            static_cast<double>(attention_span(scenario, a));
     }
     account.parameters += account.adapters + m.vocabulary * m.hidden * (m.tied_embeddings ? 1 : 2) +
                           m.position_rows() * m.hidden +

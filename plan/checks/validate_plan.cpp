@@ -303,20 +303,28 @@ std::int64_t masked_products(const Scenario& scenario) {
         const SoftmaxAttention& attention = model.kinds[kind].attention();
         const std::int64_t hidden =
             scenario.training.sequence_length - attention_span(scenario, attention);
-        products += 2 * model.layers_of(kind) * attention.heads * attention.head_dim * hidden;
+        products += model.layers_of(kind) * (attention.q_width() + attention.context_width()) *
+                    hidden;
     }
     return products;
 }
 
 // Multiplications per token that further tensor ranks repeat: one matrix of each linear's adapters,
-// as wide as the model, is whole on every rank.
+// as wide as the model, is whole on every rank; so are those that make latents, of all tokens where
+// tensor ranks do not share these out.
 std::int64_t repeated_products(const Scenario& scenario) {
+    const SoftmaxAttention& attention = scenario.model.attention();
+    const Latents& latents = attention.latents;
+    std::int64_t of_latents = 0;
+    if (latents.on() && !scenario.layout.sequence_parallel)
+        of_latents = scenario.model.layers *
+                     (latents.q_rank + latents.kv_rank + attention.rotary_dim);
     const Lora& lora = scenario.training.lora;
     std::int64_t adapted = 0;
     for (const char* linear : {"qkv", "projection", "fc1", "fc2"})
         adapted += lora.adapts(linear) ? 1 : 0;
-    return (scenario.layout.tensor_parallel - 1) * adapted * scenario.model.layers * lora.rank *
-           scenario.model.hidden;
+    return (scenario.layout.tensor_parallel - 1) *
+           (adapted * scenario.model.layers * lora.rank + of_latents) * scenario.model.hidden;
 }
 
 void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults) {
@@ -379,9 +387,12 @@ std::vector<std::string> plan_faults(const Plan& plan, const Scenario& scenario)
 void validate_plan(const Plan& plan, const Scenario& scenario) {
     const Faults faults = plan_faults(plan, scenario);
     if (faults.empty()) return;
+    constexpr std::size_t kShown = 20;  // of what is often one fault in every layer
     std::string all;
-    for (const std::string& fault : faults)
-        all += "\n  " + fault;
+    for (std::size_t i = 0; i < std::min(kShown, faults.size()); ++i)
+        all += "\n  " + faults[i];
+    if (faults.size() > kShown)
+        all += "\n  and " + std::to_string(faults.size() - kShown) + " more";
     ORRERY_CHECK(false, "a plan that breaks its rules:" + all);
 }
 

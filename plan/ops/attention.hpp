@@ -27,6 +27,7 @@ inline constexpr std::int64_t kDropPlaces = 4;  // that a layer has room for
 // What attention computes besides its sizes.
 struct AttentionForm {
     std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+    std::int64_t value_dim = 0;    // of values, and of what comes of a head; 0: head_dim
     std::int64_t total_heads = 0;  // of the model, over which random numbers and slopes count
     double scale = 1;              // of the scores
     // ALiBi adds alibi_slope(total_heads, head) times this to a score for each position.
@@ -37,11 +38,14 @@ struct AttentionForm {
     bool sinks = false;
     Drop drop{};
 
+    std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
+
     template <typename Op, typename V>
     static void fields(V&& v) {
         v.extent("heads", &Op::heads);
         v.extent("kv_heads", &Op::kv_heads);
         v.extent("head_dim", &Op::head_dim);
+        v.number("value_dim", &Op::value_dim);
         v.number("total_heads", &Op::total_heads);
         v.number("scale", &Op::scale);
         v.number("alibi", &Op::alibi);
@@ -52,23 +56,31 @@ struct AttentionForm {
     bool operator==(const AttentionForm&) const = default;
 };
 
+// Products over a head's elements of queries and keys, and over those of values.
+struct AttentionProducts {
+    double of_keys = 0, of_values = 0;
+};
+inline constexpr AttentionProducts kForwardProducts{1, 1};   // QKᵀ; PV
+inline constexpr AttentionProducts kBackwardProducts{3, 2};  // QKᵀ again, dQ, dK; dP, dV
+
 struct AttentionSizes : AttentionForm {
     std::int64_t batch = 0, queries = 0, keys = 0;
 
-    // Of packed rows: heads of queries, those of keys and values, all three.
+    // Of packed rows: heads of queries, those of keys and values, all three; and of what comes of
+    // all heads.
     std::int64_t width() const { return heads * head_dim; }
-    std::int64_t kv_width() const { return 2 * kv_heads * head_dim; }
+    std::int64_t kv_width() const { return kv_heads * (head_dim + values()); }
     std::int64_t qkv_width() const { return width() + kv_width(); }
-    // Of so many products per query, key and head; multiply and add count two.
-    double product_flops(double products, std::int64_t attended) const {
-        return 2.0 * products * static_cast<double>(batch) * static_cast<double>(queries) *
+    std::int64_t context_width() const { return heads * values(); }
+    // Of products per query, key and head; multiply and add count two.
+    double flops_of(const AttentionProducts& products, std::int64_t attended) const {
+        return 2.0 * static_cast<double>(batch) * static_cast<double>(queries) *
                static_cast<double>(attended) * static_cast<double>(heads) *
-               static_cast<double>(head_dim);
+               (products.of_keys * static_cast<double>(head_dim) +
+                products.of_values * static_cast<double>(values()));
     }
     bool operator==(const AttentionSizes&) const = default;
 };
-inline constexpr double kForwardProducts = 2;   // QKᵀ and PV
-inline constexpr double kBackwardProducts = 5;  // QKᵀ again, dP, dV, dQ, dK
 
 // Of all keys that a query may see.
 struct WindowedAttention : AttentionSizes {
@@ -84,7 +96,7 @@ struct Attention : WindowedAttention {
     static constexpr OpFamily kFamily = OpFamily::attention;
 
     // The full square, or the window for every query: what the mask leaves is a matter of pricing.
-    double flops() const { return product_flops(kForwardProducts, attended()); }
+    double flops() const { return flops_of(kForwardProducts, attended()); }
     template <typename V>
     static void fields(V&& v) {
         v.size("batch", &Attention::batch);
@@ -97,7 +109,7 @@ struct Attention : WindowedAttention {
     void operands(V&& v) const {
         v.reads("qkv", batch * queries * qkv_width());
         if (sinks) v.reads("sinks", heads);
-        v.writes("context", batch * queries * width());
+        v.writes("context", batch * queries * context_width());
         v.writes("lse", batch * heads * queries);
     }
     bool operator==(const Attention&) const = default;
@@ -107,7 +119,7 @@ struct AttentionBackward : WindowedAttention {
     static constexpr std::string_view kDoc = "its gradients, of queries, keys and values at once";
     static constexpr OpFamily kFamily = OpFamily::attention;
 
-    double flops() const { return product_flops(kBackwardProducts, attended()); }
+    double flops() const { return flops_of(kBackwardProducts, attended()); }
     template <typename V>
     static void fields(V&& v) {
         v.size("batch", &AttentionBackward::batch);
@@ -118,9 +130,9 @@ struct AttentionBackward : WindowedAttention {
     }
     template <typename V>
     void operands(V&& v) const {
-        v.reads("dcontext", batch * queries * width());
+        v.reads("dcontext", batch * queries * context_width());
         v.reads("qkv", batch * queries * qkv_width());
-        v.reads("context", batch * queries * width());
+        v.reads("context", batch * queries * context_width());
         v.reads("lse", batch * heads * queries);
         if (sinks) v.reads("sinks", heads);
         v.writes("dqkv", batch * queries * qkv_width());
@@ -138,7 +150,7 @@ struct AttentionBlock : WindowedAttention {
     std::int64_t hop = 0;
 
     bool gathered() const { return keys > queries; }
-    double flops() const { return product_flops(kForwardProducts, keys); }
+    double flops() const { return flops_of(kForwardProducts, keys); }
     template <typename V>
     static void fields(V&& v) {
         v.size("batch", &AttentionBlock::batch);
@@ -154,10 +166,10 @@ struct AttentionBlock : WindowedAttention {
         v.reads("kv", batch * keys * kv_width());
         if (sinks) v.reads("sinks", heads);
         if (hop > 0) {  // goes on with those of the hops before
-            v.reads("sums", batch * queries * width());
+            v.reads("sums", batch * queries * context_width());
             v.reads("lse", batch * heads * queries);
         }
-        v.writes("sums or context", batch * queries * width());
+        v.writes("sums or context", batch * queries * context_width());
         v.writes("lse", batch * heads * queries);
     }
     bool operator==(const AttentionBlock&) const = default;
@@ -168,7 +180,7 @@ struct AttentionBlockBackward : WindowedAttention {
     static constexpr OpFamily kFamily = OpFamily::attention;
     std::int64_t hop = 0;
 
-    double flops() const { return product_flops(kBackwardProducts, keys); }
+    double flops() const { return flops_of(kBackwardProducts, keys); }
     template <typename V>
     static void fields(V&& v) {
         v.size("batch", &AttentionBlockBackward::batch);
@@ -180,10 +192,10 @@ struct AttentionBlockBackward : WindowedAttention {
     }
     template <typename V>
     void operands(V&& v) const {
-        v.reads("dcontext", batch * queries * width());
+        v.reads("dcontext", batch * queries * context_width());
         v.reads("qkv", batch * queries * qkv_width());
         v.reads("kv", batch * keys * kv_width());
-        v.reads("context", batch * queries * width());
+        v.reads("context", batch * queries * context_width());
         v.reads("lse", batch * heads * queries);
         if (sinks) v.reads("sinks", heads);
         if (hop > 0) v.reads("dq", batch * queries * width());  // goes on with that sum
@@ -417,23 +429,32 @@ enum class Rearrangement : std::uint8_t {
     heads_apart,       // [rows][heads] → [parts][rows][heads ÷ parts]
     heads_together,    // … and back
     samples_together,  // [parts][samples][rows][width] → [samples][parts][rows][width]
-    samples_apart      // … and back
+    samples_apart,     // … and back
+    columns_apart,     // rows of the first columns, and rows of the last
+    columns_together   // … and back
 };
 template <>
 struct Spelling<Rearrangement> {
-    static constexpr std::array<std::string_view, 6> names = {
-        "keys", "gradients", "heads_apart", "heads_together", "samples_together", "samples_apart"};
+    static constexpr std::array<std::string_view, 8> names = {
+        "keys",          "gradients",     "heads_apart",     "heads_together", "samples_together",
+        "samples_apart", "columns_apart", "columns_together"};
 };
 
 // Rows of heads to and from the order in which a collective over the context group, or a kernel,
-// wants them: of rows with all their heads, of which k and v have kv_width each (0: rows of queries
-// alone, or of what comes of them), in so many parts.
+// wants them: of rows with all their heads, of which k and v have kv_width each, v value_width where
+// that is another (0: rows of queries alone, or of what comes of them), in so many parts. Of columns
+// apart, the last are kv_width.
 struct Rearrange {
     static constexpr std::string_view kDoc =
         "copies parts of rows to where a collective or a kernel wants them";
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0, width = 0, kv_width = 0, parts = 0;
     Rearrangement form = Rearrangement::keys;
+    std::int64_t value_width = 0;  // 0: kv_width
+
+    std::int64_t values() const { return value_width > 0 ? value_width : kv_width; }
+    // Of k and v in a row.
+    std::int64_t both() const { return kv_width + values(); }
 
     template <typename V>
     static void fields(V&& v) {
@@ -442,10 +463,11 @@ struct Rearrange {
         v.size("kv_width", &Rearrange::kv_width);
         v.size("parts", &Rearrange::parts);
         v.number("form", &Rearrange::form);
+        v.number("value_width", &Rearrange::value_width);
     }
     template <typename V>
     void operands(V&& v) const {
-        const std::int64_t kv = 2 * kv_width;
+        const std::int64_t kv = both();
         switch (form) {
             case Rearrangement::keys:
                 v.reads("qkv", rows * width);
@@ -461,6 +483,16 @@ struct Rearrange {
             case Rearrangement::samples_together:
             case Rearrangement::samples_apart:
                 v.reads("from", rows * width);
+                v.writes("to", rows * width);
+                return;
+            case Rearrangement::columns_apart:
+                v.reads("from", rows * width);
+                v.writes("first", rows * (width - kv_width));
+                v.writes("last", rows * kv_width);
+                return;
+            case Rearrangement::columns_together:
+                v.reads("first", rows * (width - kv_width));
+                v.reads("last", rows * kv_width);
                 v.writes("to", rows * width);
                 return;
         }

@@ -90,13 +90,24 @@ struct BatchedGemm {
     std::int64_t m = 0, n = 0, k = 0, batch = 0;
     std::int64_t heads = 0, kv_heads = 0;  // of this rank; batch = samples · heads
     AttentionProduct product = AttentionProduct::scores;
-    double scale = 1;  // of the scores
+    double scale = 1;            // of the scores
+    std::int64_t other_dim = 0;  // of the heads of packed rows that are not multiplied: of values
+                                 // beside queries and keys, or of these beside values; 0: alike
 
     std::int64_t sequence() const { return m; }
+    bool leaves_maps() const {
+        return product == AttentionProduct::scores || product == AttentionProduct::probabilities;
+    }
+    bool of_values() const {
+        return product == AttentionProduct::context || product == AttentionProduct::probabilities ||
+               product == AttentionProduct::values;
+    }
+    std::int64_t multiplied_dim() const { return leaves_maps() ? k : n; }
     std::int64_t head_dim() const {
-        const bool maps =
-            product == AttentionProduct::scores || product == AttentionProduct::probabilities;
-        return maps ? k : n;
+        return of_values() && other_dim > 0 ? other_dim : multiplied_dim();
+    }
+    std::int64_t value_dim() const {
+        return of_values() || other_dim == 0 ? multiplied_dim() : other_dim;
     }
     double flops() const {
         return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k) *
@@ -112,16 +123,15 @@ struct BatchedGemm {
         v.extent("kv_heads", &BatchedGemm::kv_heads);
         v.number("product", &BatchedGemm::product);
         v.number("scale", &BatchedGemm::scale);
+        v.number("other_dim", &BatchedGemm::other_dim);
     }
     template <typename V>
     void operands(V&& v) const {
-        const std::int64_t maps =
-            batch * m *
-            (product == AttentionProduct::scores || product == AttentionProduct::probabilities ? n
-                                                                                               : k);
+        const std::int64_t maps = batch * m * (leaves_maps() ? n : k);
         const std::int64_t rows = batch / std::max<std::int64_t>(heads, 1) * m;
-        const std::int64_t context = rows * heads * head_dim();
-        const std::int64_t qkv = rows * (heads + 2 * kv_heads) * head_dim();
+        const std::int64_t context = rows * heads * value_dim();
+        const std::int64_t qkv =
+            rows * ((heads + kv_heads) * head_dim() + kv_heads * value_dim());
         switch (product) {
             case AttentionProduct::scores:
                 v.reads("qkv", qkv);

@@ -30,6 +30,8 @@ namespace orrery::plan {
     OP(qk_norm_sums, NormalizeQkSums)                         \
     OP(rope, Rope)                                            \
     OP(rope_backward, RopeBackward)                           \
+    OP(latent_heads, LatentHeads)                             \
+    OP(latent_heads_backward, LatentHeadsBackward)            \
     OP(residual_add, ResidualAdd)                             \
     OP(add, Add)                                              \
     OP(bias_gradient, BiasGradient)                           \

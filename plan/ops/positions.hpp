@@ -22,8 +22,10 @@ struct RopeScaling {
     double beta_fast = 32;                    // … and above which a frequency is slow, or fast
     bool truncate = true;                     // yarn: the bounds are whole pairs, outwards
     double attention_factor = 1;              // yarn: turned queries and keys are multiplied by it
+    // yarn, of latent attention: scores are multiplied by the square of 1 + 0.1·this·ln(factor).
+    double mscale_all_dim = 0;
 
-    // Of an op: attention_factor is in its scale.
+    // Of an op: attention_factor and mscale_all_dim are in its scale.
     template <typename V>
     static void fields(V&& v) {
         v.number("scaling", &RopeScaling::kind);

@@ -12,6 +12,7 @@
 #include "plan/ops/copies.hpp"
 #include "plan/ops/eight_bit.hpp"
 #include "plan/ops/experts.hpp"
+#include "plan/ops/latent.hpp"
 #include "plan/ops/loss.hpp"
 #include "plan/ops/matrix.hpp"
 #include "plan/ops/operands.hpp"

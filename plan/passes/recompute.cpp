@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "plan/passes/passes.hpp"
 
 namespace orrery::plan {
@@ -42,9 +44,14 @@ void discard_copies(ForwardBlock& forward) {
 
 void recompute_modules(ForwardBlock& forward, const RecomputedModules& modules) {
     if (modules.core_attention) run_again(forward, LayerModule::attention_core);
-    if (modules.mlp) run_again(forward, LayerModule::mlp);
+    const bool experts =
+        std::any_of(forward.block.ops.begin(), forward.block.ops.end(),
+                    [](const Op& op) { return op.is<Route>(); });
+    if (experts ? modules.experts : modules.mlp) run_again(forward, LayerModule::mlp);
+    if (modules.latent_up) discard_results(forward, LayerModule::latent_up);
     if (modules.norms) discard_results(forward, LayerModule::norm);
-    if (modules.activation) discard_results(forward, LayerModule::mlp_activation);
+    if (experts ? modules.expert_activation : modules.activation)
+        discard_results(forward, LayerModule::mlp_activation);
     discard_copies(forward);
 }
 

@@ -116,9 +116,8 @@ void check_sizes_of(Reading& reading, const Scenario& scenario) {
     const std::vector<std::pair<const char*, std::int64_t>> sizes = {
         {"tokens of a micro-batch on a rank", tokens},
         {"hidden size", model.hidden},
-        {"queries, keys and values of a rank",
-         (attention.heads + 2 * attention.kv_heads) * attention.head_dim / t},
-        {"attention's output of a rank", attention.heads * attention.head_dim / t},
+        {"queries, keys and values of a rank", attention.qkv_width() / t},
+        {"attention's output of a rank", attention.context_width() / t},
         {"MLP's width of a rank", model.mlp().ffn_hidden / t}};
     for (const auto& [what, size] : sizes) {
         if (size % multiple == 0) continue;

@@ -26,11 +26,25 @@ enum class Gelu : std::uint8_t { tanh, erf };
 // 2501.00656). Before positions turn them, by RMSNorm.
 enum class QkNorm : std::uint8_t { none, heads, width };
 
+// Narrow rows that queries, and keys with values, are products of (DeepSeek-AI 2024, arXiv
+// 2405.04434, section 2.1). Of a head's queries and keys the last rotary_dim elements are turned by
+// positions, and come of the layer's input at once, those of keys for all heads together.
+struct Latents {
+    std::int64_t q_rank = 0;   // width of those of queries; 0: these are a product with the input
+    std::int64_t kv_rank = 0;  // of those of keys and values; 0: there are no latents
+    bool interleaved = true;   // a turned pair is two neighbours, not one of either half
+
+    bool on() const { return kv_rank > 0; }
+    bool operator==(const Latents&) const = default;
+};
+
 // softmax(scale·Q·Kᵀ)·V over the keys before a query and its own.
 struct SoftmaxAttention {
     std::int64_t heads = 0;
     std::int64_t kv_heads = 0;
     std::int64_t head_dim = 0;
+    std::int64_t value_dim = 0;   // of a head's values; 0: head_dim
+    Latents latents;
     std::int64_t window = 0;      // tokens that a query sees, its own with them; 0: all
     std::int64_t rotary_dim = 0;  // elements of each head that rotary positions turn; 0: none
     double rope_theta = 10000;    // base of the rotary frequencies
@@ -46,9 +60,20 @@ struct SoftmaxAttention {
     bool sinks = false;       // each head has a score that counts in the softmax and has no value
     double dropout = 0.0;     // on probabilities
 
-    // Of scores, what stretched positions multiply queries and keys by included.
+    std::int64_t values() const { return value_dim > 0 ? value_dim : head_dim; }
+    // Elements of all heads' queries, of packed rows, and of what comes of attention.
+    std::int64_t q_width() const { return heads * head_dim; }
+    std::int64_t qkv_width() const { return q_width() + kv_heads * (head_dim + values()); }
+    std::int64_t context_width() const { return heads * values(); }
+
+    // Of scores, what stretched positions multiply queries and keys by included, where that is all
+    // of their elements.
     double scale() const {
-        return rope_scaling.attention_factor * rope_scaling.attention_factor /
+        const RopeScaling& stretched = rope_scaling;
+        const double root = latents.on()
+                                ? 1 + 0.1 * stretched.mscale_all_dim * std::log(stretched.factor)
+                                : stretched.attention_factor;
+        return root * root /
                std::sqrt(query_scalar > 0 ? query_scalar : static_cast<double>(head_dim));
     }
     // What ALiBi's slopes are multiplied by before they are added to scaled scores.

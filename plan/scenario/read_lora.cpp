@@ -85,7 +85,7 @@ std::int64_t least_side(const Model& model, const Lora& lora) {
     std::int64_t least = model.hidden;
     for (const LayerSpec& kind : model.kinds) {
         const SoftmaxAttention& attention = kind.attention();
-        if (lora.projection) least = std::min(least, attention.heads * attention.head_dim);
+        if (lora.projection) least = std::min(least, attention.context_width());
         if ((lora.fc1 || lora.fc2) && kind.experts() == nullptr)
             least = std::min(least, kind.dense().ffn_hidden);
     }

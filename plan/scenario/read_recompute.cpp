@@ -37,20 +37,20 @@ struct ModuleName {
 constexpr std::array kNames = {
     ModuleName{"core_attn", &RecomputedModules::core_attention},
     ModuleName{"layernorm", &RecomputedModules::norms},
+    ModuleName{"mla_up_proj", &RecomputedModules::latent_up},
     ModuleName{"mlp", &RecomputedModules::mlp},
     ModuleName{"mlp_act", &RecomputedModules::activation},
+    ModuleName{"moe", &RecomputedModules::experts},
+    ModuleName{"moe_act", &RecomputedModules::expert_activation},
 };
 
-// Of Megatron-LM's modules those that no layer here has.
+// Of Megatron-LM's modules those that are not made again by themselves here.
 struct AbsentModule {
     std::string_view name;
     const char* why;
 };
 constexpr AbsentModule kAbsent[] = {
-    {"moe", "a layer of experts, which is not modelled, would have it"},
-    {"moe_act", "a layer of experts, which is not modelled, would have it"},
-    {"shared_experts", "a layer of experts, which is not modelled, would have it"},
-    {"mla_up_proj", "latent attention, which is not modelled, would have it"},
+    {"shared_experts", "what all tokens go through is made again with the other experts, as moe"},
 };
 
 std::vector<std::string_view> module_names() {
@@ -102,6 +102,9 @@ void check_modules(Reading& reading, const std::string& pointer, const Layout& l
     else if (modules.mlp && modules.activation)
         reading.report("S034", pointer, "the MLP runs again whole, its activation included")
             .help.push_back("\"mlp\" or \"mlp_act\"");
+    else if (modules.experts && modules.expert_activation)
+        reading.report("S034", pointer, "experts run again whole, their activation included")
+            .help.push_back("\"moe\" or \"moe_act\"");
 }
 
 }  // namespace

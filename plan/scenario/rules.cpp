@@ -30,6 +30,7 @@ constexpr Row kRules[] = {
         check_batch(reading, choices, scenario);
     }},
     {as_rule<check_experts>},
+    {as_rule<check_latents>},
     {as_rule<check_batch_ramp>},
     {as_rule<check_zero>},
     {as_rule<check_offload>},

@@ -247,13 +247,16 @@ struct Offload {
 };
 
 // Modules of a layer that `selective` recomputation makes again, under Megatron-LM's names
-// (--recompute-modules). The core of attention and the MLP run again whole; norms and the MLP's
-// activation let their results go and make them again from what they read.
+// (--recompute-modules). The core of attention and the MLP run again whole; the others let their
+// results go and make them again from what they read.
 struct RecomputedModules {
     bool core_attention = true;
     bool norms = false;
-    bool mlp = false;
+    bool latent_up = false;  // what latents are multiplied to: heads before attention
+    bool mlp = false;        // of layers that are no mixtures of experts
     bool activation = false;
+    bool experts = false;  // the router, the experts and those that all tokens go through
+    bool expert_activation = false;
 
     bool operator==(const RecomputedModules&) const = default;
 };

@@ -91,11 +91,19 @@ double columns_of(const LayerSpec& kind) {
            columns(experts->expert, experts->shared_ffn);
 }
 
+// Columns, as high as the model is wide, of a layer's linears around attention.
+double attention_columns(const Model& m) {
+    const SoftmaxAttention& attention = m.attention();
+    const Latents& latents = attention.latents;
+    const double heads = real(attention.qkv_width()) + real(attention.context_width());
+    if (!latents.on()) return heads;
+    const double narrow = real(latents.q_rank) + real(latents.kv_rank);
+    return heads + narrow + real(attention.rotary_dim) + narrow * heads / real(m.hidden);
+}
+
 void check_parameters(Reading& reading, const Scenario& scenario) {
     const Model& m = scenario.model;
-    const SoftmaxAttention& attention = m.attention();
-    const double head_columns =
-        (2 * real(attention.heads) + 2 * real(attention.kv_heads)) * real(attention.head_dim);
+    const double head_columns = attention_columns(m);
     double mlp_columns = 0;
     for (const LayerSpec& kind : m.kinds)
         mlp_columns = std::max(mlp_columns, columns_of(kind));
@@ -140,9 +148,9 @@ double layer_width(const Scenario& scenario) {
     const Model& m = scenario.model;
     const bool scores = scenario.training.framework.attention_kernel == AttentionKernel::unfused;
     const SoftmaxAttention& attention = m.attention();
-    return 16 * real(m.hidden) +
-           6 * (real(attention.heads) + 2 * real(attention.kv_heads)) * real(attention.head_dim) +
-           mlp_width(scenario) +
+    const Latents& latents = attention.latents;
+    return 16 * real(m.hidden) + (latents.on() ? 12 : 6) * real(attention.qkv_width()) +
+           6 * (real(latents.q_rank) + real(latents.kv_rank)) + mlp_width(scenario) +
            (scores ? 5 * real(attention.heads) * real(scenario.training.sequence_length) : 0);
 }
 double ends_width(const Scenario& scenario) {

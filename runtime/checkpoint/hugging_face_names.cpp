@@ -54,15 +54,24 @@ struct ExpertNames {
 constexpr ExpertNames kMixtral{"block_sparse_moe", "w1", "w3", "w2", ""};
 constexpr ExpertNames kQwen2Moe{"mlp", "gate_proj", "up_proj", "down_proj", "shared_expert"};
 constexpr ExpertNames kQwen3Moe{"mlp", "gate_proj", "up_proj", "down_proj", ""};
+constexpr ExpertNames kDeepSeek{"mlp", "gate_proj", "up_proj", "down_proj", "shared_experts"};
+// Beside the names of Llama's layers.
+constexpr std::array<NameOfBlock, 7> kLatent{{{"q_down", "self_attn.q_a_proj"},
+                                              {"q_norm", "self_attn.q_a_layernorm"},
+                                              {"q_up", "self_attn.q_b_proj"},
+                                              {"q", "self_attn.q_proj"},
+                                              {"kv_down", "self_attn.kv_a_proj_with_mqa"},
+                                              {"kv_norm", "self_attn.kv_a_layernorm"},
+                                              {"kv_up", "self_attn.kv_b_proj"}}};
 
 struct LlamaLike {
     std::string_view family;
     std::string_view architecture;
     std::span<const NameOfBlock> norms;
-    std::span<const NameOfBlock> fused{};  // linears that are one tensor there, too
+    std::span<const NameOfBlock> own{};  // instead of, or beside, those of Llama's layers
     const ExpertNames* experts = nullptr;
 };
-constexpr std::array<LlamaLike, 12> kLikeLlama{
+constexpr std::array<LlamaLike, 14> kLikeLlama{
     {{"llama", "LlamaForCausalLM", kNormsBefore},
      {"mistral", "MistralForCausalLM", kNormsBefore},
      {"qwen2", "Qwen2ForCausalLM", kNormsBefore},
@@ -74,7 +83,9 @@ constexpr std::array<LlamaLike, 12> kLikeLlama{
      {"gemma3_text", "Gemma3ForCausalLM", kNormsAround},
      {"mixtral", "MixtralForCausalLM", kNormsBefore, {}, &kMixtral},
      {"qwen2_moe", "Qwen2MoeForCausalLM", kNormsBefore, {}, &kQwen2Moe},
-     {"qwen3_moe", "Qwen3MoeForCausalLM", kNormsBefore, {}, &kQwen3Moe}}};
+     {"qwen3_moe", "Qwen3MoeForCausalLM", kNormsBefore, {}, &kQwen3Moe},
+     {"deepseek_v2", "DeepseekV2ForCausalLM", kNormsBefore, kLatent, &kDeepSeek},
+     {"deepseek_v3", "DeepseekV3ForCausalLM", kNormsBefore, kLatent, &kDeepSeek}}};
 
 // "layer.3/qkv.weight": 3, "qkv", ".weight".
 struct OurName {
@@ -149,7 +160,7 @@ std::vector<HuggingFacePart> llama_parts(const HuggingFaceModel& model, const Ll
         return HuggingFacePart{fmt::format("{}{}{}", layer, theirs, name.ending), first, count,
                                false};
     };
-    std::vector<std::span<const NameOfBlock>> tables = {kLlamaLayer, like.norms, like.fused};
+    std::vector<std::span<const NameOfBlock>> tables = {like.own, kLlamaLayer, like.norms};
     if (name.layer.empty()) tables = {kLlamaWhole};
     for (const std::span<const NameOfBlock> table : tables)
         for (const NameOfBlock& each : table)

@@ -61,6 +61,7 @@ class Performer {
     // An operand with a number for each of so many heads of the rank, from the first of the op's
     // on.
     Buffer of_heads(const Buffer& whole, std::int64_t held, std::int64_t heads) const;
+    static AttentionShape shape_of(const plan::AttentionSizes& op);
     AttentionMask attention_mask(const Call& call, std::int64_t window) const;
     AttentionDropout attention_dropout(const Call& call, const plan::AttentionForm& form) const;
     void keep_numbers(const BoundOp& bound, Kernels& kernels);
@@ -77,6 +78,10 @@ class Performer {
     Rope rope(const plan::RopeFields& op, const Call& call) const;
     void compute(const plan::Rope& op, const Call& call);
     void compute(const plan::RopeBackward& op, const Call& call);
+    LatentHeads latent_heads(const plan::LatentHeadsFields& op, const Call& call,
+                             const std::array<Buffer, 3>& apart, const Buffer& packed) const;
+    void compute(const plan::LatentHeads& op, const Call& call);
+    void compute(const plan::LatentHeadsBackward& op, const Call& call);
     void compute(const plan::ResidualAdd& op, const Call& call);
     void compute(const plan::Dropout& op, const Call& call);
     void compute(const plan::DropoutBackward& op, const Call& call);

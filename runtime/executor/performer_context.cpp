@@ -17,7 +17,7 @@ AttentionKeys Performer::block_keys(const Call& call, const plan::AttentionSizes
 // are some.
 void Performer::compute(const plan::AttentionBlock& op, const Call& call) {
     Attention attention;
-    attention.shape = {op.batch, op.queries, op.heads, op.kv_heads, op.head_dim};
+    attention.shape = shape_of(op);
     attention.mask = attention_mask(call, op.window);
     attention.dropout = attention_dropout(call, op);
     attention.scale = op.scale;
@@ -37,7 +37,7 @@ void Performer::compute(const plan::AttentionBlock& op, const Call& call) {
 // Reads dcontext, qkv, keys, context, lse, and of a further hop dq; of the first one sinks.
 void Performer::compute(const plan::AttentionBlockBackward& op, const Call& call) {
     AttentionBackward attention;
-    attention.shape = {op.batch, op.queries, op.heads, op.kv_heads, op.head_dim};
+    attention.shape = shape_of(op);
     attention.mask = attention_mask(call, op.window);
     attention.dropout = attention_dropout(call, op);
     attention.scale = op.scale;
@@ -64,11 +64,11 @@ struct Section {
 
 std::vector<Section> sections_of(const plan::Rearrange& op) {
     const std::int64_t width = op.width, kv_width = op.kv_width, parts = op.parts;
-    const std::int64_t q_width = width - 2 * kv_width;
+    const std::int64_t q_width = width - op.both();
     std::vector<Section> sections = {{0, q_width, 0}};
     if (kv_width == 0) return sections;
     sections.push_back({q_width, kv_width, q_width / parts});
-    sections.push_back({q_width + kv_width, kv_width, (q_width + kv_width) / parts});
+    sections.push_back({q_width + kv_width, op.values(), (q_width + kv_width) / parts});
     return sections;
 }
 
@@ -121,7 +121,7 @@ Rearrange columns(std::int64_t rows, std::int64_t run, const Buffer& from, std::
 }  // namespace
 
 void Performer::compute(const plan::Rearrange& op, const Call& call) {
-    const std::int64_t rows = op.rows, width = op.width, kv = 2 * op.kv_width;
+    const std::int64_t rows = op.rows, width = op.width, kv = op.both(), last = op.kv_width;
     const Buffer from = read(call, 0), to = written(call, 0);
     switch (op.form) {
         case plan::Rearrangement::keys:
@@ -143,6 +143,16 @@ void Performer::compute(const plan::Rearrange& op, const Call& call) {
         case plan::Rearrangement::samples_apart:
             return call.kernels.rearrange(
                 undone(samples_together(op, program_.tokens.samples, to, from), from, to));
+        case plan::Rearrangement::columns_apart:
+            call.kernels.rearrange(
+                columns(rows, width - last, from, 0, width, to, 0, width - last));
+            return call.kernels.rearrange(
+                columns(rows, last, from, width - last, width, written(call, 1), 0, last));
+        case plan::Rearrangement::columns_together:
+            call.kernels.rearrange(
+                columns(rows, width - last, from, 0, width - last, to, 0, width));
+            return call.kernels.rearrange(
+                columns(rows, last, read(call, 1), 0, last, to, width - last, width));
     }
 }
 

@@ -109,10 +109,14 @@ void Performer::put_sink_gradients(const Call& call, std::int64_t heads, std::si
     dsinks = of_heads(written(call, operand), held, heads);
 }
 
+AttentionShape Performer::shape_of(const plan::AttentionSizes& op) {
+    return {op.batch, op.queries, op.heads, op.kv_heads, op.head_dim, op.value_dim};
+}
+
 // Reads qkv, and sinks where there are some.
 void Performer::compute(const plan::Attention& op, const Call& call) {
     Attention attention;
-    attention.shape = {op.batch, op.queries, op.heads, op.kv_heads, op.head_dim};
+    attention.shape = shape_of(op);
     attention.mask = attention_mask(call, op.window);
     attention.dropout = attention_dropout(call, op);
     attention.scale = op.scale;
@@ -125,7 +129,7 @@ void Performer::compute(const plan::Attention& op, const Call& call) {
 
 void Performer::compute(const plan::AttentionBackward& op, const Call& call) {
     AttentionBackward attention;
-    attention.shape = {op.batch, op.queries, op.heads, op.kv_heads, op.head_dim};
+    attention.shape = shape_of(op);
     attention.mask = attention_mask(call, op.window);
     attention.dropout = attention_dropout(call, op);
     attention.scale = op.scale;
@@ -141,7 +145,8 @@ void Performer::compute(const plan::AttentionBackward& op, const Call& call) {
 
 void Performer::compute(const plan::BatchedGemm& op, const Call& call) {
     AttentionProduct product;
-    product.shape = {op.batch / op.heads, op.sequence(), op.heads, op.kv_heads, op.head_dim()};
+    product.shape = {op.batch / op.heads, op.sequence(), op.heads, op.kv_heads, op.head_dim(),
+                     op.value_dim()};
     product.scale = op.scale;
     switch (op.product) {
         case plan::AttentionProduct::scores:

@@ -124,6 +124,34 @@ void Performer::compute(const plan::RopeBackward& op, const Call& call) {
     call.kernels.rope_backward({rope(op, call)});
 }
 
+// Heads in three tensors, and in one.
+LatentHeads Performer::latent_heads(const plan::LatentHeadsFields& op, const Call& call,
+                                    const std::array<Buffer, 3>& apart,
+                                    const Buffer& packed) const {
+    return {{program_.tokens.samples, held_sequence(), op.heads, op.heads, op.head_dim(),
+             op.value_dim},
+            op.plain_dim,
+            op.rotary_dim,
+            op.interleaved,
+            op.turned_scale,
+            kept(call),
+            apart[0],
+            apart[1],
+            apart[2],
+            packed,
+            part_};
+}
+
+void Performer::compute(const plan::LatentHeads& op, const Call& call) {
+    call.kernels.latent_heads(
+        latent_heads(op, call, {read(call, 0), read(call, 1), read(call, 2)}, written(call, 0)));
+}
+
+void Performer::compute(const plan::LatentHeadsBackward& op, const Call& call) {
+    call.kernels.latent_heads_backward({latent_heads(
+        op, call, {written(call, 0), written(call, 1), written(call, 2)}, read(call, 0))});
+}
+
 // Of rows, or of maps of attention.
 template <typename Op>
 ElementIndex Performer::dropout_index(const Call& call, const Op& op) const {

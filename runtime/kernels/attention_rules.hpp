@@ -21,11 +21,12 @@ ORRERY_HOST_DEVICE inline std::int64_t key_at(const AttentionShape& shape, std::
 }
 ORRERY_HOST_DEVICE inline std::int64_t value_at(const AttentionShape& shape, std::int64_t kv_head,
                                                 std::int64_t row) {
-    return row * shape.qkv_width() + (shape.heads + shape.kv_heads + kv_head) * shape.head_dim;
+    return row * shape.qkv_width() + (shape.heads + shape.kv_heads) * shape.head_dim +
+           kv_head * shape.values();
 }
 ORRERY_HOST_DEVICE inline std::int64_t context_at(const AttentionShape& shape, std::int64_t head,
                                                   std::int64_t row) {
-    return row * shape.context_width() + head * shape.head_dim;
+    return row * shape.context_width() + head * shape.values();
 }
 
 ORRERY_HOST_DEVICE inline bool sees(const AttentionMask& mask, std::int64_t query,

@@ -133,6 +133,8 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::qk_norm:
         case OpKind::qk_norm_backward:
         case OpKind::qk_norm_sums:
+        case OpKind::latent_heads:
+        case OpKind::latent_heads_backward:
         case OpKind::route:
         case OpKind::route_backward:
         case OpKind::count_choices:

@@ -63,13 +63,20 @@ struct Gemm {
 struct AttentionShape {
     std::int64_t batch = 0, sequence = 0;                // rows of a sequence that this rank holds
     std::int64_t heads = 0, kv_heads = 0, head_dim = 0;  // of this rank
+    std::int64_t value_dim = 0;  // of a head's values, and of what comes of it; 0: head_dim
 
     [[gnu::always_inline]] ORRERY_HOST_DEVICE std::int64_t maps() const { return batch * heads; }
+    [[gnu::always_inline]] ORRERY_HOST_DEVICE std::int64_t values() const {
+        return value_dim > 0 ? value_dim : head_dim;
+    }
+    [[gnu::always_inline]] ORRERY_HOST_DEVICE std::int64_t kv_width() const {
+        return kv_heads * (head_dim + values());
+    }
     [[gnu::always_inline]] ORRERY_HOST_DEVICE std::int64_t qkv_width() const {
-        return (heads + 2 * kv_heads) * head_dim;
+        return heads * head_dim + kv_width();
     }
     [[gnu::always_inline]] ORRERY_HOST_DEVICE std::int64_t context_width() const {
-        return heads * head_dim;
+        return heads * values();
     }
 };
 
@@ -300,6 +307,22 @@ struct Rope {
 
 // Turns gradients back.
 struct RopeBackward : Rope {};
+
+// Packed rows of heads whose queries and keys are `plain_dim` elements as they are, then rotary_dim
+// that are turned and multiplied by turned_scale. Of a row, q has each head's query, kv each head's
+// plain key and value, rotary_keys the turned part of all heads' keys. shape.kv_heads = heads.
+struct LatentHeads {
+    AttentionShape shape;
+    std::int64_t plain_dim = 0, rotary_dim = 0;
+    bool interleaved = false;  // element 2i is turned with 2i + 1, not i with i + rotary_dim/2
+    double turned_scale = 1;
+    const double* inverse_frequencies = nullptr;  // [rotary_dim/2]
+    Buffer q, kv, rotary_keys, qkv;
+    SequencePart part{};
+};
+
+// From the gradient in qkv those in the other three; of rotary_keys the sum over heads.
+struct LatentHeadsBackward : LatentHeads {};
 
 // Row r of an activation is row (first_row + r) mod sequence of what a rank holds of a sequence;
 // its row in a table of positions is its position there + offset (2 in OPT).
@@ -665,6 +688,8 @@ struct GateRowsBackward {
     KERNEL(qk_norm, QkNorm)                              \
     KERNEL(qk_norm_sums, QkNormSums)                     \
     KERNEL(qk_norm_backward, QkNormBackward)             \
+    KERNEL(latent_heads, LatentHeads)                    \
+    KERNEL(latent_heads_backward, LatentHeadsBackward)   \
     KERNEL(route, Route)                                 \
     KERNEL(route_backward, RouteBackward)                \
     KERNEL(count_choices, CountChoices)                  \

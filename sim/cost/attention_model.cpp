@@ -13,22 +13,27 @@ double pairs_of_square(double keys, double window) {
     return keys * window - 0.5 * window * window;
 }
 
+double or_head_dim(double dim, const AttentionShape& s) {
+    return dim > 0 ? dim : s.head_dim;
+}
+
 }  // namespace
 
 double causal_flops(const AttentionShape& s) {
-    if (s.balanced) return 2.0 * s.batch * s.heads * s.head_dim * s.queries * s.keys;
+    const double d = or_head_dim(s.product_dim, s);
+    if (s.balanced) return 2.0 * s.batch * s.heads * d * s.queries * s.keys;
     // The first queries, which see keys − queries keys already, are missing from the square.
     const double before = s.queries < s.keys ? s.keys - s.queries : 0;
     const double pairs = pairs_of_square(s.keys, s.window) - pairs_of_square(before, s.window);
-    return 4.0 * s.batch * s.heads * s.head_dim * pairs;
+    return 4.0 * s.batch * s.heads * d * pairs;
 }
 
 double query_elements(const AttentionShape& s) {
-    return s.batch * s.queries * s.heads * s.head_dim;
+    return s.batch * s.queries * s.heads * or_head_dim(s.element_dim, s);
 }
 
 double key_elements(const AttentionShape& s) {
-    return s.batch * s.keys * s.kv_heads * s.head_dim;
+    return s.batch * s.keys * s.kv_heads * or_head_dim(s.element_dim, s);
 }
 
 const AttentionCurve& nearest_curve(const std::vector<AttentionCurve>& curves,

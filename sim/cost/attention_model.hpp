@@ -14,11 +14,17 @@ struct AttentionShape {
     double heads = 0;
     double kv_heads = 0;
     double head_dim = 0;
+    // Of a head, where values are not as wide as queries and keys: elements that a product of the
+    // pass goes over, and elements of a row of queries or keys and of what comes of it or of
+    // values, each in the mean. 0: head_dim.
+    double product_dim = 0;
+    double element_dim = 0;
     double window = 0;      // keys that a query sees at most; 0: all
     bool balanced = false;  // queries from both ends of the sequence, which see half of the keys
 };
 
-// FLOP of the forward that the causal mask leaves: 4·b·heads·d per (query, key) pair. The mask
+// FLOP of the forward that the causal mask leaves: 4·b·heads·d per (query, key) pair (of the pass,
+// as far as it goes over other elements of a head than forward does). The mask
 // ends flush with the last key: q·k − q²/2 pairs for q ≤ k (half the square for q = k), k²/2 for
 // q > k, whose first q − k queries see nothing. Of a window w the last query that sees all before
 // it sees w keys: q·w − w²/2 pairs for q = k ≥ w. Balanced: q·k/2 pairs.

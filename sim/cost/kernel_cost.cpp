@@ -190,8 +190,15 @@ Price KernelCost::price_batched_gemm(const plan::Op& op) const {
 
 namespace {
 
+// Products over a head's elements of queries and keys, and over those of values.
+void set_unequal(const plan::AttentionProducts& products, double values, AttentionShape& shape) {
+    shape.product_dim = (products.of_keys * shape.head_dim + products.of_values * values) /
+                        (products.of_keys + products.of_values);
+    shape.element_dim = (shape.head_dim + values) / 2;
+}
+
 // Sizes of any attention. Of a rank's share of the queries causal work is balanced.
-AttentionShape attention_shape(const plan::OpSpec& spec) {
+AttentionShape attention_shape(const plan::OpSpec& spec, bool backward) {
     AttentionShape shape;
     std::visit(
         [&](const auto& op) {
@@ -202,6 +209,9 @@ AttentionShape attention_shape(const plan::OpSpec& spec) {
                 shape.heads = to_double(op.heads);
                 shape.kv_heads = to_double(op.kv_heads);
                 shape.head_dim = to_double(op.head_dim);
+                if (op.value_dim > 0)
+                    set_unequal(backward ? plan::kBackwardProducts : plan::kForwardProducts,
+                                to_double(op.values()), shape);
             }
             if constexpr (requires { op.hop; }) shape.balanced = true;
             if constexpr (requires { op.queries + op.head_dim + op.window; })
@@ -215,7 +225,7 @@ AttentionShape attention_shape(const plan::OpSpec& spec) {
 
 Price KernelCost::price_attention(const plan::Op& op, bool backward) const {
     const AttentionProfile& attention = profile_.attention;
-    const AttentionShape shape = attention_shape(op.spec);
+    const AttentionShape shape = attention_shape(op.spec, backward);
     const auto head_dim = static_cast<std::int64_t>(shape.head_dim);
     const bool has_own = backward && !attention.backward.empty();
     AttentionCurve curve =
@@ -239,7 +249,7 @@ Price KernelCost::price_attention(const plan::Op& op, bool backward) const {
     price.family = CostFamily::attention;
     price.seconds = attention_seconds(curve, shape);
     price.relative_sd = curve.relative_sd;
-    if (curve.head_dim != head_dim || other_type || shape.window > 0)
+    if (curve.head_dim != head_dim || other_type || shape.window > 0 || shape.product_dim > 0)
         price.relative_sd = std::max(price.relative_sd, kBorrowedCurveSd);
     if (backward && !has_own) {
         price.seconds *= attention.backward_flop_ratio.value / attention.backward_rate_ratio.value;
@@ -385,6 +395,8 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
         case OpKind::unpermute:
         case OpKind::gate_rows:
         case OpKind::gate_rows_backward:
+        case OpKind::latent_heads:
+        case OpKind::latent_heads_backward:
         case OpKind::transpose:
         case OpKind::update_scales:
             return price_memory(block, op, memory.t0_us.value);

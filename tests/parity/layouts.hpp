@@ -61,7 +61,7 @@ struct FamilySets {
 };
 
 // What layers differ in from those of a Llama: norms of heads and of whole rows, norms behind
-// branches, caps, sinks, two kinds of layer in turn.
+// branches, caps, sinks, two kinds of layer in turn, latents.
 inline std::vector<FamilySets> llama_like_families() {
     const std::string window = "model.sliding_window=5", alternating = R"(model.layer_types=[
         "sliding_attention", "full_attention", "sliding_attention", "full_attention"])";
@@ -80,6 +80,16 @@ inline std::vector<FamilySets> llama_like_families() {
         {"gpt_oss",
          {"model.model_type=gpt_oss", "model.head_dim=4", "model.num_local_experts=0", window,
           alternating}},
+        {"deepseek_v3",
+         {"model.model_type=deepseek_v3", "model.num_key_value_heads=16", "model.q_lora_rank=24",
+          "model.kv_lora_rank=12", "model.qk_nope_head_dim=3", "model.qk_rope_head_dim=4",
+          "model.v_head_dim=5", "model.n_routed_experts=0"}},
+        {"deepseek_v2",
+         {"model.model_type=deepseek_v2", "model.num_key_value_heads=16", "model.q_lora_rank=null",
+          "model.kv_lora_rank=12", "model.qk_nope_head_dim=4", "model.qk_rope_head_dim=2",
+          "model.v_head_dim=3", "model.n_routed_experts=0",
+          R"(model.rope_scaling={"type": "yarn", "factor": 4, "mscale": 0.7,
+             "mscale_all_dim": 0.9, "original_max_position_embeddings": 8})"}},
     };
 }
 

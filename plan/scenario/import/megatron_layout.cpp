@@ -228,12 +228,14 @@ namespace {
 void map_modules(Sheet& sheet, const Setting& modules) {
     constexpr const char* kKey = "--recompute-modules";
     Json all = modules.value.is_array() ? modules.value : Json::array({modules.value});
-    if (std::all_of(all.begin(), all.end(), [](const Json& word) {
-            return word == "core_attn" || word == "layernorm" || word == "mlp";
+    const Json known = {"core_attn", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act"};
+    if (std::all_of(all.begin(), all.end(), [&](const Json& word) {
+            return std::find(known.begin(), known.end(), word) != known.end();
         }))
         sheet.put("layout.recompute_modules", std::move(all), kKey);
     else
-        sheet.refuse(kKey, "core_attn, layernorm and mlp alone are modules of the layers modelled");
+        sheet.refuse(kKey, "core_attn, layernorm, mla_up_proj, mlp, moe and moe_act alone are "
+                           "modules of the layers modelled");
 }
 
 }  // namespace

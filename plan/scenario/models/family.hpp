@@ -30,6 +30,8 @@ Family mistral();
 Family mixtral();
 Family qwen2_moe();
 Family qwen3_moe();
+Family deepseek_v2();
+Family deepseek_v3();
 Family grok1();
 Family gemma();
 Family gemma2();

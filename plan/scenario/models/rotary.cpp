@@ -16,6 +16,7 @@ namespace {
 using Kind = RopeScaling::Kind;
 
 constexpr NumberRange kShare = {0, 1, true, false};
+constexpr NumberRange kScale = {0, kLargestNumber, true, false};
 constexpr NumberRange kStretch = {1, kLargestNumber, false, false};
 
 const std::vector<std::pair<std::string, Kind>> kKinds = {{"default", Kind::none},
@@ -56,8 +57,8 @@ void require_order(Reading& reading, const Section& rope, const char* low_key, d
 }
 
 // What the temperature of the paper's eq. 22 comes to for queries and keys each.
-double usual_attention_factor(double factor) {
-    return 0.1 * std::log(factor) + 1;
+double attention_factor(double scale, double factor) {
+    return 0.1 * scale * std::log(factor) + 1;
 }
 
 void read_yarn(Reading& reading, Section& rope, RopeScaling& scaling) {
@@ -66,7 +67,15 @@ void read_yarn(Reading& reading, Section& rope, RopeScaling& scaling) {
     rope.boolean("truncate", scaling.truncate);
     rope.integer("original_max_position_embeddings", scaling.original_max_positions, {},
                  Presence::required);
-    scaling.attention_factor = usual_attention_factor(scaling.factor);
+    // As Hugging Face's modeling_rope_utils: of two scales their ratio.
+    double scale = 0;
+    rope.number("mscale", scale, kScale);
+    rope.number("mscale_all_dim", scaling.mscale_all_dim, kScale);
+    scaling.attention_factor =
+        scale > 0 && scaling.mscale_all_dim > 0
+            ? attention_factor(scale, scaling.factor) /
+                  attention_factor(scaling.mscale_all_dim, scaling.factor)
+            : attention_factor(1, scaling.factor);
     rope.number("attention_factor", scaling.attention_factor, kPositive);
     require_order(reading, rope, "beta_slow", scaling.beta_slow, "beta_fast", scaling.beta_fast);
 }
@@ -149,7 +158,7 @@ void read_rotary(Reading& reading, Section& section, Model& model, const RotaryK
     if (keys.usual_scaling.kind == Kind::yarn) {
         model.attention().rope_scaling = keys.usual_scaling;
         model.attention().rope_scaling.attention_factor =
-            usual_attention_factor(keys.usual_scaling.factor);
+            attention_factor(1, keys.usual_scaling.factor);
     }
     std::string pointer = section.pointer(object);
     if (keys.by_layer_type && has_types(section, object)) pointer += "/full_attention";
@@ -193,6 +202,7 @@ void write_rotary(const Model& model, Json& out, const RotaryKeys& keys) {
         rope["truncate"] = scaling.truncate;
         rope["original_max_position_embeddings"] = scaling.original_max_positions;
         rope["attention_factor"] = scaling.attention_factor;
+        if (scaling.mscale_all_dim > 0) rope["mscale_all_dim"] = plain(scaling.mscale_all_dim);
         return;
     }
     rope["low_freq_factor"] = plain(scaling.low_freq_factor);

@@ -9,27 +9,27 @@ namespace {
 
 template <typename W>
 struct AttentionSpace {
-    W* key;  // [keys, d] each, where they are not W already
-    W* value;
+    W* key;      // [keys, d] and …
+    W* value;    // … [keys, values], where they are not W already
     W* query;    // [kQueries, d]
     W* scores;   // [kQueries, kKeys]
-    W* context;  // [kQueries, d]
+    W* context;  // [kQueries, values]
     W* factor;   // [kKeys]
     W* largest;  // [kQueries] each: of the scores so far, and Σ exp(score − largest)
     W* sum;
 
     static std::int64_t size(const AttentionShape& shape, std::int64_t keys) {
-        return (2 * keys + 2 * kQueries) * whole_lanes(shape.head_dim) + kQueries * kKeys + kKeys +
-               2 * kQueries;
+        return (keys + kQueries) * (whole_lanes(shape.head_dim) + whole_lanes(shape.values())) +
+               kQueries * kKeys + kKeys + 2 * kQueries;
     }
     AttentionSpace(W* space, const AttentionShape& shape, std::int64_t keys) {
-        const std::int64_t d = whole_lanes(shape.head_dim);
+        const std::int64_t d = whole_lanes(shape.head_dim), values = whole_lanes(shape.values());
         key = space;
         value = key + keys * d;
-        query = value + keys * d;
+        query = value + keys * values;
         scores = query + kQueries * d;
         context = scores + kQueries * kKeys;
-        factor = context + kQueries * d;
+        factor = context + kQueries * values;
         largest = factor + kKeys;
         sum = largest + kQueries;
     }
@@ -44,6 +44,7 @@ class HeadForward {
           sample_(sample),
           head_(head),
           d_(op.shape.head_dim),
+          values_(op.shape.values()),
           space_(space, op.shape, key_blocks(op.keys) * op.shape.sequence),
           keys_(op, sample, head / group_size(op.shape), space_.key, space_.value) {}
 
@@ -67,16 +68,16 @@ class HeadForward {
         for_tiles_of_queries(op_.mask, tile, keys_,
                              [&](const AttentionTile& with_keys) { add_tile(with_keys); });
         for (std::int64_t r = 0; r < queries; ++r) {
-            Array<W>(space_.context + r * d_, d_) /= space_.sum[r];
+            Array<W>(space_.context + r * values_, values_) /= space_.sum[r];
             lse[r] = space_.largest[r] + std::log(space_.sum[r]);
         }
-        write_head<W>({space_.context, d_}, op_.ends ? op_.context : op_.sums, columns, at, queries,
-                      d_);
+        write_head<W>({space_.context, values_}, op_.ends ? op_.context : op_.sums, columns, at,
+                      queries, values_);
     }
 
     // A sink is a score that is known from the start, and whose value is 0.
     void begin(std::int64_t queries) {
-        Array<W>(space_.context, queries * d_).setZero();
+        Array<W>(space_.context, queries * values_).setZero();
         W largest = -std::numeric_limits<W>::infinity();
         if (op_.scores.sinks) convert_from(op_.scores.sinks, head_, 1, &largest);
         Array<W>(space_.largest, queries).setConstant(largest);
@@ -87,8 +88,8 @@ class HeadForward {
     void take_up(std::int64_t at, std::int64_t queries, const W* lse) {
         const HeadColumns columns = context_columns(op_.shape, head_);
         for (std::int64_t r = 0; r < queries; ++r) {
-            convert_from(op_.sums, (at + r) * columns.row_width + columns.first, d_,
-                         space_.context + r * d_);
+            convert_from(op_.sums, (at + r) * columns.row_width + columns.first, values_,
+                         space_.context + r * values_);
             space_.largest[r] = lse[r];
             space_.sum[r] = 1;
         }
@@ -100,8 +101,9 @@ class HeadForward {
                  static_cast<W>(op_.scale));
         for (std::int64_t r = 0; r < tile.queries; ++r)
             add_row(tile, r, space_.scores + r * kKeys);
-        multiply(ProductForm::rows_by_columns, {tile.queries, d_, tile.keys},
-                 {space_.scores, kKeys}, keys_.v_from(tile.key_row), {space_.context, d_}, true);
+        multiply(ProductForm::rows_by_columns, {tile.queries, values_, tile.keys},
+                 {space_.scores, kKeys}, keys_.v_from(tile.key_row), {space_.context, values_},
+                 true);
     }
 
     // Scores of a row become its probabilities times Σ; what was summed before is scaled to the
@@ -116,7 +118,7 @@ class HeadForward {
         const W largest = here > before ? here : before;
         exponentials_of_seen(scores, tile.keys, seen, largest);
         const W rescale = std::exp(before - largest);
-        if (rescale != 1) Array<W>(space_.context + r * d_, d_) *= rescale;
+        if (rescale != 1) Array<W>(space_.context + r * values_, values_) *= rescale;
         space_.sum[r] = space_.sum[r] * rescale +
                         sum_of<W>(tile.keys, [&](std::int64_t i) { return scores[i]; });
         space_.largest[r] = largest;
@@ -127,7 +129,7 @@ class HeadForward {
     }
 
     const Attention& op_;
-    std::int64_t sample_, head_, d_;
+    std::int64_t sample_, head_, d_, values_;
     AttentionSpace<W> space_;
     HeadKeys<W> keys_;
     Matrix<const W> q_{};

@@ -9,40 +9,41 @@ namespace {
 
 template <typename W>
 struct BackwardSpace {
-    W* q;  // [S, d] each; the first two where the tensors are not W already
-    W* dcontext;
-    W* dq;
-    W* k;  // [keys, d] each; likewise
-    W* v;
-    W* dk;
-    W* dv;
+    W* q;         // [S, d]; this and the next where the tensors are not W already
+    W* dcontext;  // [S, values]
+    W* dq;        // [S, d]
+    W* k;         // [keys, d]; likewise
+    W* v;         // [keys, values]
+    W* dk;        // [keys, d]
+    W* dv;        // [keys, values]
     W* p;        // [kQueries, kKeys] each: probabilities, with dropout after it;
     W* ds;       // and gradients of scores
     W* factor;   // [kKeys]
     W* slope;    // [kKeys], of capped scores
-    W* context;  // [d]
+    W* context;  // [values]
     W* along;    // [S], Σ over d of dcontext·context
 
     static std::int64_t size(const AttentionShape& shape, std::int64_t keys) {
-        return (3 * shape.sequence + 4 * keys + 1) * whole_lanes(shape.head_dim) +
+        return 2 * (shape.sequence + keys) * whole_lanes(shape.head_dim) +
+               (shape.sequence + 2 * keys + 1) * whole_lanes(shape.values()) +
                2 * kQueries * kKeys + 2 * kKeys + shape.sequence;
     }
     BackwardSpace(W* space, const AttentionShape& shape, std::int64_t keys) {
-        const std::int64_t d = whole_lanes(shape.head_dim);
-        const std::int64_t rows = shape.sequence * d;
+        const std::int64_t d = whole_lanes(shape.head_dim), values = whole_lanes(shape.values());
+        const std::int64_t rows = shape.sequence;
         q = space;
-        dcontext = q + rows;
-        dq = dcontext + rows;
-        k = dq + rows;
+        dcontext = q + rows * d;
+        dq = dcontext + rows * values;
+        k = dq + rows * d;
         v = k + keys * d;
-        dk = v + keys * d;
+        dk = v + keys * values;
         dv = dk + keys * d;
-        p = dv + keys * d;
+        p = dv + keys * values;
         ds = p + kQueries * kKeys;
         factor = ds + kQueries * kKeys;
         slope = factor + kKeys;
         context = slope + kKeys;
-        along = context + d;
+        along = context + values;
     }
 };
 
@@ -60,13 +61,14 @@ class GroupBackward {
           kv_head_(kv_head),
           s_(op.shape.sequence),
           d_(op.shape.head_dim),
+          values_(op.shape.values()),
           all_keys_(key_blocks(op.keys) * op.shape.sequence),
           space_(space, op.shape, all_keys_),
           keys_(op, sample, kv_head, space_.k, space_.v) {}
 
     void run() {
         Array<W>(space_.dk, all_keys_ * d_).setZero();
-        Array<W>(space_.dv, all_keys_ * d_).setZero();
+        Array<W>(space_.dv, all_keys_ * values_).setZero();
         const std::int64_t group = group_size(shape_);
         for (head_ = kv_head_ * group; head_ < (kv_head_ + 1) * group; ++head_)
             run_head();
@@ -76,10 +78,10 @@ class GroupBackward {
   private:
     void write_keys() const {
         const std::int64_t row = sample_ * s_;
-        const Matrix<const W> dk{space_.dk, d_}, dv{space_.dv, d_};
+        const Matrix<const W> dk{space_.dk, d_}, dv{space_.dv, values_};
         if (!op_.keys.kv) {
             write_head<W>(dk, op_.dqkv, key_columns(shape_, kv_head_), row, s_, d_);
-            write_head<W>(dv, op_.dqkv, value_columns(shape_, kv_head_), row, s_, d_);
+            write_head<W>(dv, op_.dqkv, value_columns(shape_, kv_head_), row, s_, values_);
             return;
         }
         const HeadColumns k = packed_key_columns(shape_, kv_head_);
@@ -87,7 +89,7 @@ class GroupBackward {
         for (std::int64_t block = 0; block < op_.keys.blocks; ++block) {
             const std::int64_t at = block * shape_.batch * s_ + row;
             write_head<W>(dk.from_row(block * s_), op_.dkv, k, at, s_, d_);
-            write_head<W>(dv.from_row(block * s_), op_.dkv, v, at, s_, d_);
+            write_head<W>(dv.from_row(block * s_), op_.dkv, v, at, s_, values_);
         }
     }
 
@@ -95,17 +97,18 @@ class GroupBackward {
         const std::int64_t row = sample_ * s_;
         const HeadColumns columns = context_columns(shape_, head_);
         q_ = read_head(op_.qkv, query_columns(shape_, head_), row, s_, d_, space_.q);
-        dcontext_ = read_head(op_.dcontext, columns, row, s_, d_, space_.dcontext);
+        dcontext_ = read_head(op_.dcontext, columns, row, s_, values_, space_.dcontext);
         lse_ = data<W>(op_.lse, (sample_ * shape_.heads + head_) * s_);
         for (std::int64_t r = 0; r < s_; ++r) {
             const W* const context =
-                read_head(op_.context, columns, row + r, 1, d_, space_.context).data;
+                read_head(op_.context, columns, row + r, 1, values_, space_.context).data;
             const W* const dcontext = dcontext_.from_row(r).data;
-            space_.along[r] = sum_of<W>(d_, [&](auto i) { return dcontext[i] * context[i]; });
+            space_.along[r] = sum_of<W>(values_, [&](auto i) { return dcontext[i] * context[i]; });
         }
         if (op_.scores.sinks) dsinks_[sample_ * shape_.heads + head_] = sink_gradient();
         const Buffer& dq = op_.dq ? op_.dq : op_.dqkv;
-        const HeadColumns to = op_.dq ? columns : query_columns(shape_, head_);
+        const HeadColumns to =
+            op_.dq ? packed_query_columns(shape_, head_) : query_columns(shape_, head_);
         if (op_.continues)
             for (std::int64_t r = 0; r < s_; ++r)
                 convert_from(dq, (row + r) * to.row_width + to.first, d_, space_.dq + r * d_);
@@ -134,12 +137,12 @@ class GroupBackward {
         const Matrix<const W> dc = dcontext_.from_row(tile.query_row);
         const auto [m, n] = std::array{tile.queries, tile.keys};
         multiply(ProductForm::rows_by_rows, {m, n, d_}, q, k, p, false, static_cast<W>(op_.scale));
-        multiply(ProductForm::rows_by_rows, {m, n, d_}, dc, v, ds, false);
+        multiply(ProductForm::rows_by_rows, {m, n, values_}, dc, v, ds, false);
         for (std::int64_t r = 0; r < m; ++r)
             differentiate_row(tile, r, p.from_row(r).data, ds.from_row(r).data);
         const Matrix<const W> p_read{p.data, kKeys}, ds_read{ds.data, kKeys};
-        multiply(ProductForm::columns_by_columns, {n, d_, m}, p_read, dc,
-                 {space_.dv + tile.key_count * d_, d_}, true);
+        multiply(ProductForm::columns_by_columns, {n, values_, m}, p_read, dc,
+                 {space_.dv + tile.key_count * values_, values_}, true);
         multiply(ProductForm::rows_by_columns, {m, d_, n}, ds_read, k,
                  {space_.dq + tile.query_row * d_, d_}, true);
         multiply(ProductForm::columns_by_columns, {n, d_, m}, ds_read, q,
@@ -185,7 +188,7 @@ class GroupBackward {
     const AttentionBackward& op_;
     W* dsinks_;  // [batch, heads]
     const AttentionShape& shape_;
-    std::int64_t sample_, kv_head_, s_, d_;
+    std::int64_t sample_, kv_head_, s_, d_, values_;
     std::int64_t all_keys_;
     std::int64_t head_ = 0;
     BackwardSpace<W> space_;

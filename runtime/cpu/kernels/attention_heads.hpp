@@ -20,10 +20,15 @@ inline HeadColumns key_columns(const AttentionShape& shape, std::int64_t kv_head
     return {shape.qkv_width(), (shape.heads + kv_head) * shape.head_dim};
 }
 inline HeadColumns value_columns(const AttentionShape& shape, std::int64_t kv_head) {
-    return {shape.qkv_width(), (shape.heads + shape.kv_heads + kv_head) * shape.head_dim};
+    return {shape.qkv_width(),
+            (shape.heads + shape.kv_heads) * shape.head_dim + kv_head * shape.values()};
 }
 inline HeadColumns context_columns(const AttentionShape& shape, std::int64_t head) {
-    return {shape.context_width(), head * shape.head_dim};
+    return {shape.context_width(), head * shape.values()};
+}
+// Of queries, or their gradients, by themselves.
+inline HeadColumns packed_query_columns(const AttentionShape& shape, std::int64_t head) {
+    return {shape.heads * shape.head_dim, head * shape.head_dim};
 }
 
 inline std::int64_t group_size(const AttentionShape& shape) {

@@ -19,10 +19,10 @@ inline std::int64_t key_blocks(const AttentionKeys& keys) {
 
 // Columns of k and v where they lie by themselves.
 inline HeadColumns packed_key_columns(const AttentionShape& shape, std::int64_t kv_head) {
-    return {2 * shape.kv_heads * shape.head_dim, kv_head * shape.head_dim};
+    return {shape.kv_width(), kv_head * shape.head_dim};
 }
 inline HeadColumns packed_value_columns(const AttentionShape& shape, std::int64_t kv_head) {
-    return packed_key_columns(shape, shape.kv_heads + kv_head);
+    return {shape.kv_width(), shape.kv_heads * shape.head_dim + kv_head * shape.values()};
 }
 
 template <typename W>
@@ -30,7 +30,7 @@ class HeadKeys {
   public:
     HeadKeys() = default;
 
-    // The spaces have room for conversion: [key_blocks · S, d] each.
+    // The spaces have room for conversion: [key_blocks · S, width of a key, of a value].
     template <typename Request>
     HeadKeys(const Request& op, std::int64_t sample, std::int64_t kv_head, W* k_space, W* v_space)
         : part_(op.part), keys_(op.keys), rows_(op.shape.sequence) {
@@ -44,11 +44,11 @@ class HeadKeys {
         block_rows_ = from.dtype == kDType<W> ? shape.batch * rows_ : rows_;
         for (std::int64_t block = 0; block < key_blocks(keys_); ++block) {
             const std::int64_t row = (block * shape.batch + sample) * rows_;
-            const std::int64_t at = block * rows_ * shape.head_dim;
-            const auto read_k =
-                read_head(from, k_columns, row, rows_, shape.head_dim, k_space + at);
-            const auto read_v =
-                read_head(from, v_columns, row, rows_, shape.head_dim, v_space + at);
+            const std::int64_t before = block * rows_;
+            const auto read_k = read_head(from, k_columns, row, rows_, shape.head_dim,
+                                          k_space + before * shape.head_dim);
+            const auto read_v = read_head(from, v_columns, row, rows_, shape.values(),
+                                          v_space + before * shape.values());
             if (block == 0) k_ = read_k;
             if (block == 0) v_ = read_v;
         }

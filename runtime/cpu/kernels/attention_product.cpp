@@ -12,7 +12,11 @@ template <typename W>
 class Products {
   public:
     Products(const AttentionProduct& op, Team& team)
-        : op_(op), shape_(op.shape), team_(team), keys_(op.shape.sequence), d_(op.shape.head_dim) {
+        : op_(op),
+          shape_(op.shape),
+          team_(team),
+          keys_(op.shape.sequence),
+          d_(of_values(op.form) ? op.shape.values() : op.shape.head_dim) {
         const std::int64_t of_heads = keys_ * d_, of_tile = kTile * (keys_ + d_);
         team.reserve(0, static_cast<std::size_t>(of_heads + of_tile) * sizeof(W));
     }
@@ -31,6 +35,13 @@ class Products {
     }
 
   private:
+    // What is multiplied of heads: values, and what comes of them; or queries and keys.
+    static bool of_values(AttentionProductForm form) {
+        return form == AttentionProductForm::context ||
+               form == AttentionProductForm::probability_gradient ||
+               form == AttentionProductForm::value_gradient;
+    }
+
     // Calls f(first row, rows) for tiles of a map.
     template <typename F>
     void for_tiles(const F& f) const {
@@ -113,7 +124,7 @@ class Products {
     const AttentionProduct& op_;
     const AttentionShape& shape_;
     Team& team_;
-    std::int64_t keys_, d_;
+    std::int64_t keys_, d_;  // d: elements of a head that are multiplied
 };
 
 }  // namespace

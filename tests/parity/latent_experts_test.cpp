@@ -1,0 +1,80 @@
+// Latent attention beside mixtures of experts, as DeepSeek-V3 has them: a dense layer first, experts
+// in groups, sigmoid scores, one that every token goes through.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/parity/expert_layouts.hpp"
+#include "tests/parity/run.hpp"
+
+namespace orrery::parity {
+namespace {
+
+plan::Scenario deepseek(const Sets& where) {
+    Sets sets = {"model.model_type=deepseek_v3",
+                 "model.num_local_experts=null",
+                 "model.n_routed_experts=8",
+                 "model.num_key_value_heads=16",
+                 "model.intermediate_size=96",
+                 "model.moe_intermediate_size=32",
+                 "model.first_k_dense_replace=1",
+                 "model.q_lora_rank=24",
+                 "model.kv_lora_rank=12",
+                 "model.qk_nope_head_dim=3",
+                 "model.qk_rope_head_dim=4",
+                 "model.v_head_dim=5",
+                 "model.n_group=4",
+                 "model.topk_group=2",
+                 "training.precision=fp64"};
+    sets.insert(sets.end(), where.begin(), where.end());
+    return scenario(kMixtral, sets);
+}
+
+class LatentExperts : public testing::TestWithParam<NamedLayout> {};
+
+TEST_P(LatentExperts, TrainTheModelOfOneRank) {
+    static const Trained alone = train(deepseek({}), {});
+    const Trained run = train(deepseek(GetParam().sets), {});
+    ASSERT_EQ(run.losses.size(), alone.losses.size());
+    for (std::size_t i = 0; i < run.losses.size(); ++i)
+        EXPECT_LE(std::abs(run.losses[i] / alone.losses[i] - 1), 1e-13) << "step " << i + 1;
+    EXPECT_NEAR(run.norms[0] / alone.norms[0], 1, 1e-12);
+    EXPECT_EQ(run.expert_counts, alone.expert_counts);
+    const Difference worst = difference(run.gradients, alone.gradients);
+    EXPECT_LE(worst.relative, 1e-12) << worst.name;
+    EXPECT_EQ(run.disagreement, "");
+    EXPECT_LT(run.losses.back(), run.losses.front()) << "nothing is learned";
+}
+
+std::vector<NamedLayout> layouts() {
+    std::vector<NamedLayout> all;
+    const auto add = [&](const char* name, const std::vector<std::string>& keys) {
+        all.push_back(layout(name, keys));
+    };
+    const std::string dp2 = "data_parallel=2", dp4 = "data_parallel=4", ep2 = "expert_parallel=2",
+                      tp2 = "tensor_parallel=2", sp = "sequence_parallel=true",
+                      pp2 = "pipeline_parallel=2", by_module = "recompute=selective";
+    add("spread_4", {dp4, "expert_parallel=4"});
+    add("spread_2_sequence", {tp2, sp, dp2, ep2});
+    add("spread_2_split_2_ring", {"context_parallel=2", dp2, ep2, "expert_tensor_parallel=2"});
+    add("spread_2_zb_h1", {pp2, dp2, ep2, "schedule=zb-h1"});
+    add("spread_2_dualpipe_v", {pp2, dp2, ep2, "schedule=dualpipe-v",
+                                "virtual_pipeline=2"});
+    add("spread_2_zero1_uneven", {pp2, dp4, ep2, "zero_stage=1", "layers_per_stage=[3,1]"});
+    add("spread_2_zero3", {dp4, ep2, "zero_stage=3"});
+    add("recomputed_latents", {dp2, ep2, by_module, R"(recompute_modules=["mla_up_proj"])"});
+    add("recomputed_latents_sequence",
+        {tp2, sp, ep2, by_module, R"(recompute_modules=["mla_up_proj","layernorm","moe_act"])"});
+    add("recomputed_experts", {dp2, ep2, by_module, R"(recompute_modules=["moe"])"});
+    add("recomputed_experts_sequence",
+        {tp2, sp, dp2, ep2, by_module, R"(recompute_modules=["moe","mlp"])"});
+    add("recomputed_groups", {dp2, ep2, "recompute=every_k", "recompute_every=2"});
+    add("recomputed_full", {dp2, ep2, "recompute=full"});
+    return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LatentExperts, testing::ValuesIn(layouts()),
+                         [](const auto& tested) { return tested.param.name; });
+
+}  // namespace
+}  // namespace orrery::parity
