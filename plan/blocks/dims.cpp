@@ -63,6 +63,7 @@ Dims dims_of(const Scenario& scenario, const LayerSpec& layer) {
     dims.window = span < scenario.training.sequence_length ? span : 0;
     if (const ExpertMlp* const experts = layer.experts()) set_experts(*experts, layout, dims);
     dims.balance_loss = scenario.training.routing.balance_loss;
+    dims.bias_rate = scenario.training.routing.bias_rate;
     dims.vocabulary = padded_vocabulary(scenario) / t;
     dims.tensor = t;
     dims.dtype = *from_name<DType>(name(held_precision(scenario.training.precision)));

@@ -28,6 +28,7 @@ struct Dims {
     std::int64_t expert_ffn = 1;     // ÷ ranks that split an expert
     std::int64_t expert_rows = 0;    // for which there is room on this rank …
     double balance_loss = 0;         // of the router, beside the loss
+    double bias_rate = 0;            // of a step of the router's bias
     std::int64_t expected_rows = 0;  // … and which come when all experts are chosen alike often
     std::int64_t vocabulary = 1;     // padded, ÷ tensor
     std::int64_t tensor = 1;

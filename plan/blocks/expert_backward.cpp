@@ -24,6 +24,9 @@ void Derivation::derive_route(const Op& op) {
     emit(RouteBackward{forward, rows}, op.label,
          {gradient_of(op.writes[2]), need(op.writes[0]), need(op.writes[1])}, {dlogits});
     contribute(logits, dlogits);
+    if (forward.biased)
+        accumulate(LoadGradient{rows, forward.chosen, experts}, op.label + " load",
+                   {need(op.writes[3])}, op.reads[1]);
     const ForwardBlock::Balance& balance = notes_.balance;
     if (balance.choices < 0) return;
     BalanceGradient added{rows, forward.chosen, experts};

@@ -30,7 +30,14 @@ class ExpertWriter {
         choice_ = numbers("choice", {tokens, routing.chosen});
         const TensorId weights = wide("expert_weights", {tokens, routing.chosen});
         counts_ = numbers("counts", {1, experts});
-        w_.op(Route{routing, tokens}, "route", {logits}, {scores, choice_, weights, counts_})
+        std::vector<TensorId> judged = {logits};
+        if (routing.biased) {
+            ParameterSpec bias{{experts}, Cut::whole, {}, Start::zero};
+            bias.sign_rate = d_.bias_rate;
+            judged.push_back(w_.parameter("router.bias", std::move(bias)));
+        }
+        w_.op(Route{routing, tokens}, "route", std::move(judged),
+              {scores, choice_, weights, counts_})
             .dtype = d_.wide_dtype;
         if (d_.balance_loss > 0) count_choices();
         if (spread_) gather_counts();

@@ -327,6 +327,16 @@ std::int64_t repeated_products(const Scenario& scenario) {
            (adapted * scenario.model.layers * lora.rank + of_latents) * scenario.model.hidden;
 }
 
+// Biases of routers, which no gradient steps: none of the model's parameters.
+std::int64_t router_biases(const Model& model) {
+    std::int64_t biases = 0;
+    for (std::size_t kind = 0; kind < model.kinds.size(); ++kind)
+        if (const ExpertMlp* experts = model.kinds[kind].experts())
+            if (experts->routing.biased)
+                biases += model.layers_of(kind) * experts->routing.experts;
+    return biases;
+}
+
 void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults) {
     const Conserved expected = conserved_of(scenario);
     const Model& model = scenario.model;
@@ -349,7 +359,7 @@ void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults)
     const std::int64_t padding = (padded - model.vocabulary) * model.hidden;
     const bool second_copy = model.tied_embeddings && !holds_both_ends(plan);
     const std::int64_t held = expected.parameters + padding * (model.tied_embeddings ? 1 : 2) +
-                              (second_copy ? padded * model.hidden : 0);
+                              (second_copy ? padded * model.hidden : 0) + router_biases(model);
     if (parameters != held)
         faults.push_back("the plan holds " + std::to_string(parameters) +
                          " parameters, the scenario asks for " + std::to_string(held));

@@ -49,6 +49,9 @@ struct ParameterSpec {
     // them, and those that split these a share of each, as `cut` says; sections are of one. 0: it
     // is no expert's.
     std::int64_t experts = 0;
+    // A step takes so much from it times the sign of its gradient, and neither decay, moments nor
+    // the gradients' norm count it. 0: the optimizer's rule.
+    double sign_rate = 0;
     // Never stepped: it has no gradient and the optimizer keeps nothing of it.
     bool frozen = false;
 

@@ -148,6 +148,30 @@ struct BalanceGradient {
     bool operator==(const BalanceGradient&) const = default;
 };
 
+// Balance by a bias instead of a loss (Wang et al. 2024, arXiv 2408.15664): what the bias is stepped
+// by, against the sign of its sum over a step.
+struct LoadGradient {
+    static constexpr std::string_view kDoc =
+        "adds to the gradient of the router's bias how many rows more than the mean chose each "
+        "expert";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0;
+    std::int64_t chosen = 0, experts = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &LoadGradient::rows);
+        v.extent("chosen", &LoadGradient::chosen);
+        v.extent("experts", &LoadGradient::experts);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("counts", experts);
+        v.writes("dbias", experts);
+    }
+    bool operator==(const LoadGradient&) const = default;
+};
+
 // Which rows are whose: `ranks` members of an expert group, `split` of which in a row have shares
 // of the same experts' matrices; each such row of members holds as many experts, in order.
 struct ExpertPlaces {

@@ -39,6 +39,7 @@ namespace orrery::plan {
     OP(route_backward, RouteBackward)                         \
     OP(count_choices, CountChoices)                           \
     OP(balance_gradient, BalanceGradient)                     \
+    OP(load_gradient, LoadGradient)                           \
     OP(permute, Permute)                                      \
     OP(unpermute, Unpermute)                                  \
     OP(group_rows, GroupRows)                                 \

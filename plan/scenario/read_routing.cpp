@@ -10,6 +10,7 @@ namespace {
 constexpr NumberRange kConcentration = {0.01, 1e6, false, true};
 constexpr NumberRange kExponent = {0, 10, false, true};
 constexpr NumberRange kBalanceLoss = {0, 100, false, true};
+constexpr NumberRange kBiasRate = {0, 1, true, false};
 constexpr char kExpertCounts[] = "counts";
 
 bool is_expert_count(const Json& value) {
@@ -84,6 +85,16 @@ const Keys<ExpertRouting>& routing_keys() {
             "What the balance of experts within each sequence counts for in the loss; 0: nothing",
             kBalanceLoss)
             .also({"moe_aux_loss_coeff", "router_aux_loss_coef", "aux_loss_alpha"}),
+        number<&ExpertRouting::bias_rate>(
+            "bias_rate",
+            "What a step adds to the router's bias of an expert that fewer tokens than the mean "
+            "have chosen, and takes from that of one that more have",
+            kBiasRate)
+            .where("where the model's router has a bias")
+            .written_if([](const ExpertRouting& from) {
+                return from.bias_rate != ExpertRouting{}.bias_rate;
+            })
+            .also({"moe_router_bias_update_rate"}),
         own<ExpertRouting>(kExpertCounts, KeyType::list,
                            "How often each expert was chosen, in rows: of a layer, or of a step")
             .of_entries(KeyType::list)

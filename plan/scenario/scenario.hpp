@@ -533,7 +533,8 @@ struct ExpertRouting {
     double exponent = 0.5;  // of Zipf's law
     std::int64_t seed = 1;
     std::vector<std::vector<std::int64_t>> counts;  // rows of experts: how often each was chosen
-    double balance_loss = 0;  // what the balance within sequences counts for in the loss
+    double balance_loss = 0;   // what the balance within sequences counts for in the loss
+    double bias_rate = 0.001;  // what a step adds to or takes from a router's bias, where it has one
 
     bool operator==(const ExpertRouting&) const = default;
 };

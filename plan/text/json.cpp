@@ -66,6 +66,7 @@ Json parameter_json(const DeclaredParameter& declared) {
             {"second_use", spec.second_use},
             {"partial_gradient", spec.partial_gradient},
             {"experts", spec.experts},
+            {"sign_rate", spec.sign_rate},
             {"frozen", spec.frozen}};
 }
 

@@ -139,6 +139,7 @@ class BlockReader {
             reader_.fail_at(here, "a whole parameter where gradients are partial");
         if (spec.experts > 0 && (spec.cut == Cut::whole || spec.partial_gradient))
             reader_.fail_at(here, "experts' matrices cut by rows or by columns");
+        if (reader_.accept_word("sign_rate")) spec.sign_rate = reader_.real("a rate");
         spec.frozen = reader_.accept_word("frozen");
         block_.parameters.push_back({tensor, std::move(spec)});
     }

@@ -101,6 +101,7 @@ class BlockPrinter {
             if (spec.padding > 0) text += " padding " + std::to_string(spec.padding);
             if (spec.second_use) text += " second_use";
             if (spec.partial_gradient) text += " partial_gradient";
+            if (spec.sign_rate > 0) text += fmt::format(" sign_rate {}", spec.sign_rate);
             if (spec.frozen) text += " frozen";
             return text;
         }

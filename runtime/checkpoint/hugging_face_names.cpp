@@ -138,7 +138,12 @@ std::vector<HuggingFacePart> expert_parts(const HuggingFaceModel& model, const E
     };
     const std::string shared(names.shared);
     const std::int64_t each = model.experts > 0 ? rows / model.experts : 0;
-    if (name.block == "router") add("gate", 0, rows);
+    if (name.block == "router" && name.ending == ".bias")
+        parts.push_back({fmt::format("model.layers.{}.{}.gate.e_score_correction_bias", name.layer,
+                                     names.block),
+                         0, rows, false});
+    else if (name.block == "router")
+        add("gate", 0, rows);
     for (std::int64_t expert = 0; expert < model.experts; ++expert) {
         const std::string own = fmt::format("experts.{}", expert);
         if (name.block == "experts.fc1") of_gated(own, expert * each, each);

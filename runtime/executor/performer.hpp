@@ -95,6 +95,7 @@ class Performer {
     void compute(const plan::RouteBackward& op, const Call& call);
     void compute(const plan::CountChoices& op, const Call& call);
     void compute(const plan::BalanceGradient& op, const Call& call);
+    void compute(const plan::LoadGradient& op, const Call& call);
     void compute(const plan::Permute& op, const Call& call);
     void compute(const plan::Unpermute& op, const Call& call);
     void compute(const plan::GroupRows& op, const Call& call);

@@ -62,6 +62,13 @@ void Performer::compute(const plan::CountChoices& op, const Call& call) {
                                 written(call, 0)});
 }
 
+void Performer::compute(const plan::LoadGradient& op, const Call& call) {
+    const double mean =
+        static_cast<double>(op.rows * op.chosen) / static_cast<double>(op.experts);
+    call.kernels.load_gradient({op.experts, mean, at<std::int32_t>(call.bound.reads[0]),
+                                written(call, 0), call.bound.accumulates});
+}
+
 // The loss is divided by the valid tokens, as is what is added to it.
 void Performer::compute(const plan::BalanceGradient& op, const Call& call) {
     BalanceGradient added;

@@ -110,6 +110,7 @@ void Performer::compute(const plan::GradientNorm& op, const Call& call) {
     for (const Stepped& part : stepped_parts(program_, bucket)) {
         const plan::Parameter& parameter = part.entry->parameter;
         if (parameter.cut == Cut::whole && program_.at.tensor > 0) continue;
+        if (parameter.sign_rate > 0) continue;
         if (parameter.second_use && program_.buckets[bucket].stage > 0) continue;
         call.kernels.gradient_norm({part.elements, from(read(call, 0), part.first), bins});
     }
@@ -178,14 +179,19 @@ void Performer::compute(const plan::AdamW& op, const Call& call) {
         return {};
     };
     for (const Stepped& part : stepped_parts(program_, bucket_of(call.bound))) {
+        const plan::Parameter& parameter = part.entry->parameter;
         adamw.elements = part.elements;
-        adamw.weight_decay = part.entry->parameter.decays ? op.weight_decay : 0;
+        adamw.weight_decay = parameter.decays ? op.weight_decay : 0;
         adamw.gradients = from(read(call, 0), part.first);
         adamw.m = state(plan::StateKind::first_moments, part.first);
         adamw.v = state(plan::StateKind::second_moments, part.first);
         adamw.master = state(plan::StateKind::masters, part.first);
         adamw.parameters = from(written(call, tensors), part.first);
-        call.kernels.adamw(adamw);
+        if (parameter.sign_rate > 0)
+            call.kernels.sign_step({part.elements, parameter.sign_rate, adamw.skip_where,
+                                    adamw.gradients, adamw.master, adamw.parameters});
+        else
+            call.kernels.adamw(adamw);
     }
 }
 

@@ -139,6 +139,7 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::route_backward:
         case OpKind::count_choices:
         case OpKind::balance_gradient:
+        case OpKind::load_gradient:
         case OpKind::permute:
         case OpKind::unpermute:
         case OpKind::group_rows:

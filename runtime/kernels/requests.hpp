@@ -635,6 +635,25 @@ struct ExpertActivationBackward {
     Buffer dx, dweights;
 };
 
+// dbias[e] = counts[e] − mean, or that much more.
+struct LoadGradient {
+    std::int64_t experts = 0;
+    double mean = 0;
+    const std::int32_t* counts = nullptr;  // [experts]
+    Buffer dbias;
+    bool accumulate = false;
+};
+
+// w ← w − rate·sign(gradient), where the sign of 0 is 0.
+struct SignStep {
+    std::int64_t elements = 0;
+    double rate = 0;
+    std::array<const float*, 2> skip_where{};  // nothing is written where one of them is not 0
+    Buffer gradients;
+    Buffer master;      // w where parameters are 16-bit; null: w is `parameters`
+    Buffer parameters;  // written in their type
+};
+
 // y[r] = x[r]·sigmoid(logits[r]), which have the type that is computed in.
 struct GateRows {
     std::int64_t rows = 0, width = 0;
@@ -694,6 +713,8 @@ struct GateRowsBackward {
     KERNEL(route_backward, RouteBackward)                \
     KERNEL(count_choices, CountChoices)                  \
     KERNEL(balance_gradient, BalanceGradient)            \
+    KERNEL(load_gradient, LoadGradient)                  \
+    KERNEL(sign_step, SignStep)                          \
     KERNEL(permute, Permute)                             \
     KERNEL(unpermute, Unpermute)                         \
     KERNEL(group_rows, GroupRows)                        \

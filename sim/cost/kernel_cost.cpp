@@ -391,6 +391,7 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
         case OpKind::route_backward:
         case OpKind::count_choices:
         case OpKind::balance_gradient:
+        case OpKind::load_gradient:
         case OpKind::permute:
         case OpKind::unpermute:
         case OpKind::gate_rows:

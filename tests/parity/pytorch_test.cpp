@@ -106,6 +106,9 @@ TEST_P(Pytorch, AgreesOverEightRanks) {
     // One head of keys and values cannot be shared out.
     if (GetParam() != "falcon") sets.emplace_back("layout.tensor_parallel=2");
     if (GetParam() == "gemma3") sets.emplace_back("layout.layers_per_stage=[2,1]");
+    if (golden_.model_json.find("num_experts_per_tok") != std::string::npos)
+        sets.insert(sets.end(), {"layout.sequence_parallel=true", "layout.expert_parallel=4",
+                                 "layout.expert_row_bound=8"});
     expect_pytorchs(golden_, trained(golden_, "fp64", sets));
 }
 

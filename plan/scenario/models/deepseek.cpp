@@ -27,6 +27,7 @@ struct Version {
     bool normalizes = false;
     double factor = 1;
     bool chooses_interleaving = false;
+    bool biased = false;  // chosen by scores to which a bias is added
 };
 
 constexpr Version kV2 = {{"n_routed_experts", "num_experts_per_tok", 64, 6}, 0, 1407, 2, 1536};
@@ -41,6 +42,7 @@ constexpr Version kV3 = {{"n_routed_experts", "num_experts_per_tok", 256, 8},
                          2,
                          true,
                          2.5,
+                         true,
                          true};
 
 void refuse(Reading& reading, const Section& section, const char* key, const char* what,
@@ -116,6 +118,7 @@ void read_mixtures(Reading& reading, Section& section, const Version& version, M
     routing.score = version.score;
     routing.normalizes = version.normalizes;
     routing.factor = version.factor;
+    routing.biased = version.biased;
     read_routing(reading, section, version.experts, routing);
     section.boolean("norm_topk_prob", routing.normalizes);
     section.number("routed_scaling_factor", routing.factor, kPositive);

@@ -1,4 +1,4 @@
-// count_choices and balance_gradient.
+// count_choices, balance_gradient, load_gradient and sign_step.
 #include <algorithm>
 
 #include "runtime/cpu/kernels/elements.hpp"
@@ -48,7 +48,51 @@ void balance_gradient_as(const BalanceGradient& op, Team& team) {
     });
 }
 
+template <typename W>
+void load_gradient_as(const LoadGradient& op) {
+    for (std::int64_t begin = 0; begin < op.experts; begin += kPiece) {
+        const std::int64_t n = std::min(kPiece, op.experts - begin);
+        Space<W> sums;
+        if (op.accumulate)
+            convert_from(op.dbias, begin, n, sums.at);
+        else
+            Array<W>(sums.at, n).setZero();
+        for (std::int64_t i = 0; i < n; ++i)
+            sums.at[i] += static_cast<W>(op.counts[begin + i]) - static_cast<W>(op.mean);
+        convert_to(op.dbias, begin, n, sums.at);
+    }
+}
+
+template <typename W>
+void sign_step_as(const SignStep& op) {
+    const Buffer& weights = op.master ? op.master : op.parameters;
+    const auto rate = static_cast<W>(op.rate);
+    for (std::int64_t begin = 0; begin < op.elements; begin += kPiece) {
+        const std::int64_t n = std::min(kPiece, op.elements - begin);
+        Space<W> gradient, w;
+        convert_from(op.gradients, begin, n, gradient.at);
+        convert_from(weights, begin, n, w.at);
+        for (std::int64_t i = 0; i < n; ++i) {
+            if (gradient.at[i] > 0) w.at[i] -= rate;
+            if (gradient.at[i] < 0) w.at[i] += rate;
+        }
+        convert_to(weights, begin, n, w.at);
+        if (op.master) convert_to(op.parameters, begin, n, w.at);
+    }
+}
+
 }  // namespace
+
+void load_gradient(const LoadGradient& op, Team&) {
+    with_work_type(op.dbias.dtype, [&](auto w) { load_gradient_as<decltype(w)>(op); });
+}
+
+void sign_step(const SignStep& op, Team&) {
+    for (const float* flag : op.skip_where)
+        if (flag != nullptr && *flag > 0) return;
+    with_work_type((op.master ? op.master : op.parameters).dtype,
+                   [&](auto w) { sign_step_as<decltype(w)>(op); });
+}
 
 void count_choices(const CountChoices& op, Team&) {
     with_work_type(op.choices.dtype, [&](auto w) { count_choices_as<decltype(w)>(op); });

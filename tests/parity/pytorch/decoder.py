@@ -14,6 +14,35 @@ import formulas
 
 
 @dataclasses.dataclass
+class Experts:
+    """A mixture of experts in the place of a layer's MLP, each a gated MLP."""
+
+    count: int
+    chosen: int
+    ffn: int
+    score: str = "softmax"  # or "sigmoid"
+    normalizes: bool = True
+    factor: float = 1.0
+    groups: int = 0  # of experts, of which those of the best `kept_groups` may be chosen; 0: all may
+    kept_groups: int = 0
+    group_best: int = 0  # scores that a group is judged by
+    biased: bool = False  # a bias is added to scores to choose by, and not to weigh by
+    shared_ffn: int = 0  # of what every token goes through
+    shared_gate: bool = False
+    dense_layers: tuple = ()  # layers that have an MLP all the same
+
+
+@dataclasses.dataclass
+class Latents:
+    """Narrow rows that queries, and keys with values, are products of."""
+
+    q_rank: int  # 0: queries are a product with the layer's input
+    kv_rank: int
+    plain_dim: int  # elements of a head's queries and keys without positions, before those that have
+    value_dim: int
+
+
+@dataclasses.dataclass
 class Shape:
     """What a decoder computes; which family does so is for families.py to say."""
 
@@ -52,6 +81,11 @@ class Shape:
     windowed: tuple = ()  # layers that see the window; (): all
     local_theta: float = 0.0  # of layers that see the window; 0: rope_theta
     frequency_factor: float = 1.0  # of layers without a window: linear stretching
+    experts: Experts | None = None
+    latents: Latents | None = None
+
+    def experts_of(self, layer):
+        return self.experts if self.experts and layer not in self.experts.dense_layers else None
 
     def gated(self):
         return self.activation in ("swiglu", "geglu_tanh")
@@ -80,6 +114,36 @@ def linear_shapes(name, outputs, inputs, bias):
     return {f"{name}.weight": [outputs, inputs], **({f"{name}.bias": [outputs]} if bias else {})}
 
 
+def latent_shapes(shape, name):
+    latents = shape.latents
+    queries = shape.heads * (latents.plain_dim + shape.rotary_dim)
+    found = {}
+    if latents.q_rank:
+        found[name + "q_down.weight"] = [latents.q_rank, shape.hidden]
+        found[name + "q_norm.weight"] = [latents.q_rank]
+        found[name + "q_up.weight"] = [queries, latents.q_rank]
+    else:
+        found[name + "q.weight"] = [queries, shape.hidden]
+    found[name + "kv_down.weight"] = [latents.kv_rank + shape.rotary_dim, shape.hidden]
+    found[name + "kv_norm.weight"] = [latents.kv_rank]
+    found[name + "kv_up.weight"] = [shape.heads * (latents.plain_dim + latents.value_dim), latents.kv_rank]
+    return found
+
+
+def expert_shapes(shape, experts, name):
+    found = {name + "router.weight": [experts.count, shape.hidden]}
+    if experts.biased:
+        found[name + "router.bias"] = [experts.count]
+    if experts.shared_ffn:
+        found[name + "shared_fc1.weight"] = [2 * experts.shared_ffn, shape.hidden]
+        found[name + "shared_fc2.weight"] = [shape.hidden, experts.shared_ffn]
+    if experts.shared_gate:
+        found[name + "shared_gate.weight"] = [1, shape.hidden]
+    found[name + "experts.fc1.weight"] = [experts.count * 2 * experts.ffn, shape.hidden]
+    found[name + "experts.fc2.weight"] = [experts.count * shape.hidden, experts.ffn]
+    return found
+
+
 def parameter_shapes(shape):
     """Name to shape, in the order of the model."""
     found = {"embedding.weight": [shape.vocabulary, shape.hidden]}
@@ -91,18 +155,25 @@ def parameter_shapes(shape):
         layer = f"layer.{i}/"
         if shape.norm_before:
             found |= norm_shapes(shape, layer + "norm1")
-        found |= linear_shapes(layer + "qkv", shape.qkv_width(), shape.hidden, shape.qkv_bias)
+        if shape.latents:
+            found |= latent_shapes(shape, layer)
+        else:
+            found |= linear_shapes(layer + "qkv", shape.qkv_width(), shape.hidden, shape.qkv_bias)
         if shape.qk_norm:
             each = shape.qk_norm == "heads"
             found[layer + "q_norm.weight"] = [shape.head_dim * (1 if each else shape.heads)]
             found[layer + "k_norm.weight"] = [shape.head_dim * (1 if each else shape.kv_heads)]
         if shape.sinks:
             found[layer + "sinks.weight"] = [shape.heads]
-        found |= linear_shapes(layer + "projection", shape.hidden, shape.heads * shape.head_dim, shape.projection_bias)
+        value_dim = shape.latents.value_dim if shape.latents else shape.head_dim
+        found |= linear_shapes(layer + "projection", shape.hidden, shape.heads * value_dim, shape.projection_bias)
         if shape.norm_after:
             found |= norm_shapes(shape, layer + "post_norm1") | norm_shapes(shape, layer + "post_norm2")
         if shape.norm_before and not shape.shared_norm:
             found |= norm_shapes(shape, layer + "norm2")
+        if experts := shape.experts_of(i):
+            found |= expert_shapes(shape, experts, layer)
+            continue
         found |= linear_shapes(layer + "fc1", (2 if shape.gated() else 1) * shape.ffn, shape.hidden, shape.mlp_bias)
         found |= linear_shapes(layer + "fc2", shape.hidden, shape.ffn, shape.mlp_bias)
     found |= norm_shapes(shape, "final_norm")
@@ -122,6 +193,7 @@ class Decoder:
         self.shape = shape
         self.dtype = dtype
         self.parameters = {}
+        self.loads = {}  # of a layer's experts: tokens that chose each, of the last loss
         for name, sizes in parameter_shapes(shape).items():
             values = formulas.initial(name, math.prod(sizes), shape.norm_weight_offset)
             self.parameters[name] = torch.from_numpy(values).reshape(sizes).to(dtype).requires_grad_()
@@ -153,8 +225,43 @@ class Decoder:
             q, k = (x.unflatten(-1, (-1, self.shape.head_dim)) for x in (q, k))
         return (self.norm(name + which, x).flatten(2) for which, x in (("q_norm", q), ("k_norm", k)))
 
+    def rotate_neighbours(self, x, frequencies):
+        """As rotate, of all elements; element 2i turns with element 2i + 1."""
+        angles = torch.outer(torch.arange(x.shape[-2], dtype=torch.float64), frequencies)
+        cosine, sine = angles.cos().to(self.dtype), angles.sin().to(self.dtype)
+        first, second = x[..., ::2], x[..., 1::2]
+        return torch.stack([first * cosine - second * sine, second * cosine + first * sine], -1).flatten(-2)
+
+    def latent_attention(self, name, layer, x):
+        """DeepSeek-AI 2024, arXiv 2405.04434, equations 37 to 47, without a cache."""
+        shape, latents = self.shape, self.shape.latents
+        batch, length, _ = x.shape
+
+        def heads(part, widths):
+            return part.reshape(batch, length, shape.heads, -1).transpose(1, 2).split(widths, -1)
+
+        if latents.q_rank:
+            q = self.linear(name + "q_up", self.norm(name + "q_norm", self.linear(name + "q_down", x)))
+        else:
+            q = self.linear(name + "q", x)
+        q, q_turned = heads(q, [latents.plain_dim, shape.rotary_dim])
+        low, k_turned = self.linear(name + "kv_down", x).split([latents.kv_rank, shape.rotary_dim], -1)
+        k, v = heads(self.linear(name + "kv_up", self.norm(name + "kv_norm", low)),
+                     [latents.plain_dim, latents.value_dim])
+        frequencies = shape.frequencies_of(layer)
+        q = torch.cat([q, self.rotate_neighbours(q_turned, frequencies)], -1)
+        k_turned = self.rotate_neighbours(k_turned, frequencies)[:, None].expand(-1, shape.heads, -1, -1)
+        k = torch.cat([k, k_turned], -1)
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])
+        hidden = torch.arange(length)[None, :] > torch.arange(length)[:, None]
+        probabilities = torch.softmax(scores.masked_fill(hidden, -torch.inf), -1)
+        context = (probabilities @ v).transpose(1, 2).reshape(batch, length, -1)
+        return self.linear(name + "projection", context)
+
     def attention(self, name, layer, x):
         shape = self.shape
+        if shape.latents:
+            return self.latent_attention(name, layer, x)
         batch, length, _ = x.shape
         widths = [heads * shape.head_dim for heads in (shape.heads, shape.kv_heads, shape.kv_heads)]
         q, k, v = self.linear(name + "qkv", x).split(widths, -1)
@@ -192,7 +299,54 @@ class Decoder:
             return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
         return x * torch.sigmoid(x)
 
-    def mlp(self, name, x):
+    def choose(self, experts, name, x):
+        """Of each row the experts that it goes through, and what it makes of each is multiplied by."""
+        logits = self.linear_of(x, self.parameters[name + "router.weight"])
+        scores = torch.softmax(logits, -1) if experts.score == "softmax" else torch.sigmoid(logits)
+        judged = scores.detach()
+        if experts.biased:  # DeepSeek-AI 2024, arXiv 2412.19437, equation 16
+            judged = judged + self.parameters[name + "router.bias"].detach()
+        if experts.groups:
+            each = judged.unflatten(-1, (experts.groups, -1))
+            best = each.topk(experts.group_best, -1)[0].sum(-1).topk(experts.kept_groups, -1)[1]
+            kept = torch.zeros_like(each[..., 0], dtype=torch.bool).scatter(-1, best, True)
+            judged = each.masked_fill(~kept[..., None], -torch.inf).flatten(-2)
+        choice = judged.topk(experts.chosen, -1)[1]
+        weights = scores.gather(-1, choice)
+        if experts.normalizes:
+            weights = weights / weights.sum(-1, keepdim=True)
+        return choice, weights * experts.factor
+
+    @staticmethod
+    def linear_of(x, weight):
+        return x @ weight.T
+
+    def gated_mlp(self, x, first, second):
+        gate, up = self.linear_of(x, first).chunk(2, -1)
+        return self.linear_of(self.activate(gate) * up, second)
+
+    def mixture(self, experts, name, x):
+        rows = x.reshape(-1, x.shape[-1])
+        choice, weights = self.choose(experts, name, rows)
+        self.loads[name] = torch.bincount(choice.reshape(-1), minlength=experts.count)
+        first = self.parameters[name + "experts.fc1.weight"].unflatten(0, (experts.count, -1))
+        second = self.parameters[name + "experts.fc2.weight"].unflatten(0, (experts.count, -1))
+        made = torch.zeros_like(rows)
+        for expert in range(experts.count):
+            row, place = torch.where(choice == expert)
+            of_expert = self.gated_mlp(rows[row], first[expert], second[expert])
+            made = made.index_add(0, row, of_expert * weights[row, place][:, None])
+        if experts.shared_ffn:
+            shared = self.gated_mlp(rows, *(self.parameters[f"{name}shared_{fc}.weight"] for fc in ("fc1", "fc2")))
+            if experts.shared_gate:
+                gate = torch.sigmoid(self.linear_of(rows, self.parameters[name + "shared_gate.weight"]))
+                shared = shared * gate
+            made = made + shared
+        return made.reshape(x.shape)
+
+    def mlp(self, name, layer, x):
+        if experts := self.shape.experts_of(layer):
+            return self.mixture(experts, name, x)
         x = self.linear(name + "fc1", x)
         if not self.shape.gated():
             return self.linear(name + "fc2", self.activate(x))
@@ -207,11 +361,11 @@ class Decoder:
         if self.shape.parallel_block:
             normed = self.norm(name + "norm1", x)
             other = normed if self.shape.shared_norm else self.norm(name + "norm2", x)
-            return x + self.attention(name, layer, normed) + self.mlp(name, other)
+            return x + self.attention(name, layer, normed) + self.mlp(name, layer, other)
         before = self.norm if self.shape.norm_before else lambda _, branch: branch
         after = self.norm if self.shape.norm_after else lambda _, branch: branch
         x = x + after(name + "post_norm1", self.attention(name, layer, before(name + "norm1", x)))
-        return x + after(name + "post_norm2", self.mlp(name, before(name + "norm2", x)))
+        return x + after(name + "post_norm2", self.mlp(name, layer, before(name + "norm2", x)))
 
     def loss(self, inputs, targets):
         """Mean over all tokens of −log of the target's probability; inputs and targets [samples, positions]."""

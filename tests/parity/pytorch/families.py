@@ -1,7 +1,7 @@
 """Small models of each family: the config.json that a scenario takes, and what a decoder must compute for it by the
 family's paper and Hugging Face's modeling code."""
 
-from decoder import Shape
+from decoder import Experts, Latents, Shape
 
 LLAMA_LIKE = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
               "intermediate_size": 96, "vocab_size": 256, "max_position_embeddings": 64, "hidden_act": "silu",
@@ -108,6 +108,60 @@ def gpt_oss():
                       qkv_bias=True, projection_bias=True, sinks=True, window=8, windowed=(0,))
 
 
+def mixtral():
+    """Eight experts, of which the two of the largest scores, whose weights add up to 1."""
+    return llama_like({"model_type": "mixtral", **LLAMA_LIKE, "rms_norm_eps": 1e-5, "rope_theta": 1000000.0,
+                       "num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": None,
+                       "tie_word_embeddings": False}, experts=Experts(count=8, chosen=2, ffn=96))
+
+
+def qwen2_moe():
+    """Weights that do not add up to 1, and an expert for every token, times a gate of its own; the first layer dense."""
+    config = {"model_type": "qwen2_moe", **LLAMA_LIKE, "rms_norm_eps": 1e-6, "rope_theta": 1000000.0,
+              "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 48,
+              "shared_expert_intermediate_size": 80, "norm_topk_prob": False, "decoder_sparse_step": 1,
+              "mlp_only_layers": [0], "qkv_bias": True, "use_sliding_window": False, "tie_word_embeddings": False}
+    return llama_like(config, qkv_bias=True,
+                      experts=Experts(count=8, chosen=2, ffn=48, normalizes=False, shared_ffn=80, shared_gate=True,
+                                      dense_layers=(0,)))
+
+
+def qwen3_moe():
+    return llama_like({"model_type": "qwen3_moe", **LLAMA_LIKE, "head_dim": 32, "rms_norm_eps": 1e-6,
+                       "rope_theta": 1000000.0, "num_experts": 8, "num_experts_per_tok": 4,
+                       "moe_intermediate_size": 32, "norm_topk_prob": True, "decoder_sparse_step": 1,
+                       "mlp_only_layers": [], "attention_bias": False, "use_sliding_window": False,
+                       "tie_word_embeddings": False}, qk_norm="heads", experts=Experts(count=8, chosen=4, ffn=32))
+
+
+def deepseek(config, latents, experts):
+    """Latent attention whose turned elements are in neighbouring pairs; the first layer dense."""
+    config = {**config, **LLAMA_LIKE, "num_key_value_heads": 4, "kv_lora_rank": latents.kv_rank,
+              "q_lora_rank": latents.q_rank or None, "qk_nope_head_dim": latents.plain_dim, "qk_rope_head_dim": 8,
+              "v_head_dim": latents.value_dim, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+              "n_routed_experts": experts.count, "num_experts_per_tok": experts.chosen,
+              "moe_intermediate_size": experts.ffn, "n_shared_experts": experts.shared_ffn // experts.ffn,
+              "norm_topk_prob": experts.normalizes, "routed_scaling_factor": experts.factor,
+              "n_group": experts.groups, "topk_group": experts.kept_groups, "first_k_dense_replace": 1,
+              "moe_layer_freq": 1, "attention_bias": False, "tie_word_embeddings": False}
+    return llama_like(config, rotary_dim=8, latents=latents, experts=experts)
+
+
+def deepseek_v2():
+    """Queries without latents, softmax scores, a group judged by its best."""
+    return deepseek({"model_type": "deepseek_v2", "topk_method": "group_limited_greedy"},
+                    Latents(q_rank=0, kv_rank=24, plain_dim=12, value_dim=10),
+                    Experts(count=8, chosen=2, ffn=32, normalizes=False, factor=16.0, groups=4, kept_groups=2,
+                            group_best=1, shared_ffn=64, dense_layers=(0,)))
+
+
+def deepseek_v3():
+    """Sigmoid scores with biases that balance them, a group judged by its best two."""
+    return deepseek({"model_type": "deepseek_v3"}, Latents(q_rank=40, kv_rank=24, plain_dim=12, value_dim=10),
+                    Experts(count=8, chosen=2, ffn=32, score="sigmoid", factor=2.5, groups=4, kept_groups=2,
+                            group_best=2, biased=True, shared_ffn=32, dense_layers=(0,)))
+
+
 def bloom():
     """ALiBi, a norm after the embedding."""
     config = {"model_type": "bloom", "n_layer": 2, "hidden_size": 64, "n_head": 4, "vocab_size": 256,
@@ -147,5 +201,5 @@ def opt():
                          activation="relu", position_rows=66, position_offset=2)
 
 
-FAMILIES = [gpt2, llama, qwen2, qwen3, gemma, gemma2, gemma3, mistral, olmo2, phi3, gpt_oss, bloom, gpt_neox, falcon,
-            opt]
+FAMILIES = [gpt2, llama, qwen2, qwen3, gemma, gemma2, gemma3, mistral, olmo2, phi3, gpt_oss, mixtral, qwen2_moe,
+            qwen3_moe, deepseek_v2, deepseek_v3, bloom, gpt_neox, falcon, opt]

@@ -56,10 +56,19 @@ def adamw(parameters):
                              eps=asked["epsilon"])
 
 
+BIAS_RATE = 0.001  # of a router's bias, by the sign of what each expert has more of than the mean
+
+
+def biases_of(model):
+    """Of routers, with their layers' loads; no gradient reaches them."""
+    return [(p, model.loads[name.removesuffix("router.bias")])
+            for name, p in model.parameters.items() if name.endswith("router.bias")]
+
+
 def train(shape, dtype):
     """Losses, gradient norms before clipping, and three numbers of each parameter at first, of its gradient, at last."""
     model = Decoder(shape, dtype)
-    parameters = list(model.parameters.values())
+    parameters = [p for name, p in model.parameters.items() if not name.endswith("router.bias")]
     optimizer = adamw(parameters)
     losses, norms = [], []
     tensors = {name: {"shape": list(p.shape), "initial": three_numbers(name, p)}
@@ -68,11 +77,16 @@ def train(shape, dtype):
         loss = model.loss(*batch(step, shape.vocabulary))
         optimizer.zero_grad()
         loss.backward()
+        for bias, load in biases_of(model):
+            bias.grad = (load - load.to(dtype).mean()).to(dtype)
         if step == 0:
             for name, p in model.parameters.items():
                 tensors[name]["gradient"] = three_numbers(name, p.grad)
         norms.append(torch.nn.utils.clip_grad_norm_(parameters, TRAINING["optimizer"]["clip_norm"]).item())
         optimizer.step()
+        with torch.no_grad():
+            for bias, _ in biases_of(model):
+                bias -= BIAS_RATE * bias.grad.sign()
         losses.append(loss.item())
     for name, p in model.parameters.items():
         tensors[name]["final"] = three_numbers(name, p)
