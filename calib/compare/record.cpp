@@ -46,6 +46,7 @@ constexpr std::array kModelKeys = {
     "moe_layer_freq",
     "first_dense_layers",
     "qk_norm",
+    "mla",
 };
 constexpr std::array kLayoutKeys = {
     "tp",
@@ -236,6 +237,7 @@ json scenario_of(const json& record, const json& rules, Fitted fitted, Translati
     json scenario;
     scenario["model"] = model_part(stated_model, translation.model);
     scenario["layout"] = layout_part(stated_layout, translation.model.layers, gpus);
+    add_latents(stated_model, scenario["model"]);
     if (states(stated_model, "experts")) {
         add_experts(stated_model, scenario["model"]);
         add_expert_degrees(stated_layout, scenario["layout"]);

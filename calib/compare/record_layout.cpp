@@ -148,6 +148,15 @@ void take_sharding(const json& l, const Degrees& d, json& layout) {
         }
 }
 
+// As many for each stage as would be enough for all; what is missing then the last one has less.
+json last_takes_the_rest(std::int64_t layers, std::int64_t chunks) {
+    const std::int64_t each = (layers + chunks - 1) / chunks, rest = layers - each * (chunks - 1);
+    if (rest < 0) throw Skip(fmt::format("{} layers leave none for the last stages", layers));
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(chunks), each);
+    counts.back() = rest;
+    return counts;
+}
+
 void take_split(const json& l, std::int64_t layers, json& layout) {
     if (!states(l, "layers_per_stage")) return;
     const json& split = l.at("layers_per_stage");
@@ -160,6 +169,8 @@ void take_split(const json& l, std::int64_t layers, json& layout) {
         layout["layers_per_stage"] = with_ends_counted(layers, chunks);
     else if (split == "as equal as whole")
         layout["layers_per_stage"] = as_equal_as_whole(layers, chunks);
+    else if (split == "last takes the rest")
+        layout["layers_per_stage"] = last_takes_the_rest(layers, chunks);
     else if (split != "even" && split != "even or ends counted")
         throw Skip(fmt::format("layers_per_stage = {} is not modelled", shown(split)));
 }

@@ -105,4 +105,17 @@ json model_part(const json& m, const RecordModel& model) {
     return part;
 }
 
+void add_latents(const json& m, json& part) {
+    if (!states(m, "mla")) return;
+    const json& stated = m.at("mla");
+    if (!stated.is_object()) throw Skip("latent attention whose widths are not stated");
+    part["multi_latent_attention"] = part["qk_layernorm"] = true;
+    if (states(stated, "q_lora_rank"))
+        part["q_lora_rank"] = whole(stated, "q_lora_rank", "model/mla");
+    part["kv_lora_rank"] = whole(stated, "kv_lora_rank", "model/mla");
+    part["qk_head_dim"] = whole(stated, "qk_nope_head_dim", "model/mla");
+    part["qk_pos_emb_head_dim"] = whole(stated, "qk_rope_head_dim", "model/mla");
+    part["v_head_dim"] = whole(stated, "v_head_dim", "model/mla");
+}
+
 }  // namespace orrery::compare

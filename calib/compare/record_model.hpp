@@ -25,4 +25,8 @@ RecordModel read_record_model(const nlohmann::json& stated, const nlohmann::json
 // record does not say.
 nlohmann::json model_part(const nlohmann::json& stated, const RecordModel& model);
 
+// Latent attention by the widths of its latents and of the parts of its heads; nothing where the
+// record states none. Throws Skip.
+void add_latents(const nlohmann::json& stated, nlohmann::json& model_part);
+
 }  // namespace orrery::compare

@@ -13,6 +13,13 @@ namespace {
 constexpr char kModules[] = "recompute_modules";
 constexpr std::int64_t kEverySecondLayer = 2;  // torchtitan's selective_ac_option
 
+// Whether a --set or a search chooses another kind of recomputation than the file that says what is
+// at `pointer` of its own: that is moot then.
+bool is_moot(const Reading& reading, const std::string& pointer) {
+    const Document& document = reading.document();
+    return document.set_by_itself("/layout/recompute") && !document.set_by_itself(pointer);
+}
+
 // A count of layers, for groups of layers alone also "sqrt".
 bool read_recompute_every(Section& section, const std::string& at, const KeySpec& spec, Presence,
                           Layout& layout) {
@@ -23,6 +30,10 @@ bool read_recompute_every(Section& section, const std::string& at, const KeySpec
                                                        spec.words[0], 0);
     if (!read || !section.good("recompute") || layout.recompute == Recompute::every_k || layers)
         return read;
+    if (is_moot(section.reading(), section.pointer(at))) {
+        layout.recompute_every = 0;
+        return read;
+    }
     section.reading()
         .report("S029", section.pointer(at),
                 "only \"recompute\": \"every_k\" forms groups of layers")
@@ -150,6 +161,7 @@ void read_recompute(Reading& reading, Section& section, Layout& layout) {
     reading.remember("layout.recompute_modules", pointer, "[\"core_attn\"]");
     const Json* value = section.find(kModules);
     if (value == nullptr) return;
+    if (layout.recompute != Recompute::selective && is_moot(reading, pointer)) return;
     if (!value->is_array()) {
         section.wrong_type(kModules, "an array of modules");
         return;

@@ -231,7 +231,14 @@ std::vector<std::int64_t> with_ends_lighter(std::int64_t layers, std::int64_t st
         if (missing == 2) --counts.front();
         return counts;
     }
-    return {};
+    // 61 layers of DeepSeek-V3 part into no number of stages but these few.
+    constexpr std::int64_t kPlacesForAMissing = 20;
+    const std::int64_t most = (layers + stages - 1) / stages, missing = most * stages - layers;
+    if (most < 2 || missing >= stages || missing * kPlacesForAMissing > most * stages) return {};
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), most);
+    for (std::int64_t i = 0; i < missing; ++i)
+        --*(i == 1 ? counts.begin() : counts.end() - 1 - std::max<std::int64_t>(0, i - 1));
+    return counts;
 }
 
 }  // namespace orrery::sim

@@ -57,7 +57,8 @@ class LayoutSpace {
 };
 
 // Layers over stages that they do not divide into evenly: one fewer on the first and the last
-// stage, which have embedding and head, or on the last alone; empty: neither comes out even.
+// stage, which have embedding and head, or on the last alone, or on these and the last ones where
+// no more than one in twenty is missing; empty: more would be.
 std::vector<std::int64_t> with_ends_lighter(std::int64_t layers, std::int64_t stages);
 
 }  // namespace orrery::sim

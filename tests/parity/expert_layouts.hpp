@@ -89,6 +89,7 @@ inline std::vector<NamedLayout> expert_layouts() {
     }
     add("late_spread_2_data_2", {dp4, "training.overlap_gradient_reduce=false"}, 2);
     add("small_buckets_spread_2_data_2", {dp4, zero(1), "training.gradient_bucket_mb=0.02"}, 2);
+    add("overlapped_spread_2_tensor", {tp2, sp, "training.tensor_overlap_parts=4"}, 2);
     add("recompute_full_spread_2", {dp2, "recompute=full"}, 2);
     add("recompute_full_sequence_spread_2_zero2", {tp2, sp, dp2, zero(2), "recompute=full"}, 2);
     add("recompute_every_2_spread_2", {dp2, "recompute=every_k", "recompute_every=2"}, 2);

@@ -56,6 +56,9 @@ std::vector<NamedLayout> layouts() {
                       pp2 = "pipeline_parallel=2", by_module = "recompute=selective";
     add("spread_4", {dp4, "expert_parallel=4"});
     add("spread_2_sequence", {tp2, sp, dp2, ep2});
+    add("overlapped_sequence", {tp2, sp, dp2, ep2, "training.tensor_overlap_parts=2"});
+    add("overlapped_zb_h1",
+        {tp2, sp, pp2, ep2, "schedule=zb-h1", "training.tensor_overlap_parts=4"});
     add("spread_2_split_2_ring", {"context_parallel=2", dp2, ep2, "expert_tensor_parallel=2"});
     add("spread_2_zb_h1", {pp2, dp2, ep2, "schedule=zb-h1"});
     add("spread_2_dualpipe_v", {pp2, dp2, ep2, "schedule=dualpipe-v",

@@ -70,7 +70,9 @@ void leave_unread(Sheet& sheet, const std::vector<Setting>& options) {
                      {"--kv-lora-rank", "--multi-latent-attention"},
                      {"--qk-head-dim", "--multi-latent-attention"},
                      {"--qk-pos-emb-head-dim", "--multi-latent-attention"},
-                     {"--v-head-dim", "--multi-latent-attention"}};
+                     {"--v-head-dim", "--multi-latent-attention"},
+                     {"--rotary-scaling-factor", "--multi-latent-attention"},
+                     {"--mscale", "--multi-latent-attention"}};
     for (const Setting& option : options)
         for (const auto& read : kReadWith)
             if (option.key.rfind(read.begin, 0) == 0 && !sheet.has(read.with) &&

@@ -21,6 +21,7 @@ constexpr Direct kShape[] = {
     {"--moe-router-topk-scaling-factor", "model.moe_router_topk_scaling_factor", Kind::number},
     {"--moe-router-num-groups", "model.moe_router_num_groups", Kind::whole},
     {"--moe-router-group-topk", "model.moe_router_group_topk", Kind::whole},
+    {"--moe-router-enable-expert-bias", "model.moe_router_enable_expert_bias", Kind::flag, "false"},
 };
 
 // What is as it is here, or costs nothing.
@@ -33,7 +34,6 @@ constexpr Row kAsHere[] = {
     {"--moe-router-load-balancing-type", "it counts with a coefficient of its loss"},
     {"--moe-per-layer-logging", "what is logged changes no step"},
     {"--moe-token-drop-policy", "no token is dropped"},
-    {"--moe-router-bias-update-rate", "it counts with --moe-router-enable-expert-bias"},
     {"--moe-token-dispatcher-num-sms", "it counts with another dispatcher"},
     {"--moe-flex-dispatcher-backend", "it counts with --moe-token-dispatcher-type flex"},
 };
@@ -48,8 +48,6 @@ constexpr const char* kBalance = "losses that balance experts are not modelled";
 constexpr const char* kDropped = "no token is dropped here, and no row filled up";
 
 constexpr Refused kRefused[] = {
-    {"--moe-router-enable-expert-bias", "biases that balance experts are not modelled",
-     Changes::model},
     {"--moe-shared-expert-gate", "a gate of the shared expert: give a model by --model",
      Changes::model},
     {"--moe-apply-probs-on-input", "experts' results are weighed here, not what they read",
@@ -98,6 +96,11 @@ void map_router(Sheet& sheet) {
         sheet.refuse("--moe-router-dtype", "routers compute in fp32");
     else
         sheet.ignore("--moe-router-dtype", "routers compute in fp32");
+    if (sheet.flag({"--moe-router-enable-expert-bias"}))
+        sheet.copy({"--moe-router-bias-update-rate", "training.routing.bias_rate", Kind::number});
+    else
+        sheet.ignore("--moe-router-bias-update-rate",
+                     "it counts with --moe-router-enable-expert-bias");
     if (sheet.flag({"--moe-router-force-load-balancing"}))
         sheet.put("training.routing.distribution", "random", "--moe-router-force-load-balancing");
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include "plan/scenario/import/megatron_parts.hpp"
@@ -37,6 +38,16 @@ constexpr Direct kRotary[] = {
     {"--rotary-percent", "model.rotary_percent", Kind::number, "1"},
 };
 
+constexpr const char* kLatent = "--multi-latent-attention";
+constexpr Direct kLatents[] = {
+    {kLatent, "model.multi_latent_attention", Kind::flag},
+    {"--q-lora-rank", "model.q_lora_rank", Kind::whole},
+    {"--kv-lora-rank", "model.kv_lora_rank", Kind::whole, "32"},
+    {"--qk-head-dim", "model.qk_head_dim", Kind::whole, "128"},
+    {"--qk-pos-emb-head-dim", "model.qk_pos_emb_head_dim", Kind::whole, "64"},
+    {"--v-head-dim", "model.v_head_dim", Kind::whole, "128"},
+};
+
 // What a model that another file brings settles by itself.
 constexpr const char* kOfTheModel[] = {"--num-layers",
                                        "--num-experts",
@@ -63,6 +74,15 @@ constexpr const char* kOfTheModel[] = {"--num-layers",
                                        "--disable-bias-linear",
                                        "--add-qkv-bias",
                                        "--qk-layernorm",
+                                       kLatent,
+                                       "--q-lora-rank",
+                                       "--kv-lora-rank",
+                                       "--qk-head-dim",
+                                       "--qk-pos-emb-head-dim",
+                                       "--v-head-dim",
+                                       "--rotary-scaling-factor",
+                                       "--mscale",
+                                       "--mscale-all-dim",
                                        "--untie-embeddings-and-output-weights",
                                        "--init-method-std",
                                        "--hidden-dropout",
@@ -164,6 +184,28 @@ void map_positions(Sheet& sheet) {
         sheet.ignore(option, "positions are learned");
 }
 
+double yarn_scale(double of, double factor) {
+    return 0.1 * of * std::log(factor) + 1;
+}
+
+// Positions of latent attention are stretched by YaRN; Megatron-LM multiplies scores by the scale of
+// --mscale, squared, where Hugging Face takes mscale_all_dim.
+void map_latents(Sheet& sheet) {
+    if (!sheet.flag({kLatent})) return;
+    sheet.copy(kLatents);
+    const double factor = sheet.number({"--rotary-scaling-factor"}).value_or(1);
+    const double scale = sheet.number({"--mscale"}).value_or(1);
+    const double all = sheet.number({"--mscale-all-dim"}).value_or(0);
+    if (factor <= 1) return;
+    sheet.put("model.rope_scaling",
+              {{"rope_type", "yarn"},
+               {"factor", plain(factor)},
+               {"original_max_position_embeddings", 4096},
+               {"attention_factor", yarn_scale(scale, factor) / yarn_scale(all, factor)},
+               {"mscale_all_dim", plain(scale)}},
+              "--rotary-scaling-factor, --mscale, --mscale-all-dim");
+}
+
 void map_vocabulary(Sheet& sheet) {
     const auto tokenizer = sheet.text({"--tokenizer-type"});
     sheet.ignore("--tokenizer-type", kSamples);
@@ -206,6 +248,7 @@ void map_megatron_model(Sheet& sheet, const Wishes& wishes, MegatronFacts& facts
     map_groups(sheet);
     map_norm(sheet);
     map_positions(sheet);
+    map_latents(sheet);
     map_vocabulary(sheet);
 }
 

@@ -136,7 +136,6 @@ constexpr Row kMegatronIgnored[] = {
     {"--no-align-param-gather", "ranks of a pipeline each gather when they are ready"},
 };
 
-constexpr const char* kLatent = "latent attention is not modelled";
 constexpr const char* kReinforcement = "reinforcement learning is not modelled";
 constexpr const char* kElsewhere = "options in another file";
 constexpr const char* kStateSpace = "layers other than attention and MLP are not modelled";
@@ -152,12 +151,6 @@ constexpr Row kMegatronUnsupported[] = {
     {"--expert-model-parallel-size", "the model has no experts", "1", Changes::model},
     {"--expert-tensor-parallel-size", "the model has no experts", "1", Changes::model},
     {"--use-tp-pp-dp-mapping", "ranks are placed tensor, context, data, pipeline"},
-    {"--multi-latent-attention", kLatent, nullptr, Changes::model},
-    {"--q-lora-rank", kLatent, nullptr, Changes::model},
-    {"--kv-lora-rank", kLatent, nullptr, Changes::model},
-    {"--qk-head-dim", kLatent, nullptr, Changes::model},
-    {"--qk-pos-emb-head-dim", kLatent, nullptr, Changes::model},
-    {"--v-head-dim", kLatent, nullptr, Changes::model},
     {"--mtp-*", "prediction of several tokens is not modelled", nullptr, Changes::model},
     {"--rl-*", kReinforcement, nullptr, Changes::model},
     {"--grpo-*", kReinforcement, nullptr, Changes::model},

@@ -61,6 +61,39 @@ void read_query_norm(Reading& reading, Section& section, Model& model) {
     fault.help.push_back("\"normalization\": \"RMSNorm\"");
 }
 
+// What --multi-latent-attention makes of attention: its norms of latents are those of --qk-layernorm.
+void read_latents(Reading& reading, Section& section, Model& model) {
+    bool latent = false;
+    if (!section.boolean("multi_latent_attention", latent) || !latent) return;
+    SoftmaxAttention& attention = model.attention();
+    std::int64_t plain = 128, turned = 64;
+    attention.value_dim = 128;
+    attention.latents.kv_rank = 32;
+    section.integer("q_lora_rank", attention.latents.q_rank, {1, kMostHidden});
+    section.integer("kv_lora_rank", attention.latents.kv_rank, {1, kMostHidden});
+    section.integer("qk_head_dim", plain, {1, kMostHidden});
+    section.integer("qk_pos_emb_head_dim", turned, {2, kMostHidden});
+    section.integer("v_head_dim", attention.value_dim, {1, kMostHidden});
+    const auto require = [&](const char* key, bool is_so, const char* what, const char* help) {
+        if (is_so || !section.good(key)) return;
+        reading.report("S010", section.pointer(key), what).help.emplace_back(help);
+    };
+    require("position_embedding_type", !model.learned_positions,
+            "latent attention turns a part of its heads by their positions",
+            "\"position_embedding_type\": \"rope\"");
+    require("qk_layernorm", attention.qk_norm == QkNorm::heads,
+            "latents that are not normed are not modelled", "\"qk_layernorm\": true");
+    require("add_bias_linear", !attention.projection_bias,
+            "linears of latent attention have no biases here", "\"add_bias_linear\": false");
+    require("num_query_groups", attention.kv_heads == attention.heads,
+            "latents make keys of as many heads as queries", "leave num_query_groups out");
+    require("qk_pos_emb_head_dim", turned % 2 == 0,
+            "rotary positions need an even part of each head", "an even qk_pos_emb_head_dim");
+    attention.qk_norm = QkNorm::none;
+    attention.rotary_dim = turned;
+    attention.head_dim = plain + turned;
+}
+
 void read_megatron(Reading& reading, Section& section, Model& model) {
     read_shape(reading, section, model);
     read_positions(reading, section, model);
@@ -83,7 +116,19 @@ void read_megatron(Reading& reading, Section& section, Model& model) {
     section.number("hidden_dropout", model.hidden_dropout, kProbability);
     section.number("attention_dropout", model.attention().dropout, kProbability);
     read_query_norm(reading, section, model);
+    read_latents(reading, section, model);
     read_megatron_experts(reading, section, model);
+}
+
+void write_latents(const SoftmaxAttention& attention, Json& out) {
+    const Latents& latents = attention.latents;
+    if (!latents.on()) return;
+    out["multi_latent_attention"] = out["qk_layernorm"] = true;
+    if (latents.q_rank > 0) out["q_lora_rank"] = latents.q_rank;
+    out["kv_lora_rank"] = latents.kv_rank;
+    out["qk_head_dim"] = attention.head_dim - attention.rotary_dim;
+    out["qk_pos_emb_head_dim"] = attention.rotary_dim;
+    out["v_head_dim"] = attention.values();
 }
 
 void write_megatron(const Model& model, Json& out) {
@@ -113,6 +158,7 @@ void write_megatron(const Model& model, Json& out) {
     out["hidden_dropout"] = plain(model.hidden_dropout);
     out["attention_dropout"] = plain(model.attention().dropout);
     if (model.attention().qk_norm == QkNorm::heads) out["qk_layernorm"] = true;
+    write_latents(model.attention(), out);
     write_megatron_experts(model, out);
 }
 
@@ -124,7 +170,7 @@ Family megatron() {
              "position_embedding_type", "rotary_percent", "rotary_base", "normalization",
              "apply_layernorm_1p", "add_bias_linear", "add_qkv_bias",
              "untie_embeddings_and_output_weights", "moe_ffn_hidden_size", "moe_router_topk",
-             "moe_layer_freq"},
+             "moe_layer_freq", "multi_latent_attention"},
             read_megatron,
             write_megatron};
 }

@@ -6,6 +6,7 @@ namespace orrery::plan {
 namespace {
 
 constexpr ExpertKeys kMegatronKeys = {"num_experts", "moe_router_topk", 0, 2};
+constexpr const char* kBiased = "moe_router_enable_expert_bias";
 constexpr const char* kFrequency = "moe_layer_freq";
 constexpr const char* kPreSoftmax = "moe_router_pre_softmax";
 
@@ -41,6 +42,7 @@ void read_scores(Section& section, Routing& routing) {
     routing.score = function == "sigmoid" ? RouterScore::sigmoid : RouterScore::softmax;
     routing.normalizes = routing.score == RouterScore::sigmoid ? routing.chosen > 1 : !before;
     section.number("moe_router_topk_scaling_factor", routing.factor, kPositive);
+    section.boolean(kBiased, routing.biased);
 }
 
 void read_groups(Reading& reading, Section& section, Routing& routing) {
@@ -98,6 +100,7 @@ void write_megatron_experts(const Model& model, Json& out) {
     if (experts->shared_ffn > 0) out["moe_shared_expert_intermediate_size"] = experts->shared_ffn;
     out["moe_router_score_function"] = spelling(routing.score);
     out[kPreSoftmax] = routing.score == RouterScore::softmax && !routing.normalizes;
+    if (routing.biased) out[kBiased] = true;
     if (routing.factor != 1) out["moe_router_topk_scaling_factor"] = plain(routing.factor);
     if (routing.groups > 0) {
         out["moe_router_num_groups"] = routing.groups;

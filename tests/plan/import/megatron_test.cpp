@@ -198,7 +198,6 @@ TEST(Megatron, OtherOptionsAreNamedWithTheReason) {
         {"--num-experts 8 --moe-grouped-gemm", "ignored", "as here"},
         {"--num-experts 8 --moe-aux-loss-coeff", "unsupported", "losses that balance"},
         {"--num-experts 8 --moe-expert-capacity-factor", "unsupported", "no token is dropped"},
-        {"--num-experts 8 --moe-router-enable-expert-bias", "unsupported", "biases that balance"},
         {"--num-experts 8 --moe-new-thing", "unsupported", "experts"},
         {"--kv-lora-rank", "ignored", "reads it with --multi-latent-attention"},
         {"--fp8-param-gather", "unsupported", "16 bits"},
