@@ -46,6 +46,10 @@ const std::map<std::string, std::int64_t> kPublished = {
     {"gemma3-1b", 999'885'952},
     {"olmo2-7b", 7'298'617'344},
     {"phi3-mini-4k", 3'821'079'552},
+    {"deepseek-v2-lite", 15'706'484'224},
+    {"deepseek-v2", 235'741'434'880},
+    {"deepseek-v3", 671'026'404'352},
+    {"kimi-k2", 1'026'408'209'408},
     {"qwen3-0.6b", 596'049'920},
     {"qwen3-8b", 8'190'735'360},
     {"opt-125m", 125'239'296},
@@ -158,6 +162,25 @@ std::int64_t more_norms(const json& m, std::int64_t head_dim) {
     return m["num_hidden_layers"].get<std::int64_t>() * each;
 }
 
+// Latents, their norms and what they are multiplied to; dense layers first, then experts with a
+// router and some that every token goes through (arXiv 2405.04434, section 2).
+std::int64_t deepseek_layers(const json& m) {
+    const auto of = [&](const char* key) { return m[key].get<std::int64_t>(); };
+    const std::int64_t h = of("hidden_size"), heads = of("num_attention_heads");
+    const std::int64_t plain = of("qk_nope_head_dim"), turned = of("qk_rope_head_dim"),
+                       value = of("v_head_dim"), kv = of("kv_lora_rank");
+    const std::int64_t queries = heads * (plain + turned);
+    const std::int64_t q =
+        m["q_lora_rank"].is_null() ? h * queries : of("q_lora_rank") * (h + 1 + queries);
+    const std::int64_t attention = q + h * (kv + turned) + kv + kv * heads * (plain + value) +
+                                   heads * value * h;
+    const std::int64_t expert = 3 * h * of("moe_intermediate_size"), dense = of("first_k_dense_replace");
+    const std::int64_t mixture =
+        of("n_routed_experts") * (h + expert) + of("n_shared_experts") * expert;
+    return of("num_hidden_layers") * (attention + 2 * h) + dense * 3 * h * of("intermediate_size") +
+           (of("num_hidden_layers") - dense) * mixture + h;
+}
+
 std::int64_t closed_form(const json& m) {
     const std::string family = m["model_type"];
     const std::int64_t vocabulary = m["vocab_size"];
@@ -173,6 +196,7 @@ std::int64_t closed_form(const json& m) {
                (m["max_position_embeddings"].get<int>() + 2) * h;
     if (family == "gpt_neox") return gpt_layers(m["num_hidden_layers"], h) + tables;
     if (family == "falcon") return falcon_layers(m) + tables;
+    if (family.starts_with("deepseek")) return deepseek_layers(m) + tables;
     const std::int64_t heads = m["num_attention_heads"];
     const std::int64_t head_dim = m.value("head_dim", h / heads);
     const bool biased = family == "qwen2" || family == "qwen2_moe";

@@ -24,7 +24,9 @@ struct Case {
 const Case kCases[] = {{"two ranks", 2, {2, 24, 3, 3, 8}},
                        {"grouped", 4, {2, 40, 4, 2, 4}},
                        {"tiles", 2, {1, 1200, 1, 1, 5}},
-                       {"slopes and dropout", 3, {2, 36, 4, 2, 4}, true, 0.3}};
+                       {"slopes and dropout", 3, {2, 36, 4, 2, 4}, true, 0.3},
+                       {"narrow values", 2, {2, 24, 3, 3, 8, 5}},
+                       {"wide values", 3, {1, 36, 4, 2, 3, 7}, false, 0.1}};
 
 std::size_t size_of(std::int64_t n) {
     return static_cast<std::size_t>(n);
@@ -65,7 +67,7 @@ class Shares {
         return of(whole.qkv, rank, width, 0, width);
     }
     Values keys(const Values& rows, std::int64_t rank) const {
-        const std::int64_t q = c_.shape.context_width(), width = c_.shape.qkv_width();
+        const std::int64_t width = c_.shape.qkv_width(), q = width - c_.shape.kv_width();
         return of(rows, rank, width, q, width - q);
     }
     Values context(const Values& rows, std::int64_t rank) const {
@@ -189,7 +191,9 @@ Gradients differentiate(const World& world, const Case& c, const Whole& whole, s
     const Tensor context = world.in(shares.context(whole.context, rank));
     const Tensor dcontext = world.in(shares.context(whole.dcontext, rank));
     const Tensor lse = world.work_in(shares.lse(whole.lse, rank));
-    const Tensor dq = world.work_out(context.values().size());
+    const AttentionShape shape = shares.shape();
+    const Tensor dq =
+        world.work_out(size_of(shape.batch * shape.sequence * shape.heads * shape.head_dim));
     AttentionBackward op{shares.shape(), mask_of(c),       dropout_of(c), kScale, dcontext.buffer(),
                          qkv.buffer(),   context.buffer(), lse.buffer(),  {}};
     op.part = shares.part(rank);
@@ -229,7 +233,7 @@ TEST(AttentionBlock, TheirGradientsAddUpToThoseOfTheWhole) {
         SCOPED_TRACE(c.name);
         const Whole whole = whole_of(c);
         const Shares shares(c);
-        const std::int64_t q = c.shape.context_width(), width = c.shape.qkv_width();
+        const std::int64_t width = c.shape.qkv_width(), q = width - c.shape.kv_width();
         for (const bool ring : {false, true}) {
             std::vector<Values> dkv(size_of(c.ranks));
             for (std::int64_t rank = 0; rank < c.ranks; ++rank) {

@@ -28,6 +28,9 @@ const Case kCases[] = {
     {"slopes", {2, 270, 2, 2, 4}, 0, true},
     {"dropout", {2, 263, 4, 2, 4}, 0, false, 0.3},
     {"all", {1, 300, 4, 2, 8}, 100, true, 0.1},
+    {"narrow values", {2, 37, 3, 3, 8, 5}},
+    {"wide values", {1, 300, 4, 2, 3, 9}},
+    {"all of narrow values", {1, 270, 4, 2, 7, 4}, 100, true, 0.1},
 };
 constexpr double kScale = 0.4;
 constexpr double kSlopes[] = {0.5, 0.25, 0.125, 0.0625};
@@ -62,7 +65,7 @@ Values qkv_of(const Case& c) {
 void attend(const Case& c, const Values& qkv, std::int64_t sample, std::int64_t head,
             std::int64_t query, double* context, double& lse) {
     const AttentionShape& shape = c.shape;
-    const std::int64_t s = shape.sequence, d = shape.head_dim;
+    const std::int64_t s = shape.sequence, d = shape.head_dim, values = shape.values();
     const std::int64_t kv_head = head / (shape.heads / shape.kv_heads);
     const auto element = [&](std::int64_t position, std::int64_t column) {
         return qkv[static_cast<std::size_t>((sample * s + position) * shape.qkv_width() + column)];
@@ -92,8 +95,9 @@ void attend(const Case& c, const Values& qkv, std::int64_t sample, std::int64_t 
             random_word(dropout.key.random, static_cast<std::uint64_t>(index)) >= c.p * 0x1p32;
         const double p =
             kept ? std::exp(scores[static_cast<std::size_t>(key - first)]) / sum / (1 - c.p) : 0;
-        for (std::int64_t i = 0; i < d; ++i)
-            context[i] += p * element(key, (shape.heads + shape.kv_heads + kv_head) * d + i);
+        for (std::int64_t i = 0; i < values; ++i)
+            context[i] +=
+                p * element(key, (shape.heads + shape.kv_heads) * d + kv_head * values + i);
     }
 }
 
@@ -107,7 +111,7 @@ std::vector<Values> attention_by_loops(const Case& c, const Values& qkv) {
                 const std::int64_t row = sample * shape.sequence + query;
                 lse.push_back(0);
                 attend(c, qkv, sample, head, query,
-                       context.data() + (row * shape.heads + head) * shape.head_dim, lse.back());
+                       context.data() + (row * shape.heads + head) * shape.values(), lse.back());
             }
     return {context, lse};
 }

@@ -93,5 +93,40 @@ TEST(ExpertBalance, AddsTheGradientOfItsShareOfTheLoss) {
     }
 }
 
+TEST(LoadGradient, IsWhatAnExpertHasMoreThanTheMean) {
+    const std::vector<std::int32_t> counts = {3, 0, 7, 2};
+    const Values before = exact_numbers(4, 1);
+    for (const bool accumulates : {false, true}) {
+        const Computation run = [&](const World& world) {
+            const Tensor sums = world.in(before);
+            world.table.load_gradient({4, 3, counts.data(), sums.buffer(), accumulates},
+                                      world.team);
+            return std::vector{sums};
+        };
+        Values expected = {0, -3, 4, -1};
+        for (std::size_t i = 0; i < expected.size() && accumulates; ++i)
+            expected[i] += before[i];
+        expect_equal_in_fp64(in_fp64(run)[0], expected, 1);
+        expect_everywhere(run, 2);
+    }
+}
+
+// Gradients of 16 bits, masters of 32.
+TEST(SignStep, GoesAsFarWhateverTheGradient) {
+    Team team(2);
+    const Values gradients = {0.001, -40, 0, 7}, weights = {1, 2, 3, -4};
+    const Tensor tg(plan::DType::bf16, gradients), master(plan::DType::fp32, weights),
+        parameters(plan::DType::bf16, std::int64_t{4});
+    float skips = 1;
+    SignStep step{4, 0.125, {&skips, nullptr}, tg.buffer(), master.buffer(), parameters.buffer()};
+    kernels().sign_step(step, team);
+    EXPECT_EQ(master.values(), weights);
+    skips = 0;
+    kernels().sign_step(step, team);
+    const Values stepped = {0.875, 2.125, 3, -4.125};
+    EXPECT_EQ(master.values(), stepped);
+    EXPECT_EQ(parameters.values(), stepped);
+}
+
 }  // namespace
 }  // namespace orrery::runtime
