@@ -61,7 +61,7 @@ struct AbsentModule {
     const char* why;
 };
 constexpr AbsentModule kAbsent[] = {
-    {"shared_experts", "what all tokens go through is made again with the other experts, as moe"},
+    {"shared_experts", "what all tokens go through is made again with the experts, by \"moe\""},
 };
 
 std::vector<std::string_view> module_names() {
@@ -91,7 +91,7 @@ void read_module(Reading& reading, const std::string& pointer, const Json& value
     const auto& word = value.get_ref<const std::string&>();
     for (const AbsentModule& absent : kAbsent)
         if (word == absent.name)
-            return refuse("S034", fmt::format("no layer has the module {}: {}", word, absent.why));
+            return refuse("S034", fmt::format("the module {} is not made again by itself: {}", word, absent.why));
     for (const ModuleName& named : kNames) {
         if (word != named.name) continue;
         modules.*named.module = true;

@@ -252,9 +252,9 @@ struct Offload {
 struct RecomputedModules {
     bool core_attention = true;
     bool norms = false;
-    bool latent_up = false;  // what latents are multiplied to: heads before attention
-    bool mlp = false;        // of layers that are no mixtures of experts
+    bool mlp = false;  // of layers that are no mixtures of experts
     bool activation = false;
+    bool latent_up = false;  // what latents are multiplied to: heads before attention
     bool experts = false;  // the router, the experts and those that all tokens go through
     bool expert_activation = false;
 

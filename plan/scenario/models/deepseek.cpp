@@ -164,17 +164,7 @@ void read_deepseek(Reading& reading, Section& section, const Version& version, M
     read_stored_type(reading, section);
 }
 
-void write_deepseek(const Version& version, const Model& model, Json& out) {
-    write_llama_like(model, out);
-    const SoftmaxAttention& attention = model.attention();
-    const Latents& latents = attention.latents;
-    out["head_dim"] = attention.rotary_dim;
-    out["q_lora_rank"] = latents.q_rank > 0 ? Json(latents.q_rank) : Json(nullptr);
-    out["kv_lora_rank"] = latents.kv_rank;
-    out["qk_nope_head_dim"] = attention.head_dim - attention.rotary_dim;
-    out["qk_rope_head_dim"] = attention.rotary_dim;
-    out["v_head_dim"] = attention.values();
-    if (version.chooses_interleaving) out["rope_interleave"] = latents.interleaved;
+void write_experts(const Version& version, const Model& model, Json& out) {
     out["moe_layer_freq"] = 1;
     std::int64_t dense = 0;
     while (dense < model.layers && model.kinds[model.kind_of(dense)].experts() == nullptr)
@@ -192,6 +182,22 @@ void write_deepseek(const Version& version, const Model& model, Json& out) {
     out["topk_group"] = std::max<std::int64_t>(1, routing.kept_groups);
     if (version.score == RouterScore::softmax)
         out["topk_method"] = routing.groups > 0 ? "group_limited_greedy" : "greedy";
+}
+
+void write_deepseek(const Version& version, const Model& model, Json& out) {
+    write_llama_like(model, out);
+    const SoftmaxAttention& attention = model.attention();
+    const Latents& latents = attention.latents;
+    out["head_dim"] = attention.rotary_dim;
+    out["kv_lora_rank"] = latents.kv_rank;
+    out["qk_nope_head_dim"] = attention.head_dim - attention.rotary_dim;
+    out["qk_rope_head_dim"] = attention.rotary_dim;
+    out["v_head_dim"] = attention.values();
+    if (version.chooses_interleaving) out["rope_interleave"] = latents.interleaved;
+    write_experts(version, model, out);
+    // null, where queries have no latent: it has the same place whenever it is read again.
+    out.erase("q_lora_rank");
+    out["q_lora_rank"] = latents.q_rank > 0 ? Json(latents.q_rank) : Json(nullptr);
 }
 
 Family deepseek(const char* name, decltype(Family::read) read, decltype(Family::write) write) {

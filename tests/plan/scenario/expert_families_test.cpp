@@ -1,6 +1,8 @@
 // Mixtures of experts by their config.json, and the rules of their degrees.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <nlohmann/json.hpp>
 
 #include "plan/assemble/build_plan.hpp"
@@ -49,6 +51,10 @@ TEST(ExpertFamilies, HaveThePublishedParametersAllAndActive) {
         {"qwen3-30b-a3b", 30'532'122'624, 3'353'032'704},
         {"qwen3-235b-a22b", 235'093'634'560, 22'190'763'520},
         {"grok-1", 315'684'820'992, 83'756'587'008},
+        {"deepseek-v2-lite", 15'706'484'224, 2'661'150'208},
+        {"deepseek-v2", 235'741'434'880, 21'375'800'320},
+        {"deepseek-v3", 671'026'404'352, 37'552'282'624},
+        {"kimi-k2", 1'026'408'209'408, 32'861'477'888},
     };
     for (const auto& model : published) {
         SCOPED_TRACE(model.file);
@@ -84,6 +90,68 @@ TEST(ExpertFamilies, WeighAsTheyWereTrained) {
     EXPECT_EQ(grok.attention().scale(), 0.25);
     EXPECT_EQ(grok.attention().soft_cap, 30);
     EXPECT_TRUE(grok.layer().norm_after);
+}
+
+const std::string kDeepSeekSizes = R"("hidden_size": 64, "num_hidden_layers": 6,
+    "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 128, "kv_lora_rank": 24,
+    "qk_nope_head_dim": 12, "qk_rope_head_dim": 8, "v_head_dim": 10, "moe_intermediate_size": 32)";
+
+// Hugging Face's modeling_deepseek_v2.py and modeling_deepseek_v3.py.
+TEST(ExpertFamilies, DeepSeeksHaveLatentsAndGroups) {
+    const Model v3 = read(R"({"model_type": "deepseek_v3", "q_lora_rank": 40,
+        "n_routed_experts": 16, "num_experts_per_tok": 4, "n_group": 4, "topk_group": 2,
+        "rope_scaling": {"type": "yarn", "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0,
+                         "original_max_position_embeddings": 4096}, )" +
+                          kDeepSeekSizes + "}");
+    const SoftmaxAttention& attention = v3.attention();
+    EXPECT_EQ(attention.latents, (Latents{40, 24, true}));
+    EXPECT_EQ(attention.head_dim, 20);
+    EXPECT_EQ(attention.rotary_dim, 8);
+    EXPECT_EQ(attention.values(), 10);
+    EXPECT_EQ(attention.kv_heads, 4);
+    EXPECT_EQ(attention.rope_scaling.attention_factor, 1);  // a ratio of two that are one
+    const double stretch = 1 + 0.1 * std::log(40.0);
+    EXPECT_DOUBLE_EQ(attention.scale(), stretch * stretch / std::sqrt(20.0));
+    EXPECT_EQ(v3.experts()->routing,
+              (Routing{16, 4, RouterScore::sigmoid, true, 2.5, 4, 2, 2, true}));
+    EXPECT_EQ(v3.experts()->shared_ffn, 32);
+    EXPECT_EQ(v3.layers_of(0), 3);  // the first three are dense
+    EXPECT_EQ(v3.kinds.front().experts(), nullptr);
+
+    const Model v2 = read(R"({"model_type": "deepseek_v2", "q_lora_rank": null,
+        "n_routed_experts": 16, "num_experts_per_tok": 3, "topk_method": "group_limited_greedy",
+        "n_group": 4, "topk_group": 2, "routed_scaling_factor": 16.0, "first_k_dense_replace": 1, )" +
+                          kDeepSeekSizes + "}");
+    EXPECT_EQ(v2.attention().latents.q_rank, 0);
+    EXPECT_EQ(v2.experts()->routing,
+              (Routing{16, 3, RouterScore::softmax, false, 16, 4, 2, 1, false}));
+    EXPECT_EQ(v2.experts()->shared_ffn, 64);
+}
+
+std::vector<std::string> codes(const ReadResult& result) {
+    std::vector<std::string> found;
+    for (const Diagnostic& fault : result.errors)
+        found.push_back(fault.code + ' ' + fault.pointer);
+    return found;
+}
+
+TEST(ExpertFamilies, DeepSeeksAreRefusedWhereTheyAreOthers) {
+    const std::string v3 = R"({"model_type": "deepseek_v3", )" + kDeepSeekSizes;
+    const auto refused = [&](const std::string& more) { return codes(read_result(v3 + more)); };
+    using Codes = std::vector<std::string>;
+    EXPECT_EQ(refused("}"), Codes{});
+    EXPECT_EQ(refused(R"(, "num_key_value_heads": 2})"), Codes{"S010 /model/num_key_value_heads"});
+    EXPECT_EQ(refused(R"(, "attention_bias": true})"), Codes{"S010 /model/attention_bias"});
+    std::string odd = v3;
+    odd.replace(odd.find("\"qk_rope_head_dim\": 8"), 21, "\"qk_rope_head_dim\": 7");
+    EXPECT_EQ(codes(read_result(odd + "}")), Codes{"S011 /model/qk_rope_head_dim"});
+    EXPECT_EQ(refused(R"(, "n_group": 3})"), Codes{"S011 /model/n_group"});
+    EXPECT_EQ(refused(R"(, "num_nextn_predict_layers": 1})"),
+              Codes{"S010 /model/num_nextn_predict_layers"});
+    // How published weights are stored is nothing that training computes.
+    EXPECT_EQ(refused(R"(, "quantization_config": {"quant_method": "fp8"}})"), Codes{});
+    EXPECT_EQ(refused(R"(, "quantization_config": {"quant_method": "gptq"}})"),
+              Codes{"S010 /model/quantization_config"});
 }
 
 TEST(ExpertFamilies, SomeLayersAreDense) {
@@ -122,6 +190,18 @@ TEST(ExpertFamilies, MegatronSpellsThem) {
 
 TEST(ExpertFamilies, ComeBackFromTheResolvedText) {
     const std::string models[] = {
+        R"({"model_type": "deepseek_v3", "first_k_dense_replace": 2, "n_routed_experts": 16, )" +
+            kDeepSeekSizes + "}",
+        R"({"model_type": "deepseek_v2", "q_lora_rank": null, "n_routed_experts": 16,
+            "rope_scaling": {"type": "yarn", "factor": 4, "mscale": 0.7, "mscale_all_dim": 0.9,
+                             "original_max_position_embeddings": 64}, )" +
+            kDeepSeekSizes + "}",
+        R"({"model_type": "megatron", "num_layers": 6, "hidden_size": 64,
+            "num_attention_heads": 4, "vocab_size": 128, "position_embedding_type": "rope",
+            "normalization": "RMSNorm", "swiglu": true, "add_bias_linear": false,
+            "num_experts": 8, "moe_router_enable_expert_bias": true, "qk_layernorm": true,
+            "multi_latent_attention": true, "q_lora_rank": 24, "kv_lora_rank": 16,
+            "qk_head_dim": 8, "qk_pos_emb_head_dim": 4, "v_head_dim": 8})",
         R"({"model_type": "mixtral", )" + kSizes + "}",
         R"({"model_type": "qwen3_moe", "num_experts": 4, "num_experts_per_tok": 2,
             "moe_intermediate_size": 32, "decoder_sparse_step": 2, )" +
