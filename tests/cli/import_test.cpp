@@ -148,7 +148,7 @@ TEST(Import, WhatChangesTheModelIsNeverLeftOut) {
     } all[] = {{"--num-experts 8 --disable-bias-linear --moe-shared-expert-gate",
                 "1 setting without which"},
                {"--window-size 4096,0", "1 setting without which"},
-               {"--multi-latent-attention --kv-lora-rank 512", "2 settings without which"},
+               {"--experimental-attention-variant gated_delta_net", "1 setting without which"},
                {"--mtp-num-layers 1", "1 setting without which"},
                {"--retro-add-retriever", "1 setting without which"},
                {"--encoder-num-layers 12 --deterministic-mode", "1 setting without which"},
@@ -293,14 +293,14 @@ TEST(Import, AModelOfHuggingFaceBeginsAScenario) {
     EXPECT_NE(other.err.find("this is a model itself"), std::string::npos) << other.err;
 }
 
-// Latent attention is refused here too, by the reader of scenarios.
+// Refused here too, by the reader of scenarios.
 TEST(Import, AModelThatIsNotModelledIsRefused) {
     const std::string file =
-        written("deepseek.json",
-                R"({"model_type": "deepseek_v3", "architectures": ["DeepseekV3ForCausalLM"]})");
+        written("llama4.json",
+                R"({"model_type": "llama4_text", "architectures": ["Llama4ForCausalLM"]})");
     const Outcome outcome = import(file, {"--allow-unsupported"});
     EXPECT_EQ(outcome.code, 3);
-    EXPECT_NE(outcome.err.find("latent attention"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("attention in chunks"), std::string::npos) << outcome.err;
 }
 
 TEST(Scenario, AModelIsNoScenarioAndOneAnswerSaysSo) {

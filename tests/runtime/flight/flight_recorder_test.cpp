@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <latch>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -172,13 +173,20 @@ TEST_F(WrittenRecords, AFolderThatCannotBeMadeIsSaid) {
     records.remove(*recorder);
 }
 
-// Of ranks that are threads: what each waited for when the run ended.
+// Of ranks that are threads: what each waited for when the run ended. One fails once the other has
+// come to where it waits.
 TEST_F(WrittenRecords, ThreadsThatWaitForARankThatFails) {
     CpuBackend backend({}, std::chrono::minutes(10), &records_);
+    std::latch other_is_there(1);
     EXPECT_THROW(backend.run_ranks(pair(),
-                                   [](RankSeat& seat) {
-                                       if (seat.rank() == 1) throw std::runtime_error("no room");
-                                       seat.control().finish();
+                                   [&](RankSeat& seat) {
+                                       if (seat.rank() == 0) {
+                                           other_is_there.count_down();
+                                           return seat.control().finish();
+                                       }
+                                       other_is_there.wait();
+                                       std::this_thread::sleep_for(std::chrono::milliseconds(200));
+                                       throw std::runtime_error("no room");
                                    }),
                  std::runtime_error);
     EXPECT_THAT(said_, ElementsAre("flight records of 2 ranks: " + folder_ + "/rank-*.json"));
