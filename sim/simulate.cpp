@@ -213,8 +213,7 @@ double masked_flops(const plan::Scenario& scenario, double tokens) {
         const plan::SoftmaxAttention& of = model.kinds[kind].attention();
         const auto span = static_cast<double>(plan::attention_span(scenario, of));
         const double attention =
-            6.0 *
-            static_cast<double>(model.layers_of(kind) * (of.q_width() + of.context_width())) *
+            6.0 * static_cast<double>(model.layers_of(kind) * (of.q_width() + of.context_width())) *
             span * tokens;
         flops += attention * (span / static_cast<double>(scenario.training.sequence_length) / 2);
     }

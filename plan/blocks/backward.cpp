@@ -161,8 +161,7 @@ void Derivation::derive_gemm(std::size_t index) {
 bool Derivation::is_held_whole(TensorId parameter) const {
     return std::any_of(forward_.parameters.begin(), forward_.parameters.end(),
                        [&](const DeclaredParameter& declared) {
-                           return declared.tensor == parameter &&
-                                  declared.spec.cut == Cut::whole &&
+                           return declared.tensor == parameter && declared.spec.cut == Cut::whole &&
                                   !declared.spec.partial_gradient;
                        });
 }

@@ -155,7 +155,9 @@ void derive_gathered_attention(BackwardWriter& w, const Op& attention) {
                                    w.need(keys), w.need(attention.writes[0]),
                                    w.need(attention.writes[1])};
     const Tensor context = tensor_of(w.forward(), attention.writes[0]);
-    const TensorId dq = w.add({"dq", Role::scratch, context.dtype,
+    const TensorId dq = w.add({"dq",
+                               Role::scratch,
+                               context.dtype,
                                {context.dims[0], attention.as<AttentionBlock>().width()}});
     const TensorId dkeys = w.fresh_gradient(keys);
     std::vector<TensorId> writes = {dkeys, dq};

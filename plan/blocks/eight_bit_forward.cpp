@@ -90,8 +90,8 @@ TensorId ForwardWriter::eight_bit_product(const std::string& name, const EightBi
     if (fp8.parameters) casting.held = weight;
     const EightBit weights = fp8.weights_per_step ? declare_copies(*this, fp8, casting).rows
                                                   : quantize(*this, fp8, casting, weight).rows;
-    const bool partial =
-        column && dims_.tensor > 1 && !dims_.sequence_parallel && !makes_part_of_gradient(input.rows.data);
+    const bool partial = column && dims_.tensor > 1 && !dims_.sequence_parallel &&
+                         !makes_part_of_gradient(input.rows.data);
     const TensorId result = activation(name, dims_.tokens, held.dims[0]);
     std::vector<TensorId> reads = {input.rows.data, weights.data, input.rows.scales,
                                    weights.scales};

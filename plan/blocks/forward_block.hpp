@@ -16,7 +16,14 @@
 namespace orrery::plan {
 
 // Of a layer, what recomputation may choose by itself.
-enum class LayerModule : std::uint8_t { none, attention_core, norm, latent_up, mlp, mlp_activation };
+enum class LayerModule : std::uint8_t {
+    none,
+    attention_core,
+    norm,
+    latent_up,
+    mlp,
+    mlp_activation
+};
 
 // The activation is part of the MLP.
 inline bool same_module(LayerModule one, LayerModule other) {
@@ -29,8 +36,8 @@ inline bool same_module(LayerModule one, LayerModule other) {
 // A forward block on its way to becoming a plan's pair of blocks.
 struct ForwardBlock {
     Block block;
-    // Per op: an input (of a gemm the first, of latent heads the last) is replicated over the tensor
-    // group and what it meets is not, so the input's gradient is a partial sum that must be
+    // Per op: an input (of a gemm the first, of latent heads the last) is replicated over the
+    // tensor group and what it meets is not, so the input's gradient is a partial sum that must be
     // all-reduced. Of several such readers of one input, the
     // first: backward comes to it last, with the sum of them all.
     std::vector<bool> partial_input_gradient;

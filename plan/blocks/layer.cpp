@@ -288,8 +288,7 @@ TensorId parallel_layer(ForwardWriter& w, const Scenario& scenario, const LayerS
     const TensorId n1 = norm(w, model, "norm1", x);
     const TensorId n2 = layer.shared_norm ? n1 : norm(w, model, "norm2", x);
     const TensorId context = attention_branch(w, scenario, layer, n1);
-    const TensorId projected =
-        w.row_parallel_partial("projection", context, spec.context_width());
+    const TensorId projected = w.row_parallel_partial("projection", context, spec.context_width());
     const LayerModule around = w.begin_module(LayerModule::mlp);
     const TensorId activated = mlp_branch(w, scenario, mlp, "", n2);
     const TensorId down = w.row_parallel_partial("fc2", activated, mlp.ffn_hidden);

@@ -30,9 +30,8 @@ std::int64_t qkv_matrices(const Model& m, const SoftmaxAttention& a) {
     const std::int64_t queries = a.heads * a.head_dim;
     if (!latents.on())
         return m.hidden * (queries + a.kv_heads * a.head_dim + a.kv_heads * a.values());
-    const std::int64_t q = latents.q_rank > 0
-                               ? m.hidden * latents.q_rank + latents.q_rank * queries
-                               : m.hidden * queries;
+    const std::int64_t q = latents.q_rank > 0 ? m.hidden * latents.q_rank + latents.q_rank * queries
+                                              : m.hidden * queries;
     const std::int64_t of_head = a.head_dim - a.rotary_dim + a.values();
     return q + m.hidden * (latents.kv_rank + a.rotary_dim) + latents.kv_rank * a.heads * of_head;
 }
@@ -97,9 +96,9 @@ Account account_of(const Scenario& scenario) {
         account.parameters += layers * (matrices.all + layer_vectors(m, layer));
         account.matrices += layers * matrices.active;
         account.adapters += layers * layer_adapters(m, layer, scenario.training.lora);
-        account.attention +=
-            2.0 * static_cast<double>(layers * a.heads * (a.head_dim + a.values())) *
-            static_cast<double>(attention_span(scenario, a));
+        account.attention += 2.0 *
+                             static_cast<double>(layers * a.heads * (a.head_dim + a.values())) *
+                             static_cast<double>(attention_span(scenario, a));
     }
     account.parameters += account.adapters + m.vocabulary * m.hidden * (m.tied_embeddings ? 1 : 2) +
                           m.position_rows() * m.hidden +

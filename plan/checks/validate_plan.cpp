@@ -303,8 +303,8 @@ std::int64_t masked_products(const Scenario& scenario) {
         const SoftmaxAttention& attention = model.kinds[kind].attention();
         const std::int64_t hidden =
             scenario.training.sequence_length - attention_span(scenario, attention);
-        products += model.layers_of(kind) * (attention.q_width() + attention.context_width()) *
-                    hidden;
+        products +=
+            model.layers_of(kind) * (attention.q_width() + attention.context_width()) * hidden;
     }
     return products;
 }
@@ -317,8 +317,8 @@ std::int64_t repeated_products(const Scenario& scenario) {
     const Latents& latents = attention.latents;
     std::int64_t of_latents = 0;
     if (latents.on() && !scenario.layout.sequence_parallel)
-        of_latents = scenario.model.layers *
-                     (latents.q_rank + latents.kv_rank + attention.rotary_dim);
+        of_latents =
+            scenario.model.layers * (latents.q_rank + latents.kv_rank + attention.rotary_dim);
     const Lora& lora = scenario.training.lora;
     std::int64_t adapted = 0;
     for (const char* linear : {"qkv", "projection", "fc1", "fc2"})
@@ -332,8 +332,7 @@ std::int64_t router_biases(const Model& model) {
     std::int64_t biases = 0;
     for (std::size_t kind = 0; kind < model.kinds.size(); ++kind)
         if (const ExpertMlp* experts = model.kinds[kind].experts())
-            if (experts->routing.biased)
-                biases += model.layers_of(kind) * experts->routing.experts;
+            if (experts->routing.biased) biases += model.layers_of(kind) * experts->routing.experts;
     return biases;
 }
 

@@ -441,9 +441,9 @@ struct Spelling<Rearrangement> {
 };
 
 // Rows of heads to and from the order in which a collective over the context group, or a kernel,
-// wants them: of rows with all their heads, of which k and v have kv_width each, v value_width where
-// that is another (0: rows of queries alone, or of what comes of them), in so many parts. Of columns
-// apart, the last are kv_width.
+// wants them: of rows with all their heads, of which k and v have kv_width each, v value_width
+// where that is another (0: rows of queries alone, or of what comes of them), in so many parts. Of
+// columns apart, the last are kv_width.
 struct Rearrange {
     static constexpr std::string_view kDoc =
         "copies parts of rows to where a collective or a kernel wants them";

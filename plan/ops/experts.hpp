@@ -148,8 +148,8 @@ struct BalanceGradient {
     bool operator==(const BalanceGradient&) const = default;
 };
 
-// Balance by a bias instead of a loss (Wang et al. 2024, arXiv 2408.15664): what the bias is stepped
-// by, against the sign of its sum over a step.
+// Balance by a bias instead of a loss (Wang et al. 2024, arXiv 2408.15664): what the bias is
+// stepped by, against the sign of its sum over a step.
 struct LoadGradient {
     static constexpr std::string_view kDoc =
         "adds to the gradient of the router's bias how many rows more than the mean chose each "

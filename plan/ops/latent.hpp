@@ -1,6 +1,6 @@
-// Latent attention (DeepSeek-AI 2024, arXiv 2405.04434, section 2.1): queries, and keys with values,
-// are products of narrow rows. Of a head's queries and keys the first `plain_dim` elements have no
-// positions; the last `rotary_dim` have, and those of keys are one row for all heads.
+// Latent attention (DeepSeek-AI 2024, arXiv 2405.04434, section 2.1): queries, and keys with
+// values, are products of narrow rows. Of a head's queries and keys the first `plain_dim` elements
+// have no positions; the last `rotary_dim` have, and those of keys are one row for all heads.
 #pragma once
 
 #include "plan/ops/op_kind.hpp"

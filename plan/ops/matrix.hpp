@@ -130,8 +130,7 @@ struct BatchedGemm {
         const std::int64_t maps = batch * m * (leaves_maps() ? n : k);
         const std::int64_t rows = batch / std::max<std::int64_t>(heads, 1) * m;
         const std::int64_t context = rows * heads * value_dim();
-        const std::int64_t qkv =
-            rows * ((heads + kv_heads) * head_dim() + kv_heads * value_dim());
+        const std::int64_t qkv = rows * ((heads + kv_heads) * head_dim() + kv_heads * value_dim());
         switch (product) {
             case AttentionProduct::scores:
                 v.reads("qkv", qkv);

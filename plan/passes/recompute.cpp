@@ -44,9 +44,8 @@ void discard_copies(ForwardBlock& forward) {
 
 void recompute_modules(ForwardBlock& forward, const RecomputedModules& modules) {
     if (modules.core_attention) run_again(forward, LayerModule::attention_core);
-    const bool experts =
-        std::any_of(forward.block.ops.begin(), forward.block.ops.end(),
-                    [](const Op& op) { return op.is<Route>(); });
+    const bool experts = std::any_of(forward.block.ops.begin(), forward.block.ops.end(),
+                                     [](const Op& op) { return op.is<Route>(); });
     if (experts ? modules.experts : modules.mlp) run_again(forward, LayerModule::mlp);
     if (modules.latent_up) discard_results(forward, LayerModule::latent_up);
     if (modules.norms) discard_results(forward, LayerModule::norm);

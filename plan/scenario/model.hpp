@@ -43,7 +43,7 @@ struct SoftmaxAttention {
     std::int64_t heads = 0;
     std::int64_t kv_heads = 0;
     std::int64_t head_dim = 0;
-    std::int64_t value_dim = 0;   // of a head's values; 0: head_dim
+    std::int64_t value_dim = 0;  // of a head's values; 0: head_dim
     Latents latents;
     std::int64_t window = 0;      // tokens that a query sees, its own with them; 0: all
     std::int64_t rotary_dim = 0;  // elements of each head that rotary positions turn; 0: none

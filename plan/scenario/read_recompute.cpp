@@ -91,7 +91,8 @@ void read_module(Reading& reading, const std::string& pointer, const Json& value
     const auto& word = value.get_ref<const std::string&>();
     for (const AbsentModule& absent : kAbsent)
         if (word == absent.name)
-            return refuse("S034", fmt::format("the module {} is not made again by itself: {}", word, absent.why));
+            return refuse("S034", fmt::format("the module {} is not made again by itself: {}", word,
+                                              absent.why));
     for (const ModuleName& named : kNames) {
         if (word != named.name) continue;
         modules.*named.module = true;

@@ -255,7 +255,7 @@ struct RecomputedModules {
     bool mlp = false;  // of layers that are no mixtures of experts
     bool activation = false;
     bool latent_up = false;  // what latents are multiplied to: heads before attention
-    bool experts = false;  // the router, the experts and those that all tokens go through
+    bool experts = false;    // the router, the experts and those that all tokens go through
     bool expert_activation = false;
 
     bool operator==(const RecomputedModules&) const = default;
@@ -533,8 +533,9 @@ struct ExpertRouting {
     double exponent = 0.5;  // of Zipf's law
     std::int64_t seed = 1;
     std::vector<std::vector<std::int64_t>> counts;  // rows of experts: how often each was chosen
-    double balance_loss = 0;   // what the balance within sequences counts for in the loss
-    double bias_rate = 0.001;  // what a step adds to or takes from a router's bias, where it has one
+    double balance_loss = 0;  // what the balance within sequences counts for in the loss
+    double bias_rate =
+        0.001;  // what a step adds to or takes from a router's bias, where it has one
 
     bool operator==(const ExpertRouting&) const = default;
 };

@@ -63,8 +63,7 @@ void Performer::compute(const plan::CountChoices& op, const Call& call) {
 }
 
 void Performer::compute(const plan::LoadGradient& op, const Call& call) {
-    const double mean =
-        static_cast<double>(op.rows * op.chosen) / static_cast<double>(op.experts);
+    const double mean = static_cast<double>(op.rows * op.chosen) / static_cast<double>(op.experts);
     call.kernels.load_gradient({op.experts, mean, at<std::int32_t>(call.bound.reads[0]),
                                 written(call, 0), call.bound.accumulates});
 }

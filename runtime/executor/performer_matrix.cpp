@@ -145,8 +145,8 @@ void Performer::compute(const plan::AttentionBackward& op, const Call& call) {
 
 void Performer::compute(const plan::BatchedGemm& op, const Call& call) {
     AttentionProduct product;
-    product.shape = {op.batch / op.heads, op.sequence(), op.heads, op.kv_heads, op.head_dim(),
-                     op.value_dim()};
+    product.shape = {op.batch / op.heads, op.sequence(), op.heads,
+                     op.kv_heads,         op.head_dim(), op.value_dim()};
     product.scale = op.scale;
     switch (op.product) {
         case plan::AttentionProduct::scores:

@@ -128,18 +128,18 @@ void Performer::compute(const plan::RopeBackward& op, const Call& call) {
 LatentHeads Performer::latent_heads(const plan::LatentHeadsFields& op, const Call& call,
                                     const std::array<Buffer, 3>& apart,
                                     const Buffer& packed) const {
-    return {{program_.tokens.samples, held_sequence(), op.heads, op.heads, op.head_dim(),
-             op.value_dim},
-            op.plain_dim,
-            op.rotary_dim,
-            op.interleaved,
-            op.turned_scale,
-            kept(call),
-            apart[0],
-            apart[1],
-            apart[2],
-            packed,
-            part_};
+    return {
+        {program_.tokens.samples, held_sequence(), op.heads, op.heads, op.head_dim(), op.value_dim},
+        op.plain_dim,
+        op.rotary_dim,
+        op.interleaved,
+        op.turned_scale,
+        kept(call),
+        apart[0],
+        apart[1],
+        apart[2],
+        packed,
+        part_};
 }
 
 void Performer::compute(const plan::LatentHeads& op, const Call& call) {

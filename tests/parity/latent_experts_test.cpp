@@ -1,5 +1,5 @@
-// Latent attention beside mixtures of experts, as DeepSeek-V3 has them: a dense layer first, experts
-// in groups, sigmoid scores, one that every token goes through.
+// Latent attention beside mixtures of experts, as DeepSeek-V3 has them: a dense layer first,
+// experts in groups, sigmoid scores, one that every token goes through.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -61,8 +61,7 @@ std::vector<NamedLayout> layouts() {
         {tp2, sp, pp2, ep2, "schedule=zb-h1", "training.tensor_overlap_parts=4"});
     add("spread_2_split_2_ring", {"context_parallel=2", dp2, ep2, "expert_tensor_parallel=2"});
     add("spread_2_zb_h1", {pp2, dp2, ep2, "schedule=zb-h1"});
-    add("spread_2_dualpipe_v", {pp2, dp2, ep2, "schedule=dualpipe-v",
-                                "virtual_pipeline=2"});
+    add("spread_2_dualpipe_v", {pp2, dp2, ep2, "schedule=dualpipe-v", "virtual_pipeline=2"});
     add("spread_2_zero1_uneven", {pp2, dp4, ep2, "zero_stage=1", "layers_per_stage=[3,1]"});
     add("spread_2_zero3", {dp4, ep2, "zero_stage=3"});
     add("recomputed_latents", {dp2, ep2, by_module, R"(recompute_modules=["mla_up_proj"])"});

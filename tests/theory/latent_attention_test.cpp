@@ -38,10 +38,9 @@ std::int64_t kept_of(const Plan& plan) {
 // Of a token, with a query's latent and without one.
 TEST(LatentAttention, ComputesItsProductsAndUnequalHeads) {
     for (const bool direct : {false, true}) {
-        const Plan plan =
-            plan_of(direct ? latents({"model.q_lora_rank=null"}) : latents(), kLlama);
-        const std::int64_t q = direct ? kHidden * kHeads * kPart
-                                      : kHidden * kQRank + kQRank * kHeads * kPart;
+        const Plan plan = plan_of(direct ? latents({"model.q_lora_rank=null"}) : latents(), kLlama);
+        const std::int64_t q =
+            direct ? kHidden * kHeads * kPart : kHidden * kQRank + kQRank * kHeads * kPart;
         const std::int64_t weights = q + kHidden * (kKvRank + kTurned) +
                                      kKvRank * kHeads * (kPlain + kValue) +
                                      kHeads * kValue * kHidden + 3 * kHidden * kFfn;
@@ -67,8 +66,8 @@ TEST(LatentAttention, KeepsLatentsAndHeads) {
     EXPECT_EQ(kept_of(plan_of(latents(), kLlama)), kept_bytes(1, false));
     EXPECT_EQ(kept_of(plan_of(latents({"layout.tensor_parallel=2"}), kLlama)),
               kept_bytes(2, false));
-    EXPECT_EQ(kept_of(plan_of(latents({"layout.tensor_parallel=4", "layout.sequence_parallel=true"}),
-                              kLlama)),
+    EXPECT_EQ(kept_of(plan_of(
+                  latents({"layout.tensor_parallel=4", "layout.sequence_parallel=true"}), kLlama)),
               kept_bytes(4, true));
 }
 
@@ -79,10 +78,10 @@ TEST(LatentAttention, UpProjectionsAreMadeAgain) {
     const Plan usual = plan_of(latents(), kLlama), recomputed = plan_of(latents(again), kLlama);
     EXPECT_EQ(kept_of(usual) - kept_of(recomputed),
               2 * kTokens * kHeads * (2 * kPart + kValue) - 2 * kTokens * kTurned);
-    EXPECT_EQ(recomputed.conserved.hardware_flops_per_step -
-                  usual.conserved.hardware_flops_per_step,
-              2.0 * kTokens * 8 * kLayers *
-                  (kQRank * kHeads * kPart + kKvRank * kHeads * (kPlain + kValue)));
+    EXPECT_EQ(
+        recomputed.conserved.hardware_flops_per_step - usual.conserved.hardware_flops_per_step,
+        2.0 * kTokens * 8 * kLayers *
+            (kQRank * kHeads * kPart + kKvRank * kHeads * (kPlain + kValue)));
 }
 
 // Tensor ranks that share out tokens gather latents, which are narrower than the layer's input, and

@@ -172,9 +172,10 @@ std::int64_t deepseek_layers(const json& m) {
     const std::int64_t queries = heads * (plain + turned);
     const std::int64_t q =
         m["q_lora_rank"].is_null() ? h * queries : of("q_lora_rank") * (h + 1 + queries);
-    const std::int64_t attention = q + h * (kv + turned) + kv + kv * heads * (plain + value) +
-                                   heads * value * h;
-    const std::int64_t expert = 3 * h * of("moe_intermediate_size"), dense = of("first_k_dense_replace");
+    const std::int64_t attention =
+        q + h * (kv + turned) + kv + kv * heads * (plain + value) + heads * value * h;
+    const std::int64_t expert = 3 * h * of("moe_intermediate_size"),
+                       dense = of("first_k_dense_replace");
     const std::int64_t mixture =
         of("n_routed_experts") * (h + expert) + of("n_shared_experts") * expert;
     return of("num_hidden_layers") * (attention + 2 * h) + dense * 3 * h * of("intermediate_size") +

@@ -234,8 +234,9 @@ void map_modules(Sheet& sheet, const Setting& modules) {
         }))
         sheet.put("layout.recompute_modules", std::move(all), kKey);
     else
-        sheet.refuse(kKey, "core_attn, layernorm, mla_up_proj, mlp, moe and moe_act alone are "
-                           "modules of the layers modelled");
+        sheet.refuse(kKey,
+                     "core_attn, layernorm, mla_up_proj, mlp, moe and moe_act alone are "
+                     "modules of the layers modelled");
 }
 
 }  // namespace

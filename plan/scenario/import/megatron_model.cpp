@@ -188,8 +188,8 @@ double yarn_scale(double of, double factor) {
     return 0.1 * of * std::log(factor) + 1;
 }
 
-// Positions of latent attention are stretched by YaRN; Megatron-LM multiplies scores by the scale of
-// --mscale, squared, where Hugging Face takes mscale_all_dim.
+// Positions of latent attention are stretched by YaRN. By --mscale Megatron-LM scales what it turns
+// and scores, too; Hugging Face scales these by mscale_all_dim.
 void map_latents(Sheet& sheet) {
     if (!sheet.flag({kLatent})) return;
     sheet.copy(kLatents);

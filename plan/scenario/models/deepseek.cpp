@@ -1,6 +1,6 @@
 // DeepSeek-V2 and V3 (DeepSeek-AI 2024, arXiv 2405.04434 and 2412.19437), Kimi K2 and what else is
-// built as they are: latent attention, dense layers first, then mixtures of experts beside some that
-// every token goes through, chosen within groups. Hugging Face's modeling_deepseek_v2.py and
+// built as they are: latent attention, dense layers first, then mixtures of experts beside some
+// that every token goes through, chosen within groups. Hugging Face's modeling_deepseek_v2.py and
 // modeling_deepseek_v3.py.
 #include <fmt/format.h>
 
@@ -136,10 +136,13 @@ void read_mixtures(Reading& reading, Section& section, const Version& version, M
     std::int64_t dense = version.dense_layers, step = 1;
     section.integer("first_k_dense_replace", dense, {0, kMostLayers});
     section.integer("moe_layer_freq", step, {1, kMostLayers});
+    if (step != 1)
+        refuse(reading, section, "moe_layer_freq", "dense layers between those of experts",
+               "\"moe_layer_freq\": 1");
     if (!reading.good({"model.layers"}) || routing.experts == 0) return;
     std::vector<bool> is_dense(static_cast<std::size_t>(model.layers));
     for (std::int64_t layer = 0; layer < model.layers; ++layer)
-        is_dense[static_cast<std::size_t>(layer)] = layer < dense || layer % step != 0;
+        is_dense[static_cast<std::size_t>(layer)] = layer < dense;
     set_experts(model, experts, is_dense);
 }
 
@@ -202,11 +205,10 @@ void write_deepseek(const Version& version, const Model& model, Json& out) {
 
 Family deepseek(const char* name, decltype(Family::read) read, decltype(Family::write) write) {
     std::vector<const char*> keys = llama_like_keys();
-    keys.insert(keys.end(),
-                {"q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim",
-                 "v_head_dim", "n_routed_experts", "n_shared_experts", "moe_intermediate_size",
-                 "first_k_dense_replace", "moe_layer_freq", "n_group", "topk_group",
-                 "routed_scaling_factor", "norm_topk_prob"});
+    keys.insert(keys.end(), {"q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim",
+                             "v_head_dim", "n_routed_experts", "n_shared_experts",
+                             "moe_intermediate_size", "first_k_dense_replace", "moe_layer_freq",
+                             "n_group", "topk_group", "routed_scaling_factor", "norm_topk_prob"});
     return {name, std::move(keys), read, write};
 }
 

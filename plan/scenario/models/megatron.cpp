@@ -61,7 +61,8 @@ void read_query_norm(Reading& reading, Section& section, Model& model) {
     fault.help.push_back("\"normalization\": \"RMSNorm\"");
 }
 
-// What --multi-latent-attention makes of attention: its norms of latents are those of --qk-layernorm.
+// What --multi-latent-attention makes of attention: its norms of latents are those of
+// --qk-layernorm.
 void read_latents(Reading& reading, Section& section, Model& model) {
     bool latent = false;
     if (!section.boolean("multi_latent_attention", latent) || !latent) return;

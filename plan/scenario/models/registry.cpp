@@ -38,10 +38,10 @@ std::string known_names() {
 
 const std::vector<Family>& families() {
     static const std::vector<Family> all = {
-        gpt2(),      llama(),       qwen2(),       qwen3(), mistral(), mixtral(),  qwen2_moe(),
-        qwen3_moe(), deepseek_v2(), deepseek_v3(), grok1(), olmo2(),   phi3(),     gemma(),
-        gemma2(),    gemma3(),      gpt_oss(),     opt(),   bloom(),   falcon(),   gpt_neox(),
-        nemotron(),  megatron()};
+        gpt2(),      llama(),     qwen2(),       qwen3(),       mistral(), mixtral(),
+        qwen2_moe(), qwen3_moe(), deepseek_v2(), deepseek_v3(), grok1(),   olmo2(),
+        phi3(),      gemma(),     gemma2(),      gemma3(),      gpt_oss(), opt(),
+        bloom(),     falcon(),    gpt_neox(),    nemotron(),    megatron()};
     return all;
 }
 

@@ -71,11 +71,10 @@ void read_yarn(Reading& reading, Section& rope, RopeScaling& scaling) {
     double scale = 0;
     rope.number("mscale", scale, kScale);
     rope.number("mscale_all_dim", scaling.mscale_all_dim, kScale);
-    scaling.attention_factor =
-        scale > 0 && scaling.mscale_all_dim > 0
-            ? attention_factor(scale, scaling.factor) /
-                  attention_factor(scaling.mscale_all_dim, scaling.factor)
-            : attention_factor(1, scaling.factor);
+    scaling.attention_factor = scale > 0 && scaling.mscale_all_dim > 0
+                                   ? attention_factor(scale, scaling.factor) /
+                                         attention_factor(scaling.mscale_all_dim, scaling.factor)
+                                   : attention_factor(1, scaling.factor);
     rope.number("attention_factor", scaling.attention_factor, kPositive);
     require_order(reading, rope, "beta_slow", scaling.beta_slow, "beta_fast", scaling.beta_fast);
 }

@@ -16,12 +16,12 @@ struct BackwardSpace {
     W* v;         // [keys, values]
     W* dk;        // [keys, d]
     W* dv;        // [keys, values]
-    W* p;        // [kQueries, kKeys] each: probabilities, with dropout after it;
-    W* ds;       // and gradients of scores
-    W* factor;   // [kKeys]
-    W* slope;    // [kKeys], of capped scores
-    W* context;  // [values]
-    W* along;    // [S], Σ over d of dcontext·context
+    W* p;         // [kQueries, kKeys] each: probabilities, with dropout after it;
+    W* ds;        // and gradients of scores
+    W* factor;    // [kKeys]
+    W* slope;     // [kKeys], of capped scores
+    W* context;   // [values]
+    W* along;     // [S], Σ over d of dcontext·context
 
     static std::int64_t size(const AttentionShape& shape, std::int64_t keys) {
         return 2 * (shape.sequence + keys) * whole_lanes(shape.head_dim) +

@@ -103,8 +103,8 @@ void latent_heads_as(const LatentHeads& op, Team& team) {
             convert_to(op.qkv, q_to + plain, turned, query.at);
             copy(op.kv, kv_from, op.qkv, k_to, plain);
             convert_to(op.qkv, k_to + plain, turned, key.at);
-            copy(op.kv, kv_from + plain, op.qkv,
-                 row.qkv + value_columns(shape, head).first, values);
+            copy(op.kv, kv_from + plain, op.qkv, row.qkv + value_columns(shape, head).first,
+                 values);
         }
     });
 }

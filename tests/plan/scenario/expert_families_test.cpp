@@ -145,6 +145,7 @@ TEST(ExpertFamilies, DeepSeeksAreRefusedWhereTheyAreOthers) {
     std::string odd = v3;
     odd.replace(odd.find("\"qk_rope_head_dim\": 8"), 21, "\"qk_rope_head_dim\": 7");
     EXPECT_EQ(codes(read_result(odd + "}")), Codes{"S011 /model/qk_rope_head_dim"});
+    EXPECT_EQ(refused(R"(, "moe_layer_freq": 2})"), Codes{"S010 /model/moe_layer_freq"});
     EXPECT_EQ(refused(R"(, "n_group": 3})"), Codes{"S011 /model/n_group"});
     EXPECT_EQ(refused(R"(, "num_nextn_predict_layers": 1})"),
               Codes{"S010 /model/num_nextn_predict_layers"});

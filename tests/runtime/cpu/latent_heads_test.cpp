@@ -38,7 +38,8 @@ std::size_t at(std::int64_t i) {
 Values frequencies_of(const Case& c) {
     Values all;
     for (std::int64_t i = 0; i < c.turned / 2; ++i)
-        all.push_back(std::pow(100.0, -2.0 * static_cast<double>(i) / static_cast<double>(c.turned)));
+        all.push_back(
+            std::pow(100.0, -2.0 * static_cast<double>(i) / static_cast<double>(c.turned)));
     return all;
 }
 
@@ -48,7 +49,8 @@ double turned(const Case& c, const Values& from, std::int64_t first, std::int64_
     const std::int64_t half = c.turned / 2;
     const std::int64_t pair = c.interleaved ? i / 2 : i % half;
     const bool is_low = c.interleaved ? i % 2 == 0 : i < half;
-    const std::int64_t other = c.interleaved ? (is_low ? i + 1 : i - 1) : (is_low ? i + half : i - half);
+    const std::int64_t other =
+        c.interleaved ? (is_low ? i + 1 : i - 1) : (is_low ? i + half : i - half);
     const double angle = static_cast<double>(position) * frequencies_of(c)[at(pair)];
     const double sine = is_low ? -std::sin(angle) : std::sin(angle);
     return c.scale * (from[at(first + i)] * std::cos(angle) + from[at(first + other)] * sine);

@@ -2,8 +2,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <stdexcept>
 #include <latch>
+#include <stdexcept>
 #include <thread>
 
 #include <gmock/gmock.h>
