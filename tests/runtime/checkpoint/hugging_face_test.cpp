@@ -110,6 +110,34 @@ TEST_F(HuggingFace, ExpertsHaveTensorsOfTheirOwn) {
     EXPECT_THROW(hugging_face_parts(mixtral, "layer.0/shared_fc1.weight", {4, 3}), DataError);
 }
 
+TEST_F(HuggingFace, LatentsAndBiasesHaveDeepSeeksNames) {
+    std::vector<NamedShape> parameters = kExpertParameters;
+    for (const auto& [name, shape] : std::vector<std::pair<const char*, std::vector<std::int64_t>>>{
+             {"router.bias", {2}},
+             {"q_down.weight", {4, 3}},
+             {"q_norm.weight", {4}},
+             {"q_up.weight", {6, 4}},
+             {"kv_down.weight", {5, 3}},
+             {"kv_norm.weight", {3}},
+             {"kv_up.weight", {8, 3}},
+             {"projection.weight", {3, 4}},
+             {"shared_fc1.weight", {4, 3}}})
+        parameters.push_back({std::string("layer.0/") + name, shape});
+    write({"deepseek_v3", 0, 0, 2}, parameters, "F32");
+    const std::string layer = "model.layers.0.", attention = layer + "self_attn.";
+    EXPECT_EQ(stored(layer + "mlp.gate.e_score_correction_bias", {2}).front(), 300);
+    EXPECT_EQ(stored(attention + "q_a_proj.weight", {4, 3}).front(), 400);
+    EXPECT_EQ(stored(attention + "q_a_layernorm.weight", {4}).front(), 500);
+    EXPECT_EQ(stored(attention + "q_b_proj.weight", {6, 4}).front(), 600);
+    EXPECT_EQ(stored(attention + "kv_a_proj_with_mqa.weight", {5, 3}).front(), 700);
+    EXPECT_EQ(stored(attention + "kv_a_layernorm.weight", {3}).front(), 800);
+    EXPECT_EQ(stored(attention + "kv_b_proj.weight", {8, 3}).front(), 900);
+    EXPECT_EQ(stored(attention + "o_proj.weight", {3, 4}).front(), 1000);
+    EXPECT_EQ(stored(layer + "mlp.shared_experts.up_proj.weight", {2, 3}).front(), 1106);
+    const auto direct = hugging_face_parts({"deepseek_v2"}, "layer.3/q.weight", {6, 3});
+    EXPECT_EQ(direct.front().tensor, "model.layers.3.self_attn.q_proj.weight");
+}
+
 TEST_F(HuggingFace, WhatIsWrittenIsReadInAnyPieces) {
     const auto check = [&](const HuggingFaceModel& model, const std::vector<NamedShape>& parameters,
                            const char* dtype) {
