@@ -82,14 +82,16 @@ inline std::vector<FamilySets> llama_like_families() {
           alternating}},
         {"deepseek_v3",
          {"model.model_type=deepseek_v3", "model.num_key_value_heads=16", "model.q_lora_rank=24",
-          "model.kv_lora_rank=12", "model.qk_nope_head_dim=3", "model.qk_rope_head_dim=4",
-          "model.v_head_dim=5", "model.n_routed_experts=0"}},
+          "model.kv_lora_rank=12", "model.qk_nope_head_dim=3", "model.qk_rope_head_dim=8",
+          "model.v_head_dim=5", "model.n_routed_experts=0", "model.rope_theta=100",
+          R"(model.rope_scaling={"type": "llama3", "factor": 4, "low_freq_factor": 1,
+             "high_freq_factor": 4, "original_max_position_embeddings": 64})"}},
         {"deepseek_v2",
          {"model.model_type=deepseek_v2", "model.num_key_value_heads=16", "model.q_lora_rank=null",
-          "model.kv_lora_rank=12", "model.qk_nope_head_dim=4", "model.qk_rope_head_dim=2",
-          "model.v_head_dim=3", "model.n_routed_experts=0",
-          R"(model.rope_scaling={"type": "yarn", "factor": 4, "mscale": 0.7,
-             "mscale_all_dim": 0.9, "original_max_position_embeddings": 8})"}},
+          "model.kv_lora_rank=12", "model.qk_nope_head_dim=4", "model.qk_rope_head_dim=8",
+          "model.v_head_dim=3", "model.n_routed_experts=0", "model.rope_theta=100",
+          R"(model.rope_scaling={"type": "yarn", "factor": 4, "mscale": 0.7, "mscale_all_dim": 0.9,
+             "beta_fast": 4, "beta_slow": 2, "original_max_position_embeddings": 64})"}},
     };
 }
 
