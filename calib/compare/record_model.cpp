@@ -64,14 +64,6 @@ RecordModel read_record_model(const json& m, const json& vocabularies) {
     model.head_dim = whole_or(m, "head_dim", "model",
                               whole_or(m, "kv_channels", "model", model.hidden / model.heads));
     model.ffn_hidden = ffn_of(m, model.hidden);
-    model.active_ffn = model.ffn_hidden;
-    if (states(m, "experts")) {
-        const std::int64_t each = whole_or(m, "moe_ffn_hidden", "model", model.ffn_hidden);
-        model.active_ffn =
-            each * whole(m, "topk", "model") +
-            (states(m, "shared_expert_ffn") ? whole(m, "shared_expert_ffn", "model") : 0) +
-            (states(m, "shared_experts") ? each * whole(m, "shared_experts", "model") : 0);
-    }
     model.vocabulary = vocabulary_of(m, vocabularies);
     model.sequence = whole(m, "seq_len", "model");
     model.gated_mlp = flag(m, "gated_mlp", false);

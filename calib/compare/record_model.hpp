@@ -12,7 +12,6 @@ class RecordRules;
 
 struct RecordModel {
     std::int64_t hidden = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, ffn_hidden = 0;
-    std::int64_t active_ffn = 0;  // that a token goes through, of all its experts
     std::int64_t vocabulary = 0, sequence = 0;
     bool gated_mlp = false;
 };

@@ -47,24 +47,13 @@ std::string group_of(const std::string& source) {
     return source.substr(0, end);
 }
 
-std::optional<double> baseline_s(const json& record, const Translation& translation,
-                                 const json& baseline) {
-    const RecordModel& m = translation.model;
+std::optional<double> baseline_s(const json& record, double model_flops, const json& baseline) {
     const std::string gpu = record.value("gpu", "");
     const std::string precision = record.at("layout").value("precision", "");
     const json& rates = baseline.at("rates");
     if (!rates.contains(gpu) || !rates.at(gpu).contains(precision)) return std::nullopt;
     const double rate = rates.at(gpu).at(precision).at("rate_tflops").get<double>() * 1e12;
-    auto d = [](std::int64_t v) { return static_cast<double>(v); };
-    const double matrices =
-        d(m.layers) * (d(m.hidden) * d((m.heads + 2 * m.kv_heads) * m.head_dim) +
-                       d(m.heads * m.head_dim) * d(m.hidden) +
-                       (m.gated_mlp ? 3.0 : 2.0) * d(m.hidden) * d(m.active_ffn)) +
-        d(m.vocabulary) * d(m.hidden);
-    const double attention = 4 * d(m.layers * m.heads * m.head_dim) * d(m.sequence);
-    const double tokens = d(translation.global_batch) * d(m.sequence);
-    return 3 * tokens * (2 * matrices + attention) /
-           (d(record.at("gpus").get<std::int64_t>()) * rate);
+    return model_flops / (record.at("gpus").get<double>() * rate);
 }
 
 // What became of one record: a row, a reason why there is none, or the end of a run that ran out of
@@ -269,7 +258,7 @@ class Validator {
         row.predicted_s = prediction.step.time_s;
         row.low_s = prediction.step.low_s;
         row.high_s = prediction.step.high_s;
-        row.baseline_s = baseline_s(record, translation, baseline_);
+        row.baseline_s = baseline_s(record, prediction.conserved.model_flops_per_step, baseline_);
         if (const auto it = rules_.at("mistrusted").find(id); it != rules_.at("mistrusted").end())
             row.mistrusted = *it;
         if (peak) row.predicted_peak_bytes = predicted_peak(record, prediction.memory);

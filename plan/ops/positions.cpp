@@ -76,6 +76,10 @@ std::vector<double> inverse_frequencies(std::int64_t rotary_dim, double theta,
                : out;
 }
 
+double yarn_scale(double of, double factor) {
+    return 0.1 * of * std::log(factor) + 1;
+}
+
 double alibi_slope(std::int64_t heads, std::int64_t head) {
     ORRERY_CHECK(head >= 0 && head < heads, "slope of a head that there is none of");
     std::int64_t power = 1;

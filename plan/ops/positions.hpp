@@ -22,7 +22,7 @@ struct RopeScaling {
     double beta_fast = 32;                    // … and above which a frequency is slow, or fast
     bool truncate = true;                     // yarn: the bounds are whole pairs, outwards
     double attention_factor = 1;              // yarn: turned queries and keys are multiplied by it
-    // yarn, of latent attention: scores are multiplied by the square of 1 + 0.1·this·ln(factor).
+    // yarn, of latent attention: scores are multiplied by the square of yarn_scale of it.
     double mscale_all_dim = 0;
 
     // Of an op: attention_factor and mscale_all_dim are in its scale.
@@ -60,6 +60,10 @@ struct Spelling<RopeScaling::Kind> {
 // of every family here.
 std::vector<double> inverse_frequencies(std::int64_t rotary_dim, double theta,
                                         const RopeScaling& scaling);
+
+// What YaRN multiplies by where positions are stretched by `factor`, for a scale of this size (Peng
+// et al. 2023, eq. 22, for 1; DeepSeek-AI 2024, arXiv 2405.04434, section 3.1.4): 1 + 0.1·of·ln.
+double yarn_scale(double of, double factor);
 
 // ALiBi (Press et al. 2022, arXiv 2108.12409): the score of a key is biased by slope × its
 // position. Of n heads that are a power of two, head h from 0 has 2^(−8(h + 1)/n). Else the first p

@@ -70,9 +70,8 @@ struct SoftmaxAttention {
     // of their elements.
     double scale() const {
         const RopeScaling& stretched = rope_scaling;
-        const double root = latents.on()
-                                ? 1 + 0.1 * stretched.mscale_all_dim * std::log(stretched.factor)
-                                : stretched.attention_factor;
+        const double root = latents.on() ? yarn_scale(stretched.mscale_all_dim, stretched.factor)
+                                         : stretched.attention_factor;
         return root * root /
                std::sqrt(query_scalar > 0 ? query_scalar : static_cast<double>(head_dim));
     }

@@ -47,7 +47,8 @@ struct LayoutChoices {
     bool data_parallel_auto = true;
     bool layers_even = true;
 };
-// The key recompute_modules.
+// The key recompute_modules, and the words it takes.
+std::vector<std::string_view> recomputed_module_names();
 void read_recompute(Reading& reading, Section& keys, Layout& layout);
 void read_lora(Reading& reading, Section& training, Lora& lora);
 void read_routing(Reading& reading, ExpertRouting& routing);

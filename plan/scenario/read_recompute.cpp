@@ -64,13 +64,6 @@ constexpr AbsentModule kAbsent[] = {
     {"shared_experts", "what all tokens go through is made again with the experts, by \"moe\""},
 };
 
-std::vector<std::string_view> module_names() {
-    std::vector<std::string_view> names;
-    for (const ModuleName& named : kNames)
-        names.push_back(named.name);
-    return names;
-}
-
 std::string names_shown() {
     std::string all;
     for (std::size_t i = 0; i < kNames.size(); ++i)
@@ -121,6 +114,13 @@ void check_modules(Reading& reading, const std::string& pointer, const Layout& l
 
 }  // namespace
 
+std::vector<std::string_view> recomputed_module_names() {
+    std::vector<std::string_view> names;
+    for (const ModuleName& named : kNames)
+        names.push_back(named.name);
+    return names;
+}
+
 Keys<Layout> recompute_keys() {
     return {
         choice<&Layout::recompute>("recompute",
@@ -143,7 +143,7 @@ Keys<Layout> recompute_keys() {
         own<Layout>(kModules, KeyType::list,
                     "selective: modules of a layer that run again, under Megatron-LM's names")
             .of_entries(KeyType::word)
-            .of_words(module_names())
+            .of_words(recomputed_module_names())
             .where("with \"recompute\": \"selective\"")
             .initially("[\"core_attn\"]")
             .written_by([](const KeySpec&, const Layout& from) {

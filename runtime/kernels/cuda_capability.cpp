@@ -19,6 +19,7 @@ struct Lacking {
     bool fp8 = false;           // something is cast to it …
     bool fp8_products = false;  // … to be multiplied
     bool soft_cap = false;
+    bool unequal_heads = false;
     bool sinks = false;
 };
 
@@ -50,6 +51,11 @@ void look_at_attention(const plan::Op& op, Lacking& lacking) {
         [&](const auto& spec) {
             if constexpr (requires { spec.queries + spec.head_dim; })
                 lacking.widest_head = std::max(lacking.widest_head, spec.head_dim);
+            if constexpr (requires { spec.queries + spec.value_dim; })
+                lacking.unequal_heads = lacking.unequal_heads || spec.values() != spec.head_dim;
+            if constexpr (requires { spec.other_dim; })
+                lacking.unequal_heads =
+                    lacking.unequal_heads || spec.head_dim() != spec.value_dim();
             if constexpr (requires { spec.soft_cap; })
                 lacking.soft_cap = lacking.soft_cap || spec.soft_cap != 0;
             if constexpr (requires { spec.sinks; }) lacking.sinks = lacking.sinks || spec.sinks;
@@ -188,6 +194,9 @@ std::vector<plan::Diagnostic> reasons_not_on_cuda(const plan::Plan& plan, const 
     if (lacking.sinks)
         reasons.push_back(
             reason("T103", file, "/model", "", "CUDA's attention has no kernels with sinks", {}));
+    if (lacking.unequal_heads)
+        reasons.push_back(reason("T103", file, "/model", "",
+                                 "CUDA's attention has heads of one width, of values, too", {}));
     for (const std::string& kind : lacking.kinds)
         reasons.push_back(reason("T103", file, "", "", "CUDA has no kernel for " + kind, {}));
     return reasons;

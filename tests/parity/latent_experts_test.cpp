@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "tests/parity/expert_layouts.hpp"
 #include "tests/parity/run.hpp"
@@ -44,6 +45,33 @@ TEST_P(LatentExperts, TrainTheModelOfOneRank) {
     EXPECT_LE(worst.relative, 1e-12) << worst.name;
     EXPECT_EQ(run.disagreement, "");
     EXPECT_LT(run.losses.back(), run.losses.front()) << "nothing is learned";
+}
+
+// Each bias has gone bias_rate against the sign of what its expert had more than the mean of the
+// whole step, which no rank and no micro-batch sees alone.
+TEST(RouterBiases, FollowTheLoadsOfTheStep) {
+    const double rate = 0.25;
+    RunOptions one;
+    one.steps = 1;
+    for (const Sets& where :
+         {layout("", {"data_parallel=4", "expert_parallel=2", "zero_stage=1"}).sets,
+          layout("", {"tensor_parallel=2", "sequence_parallel=true", "context_parallel=2"}).sets}) {
+        Sets sets = where;
+        sets.push_back("training.routing.bias_rate=" + std::to_string(rate));
+        const Trained run = train(deepseek(sets), one);
+        ASSERT_EQ(run.expert_counts.size(), 3U);  // the first layer is dense
+        for (std::size_t i = 0; i < run.expert_counts.size(); ++i) {
+            const std::vector<std::int64_t>& counts = run.expert_counts[i];
+            const std::vector<double>& biases =
+                run.parameters.at("layer." + std::to_string(i + 1) + "/router.bias");
+            const std::int64_t mean =
+                std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) / 8;
+            for (std::size_t expert = 0; expert < counts.size(); ++expert)
+                EXPECT_EQ(biases[expert], counts[expert] > mean   ? -rate
+                                          : counts[expert] < mean ? rate
+                                                                  : 0);
+        }
+    }
 }
 
 std::vector<NamedLayout> layouts() {

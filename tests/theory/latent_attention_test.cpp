@@ -8,8 +8,6 @@ namespace orrery::theory {
 namespace {
 
 using plan::Plan;
-using plan::Role;
-using plan::Tensor;
 
 constexpr std::int64_t kTokens = 32, kHidden = 512, kHeads = 8, kFfn = 1024, kLayers = 4;
 constexpr std::int64_t kQRank = 96, kKvRank = 64, kPlain = 24, kTurned = 8, kValue = 16;
@@ -26,13 +24,6 @@ Sets latents(Sets more = {}) {
                  set("model.v_head_dim", kValue)};
     sets.insert(sets.end(), more.begin(), more.end());
     return sets;
-}
-
-std::int64_t kept_of(const Plan& plan) {
-    std::int64_t bytes = 0;
-    for (const Tensor& tensor : block_named(plan, "layer.forward").tensors)
-        if (tensor.role == Role::stash) bytes += tensor.bytes();
-    return bytes;
 }
 
 // Of a token, with a query's latent and without one.

@@ -27,13 +27,6 @@ Sets with(Sets sets, const Sets& more) {
     return sets;
 }
 
-std::int64_t kept_of(const Plan& plan) {
-    std::int64_t bytes = 0;
-    for (const Tensor& tensor : block_named(plan, "layer.forward").tensors)
-        if (tensor.role == Role::stash) bytes += tensor.bytes();
-    return bytes;
-}
-
 TEST(RecomputeSelected, KeepsEverySecondProductAndAttention) {
     const std::int64_t statistics = 4 * kHeads * kTokens;
     // Input, queries with keys and values, context, gate.

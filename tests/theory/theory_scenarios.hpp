@@ -72,6 +72,14 @@ inline const plan::Block& block_named(const plan::Plan& plan, std::string_view n
     return plan.blocks.front();
 }
 
+// Bytes that a layer's forward pass keeps for backward.
+inline std::int64_t kept_of(const plan::Plan& plan) {
+    std::int64_t bytes = 0;
+    for (const plan::Tensor& tensor : block_named(plan, "layer.forward").tensors)
+        if (tensor.role == plan::Role::stash) bytes += tensor.bytes();
+    return bytes;
+}
+
 inline const plan::Procedure& procedure_named(const plan::Program& program, std::string_view name) {
     for (const plan::Procedure& procedure : program.procedures)
         if (procedure.name == name) return procedure;

@@ -8,6 +8,7 @@
 #include "plan/scenario/import/launch.hpp"
 #include "plan/scenario/import/megatron_parts.hpp"
 #include "plan/scenario/import/ranks.hpp"
+#include "plan/scenario/parts.hpp"
 
 namespace orrery::plan::imports {
 namespace {
@@ -228,15 +229,14 @@ namespace {
 void map_modules(Sheet& sheet, const Setting& modules) {
     constexpr const char* kKey = "--recompute-modules";
     Json all = modules.value.is_array() ? modules.value : Json::array({modules.value});
-    const Json known = {"core_attn", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act"};
+    const std::vector<std::string_view> known = recomputed_module_names();
     if (std::all_of(all.begin(), all.end(), [&](const Json& word) {
-            return std::find(known.begin(), known.end(), word) != known.end();
+            return std::any_of(known.begin(), known.end(),
+                               [&](std::string_view name) { return word == name; });
         }))
         sheet.put("layout.recompute_modules", std::move(all), kKey);
     else
-        sheet.refuse(kKey,
-                     "core_attn, layernorm, mla_up_proj, mlp, moe and moe_act alone are "
-                     "modules of the layers modelled");
+        sheet.refuse(kKey, fmt::format("a layer is made again by {}", fmt::join(known, ", ")));
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
+#include "plan/ops/positions.hpp"
 #include "plan/scenario/import/megatron_parts.hpp"
 
 namespace orrery::plan::imports {
@@ -182,10 +182,6 @@ void map_positions(Sheet& sheet) {
     for (const char* option :
          {"--use-rope-scaling", "--rope-scaling-factor", "--rotary-base", "--rotary-percent"})
         sheet.ignore(option, "positions are learned");
-}
-
-double yarn_scale(double of, double factor) {
-    return 0.1 * of * std::log(factor) + 1;
 }
 
 // Positions of latent attention are stretched by YaRN. By --mscale Megatron-LM scales what it turns

@@ -12,8 +12,6 @@
 namespace orrery::plan {
 namespace {
 
-constexpr std::int64_t kMostRank = kMostHidden;
-
 // What the two differ in where a config is silent, and otherwise.
 struct Version {
     ExpertKeys experts;
@@ -30,29 +28,23 @@ struct Version {
     bool biased = false;  // chosen by scores to which a bias is added
 };
 
-constexpr Version kV2 = {{"n_routed_experts", "num_experts_per_tok", 64, 6}, 0, 1407, 2, 1536};
-constexpr Version kV3 = {{"n_routed_experts", "num_experts_per_tok", 256, 8},
-                         3,
-                         2048,
-                         1,
-                         1536,
-                         RouterScore::sigmoid,
-                         8,
-                         4,
-                         2,
-                         true,
-                         2.5,
-                         true,
-                         true};
-
-void refuse(Reading& reading, const Section& section, const char* key, const char* what,
-            const char* help) {
-    Diagnostic& fault = reading.report(
-        "S010", section.pointer(key),
-        fmt::format("{} changes the computation in a way that is not modelled", key));
-    fault.note = fmt::format("not modelled: {}", what);
-    fault.help.emplace_back(help);
-}
+constexpr Version kV2 = {.experts = {"n_routed_experts", "num_experts_per_tok", 64, 6},
+                         .expert_ffn = 1407,
+                         .shared_experts = 2,
+                         .q_rank = 1536};
+constexpr Version kV3 = {.experts = {"n_routed_experts", "num_experts_per_tok", 256, 8},
+                         .dense_layers = 3,
+                         .expert_ffn = 2048,
+                         .shared_experts = 1,
+                         .q_rank = 1536,
+                         .score = RouterScore::sigmoid,
+                         .groups = 8,
+                         .kept_groups = 4,
+                         .group_best = 2,
+                         .normalizes = true,
+                         .factor = 2.5,
+                         .chooses_interleaving = true,
+                         .biased = true};
 
 void read_latents(Reading& reading, Section& section, const Version& version, Model& model) {
     SoftmaxAttention& attention = model.attention();
@@ -61,8 +53,8 @@ void read_latents(Reading& reading, Section& section, const Version& version, Mo
     latents.kv_rank = 512;
     std::int64_t plain = 128, turned = 64;
     attention.value_dim = 128;
-    section.integer("q_lora_rank", latents.q_rank, {1, kMostRank});
-    section.integer("kv_lora_rank", latents.kv_rank, {1, kMostRank});
+    section.integer("q_lora_rank", latents.q_rank, {1, kMostHidden});
+    section.integer("kv_lora_rank", latents.kv_rank, {1, kMostHidden});
     section.integer("qk_nope_head_dim", plain, {1, kMostHidden}, Presence::optional, "head_dim");
     section.integer("qk_rope_head_dim", turned, {2, kMostHidden});
     section.integer("v_head_dim", attention.value_dim, {1, kMostHidden});
@@ -75,9 +67,9 @@ void read_latents(Reading& reading, Section& section, const Version& version, Mo
     attention.rotary_dim = turned;
     attention.head_dim = plain + turned;
     if (reading.good({"model.heads", "model.kv_heads"}) && attention.kv_heads != attention.heads)
-        refuse(reading, section, "num_key_value_heads",
-               "latents that make fewer heads of keys than of queries",
-               "num_key_value_heads like num_attention_heads");
+        refuse_value(reading, section, "num_key_value_heads",
+                     "latents that make fewer heads of keys than of queries",
+                     "num_key_value_heads like num_attention_heads");
 }
 
 // Groups of experts, of which a token's come from the best few.
@@ -137,8 +129,8 @@ void read_mixtures(Reading& reading, Section& section, const Version& version, M
     section.integer("first_k_dense_replace", dense, {0, kMostLayers});
     section.integer("moe_layer_freq", step, {1, kMostLayers});
     if (step != 1)
-        refuse(reading, section, "moe_layer_freq", "dense layers between those of experts",
-               "\"moe_layer_freq\": 1");
+        refuse_value(reading, section, "moe_layer_freq", "dense layers between those of experts",
+                     "\"moe_layer_freq\": 1");
     if (!reading.good({"model.layers"}) || routing.experts == 0) return;
     std::vector<bool> is_dense(static_cast<std::size_t>(model.layers));
     for (std::int64_t layer = 0; layer < model.layers; ++layer)
@@ -152,8 +144,8 @@ void read_stored_type(Reading& reading, Section& section) {
     const Json* stored = section.find("quantization_config");
     if (stored == nullptr || stored->is_null()) return;
     if (stored->is_object() && stored->value("quant_method", Json()) == "fp8") return;
-    refuse(reading, section, "quantization_config", "quantised weights",
-           "remove the key or set it to null to train the model without it");
+    refuse_value(reading, section, "quantization_config", "quantised weights",
+                 "remove the key or set it to null to train the model without it");
 }
 
 void read_deepseek(Reading& reading, Section& section, const Version& version, Model& model) {

@@ -12,11 +12,9 @@ void refuse_experts(Reading& reading, Section& section) {
     std::int64_t experts = 128;
     section.integer("num_local_experts", experts, {0, kLargestCount});
     if (!reading.good_at(section.pointer("num_local_experts")) || experts == 0) return;
-    Diagnostic& fault =
-        reading.report("S010", section.pointer("num_local_experts"),
-                       "num_local_experts changes the computation in a way that is not modelled");
-    fault.note = "not modelled: experts with biases, and their clamped activation";
-    fault.help.push_back("\"num_local_experts\": 0 for a model whose MLPs are dense");
+    refuse_value(reading, section, "num_local_experts",
+                 "experts with biases, and their clamped activation",
+                 "\"num_local_experts\": 0 for a model whose MLPs are dense");
 }
 
 void read_gpt_oss(Reading& reading, Section& section, Model& model) {

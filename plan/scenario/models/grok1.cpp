@@ -16,11 +16,8 @@ constexpr const char* kLogitScale = "output_multiplier_scale";
 void refuse_logit_scale(Reading& reading, Section& section) {
     double scale = 1;
     if (!section.number(kLogitScale, scale, kPositive) || scale == 1) return;
-    Diagnostic& fault = reading.report(
-        "S010", section.pointer(kLogitScale),
-        fmt::format("{} changes the computation in a way that is not modelled", kLogitScale));
-    fault.note = "not modelled: logits times a number";
-    fault.help.push_back("1: the last norm's weights, as many times smaller, give the same logits");
+    refuse_value(reading, section, kLogitScale, "logits times a number",
+                 "1: the last norm's weights, as many times smaller, give the same logits");
 }
 
 void read_grok1(Reading& reading, Section& section, Model& model) {

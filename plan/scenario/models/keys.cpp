@@ -94,6 +94,15 @@ void write_activation(const Model& model, Json& out, const char* key) {
     }
 }
 
+void refuse_value(Reading& reading, const Section& section, const char* key, const char* what,
+                  const char* help) {
+    Diagnostic& fault = reading.report(
+        "S010", section.pointer(key),
+        fmt::format("{} changes the computation in a way that is not modelled", key));
+    fault.note = fmt::format("not modelled: {}", what);
+    fault.help.emplace_back(help);
+}
+
 void read_norm_epsilon(Section& section, Model& model, const char* key, double usual) {
     model.norm_epsilon = usual;
     section.number(key, model.norm_epsilon, {0, 1, true, true}, Presence::optional, "norm_epsilon");

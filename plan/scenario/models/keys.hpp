@@ -43,6 +43,10 @@ void read_activation(Section& section, Model& model, const char* key, Words word
 // A word that reads to the same, where none stands there yet.
 void write_activation(const Model& model, Json& out, const char* key);
 
+// S010: what stands at the key would have the model compute `what`, which is not modelled.
+void refuse_value(Reading& reading, const Section& section, const char* key, const char* what,
+                  const char* help);
+
 void read_norm_epsilon(Section& section, Model& model, const char* key, double usual);
 void read_initializer(Section& section, Model& model, const char* key = "initializer_range");
 

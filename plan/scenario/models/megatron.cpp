@@ -54,11 +54,9 @@ void read_query_norm(Reading& reading, Section& section, Model& model) {
     if (!section.boolean("qk_layernorm", norm) || !norm) return;
     model.attention().qk_norm = QkNorm::heads;
     if (!model.layer_norm()) return;
-    Diagnostic& fault =
-        reading.report("S010", section.pointer("qk_layernorm"),
-                       "qk_layernorm changes the computation in a way that is not modelled");
-    fault.note = "not modelled: queries and keys that are normed by their mean, too";
-    fault.help.push_back("\"normalization\": \"RMSNorm\"");
+    refuse_value(reading, section, "qk_layernorm",
+                 "queries and keys that are normed by their mean, too",
+                 "\"normalization\": \"RMSNorm\"");
 }
 
 // What --multi-latent-attention makes of attention: its norms of latents are those of

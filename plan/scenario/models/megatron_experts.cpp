@@ -66,11 +66,8 @@ void read_groups(Reading& reading, Section& section, Routing& routing) {
 
 void refuse_biases(Reading& reading, Section& section, const DenseMlp& expert) {
     if (!expert.bias) return;
-    Diagnostic& fault = reading.report("S010", section.pointer("num_experts"),
-                                       "num_experts changes the computation in a way that is not "
-                                       "modelled");
-    fault.note = "not modelled: experts with biases";
-    fault.help.push_back("\"add_bias_linear\": false");
+    refuse_value(reading, section, "num_experts", "experts with biases",
+                 "\"add_bias_linear\": false");
 }
 
 }  // namespace

@@ -56,11 +56,6 @@ void require_order(Reading& reading, const Section& rope, const char* low_key, d
         .arithmetic = fmt::format("{} = {}, {} = {}", low_key, low, high_key, high);
 }
 
-// What the temperature of the paper's eq. 22 comes to for queries and keys each.
-double attention_factor(double scale, double factor) {
-    return 0.1 * scale * std::log(factor) + 1;
-}
-
 void read_yarn(Reading& reading, Section& rope, RopeScaling& scaling) {
     rope.number("beta_slow", scaling.beta_slow, kPositive);
     rope.number("beta_fast", scaling.beta_fast, kPositive);
@@ -71,10 +66,10 @@ void read_yarn(Reading& reading, Section& rope, RopeScaling& scaling) {
     double scale = 0;
     rope.number("mscale", scale, kScale);
     rope.number("mscale_all_dim", scaling.mscale_all_dim, kScale);
-    scaling.attention_factor = scale > 0 && scaling.mscale_all_dim > 0
-                                   ? attention_factor(scale, scaling.factor) /
-                                         attention_factor(scaling.mscale_all_dim, scaling.factor)
-                                   : attention_factor(1, scaling.factor);
+    scaling.attention_factor =
+        scale > 0 && scaling.mscale_all_dim > 0
+            ? yarn_scale(scale, scaling.factor) / yarn_scale(scaling.mscale_all_dim, scaling.factor)
+            : yarn_scale(1, scaling.factor);
     rope.number("attention_factor", scaling.attention_factor, kPositive);
     require_order(reading, rope, "beta_slow", scaling.beta_slow, "beta_fast", scaling.beta_fast);
 }
@@ -156,8 +151,7 @@ void read_rotary(Reading& reading, Section& section, Model& model, const RotaryK
     const std::string object = spelling(reading, section, {"rope_scaling", "rope_parameters"});
     if (keys.usual_scaling.kind == Kind::yarn) {
         model.attention().rope_scaling = keys.usual_scaling;
-        model.attention().rope_scaling.attention_factor =
-            attention_factor(1, keys.usual_scaling.factor);
+        model.attention().rope_scaling.attention_factor = yarn_scale(1, keys.usual_scaling.factor);
     }
     std::string pointer = section.pointer(object);
     if (keys.by_layer_type && has_types(section, object)) pointer += "/full_attention";

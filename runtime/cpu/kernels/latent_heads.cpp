@@ -50,14 +50,25 @@ class Turning {
     double direction_;
 };
 
-// Where a row's heads lie in the four tensors.
+// First elements of a row's head in each tensor.
+struct HeadPlaces {
+    std::int64_t q, kv;              // where heads lie apart
+    std::int64_t query, key, value;  // … and packed
+};
+
 struct LatentRow {
-    LatentRow(const LatentHeads& op, std::int64_t number)
-        : q(number * op.shape.heads * op.shape.head_dim),
-          kv(number * op.shape.heads * (op.plain_dim + op.shape.values())),
-          rotary_keys(number * op.rotary_dim),
-          qkv(number * op.shape.qkv_width()) {}
-    std::int64_t q, kv, rotary_keys, qkv;  // first elements
+    const LatentHeads& op;
+    std::int64_t number;
+
+    std::int64_t rotary_keys() const { return number * op.rotary_dim; }
+    HeadPlaces head(std::int64_t head) const {
+        const AttentionShape& shape = op.shape;
+        const std::int64_t packed = number * shape.qkv_width();
+        const std::int64_t among = number * shape.heads + head;
+        return {among * shape.head_dim, among * (op.plain_dim + shape.values()),
+                packed + query_columns(shape, head).first, packed + key_columns(shape, head).first,
+                packed + value_columns(shape, head).first};
+    }
 };
 
 template <typename W, typename Row>
@@ -69,7 +80,7 @@ void for_rows(const LatentHeads& op, double direction, Team& team, const Row& ea
         for (std::int64_t token = begin; token < end; ++token) {
             turning.point_at(token, angles);
             for (std::int64_t sample = 0; sample < op.shape.batch; ++sample)
-                each(LatentRow(op, sample * op.shape.sequence + token),
+                each(LatentRow{op, sample * op.shape.sequence + token},
                      [&](W* elements) { turning.turn(elements, angles); });
         }
     });
@@ -90,21 +101,17 @@ void latent_heads_as(const LatentHeads& op, Team& team) {
     const std::int64_t plain = op.plain_dim, turned = op.rotary_dim, values = shape.values();
     for_rows<W>(op, 1, team, [&](const LatentRow& row, const auto& turn) {
         Space<W> key, query;
-        convert_from(op.rotary_keys, row.rotary_keys, turned, key.at);
+        convert_from(op.rotary_keys, row.rotary_keys(), turned, key.at);
         turn(key.at);
         for (std::int64_t head = 0; head < shape.heads; ++head) {
-            const std::int64_t q_from = row.q + head * shape.head_dim;
-            const std::int64_t q_to = row.qkv + head * shape.head_dim;
-            const std::int64_t k_to = q_to + shape.heads * shape.head_dim;
-            const std::int64_t kv_from = row.kv + head * (plain + values);
-            copy(op.q, q_from, op.qkv, q_to, plain);
-            convert_from(op.q, q_from + plain, turned, query.at);
+            const HeadPlaces at = row.head(head);
+            copy(op.q, at.q, op.qkv, at.query, plain);
+            convert_from(op.q, at.q + plain, turned, query.at);
             turn(query.at);
-            convert_to(op.qkv, q_to + plain, turned, query.at);
-            copy(op.kv, kv_from, op.qkv, k_to, plain);
-            convert_to(op.qkv, k_to + plain, turned, key.at);
-            copy(op.kv, kv_from + plain, op.qkv, row.qkv + value_columns(shape, head).first,
-                 values);
+            convert_to(op.qkv, at.query + plain, turned, query.at);
+            copy(op.kv, at.kv, op.qkv, at.key, plain);
+            convert_to(op.qkv, at.key + plain, turned, key.at);
+            copy(op.kv, at.kv + plain, op.qkv, at.value, values);
         }
     });
 }
@@ -117,21 +124,18 @@ void latent_heads_backward_as(const LatentHeads& op, Team& team) {
         Space<W> keys, part;
         Array<W>(keys.at, turned).setZero();
         for (std::int64_t head = 0; head < shape.heads; ++head) {
-            const std::int64_t q_to = row.q + head * shape.head_dim;
-            const std::int64_t q_from = row.qkv + head * shape.head_dim;
-            const std::int64_t k_from = q_from + shape.heads * shape.head_dim;
-            const std::int64_t kv_to = row.kv + head * (plain + values);
-            copy(op.qkv, q_from, op.q, q_to, plain);
-            convert_from(op.qkv, q_from + plain, turned, part.at);
+            const HeadPlaces at = row.head(head);
+            copy(op.qkv, at.query, op.q, at.q, plain);
+            convert_from(op.qkv, at.query + plain, turned, part.at);
             turn(part.at);
-            convert_to(op.q, q_to + plain, turned, part.at);
-            copy(op.qkv, k_from, op.kv, kv_to, plain);
-            convert_from(op.qkv, k_from + plain, turned, part.at);
+            convert_to(op.q, at.q + plain, turned, part.at);
+            copy(op.qkv, at.key, op.kv, at.kv, plain);
+            convert_from(op.qkv, at.key + plain, turned, part.at);
             Array<W>(keys.at, turned) += ConstArray<W>(part.at, turned);
-            copy(op.qkv, row.qkv + value_columns(shape, head).first, op.kv, kv_to + plain, values);
+            copy(op.qkv, at.value, op.kv, at.kv + plain, values);
         }
         turn(keys.at);
-        convert_to(op.rotary_keys, row.rotary_keys, turned, keys.at);
+        convert_to(op.rotary_keys, row.rotary_keys(), turned, keys.at);
     });
 }
 

@@ -11,6 +11,8 @@
 
 #include "calib/compare/record.hpp"
 #include "calib/compare/stack_population.hpp"
+#include "plan/checks/validate_plan.hpp"
+#include "plan/scenario/reader.hpp"
 
 namespace orrery::compare {
 namespace {
@@ -105,6 +107,35 @@ TEST(Baseline, IsModelFlopsOverOneRate) {
     const double rate =
         nlohmann::json::parse(file)["rates"]["a100-80gb-sxm"]["fp16"]["rate_tflops"];
     EXPECT_NEAR(*validation.rows[0].baseline_s, flops / (32 * rate * 1e12), 1e-9);
+}
+
+// DeepSeek-V3's stages and latents, by a record that states neither its stages nor its software.
+TEST(Records, OfDeepSeekHaveLatentsAndALastStageWithTheRest) {
+    const nlohmann::json record = nlohmann::json::parse(R"({
+        "id": "v3", "source": "NVIDIA-NeMo/Megatron-Bridge 25.11", "kind": "run",
+        "gpu": "h100-sxm", "gpus": 1024, "gpus_per_node": 8,
+        "model": {"name": "DeepSeek-V3", "hidden": 7168, "layers": 61, "heads": 128,
+                  "kv_heads": 128, "ffn_hidden": 18432, "moe_ffn_hidden": 2048, "vocab": 129280,
+                  "gated_mlp": true, "experts": 256, "topk": 8, "shared_experts": 1,
+                  "first_dense_layers": 3, "seq_len": 4096,
+                  "mla": {"q_lora_rank": 1536, "kv_lora_rank": 512, "qk_nope_head_dim": 128,
+                          "qk_rope_head_dim": 64, "v_head_dim": 128}},
+        "layout": {"tp": 2, "pp": 16, "dp": 32, "ep": 64, "etp": 1, "micro_batch": 1,
+                   "global_batch": 8192, "precision": "bf16", "schedule": "1f1b",
+                   "zero_stage": 1, "distributed_optimizer": true},
+        "measured": {"step_time_s": 50}})");
+    const Translation found = translate(record, rules(), Fitted::all_sources);
+    ASSERT_EQ(found.why, "");
+    const auto scenario = nlohmann::json::parse(found.scenario_json);
+    std::vector<int> stages(16, 4);
+    stages.back() = 1;
+    EXPECT_EQ(scenario["layout"]["layers_per_stage"], stages);
+    const plan::ReadResult read =
+        plan::read_scenario_text(scenario.dump(), "v3", kLibrary, {}, kLibrary);
+    ASSERT_TRUE(read.scenario.has_value());
+    EXPECT_EQ(read.scenario->model.attention().latents.q_rank, 1536);
+    EXPECT_EQ(read.scenario->model.attention().head_dim, 192);
+    EXPECT_EQ(plan::conserved_of(*read.scenario).parameters, 671'026'404'352);
 }
 
 TEST(Records, WhatIsNotModelledIsSkippedByName) {

@@ -225,5 +225,24 @@ TEST(ExpertFamilies, ComeBackFromTheResolvedText) {
     }
 }
 
+// A --set that chooses another kind of recomputation stands for itself; one that says both does
+// not.
+TEST(Recomputation, WhatAFileSaysOfItsOwnKindIsMoot) {
+    const std::string run = kLibrary + "/runs/qwen3-235b-h100x256.json";
+    const auto with = [&](const std::vector<std::string>& sets) {
+        return read_scenario(run, sets, kLibrary);
+    };
+    ASSERT_TRUE(with({}).scenario->layout.recompute_modules.expert_activation);
+    const ReadResult full = with({"layout.recompute=full"});
+    ASSERT_TRUE(full.scenario.has_value()) << format_text(full.errors);
+    EXPECT_EQ(full.scenario->layout.recompute_modules, RecomputedModules{});
+    EXPECT_TRUE(
+        with({"layout.recompute=selective"}).scenario->layout.recompute_modules.expert_activation);
+    EXPECT_EQ(codes(with({"layout.recompute=full", R"(layout.recompute_modules=["moe"])"})),
+              std::vector<std::string>{"S034 /layout/recompute_modules"});
+    EXPECT_EQ(codes(with({R"(layout.recompute_modules=["mla_up_proj"])"})),
+              std::vector<std::string>{"S034 /layout/recompute_modules"});  // it has no latents
+}
+
 }  // namespace
 }  // namespace orrery::plan

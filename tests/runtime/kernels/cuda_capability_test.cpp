@@ -51,6 +51,26 @@ TEST(CudaCapability, AllReasonsAreToldAtOnce) {
     EXPECT_THAT(reasons_with(unfused), ElementsAre());
 }
 
+// A plan that nothing of this machine has made says so of either kind of attention.
+TEST(CudaCapability, HeadsOfTwoWidthsAreRefused) {
+    const std::string library = ORRERY_SOURCE_DIR "/scenarios";
+    for (const char* kernel : {"flash", "unfused"}) {
+        const plan::ReadResult read =
+            plan::read_scenario(library + "/runs/tiny-gpt.json",
+                                {std::string("training.attention_kernel=") + kernel}, library);
+        plan::Plan plan = plan::build_plan(*read.scenario);
+        for (plan::Block& block : plan.blocks)
+            for (plan::Op& op : block.ops) {
+                if (op.is<plan::Attention>()) op.as<plan::Attention>().value_dim = 4;
+                if (op.is<plan::BatchedGemm>()) op.as<plan::BatchedGemm>().other_dim = 4;
+            }
+        EXPECT_THAT(reasons_not_on_cuda(plan, "tiny.json"),
+                    ElementsAre(AllOf(
+                        Field(&Diagnostic::code, "T103"),
+                        Field(&Diagnostic::message, testing::HasSubstr("heads of one width")))));
+    }
+}
+
 // Keys of other ranks are attended to on the CPU alone; heads that are exchanged for tokens lie in
 // packed rows as ever.
 TEST(CudaCapability, KeysOfOtherRanksAreNotAttendedTo) {

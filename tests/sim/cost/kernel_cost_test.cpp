@@ -200,6 +200,32 @@ TEST_F(TinyCost, PricesTheUnmaskedHalfOfAttention) {
     EXPECT_NEAR(tail.seconds, (20 + 10.24 + 5.12) * 1e-6 + 4 * 2 * 10 * 128 * 375e3 / 50e12, 1e-14);
 }
 
+// Values 64 wide beside queries and keys of 128: one of forward's two products and two of
+// backward's five go over as few elements; so does a half of what either reads and writes of a
+// head.
+TEST_F(TinyCost, PricesHeadsOfTwoWidths) {
+    plan::Attention attention;
+    attention.batch = 2;
+    attention.queries = attention.keys = 1000;
+    attention.heads = 10;
+    attention.kv_heads = 5;
+    attention.head_dim = 128;
+    attention.value_dim = 64;
+    const auto priced = [&](plan::OpSpec spec) {
+        plan::Op op;
+        op.spec = std::move(spec);
+        return price(op);
+    };
+    const double rows = 0.75 * (20.48 + 5.12);
+    const Price forward = priced(attention);
+    EXPECT_NEAR(forward.seconds, (20 + rows + 102.4 * (128 + 64) / (2 * 128)) * 1e-6, 1e-14);
+    EXPECT_GT(forward.relative_sd, 0.04);  // of a curve that was measured with others
+    plan::AttentionBackward backward;
+    static_cast<plan::WindowedAttention&>(backward) = attention;
+    EXPECT_NEAR(priced(backward).seconds,
+                5 * (20 + rows + 102.4 * (3 * 128 + 2 * 64) / (5 * 128)) * 1e-6, 1e-13);
+}
+
 // As above, but a backward that was timed by itself: 30 us, 10 ps·2.56e6, no time for keys, and the
 // forward's 5.12 GFLOP at 20 TFLOP/s.
 TEST(KernelCost, PricesABackwardByItsOwnCurve) {

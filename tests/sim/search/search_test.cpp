@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
 #include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
+#include <numeric>
 
 #include <algorithm>
 #include <cmath>
@@ -88,6 +90,23 @@ const std::vector<Small>& small_spaces() {
           "layout.schedule=1f1b,interleaved,zb-v", "layout.micro_batch_size=1,2,3"}},
     };
     return all;
+}
+
+// 61 layers in 16 stages of 4: three places stay empty, on the last stage, the first, and the last
+// but one. Where more than one in twenty would, or layers come out even but for the ends, not so.
+TEST(LayersOverStages, LeaveFewPlacesEmpty) {
+    std::vector<std::int64_t> expected(16, 4);
+    expected[15] = expected[0] = expected[14] = 3;
+    EXPECT_EQ(with_ends_lighter(61, 16), expected);
+    EXPECT_EQ(with_ends_lighter(61, 12), std::vector<std::int64_t>{});  // 11 of 72
+    EXPECT_EQ(with_ends_lighter(10, 4), (std::vector<std::int64_t>{2, 3, 3, 2}));
+    EXPECT_EQ(with_ends_lighter(11, 4), (std::vector<std::int64_t>{3, 3, 3, 2}));
+    EXPECT_EQ(with_ends_lighter(5, 16), std::vector<std::int64_t>{});
+    for (std::int64_t stages = 2; stages <= 64; ++stages) {
+        const std::vector<std::int64_t> counts = with_ends_lighter(61, stages);
+        if (counts.empty()) continue;
+        EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}), 61) << stages;
+    }
 }
 
 TEST(Search, FindsTheTopOfExhaustiveSimulation) {
