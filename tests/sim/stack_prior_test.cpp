@@ -69,7 +69,7 @@ TEST(StackPrior, WidensTheIntervalAndMovesNoStep) {
 }
 
 // ½ + x ÷ (2·√(2 + x²)) of x = spare ÷ (deviation · need): with a fifth to spare, x = 5 of a stack
-// that was measured (4 %), and 0.2 ÷ √(0.04² + 0.24²) = 0.82 of one that was not.
+// that was measured (4 %), and 0.2 ÷ √(0.04² + prior²) of one that was not.
 TEST(StackPrior, MakesAFitLessSureAndTurnsNoVerdictRound) {
     plan::Scenario scenario = theory::scenario();
     const plan::Plan plan = plan::build_plan(scenario);
@@ -81,7 +81,6 @@ TEST(StackPrior, MakesAFitLessSureAndTurnsNoVerdictRound) {
         return predict_memory(plan, scenario, profile).fit_probability;
     };
     const double roomy = probability(1.2 * need);
-    // A fifth of room, in standard deviations: of a measured stack's 4 % and of what stacks differ by.
     const double room = 0.2 / std::hypot(0.04, kMemoryMore);
     EXPECT_NEAR(roomy, 0.5 + room / (2 * std::sqrt(2 + room * room)), 1e-4);
     const double scarce = probability(0.9 * need);
