@@ -61,9 +61,11 @@ bool is_measured(Family family, const ReportInput& input) {
     };
     switch (family) {
         case Family::gemm: {
-            const auto dtype =
-                plan::from_name<plan::DType>(plan::name(input.scenario.training.precision));
-            const sim::GemmCurve* curve = profile.gemm_curve(*dtype);
+            const plan::Precision precision = input.scenario.training.precision;
+            const plan::DType dtype = precision == plan::Precision::fp8
+                                          ? plan::DType::fp8_e4m3
+                                          : *plan::from_name<plan::DType>(plan::name(precision));
+            const sim::GemmCurve* curve = profile.gemm_curve(dtype);
             return curve != nullptr && curve->measured;
         }
         case Family::attention:

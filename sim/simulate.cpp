@@ -205,7 +205,8 @@ Quantity mean_peak(const Profile& profile, const plan::Scenario& scenario) {
 
 // What the causal mask takes of a step: of a layer 6·w per token and element of its heads' queries
 // and of what comes of them, of unmasked attention, where w is the sequence or the window; of the
-// s·w pairs the mask takes w²/2: half of them, where there is no window.
+// s·w pairs the mask takes w²/2: half of them, where there is no window; of chunks, of each chunk
+// half.
 double masked_flops(const plan::Scenario& scenario, double tokens) {
     const plan::Model& model = scenario.model;
     double flops = 0;
@@ -215,7 +216,8 @@ double masked_flops(const plan::Scenario& scenario, double tokens) {
         const double attention =
             6.0 * static_cast<double>(model.layers_of(kind) * (of.q_width() + of.context_width())) *
             span * tokens;
-        flops += attention * (span / static_cast<double>(scenario.training.sequence_length) / 2);
+        const auto length = static_cast<double>(scenario.training.sequence_length);
+        flops += attention * (plan::attends_in_chunks(scenario, of) ? 0.5 : span / length / 2);
     }
     return flops;
 }

@@ -107,6 +107,7 @@ class StepBinder {
         else
             bind_backward(step);
         step.after_transfers = blocking_ && transferring_ && !is_transfer(step.action.kind);
+        step.beside_last = lowered.beside_last;
         transferring_ = is_transfer(step.action.kind);
         builder_.program.steps.push_back(std::move(step));
     }

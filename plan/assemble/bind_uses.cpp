@@ -127,7 +127,10 @@ class StageBinder {
     }
 
     Slot frame(std::int32_t number) const {
-        return slot_in(builder_.program.frames[static_cast<std::size_t>(number) % 2]);
+        const Program& program = builder_.program;
+        const bool beside = kind_ == ActionKind::forward && program.beside_scratch >= 0;
+        return slot_in((beside ? program.beside_frames
+                               : program.frames)[static_cast<std::size_t>(number) % 2]);
     }
 
     Slot before_forward(std::int32_t position) const {

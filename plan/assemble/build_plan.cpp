@@ -34,13 +34,41 @@ void drop_unused_procedures(Program& program) {
         program.amendment = now[static_cast<std::size_t>(program.amendment)];
 }
 
+// Of blocks of steps that are beside another, or of the others.
+std::int64_t most_scratch(ProgramBuilder& builder, bool beside) {
+    const Program& program = builder.program;
+    std::int64_t most = 0;
+    const auto look_at = [&](std::int32_t procedure) {
+        if (procedure < 0) return;
+        for (const BlockUse& use : program.procedures[static_cast<std::size_t>(procedure)].uses)
+            most = std::max(most, builder.blocks.block(use.block).scratch_bytes);
+    };
+    for (const Step& step : program.steps)
+        if (step.beside_last == beside) look_at(step.procedure);
+    if (!beside) look_at(program.amendment);
+    return most;
+}
+
+// What either of two steps that are issued in turns touches is there for both.
+void share_lifetimes(Program& program) {
+    for (std::size_t s = 1; s < program.steps.size(); ++s) {
+        if (!program.steps[s].beside_last) continue;
+        const auto second = static_cast<std::int32_t>(s);
+        for (Resident& resident : program.residents) {
+            if (resident.first_step == second) resident.first_step = second - 1;
+            if (resident.last_step == second - 1) resident.last_step = second;
+        }
+    }
+}
+
 void settle_residents(ProgramBuilder& builder) {
     Program& program = builder.program;
-    std::int64_t scratch = 0;
-    for (const Procedure& procedure : program.procedures)
-        for (const BlockUse& use : procedure.uses)
-            scratch = std::max(scratch, builder.blocks.block(use.block).scratch_bytes);
-    program.residents[static_cast<std::size_t>(program.scratch)].bytes = scratch;
+    program.residents[static_cast<std::size_t>(program.scratch)].bytes =
+        most_scratch(builder, false);
+    if (program.beside_scratch >= 0)
+        program.residents[static_cast<std::size_t>(program.beside_scratch)].bytes =
+            most_scratch(builder, true);
+    share_lifetimes(program);
     program.residents[static_cast<std::size_t>(program.scalars)].bytes =
         std::max(kAlignment, aligned(scalar_offsets(builder.blocks.blocks(), program).at("")));
     const auto last = static_cast<std::int32_t>(program.steps.size()) - 1;
@@ -96,7 +124,8 @@ Plan assemble_plan(const Scenario& scenario) {
             blocks.add(exchange_block(scenario, dims, Stream::pipeline_before_comm));
     const auto pipeline = static_cast<std::int32_t>(layout.pipeline_parallel);
     const Schedule schedule = chosen_schedule(layout);
-    auto rows = add_transfers(schedule.grid, schedule.placement, layout.optimizer_post_validation);
+    auto rows = add_transfers(schedule.grid, schedule.placement, layout.optimizer_post_validation,
+                              layout.overlap_expert_communication);
 
     const PlanInput input{scenario, dims, forms_in(schedule.grid), sharding_of(scenario)};
     const ChosenPasses passes(input);

@@ -10,7 +10,8 @@ Schedule chosen_schedule(const Layout& layout) {
     ORRERY_CHECK(kind != nullptr, "an unknown schedule passed validation");
     return kind->schedule({static_cast<std::int32_t>(layout.pipeline_parallel),
                            static_cast<std::int32_t>(layout.virtual_pipeline),
-                           static_cast<std::int32_t>(layout.micro_batches())});
+                           static_cast<std::int32_t>(layout.micro_batches()),
+                           layout.overlap_expert_communication});
 }
 
 PartForms forms_in(const ActionGrid& grid) {

@@ -43,6 +43,7 @@ PartKind add_blocks(BlockLibrary& blocks, PartBlocks part) {
     kind.frozen = pair.frozen;
     kind.frozen_replicated = pair.frozen_replicated;
     kind.experts = pair.experts;
+    kind.eight_bit_experts = pair.eight_bit_experts;
     kind.forward = blocks.add(std::move(pair.forward));
     if (part.whole) kind.backward = blocks.add(std::move(pair.backward));
     if (part.halves) add_halves(blocks, kind, std::move(*part.halves));

@@ -40,6 +40,7 @@ BlockPair Derivation::run(std::size_t recomputed_ops) {
         }
         if (declared.spec.experts > 0) {
             pair.experts += elements;
+            if (is_eight_bit(tensor.dtype)) pair.eight_bit_experts += elements;
             continue;
         }
         pair.parameters += elements;
@@ -82,6 +83,8 @@ void Derivation::derive(std::size_t index) {
             return derive_qk_norm(op);
         case OpKind::rope:
             return derive_rope(op);
+        case OpKind::temper_queries:
+            return derive_temper(op);
         case OpKind::latent_heads:
             return derive_latent_heads(index);
         case OpKind::residual_add:
@@ -95,6 +98,7 @@ void Derivation::derive(std::size_t index) {
         case OpKind::cast:
             return derive_cast(op);
         case OpKind::quantize:
+        case OpKind::quantize_rows:
             return derive_quantize(op);
         case OpKind::route:
             return derive_route(op);
@@ -105,7 +109,11 @@ void Derivation::derive(std::size_t index) {
         case OpKind::group_rows:
             return derive_group_rows(op);
         case OpKind::grouped_gemm:
-            return derive_grouped_gemm(op);
+            return derive_grouped_gemm(index);
+        case OpKind::weigh_rows:
+            return derive_weigh_rows(op);
+        case OpKind::expert_bias:
+            return derive_expert_bias(op);
         case OpKind::expert_activation:
             return derive_expert_activation(op);
         case OpKind::gate_rows:
@@ -115,6 +123,7 @@ void Derivation::derive(std::size_t index) {
         case OpKind::count_choices:  // with the routing
         case OpKind::qk_norm_sums:   // with the norm
         case OpKind::amax:
+        case OpKind::amax_rows:
         case OpKind::cross_entropy_max:  // the maximum only shifts the exponent
         case OpKind::cross_entropy:
             return;
@@ -142,19 +151,28 @@ void Derivation::derive_gemm(std::size_t index) {
     const TensorId da = fresh_gradient(op.reads[0]);
     emit(Gemm{m, k, n, GemmProduct::input_gradient, factor}, op.label + " dgrad",
          {dc, need(op.reads[1])}, {da});
-    if (is_part_of_gradient(op.reads[0]) && !is_held_whole(op.reads[1]))
-        add_up(partial_.emplace(op.reads[0], -1).first->second, op.reads[0], da);
-    else
-        contribute(op.reads[0], da);
+    contribute_of_product(op.reads[0], op.reads[1], da);
     if (trained)
         accumulate(Gemm{n, k, m, GemmProduct::weight_gradient, factor}, op.label + " wgrad",
                    {dc, input}, op.reads[1]);
     if (op.reads.size() > 2 && !is_frozen(op.reads[2]))
         accumulate(BiasGradient{m, n}, op.label + " bias", {dc}, op.reads[2]);
-    if (!notes_.partial_input_gradient[index]) return;
-    const TensorId sum = partial_.at(op.reads[0]);
-    emit(AllReduce{m * k}, op.label + " dgrad", {sum}, {sum});
-    contribute(op.reads[0], sum);
+    if (notes_.partial_input_gradient[index]) sum_parts(op.reads[0], m * k, op.label);
+}
+
+// What a product makes of its input's gradient: with a share of a weight, a part of a sum over
+// tensor ranks.
+void Derivation::contribute_of_product(TensorId input, TensorId weight, TensorId gradient) {
+    if (is_part_of_gradient(input) && !is_held_whole(weight))
+        add_up(partial_.emplace(input, -1).first->second, input, gradient);
+    else
+        contribute(input, gradient);
+}
+
+void Derivation::sum_parts(TensorId input, std::int64_t elements, const std::string& label) {
+    const TensorId sum = partial_.at(input);
+    emit(AllReduce{elements}, label + " dgrad", {sum}, {sum});
+    contribute(input, sum);
 }
 
 // A weight of which every tensor rank makes the same of an input.
@@ -321,7 +339,9 @@ void Derivation::derive_activation(const Op& op) {
 void Derivation::derive_qk_norm(const Op& op) {
     const NormalizeQk& norm = op.as<NormalizeQk>();
     const TensorId dy = gradient_of(op.writes[0]);
-    Reads reads = {dy, need(op.reads[0]), need(op.reads[1]), need(op.reads[2])};
+    Reads reads = {dy};
+    for (const std::size_t read : {0, 1, 2})
+        if (norm.weighted || read == 0) reads.push_back(need(op.reads[read]));
     if (norm.ranks > 0) {
         Tensor dots = forward_.tensors[at(op.reads[3])];
         dots.name = "d" + dots.name;
@@ -339,7 +359,7 @@ void Derivation::derive_qk_norm(const Op& op) {
     const TensorId dqkv = fresh_gradient(op.reads[0]);
     Reads writes = {dqkv};
     for (const std::size_t weight : {1, 2}) {
-        if (is_frozen(op.reads[weight])) continue;
+        if (!norm.weighted || is_frozen(op.reads[weight])) continue;
         reads.push_back(accumulator(op.reads[weight]));
         writes.push_back(accumulator(op.reads[weight]));
     }
@@ -350,6 +370,11 @@ void Derivation::derive_qk_norm(const Op& op) {
 void Derivation::derive_rope(const Op& op) {
     const TensorId dx = gradient_of(op.writes[0]);
     emit(RopeBackward{op.as<Rope>()}, op.label, {dx}, {dx});
+}
+
+void Derivation::derive_temper(const Op& op) {
+    const TensorId dx = gradient_of(op.writes[0]);
+    emit(op.as<TemperQueries>(), op.label, {dx}, {dx});
 }
 
 // Each tensor rank has what its own heads make of the gradient of the keys' common part.

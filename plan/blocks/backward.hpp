@@ -20,7 +20,8 @@ struct BlockPair {
     std::int64_t replicated = 0;  // every rank of the tensor group holds the same, and of these
     std::int64_t partial = 0;     // so many of whose gradients each rank has a part
     std::int64_t frozen = 0;      // elements of those that are never stepped, beside them …
-    std::int64_t experts = 0;     // elements of experts' parameters, beside them, too
+    std::int64_t experts = 0;     // elements of experts' parameters, beside them, too …
+    std::int64_t eight_bit_experts = 0;  // … of which so many are held in eight bits
     std::int64_t frozen_replicated = 0;  // … and of these every rank of the tensor group holds
 };
 

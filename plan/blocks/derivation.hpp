@@ -250,12 +250,15 @@ class Derivation : public BackwardWriter {
     void derive(std::size_t index);
     void derive_gemm(std::size_t index);
     bool is_part_of_gradient(TensorId input) const;
+    void contribute_of_product(TensorId input, TensorId weight, TensorId gradient);
+    void sum_parts(TensorId input, std::int64_t elements, const std::string& label);
     void derive_eight_bit(std::size_t index, const EightBitProduct& product);
+    void derive_grouped_eight_bit(const Op& op, const EightBitProduct& product);
     void add_weight_gradient(const Op& op, const EightBitProduct& product, Copies copies,
                              EightBit input);
     EightBit columns_of_input(const std::string& label, const EightBitProduct& product);
-    EightBit columns_of_weight(const std::string& label, TensorId weight);
-    Copies gradient_copies(const std::string& label, TensorId gradient);
+    EightBit columns_of_weight(const std::string& label, const EightBitProduct& product);
+    Copies gradient_copies(const std::string& label, TensorId gradient, const CountedRows& counted);
     EightBit transposed(const EightBit& copy, const std::string& name);
     void gather_gradient(const Op& op);
     void derive_quantize(const Op& op);
@@ -268,13 +271,18 @@ class Derivation : public BackwardWriter {
     void derive_activation(const Op& op);
     void derive_qk_norm(const Op& op);
     void derive_rope(const Op& op);
+    void derive_temper(const Op& op);
     void derive_latent_heads(std::size_t index);
     bool is_held_whole(TensorId parameter) const;
     void derive_route(const Op& op);
     void derive_permute(const Op& op);
     void derive_unpermute(const Op& op);
     void derive_group_rows(const Op& op);
-    void derive_grouped_gemm(const Op& op);
+    static GroupedGemm product_like(const GroupedGemm& forward, std::int64_t m, std::int64_t n,
+                                    std::int64_t k, GemmProduct product);
+    void derive_grouped_gemm(std::size_t index);
+    void derive_weigh_rows(const Op& op);
+    void derive_expert_bias(const Op& op);
     void derive_expert_activation(const Op& op);
     void derive_gate_rows(const Op& op);
     void derive_all_to_all_v(const Op& op);

@@ -59,10 +59,12 @@ Dims dims_of(const Scenario& scenario, const LayerSpec& layer) {
     dims.value_dim = attention.values();
     dims.context = layout.context_parallel;
     dims.exchanges_heads = dims.context > 1 && !layout.balances_context();
-    const std::int64_t span = attention_span(scenario, attention);
-    dims.window = span < scenario.training.sequence_length ? span : 0;
+    const bool windowed = attention.window < scenario.training.sequence_length;
+    dims.window = windowed ? attention.window : 0;
+    dims.chunk = attends_in_chunks(scenario, attention) ? attention.chunk : 0;
     if (const ExpertMlp* const experts = layer.experts()) set_experts(*experts, layout, dims);
     dims.balance_loss = scenario.training.routing.balance_loss;
+    dims.z_loss = scenario.training.routing.z_loss;
     dims.bias_rate = scenario.training.routing.bias_rate;
     dims.vocabulary = padded_vocabulary(scenario) / t;
     dims.tensor = t;

@@ -24,10 +24,12 @@ struct Dims {
     std::int64_t context = 1;        // ranks that share out a sequence …
     bool exchanges_heads = false;    // … and attend to all of it for a share of the heads
     std::int64_t window = 0;         // keys of a sliding window; 0: a query sees all before it
+    std::int64_t chunk = 0;          // tokens that see each other alone; 0: those of a sequence do
     ExpertPlaces places;             // of a layer's experts
     std::int64_t expert_ffn = 1;     // ÷ ranks that split an expert
     std::int64_t expert_rows = 0;    // for which there is room on this rank …
     double balance_loss = 0;         // of the router, beside the loss
+    double z_loss = 0;               // … and of its logits' size
     double bias_rate = 0;            // of a step of the router's bias
     std::int64_t expected_rows = 0;  // … and which come when all experts are chosen alike often
     std::int64_t vocabulary = 1;     // padded, ÷ tensor
@@ -64,6 +66,8 @@ struct Dims {
     // heads and all of the sequence.
     std::int64_t head_ranks() const { return exchanges_heads ? context : 1; }
     std::int64_t attended_sequence() const { return sequence * head_ranks(); }
+    // Of a sequence, as one kernel sees it.
+    std::int64_t chunks() const { return chunk > 0 ? attended_sequence() / chunk : 1; }
     std::int64_t attended_heads() const { return heads / head_ranks(); }
     std::int64_t attended_kv_heads() const { return kv_heads / head_ranks(); }
 };

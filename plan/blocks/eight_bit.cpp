@@ -34,16 +34,23 @@ ScaleBlock scale_block(Fp8Recipe recipe, bool weight) {
     return {};
 }
 
+// Blocks of so many rows, of all matrices. Where counts tell how the rows fall to them, each may
+// have one that is not full.
+std::int64_t row_blocks(const Casting& c, std::int64_t size) {
+    const std::int64_t matrices = c.matrices();
+    if (size == 0) return matrices;
+    if (!c.counted.on()) return matrices * blocks_of(c.rows / matrices, size);
+    return size == 1 ? c.rows : blocks_of(c.rows, size) + matrices;
+}
+
 // Of a copy of rows × width by this way of reading it.
 std::vector<std::int64_t> scale_dims(const Fp8& fp8, const Casting& c, std::int64_t copy) {
     const ScaleBlock block = scale_block(fp8.recipe, c.weight);
-    const auto count = [](std::int64_t n, std::int64_t size) {
-        return size == 0 ? 1 : blocks_of(n, size);
-    };
-    if (copy == kRowsCopy) return {count(c.rows, block.rows), count(c.width, block.columns)};
-    const std::int64_t across = count(c.width, block.rows), along = count(c.rows, block.columns);
-    if (copy == kTransposedCopy) return {across, along};
-    return {along, across};
+    const auto across = [&](std::int64_t size) { return size == 0 ? 1 : blocks_of(c.width, size); };
+    if (copy == kRowsCopy) return {row_blocks(c, block.rows), across(block.columns)};
+    const std::int64_t along = row_blocks(c, block.columns);
+    if (copy == kTransposedCopy) return {c.weights * across(block.rows), along / c.weights};
+    return {along, across(block.rows)};
 }
 
 const char* ending(std::int64_t copy) {
@@ -58,17 +65,33 @@ EightBit declare(BlockWriter& w, const Fp8& fp8, const Casting& c, std::int64_t 
     if (copy == kRowsCopy && c.held >= 0)
         made.data = c.held;
     else
-        made.data = w.add({c.name + ".q" + end,
-                           c.role,
-                           c.dtype,
-                           {turned ? c.width : c.rows, turned ? c.rows : c.width}});
+        made.data =
+            w.add({c.name + ".q" + end,
+                   c.role,
+                   c.dtype,
+                   {turned ? c.width * c.weights : c.rows, turned ? c.rows / c.weights : c.width}});
     if (fp8.whole_tensors()) return made;
     const DType type = fp8.recipe == Fp8Recipe::mxfp8 ? DType::u8 : DType::fp32;
     made.scales = w.add({c.name + ".s" + end, c.role, type, scale_dims(fp8, c, copy)});
     return made;
 }
 
+// The ops of a cast, of matrices or of experts' rows.
+OpSpec amax_of(const Casting& c) {
+    if (c.counted.on()) return AmaxRows{c.counted.of, c.rows, c.width};
+    return Amax{c.rows * c.width, c.weights};
+}
+OpSpec cast_of(const Casting& c) {
+    if (c.counted.on()) return QuantizeRows{c.counted.of, c.rows, c.width, c.copies};
+    return Quantize{c.rows, c.width, c.copies, c.weights};
+}
+
 }  // namespace
+
+bool casts_to_eight_bits(const Op& op) {
+    return op.is<Amax>() || op.is<AmaxRows>() || op.is<Quantize>() || op.is<QuantizeRows>() ||
+           op.is<Transpose>();
+}
 
 DType gradient_type(const Fp8& fp8) {
     return fp8.whole_tensors() ? DType::fp8_e5m2 : DType::fp8_e4m3;
@@ -93,7 +116,7 @@ Copies declare_copies(BlockWriter& w, const Fp8& fp8, const Casting& c) {
     for (const std::int64_t columns : {kColumnsCopy, kTransposedCopy})
         if (c.copies & columns) copies.columns = declare(w, fp8, c, columns);
     if (fp8.whole_tensors()) {
-        const TensorId scale = w.add({c.name + ".s", c.role, DType::fp32, {1, 1}});
+        const TensorId scale = w.add({c.name + ".s", c.role, DType::fp32, {c.matrices(), 1}});
         if (copies.rows.exists()) copies.rows.scales = scale;
         if (copies.columns.exists()) copies.columns.scales = scale;
     }
@@ -103,15 +126,16 @@ Copies declare_copies(BlockWriter& w, const Fp8& fp8, const Casting& c) {
 
 Copies quantize(BlockWriter& w, const Fp8& fp8, const Casting& c, TensorId source) {
     std::vector<TensorId> reads = {source};
+    if (c.counted.on()) reads.push_back(c.counted.counts);
     if (fp8.recipe == Fp8Recipe::tensorwise) {
-        const TensorId amax = w.add({c.name + ".amax", Role::scratch, DType::fp32, {1}});
-        w.emit(Amax{c.rows * c.width}, c.name, {source}, {amax});
+        const TensorId amax = w.add({c.name + ".amax", Role::scratch, DType::fp32, {c.matrices()}});
+        w.emit(amax_of(c), c.name, reads, {amax});
         if (c.shared) w.emit(AllReduce{1, ReduceOp::max}, c.name + " amax", {amax}, {amax});
         reads.push_back(amax);
     }
     TensorId history = -1;
     if (fp8.recipe == Fp8Recipe::delayed) {
-        history = w.add({c.history, Role::quantized, DType::fp32, {kAmaxHistory}});
+        history = w.add({c.history, Role::quantized, DType::fp32, {kAmaxHistory * c.matrices()}});
         reads.push_back(history);
     }
     const Copies copies = declare_copies(w, fp8, c);
@@ -126,8 +150,7 @@ Copies quantize(BlockWriter& w, const Fp8& fp8, const Casting& c, TensorId sourc
     for (const EightBit* copy : {&copies.rows, &copies.columns})
         if (copy->exists()) add(copy->scales);
     if (history >= 0) writes.push_back(history);
-    w.emit(Quantize{c.rows, c.width, c.copies}, c.name, std::move(reads), std::move(writes)).dtype =
-        c.dtype;
+    w.emit(cast_of(c), c.name, std::move(reads), std::move(writes)).dtype = c.dtype;
     return copies;
 }
 

@@ -49,6 +49,16 @@ inline constexpr std::int64_t kTransposedCopy = 4;
 // Engine's DelayedScaling.
 inline constexpr std::int64_t kAmaxHistory = 1024;
 
+// Rows of a rank's experts, of which each expert's are a matrix.
+struct CountedRows {
+    ExpertRows of;
+    TensorId counts = -1;  // −1: there are no experts
+
+    bool on() const { return counts >= 0; }
+    // Matrices of these, or of their weights, which lie one after another.
+    std::int64_t matrices() const { return on() ? of.local() : 1; }
+};
+
 struct Casting {
     std::string name;     // of the matrix: its copies are name.q, name.qc, name.qt
     std::string history;  // of its scale, where that is delayed
@@ -60,6 +70,10 @@ struct Casting {
     Role role = Role::scratch;  // of the copies
     bool shared = false;        // a share of a matrix of the tensor group, which has one scale
     TensorId held = -1;         // of what is held in eight bits: it is its own copy by rows
+    std::int64_t weights = 1;   // matrices one after another, each with scales of its own
+    CountedRows counted{};
+
+    std::int64_t matrices() const { return counted.on() ? counted.matrices() : weights; }
 };
 
 DType gradient_type(const Fp8& fp8);
@@ -69,6 +83,9 @@ DType gradient_type(const Fp8& fp8);
 std::int64_t both_ways(const Fp8& fp8);
 std::int64_t both_ways_of_shares(const Fp8& fp8);
 std::int64_t columns_alone(const Fp8& fp8);
+
+// Whether the op makes eight-bit copies, or serves that alone.
+bool casts_to_eight_bits(const Op& op);
 
 // The tensors of the copies, without the op that makes them.
 Copies declare_copies(BlockWriter& w, const Fp8& fp8, const Casting& casting);
@@ -91,6 +108,7 @@ struct EightBitProduct {
     bool gathers = false;     // … once it is gathered …
     bool transposes = false;  // … and transposed
     TensorId weight = -1;
+    CountedRows counted;
 };
 
 }  // namespace orrery::plan

@@ -10,19 +10,37 @@ void Derivation::derive_eight_bit(std::size_t index, const EightBitProduct& prod
     const TensorId dc = gradient_of(op.writes[0]);
     const bool trained = !is_frozen(product.weight);
     EightBit input = trained ? columns_of_input(op.label, product) : EightBit{};
-    Copies copies = gradient_copies(op.label, dc);
-    const EightBit weight = columns_of_weight(op.label, product.weight);
+    Copies copies = gradient_copies(op.label, dc, {});
+    const EightBit weight = columns_of_weight(op.label, product);
     const TensorId da = fresh_gradient(op.reads[0]);
     emit(Gemm{m, k, n, GemmProduct::input_gradient}, op.label + " dgrad",
          {copies.rows.data, weight.data, copies.rows.scales, weight.scales}, {da})
         .dtype = op.dtype;
-    contribute(op.reads[0], da);
+    contribute_of_product(op.reads[0], product.weight, da);
     if (trained) add_weight_gradient(op, product, std::move(copies), input);
     if (op.reads.size() > 4 && !is_frozen(op.reads[4]))
         accumulate(BiasGradient{m, n}, op.label + " bias", {dc}, op.reads[4]);
-    if (!notes_.partial_input_gradient[index]) return;
-    const TensorId sum = gradient_of(op.reads[0]);
-    emit(AllReduce{m * k}, op.label + " dgrad", {sum}, {sum});
+    if (notes_.partial_input_gradient[index]) sum_parts(op.reads[0], m * k, op.label);
+}
+
+// As of a grouped product, of eight bits.
+void Derivation::derive_grouped_eight_bit(const Op& op, const EightBitProduct& product) {
+    const GroupedGemm& forward = op.as<GroupedGemm>();
+    const TensorId dc = gradient_of(op.writes[0]), counts = need(op.reads[2]);
+    const EightBit input = columns_of_input(op.label, product);
+    const Copies copies = gradient_copies(op.label, dc, {product.counted.of, counts});
+    const EightBit weight = columns_of_weight(op.label, product);
+    const TensorId da = fresh_gradient(op.reads[0]);
+    emit(product_like(forward, forward.m, forward.k, forward.n, GemmProduct::input_gradient),
+         op.label + " dgrad",
+         {copies.rows.data, weight.data, counts, copies.rows.scales, weight.scales}, {da})
+        .dtype = op.dtype;
+    contribute(op.reads[0], da);
+    accumulate(product_like(forward, forward.n, forward.k, forward.m, GemmProduct::weight_gradient),
+               op.label + " wgrad",
+               {copies.columns.data, input.data, counts, copies.columns.scales, input.scales},
+               product.weight);
+    backward_.ops.back().dtype = op.dtype;
 }
 
 void Derivation::add_weight_gradient(const Op& op, const EightBitProduct& product, Copies copies,
@@ -45,6 +63,8 @@ EightBit Derivation::columns_of_input(const std::string& label, const EightBitPr
         const Tensor& input = forward_.tensors[at(product.input)];
         Casting casting{input.name, label + ".x.history", input.dims[0], input.dims[1]};
         casting.copies = columns_alone(fp8);
+        if (product.counted.on())
+            casting.counted = {product.counted.of, need(product.counted.counts)};
         return quantize(*this, fp8, casting, need(product.input)).columns;
     }
     const EightBit kept{need(product.columns.data), need(product.columns.scales)};
@@ -54,11 +74,13 @@ EightBit Derivation::columns_of_input(const std::string& label, const EightBitPr
                        notes_.tensor);
 }
 
-EightBit Derivation::columns_of_weight(const std::string& label, TensorId weight) {
+EightBit Derivation::columns_of_weight(const std::string& label, const EightBitProduct& product) {
     const Fp8& fp8 = notes_.fp8;
+    const TensorId weight = product.weight;
     const Tensor& held = forward_.tensors[at(weight)];
     Casting casting{held.name, label + ".w.history", held.dims[0], held.dims[1]};
     casting.weight = true;
+    casting.weights = product.counted.matrices();
     casting.copies = columns_alone(fp8);
     if (!fp8.weights_per_step) return quantize(*this, fp8, casting, need(weight)).columns;
     casting.role = Role::quantized;
@@ -67,13 +89,15 @@ EightBit Derivation::columns_of_weight(const std::string& label, TensorId weight
 }
 
 // Cast once for all products that read it; or what was cast before it was gathered.
-Copies Derivation::gradient_copies(const std::string& label, TensorId gradient) {
+Copies Derivation::gradient_copies(const std::string& label, TensorId gradient,
+                                   const CountedRows& counted) {
     const auto found = gradient_copies_.find(gradient);
     if (found != gradient_copies_.end()) return found->second;
     const Fp8& fp8 = notes_.fp8;
     const Tensor& dc = backward_.tensors[at(gradient)];
     Casting casting{dc.name, label + ".dy.history", dc.dims[0], dc.dims[1], gradient_type(fp8)};
     casting.copies = freezes() ? kRowsCopy : both_ways(fp8);
+    casting.counted = counted;
     return gradient_copies_[gradient] = quantize(*this, fp8, casting, gradient);
 }
 

@@ -19,9 +19,10 @@ Op& ForwardWriter::emit(OpSpec spec, std::string label, std::vector<TensorId> re
 
 // Of what several products read, one copy.
 ForwardWriter::EightBitInput ForwardWriter::eight_bit_input(const std::string& name, TensorId x,
-                                                            bool gathered) {
+                                                            bool gathered,
+                                                            const CountedRows& counted) {
     for (const EightBitInput& input : eight_bit_inputs_)
-        if (input.source == x) return input;
+        if (input.source == x && input.gathered == gathered) return input;
     const Fp8& fp8 = dims_.fp8;
     EightBitInput input;
     if (gathered && fp8.gathers_copies() && !dims_.lora.adapts(name)) {
@@ -37,12 +38,15 @@ ForwardWriter::EightBitInput ForwardWriter::eight_bit_input(const std::string& n
         casting.rows = source.dims[0];
         casting.width = source.dims[1];
         casting.copies = packed && !dims_.lora.on() ? both_ways(fp8) : kRowsCopy;
+        casting.counted = counted;
         const Copies copies = quantize(*this, fp8, casting, whole);
         input.rows = copies.rows;
         input.product.input = whole;
         if (packed) input.product.columns = copies.columns;
     }
     input.source = x;
+    input.gathered = gathered;
+    input.product.counted = counted;
     eight_bit_inputs_.push_back(input);
     return input;
 }
@@ -75,8 +79,9 @@ ForwardWriter::EightBitInput ForwardWriter::gathered_copies(const std::string& n
     return input;
 }
 
-TensorId ForwardWriter::eight_bit_product(const std::string& name, const EightBitInput& input,
-                                          TensorId weight, TensorId bias, bool column) {
+// By rows, a weight's copies of eight bits.
+EightBit ForwardWriter::eight_bit_weight(const std::string& name, TensorId weight,
+                                         std::int64_t matrices) {
     const Fp8& fp8 = dims_.fp8;
     const Tensor held = out_.block.tensors[static_cast<std::size_t>(weight)];
     Casting casting;
@@ -85,24 +90,59 @@ TensorId ForwardWriter::eight_bit_product(const std::string& name, const EightBi
     casting.rows = held.dims[0];
     casting.width = held.dims[1];
     casting.weight = true;
+    casting.weights = matrices;
     casting.copies = kRowsCopy;
     if (fp8.weights_per_step) casting.role = Role::quantized;
     if (fp8.parameters) casting.held = weight;
-    const EightBit weights = fp8.weights_per_step ? declare_copies(*this, fp8, casting).rows
-                                                  : quantize(*this, fp8, casting, weight).rows;
+    return fp8.weights_per_step ? declare_copies(*this, fp8, casting).rows
+                                : quantize(*this, fp8, casting, weight).rows;
+}
+
+TensorId ForwardWriter::eight_bit_product(const std::string& name, const EightBitInput& input,
+                                          TensorId weight, TensorId bias, bool column) {
+    const EightBit weights = eight_bit_weight(name, weight, 1);
+    const std::vector<std::int64_t> held =
+        out_.block.tensors[static_cast<std::size_t>(weight)].dims;
+    const std::int64_t rows =
+        out_.block.tensors[static_cast<std::size_t>(input.rows.data)].dims.front();
     const bool partial = column && dims_.tensor > 1 && !dims_.sequence_parallel &&
                          !makes_part_of_gradient(input.rows.data);
-    const TensorId result = activation(name, dims_.tokens, held.dims[0]);
+    const TensorId result = activation(name, rows, held[0]);
     std::vector<TensorId> reads = {input.rows.data, weights.data, input.rows.scales,
                                    weights.scales};
     if (bias >= 0) reads.push_back(bias);
-    op(Gemm{dims_.tokens, held.dims[0], held.dims[1]}, name, std::move(reads), {result}).dtype =
-        DType::fp8_e4m3;
+    op(Gemm{rows, held[0], held[1]}, name, std::move(reads), {result}).dtype = DType::fp8_e4m3;
     out_.partial_input_gradient.back() = partial;
+    note_eight_bits(input, weight);
+    return result;
+}
+
+// Of the op written last.
+void ForwardWriter::note_eight_bits(const EightBitInput& input, TensorId weight) {
     EightBitProduct product = input.product;
     product.weight = weight;
     out_.eight_bit[out_.block.ops.size() - 1] = product;
-    return result;
+}
+
+TensorId ForwardWriter::grouped_product(const std::string& label, const std::string& result,
+                                        TensorId x, TensorId weight, const CountedRows& rows) {
+    const std::int64_t room = out_.block.tensors[static_cast<std::size_t>(x)].dims.front();
+    const std::vector<std::int64_t> held =
+        out_.block.tensors[static_cast<std::size_t>(weight)].dims;
+    const GroupedGemm gemm{rows.of, room, held[0] / rows.matrices(), held[1]};
+    if (!dims_.fp8.on()) {
+        const TensorId y = activation(result, room, gemm.n);
+        op(gemm, label, {x, weight, rows.counts}, {y});
+        return y;
+    }
+    const EightBitInput input = eight_bit_input(label, x, false, rows);
+    const EightBit weights = eight_bit_weight(label, weight, rows.matrices());
+    const TensorId y = activation(result, room, gemm.n);
+    op(gemm, label, {input.rows.data, weights.data, rows.counts, input.rows.scales, weights.scales},
+       {y})
+        .dtype = DType::fp8_e4m3;
+    note_eight_bits(input, weight);
+    return y;
 }
 
 }  // namespace orrery::plan

@@ -27,6 +27,16 @@ void Derivation::derive_route(const Op& op) {
     if (forward.biased)
         accumulate(LoadGradient{rows, forward.chosen, experts}, op.label + " load",
                    {need(op.writes[3])}, op.reads[1]);
+    TensorId scale = -1;
+    const auto scaled = [&](Reads reads) {
+        if (notes_.scaled_loss && scale < 0)
+            scale = add({"loss scale", Role::scalar, DType::fp32, {1}});
+        if (scale >= 0) reads.push_back(scale);
+        return reads;
+    };
+    if (notes_.router_z > 0)
+        emit(RouterZGradient{rows, experts, notes_.router_z}, "z loss",
+             scaled({dlogits, need(logits)}), {dlogits});
     const ForwardBlock::Balance& balance = notes_.balance;
     if (balance.choices < 0) return;
     BalanceGradient added{rows, forward.chosen, experts};
@@ -34,9 +44,7 @@ void Derivation::derive_route(const Op& op) {
     added.sequence = balance.sequence;
     added.score = forward.score;
     added.coefficient = balance.coefficient;
-    Reads reads = {dlogits, need(op.writes[0]), need(balance.choices)};
-    if (notes_.scaled_loss) reads.push_back(add({"loss scale", Role::scalar, DType::fp32, {1}}));
-    emit(added, "balance", std::move(reads), {dlogits});
+    emit(added, "balance", scaled({dlogits, need(op.writes[0]), need(balance.choices)}), {dlogits});
 }
 
 void Derivation::derive_permute(const Op& op) {
@@ -72,36 +80,75 @@ void Derivation::derive_group_rows(const Op& op) {
     contribute(op.reads[0], dx);
 }
 
+GroupedGemm Derivation::product_like(const GroupedGemm& forward, std::int64_t m, std::int64_t n,
+                                     std::int64_t k, GemmProduct product) {
+    GroupedGemm made = forward;
+    made.m = m;
+    made.n = n;
+    made.k = k;
+    made.product = product;
+    return made;
+}
+
 // As of a gemm, expert by expert.
-void Derivation::derive_grouped_gemm(const Op& op) {
+void Derivation::derive_grouped_gemm(std::size_t index) {
+    const Op op = forward_.ops[index];
+    if (const auto found = notes_.eight_bit.find(index); found != notes_.eight_bit.end())
+        return derive_grouped_eight_bit(op, found->second);
     const GroupedGemm& forward = op.as<GroupedGemm>();
     const TensorId dc = gradient_of(op.writes[0]), counts = need(op.reads[2]);
     const TensorId input = need(op.reads[0]);
     const TensorId da = fresh_gradient(op.reads[0]);
-    const auto product = [&](std::int64_t m, std::int64_t n, std::int64_t k, GemmProduct what) {
-        GroupedGemm made = forward;
-        made.m = m;
-        made.n = n;
-        made.k = k;
-        made.product = what;
-        return made;
-    };
-    emit(product(forward.m, forward.k, forward.n, GemmProduct::input_gradient), op.label + " dgrad",
-         {dc, need(op.reads[1]), counts}, {da});
+    emit(product_like(forward, forward.m, forward.k, forward.n, GemmProduct::input_gradient),
+         op.label + " dgrad", {dc, need(op.reads[1]), counts}, {da});
     contribute(op.reads[0], da);
     if (!is_frozen(op.reads[1]))
-        accumulate(product(forward.n, forward.k, forward.m, GemmProduct::weight_gradient),
-                   op.label + " wgrad", {dc, input, counts}, op.reads[1]);
+        accumulate(
+            product_like(forward, forward.n, forward.k, forward.m, GemmProduct::weight_gradient),
+            op.label + " wgrad", {dc, input, counts}, op.reads[1]);
 }
 
-void Derivation::derive_expert_activation(const Op& op) {
-    const ExpertActivate& forward = op.as<ExpertActivate>();
+void Derivation::derive_weigh_rows(const Op& op) {
+    const WeighRows& forward = op.as<WeighRows>();
     const TensorId dx = fresh_gradient(op.reads[0]), dweights = fresh_gradient(op.reads[1]);
-    emit(ExpertActivateBackward{forward, forward.rows, forward.width, forward.function}, op.label,
+    emit(WeighRowsBackward{forward, forward.rows, forward.width}, op.label,
          {gradient_of(op.writes[0]), need(op.reads[0]), need(op.reads[1]), need(op.reads[2])},
          {dx, dweights});
     contribute(op.reads[0], dx);
     contribute(op.reads[1], dweights);
+}
+
+// The rows' gradient passes by.
+void Derivation::derive_expert_bias(const Op& op) {
+    const ExpertBias& forward = op.as<ExpertBias>();
+    const TensorId dy = gradient_of(op.writes[0]), bias = op.reads[1];
+    Reads reads = {dy, need(op.reads[2])};
+    if (forward.weighs) {
+        reads.push_back(need(op.reads[3]));
+        reads.push_back(need(bias));
+    }
+    accumulate(ExpertBiasBackward{forward, forward.rows, forward.width, forward.weighs}, op.label,
+               std::move(reads), bias);
+    if (forward.weighs) {
+        const TensorId dweights = fresh_gradient(op.reads[3]);
+        backward_.ops.back().writes.push_back(dweights);
+        contribute(op.reads[3], dweights);
+    }
+    contribute(op.reads[0], dy);
+}
+
+void Derivation::derive_expert_activation(const Op& op) {
+    const ExpertActivate& forward = op.as<ExpertActivate>();
+    Reads reads = {gradient_of(op.writes[0])};
+    for (const TensorId id : op.reads)
+        reads.push_back(need(id));
+    Reads writes = {fresh_gradient(op.reads[0])};
+    if (forward.weighs) writes.push_back(fresh_gradient(op.reads[1]));
+    emit(ExpertActivateBackward{forward, forward.rows, forward.width, forward.function,
+                                forward.limit, forward.weighs},
+         op.label, std::move(reads), writes);
+    for (std::size_t i = 0; i < writes.size(); ++i)
+        contribute(op.reads[i], writes[i]);
 }
 
 void Derivation::derive_gate_rows(const Op& op) {

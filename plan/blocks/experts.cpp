@@ -25,8 +25,12 @@ class ExpertWriter {
         const TensorId router = w_.parameter(
             "router.weight", {{experts, d_.hidden}, Cut::whole, {}, Start::normal, true});
         const TensorId logits = wide("router_logits", {tokens, experts});
-        w_.op(Gemm{tokens, experts, d_.hidden}, "router", {x, router}, {logits});
-        const TensorId scores = wide("scores", {tokens, experts});
+        std::vector<TensorId> multiplied = {x, router};
+        if (mlp_.router_bias)
+            multiplied.push_back(
+                w_.parameter("router.logit_bias", {{experts}, Cut::whole, {}, Start::zero}));
+        w_.op(Gemm{tokens, experts, d_.hidden}, "router", std::move(multiplied), {logits});
+        const TensorId scores = wide("router_scores", {tokens, experts});
         choice_ = numbers("choice", {tokens, routing.chosen});
         const TensorId weights = wide("expert_weights", {tokens, routing.chosen});
         counts_ = numbers("counts", {1, experts});
@@ -40,6 +44,7 @@ class ExpertWriter {
               {scores, choice_, weights, counts_})
             .dtype = d_.wide_dtype;
         if (d_.balance_loss > 0) count_choices();
+        if (d_.z_loss > 0) w_.router_z_loss(d_.z_loss);
         if (spread_) gather_counts();
         Rows sent{w_.activation("permuted", tokens * routing.chosen, d_.hidden),
                   wide("permuted_weights", {tokens * routing.chosen, 1})};
@@ -61,6 +66,12 @@ class ExpertWriter {
             received.rows = group("grouped", received.rows, d_.hidden, false);
             received.weights = group("grouped_weights", received.weights, 1, false);
         }
+        if (mlp_.weighs_inputs) {
+            const TensorId weighed = w_.activation("weighed", d_.expert_rows, d_.hidden);
+            w_.op(WeighRows{rows(), d_.expert_rows, d_.hidden}, "weigh",
+                  {received.rows, received.weights, counts_}, {weighed});
+            received.rows = weighed;
+        }
         const std::int64_t room = d_.expert_rows, ffn = d_.expert_ffn;
         ParameterSpec up{
             {mlp_.routing.experts * inputs * expert.ffn_hidden, d_.hidden}, Cut::rows, {}};
@@ -69,18 +80,25 @@ class ExpertWriter {
         down.start = Start::residual_normal;
         up.experts = down.experts = mlp_.routing.experts;
         up.decays = down.decays = true;
-        const TensorId first = w_.parameter("experts.fc1.weight", std::move(up));
-        const TensorId f1 = w_.activation("experts_fc1", room, inputs * ffn);
-        w_.op(product(room, inputs * ffn, d_.hidden), "experts fc1",
-              {received.rows, first, counts_}, {f1});
+        const ParameterSpec up_bias = bias_of(up), down_bias = bias_of(down);
+        const CountedRows counted{rows(), counts_};
+        const TensorId first = w_.matrix("experts.fc1", std::move(up));
+        TensorId f1 =
+            w_.grouped_product("experts fc1", "experts_fc1", received.rows, first, counted);
+        if (expert.bias) f1 = biased("experts.fc1", "experts_fc1_biased", f1, up_bias, -1);
         const TensorId f2 = w_.activation("experts_activated", room, ffn);
         const LayerModule around = w_.begin_module(LayerModule::mlp_activation);
-        w_.op(ExpertActivate{rows(), room, ffn, function_of(expert)}, name_of(expert.activation),
-              {f1, received.weights, counts_}, {f2});
+        std::vector<TensorId> activated = {f1, received.weights, counts_};
+        if (mlp_.weighs_inputs) activated.erase(activated.begin() + 1);
+        w_.op(ExpertActivate{rows(), room, ffn, function_of(expert), expert.limit,
+                             !mlp_.weighs_inputs},
+              name_of(expert.activation), std::move(activated), {f2});
         w_.end_module(around);
-        const TensorId second = w_.parameter("experts.fc2.weight", std::move(down));
-        const TensorId made = w_.activation("experts_fc2", room, d_.hidden);
-        w_.op(product(room, d_.hidden, ffn), "experts fc2", {f2, second, counts_}, {made});
+        const TensorId second = w_.matrix("experts.fc2", std::move(down));
+        TensorId made = w_.grouped_product("experts fc2", "experts_fc2", f2, second, counted);
+        if (expert.bias)
+            made = biased("experts.fc2", "experts_fc2_biased", made, down_bias,
+                          mlp_.weighs_inputs ? -1 : received.weights);
         return spread_ && local > 1 ? group("apart", made, d_.hidden, true) : made;
     }
 
@@ -107,8 +125,25 @@ class ExpertWriter {
 
     ExpertRows rows() const { return {places_, d_.expected_rows}; }
 
-    GroupedGemm product(std::int64_t m, std::int64_t n, std::int64_t k) const {
-        return {rows(), m, n, k};
+    static ParameterSpec bias_of(const ParameterSpec& matrix) {
+        const std::int64_t each = matrix.dims[0] / matrix.experts;
+        ParameterSpec bias{{matrix.dims[0]}, Cut::rows, matrix.sections, Start::zero};
+        if (bias.sections.empty()) bias.sections = {each};
+        bias.experts = matrix.experts;
+        return bias;
+    }
+
+    // Rows plus their experts' biases, times the rows' weights where there are such.
+    TensorId biased(const std::string& linear, const char* name, TensorId from, ParameterSpec spec,
+                    TensorId weights) {
+        const TensorId bias = w_.parameter(linear + ".bias", std::move(spec));
+        const std::int64_t width = w_.width(from);
+        const TensorId sum = w_.activation(name, d_.expert_rows, width);
+        std::vector<TensorId> reads = {from, bias, counts_};
+        if (weights >= 0) reads.push_back(weights);
+        w_.op(ExpertBias{rows(), d_.expert_rows, width, weights >= 0}, name, std::move(reads),
+              {sum});
+        return sum;
     }
 
     // Of whole sequences, which tensor and context ranks have parts of.

@@ -65,6 +65,7 @@ struct ForwardBlock {
         std::int64_t sequence = 0;  // tokens, over all ranks
     };
     Balance balance;
+    double router_z = 0;  // what the router's z-loss counts for
     // Backward starts from the loss times a device scalar (fp16).
     bool scaled_loss = false;
     // The gradient of what the loss reads has a place of its own.
@@ -108,6 +109,10 @@ class ForwardWriter : public BlockWriter {
         out_.balance = {choices, coefficient, sequence};
         out_.scaled_loss = dims_.scales_loss();
     }
+    void router_z_loss(double coefficient) {
+        out_.router_z = coefficient;
+        out_.scaled_loss = dims_.scales_loss();
+    }
     void separate_loss_gradient() { out_.separate_loss_gradient = true; }
     // Of the op written last.
     void cut_gradient() { out_.cut_gradient.back() = true; }
@@ -126,6 +131,10 @@ class ForwardWriter : public BlockWriter {
                                   TensorId bias);
     // x·Wᵀ, [sharded tokens, columns], with all of W on every tensor rank.
     TensorId whole_product(const std::string& name, TensorId x, std::int64_t columns);
+    // x·Wᵀ for each expert, over the rows of x that came to it; W is that of all local experts, one
+    // after another. Returns `result`, of as many rows as there is room for.
+    TensorId grouped_product(const std::string& label, const std::string& result, TensorId x,
+                             TensorId weight, const CountedRows& rows);
     // All rows of x, which under sequence parallelism every tensor rank has a share of.
     TensorId all_rows(const std::string& name, TensorId x) {
         return dims_.sequence_parallel ? gather(name, x) : x;
@@ -163,15 +172,19 @@ class ForwardWriter : public BlockWriter {
     // An input of eight-bit products, which forward reads by rows.
     struct EightBitInput {
         TensorId source = -1;
+        bool gathered = false;
         EightBit rows;
         EightBitProduct product;
     };
 
     TensorId gather(const std::string& name, TensorId x);
-    EightBitInput eight_bit_input(const std::string& name, TensorId x, bool gathered);
+    EightBitInput eight_bit_input(const std::string& name, TensorId x, bool gathered,
+                                  const CountedRows& counted = {});
     EightBitInput gathered_copies(const std::string& name, TensorId x);
     TensorId eight_bit_product(const std::string& name, const EightBitInput& input, TensorId weight,
                                TensorId bias, bool column);
+    EightBit eight_bit_weight(const std::string& name, TensorId weight, std::int64_t matrices);
+    void note_eight_bits(const EightBitInput& input, TensorId weight);
     // Whether a product with a share of a weight reads it already.
     bool makes_part_of_gradient(TensorId input) const;
 

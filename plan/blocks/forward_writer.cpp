@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "plan/blocks/forward_block.hpp"
+#include "plan/check.hpp"
 #include "plan/ir/parameters.hpp"
 
 namespace orrery::plan {
@@ -14,6 +15,9 @@ ForwardWriter::ForwardWriter(std::string name, const Dims& dims) : dims_(dims) {
 
 TensorId ForwardWriter::tensor(std::string name, Role role, DType dtype,
                                std::vector<std::int64_t> dims) {
+    // Blocks of a part find by its name what one of them keeps for another.
+    for (const Tensor& other : out_.block.tensors)
+        ORRERY_CHECK(other.name != name, out_.block.name + " has two tensors named " + name);
     out_.block.tensors.push_back({std::move(name), role, dtype, std::move(dims)});
     out_.rematerialise.push_back(false);
     return static_cast<TensorId>(out_.block.tensors.size() - 1);
@@ -169,6 +173,8 @@ TensorId ForwardWriter::whole_product(const std::string& name, TensorId x, std::
     const std::int64_t rows = dims_.sharded_tokens, input_width = width(x);
     const TensorId weight =
         matrix(name, {{columns, input_width}, Cut::whole, {}, Start::normal, true});
+    if (dims_.fp8.on())
+        return eight_bit_product(name, eight_bit_input(name, x, false), weight, -1, false);
     const TensorId y = activation(name, rows, columns);
     op(Gemm{rows, columns, input_width}, name, {x, weight}, {y});
     return y;

@@ -56,12 +56,12 @@ AttentionForm attention_form(const SoftmaxAttention& attention, const Dims& d) {
 TensorId flash_attention(ForwardWriter& w, const AttentionForm& form, TensorId qkv,
                          TensorId sinks) {
     const Dims& d = w.dims();
-    const std::int64_t s = d.attended_sequence();
+    const std::int64_t samples = d.batch * d.chunks(), s = d.attended_sequence() / d.chunks();
     const TensorId out = attention_result(w);
-    const TensorId lse = w.tensor("lse", Role::scratch, d.wide_dtype, {d.batch, form.heads, s});
+    const TensorId lse = w.tensor("lse", Role::scratch, d.wide_dtype, {samples, form.heads, s});
     std::vector<TensorId> reads = {qkv};
     if (form.sinks) reads.push_back(sinks);
-    w.op(Attention{{{form, d.batch, s, s}, d.window}}, "attention", std::move(reads), {out, lse});
+    w.op(Attention{{{form, samples, s, s}, d.window}}, "attention", std::move(reads), {out, lse});
     return out;
 }
 
@@ -69,7 +69,8 @@ TensorId flash_attention(ForwardWriter& w, const AttentionForm& form, TensorId q
 TensorId unfused_attention(ForwardWriter& w, const Scenario& scenario, const AttentionForm& form,
                            TensorId qkv, TensorId sinks) {
     const Dims& d = w.dims();
-    const std::int64_t s = d.attended_sequence(), maps = d.batch * form.heads;
+    const std::int64_t s = d.attended_sequence() / d.chunks();
+    const std::int64_t maps = d.batch * d.chunks() * form.heads;
     auto scores_like = [&](const std::string& name, DType dtype) {
         return w.tensor(name, Role::scratch, dtype, {maps, s, s});
     };
@@ -146,8 +147,11 @@ TensorId qk_norm(ForwardWriter& w, const Model& model, const SoftmaxAttention& s
         of_each.partial_gradient = true;
         return w.parameter(name, std::move(of_each));
     };
-    std::vector<TensorId> reads = {qkv, weight("q_norm.weight", spec.heads),
-                                   weight("k_norm.weight", spec.kv_heads)};
+    const bool weighted = spec.qk_norm != QkNorm::unweighted;
+    std::vector<TensorId> reads = {qkv};
+    if (weighted)
+        reads.insert(reads.end(),
+                     {weight("q_norm.weight", spec.heads), weight("k_norm.weight", spec.kv_heads)});
     if (over_width) {
         const TensorId sums = w.tensor("qk_sums", Role::scratch, d.wide_dtype, {d.tokens, 2});
         w.op(NormalizeQkSums{d.tokens, width, d.heads, d.kv_heads, d.head_dim}, "qk_norm sums",
@@ -159,7 +163,7 @@ TensorId qk_norm(ForwardWriter& w, const Model& model, const SoftmaxAttention& s
     }
     const TensorId normed = w.activation("qkv_normed", d.tokens, d.qkv_width());
     w.op(NormalizeQk{{d.tokens, width, d.heads, d.kv_heads, d.head_dim, over_width ? d.tensor : 0,
-                      model.norm_epsilon, model.norm_weight_offset}},
+                      model.norm_epsilon, weighted ? model.norm_weight_offset : 0, weighted}},
          "qk_norm", std::move(reads), {normed});
     return normed;
 }
@@ -181,6 +185,10 @@ TensorId attention_branch(ForwardWriter& w, const Scenario& scenario, const Laye
                    d.head_dim, spec.rotary_dim, spec.rope_theta, scaling}},
              "rope", {qkv}, {qkv});
     }
+    if (spec.temper_floor > 0)
+        w.op(TemperQueries{d.tokens, d.heads * d.head_dim, d.heads, d.kv_heads, d.head_dim,
+                           spec.temper_floor, spec.temper_scale},
+             "temperature", {qkv}, {qkv});
     // ALiBi is an arithmetic of row, column and head within either kernel (Press 2022).
     return attention(w, scenario, spec, qkv);
 }
@@ -199,6 +207,8 @@ const char* name_of(Activation activation) {
             return "swiglu";
         case Activation::geglu:
             return "geglu";
+        case Activation::clamped_swiglu:
+            return "clamped swiglu";
     }
     return "";
 }
@@ -214,6 +224,8 @@ ActivationFunction function_of(const DenseMlp& mlp) {
             return ActivationFunction::squared_relu;
         case Activation::swiglu:
             return ActivationFunction::swiglu;
+        case Activation::clamped_swiglu:
+            return ActivationFunction::clamped_swiglu;
         case Activation::geglu:
             break;
     }
@@ -233,7 +245,8 @@ TensorId mlp_branch(ForwardWriter& w, const Scenario& scenario, const DenseMlp& 
         f1.push_back(w.halve_product("gate", "up"));
     const TensorId f2 = w.activation(prefix + "activated", d.tokens, width);
     const LayerModule around = w.begin_module(LayerModule::mlp_activation);
-    w.op(Activate{d.tokens, width, function_of(mlp)}, name_of(mlp.activation), std::move(f1), {f2});
+    w.op(Activate{d.tokens, width, function_of(mlp), mlp.limit}, name_of(mlp.activation),
+         std::move(f1), {f2});
     w.end_module(around);
     return f2;
 }

@@ -17,6 +17,11 @@ std::int64_t expert_matrices(const Model& m, const ExpertMlp& mlp, std::int64_t 
            mlp_matrices(m, shared) + (mlp.shared_gate ? m.hidden : 0);
 }
 
+// Of an MLP's linears.
+std::int64_t mlp_biases(const Model& m, const DenseMlp& mlp) {
+    return mlp.bias ? (mlp.gated() ? 2 : 1) * mlp.ffn_hidden + m.hidden : 0;
+}
+
 // Elements of the matrices of one layer of a kind: all of them, and those that a token passes.
 struct Matrices {
     std::int64_t all = 0;
@@ -55,10 +60,10 @@ std::int64_t layer_vectors(const Model& m, const LayerSpec& layer) {
     if (a.qk_norm == QkNorm::heads) elements += 2 * a.head_dim;
     if (a.qk_norm == QkNorm::width) elements += (a.heads + a.kv_heads) * a.head_dim;
     if (a.sinks) elements += a.heads;
-    if (layer.experts() != nullptr) return elements;
-    const DenseMlp& mlp = layer.dense();
-    if (mlp.bias) elements += (mlp.gated() ? 2 : 1) * mlp.ffn_hidden + m.hidden;
-    return elements;
+    const ExpertMlp* const experts = layer.experts();
+    if (experts == nullptr) return elements + mlp_biases(m, layer.dense());
+    if (experts->router_bias) elements += experts->routing.experts;
+    return elements + experts->routing.experts * mlp_biases(m, experts->expert);
 }
 
 // Elements of the adapters beside one layer's linears: A and B of each (Hu et al. 2021, section 4).

@@ -8,6 +8,7 @@
 #include "plan/check.hpp"
 #include "plan/checks/binding_faults.hpp"
 #include "plan/checks/operand_faults.hpp"
+#include "plan/checks/pair_faults.hpp"
 #include "plan/checks/sharding_faults.hpp"
 #include "plan/checks/staleness_faults.hpp"
 #include "plan/checks/validation_faults.hpp"
@@ -301,8 +302,11 @@ std::int64_t masked_products(const Scenario& scenario) {
     std::int64_t products = 0;
     for (std::size_t kind = 0; kind < model.kinds.size(); ++kind) {
         const SoftmaxAttention& attention = model.kinds[kind].attention();
+        // Between chunks nothing is multiplied.
         const std::int64_t hidden =
-            scenario.training.sequence_length - attention_span(scenario, attention);
+            attends_in_chunks(scenario, attention)
+                ? 0
+                : scenario.training.sequence_length - attention_span(scenario, attention);
         products +=
             model.layers_of(kind) * (attention.q_width() + attention.context_width()) * hidden;
     }
@@ -384,6 +388,7 @@ std::vector<std::string> plan_faults(const Plan& plan, const Scenario& scenario)
         check_schedule(plan, program, faults);
         check_memory(program, faults);
         check_bindings(plan, program, faults);
+        check_pairs(plan, program, faults);
     }
     check_sharding(plan, faults);
     check_validation(plan, faults);

@@ -62,7 +62,9 @@ double rows_in_use(const OpSpec& spec, const Tensor& tensor) {
                     else
                         return op.rows;
                 }();
-                if (tensor.dims[0] == rows && rows > 0)
+                // A transposed copy has them in its columns.
+                const bool turned = is_eight_bit(tensor.dtype) && tensor.dims.back() == rows;
+                if ((tensor.dims[0] == rows || turned) && rows > 0)
                     return static_cast<double>(op.expected) / static_cast<double>(rows);
             }
             return 1.0;

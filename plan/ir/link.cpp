@@ -45,15 +45,24 @@ class Linker {
                 link_transfers(step);
                 continue;
             }
+            if (s + 1 < program_.steps.size() && program_.steps[s + 1].beside_last) {
+                link_pair(s++);
+                continue;
+            }
             const Procedure& procedure =
                 program_.procedures[static_cast<std::size_t>(step.procedure)];
-            StreamCounts before{};
-            if (step.after_transfers)
-                for (const Stream stream : {Stream::pipeline_comm, Stream::pipeline_before_comm})
-                    before[index_of(stream)] = issued_[index_of(stream)];
+            const StreamCounts before = transfers_before(step);
             for (std::size_t u = 0; u < procedure.uses.size(); ++u)
                 link_use(step, procedure.uses[u], before, static_cast<std::uint16_t>(u));
         }
+    }
+
+    StreamCounts transfers_before(const Step& step) const {
+        StreamCounts before{};
+        if (step.after_transfers)
+            for (const Stream stream : {Stream::pipeline_comm, Stream::pipeline_before_comm})
+                before[index_of(stream)] = issued_[index_of(stream)];
+        return before;
     }
 
     // Whatever dies within a step may lie where anything of the step before did.
@@ -181,38 +190,122 @@ class Linker {
         }
     }
 
-    void link_use(const Step& step, const BlockUse& use, const StreamCounts& before,
-                  std::uint16_t use_index) {
-        const auto b = static_cast<std::size_t>(use.block);
-        const Block& block = plan_.blocks[b];
-        const BlockOrder& order = orders_[b];
-        const StreamCounts base = issued_;
-        const Accesses scratch_before = piece(first_piece(program_.scratch));
+    // A use of a block, some of whose ops may be written out.
+    struct Begun {
+        std::size_t block = 0;
+        StreamCounts base{};  // issued before it
+        Accesses scratch_before;
         std::array<bool, kStreams> scratch_ordered{};
         std::size_t next_outside = 0;
-        for (std::size_t i = 0; i < block.ops.size(); ++i) {
-            const std::size_t own = index_of(block.ops[i].stream);
-            StreamCounts waits{};
-            for (std::size_t s = 0; s < kStreams; ++s)
-                if (order.waits[i][s] > 0) waits[s] = base[s] + order.waits[i][s];
-            if (use.fence) join(waits, base);
-            if (step.after_transfers) join(waits, before);
-            if (order.touches_scratch[i] && !scratch_ordered[own]) {
-                scratch_ordered[own] = true;
-                join(waits, scratch_before.writes);
+        std::int32_t scratch = -1;
+        // Of a use whose ops take turns with others': by stream, what was issued with each of its
+        // own.
+        bool in_turns = false;
+        std::array<std::vector<std::uint32_t>, kStreams> issued;
+    };
+
+    Begun begin_use(const Step& step, const BlockUse& use) {
+        Begun begun;
+        begun.block = static_cast<std::size_t>(use.block);
+        begun.base = issued_;
+        begun.scratch = first_piece(step.beside_last ? program_.beside_scratch : program_.scratch);
+        begun.scratch_before = piece(begun.scratch);
+        return begun;
+    }
+
+    // So many of its own ops on a stream have ended.
+    static std::uint32_t own_count(const Begun& begun, std::size_t s, std::uint32_t count) {
+        return begun.in_turns ? begun.issued[s][count - 1] : begun.base[s] + count;
+    }
+
+    void link_op(const Step& step, const BlockUse& use, Begun& begun, std::size_t i,
+                 const StreamCounts& before, std::uint16_t use_index) {
+        const Block& block = plan_.blocks[begun.block];
+        const BlockOrder& order = orders_[begun.block];
+        const std::size_t own = index_of(block.ops[i].stream);
+        StreamCounts waits{};
+        for (std::size_t s = 0; s < kStreams; ++s)
+            if (order.waits[i][s] > 0) waits[s] = own_count(begun, s, order.waits[i][s]);
+        if (use.fence) join(waits, begun.base);
+        if (step.after_transfers) join(waits, before);
+        if (order.touches_scratch[i] && !begun.scratch_ordered[own]) {
+            begun.scratch_ordered[own] = true;
+            join(waits, begun.scratch_before.writes);
+        }
+        pieces_of_op_.clear();
+        const std::size_t first_outside = begun.next_outside;
+        for (; begun.next_outside < order.outside.size() &&
+               order.outside[begun.next_outside].op == static_cast<std::int32_t>(i);
+             ++begun.next_outside)
+            before_access(step, use, order.outside[begun.next_outside], begun.base, waits);
+        push(first_op_[begun.block] + static_cast<std::uint32_t>(i), block.ops[i].stream, waits,
+             use_index);
+        for (std::size_t k = first_outside; k < begun.next_outside; ++k)
+            note_access(order.outside[k], pieces_of_op_[k - first_outside], own);
+        if (order.touches_scratch[i]) piece(begun.scratch).writes[own] = issued_[own];
+        if (begun.in_turns) begun.issued[own].push_back(issued_[own]);
+    }
+
+    void link_use(const Step& step, const BlockUse& use, const StreamCounts& before,
+                  std::uint16_t use_index) {
+        Begun begun = begin_use(step, use);
+        const std::size_t ops = plan_.blocks[begun.block].ops.size();
+        for (std::size_t i = 0; i < ops; ++i)
+            link_op(step, use, begun, i, before, use_index);
+    }
+
+    // A step of which turns are issued.
+    struct InTurns {
+        std::uint32_t number = 0;
+        const Step& step;
+        const Procedure& procedure;
+        StreamCounts before{};
+        std::size_t use = 0, op = 0;
+        Begun begun{};
+
+        bool left() const { return use < procedure.uses.size(); }
+    };
+
+    InTurns in_turns(std::size_t number) {
+        const Step& step = program_.steps[number];
+        return {static_cast<std::uint32_t>(number), step,
+                program_.procedures[static_cast<std::size_t>(step.procedure)],
+                transfers_before(step)};
+    }
+
+    // To the end of its next exchange of experts' rows.
+    void take_turn(InTurns& of) {
+        step_ = of.number;
+        while (of.left()) {
+            const BlockUse& use = of.procedure.uses[of.use];
+            if (of.op == 0) {
+                of.begun = begin_use(of.step, use);
+                of.begun.in_turns = true;
             }
-            pieces_of_op_.clear();
-            const std::size_t first_outside = next_outside;
-            for (; next_outside < order.outside.size() &&
-                   order.outside[next_outside].op == static_cast<std::int32_t>(i);
-                 ++next_outside)
-                before_access(step, use, order.outside[next_outside], base, waits);
-            push(first_op_[b] + static_cast<std::uint32_t>(i), block.ops[i].stream, waits,
-                 use_index);
-            for (std::size_t k = first_outside; k < next_outside; ++k)
-                note_access(order.outside[k], pieces_of_op_[k - first_outside], own);
-            if (order.touches_scratch[i])
-                piece(first_piece(program_.scratch)).writes[own] = issued_[own];
+            const std::vector<Op>& ops = plan_.blocks[of.begun.block].ops;
+            bool exchanged = false;
+            while (of.op < ops.size() && !exchanged) {
+                link_op(of.step, use, of.begun, of.op, of.before,
+                        static_cast<std::uint16_t>(of.use));
+                exchanged = ops[of.op].is<AllToAllV>() &&
+                            (of.op + 1 == ops.size() || !ops[of.op + 1].is<AllToAllV>());
+                ++of.op;
+            }
+            if (of.op == ops.size()) {
+                of.op = 0;
+                ++of.use;
+            }
+            if (exchanged) return;
+        }
+    }
+
+    // A forward step and the backward step behind it. Backward goes first: what it begins with, the
+    // forward step's attention runs beside.
+    void link_pair(std::size_t forward) {
+        InTurns first = in_turns(forward + 1), second = in_turns(forward);
+        while (first.left() || second.left()) {
+            take_turn(first);
+            take_turn(second);
         }
     }
 

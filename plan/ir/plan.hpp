@@ -242,6 +242,10 @@ struct Step {
                                // gradient received
     std::int32_t output = -1;  // resident handed out of the stage (to be sent)
     bool after_transfers = false;  // computes nothing until every transfer issued before has ended
+    // A backward step that is issued in turns with the forward step before it: to an exchange of
+    // experts' rows each, so that the one computes while the other's rows are on their way. What
+    // either touches is there for both, and the scratch of its blocks is `beside_scratch`.
+    bool beside_last = false;
     // Residents of this stage and micro-batch, where backward is split: what its part for the
     // weights reads, of the forward pass and of the part for the input.
     std::int32_t kept = -1;
@@ -274,6 +278,10 @@ struct Program {
     std::int32_t scratch = -1;
     std::int32_t workspace = -1;
     std::array<std::int32_t, 2> frames{-1, -1};
+    // Where steps are issued in turns: scratch of those beside another, and the frames of forward
+    // activations, which are not those of gradients then; −1: none are.
+    std::int32_t beside_scratch = -1;
+    std::array<std::int32_t, 2> beside_frames{-1, -1};
     std::int32_t scalars = -1;
     std::int32_t recomputed = -1;  // what a backward action makes again of one group of layers
     std::int32_t quantized = -1;   // eight-bit copies of weights, histories of scales

@@ -19,7 +19,9 @@ Addresses::Addresses(const Plan& plan, const Program& program, Rank rank)
 Place Addresses::place(const Step& step, const BlockUse& use, TensorId id) const {
     const Block& block = plan_.blocks[static_cast<std::size_t>(use.block)];
     const auto t = static_cast<std::size_t>(id);
-    if (block.tensors[t].role == Role::scratch) return {program_.scratch, block.scratch_offsets[t]};
+    if (block.tensors[t].role == Role::scratch)
+        return {step.beside_last ? program_.beside_scratch : program_.scratch,
+                block.scratch_offsets[t]};
     const Slot& slot = use.slots[t];
     return {step.resident(slot), slot.offset + member(slot.share) * block.tensors[t].bytes()};
 }

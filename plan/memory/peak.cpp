@@ -62,7 +62,8 @@ void for_each_step(const Plan& plan, const Program& program, Visit visit) {
     std::vector<Bytes> change(program.steps.size() + 1, Bytes{});
     for (std::size_t i = 0; i < program.residents.size(); ++i) {
         const auto id = static_cast<std::int32_t>(i);
-        if (id == program.scratch || id == program.recomputed) continue;
+        if (id == program.scratch || id == program.beside_scratch || id == program.recomputed)
+            continue;
         const Resident& resident = program.residents[i];
         if (resident.tier != Tier::device || resident.within >= 0) continue;
         const auto category = static_cast<std::size_t>(resident.category);
@@ -78,13 +79,18 @@ void for_each_step(const Plan& plan, const Program& program, Visit visit) {
         for (std::size_t c = 0; c < kMemoryCategories; ++c)
             live[c] += change[s][c];
         Bytes now = live;
-        const std::int32_t procedure = program.steps[s].procedure;
-        if (procedure >= 0)
-            now[static_cast<std::size_t>(MemoryCategory::activations)] +=
-                scratch[static_cast<std::size_t>(procedure)];
-        if (program.recomputed >= 0 && makes_input_gradient(program.steps[s].action.kind))
-            now[static_cast<std::size_t>(MemoryCategory::activations)] +=
-                program.residents[static_cast<std::size_t>(program.recomputed)].bytes;
+        // With those of a step that it is issued in turns with.
+        const bool with_next = s + 1 < program.steps.size() && program.steps[s + 1].beside_last;
+        const std::size_t first = program.steps[s].beside_last ? s - 1 : s;
+        for (std::size_t of = first; of <= (with_next ? s + 1 : s); ++of) {
+            const std::int32_t procedure = program.steps[of].procedure;
+            if (procedure >= 0)
+                now[static_cast<std::size_t>(MemoryCategory::activations)] +=
+                    scratch[static_cast<std::size_t>(procedure)];
+            if (program.recomputed >= 0 && makes_input_gradient(program.steps[of].action.kind))
+                now[static_cast<std::size_t>(MemoryCategory::activations)] +=
+                    program.residents[static_cast<std::size_t>(program.recomputed)].bytes;
+        }
         visit(s, now);
     }
 }

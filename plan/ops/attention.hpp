@@ -274,6 +274,7 @@ struct NormalizeQkFields {
     std::int64_t ranks = 0;  // 0: each head by itself
     double epsilon = 1e-6;
     double weight_offset = 0;
+    bool weighted = true;  // else by a weight of 1 (Llama 4), each head by itself
 
     std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_dim; }
     // One for each of a head's elements, or of all heads' where they are normed together.
@@ -290,6 +291,7 @@ struct NormalizeQkFields {
         v.number("ranks", &Op::ranks);
         v.number("epsilon", &Op::epsilon);
         v.number("weight_offset", &Op::weight_offset);
+        v.number("weighted", &Op::weighted);
     }
     bool operator==(const NormalizeQkFields&) const = default;
 };
@@ -304,8 +306,8 @@ struct NormalizeQk : NormalizeQkFields {
     template <typename V>
     void operands(V&& v) const {
         v.reads("qkv", rows * qkv_width());
-        v.reads("q weight", q_weights());
-        v.reads("k weight", k_weights());
+        if (weighted) v.reads("q weight", q_weights());
+        if (weighted) v.reads("k weight", k_weights());
         if (ranks > 0) v.reads("sums of squares", 2 * rows);
         v.writes("qkv", rows * qkv_width());
     }
@@ -323,8 +325,8 @@ struct NormalizeQkBackward : NormalizeQkFields {
     void operands(V&& v) const {
         v.reads("dqkv", rows * qkv_width());
         v.reads("qkv", rows * qkv_width());
-        v.reads("q weight", q_weights());
-        v.reads("k weight", k_weights());
+        if (weighted) v.reads("q weight", q_weights());
+        if (weighted) v.reads("k weight", k_weights());
         if (ranks > 0) {
             v.reads("sums of squares", 2 * rows);
             v.reads("sums of products", 2 * rows);
@@ -421,6 +423,34 @@ struct RopeBackward : RopeFields {
         v.writes("dqkv", rows * (heads + 2 * kv_heads) * head_dim);
     }
     bool operator==(const RopeBackward&) const = default;
+};
+
+// Of the position p, counted from 0: factor = 1 + scale·ln(1 + ⌊(p + 1)/floor⌋) (Llama 4).
+struct TemperQueries {
+    static constexpr std::string_view kDoc =
+        "queries, or their gradients, times what grows with their position, in place";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;  // of queries
+    std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+    std::int64_t floor = 1;
+    double scale = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &TemperQueries::rows);
+        v.size("width", &TemperQueries::width);
+        v.extent("heads", &TemperQueries::heads);
+        v.extent("kv_heads", &TemperQueries::kv_heads);
+        v.extent("head_dim", &TemperQueries::head_dim);
+        v.number("floor", &TemperQueries::floor);
+        v.number("scale", &TemperQueries::scale);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("qkv", rows * (heads + 2 * kv_heads) * head_dim);
+        v.writes("qkv", rows * (heads + 2 * kv_heads) * head_dim);
+    }
+    bool operator==(const TemperQueries&) const = default;
 };
 
 enum class Rearrangement : std::uint8_t {

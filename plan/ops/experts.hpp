@@ -172,6 +172,32 @@ struct LoadGradient {
     bool operator==(const LoadGradient&) const = default;
 };
 
+// Zoph et al. 2022, arXiv 2202.08906, section 3.2: to the loss comes, in the mean over tokens,
+// coefficient · (log Σ exp logits)².
+struct RouterZGradient {
+    static constexpr std::string_view kDoc =
+        "adds the gradient of the square of the logits' logarithm of sums to that of the logits";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0;
+    std::int64_t experts = 0;
+    double coefficient = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &RouterZGradient::rows);
+        v.extent("experts", &RouterZGradient::experts);
+        v.number("coefficient", &RouterZGradient::coefficient);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("dlogits", rows * experts);
+        v.reads("logits", rows, experts);
+        v.may_read("loss scale", 1);
+        v.writes("dlogits", rows * experts);
+    }
+    bool operator==(const RouterZGradient&) const = default;
+};
+
 // Which rows are whose: `ranks` members of an expert group, `split` of which in a row have shares
 // of the same experts' matrices; each such row of members holds as many experts, in order.
 struct ExpertPlaces {
@@ -304,6 +330,51 @@ struct GroupRows : ExpertRows {
     bool operator==(const GroupRows&) const = default;
 };
 
+// Where experts read weighed rows, in place of their results being weighed (Llama 4).
+struct WeighRows : ExpertRows {
+    static constexpr std::string_view kDoc = "each row times its weight";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &WeighRows::rows);
+        v.size("width", &WeighRows::width);
+        ExpertRows::fields<WeighRows>(v);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("input", rows, width);
+        v.reads("weights", rows);
+        v.reads("counts", ranks * experts);
+        v.writes("output", rows * width);
+    }
+    bool operator==(const WeighRows&) const = default;
+};
+
+struct WeighRowsBackward : ExpertRows {
+    static constexpr std::string_view kDoc = "its gradients: of the rows, of their weights";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &WeighRowsBackward::rows);
+        v.size("width", &WeighRowsBackward::width);
+        ExpertRows::fields<WeighRowsBackward>(v);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("doutput", rows, width);
+        v.reads("input", rows, width);
+        v.reads("weights", rows);
+        v.reads("counts", ranks * experts);
+        v.writes("dinput", rows * width);
+        v.writes("dweights", rows);
+    }
+    bool operator==(const WeighRowsBackward&) const = default;
+};
+
 // A gemm (plan/ops/matrix.hpp) per local expert over its rows; matrices of experts lie one after
 // another.
 struct GroupedGemm : ExpertRows {
@@ -344,17 +415,75 @@ struct GroupedGemm : ExpertRows {
                 break;
         }
         v.reads("counts", ranks * experts);
+        v.may_read("scales", 1);  // of eight bits, of either operand
+        v.may_read("scales", 1);
         v.writes("result", product == GemmProduct::weight_gradient ? local() * m * n : m * n);
     }
     bool operator==(const GroupedGemm&) const = default;
 };
 
+// What an expert's second product is weighed by, its bias is too.
+struct ExpertBias : ExpertRows {
+    static constexpr std::string_view kDoc =
+        "adds its expert's bias to each row, times the row's weight where there is one";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+    bool weighs = false;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &ExpertBias::rows);
+        v.size("width", &ExpertBias::width);
+        ExpertRows::fields<ExpertBias>(v);
+        v.number("weighs", &ExpertBias::weighs);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("input", rows, width);
+        v.reads("biases", local() * width);
+        v.reads("counts", ranks * experts);
+        if (weighs) v.reads("weights", rows);
+        v.writes("output", rows * width);
+    }
+    bool operator==(const ExpertBias&) const = default;
+};
+
+struct ExpertBiasBackward : ExpertRows {
+    static constexpr std::string_view kDoc =
+        "its gradients: of each expert's bias, of the rows' weights";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, width = 0;
+    bool weighs = false;
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &ExpertBiasBackward::rows);
+        v.size("width", &ExpertBiasBackward::width);
+        ExpertRows::fields<ExpertBiasBackward>(v);
+        v.number("weighs", &ExpertBiasBackward::weighs);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("doutput", rows, width);
+        v.reads("counts", ranks * experts);
+        if (weighs) {
+            v.reads("weights", rows);
+            v.reads("biases", local() * width);
+        }
+        v.writes("dbiases", local() * width);
+        if (weighs) v.writes("dweights", rows);
+    }
+    bool operator==(const ExpertBiasBackward&) const = default;
+};
+
 struct ExpertActivate : ExpertRows {
     static constexpr std::string_view kDoc =
-        "the function between an expert's products, times the row's weight";
+        "the function between an expert's products, times the row's weight where there is one";
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0, width = 0;
     ActivationFunction function = ActivationFunction::swiglu;
+    double limit = 0;    // of clamped_swiglu
+    bool weighs = true;  // by the rows' weights
 
     template <typename V>
     static void fields(V&& v) {
@@ -362,12 +491,14 @@ struct ExpertActivate : ExpertRows {
         v.size("width", &ExpertActivate::width);
         ExpertRows::fields<ExpertActivate>(v);
         v.number("function", &ExpertActivate::function);
+        v.number("limit", &ExpertActivate::limit);
+        v.number("weighs", &ExpertActivate::weighs);
     }
     template <typename V>
     void operands(V&& v) const {
         v.reads(is_gated(function) ? "gate and up" : "input", rows,
                 (is_gated(function) ? 2 : 1) * width);
-        v.reads("weights", rows);
+        if (weighs) v.reads("weights", rows);
         v.reads("counts", ranks * experts);
         v.writes("output", rows * width);
     }
@@ -379,6 +510,8 @@ struct ExpertActivateBackward : ExpertRows {
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0, width = 0;
     ActivationFunction function = ActivationFunction::swiglu;
+    double limit = 0;    // of clamped_swiglu
+    bool weighs = true;  // by the rows' weights
 
     template <typename V>
     static void fields(V&& v) {
@@ -386,16 +519,18 @@ struct ExpertActivateBackward : ExpertRows {
         v.size("width", &ExpertActivateBackward::width);
         ExpertRows::fields<ExpertActivateBackward>(v);
         v.number("function", &ExpertActivateBackward::function);
+        v.number("limit", &ExpertActivateBackward::limit);
+        v.number("weighs", &ExpertActivateBackward::weighs);
     }
     template <typename V>
     void operands(V&& v) const {
         const std::int64_t inputs = (is_gated(function) ? 2 : 1) * width;
         v.reads("doutput", rows, width);
         v.reads(is_gated(function) ? "gate and up" : "input", rows, inputs);
-        v.reads("weights", rows);
+        if (weighs) v.reads("weights", rows);
         v.reads("counts", ranks * experts);
         v.writes("dinput", rows * inputs);
-        v.writes("dweights", rows);
+        if (weighs) v.writes("dweights", rows);
     }
     bool operator==(const ExpertActivateBackward&) const = default;
 };

@@ -30,6 +30,7 @@ namespace orrery::plan {
     OP(qk_norm_sums, NormalizeQkSums)                         \
     OP(rope, Rope)                                            \
     OP(rope_backward, RopeBackward)                           \
+    OP(temper_queries, TemperQueries)                         \
     OP(latent_heads, LatentHeads)                             \
     OP(latent_heads_backward, LatentHeadsBackward)            \
     OP(residual_add, ResidualAdd)                             \
@@ -40,10 +41,15 @@ namespace orrery::plan {
     OP(count_choices, CountChoices)                           \
     OP(balance_gradient, BalanceGradient)                     \
     OP(load_gradient, LoadGradient)                           \
+    OP(router_z_gradient, RouterZGradient)                    \
     OP(permute, Permute)                                      \
     OP(unpermute, Unpermute)                                  \
     OP(group_rows, GroupRows)                                 \
+    OP(weigh_rows, WeighRows)                                 \
+    OP(weigh_rows_backward, WeighRowsBackward)                \
     OP(grouped_gemm, GroupedGemm)                             \
+    OP(expert_bias, ExpertBias)                               \
+    OP(expert_bias_backward, ExpertBiasBackward)              \
     OP(expert_activation, ExpertActivate)                     \
     OP(expert_activation_backward, ExpertActivateBackward)    \
     OP(gate_rows, GateRows)                                   \
@@ -64,6 +70,8 @@ namespace orrery::plan {
     OP(rearrange, Rearrange)                                  \
     OP(amax, Amax)                                            \
     OP(quantize, Quantize)                                    \
+    OP(amax_rows, AmaxRows)                                   \
+    OP(quantize_rows, QuantizeRows)                           \
     OP(transpose, Transpose)                                  \
     OP(update_scales, UpdateScales)                           \
     OP(all_reduce, AllReduce)                                 \

@@ -13,7 +13,7 @@ double llama3_frequency(double frequency, const RopeScaling& scaling) {
     const double turns =
         static_cast<double>(scaling.original_max_positions) * frequency / (2 * std::numbers::pi);
     if (turns < scaling.low_freq_factor) return frequency / scaling.factor;
-    if (turns > scaling.high_freq_factor) return frequency;
+    if (turns >= scaling.high_freq_factor) return frequency;
     const double kept =
         (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
     return (1 - kept) * frequency / scaling.factor + kept * frequency;

@@ -69,12 +69,16 @@ enum class ActivationFunction : std::uint8_t {
     squared_relu,  // max(x, 0)²                                 (So 2021)
     swiglu,        // f(gate)·up, f = x/(1 + exp(−x))            (Shazeer 2020)
     geglu_tanh,    // …           f = gelu_tanh
-    geglu_erf      // …           f = gelu_erf
+    geglu_erf,     // …           f = gelu_erf
+    // f(gate)·(up + 1), f = x/(1 + exp(−1.702·x)), of a gate of at most `limit` and an up within
+    // ± limit                                                   (gpt-oss: OpenAI 2025)
+    clamped_swiglu
 };
 template <>
 struct Spelling<ActivationFunction> {
-    static constexpr std::array<std::string_view, 7> names = {
-        "gelu_tanh", "gelu_erf", "relu", "squared_relu", "swiglu", "geglu_tanh", "geglu_erf"};
+    static constexpr std::array<std::string_view, 8> names = {
+        "gelu_tanh", "gelu_erf",   "relu",      "squared_relu",
+        "swiglu",    "geglu_tanh", "geglu_erf", "clamped_swiglu"};
 };
 // The slope of a ReLU is told by its output, which the next product keeps anyway; that of the
 // others by their input.
@@ -85,7 +89,8 @@ constexpr bool told_by_output(ActivationFunction function) {
 // Two linears of the input, one of which the function lets through.
 constexpr bool is_gated(ActivationFunction function) {
     return function == ActivationFunction::swiglu || function == ActivationFunction::geglu_tanh ||
-           function == ActivationFunction::geglu_erf;
+           function == ActivationFunction::geglu_erf ||
+           function == ActivationFunction::clamped_swiglu;
 }
 
 struct Activate {
@@ -94,12 +99,14 @@ struct Activate {
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0, width = 0;
     ActivationFunction function = ActivationFunction::gelu_tanh;
+    double limit = 0;  // of clamped_swiglu
 
     template <typename V>
     static void fields(V&& v) {
         v.size("rows", &Activate::rows);
         v.size("width", &Activate::width);
         v.number("function", &Activate::function);
+        v.number("limit", &Activate::limit);
     }
     template <typename V>
     void operands(V&& v) const {
@@ -117,12 +124,14 @@ struct ActivateBackward {
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0, width = 0;
     ActivationFunction function = ActivationFunction::gelu_tanh;
+    double limit = 0;
 
     template <typename V>
     static void fields(V&& v) {
         v.size("rows", &ActivateBackward::rows);
         v.size("width", &ActivateBackward::width);
         v.number("function", &ActivateBackward::function);
+        v.number("limit", &ActivateBackward::limit);
     }
     template <typename V>
     void operands(V&& v) const {

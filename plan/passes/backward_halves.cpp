@@ -45,8 +45,7 @@ std::vector<bool> received_tensors(const Block& forward, const Block& backward) 
             tensor.name == name && (tensor.role == Role::stash || tensor.role == Role::recomputed);
     }
     for (const Op& op : backward.ops)
-        if (reads_any(op, received) && (is_communication(op.kind()) || op.is<Amax>() ||
-                                        op.is<Quantize>() || op.is<Transpose>()))
+        if (reads_any(op, received) && (is_communication(op.kind()) || casts_to_eight_bits(op)))
             for (const TensorId id : op.writes)
                 received[at(id)] = true;
     return received;
@@ -67,8 +66,7 @@ std::vector<bool> waiting_ops(const Block& block, const std::vector<bool>& at_ha
             waits[i] = op.as<Gemm>().product == GemmProduct::weight_gradient;
         else if (op.is<GroupedGemm>())
             waits[i] = op.as<GroupedGemm>().product == GemmProduct::weight_gradient;
-        else if (is_communication(op.kind()) || op.is<Amax>() || op.is<Quantize>() ||
-                 op.is<Transpose>())
+        else if (is_communication(op.kind()) || casts_to_eight_bits(op))
             waits[i] = std::all_of(op.writes.begin(), op.writes.end(), [&](TensorId id) {
                 return read_by_waiting(block, waits, id, i);
             });

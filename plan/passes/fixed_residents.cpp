@@ -23,6 +23,12 @@ void add_fixed_residents(ProgramBuilder& builder) {
         program.quantized =
             builder.add_resident("quantized", MemoryCategory::parameters, builder.quantized_bytes);
     program.scratch = builder.add_resident("scratch", MemoryCategory::activations, 0);
+    if (!builder.scenario.layout.overlap_expert_communication) return;
+    program.beside_scratch = builder.add_resident("scratch beside", MemoryCategory::activations, 0);
+    for (std::size_t i = 0; i < program.beside_frames.size(); ++i)
+        program.beside_frames[i] =
+            builder.add_resident("frame beside " + std::to_string(i), MemoryCategory::activations,
+                                 boundary_bytes(builder.dims));
 }
 
 }  // namespace orrery::plan

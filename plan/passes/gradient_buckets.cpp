@@ -65,6 +65,13 @@ BucketPart trained_of(const PartKind& kind) {
             kind.eight_bit,  kind.tied,       kind.held_before};
 }
 
+BucketPart experts_of(const PartKind& kind) {
+    BucketPart part;
+    part.elements = kind.experts;
+    part.eight_bit = kind.eight_bit_experts;
+    return part;
+}
+
 BucketPart frozen_of(const PartKind& kind) {
     return {kind.frozen, kind.frozen_replicated, 0, 0, kind.tied, kind.held_before};
 }
@@ -136,7 +143,7 @@ void form_buckets(ProgramBuilder& builder) {
             StagePart& part = stage.parts[p];
             if (kind.parameters > 0 || kind.frozen == 0)
                 part.bucket = trained.add(stage, p, trained_of(kind));
-            if (kind.experts > 0) part.other_bucket = experts.add(stage, p, {kind.experts});
+            if (kind.experts > 0) part.other_bucket = experts.add(stage, p, experts_of(kind));
             if (kind.frozen == 0) continue;
             const std::int32_t bucket = frozen.add(stage, p, frozen_of(kind));
             (part.bucket < 0 ? part.bucket : part.other_bucket) = bucket;

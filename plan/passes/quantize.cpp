@@ -16,7 +16,7 @@ class QuantizeBlock : public BlockWriter {
         if (layer_.fp8.recipe == Fp8Recipe::delayed) update_scales();
         if (layer_.fp8.weights_per_step)
             for (const auto& [index, product] : layer_.eight_bit)
-                cast_weight(layer_.block.ops[index].label, product.weight);
+                cast_weight(layer_.block.ops[index].label, product);
         if (block_.ops.empty()) return std::nullopt;
         return std::move(block_);
     }
@@ -44,25 +44,28 @@ class QuantizeBlock : public BlockWriter {
     // Of all that the layer casts; of gradients that are gathered, before they are.
     void update_scales() {
         std::vector<TensorId> histories;
-        const auto keep = [&](const std::string& name) {
-            const TensorId id = add({name, Role::quantized, DType::fp32, {kAmaxHistory}});
-            if (std::find(histories.begin(), histories.end(), id) == histories.end())
-                histories.push_back(id);
+        std::int64_t count = 0;
+        const auto keep = [&](const std::string& name, std::int64_t matrices) {
+            const TensorId id =
+                add({name, Role::quantized, DType::fp32, {kAmaxHistory * matrices}});
+            if (std::find(histories.begin(), histories.end(), id) != histories.end()) return;
+            histories.push_back(id);
+            count += matrices;
         };
         for (const auto& [index, product] : layer_.eight_bit)
             for (const char* of : {".x", ".w", ".dy"})
-                keep(layer_.block.ops[index].label + of + ".history");
+                keep(layer_.block.ops[index].label + of + ".history", product.counted.matrices());
         for (const Op& op : layer_.block.ops)
-            if (op.is<ReduceScatter>()) keep(op.label + ".dy.history");
-        const auto count = static_cast<std::int64_t>(histories.size());
+            if (op.is<ReduceScatter>()) keep(op.label + ".dy.history", 1);
         emit(UpdateScales{count * kAmaxHistory}, "scales", histories, histories);
     }
 
-    void cast_weight(const std::string& label, TensorId weight) {
+    void cast_weight(const std::string& label, const EightBitProduct& product) {
         const Fp8& fp8 = layer_.fp8;
-        const Tensor& held = layer_.block.tensors[static_cast<std::size_t>(weight)];
+        const Tensor& held = layer_.block.tensors[static_cast<std::size_t>(product.weight)];
         Casting casting{held.name, label + ".w.history", held.dims[0], held.dims[1]};
         casting.weight = true;
+        casting.weights = product.counted.matrices();
         casting.copies = both_ways(fp8);
         casting.role = Role::quantized;
         if (!fp8.parameters) {
@@ -84,8 +87,8 @@ class QuantizeBlock : public BlockWriter {
         std::vector<TensorId> writes = {copies.columns.scales};
         if (copies.columns.data != casting.held) {
             writes.insert(writes.begin(), copies.columns.data);
-            emit(Transpose{casting.rows, casting.width}, held.name + ".qt", std::move(reads),
-                 std::move(writes))
+            emit(Transpose{casting.rows, casting.width, casting.weights}, held.name + ".qt",
+                 std::move(reads), std::move(writes))
                 .dtype = held.dtype;
         } else {
             emit(Cast{1}, held.name + ".s", {copies.rows.scales}, std::move(writes));
@@ -133,7 +136,7 @@ void add_amaxes(ProgramBuilder& builder, std::vector<BlockUse>& optimizer) {
         for (const StagePart& part : stage.parts) {
             if (part.quantize < 0) continue;
             for (const Op& op : builder.blocks.block(part.quantize).ops)
-                if (op.is<UpdateScales>()) count += static_cast<std::int64_t>(op.reads.size());
+                if (op.is<UpdateScales>()) count += op.as<UpdateScales>().elements / kAmaxHistory;
         }
     Block block;
     block.name = "quantize.amaxes";

@@ -35,7 +35,8 @@ void discard_results(ForwardBlock& forward, LayerModule module) {
 void discard_copies(ForwardBlock& forward) {
     for (std::size_t i = 0; i < forward.block.ops.size(); ++i) {
         const Op& op = forward.block.ops[i];
-        if (op.is<Quantize>() && forward.rematerialise[static_cast<std::size_t>(op.reads[0])])
+        if ((op.is<Quantize>() || op.is<QuantizeRows>()) &&
+            forward.rematerialise[static_cast<std::size_t>(op.reads[0])])
             let_go(forward, i);
     }
 }

@@ -22,6 +22,9 @@ void refuse_without_experts(Reading& reading, const Scenario& scenario) {
     };
     refuse(kExpertParallel, scenario.layout.expert_parallel,
            "experts are spread over ranks, and the model has none");
+    refuse("layout.overlap_expert_communication",
+           scenario.layout.overlap_expert_communication ? 2 : 1,
+           "exchanges of experts' rows are to be hidden, and the model has none");
     refuse(kExpertTensor, scenario.layout.expert_tensor_parallel,
            "experts' matrices are cut, and the model has none");
     if (scenario.training.routing == ExpertRouting{}) return;
@@ -67,6 +70,12 @@ void check_expert_shares(Reading& reading, const Scenario& scenario, const Exper
     }
     const std::int64_t width = experts.expert.ffn_hidden;
     const std::int64_t split = scenario.layout.expert_tensor_parallel;
+    if (reading.good({kExpertTensor}) && split > 1 && experts.expert.bias) {
+        Diagnostic& fault = reading.report_field(
+            "S039", kExpertTensor, "experts with biases are not cut: each rank would add them");
+        fault.arithmetic = fmt::format("expert_tensor_parallel = {}", split);
+        fault.help.push_back("expert_tensor_parallel 1, and a larger expert_parallel");
+    }
     if (!reading.good({kExpertTensor, "model.expert_ffn"}) || width % split == 0) return;
     Diagnostic& fault = reading.report_field(
         "S038", kExpertTensor, "expert_tensor_parallel does not divide an expert's width");
@@ -112,8 +121,6 @@ void check_beside_experts(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
     const Training& training = scenario.training;
     const Unsupported all[] = {
-        {"training.precision", training.precision == Precision::fp8, "eight-bit products",
-         "\"precision\": \"bf16\""},
         {"training.lora", training.lora.on(), "adapters", "leave lora out"},
         {"layout.zero_group_size", layout.zero_stage > 0 && layout.zero_group_size > 0,
          "states that a part of the data-parallel ranks share out", "zero_group_size \"all\""},
@@ -133,6 +140,43 @@ void check_beside_experts(Reading& reading, const Scenario& scenario) {
     }
 }
 
+// As Megatron Core's overlap_moe_expert_parallel_comm asks for, but for its dispatchers.
+void check_overlap(Reading& reading, const Scenario& scenario) {
+    constexpr const char* kOverlap = "layout.overlap_expert_communication";
+    const Layout& layout = scenario.layout;
+    if (!layout.overlap_expert_communication || !reading.good({kOverlap})) return;
+    const auto refuse = [&](bool is_there, std::string arithmetic, const char* what,
+                            const char* help) {
+        if (!is_there) return;
+        Diagnostic& fault = reading.report_field(
+            "S039", kOverlap,
+            fmt::format("exchanges of experts' rows are not hidden beside {}", what));
+        fault.arithmetic = std::move(arithmetic);
+        fault.help.emplace_back(help);
+    };
+    const RecomputedModules& modules = layout.recompute_modules;
+    const bool again = layout.recompute != Recompute::none &&
+                       (layout.recompute != Recompute::selective || modules.experts);
+    const bool drops = scenario.model.hidden_dropout > 0 || scenario.model.attention().dropout > 0;
+    if (reading.good({"layout.expert_parallel"}))
+        refuse(layout.expert_parallel * layout.expert_tensor_parallel == 1, "expert_parallel = 1",
+               "experts that stay on their rank", "leave it out, or a larger expert_parallel");
+    if (reading.good({"layout.schedule", "layout.pipeline_parallel"}))
+        refuse(layout.schedule != "dualpipe-v" && layout.schedule != "interleaved" &&
+                   layout.pipeline_parallel > 1,
+               fmt::format("schedule = {}, pipeline_parallel = {}", layout.schedule,
+                           layout.pipeline_parallel),
+               "a schedule whose forward and backward passes do not follow on each other",
+               "\"schedule\": \"interleaved\" or \"dualpipe-v\"");
+    if (reading.good({"layout.recompute", "layout.recompute_modules"}))
+        refuse(again, "", "experts that backward runs again", "recompute_modules without \"moe\"");
+    if (reading.good({"layout.zero_stage"}))
+        refuse(layout.zero_ranks() > 1 && layout.zero_stage > 2,
+               fmt::format("zero_stage = {}", layout.zero_stage),
+               "parameters that are gathered for each use", "zero_stage 2 at most");
+    refuse(drops, "", "dropout, whose random numbers are one micro-batch's", "dropout 0");
+}
+
 }  // namespace
 
 void check_experts(Reading& reading, const Scenario& scenario) {
@@ -144,6 +188,7 @@ void check_experts(Reading& reading, const Scenario& scenario) {
     check_shared_tokens(reading, scenario.layout);
     check_counts(reading, scenario.training.routing, *experts);
     check_beside_experts(reading, scenario);
+    check_overlap(reading, scenario);
 }
 
 }  // namespace orrery::plan

@@ -103,9 +103,36 @@ std::int64_t multiple_of(Fp8Recipe recipe) {
     return recipe == Fp8Recipe::mxfp8 ? 32 : 16;
 }
 
+using NamedSizes = std::vector<std::pair<const char*, std::int64_t>>;
+
+// Of a layer's products on a rank. What latents' rows are made of by one product may end in a part
+// of a block (Transformer Engine's Float8BlockQuantizer rounds scales up), what they are made into
+// may not.
+void add_sizes(const LayerSpec& layer, const Layout& layout, NamedSizes& sizes) {
+    const std::int64_t t = layout.tensor_parallel;
+    const SoftmaxAttention& attention = layer.attention();
+    if (const Latents& latents = attention.latents; latents.on()) {
+        const std::int64_t plain = attention.head_dim - attention.rotary_dim;
+        if (latents.q_rank > 0) sizes.emplace_back("latents of queries", latents.q_rank);
+        sizes.emplace_back("queries of a rank", attention.q_width() / t);
+        sizes.emplace_back("latents of keys and values", latents.kv_rank);
+        sizes.emplace_back("keys and values of a rank",
+                           attention.heads * (plain + attention.values()) / t);
+    } else {
+        sizes.emplace_back("queries, keys and values of a rank", attention.qkv_width() / t);
+    }
+    sizes.emplace_back("attention's output of a rank", attention.context_width() / t);
+    if (const ExpertMlp* experts = layer.experts()) {
+        sizes.emplace_back("expert's width of a rank",
+                           experts->expert.ffn_hidden / layout.expert_tensor_parallel);
+        if (experts->shared_ffn > 0)
+            sizes.emplace_back("shared expert's width of a rank", experts->shared_ffn / t);
+    } else {
+        sizes.emplace_back("MLP's width of a rank", layer.dense().ffn_hidden / t);
+    }
+}
+
 void check_sizes_of(Reading& reading, const Scenario& scenario) {
-    const Model& model = scenario.model;
-    const SoftmaxAttention& attention = model.attention();
     const Layout& layout = scenario.layout;
     const std::int64_t t = layout.tensor_parallel;
     const std::int64_t multiple = multiple_of(scenario.training.fp8.recipe);
@@ -113,12 +140,10 @@ void check_sizes_of(Reading& reading, const Scenario& scenario) {
                                 layout.context_parallel /
                                 (layout.sequence_parallel ? t : std::int64_t{1}) /
                                 scenario.training.framework.tensor_overlap_parts;
-    const std::vector<std::pair<const char*, std::int64_t>> sizes = {
-        {"tokens of a micro-batch on a rank", tokens},
-        {"hidden size", model.hidden},
-        {"queries, keys and values of a rank", attention.qkv_width() / t},
-        {"attention's output of a rank", attention.context_width() / t},
-        {"MLP's width of a rank", model.mlp().ffn_hidden / t}};
+    NamedSizes sizes = {{"tokens of a micro-batch on a rank", tokens},
+                        {"hidden size", scenario.model.hidden}};
+    for (const LayerSpec& kind : scenario.model.kinds)
+        add_sizes(kind, layout, sizes);
     for (const auto& [what, size] : sizes) {
         if (size % multiple == 0) continue;
         Diagnostic& fault = reading.report(
@@ -147,7 +172,7 @@ void check_fp8(Reading& reading, Scenario& scenario) {
     settle(reading, scenario.layout, training.fp8);
     check_choices(reading, scenario.layout, training.fp8);
     check_parameters(reading, scenario.layout, training.fp8);
-    if (scenario.model.experts() == nullptr) check_sizes_of(reading, scenario);
+    check_sizes_of(reading, scenario);
 }
 
 }  // namespace orrery::plan

@@ -27,8 +27,6 @@ void check_latents(Reading& reading, const Scenario& scenario) {
     };
     // Of experts the same is said of them.
     if (scenario.model.has_experts()) return;
-    refuse("training.precision", scenario.training.precision == Precision::fp8,
-           "eight-bit products", "\"precision\": \"bf16\"");
     refuse("training.lora", scenario.training.lora.on(), "adapters", "leave lora out");
 }
 

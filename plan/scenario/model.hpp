@@ -17,14 +17,14 @@
 namespace orrery::plan {
 
 enum class Norm : std::uint8_t { layer_norm, rms_norm };
-enum class Activation : std::uint8_t { gelu, relu, squared_relu, swiglu, geglu };
+enum class Activation : std::uint8_t { gelu, relu, squared_relu, swiglu, geglu, clamped_swiglu };
 // tanh: 0.5·x·(1 + tanh(√(2/π)·(x + 0.044715·x³))), an approximation; erf: x·Φ(x) (Hendrycks and
 // Gimpel 2016, arXiv 1606.08415).
 enum class Gelu : std::uint8_t { tanh, erf };
 // What is normed of queries and keys: nothing; each head by itself, with one weight for all heads
 // (Dehghani et al. 2023, arXiv 2302.05442; Qwen3, Gemma 3); all heads together (OLMo 2, arXiv
-// 2501.00656). Before positions turn them, by RMSNorm.
-enum class QkNorm : std::uint8_t { none, heads, width };
+// 2501.00656); each head without a weight (Llama 4). Before positions turn them, by RMSNorm.
+enum class QkNorm : std::uint8_t { none, heads, width, unweighted };
 
 // Narrow rows that queries, and keys with values, are products of (DeepSeek-AI 2024, arXiv
 // 2405.04434, section 2.1). Of a head's queries and keys the last rotary_dim elements are turned by
@@ -45,7 +45,11 @@ struct SoftmaxAttention {
     std::int64_t head_dim = 0;
     std::int64_t value_dim = 0;  // of a head's values; 0: head_dim
     Latents latents;
-    std::int64_t window = 0;      // tokens that a query sees, its own with them; 0: all
+    std::int64_t window = 0;  // tokens that a query sees, its own with them; 0: all
+    std::int64_t chunk = 0;   // … of the chunk of so many tokens that it is in; 0: no chunks
+    // Queries grow with their position, once in so many (plan/ops/attention.hpp); 0: they do not.
+    std::int64_t temper_floor = 0;
+    double temper_scale = 0;
     std::int64_t rotary_dim = 0;  // elements of each head that rotary positions turn; 0: none
     double rope_theta = 10000;    // base of the rotary frequencies
     RopeScaling rope_scaling;
@@ -87,10 +91,12 @@ struct DenseMlp {
     std::int64_t ffn_hidden = 0;
     Activation activation = Activation::gelu;
     Gelu gelu = Gelu::tanh;  // where the activation has one
+    double limit = 0;        // of a clamped SwiGLU: of what it reads
     bool bias = true;
 
     bool gated() const {
-        return activation == Activation::swiglu || activation == Activation::geglu;
+        return activation == Activation::swiglu || activation == Activation::geglu ||
+               activation == Activation::clamped_swiglu;
     }
     bool operator==(const DenseMlp&) const = default;
 };
@@ -102,6 +108,9 @@ struct ExpertMlp {
     DenseMlp expert;              // of each
     std::int64_t shared_ffn = 0;  // width of what every token goes through; 0: none
     bool shared_gate = false;     // it is multiplied by a sigmoid of a product with the token
+    bool router_bias = false;     // the router's product has one, which gradients step
+    bool weighs_inputs = false;   // rows are multiplied by their weights before an expert reads
+                                  // them, and not what comes of them
 
     bool operator==(const ExpertMlp&) const = default;
 };

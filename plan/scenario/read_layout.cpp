@@ -112,6 +112,13 @@ Keys<Layout> degrees() {
             .written_if([](const Layout& from) {
                 return from.expert_row_bound != Layout{}.expert_row_bound;
             }),
+        flag<&Layout::overlap_expert_communication>(
+            "overlap_expert_communication",
+            "A forward and a backward pass of two micro-batches take turns, so that one computes "
+            "while the other's rows are on their way to and from experts; one more micro-batch "
+            "is in flight")
+            .written_if([](const Layout& from) { return from.overlap_expert_communication; })
+            .also({"overlap_moe_expert_parallel_comm"}),
         count<&Layout::data_parallel>(
             "data_parallel",
             "Copies of the model, each with its share of the batch; \"auto\": all devices that the "

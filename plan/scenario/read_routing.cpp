@@ -85,6 +85,13 @@ const Keys<ExpertRouting>& routing_keys() {
             "What the balance of experts within each sequence counts for in the loss; 0: nothing",
             kBalanceLoss)
             .also({"moe_aux_loss_coeff", "router_aux_loss_coef", "aux_loss_alpha"}),
+        number<&ExpertRouting::z_loss>(
+            "z_loss",
+            "What the mean square of the logarithm of a token's router's exponentials counts for "
+            "in the loss; 0: nothing",
+            kBalanceLoss)
+            .written_if([](const ExpertRouting& from) { return from.z_loss != 0; })
+            .also({"moe_z_loss_coeff", "router_z_loss_coef"}),
         number<&ExpertRouting::bias_rate>(
             "bias_rate",
             "What a step adds to the router's bias of an expert that fewer tokens than the mean "

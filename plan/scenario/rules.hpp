@@ -12,6 +12,7 @@ void check_rules(Reading& reading, const LayoutChoices& choices, Scenario& scena
 
 void check_ranks(Reading& reading, const LayoutChoices& choices, Scenario& scenario);
 void check_batch(Reading& reading, const LayoutChoices& choices, const Scenario& scenario);
+void check_attention_chunks(Reading& reading, const Scenario& scenario);
 void check_experts(Reading& reading, const Scenario& scenario);
 void check_latents(Reading& reading, const Scenario& scenario);
 void check_batch_ramp(Reading& reading, const Scenario& scenario);

@@ -122,9 +122,14 @@ double embedding_scale(const Scenario& scenario) {
 }
 
 std::int64_t attention_span(const Scenario& scenario, const SoftmaxAttention& attention) {
-    const std::int64_t window = attention.window;
-    const std::int64_t length = scenario.training.sequence_length;
-    return window > 0 ? std::min(window, length) : length;
+    std::int64_t span = scenario.training.sequence_length;
+    for (const std::int64_t bound : {attention.window, attention.chunk})
+        if (bound > 0) span = std::min(span, bound);
+    return span;
+}
+
+bool attends_in_chunks(const Scenario& scenario, const SoftmaxAttention& attention) {
+    return attention.chunk > 0 && attention.chunk < scenario.training.sequence_length;
 }
 
 bool gathers_parameters_ahead(const Scenario& scenario) {

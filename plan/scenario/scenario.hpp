@@ -272,6 +272,8 @@ struct Layout {
     // Rows for which there is room on a rank, as a multiple of those that come when all experts are
     // chosen alike often; a run to which more come stops.
     double expert_row_bound = 2;
+    bool overlap_expert_communication = false;  // a forward and a backward pass take turns, so that
+                                                // one computes while the other's rows are exchanged
     std::int64_t data_parallel = 1;
     std::int64_t virtual_pipeline = 1;
     std::string schedule = "1f1b";  // name of a kind, or of what was imported
@@ -534,6 +536,7 @@ struct ExpertRouting {
     std::int64_t seed = 1;
     std::vector<std::vector<std::int64_t>> counts;  // rows of experts: how often each was chosen
     double balance_loss = 0;  // what the balance within sequences counts for in the loss
+    double z_loss = 0;        // what the squares of the router's logarithms of sums count for in it
     double bias_rate =
         0.001;  // what a step adds to or takes from a router's bias, where it has one
 
@@ -705,6 +708,8 @@ double embedding_scale(const Scenario& scenario);
 
 // Keys that the last token of a sequence attends to: all, or a sliding window of them.
 std::int64_t attention_span(const Scenario& scenario, const SoftmaxAttention& attention);
+// Whether the sequence is longer than the chunk that a query sees.
+bool attends_in_chunks(const Scenario& scenario, const SoftmaxAttention& attention);
 
 // Sequences of the step that begins after so many samples.
 std::int64_t global_batch_at(const Scenario& scenario, std::int64_t consumed_samples);

@@ -27,8 +27,9 @@ ActionGrid interleaved(const ScheduleShape& shape) {
     const std::int32_t total = shape.micro_batches * shape.virtual_stages;
     for (std::int32_t rank = 0; rank < shape.pipeline; ++rank) {
         auto& row = grid[static_cast<std::size_t>(rank)];
-        const std::int32_t ahead = std::min(
-            total, 2 * (shape.pipeline - rank - 1) + (shape.virtual_stages - 1) * shape.pipeline);
+        const std::int32_t ahead = std::min(total, 2 * (shape.pipeline - rank - 1) +
+                                                       (shape.virtual_stages - 1) * shape.pipeline +
+                                                       (shape.pairs ? 1 : 0));
         for (std::int32_t n = 0; n < ahead; ++n)
             row.push_back(nth(shape, rank, n, false));
         for (std::int32_t n = 0; n < total; ++n) {

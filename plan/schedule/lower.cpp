@@ -15,14 +15,16 @@ using Rows = std::vector<std::vector<Action>>;
 // One run of the grid in unit time; see add_transfers.
 class UnitRun {
   public:
-    UnitRun(const ActionGrid& grid, const StagePlacement& placement, bool validates = false)
+    UnitRun(const ActionGrid& grid, const StagePlacement& placement, bool validates = false,
+            bool pairs = false)
         : grid_(grid),
           placement_(placement),
           to_validate_(validates),
+          pairs_(pairs),
           rows_(grid.size()),
           timeline_(grid.size()),
           next_(grid.size(), 0),
-          busy_(grid.size(), false) {
+          busy_(grid.size(), 0) {
         for (const auto& row : grid)
             for (const Action& action : row)
                 halves_ = halves_ || action.kind == ActionKind::backward_input;
@@ -45,6 +47,8 @@ class UnitRun {
         return std::move(rows_);
     }
     Timeline take_timeline() { return std::move(timeline_); }
+    // The second actions of pairs.
+    std::set<Action> take_beside() { return std::move(beside_); }
 
   private:
     // What must have ended before an action may start.
@@ -63,7 +67,8 @@ class UnitRun {
     }
 
     bool can_start(std::size_t rank) const {
-        return !busy_[rank] && next_[rank] < grid_[rank].size() && ready(grid_[rank][next_[rank]]);
+        return busy_[rank] == 0 && next_[rank] < grid_[rank].size() &&
+               ready(grid_[rank][next_[rank]]);
     }
 
     // Forward passes take one unit each, so that none is under way now.
@@ -78,18 +83,37 @@ class UnitRun {
 
     void start_next(std::size_t rank) {
         if (!can_start(rank)) return;
-        const Action& action = grid_[rank][next_[rank]];
-        busy_[rank] = true;
-        rows_[rank].push_back(action);
-        const std::int64_t end = now_ + (action.kind == ActionKind::backward ? 2 : 1);
-        timeline_[rank].push_back({action, now_, end});
+        const std::size_t together = begins_pair(rank) ? 2 : 1;
+        std::int64_t end = now_;
+        for (std::size_t i = 0; i < together; ++i)
+            end += grid_[rank][next_[rank] + i].kind == ActionKind::backward ? 2 : 1;
+        for (std::size_t i = 0; i < together; ++i) {
+            const Action& action = grid_[rank][next_[rank] + i];
+            rows_[rank].push_back(action);
+            timeline_[rank].push_back({action, now_, end});
+            if (i > 0) beside_.insert(action);
+        }
+        busy_[rank] = together;
         ending_.push({end, rank});
     }
 
+    // Whether the next action, which can start, is a forward that the one behind it runs beside.
+    bool begins_pair(std::size_t rank) const {
+        if (!pairs_ || next_[rank] + 1 == grid_[rank].size()) return false;
+        const Action& one = grid_[rank][next_[rank]];
+        const Action& other = grid_[rank][next_[rank] + 1];
+        return one.kind == ActionKind::forward && other.kind == ActionKind::backward &&
+               one.micro_batch != other.micro_batch && ready(other);
+    }
+
     void finish(std::size_t rank) {
+        for (; busy_[rank] > 0; --busy_[rank])
+            finish_one(rank);
+    }
+
+    void finish_one(std::size_t rank) {
         const Action action = grid_[rank][next_[rank]];
         ++next_[rank];
-        busy_[rank] = false;
         done_.insert(action);
         const bool forward = action.kind == ActionKind::forward;
         if (!forward && !makes_input_gradient(action.kind)) return;
@@ -160,13 +184,14 @@ class UnitRun {
     const ActionGrid& grid_;
     const StagePlacement& placement_;
     bool to_validate_ = false;
+    bool pairs_ = false;
     bool halves_ = false;  // whether backward runs in halves
     std::int64_t now_ = 0;
     Rows rows_;
     Timeline timeline_;
     std::vector<std::size_t> next_;
-    std::vector<bool> busy_;
-    std::set<Action> done_;
+    std::vector<std::size_t> busy_;  // actions that run
+    std::set<Action> done_, beside_;
     std::vector<Due> transfers_;  // of actions that end now
     std::priority_queue<Ending, std::vector<Ending>, std::greater<>> ending_;
 };
@@ -216,9 +241,11 @@ Timeline unit_timeline(const Schedule& schedule) {
 }
 
 std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid,
-                                                    const StagePlacement& placement,
-                                                    bool validates) {
-    const Rows rows = UnitRun(grid, placement, validates).run();
+                                                    const StagePlacement& placement, bool validates,
+                                                    bool pairs) {
+    UnitRun run(grid, placement, validates, pairs);
+    const Rows rows = run.run();
+    const std::set<Action> beside = run.take_beside();
     std::vector<std::set<std::pair<Action, Action>>> candidates;
     candidates.reserve(rows.size());
     for (const auto& row : rows)
@@ -244,7 +271,7 @@ std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid,
     for (std::size_t rank = 0; rank < rows.size(); ++rank) {
         const auto& row = rows[rank];
         for (std::size_t i = 0; i < row.size(); ++i) {
-            LoweredStep step{{row[i]}};
+            LoweredStep step{{row[i]}, beside.count(row[i]) > 0};
             if (i + 1 < row.size() && chosen.count({row[i], row[i + 1]}) > 0) {
                 step.actions.push_back(row[++i]);
                 if (!is_send(step.actions[0].kind)) std::swap(step.actions[0], step.actions[1]);

@@ -10,7 +10,8 @@ ActionGrid one_f_one_b(const ScheduleShape& shape) {
     ActionGrid grid(static_cast<std::size_t>(shape.pipeline));
     for (std::int32_t rank = 0; rank < shape.pipeline; ++rank) {
         auto& row = grid[static_cast<std::size_t>(rank)];
-        const std::int32_t ahead = std::min(shape.pipeline - rank - 1, shape.micro_batches);
+        const std::int32_t ahead =
+            std::min(shape.pipeline - rank - (shape.pairs ? 0 : 1), shape.micro_batches);
         for (std::int32_t k = 0; k < ahead; ++k)
             row.push_back({rank, ActionKind::forward, k});
         for (std::int32_t k = 0; k < shape.micro_batches; ++k) {

@@ -16,6 +16,7 @@ struct ScheduleShape {
     std::int32_t pipeline = 1;        // p, pipeline ranks
     std::int32_t virtual_stages = 1;  // v, chunks per rank
     std::int32_t micro_batches = 1;   // m
+    bool pairs = false;  // one forward pass more goes ahead, for each to run beside a backward pass
 };
 
 using ActionGrid = std::vector<std::vector<Action>>;  // row = pipeline rank
@@ -78,13 +79,18 @@ Timeline unit_timeline(const Schedule& schedule);
 // `validates`: each row holds one VALIDATE, all of them together at one moment of the global order,
 // when the first backward pass could begin: what comes before them on any rank has had all its
 // messages sent and received, so that all ranks can begin anew from the start of the step.
+//
+// `pairs`: a forward and the whole backward behind it, of another micro-batch, become a pair where
+// what both need is there when the first could begin: no transfer stands between them, and none of
+// what they make leaves before both have ended.
 struct LoweredStep {
     std::vector<Action> actions;
+    bool beside_last = false;  // the second of a pair
     bool operator==(const LoweredStep&) const = default;
 };
 std::vector<std::vector<LoweredStep>> add_transfers(const ActionGrid& grid,
                                                     const StagePlacement& placement,
-                                                    bool validates = false);
+                                                    bool validates = false, bool pairs = false);
 
 ActionGrid gpipe(const ScheduleShape& shape);
 ActionGrid one_f_one_b(const ScheduleShape& shape);

@@ -184,6 +184,7 @@ Json step_json(const Step& step) {
                      {"input", id_json(step.input)},
                      {"output", id_json(step.output)}};
         if (step.after_transfers) json["after_transfers"] = true;
+        if (step.beside_last) json["beside_last"] = true;
         if (step.kept >= 0) json["kept"] = step.kept;
         if (step.deferred >= 0) json["deferred"] = step.deferred;
         if (step.received >= 0) json["received"] = step.received;

@@ -100,6 +100,11 @@ class ProgramReader {
         program_.scalars = resident_ahead();
         if (reader_.accept_word("recomputed")) program_.recomputed = resident_ahead();
         if (reader_.accept_word("quantized")) program_.quantized = resident_ahead();
+        if (reader_.accept_word("beside")) {
+            program_.beside_scratch = resident_ahead();
+            for (std::int32_t& frame : program_.beside_frames)
+                frame = resident_ahead();
+        }
         if (reader_.accept_word("amendment")) {
             amendment_place_ = reader_.place();
             program_.amendment = reader_.some_id('p', kMostResidents, "a procedure (p3)");
@@ -371,6 +376,10 @@ class ProgramReader {
         while (!reader_.accept_sign("}")) {
             if (reader_.accept_word("waits")) {
                 step.after_transfers = true;
+                continue;
+            }
+            if (reader_.accept_word("beside")) {
+                step.beside_last = true;
                 continue;
             }
             const std::string& word = reader_.peek().text;

@@ -56,6 +56,10 @@ class ProgramPrinter {
             "scalars " + id_text('r', p.scalars)};
         if (p.recomputed >= 0) pieces.push_back("recomputed " + id_text('r', p.recomputed));
         if (p.quantized >= 0) pieces.push_back("quantized " + id_text('r', p.quantized));
+        if (p.beside_scratch >= 0)
+            pieces.push_back("beside " + id_text('r', p.beside_scratch) + ' ' +
+                             id_text('r', p.beside_frames[0]) + ' ' +
+                             id_text('r', p.beside_frames[1]));
         if (p.amendment >= 0) pieces.push_back("amendment " + id_text('p', p.amendment));
         auto ring = [&](const char* what, const std::vector<std::int32_t>& slots) {
             if (slots.empty()) return;
@@ -285,6 +289,7 @@ class ProgramPrinter {
             say('x', step.received, usual.received);
             say('h', step.stored, usual.stored);
             if (step.after_transfers) said.emplace_back("waits");
+            if (step.beside_last) said.emplace_back("beside");
             return {to_text(step.action) + braces(said)};
         }
         Step plain;  // what a transfer step may hold

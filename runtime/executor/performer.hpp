@@ -95,7 +95,13 @@ class Performer {
     void compute(const plan::RouteBackward& op, const Call& call);
     void compute(const plan::CountChoices& op, const Call& call);
     void compute(const plan::BalanceGradient& op, const Call& call);
+    void compute(const plan::TemperQueries& op, const Call& call);
     void compute(const plan::LoadGradient& op, const Call& call);
+    void compute(const plan::RouterZGradient& op, const Call& call);
+    void compute(const plan::ExpertBias& op, const Call& call);
+    void compute(const plan::ExpertBiasBackward& op, const Call& call);
+    void compute(const plan::WeighRows& op, const Call& call);
+    void compute(const plan::WeighRowsBackward& op, const Call& call);
     void compute(const plan::Permute& op, const Call& call);
     void compute(const plan::Unpermute& op, const Call& call);
     void compute(const plan::GroupRows& op, const Call& call);

@@ -85,6 +85,18 @@ void Performer::compute(const plan::BalanceGradient& op, const Call& call) {
     call.kernels.balance_gradient(added);
 }
 
+// As the balance, of each token.
+void Performer::compute(const plan::RouterZGradient& op, const Call& call) {
+    RouterZGradient added;
+    added.rows = op.rows;
+    added.experts = op.experts;
+    added.factor = call.inputs.gradient_scale * op.coefficient;
+    if (call.bound.reads.size() > 2) added.scale = at<float>(call.bound.reads[2]);
+    added.logits = read(call, 1);
+    added.dlogits = written(call, 0);
+    call.kernels.router_z_gradient(added);
+}
+
 void Performer::compute(const plan::Permute& op, const Call& call) {
     Permute permute;
     permute.rows = op.rows;
@@ -137,14 +149,68 @@ void Performer::compute(const plan::GroupedGemm& op, const Call& call) {
 }
 
 void Performer::compute(const plan::ExpertActivate& op, const Call& call) {
-    call.kernels.expert_activation({form_of(op.function), op.width, expert_places(op, call, 2),
-                                    read(call, 0), read(call, 1), written(call, 0)});
+    ExpertActivation activation;
+    activation.form = form_of(op.function);
+    activation.width = op.width;
+    activation.limit = op.limit;
+    activation.places = expert_places(op, call, op.weighs ? 2 : 1);
+    activation.x = read(call, 0);
+    if (op.weighs) activation.weights = read(call, 1);
+    activation.y = written(call, 0);
+    call.kernels.expert_activation(activation);
 }
 
 void Performer::compute(const plan::ExpertActivateBackward& op, const Call& call) {
-    call.kernels.expert_activation_backward(
-        {form_of(op.function), op.width, expert_places(op, call, 3), read(call, 0), read(call, 1),
-         read(call, 2), written(call, 0), written(call, 1)});
+    ExpertActivationBackward activation;
+    activation.form = form_of(op.function);
+    activation.width = op.width;
+    activation.limit = op.limit;
+    activation.places = expert_places(op, call, op.weighs ? 3 : 2);
+    activation.dy = read(call, 0);
+    activation.x = read(call, 1);
+    activation.dx = written(call, 0);
+    if (op.weighs) {
+        activation.weights = read(call, 2);
+        activation.dweights = written(call, 1);
+    }
+    call.kernels.expert_activation_backward(activation);
+}
+
+void Performer::compute(const plan::ExpertBias& op, const Call& call) {
+    ExpertBias bias;
+    bias.width = op.width;
+    bias.places = expert_places(op, call, 2);
+    bias.x = read(call, 0);
+    bias.biases = read(call, 1);
+    if (op.weighs) bias.weights = read(call, 3);
+    bias.y = written(call, 0);
+    call.kernels.expert_bias(bias);
+}
+
+void Performer::compute(const plan::ExpertBiasBackward& op, const Call& call) {
+    ExpertBiasBackward bias;
+    bias.width = op.width;
+    bias.places = expert_places(op, call, 1);
+    bias.dy = read(call, 0);
+    bias.dbiases = written(call, 0);
+    if (op.weighs) {
+        bias.weights = read(call, 2);
+        bias.biases = read(call, 3);
+        bias.dweights = written(call, 1);
+    }
+    bias.accumulate = call.bound.accumulates;
+    call.kernels.expert_bias_backward(bias);
+}
+
+void Performer::compute(const plan::WeighRows& op, const Call& call) {
+    call.kernels.weigh_rows(
+        {op.width, expert_places(op, call, 2), read(call, 0), read(call, 1), written(call, 0)});
+}
+
+void Performer::compute(const plan::WeighRowsBackward& op, const Call& call) {
+    call.kernels.weigh_rows_backward({op.width, expert_places(op, call, 3), read(call, 0),
+                                      read(call, 1), read(call, 2), written(call, 0),
+                                      written(call, 1)});
 }
 
 void Performer::compute(const plan::GateRows& op, const Call& call) {

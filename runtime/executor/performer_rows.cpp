@@ -43,6 +43,7 @@ void Performer::compute(const plan::NormalizeBackward& op, const Call& call) {
 void Performer::compute(const plan::Activate& op, const Call& call) {
     Activation activation{form_of(op.function), op.rows, op.width, read(call, 0), written(call, 0)};
     if (call.bound.reads.size() > 1) activation.up = read(call, 1);
+    activation.limit = op.limit;
     call.kernels.activation(activation);
 }
 
@@ -50,6 +51,7 @@ void Performer::compute(const plan::ActivateBackward& op, const Call& call) {
     ActivationBackward activation{form_of(op.function), op.rows,       op.width,
                                   read(call, 0),        read(call, 1), written(call, 0)};
     if (call.bound.reads.size() > 2) activation.up = read(call, 2);
+    activation.limit = op.limit;
     call.kernels.activation_backward(activation);
 }
 
@@ -60,8 +62,10 @@ void Performer::compute(const plan::NormalizeQk& op, const Call& call) {
     norm.weight_offset = op.weight_offset;
     norm.ranks = op.ranks;
     norm.qkv = read(call, 0);
-    norm.q_weight = read(call, 1);
-    norm.k_weight = read(call, 2);
+    if (op.weighted) {
+        norm.q_weight = read(call, 1);
+        norm.k_weight = read(call, 2);
+    }
     if (op.ranks > 0) norm.sums = read(call, 3);
     norm.y = written(call, 0);
     call.kernels.qk_norm(norm);
@@ -93,8 +97,10 @@ void Performer::compute(const plan::NormalizeQkBackward& op, const Call& call) {
     norm.ranks = op.ranks;
     norm.dy = read(call, 0);
     norm.qkv = read(call, 1);
-    norm.q_weight = read(call, 2);
-    norm.k_weight = read(call, 3);
+    if (op.weighted) {
+        norm.q_weight = read(call, 2);
+        norm.k_weight = read(call, 3);
+    }
     if (op.ranks > 0) {
         norm.sums = read(call, 4);
         norm.dots = read(call, 5);
@@ -122,6 +128,15 @@ void Performer::compute(const plan::Rope& op, const Call& call) {
 
 void Performer::compute(const plan::RopeBackward& op, const Call& call) {
     call.kernels.rope_backward({rope(op, call)});
+}
+
+void Performer::compute(const plan::TemperQueries& op, const Call& call) {
+    call.kernels.temper_queries(
+        {{program_.tokens.samples, held_sequence(), op.heads, op.kv_heads, op.head_dim},
+         op.floor,
+         op.scale,
+         written(call, 0),
+         part_});
 }
 
 // Heads in three tensors, and in one.

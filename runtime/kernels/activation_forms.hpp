@@ -20,6 +20,8 @@ constexpr ActivationForm form_of(plan::ActivationFunction function) {
             return ActivationForm::swiglu;
         case plan::ActivationFunction::geglu_tanh:
             return ActivationForm::geglu_tanh;
+        case plan::ActivationFunction::clamped_swiglu:
+            return ActivationForm::clamped_swiglu;
         case plan::ActivationFunction::geglu_erf:
             break;
     }

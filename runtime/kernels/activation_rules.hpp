@@ -11,7 +11,7 @@ namespace orrery::runtime {
 
 ORRERY_HOST_DEVICE inline bool is_gated(ActivationForm form) {
     return form == ActivationForm::swiglu || form == ActivationForm::geglu_tanh ||
-           form == ActivationForm::geglu_erf;
+           form == ActivationForm::geglu_erf || form == ActivationForm::clamped_swiglu;
 }
 
 // f(x) and f'(x).
@@ -60,6 +60,7 @@ ORRERY_HOST_DEVICE inline CurvePoint curve_at(ActivationForm form, float x) {
         case ActivationForm::geglu_erf:
             return gelu_erf_at(x);
         case ActivationForm::swiglu:
+        case ActivationForm::clamped_swiglu:  // no CUDA kernel computes it
             return silu_at(x);
         case ActivationForm::squared_relu:
             return squared_relu_at(x);

@@ -21,6 +21,7 @@ struct Lacking {
     bool soft_cap = false;
     bool unequal_heads = false;
     bool sinks = false;
+    bool clamps = false;
 };
 
 // Whether the op hands on statistics of gradients, over stages: as they are.
@@ -58,6 +59,8 @@ void look_at_attention(const plan::Op& op, Lacking& lacking) {
                     lacking.unequal_heads || spec.head_dim() != spec.value_dim();
             if constexpr (requires { spec.soft_cap; })
                 lacking.soft_cap = lacking.soft_cap || spec.soft_cap != 0;
+            if constexpr (requires { spec.limit; })
+                lacking.clamps = lacking.clamps || spec.limit != 0;
             if constexpr (requires { spec.sinks; }) lacking.sinks = lacking.sinks || spec.sinks;
         },
         op.spec);
@@ -139,6 +142,7 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::qk_norm:
         case OpKind::qk_norm_backward:
         case OpKind::qk_norm_sums:
+        case OpKind::temper_queries:
         case OpKind::latent_heads:
         case OpKind::latent_heads_backward:
         case OpKind::route:
@@ -146,6 +150,13 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::count_choices:
         case OpKind::balance_gradient:
         case OpKind::load_gradient:
+        case OpKind::router_z_gradient:
+        case OpKind::weigh_rows:
+        case OpKind::weigh_rows_backward:
+        case OpKind::expert_bias:
+        case OpKind::expert_bias_backward:
+        case OpKind::amax_rows:
+        case OpKind::quantize_rows:
         case OpKind::permute:
         case OpKind::unpermute:
         case OpKind::group_rows:
@@ -191,6 +202,9 @@ std::vector<plan::Diagnostic> reasons_not_on_cuda(const plan::Plan& plan, const 
     if (lacking.soft_cap)
         reasons.push_back(reason("T103", file, "/model", "",
                                  "CUDA has no kernels that cap scores or logits softly", {}));
+    if (lacking.clamps)
+        reasons.push_back(reason("T103", file, "/model", "",
+                                 "CUDA has no kernels of activations that are clamped", {}));
     if (lacking.sinks)
         reasons.push_back(
             reason("T103", file, "/model", "", "CUDA's attention has no kernels with sinks", {}));

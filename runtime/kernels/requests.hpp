@@ -276,7 +276,9 @@ enum class ActivationForm : std::uint8_t {
     squared_relu,  // max(x, 0)²                                 (So 2021)
     swiglu,        // f = x/(1 + exp(−x))                         (Shazeer 2020)
     geglu_tanh,    // f = gelu_tanh
-    geglu_erf      // f = gelu_erf
+    geglu_erf,     // f = gelu_erf
+    // f = x/(1 + exp(−1.702·x)), of a gate of at most `limit`; times 1 + up, within ± limit
+    clamped_swiglu
 };
 
 struct Activation {
@@ -284,6 +286,7 @@ struct Activation {
     std::int64_t rows = 0, width = 0;  // of y
     Buffer x, y;
     Buffer up{};  // of a gated one whose gate and up lie apart: x is the gate; null: x is both
+    double limit = 0;
 };
 
 // told_by is y for relu, x for the others. dx may be told_by; where not gated, dy too. Where gate
@@ -293,6 +296,7 @@ struct ActivationBackward {
     std::int64_t rows = 0, width = 0;  // of dy
     Buffer dy, told_by, dx;
     Buffer up{};
+    double limit = 0;
 };
 
 // Rotary positions (Su 2021), in place on q and k: of the first rotary_dim elements of a head, i
@@ -307,6 +311,15 @@ struct Rope {
 
 // Turns gradients back.
 struct RopeBackward : Rope {};
+
+// Queries of packed rows times 1 + scale·ln(1 + ⌊(position + 1)/floor⌋), in place.
+struct TemperQueries {
+    AttentionShape shape;
+    std::int64_t floor = 1;
+    double scale = 0;
+    Buffer qkv;
+    SequencePart part{};
+};
 
 // Packed rows of heads whose queries and keys are `plain_dim` elements as they are, then rotary_dim
 // that are turned and multiplied by turned_scale. Of a row, q has each head's query, kv each head's
@@ -561,6 +574,15 @@ struct CountChoices {
     Buffer choices;
 };
 
+// dlogits += the gradient of factor · (log Σ exp logits)², times *scale.
+struct RouterZGradient {
+    std::int64_t rows = 0, experts = 0;
+    double factor = 0;
+    const float* scale = nullptr;  // null: 1
+    Buffer logits;
+    Buffer dlogits;  // may be of another type
+};
+
 // dlogits += the gradient of factor · Σ f_i·Σ p_i, with f_i = choices[sequence, i] and p_i an
 // expert's share of a token's scores, the latter sum over the sequence's tokens; times *scale.
 struct BalanceGradient {
@@ -618,10 +640,11 @@ struct GroupedGemm {
 };
 
 // y = f(x)·the row's weight, of rows in use. Weights have the type that is computed in. x is [gate
-// | up] where the form is gated.
+// | up] where the form is gated. Weights may be null: 1.
 struct ExpertActivation {
     ActivationForm form = ActivationForm::swiglu;
     std::int64_t width = 0;  // of y
+    double limit = 0;
     ExpertPlaces places;
     Buffer x, weights, y;
 };
@@ -630,6 +653,40 @@ struct ExpertActivation {
 struct ExpertActivationBackward {
     ActivationForm form = ActivationForm::swiglu;
     std::int64_t width = 0;  // of dy
+    double limit = 0;
+    ExpertPlaces places;
+    Buffer dy, x, weights;
+    Buffer dx, dweights;
+};
+
+// y = x + its expert's bias, times the row's weight where these are given, of rows in use. biases
+// [local experts, width].
+struct ExpertBias {
+    std::int64_t width = 0;
+    ExpertPlaces places;
+    Buffer x, biases, weights, y;
+};
+
+// dbiases [local experts, width] (+)= Σ over an expert's rows of dy·weight; where weights are
+// given, dweights[r] = Σ dy·bias.
+struct ExpertBiasBackward {
+    std::int64_t width = 0;
+    ExpertPlaces places;
+    Buffer dy, weights, biases;
+    Buffer dbiases, dweights;
+    bool accumulate = false;
+};
+
+// y = x·the row's weight, of rows in use.
+struct WeighRows {
+    std::int64_t width = 0;
+    ExpertPlaces places;
+    Buffer x, weights, y;
+};
+
+// dweights[r] = Σ dy·x.
+struct WeighRowsBackward {
+    std::int64_t width = 0;
     ExpertPlaces places;
     Buffer dy, x, weights;
     Buffer dx, dweights;
@@ -707,12 +764,14 @@ struct GateRowsBackward {
     KERNEL(qk_norm, QkNorm)                              \
     KERNEL(qk_norm_sums, QkNormSums)                     \
     KERNEL(qk_norm_backward, QkNormBackward)             \
+    KERNEL(temper_queries, TemperQueries)                \
     KERNEL(latent_heads, LatentHeads)                    \
     KERNEL(latent_heads_backward, LatentHeadsBackward)   \
     KERNEL(route, Route)                                 \
     KERNEL(route_backward, RouteBackward)                \
     KERNEL(count_choices, CountChoices)                  \
     KERNEL(balance_gradient, BalanceGradient)            \
+    KERNEL(router_z_gradient, RouterZGradient)           \
     KERNEL(load_gradient, LoadGradient)                  \
     KERNEL(sign_step, SignStep)                          \
     KERNEL(permute, Permute)                             \
@@ -721,6 +780,10 @@ struct GateRowsBackward {
     KERNEL(grouped_gemm, GroupedGemm)                    \
     KERNEL(expert_activation, ExpertActivation)          \
     KERNEL(expert_activation_backward, ExpertActivationBackward) \
+    KERNEL(expert_bias, ExpertBias)                      \
+    KERNEL(expert_bias_backward, ExpertBiasBackward)     \
+    KERNEL(weigh_rows, WeighRows)                        \
+    KERNEL(weigh_rows_backward, WeighRowsBackward)       \
     KERNEL(gate_rows, GateRows)                          \
     KERNEL(gate_rows_backward, GateRowsBackward)
 #define ORRERY_KERNELS(KERNEL) \

@@ -48,10 +48,12 @@ bool has_aligned_rows(const GemmShape& shape, double element_bytes) {
 
 // Whether every row, or block, that is cast has a scale of its own.
 bool has_many_scales(const plan::Block& block, const plan::Op& op) {
+    const std::int64_t matrices = op.is<plan::QuantizeRows>() ? op.as<plan::QuantizeRows>().local()
+                                                              : op.as<plan::Quantize>().matrices;
     return std::any_of(op.writes.begin(), op.writes.end(), [&](plan::TensorId id) {
         const plan::Tensor& tensor = block.tensors[static_cast<std::size_t>(id)];
         return !plan::is_eight_bit(tensor.dtype) && tensor.dims.size() == 2 &&
-               tensor.elements() > 1;
+               tensor.elements() > matrices;
     });
 }
 
@@ -92,13 +94,13 @@ const GemmCurve& KernelCost::gemm_curve(plan::DType dtype) const {
                                    profile_.path, plan::name(dtype), plan::name(dtype)));
 }
 
-// Of an eight-bit product by how its operands are scaled, over that with one scale for a tensor.
-double KernelCost::scaled_rate(const plan::Block& block, const plan::Op& op,
+// Of an eight-bit product by how its operands are scaled, over that with one scale for a tensor, or
+// for each of its matrices; `scales`: of its first operand.
+double KernelCost::scaled_rate(const plan::Tensor& scales, std::int64_t matrices,
                                const GemmCurve& curve) const {
-    const plan::Tensor& scales = block.tensors[static_cast<std::size_t>(op.reads[2])];
-    if (scales.elements() == 1) return 1;
+    if (scales.elements() == matrices) return 1;
     const bool micro = scales.dtype == plan::DType::u8;
-    const bool rows = !micro && (scales.dims[0] == 1 || scales.dims[1] == 1);
+    const bool rows = !micro && (scales.dims[0] == matrices || scales.dims[1] == 1);
     const std::optional<Quantity>& ratio = micro  ? curve.micro_block_scales
                                            : rows ? curve.row_scales
                                                   : curve.block_scales;
@@ -121,7 +123,8 @@ Price KernelCost::price_gemm(const plan::Block& block, const plan::Op& op) const
     price.relative_sd =
         curve.relative_sd * (1.0 + kWideningPerOctave * octaves_outside(curve, shape));
     if (!plan::is_eight_bit(op.dtype)) return price;
-    if (const double rate = scaled_rate(block, op, curve); rate != 1) {
+    const plan::Tensor& scales = block.tensors[static_cast<std::size_t>(op.reads[2])];
+    if (const double rate = scaled_rate(scales, 1, curve); rate != 1) {
         const double t0 = curve.t0_us * 1e-6;
         price.seconds = t0 + (price.seconds - t0) / rate;
         price.relative_sd = std::max(price.relative_sd, kBorrowedCurveSd);
@@ -133,7 +136,8 @@ Price KernelCost::price_gemm(const plan::Block& block, const plan::Op& op) const
 // does: its rate is that of these rows by one expert's matrix. Every expert's matrix is read or
 // written once, however few rows come to it, at the memory's bandwidth at most. Tiles are of one
 // expert's rows: the last one of each is half full on average.
-Price KernelCost::price_grouped_gemm(const plan::Op& op, double load) const {
+Price KernelCost::price_grouped_gemm(const plan::Block& block, const plan::Op& op,
+                                     double load) const {
     const plan::GroupedGemm& grouped = op.as<plan::GroupedGemm>();
     const GemmCurve& curve = gemm_curve(op.dtype);
     const double experts = to_double(grouped.local());
@@ -154,11 +158,17 @@ Price KernelCost::price_grouped_gemm(const plan::Op& op, double load) const {
         profile_.hardware.memory_GBps.value * 1e9 * profile_.memory.efficiency.value;
     const double matrices =
         experts * to_double(weights ? grouped.m : grouped.k) * to_double(grouped.n) * bytes;
-    price.seconds =
-        std::max(gemm_seconds(curve, shape, bytes) + others * bytes / (curve.bandwidth_GBps * 1e9),
-                 curve.t0_us * 1e-6 + matrices / bandwidth);
+    const double t0 = curve.t0_us * 1e-6;
+    const double rate = plan::is_eight_bit(op.dtype)
+                            ? scaled_rate(block.tensors[static_cast<std::size_t>(op.reads[3])],
+                                          grouped.local(), curve)
+                            : 1;
+    const double product = (gemm_seconds(curve, shape, bytes) - t0) / rate;
+    price.seconds = t0 + std::max(product + others * bytes / (curve.bandwidth_GBps * 1e9),
+                                  matrices / bandwidth);
     price.relative_sd = std::max(kGroupedSd, curve.relative_sd) *
                         (1.0 + kWideningPerOctave * octaves_outside(curve, shape));
+    if (rate != 1) price.relative_sd = std::max(price.relative_sd, kBorrowedCurveSd);
     return price;
 }
 
@@ -325,14 +335,22 @@ Price KernelCost::price_norm(const plan::Block& block, const plan::Op& op, doubl
 }
 
 // Where columns are slow they are cast by a kernel of their own, which reads the matrix again.
-Price KernelCost::price_quantize(const plan::Block& block, const plan::Op& op, double t0_us) const {
-    Price price = price_memory(block, op, t0_us);
-    const std::int64_t copies = op.as<plan::Quantize>().copies;
+Price KernelCost::price_quantize(const plan::Block& block, const plan::Op& op, double t0_us,
+                                 double load) const {
+    Price price = price_memory(block, op, t0_us, load);
+    double share = 1;  // of the matrix that is cast
+    const bool counted = op.is<plan::QuantizeRows>();
+    if (counted) {
+        const plan::QuantizeRows& cast = op.as<plan::QuantizeRows>();
+        share = load * to_double(cast.expected) / to_double(cast.rows);
+    }
+    const std::int64_t copies =
+        counted ? op.as<plan::QuantizeRows>().copies : op.as<plan::Quantize>().copies;
     const bool columns = (copies & (plan::kColumnsCopy | plan::kTransposedCopy)) != 0;
     if (column_cast_factor_ == 1 || !columns || !has_many_scales(block, op)) return price;
     const plan::Tensor& source = block.tensors[static_cast<std::size_t>(op.reads[0])];
-    const double copy = to_double(source.elements());
-    const double own = to_double(source.bytes()) + copy;
+    const double copy = share * to_double(source.elements());
+    const double own = share * to_double(source.bytes()) + copy;
     const bool rows = (copies & plan::kRowsCopy) != 0;
     const double more = column_cast_factor_ * own - (rows ? copy : own);
     price.seconds +=
@@ -392,23 +410,29 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
         case OpKind::count_choices:
         case OpKind::balance_gradient:
         case OpKind::load_gradient:
+        case OpKind::router_z_gradient:
         case OpKind::permute:
         case OpKind::unpermute:
         case OpKind::gate_rows:
         case OpKind::gate_rows_backward:
+        case OpKind::temper_queries:
         case OpKind::latent_heads:
         case OpKind::latent_heads_backward:
         case OpKind::transpose:
         case OpKind::update_scales:
             return price_memory(block, op, memory.t0_us.value);
         case OpKind::grouped_gemm:
-            return price_grouped_gemm(op, load);
+            return price_grouped_gemm(block, op, load);
         case OpKind::group_rows:
         case OpKind::expert_activation:
         case OpKind::expert_activation_backward:
+        case OpKind::expert_bias:
+        case OpKind::weigh_rows:
+        case OpKind::weigh_rows_backward:
             return price_memory(block, op, memory.t0_us.value, load);
         case OpKind::quantize:
-            return price_quantize(block, op, memory.t0_us.value);
+        case OpKind::quantize_rows:
+            return price_quantize(block, op, memory.t0_us.value, load);
         case OpKind::norm:
             return price_norm(block, op, memory.t0_us.value);
         case OpKind::norm_backward:
@@ -419,6 +443,9 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
         case OpKind::gradient_norm:
         case OpKind::amax:
             return price_memory(block, op, memory.reduction_t0_us.value);
+        case OpKind::amax_rows:
+        case OpKind::expert_bias_backward:
+            return price_memory(block, op, memory.reduction_t0_us.value, load);
         case OpKind::all_to_all_v:
         case OpKind::all_reduce:
         case OpKind::all_gather:

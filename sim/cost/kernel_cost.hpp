@@ -49,15 +49,17 @@ class KernelCost {
     Price price_alone(const plan::Block& block, const plan::Op& op, double load) const;
     const GemmCurve& gemm_curve(plan::DType dtype) const;
     Price price_gemm(const plan::Block& block, const plan::Op& op) const;
-    Price price_grouped_gemm(const plan::Op& op, double load) const;
-    double scaled_rate(const plan::Block& block, const plan::Op& op, const GemmCurve& curve) const;
+    Price price_grouped_gemm(const plan::Block& block, const plan::Op& op, double load) const;
+    double scaled_rate(const plan::Tensor& scales, std::int64_t matrices,
+                       const GemmCurve& curve) const;
     Price price_batched_gemm(const plan::Op& op) const;
     Price price_attention_block(const plan::Block& block, const plan::Op& op, bool backward) const;
     Price price_attention(const plan::Op& op, bool backward) const;
     Price price_memory(const plan::Block& block, const plan::Op& op, double t0_us,
                        double load = 1) const;
     Price price_norm(const plan::Block& block, const plan::Op& op, double t0_us) const;
-    Price price_quantize(const plan::Block& block, const plan::Op& op, double t0_us) const;
+    Price price_quantize(const plan::Block& block, const plan::Op& op, double t0_us,
+                         double load) const;
 
     const Profile& profile_;
     double attention_factor_;

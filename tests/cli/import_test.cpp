@@ -295,11 +295,12 @@ TEST(Import, AModelOfHuggingFaceBeginsAScenario) {
 
 // Refused here too, by the reader of scenarios.
 TEST(Import, AModelThatIsNotModelledIsRefused) {
-    const std::string file = written(
-        "llama4.json", R"({"model_type": "llama4_text", "architectures": ["Llama4ForCausalLM"]})");
+    const std::string file =
+        written("llama4.json",
+                R"({"model_type": "llama4", "architectures": ["Llama4ForConditionalGeneration"]})");
     const Outcome outcome = import(file, {"--allow-unsupported"});
     EXPECT_EQ(outcome.code, 3);
-    EXPECT_NE(outcome.err.find("attention in chunks"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("pictures beside the text"), std::string::npos) << outcome.err;
 }
 
 TEST(Scenario, AModelIsNoScenarioAndOneAnswerSaysSo) {

@@ -172,5 +172,16 @@ TEST(ExpertCost, ExchangeBetweenNodesTakesLonger) {
               2 * of(within, trace::Account::exposed_expert));
 }
 
+// An exchange that hides: what was exposed of it is less, the kernels and what is sent are the
+// same, and no step is longer for it but by the pass that goes ahead.
+TEST(ExpertCost, ExchangesHideBesideAnotherMicroBatch) {
+    const Prediction one = predicted({}),
+                     other = predicted({"layout.overlap_expert_communication=true"});
+    EXPECT_LT(of(other, trace::Account::exposed_expert),
+              0.6 * of(one, trace::Account::exposed_expert));
+    EXPECT_LT(other.step.time_s, one.step.time_s);
+    EXPECT_GT(other.memory.worst().peak_bytes, one.memory.worst().peak_bytes);
+}
+
 }  // namespace
 }  // namespace orrery::sim

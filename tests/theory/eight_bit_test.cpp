@@ -223,5 +223,91 @@ TEST(EightBit, DelayedScalingAgreesOncePerStep) {
     EXPECT_EQ(groups, (std::vector{plan::GroupKind::tensor, plan::GroupKind::data}));
 }
 
+constexpr const char* kMixture = R"({"model": {"model_type": "mixtral", "num_hidden_layers": 4,
+        "hidden_size": 512, "num_attention_heads": 8, "num_key_value_heads": 8,
+        "intermediate_size": 256, "num_local_experts": 8, "vocab_size": 128},
+    "cluster": {"nodes": 1, "devices_per_node": 8, "device": "h100-sxm",
+                "profile": "profiles/h100-sxm.json",
+                "intra_node": {"kind": "nvswitch", "bandwidth_GBps": 450, "latency_us": 2},
+                "inter_node": {"kind": "none"}},
+    "layout": {"data_parallel": 2, "expert_parallel": 2, "global_batch_size": 8,
+               "expert_row_bound": 1},
+    "training": {"sequence_length": 128, "framework": "orrery", "precision": "bf16"}})";
+
+// Of T = 128 tokens 2T rows come to a rank's 4 experts of width 256. What the two grouped products
+// read again in backward takes a byte and a scale for each expert, or for each 32 numbers along an
+// expert's rows, of which each expert may have some that are not full; and so does what the dense
+// products of attention read: the first norm's result, and attention's beside its 16 bits. The
+// second norm's is kept in 16 bits, which the router and the permutation read.
+TEST(EightBit, RowsOfExpertsAreStashedInAByte) {
+    constexpr std::int64_t kRows = 256, kWidth = 256, kExperts = 4, kTokensOfRank = 128;
+    const auto stash = [](const Sets& sets) {
+        return plan::stash_area(block_named(plan_of(sets, kMixture), "layer.forward")).bytes;
+    };
+    const auto saved = [&](auto dense_scales, auto expert_scales) {
+        const auto less = [](std::int64_t n, std::int64_t scales) {
+            return plan::aligned(2 * n) - plan::aligned(n) - plan::aligned(scales);
+        };
+        const std::int64_t between = kTokensOfRank * kHidden;
+        return less(kRows * kHidden, expert_scales(kHidden)) +
+               less(kRows * kWidth, expert_scales(kWidth)) + less(between, dense_scales(between)) -
+               plan::aligned(between) - plan::aligned(dense_scales(between));
+    };
+    const std::int64_t whole = stash({});
+    for (const char* recipe : {"delayed", "tensorwise"})
+        EXPECT_EQ(whole - stash(eight_bit(recipe)),
+                  saved([](std::int64_t) { return std::int64_t{4}; },
+                        [](std::int64_t) { return 4 * kExperts; }))
+            << recipe;
+    EXPECT_EQ(whole - stash(eight_bit("mxfp8")),
+              saved([](std::int64_t n) { return n / 32; },
+                    [](std::int64_t width) { return (kRows / 32 + kExperts) * width; }));
+}
+
+// Beside attention's of a layer, 4h², three matrices of each of a rank's 4 experts.
+TEST(EightBit, CopiesOfExpertsMatricesAreKept) {
+    const auto kept = [](const char* recipe) {
+        const plan::Program program = plan_of(eight_bit(recipe), kMixture).programs[0];
+        return program.residents[static_cast<std::size_t>(program.quantized)].bytes;
+    };
+    const std::int64_t elements = kLayers * (4 * kHidden * kHidden + 4 * 3 * kHidden * 256);
+    EXPECT_EQ(kept("tensorwise"), 2 * elements + kLayers * 4 * plan::aligned(4));
+    EXPECT_EQ(kept("mxfp8"), 2 * (elements + elements / 32));
+}
+
+TEST(EightBit, NothingElseOfExpertsChanges) {
+    for (const char* more :
+         {"layout.zero_stage=0", "layout.zero_stage=1", "layout.recompute=full"}) {
+        const plan::Conserved bf16 = plan_of({more}, kMixture).conserved;
+        for (const char* recipe : {"delayed", "tensorwise", "rowwise", "blockwise", "mxfp8"})
+            for (const char* weights : {"step", "use"})
+                EXPECT_EQ(plan_of(eight_bit(recipe,
+                                            {more, std::string("training.fp8_weights=") + weights}),
+                                  kMixture)
+                              .conserved,
+                          bf16)
+                    << recipe << ' ' << more;
+    }
+}
+
+// Of experts' matrices and of those of attention.
+TEST(EightBit, ExpertsMatricesAreHeldInAByte) {
+    for (const char* zero : {"layout.zero_stage=0", "layout.zero_stage=1"}) {
+        const Sets layout = {zero, "layout.data_parallel=4"};
+        Sets held = eight_bit("tensorwise", layout);
+        held.emplace_back("training.fp8_param_gather=true");
+        const plan::Plan before = plan_of(eight_bit("tensorwise", layout), kMixture),
+                         after = plan_of(held, kMixture);
+        const auto parameters = [](const plan::Plan& plan) {
+            const plan::Program& program = plan.programs[0];
+            return resident_bytes(program, plan::MemoryCategory::parameters) -
+                   program.residents[static_cast<std::size_t>(program.quantized)].bytes;
+        };
+        EXPECT_EQ(parameters(before) - parameters(after),
+                  kLayers * (4 * kHidden * kHidden + 4 * 3 * kHidden * 256))
+            << zero;
+    }
+}
+
 }  // namespace
 }  // namespace orrery::theory

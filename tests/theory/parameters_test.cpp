@@ -50,6 +50,8 @@ const std::map<std::string, std::int64_t> kPublished = {
     {"deepseek-v2", 235'741'434'880},
     {"deepseek-v3", 671'026'404'352},
     {"kimi-k2", 1'026'408'209'408},
+    {"gpt-oss-20b", 20'914'757'184},
+    {"gpt-oss-120b", 116'829'156'672},
     {"qwen3-0.6b", 596'049'920},
     {"qwen3-8b", 8'190'735'360},
     {"opt-125m", 125'239'296},
@@ -96,6 +98,8 @@ const std::map<std::string, std::pair<double, double>> kRounded = {
     {"falcon-180b", {180, 1.5}},
     {"falcon2-11b", {11, 0.2}},
     {"grok-1", {314, 2}},
+    {"llama4-scout", {107.770, 0.0005}},
+    {"llama4-maverick", {400.712, 0.0005}},
 };
 
 std::vector<fs::path> shipped() {
@@ -182,6 +186,29 @@ std::int64_t deepseek_layers(const json& m) {
            (of("num_hidden_layers") - dense) * mixture + h;
 }
 
+// Biases of all linears, a sink for each head; of experts, and of the router, too.
+std::int64_t gpt_oss_layers(const json& m) {
+    const std::int64_t h = m["hidden_size"], d = m["head_dim"], f = m["intermediate_size"];
+    const std::int64_t heads = m["num_attention_heads"], kv = m["num_key_value_heads"];
+    const std::int64_t qkv = (heads + 2 * kv) * d, experts = m["num_local_experts"];
+    const std::int64_t attention = qkv * (h + 1) + (heads * d + 1) * h + heads;
+    const std::int64_t expert = 2 * f * (h + 1) + h * (f + 1);
+    return m["num_hidden_layers"].get<std::int64_t>() *
+               (attention + experts * (h + 1 + expert) + 2 * h) +
+           h;
+}
+
+// Every n-th layer has experts and one that every token goes through, as wide as each of them.
+std::int64_t llama4_layers(const json& m) {
+    const std::int64_t h = m["hidden_size"], d = m["head_dim"], f = m["intermediate_size"];
+    const std::int64_t heads = m["num_attention_heads"], kv = m["num_key_value_heads"];
+    const std::int64_t layers = m["num_hidden_layers"], experts = m["num_local_experts"];
+    const std::int64_t mixed = layers / m["interleave_moe_layer_step"].get<std::int64_t>();
+    return layers * (h * (2 * heads + 2 * kv) * d + 2 * h) +
+           mixed * (experts * (h + 3 * h * f) + 3 * h * f) +
+           (layers - mixed) * 3 * h * m["intermediate_size_mlp"].get<std::int64_t>() + h;
+}
+
 std::int64_t closed_form(const json& m) {
     const std::string family = m["model_type"];
     const std::int64_t vocabulary = m["vocab_size"];
@@ -197,6 +224,8 @@ std::int64_t closed_form(const json& m) {
                (m["max_position_embeddings"].get<int>() + 2) * h;
     if (family == "gpt_neox") return gpt_layers(m["num_hidden_layers"], h) + tables;
     if (family == "falcon") return falcon_layers(m) + tables;
+    if (family == "gpt_oss") return gpt_oss_layers(m) + tables;
+    if (family == "llama4_text") return llama4_layers(m) + tables;
     if (family.starts_with("deepseek")) return deepseek_layers(m) + tables;
     const std::int64_t heads = m["num_attention_heads"];
     const std::int64_t head_dim = m.value("head_dim", h / heads);

@@ -199,7 +199,7 @@ TEST(DualPipeV, WaitsOneUnitPerHop) {
 // What lowering adds can be sent and received in the order of the rows, each at once: no deadlock.
 void expect_lowered(const ActionGrid& grid, plan::Placement placement, const ScheduleShape& shape) {
     const plan::StagePlacement owners = place(placement, shape.pipeline, shape.virtual_stages);
-    const auto rows = add_transfers(grid, owners);
+    const auto rows = add_transfers(grid, owners, false, shape.pairs);
     std::vector<std::size_t> next(rows.size(), 0);
     std::set<Action> done;
     const auto peer_waits = [&](std::size_t rank, const Action& action) {
@@ -258,6 +258,10 @@ TEST(ZeroBubble, TransfersCannotDeadlock) {
             expect_lowered(plan::zb_v(chunked), plan::Placement::v, chunked);
             expect_lowered(plan::v_half(chunked), plan::Placement::v, chunked);
             if (m >= 2 * p) expect_lowered(plan::dualpipe_v(chunked), plan::Placement::v, chunked);
+            // In pairs that hide each other's exchange of experts' rows.
+            const ScheduleShape pairs{p, 2, m, true};
+            if (m >= 2 * p) expect_lowered(plan::dualpipe_v(pairs), plan::Placement::v, pairs);
+            if (m % p == 0) expect_lowered(plan::interleaved(pairs), plan::Placement::wrap, pairs);
         }
     }
 }

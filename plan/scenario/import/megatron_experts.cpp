@@ -31,9 +31,10 @@ constexpr Row kAsHere[] = {
     {"--moe-permute-fusion", "rows are permuted in one kernel, as here"},
     {"--moe-router-fusion", "scores are taken and experts chosen in one kernel, as here"},
     {"--moe-shared-expert-overlap", "it runs while rows are on their way, as here"},
-    {"--moe-router-load-balancing-type", "it counts with a coefficient of its loss"},
     {"--moe-per-layer-logging", "what is logged changes no step"},
     {"--moe-token-drop-policy", "no token is dropped"},
+    {"--moe-router-padding-for-fp8", "a tile of an expert's rows is priced half empty"},
+    {"--moe-router-padding-for-quantization", "a tile of an expert's rows is priced half empty"},
     {"--moe-token-dispatcher-num-sms", "it counts with another dispatcher"},
     {"--moe-flex-dispatcher-backend", "it counts with --moe-token-dispatcher-type flex"},
 };
@@ -44,7 +45,6 @@ struct Refused {
     Changes changes = Changes::cost;
 };
 
-constexpr const char* kBalance = "losses that balance experts are not modelled";
 constexpr const char* kDropped = "no token is dropped here, and no row filled up";
 
 constexpr Refused kRefused[] = {
@@ -54,16 +54,10 @@ constexpr Refused kRefused[] = {
      Changes::model},
     {"--moe-latent-size", "experts of another width than the model's are not modelled",
      Changes::model},
-    {"--moe-aux-loss-coeff", kBalance},
-    {"--moe-z-loss-coeff", kBalance},
     {"--moe-input-jitter-eps", "noise on what the router reads is not modelled"},
     {"--moe-expert-capacity-factor", kDropped},
     {"--moe-pad-expert-input-to-capacity", kDropped},
-    {"--moe-router-padding-for-fp8", kDropped},
-    {"--moe-router-padding-for-quantization", kDropped},
     {"--moe-enable-deepep", "rows are exchanged by an all-to-all"},
-    {"--overlap-moe-expert-parallel-comm",
-     "micro-batches do not hide each other's exchange of rows"},
     {"--moe-layer-recompute", "experts are not recomputed by themselves"},
 };
 
@@ -90,7 +84,22 @@ void map_dispatcher(Sheet& sheet) {
         sheet.refuse("--moe-token-dispatcher-type", "rows are exchanged by an all-to-all");
 }
 
+// Within each sequence; Megatron-LM's usual one is within what a rank has of a micro-batch.
+void map_balance(Sheet& sheet) {
+    const auto type =
+        sheet.word({"--moe-router-load-balancing-type"},
+                   {"aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none"});
+    sheet.ignore("--moe-router-load-balancing-type", "it counts with a coefficient of its loss");
+    if (type == "seq_aux_loss")
+        sheet.copy({"--moe-aux-loss-coeff", "training.routing.balance_loss", Kind::number});
+    else
+        sheet.refuse("--moe-aux-loss-coeff",
+                     "experts are balanced within each sequence (seq_aux_loss), or by a bias");
+    sheet.copy({"--moe-z-loss-coeff", "training.routing.z_loss", Kind::number});
+}
+
 void map_router(Sheet& sheet) {
+    map_balance(sheet);
     const auto type = sheet.word({"--moe-router-dtype"}, {"fp32", "fp64"});
     if (type == "fp64")
         sheet.refuse("--moe-router-dtype", "routers compute in fp32");
@@ -106,6 +115,8 @@ void map_router(Sheet& sheet) {
 }
 
 void map_expert_degrees(Sheet& sheet, const MegatronFacts& facts) {
+    sheet.copy({"--overlap-moe-expert-parallel-comm", "layout.overlap_expert_communication",
+                Kind::flag, "false"});
     sheet.copy({"--expert-model-parallel-size", "layout.expert_parallel", Kind::whole, "1"});
     if (const auto split = sheet.whole({"--expert-tensor-parallel-size"}))
         sheet.put("layout.expert_tensor_parallel", *split, "--expert-tensor-parallel-size");

@@ -138,16 +138,6 @@ void read_mixtures(Reading& reading, Section& section, const Version& version, M
     set_experts(model, experts, is_dense);
 }
 
-// Eight bits are how published weights are stored, and nothing that training computes.
-void read_stored_type(Reading& reading, Section& section) {
-    section.known("quantization_config");
-    const Json* stored = section.find("quantization_config");
-    if (stored == nullptr || stored->is_null()) return;
-    if (stored->is_object() && stored->value("quant_method", Json()) == "fp8") return;
-    refuse_value(reading, section, "quantization_config", "quantised weights",
-                 "remove the key or set it to null to train the model without it");
-}
-
 void read_deepseek(Reading& reading, Section& section, const Version& version, Model& model) {
     LlamaLike usual;
     usual.head_dim = 64;  // what Hugging Face writes of heads is their turned part
@@ -156,7 +146,7 @@ void read_deepseek(Reading& reading, Section& section, const Version& version, M
     read_silu(section, model);
     read_latents(reading, section, version, model);
     read_mixtures(reading, section, version, model);
-    read_stored_type(reading, section);
+    read_stored_type(reading, section, "fp8");
 }
 
 void write_experts(const Version& version, const Model& model, Json& out) {

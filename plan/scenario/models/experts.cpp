@@ -45,21 +45,25 @@ void write_routing(const Routing& routing, const ExpertKeys& keys, Json& out) {
 
 void set_experts(Model& model, const ExpertMlp& experts, const std::vector<bool>& dense) {
     const std::vector<LayerSpec> kinds = std::exchange(model.kinds, {});
-    std::vector<std::pair<std::size_t, bool>> found;  // what each new kind was made of
-    std::vector<std::int32_t> kind_of_layer;
-    const auto is_dense = [&](std::int64_t layer) {
-        return !dense.empty() && dense[static_cast<std::size_t>(layer)];
-    };
+    using Made = std::pair<std::size_t, bool>;  // of which kind, and whether it is dense
+    std::vector<Made> found, of_layer;
     for (std::int64_t layer = 0; layer < std::max<std::int64_t>(1, model.layers); ++layer) {
-        const std::pair<std::size_t, bool> kind = {model.kind_of(layer), is_dense(layer)};
-        auto at = std::find(found.begin(), found.end(), kind);
-        if (at == found.end()) {
-            model.kinds.push_back(kinds[kind.first]);
-            if (!kind.second) model.kinds.back().mlp = experts;
-            at = found.insert(found.end(), kind);
-        }
-        kind_of_layer.push_back(static_cast<std::int32_t>(at - found.begin()));
+        of_layer.emplace_back(model.kind_of(layer),
+                              !dense.empty() && dense[static_cast<std::size_t>(layer)]);
+        if (std::find(found.begin(), found.end(), of_layer.back()) == found.end())
+            found.push_back(of_layer.back());
     }
+    // In the order of the kinds that they are made of.
+    std::stable_sort(found.begin(), found.end(),
+                     [](const Made& a, const Made& b) { return a.first < b.first; });
+    for (const auto& [kind, is_dense] : found) {
+        model.kinds.push_back(kinds[kind]);
+        if (!is_dense) model.kinds.back().mlp = experts;
+    }
+    std::vector<std::int32_t> kind_of_layer;
+    for (const Made& made : of_layer)
+        kind_of_layer.push_back(
+            static_cast<std::int32_t>(std::find(found.begin(), found.end(), made) - found.begin()));
     model.kind_of_layer.clear();
     if (found.size() == 1) {
         model.kinds.front().name.clear();

@@ -21,6 +21,7 @@ struct Family {
 
 Family gpt2();
 Family llama();
+Family llama4();
 Family qwen2();
 Family qwen3();
 Family olmo2();

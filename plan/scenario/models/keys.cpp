@@ -113,4 +113,13 @@ void read_initializer(Section& section, Model& model, const char* key) {
                    Presence::optional, "initializer_range");
 }
 
+void read_stored_type(Reading& reading, Section& section, const char* method) {
+    section.known("quantization_config");
+    const Json* stored = section.find("quantization_config");
+    if (stored == nullptr || stored->is_null()) return;
+    if (stored->is_object() && stored->value("quant_method", Json()) == method) return;
+    refuse_value(reading, section, "quantization_config", "quantised weights",
+                 "remove the key or set it to null to train the model without it");
+}
+
 }  // namespace orrery::plan

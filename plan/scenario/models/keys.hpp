@@ -47,6 +47,10 @@ void write_activation(const Model& model, Json& out, const char* key);
 void refuse_value(Reading& reading, const Section& section, const char* key, const char* what,
                   const char* help);
 
+// A quantization_config by this method: how published weights are stored, and nothing that training
+// computes. Another is refused.
+void read_stored_type(Reading& reading, Section& section, const char* method);
+
 void read_norm_epsilon(Section& section, Model& model, const char* key, double usual);
 void read_initializer(Section& section, Model& model, const char* key = "initializer_range");
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace orrery::plan {
 namespace {
 
@@ -50,11 +52,17 @@ void read_layer_types(Reading& reading, Section& section, Model& model, std::int
 }
 
 void write_sliding_layers(const Model& model, Json& out) {
+    std::int64_t window = 0;
+    for (const LayerSpec& kind : model.kinds)
+        window = std::max(window, kind.attention().window);
     Json words = Json::array();
-    for (std::int64_t layer = 0; layer < model.layers; ++layer)
-        words.push_back(model.kind_of(layer) == kFullKind ? kFullWord : kSlidingWord);
+    for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+        const std::size_t kind = model.kind_of(layer);
+        const bool slides =
+            window > 0 ? model.kinds[kind].attention().window > 0 : kind != kFullKind;
+        words.push_back(slides ? kSlidingWord : kFullWord);
+    }
     out["layer_types"] = std::move(words);
-    const std::int64_t window = model.kinds[kSlidingKind].attention().window;
     out["sliding_window"] = window > 0 ? Json(window) : Json(nullptr);
 }
 

@@ -15,8 +15,7 @@ struct Known {
 
 constexpr Known kUnmodelled[] = {
     {"gemma3", "pictures beside the text; its text_config is, as \"gemma3_text\""},
-    {"llama4", "attention in chunks, and weights of experts that multiply what these read"},
-    {"llama4_text", "attention in chunks, and weights of experts that multiply what these read"},
+    {"llama4", "pictures beside the text; its text_config is, as \"llama4_text\""},
     {"gptj", "a head with a bias"},
     {"phi", "a head with a bias"},
     {"gpt_bigcode", "its config.json is not read"},
@@ -38,10 +37,10 @@ std::string known_names() {
 
 const std::vector<Family>& families() {
     static const std::vector<Family> all = {
-        gpt2(),      llama(),     qwen2(),       qwen3(),       mistral(), mixtral(),
-        qwen2_moe(), qwen3_moe(), deepseek_v2(), deepseek_v3(), grok1(),   olmo2(),
-        phi3(),      gemma(),     gemma2(),      gemma3(),      gpt_oss(), opt(),
-        bloom(),     falcon(),    gpt_neox(),    nemotron(),    megatron()};
+        gpt2(),    llama(),     llama4(),    qwen2(),       qwen3(),       mistral(),
+        mixtral(), qwen2_moe(), qwen3_moe(), deepseek_v2(), deepseek_v3(), grok1(),
+        olmo2(),   phi3(),      gemma(),     gemma2(),      gemma3(),      gpt_oss(),
+        opt(),     bloom(),     falcon(),    gpt_neox(),    nemotron(),    megatron()};
     return all;
 }
 

@@ -48,11 +48,11 @@ void explain_type(Reading& reading, const Json& type) {
 void require_order(Reading& reading, const Section& rope, const char* low_key, double low,
                    const char* high_key, double high) {
     if (!reading.good_at(rope.pointer(low_key)) || !reading.good_at(rope.pointer(high_key)) ||
-        low < high)
+        low <= high)
         return;
     reading
         .report("S011", rope.pointer(high_key),
-                fmt::format("{} must be more than {}", high_key, low_key))
+                fmt::format("{} must be {} at least", high_key, low_key))
         .arithmetic = fmt::format("{} = {}, {} = {}", low_key, low, high_key, high);
 }
 

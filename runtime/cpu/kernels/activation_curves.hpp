@@ -10,7 +10,7 @@
 
 namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
 
-enum class Curve : std::uint8_t { gelu_tanh, gelu_erf, relu, squared_relu, silu };
+enum class Curve : std::uint8_t { gelu_tanh, gelu_erf, relu, squared_relu, silu, steep_silu };
 
 inline Curve curve_of(ActivationForm form) {
     switch (form) {
@@ -26,13 +26,15 @@ inline Curve curve_of(ActivationForm form) {
             return Curve::squared_relu;
         case ActivationForm::swiglu:
             return Curve::silu;
+        case ActivationForm::clamped_swiglu:
+            return Curve::steep_silu;
     }
     ORRERY_CHECK(false, "unknown form of activation");
 }
 
 inline bool is_gated(ActivationForm form) {
     return form == ActivationForm::swiglu || form == ActivationForm::geglu_tanh ||
-           form == ActivationForm::geglu_erf;
+           form == ActivationForm::geglu_erf || form == ActivationForm::clamped_swiglu;
 }
 
 // Of √(2/π)·(x + 0.044715·x³).
@@ -67,13 +69,14 @@ void gelu_erf(W* x_space, std::int64_t n, W* slope) {
     x = x * below;
 }
 
+// x/(1 + exp(−steepness·x)).
 template <typename W>
-void silu(W* x_space, std::int64_t n, W* slope) {
+void silu(W* x_space, std::int64_t n, W* slope, W steepness = 1) {
     auto x = padded(x_space, n);
     Space<W> space;
     auto share = padded(space.at, n);
-    share = 1 / (1 + (-x).exp());
-    if (slope != nullptr) padded(slope, n) = share * (1 + x * (1 - share));
+    share = 1 / (1 + (-steepness * x).exp());
+    if (slope != nullptr) padded(slope, n) = share * (1 + steepness * x * (1 - share));
     x = x * share;
 }
 
@@ -86,6 +89,8 @@ void apply(Curve curve, W* x, std::int64_t n, W* slope) {
             return gelu_erf(x, n, slope);
         case Curve::silu:
             return silu(x, n, slope);
+        case Curve::steep_silu:
+            return silu(x, n, slope, W(1.702));
         case Curve::relu:
             for (std::int64_t i = 0; i < n; ++i) {
                 if (slope != nullptr) slope[i] = x[i] > 0 ? W(1) : W(0);
@@ -100,5 +105,41 @@ void apply(Curve curve, W* x, std::int64_t n, W* slope) {
             }
     }
 }
+
+// A clamped gate and its other factor are within bounds, beyond which nothing has a slope. Forms
+// without a limit are left as they are.
+class Clamp {
+  public:
+    Clamp(ActivationForm form, double limit)
+        : on_(form == ActivationForm::clamped_swiglu), limit_(limit) {}
+
+    template <typename W>
+    void gate(W* x, std::int64_t n) const {
+        if (on_) Array<W>(x, n) = Array<W>(x, n).min(static_cast<W>(limit_));
+    }
+    // 1 + up within the bounds, in `space`, which may be `up`; else `up`.
+    template <typename W>
+    const W* factor(const W* up, std::int64_t n, W* space) const {
+        if (!on_) return up;
+        const auto limit = static_cast<W>(limit_);
+        for (std::int64_t i = 0; i < n; ++i)
+            space[i] = 1 + (up[i] < -limit ? -limit : up[i] > limit ? limit : up[i]);
+        return space;
+    }
+    // Whether a gate, or another factor, is within the bounds.
+    template <typename W>
+    bool passes_gate(W x) const {
+        return !on_ || !(x > static_cast<W>(limit_));
+    }
+    template <typename W>
+    bool passes_factor(W x) const {
+        return !on_ || !(x > static_cast<W>(limit_) || x < -static_cast<W>(limit_));
+    }
+    bool on() const { return on_; }
+
+  private:
+    bool on_;
+    double limit_;
+};
 
 }  // namespace orrery::runtime::ORRERY_INSTRUCTION_SET

@@ -1,5 +1,6 @@
-// count_choices, balance_gradient, load_gradient and sign_step.
+// count_choices, balance_gradient, router_z_gradient, load_gradient and sign_step.
 #include <algorithm>
+#include <cmath>
 
 #include "runtime/cpu/kernels/elements.hpp"
 #include "runtime/cpu/kernels/functions.hpp"
@@ -48,6 +49,31 @@ void balance_gradient_as(const BalanceGradient& op, Team& team) {
     });
 }
 
+// 2·factor·log Σ exp · softmax.
+template <typename W>
+void router_z_gradient_as(const RouterZGradient& op, Team& team) {
+    const std::int64_t n = op.experts;
+    const ScratchRows<W> space(team, n, 0, 3);
+    const auto factor = static_cast<W>(
+        op.scale == nullptr ? op.factor : op.factor * static_cast<double>(*op.scale));
+    team.parallel_for(op.rows, rows_per_part(n), [&](auto begin, auto end, int worker) {
+        for (std::int64_t row = begin; row < end; ++row) {
+            const W* const logits = data<W>(op.logits, row * n);
+            W* const sums = target(op.dlogits, row * n, space.own(worker, 0));
+            const W* const before = read(op.dlogits, row * n, n, space.own(worker, 1));
+            W* const powers = space.own(worker, 2);
+            const W most = *std::max_element(logits, logits + n);
+            W sum = 0;
+            for (std::int64_t i = 0; i < n; ++i)
+                sum += powers[i] = std::exp(logits[i] - most);
+            const W along = 2 * factor * (most + std::log(sum)) / sum;
+            for (std::int64_t i = 0; i < n; ++i)
+                sums[i] = before[i] + along * powers[i];
+            store(sums, op.dlogits, row * n, n);
+        }
+    });
+}
+
 template <typename W>
 void load_gradient_as(const LoadGradient& op) {
     for (std::int64_t begin = 0; begin < op.experts; begin += kPiece) {
@@ -82,6 +108,10 @@ void sign_step_as(const SignStep& op) {
 }
 
 }  // namespace
+
+void router_z_gradient(const RouterZGradient& op, Team& team) {
+    with_work_type(op.logits.dtype, [&](auto w) { router_z_gradient_as<decltype(w)>(op, team); });
+}
 
 void load_gradient(const LoadGradient& op, Team&) {
     with_work_type(op.dbias.dtype, [&](auto w) { load_gradient_as<decltype(w)>(op); });

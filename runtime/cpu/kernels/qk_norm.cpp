@@ -25,6 +25,10 @@ std::array<Normed, 2> normed_parts(const AttentionShape& shape) {
 template <typename W>
 void read_weights(const Buffer& weight, double offset, std::int64_t width, std::int64_t own,
                   W* to) {
+    if (!weight) {
+        Array<W>(to, width).setOnes();
+        return;
+    }
     for (std::int64_t at = 0; at < width; at += own)
         convert_from(weight, 0, own, to + at);
     if (offset != 0) Array<W>(to, width) += static_cast<W>(offset);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 
 #include "plan/check.hpp"
@@ -43,7 +44,36 @@ void rope_as(const Rope& op, double direction, Team& team) {
     });
 }
 
+template <typename W>
+void temper_queries_as(const TemperQueries& op, Team& team) {
+    const AttentionShape& shape = op.shape;
+    const std::int64_t width = shape.heads * shape.head_dim;
+    team.parallel_for(shape.sequence, 16, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t token = begin; token < end; ++token) {
+            const std::int64_t position = op.part.position_of(token, shape.sequence);
+            const std::int64_t times = (position + 1) / op.floor;
+            if (times == 0) continue;
+            const auto factor =
+                static_cast<W>(1 + op.scale * std::log1p(static_cast<double>(times)));
+            for (std::int64_t sample = 0; sample < shape.batch; ++sample)
+                for (std::int64_t column = 0; column < width; column += kPiece) {
+                    const std::int64_t n = std::min(kPiece, width - column);
+                    const std::int64_t at =
+                        (sample * shape.sequence + token) * shape.qkv_width() + column;
+                    Space<W> space;
+                    convert_from(op.qkv, at, n, space.at);
+                    Array<W>(space.at, n) *= factor;
+                    convert_to(op.qkv, at, n, space.at);
+                }
+        }
+    });
+}
+
 }  // namespace
+
+void temper_queries(const TemperQueries& op, Team& team) {
+    with_work_type(op.qkv.dtype, [&](auto w) { temper_queries_as<decltype(w)>(op, team); });
+}
 
 void rope(const Rope& op, Team& team) {
     with_work_type(op.qkv.dtype, [&](auto w) { rope_as<decltype(w)>(op, 1, team); });

@@ -5,7 +5,6 @@ import sys
 
 import torch
 import transformers
-from transformers.models.llama.modeling_llama import LlamaMLP
 
 from decoder import Decoder
 from families import FAMILIES
@@ -164,23 +163,66 @@ def opt(shape, parameters):
             yield f"model.decoder.layers.{layer[6:]}.self_attn.{letter}_proj.{what[4:]}", part
 
 
+def gpt_oss(shape, parameters):
+    """Experts' matrices are [in, out], a gate's column beside each of up."""
+    count, rest = shape.experts.count, {}
+    for name, tensor in parameters.items():
+        layer, _, what = name.partition("/")
+        mlp = f"model.layers.{layer[6:]}.mlp."
+        if what.startswith("experts.fc1."):
+            each = tensor.unflatten(0, (count, 2, -1)).transpose(1, 2).flatten(1, 2)
+            weight = what.endswith("weight")
+            yield mlp + "experts.gate_up_proj" + ("" if weight else "_bias"), each.transpose(1, 2) if weight else each
+        elif what.startswith("experts.fc2."):
+            each = tensor.unflatten(0, (count, -1))
+            weight = what.endswith("weight")
+            yield mlp + "experts.down_proj" + ("" if weight else "_bias"), each.transpose(1, 2) if weight else each
+        elif what.startswith("router."):
+            yield mlp + "router." + what[7:].replace("logit_bias", "bias"), tensor
+        else:
+            rest[name] = tensor
+    yield from llama_like(shape, rest)
+
+
+def neighbours(shape, rows):
+    """Of heads whose element i turns with i + head_dim/2 to such whose 2i turns with 2i + 1."""
+    return rows.unflatten(0, (-1, 2, shape.head_dim // 2)).transpose(1, 2).reshape(rows.shape)
+
+
+def llama4(shape, parameters):
+    rest = {}
+    for name, tensor in parameters.items():
+        layer, _, what = name.partition("/")
+        of_layer = f"model.layers.{layer[6:]}."
+        if what.startswith("qkv."):
+            q, k, v = split_qkv(shape, tensor)
+            if int(layer[6:]) not in shape.whole_layers:
+                q, k = neighbours(shape, q), neighbours(shape, k)
+            for letter, part in zip("qkv", (q, k, v)):
+                yield f"{of_layer}self_attn.{letter}_proj.weight", part
+        elif what.startswith("experts."):
+            each = tensor.unflatten(0, (shape.experts.count, -1)).transpose(1, 2)
+            of = {"experts.fc1.weight": "gate_up_proj", "experts.fc2.weight": "down_proj"}[what]
+            yield f"{of_layer}feed_forward.experts.{of}", each
+        elif what == "router.weight":
+            yield of_layer + "feed_forward.router.weight", tensor
+        elif what in ("shared_fc1.weight", "fc1.weight"):
+            block = "feed_forward.shared_expert" if what.startswith("shared") else "feed_forward"
+            for word, part in zip(("gate", "up"), tensor.chunk(2, 0)):
+                yield f"{of_layer}{block}.{word}_proj.weight", part
+        elif what in ("shared_fc2.weight", "fc2.weight"):
+            block = "feed_forward.shared_expert" if what.startswith("shared") else "feed_forward"
+            yield f"{of_layer}{block}.down_proj.weight", tensor
+        else:
+            rest[name] = tensor
+    yield from llama_like(shape, rest)
+
+
 WEIGHTS = {"gpt2": gpt2, "olmo2": olmo2, "gemma2": gemmas, "gemma3_text": gemmas, "phi3": phi3,
-            "bloom": bloom, "gpt_neox": gpt_neox, "falcon": falcon, "opt": opt,
+            "bloom": bloom, "gpt_neox": gpt_neox, "falcon": falcon, "opt": opt, "gpt_oss": gpt_oss,
+            "llama4_text": llama4,
             **{family: mixtures(family)
                for family in ("mixtral", "qwen2_moe", "qwen3_moe", "deepseek_v2", "deepseek_v3")}}
-
-
-class DenseMlp(LlamaMLP):
-    """In the place of gpt-oss's experts, whose router returns its scores, too."""
-
-    def forward(self, x):
-        return super().forward(x), None
-
-
-def make_dense(config, model):
-    sizes = transformers.LlamaConfig(hidden_size=config["hidden_size"], intermediate_size=config["intermediate_size"])
-    for layer in model.model.layers:
-        layer.mlp = DenseMlp(sizes).to(torch.float64)
 
 
 def theirs(config, shape, parameters):
@@ -190,8 +232,6 @@ def theirs(config, shape, parameters):
     asked._attn_implementation = "eager"
     asked._experts_implementation = "eager"  # grouped products have no fp64
     model = transformers.AutoModelForCausalLM.from_config(asked).to(torch.float64)
-    if config["model_type"] == "gpt_oss":
-        make_dense(config, model)
     weights = dict(WEIGHTS.get(config["model_type"], llama_like)(shape, parameters))
     missing, unexpected = model.load_state_dict({name: t.detach() for name, t in weights.items()}, strict=False)
     missing = [name for name in missing if name != "lm_head.weight" or not shape.tied]

@@ -29,6 +29,9 @@ class Experts:
     biased: bool = False  # a bias is added to scores to choose by, and not to weigh by
     shared_ffn: int = 0  # of what every token goes through
     shared_gate: bool = False
+    linear_biases: bool = False  # of the router's product, too
+    limit: float = 0.0  # of what a clamped SwiGLU reads; 0: a plain one
+    weighs_inputs: bool = False  # weights multiply what an expert reads, not what it makes
     dense_layers: tuple = ()  # layers that have an MLP all the same
 
 
@@ -73,12 +76,16 @@ class Shape:
     tied: bool = True
     norm_before: bool = True
     norm_after: bool = False
-    qk_norm: str = ""  # "heads", or "width"
+    qk_norm: str = ""  # "heads", "width", or "unweighted": each head, without a weight
     query_scalar: float = 0.0  # scores are divided by its root; 0: by that of head_dim
     score_cap: float = 0.0
     logit_cap: float = 0.0
     sinks: bool = False
     windowed: tuple = ()  # layers that see the window; (): all
+    chunk: int = 0  # tokens see those before them of their chunk alone; 0: of the sequence
+    whole_layers: tuple = ()  # layers without chunks, positions and norms of queries and keys, in place of which
+    temper_floor: int = 0  # queries grow with their position, once in so many
+    temper_scale: float = 0.0
     local_theta: float = 0.0  # of layers that see the window; 0: rope_theta
     frequency_factor: float = 1.0  # of layers without a window: linear stretching
     experts: Experts | None = None
@@ -134,13 +141,15 @@ def expert_shapes(shape, experts, name):
     found = {name + "router.weight": [experts.count, shape.hidden]}
     if experts.biased:
         found[name + "router.bias"] = [experts.count]
+    if experts.linear_biases:
+        found[name + "router.logit_bias"] = [experts.count]
     if experts.shared_ffn:
         found[name + "shared_fc1.weight"] = [2 * experts.shared_ffn, shape.hidden]
         found[name + "shared_fc2.weight"] = [shape.hidden, experts.shared_ffn]
     if experts.shared_gate:
         found[name + "shared_gate.weight"] = [1, shape.hidden]
-    found[name + "experts.fc1.weight"] = [experts.count * 2 * experts.ffn, shape.hidden]
-    found[name + "experts.fc2.weight"] = [experts.count * shape.hidden, experts.ffn]
+    found |= linear_shapes(name + "experts.fc1", experts.count * 2 * experts.ffn, shape.hidden, experts.linear_biases)
+    found |= linear_shapes(name + "experts.fc2", experts.count * shape.hidden, experts.ffn, experts.linear_biases)
     return found
 
 
@@ -159,7 +168,7 @@ def parameter_shapes(shape):
             found |= latent_shapes(shape, layer)
         else:
             found |= linear_shapes(layer + "qkv", shape.qkv_width(), shape.hidden, shape.qkv_bias)
-        if shape.qk_norm:
+        if shape.qk_norm and shape.qk_norm != "unweighted":
             each = shape.qk_norm == "heads"
             found[layer + "q_norm.weight"] = [shape.head_dim * (1 if each else shape.heads)]
             found[layer + "k_norm.weight"] = [shape.head_dim * (1 if each else shape.kv_heads)]
@@ -221,6 +230,9 @@ class Decoder:
 
     def normed_heads(self, q, k, name):
         """[..., heads · head_dim] each; of one head at a time, or of all together."""
+        if self.shape.qk_norm == "unweighted":
+            each = [x.unflatten(-1, (-1, self.shape.head_dim)) for x in (q, k)]
+            return [(x / torch.sqrt((x * x).mean(-1, keepdim=True) + self.shape.epsilon)).flatten(2) for x in each]
         if self.shape.qk_norm == "heads":
             q, k = (x.unflatten(-1, (-1, self.shape.head_dim)) for x in (q, k))
         return (self.norm(name + which, x).flatten(2) for which, x in (("q_norm", q), ("k_norm", k)))
@@ -265,12 +277,16 @@ class Decoder:
         batch, length, _ = x.shape
         widths = [heads * shape.head_dim for heads in (shape.heads, shape.kv_heads, shape.kv_heads)]
         q, k, v = self.linear(name + "qkv", x).split(widths, -1)
-        if shape.qk_norm:
+        whole = layer in shape.whole_layers
+        if shape.qk_norm and not whole:
             q, k = self.normed_heads(q, k, name)
         q, k, v = (part.reshape(batch, length, -1, shape.head_dim).transpose(1, 2) for part in (q, k, v))
-        if shape.rotary_dim:
+        if shape.rotary_dim and not whole:
             frequencies = shape.frequencies_of(layer)
             q, k = self.rotate(q, frequencies), self.rotate(k, frequencies)
+        if whole:
+            times = torch.div(torch.arange(length) + 1, shape.temper_floor, rounding_mode="floor")
+            q = q * (1 + shape.temper_scale * torch.log1p(times.to(self.dtype)))[:, None]
         k, v = (part.repeat_interleave(shape.heads // shape.kv_heads, 1) for part in (k, v))
         scores = q @ k.transpose(-2, -1) / math.sqrt(shape.query_scalar or shape.head_dim)
         if shape.score_cap:
@@ -281,6 +297,9 @@ class Decoder:
         hidden = ahead > 0
         if window := shape.window_of(layer):
             hidden = hidden | (ahead <= -window)
+        if shape.chunk and not whole:
+            chunks = torch.arange(length) // shape.chunk
+            hidden = hidden | (chunks[None, :] != chunks[:, None])
         scores = scores.masked_fill(hidden, -torch.inf)
         if shape.sinks:  # a further score without a value
             sinks = self.parameters[name + "sinks.weight"][None, :, None, None].expand(batch, -1, length, 1)
@@ -302,6 +321,8 @@ class Decoder:
     def choose(self, experts, name, x):
         """Of each row the experts that it goes through, and what it makes of each is multiplied by."""
         logits = self.linear_of(x, self.parameters[name + "router.weight"])
+        if experts.linear_biases:
+            logits = logits + self.parameters[name + "router.logit_bias"]
         scores = torch.softmax(logits, -1) if experts.score == "softmax" else torch.sigmoid(logits)
         judged = scores.detach()
         if experts.biased:  # DeepSeek-AI 2024, arXiv 2412.19437, equation 16
@@ -325,17 +346,36 @@ class Decoder:
         gate, up = self.linear_of(x, first).chunk(2, -1)
         return self.linear_of(self.activate(gate) * up, second)
 
+    def expert(self, experts, name, number, x):
+        """OpenAI 2025, arXiv 2508.10925, where it is clamped."""
+        def of(which):
+            return self.parameters[name + which].unflatten(0, (experts.count, -1))[number]
+
+        x = self.linear_of(x, of("experts.fc1.weight"))
+        if experts.linear_biases:
+            x = x + of("experts.fc1.bias")
+        gate, up = x.chunk(2, -1)
+        if experts.limit:
+            gate, up = gate.clamp(max=experts.limit), up.clamp(-experts.limit, experts.limit)
+            made = gate * torch.sigmoid(1.702 * gate) * (up + 1)
+        else:
+            made = self.activate(gate) * up
+        y = self.linear_of(made, of("experts.fc2.weight"))
+        return y + of("experts.fc2.bias") if experts.linear_biases else y
+
     def mixture(self, experts, name, x):
         rows = x.reshape(-1, x.shape[-1])
         choice, weights = self.choose(experts, name, rows)
         self.loads[name] = torch.bincount(choice.reshape(-1), minlength=experts.count)
-        first = self.parameters[name + "experts.fc1.weight"].unflatten(0, (experts.count, -1))
-        second = self.parameters[name + "experts.fc2.weight"].unflatten(0, (experts.count, -1))
         made = torch.zeros_like(rows)
         for expert in range(experts.count):
             row, place = torch.where(choice == expert)
-            of_expert = self.gated_mlp(rows[row], first[expert], second[expert])
-            made = made.index_add(0, row, of_expert * weights[row, place][:, None])
+            weight = weights[row, place][:, None]
+            if experts.weighs_inputs:
+                of_expert = self.expert(experts, name, expert, rows[row] * weight)
+            else:
+                of_expert = self.expert(experts, name, expert, rows[row]) * weight
+            made = made.index_add(0, row, of_expert)
         if experts.shared_ffn:
             shared = self.gated_mlp(rows, *(self.parameters[f"{name}shared_{fc}.weight"] for fc in ("fc1", "fc2")))
             if experts.shared_gate:

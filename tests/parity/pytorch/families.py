@@ -100,12 +100,26 @@ def gemma3():
 
 
 def gpt_oss():
-    """Sinks, biases on queries, keys, values and the projection, a window in the first layer. Its published models have
-    experts in place of the MLP, and stretched positions."""
+    """Sinks, a window in the first layer, biases of every linear, experts' too, and a clamped activation. Its published
+    models have stretched positions, and a limit of 7."""
     return llama_like({"model_type": "gpt_oss", **LLAMA_LIKE, "head_dim": 16, "rms_norm_eps": 1e-5, "rope_theta": 150000.0,
                        "rope_parameters": {"rope_type": "default", "rope_theta": 150000.0}, "sliding_window": 8,
-                       "num_local_experts": 0, "attention_bias": True, "tie_word_embeddings": False},
-                      qkv_bias=True, projection_bias=True, sinks=True, window=8, windowed=(0,))
+                       "num_local_experts": 8, "num_experts_per_tok": 2, "swiglu_limit": 0.3, "attention_bias": True,
+                       "tie_word_embeddings": False},
+                      qkv_bias=True, projection_bias=True, sinks=True, window=8, windowed=(0,),
+                      experts=Experts(count=8, chosen=2, ffn=96, linear_biases=True, limit=0.3))
+
+
+def llama4():
+    """Chunks of 16 tokens and norms without weights in the first layer, queries that grow in the second, which has one
+    expert of four for each token, weighed before it, and one for all."""
+    config = {"model_type": "llama4_text", **LLAMA_LIKE, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "head_dim": 16,
+              "intermediate_size": 48, "intermediate_size_mlp": 96, "num_local_experts": 4, "num_experts_per_tok": 1,
+              "moe_layers": [1], "no_rope_layers": [1, 0], "attention_chunk_size": 16, "use_qk_norm": True,
+              "attn_temperature_tuning": True, "floor_scale": 8, "attn_scale": 0.25, "tie_word_embeddings": False}
+    return llama_like(config, qk_norm="unweighted", chunk=16, whole_layers=(1,), temper_floor=8, temper_scale=0.25,
+                      ffn=96, experts=Experts(count=4, chosen=1, ffn=48, score="sigmoid", normalizes=False,
+                                              weighs_inputs=True, shared_ffn=48, dense_layers=(0,)))
 
 
 def mixtral():
@@ -201,5 +215,5 @@ def opt():
                          activation="relu", position_rows=66, position_offset=2)
 
 
-FAMILIES = [gpt2, llama, qwen2, qwen3, gemma, gemma2, gemma3, mistral, olmo2, phi3, gpt_oss, mixtral, qwen2_moe,
+FAMILIES = [gpt2, llama, qwen2, qwen3, gemma, gemma2, gemma3, mistral, olmo2, phi3, gpt_oss, llama4, mixtral, qwen2_moe,
             qwen3_moe, deepseek_v2, deepseek_v3, bloom, gpt_neox, falcon, opt]

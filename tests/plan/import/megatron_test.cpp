@@ -206,7 +206,7 @@ TEST(Megatron, OtherOptionsAreNamedWithTheReason) {
         {"--tp-comm-overlap", "ignored", "tensor parallel 1"},
         {"--moe-router-topk", "ignored", "reads it with --num-experts"},
         {"--num-experts 8 --moe-grouped-gemm", "ignored", "as here"},
-        {"--num-experts 8 --moe-aux-loss-coeff", "unsupported", "losses that balance"},
+        {"--num-experts 8 --moe-aux-loss-coeff", "unsupported", "within each sequence"},
         {"--num-experts 8 --moe-expert-capacity-factor", "unsupported", "no token is dropped"},
         {"--num-experts 8 --moe-new-thing", "unsupported", "experts"},
         {"--kv-lora-rank", "ignored", "reads it with --multi-latent-attention"},

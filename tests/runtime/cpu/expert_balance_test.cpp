@@ -93,6 +93,33 @@ TEST(ExpertBalance, AddsTheGradientOfItsShareOfTheLoss) {
     }
 }
 
+// What comes to the loss is factor · Σ over rows of (log Σ exp)².
+TEST(ExpertBalance, AddsTheGradientOfTheZLoss) {
+    Team team(2);
+    const World world{baseline_kernels(), team, plan::DType::fp64};
+    const Values logits = exact_numbers(kRows * kExperts, 41);
+    const Values before = exact_numbers(kRows * kExperts, 42);
+    constexpr double kFactor = 0.25;
+    constexpr float kScale = 2;
+    const auto loss = [&](const Values& x) {
+        double sum = 0;
+        for (std::int64_t row = 0; row < kRows; ++row) {
+            double powers = 0;
+            for (std::int64_t i = 0; i < kExperts; ++i)
+                powers += std::exp(x[at(row * kExperts + i)]);
+            sum += kFactor * kScale * std::log(powers) * std::log(powers);
+        }
+        return sum;
+    };
+    const Tensor tlogits = world.in(logits), dlogits = world.in(before);
+    world.table.router_z_gradient(
+        {kRows, kExperts, kFactor, &kScale, tlogits.buffer(), dlogits.buffer()}, team);
+    Values added = dlogits.values();
+    for (std::size_t i = 0; i < added.size(); ++i)
+        added[i] -= before[i];
+    expect_gradient(loss, logits, added);
+}
+
 TEST(LoadGradient, IsWhatAnExpertHasMoreThanTheMean) {
     const std::vector<std::int32_t> counts = {3, 0, 7, 2};
     const Values before = exact_numbers(4, 1);

@@ -1,6 +1,7 @@
 // Products of experts, and the function between them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -195,10 +196,11 @@ TEST(GroupedGemm, OfOneExpertIsGemm) {
                 }
 }
 
-constexpr ActivationForm kActivations[] = {ActivationForm::gelu_tanh, ActivationForm::gelu_erf,
-                                           ActivationForm::relu,      ActivationForm::squared_relu,
-                                           ActivationForm::swiglu,    ActivationForm::geglu_tanh,
-                                           ActivationForm::geglu_erf};
+constexpr ActivationForm kActivations[] = {
+    ActivationForm::gelu_tanh,    ActivationForm::gelu_erf,      ActivationForm::relu,
+    ActivationForm::squared_relu, ActivationForm::swiglu,        ActivationForm::geglu_tanh,
+    ActivationForm::geglu_erf,    ActivationForm::clamped_swiglu};
+constexpr double kLimit = 0.3;  // of the last, between the numbers that are tried
 
 bool gated(ActivationForm form) {
     return form >= ActivationForm::swiglu;
@@ -218,6 +220,8 @@ double f(ActivationForm form, double x) {
             return std::max(x, 0.0) * std::max(x, 0.0);
         case ActivationForm::swiglu:
             return x / (1 + std::exp(-x));
+        case ActivationForm::clamped_swiglu:
+            return std::min(x, kLimit) / (1 + std::exp(-1.702 * std::min(x, kLimit)));
     }
     return 0;
 }
@@ -228,7 +232,8 @@ Values plain_activation(ActivationForm form, std::int64_t width, const Values& x
     const std::int64_t pitch = gated(form) ? 2 * width : width;
     for (std::int64_t row = 0; row < static_cast<std::int64_t>(weights.size()); ++row)
         for (std::int64_t i = 0; i < width; ++i) {
-            const double up = gated(form) ? x[at(row * pitch + width + i)] : 1;
+            double up = gated(form) ? x[at(row * pitch + width + i)] : 1;
+            if (form == ActivationForm::clamped_swiglu) up = 1 + std::clamp(up, -kLimit, kLimit);
             y.push_back(f(form, x[at(row * pitch + i)]) * up * weights[at(row)]);
         }
     return y;
@@ -246,7 +251,7 @@ TEST(ExpertActivation, IsTheFunctionTimesTheRowsWeight) {
             const Tensor tx = world.in(x), tweights = world.work_in(weights);
             const Tensor y = world.out(at(rows * kWidth));
             world.table.expert_activation(
-                {form, kWidth, counts.places(), tx.buffer(), tweights.buffer(), y.buffer()},
+                {form, kWidth, kLimit, counts.places(), tx.buffer(), tweights.buffer(), y.buffer()},
                 world.team);
             return std::vector{y};
         };
@@ -270,7 +275,7 @@ TEST(ExpertActivation, BackwardIsItsGradient) {
         const Tensor tdy = world.in(dy), tx = world.in(x), tweights = world.in(weights);
         const Tensor dx = world.out(x.size()), dweights = world.out(weights.size());
         world.table.expert_activation_backward(
-            {form, kWidth, counts.places(), tdy.buffer(), tx.buffer(), tweights.buffer(),
+            {form, kWidth, kLimit, counts.places(), tdy.buffer(), tx.buffer(), tweights.buffer(),
              dx.buffer(), dweights.buffer()},
             team);
         expect_gradient(
@@ -285,8 +290,8 @@ TEST(ExpertActivation, BackwardIsItsGradient) {
             const Tensor a = here.in(dy), b = here.in(x), c = here.work_in(weights);
             const Tensor to_x = here.out(x.size()), to_weights = here.work_out(weights.size());
             here.table.expert_activation_backward(
-                {form, kWidth, counts.places(), a.buffer(), b.buffer(), c.buffer(), to_x.buffer(),
-                 to_weights.buffer()},
+                {form, kWidth, kLimit, counts.places(), a.buffer(), b.buffer(), c.buffer(),
+                 to_x.buffer(), to_weights.buffer()},
                 here.team);
             return std::vector{to_x, to_weights};
         };
@@ -342,12 +347,126 @@ TEST(GateRows, BackwardIsItsGradient) {
     expect_everywhere(run, 2.0 * kWidth);
 }
 
-// Of weights that are 1 it is the dense activation, bit for bit, forward and back.
+// The rows of a Counts, in order: which expert each is of.
+std::vector<std::int64_t> experts_of(const Counts& counts) {
+    std::vector<std::int64_t> of;
+    for (std::size_t expert = 0; expert < counts.rows.size(); ++expert)
+        of.insert(of.end(), at(counts.rows[expert]), static_cast<std::int64_t>(expert));
+    return of;
+}
+
+Values plain_bias(const Counts& counts, const Values& x, const Values& biases,
+                  const Values& weights) {
+    const std::vector<std::int64_t> of = experts_of(counts);
+    Values y;
+    for (std::size_t row = 0; row < of.size(); ++row)
+        for (std::int64_t i = 0; i < kWidth; ++i)
+            y.push_back(x[row * at(kWidth) + at(i)] +
+                        (weights.empty() ? 1 : weights[row]) * biases[at(of[row] * kWidth + i)]);
+    return y;
+}
+
+TEST(ExpertBias, IsAddedTimesTheRowsWeight) {
+    const Counts counts{{3, 0, 4}};
+    const std::int64_t rows = counts.sum();
+    const Values x = exact_numbers(rows * kWidth, 1), biases = exact_numbers(3 * kWidth, 2);
+    for (const bool weighs : {false, true}) {
+        const Values weights = weighs ? exact_numbers(rows, 3) : Values{};
+        const Computation run = [&](const World& world) {
+            const Tensor tx = world.in(x), tbiases = world.in(biases);
+            const Tensor tweights = world.work_in(exact_numbers(rows, 3));
+            const Tensor y = world.out(at(rows * kWidth));
+            ExpertBias op{kWidth, counts.places(), tx.buffer(), tbiases.buffer(), {}, y.buffer()};
+            if (weighs) op.weights = tweights.buffer();
+            world.table.expert_bias(op, world.team);
+            return std::vector{y};
+        };
+        expect_equal_in_fp64(in_fp64(run)[0], plain_bias(counts, x, biases, weights), 1);
+        expect_everywhere(run, 2);
+    }
+}
+
+TEST(ExpertBias, BackwardIsItsGradientAndAdds) {
+    const Counts counts{{3, 0, 4}};
+    const std::int64_t rows = counts.sum();
+    Team team(2);
+    const World world{baseline_kernels(), team, DType::fp64};
+    const Values x = exact_numbers(rows * kWidth, 1), biases = exact_numbers(3 * kWidth, 2),
+                 weights = exact_numbers(rows, 3), dy = exact_numbers(rows * kWidth, 4),
+                 before = exact_numbers(3 * kWidth, 5);
+    for (const bool weighs : {false, true})
+        for (const bool accumulates : {false, true}) {
+            const Values used = weighs ? weights : Values{};
+            const Computation run = [&](const World& here) {
+                const Tensor tdy = here.in(dy), tbiases = here.in(biases);
+                const Tensor tweights = here.work_in(weights);
+                const Tensor dbiases = accumulates ? here.in(before) : here.out(biases.size());
+                const Tensor dweights = here.work_out(weights.size());
+                ExpertBiasBackward op{kWidth, counts.places(),  tdy.buffer(), {},
+                                      {},     dbiases.buffer(), {},           accumulates};
+                if (weighs) {
+                    op.weights = tweights.buffer();
+                    op.biases = tbiases.buffer();
+                    op.dweights = dweights.buffer();
+                }
+                here.table.expert_bias_backward(op, here.team);
+                std::vector<Tensor> made = {dbiases};
+                if (weighs) made.push_back(dweights);
+                return made;
+            };
+            const std::vector<Tensor> made = run(world);
+            Values dbiases = made[0].values();
+            for (std::size_t i = 0; accumulates && i < dbiases.size(); ++i)
+                dbiases[i] -= before[i];
+            expect_gradient(
+                [&](const Values& at_b) { return dot(dy, plain_bias(counts, x, at_b, used)); },
+                biases, dbiases);
+            if (weighs)
+                expect_gradient(
+                    [&](const Values& at_w) {
+                        return dot(dy, plain_bias(counts, x, biases, at_w));
+                    },
+                    weights, made[1].values());
+            expect_everywhere(run, 2.0 * kWidth);
+        }
+}
+
+TEST(WeighRows, AreTimesTheirWeightsAndBackwardIsTheGradient) {
+    const Counts counts{{3, 0, 4}};
+    const std::int64_t rows = counts.sum();
+    const Values x = exact_numbers(rows * kWidth, 1), weights = exact_numbers(rows, 2),
+                 dy = exact_numbers(rows * kWidth, 3);
+    const auto plain = [&](const Values& of, const Values& by) {
+        Values y;
+        for (std::size_t i = 0; i < of.size(); ++i)
+            y.push_back(of[i] * by[i / at(kWidth)]);
+        return y;
+    };
+    const Computation run = [&](const World& here) {
+        const Tensor tx = here.in(x), tweights = here.work_in(weights), tdy = here.in(dy);
+        const Tensor y = here.out(x.size()), dx = here.out(x.size());
+        const Tensor dweights = here.work_out(weights.size());
+        here.table.weigh_rows({kWidth, counts.places(), tx.buffer(), tweights.buffer(), y.buffer()},
+                              here.team);
+        here.table.weigh_rows_backward({kWidth, counts.places(), tdy.buffer(), tx.buffer(),
+                                        tweights.buffer(), dx.buffer(), dweights.buffer()},
+                                       here.team);
+        return std::vector{y, dx, dweights};
+    };
+    const std::vector<Values> made = in_fp64(run);
+    EXPECT_EQ(made[0], plain(x, weights));
+    expect_gradient([&](const Values& at_x) { return dot(dy, plain(at_x, weights)); }, x, made[1]);
+    expect_gradient([&](const Values& at_w) { return dot(dy, plain(x, at_w)); }, weights, made[2]);
+    expect_everywhere(run, 2.0 * kWidth);
+}
+
+// Of weights that are 1, or of none, it is the dense activation, bit for bit, forward and back.
 TEST(ExpertActivation, OfWeightsOneIsActivation) {
     const Counts counts{{5}};
     Team team(1);
     for (const DType dtype : {DType::bf16, DType::fp32, DType::fp64})
-        for (const ActivationForm form : {ActivationForm::swiglu, ActivationForm::geglu_tanh}) {
+        for (const ActivationForm form :
+             {ActivationForm::swiglu, ActivationForm::geglu_tanh, ActivationForm::clamped_swiglu}) {
             const Tensor x(dtype, waves(10 * kWidth, 1));
             const Tensor dy(dtype, waves(5 * kWidth, 2));
             const DType wide = dtype == DType::fp64 ? DType::fp64 : DType::fp32;
@@ -356,15 +475,20 @@ TEST(ExpertActivation, OfWeightsOneIsActivation) {
             const Tensor dx(dtype, 10 * kWidth), dense_dx(dtype, 10 * kWidth);
             const KernelTable& table = kernels();
             table.expert_activation(
-                {form, kWidth, counts.places(), x.buffer(), ones.buffer(), y.buffer()}, team);
-            table.activation({form, 5, kWidth, x.buffer(), dense_y.buffer()}, team);
-            EXPECT_EQ(y.bytes(), dense_y.bytes());
-            table.expert_activation_backward(
-                {form, kWidth, counts.places(), dy.buffer(), x.buffer(), ones.buffer(), dx.buffer(),
-                 dweights.buffer()},
+                {form, kWidth, kLimit, counts.places(), x.buffer(), ones.buffer(), y.buffer()},
                 team);
-            table.activation_backward({form, 5, kWidth, dy.buffer(), x.buffer(), dense_dx.buffer()},
-                                      team);
+            table.activation({form, 5, kWidth, x.buffer(), dense_y.buffer(), {}, kLimit}, team);
+            EXPECT_EQ(y.bytes(), dense_y.bytes());
+            const Tensor unweighed(dtype, 5 * kWidth);
+            table.expert_activation(
+                {form, kWidth, kLimit, counts.places(), x.buffer(), {}, unweighed.buffer()}, team);
+            EXPECT_EQ(unweighed.bytes(), dense_y.bytes());
+            table.expert_activation_backward(
+                {form, kWidth, kLimit, counts.places(), dy.buffer(), x.buffer(), ones.buffer(),
+                 dx.buffer(), dweights.buffer()},
+                team);
+            table.activation_backward(
+                {form, 5, kWidth, dy.buffer(), x.buffer(), dense_dx.buffer(), {}, kLimit}, team);
             EXPECT_EQ(dx.bytes(), dense_dx.bytes());
         }
 }

@@ -29,6 +29,7 @@ double function_of(ActivationForm form, double x) {
         case ActivationForm::geglu_erf:
             return x / 2 * (1 + std::erf(x / std::numbers::sqrt2));
         case ActivationForm::swiglu:
+        case ActivationForm::clamped_swiglu:  // computed on no device
             return x / (1 + std::exp(-x));
         case ActivationForm::squared_relu:
             return x > 0 ? x * x : 0;

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "sim/machine.hpp"
+#include "tests/parity/expert_layouts.hpp"
 #include "tests/sim/random_layouts.hpp"
 #include "tests/sim/soundness.hpp"
 
@@ -97,6 +98,26 @@ RC_GTEST_PROP(ActionGraph, KnowsLaunchesSlowDevicesAndJitter, ()) {
     for (const auto& table : machine.tables)
         for (Picoseconds& duration : table->durations)
             duration += *rc::gen::inRange<Picoseconds>(0, 20);
+    RC_ASSERT(graph_fault(*graph, machine) == "");
+}
+
+// Steps that are issued in turns are told by their ops.
+RC_GTEST_PROP(ActionGraph, KnowsStepsThatHideEachOthersExchange, ()) {
+    const auto where = *rc::gen::elementOf(
+        std::vector<Sets>{{"layout.data_parallel=4"},
+                          {"layout.pipeline_parallel=2", "layout.virtual_pipeline=2",
+                           "layout.schedule=interleaved", "layout.data_parallel=2"},
+                          {"layout.pipeline_parallel=2", "layout.virtual_pipeline=2",
+                           "layout.schedule=dualpipe-v", "layout.data_parallel=2"}});
+    const plan::Scenario asked =
+        theory::scenario(joined(where, {"layout.expert_parallel=2", "layout.global_batch_size=16",
+                                        "layout.overlap_expert_communication=true"}),
+                         parity::kMixtral);
+    const plan::Plan plan = plan::build_plan(asked);
+    Machine machine = ideal_machine(plan, asked);
+    draw_durations(machine);
+    const auto graph = ActionGraph::of(machine.input, machine.repetitions);
+    RC_ASSERT(graph.has_value());
     RC_ASSERT(graph_fault(*graph, machine) == "");
 }
 
