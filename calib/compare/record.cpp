@@ -47,6 +47,7 @@ constexpr std::array kModelKeys = {
     "first_dense_layers",
     "qk_norm",
     "mla",
+    "family",
 };
 constexpr std::array kLayoutKeys = {
     "tp",
@@ -235,11 +236,13 @@ json scenario_of(const json& record, const json& rules, Fitted fitted, Translati
             stated_layout["recompute"] = usual->at("recompute");
     translation.model = read_record_model(stated_model, rules.at("vocabularies"));
     json scenario;
-    scenario["model"] = model_part(stated_model, translation.model);
+    scenario["model"] = states(stated_model, "family")
+                            ? family_part(stated_model, translation.model)
+                            : model_part(stated_model, translation.model);
     scenario["layout"] = layout_part(stated_layout, translation.model.layers, gpus);
     add_latents(stated_model, scenario["model"]);
     if (states(stated_model, "experts")) {
-        add_experts(stated_model, scenario["model"]);
+        if (!states(stated_model, "family")) add_experts(stated_model, scenario["model"]);
         add_expert_degrees(stated_layout, scenario["layout"]);
     }
     scenario["cluster"] = cluster_part(record, rules, asked, gpus, translation);

@@ -97,6 +97,22 @@ json model_part(const json& m, const RecordModel& model) {
     return part;
 }
 
+json family_part(const json& m, const RecordModel& model) {
+    const json& family = m.at("family");
+    json part = {{"model_type", family.at("model_type")},
+                 {"hidden_size", model.hidden},
+                 {"num_hidden_layers", model.layers},
+                 {"num_attention_heads", model.heads},
+                 {"num_key_value_heads", model.kv_heads},
+                 {"head_dim", model.head_dim},
+                 {"intermediate_size", whole_or(m, "moe_ffn_hidden", "model", model.ffn_hidden)},
+                 {"num_local_experts", whole(m, "experts", "model")},
+                 {"num_experts_per_tok", whole(m, "topk", "model")},
+                 {"vocab_size", model.vocabulary}};
+    part.merge_patch(family);
+    return part;
+}
+
 void add_latents(const json& m, json& part) {
     if (!states(m, "mla")) return;
     const json& stated = m.at("mla");

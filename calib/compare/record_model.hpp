@@ -19,6 +19,10 @@ struct RecordModel {
 // `stated` is the record's model with what rules add. Throws Skip.
 RecordModel read_record_model(const nlohmann::json& stated, const nlohmann::json& vocabularies);
 
+// Of a mixture of experts whose family a rule knows: "family" has its model_type, and what else its
+// config.json would say.
+nlohmann::json family_part(const nlohmann::json& stated, const RecordModel& model);
+
 // A gated MLP stands for Llama's kind of decoder (RMSNorm, rotary positions, no biases, a head of
 // its own), another for GPT's (LayerNorm, learned positions, biases, tied embeddings) in what the
 // record does not say.
