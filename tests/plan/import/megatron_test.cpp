@@ -243,6 +243,17 @@ TEST(Megatron, LayersWithExpertsByAnExpressionAreNamed) {
     EXPECT_EQ(left(result.unsupported, "--moe-layer-freq")->changes, Changes::model);
 }
 
+TEST(Megatron, WhatBalancesAndHidesExpertsIsTaken) {
+    const Imported result = imported(
+        std::string(kBase) +
+        "--num-experts 8 --moe-router-load-balancing-type seq_aux_loss --moe-aux-loss-coeff 1e-4 "
+        "--moe-z-loss-coeff 1e-3 --overlap-moe-expert-parallel-comm --moe-router-padding-for-fp8");
+    EXPECT_EQ(at(result, "training.routing.balance_loss"), "0.0001");
+    EXPECT_EQ(at(result, "training.routing.z_loss"), "0.001");
+    EXPECT_EQ(at(result, "layout.overlap_expert_communication"), "true");
+    EXPECT_EQ(left(result.unsupported, "--moe-router-padding-for-fp8"), nullptr);
+}
+
 // Options that a condition may add are looked at one by one.
 TEST(Megatron, WhatAConditionMayAddIsNamed) {
     const Imported result = imported(
