@@ -155,8 +155,8 @@ Copies quantize(BlockWriter& w, const Fp8& fp8, const Casting& c, TensorId sourc
 }
 
 EightBit gather_copy(BlockWriter& w, const Fp8& fp8, const std::string& label,
-                     const std::string& name, const Tensor& data, const Tensor& scales,
-                     EightBit share, std::int64_t ranks) {
+                     const std::string& name, Tensor data, Tensor scales, EightBit share,
+                     std::int64_t ranks) {
     const auto whole = [&](const Tensor& tensor, const std::string& called) {
         Tensor gathered = tensor;
         gathered.name = called;
@@ -179,8 +179,8 @@ EightBit gather_copy(BlockWriter& w, const Fp8& fp8, const std::string& label,
     return made;
 }
 
-EightBit transpose_copy(BlockWriter& w, const Fp8& fp8, const std::string& name, const Tensor& data,
-                        const Tensor& scales, EightBit copy) {
+EightBit transpose_copy(BlockWriter& w, const Fp8& fp8, const std::string& name, Tensor data,
+                        Tensor scales, EightBit copy) {
     const auto turned = [](const Tensor& tensor, std::string called) {
         return Tensor{
             std::move(called), Role::scratch, tensor.dtype, {tensor.dims[1], tensor.dims[0]}};

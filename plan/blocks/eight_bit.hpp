@@ -94,12 +94,13 @@ Copies declare_copies(BlockWriter& w, const Fp8& fp8, const Casting& casting);
 Copies quantize(BlockWriter& w, const Fp8& fp8, const Casting& casting, TensorId source);
 
 // Gathers a copy of shares of `ranks` tensor ranks into one of the whole, its scales with it.
+// What describes a tensor comes by value: a block's tensors move when one is added.
 EightBit gather_copy(BlockWriter& w, const Fp8& fp8, const std::string& label,
-                     const std::string& name, const Tensor& data, const Tensor& scales,
-                     EightBit share, std::int64_t ranks);
+                     const std::string& name, Tensor data, Tensor scales, EightBit share,
+                     std::int64_t ranks);
 
-EightBit transpose_copy(BlockWriter& w, const Fp8& fp8, const std::string& name, const Tensor& data,
-                        const Tensor& scales, EightBit copy);
+EightBit transpose_copy(BlockWriter& w, const Fp8& fp8, const std::string& name, Tensor data,
+                        Tensor scales, EightBit copy);
 
 // What backward must know of an eight-bit product of the forward pass, by tensors of that.
 struct EightBitProduct {

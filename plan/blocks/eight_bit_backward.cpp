@@ -102,8 +102,8 @@ Copies Derivation::gradient_copies(const std::string& label, TensorId gradient,
 }
 
 EightBit Derivation::transposed(const EightBit& copy, const std::string& name) {
-    const Tensor data = backward_.tensors[at(copy.data)];
-    return transpose_copy(*this, notes_.fp8, name, data, backward_.tensors[at(copy.scales)], copy);
+    return transpose_copy(*this, notes_.fp8, name, backward_.tensors[at(copy.data)],
+                          backward_.tensors[at(copy.scales)], copy);
 }
 
 // Of a product's partial sums that were scattered: each rank casts its share of the gradient.
@@ -116,10 +116,9 @@ void Derivation::gather_gradient(const Op& op) {
     casting.shared = true;
     const Copies cast = quantize(*this, fp8, casting, share);
     const auto gather = [&](const EightBit& copy, const char* end) {
-        const Tensor data = backward_.tensors[at(copy.data)];
-        const Tensor scales = backward_.tensors[at(copy.scales)];
-        return gather_copy(*this, fp8, op.label, "d" + op.label + end, data, scales, copy,
-                           notes_.tensor);
+        return gather_copy(*this, fp8, op.label, "d" + op.label + end,
+                           backward_.tensors[at(copy.data)], backward_.tensors[at(copy.scales)],
+                           copy, notes_.tensor);
     };
     Copies whole;
     whole.rows = gather(cast.rows, ".q");
