@@ -75,18 +75,7 @@ TEST_P(ExpertLayouts, TrainTheModelOfOneRank) {
     const Case& c = GetParam();
     const Trained& reference = alone(c);
     const Trained run = train_case(c, steps_of(c));
-    const double loss_tolerance = c.precision == "fp64" ? 1e-13 : 5e-6;
-    const double gradient_tolerance = c.precision == "fp64" ? 1e-12 : 1e-5;
-    ASSERT_EQ(run.losses.size(), reference.losses.size());
-    for (std::size_t i = 0; i < run.losses.size(); ++i)
-        EXPECT_LE(std::abs(run.losses[i] / reference.losses[i] - 1), loss_tolerance)
-            << "step " << i + 1 << ": " << run.losses[i] << " and " << reference.losses[i];
-    EXPECT_NEAR(run.norms[0] / reference.norms[0], 1, gradient_tolerance);
-    EXPECT_EQ(run.expert_counts, reference.expert_counts);
-    const Difference worst = difference(run.gradients, reference.gradients);
-    EXPECT_LE(worst.relative, gradient_tolerance) << worst.name;
-    EXPECT_EQ(run.disagreement, "");
-    EXPECT_LT(run.losses.back(), run.losses.front()) << "nothing is learned";
+    expect_same_training(run, reference, c.precision == "fp64" ? kFp64 : kFp32);
 }
 
 // Of every token of the batch two experts are chosen, in each layer; and not all alike often.

@@ -36,15 +36,7 @@ class LatentExperts : public testing::TestWithParam<NamedLayout> {};
 TEST_P(LatentExperts, TrainTheModelOfOneRank) {
     static const Trained alone = train(deepseek({}), {});
     const Trained run = train(deepseek(GetParam().sets), {});
-    ASSERT_EQ(run.losses.size(), alone.losses.size());
-    for (std::size_t i = 0; i < run.losses.size(); ++i)
-        EXPECT_LE(std::abs(run.losses[i] / alone.losses[i] - 1), 1e-13) << "step " << i + 1;
-    EXPECT_NEAR(run.norms[0] / alone.norms[0], 1, 1e-12);
-    EXPECT_EQ(run.expert_counts, alone.expert_counts);
-    const Difference worst = difference(run.gradients, alone.gradients);
-    EXPECT_LE(worst.relative, 1e-12) << worst.name;
-    EXPECT_EQ(run.disagreement, "");
-    EXPECT_LT(run.losses.back(), run.losses.front()) << "nothing is learned";
+    expect_same_training(run, alone, kFp64);
 }
 
 // Each bias has gone bias_rate against the sign of what its expert had more than the mean of the

@@ -50,16 +50,7 @@ TEST_P(Layouts, TrainTheModelOfOneRank) {
     Sets sets = c.layout.sets;
     sets.push_back("training.precision=" + c.precision);
     const Trained run = train(scenario(c.text, sets));
-    const double loss_tolerance = c.precision == "fp64" ? 1e-13 : 5e-6;
-    const double gradient_tolerance = c.precision == "fp64" ? 1e-12 : 1e-5;
-    ASSERT_EQ(run.losses.size(), reference.losses.size());
-    for (std::size_t i = 0; i < run.losses.size(); ++i)
-        EXPECT_LE(std::abs(run.losses[i] / reference.losses[i] - 1), loss_tolerance)
-            << "step " << i + 1 << ": " << run.losses[i] << " and " << reference.losses[i];
-    const Difference worst = difference(run.gradients, reference.gradients);
-    EXPECT_LE(worst.relative, gradient_tolerance) << worst.name;
-    EXPECT_EQ(run.disagreement, "");
-    EXPECT_LT(run.losses.back(), run.losses.front()) << "nothing is learned";
+    expect_same_training(run, reference, c.precision == "fp64" ? kFp64 : kFp32);
     for (const runtime::RankMemory& memory : run.result.memory)
         EXPECT_EQ(memory.high_water_bytes, memory.arena_bytes);
 }

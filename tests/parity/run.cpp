@@ -153,4 +153,18 @@ Difference difference(const Whole& a, const Whole& b) {
     return worst;
 }
 
+void expect_same_training(const Trained& run, const Trained& alone, const Tolerances& within) {
+    ASSERT_EQ(run.losses.size(), alone.losses.size());
+    for (std::size_t i = 0; i < run.losses.size(); ++i)
+        EXPECT_LE(std::abs(run.losses[i] / alone.losses[i] - 1), within.loss)
+            << "step " << i + 1 << ": " << run.losses[i] << " and " << alone.losses[i];
+    // Both are 0 where nothing is clipped.
+    EXPECT_NEAR(run.norms[0], alone.norms[0], within.gradient * alone.norms[0]);
+    EXPECT_EQ(run.expert_counts, alone.expert_counts);
+    const Difference worst = difference(run.gradients, alone.gradients);
+    EXPECT_LE(worst.relative, within.gradient) << worst.name;
+    EXPECT_EQ(run.disagreement, "");
+    EXPECT_LT(run.losses.back(), run.losses.front()) << "nothing is learned";
+}
+
 }  // namespace orrery::parity

@@ -67,4 +67,13 @@ struct Difference {
 };
 Difference difference(const Whole& a, const Whole& b);
 
+// Of the precision that both trained in: losses of each step and the first one's gradients.
+struct Tolerances {
+    double loss = 0, gradient = 0;
+};
+inline constexpr Tolerances kFp64{1e-13, 1e-12}, kFp32{5e-6, 1e-5};
+
+// That a layout trains the model of one rank, alike on all of its ranks, and learns.
+void expect_same_training(const Trained& run, const Trained& alone, const Tolerances& within);
+
 }  // namespace orrery::parity

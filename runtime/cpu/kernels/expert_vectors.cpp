@@ -4,6 +4,7 @@
 #include "runtime/cpu/kernels/elements.hpp"
 #include "runtime/cpu/kernels/functions.hpp"
 #include "runtime/cpu/kernels/lanes.hpp"
+#include "runtime/cpu/kernels/weighed_rows.hpp"
 
 namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
 namespace {
@@ -100,20 +101,9 @@ template <typename W>
 void weigh_rows_backward_as(const WeighRowsBackward& op, Team& team) {
     const std::int64_t rows = op.places.received(op.places.member);
     team.parallel_for(rows, rows_per_part(op.width), [&](auto begin, auto end) {
-        for (std::int64_t row = begin; row < end; ++row) {
-            W along = 0;
-            for (std::int64_t column = 0; column < op.width; column += kPiece) {
-                const std::int64_t n = std::min(kPiece, op.width - column);
-                const std::int64_t from = row * op.width + column;
-                Space<W> dx, x_space;
-                convert_from(op.dy, from, n, dx.at);
-                const W* const x = read(op.x, from, n, x_space.at);
-                along += sum_of<W>(n, [&](auto i) { return dx.at[i] * x[i]; });
-                Array<W>(dx.at, n) *= data<W>(op.weights)[row];
-                convert_to(op.dx, from, n, dx.at);
-            }
-            data<W>(op.dweights)[row] = along;
-        }
+        for (std::int64_t row = begin; row < end; ++row)
+            data<W>(op.dweights)[row] = weigh_row_backward<W>(op.dy, op.x, op.dx, row * op.width,
+                                                              op.width, data<W>(op.weights)[row]);
     });
 }
 

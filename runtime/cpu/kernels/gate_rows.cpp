@@ -4,6 +4,7 @@
 #include "runtime/cpu/kernels/elements.hpp"
 #include "runtime/cpu/kernels/functions.hpp"
 #include "runtime/cpu/kernels/lanes.hpp"
+#include "runtime/cpu/kernels/weighed_rows.hpp"
 
 namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
 namespace {
@@ -44,17 +45,8 @@ void gate_rows_backward(const GateRowsBackward& op, Team& team) {
         team.parallel_for(op.rows, rows_per_part(op.width), [&](auto begin, auto end) {
             for (std::int64_t row = begin; row < end; ++row) {
                 const W gate = sigmoid<W>(data<W>(op.logits)[row]);
-                W along = 0;
-                for (std::int64_t column = 0; column < op.width; column += kPiece) {
-                    const std::int64_t n = std::min(kPiece, op.width - column);
-                    const std::int64_t from = row * op.width + column;
-                    Space<W> dx, x_space;
-                    convert_from(op.dy, from, n, dx.at);
-                    const W* const x = read(op.x, from, n, x_space.at);
-                    along += sum_of<W>(n, [&](auto i) { return dx.at[i] * x[i]; });
-                    Array<W>(dx.at, n) *= gate;
-                    convert_to(op.dx, from, n, dx.at);
-                }
+                const W along =
+                    weigh_row_backward<W>(op.dy, op.x, op.dx, row * op.width, op.width, gate);
                 data<W>(op.dlogits)[row] = along * gate * (1 - gate);
             }
         });
