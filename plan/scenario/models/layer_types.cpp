@@ -45,8 +45,10 @@ void read_layer_types(Reading& reading, Section& section, Model& model, std::int
         return report_count(reading, section, model, words->is_array() ? words->size() : 0);
     for (std::size_t layer = 0; layer < words->size(); ++layer) {
         const Json& word = (*words)[layer];
-        if (word != kFullWord && word != kSlidingWord)
+        if (word != kFullWord && word != kSlidingWord) {
+            model.kind_of_layer.clear();  // of all layers, or of none
             return report_word(reading, section, layer, word);
+        }
         model.kind_of_layer.push_back(word == kFullWord ? kFullKind : kSlidingKind);
     }
 }
