@@ -47,6 +47,7 @@ constexpr std::array kModelKeys = {
     "first_dense_layers",
     "qk_norm",
     "mla",
+    "mtp_layers",
     "family",
 };
 constexpr std::array kLayoutKeys = {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "calib/compare/record_rules.hpp"
@@ -148,12 +149,14 @@ void take_sharding(const json& l, const Degrees& d, json& layout) {
         }
 }
 
-// As many for each stage as would be enough for all; what is missing then the last one has less.
+// As many for each stage as would be enough for all; what is missing then the last one has less,
+// and beyond that the first.
 json last_takes_the_rest(std::int64_t layers, std::int64_t chunks) {
     const std::int64_t each = (layers + chunks - 1) / chunks, rest = layers - each * (chunks - 1);
-    if (rest < 0) throw Skip(fmt::format("{} layers leave none for the last stages", layers));
+    if (rest < -each) throw Skip(fmt::format("{} layers leave none for the last stages", layers));
     std::vector<std::int64_t> counts(static_cast<std::size_t>(chunks), each);
-    counts.back() = rest;
+    counts.back() = std::max<std::int64_t>(0, rest);
+    counts.front() += std::min<std::int64_t>(0, rest);
     return counts;
 }
 

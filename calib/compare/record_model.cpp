@@ -94,6 +94,8 @@ json model_part(const json& m, const RecordModel& model) {
                  {"attention_dropout", 0.0}};
     if (states(m, "qkv_bias")) part["add_qkv_bias"] = m.at("qkv_bias");
     if (flag(m, "qk_norm", false)) part["qk_layernorm"] = true;
+    if (states(m, "mtp_layers") && m.at("mtp_layers") != 0)
+        part["mtp_num_layers"] = whole(m, "mtp_layers", "model");
     return part;
 }
 

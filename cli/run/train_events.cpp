@@ -42,6 +42,7 @@ class TrainEvents : public TrainOutput {
             event["reason"] =
                 step.skipped == runtime::Skipped::overflow ? "overflow" : "loss spike";
         event["loss"] = step.loss;
+        if (step.mtp_loss) event["mtp_loss"] = *step.mtp_loss;
         event["grad_norm"] = optional(step.grad_norm);
         event["learning_rate"] = step.learning_rate;
         event["time_s"] = step.time_s;

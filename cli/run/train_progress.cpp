@@ -77,6 +77,7 @@ class TrainProgress : public TrainOutput {
 
     void stepped(const TrainRun& run, const runtime::StepReport& step) override {
         std::string text = fmt::format("step {}/{}   loss {:.4f}", step.step, run.steps, step.loss);
+        if (step.mtp_loss) text += fmt::format("   MTP loss {:.4f}", *step.mtp_loss);
         if (step.grad_norm) text += fmt::format("   norm {:.3g}", *step.grad_norm);
         text += fmt::format("   rate {:.3g}   {} tokens/s", step.learning_rate,
                             digits_text(tokens_per_s(step)));

@@ -21,13 +21,13 @@ class LastActions {
             const Action& action = step.actions.front();
             if (makes_input_gradient(action.kind)) on_the_way_[action.stage] = action;
             if (ends_micro_batch(action.kind)) waiting_[action.stage] = action;
-            // Of the embedding's table as such and as the head's weight.
+            // Of the embedding's table on the first stage and on the last.
             if ((action.stage == 0 && makes_input_gradient(action.kind)) ||
                 (action.stage == head && ends_micro_batch(action.kind)))
                 tied_ = action;
         }
         has_tied_ =
-            builder.scenario.model.tied_embeddings && builder.holds(0) && builder.holds(head);
+            builder.scenario.model.embeds_at_both_ends() && builder.holds(0) && builder.holds(head);
     }
 
     Completes completes(const Action& action) const {

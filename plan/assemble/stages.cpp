@@ -98,15 +98,13 @@ DistinctLayers distinct_layers(const Scenario& scenario) {
     return distinct;
 }
 
-// All parts that one kind of layer may be needed as.
-LayerParts layer_parts(const PlanInput& input, const ChosenPasses& passes, const LayerSpec& spec,
-                       BlockLibrary& blocks) {
-    ForwardBlock layer = layer_forward(input.scenario, input.dims, spec);
+// All parts that one kind of layer may be needed as, in groups of so many.
+LayerParts layer_parts(const PlanInput& input, const ChosenPasses& passes, ForwardBlock layer,
+                       std::int64_t group, BlockLibrary& blocks) {
     passes.run<OverForward>(input, layer);
     const auto make = [&](PartPlace place) {
         return make_part(input, passes, layer, place, blocks);
     };
-    const std::int64_t group = largest_group(input.scenario.layout);
     LayerParts parts;
     if (group > 1) parts.first = make(PartPlace::group_first);
     if (group > 2) parts.middle = make(PartPlace::group_middle);
@@ -133,23 +131,32 @@ PartKinds build_parts(const PlanInput& input, const ChosenPasses& passes,
     const auto add = [&](ForwardBlock forward, PartPlace place = PartPlace::end) {
         return make_part(input, passes, std::move(forward), place, blocks);
     };
+    const Model& model = scenario.model;
     PartKinds kinds;
     kinds.embedding = add(embedding_forward(scenario, dims));
-    if (scenario.model.embedding_norm)
+    if (model.embedding_norm)
         kinds.embedding_norm = add(embedding_norm_forward(scenario, dims));
-    if (scenario.model.learned_positions) kinds.positions = add(positions_forward(scenario, dims));
-    DistinctLayers distinct = distinct_layers(scenario);
-    for (const LayerSpec& layer : distinct.layers) {
+    if (model.learned_positions) kinds.positions = add(positions_forward(scenario, dims));
+    const auto add_layer = [&](const LayerSpec& layer, auto forward, std::int64_t group) {
         const Dims of_layer = dims_of(scenario, layer);
-        kinds.layers.push_back(
-            layer_parts({scenario, of_layer, forms, sharding}, passes, layer, blocks));
-    }
+        return layer_parts({scenario, of_layer, forms, sharding}, passes,
+                           forward(scenario, of_layer, layer), group, blocks);
+    };
+    DistinctLayers distinct = distinct_layers(scenario);
+    for (const LayerSpec& layer : distinct.layers)
+        kinds.layers.push_back(add_layer(layer, layer_forward, largest_group(scenario.layout)));
     kinds.kind_of_layer = std::move(distinct.of_layer);
     kinds.final_norm = add(final_norm_forward(scenario, dims));
+    if (model.mtp_layers > 0) {
+        kinds.mtp_embedding = add(mtp_embedding_forward(scenario, dims));
+        const LayerSpec& layer = model.kinds[model.kind_of(model.layers)];
+        kinds.mtp_layer = add_layer(layer, mtp_layer_forward, 1);
+    }
     kinds.head = add(head_forward(scenario, dims), PartPlace::head);
-    kinds.embedding.tied = kinds.head.tied = scenario.model.tied_embeddings;
-    kinds.head.held_before =
-        kinds.head.tied && placement.rank_of(0) == placement.rank_of(placement.stages() - 1);
+    PartKind& second = model.tied_embeddings ? kinds.head : kinds.mtp_embedding;
+    kinds.embedding.tied = second.tied = model.embeds_at_both_ends();
+    second.held_before =
+        second.tied && placement.rank_of(0) == placement.rank_of(placement.stages() - 1);
     return kinds;
 }
 
@@ -276,6 +283,11 @@ void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
                 stage.add(chosen(layer) ? parts.chosen : layer_part(parts, place, size), layer);
             }
             if (s == stages - 1) stage.add(kinds.final_norm, -1);
+            if (s == stages - 1 && kinds.mtp_embedding.forward >= 0) {
+                stage.add(kinds.mtp_embedding, -1);
+                stage.begin_group();
+                stage.add(chosen(end) ? kinds.mtp_layer.chosen : kinds.mtp_layer.alone, end);
+            }
             if (s == stages - 1) stage.add(kinds.head, -1);
             stage.finish();
         }

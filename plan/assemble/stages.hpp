@@ -1,5 +1,5 @@
-// Which parts (embedding, its norm, positions, layers, final norm, head) a stage is made of, and
-// what passes between stages.
+// Which parts (embedding, its norm, positions, layers, final norm, multi-token prediction, head) a
+// stage is made of, and what passes between stages.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,10 @@ struct PartKinds {
     PartKind embedding_norm;  // where the model has one
     PartKind positions;       // where the model learns positions
     std::vector<LayerParts> layers;
-    std::vector<std::size_t> kind_of_layer;  // in `layers`
+    std::vector<std::size_t> kind_of_layer;  // in `layers`, of the model's own
     PartKind final_norm;
+    PartKind mtp_embedding;  // where further tokens are predicted
+    LayerParts mtp_layer;
     PartKind head;
 };
 

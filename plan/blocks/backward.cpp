@@ -94,7 +94,7 @@ void Derivation::derive(std::size_t index) {
         case OpKind::embedding:
             return derive_embedding(op);
         case OpKind::cross_entropy_sum:
-            return derive_cross_entropy(op);
+            return derive_cross_entropy(index);
         case OpKind::cast:
             return derive_cast(op);
         case OpKind::quantize:
@@ -249,9 +249,10 @@ Rearrangement undoing(Rearrangement form) {
             return Rearrangement::samples_together;
         case Rearrangement::columns_apart:
             return Rearrangement::columns_together;
+        case Rearrangement::columns_together:
+            return Rearrangement::columns_apart;
         case Rearrangement::keys:
         case Rearrangement::gradients:
-        case Rearrangement::columns_together:
             break;
     }
     ORRERY_CHECK(false, "packed keys and joined gradients are not undone");
@@ -269,9 +270,12 @@ void Derivation::derive_rearrange(const Op& op) {
     Reads gradients;
     for (const TensorId written : op.writes)
         gradients.push_back(gradient_of(written));
-    const TensorId dx = fresh_gradient(op.reads[0]);
-    emit(undone, rearranged(name, undone.form), std::move(gradients), {dx});
-    contribute(op.reads[0], dx);
+    Reads made;
+    for (const TensorId read : op.reads)
+        made.push_back(fresh_gradient(read));
+    emit(undone, rearranged(name, undone.form), std::move(gradients), made);
+    for (std::size_t i = 0; i < made.size(); ++i)
+        contribute(op.reads[i], made[i]);
 }
 
 void Derivation::derive_softmax(const Op& op) {
@@ -429,7 +433,8 @@ void Derivation::derive_embedding(const Op& op) {
 
 // d logits = (softmax − one-hot of the target) ÷ valid tokens × loss scale, written over the
 // logits, or over a copy.
-void Derivation::derive_cross_entropy(const Op& op) {
+void Derivation::derive_cross_entropy(std::size_t index) {
+    const Op op = forward_.ops[index];
     const CrossEntropySum& sum = op.as<CrossEntropySum>();
     TensorId logits = need(op.reads[0]);
     if (notes_.separate_loss_gradient) {
@@ -441,8 +446,10 @@ void Derivation::derive_cross_entropy(const Op& op) {
     const TensorId largest = finds_largest ? op.writes[1] : op.reads[1];
     Reads reads = {logits, need(largest), need(op.writes[0]), need(op.reads.back())};
     if (notes_.scaled_loss) reads.push_back(add({"loss scale", Role::scalar, DType::fp32, {1}}));
-    emit(CrossEntropyBackward{sum.rows, sum.width, sum.vocabulary, sum.soft_cap}, "loss",
-         std::move(reads), {logits});
+    const auto weight = notes_.loss_weight.find(index);
+    emit(CrossEntropyBackward{sum.rows, sum.width, sum.vocabulary, sum.soft_cap,
+                              weight == notes_.loss_weight.end() ? 1 : weight->second},
+         sum.ahead > 0 ? "mtp loss" : "loss", std::move(reads), {logits});
     gradient_of_[at(op.reads[0])] = logits;
 }
 

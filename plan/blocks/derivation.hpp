@@ -289,7 +289,7 @@ class Derivation : public BackwardWriter {
     void derive_residual(const Op& op);
     void derive_add(const Op& op);
     void derive_embedding(const Op& op);
-    void derive_cross_entropy(const Op& op);
+    void derive_cross_entropy(std::size_t index);
     void derive_cast(const Op& op);
     void derive_collective(std::size_t index);
     void finish_roles();

@@ -1,5 +1,10 @@
 // Forward of what stands before and behind the layers: the embedding, learned positions and norms
 // beside it, the last norm, the head with the loss.
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "plan/blocks/multi_token.hpp"
 #include "plan/blocks/norms.hpp"
 
 namespace orrery::plan {
@@ -15,27 +20,31 @@ ParameterSpec words_of(const Scenario& scenario, const Dims& d) {
 
 // Megatron-LM's loss works on logits.float() and keeps that copy for backward
 // (vocab_parallel_cross_entropy); the 16-bit logits die with the copy.
-TensorId in_fp32(ForwardWriter& w, TensorId logits, std::int64_t words) {
+TensorId in_fp32(ForwardWriter& w, const std::string& own, TensorId logits, std::int64_t words) {
     const Dims& d = w.dims();
-    const TensorId copy = w.tensor("logits_fp32", Role::scratch, DType::fp32, {d.tokens, words});
+    const TensorId copy =
+        w.tensor(own + "logits_fp32", Role::scratch, DType::fp32, {d.tokens, words});
     w.op(Cast{d.tokens * words}, "logits", {logits}, {copy}).dtype = DType::fp32;
     return copy;
 }
 
 // PyTorch's cross_entropy writes log-probabilities beside the logits, and keeps these.
-TensorId log_probabilities(ForwardWriter& w, TensorId logits, std::int64_t words) {
+TensorId log_probabilities(ForwardWriter& w, const std::string& own, TensorId logits,
+                           std::int64_t words) {
     const Dims& d = w.dims();
     const DType dtype = w.dtype(logits);
-    const TensorId copy = w.tensor("log_probabilities", Role::scratch, dtype, {d.tokens, words});
+    const TensorId copy =
+        w.tensor(own + "log_probabilities", Role::scratch, dtype, {d.tokens, words});
     w.op(Cast{d.tokens * words}, "log softmax", {logits}, {copy}).dtype = dtype;
     w.separate_loss_gradient();
     return copy;
 }
 
 // Every tensor rank has all words, and computes the whole loss.
-TensorId gathered_logits(ForwardWriter& w, TensorId logits, std::int64_t words) {
+TensorId gathered_logits(ForwardWriter& w, const std::string& own, TensorId logits,
+                         std::int64_t words) {
     const Dims& d = w.dims();
-    const TensorId whole = w.activation("logits_whole", d.tokens, words);
+    const TensorId whole = w.activation(own + "logits_whole", d.tokens, words);
     w.op(AllGather{d.tokens * words}, "gathered logits", {logits}, {whole});
     w.cut_gradient();  // every rank computes the same loss
     return whole;
@@ -43,14 +52,21 @@ TensorId gathered_logits(ForwardWriter& w, TensorId logits, std::int64_t words) 
 
 }  // namespace
 
+TensorId embedded(ForwardWriter& w, const Scenario& scenario, std::int64_t ahead) {
+    const Dims& d = w.dims();
+    const TensorId tokens = w.tensor("tokens", Role::stash, DType::i32, {d.tokens});
+    ParameterSpec words = words_of(scenario, d);
+    words.second_use = ahead > 0;
+    const TensorId table = w.parameter("embedding.weight", std::move(words));
+    const TensorId looked_up = w.activation("looked_up", d.tokens, d.hidden);
+    w.op(Embedding{d.tokens, d.hidden, embedding_scale(scenario), ahead}, "embedding",
+         {tokens, table}, {looked_up});
+    return w.reduce_over_tensor("embedding", looked_up);
+}
+
 ForwardBlock embedding_forward(const Scenario& scenario, const Dims& d) {
     ForwardWriter w("embedding.forward", d);
-    const TensorId tokens = w.tensor("tokens", Role::stash, DType::i32, {d.tokens});
-    const TensorId table = w.parameter("embedding.weight", words_of(scenario, d));
-    const TensorId looked_up = w.activation("looked_up", d.tokens, d.hidden);
-    w.op(Embedding{d.tokens, d.hidden, embedding_scale(scenario)}, "embedding", {tokens, table},
-         {looked_up});
-    w.output(w.reduce_over_tensor("embedding", looked_up));
+    w.output(embedded(w, scenario, 0));
     return w.finish();
 }
 
@@ -92,53 +108,77 @@ ForwardBlock final_norm_forward(const Scenario& scenario, const Dims& d) {
     return w.finish();
 }
 
+namespace {
+
+// The loss of rows of hidden states, added to that of this name; of multi-token prediction its
+// targets are `ahead` of the next token.
+void loss_of(ForwardWriter& w, const Scenario& scenario, TensorId x, TensorId weight,
+             std::int64_t ahead) {
+    const Dims& d = w.dims();
+    const std::string own = ahead > 0 ? "mtp_" : "", said = ahead > 0 ? "mtp " : "";
+    TensorId logits = w.column_parallel_with(own + "logits", x, weight, -1);
+    const Framework& framework = scenario.training.framework;
+    const bool sharded = d.tensor > 1 && framework.loss_logits != LossLogits::gathered;
+    const std::int64_t words = sharded ? d.vocabulary : d.vocabulary * d.tensor;
+    if (words > d.vocabulary) logits = gathered_logits(w, own, logits, words);
+    const bool fused = framework.loss_logits == LossLogits::fused;
+    if (framework.logits_dtype == LogitsType::fp32 && d.dtype != d.wide_dtype && !fused)
+        logits = in_fp32(w, own, logits, words);
+    if (framework.loss_logits == LossLogits::copied ||
+        framework.loss_logits == LossLogits::gathered)
+        logits = log_probabilities(w, own, logits, words);
+    const DType logits_dtype = w.dtype(logits);
+    const TensorId targets = w.tensor(own + "targets", Role::stash, DType::i32, {d.tokens});
+
+    // Softmax over a sharded vocabulary (Shoeybi 2019): the maximum, then the sum of exponentials
+    // with the target's logit, are reduced over the tensor group; 4 and 8 bytes per token travel.
+    const TensorId largest = w.tensor(own + "largest", Role::scratch, d.wide_dtype, {d.tokens});
+    const std::int64_t vocabulary = scenario.model.vocabulary;
+    const double cap = scenario.model.logit_soft_cap;
+    const TensorId sums = w.tensor(own + "sums", Role::scratch, d.wide_dtype, {d.tokens, 2});
+    CrossEntropySum sum{d.tokens, words, vocabulary, fused && !sharded, cap, ahead};
+    if (sum.finds_largest) {  // the ranks must agree on the maximum before they sum
+        w.op(sum, said + "max and sum of exponentials", {logits, targets}, {sums, largest}).dtype =
+            logits_dtype;
+    } else {
+        w.op(CrossEntropyMax{d.tokens, words, vocabulary, cap}, said + "max logit", {logits},
+             {largest})
+            .dtype = logits_dtype;
+        if (sharded)
+            w.op(AllReduce{d.tokens, ReduceOp::max}, said + "max logit", {largest}, {largest})
+                .dtype = d.wide_dtype;
+        w.op(sum, said + "sum of exponentials", {logits, largest, targets}, {sums}).dtype =
+            logits_dtype;
+    }
+    // The last tokens of a sequence have no target so far ahead, and the mean is over the others.
+    const auto length = static_cast<double>(scenario.training.sequence_length);
+    const double of_valid = length / (length - static_cast<double>(ahead));
+    if (ahead > 0) w.weigh_loss(scenario.training.mtp_loss_scaling_factor * of_valid);
+    if (sharded)
+        w.op(AllReduce{2 * d.tokens}, said + "sum of exponentials", {sums}, {sums}).dtype =
+            d.wide_dtype;
+    const TensorId loss = w.tensor(said + "loss", Role::scalar, d.wide_dtype, {1});
+    w.op(CrossEntropy{d.tokens, 2, of_valid}, said + "loss", {sums, largest, targets, loss},
+         {loss});
+}
+
+}  // namespace
+
 ForwardBlock head_forward(const Scenario& scenario, const Dims& d) {
     ForwardWriter w("head.forward", d);
-    const TensorId x = w.activation("x", d.sharded_tokens, d.hidden);
+    const bool further = scenario.model.mtp_layers > 0;
+    TensorId x =
+        w.activation(further ? "both" : "x", d.sharded_tokens, further ? 2 * d.hidden : d.hidden);
     w.input(x);
     const bool tied = scenario.model.tied_embeddings;
     ParameterSpec spec = words_of(scenario, d);
     spec.second_use = tied;
     const TensorId weight = w.parameter(tied ? "embedding.weight" : "head.weight", std::move(spec));
-    TensorId logits = w.column_parallel_with("logits", x, weight, -1);
-    const Framework& framework = scenario.training.framework;
-    const bool sharded = d.tensor > 1 && framework.loss_logits != LossLogits::gathered;
-    const std::int64_t words = sharded ? d.vocabulary : d.vocabulary * d.tensor;
-    if (words > d.vocabulary) logits = gathered_logits(w, logits, words);
-    const bool fused = framework.loss_logits == LossLogits::fused;
-    if (framework.logits_dtype == LogitsType::fp32 && d.dtype != d.wide_dtype && !fused)
-        logits = in_fp32(w, logits, words);
-    if (framework.loss_logits == LossLogits::copied ||
-        framework.loss_logits == LossLogits::gathered)
-        logits = log_probabilities(w, logits, words);
-    const DType logits_dtype = w.dtype(logits);
     if (d.scales_loss()) w.scale_loss();
-    const TensorId targets = w.tensor("targets", Role::stash, DType::i32, {d.tokens});
-
-    // Softmax over a sharded vocabulary (Shoeybi 2019): the maximum, then the sum of exponentials
-    // with the target's logit, are reduced over the tensor group; 4 and 8 bytes per token travel.
-    const TensorId largest = w.tensor("largest", Role::scratch, d.wide_dtype, {d.tokens});
-    const std::int64_t vocabulary = scenario.model.vocabulary;
-    const double cap = scenario.model.logit_soft_cap;
-    const TensorId sums = w.tensor("sums", Role::scratch, d.wide_dtype, {d.tokens, 2});
-    if (fused && !sharded) {  // the ranks must agree on the maximum before they sum
-        w.op(CrossEntropySum{d.tokens, words, vocabulary, true, cap}, "max and sum of exponentials",
-             {logits, targets}, {sums, largest})
-            .dtype = logits_dtype;
-    } else {
-        w.op(CrossEntropyMax{d.tokens, words, vocabulary, cap}, "max logit", {logits}, {largest})
-            .dtype = logits_dtype;
-        if (sharded)
-            w.op(AllReduce{d.tokens, ReduceOp::max}, "max logit", {largest}, {largest}).dtype =
-                d.wide_dtype;
-        w.op(CrossEntropySum{d.tokens, words, vocabulary, false, cap}, "sum of exponentials",
-             {logits, largest, targets}, {sums})
-            .dtype = logits_dtype;
-    }
-    if (sharded)
-        w.op(AllReduce{2 * d.tokens}, "sum of exponentials", {sums}, {sums}).dtype = d.wide_dtype;
-    const TensorId loss = w.tensor("loss", Role::scalar, d.wide_dtype, {1});
-    w.op(CrossEntropy{d.tokens, 2}, "loss", {sums, largest, targets, loss}, {loss});
+    TensorId predicted = -1;
+    if (further) std::tie(x, predicted) = states_of(w, x);
+    loss_of(w, scenario, x, weight, 0);
+    if (further) loss_of(w, scenario, predicted, weight, 1);
     return w.finish();
 }
 

@@ -70,6 +70,8 @@ struct ForwardBlock {
     bool scaled_loss = false;
     // The gradient of what the loss reads has a place of its own.
     bool separate_loss_gradient = false;
+    // By op, a sum of cross entropy: what a row of it counts for, where that is not 1.
+    std::map<std::size_t, double> loss_weight;
 };
 
 class ForwardWriter : public BlockWriter {
@@ -114,6 +116,10 @@ class ForwardWriter : public BlockWriter {
         out_.scaled_loss = dims_.scales_loss();
     }
     void separate_loss_gradient() { out_.separate_loss_gradient = true; }
+    // Of the loss whose sum was written last.
+    void weigh_loss(double weight) {
+        out_.loss_weight[static_cast<std::size_t>(last_op())] = weight;
+    }
     // Of the op written last.
     void cut_gradient() { out_.cut_gradient.back() = true; }
     // What is written until the module ends belongs to it; returns the one around it.
@@ -204,5 +210,10 @@ ForwardBlock positions_forward(const Scenario& scenario, const Dims& dims);  // 
 ForwardBlock layer_forward(const Scenario& scenario, const Dims& dims, const LayerSpec& layer);
 ForwardBlock final_norm_forward(const Scenario& scenario, const Dims& dims);
 ForwardBlock head_forward(const Scenario& scenario, const Dims& dims);
+// Multi-token prediction, between the last norm and the head: what it embeds, beside what comes
+// from the layers; then its own layer. Both hand on rows of twice the width: the model's own hidden
+// state, and the other.
+ForwardBlock mtp_embedding_forward(const Scenario& scenario, const Dims& dims);
+ForwardBlock mtp_layer_forward(const Scenario& scenario, const Dims& dims, const LayerSpec& layer);
 
 }  // namespace orrery::plan

@@ -316,12 +316,16 @@ TensorId parallel_layer(ForwardWriter& w, const Scenario& scenario, const LayerS
 
 }  // namespace
 
+TensorId layer_of(ForwardWriter& w, const Scenario& scenario, const LayerSpec& layer, TensorId x) {
+    return layer.parallel_block ? parallel_layer(w, scenario, layer, x)
+                                : sequential_layer(w, scenario, layer, x);
+}
+
 ForwardBlock layer_forward(const Scenario& scenario, const Dims& d, const LayerSpec& layer) {
     ForwardWriter w((layer.name.empty() ? "layer" : layer.name + "_layer") + ".forward", d);
     const TensorId x = w.activation("x", d.sharded_tokens, d.hidden);
     w.input(x);
-    w.output(layer.parallel_block ? parallel_layer(w, scenario, layer, x)
-                                  : sequential_layer(w, scenario, layer, x));
+    w.output(layer_of(w, scenario, layer, x));
     return w.finish();
 }
 

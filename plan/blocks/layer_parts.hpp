@@ -10,6 +10,9 @@ namespace orrery::plan {
 const char* name_of(Activation activation);
 ActivationFunction function_of(const DenseMlp& mlp);
 
+// All of a layer, from its input [sharded tokens, hidden] to what the next one reads.
+TensorId layer_of(ForwardWriter& w, const Scenario& scenario, const LayerSpec& layer, TensorId x);
+
 // An MLP of a normed input, up to what its second linear reads; its tensors' and parameters' names
 // begin with `prefix`.
 TensorId mlp_branch(ForwardWriter& w, const Scenario& scenario, const DenseMlp& mlp,

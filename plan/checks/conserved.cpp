@@ -109,6 +109,10 @@ Account account_of(const Scenario& scenario) {
                           m.position_rows() * m.hidden +
                           (m.embedding_norm ? 2 : 1) * m.hidden * (m.layer_norm() ? 2 : 1);
     account.matrices += m.vocabulary * m.hidden;
+    // Each further token: three norms, a projection of two states to one, and the head again.
+    account.parameters +=
+        m.mtp_layers * (3 * m.hidden * (m.layer_norm() ? 2 : 1) + 2 * m.hidden * m.hidden);
+    account.matrices += m.mtp_layers * (2 * m.hidden * m.hidden + m.vocabulary * m.hidden);
     return account;
 }
 
@@ -123,7 +127,7 @@ double forward_flops_per_token(const Account& account) {
 Conserved conserved_of(const Scenario& scenario) {
     const Account account = account_of(scenario);
     Conserved conserved;
-    conserved.layers = scenario.model.layers;
+    conserved.layers = scenario.model.layers + scenario.model.mtp_layers;
     conserved.parameters = account.parameters;
     conserved.tokens_per_step =
         scenario.layout.global_batch_size * scenario.training.sequence_length;

@@ -314,21 +314,23 @@ std::int64_t masked_products(const Scenario& scenario) {
 }
 
 // Multiplications per token that further tensor ranks repeat: one matrix of each linear's adapters,
-// as wide as the model, is whole on every rank; so are those that make latents, of all tokens where
-// tensor ranks do not share these out.
+// as wide as the model, is whole on every rank; so are those that make latents, and the projection
+// of multi-token prediction, of all tokens where tensor ranks do not share these out.
 std::int64_t repeated_products(const Scenario& scenario) {
     const SoftmaxAttention& attention = scenario.model.attention();
     const Latents& latents = attention.latents;
-    std::int64_t of_latents = 0;
+    std::int64_t whole = 0;
+    const std::int64_t further = scenario.model.mtp_layers;
     if (latents.on() && !scenario.layout.sequence_parallel)
-        of_latents =
-            scenario.model.layers * (latents.q_rank + latents.kv_rank + attention.rotary_dim);
+        whole = (scenario.model.layers + further) *
+                     (latents.q_rank + latents.kv_rank + attention.rotary_dim);
+    if (!scenario.layout.sequence_parallel) whole += further * 2 * scenario.model.hidden;
     const Lora& lora = scenario.training.lora;
     std::int64_t adapted = 0;
     for (const char* linear : {"qkv", "projection", "fc1", "fc2"})
         adapted += lora.adapts(linear) ? 1 : 0;
     return (scenario.layout.tensor_parallel - 1) *
-           (adapted * scenario.model.layers * lora.rank + of_latents) * scenario.model.hidden;
+           (adapted * scenario.model.layers * lora.rank + whole) * scenario.model.hidden;
 }
 
 // Biases of routers, which no gradient steps: none of the model's parameters.
@@ -360,7 +362,7 @@ void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults)
                          std::to_string(expected.layers));
     const std::int64_t padded = padded_vocabulary(scenario);
     const std::int64_t padding = (padded - model.vocabulary) * model.hidden;
-    const bool second_copy = model.tied_embeddings && !holds_both_ends(plan);
+    const bool second_copy = model.embeds_at_both_ends() && !holds_both_ends(plan);
     const std::int64_t held = expected.parameters + padding * (model.tied_embeddings ? 1 : 2) +
                               (second_copy ? padded * model.hidden : 0) + router_biases(model);
     if (parameters != held)
@@ -370,7 +372,9 @@ void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults)
     const std::int64_t masked = multiplies_masked(scenario) ? masked_products(scenario) : 0;
     const double forward =
         forward_flops_of(scenario) +
-        2.0 * tokens * static_cast<double>(padding + masked + repeated_products(scenario));
+        2.0 * tokens *
+            static_cast<double>((1 + model.mtp_layers) * padding + masked +
+                                repeated_products(scenario));
     const double ratio = forward_flops(plan) / forward;
     if (ratio < 1 - 1e-9 || ratio > 1 + 1e-9)
         faults.push_back("forward FLOPs of the plan are " + std::to_string(ratio) +

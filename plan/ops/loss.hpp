@@ -35,7 +35,8 @@ struct CrossEntropySum {
     std::int64_t rows = 0, width = 0;
     std::int64_t vocabulary = 0;  // words that are not padding
     bool finds_largest = false;   // in the same pass over the logits, and writes them
-    double soft_cap = 0;  // logits count as soft_cap·tanh(logit ÷ soft_cap); 0: as they are
+    double soft_cap = 0;     // logits count as soft_cap·tanh(logit ÷ soft_cap); 0: as they are
+    std::int64_t ahead = 0;  // a target is so many tokens beyond the next
 
     template <typename V>
     static void fields(V&& v) {
@@ -44,6 +45,7 @@ struct CrossEntropySum {
         v.number("vocabulary", &CrossEntropySum::vocabulary);
         v.number("finds_largest", &CrossEntropySum::finds_largest);
         v.number("soft_cap", &CrossEntropySum::soft_cap);
+        v.number("ahead", &CrossEntropySum::ahead);
     }
     template <typename V>
     void operands(V&& v) const {
@@ -61,11 +63,13 @@ struct CrossEntropy {
         "the loss of all rows, added to that of the micro-batches before";
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0, width = 0;
+    double weight = 1;  // of a row, beside that of the model's own loss
 
     template <typename V>
     static void fields(V&& v) {
         v.size("rows", &CrossEntropy::rows);
         v.size("width", &CrossEntropy::width);
+        v.number("weight", &CrossEntropy::weight);
     }
     template <typename V>
     void operands(V&& v) const {
@@ -85,6 +89,7 @@ struct CrossEntropyBackward {
     std::int64_t rows = 0, width = 0;
     std::int64_t vocabulary = 0;  // words that are not padding
     double soft_cap = 0;  // logits count as soft_cap·tanh(logit ÷ soft_cap); 0: as they are
+    double weight = 1;    // of a row's loss in that of the step
 
     template <typename V>
     static void fields(V&& v) {
@@ -92,6 +97,7 @@ struct CrossEntropyBackward {
         v.size("width", &CrossEntropyBackward::width);
         v.number("vocabulary", &CrossEntropyBackward::vocabulary);
         v.number("soft_cap", &CrossEntropyBackward::soft_cap);
+        v.number("weight", &CrossEntropyBackward::weight);
     }
     template <typename V>
     void operands(V&& v) const {

@@ -278,12 +278,14 @@ struct Embedding {
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0, width = 0;
     double scale = 1;
+    std::int64_t ahead = 0;  // looks up what comes so many tokens later
 
     template <typename V>
     static void fields(V&& v) {
         v.size("rows", &Embedding::rows);
         v.size("width", &Embedding::width);
         v.number("scale", &Embedding::scale);
+        v.number("ahead", &Embedding::ahead);
     }
     template <typename V>
     void operands(V&& v) const {

@@ -273,7 +273,7 @@ std::vector<Pass> make_passes() {
          "tied reduction",
          "the gradients of a tied embedding are summed over the first and last pipeline rank",
          "`tie_word_embeddings`",
-         [](const PlanInput& input) { return input.scenario.model.tied_embeddings; },
+         [](const PlanInput& input) { return input.scenario.model.embeds_at_both_ends(); },
          {},
          OverSteps{add_tied_reduction}},
         {unscale,

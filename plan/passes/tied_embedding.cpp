@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "plan/check.hpp"
 #include "plan/passes/passes.hpp"
 
 namespace orrery::plan {
@@ -36,7 +39,12 @@ void add_tied_reduction(ProgramBuilder& builder) {
     const bool first = builder.holds(0);
     if (first == builder.holds(head)) return;
     const Stage& stage = first ? program.stages.front() : program.stages.back();
-    const StagePart& part = first ? stage.parts.front() : stage.parts.back();
+    const std::vector<PartKind>& kinds =
+        first ? builder.part_kinds.front() : builder.part_kinds.back();
+    const auto tied = std::find_if(kinds.begin(), kinds.end(),
+                                   [](const PartKind& kind) { return kind.tied; });
+    ORRERY_CHECK(tied != kinds.end(), "both ends hold the tied embedding");
+    const StagePart& part = stage.parts[static_cast<std::size_t>(tied - kinds.begin())];
     if (builder.bucket(part.bucket).frozen) return;
     // Whole, or this rank's shard: buckets of tied embeddings are alike on both ends.
     const std::int64_t elements = builder.bucket(part.bucket).stepped(builder.mesh);

@@ -154,6 +154,12 @@ struct Model {
     std::vector<LayerSpec> kinds{LayerSpec{}};
     std::vector<std::int32_t> kind_of_layer;
 
+    // Layers behind the last one that predict a further token each from what came of the one before
+    // and from the next token (multi-token prediction: DeepSeek-AI 2024, arXiv 2412.19437, section
+    // 2.2), and which kind they are of. They share the embedding and the head.
+    std::int64_t mtp_layers = 0;
+    std::int32_t mtp_kind = 0;
+
     Norm norm = Norm::layer_norm;  // of all layers and of the last norm
     double norm_epsilon = 1e-5;
     double norm_weight_offset =
@@ -184,15 +190,17 @@ struct Model {
             if (kind.experts() != nullptr) return true;
         return false;
     }
+    // Layers count on where further tokens are predicted.
     std::size_t kind_of(std::int64_t layer) const {
+        if (layer >= layers) return static_cast<std::size_t>(mtp_kind);
         return kind_of_layer.empty()
                    ? 0
                    : static_cast<std::size_t>(kind_of_layer[static_cast<std::size_t>(layer)]);
     }
-    // How many layers are of a kind.
+    // How many layers are of a kind, those that predict further tokens included.
     std::int64_t layers_of(std::size_t kind) const {
-        if (kind_of_layer.empty()) return kind == 0 ? layers : 0;
-        std::int64_t count = 0;
+        std::int64_t count = static_cast<std::size_t>(mtp_kind) == kind ? mtp_layers : 0;
+        if (kind_of_layer.empty()) return count + (kind == 0 ? layers : 0);
         for (const std::int32_t of : kind_of_layer)
             count += static_cast<std::size_t>(of) == kind ? 1 : 0;
         return count;
@@ -206,6 +214,9 @@ struct Model {
     }
 
     bool layer_norm() const { return norm == Norm::layer_norm; }
+    // The last stage needs the table of the first: its head is the same matrix, or it embeds what
+    // further tokens are predicted from.
+    bool embeds_at_both_ends() const { return tied_embeddings || mtp_layers > 0; }
     std::int64_t position_rows() const {
         return learned_positions ? max_positions + position_offset : 0;
     }

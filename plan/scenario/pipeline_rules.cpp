@@ -229,7 +229,8 @@ void check_imported(Reading& reading, const Layout& layout) {
 // of its uses has the sum.
 void check_tied_ends(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
-    if (!scenario.model.tied_embeddings || !reading.good({"layout.pipeline_parallel"})) return;
+    if (!scenario.model.embeds_at_both_ends() || !reading.good({"layout.pipeline_parallel"}))
+        return;
     const StagePlacement& placement = layout.imported.schedule.placement;
     const std::int32_t first = placement.rank_of(0);
     const std::int32_t last = placement.rank_of(placement.stages() - 1);
@@ -237,12 +238,14 @@ void check_tied_ends(Reading& reading, const Scenario& scenario) {
     if (first == last || (std::min(first, last) == 0 && std::max(first, last) == end)) return;
     Diagnostic& fault = reading.report_field(
         "S046", "layout.schedule",
-        "the schedule has the uses of a tied embedding on ranks that do not sum it");
+        "the schedule has the uses of the embedding on ranks that do not sum it");
     fault.arithmetic =
         fmt::format("stage 0 on rank {}, stage {} on rank {}", first, placement.stages() - 1, last);
     fault.help.push_back(fmt::format(
         "a schedule with both on one rank, or one on rank 0 and the other on rank {}", end));
-    fault.help.push_back("or \"tie_word_embeddings\": false");
+    fault.help.push_back(scenario.model.tied_embeddings ? "or \"tie_word_embeddings\": false"
+                                                        : "or a model without multi-token "
+                                                          "prediction");
 }
 
 void report_chunks_without_need(Reading& reading, const Layout& layout) {

@@ -275,6 +275,13 @@ Keys<Training> course_of_the_run() {
             .written_if(
                 [](const Training& from) { return from.cuda_graphs.scope != CudaGraphs::none; })
             .also({"cuda_graph", "enable_cuda_graph", "cuda_graph_impl"}),
+        number<&Training::mtp_loss_scaling_factor>(
+            "mtp_loss_scaling_factor",
+            "What the loss of multi-token prediction counts for beside the model's own", kPositive)
+            .where("for a model with multi-token prediction")
+            .written_if([](const Training& from) {
+                return from.mtp_loss_scaling_factor != Training{}.mtp_loss_scaling_factor;
+            }),
         count<&Training::loss_chunks>("loss_chunks",
                                       "Head, loss and its gradient go over the tokens in so many "
                                       "parts",

@@ -32,6 +32,7 @@ constexpr Row kRules[] = {
     {as_rule<check_experts>},
     {as_rule<check_latents>},
     {as_rule<check_attention_chunks>},
+    {as_rule<check_multi_token>},
     {as_rule<check_batch_ramp>},
     {as_rule<check_zero>},
     {as_rule<check_offload>},

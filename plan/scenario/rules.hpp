@@ -15,6 +15,7 @@ void check_batch(Reading& reading, const LayoutChoices& choices, const Scenario&
 void check_attention_chunks(Reading& reading, const Scenario& scenario);
 void check_experts(Reading& reading, const Scenario& scenario);
 void check_latents(Reading& reading, const Scenario& scenario);
+void check_multi_token(Reading& reading, const Scenario& scenario);
 void check_batch_ramp(Reading& reading, const Scenario& scenario);
 void check_stages(Reading& reading, const LayoutChoices& choices, Scenario& scenario);
 void check_zero(Reading& reading, const Scenario& scenario);

@@ -553,6 +553,9 @@ struct Training {
     BatchRamp batch_ramp;
     std::int64_t seed = 1234;  // of first weights, dropout and the order of samples
     double tokens = 0;         // of the whole run; 0: unknown, the run is not reported
+    // What the loss of multi-token prediction counts for beside the model's own (Megatron-LM's
+    // default; DeepSeek-AI 2024, section 4.2: 0.3, later 0.1).
+    double mtp_loss_scaling_factor = 0.1;
     // The head's products, the loss and its gradient go over the tokens in so many parts, one after
     // another, so that the logits of one part are all that is ever held. 1: whole.
     std::int64_t loss_chunks = 1;

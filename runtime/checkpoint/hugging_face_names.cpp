@@ -56,13 +56,17 @@ constexpr ExpertNames kQwen2Moe{"mlp", "gate_proj", "up_proj", "down_proj", "sha
 constexpr ExpertNames kQwen3Moe{"mlp", "gate_proj", "up_proj", "down_proj", ""};
 constexpr ExpertNames kDeepSeek{"mlp", "gate_proj", "up_proj", "down_proj", "shared_experts"};
 // Beside the names of Llama's layers.
-constexpr std::array<NameOfBlock, 7> kLatent{{{"q_down", "self_attn.q_a_proj"},
-                                              {"q_norm", "self_attn.q_a_layernorm"},
-                                              {"q_up", "self_attn.q_b_proj"},
-                                              {"q", "self_attn.q_proj"},
-                                              {"kv_down", "self_attn.kv_a_proj_with_mqa"},
-                                              {"kv_norm", "self_attn.kv_a_layernorm"},
-                                              {"kv_up", "self_attn.kv_b_proj"}}};
+constexpr std::array<NameOfBlock, 11> kDeepSeekLayer{{{"q_down", "self_attn.q_a_proj"},
+                                                      {"q_norm", "self_attn.q_a_layernorm"},
+                                                      {"q_up", "self_attn.q_b_proj"},
+                                                      {"q", "self_attn.q_proj"},
+                                                      {"kv_down", "self_attn.kv_a_proj_with_mqa"},
+                                                      {"kv_norm", "self_attn.kv_a_layernorm"},
+                                                      {"kv_up", "self_attn.kv_b_proj"},
+                                                      {"enorm", "enorm"},
+                                                      {"hnorm", "hnorm"},
+                                                      {"eh_proj", "eh_proj"},
+                                                      {"mtp_norm", "shared_head.norm"}}};
 
 struct LlamaLike {
     std::string_view family;
@@ -84,8 +88,8 @@ constexpr std::array<LlamaLike, 14> kLikeLlama{
      {"mixtral", "MixtralForCausalLM", kNormsBefore, {}, &kMixtral},
      {"qwen2_moe", "Qwen2MoeForCausalLM", kNormsBefore, {}, &kQwen2Moe},
      {"qwen3_moe", "Qwen3MoeForCausalLM", kNormsBefore, {}, &kQwen3Moe},
-     {"deepseek_v2", "DeepseekV2ForCausalLM", kNormsBefore, kLatent, &kDeepSeek},
-     {"deepseek_v3", "DeepseekV3ForCausalLM", kNormsBefore, kLatent, &kDeepSeek}}};
+     {"deepseek_v2", "DeepseekV2ForCausalLM", kNormsBefore, kDeepSeekLayer, &kDeepSeek},
+     {"deepseek_v3", "DeepseekV3ForCausalLM", kNormsBefore, kDeepSeekLayer, &kDeepSeek}}};
 
 // "layer.3/qkv.weight": 3, "qkv", ".weight".
 struct OurName {

@@ -177,8 +177,8 @@ class Binder {
         pieces.emplace(begin, end);
     }
 
-    // The first sum of a step overwrites; so does each in a ring, whose slots pass from part to
-    // part.
+    // The first sum of a step overwrites; in a ring, whose slots pass from part to part, the first
+    // of a part.
     bool adds(const Step& step, const BlockUse& use, const Block& block, const Op& op) {
         if (!plan::accumulates(block, op)) return false;
         if (op.part > 0) return true;  // to what the parts before it have summed
@@ -190,16 +190,34 @@ class Binder {
             if (op.is<plan::Unscale>() && tensor.role != Role::scalar) continue;
             const plan::Place place = addresses_.place(step, use, id);
             const auto& ring = program_.gradient_ring;
-            if (std::find(ring.begin(), ring.end(), place.resident) != ring.end()) continue;
+            if (std::find(ring.begin(), ring.end(), place.resident) != ring.end()) {
+                seen = seen || is_written_before(block, op, id);
+                continue;
+            }
             seen = !sums_.insert({place.resident, place.offset}).second || seen;
         }
         return seen;
+    }
+
+    static bool is_written_before(const Block& block, const Op& op, TensorId id) {
+        for (const Op& before : block.ops) {
+            if (&before == &op) return false;
+            if (std::count(before.writes.begin(), before.writes.end(), id) > 0) return true;
+        }
+        return false;
     }
 
     static bool is_made(const Block& block, TensorId id) {
         return std::any_of(block.ops.begin(), block.ops.end(), [id](const Op& op) {
             return std::find(op.writes.begin(), op.writes.end(), id) != op.writes.end();
         });
+    }
+
+    // A target is the next token.
+    static std::int32_t ahead_of(const Op& op) {
+        if (op.is<plan::Embedding>())
+            return static_cast<std::int32_t>(op.as<plan::Embedding>().ahead);
+        return static_cast<std::int32_t>(op.as<plan::CrossEntropySum>().ahead) + 1;
     }
 
     // What a forward op reads and nobody wrote, the host brings.
@@ -210,7 +228,7 @@ class Binder {
             if (tensor.role != Role::stash || tensor.dtype != plan::DType::i32) continue;
             if (is_made(*bound.block, id)) continue;
             if (bound.op->is<plan::CrossEntropy>()) continue;  // brought before
-            bound.feed = bound.op->is<plan::Embedding>() ? Feed::tokens : Feed::targets;
+            bound.fed_ahead = ahead_of(*bound.op);
             bound.fed = operand(step, use, *bound.block, id);
         }
     }

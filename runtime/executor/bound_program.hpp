@@ -40,9 +40,6 @@ struct Birth {
     std::int64_t bytes = 0;
 };
 
-// A tensor that the host fills before the op runs: tokens or targets of its micro-batch.
-enum class Feed : std::uint8_t { none, tokens, targets };
-
 struct BoundOp {
     const plan::Block* block = nullptr;
     const plan::Op* op = nullptr;
@@ -55,7 +52,8 @@ struct BoundOp {
     std::int32_t micro_batch = -1;
     std::int32_t bucket = -1;
     bool accumulates = false;  // adds to what it writes; else overwrites
-    Feed feed = Feed::none;
+    // What the host fills before the op runs: of its micro-batch, what comes so many tokens later.
+    std::int32_t fed_ahead = -1;  // −1: nothing
     Operand fed;
 };
 

@@ -3,6 +3,7 @@
 // for on other streams has ended, and reports when each began and ended.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -15,6 +16,9 @@
 
 namespace orrery::runtime {
 
+// How far a step looks: at the tokens, their targets, and those of multi-token prediction.
+inline constexpr std::size_t kTokensAhead = 3;
+
 // What changes from step to step. Spans belong to the caller and live until run() returns.
 struct StepInputs {
     std::int64_t step = 1;     // number of the step in the run
@@ -23,9 +27,9 @@ struct StepInputs {
     double gradient_scale = 1;      // 1 / valid tokens of the global batch
     std::int64_t first_sample = 0;  // of the global batch, in the run …
     std::int64_t samples = 0;       // … and how many it has
-    // Tokens and targets of this rank, by micro-batch; empty on ranks that need none.
-    std::span<const std::int32_t> tokens;
-    std::span<const std::int32_t> targets;
+    // Of this rank, by micro-batch: its tokens, and what comes one (the targets) and two tokens
+    // later; −1 beyond the sample. Empty on ranks that need none.
+    std::array<std::span<const std::int32_t>, kTokensAhead> tokens;
 };
 
 // Rows that a rank's tokens have sent to each expert, by layer.

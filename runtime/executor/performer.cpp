@@ -45,7 +45,7 @@ const double* Performer::kept(const Call& call) const {
 
 void Performer::perform(const BoundOp& bound, const StepInputs& inputs, Kernels& kernels) {
     const Call call{bound, inputs, kernels};
-    if (bound.feed != Feed::none) feed(call);
+    if (bound.fed_ahead >= 0) feed(call);
     if (plan::is_communication(bound.op->kind())) {
         communicate(call);
     } else if (bound.op->stream != plan::Stream::compute &&
@@ -80,7 +80,7 @@ void Performer::compute(const plan::Cast& op, const Call& call) {
 void Performer::feed(const Call& call) {
     const BoundOp& bound = call.bound;
     const std::span<const std::int32_t> all =
-        bound.feed == Feed::tokens ? call.inputs.tokens : call.inputs.targets;
+        call.inputs.tokens[static_cast<std::size_t>(bound.fed_ahead)];
     const auto count = static_cast<std::size_t>(bound.fed.elements);
     const std::size_t first = static_cast<std::size_t>(bound.micro_batch) * count;
     ORRERY_CHECK(first + count <= all.size(), "the host brought too few tokens");

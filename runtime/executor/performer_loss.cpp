@@ -79,7 +79,7 @@ void Performer::compute(const plan::CrossEntropySum& whole, const Call& call) {
 }
 
 void Performer::compute(const plan::CrossEntropy& op, const Call& call) {
-    call.kernels.cross_entropy({op.rows, call.inputs.gradient_scale, read(call, 0),
+    call.kernels.cross_entropy({op.rows, call.inputs.gradient_scale * op.weight, read(call, 0),
                                 written(call, 0), call.bound.accumulates});
 }
 
@@ -91,7 +91,7 @@ void Performer::compute(const plan::CrossEntropyBackward& whole, const Call& cal
     over_shares(*call.bound.op, op.rows, [&](auto rows, auto row, auto token) {
         op.rows = rows;
         call.kernels.cross_entropy_backward({logits_part(op), targets + token,
-                                             call.inputs.gradient_scale, scale,
+                                             call.inputs.gradient_scale * op.weight, scale,
                                              from(read(call, 1), row), from(read(call, 2), 2 * row),
                                              from(written(call, 0), row * op.width)});
     });

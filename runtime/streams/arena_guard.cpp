@@ -135,7 +135,7 @@ void ArenaGuard::end(const BoundOp& bound) {
     }
     for (const BoundTransfer& transfer : bound.transfers)
         if (!transfer.sends) accept(transfer.offset, transfer.bytes);
-    if (bound.feed != Feed::none) accept(bound.fed.offset, bound.fed.bytes());
+    if (bound.fed_ahead >= 0) accept(bound.fed.offset, bound.fed.bytes());
     // The padding of a bucket is cleared before it is reduced.
     if (plan::is_communication(bound.op->kind()) && bound.bucket >= 0 && !bound.reads.empty())
         accept(bound.reads[0].offset, bound.reads[0].bytes());

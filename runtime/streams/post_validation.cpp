@@ -14,7 +14,7 @@ void PostValidation::run(const StepInputs& inputs) {
     parts_.perform(validation.end, static_cast<std::uint32_t>(program_.ops.size()), inputs);
     to_validate_ = true;
     taken_ = inputs;
-    taken_.tokens = taken_.targets = {};
+    taken_.tokens = {};
 }
 
 PostValidation::PostValidation(const BoundProgram& program, StepParts& parts)

@@ -1,5 +1,6 @@
 #include "runtime/train/sample_feed.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include "runtime/executor/part_of.hpp"
@@ -7,30 +8,38 @@
 namespace orrery::runtime {
 namespace {
 
-// Of a sequence that ranks share out, what this one holds.
-void read_part(const SampleReader& reader, const SampleRequest& request, std::int64_t sample,
-               std::span<std::int32_t> tokens, std::span<std::int32_t> targets) {
-    if (request.mesh.context == 1) return reader(sample, tokens, targets);
-    const auto whole = static_cast<std::size_t>(request.tokens.sequence);
-    std::vector<std::int32_t> whole_tokens(whole), whole_targets(whole);
-    reader(sample, whole_tokens, whole_targets);
+using Tokens = std::array<std::vector<std::int32_t>, kTokensAhead>;
+
+// The whole of a sample. What lies beyond its last target is no token.
+Tokens read_whole(const SampleReader& reader, std::int64_t sample, std::size_t length) {
+    Tokens whole;
+    whole.fill(std::vector<std::int32_t>(length));
+    reader(sample, whole[0], whole[1]);
+    std::copy(whole[1].begin() + 1, whole[1].end(), whole[2].begin());
+    whole[2].back() = -1;
+    return whole;
+}
+
+// Of a sequence that ranks share out, where the rows that this rank holds stand.
+std::vector<std::size_t> positions_of(const SampleRequest& request, std::size_t length) {
+    std::vector<std::size_t> positions(length);
     const SequencePart part = part_of(request.mesh, request.tokens, request.at.context);
-    for (std::size_t row = 0; row < tokens.size(); ++row) {
-        const auto position = static_cast<std::size_t>(
-            part.position_of(static_cast<std::int64_t>(row), std::ssize(tokens)));
-        tokens[row] = whole_tokens[position];
-        targets[row] = whole_targets[position];
-    }
+    for (std::size_t row = 0; row < length; ++row)
+        positions[row] = static_cast<std::size_t>(
+            part.position_of(static_cast<std::int64_t>(row), static_cast<std::int64_t>(length)));
+    return positions;
 }
 
 // Micro-batches take samples in turn over the data-parallel ranks.
 RankSamples read_samples(const SampleReader& reader, const SampleRequest& request) {
-    const auto length = static_cast<std::size_t>(request.tokens.sequence / request.mesh.context);
+    const auto whole = static_cast<std::size_t>(request.tokens.sequence);
+    const std::size_t length = whole / static_cast<std::size_t>(request.mesh.context);
     const auto own = static_cast<std::size_t>(
         request.needed ? request.micro_batches * request.tokens.samples : 0);
+    const std::vector<std::size_t> positions = positions_of(request, length);
     RankSamples samples;
-    samples.tokens.resize(own * length);
-    samples.targets.resize(own * length);
+    for (std::vector<std::int32_t>& tokens : samples.tokens)
+        tokens.reserve(own * length);
     for (std::size_t i = 0; i < own; ++i) {
         const auto size = static_cast<std::size_t>(request.tokens.samples);
         const auto micro_batch = static_cast<std::int64_t>(i / size);
@@ -38,8 +47,10 @@ RankSamples read_samples(const SampleReader& reader, const SampleRequest& reques
             request.first +
             (micro_batch * request.mesh.data + request.at.data) * request.tokens.samples +
             static_cast<std::int64_t>(i % size);
-        read_part(reader, request, sample, std::span(samples.tokens).subspan(i * length, length),
-                  std::span(samples.targets).subspan(i * length, length));
+        const Tokens read = read_whole(reader, sample, whole);
+        for (std::size_t ahead = 0; ahead < kTokensAhead; ++ahead)
+            for (const std::size_t position : positions)
+                samples.tokens[ahead].push_back(read[ahead][position]);
     }
     return samples;
 }

@@ -1,6 +1,7 @@
 // The samples of a rank's steps, those of the next one read on a thread while this one runs.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <future>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "plan/ir/plan.hpp"
+#include "runtime/executor/device.hpp"
 
 namespace orrery::runtime {
 
@@ -27,9 +29,9 @@ struct SampleRequest {
     bool operator==(const SampleRequest&) const = default;
 };
 
-// By micro-batch.
+// By micro-batch: tokens, and what comes one and two tokens later (StepInputs).
 struct RankSamples {
-    std::vector<std::int32_t> tokens, targets;
+    std::array<std::vector<std::int32_t>, kTokensAhead> tokens;
 };
 
 class SampleFeed {

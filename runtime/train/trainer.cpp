@@ -81,10 +81,7 @@ class RankRun final : public RunningRank {
     double computed_s() const { return device_->computed_s().value_or(-1); }
     ExpertCounts take_expert_counts() { return device_->take_expert_counts(); }
     bool has_experts() const {
-        return std::any_of(plan_->blocks.begin(), plan_->blocks.end(), [](const auto& block) {
-            return std::any_of(block.ops.begin(), block.ops.end(),
-                               [](const plan::Op& op) { return op.is<plan::Route>(); });
-        });
+        return any_op([](const plan::Op& op) { return op.is<plan::Route>(); });
     }
 
     void save(Checkpointing& checkpoints, std::int64_t step) override {
@@ -123,8 +120,8 @@ class RankRun final : public RunningRank {
         inputs.first_sample = consumed_;
         inputs.samples = global_batch;
         inputs.gradient_scale = 1.0 / static_cast<double>(global_batch * plan_->tokens.sequence);
-        inputs.tokens = samples.tokens;
-        inputs.targets = samples.targets;
+        for (std::size_t ahead = 0; ahead < kTokensAhead; ++ahead)
+            inputs.tokens[ahead] = samples.tokens[ahead];
         StepReport report;
         report.data_wait_s = feed_.waited_s();
         report.step = number;
@@ -302,14 +299,10 @@ class RankRun final : public RunningRank {
         return request(first, facts_.batch.at(first) / per_micro_batch);
     }
 
-    // The loss is summed over the ranks that hold one; norm and overflow are the same everywhere.
+    // Losses are summed over the ranks that hold one; norm and overflow are the same everywhere.
     void settle(StepReport& report) {
-        const bool holds_loss = turn_->at.tensor == 0 && turn_->scalar("loss") >= 0;
-        double loss = 0;
-        if (holds_loss)
-            loss = type_of_loss() == plan::DType::fp64 ? scalar<double>("loss")
-                                                       : static_cast<double>(scalar<float>("loss"));
-        report.loss = control().sum(loss);
+        report.loss = control().sum(loss_of_rank("loss"));
+        if (predicts_further()) report.mtp_loss = control().sum(loss_of_rank("mtp loss"));
         if (const std::int64_t norm = turn_->scalar("norm"); norm >= 0) {
             std::array<double, 5> bins{};
             device_->read(statistic("norm"), std::as_writable_bytes(std::span(bins)));
@@ -322,6 +315,26 @@ class RankRun final : public RunningRank {
         }
         if (turn_->scalar("loss spike") >= 0 && scalar<float>("loss spike") > 0)
             report.skipped = Skipped::loss_spike;
+    }
+
+    template <typename Is>
+    bool any_op(const Is& is) const {
+        return std::any_of(plan_->blocks.begin(), plan_->blocks.end(),
+                           [&](const plan::Block& block) {
+                               return std::any_of(block.ops.begin(), block.ops.end(), is);
+                           });
+    }
+    bool predicts_further() const {
+        return any_op([](const plan::Op& op) {
+            return op.is<plan::CrossEntropySum>() && op.as<plan::CrossEntropySum>().ahead > 0;
+        });
+    }
+
+    // Ranks that hold none have 0, as have those that hold what another one does.
+    double loss_of_rank(const char* name) const {
+        if (turn_->at.tensor != 0 || turn_->scalar(name) < 0) return 0;
+        return type_of_loss() == plan::DType::fp64 ? scalar<double>(name)
+                                                   : static_cast<double>(scalar<float>(name));
     }
 
     plan::DType type_of_loss() const {
@@ -441,7 +454,8 @@ void require_finite(const StepReport& step) {
 }  // namespace
 
 bool StepReport::is_finite() const {
-    return std::isfinite(loss) && std::isfinite(grad_norm.value_or(0));
+    return std::isfinite(loss) && std::isfinite(mtp_loss.value_or(0)) &&
+           std::isfinite(grad_norm.value_or(0));
 }
 
 TrainResult train(const plan::TrainingFacts& facts, const PlanOfBatch& plan_of,

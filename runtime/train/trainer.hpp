@@ -28,6 +28,8 @@ enum class Skipped : std::uint8_t { no, overflow, loss_spike };
 struct StepReport {
     std::int64_t step = 0;
     double loss = 0;  // mean over the valid tokens of the global batch, before the update
+    // Likewise of multi-token prediction, uncounted in `loss`; where the model has it.
+    std::optional<double> mtp_loss;
     std::optional<double> grad_norm;  // before clipping; where the plan clips
     double learning_rate = 0;
     std::optional<double> loss_scale;  // that the step used

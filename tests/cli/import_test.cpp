@@ -149,7 +149,7 @@ TEST(Import, WhatChangesTheModelIsNeverLeftOut) {
                 "1 setting without which"},
                {"--window-size 4096,0", "1 setting without which"},
                {"--experimental-attention-variant gated_delta_net", "1 setting without which"},
-               {"--mtp-num-layers 1", "1 setting without which"},
+               {"--mtp-use-repeated-layer", "1 setting without which"},
                {"--retro-add-retriever", "1 setting without which"},
                {"--encoder-num-layers 12 --deterministic-mode", "1 setting without which"},
                {"--qk-layernorm", "1 setting without which"},

@@ -22,6 +22,7 @@ bool ends_with(const std::string& text, const std::string& ending) {
 
 GoldenRun run_of(const ordered_json& json) {
     return {json.at("losses").get<std::vector<double>>(),
+            json.value("further_losses", std::vector<double>{}),
             json.at("gradient_norms").get<std::vector<double>>()};
 }
 

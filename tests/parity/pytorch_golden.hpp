@@ -23,6 +23,7 @@ struct GoldenTensor {
 
 struct GoldenRun {
     std::vector<double> losses;          // of each step
+    std::vector<double> further_losses;  // of the token after the next one, where it is predicted
     std::vector<double> gradient_norms;  // before clipping
 };
 

@@ -80,6 +80,7 @@ void expect_close(const Whole& found, const Golden& golden, ThreeNumbers GoldenT
 
 void expect_pytorchs(const Golden& golden, const Trained& run) {
     expect_close(run.losses, golden.fp64.losses, kDoubles, "loss");
+    expect_close(run.further_losses, golden.fp64.further_losses, kDoubles, "further loss");
     expect_close(run.norms, golden.fp64.gradient_norms, kDoubles, "gradient norm");
     expect_close(run.gradients, golden, &GoldenTensor::gradient, "gradient of the first step");
     expect_close(run.parameters, golden, &GoldenTensor::final, "after the last step");

@@ -121,6 +121,7 @@ Trained train(const plan::Scenario& scenario, const RunOptions& options) {
         [&](const runtime::StepReport& step) {
             if (options.stepped) options.stepped(step);
             run.losses.push_back(step.loss);
+            if (step.mtp_loss) run.further_losses.push_back(*step.mtp_loss);
             run.norms.push_back(step.grad_norm.value_or(0));
             run.skipped.push_back(step.skipped);
             if (run.losses.size() == 1) run.expert_counts = step.expert_counts;
@@ -154,10 +155,13 @@ Difference difference(const Whole& a, const Whole& b) {
 }
 
 void expect_same_training(const Trained& run, const Trained& alone, const Tolerances& within) {
-    ASSERT_EQ(run.losses.size(), alone.losses.size());
-    for (std::size_t i = 0; i < run.losses.size(); ++i)
-        EXPECT_LE(std::abs(run.losses[i] / alone.losses[i] - 1), within.loss)
-            << "step " << i + 1 << ": " << run.losses[i] << " and " << alone.losses[i];
+    for (const auto of : {&Trained::losses, &Trained::further_losses}) {
+        const std::vector<double>&found = run.*of, &expected = alone.*of;
+        ASSERT_EQ(found.size(), expected.size());
+        for (std::size_t i = 0; i < found.size(); ++i)
+            EXPECT_LE(std::abs(found[i] / expected[i] - 1), within.loss)
+                << "step " << i + 1 << ": " << found[i] << " and " << expected[i];
+    }
     // Both are 0 where nothing is clipped.
     EXPECT_NEAR(run.norms[0], alone.norms[0], within.gradient * alone.norms[0]);
     EXPECT_EQ(run.expert_counts, alone.expert_counts);

@@ -24,6 +24,7 @@ using Whole = std::map<std::string, std::vector<double>>;
 
 struct Trained {
     std::vector<double> losses;
+    std::vector<double> further_losses;  // of multi-token prediction, where the model has it
     std::vector<double> norms;
     std::vector<runtime::Skipped> skipped;
     std::vector<std::vector<std::int64_t>> expert_counts;  // of the first step

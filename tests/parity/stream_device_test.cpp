@@ -135,7 +135,7 @@ std::vector<Asked> log_of_step(const std::vector<std::unique_ptr<Bound>>& ranks,
         runtime::StreamDevice device(bound.program, communicator, driver, options);
         const std::vector<std::int32_t> tokens(1024, 1);
         runtime::StepInputs inputs;
-        inputs.tokens = inputs.targets = tokens;
+        inputs.tokens.fill(tokens);
         device.run(inputs);
         if (rank == 0) log = driver.log;
     });

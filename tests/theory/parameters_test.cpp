@@ -48,7 +48,7 @@ const std::map<std::string, std::int64_t> kPublished = {
     {"phi3-mini-4k", 3'821'079'552},
     {"deepseek-v2-lite", 15'706'484'224},
     {"deepseek-v2", 235'741'434'880},
-    {"deepseek-v3", 671'026'404'352},
+    {"deepseek-v3", 671'026'404'352 + 11'610'067'968},
     {"kimi-k2", 1'026'408'209'408},
     {"gpt-oss-20b", 20'914'757'184},
     {"gpt-oss-120b", 116'829'156'672},
@@ -182,8 +182,11 @@ std::int64_t deepseek_layers(const json& m) {
                        dense = of("first_k_dense_replace");
     const std::int64_t mixture =
         of("n_routed_experts") * (h + expert) + of("n_shared_experts") * expert;
+    // A further token: a layer, three norms, two states to one.
+    const std::int64_t further = m.value("num_nextn_predict_layers", std::int64_t{0}) *
+                                 (attention + 2 * h + mixture + 3 * h + 2 * h * h);
     return of("num_hidden_layers") * (attention + 2 * h) + dense * 3 * h * of("intermediate_size") +
-           (of("num_hidden_layers") - dense) * mixture + h;
+           (of("num_hidden_layers") - dense) * mixture + h + further;
 }
 
 // Biases of all linears, a sink for each head; of experts, and of the router, too.

@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "plan/scenario/arithmetic.hpp"
 #include "plan/scenario/import/launch.hpp"
 #include "plan/scenario/import/megatron_parts.hpp"
 #include "plan/scenario/import/ranks.hpp"
+#include "plan/scenario/import/stage_layout.hpp"
 #include "plan/scenario/parts.hpp"
 
 namespace orrery::plan::imports {
@@ -49,6 +51,35 @@ void map_context(Sheet& sheet, const MegatronFacts& facts) {
         put("all_to_all");
     else
         sheet.refuse("--cp-comm-type", "one of p2p, a2a and all_gather for all layers");
+}
+
+constexpr const char* kStageLayout = "--pipeline-model-parallel-layout";
+
+// What a text by letters says of all stages; nothing where it says nothing that a layout here has.
+std::optional<std::vector<std::int64_t>> stages_by_letters(Sheet& sheet,
+                                                           const MegatronFacts& facts) {
+    const std::optional<std::string> text = sheet.text({kStageLayout});
+    if (!text) return std::nullopt;
+    const std::optional<StageLayout> layout = read_stage_layout(*text);
+    if (!layout) {
+        sheet.refuse(kStageLayout,
+                     "stages with the embedding first, multi-token prediction and the loss last: "
+                     "give layout.layers_per_stage");
+        return std::nullopt;
+    }
+    const auto stages = static_cast<std::int64_t>(layout->layers.size());
+    const std::int64_t layers =
+        std::accumulate(layout->layers.begin(), layout->layers.end(), std::int64_t{0});
+    if (stages % facts.pipeline == 0 && layers == facts.layers.value_or(layers) &&
+        layout->mtp_layers == facts.mtp_layers)
+        return layout->layers;
+    sheet.report("I004", kStageLayout, "the layers do not split into such stages")
+        .arithmetic = fmt::format(
+        "{} stages, {} layers and {} that predict further tokens, of pipeline {}, {} layers and "
+        "{}",
+        stages, layers, layout->mtp_layers, facts.pipeline, facts.layers.value_or(layers),
+        facts.mtp_layers);
+    return std::nullopt;
 }
 
 // Virtual stages of a rank, by either of the two options.
@@ -177,11 +208,17 @@ void map_megatron_degrees(Sheet& sheet, const Wishes& wishes, MegatronFacts& fac
 }
 
 void map_megatron_stages(Sheet& sheet, MegatronFacts& facts) {
-    facts.chunks = chunks_of(sheet, facts);
+    const auto by_letters = stages_by_letters(sheet, facts);
+    facts.chunks = by_letters ? std::ssize(*by_letters) / facts.pipeline : chunks_of(sheet, facts);
     const bool interleaved = facts.chunks > 1;
     sheet.put_usual("layout.schedule", interleaved ? "interleaved" : "1f1b",
                     "--num-layers-per-virtual-pipeline-stage");
-    map_layers_of_stages(sheet, facts);
+    if (by_letters) {
+        if (interleaved) sheet.put("layout.virtual_pipeline", facts.chunks, kStageLayout);
+        sheet.put("layout.layers_per_stage", *by_letters, kStageLayout);
+    } else {
+        map_layers_of_stages(sheet, facts);
+    }
     const auto group = sheet.whole({"--microbatch-group-size-per-virtual-pipeline-stage"});
     if (group == facts.pipeline || !interleaved)
         sheet.ignore("--microbatch-group-size-per-virtual-pipeline-stage",

@@ -50,6 +50,7 @@ constexpr Direct kLatents[] = {
 
 // What a model that another file brings settles by itself.
 constexpr const char* kOfTheModel[] = {"--num-layers",
+                                       "--mtp-num-layers",
                                        "--num-experts",
                                        "--hidden-size",
                                        "--num-attention-heads",
@@ -216,6 +217,19 @@ void map_vocabulary(Sheet& sheet) {
     }
 }
 
+void map_further_tokens(Sheet& sheet, bool of_another_file, MegatronFacts& facts) {
+    constexpr const char* kLayers = "--mtp-num-layers";
+    constexpr const char* kFactor = "--mtp-loss-scaling-factor";
+    facts.mtp_layers = sheet.whole({kLayers}).value_or(0);
+    if (facts.mtp_layers == 0) {
+        sheet.ignore(kLayers, "no further token is predicted");
+        sheet.ignore(kFactor, fmt::format("Megatron-LM reads it with {}", kLayers));
+        return;
+    }
+    if (!of_another_file) sheet.put("model.mtp_num_layers", facts.mtp_layers, kLayers);
+    sheet.copy({kFactor, "training.mtp_loss_scaling_factor", Direct::Kind::number});
+}
+
 void refer(Sheet& sheet, const std::string& model, MegatronFacts& facts) {
     sheet.put("model", model, "--model");
     facts.layers = sheet.whole({"--num-layers"});
@@ -235,6 +249,7 @@ bool is_of_megatron_model(const std::string& option) {
 }
 
 void map_megatron_model(Sheet& sheet, const Wishes& wishes, MegatronFacts& facts) {
+    map_further_tokens(sheet, !wishes.model.empty(), facts);
     if (!wishes.model.empty()) {
         refer(sheet, wishes.model, facts);
         return;

@@ -14,6 +14,7 @@ namespace orrery::plan::imports {
 struct MegatronFacts {
     bool of_2021 = false;
     std::optional<std::int64_t> layers;
+    std::int64_t mtp_layers = 0;
     std::int64_t tensor = 1;
     std::int64_t pipeline = 1;
     std::int64_t context = 1;

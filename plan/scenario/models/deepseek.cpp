@@ -26,7 +26,10 @@ struct Version {
     double factor = 1;
     bool chooses_interleaving = false;
     bool biased = false;  // chosen by scores to which a bias is added
+    bool predicts_further = false;
 };
+
+constexpr char kNextPredictors[] = "num_nextn_predict_layers";
 
 constexpr Version kV2 = {.experts = {"n_routed_experts", "num_experts_per_tok", 64, 6},
                          .expert_ffn = 1407,
@@ -44,7 +47,8 @@ constexpr Version kV3 = {.experts = {"n_routed_experts", "num_experts_per_tok", 
                          .normalizes = true,
                          .factor = 2.5,
                          .chooses_interleaving = true,
-                         .biased = true};
+                         .biased = true,
+                         .predicts_further = true};
 
 void read_latents(Reading& reading, Section& section, const Version& version, Model& model) {
     SoftmaxAttention& attention = model.attention();
@@ -147,6 +151,7 @@ void read_deepseek(Reading& reading, Section& section, const Version& version, M
     read_latents(reading, section, version, model);
     read_mixtures(reading, section, version, model);
     read_stored_type(reading, section, "fp8");
+    if (version.predicts_further) read_mtp_layers(reading, section, model, kNextPredictors);
 }
 
 void write_experts(const Version& version, const Model& model, Json& out) {
@@ -180,6 +185,7 @@ void write_deepseek(const Version& version, const Model& model, Json& out) {
     out["v_head_dim"] = attention.values();
     if (version.chooses_interleaving) out["rope_interleave"] = latents.interleaved;
     write_experts(version, model, out);
+    if (version.predicts_further && model.mtp_layers > 0) out[kNextPredictors] = model.mtp_layers;
     // null, where queries have no latent: it has the same place whenever it is read again.
     out.erase("q_lora_rank");
     out["q_lora_rank"] = latents.q_rank > 0 ? Json(latents.q_rank) : Json(nullptr);

@@ -113,6 +113,12 @@ void read_initializer(Section& section, Model& model, const char* key) {
                    Presence::optional, "initializer_range");
 }
 
+void read_mtp_layers(Reading& reading, Section& section, Model& model, const char* key) {
+    section.integer(key, model.mtp_layers, {0, 1}, Presence::optional, "mtp_layers");
+    if (model.mtp_layers > 0 && reading.good({"model.layers"}) && model.layers > 0)
+        model.mtp_kind = static_cast<std::int32_t>(model.kind_of(model.layers - 1));
+}
+
 void read_stored_type(Reading& reading, Section& section, const char* method) {
     section.known("quantization_config");
     const Json* stored = section.find("quantization_config");

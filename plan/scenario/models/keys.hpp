@@ -51,6 +51,9 @@ void refuse_value(Reading& reading, const Section& section, const char* key, con
 // computes. Another is refused.
 void read_stored_type(Reading& reading, Section& section, const char* method);
 
+// How many further tokens are predicted, by layers like the last one. After all that makes kinds.
+void read_mtp_layers(Reading& reading, Section& section, Model& model, const char* key);
+
 void read_norm_epsilon(Section& section, Model& model, const char* key, double usual);
 void read_initializer(Section& section, Model& model, const char* key = "initializer_range");
 

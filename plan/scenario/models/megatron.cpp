@@ -8,6 +8,8 @@
 namespace orrery::plan {
 namespace {
 
+constexpr char kMtpNumLayers[] = "mtp_num_layers";
+
 constexpr RotaryKeys kRotaryFlags = {"rotary_base", "rotary_percent", 1};
 
 // Megatron's: 4·hidden, and with SwiGLU two thirds of that in whole multiples of 64.
@@ -117,6 +119,7 @@ void read_megatron(Reading& reading, Section& section, Model& model) {
     read_query_norm(reading, section, model);
     read_latents(reading, section, model);
     read_megatron_experts(reading, section, model);
+    read_mtp_layers(reading, section, model, kMtpNumLayers);
 }
 
 void write_latents(const SoftmaxAttention& attention, Json& out) {
@@ -159,6 +162,7 @@ void write_megatron(const Model& model, Json& out) {
     if (model.attention().qk_norm == QkNorm::heads) out["qk_layernorm"] = true;
     write_latents(model.attention(), out);
     write_megatron_experts(model, out);
+    if (model.mtp_layers > 0) out[kMtpNumLayers] = model.mtp_layers;
 }
 
 }  // namespace

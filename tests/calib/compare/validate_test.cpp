@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
+#include <tuple>
 #include <vector>
 
 #include "calib/compare/record.hpp"
@@ -110,8 +112,8 @@ TEST(Baseline, IsModelFlopsOverOneRate) {
 }
 
 // DeepSeek-V3's stages and latents, by a record that states neither its stages nor its software.
-TEST(Records, OfDeepSeekHaveLatentsAndALastStageWithTheRest) {
-    const nlohmann::json record = nlohmann::json::parse(R"({
+nlohmann::json deepseek_v3() {
+    return nlohmann::json::parse(R"({
         "id": "v3", "source": "NVIDIA-NeMo/Megatron-Bridge 25.11", "kind": "run",
         "gpu": "h100-sxm", "gpus": 1024, "gpus_per_node": 8,
         "model": {"name": "DeepSeek-V3", "hidden": 7168, "layers": 61, "heads": 128,
@@ -124,6 +126,10 @@ TEST(Records, OfDeepSeekHaveLatentsAndALastStageWithTheRest) {
                    "global_batch": 8192, "precision": "bf16", "schedule": "1f1b",
                    "zero_stage": 1, "distributed_optimizer": true},
         "measured": {"step_time_s": 50}})");
+}
+
+TEST(Records, OfDeepSeekHaveLatentsAndALastStageWithTheRest) {
+    const nlohmann::json record = deepseek_v3();
     const Translation found = translate(record, rules(), Fitted::all_sources);
     ASSERT_EQ(found.why, "");
     const auto scenario = nlohmann::json::parse(found.scenario_json);
@@ -135,7 +141,34 @@ TEST(Records, OfDeepSeekHaveLatentsAndALastStageWithTheRest) {
     ASSERT_TRUE(read.scenario.has_value());
     EXPECT_EQ(read.scenario->model.attention().latents.q_rank, 1536);
     EXPECT_EQ(read.scenario->model.attention().head_dim, 192);
-    EXPECT_EQ(plan::conserved_of(*read.scenario).parameters, 671'026'404'352);
+    // NVIDIA's recipes of it predict a further token unless they say otherwise.
+    constexpr std::int64_t kOwn = 671'026'404'352, kFurther = 11'610'067'968;
+    EXPECT_EQ(plan::conserved_of(*read.scenario).parameters, kOwn + kFurther);
+    nlohmann::json without = record;
+    without["id"] = "v3-gb200-womtp-256";
+    const plan::ReadResult alone =
+        plan::read_scenario_text(translate(without, rules(), Fitted::all_sources).scenario_json,
+                                 "v3", kLibrary, {}, kLibrary);
+    ASSERT_TRUE(alone.scenario.has_value());
+    EXPECT_EQ(plan::conserved_of(*alone.scenario).parameters, kOwn);
+}
+
+// Sixteen virtual stages of two ranks hold four layers each; of thirty-two the last holds none.
+TEST(Records, OfUnevenStagesTheEndsHaveLess) {
+    for (const auto& [pipeline, chunks, first, last] :
+         {std::tuple{2, 8, 4, 1}, std::tuple{8, 4, 1, 0}}) {
+        nlohmann::json record = deepseek_v3();
+        record["gpus"] = 32 * 2 * pipeline;
+        record["layout"]["pp"] = pipeline;
+        record["layout"]["vpp"] = chunks;
+        record["layout"]["schedule"] = "interleaved";
+        const auto scenario =
+            nlohmann::json::parse(translate(record, rules(), Fitted::all_sources).scenario_json);
+        const auto stages = scenario["layout"]["layers_per_stage"].get<std::vector<int>>();
+        EXPECT_EQ(stages.front(), first);
+        EXPECT_EQ(stages.back(), last);
+        EXPECT_EQ(std::accumulate(stages.begin(), stages.end(), 0), 61);
+    }
 }
 
 TEST(Records, WhatIsNotModelledIsSkippedByName) {

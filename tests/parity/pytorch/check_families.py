@@ -250,6 +250,8 @@ def main():
     worst = 0.0
     for family in FAMILIES:
         config, shape = family()
+        if shape.further:
+            continue  # which transformers leaves out
         inputs, targets = batch(0, shape.vocabulary)
         ours = Decoder(shape, torch.float64)
         model = theirs(config, shape, ours.parameters)
@@ -257,7 +259,7 @@ def main():
         loss = torch.nn.functional.cross_entropy(logits.reshape(-1, shape.vocabulary).double(), targets.reshape(-1))
         expected = measured(loss, model.parameters())
         trained = [p for name, p in ours.parameters.items() if not name.endswith("router.bias")]
-        found = measured(ours.loss(inputs, targets), trained)
+        found = measured(ours.losses(inputs, targets)[0], trained)
         off = max(abs(a / b - 1) for a, b in zip(found, expected))
         worst = max(worst, off)
         print(f"{family.__name__:<11} loss {expected[0]:.9f}  gradient norm {expected[1]:.9f}  off by {off:.1e}")

@@ -90,6 +90,7 @@ class Shape:
     frequency_factor: float = 1.0  # of layers without a window: linear stretching
     experts: Experts | None = None
     latents: Latents | None = None
+    further: float = 0.0  # what the loss of the token after the next one counts for; 0: it is not predicted
 
     def experts_of(self, layer):
         return self.experts if self.experts and layer not in self.experts.dense_layers else None
@@ -160,8 +161,12 @@ def parameter_shapes(shape):
         found["positions.weight"] = [shape.position_rows, shape.hidden]
     if shape.embedding_norm:
         found |= norm_shapes(shape, "embedding_norm")
-    for i in range(shape.layers):
+    for i in range(shape.layers + (shape.further > 0)):
         layer = f"layer.{i}/"
+        if i == shape.layers:
+            for norm in ("enorm", "hnorm", "mtp_norm"):
+                found |= norm_shapes(shape, layer + norm)
+            found[layer + "eh_proj.weight"] = [shape.hidden, 2 * shape.hidden]
         if shape.norm_before:
             found |= norm_shapes(shape, layer + "norm1")
         if shape.latents:
@@ -407,8 +412,27 @@ class Decoder:
         x = x + after(name + "post_norm1", self.attention(name, layer, before(name + "norm1", x)))
         return x + after(name + "post_norm2", self.mlp(name, layer, before(name + "norm2", x)))
 
-    def loss(self, inputs, targets):
-        """Mean over all tokens of −log of the target's probability; inputs and targets [samples, positions]."""
+    def loss_of(self, x, targets):
+        """Mean over all tokens of −log of the target's probability."""
+        shape = self.shape
+        head = self.parameters["embedding.weight" if shape.tied else "head.weight"]
+        logits = x @ head.T
+        if shape.logit_cap:
+            logits = shape.logit_cap * torch.tanh(logits / shape.logit_cap)
+        chosen = logits.gather(-1, targets[..., None]).squeeze(-1)
+        return (torch.logsumexp(logits, -1) - chosen).mean()
+
+    def further_loss(self, state, targets):
+        """Of the token after the next one, which the last position does not have (DeepSeek-AI 2024, arXiv 2412.19437,
+        equations 21 to 25; the state is that behind the last norm, as Megatron-LM and vLLM hand it on)."""
+        name = f"layer.{self.shape.layers}/"
+        embedded = self.parameters["embedding.weight"][targets] * self.shape.embedding_scale
+        merged = torch.cat([self.norm(name + "enorm", embedded), self.norm(name + "hnorm", state)], -1)
+        x = self.layer(name, self.shape.layers, self.linear(name + "eh_proj", merged))
+        return self.loss_of(self.norm(name + "mtp_norm", x)[:, :-1], targets[:, 1:])
+
+    def losses(self, inputs, targets):
+        """Of the next token and, where it is predicted, of the one after it; inputs and targets [samples, positions]."""
         shape = self.shape
         x = self.parameters["embedding.weight"][inputs] * shape.embedding_scale
         if shape.position_rows:
@@ -417,9 +441,6 @@ class Decoder:
             x = self.norm("embedding_norm", x)
         for i in range(shape.layers):
             x = self.layer(f"layer.{i}/", i, x)
-        head = self.parameters["embedding.weight" if shape.tied else "head.weight"]
-        logits = self.norm("final_norm", x) @ head.T
-        if shape.logit_cap:
-            logits = shape.logit_cap * torch.tanh(logits / shape.logit_cap)
-        chosen = logits.gather(-1, targets[..., None]).squeeze(-1)
-        return (torch.logsumexp(logits, -1) - chosen).mean()
+        state = self.norm("final_norm", x)
+        own = self.loss_of(state, targets)
+        return own, self.further_loss(state, targets) if shape.further else None

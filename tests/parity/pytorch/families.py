@@ -1,6 +1,8 @@
 """Small models of each family: the config.json that a scenario takes, and what a decoder must compute for it by the
 family's paper and Hugging Face's modeling code."""
 
+import dataclasses
+
 from decoder import Experts, Latents, Shape
 
 LLAMA_LIKE = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2,
@@ -176,6 +178,12 @@ def deepseek_v3():
                             group_best=2, biased=True, shared_ffn=32, dense_layers=(0,)))
 
 
+def deepseek_v3_mtp():
+    """The token after the next one, too, by Megatron-LM's usual factor."""
+    config, shape = deepseek_v3()
+    return {**config, "num_nextn_predict_layers": 1}, dataclasses.replace(shape, further=0.1)
+
+
 def bloom():
     """ALiBi, a norm after the embedding."""
     config = {"model_type": "bloom", "n_layer": 2, "hidden_size": 64, "n_head": 4, "vocab_size": 256,
@@ -216,4 +224,4 @@ def opt():
 
 
 FAMILIES = [gpt2, llama, qwen2, qwen3, gemma, gemma2, gemma3, mistral, olmo2, phi3, gpt_oss, llama4, mixtral, qwen2_moe,
-            qwen3_moe, deepseek_v2, deepseek_v3, bloom, gpt_neox, falcon, opt]
+            qwen3_moe, deepseek_v2, deepseek_v3, deepseek_v3_mtp, bloom, gpt_neox, falcon, opt]

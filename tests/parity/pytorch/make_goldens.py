@@ -70,13 +70,13 @@ def train(shape, dtype):
     model = Decoder(shape, dtype)
     parameters = [p for name, p in model.parameters.items() if not name.endswith("router.bias")]
     optimizer = adamw(parameters)
-    losses, norms = [], []
+    losses, further_losses, norms = [], [], []
     tensors = {name: {"shape": list(p.shape), "initial": three_numbers(name, p)}
                for name, p in model.parameters.items()}
     for step in range(TRAINING["steps"]):
-        loss = model.loss(*batch(step, shape.vocabulary))
+        loss, further = model.losses(*batch(step, shape.vocabulary))
         optimizer.zero_grad()
-        loss.backward()
+        (loss if further is None else loss + shape.further * further).backward()
         for bias, load in biases_of(model):
             bias.grad = (load - load.to(dtype).mean()).to(dtype)
         if step == 0:
@@ -88,9 +88,12 @@ def train(shape, dtype):
             for bias, _ in biases_of(model):
                 bias -= BIAS_RATE * bias.grad.sign()
         losses.append(loss.item())
+        if further is not None:
+            further_losses.append(further.item())
     for name, p in model.parameters.items():
         tensors[name]["final"] = three_numbers(name, p)
-    return {"losses": losses, "gradient_norms": norms}, tensors
+    further = {"further_losses": further_losses} if further_losses else {}
+    return {"losses": losses, **further, "gradient_norms": norms}, tensors
 
 
 def text(golden):

@@ -85,6 +85,19 @@ TEST(Megatron, EachOptionBecomesItsKey) {
         {"--pipeline-model-parallel-size 4 --num-layers 30 "
          "--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split",
          "layout.layers_per_stage", "[7,8,8,7]"},
+        {"--mtp-num-layers 1", "model.mtp_num_layers", "1"},
+        {"--mtp-num-layers 1 --mtp-loss-scaling-factor 0.3", "training.mtp_loss_scaling_factor",
+         "0.3"},
+        {"--pipeline-model-parallel-size 4 --mtp-num-layers 1 --pipeline-model-parallel-layout "
+         "'Et|(ttt|)*10tmL'",
+         "layout.virtual_pipeline", "3"},
+        {"--pipeline-model-parallel-size 4 --mtp-num-layers 1 --pipeline-model-parallel-layout "
+         "'Et|(ttt|)*10tmL'",
+         "layout.layers_per_stage", "[1,3,3,3,3,3,3,3,3,3,3,1]"},
+        {"--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'Et*9|t*9|t*9|t*5L'",
+         "layout.layers_per_stage", "[9,9,9,5]"},
+        {"--pipeline-model-parallel-size 4 --pipeline-model-parallel-layout 'Et*16|t*16||L'",
+         "layout.schedule", "\"1f1b\""},
         {"--context-parallel-size 2", "layout.context_algorithm", "\"ring\""},
         {"--context-parallel-size 2 --cp-comm-type a2a", "layout.context_algorithm",
          "\"all_to_all\""},
@@ -205,6 +218,7 @@ TEST(Megatron, OtherOptionsAreNamedWithTheReason) {
         {"--num-query-groups", "ignored", "--group-query-attention"},
         {"--tp-comm-overlap", "ignored", "tensor parallel 1"},
         {"--moe-router-topk", "ignored", "reads it with --num-experts"},
+        {"--mtp-loss-scaling-factor", "ignored", "reads it with --mtp-num-layers"},
         {"--num-experts 8 --moe-grouped-gemm", "ignored", "as here"},
         {"--num-experts 8 --moe-aux-loss-coeff", "unsupported", "within each sequence"},
         {"--num-experts 8 --moe-expert-capacity-factor", "unsupported", "no token is dropped"},
@@ -223,7 +237,7 @@ TEST(Megatron, OtherOptionsAreNamedWithTheReason) {
         {"--data-parallel-new-thing", "unsupported", "not known"},
         {"--load-balancing", "unsupported", "not known"},
         {"--qk-layernorm", "unsupported", "norms"},
-        {"--mtp-num-layers", "unsupported", "several tokens"},
+        {"--mtp-use-repeated-layer", "unsupported", "multi-token prediction"},
         {"--banana", "unsupported", "not known; nearest: "},
         {"--num-layer", "unsupported", "not known; nearest: --num-layers"},
     };
@@ -252,6 +266,22 @@ TEST(Megatron, WhatBalancesAndHidesExpertsIsTaken) {
     EXPECT_EQ(at(result, "training.routing.z_loss"), "0.001");
     EXPECT_EQ(at(result, "layout.overlap_expert_communication"), "true");
     EXPECT_EQ(left(result.unsupported, "--moe-router-padding-for-fp8"), nullptr);
+}
+
+// The ends of a pipeline are where they are here.
+TEST(Megatron, StagesByLettersAreReadOrNamed) {
+    const std::string base = std::string(kBase) + "--pipeline-model-parallel-size 2 ";
+    for (const char* text : {"t*16E|t*16L", "Et*16L|t*16", "Et*16|mt*16|L", "Et*16|(t*16L", "E",
+                             "Et*x|t*16L", "Eq*16|t*16L"}) {
+        const Imported result = imported(base + "--pipeline-model-parallel-layout '" + text + "'");
+        EXPECT_EQ(errors(result), "") << text;
+        ASSERT_NE(left(result.unsupported, "--pipeline-model-parallel-layout"), nullptr) << text;
+    }
+    for (const char* text : {"Et*16|t*15L", "Et*16|t*8|t*8L", "Et*16|t*16mL"})
+        EXPECT_NE(errors(imported(base + "--pipeline-model-parallel-layout '" + text + "'"))
+                      .find("error[I004]"),
+                  std::string::npos)
+            << text;
 }
 
 // Options that a condition may add are looked at one by one.

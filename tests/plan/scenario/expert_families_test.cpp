@@ -53,7 +53,9 @@ TEST(ExpertFamilies, HaveThePublishedParametersAllAndActive) {
         {"grok-1", 315'684'820'992, 83'756'587'008},
         {"deepseek-v2-lite", 15'706'484'224, 2'661'150'208},
         {"deepseek-v2", 235'741'434'880, 21'375'800'320},
-        {"deepseek-v3", 671'026'404'352, 37'552'282'624},
+        // With the module that predicts a second token: a layer of experts, 2·7168² and three
+        // norms.
+        {"deepseek-v3", 671'026'404'352 + 11'610'067'968, 37'552'282'624 + 688'100'352},
         {"kimi-k2", 1'026'408'209'408, 32'861'477'888},
     };
     for (const auto& model : published) {
@@ -147,8 +149,8 @@ TEST(ExpertFamilies, DeepSeeksAreRefusedWhereTheyAreOthers) {
     EXPECT_EQ(codes(read_result(odd + "}")), Codes{"S011 /model/qk_rope_head_dim"});
     EXPECT_EQ(refused(R"(, "moe_layer_freq": 2})"), Codes{"S010 /model/moe_layer_freq"});
     EXPECT_EQ(refused(R"(, "n_group": 3})"), Codes{"S011 /model/n_group"});
-    EXPECT_EQ(refused(R"(, "num_nextn_predict_layers": 1})"),
-              Codes{"S010 /model/num_nextn_predict_layers"});
+    EXPECT_EQ(refused(R"(, "num_nextn_predict_layers": 2})"),
+              Codes{"S007 /model/num_nextn_predict_layers"});
     // How published weights are stored is nothing that training computes.
     EXPECT_EQ(refused(R"(, "quantization_config": {"quant_method": "fp8"}})"), Codes{});
     EXPECT_EQ(refused(R"(, "quantization_config": {"quant_method": "gptq"}})"),
@@ -189,8 +191,39 @@ TEST(ExpertFamilies, MegatronSpellsThem) {
     EXPECT_EQ(grouped.layers_of(0), 1);
 }
 
+// The layer that predicts a further token is like the last one.
+TEST(ExpertFamilies, MayPredictAFurtherToken) {
+    const Model v3 = read(R"({"model_type": "deepseek_v3", "num_nextn_predict_layers": 1, )" +
+                          kDeepSeekSizes + "}");
+    EXPECT_EQ(v3.mtp_layers, 1);
+    EXPECT_EQ(v3.kind_of(6), v3.kind_of(5));
+    EXPECT_EQ(v3.layers_of(v3.kind_of(5)), 4);  // the first three are dense
+    const Model even = read(R"({"model_type": "megatron", "num_layers": 6, "hidden_size": 64,
+        "num_attention_heads": 4, "vocab_size": 128, "position_embedding_type": "rope",
+        "normalization": "RMSNorm", "swiglu": true, "add_bias_linear": false, "num_experts": 8,
+        "untie_embeddings_and_output_weights": true, "moe_layer_freq": [0, 1, 0, 1, 1, 0],
+        "mtp_num_layers": 1})");
+    EXPECT_EQ(even.kinds[even.kind_of(6)].experts(), nullptr);
+    EXPECT_EQ(even.layers_of(even.kind_of(0)), 4);
+}
+
+// A word that names no kind of layer leaves none half named (found by a fuzzer).
+TEST(ExpertFamilies, LayersOfNoKnownKindAreRefusedOnce) {
+    EXPECT_EQ(codes(read_result(R"({"model_type": "gpt_oss", "num_local_experts": 8,
+                  "layer_types": ["sliding_attention", "full_attention", "x",
+                                  "full_attention", "full_attention", "full_attention"], )" +
+                                kSizes + "}")),
+              std::vector<std::string>{"S010 /model/layer_types/2"});
+}
+
 TEST(ExpertFamilies, ComeBackFromTheResolvedText) {
     const std::string models[] = {
+        R"({"model_type": "deepseek_v3", "num_nextn_predict_layers": 1, "n_routed_experts": 16, )" +
+            kDeepSeekSizes + "}",
+        R"({"model_type": "megatron", "num_layers": 6, "hidden_size": 64, "mtp_num_layers": 1,
+            "num_attention_heads": 4, "vocab_size": 128, "position_embedding_type": "rope",
+            "normalization": "RMSNorm", "untie_embeddings_and_output_weights": true,
+            "swiglu": true, "add_bias_linear": false, "num_experts": 8})",
         R"({"model_type": "deepseek_v3", "first_k_dense_replace": 2, "n_routed_experts": 16, )" +
             kDeepSeekSizes + "}",
         R"({"model_type": "deepseek_v2", "q_lora_rank": null, "n_routed_experts": 16,

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <numeric>
 #include <stdexcept>
 #include <thread>
 
@@ -34,12 +35,34 @@ void number_of(std::int64_t sample, std::span<std::int32_t> tokens,
 TEST(SampleFeed, SharesOutAStepsSamplesInTurn) {
     const SampleReader reader = number_of;
     SampleFeed feed(reader);
-    EXPECT_EQ(feed.take(request_of(8)).tokens,
-              (std::vector<std::int32_t>{8, 8, 9, 9, 10, 10, 11, 11}));
-    EXPECT_EQ(feed.take(request_of(8, 2, 1)).tokens, (std::vector<std::int32_t>{9, 9, 11, 11}));
+    using Tokens = std::vector<std::int32_t>;
+    EXPECT_EQ(feed.take(request_of(8)).tokens[0], (Tokens{8, 8, 9, 9, 10, 10, 11, 11}));
+    EXPECT_EQ(feed.take(request_of(8, 2, 1)).tokens[0], (Tokens{9, 9, 11, 11}));
     SampleRequest nobody = request_of(8);
     nobody.needed = false;
-    EXPECT_TRUE(feed.take(nobody).tokens.empty());
+    EXPECT_TRUE(feed.take(nobody).tokens[0].empty());
+}
+
+// A token, the next one and the one after it stand in one place, whoever holds it; the last of a
+// sample has no third.
+TEST(SampleFeed, LooksAheadWithinASample) {
+    const SampleReader reader = [](std::int64_t, std::span<std::int32_t> tokens,
+                                   std::span<std::int32_t> targets) {
+        std::iota(tokens.begin(), tokens.end(), 20);
+        std::iota(targets.begin(), targets.end(), 21);
+    };
+    SampleFeed feed(reader);
+    SampleRequest request = request_of(0);
+    request.micro_batches = 1;
+    request.tokens.sequence = 8;
+    request.mesh.context = 2;
+    request.tokens.zigzag = true;
+    using Tokens = std::vector<std::int32_t>;
+    const RankSamples first = feed.take(request);  // of four pairs the first and the last
+    EXPECT_EQ(first.tokens,
+              (std::array<Tokens, 3>{Tokens{20, 21, 26, 27}, {21, 22, 27, 28}, {22, 23, 28, -1}}));
+    request.at.context = 1;
+    EXPECT_EQ(feed.take(request).tokens[2], (Tokens{24, 25, 26, 27}));
 }
 
 TEST(SampleFeed, ReadsAheadWhatIsExpected) {
@@ -56,11 +79,11 @@ TEST(SampleFeed, ReadsAheadWhatIsExpected) {
     feed.expect(request_of(4));
     while (read < 8)  // a step
         std::this_thread::sleep_for(milliseconds(1));
-    EXPECT_EQ(feed.take(request_of(4)).tokens.front(), 4);
+    EXPECT_EQ(feed.take(request_of(4)).tokens[0].front(), 4);
     EXPECT_LT(feed.waited_s(), 0.04);
     EXPECT_EQ(read, 8) << "once each";
     feed.expect(request_of(8));
-    EXPECT_EQ(feed.take(request_of(100)).tokens.front(), 100) << "not what was expected";
+    EXPECT_EQ(feed.take(request_of(100)).tokens[0].front(), 100) << "not what was expected";
 }
 
 TEST(SampleFeed, ThrowsWhatTheReaderThrewWhenTheSamplesAreTaken) {
