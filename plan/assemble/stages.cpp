@@ -127,19 +127,19 @@ LayerParts layer_parts(const PlanInput& input, const ChosenPasses& passes, Forwa
 
 PartKinds build_parts(const PlanInput& input, const ChosenPasses& passes,
                       const StagePlacement& placement, BlockLibrary& blocks) {
-    const auto& [scenario, dims, forms, sharding] = input;
+    const Scenario& scenario = input.scenario;
+    const Dims& dims = input.dims;
     const auto add = [&](ForwardBlock forward, PartPlace place = PartPlace::end) {
         return make_part(input, passes, std::move(forward), place, blocks);
     };
     const Model& model = scenario.model;
     PartKinds kinds;
     kinds.embedding = add(embedding_forward(scenario, dims));
-    if (model.embedding_norm)
-        kinds.embedding_norm = add(embedding_norm_forward(scenario, dims));
+    if (model.embedding_norm) kinds.embedding_norm = add(embedding_norm_forward(scenario, dims));
     if (model.learned_positions) kinds.positions = add(positions_forward(scenario, dims));
     const auto add_layer = [&](const LayerSpec& layer, auto forward, std::int64_t group) {
         const Dims of_layer = dims_of(scenario, layer);
-        return layer_parts({scenario, of_layer, forms, sharding}, passes,
+        return layer_parts({scenario, of_layer, input.forms, input.sharding}, passes,
                            forward(scenario, of_layer, layer), group, blocks);
     };
     DistinctLayers distinct = distinct_layers(scenario);
