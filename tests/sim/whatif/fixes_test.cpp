@@ -5,7 +5,9 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "tests/sanitized.hpp"
 #include "tests/sim/random_layouts.hpp"
 
 namespace orrery::sim {
@@ -78,6 +80,9 @@ std::string fault_of(const Searched& searched, const Sets& sets) {
             return "not the smallest first";
     return "";
 }
+
+// A sanitizer takes its time with each, and needs few.
+const int kFewUnderASanitizer = sanitized() ? setenv("RC_PARAMS", "max_success=15", 0) : 0;
 
 RC_GTEST_PROP(Fixes, AreWhatTheySay, ()) {
     const Sets sets = random_sets();
