@@ -23,6 +23,9 @@ Keys<Framework> kernels_and_types() {
                                          "fp32: the loss works on a copy, which is kept"),
         choice<&Framework::loss_logits>("loss_logits", "What the loss makes of the logits"),
         choice<&Framework::norm_kernel>("norm_kernel", "One kernel, or single operations"),
+        choice<&Framework::expert_biases>(
+            "expert_biases",
+            "Of experts with biases: kernels of their own, or single operations expert by expert"),
         flag<&Framework::recompute_stops_early>(
             "recompute_stops_early", "Recomputation ends with the last op that backward reads of"),
     };

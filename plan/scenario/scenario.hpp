@@ -48,6 +48,7 @@ enum class LogitsType : std::uint8_t { same, fp32 };
 // 1805.02867; the kernels of Liger and of Transformer Engine).
 enum class LossLogits : std::uint8_t { in_place, copied, gathered, fused };
 enum class NormKernel : std::uint8_t { fused, composed };
+enum class ExpertBiases : std::uint8_t { kernels, split };
 // nvswitch: any device reaches any other at its full rate; xgmi: one direct link for each pair, the
 // rate divided among them; pcie and host: a shared root or memory, taken as a switch.
 enum class IntraNodeKind : std::uint8_t { nvswitch, xgmi, pcie, host, hybrid_cube_mesh };
@@ -402,6 +403,10 @@ struct Framework {
     // composed: of single operations, which keep a copy of the input in fp32 and one of the result
     // before it is weighted.
     NormKernel norm_kernel = NormKernel::fused;
+    // kernels: experts' biases and their clamped activation take one kernel each. split: biases of
+    // the first product are added in it, those of the second expert by expert by single operations,
+    // and so are gate and up clamped.
+    ExpertBiases expert_biases = ExpertBiases::kernels;
     bool recompute_stops_early = false;     // full: not beyond the last op that backward reads of
     bool overlap_gradient_reduce = true;    // bucket reductions run behind the last backward
     bool overlap_parameter_gather = false;  // ZeRO-1 and 2: parameters are gathered before their

@@ -68,6 +68,10 @@ struct Spelling<NormKernel> {
     static constexpr std::array<std::string_view, 2> names = {"fused", "composed"};
 };
 template <>
+struct Spelling<ExpertBiases> {
+    static constexpr std::array<std::string_view, 2> names = {"kernels", "split"};
+};
+template <>
 struct Spelling<IntraNodeKind> {
     static constexpr std::array<std::string_view, 5> names = {"nvswitch", "xgmi", "pcie", "host",
                                                               "hybrid_cube_mesh"};

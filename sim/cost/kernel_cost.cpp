@@ -79,6 +79,7 @@ KernelCost::KernelCost(const Profile& profile, const plan::Framework& framework,
     : profile_(profile),
       attention_factor_(framework.attention_factor),
       composed_norms_(framework.norm_kernel == plan::NormKernel::composed),
+      split_biases_(framework.expert_biases == plan::ExpertBiases::split),
       memory_factor_(framework.memory_kernel_factor),
       column_cast_factor_(framework.column_cast_factor),
       stretch_(profile.stretch_of(ranks_of_machine) * framework.kernel_factor *
@@ -334,6 +335,63 @@ Price KernelCost::price_norm(const plan::Block& block, const plan::Op& op, doubl
     return price;
 }
 
+namespace {
+
+// What single operations move of each element of a result, in elements of the model's type and of
+// fp32, and in how many kernels; of so many rows.
+struct SingleOperations {
+    int own = 0, wide = 0;
+    std::int64_t kernels = 0;
+    std::int64_t rows = 0;
+};
+
+SingleOperations of_biases(const plan::ExpertBias& bias) {
+    if (!bias.weighs) return {};
+    return {2, 6, 2 * bias.local() + 2, bias.expected};
+}
+
+SingleOperations of_biases(const plan::ExpertBiasBackward& bias) {
+    if (!bias.weighs) return {};
+    return {4, 8, 4 * bias.local() + 3, bias.expected};
+}
+
+// Megatron Core's TEGroupedMLP (megatron/core/transformer/moe/experts.py). Biases of the first
+// product, and their gradients, come of its epilogue. Those of the second are weighed in fp32
+// (b·p, t + b·p), joined and cast back; backward casts, joins and, for each expert, multiplies and
+// sums twice. The clamped activation (weighted_bias_quick_geglu_impl) clamps gate and up, joins
+// them, and goes on in one kernel; backward has two of those, one for each clamp, and joins.
+std::optional<SingleOperations> single_operations(const plan::Op& op) {
+    constexpr auto kClamped = plan::ActivationFunction::clamped_swiglu;
+    if (op.is<plan::ExpertBias>()) return of_biases(op.as<plan::ExpertBias>());
+    if (op.is<plan::ExpertBiasBackward>()) return of_biases(op.as<plan::ExpertBiasBackward>());
+    if (op.is<plan::ExpertActivate>()) {
+        const auto& made = op.as<plan::ExpertActivate>();
+        if (made.function == kClamped) return SingleOperations{11, 0, 4, made.expected};
+        return std::nullopt;
+    }
+    const auto& made = op.as<plan::ExpertActivateBackward>();
+    if (made.function == kClamped) return SingleOperations{18, 0, 6, made.expected};
+    return std::nullopt;
+}
+
+}  // namespace
+
+Price KernelCost::price_biased_experts(const plan::Block& block, const plan::Op& op, double t0_us,
+                                       double load) const {
+    Price price = price_memory(block, op, t0_us, load);
+    const std::optional<SingleOperations> taken =
+        split_biases_ ? single_operations(op) : std::nullopt;
+    if (!taken) return price;
+    const double own = element_bytes(block.tensors[static_cast<std::size_t>(op.reads[0])].dtype);
+    const double bytes = taken->own * own + taken->wide * std::max(own, 4.0);
+    const MemoryProfile& memory = profile_.memory;
+    price.seconds = to_double(taken->kernels) * memory.t0_us.value * 1e-6 +
+                    bytes * load * to_double(taken->rows) * to_double(op.size(1)) /
+                        (memory.efficiency.value * profile_.hardware.memory_GBps.value * 1e9);
+    price.relative_sd = memory.relative_sd;
+    return price;
+}
+
 // Where columns are slow they are cast by a kernel of their own, which reads the matrix again.
 Price KernelCost::price_quantize(const plan::Block& block, const plan::Op& op, double t0_us,
                                  double load) const {
@@ -423,10 +481,11 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
             return price_memory(block, op, memory.t0_us.value);
         case OpKind::grouped_gemm:
             return price_grouped_gemm(block, op, load);
-        case OpKind::group_rows:
         case OpKind::expert_activation:
         case OpKind::expert_activation_backward:
         case OpKind::expert_bias:
+            return price_biased_experts(block, op, memory.t0_us.value, load);
+        case OpKind::group_rows:
         case OpKind::weigh_rows:
         case OpKind::weigh_rows_backward:
             return price_memory(block, op, memory.t0_us.value, load);
@@ -443,8 +502,9 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
         case OpKind::gradient_norm:
         case OpKind::amax:
             return price_memory(block, op, memory.reduction_t0_us.value);
-        case OpKind::amax_rows:
         case OpKind::expert_bias_backward:
+            return price_biased_experts(block, op, memory.reduction_t0_us.value, load);
+        case OpKind::amax_rows:
             return price_memory(block, op, memory.reduction_t0_us.value, load);
         case OpKind::all_to_all_v:
         case OpKind::all_reduce:

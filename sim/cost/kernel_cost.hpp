@@ -58,12 +58,15 @@ class KernelCost {
     Price price_memory(const plan::Block& block, const plan::Op& op, double t0_us,
                        double load = 1) const;
     Price price_norm(const plan::Block& block, const plan::Op& op, double t0_us) const;
+    Price price_biased_experts(const plan::Block& block, const plan::Op& op, double t0_us,
+                               double load) const;
     Price price_quantize(const plan::Block& block, const plan::Op& op, double t0_us,
                          double load) const;
 
     const Profile& profile_;
     double attention_factor_;
     bool composed_norms_;
+    bool split_biases_;
     double memory_factor_;
     double column_cast_factor_;
     double stretch_;

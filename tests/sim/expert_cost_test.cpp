@@ -172,6 +172,47 @@ TEST(ExpertCost, ExchangeBetweenNodesTakesLonger) {
               2 * of(within, trace::Account::exposed_expert));
 }
 
+// Of gpt-oss, the experts' biases and clamped activation by Megatron Core's single operations.
+TEST(ExpertCost, BiasesBySingleOperations) {
+    const theory::Sets sets = {
+        R"(model={"model_type": "gpt_oss", "num_hidden_layers": 2, "hidden_size": 512,
+                  "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 64,
+                  "intermediate_size": 256, "vocab_size": 128, "num_local_experts": 16,
+                  "num_experts_per_tok": 4})",
+        "layout.data_parallel=4", "layout.expert_parallel=4"};
+    const plan::Plan plan = theory::plan_of(sets, theory::kLlama);
+    const Profile profile = parse_profile(tiny_profile_text(), "tiny.json");
+    plan::Framework split;
+    split.expert_biases = plan::ExpertBiases::split;
+    const KernelCost fused(profile), single(profile, split, 1);
+    const double t0 = profile.memory.t0_us.value * 1e-6;
+    const double bandwidth =
+        profile.memory.efficiency.value * profile.hardware.memory_GBps.value * 1e9;
+    const double load = 1.5, rows = load * 32 * 4;  // of one sequence, four experts a token
+    const double first = 2 * 256, second = 512, inner = 256;
+    const auto expect = [&](const char* block, const char* label, double kernels, double bytes,
+                            double width) {
+        bool found = false;
+        for (const plan::Block& of : plan.blocks)
+            for (const plan::Op& op : of.ops) {
+                if (of.name.find(block) == std::string::npos || op.label != label) continue;
+                found = true;
+                EXPECT_DOUBLE_EQ(single.price(of, op, load).seconds,
+                                 kernels * t0 + bytes * rows * width / bandwidth)
+                    << block << ' ' << label;
+                EXPECT_GT(fused.price(of, op, load).seconds, 0);
+            }
+        EXPECT_TRUE(found) << block << ' ' << label;
+    };
+    // Four experts are local: 2 and 4 kernels for each.
+    expect("forward", "experts_fc1_biased", 0, 0, first);
+    expect("backward", "experts_fc1_biased", 0, 0, first);
+    expect("forward", "experts_fc2_biased", 2 * 4 + 2, 2 * 2 + 6 * 4, second);
+    expect("backward", "experts_fc2_biased", 4 * 4 + 3, 4 * 2 + 8 * 4, second);
+    expect("forward", "clamped swiglu", 4, 11 * 2, inner);
+    expect("backward", "clamped swiglu", 6, 18 * 2, inner);
+}
+
 // An exchange that hides: what was exposed of it is less, the kernels and what is sent are the
 // same, and no step is longer for it but by the pass that goes ahead.
 TEST(ExpertCost, ExchangesHideBesideAnotherMicroBatch) {
