@@ -54,6 +54,12 @@ std::int64_t ranks_of_node(const plan::Mesh& mesh, const plan::Cluster& cluster)
     return std::min(cluster.devices_per_node, mesh.ranks());
 }
 
+// Of copies that go once to each node of a group: what a member sends, its own node included.
+double node_bytes(const plan::Op& op, const GroupShape& shape) {
+    const auto& rows = op.as<plan::AllToAllV>();
+    return rows.copies(shape.nodes) * static_cast<double>(rows.width * plan::size_bytes(op.dtype));
+}
+
 // What an op takes where so many times the mean one's rows come to the rank's experts.
 Price price_of(const plan::Block& block, const plan::Op& op, const KernelCost& kernels,
                const MixedNetwork& network, const Classes::Member& member, double load) {
@@ -64,7 +70,19 @@ Price price_of(const plan::Block& block, const plan::Op& op, const KernelCost& k
         static_cast<std::int64_t>(static_cast<double>(plan::message_bytes(op)) * load);
     if (!op.is<plan::AllToAllV>()) return network.collective(op.kind(), bytes, shape);
     const auto& rows = op.as<plan::AllToAllV>();
+    if (rows.tokens > 0)
+        return network.copies(static_cast<double>(bytes), node_bytes(op, shape) * load, shape);
     return network.rows(bytes, shape, rows.split, rows.back);
+}
+
+NetworkUse use_of(const plan::Op& op, const MixedNetwork& network, const Classes::Member& member,
+                  double seconds) {
+    const GroupShape& shape = member.shapes[static_cast<std::size_t>(op.group)];
+    std::int64_t bytes = plan::message_bytes(op);
+    if (!op.is<plan::AllToAllV>()) return network.use_of(op.kind(), bytes, shape, seconds);
+    if (op.as<plan::AllToAllV>().tokens > 0)
+        bytes = static_cast<std::int64_t>(node_bytes(op, shape));
+    return network.use_of(plan::OpKind::all_to_all, bytes, shape, seconds);
 }
 
 // nodes: of the kind that the rank is on. gap: seconds that the device takes between the nodes of a
@@ -90,10 +108,7 @@ PriceTable price_table(const plan::Plan& plan, const plan::Cluster& nodes,
                     table.fullest = std::max(table.fullest, load);
                 }
                 if (plan::is_communication(op.kind()))
-                    use = network.use_of(
-                        op.is<plan::AllToAllV>() ? plan::OpKind::all_to_all : op.kind(),
-                        plan::message_bytes(op), member.shapes[static_cast<std::size_t>(op.group)],
-                        balanced < 0 ? price.seconds : balanced);
+                    use = use_of(op, network, member, balanced < 0 ? price.seconds : balanced);
             }
             table.network.push_back(use);
             const bool in_graph =

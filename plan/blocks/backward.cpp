@@ -108,6 +108,9 @@ void Derivation::derive(std::size_t index) {
             return derive_unpermute(op);
         case OpKind::group_rows:
             return derive_group_rows(op);
+        case OpKind::spread_rows:
+        case OpKind::spread_weights:
+            return derive_spread(op);
         case OpKind::grouped_gemm:
             return derive_grouped_gemm(index);
         case OpKind::weigh_rows:
@@ -121,7 +124,8 @@ void Derivation::derive(std::size_t index) {
         case OpKind::all_to_all_v:
             return derive_all_to_all_v(op);
         case OpKind::count_choices:  // with the routing
-        case OpKind::qk_norm_sums:   // with the norm
+        case OpKind::choose_ranks:
+        case OpKind::qk_norm_sums:  // with the norm
         case OpKind::amax:
         case OpKind::amax_rows:
         case OpKind::cross_entropy_max:  // the maximum only shifts the exponent

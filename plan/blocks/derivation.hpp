@@ -278,6 +278,7 @@ class Derivation : public BackwardWriter {
     void derive_permute(const Op& op);
     void derive_unpermute(const Op& op);
     void derive_group_rows(const Op& op);
+    void derive_spread(const Op& op);
     static GroupedGemm product_like(const GroupedGemm& forward, std::int64_t m, std::int64_t n,
                                     std::int64_t k, GemmProduct product);
     void derive_grouped_gemm(std::size_t index);

@@ -20,17 +20,20 @@ struct Dims {
     std::int64_t heads = 1;     // ÷ tensor
     std::int64_t kv_heads = 1;  // ÷ tensor
     std::int64_t head_dim = 1;
-    std::int64_t value_dim = 1;      // of values, and of what comes of a head
-    std::int64_t context = 1;        // ranks that share out a sequence …
-    bool exchanges_heads = false;    // … and attend to all of it for a share of the heads
-    std::int64_t window = 0;         // keys of a sliding window; 0: a query sees all before it
-    std::int64_t chunk = 0;          // tokens that see each other alone; 0: those of a sequence do
-    ExpertPlaces places;             // of a layer's experts
-    std::int64_t expert_ffn = 1;     // ÷ ranks that split an expert
-    std::int64_t expert_rows = 0;    // for which there is room on this rank …
-    double balance_loss = 0;         // of the router, beside the loss
-    double z_loss = 0;               // … and of its logits' size
-    double bias_rate = 0;            // of a step of the router's bias
+    std::int64_t value_dim = 1;    // of values, and of what comes of a head
+    std::int64_t context = 1;      // ranks that share out a sequence …
+    bool exchanges_heads = false;  // … and attend to all of it for a share of the heads
+    std::int64_t window = 0;       // keys of a sliding window; 0: a query sees all before it
+    std::int64_t chunk = 0;        // tokens that see each other alone; 0: those of a sequence do
+    ExpertPlaces places;           // of a layer's experts
+    std::int64_t expert_ffn = 1;   // ÷ ranks that split an expert
+    std::int64_t expert_rows = 0;  // for which there is room on this rank …
+    TokenDraws draws;              // of a layer's experts, where copies of rows go to ranks …
+    std::int64_t copies = 0;       // … which this rank sends, and gets, when all are alike often
+    std::int64_t copy_rows = 0;    // … and for which it has room
+    double balance_loss = 0;       // of the router, beside the loss
+    double z_loss = 0;             // … and of its logits' size
+    double bias_rate = 0;          // of a step of the router's bias
     std::int64_t expected_rows = 0;  // … and which come when all experts are chosen alike often
     std::int64_t vocabulary = 1;     // padded, ÷ tensor
     std::int64_t tensor = 1;

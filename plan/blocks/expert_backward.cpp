@@ -49,14 +49,20 @@ void Derivation::derive_route(const Op& op) {
 
 void Derivation::derive_permute(const Op& op) {
     const Permute& forward = op.as<Permute>();
-    const TensorId x = op.reads[0], weights = op.reads[2];
-    const TensorId drows = gradient_of(op.writes[0]);
+    const TensorId x = op.reads[0];
+    if (!needs_gradient(x)) return;
     Unpermute undone{places_of(forward_, op.writes[0], forward.experts), forward.rows,
                      forward.width, forward.chosen};
-    const TensorId dx = fresh_gradient(x), dweights = fresh_gradient(weights);
-    emit(undone, op.label, {drows, need(op.reads[1]), gradient_of(op.writes[1])}, {dx, dweights});
-    contribute(x, dx);
-    contribute(weights, dweights);
+    undone.copies = forward.copies * undone.split;
+    Reads reads = {gradient_of(op.writes[0]), need(op.reads[1])};
+    Reads writes = {fresh_gradient(x)};
+    if (op.reads.size() > 2) {
+        reads.push_back(gradient_of(op.writes[1]));
+        writes.push_back(fresh_gradient(op.reads[2]));
+    }
+    emit(undone, op.label, std::move(reads), writes).dtype = forward_.tensors[at(x)].dtype;
+    contribute(x, writes[0]);
+    if (writes.size() > 1) contribute(op.reads[2], writes[1]);
 }
 
 void Derivation::derive_unpermute(const Op& op) {
@@ -67,8 +73,9 @@ void Derivation::derive_unpermute(const Op& op) {
     rows.role = Role::scratch;
     rows.dims[0] = forward.rows * forward.chosen;
     const TensorId drows = add(std::move(rows));
-    emit(Permute{forward.rows, forward.width, forward.chosen, forward.experts}, op.label,
-         {gradient_of(op.writes[0]), need(op.reads[1])}, {drows});
+    emit(Permute{forward.rows, forward.width, forward.chosen, forward.experts,
+                 forward.copies / forward.split},
+         op.label, {gradient_of(op.writes[0]), need(op.reads[1])}, {drows});
     contribute(returned, drows);
 }
 
@@ -77,6 +84,20 @@ void Derivation::derive_group_rows(const Op& op) {
     undone.apart = !undone.apart;
     const TensorId dx = fresh_gradient(op.reads[0]);
     emit(undone, op.label, {gradient_of(op.writes[0]), need(op.reads[1])}, {dx}).dtype = op.dtype;
+    contribute(op.reads[0], dx);
+}
+
+void Derivation::derive_spread(const Op& op) {
+    OpSpec undone = op.spec;
+    if (op.is<SpreadRows>())
+        std::get<SpreadRows>(undone).apart = !op.as<SpreadRows>().apart;
+    else
+        std::get<SpreadWeights>(undone).apart = !op.as<SpreadWeights>().apart;
+    const TensorId dx = fresh_gradient(op.reads[0]);
+    Reads reads = {gradient_of(op.writes[0])};
+    for (std::size_t i = 1; i < op.reads.size(); ++i)
+        reads.push_back(need(op.reads[i]));
+    emit(undone, op.label, std::move(reads), {dx}).dtype = op.dtype;
     contribute(op.reads[0], dx);
 }
 
@@ -162,12 +183,13 @@ void Derivation::derive_gate_rows(const Op& op) {
 
 // What was sent to several comes back from each of them.
 void Derivation::derive_all_to_all_v(const Op& op) {
+    if (!needs_gradient(op.reads[0])) return;
     AllToAllV undone = op.as<AllToAllV>();
     undone.back = !undone.back;
     Tensor of = forward_.tensors[at(op.reads[0])];
     of.name = "d" + of.name;
     of.role = Role::scratch;
-    if (undone.back) of.dims[0] = undone.elements / undone.width;
+    if (undone.back) of.dims[0] *= undone.split;
     const TensorId dx = add(std::move(of));
     Op& back = emit(undone, op.label, {gradient_of(op.writes[0]), need(op.reads[1])}, {dx});
     back.stream = op.stream;

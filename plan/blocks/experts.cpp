@@ -1,7 +1,8 @@
 // The MLP of a layer of experts, on the tokens that a tensor rank has between tensor-parallel
 // regions: Megatron Core's "alltoall" dispatcher (megatron/core/transformer/moe). Where each expert
 // is cut among `split` ranks, a row is sent to all of them and their parts are summed where it
-// comes back: as many bytes as an exchange among experts and a gather among these.
+// comes back: as many bytes as an exchange among experts and a gather among these. Or,
+// deduplicated, DeepEP's: one copy of a row to each rank that has any of its experts.
 #include "plan/blocks/layer_parts.hpp"
 
 namespace orrery::plan {
@@ -45,7 +46,8 @@ class ExpertWriter {
             .dtype = d_.wide_dtype;
         if (d_.balance_loss > 0) count_choices();
         if (d_.z_loss > 0) w_.router_z_loss(d_.z_loss);
-        if (spread_) gather_counts();
+        if (spread_) counts_ = gathered("counts", counts_, places_.experts);
+        if (deduplicates()) return send_copies(x, weights);
         Rows sent{w_.activation("permuted", tokens * routing.chosen, d_.hidden),
                   wide("permuted_weights", {tokens * routing.chosen, 1})};
         w_.op(Permute{tokens, d_.hidden, routing.chosen, experts}, "permute", {x, choice_, weights},
@@ -53,8 +55,8 @@ class ExpertWriter {
         if (!spread_) return sent;
         const Rows received{w_.activation("received", d_.expert_rows, d_.hidden),
                             wide("received_weights", {d_.expert_rows, 1})};
-        exchange("dispatch", sent.rows, received.rows, d_.hidden, false);
-        exchange("dispatch weights", sent.weights, received.weights, 1, false);
+        exchange("dispatch", sent.rows, received.rows, false);
+        exchange("dispatch weights", sent.weights, received.weights, false);
         return received;
     }
 
@@ -62,7 +64,7 @@ class ExpertWriter {
     TensorId compute(Rows received) {
         const DenseMlp& expert = mlp_.expert;
         const std::int64_t local = places_.local(), inputs = expert.gated() ? 2 : 1;
-        if (spread_ && local > 1) {
+        if (spread_ && local > 1 && !deduplicates()) {
             received.rows = group("grouped", received.rows, d_.hidden, false);
             received.weights = group("grouped_weights", received.weights, 1, false);
         }
@@ -99,19 +101,26 @@ class ExpertWriter {
         if (expert.bias)
             made = biased("experts.fc2", "experts_fc2_biased", made, down_bias,
                           mlp_.weighs_inputs ? -1 : received.weights);
+        if (deduplicates())
+            return spread<SpreadRows>("summed", made, d_.hidden, {d_.copy_rows, d_.hidden}, true);
         return spread_ && local > 1 ? group("apart", made, d_.hidden, true) : made;
     }
 
     // Brings rows back and sums those of each token.
     TensorId combine(TensorId made) {
-        const std::int64_t tokens = d_.sharded_tokens, chosen = mlp_.routing.chosen;
-        TensorId returned = made;
+        const std::int64_t tokens = d_.sharded_tokens;
+        Unpermute sum{places_, tokens, d_.hidden, mlp_.routing.chosen};
+        TensorId choice = choice_, returned = made;
+        if (deduplicates()) {
+            sum = {sets(), tokens, d_.hidden, chosen_sets().most(), d_.copies};
+            choice = sets_;
+        }
         if (spread_) {
-            returned = w_.activation("returned", tokens * chosen * places_.split, d_.hidden);
-            exchange("combine", made, returned, d_.hidden, true);
+            returned = w_.activation("returned", tokens * sum.chosen * places_.split, d_.hidden);
+            exchange("combine", made, returned, true);
         }
         const TensorId y = w_.activation("experts", tokens, d_.hidden);
-        w_.op(Unpermute{places_, tokens, d_.hidden, chosen}, "unpermute", {returned, choice_}, {y});
+        w_.op(sum, "unpermute", {returned, choice}, {y});
         return y;
     }
 
@@ -163,17 +172,75 @@ class ExpertWriter {
         w_.balance_by(choices, d_.balance_loss, d_.sequence * d_.context);
     }
 
-    void gather_counts() {
-        const TensorId all = numbers("all_counts", {places_.ranks, places_.experts});
-        Op& gather = w_.op(AllGather{places_.ranks * places_.experts}, "counts", {counts_}, {all});
-        gather.dtype = DType::i32;
-        over_experts(gather);
-        counts_ = all;
+    bool deduplicates() const { return d_.copies > 0; }
+    // Sets of ranks with shares of the same experts, as what rows go to.
+    ExpertPlaces sets() const {
+        return {places_.ranks / places_.split, places_.ranks, places_.split};
+    }
+    ChooseRanks chosen_sets() const {
+        return {d_.sharded_tokens, mlp_.routing.chosen, places_.experts, sets().experts};
     }
 
-    void exchange(const char* label, TensorId from, TensorId to, std::int64_t width, bool back) {
-        AllToAllV op{places_, d_.expected_rows * width, width, back};
-        Op& exchanged = w_.op(op, label, {from, counts_}, {to});
+    // A row, its experts and their weights to each set of ranks that has any of these.
+    Rows send_copies(TensorId x, TensorId weights) {
+        const ChooseRanks choose = chosen_sets();
+        sets_ = numbers("sets", {choose.rows, choose.most()});
+        const TensorId counts = numbers("set_counts", {1, choose.sets});
+        w_.op(choose, "choose ranks", {choice_}, {sets_, counts}).dtype = DType::i32;
+        copy_counts_ = gathered("copies", counts, choose.sets);
+        const TensorId rows = copied("copied", x), choices = copied("copied_choice", choice_),
+                       weighed = copied("copied_weights", weights);
+        const TensorId received = come("dispatch", rows);
+        copy_choice_ = come("dispatch choice", choices);
+        const TensorId by = come("dispatch weights", weighed);
+        return {
+            spread<SpreadRows>("grouped", received, d_.hidden, {d_.expert_rows, d_.hidden}, false),
+            spread<SpreadWeights>("grouped_weights", by, 1, {d_.expert_rows, 1}, false)};
+    }
+
+    TensorId copies_of(TensorId rows, std::string name, std::int64_t room) {
+        return w_.tensor(std::move(name), Role::scratch, w_.dtype(rows), {room, w_.width(rows)});
+    }
+    TensorId copied(const std::string& name, TensorId rows) {
+        const ChooseRanks choose = chosen_sets();
+        const TensorId out = copies_of(rows, name, choose.rows * choose.most());
+        w_.op(Permute{choose.rows, w_.width(rows), choose.most(), choose.sets,
+                      d_.copies / places_.split},
+              name, {rows, sets_}, {out})
+            .dtype = w_.dtype(rows);
+        return out;
+    }
+    TensorId come(const char* label, TensorId copies) {
+        const TensorId received = copies_of(copies, std::string("received ") + label, d_.copy_rows);
+        exchange(label, copies, received, false);
+        return received;
+    }
+
+    template <typename Spread>
+    TensorId spread(const char* name, TensorId from, std::int64_t width,
+                    std::vector<std::int64_t> dims, bool apart) {
+        const TensorId to = w_.tensor(name, Role::scratch, w_.dtype(from), std::move(dims));
+        const SpreadFields fields{rows(),       d_.expert_rows, width, mlp_.routing.chosen,
+                                  d_.copy_rows, d_.copies,      apart};
+        w_.op(Spread{fields}, name, {from, copy_choice_, copy_counts_, counts_}, {to}).dtype =
+            w_.dtype(from);
+        return to;
+    }
+
+    // Of all members.
+    TensorId gathered(const char* label, TensorId counts, std::int64_t each) {
+        const TensorId all = numbers(std::string("all_") + label, {places_.ranks, each});
+        Op& gather = w_.op(AllGather{places_.ranks * each}, label, {counts}, {all});
+        gather.dtype = DType::i32;
+        over_experts(gather);
+        return all;
+    }
+
+    void exchange(const char* label, TensorId from, TensorId to, bool back) {
+        const std::int64_t width = w_.width(from);
+        AllToAllV op{places_, {}, d_.expected_rows * width, width, back};
+        if (deduplicates()) op = {sets(), d_.draws, d_.copies * width, width, back};
+        Op& exchanged = w_.op(op, label, {from, deduplicates() ? copy_counts_ : counts_}, {to});
         exchanged.dtype = w_.dtype(from);
         over_experts(exchanged);
     }
@@ -197,6 +264,8 @@ class ExpertWriter {
     bool spread_;  // over more than one rank
     TensorId choice_ = -1;
     TensorId counts_ = -1;
+    // Where copies go to ranks: to which sets, how many from whom, and of those that have come.
+    TensorId sets_ = -1, copy_counts_ = -1, copy_choice_ = -1;
 };
 
 // Rows times the sigmoid of a product of the token with a vector.

@@ -55,6 +55,9 @@ namespace {
 double rows_in_use(const OpSpec& spec, const Tensor& tensor) {
     return std::visit(
         [&](const auto& op) {
+            if constexpr (requires { op.copy_room(); })
+                if (op.copies > 0 && tensor.dims[0] == op.copy_room())
+                    return static_cast<double>(op.copies) / static_cast<double>(op.copy_room());
             if constexpr (requires { op.expected; }) {
                 const std::int64_t rows = [&] {
                     if constexpr (requires { op.rows(); })

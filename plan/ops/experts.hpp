@@ -8,6 +8,8 @@
 // priced are the rows that come when all experts are chosen alike often (`expected`).
 #pragma once
 
+#include <algorithm>
+
 #include "plan/ops/matrix.hpp"
 #include "plan/ops/rows.hpp"
 
@@ -229,12 +231,67 @@ struct ExpertRows : ExpertPlaces {
     bool operator==(const ExpertRows&) const = default;
 };
 
+// Instead of one row for each expert of a token, one may go to each rank that has any of them
+// (DeepEP, github.com/deepseek-ai/DeepEP, of the training in DeepSeek-AI 2024, arXiv 2412.19437,
+// section 3.2.2). Ranks with shares of the same experts are a set; to the ops that send and sum
+// rows a set is what an expert is else, and a token has as many as it happens to: the rest of its
+// choices are -1. With a row go its token's experts and their weights.
+struct ChooseRanks {
+    static constexpr std::string_view kDoc =
+        "the sets of ranks that have experts of a token, each once, then -1; counts tokens for "
+        "each";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0;
+    std::int64_t chosen = 0, experts = 0, sets = 0;
+
+    std::int64_t most() const { return std::min(chosen, sets); }
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &ChooseRanks::rows);
+        v.extent("chosen", &ChooseRanks::chosen);
+        v.extent("experts", &ChooseRanks::experts);
+        v.extent("sets", &ChooseRanks::sets);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("choice", rows * chosen);
+        v.writes("sets", rows * most());
+        v.writes("counts", sets);
+    }
+    bool operator==(const ChooseRanks&) const = default;
+};
+
+// How many tokens are drawn, of which each chooses `drawn` of `from` experts, all alike often, of
+// those in `kept_groups` of `groups` groups where there are such.
+struct TokenDraws {
+    std::int64_t tokens = 0;
+    std::int64_t drawn = 0, from = 0, groups = 0, kept_groups = 0;
+
+    // Of so many sets of experts in order, how many a token's are in, in the mean; times tokens.
+    double copies(std::int64_t sets) const;
+
+    template <typename Op, typename V>
+    static void fields(V&& v) {
+        v.extent("tokens", &Op::tokens);
+        v.extent("drawn", &Op::drawn);
+        v.extent("from", &Op::from);
+        v.extent("groups", &Op::groups);
+        v.extent("kept_groups", &Op::kept_groups);
+    }
+    bool operator==(const TokenDraws&) const = default;
+};
+
+// Choices of -1 have no row.
 struct Permute {
     static constexpr std::string_view kDoc =
         "a copy of each token's row for each of its experts, by expert, then by token";
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0, width = 0;
     std::int64_t chosen = 0, experts = 0;
+    std::int64_t copies = 0;  // expected; 0: all for which there is room
+
+    std::int64_t copy_room() const { return rows * chosen; }
 
     template <typename V>
     static void fields(V&& v) {
@@ -242,6 +299,7 @@ struct Permute {
         v.size("width", &Permute::width);
         v.extent("chosen", &Permute::chosen);
         v.extent("experts", &Permute::experts);
+        v.extent("copies", &Permute::copies);
     }
     template <typename V>
     void operands(V&& v) const {
@@ -261,12 +319,16 @@ struct Unpermute : ExpertPlaces {
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0, width = 0;
     std::int64_t chosen = 0;
+    std::int64_t copies = 0;  // as of Permute, from each of a split
+
+    std::int64_t copy_room() const { return rows * chosen * split; }
 
     template <typename V>
     static void fields(V&& v) {
         v.size("rows", &Unpermute::rows);
         v.size("width", &Unpermute::width);
         v.extent("chosen", &Unpermute::chosen);
+        v.extent("copies", &Unpermute::copies);
         ExpertPlaces::fields<Unpermute>(v);
     }
     template <typename V>
@@ -283,8 +345,9 @@ struct Unpermute : ExpertPlaces {
 // As MPI_Alltoallv, with counts on the device. Elements are those of a member when all experts are
 // chosen alike often, what stays included. Out, every member of a row of `split` gets the rows of
 // its experts, from member after member, each by expert; back, each member gets what it had sent,
-// from member after member.
-struct AllToAllV : ExpertPlaces {
+// from member after member. Where rows are copies to sets of ranks, sets stand for experts, and how
+// tokens draw their experts says how many copies leave a node.
+struct AllToAllV : ExpertPlaces, TokenDraws {
     static constexpr std::string_view kDoc =
         "every member sends each other the rows that counts say: out to experts, or back";
     static constexpr OpFamily kFamily = OpFamily::communication;
@@ -297,6 +360,7 @@ struct AllToAllV : ExpertPlaces {
         v.extent("width", &AllToAllV::width);
         ExpertPlaces::fields<AllToAllV>(v);
         v.number("back", &AllToAllV::back);
+        TokenDraws::fields<AllToAllV>(v);
     }
     template <typename V>
     void operands(V&& v) const {
@@ -328,6 +392,73 @@ struct GroupRows : ExpertRows {
         v.writes("output", rows * width);
     }
     bool operator==(const GroupRows&) const = default;
+};
+
+// Of copies that have come in, with the experts of their tokens: a row for each that is local, in
+// the order of experts, then of copies; or back, where what a token's experts made is summed.
+struct SpreadFields : ExpertRows {
+    std::int64_t rows = 0, width = 0;
+    std::int64_t chosen = 0;
+    std::int64_t room = 0, copies = 0;  // of copies, and which are expected
+    bool apart = false;                 // back to copies
+
+    std::int64_t sets() const { return split > 0 ? ranks / split : 0; }
+    std::int64_t copy_room() const { return room; }
+
+    template <typename Op, typename V>
+    static void fields(V&& v) {
+        v.size("rows", &Op::rows);
+        v.size("width", &Op::width);
+        v.extent("chosen", &Op::chosen);
+        v.extent("room", &Op::room);
+        v.extent("copies", &Op::copies);
+        ExpertRows::fields<Op>(v);
+        v.number("apart", &Op::apart);
+    }
+    template <typename V>
+    void routing(V&& v) const {
+        v.reads("choice", room * chosen);
+        v.reads("copy counts", ranks * sets());
+        v.reads("counts", ranks * experts);
+    }
+    bool operator==(const SpreadFields&) const = default;
+};
+
+struct SpreadRows : SpreadFields {
+    static constexpr std::string_view kDoc =
+        "a row for each local expert of each copy, by expert; or back, summed";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+
+    template <typename V>
+    static void fields(V&& v) {
+        SpreadFields::fields<SpreadRows>(v);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("input", apart ? rows : room, width);
+        routing(v);
+        v.writes("output", (apart ? room : rows) * width);
+    }
+    bool operator==(const SpreadRows&) const = default;
+};
+
+// width 1.
+struct SpreadWeights : SpreadFields {
+    static constexpr std::string_view kDoc =
+        "the weight of each such row, of those that came with copies; or back, zero for others";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+
+    template <typename V>
+    static void fields(V&& v) {
+        SpreadFields::fields<SpreadWeights>(v);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("input", apart ? rows : room * chosen);
+        routing(v);
+        v.writes("output", apart ? room * chosen : rows);
+    }
+    bool operator==(const SpreadWeights&) const = default;
 };
 
 // Where experts read weighed rows, in place of their results being weighed (Llama 4).

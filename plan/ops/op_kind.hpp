@@ -42,9 +42,12 @@ namespace orrery::plan {
     OP(balance_gradient, BalanceGradient)                     \
     OP(load_gradient, LoadGradient)                           \
     OP(router_z_gradient, RouterZGradient)                    \
+    OP(choose_ranks, ChooseRanks)                             \
     OP(permute, Permute)                                      \
     OP(unpermute, Unpermute)                                  \
     OP(group_rows, GroupRows)                                 \
+    OP(spread_rows, SpreadRows)                               \
+    OP(spread_weights, SpreadWeights)                         \
     OP(weigh_rows, WeighRows)                                 \
     OP(weigh_rows_backward, WeighRowsBackward)                \
     OP(grouped_gemm, GroupedGemm)                             \

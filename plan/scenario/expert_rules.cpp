@@ -27,6 +27,9 @@ void refuse_without_experts(Reading& reading, const Scenario& scenario) {
            "exchanges of experts' rows are to be hidden, and the model has none");
     refuse(kExpertTensor, scenario.layout.expert_tensor_parallel,
            "experts' matrices are cut, and the model has none");
+    refuse("layout.expert_dispatcher",
+           scenario.layout.expert_dispatcher == ExpertDispatcher::alltoall ? 1 : 2,
+           "copies of rows are to go to experts, and the model has none");
     if (scenario.training.routing == ExpertRouting{}) return;
     reading
         .report("S038", "/training/routing",
@@ -140,7 +143,20 @@ void check_beside_experts(Reading& reading, const Scenario& scenario) {
     }
 }
 
-// As Megatron Core's overlap_moe_expert_parallel_comm asks for, but for its dispatchers.
+// As Megatron Core asks for with "flex".
+void check_dispatcher(Reading& reading, const Layout& layout) {
+    constexpr const char* kDispatcher = "layout.expert_dispatcher";
+    if (layout.expert_dispatcher == ExpertDispatcher::alltoall ||
+        !reading.good({kDispatcher, kExpertParallel, kExpertTensor}) ||
+        layout.expert_parallel * layout.expert_tensor_parallel > 1)
+        return;
+    Diagnostic& fault = reading.report_field("S039", kDispatcher,
+                                             "rows are not sent: all experts are on each rank");
+    fault.arithmetic = "expert_parallel × expert_tensor_parallel = 1 × 1";
+    fault.help.emplace_back("leave it out, or a larger expert_parallel");
+}
+
+// As Megatron Core's overlap_moe_expert_parallel_comm asks for.
 void check_overlap(Reading& reading, const Scenario& scenario) {
     constexpr const char* kOverlap = "layout.overlap_expert_communication";
     const Layout& layout = scenario.layout;
@@ -188,6 +204,7 @@ void check_experts(Reading& reading, const Scenario& scenario) {
     check_shared_tokens(reading, scenario.layout);
     check_counts(reading, scenario.training.routing, *experts);
     check_beside_experts(reading, scenario);
+    check_dispatcher(reading, scenario.layout);
     check_overlap(reading, scenario);
 }
 

@@ -112,6 +112,14 @@ Keys<Layout> degrees() {
             .written_if([](const Layout& from) {
                 return from.expert_row_bound != Layout{}.expert_row_bound;
             }),
+        choice<&Layout::expert_dispatcher>(
+            "expert_dispatcher",
+            "How rows go to experts: one for each of a token's experts, or one to each rank that "
+            "has any of them")
+            .written_if([](const Layout& from) {
+                return from.expert_dispatcher != ExpertDispatcher::alltoall;
+            })
+            .also({"moe_token_dispatcher_type"}),
         flag<&Layout::overlap_expert_communication>(
             "overlap_expert_communication",
             "A forward and a backward pass of two micro-batches take turns, so that one computes "

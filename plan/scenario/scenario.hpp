@@ -49,6 +49,10 @@ enum class LogitsType : std::uint8_t { same, fp32 };
 enum class LossLogits : std::uint8_t { in_place, copied, gathered, fused };
 enum class NormKernel : std::uint8_t { fused, composed };
 enum class ExpertBiases : std::uint8_t { kernels, split };
+// alltoall: a token's row goes out once for each of its experts, and as many come back.
+// deduplicated: once to each rank that has experts of the token, which sums what they make of it
+// (DeepEP; Megatron Core's "flex").
+enum class ExpertDispatcher : std::uint8_t { alltoall, deduplicated };
 // nvswitch: any device reaches any other at its full rate; xgmi: one direct link for each pair, the
 // rate divided among them; pcie and host: a shared root or memory, taken as a switch.
 enum class IntraNodeKind : std::uint8_t { nvswitch, xgmi, pcie, host, hybrid_cube_mesh };
@@ -273,6 +277,7 @@ struct Layout {
     // Rows for which there is room on a rank, as a multiple of those that come when all experts are
     // chosen alike often; a run to which more come stops.
     double expert_row_bound = 2;
+    ExpertDispatcher expert_dispatcher = ExpertDispatcher::alltoall;
     bool overlap_expert_communication = false;  // a forward and a backward pass take turns, so that
                                                 // one computes while the other's rows are exchanged
     std::int64_t data_parallel = 1;

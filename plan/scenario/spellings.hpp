@@ -72,6 +72,10 @@ struct Spelling<ExpertBiases> {
     static constexpr std::array<std::string_view, 2> names = {"kernels", "split"};
 };
 template <>
+struct Spelling<ExpertDispatcher> {
+    static constexpr std::array<std::string_view, 2> names = {"alltoall", "deduplicated"};
+};
+template <>
 struct Spelling<IntraNodeKind> {
     static constexpr std::array<std::string_view, 5> names = {"nvswitch", "xgmi", "pcie", "host",
                                                               "hybrid_cube_mesh"};

@@ -102,6 +102,9 @@ class Performer {
     void compute(const plan::ExpertBiasBackward& op, const Call& call);
     void compute(const plan::WeighRows& op, const Call& call);
     void compute(const plan::WeighRowsBackward& op, const Call& call);
+    void compute(const plan::ChooseRanks& op, const Call& call);
+    void compute(const plan::SpreadRows& op, const Call& call);
+    void compute(const plan::SpreadWeights& op, const Call& call);
     void compute(const plan::Permute& op, const Call& call);
     void compute(const plan::Unpermute& op, const Call& call);
     void compute(const plan::GroupRows& op, const Call& call);
@@ -131,7 +134,9 @@ class Performer {
     void communicate(const Call& call);
     void shift(const Call& call);
     void all_to_all_v(const Call& call);
-    void check_room(const Call& call, const ExpertPlaces& places) const;
+    ExpertPlaces copy_places(const plan::SpreadFields& op, const Call& call) const;
+    void check_room(const Call& call, const ExpertPlaces& places, std::int64_t room,
+                    std::int64_t expected) const;
     void clear_padding(const Call& call);
 
     void compute(const Call& call);

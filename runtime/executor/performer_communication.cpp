@@ -85,7 +85,8 @@ void Performer::shift(const Call& call) {
 void Performer::all_to_all_v(const Call& call) {
     const auto& op = call.bound.op->as<plan::AllToAllV>();
     const ExpertPlaces places = expert_places(op, call, 1);
-    if (!op.back) check_room(call, places);
+    if (!op.back)
+        check_room(call, places, call.bound.writes[0].elements / op.width, op.elements / op.width);
     const auto members = communicator_.members(call.bound.op->group);
     const Operand &sent = call.bound.reads[0], &received = call.bound.writes[0];
     const std::int64_t row_bytes = op.width * plan::size_bytes(sent.dtype);
@@ -111,21 +112,20 @@ void Performer::all_to_all_v(const Call& call) {
     communicator_.exchange(transfers_);
 }
 
-void Performer::check_room(const Call& call, const ExpertPlaces& places) const {
-    const auto& op = call.bound.op->as<plan::AllToAllV>();
-    const std::int64_t room = call.bound.writes[0].elements / op.width;
+// expected: those of a member when all experts are chosen alike often.
+void Performer::check_room(const Call& call, const ExpertPlaces& places, std::int64_t room,
+                           std::int64_t expected) const {
     std::int64_t most = 0, member = 0;
-    for (std::int64_t i = 0; i < op.ranks; ++i)
+    for (std::int64_t i = 0; i < places.ranks; ++i)
         if (places.received(i) > most) most = places.received(member = i);
     if (most <= room) return;
-    // Those of a member when all experts are chosen alike often.
-    const auto expected = static_cast<double>(op.elements / op.width);
+    const double bound = static_cast<double>(most) / static_cast<double>(expected);
+    const auto members = communicator_.members(plan::GroupKind::expert);
     throw ExpertRoomError(fmt::format(
         "layer {}: {} rows have come to the experts of rank {}, which has room for {}; with "
         "--set layout.expert_row_bound={:.2f} they fit",
-        call.bound.layer, most,
-        communicator_.members(call.bound.op->group)[static_cast<std::size_t>(member)], room,
-        std::ceil(static_cast<double>(most) / expected * 100) / 100));
+        call.bound.layer, most, members[static_cast<std::size_t>(member)], room,
+        std::ceil(bound * 100) / 100));
 }
 
 // A bucket's end that no parameter fills is reduced with the rest: in a ring's slot it holds what

@@ -97,6 +97,31 @@ void Performer::compute(const plan::RouterZGradient& op, const Call& call) {
     call.kernels.router_z_gradient(added);
 }
 
+void Performer::compute(const plan::ChooseRanks& op, const Call& call) {
+    call.kernels.choose_ranks(
+        {op.rows, op.chosen, op.experts / op.sets, op.sets, at<std::int32_t>(call.bound.reads[0]),
+         at<std::int32_t>(call.bound.writes[0]), at<std::int32_t>(call.bound.writes[1])});
+}
+
+ExpertPlaces Performer::copy_places(const plan::SpreadFields& op, const Call& call) const {
+    return expert_places({op.sets(), op.ranks, op.split}, call, 2);
+}
+
+// Copies may fit where their rows do not.
+void Performer::compute(const plan::SpreadRows& op, const Call& call) {
+    const ExpertPlaces places = expert_places(op, call, 3);
+    if (!op.apart) check_room(call, places, op.rows, op.expected);
+    call.kernels.spread_rows({op.width, op.chosen, places, copy_places(op, call), op.apart,
+                              at<std::int32_t>(call.bound.reads[1]), read(call, 0),
+                              written(call, 0)});
+}
+
+void Performer::compute(const plan::SpreadWeights& op, const Call& call) {
+    call.kernels.spread_weights({op.chosen, expert_places(op, call, 3), copy_places(op, call),
+                                 op.apart, at<std::int32_t>(call.bound.reads[1]), read(call, 0),
+                                 written(call, 0)});
+}
+
 void Performer::compute(const plan::Permute& op, const Call& call) {
     Permute permute;
     permute.rows = op.rows;

@@ -160,6 +160,9 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::permute:
         case OpKind::unpermute:
         case OpKind::group_rows:
+        case OpKind::choose_ranks:
+        case OpKind::spread_rows:
+        case OpKind::spread_weights:
         case OpKind::grouped_gemm:
         case OpKind::expert_activation:
         case OpKind::expert_activation_backward:

@@ -595,7 +595,15 @@ struct BalanceGradient {
     Buffer dlogits;  // may be of another type
 };
 
-// Rows by expert, then by token. Weights and their copies may be null.
+// Sets of `local` experts in order that have any of a token's, ascending, then -1.
+struct ChooseRanks {
+    std::int64_t rows = 0, chosen = 0, local = 0, sets = 0;
+    const std::int32_t* choice = nullptr;  // [rows, chosen]
+    std::int32_t* of_token = nullptr;      // [rows, min(chosen, sets)]
+    std::int32_t* counts = nullptr;        // [sets]: tokens for each
+};
+
+// Rows by expert, then by token; none for choices of -1. Weights and their copies may be null.
 struct Permute {
     std::int64_t rows = 0, width = 0;  // of x
     std::int64_t chosen = 0, experts = 0;
@@ -626,6 +634,27 @@ struct GroupRows {
     ExpertPlaces places;
     bool apart = false;
     Buffer x, y;
+};
+
+// Of copies in use, with the experts of their tokens: x's row for each that is local, in the order
+// of experts, then of copies; or back (`apart`), y the sum of a copy's in the order of its experts.
+struct SpreadRows {
+    std::int64_t width = 0, chosen = 0;
+    ExpertPlaces places;  // of rows
+    ExpertPlaces copies;  // of copies: sets of ranks stand for experts
+    bool apart = false;
+    const std::int32_t* choice = nullptr;  // [copies, chosen]
+    Buffer x, y;
+};
+
+// The weights of such rows, of those of all experts of a copy; or back, 0 for others than local
+// ones.
+struct SpreadWeights {
+    std::int64_t chosen = 0;
+    ExpertPlaces places, copies;  // as above
+    bool apart = false;
+    const std::int32_t* choice = nullptr;
+    Buffer x, y;  // [copies, chosen] and [rows], fp32 or fp64
 };
 
 // A Gemm for each local expert, over its rows, which follow those of the expert before, as do
@@ -774,9 +803,12 @@ struct GateRowsBackward {
     KERNEL(router_z_gradient, RouterZGradient)           \
     KERNEL(load_gradient, LoadGradient)                  \
     KERNEL(sign_step, SignStep)                          \
+    KERNEL(choose_ranks, ChooseRanks)                    \
     KERNEL(permute, Permute)                             \
     KERNEL(unpermute, Unpermute)                         \
     KERNEL(group_rows, GroupRows)                        \
+    KERNEL(spread_rows, SpreadRows)                      \
+    KERNEL(spread_weights, SpreadWeights)                \
     KERNEL(grouped_gemm, GroupedGemm)                    \
     KERNEL(expert_activation, ExpertActivation)          \
     KERNEL(expert_activation_backward, ExpertActivationBackward) \

@@ -196,13 +196,23 @@ double ExpertLoads::fullest(const plan::ExpertPlaces& places, double expected) c
     return 1;
 }
 
+// A rank gets one copy of a token at most, however many of its experts are on it.
+double ExpertLoads::of_exchange(const plan::AllToAllV& op) const {
+    if (op.width == 0) return 1;
+    if (op.tokens == 0) return fullest(op, static_cast<double>(op.elements / op.width));
+    const auto sets = static_cast<double>(op.experts);
+    const double most = sets * static_cast<double>(op.tokens) / op.copies(op.experts);
+    return std::min(most, fullest({op.from, op.ranks, op.split},
+                                  static_cast<double>(op.tokens * op.drawn * op.split)));
+}
+
 double ExpertLoads::fullest(const plan::OpSpec& spec) const {
     return std::visit(
         [&](const auto& op) -> double {
             if constexpr (requires { op.expected + op.split; })
                 return fullest(op, static_cast<double>(op.expected));
             else if constexpr (requires { op.elements + op.split; })
-                return op.width > 0 ? fullest(op, static_cast<double>(op.elements / op.width)) : 1;
+                return of_exchange(op);
             else
                 return 1;
         },

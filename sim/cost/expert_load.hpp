@@ -33,6 +33,7 @@ class ExpertLoads {
     double fullest(const plan::OpSpec& spec) const;
 
   private:
+    double of_exchange(const plan::AllToAllV& op) const;
     double at_random(double experts, double parts, double tokens) const;
     double of_rows(const std::vector<std::vector<std::int64_t>>& rows, std::int64_t parts) const;
     std::vector<std::vector<std::int64_t>> drawn(std::int64_t experts) const;

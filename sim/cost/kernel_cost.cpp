@@ -464,6 +464,7 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
         case OpKind::cast:
         case OpKind::rearrange:
         case OpKind::route:
+        case OpKind::choose_ranks:
         case OpKind::route_backward:
         case OpKind::count_choices:
         case OpKind::balance_gradient:
@@ -486,6 +487,8 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
         case OpKind::expert_bias:
             return price_biased_experts(block, op, memory.t0_us.value, load);
         case OpKind::group_rows:
+        case OpKind::spread_rows:
+        case OpKind::spread_weights:
         case OpKind::weigh_rows:
         case OpKind::weigh_rows_backward:
             return price_memory(block, op, memory.t0_us.value, load);

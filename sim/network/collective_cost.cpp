@@ -190,6 +190,11 @@ Price Network::between_nodes(plan::OpKind kind, double bytes, const GroupShape& 
 // rank, all of a node's over its share of the network, and all that leave the nodes below a switch
 // over its links.
 Price Network::all_to_all(double bytes, const GroupShape& shape) const {
+    return all_to_all(bytes / shape.ranks * shape.ranks_per_node, bytes, shape);
+}
+
+// Of bytes to those of the node, and to all members.
+Price Network::all_to_all(double near_bytes, double bytes, const GroupShape& shape) const {
     const double message = bytes / shape.ranks;
     const int near = shape.ranks_per_node, far = shape.ranks - near;
     Price slowest;
@@ -199,10 +204,10 @@ Price Network::all_to_all(double bytes, const GroupShape& shape) const {
     if (near > 1 && cluster_.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh) {
         GroupLinks all = links({near, 1, near, 1});
         all.intra_GBps = message_GBps(shape);
-        consider({ring_seconds(plan::OpKind::all_gather, message * near, all, table_.ring),
+        consider({ring_seconds(plan::OpKind::all_gather, near_bytes, all, table_.ring),
                   CostFamily::intra_node_collective, table_.intra_node.relative_sd});
     } else if (near > 1) {
-        consider(within_node(plan::OpKind::all_gather, message * near, {near, 1, near, 1}));
+        consider(within_node(plan::OpKind::all_gather, near_bytes, {near, 1, near, 1}));
     }
     if (far == 0) return slowest;
     GroupShape pair{2, 2, 1, shape.siblings_per_node * near};
@@ -238,6 +243,29 @@ Price Network::rows(std::int64_t message_bytes, const GroupShape& shape, std::in
     Price once = all_to_all(bytes / parts, among);
     once.seconds += within_node(plan::OpKind::all_gather, bytes, {parts, 1, parts, 1}).seconds;
     return once.seconds < direct.seconds ? once : direct;
+}
+
+// Of line rates, what kernels that send copies reach, by the READMEs of their libraries
+// (github.com/deepseek-ai/DeepEP, and its branch hybrid-ep). Within a node DeepEP 0.67 on H800,
+// 0.62 and 0.71 on B200, HybridEP 0.49 to 0.53 on B200 and GB200 (8 to 36 ranks); between nodes
+// DeepEP 0.87 and 0.89 on H800 (32 and 64 ranks), HybridEP 0.57 to 0.82 on H100 (16 to 64). Their
+// tables count what a rank sends to itself, and its node; here that is taken off.
+constexpr double kCopiesWithin = 0.57, kCopiesBetween = 0.75, kCopiesDeviation = 0.15;
+
+Price Network::copies(double rank_bytes, double node_bytes, const GroupShape& shape) const {
+    if (shape.ranks == 1) return {};
+    const int near = shape.ranks_per_node;
+    if (cluster_.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh)
+        return all_to_all(rank_bytes, node_bytes, shape);
+    Price price{0, CostFamily::intra_node_collective, kCopiesDeviation};
+    if (near > 1)
+        price.seconds = within_node(plan::OpKind::all_gather, 0, {near, 1, near, 1}).seconds +
+                        bytes_sent_per_rank(plan::OpKind::all_gather, rank_bytes, near) /
+                            (kCopiesWithin * cluster_.intra_node.bandwidth_GBps * 1e9);
+    if (shape.nodes == 1) return price;
+    const Price between = all_to_all(0, node_bytes * network_efficiency_ / kCopiesBetween, shape);
+    if (between.seconds <= price.seconds) return price;
+    return {between.seconds, CostFamily::inter_node_collective, kCopiesDeviation};
 }
 
 // The slowest of its messages: of a ring over several nodes one of each node leaves it.

@@ -50,6 +50,10 @@ class Network {
     Price rows(std::int64_t message_bytes, const GroupShape& shape, std::int64_t split,
                bool back) const;
 
+    // The same of copies, one to each rank: between nodes one goes to each node, whose devices hand
+    // it on as it comes in. Bytes of a member's copies to ranks, and to nodes, its own included.
+    Price copies(double rank_bytes, double node_bytes, const GroupShape& shape) const;
+
     // One message between two devices.
     Price point_to_point(std::int64_t bytes, const Hop& hop) const;
 
@@ -73,6 +77,7 @@ class Network {
     Price within_node(plan::OpKind kind, double bytes, const GroupShape& shape) const;
     Price between_nodes(plan::OpKind kind, double bytes, const GroupShape& shape) const;
     Price all_to_all(double bytes, const GroupShape& shape) const;
+    Price all_to_all(double near_bytes, double bytes, const GroupShape& shape) const;
     Price shift(double bytes, const GroupShape& shape) const;
     NetworkUse use(double bytes, double seconds, int flows) const;
     double mesh_GBps(const MeshPlace& place, bool within) const;

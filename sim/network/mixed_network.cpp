@@ -42,6 +42,12 @@ Price MixedNetwork::rows(std::int64_t message_bytes, const GroupShape& shape, st
     });
 }
 
+Price MixedNetwork::copies(double rank_bytes, double node_bytes, const GroupShape& shape) const {
+    return slowest(shape.kinds, [&](const Network& network) {
+        return network.copies(rank_bytes, node_bytes, shape);
+    });
+}
+
 Price MixedNetwork::point_to_point(std::int64_t bytes, const Hop& hop) const {
     return slowest(hop.kinds,
                    [&](const Network& network) { return network.point_to_point(bytes, hop); });

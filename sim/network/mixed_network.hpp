@@ -22,6 +22,7 @@ class MixedNetwork {
     Price collective(plan::OpKind kind, std::int64_t message_bytes, const GroupShape& shape) const;
     Price rows(std::int64_t message_bytes, const GroupShape& shape, std::int64_t split,
                bool back) const;
+    Price copies(double rank_bytes, double node_bytes, const GroupShape& shape) const;
     Price point_to_point(std::int64_t bytes, const Hop& hop) const;
 
     // In shares of what one of the cluster's own nodes has, whatever the kind: a flow that fills

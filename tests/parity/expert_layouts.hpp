@@ -93,6 +93,25 @@ inline std::vector<NamedLayout> expert_layouts() {
     add("recompute_full_spread_2", {dp2, "recompute=full"}, 2);
     add("recompute_full_sequence_spread_2_zero2", {tp2, sp, dp2, zero(2), "recompute=full"}, 2);
     add("recompute_every_2_spread_2", {dp2, "recompute=every_k", "recompute_every=2"}, 2);
+    // Copies of rows to ranks, summed there (`deduplicated`): of several experts a rank, of one, of
+    // a split, beside what else is cut.
+    const std::string copies = "expert_dispatcher=deduplicated";
+    add("copies_2", {dp2, copies}, 2);
+    add("copies_4", {dp4, copies}, 4);
+    add("copies_8", {dp8, copies}, 8);
+    add("copies_2_data_2", {dp4, copies}, 2);
+    add("copies_split_2", {dp2, copies}, 1, 2);
+    add("copies_2_split_2", {dp4, copies}, 2, 2);
+    add("copies_2_split_2_data_2", {dp8, copies}, 2, 2);
+    add("copies_2_samples", {dp2, mb2, copies}, 2);
+    add("copies_4_tensor_data", {tp2, sp, dp2, copies}, 4);
+    add("copies_2_split_2_tensor", {tp4, sp, copies}, 2, 2);
+    add("copies_4_context_data", {c2, dp2, copies}, 4);
+    add("copies_2_interleaved", {pp2, dp2, "virtual_pipeline=2", "schedule=interleaved", copies},
+        2);
+    add("copies_2_zb_h1", {pp2, dp2, "schedule=zb-h1", copies}, 2);
+    add("copies_4_tensor_data_zero3", {tp2, sp, dp4, zero(3), copies}, 4);
+    add("copies_2_recomputed", {dp2, "recompute=full", copies}, 2);
     return all;
 }
 

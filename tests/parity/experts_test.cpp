@@ -169,6 +169,21 @@ TEST(ExpertsBitwise, PipelinesComputeWhatOneStageDoes) {
     }
 }
 
+// Sums of two have one order, be they made where the experts are or where the token is.
+TEST(ExpertsBitwise, CopiesToRanksTrainWhatARowForEachExpertDoes) {
+    for (const char* precision : {"fp32", "bf16"})
+        for (const NamedLayout& where :
+             {spread({"data_parallel=4"}, 4), spread({"data_parallel=4"}, 2),
+              spread({"data_parallel=2", "tensor_parallel=2", "sequence_parallel=true"}, 2)}) {
+            const Case rows{precision, true, false, where};
+            Case copies = rows;
+            copies.layout.sets.emplace_back("layout.expert_dispatcher=deduplicated");
+            const Trained sent = train_case(copies, {});
+            expect_same(sent, train_case(rows, {}));
+            EXPECT_EQ(sent.expert_counts, train_case(rows, {}).expert_counts);
+        }
+}
+
 // One expert that every token goes to, with weight 1.
 TEST(ExpertsBitwise, OneExpertIsTheDenseModel) {
     const Sets one_expert = {"model.num_local_experts=1", "model.num_experts_per_tok=1"};
@@ -209,7 +224,9 @@ TEST(ExpertsBitwise, OneExpertIsTheDenseModel) {
 // Every rank of a run ends, those with room, too, and says why.
 TEST(ExpertRoom, EndsTheRunWhenMoreRowsComeThanThereIsRoomFor) {
     for (const std::vector<std::string>& keys : std::vector<std::vector<std::string>>{
-             {"data_parallel=2"}, {"data_parallel=2", "pipeline_parallel=2"}}) {
+             {"data_parallel=2"},
+             {"data_parallel=2", "pipeline_parallel=2"},
+             {"data_parallel=2", "expert_dispatcher=deduplicated"}}) {
         Sets sets = spread(keys, 2).sets;
         sets.push_back("layout.expert_row_bound=1");
         const plan::Scenario tight = scenario(kMixtral, sets);

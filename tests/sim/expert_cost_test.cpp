@@ -2,6 +2,7 @@
 // unequal loads take of a step.
 #include <gtest/gtest.h>
 
+#include "sim/cost/expert_load.hpp"
 #include "sim/cost/gemm_model.hpp"
 #include "sim/network/collective_cost.hpp"
 #include "sim/prediction.hpp"
@@ -170,6 +171,37 @@ TEST(ExpertCost, ExchangeBetweenNodesTakesLonger) {
                    "model.num_local_experts=16"});
     EXPECT_GT(of(between, trace::Account::exposed_expert),
               2 * of(within, trace::Account::exposed_expert));
+}
+
+// Of eight rows of a token, to sixteen ranks of two nodes, one copy goes to each node.
+TEST(ExpertCost, CopiesPassTheNetworkOnceForANode) {
+    const theory::Sets sets = {"training.routing.distribution=uniform", "layout.expert_parallel=16",
+                               "model.num_local_experts=16", "model.num_experts_per_tok=8"};
+    theory::Sets copied = sets;
+    copied.emplace_back("layout.expert_dispatcher=deduplicated");
+    EXPECT_LT(of(predicted(copied), trace::Account::exposed_expert),
+              of(predicted(sets), trace::Account::exposed_expert) / 2);
+}
+
+// Tokens choose two of sixteen experts; a rank gets a copy of each token at most.
+TEST(ExpertCost, CopiesLoadARankLessThanRowsDo) {
+    plan::AllToAllV op;
+    op.experts = op.ranks = 16;
+    static_cast<plan::TokenDraws&>(op) = {32, 2, 16, 0, 0};
+    op.width = 64;
+    op.elements = 64 * 64;
+    EXPECT_NEAR(op.copies(2) / 32, 2 * 23.0 / 30, 1e-12);
+    EXPECT_NEAR(op.copies(16) / 32, 2, 1e-12);
+    plan::Scenario all_on_one =
+        theory::scenario({"layout.expert_parallel=16", "model.num_local_experts=16"}, kMoe);
+    all_on_one.training.routing.distribution = plan::ExpertLoad::counts;
+    all_on_one.training.routing.counts = {{1000, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}};
+    // Half of the rows are on one rank, which has eight times the mean: a copy of every token.
+    EXPECT_NEAR(ExpertLoads(all_on_one).fullest(op), 8, 1e-12);
+    op.experts = op.ranks = 2;
+    op.elements = std::llround(op.copies(2)) * 64;
+    // All are on the first of two ranks, which has one copy of each.
+    EXPECT_NEAR(ExpertLoads(all_on_one).fullest(op), 2 * 32 / op.copies(2), 1e-12);
 }
 
 // Of gpt-oss, the experts' biases and clamped activation by Megatron Core's single operations.

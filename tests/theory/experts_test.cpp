@@ -1,6 +1,10 @@
 // Layers of experts against their closed forms: who holds what, what is sent, what is computed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
 #include <numeric>
 
 #include "plan/assemble/build_plan.hpp"
@@ -118,6 +122,82 @@ TEST(Experts, BytesOfAnExchange) {
         const double tokens = 32.0 / static_cast<double>(spread.tensor * spread.context);
         const auto e = static_cast<double>(spread.expert), t = static_cast<double>(spread.split);
         EXPECT_NEAR(sent, ranks > 1 ? 2 * tokens * 2 * 64 * 2 * ((e - 1) / e + t - 1) : 0, 1e-6);
+    }
+}
+
+// By drawing each set of experts, in each set of groups, once.
+double copies_by_counting(const TokenDraws& draws, std::int64_t sets) {
+    const auto bits = [](std::uint64_t of) { return std::popcount(of); };
+    const std::int64_t groups = std::max<std::int64_t>(draws.groups, 1);
+    const std::int64_t kept = draws.groups > 0 ? draws.kept_groups : 1;
+    double hit = 0, drawn = 0;
+    for (std::uint64_t open = 0; open < 1U << groups; ++open) {
+        if (bits(open) != kept) continue;
+        for (std::uint64_t chosen = 0; chosen < 1U << draws.from; ++chosen) {
+            if (bits(chosen) != draws.drawn) continue;
+            std::uint64_t in_sets = 0, in_groups = 0;
+            for (std::int64_t expert = 0; expert < draws.from; ++expert)
+                if ((chosen >> expert & 1) != 0) {
+                    in_sets |= 1U << (expert * sets / draws.from);
+                    in_groups |= 1U << (expert * groups / draws.from);
+                }
+            if ((in_groups & ~open) != 0) continue;
+            hit += bits(in_sets);
+            ++drawn;
+        }
+    }
+    return static_cast<double>(draws.tokens) * hit / drawn;
+}
+
+TEST(Experts, CopiesAreThoseOfAllDraws) {
+    for (const TokenDraws& draws :
+         {TokenDraws{5, 2, 8, 0, 0}, TokenDraws{1, 3, 12, 0, 0}, TokenDraws{7, 2, 8, 4, 2},
+          TokenDraws{3, 3, 12, 2, 1}, TokenDraws{2, 4, 16, 4, 2}, TokenDraws{1, 1, 8, 4, 1},
+          TokenDraws{1, 8, 8, 0, 0}})
+        for (const std::int64_t sets : {1, 2, 4, 8}) {
+            if (draws.from % sets != 0) continue;
+            EXPECT_NEAR(draws.copies(sets), copies_by_counting(draws, sets), 1e-9)
+                << draws.drawn << " of " << draws.from << ", " << draws.kept_groups << " of "
+                << draws.groups << " groups, sets " << sets;
+        }
+    // DeepSeek-V3, of a token: ranks of 64, nodes of 8 of which 4 are kept (arXiv 2412.19437,
+    // section 2.1.2: "at most 4 nodes").
+    const auto binomial = [](int n, int k) {
+        double ways = 1;
+        for (int i = 0; i < k; ++i)
+            ways *= static_cast<double>(n - i) / (i + 1);
+        return ways;
+    };
+    const TokenDraws v3{1, 8, 256, 8, 4};
+    EXPECT_NEAR(v3.copies(8), 4 * (1 - binomial(96, 8) / binomial(128, 8)), 1e-12);
+    EXPECT_NEAR((TokenDraws{1, 8, 256, 0, 0}.copies(64)),
+                64 * (1 - binomial(252, 8) / binomial(256, 8)), 1e-12);
+}
+
+// As BytesOfAnExchange, one copy to each rank that has any of a token's experts, with the token's
+// experts and their weights beside a row.
+TEST(Experts, BytesOfCopies) {
+    for (const Spread& spread : kSpreads) {
+        if (spread.expert * spread.split == 1) continue;
+        SCOPED_TRACE(name_of(spread));
+        Scenario s = scenario_of(spread);
+        s.layout.expert_dispatcher = ExpertDispatcher::deduplicated;
+        const Plan plan = build_plan(s);
+        validate_plan(plan, s);
+        std::map<std::int64_t, std::int64_t> elements, exchanges;
+        for (const Op& op : layer_block(plan).ops)
+            if (op.is<AllToAllV>()) {
+                elements[op.as<AllToAllV>().width] += op.as<AllToAllV>().elements;
+                ++exchanges[op.as<AllToAllV>().width];
+            }
+        const double tokens = 32.0 / static_cast<double>(spread.tensor * spread.context);
+        const auto e = static_cast<double>(spread.expert), local = 8 / e;
+        const double missed = (8 - local) / 8 * std::max(7 - local, 0.0) / 7;
+        const std::int64_t copies =
+            std::llround(tokens * e * (1 - missed) * static_cast<double>(spread.split));
+        EXPECT_EQ(exchanges, (std::map<std::int64_t, std::int64_t>{{64, 2}, {2, 2}}));
+        EXPECT_EQ(elements[64], 2 * copies * 64);
+        EXPECT_EQ(elements[2], 2 * copies * 2);
     }
 }
 

@@ -36,7 +36,8 @@ constexpr Row kAsHere[] = {
     {"--moe-router-padding-for-fp8", "a tile of an expert's rows is priced half empty"},
     {"--moe-router-padding-for-quantization", "a tile of an expert's rows is priced half empty"},
     {"--moe-token-dispatcher-num-sms", "it counts with another dispatcher"},
-    {"--moe-flex-dispatcher-backend", "it counts with --moe-token-dispatcher-type flex"},
+    {"--moe-flex-dispatcher-backend", "each sends a row once to each rank"},
+    {"--moe-enable-deepep", "it counts with --moe-token-dispatcher-type flex"},
 };
 
 struct Refused {
@@ -57,7 +58,6 @@ constexpr Refused kRefused[] = {
     {"--moe-input-jitter-eps", "noise on what the router reads is not modelled"},
     {"--moe-expert-capacity-factor", kDropped},
     {"--moe-pad-expert-input-to-capacity", kDropped},
-    {"--moe-enable-deepep", "rows are exchanged by an all-to-all"},
     {"--moe-layer-recompute", "experts are not recomputed by themselves"},
 };
 
@@ -80,8 +80,11 @@ void map_dispatcher(Sheet& sheet) {
     if (!type) return;
     if (*type == "alltoall" || *type == "alltoall_seq")
         sheet.ignore("--moe-token-dispatcher-type", "rows are exchanged so");
+    else if (*type == "flex")
+        sheet.put("layout.expert_dispatcher", "deduplicated", "--moe-token-dispatcher-type");
     else
-        sheet.refuse("--moe-token-dispatcher-type", "rows are exchanged by an all-to-all");
+        sheet.refuse("--moe-token-dispatcher-type",
+                     "rows are exchanged by an all-to-all, or once to each rank");
 }
 
 // Within each sequence; Megatron-LM's usual one is within what a rank has of a micro-batch.

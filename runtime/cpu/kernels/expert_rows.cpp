@@ -1,4 +1,4 @@
-// permute, unpermute, group_rows.
+// choose_ranks, permute, unpermute, group_rows, spread_rows, spread_weights.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -20,7 +20,8 @@ void copy_rows(const Buffer& x, std::int64_t row, const Buffer& y, std::int64_t 
                 static_cast<std::size_t>(rows * bytes));
 }
 
-// Where choices stand when they are sorted by expert, in order among those of one.
+// Where choices stand when they are sorted by expert, in order among those of one; -1 stands
+// nowhere.
 class SortedChoice {
   public:
     SortedChoice(const std::int32_t* choice, std::int64_t choices, std::int64_t experts, Team& team)
@@ -28,12 +29,12 @@ class SortedChoice {
         team.reserve(static_cast<std::size_t>(choices) * sizeof(std::int64_t), 0);
         places_ = static_cast<std::int64_t*>(team.shared_scratch());
         for (std::int64_t i = 0; i < choices; ++i)
-            ++starts_[static_cast<std::size_t>(choice[i]) + 1];
+            if (choice[i] >= 0) ++starts_[static_cast<std::size_t>(choice[i]) + 1];
         for (std::size_t expert = 1; expert < starts_.size(); ++expert)
             starts_[expert] += starts_[expert - 1];
         std::vector<std::int64_t> next(starts_.begin(), starts_.end() - 1);
         for (std::int64_t i = 0; i < choices; ++i)
-            places_[i] = next[static_cast<std::size_t>(choice[i])]++;
+            places_[i] = choice[i] < 0 ? -1 : next[static_cast<std::size_t>(choice[i])]++;
     }
     std::int64_t place(std::int64_t choice) const { return places_[choice]; }
     std::int64_t start(std::int64_t expert) const {
@@ -59,18 +60,26 @@ void unpermute_as(const Unpermute& op, Team& team) {
     };
     const auto sum_piece = [&](std::int64_t row, std::int64_t column, std::int64_t n) {
         Space<W> sum, space;
+        bool first = true;
         for (std::int64_t i = 0; i < op.chosen * places.split; ++i) {
-            const std::int64_t from =
-                returned_row(row * op.chosen + i / places.split, i % places.split);
+            const std::int64_t choice = row * op.chosen + i / places.split;
+            if (op.choice[choice] < 0) continue;
+            const std::int64_t from = returned_row(choice, i % places.split);
             const ConstArray<W> part(read(op.returned, from * op.width + column, n, space.at), n);
-            if (i == 0)
+            if (first)
                 Array<W>(sum.at, n) = part;
             else
                 Array<W>(sum.at, n) += part;
+            first = false;
         }
+        if (first) Array<W>(sum.at, n).setZero();
         convert_to(op.y, row * op.width + column, n, sum.at);
     };
     const auto sum_dweights = [&](std::int64_t i) {
+        if (op.choice[i] < 0) {
+            data<W>(op.dweights)[i] = 0;
+            return;
+        }
         W sum = data<W>(op.returned_dweights)[returned_row(i, 0)];
         for (std::int64_t share = 1; share < places.split; ++share)
             sum += data<W>(op.returned_dweights)[returned_row(i, share)];
@@ -86,13 +95,103 @@ void unpermute_as(const Unpermute& op, Team& team) {
     });
 }
 
+// Where the row of each of a copy's experts lies among those of local experts; -1 of others.
+class SpreadPlaces {
+  public:
+    SpreadPlaces(const ExpertPlaces& places, const ExpertPlaces& copies, const std::int32_t* choice,
+                 std::int64_t chosen, Team& team)
+        : copies_(copies.received(copies.member)) {
+        team.reserve(static_cast<std::size_t>(copies_ * chosen) * sizeof(std::int64_t), 0);
+        places_ = static_cast<std::int64_t*>(team.shared_scratch());
+        const std::int64_t first = places.first_of(places.member), local = places.local();
+        std::vector<std::int64_t> next(static_cast<std::size_t>(local) + 1);
+        for (std::int64_t i = 0; i < local; ++i)
+            next[static_cast<std::size_t>(i) + 1] =
+                next[static_cast<std::size_t>(i)] + places.rows_of(first + i);
+        for (std::int64_t i = 0; i < copies_ * chosen; ++i) {
+            const std::int64_t expert = choice[i] - first;
+            const bool here = expert >= 0 && expert < local;
+            places_[i] = here ? next[static_cast<std::size_t>(expert)]++ : -1;
+        }
+    }
+    std::int64_t copies() const { return copies_; }
+    std::int64_t place(std::int64_t choice) const { return places_[choice]; }
+
+  private:
+    std::int64_t copies_;
+    std::int64_t* places_;
+};
+
+template <typename W>
+void sum_spread(const SpreadRows& op, const SpreadPlaces& spread, std::int64_t copy) {
+    for (std::int64_t column = 0; column < op.width; column += kPiece) {
+        const std::int64_t n = std::min(kPiece, op.width - column);
+        Space<W> sum, space;
+        Array<W>(sum.at, n).setZero();
+        for (std::int64_t i = copy * op.chosen; i < (copy + 1) * op.chosen; ++i)
+            if (const std::int64_t from = spread.place(i); from >= 0)
+                Array<W>(sum.at, n) +=
+                    ConstArray<W>(read(op.x, from * op.width + column, n, space.at), n);
+        convert_to(op.y, copy * op.width + column, n, sum.at);
+    }
+}
+
 }  // namespace
+
+void choose_ranks(const ChooseRanks& op, Team&) {
+    const std::int64_t most = std::min(op.chosen, op.sets);
+    std::fill_n(op.counts, op.sets, 0);
+    std::vector<std::int32_t> sets(static_cast<std::size_t>(op.chosen));
+    for (std::int64_t row = 0; row < op.rows; ++row) {
+        for (std::size_t i = 0; i < sets.size(); ++i)
+            sets[i] = static_cast<std::int32_t>(
+                op.choice[row * op.chosen + static_cast<std::int64_t>(i)] / op.local);
+        std::sort(sets.begin(), sets.end());
+        const auto end = std::unique(sets.begin(), sets.end());
+        std::int32_t* const own = op.of_token + row * most;
+        std::fill(std::copy(sets.begin(), end, own), own + most, -1);
+        for (auto set = sets.begin(); set != end; ++set)
+            ++op.counts[*set];
+    }
+}
+
+void spread_rows(const SpreadRows& op, Team& team) {
+    ORRERY_CHECK(op.x.dtype == op.y.dtype, "rows that are copied keep their type");
+    const SpreadPlaces spread(op.places, op.copies, op.choice, op.chosen, team);
+    team.parallel_for(spread.copies(), rows_per_part(op.width), [&](auto begin, auto end) {
+        for (std::int64_t copy = begin; copy < end; ++copy) {
+            if (op.apart) {
+                with_work_type(op.x.dtype,
+                               [&](auto w) { sum_spread<decltype(w)>(op, spread, copy); });
+                continue;
+            }
+            for (std::int64_t i = copy * op.chosen; i < (copy + 1) * op.chosen; ++i)
+                if (const std::int64_t to = spread.place(i); to >= 0)
+                    copy_rows(op.x, copy, op.y, to, 1, op.width);
+        }
+    });
+}
+
+void spread_weights(const SpreadWeights& op, Team& team) {
+    const SpreadPlaces spread(op.places, op.copies, op.choice, op.chosen, team);
+    with_work_type(op.x.dtype, [&](auto w) {
+        using W = decltype(w);
+        for (std::int64_t i = 0; i < spread.copies() * op.chosen; ++i) {
+            const std::int64_t place = spread.place(i);
+            if (op.apart)
+                data<W>(op.y)[i] = place < 0 ? W(0) : data<W>(op.x)[place];
+            else if (place >= 0)
+                data<W>(op.y)[place] = data<W>(op.x)[i];
+        }
+    });
+}
 
 void permute(const Permute& op, Team& team) {
     ORRERY_CHECK(op.x.dtype == op.y.dtype, "rows that are copied keep their type");
     const SortedChoice sorted(op.choice, op.rows * op.chosen, op.experts, team);
     team.parallel_for(op.rows, rows_per_part(op.width * op.chosen), [&](auto begin, auto end) {
         for (std::int64_t i = begin * op.chosen; i < end * op.chosen; ++i) {
+            if (op.choice[i] < 0) continue;
             copy_rows(op.x, i / op.chosen, op.y, sorted.place(i), 1, op.width);
             if (op.weights) copy_rows(op.weights, i, op.permuted_weights, sorted.place(i), 1, 1);
         }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "tests/runtime/cpu/expert_world.hpp"
 #include "tests/runtime/cpu/kernel_world.hpp"
@@ -84,6 +85,147 @@ TEST(GroupRows, OrdersRowsByExpertAndBack) {
             EXPECT_EQ(in_fp64(run), (std::vector{expected, whole}));
             expect_everywhere(run, 0);
         }
+}
+
+// The sets of ranks of a token's experts, of which it may have several; how many tokens go to each.
+struct Copies {
+    std::int64_t sets = 0, most = 0;
+    std::vector<std::vector<std::int32_t>> of_tokens{};  // of each member, [tokens, most]
+    std::vector<std::int32_t> counts{};                  // [ranks, sets]
+
+    ExpertPlaces places(const ExpertGroup& group, std::int64_t member) const {
+        return {sets, group.ranks, group.split, member, counts.data()};
+    }
+};
+
+Copies copies_of(const ExpertGroup& group) {
+    Team team(2);
+    Copies copies;
+    copies.sets = group.ranks / group.split;
+    copies.most = std::min(group.chosen, copies.sets);
+    copies.counts.resize(at(group.ranks * copies.sets));
+    for (std::int64_t member = 0; member < group.ranks; ++member) {
+        std::vector<std::int32_t>& own =
+            copies.of_tokens.emplace_back(at(group.tokens * copies.most));
+        kernels().choose_ranks({group.tokens, group.chosen, group.experts / copies.sets,
+                                copies.sets, group.choices[at(member)].data(), own.data(),
+                                copies.counts.data() + member * copies.sets},
+                               team);
+    }
+    return copies;
+}
+
+TEST(ChooseRanks, NamesEachSetOfATokensExpertsOnce) {
+    for (const ExpertGroup& group : some_groups()) {
+        const Copies copies = copies_of(group);
+        std::vector<std::int32_t> counts(copies.counts.size());
+        for (std::int64_t member = 0; member < group.ranks; ++member)
+            for (std::int64_t token = 0; token < group.tokens; ++token) {
+                std::set<std::int32_t> sets;
+                for (std::int64_t i = 0; i < group.chosen; ++i)
+                    sets.insert(group.choices[at(member)][at(token * group.chosen + i)] /
+                                static_cast<std::int32_t>(group.experts / copies.sets));
+                std::vector<std::int32_t> expected(sets.begin(), sets.end());
+                for (const std::int32_t set : sets)
+                    ++counts[at(member * copies.sets + set)];
+                expected.resize(at(copies.most), -1);
+                const auto own = copies.of_tokens[at(member)].begin() + token * copies.most;
+                EXPECT_EQ(std::vector<std::int32_t>(own, own + copies.most), expected);
+            }
+        EXPECT_EQ(copies.counts, counts);
+    }
+}
+
+// A copy is its token's row, with the row's experts and weights: what lies by expert then is what
+// group_rows makes of a row for each expert; back, a copy has the sum of its token's local experts.
+TEST(SpreadRows, BringsCopiesWhereARowForEachExpertWouldLie) {
+    for (const ExpertGroup& group : some_groups())
+        for (std::int64_t member = 0; member < group.ranks; ++member) {
+            const Copies copies = copies_of(group);
+            constexpr std::int64_t kNarrow = 7;
+            const auto row = [&](std::int64_t from, std::int64_t token) {
+                return exact_numbers(kNarrow, static_cast<std::uint32_t>(1 + from * 100 + token));
+            };
+            const auto weight = [&](std::int64_t from, std::int64_t token, std::int64_t slot) {
+                return static_cast<double>(1 + from * 1000 + token * 10 + slot);
+            };
+            const std::vector<Sent> rows = grouped_rows(group, member);
+            Values x, weights, sums, kept;
+            std::vector<std::int32_t> choice;
+            for (std::int64_t from = 0; from < group.ranks; ++from)
+                for (std::int64_t token = 0; token < group.tokens; ++token) {
+                    Values sum(kNarrow), own(at(group.chosen));
+                    bool here = false;
+                    for (std::size_t i = 0; i < rows.size(); ++i) {
+                        if (rows[i].member != from || rows[i].token != token) continue;
+                        here = true;
+                        own[at(rows[i].slot)] = weight(from, token, rows[i].slot);
+                        for (std::size_t j = 0; j < sum.size(); ++j)
+                            sum[j] += row(from, token)[j];
+                    }
+                    if (!here) continue;
+                    append(x, row(from, token));
+                    append(sums, sum);
+                    append(kept, own);
+                    for (std::int64_t slot = 0; slot < group.chosen; ++slot) {
+                        weights.push_back(weight(from, token, slot));
+                        choice.push_back(group.choices[at(from)][at(token * group.chosen + slot)]);
+                    }
+                }
+            Values expected, expected_weights;
+            for (const Sent& sent : rows) {
+                append(expected, row(sent.member, sent.token));
+                expected_weights.push_back(weight(sent.member, sent.token, sent.slot));
+            }
+            const Computation run = [&](const World& world) {
+                const Tensor from = world.in(x), by = world.work_in(weights);
+                const Tensor y = world.out(expected.size()), back = world.out(x.size());
+                const Tensor w = world.work_out(expected_weights.size()),
+                             w_back = world.work_out(weights.size());
+                SpreadRows op{
+                    kNarrow, group.chosen,  group.places(member), copies.places(group, member),
+                    false,   choice.data(), from.buffer(),        y.buffer()};
+                world.table.spread_rows(op, world.team);
+                op.apart = true;
+                op.x = y.buffer();
+                op.y = back.buffer();
+                world.table.spread_rows(op, world.team);
+                SpreadWeights weigh{group.chosen,  op.places,   op.copies, false,
+                                    choice.data(), by.buffer(), w.buffer()};
+                world.table.spread_weights(weigh, world.team);
+                weigh.apart = true;
+                weigh.x = w.buffer();
+                weigh.y = w_back.buffer();
+                world.table.spread_weights(weigh, world.team);
+                return std::vector{y, back, w, w_back};
+            };
+            EXPECT_EQ(in_fp64(run), (std::vector{expected, sums, expected_weights, kept}));
+            expect_everywhere(run, 0);
+        }
+}
+
+// A token that goes to fewer ranks than it might has no rows for the rest.
+TEST(Permute, SendsNothingForChoicesThatAreNone) {
+    const std::vector<std::int32_t> choice = {1, -1, 0, 1, -1, -1};
+    const ExpertPlaces places{2, 1, 1, 0, nullptr};
+    const Values x = {1, 2, 3};
+    const Computation run = [&](const World& world) {
+        const Tensor from = world.in(x), sent = world.out(3), y = world.out(3);
+        world.table.permute({3, 1, 2, 2, from.buffer(), choice.data(), {}, sent.buffer(), {}},
+                            world.team);
+        Unpermute op;
+        op.rows = 3;
+        op.width = 1;
+        op.chosen = 2;
+        op.places = places;
+        op.returned = sent.buffer();
+        op.choice = choice.data();
+        op.y = y.buffer();
+        world.table.unpermute(op, world.team);
+        return std::vector{sent, y};
+    };
+    EXPECT_EQ(in_fp64(run), (std::vector<Values>{{2, 1, 2}, {1, 4, 0}}));
+    expect_everywhere(run, 0);
 }
 
 // Sums are in the order of experts, then of shares, and rounded once: numbers are exact here, and
