@@ -472,8 +472,8 @@ void Derivation::derive_collective(std::size_t index) {
     const Op op = forward_.ops[index];
     if (op.is<AllReduce>()) return;  // identity; in place, so the gradient is at hand
     if (gradient_of_[at(op.writes[0])] < 0) return;  // gathered keys, which brought theirs home
-    if (op.is<ReduceScatter>() && !notes_.eight_bit.empty() && notes_.fp8.gathers_copies() &&
-        !notes_.wide_gradients)
+    if (op.is<ReduceScatter>() && op.group == GroupKind::tensor && !notes_.eight_bit.empty() &&
+        notes_.fp8.gathers_copies() && !notes_.wide_gradients)
         return gather_gradient(op);
     const TensorId dy = gradient_of(op.writes[0]);
     const TensorId dx = fresh_gradient(op.reads[0]);
@@ -486,6 +486,7 @@ void Derivation::derive_collective(std::size_t index) {
     if (op.is<AllGather>()) undone = ReduceScatter{backward_.tensors[at(dy)].elements()};
     if (op.is<ReduceScatter>()) undone = AllGather{op.as<ReduceScatter>().elements};
     Op& back = emit(undone, op.label, {dy}, {dx});
+    back.dtype = backward_.tensors[at(dx)].dtype;
     back.stream = op.stream;
     back.group = op.group;
     contribute(op.reads[0], dx);

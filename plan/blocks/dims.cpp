@@ -32,15 +32,17 @@ void set_experts(const ExpertMlp& experts, const Layout& layout, Dims& dims) {
     const auto bound = static_cast<std::int64_t>(
         std::ceil(layout.expert_row_bound * static_cast<double>(dims.expected_rows)));
     dims.expert_rows = std::min(most, bound);
-    if (layout.expert_dispatcher != ExpertDispatcher::deduplicated || dims.places.ranks == 1)
-        return;
+    dims.dispatcher = layout.expert_dispatcher;
+    if (dims.dispatcher == ExpertDispatcher::alltoall || dims.places.ranks == 1) return;
+    dims.copies = dims.copy_rows = dims.places.ranks * tokens;
+    if (dims.dispatcher == ExpertDispatcher::allgather) return;
     const Routing& routing = experts.routing;
     dims.draws = {tokens, chosen, routing.experts, routing.groups, routing.kept_groups};
     const double copies = dims.draws.copies(layout.expert_parallel) * static_cast<double>(split);
     dims.copies = std::llround(copies);
-    dims.copy_rows = std::min(dims.places.ranks * tokens,
-                              static_cast<std::int64_t>(std::ceil(
-                                  layout.expert_row_bound * static_cast<double>(dims.copies))));
+    dims.copy_rows = std::min(
+        dims.copy_rows, static_cast<std::int64_t>(
+                            std::ceil(layout.expert_row_bound * static_cast<double>(dims.copies))));
 }
 
 }  // namespace

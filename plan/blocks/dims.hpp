@@ -28,12 +28,13 @@ struct Dims {
     ExpertPlaces places;           // of a layer's experts
     std::int64_t expert_ffn = 1;   // ÷ ranks that split an expert
     std::int64_t expert_rows = 0;  // for which there is room on this rank …
-    TokenDraws draws;              // of a layer's experts, where copies of rows go to ranks …
-    std::int64_t copies = 0;       // … which this rank sends, and gets, when all are alike often
-    std::int64_t copy_rows = 0;    // … and for which it has room
-    double balance_loss = 0;       // of the router, beside the loss
-    double z_loss = 0;             // … and of its logits' size
-    double bias_rate = 0;          // of a step of the router's bias
+    ExpertDispatcher dispatcher = ExpertDispatcher::alltoall;
+    TokenDraws draws;                // of a layer's experts, where copies of rows go to ranks
+    std::int64_t copies = 0;         // that come to this rank, when all experts are alike often …
+    std::int64_t copy_rows = 0;      // … and for which it has room
+    double balance_loss = 0;         // of the router, beside the loss
+    double z_loss = 0;               // … and of its logits' size
+    double bias_rate = 0;            // of a step of the router's bias
     std::int64_t expected_rows = 0;  // … and which come when all experts are chosen alike often
     std::int64_t vocabulary = 1;     // padded, ÷ tensor
     std::int64_t tensor = 1;

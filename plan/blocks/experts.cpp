@@ -2,7 +2,8 @@
 // regions: Megatron Core's "alltoall" dispatcher (megatron/core/transformer/moe). Where each expert
 // is cut among `split` ranks, a row is sent to all of them and their parts are summed where it
 // comes back: as many bytes as an exchange among experts and a gather among these. Or,
-// deduplicated, DeepEP's: one copy of a row to each rank that has any of its experts.
+// deduplicated, DeepEP's: one copy of a row to each rank that has any of its experts. Or, gathered,
+// all rows to every rank, and their results summed by a reduce-scatter.
 #include "plan/blocks/layer_parts.hpp"
 
 namespace orrery::plan {
@@ -48,6 +49,7 @@ class ExpertWriter {
         if (d_.z_loss > 0) w_.router_z_loss(d_.z_loss);
         if (spread_) counts_ = gathered("counts", counts_, places_.experts);
         if (deduplicates()) return send_copies(x, weights);
+        if (gathers()) return gather_rows(x, weights);
         Rows sent{w_.activation("permuted", tokens * routing.chosen, d_.hidden),
                   wide("permuted_weights", {tokens * routing.chosen, 1})};
         w_.op(Permute{tokens, d_.hidden, routing.chosen, experts}, "permute", {x, choice_, weights},
@@ -64,7 +66,7 @@ class ExpertWriter {
     TensorId compute(Rows received) {
         const DenseMlp& expert = mlp_.expert;
         const std::int64_t local = places_.local(), inputs = expert.gated() ? 2 : 1;
-        if (spread_ && local > 1 && !deduplicates()) {
+        if (spread_ && local > 1 && !copies()) {
             received.rows = group("grouped", received.rows, d_.hidden, false);
             received.weights = group("grouped_weights", received.weights, 1, false);
         }
@@ -101,7 +103,7 @@ class ExpertWriter {
         if (expert.bias)
             made = biased("experts.fc2", "experts_fc2_biased", made, down_bias,
                           mlp_.weighs_inputs ? -1 : received.weights);
-        if (deduplicates())
+        if (copies())
             return spread<SpreadRows>("summed", made, d_.hidden, {d_.copy_rows, d_.hidden}, true);
         return spread_ && local > 1 ? group("apart", made, d_.hidden, true) : made;
     }
@@ -109,6 +111,12 @@ class ExpertWriter {
     // Brings rows back and sums those of each token.
     TensorId combine(TensorId made) {
         const std::int64_t tokens = d_.sharded_tokens;
+        const auto result = [&] { return w_.activation("experts", tokens, d_.hidden); };
+        if (gathers()) {
+            const TensorId y = result();
+            over_experts(w_.op(ReduceScatter{d_.copy_rows * d_.hidden}, "combine", {made}, {y}));
+            return y;
+        }
         Unpermute sum{places_, tokens, d_.hidden, mlp_.routing.chosen};
         TensorId choice = choice_, returned = made;
         if (deduplicates()) {
@@ -119,7 +127,7 @@ class ExpertWriter {
             returned = w_.activation("returned", tokens * sum.chosen * places_.split, d_.hidden);
             exchange("combine", made, returned, true);
         }
-        const TensorId y = w_.activation("experts", tokens, d_.hidden);
+        const TensorId y = result();
         w_.op(sum, "unpermute", {returned, choice}, {y});
         return y;
     }
@@ -172,7 +180,12 @@ class ExpertWriter {
         w_.balance_by(choices, d_.balance_loss, d_.sequence * d_.context);
     }
 
-    bool deduplicates() const { return d_.copies > 0; }
+    // Rows come to a rank, and not to experts.
+    bool copies() const { return d_.copies > 0; }
+    bool deduplicates() const {
+        return copies() && d_.dispatcher == ExpertDispatcher::deduplicated;
+    }
+    bool gathers() const { return copies() && d_.dispatcher == ExpertDispatcher::allgather; }
     // Sets of ranks with shares of the same experts, as what rows go to.
     ExpertPlaces sets() const {
         return {places_.ranks / places_.split, places_.ranks, places_.split};
@@ -193,9 +206,25 @@ class ExpertWriter {
         const TensorId received = come("dispatch", rows);
         copy_choice_ = come("dispatch choice", choices);
         const TensorId by = come("dispatch weights", weighed);
-        return {
-            spread<SpreadRows>("grouped", received, d_.hidden, {d_.expert_rows, d_.hidden}, false),
-            spread<SpreadWeights>("grouped_weights", by, 1, {d_.expert_rows, 1}, false)};
+        return spread_to_experts(received, by);
+    }
+
+    Rows gather_rows(TensorId x, TensorId weights) {
+        const TensorId rows = of_all("gathered", x);
+        copy_choice_ = of_all("gathered_choice", choice_);
+        return spread_to_experts(rows, of_all("gathered_weights", weights));
+    }
+    TensorId of_all(const char* name, TensorId rows) {
+        const TensorId all = copies_of(rows, name, d_.copy_rows);
+        Op& gather = w_.op(AllGather{d_.copy_rows * w_.width(rows)}, name, {rows}, {all});
+        gather.dtype = w_.dtype(rows);
+        over_experts(gather);
+        return all;
+    }
+
+    Rows spread_to_experts(TensorId rows, TensorId weights) {
+        return {spread<SpreadRows>("grouped", rows, d_.hidden, {d_.expert_rows, d_.hidden}, false),
+                spread<SpreadWeights>("grouped_weights", weights, 1, {d_.expert_rows, 1}, false)};
     }
 
     TensorId copies_of(TensorId rows, std::string name, std::int64_t room) {
@@ -222,8 +251,9 @@ class ExpertWriter {
         const TensorId to = w_.tensor(name, Role::scratch, w_.dtype(from), std::move(dims));
         const SpreadFields fields{rows(),       d_.expert_rows, width, mlp_.routing.chosen,
                                   d_.copy_rows, d_.copies,      apart};
-        w_.op(Spread{fields}, name, {from, copy_choice_, copy_counts_, counts_}, {to}).dtype =
-            w_.dtype(from);
+        std::vector<TensorId> reads = {from, copy_choice_, counts_};
+        if (copy_counts_ >= 0) reads.push_back(copy_counts_);
+        w_.op(Spread{fields}, name, std::move(reads), {to}).dtype = w_.dtype(from);
         return to;
     }
 

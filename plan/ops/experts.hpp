@@ -418,8 +418,8 @@ struct SpreadFields : ExpertRows {
     template <typename V>
     void routing(V&& v) const {
         v.reads("choice", room * chosen);
-        v.reads("copy counts", ranks * sets());
         v.reads("counts", ranks * experts);
+        v.may_read("copy counts", ranks * sets());  // else all for which there is room are in use
     }
     bool operator==(const SpreadFields&) const = default;
 };

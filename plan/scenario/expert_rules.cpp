@@ -29,7 +29,7 @@ void refuse_without_experts(Reading& reading, const Scenario& scenario) {
            "experts' matrices are cut, and the model has none");
     refuse("layout.expert_dispatcher",
            scenario.layout.expert_dispatcher == ExpertDispatcher::alltoall ? 1 : 2,
-           "copies of rows are to go to experts, and the model has none");
+           "rows are to go to experts, and the model has none");
     if (scenario.training.routing == ExpertRouting{}) return;
     reading
         .report("S038", "/training/routing",
@@ -143,7 +143,6 @@ void check_beside_experts(Reading& reading, const Scenario& scenario) {
     }
 }
 
-// As Megatron Core asks for with "flex".
 void check_dispatcher(Reading& reading, const Layout& layout) {
     constexpr const char* kDispatcher = "layout.expert_dispatcher";
     if (layout.expert_dispatcher == ExpertDispatcher::alltoall ||
@@ -177,6 +176,9 @@ void check_overlap(Reading& reading, const Scenario& scenario) {
     if (reading.good({"layout.expert_parallel"}))
         refuse(layout.expert_parallel * layout.expert_tensor_parallel == 1, "expert_parallel = 1",
                "experts that stay on their rank", "leave it out, or a larger expert_parallel");
+    if (reading.good({"layout.expert_dispatcher"}))
+        refuse(layout.expert_dispatcher == ExpertDispatcher::allgather, "",
+               "rows that all ranks gather", "\"expert_dispatcher\": \"alltoall\"");
     if (reading.good({"layout.schedule", "layout.pipeline_parallel"}))
         refuse(layout.schedule != "dualpipe-v" && layout.schedule != "interleaved" &&
                    layout.pipeline_parallel > 1,

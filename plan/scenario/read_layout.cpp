@@ -114,8 +114,8 @@ Keys<Layout> degrees() {
             }),
         choice<&Layout::expert_dispatcher>(
             "expert_dispatcher",
-            "How rows go to experts: one for each of a token's experts, or one to each rank that "
-            "has any of them")
+            "How rows go to experts: one for each of a token's experts, one to each rank that has "
+            "any of them, or all to every rank")
             .written_if([](const Layout& from) {
                 return from.expert_dispatcher != ExpertDispatcher::alltoall;
             })

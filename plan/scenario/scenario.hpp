@@ -51,8 +51,9 @@ enum class NormKernel : std::uint8_t { fused, composed };
 enum class ExpertBiases : std::uint8_t { kernels, split };
 // alltoall: a token's row goes out once for each of its experts, and as many come back.
 // deduplicated: once to each rank that has experts of the token, which sums what they make of it
-// (DeepEP; Megatron Core's "flex").
-enum class ExpertDispatcher : std::uint8_t { alltoall, deduplicated };
+// (DeepEP; Megatron Core's "flex"). allgather: every rank gets the rows of all, and takes what is
+// for its experts.
+enum class ExpertDispatcher : std::uint8_t { alltoall, deduplicated, allgather };
 // nvswitch: any device reaches any other at its full rate; xgmi: one direct link for each pair, the
 // rate divided among them; pcie and host: a shared root or memory, taken as a switch.
 enum class IntraNodeKind : std::uint8_t { nvswitch, xgmi, pcie, host, hybrid_cube_mesh };

@@ -73,7 +73,8 @@ struct Spelling<ExpertBiases> {
 };
 template <>
 struct Spelling<ExpertDispatcher> {
-    static constexpr std::array<std::string_view, 2> names = {"alltoall", "deduplicated"};
+    static constexpr std::array<std::string_view, 3> names = {"alltoall", "deduplicated",
+                                                              "allgather"};
 };
 template <>
 struct Spelling<IntraNodeKind> {

@@ -134,7 +134,7 @@ class Performer {
     void communicate(const Call& call);
     void shift(const Call& call);
     void all_to_all_v(const Call& call);
-    ExpertPlaces copy_places(const plan::SpreadFields& op, const Call& call) const;
+    std::int64_t copies_in_use(const plan::SpreadFields& op, const Call& call) const;
     void check_room(const Call& call, const ExpertPlaces& places, std::int64_t room,
                     std::int64_t expected) const;
     void clear_padding(const Call& call);

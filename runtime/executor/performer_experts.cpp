@@ -103,21 +103,23 @@ void Performer::compute(const plan::ChooseRanks& op, const Call& call) {
          at<std::int32_t>(call.bound.writes[0]), at<std::int32_t>(call.bound.writes[1])});
 }
 
-ExpertPlaces Performer::copy_places(const plan::SpreadFields& op, const Call& call) const {
-    return expert_places({op.sets(), op.ranks, op.split}, call, 2);
+std::int64_t Performer::copies_in_use(const plan::SpreadFields& op, const Call& call) const {
+    if (call.bound.reads.size() < 4) return op.room;
+    const ExpertPlaces sets = expert_places({op.sets(), op.ranks, op.split}, call, 3);
+    return sets.received(sets.member);
 }
 
 // Copies may fit where their rows do not.
 void Performer::compute(const plan::SpreadRows& op, const Call& call) {
-    const ExpertPlaces places = expert_places(op, call, 3);
+    const ExpertPlaces places = expert_places(op, call, 2);
     if (!op.apart) check_room(call, places, op.rows, op.expected);
-    call.kernels.spread_rows({op.width, op.chosen, places, copy_places(op, call), op.apart,
+    call.kernels.spread_rows({op.width, op.chosen, copies_in_use(op, call), places, op.apart,
                               at<std::int32_t>(call.bound.reads[1]), read(call, 0),
                               written(call, 0)});
 }
 
 void Performer::compute(const plan::SpreadWeights& op, const Call& call) {
-    call.kernels.spread_weights({op.chosen, expert_places(op, call, 3), copy_places(op, call),
+    call.kernels.spread_weights({op.chosen, copies_in_use(op, call), expert_places(op, call, 2),
                                  op.apart, at<std::int32_t>(call.bound.reads[1]), read(call, 0),
                                  written(call, 0)});
 }

@@ -640,8 +640,8 @@ struct GroupRows {
 // of experts, then of copies; or back (`apart`), y the sum of a copy's in the order of its experts.
 struct SpreadRows {
     std::int64_t width = 0, chosen = 0;
-    ExpertPlaces places;  // of rows
-    ExpertPlaces copies;  // of copies: sets of ranks stand for experts
+    std::int64_t copies = 0;
+    ExpertPlaces places;
     bool apart = false;
     const std::int32_t* choice = nullptr;  // [copies, chosen]
     Buffer x, y;
@@ -650,8 +650,8 @@ struct SpreadRows {
 // The weights of such rows, of those of all experts of a copy; or back, 0 for others than local
 // ones.
 struct SpreadWeights {
-    std::int64_t chosen = 0;
-    ExpertPlaces places, copies;  // as above
+    std::int64_t chosen = 0, copies = 0;
+    ExpertPlaces places;
     bool apart = false;
     const std::int32_t* choice = nullptr;
     Buffer x, y;  // [copies, chosen] and [rows], fp32 or fp64

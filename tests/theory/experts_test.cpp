@@ -201,5 +201,30 @@ TEST(Experts, BytesOfCopies) {
     }
 }
 
+// Every rank gets the n - 1 others' rows, experts and weights, and as much of results is summed.
+TEST(Experts, BytesOfGatheredRows) {
+    for (const Spread& spread : kSpreads) {
+        const std::int64_t ranks = spread.expert * spread.split;
+        if (ranks == 1) continue;
+        SCOPED_TRACE(name_of(spread));
+        Scenario s = scenario_of(spread);
+        s.layout.expert_dispatcher = ExpertDispatcher::allgather;
+        const Plan plan = build_plan(s);
+        validate_plan(plan, s);
+        double gathered = 0, summed = 0;
+        for (const Op& op : layer_block(plan).ops) {
+            if (op.group != GroupKind::expert) continue;
+            EXPECT_FALSE(op.is<AllToAllV>());
+            double& sent = op.is<ReduceScatter>() ? summed : gathered;
+            sent += bytes_sent_per_rank(op.kind(), static_cast<double>(message_bytes(op)),
+                                        static_cast<int>(ranks));
+        }
+        const double tokens = 32.0 / static_cast<double>(spread.tensor * spread.context);
+        const auto others = static_cast<double>(ranks - 1);
+        EXPECT_NEAR(gathered, others * (tokens * (2 * 64 + 2 * 8) + 4 * 8), 1e-6);
+        EXPECT_NEAR(summed, others * tokens * 2 * 64, 1e-6);
+    }
+}
+
 }  // namespace
 }  // namespace orrery::plan

@@ -74,19 +74,6 @@ void map_frequency(Sheet& sheet) {
                      Changes::model);
 }
 
-void map_dispatcher(Sheet& sheet) {
-    const auto type = sheet.word({"--moe-token-dispatcher-type"},
-                                 {"allgather", "alltoall", "alltoall_seq", "flex"});
-    if (!type) return;
-    if (*type == "alltoall" || *type == "alltoall_seq")
-        sheet.ignore("--moe-token-dispatcher-type", "rows are exchanged so");
-    else if (*type == "flex")
-        sheet.put("layout.expert_dispatcher", "deduplicated", "--moe-token-dispatcher-type");
-    else
-        sheet.refuse("--moe-token-dispatcher-type",
-                     "rows are exchanged by an all-to-all, or once to each rank");
-}
-
 // Within each sequence; Megatron-LM's usual one is within what a rank has of a micro-batch.
 void map_balance(Sheet& sheet) {
     const auto type =
@@ -117,15 +104,33 @@ void map_router(Sheet& sheet) {
         sheet.put("training.routing.distribution", "random", "--moe-router-force-load-balancing");
 }
 
+// Rows that stay on their rank are not dispatched.
+void map_dispatcher(Sheet& sheet, bool spread) {
+    constexpr const char* kType = "--moe-token-dispatcher-type";
+    constexpr const char* kDispatcher = "layout.expert_dispatcher";
+    const auto type = sheet.word({kType}, {"allgather", "alltoall", "alltoall_seq", "flex"});
+    if (type == "alltoall" || type == "alltoall_seq")
+        sheet.ignore(kType, "rows are exchanged so");
+    else if (type && !spread)
+        sheet.ignore(kType, "all experts are on each rank");
+    else if (type)
+        sheet.put(kDispatcher, *type == "flex" ? "deduplicated" : "allgather", kType);
+    else if (spread && !sheet.has(kType))
+        sheet.put_usual(kDispatcher, "allgather", kType, "");
+}
+
 void map_expert_degrees(Sheet& sheet, const MegatronFacts& facts) {
     sheet.copy({"--overlap-moe-expert-parallel-comm", "layout.overlap_expert_communication",
                 Kind::flag, "false"});
+    const auto parallel = sheet.whole({"--expert-model-parallel-size"});
     sheet.copy({"--expert-model-parallel-size", "layout.expert_parallel", Kind::whole, "1"});
-    if (const auto split = sheet.whole({"--expert-tensor-parallel-size"}))
+    const auto split = sheet.whole({"--expert-tensor-parallel-size"});
+    if (split)
         sheet.put("layout.expert_tensor_parallel", *split, "--expert-tensor-parallel-size");
     else
         sheet.put_usual("layout.expert_tensor_parallel", facts.tensor,
                         "--expert-tensor-parallel-size", "--tensor-model-parallel-size");
+    map_dispatcher(sheet, parallel.value_or(1) > 1 || split.value_or(facts.tensor) > 1);
 }
 
 }  // namespace
@@ -140,7 +145,6 @@ void map_megatron_experts(Sheet& sheet, const Wishes& wishes, const MegatronFact
             sheet.ignore(direct.key, "the model is " + wishes.model);
         sheet.ignore("--moe-layer-freq", "the model is " + wishes.model);
     }
-    map_dispatcher(sheet);
     map_router(sheet);
     for (const Row& row : kAsHere)
         sheet.ignore(row.key, row.why);

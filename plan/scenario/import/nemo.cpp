@@ -196,15 +196,14 @@ std::optional<std::int64_t> map_nemo_layout(Sheet& sheet, const Wishes& wishes) 
         put_said(sheet, "model.expert_tensor_parallel_size", "layout.expert_tensor_parallel",
                  split.value_or(tensor));
         sheet.ignore("model.moe_grouped_gemm", "one kernel for all experts of a rank, as here");
-        const auto dispatcher = sheet.text({"model.moe_token_dispatcher_type"});
+        const auto dispatcher =
+            sheet.word({"model.moe_token_dispatcher_type"}, {"allgather", "alltoall", "flex"});
         if (dispatcher == "alltoall")
             sheet.ignore("model.moe_token_dispatcher_type", "rows are exchanged so");
-        else if (dispatcher == "flex")
-            sheet.put("layout.expert_dispatcher", "deduplicated",
+        else if (dispatcher)
+            sheet.put("layout.expert_dispatcher",
+                      *dispatcher == "flex" ? "deduplicated" : "allgather",
                       "model.moe_token_dispatcher_type");
-        else
-            sheet.refuse("model.moe_token_dispatcher_type",
-                         "rows are exchanged by an all-to-all, or once to each rank");
     }
     if (context > 1) sheet.put("layout.context_algorithm", "ring", "model.context_parallel_size");
     const auto devices = sheet.whole({"trainer.devices"});

@@ -98,27 +98,24 @@ void unpermute_as(const Unpermute& op, Team& team) {
 // Where the row of each of a copy's experts lies among those of local experts; -1 of others.
 class SpreadPlaces {
   public:
-    SpreadPlaces(const ExpertPlaces& places, const ExpertPlaces& copies, const std::int32_t* choice,
-                 std::int64_t chosen, Team& team)
-        : copies_(copies.received(copies.member)) {
-        team.reserve(static_cast<std::size_t>(copies_ * chosen) * sizeof(std::int64_t), 0);
+    SpreadPlaces(const ExpertPlaces& places, const std::int32_t* choice, std::int64_t choices,
+                 Team& team) {
+        team.reserve(static_cast<std::size_t>(choices) * sizeof(std::int64_t), 0);
         places_ = static_cast<std::int64_t*>(team.shared_scratch());
         const std::int64_t first = places.first_of(places.member), local = places.local();
         std::vector<std::int64_t> next(static_cast<std::size_t>(local) + 1);
         for (std::int64_t i = 0; i < local; ++i)
             next[static_cast<std::size_t>(i) + 1] =
                 next[static_cast<std::size_t>(i)] + places.rows_of(first + i);
-        for (std::int64_t i = 0; i < copies_ * chosen; ++i) {
+        for (std::int64_t i = 0; i < choices; ++i) {
             const std::int64_t expert = choice[i] - first;
             const bool here = expert >= 0 && expert < local;
             places_[i] = here ? next[static_cast<std::size_t>(expert)]++ : -1;
         }
     }
-    std::int64_t copies() const { return copies_; }
     std::int64_t place(std::int64_t choice) const { return places_[choice]; }
 
   private:
-    std::int64_t copies_;
     std::int64_t* places_;
 };
 
@@ -157,8 +154,8 @@ void choose_ranks(const ChooseRanks& op, Team&) {
 
 void spread_rows(const SpreadRows& op, Team& team) {
     ORRERY_CHECK(op.x.dtype == op.y.dtype, "rows that are copied keep their type");
-    const SpreadPlaces spread(op.places, op.copies, op.choice, op.chosen, team);
-    team.parallel_for(spread.copies(), rows_per_part(op.width), [&](auto begin, auto end) {
+    const SpreadPlaces spread(op.places, op.choice, op.copies * op.chosen, team);
+    team.parallel_for(op.copies, rows_per_part(op.width), [&](auto begin, auto end) {
         for (std::int64_t copy = begin; copy < end; ++copy) {
             if (op.apart) {
                 with_work_type(op.x.dtype,
@@ -173,10 +170,10 @@ void spread_rows(const SpreadRows& op, Team& team) {
 }
 
 void spread_weights(const SpreadWeights& op, Team& team) {
-    const SpreadPlaces spread(op.places, op.copies, op.choice, op.chosen, team);
+    const SpreadPlaces spread(op.places, op.choice, op.copies * op.chosen, team);
     with_work_type(op.x.dtype, [&](auto w) {
         using W = decltype(w);
-        for (std::int64_t i = 0; i < spread.copies() * op.chosen; ++i) {
+        for (std::int64_t i = 0; i < op.copies * op.chosen; ++i) {
             const std::int64_t place = spread.place(i);
             if (op.apart)
                 data<W>(op.y)[i] = place < 0 ? W(0) : data<W>(op.x)[place];

@@ -92,10 +92,6 @@ struct Copies {
     std::int64_t sets = 0, most = 0;
     std::vector<std::vector<std::int32_t>> of_tokens{};  // of each member, [tokens, most]
     std::vector<std::int32_t> counts{};                  // [ranks, sets]
-
-    ExpertPlaces places(const ExpertGroup& group, std::int64_t member) const {
-        return {sets, group.ranks, group.split, member, counts.data()};
-    }
 };
 
 Copies copies_of(const ExpertGroup& group) {
@@ -177,20 +173,20 @@ TEST(SpreadRows, BringsCopiesWhereARowForEachExpertWouldLie) {
                 append(expected, row(sent.member, sent.token));
                 expected_weights.push_back(weight(sent.member, sent.token, sent.slot));
             }
+            const std::int64_t tokens = static_cast<std::int64_t>(choice.size()) / group.chosen;
             const Computation run = [&](const World& world) {
                 const Tensor from = world.in(x), by = world.work_in(weights);
                 const Tensor y = world.out(expected.size()), back = world.out(x.size());
                 const Tensor w = world.work_out(expected_weights.size()),
                              w_back = world.work_out(weights.size());
-                SpreadRows op{
-                    kNarrow, group.chosen,  group.places(member), copies.places(group, member),
-                    false,   choice.data(), from.buffer(),        y.buffer()};
+                SpreadRows op{kNarrow, group.chosen,  tokens,        group.places(member),
+                              false,   choice.data(), from.buffer(), y.buffer()};
                 world.table.spread_rows(op, world.team);
                 op.apart = true;
                 op.x = y.buffer();
                 op.y = back.buffer();
                 world.table.spread_rows(op, world.team);
-                SpreadWeights weigh{group.chosen,  op.places,   op.copies, false,
+                SpreadWeights weigh{group.chosen,  op.copies,   op.places, false,
                                     choice.data(), by.buffer(), w.buffer()};
                 world.table.spread_weights(weigh, world.team);
                 weigh.apart = true;
