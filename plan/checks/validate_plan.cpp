@@ -323,7 +323,7 @@ std::int64_t repeated_products(const Scenario& scenario) {
     const std::int64_t further = scenario.model.mtp_layers;
     if (latents.on() && !scenario.layout.sequence_parallel)
         whole = (scenario.model.layers + further) *
-                     (latents.q_rank + latents.kv_rank + attention.rotary_dim);
+                (latents.q_rank + latents.kv_rank + attention.rotary_dim);
     if (!scenario.layout.sequence_parallel) whole += further * 2 * scenario.model.hidden;
     const Lora& lora = scenario.training.lora;
     std::int64_t adapted = 0;
@@ -371,10 +371,9 @@ void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults)
     const double tokens = static_cast<double>(expected.tokens_per_step);
     const std::int64_t masked = multiplies_masked(scenario) ? masked_products(scenario) : 0;
     const double forward =
-        forward_flops_of(scenario) +
-        2.0 * tokens *
-            static_cast<double>((1 + model.mtp_layers) * padding + masked +
-                                repeated_products(scenario));
+        forward_flops_of(scenario) + 2.0 * tokens *
+                                         static_cast<double>((1 + model.mtp_layers) * padding +
+                                                             masked + repeated_products(scenario));
     const double ratio = forward_flops(plan) / forward;
     if (ratio < 1 - 1e-9 || ratio > 1 + 1e-9)
         faults.push_back("forward FLOPs of the plan are " + std::to_string(ratio) +

@@ -17,8 +17,8 @@ std::int64_t frame_bytes(const ProgramBuilder& builder) {
         for (const StagePart& part : stage.parts) {
             const Block& block = builder.blocks.block(part.forward);
             if (block.output >= 0)
-                most = std::max(most,
-                                block.tensors[static_cast<std::size_t>(block.output)].bytes());
+                most =
+                    std::max(most, block.tensors[static_cast<std::size_t>(block.output)].bytes());
         }
     return most;
 }
@@ -45,9 +45,8 @@ void add_fixed_residents(ProgramBuilder& builder) {
     if (!builder.scenario.layout.overlap_expert_communication) return;
     program.beside_scratch = builder.add_resident("scratch beside", MemoryCategory::activations, 0);
     for (std::size_t i = 0; i < program.beside_frames.size(); ++i)
-        program.beside_frames[i] =
-            builder.add_resident("frame beside " + std::to_string(i), MemoryCategory::activations,
-                                 frame);
+        program.beside_frames[i] = builder.add_resident("frame beside " + std::to_string(i),
+                                                        MemoryCategory::activations, frame);
 }
 
 }  // namespace orrery::plan

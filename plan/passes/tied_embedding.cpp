@@ -41,8 +41,8 @@ void add_tied_reduction(ProgramBuilder& builder) {
     const Stage& stage = first ? program.stages.front() : program.stages.back();
     const std::vector<PartKind>& kinds =
         first ? builder.part_kinds.front() : builder.part_kinds.back();
-    const auto tied = std::find_if(kinds.begin(), kinds.end(),
-                                   [](const PartKind& kind) { return kind.tied; });
+    const auto tied =
+        std::find_if(kinds.begin(), kinds.end(), [](const PartKind& kind) { return kind.tied; });
     ORRERY_CHECK(tied != kinds.end(), "both ends hold the tied embedding");
     const StagePart& part = stage.parts[static_cast<std::size_t>(tied - kinds.begin())];
     if (builder.bucket(part.bucket).frozen) return;
