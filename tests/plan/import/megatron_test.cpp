@@ -268,6 +268,22 @@ TEST(Megatron, WhatBalancesAndHidesExpertsIsTaken) {
     EXPECT_EQ(left(result.unsupported, "--moe-router-padding-for-fp8"), nullptr);
 }
 
+// Where none is said, Megatron-LM's own: megatron/training/arguments.py.
+TEST(Megatron, HowRowsGoToExpertsIsTaken) {
+    const auto dispatcher = [](const std::string& options) {
+        return at(imported(std::string(kBase) + "--num-experts 8 " + options),
+                  "layout.expert_dispatcher");
+    };
+    const std::string spread = "--expert-model-parallel-size 4 --sequence-parallel ";
+    EXPECT_EQ(dispatcher(spread), "\"allgather\"");
+    EXPECT_EQ(dispatcher(spread + "--moe-token-dispatcher-type allgather"), "\"allgather\"");
+    EXPECT_EQ(dispatcher(spread + "--moe-token-dispatcher-type flex --moe-enable-deepep"),
+              "\"deduplicated\"");
+    EXPECT_EQ(dispatcher(spread + "--moe-token-dispatcher-type alltoall"), "-");
+    EXPECT_EQ(dispatcher("--expert-tensor-parallel-size 1"), "-");
+    EXPECT_EQ(dispatcher("--expert-tensor-parallel-size 1 --moe-token-dispatcher-type flex"), "-");
+}
+
 // The ends of a pipeline are where they are here.
 TEST(Megatron, StagesByLettersAreReadOrNamed) {
     const std::string base = std::string(kBase) + "--pipeline-model-parallel-size 2 ";
