@@ -14,22 +14,21 @@ constexpr const char* kExpertParallel = "layout.expert_parallel";
 constexpr const char* kExpertTensor = "layout.expert_tensor_parallel";
 
 void refuse_without_experts(Reading& reading, const Scenario& scenario) {
-    const auto refuse = [&](const char* field, std::int64_t degree, const char* message) {
-        if (!reading.good({field}) || degree == 1) return;
+    const Layout& layout = scenario.layout;
+    const auto refuse = [&](const char* field, bool said, const char* otherwise,
+                            const char* message) {
+        if (!reading.good({field}) || !said) return;
         Diagnostic& fault = reading.report_field("S038", field, message);
-        fault.arithmetic = fmt::format("{} = {}", field, degree);
-        fault.help.push_back("leave it at 1, or a model with experts");
+        fault.help.push_back(fmt::format("leave it {}, or a model with experts", otherwise));
     };
-    refuse(kExpertParallel, scenario.layout.expert_parallel,
+    refuse(kExpertParallel, layout.expert_parallel > 1, "at 1",
            "experts are spread over ranks, and the model has none");
-    refuse("layout.overlap_expert_communication",
-           scenario.layout.overlap_expert_communication ? 2 : 1,
-           "exchanges of experts' rows are to be hidden, and the model has none");
-    refuse(kExpertTensor, scenario.layout.expert_tensor_parallel,
+    refuse(kExpertTensor, layout.expert_tensor_parallel > 1, "at 1",
            "experts' matrices are cut, and the model has none");
-    refuse("layout.expert_dispatcher",
-           scenario.layout.expert_dispatcher == ExpertDispatcher::alltoall ? 1 : 2,
-           "rows are to go to experts, and the model has none");
+    refuse("layout.expert_dispatcher", layout.expert_dispatcher != ExpertDispatcher::alltoall,
+           "out", "rows are to go to experts, and the model has none");
+    refuse("layout.overlap_expert_communication", layout.overlap_expert_communication, "out",
+           "exchanges of experts' rows are to be hidden, and the model has none");
     if (scenario.training.routing == ExpertRouting{}) return;
     reading
         .report("S038", "/training/routing",
