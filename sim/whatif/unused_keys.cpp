@@ -4,12 +4,15 @@
 #include <array>
 #include <unordered_set>
 
+#include <nlohmann/json.hpp>
+
 namespace orrery::sim {
 namespace {
 
 // What decides whether a key counts.
 struct Case {
     const plan::Scenario& scenario;
+    const nlohmann::json& model;  // as it was resolved
     bool searched;  // changes that make it fit were looked for, with more nodes and with offload
 };
 
@@ -60,6 +63,18 @@ bool without_learned_positions(const Case& at) {
     return !at.scenario.model.learned_positions;
 }
 
+bool without_window(const Case& at) {
+    return at.model.value("sliding_window", nlohmann::json()).is_null();
+}
+
+// Experts have a width of their own, and no layer is without them.
+bool without_dense_layers(const Case& at) {
+    const std::vector<plan::LayerSpec>& kinds = at.scenario.model.kinds;
+    return at.model.contains("moe_intermediate_size") &&
+           std::all_of(kinds.begin(), kinds.end(),
+                       [](const plan::LayerSpec& kind) { return kind.experts() != nullptr; });
+}
+
 bool without_graphs(const Case& at) {
     return at.scenario.training.cuda_graphs.scope == plan::CudaGraphs::none;
 }
@@ -92,6 +107,9 @@ constexpr std::array kRules = {
     Rule{"/model/attn_pdrop", within_one_kernel, kFusedMasks},
     Rule{"/model/attention_dropout", within_one_kernel, kFusedMasks},
     Rule{"/model/initializer_range", always, kValues},
+    Rule{"/model/intermediate_size", without_dense_layers,
+         "every layer is a mixture of experts, which have a width of their own"},
+    Rule{"/model/use_sliding_window", without_window, "sliding_window is null"},
     Rule{"/model/layer_norm_epsilon", always, kValues},
     Rule{"/model/rms_norm_eps", always, kValues},
     Rule{"/model/rope_theta", always, kValues},
@@ -146,7 +164,9 @@ bool is_in(std::string pointer, const std::unordered_set<std::string>& keys) {
 }  // namespace
 
 std::vector<UnusedKey> unused_keys(const plan::ReadResult& read, const Prediction& prediction) {
-    const Case at = {*read.scenario, prediction.memory.verdict != Verdict::fits};
+    const nlohmann::json resolved = nlohmann::json::parse(read.resolved_json);
+    const Case at = {*read.scenario, resolved.at("model"),
+                     prediction.memory.verdict != Verdict::fits};
     const std::unordered_set<std::string> unread(read.unread.begin(), read.unread.end());
     std::vector<UnusedKey> unused;
     for (const std::string& pointer : read.given) {
