@@ -203,18 +203,18 @@ class ExpertWriter {
         copy_counts_ = gathered("copies", counts, choose.sets);
         const TensorId rows = copied("copied", x), choices = copied("copied_choice", choice_),
                        weighed = copied("copied_weights", weights);
-        const TensorId received = come("dispatch", rows);
-        copy_choice_ = come("dispatch choice", choices);
-        const TensorId by = come("dispatch weights", weighed);
+        const TensorId received = arrived("dispatch", rows);
+        copy_choice_ = arrived("dispatch choice", choices);
+        const TensorId by = arrived("dispatch weights", weighed);
         return spread_to_experts(received, by);
     }
 
     Rows gather_rows(TensorId x, TensorId weights) {
-        const TensorId rows = of_all("gathered", x);
-        copy_choice_ = of_all("gathered_choice", choice_);
-        return spread_to_experts(rows, of_all("gathered_weights", weights));
+        const TensorId rows = of_all_members("gathered", x);
+        copy_choice_ = of_all_members("gathered_choice", choice_);
+        return spread_to_experts(rows, of_all_members("gathered_weights", weights));
     }
-    TensorId of_all(const char* name, TensorId rows) {
+    TensorId of_all_members(const char* name, TensorId rows) {
         const TensorId all = copies_of(rows, name, d_.copy_rows);
         Op& gather = w_.op(AllGather{d_.copy_rows * w_.width(rows)}, name, {rows}, {all});
         gather.dtype = w_.dtype(rows);
@@ -239,7 +239,7 @@ class ExpertWriter {
             .dtype = w_.dtype(rows);
         return out;
     }
-    TensorId come(const char* label, TensorId copies) {
+    TensorId arrived(const char* label, TensorId copies) {
         const TensorId received = copies_of(copies, std::string("received ") + label, d_.copy_rows);
         exchange(label, copies, received, false);
         return received;
