@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "plan/scenario/reader.hpp"
 #include "tests/cli/world.hpp"
 #include "tests/sanitized.hpp"
+#include "tests/several_nodes.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -33,11 +33,6 @@ std::string open_parts(const std::string& scenario) {
     return written("open_parts.json", open.dump());
 }
 
-std::int64_t nodes_of(const std::string& scenario) {
-    const std::string library = ORRERY_SOURCE_DIR "/scenarios";
-    return plan::read_scenario(scenario, {}, library).scenario->cluster.nodes;
-}
-
 // Standard output and the trace.
 std::pair<std::string, std::string> simulated(const std::vector<std::string>& arguments) {
     const std::string trace = testing::TempDir() + "from_plan.orrery";
@@ -56,8 +51,7 @@ TEST(PlanFile, GivesTheBytesThatItsScenarioGives) {
         scenarios.push_back(entry.path());
     EXPECT_GT(scenarios.size(), 10U);
     for (const std::string& scenario : scenarios) {
-        // A sanitizer sees the same code in those of one node, in a tenth of the time.
-        if (sanitized() && nodes_of(scenario) > 1) continue;
+        if (sanitized() && on_several_nodes(scenario)) continue;
         const auto alone = simulated({scenario});
         EXPECT_FALSE(alone.second.empty());
         const std::string plan = planned(scenario);

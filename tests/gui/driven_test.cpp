@@ -12,6 +12,7 @@
 #include "sim/prediction.hpp"
 #include "tests/gui/window_world.hpp"
 #include "tests/sanitized.hpp"
+#include "tests/several_nodes.hpp"
 #include "trace/formats/trace_file.hpp"
 
 namespace orrery::gui {
@@ -24,12 +25,6 @@ std::string step_of(const std::string& run, const std::vector<std::string>& sets
     const sim::Profile profile = sim::load_profiles(read.scenario->cluster);
     return cli::seconds_text(
         sim::simulate(*read.scenario, profile, {}, read.resolved_json).step.time_s);
-}
-
-bool on_several_nodes(const std::string& run) {
-    const plan::ReadResult read =
-        plan::read_scenario(shipped(run), {}, std::string(ORRERY_SOURCE_DIR) + "/scenarios");
-    return read.scenario->cluster.nodes > 1;
 }
 
 std::string shown_step(WindowWorld& world) {
@@ -47,9 +42,8 @@ void type_over(JsonEditor& editor, const QString& found, const QString& text) {
 
 class ShippedRun : public testing::TestWithParam<std::string> {};
 
-// A sanitizer sees the same code in those of one node, in a tenth of the time.
 TEST_P(ShippedRun, OpensWithTheStepThatTheCommandLinePredicts) {
-    if (sanitized() && on_several_nodes(GetParam())) GTEST_SKIP() << "in the other builds";
+    if (sanitized() && on_several_nodes(shipped(GetParam()))) GTEST_SKIP() << "in the other builds";
     WindowWorld world;
     world.open(shipped(GetParam()));
     EXPECT_EQ(shown_step(world), step_of(GetParam(), {}));

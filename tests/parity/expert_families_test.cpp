@@ -115,6 +115,7 @@ TEST(OverlappedExchanges, TrainTheSameModelToTheLastBit) {
              {pp2, vp2, dp2, ep2, "schedule=interleaved"},
              {pp2, vp2, ep2, "schedule=interleaved", "tensor_parallel=2", "sequence_parallel=true"},
              {pp2, vp2, dp2, ep2, "schedule=dualpipe-v", bf16},
+             {pp2, vp2, dp2, ep2, "schedule=dualpipe-v", "expert_dispatcher=deduplicated"},
              {dp2, ep2, "recompute=selective", R"(recompute_modules=["moe_act","layernorm"])"}}) {
         SCOPED_TRACE(fmt::format("{}", fmt::join(keys, " ")));
         const Trained apart = train(scenario(kMixtral, layout("", keys).sets), {});
@@ -137,7 +138,8 @@ TEST(OverlappedExchanges, ChangeNothingUnderAnyTiming) {
              {"pipeline_parallel=2", "virtual_pipeline=2", "schedule=interleaved",
               "tensor_parallel=2", "sequence_parallel=true"},
              {"pipeline_parallel=2", "virtual_pipeline=2", "schedule=dualpipe-v",
-              "data_parallel=2"}}) {
+              "data_parallel=2"},
+             {"data_parallel=2", "expert_dispatcher=deduplicated"}}) {
         keys.insert(keys.end(), {"expert_parallel=2", "overlap_expert_communication=true"});
         const plan::Scenario overlapped = scenario(kMixtral, layout("", keys).sets);
         RunOptions calm;

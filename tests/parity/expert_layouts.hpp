@@ -111,7 +111,7 @@ inline std::vector<NamedLayout> expert_layouts() {
         2);
     add("copies_2_zb_h1", {pp2, dp2, "schedule=zb-h1", copies}, 2);
     add("copies_4_tensor_data_zero3", {tp2, sp, dp4, zero(3), copies}, 4);
-    add("all_to_copies_2_recomputed", {dp2, "recompute=full", copies}, 2);
+    add("copies_2_recomputed", {dp2, "recompute=full", copies}, 2);
     // All rows to every rank.
     const std::string all_rows = "expert_dispatcher=allgather";
     add("gathered_all_2", {dp2, all_rows}, 2);

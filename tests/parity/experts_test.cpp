@@ -184,6 +184,21 @@ TEST(ExpertsBitwise, CopiesToRanksTrainWhatARowForEachExpertDoes) {
         }
 }
 
+// Of more than two, what a rank has is summed before what ranks have.
+TEST(Experts, OfManyChosenTrainTheSameModelHoweverRowsGoOut) {
+    for (const NamedLayout& where :
+         {spread({"data_parallel=4"}, 2), spread({"data_parallel=4"}, 2, 2)}) {
+        Sets sets = where.sets;
+        sets.insert(sets.end(), {"model.num_experts_per_tok=5", "training.precision=fp64"});
+        const Trained rows = train(scenario(kMixtral, sets), {});
+        for (const char* dispatcher : {"deduplicated", "allgather"}) {
+            Sets other = sets;
+            other.push_back(std::string("layout.expert_dispatcher=") + dispatcher);
+            expect_same_training(train(scenario(kMixtral, other), {}), rows, kFp64);
+        }
+    }
+}
+
 // One expert that every token goes to, with weight 1.
 TEST(ExpertsBitwise, OneExpertIsTheDenseModel) {
     const Sets one_expert = {"model.num_local_experts=1", "model.num_experts_per_tok=1"};

@@ -104,21 +104,6 @@ void map_router(Sheet& sheet) {
         sheet.put("training.routing.distribution", "random", "--moe-router-force-load-balancing");
 }
 
-// Rows that stay on their rank are not dispatched.
-void map_dispatcher(Sheet& sheet, bool spread) {
-    constexpr const char* kType = "--moe-token-dispatcher-type";
-    constexpr const char* kDispatcher = "layout.expert_dispatcher";
-    const auto type = sheet.word({kType}, {"allgather", "alltoall", "alltoall_seq", "flex"});
-    if (type == "alltoall" || type == "alltoall_seq")
-        sheet.ignore(kType, "rows are exchanged so");
-    else if (type && !spread)
-        sheet.ignore(kType, "all experts are on each rank");
-    else if (type)
-        sheet.put(kDispatcher, *type == "flex" ? "deduplicated" : "allgather", kType);
-    else if (spread && !sheet.has(kType))
-        sheet.put_usual(kDispatcher, "allgather", kType, "");
-}
-
 void map_expert_degrees(Sheet& sheet, const MegatronFacts& facts) {
     sheet.copy({"--overlap-moe-expert-parallel-comm", "layout.overlap_expert_communication",
                 Kind::flag, "false"});
@@ -130,10 +115,24 @@ void map_expert_degrees(Sheet& sheet, const MegatronFacts& facts) {
     else
         sheet.put_usual("layout.expert_tensor_parallel", facts.tensor,
                         "--expert-tensor-parallel-size", "--tensor-model-parallel-size");
-    map_dispatcher(sheet, parallel.value_or(1) > 1 || split.value_or(facts.tensor) > 1);
+    const bool spread = parallel.value_or(1) > 1 || split.value_or(facts.tensor) > 1;
+    constexpr const char* kType = "--moe-token-dispatcher-type";
+    map_dispatcher(sheet, kType, spread);
+    if (spread && !sheet.has(kType))
+        sheet.put_usual("layout.expert_dispatcher", "allgather", kType);
 }
 
 }  // namespace
+
+void map_dispatcher(Sheet& sheet, const char* key, bool spread) {
+    const auto type = sheet.word({key}, {"allgather", "alltoall", "alltoall_seq", "flex"});
+    if (type == "alltoall" || type == "alltoall_seq")
+        sheet.ignore(key, "rows are exchanged so");
+    else if (type && !spread)
+        sheet.ignore(key, "all experts are on each rank");
+    else if (type)
+        sheet.put("layout.expert_dispatcher", *type == "flex" ? "deduplicated" : "allgather", key);
+}
 
 void map_megatron_experts(Sheet& sheet, const Wishes& wishes, const MegatronFacts& facts) {
     if (!sheet.has(kExperts)) return;

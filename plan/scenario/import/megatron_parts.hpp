@@ -30,6 +30,9 @@ bool is_of_megatron_model(const std::string& option);
 void map_megatron_model(Sheet& sheet, const Wishes& wishes, MegatronFacts& facts);
 void map_megatron_degrees(Sheet& sheet, const Wishes& wishes, MegatronFacts& facts);
 void map_megatron_experts(Sheet& sheet, const Wishes& wishes, const MegatronFacts& facts);
+
+// Megatron Core's dispatcher, by the key that says it; rows that stay on their rank have none.
+void map_dispatcher(Sheet& sheet, const char* key, bool spread);
 void map_megatron_stages(Sheet& sheet, MegatronFacts& facts);
 void map_megatron_sharding(Sheet& sheet, const MegatronFacts& facts);
 void map_megatron_recompute(Sheet& sheet, const MegatronFacts& facts);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "plan/scenario/import/megatron_parts.hpp"
 #include "plan/scenario/import/nemo_rows.hpp"
 #include "plan/scenario/import/ranks.hpp"
 #include "plan/scenario/import/reasons.hpp"
@@ -196,14 +197,9 @@ std::optional<std::int64_t> map_nemo_layout(Sheet& sheet, const Wishes& wishes) 
         put_said(sheet, "model.expert_tensor_parallel_size", "layout.expert_tensor_parallel",
                  split.value_or(tensor));
         sheet.ignore("model.moe_grouped_gemm", "one kernel for all experts of a rank, as here");
-        const auto dispatcher =
-            sheet.word({"model.moe_token_dispatcher_type"}, {"allgather", "alltoall", "flex"});
-        if (dispatcher == "alltoall")
-            sheet.ignore("model.moe_token_dispatcher_type", "rows are exchanged so");
-        else if (dispatcher)
-            sheet.put("layout.expert_dispatcher",
-                      *dispatcher == "flex" ? "deduplicated" : "allgather",
-                      "model.moe_token_dispatcher_type");
+        const bool spread = sheet.whole({"model.expert_model_parallel_size"}).value_or(1) > 1 ||
+                            split.value_or(tensor) > 1;
+        map_dispatcher(sheet, "model.moe_token_dispatcher_type", spread);
     }
     if (context > 1) sheet.put("layout.context_algorithm", "ring", "model.context_parallel_size");
     const auto devices = sheet.whole({"trainer.devices"});
