@@ -103,6 +103,7 @@ Json step_json(const sim::StepPrediction& step) {
                  {"breakdown_s", std::move(breakdown)},
                  {"bubble_fraction", step.bubble_fraction},
                  {"heaviest_chunk", heaviest_json(step.heaviest_chunk)}};
+    if (step.dropped_share > 0) json["dropped_share"] = step.dropped_share;
     if (step.routing)
         json["routing"] = {{"fullest_rank", step.routing->fullest},
                            {"added_s", step.routing->added_s}};

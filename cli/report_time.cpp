@@ -77,11 +77,16 @@ std::string heaviest_text(const sim::StepPrediction& step) {
 
 // What unequal numbers of experts' rows cost; part of the imbalance.
 std::string routing_text(const sim::StepPrediction& step) {
-    if (!step.routing) return "";
-    return labelled("routing",
-                    fmt::format("the fullest rank of an expert group has {:.2f} x the rows of the "
-                                "mean one, which takes {} of the step",
-                                step.routing->fullest, seconds_text(step.routing->added_s)));
+    std::string text;
+    if (step.routing)
+        text = labelled("routing",
+                        fmt::format("the fullest rank of an expert group has {:.2f} x the rows of "
+                                    "the mean one, which takes {} of the step",
+                                    step.routing->fullest, seconds_text(step.routing->added_s)));
+    if (step.dropped_share > 0)
+        text += labelled("dropped", fmt::format("{} of the rows that tokens choose experts for",
+                                                percent_text(step.dropped_share)));
+    return text;
 }
 
 std::string time_text(const ReportInput& input, const Console& console) {

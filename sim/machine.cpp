@@ -96,16 +96,16 @@ PriceTable price_table(const plan::Plan& plan, const plan::Cluster& nodes,
         for (const plan::Op& op : block.ops) {
             Price price;
             NetworkUse use;
-            const double load = loads.fullest(op.spec);
+            const RowLoad load = loads.of(op.spec);
             double balanced = -1;
             if (plan::is_copy(op.kind())) {
                 price = price_copy(op, nodes, ranks_of_node(plan.mesh, nodes));
             } else if (op.kind() !=
                        plan::OpKind::exchange) {  // transfers are priced by their route
-                price = price_of(block, op, kernels, network, member, load);
-                if (load > 1) {
-                    balanced = price_of(block, op, kernels, network, member, 1).seconds;
-                    table.fullest = std::max(table.fullest, load);
+                price = price_of(block, op, kernels, network, member, load.fullest);
+                if (load.fullest > load.mean) {
+                    balanced = price_of(block, op, kernels, network, member, load.mean).seconds;
+                    table.fullest = std::max(table.fullest, load.fullest / load.mean);
                 }
                 if (plan::is_communication(op.kind()))
                     use = use_of(op, network, member, balanced < 0 ? price.seconds : balanced);

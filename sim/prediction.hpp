@@ -93,6 +93,7 @@ struct StepPrediction {
     // for pipeline peers is imbalance; bubble is what the schedule alone leaves.
     std::optional<HeaviestChunk> heaviest_chunk;
     std::optional<RoutingSkew> routing;  // where rows come to ranks in unequal numbers
+    double dropped_share = 0;            // of experts' rows, where these have a capacity
 };
 
 struct ThroughputPrediction {

@@ -7,6 +7,7 @@
 #include "plan/assemble/build_plan.hpp"
 #include "plan/check.hpp"
 #include "sim/chunks.hpp"
+#include "sim/cost/expert_load.hpp"
 #include "sim/machine.hpp"
 #include "sim/prediction.hpp"
 #include "sim/stack_prior.hpp"
@@ -165,6 +166,7 @@ StepPrediction predict_step(const Prediction& prediction, const IntervalParts& p
     step.heaviest_chunk = prediction.step.heaviest_chunk;
     step.interval_parts = parts;
     step.routing = prediction.step.routing;
+    step.dropped_share = prediction.step.dropped_share;
     step.time_s = to_seconds(trace.step_end - trace.step_start);
     const Deviation all = together(parts);
     step.low_s = step.time_s * std::max(0.0, 1 - kCentral90 * all.early);
@@ -317,6 +319,7 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
     prediction.stuck = describe_stuck(prediction.trace, run);
     if (prediction.stuck.empty() && options.costs == nullptr && options.part_waiting) {
         part_routing(machine, prediction);
+        prediction.step.dropped_share = ExpertLoads(scenario).dropped_share();
         split_bubble(plan, machine, prediction);
         if (prediction.step.routing) balance_routing(machine);  // as it was
     }

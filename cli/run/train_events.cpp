@@ -53,6 +53,7 @@ class TrainEvents : public TrainOutput {
         event["consumed_samples"] = step.consumed_samples;
         if (step.loss_scale) event["loss_scale"] = *step.loss_scale;
         if (!step.expert_counts.empty()) event["expert_counts"] = step.expert_counts;
+        if (run.scenario.training.routing.drops()) event["dropped_rows"] = step.dropped_rows;
         print(event);
     }
 

@@ -123,6 +123,7 @@ void Derivation::derive(std::size_t index) {
             return derive_gate_rows(op);
         case OpKind::all_to_all_v:
             return derive_all_to_all_v(op);
+        case OpKind::drop_rows:      // a dropped choice's weight has no gradient
         case OpKind::count_choices:  // with the routing
         case OpKind::choose_ranks:
         case OpKind::qk_norm_sums:  // with the norm

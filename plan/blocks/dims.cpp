@@ -21,17 +21,47 @@ DType type_of(StateType type, DType same) {
     return same;
 }
 
-// A rank may send every row to one other, or as many as this has experts.
-void set_experts(const ExpertMlp& experts, const Layout& layout, Dims& dims) {
-    const std::int64_t split = layout.expert_tensor_parallel;
+// Megatron Core's get_capacity.
+std::int64_t expert_capacity(double factor, std::int64_t tokens, std::int64_t chosen,
+                             std::int64_t experts) {
+    return static_cast<std::int64_t>(
+        std::ceil(static_cast<double>(tokens * chosen) / static_cast<double>(experts) * factor));
+}
+
+// A rank may send every row to one other, or as many as this has experts. Where experts are chosen
+// alike often, those with too little capacity are full.
+void set_experts(const Scenario& scenario, const ExpertMlp& experts, Dims& dims) {
+    const Layout& layout = scenario.layout;
+    const ExpertRouting& routed = scenario.training.routing;
+    const std::int64_t split = layout.expert_tensor_parallel, all = experts.routing.experts;
     const std::int64_t chosen = experts.routing.chosen, tokens = dims.sharded_tokens;
-    dims.places = {experts.routing.experts, layout.expert_parallel * split, split};
+    dims.places = {all, layout.expert_parallel * split, split};
     dims.expert_ffn = experts.expert.ffn_hidden / split;
-    dims.expected_rows = tokens * chosen * split;
-    const std::int64_t most = dims.places.ranks * tokens * std::min(chosen, dims.places.local());
+    const std::int64_t sent = tokens * chosen;
+    dims.expected_rows = sent * split;
+    std::int64_t most_of_expert = tokens;  // from one rank
+    if (routed.drops()) {
+        const bool of_sequence = routed.capacity_of == CapacityUnit::sequence;
+        dims.unit_tokens = of_sequence ? dims.sequence * layout.context_parallel : tokens;
+        dims.units = of_sequence ? dims.batch : 1;
+        dims.drop_policy = routed.drop_policy;
+        dims.capacity = expert_capacity(routed.capacity_factor, dims.unit_tokens, chosen, all);
+        const double kept = std::min(1.0, static_cast<double>(dims.capacity * all) /
+                                              static_cast<double>(dims.unit_tokens * chosen));
+        dims.expected_rows = std::llround(kept * static_cast<double>(sent)) * split;
+        most_of_expert = std::min(tokens, dims.units * dims.capacity);
+    }
+    const std::int64_t most =
+        dims.places.ranks * std::min(tokens * std::min(chosen, dims.places.local()),
+                                     most_of_expert * dims.places.local());
     const auto bound = static_cast<std::int64_t>(
         std::ceil(layout.expert_row_bound * static_cast<double>(dims.expected_rows)));
     dims.expert_rows = std::min(most, bound);
+    if (dims.places.ranks == 1) dims.expert_rows = sent;
+    if (routed.pads_to_capacity) {
+        dims.padded_rows = dims.capacity;
+        dims.expected_rows = dims.expert_rows = all * dims.capacity * split;
+    }
     dims.dispatcher = layout.expert_dispatcher;
     if (dims.dispatcher == ExpertDispatcher::alltoall || dims.places.ranks == 1) return;
     dims.copies = dims.copy_rows = dims.places.ranks * tokens;
@@ -73,8 +103,10 @@ Dims dims_of(const Scenario& scenario, const LayerSpec& layer) {
     const bool windowed = attention.window < scenario.training.sequence_length;
     dims.window = windowed ? attention.window : 0;
     dims.chunk = attends_in_chunks(scenario, attention) ? attention.chunk : 0;
-    if (const ExpertMlp* const experts = layer.experts()) set_experts(*experts, layout, dims);
+    if (const ExpertMlp* const experts = layer.experts()) set_experts(scenario, *experts, dims);
     dims.balance_loss = scenario.training.routing.balance_loss;
+    const bool of_sequence = scenario.training.routing.balance_of == BalanceUnit::sequence;
+    dims.balanced_units = of_sequence ? dims.batch : 1;
     dims.z_loss = scenario.training.routing.z_loss;
     dims.bias_rate = scenario.training.routing.bias_rate;
     dims.vocabulary = padded_vocabulary(scenario) / t;

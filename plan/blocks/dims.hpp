@@ -29,14 +29,20 @@ struct Dims {
     std::int64_t expert_ffn = 1;   // ÷ ranks that split an expert
     std::int64_t expert_rows = 0;  // for which there is room on this rank …
     ExpertDispatcher dispatcher = ExpertDispatcher::alltoall;
-    TokenDraws draws;                // of a layer's experts, where copies of rows go to ranks
-    std::int64_t copies = 0;         // that come to this rank, when all experts are alike often …
-    std::int64_t copy_rows = 0;      // … and for which it has room
-    double balance_loss = 0;         // of the router, beside the loss
-    double z_loss = 0;               // … and of its logits' size
-    double bias_rate = 0;            // of a step of the router's bias
-    std::int64_t expected_rows = 0;  // … and which come when all experts are chosen alike often
-    std::int64_t vocabulary = 1;     // padded, ÷ tensor
+    TokenDraws draws;              // of a layer's experts, where copies of rows go to ranks
+    std::int64_t copies = 0;       // that come to this rank, when all experts are alike often …
+    std::int64_t copy_rows = 0;    // … and for which it has room
+    std::int64_t capacity = 0;     // of an expert, of a unit's tokens; 0: it takes all …
+    std::int64_t unit_tokens = 0;  // … of which a unit has so many, on all its ranks …
+    std::int64_t units = 0;        // … and this rank has a part of so many
+    DropPolicy drop_policy = DropPolicy::probs;
+    std::int64_t padded_rows = 0;     // to which an expert's from a rank are filled up; 0: are not
+    double balance_loss = 0;          // of the router, beside the loss …
+    std::int64_t balanced_units = 1;  // … within units of which this rank has a part of so many
+    double z_loss = 0;                // … and of its logits' size
+    double bias_rate = 0;             // of a step of the router's bias
+    std::int64_t expected_rows = 0;   // … and which come when all experts are chosen alike often
+    std::int64_t vocabulary = 1;      // padded, ÷ tensor
     std::int64_t tensor = 1;
     bool sequence_parallel = false;
     bool composed_norms = false;

@@ -40,8 +40,8 @@ void Derivation::derive_route(const Op& op) {
     const ForwardBlock::Balance& balance = notes_.balance;
     if (balance.choices < 0) return;
     BalanceGradient added{rows, forward.chosen, experts};
-    added.samples = forward_.tensors[at(balance.choices)].dims[0];
-    added.sequence = balance.sequence;
+    added.units = forward_.tensors[at(balance.choices)].dims[0];
+    added.unit = balance.unit;
     added.score = forward.score;
     added.coefficient = balance.coefficient;
     emit(added, "balance", scaled({dlogits, need(op.writes[0]), need(balance.choices)}), {dlogits});
@@ -54,6 +54,7 @@ void Derivation::derive_permute(const Op& op) {
     Unpermute undone{places_of(forward_, op.writes[0], forward.experts), forward.rows,
                      forward.width, forward.chosen};
     undone.copies = forward.copies * undone.split;
+    undone.capacity = forward.capacity;
     Reads reads = {gradient_of(op.writes[0]), need(op.reads[1])};
     Reads writes = {fresh_gradient(x)};
     if (op.reads.size() > 2) {
@@ -71,11 +72,15 @@ void Derivation::derive_unpermute(const Op& op) {
     Tensor rows = forward_.tensors[at(returned)];
     rows.name = "d" + rows.name;
     rows.role = Role::scratch;
-    rows.dims[0] = forward.rows * forward.chosen;
+    const Permute undone{forward.rows,
+                         forward.width,
+                         forward.chosen,
+                         forward.experts,
+                         forward.copies / forward.split,
+                         forward.capacity};
+    rows.dims[0] = undone.copy_room();
     const TensorId drows = add(std::move(rows));
-    emit(Permute{forward.rows, forward.width, forward.chosen, forward.experts,
-                 forward.copies / forward.split},
-         op.label, {gradient_of(op.writes[0]), need(op.reads[1])}, {drows});
+    emit(undone, op.label, {gradient_of(op.writes[0]), need(op.reads[1])}, {drows});
     contribute(returned, drows);
 }
 

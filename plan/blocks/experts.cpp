@@ -47,13 +47,15 @@ class ExpertWriter {
             .dtype = d_.wide_dtype;
         if (d_.balance_loss > 0) count_choices();
         if (d_.z_loss > 0) w_.router_z_loss(d_.z_loss);
+        if (d_.capacity > 0) drop_rows(weights);
         if (spread_) counts_ = gathered("counts", counts_, places_.experts);
         if (deduplicates()) return send_copies(x, weights);
         if (gathers()) return gather_rows(x, weights);
-        Rows sent{w_.activation("permuted", tokens * routing.chosen, d_.hidden),
-                  wide("permuted_weights", {tokens * routing.chosen, 1})};
-        w_.op(Permute{tokens, d_.hidden, routing.chosen, experts}, "permute", {x, choice_, weights},
-              {sent.rows, sent.weights});
+        const Permute permute{tokens,  d_.hidden,   routing.chosen,
+                              experts, kept_rows(), d_.padded_rows};
+        Rows sent{w_.activation("permuted", permute.copy_room(), d_.hidden),
+                  wide("permuted_weights", {permute.copy_room(), 1})};
+        w_.op(permute, "permute", {x, choice_, weights}, {sent.rows, sent.weights});
         if (!spread_) return sent;
         const Rows received{w_.activation("received", d_.expert_rows, d_.hidden),
                             wide("received_weights", {d_.expert_rows, 1})};
@@ -117,14 +119,16 @@ class ExpertWriter {
             over_experts(w_.op(ReduceScatter{d_.copy_rows * d_.hidden}, "combine", {made}, {y}));
             return y;
         }
-        Unpermute sum{places_, tokens, d_.hidden, mlp_.routing.chosen};
+        Unpermute sum{
+            places_,       tokens, d_.hidden, mlp_.routing.chosen, kept_rows() * places_.split,
+            d_.padded_rows};
         TensorId choice = choice_, returned = made;
         if (deduplicates()) {
             sum = {sets(), tokens, d_.hidden, chosen_sets().most(), d_.copies};
             choice = sets_;
         }
         if (spread_) {
-            returned = w_.activation("returned", tokens * sum.chosen * places_.split, d_.hidden);
+            returned = w_.activation("returned", sum.copy_room(), d_.hidden);
             exchange("combine", made, returned, true);
         }
         const TensorId y = result();
@@ -141,6 +145,43 @@ class ExpertWriter {
     }
 
     ExpertRows rows() const { return {places_, d_.expected_rows}; }
+
+    // That this rank sends, where it is to be expected that some are dropped; else 0.
+    std::int64_t kept_rows() const {
+        const std::int64_t kept = d_.expected_rows / places_.split;
+        return kept < d_.sharded_tokens * mlp_.routing.chosen ? kept : 0;
+    }
+
+    // All of a sequence's ranks judge all of it.
+    void drop_rows(TensorId weights) {
+        TensorId choices = choice_, weighed = weights;
+        DropRows drop{d_.sharded_tokens, mlp_.routing.chosen, places_.experts, d_.capacity,
+                      d_.units};
+        drop.policy = d_.drop_policy;
+        drop.pads = d_.padded_rows > 0;
+        const auto gather_over = [&](Stream stream, GroupKind group, std::int64_t ranks) {
+            drop.parts *= ranks;
+            for (TensorId* each : {&choices, &weighed}) {
+                const std::int64_t rows = drop.parts * drop.rows, width = w_.width(*each);
+                const TensorId all = w_.tensor("all_" + w_.name(*each), Role::scratch,
+                                               w_.dtype(*each), {rows, width});
+                Op& gather = w_.op(AllGather{rows * width}, "choices", {*each}, {all});
+                gather.dtype = w_.dtype(*each);
+                gather.stream = stream;
+                gather.group = group;
+                *each = all;
+            }
+        };
+        if (d_.unit_tokens > d_.sharded_tokens / d_.units) {
+            if (d_.sequence_parallel)
+                gather_over(Stream::tensor_comm, GroupKind::tensor, d_.tensor);
+            if (d_.context > 1) gather_over(Stream::context_comm, GroupKind::context, d_.context);
+        }
+        const TensorId kept = numbers("kept_choice", {drop.rows, drop.chosen});
+        counts_ = numbers("kept_counts", {1, drop.experts});
+        w_.op(drop, "drop rows", {choices, weighed}, {kept, counts_}).dtype = d_.wide_dtype;
+        choice_ = kept;
+    }
 
     static ParameterSpec bias_of(const ParameterSpec& matrix) {
         const std::int64_t each = matrix.dims[0] / matrix.experts;
@@ -163,21 +204,22 @@ class ExpertWriter {
         return sum;
     }
 
-    // Of whole sequences, which tensor and context ranks have parts of.
+    // Of whole units, which tensor and context ranks have parts of.
     void count_choices() {
-        const TensorId choices = wide("choices", {d_.batch, places_.experts});
-        w_.op(CountChoices{d_.sharded_tokens, mlp_.routing.chosen, places_.experts, d_.batch},
+        const std::int64_t units = d_.balanced_units;
+        const TensorId choices = wide("choices", {units, places_.experts});
+        w_.op(CountChoices{d_.sharded_tokens, mlp_.routing.chosen, places_.experts, units},
               "choices", {choice_}, {choices})
             .dtype = d_.wide_dtype;
         const auto sum_over = [&](Stream stream, GroupKind group) {
-            Op& sum = w_.op(AllReduce{d_.batch * places_.experts}, "choices", {choices}, {choices});
+            Op& sum = w_.op(AllReduce{units * places_.experts}, "choices", {choices}, {choices});
             sum.dtype = d_.wide_dtype;
             sum.stream = stream;
             sum.group = group;
         };
         if (d_.tensor > 1) sum_over(Stream::tensor_comm, GroupKind::tensor);
         if (d_.context > 1) sum_over(Stream::context_comm, GroupKind::context);
-        w_.balance_by(choices, d_.balance_loss, d_.sequence * d_.context);
+        w_.balance_by(choices, d_.balance_loss, d_.tokens / units * d_.context);
     }
 
     // Rows come to a rank, and not to experts.
@@ -291,8 +333,8 @@ class ExpertWriter {
     const Dims& d_;
     const ExpertMlp& mlp_;
     ExpertPlaces places_;
-    bool spread_;  // over more than one rank
-    TensorId choice_ = -1;
+    bool spread_;           // over more than one rank
+    TensorId choice_ = -1;  // -1 of those that were dropped
     TensorId counts_ = -1;
     // Where copies go to ranks: to which sets, how many from whom, and of those that have come.
     TensorId sets_ = -1, copy_counts_ = -1, copy_choice_ = -1;

@@ -62,7 +62,7 @@ struct ForwardBlock {
     struct Balance {
         TensorId choices = -1;
         double coefficient = 0;
-        std::int64_t sequence = 0;  // tokens, over all ranks
+        std::int64_t unit = 0;  // its tokens, over all ranks
     };
     Balance balance;
     double router_z = 0;  // what the router's z-loss counts for
@@ -91,6 +91,9 @@ class ForwardWriter : public BlockWriter {
     DType dtype(TensorId id) const {
         return out_.block.tensors[static_cast<std::size_t>(id)].dtype;
     }
+    const std::string& name(TensorId id) const {
+        return out_.block.tensors[static_cast<std::size_t>(id)].name;
+    }
     std::int64_t width(TensorId id) const {
         return out_.block.tensors[static_cast<std::size_t>(id)].dims.back();
     }
@@ -107,8 +110,8 @@ class ForwardWriter : public BlockWriter {
     // Backward makes the tensor again instead of keeping it.
     void make_again(TensorId id) { out_.rematerialise[static_cast<std::size_t>(id)] = true; }
     void scale_loss() { out_.scaled_loss = true; }
-    void balance_by(TensorId choices, double coefficient, std::int64_t sequence) {
-        out_.balance = {choices, coefficient, sequence};
+    void balance_by(TensorId choices, double coefficient, std::int64_t unit) {
+        out_.balance = {choices, coefficient, unit};
         out_.scaled_loss = dims_.scales_loss();
     }
     void router_z_loss(double coefficient) {

@@ -333,6 +333,32 @@ std::int64_t repeated_products(const Scenario& scenario) {
            (adapted * scenario.model.layers * lora.rank + whole) * scenario.model.hidden;
 }
 
+// Multiplications per token that experts do beyond those of its choices, where rows are filled up;
+// less than none where there is no capacity for all: of a rank's rows in whole ones.
+double filled_products(const Scenario& scenario) {
+    const ExpertRouting& routing = scenario.training.routing;
+    if (!routing.drops()) return 0;
+    const Layout& layout = scenario.layout;
+    const auto sequence = static_cast<double>(scenario.training.sequence_length);
+    const double rank = static_cast<double>(layout.micro_batch_size) * sequence /
+                        static_cast<double>(layout.context_parallel * layout.tensor_parallel);
+    const double unit = routing.capacity_of == CapacityUnit::rank ? rank : sequence;
+    double products = 0;
+    for (std::size_t kind = 0; kind < scenario.model.kinds.size(); ++kind) {
+        const ExpertMlp* experts = scenario.model.kinds[kind].experts();
+        if (experts == nullptr) continue;
+        const auto all = static_cast<double>(experts->routing.experts);
+        const auto chosen = static_cast<double>(experts->routing.chosen);
+        const double capacity = std::ceil(unit * chosen / all * routing.capacity_factor);
+        const double most = routing.pads_to_capacity ? capacity * all : unit * chosen;
+        const double rows = std::round(std::min(most, capacity * all) * rank / unit);
+        products += static_cast<double>(scenario.model.layers_of(kind)) * (rows / rank - chosen) *
+                    (experts->expert.gated() ? 3 : 2) * static_cast<double>(scenario.model.hidden) *
+                    static_cast<double>(experts->expert.ffn_hidden);
+    }
+    return products;
+}
+
 // Biases of routers, which no gradient steps: none of the model's parameters.
 std::int64_t router_biases(const Model& model) {
     std::int64_t biases = 0;
@@ -370,10 +396,11 @@ void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults)
                          " parameters, the scenario asks for " + std::to_string(held));
     const double tokens = static_cast<double>(expected.tokens_per_step);
     const std::int64_t masked = multiplies_masked(scenario) ? masked_products(scenario) : 0;
-    const double forward =
-        forward_flops_of(scenario) + 2.0 * tokens *
-                                         static_cast<double>((1 + model.mtp_layers) * padding +
-                                                             masked + repeated_products(scenario));
+    const double forward = forward_flops_of(scenario) +
+                           2.0 * tokens *
+                               (static_cast<double>((1 + model.mtp_layers) * padding + masked +
+                                                    repeated_products(scenario)) +
+                                filled_products(scenario));
     const double ratio = forward_flops(plan) / forward;
     if (ratio < 1 - 1e-9 || ratio > 1 + 1e-9)
         faults.push_back("forward FLOPs of the plan are " + std::to_string(ratio) +

@@ -93,39 +93,87 @@ struct RouteBackward : Routing {
     bool operator==(const RouteBackward&) const = default;
 };
 
-// Balance within each sequence (DeepSeek-AI 2024, arXiv 2412.19437, equations 17 to 20; Megatron
-// Core's seq_aux_loss). To the loss comes, in the mean over sequences of S tokens, coefficient ·
-// Σ f_i·P_i over experts: f_i = E/(k·S) times the tokens that chose i, P_i the mean over tokens of
-// its share of a token's scores. No gradient passes f.
-struct CountChoices {
+// Which of an expert's tokens it takes where its capacity is not enough for all.
+enum class DropPolicy : std::uint8_t {
+    probs,    // those by which it is weighed most, ties to the earlier one
+    position  // the first ones
+};
+template <>
+struct Spelling<DropPolicy> {
+    static constexpr std::array<std::string_view, 2> names = {"probs", "position"};
+};
+
+// Lepikhin et al. 2020, section 2.2; Megatron Core's names. Of the tokens of a unit, a sequence or
+// what a rank has of a micro-batch, each expert takes up to its capacity. A sequence's are on
+// several ranks: `parts` of these have gathered choices and weights, by context rank, then by
+// tensor rank.
+struct DropRows {
     static constexpr std::string_view kDoc =
-        "how many of this rank's tokens of each sequence have chosen each expert";
+        "the choices for which their experts have capacity, -1 for others; counts them";
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0;
-    std::int64_t chosen = 0, experts = 0, samples = 0;
+    std::int64_t chosen = 0, experts = 0;
+    std::int64_t capacity = 0;  // of an expert, of a unit's tokens
+    std::int64_t units = 1;
+    std::int64_t parts = 1;
+    DropPolicy policy = DropPolicy::probs;
+    bool pads = false;  // counts are the capacity: experts' rows are filled up
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &DropRows::rows);
+        v.extent("chosen", &DropRows::chosen);
+        v.extent("experts", &DropRows::experts);
+        v.extent("capacity", &DropRows::capacity);
+        v.extent("units", &DropRows::units);
+        v.extent("parts", &DropRows::parts);
+        v.number("policy", &DropRows::policy);
+        v.number("pads", &DropRows::pads);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("choice", parts * rows * chosen);
+        v.reads("weights", parts * rows * chosen);
+        v.writes("kept choice", rows * chosen);
+        v.writes("counts", experts);
+    }
+    bool operator==(const DropRows&) const = default;
+};
+
+// Balance within each unit of S tokens: a sequence (DeepSeek-AI 2024, arXiv 2412.19437, equations
+// 17 to 20; Megatron Core's seq_aux_loss), or a micro-batch (Fedus et al. 2021, arXiv 2101.03961,
+// section 2.2; its aux_loss). To the loss comes, in the mean over units, coefficient · Σ f_i·P_i
+// over experts: f_i = E/(k·S) times the tokens that chose i, P_i the mean over tokens of its share
+// of a token's scores. No gradient passes f.
+struct CountChoices {
+    static constexpr std::string_view kDoc =
+        "how many of this rank's tokens of each unit have chosen each expert";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0;
+    std::int64_t chosen = 0, experts = 0, units = 0;
 
     template <typename V>
     static void fields(V&& v) {
         v.size("rows", &CountChoices::rows);
         v.extent("chosen", &CountChoices::chosen);
         v.extent("experts", &CountChoices::experts);
-        v.extent("samples", &CountChoices::samples);
+        v.extent("units", &CountChoices::units);
     }
     template <typename V>
     void operands(V&& v) const {
         v.reads("choice", rows * chosen);
-        v.writes("choices", samples * experts);
+        v.writes("choices", units * experts);
     }
     bool operator==(const CountChoices&) const = default;
 };
 
 struct BalanceGradient {
     static constexpr std::string_view kDoc =
-        "adds the gradient of the balance within sequences to that of the router's logits";
+        "adds the gradient of the balance within units to that of the router's logits";
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0;
-    std::int64_t chosen = 0, experts = 0, samples = 0;
-    std::int64_t sequence = 0;  // tokens of a sequence, over all ranks
+    std::int64_t chosen = 0, experts = 0, units = 0;
+    std::int64_t unit = 0;  // its tokens, over all ranks
     RouterScore score = RouterScore::softmax;
     double coefficient = 0;
 
@@ -134,8 +182,8 @@ struct BalanceGradient {
         v.size("rows", &BalanceGradient::rows);
         v.extent("chosen", &BalanceGradient::chosen);
         v.extent("experts", &BalanceGradient::experts);
-        v.extent("samples", &BalanceGradient::samples);
-        v.number("sequence", &BalanceGradient::sequence);
+        v.extent("units", &BalanceGradient::units);
+        v.number("unit", &BalanceGradient::unit);
         v.number("score", &BalanceGradient::score);
         v.number("coefficient", &BalanceGradient::coefficient);
     }
@@ -143,7 +191,7 @@ struct BalanceGradient {
     void operands(V&& v) const {
         v.reads("dlogits", rows * experts);
         v.reads("scores", rows, experts);
-        v.reads("choices", samples * experts);
+        v.reads("choices", units * experts);
         v.may_read("loss scale", 1);
         v.writes("dlogits", rows * experts);
     }
@@ -289,9 +337,10 @@ struct Permute {
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0, width = 0;
     std::int64_t chosen = 0, experts = 0;
-    std::int64_t copies = 0;  // expected; 0: all for which there is room
+    std::int64_t copies = 0;    // expected; 0: all for which there is room
+    std::int64_t capacity = 0;  // to which each expert's rows are filled up with zeros; 0: are not
 
-    std::int64_t copy_room() const { return rows * chosen; }
+    std::int64_t copy_room() const { return capacity > 0 ? experts * capacity : rows * chosen; }
 
     template <typename V>
     static void fields(V&& v) {
@@ -300,14 +349,15 @@ struct Permute {
         v.extent("chosen", &Permute::chosen);
         v.extent("experts", &Permute::experts);
         v.extent("copies", &Permute::copies);
+        v.extent("capacity", &Permute::capacity);
     }
     template <typename V>
     void operands(V&& v) const {
         v.reads("input", rows, width);
         v.reads("choice", rows * chosen);
         v.may_read("weights", rows * chosen);
-        v.writes("permuted", rows * chosen * width);
-        v.may_write("permuted weights", rows * chosen);
+        v.writes("permuted", copy_room() * width);
+        v.may_write("permuted weights", copy_room());
     }
     bool operator==(const Permute&) const = default;
 };
@@ -319,9 +369,12 @@ struct Unpermute : ExpertPlaces {
     static constexpr OpFamily kFamily = OpFamily::memory;
     std::int64_t rows = 0, width = 0;
     std::int64_t chosen = 0;
-    std::int64_t copies = 0;  // as of Permute, from each of a split
+    std::int64_t copies = 0;    // as of Permute, from each of a split
+    std::int64_t capacity = 0;  // as of Permute
 
-    std::int64_t copy_room() const { return rows * chosen * split; }
+    std::int64_t copy_room() const {
+        return (capacity > 0 ? experts * capacity : rows * chosen) * split;
+    }
 
     template <typename V>
     static void fields(V&& v) {
@@ -329,13 +382,14 @@ struct Unpermute : ExpertPlaces {
         v.size("width", &Unpermute::width);
         v.extent("chosen", &Unpermute::chosen);
         v.extent("copies", &Unpermute::copies);
+        v.extent("capacity", &Unpermute::capacity);
         ExpertPlaces::fields<Unpermute>(v);
     }
     template <typename V>
     void operands(V&& v) const {
-        v.reads("returned", rows * chosen * split, width);
+        v.reads("returned", copy_room(), width);
         v.reads("choice", rows * chosen);
-        v.may_read("returned dweights", rows * chosen * split);
+        v.may_read("returned dweights", copy_room());
         v.writes("output", rows * width);
         v.may_write("dweights", rows * chosen);
     }

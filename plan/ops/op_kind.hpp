@@ -38,6 +38,7 @@ namespace orrery::plan {
     OP(bias_gradient, BiasGradient)                           \
     OP(route, Route)                                          \
     OP(route_backward, RouteBackward)                         \
+    OP(drop_rows, DropRows)                                   \
     OP(count_choices, CountChoices)                           \
     OP(balance_gradient, BalanceGradient)                     \
     OP(load_gradient, LoadGradient)                           \

@@ -6,6 +6,7 @@
 
 #include "plan/scenario/arithmetic.hpp"
 #include "plan/scenario/rules.hpp"
+#include "plan/scenario/spellings.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -154,6 +155,20 @@ void check_dispatcher(Reading& reading, const Layout& layout) {
     fault.help.emplace_back("leave it out, or a larger expert_parallel");
 }
 
+// Rows that fill up would be copied with tokens.
+void check_capacity(Reading& reading, const Scenario& scenario) {
+    constexpr const char* kPads = "training.routing.pad_to_capacity";
+    if (!scenario.training.routing.pads_to_capacity ||
+        !reading.good({kPads, "layout.expert_dispatcher"}) ||
+        scenario.layout.expert_dispatcher == ExpertDispatcher::alltoall)
+        return;
+    Diagnostic& fault = reading.report_field(
+        "S039", kPads, "rows are filled up where each expert of a token gets one of its own");
+    fault.arithmetic =
+        fmt::format("expert_dispatcher = {}", spelling(scenario.layout.expert_dispatcher));
+    fault.help.emplace_back("leave pad_to_capacity out, or \"expert_dispatcher\": \"alltoall\"");
+}
+
 // As Megatron Core's overlap_moe_expert_parallel_comm asks for.
 void check_overlap(Reading& reading, const Scenario& scenario) {
     constexpr const char* kOverlap = "layout.overlap_expert_communication";
@@ -206,6 +221,7 @@ void check_experts(Reading& reading, const Scenario& scenario) {
     check_counts(reading, scenario.training.routing, *experts);
     check_beside_experts(reading, scenario);
     check_dispatcher(reading, scenario.layout);
+    check_capacity(reading, scenario);
     check_overlap(reading, scenario);
 }
 

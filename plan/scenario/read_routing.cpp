@@ -11,6 +11,7 @@ constexpr NumberRange kConcentration = {0.01, 1e6, false, true};
 constexpr NumberRange kExponent = {0, 10, false, true};
 constexpr NumberRange kBalanceLoss = {0, 100, false, true};
 constexpr NumberRange kBiasRate = {0, 1, true, false};
+constexpr NumberRange kCapacityFactor = {0.01, 1000, false, true};
 constexpr char kExpertCounts[] = "counts";
 
 bool is_expert_count(const Json& value) {
@@ -62,6 +63,14 @@ bool is_load(const ExpertRouting& routing) {
     return routing.distribution == load;
 }
 
+bool is_balanced(const ExpertRouting& routing) {
+    return routing.balance_loss > 0;
+}
+
+bool drops(const ExpertRouting& routing) {
+    return routing.drops();
+}
+
 bool is_drawn(const ExpertRouting& routing) {
     return is_load<ExpertLoad::dirichlet>(routing) || is_load<ExpertLoad::zipf>(routing);
 }
@@ -82,9 +91,41 @@ const Keys<ExpertRouting>& routing_keys() {
             .where("with \"distribution\": \"dirichlet\" or \"zipf\"", is_drawn),
         number<&ExpertRouting::balance_loss>(
             "balance_loss",
-            "What the balance of experts within each sequence counts for in the loss; 0: nothing",
+            "What the balance of experts within each sequence, or each micro-batch, counts for in "
+            "the loss; 0: nothing",
             kBalanceLoss)
             .also({"moe_aux_loss_coeff", "router_aux_loss_coef", "aux_loss_alpha"}),
+        choice<&ExpertRouting::balance_of>(
+            "balance_of",
+            "Within what: a sequence (seq_aux_loss), or a micro-batch on all ranks that share it "
+            "out (aux_loss), so that another micro_batch_size is another loss")
+            .where("with \"balance_loss\"", is_balanced),
+        number<&ExpertRouting::capacity_factor>(
+            "capacity_factor",
+            "Rows that an expert takes, as a multiple of those it gets when all are chosen alike "
+            "often: further ones are dropped, and their tokens go on without it; all come unless "
+            "given",
+            kCapacityFactor)
+            .written_if(drops)
+            .also({"moe_expert_capacity_factor", "expert_capacity_factor"}),
+        choice<&ExpertRouting::capacity_of>(
+            "capacity_of",
+            "Of which tokens: of a sequence, the same in every layout; or, as in Megatron-LM, of "
+            "what a rank has of a micro-batch, so that another layout drops others")
+            .where("with \"capacity_factor\"", drops),
+        choice<&ExpertRouting::drop_policy>(
+            "drop_policy",
+            "Which of an expert's tokens stay: those that it is weighed most by, or the first ones")
+            .where("with \"capacity_factor\"", drops)
+            .also({"moe_token_drop_policy"}),
+        flag<&ExpertRouting::pads_to_capacity>(
+            "pad_to_capacity",
+            "Each expert's rows are filled up to its capacity, so that as many come to each")
+            .where("with \"capacity_of\": \"rank\"",
+                   [](const ExpertRouting& from) {
+                       return drops(from) && from.capacity_of == CapacityUnit::rank;
+                   })
+            .also({"moe_pad_expert_input_to_capacity"}),
         number<&ExpertRouting::z_loss>(
             "z_loss",
             "What the mean square of the logarithm of a token's router's exponentials counts for "

@@ -540,16 +540,30 @@ struct BatchRamp {
 // Zipf's law, which expert has which share drawn anew for each layer; or as was counted.
 enum class ExpertLoad : std::uint8_t { uniform, random, dirichlet, zipf, counts };
 
+// Of which tokens experts are balanced, and have their capacity: of a sequence, which is the same
+// in every layout; of a micro-batch, on all ranks that share it out; of what one rank has of it.
+enum class BalanceUnit : std::uint8_t { sequence, micro_batch };
+enum class CapacityUnit : std::uint8_t { sequence, rank };
+
 struct ExpertRouting {
     ExpertLoad distribution = ExpertLoad::random;
     double alpha = 10;      // of the Dirichlet distribution: the smaller, the less alike
     double exponent = 0.5;  // of Zipf's law
     std::int64_t seed = 1;
     std::vector<std::vector<std::int64_t>> counts;  // rows of experts: how often each was chosen
-    double balance_loss = 0;  // what the balance within sequences counts for in the loss
-    double z_loss = 0;        // what the squares of the router's logarithms of sums count for in it
+    double balance_loss = 0;  // what the balance within units counts for in the loss
+    BalanceUnit balance_of = BalanceUnit::sequence;
+    // Rows that an expert takes of a unit's, as a multiple of those that are its when all are
+    // chosen alike often; 0: all that come. Which ones, and whether fewer are filled up.
+    double capacity_factor = 0;
+    CapacityUnit capacity_of = CapacityUnit::sequence;
+    DropPolicy drop_policy = DropPolicy::probs;
+    bool pads_to_capacity = false;
+    double z_loss = 0;  // what the squares of the router's logarithms of sums count for in it
     double bias_rate =
         0.001;  // what a step adds to or takes from a router's bias, where it has one
+
+    bool drops() const { return capacity_factor > 0; }
 
     bool operator==(const ExpertRouting&) const = default;
 };

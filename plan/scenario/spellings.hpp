@@ -140,6 +140,14 @@ struct Spelling<ExpertLoad> {
                                                               "zipf", "counts"};
 };
 template <>
+struct Spelling<BalanceUnit> {
+    static constexpr std::array<std::string_view, 2> names = {"sequence", "micro_batch"};
+};
+template <>
+struct Spelling<CapacityUnit> {
+    static constexpr std::array<std::string_view, 2> names = {"sequence", "rank"};
+};
+template <>
 struct Spelling<Decay> {
     static constexpr std::array<std::string_view, 2> names = {"constant", "cosine"};
 };

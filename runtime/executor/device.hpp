@@ -32,8 +32,13 @@ struct StepInputs {
     std::array<std::span<const std::int32_t>, kTokensAhead> tokens;
 };
 
-// Rows that a rank's tokens have sent to each expert, by layer.
-using ExpertCounts = std::map<std::int32_t, std::vector<std::int64_t>>;
+// How often a rank's tokens have chosen each expert of a layer, and how often in vain: it had no
+// capacity left.
+struct LayerCounts {
+    std::vector<std::int64_t> chosen;
+    std::int64_t dropped = 0;
+};
+using ExpertCounts = std::map<std::int32_t, LayerCounts>;
 
 // Nanoseconds of a clock that all ranks of a run share; where they are on several machines, as far
 // as messages between them tell.

@@ -93,6 +93,7 @@ class Performer {
     // performer_experts.cpp
     void compute(const plan::Route& op, const Call& call);
     void compute(const plan::RouteBackward& op, const Call& call);
+    void compute(const plan::DropRows& op, const Call& call);
     void compute(const plan::CountChoices& op, const Call& call);
     void compute(const plan::BalanceGradient& op, const Call& call);
     void compute(const plan::TemperQueries& op, const Call& call);

@@ -1,4 +1,6 @@
 // Mixtures of experts: the router, rows to and from experts, their products.
+#include <algorithm>
+
 #include "runtime/executor/performer.hpp"
 #include "runtime/kernels/activation_forms.hpp"
 #include "runtime/kernels/gemm_forms.hpp"
@@ -45,7 +47,7 @@ void Performer::compute(const plan::Route& op, const Call& call) {
     route.counts = at<std::int32_t>(call.bound.writes[3]);
     call.kernels.route(route);
     if (!counts_experts_ || call.bound.op->phase != plan::Phase::forward) return;
-    std::vector<std::int64_t>& counts = expert_counts_[call.bound.layer];
+    std::vector<std::int64_t>& counts = expert_counts_[call.bound.layer].chosen;
     counts.resize(static_cast<std::size_t>(op.experts));
     for (std::size_t expert = 0; expert < counts.size(); ++expert)
         counts[expert] += route.counts[expert];
@@ -56,9 +58,32 @@ void Performer::compute(const plan::RouteBackward& op, const Call& call) {
                                  at<std::int32_t>(call.bound.reads[2]), written(call, 0)});
 }
 
+void Performer::compute(const plan::DropRows& op, const Call& call) {
+    DropRows drop;
+    drop.rows = op.rows;
+    drop.chosen = op.chosen;
+    drop.experts = op.experts;
+    drop.capacity = op.capacity;
+    drop.units = op.units;
+    if (op.parts > 1) drop.part = part_;
+    drop.tensor_ranks = op.parts / drop.part.ranks;
+    drop.tensor_rank = drop.tensor_ranks > 1 ? program_.at.tensor : 0;
+    drop.run = drop.tensor_ranks * op.rows / op.units;
+    drop.by_position = op.policy == plan::DropPolicy::position;
+    drop.pads = op.pads;
+    drop.choice = at<std::int32_t>(call.bound.reads[0]);
+    drop.weights = read(call, 1);
+    drop.kept = at<std::int32_t>(call.bound.writes[0]);
+    drop.counts = at<std::int32_t>(call.bound.writes[1]);
+    call.kernels.drop_rows(drop);
+    if (counts_experts_ && call.bound.op->phase == plan::Phase::forward)
+        expert_counts_[call.bound.layer].dropped +=
+            std::count(drop.kept, drop.kept + op.rows * op.chosen, -1);
+}
+
 void Performer::compute(const plan::CountChoices& op, const Call& call) {
-    call.kernels.count_choices({op.rows, op.chosen, op.experts, op.samples, first_row(op.rows),
-                                held_sequence(), at<std::int32_t>(call.bound.reads[0]),
+    call.kernels.count_choices({op.rows, op.chosen, op.experts, op.units, first_row(op.rows),
+                                held_tokens() / op.units, at<std::int32_t>(call.bound.reads[0]),
                                 written(call, 0)});
 }
 
@@ -74,10 +99,10 @@ void Performer::compute(const plan::BalanceGradient& op, const Call& call) {
     added.rows = op.rows;
     added.experts = op.experts;
     added.first = first_row(op.rows);
-    added.run = held_sequence();
+    added.run = held_tokens() / op.units;
     added.sigmoid = op.score == plan::RouterScore::sigmoid;
     added.factor = call.inputs.gradient_scale * op.coefficient * static_cast<double>(op.experts) /
-                   static_cast<double>(op.chosen * op.sequence);
+                   static_cast<double>(op.chosen * op.unit);
     if (call.bound.reads.size() > 3) added.scale = at<float>(call.bound.reads[3]);
     added.scores = read(call, 1);
     added.choices = read(call, 2);
@@ -130,6 +155,7 @@ void Performer::compute(const plan::Permute& op, const Call& call) {
     permute.width = op.width;
     permute.chosen = op.chosen;
     permute.experts = op.experts;
+    permute.capacity = op.capacity;
     permute.x = read(call, 0);
     permute.choice = at<std::int32_t>(call.bound.reads[1]);
     permute.y = written(call, 0);
@@ -146,6 +172,7 @@ void Performer::compute(const plan::Unpermute& op, const Call& call) {
     unpermute.width = op.width;
     unpermute.chosen = op.chosen;
     unpermute.places = expert_places(op);
+    unpermute.capacity = op.capacity;
     unpermute.returned = read(call, 0);
     unpermute.choice = at<std::int32_t>(call.bound.reads[1]);
     unpermute.y = written(call, 0);

@@ -161,6 +161,7 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::unpermute:
         case OpKind::group_rows:
         case OpKind::choose_ranks:
+        case OpKind::drop_rows:
         case OpKind::spread_rows:
         case OpKind::spread_weights:
         case OpKind::grouped_gemm:

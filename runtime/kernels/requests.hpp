@@ -565,10 +565,27 @@ struct RouteBackward {
     Buffer dlogits;
 };
 
-// Row r is of sequence (first + r)/run of those whose tokens this rank has, `run` of each. choices
-// [samples, experts]: how many of its rows chose an expert.
+// What an expert takes of each unit of tokens, `capacity` rows at most. A unit's tokens are on all
+// of a sequence's ranks, each with `rows`, of which `run` in a row are of a unit, `part` says
+// where; choices and weights of all are there, by context rank, then by tensor rank. Counts are the
+// capacity where it `pads`.
+struct DropRows {
+    std::int64_t rows = 0, chosen = 0, experts = 0;
+    std::int64_t capacity = 0, units = 1;
+    std::int64_t tensor_ranks = 1, tensor_rank = 0;  // that have gathered
+    std::int64_t run = 1;  // of a unit, on the tensor ranks of a context rank
+    SequencePart part{};
+    bool by_position = false, pads = false;
+    const std::int32_t* choice = nullptr;  // [context ranks · tensor_ranks · rows, chosen]
+    Buffer weights;
+    std::int32_t* kept = nullptr;    // [rows, chosen]: -1 for those that are dropped
+    std::int32_t* counts = nullptr;  // [experts]
+};
+
+// Row r is of unit (first + r)/run of those whose tokens this rank has, `run` of each. choices
+// [units, experts]: how many of its rows chose an expert.
 struct CountChoices {
-    std::int64_t rows = 0, chosen = 0, experts = 0, samples = 0;
+    std::int64_t rows = 0, chosen = 0, experts = 0, units = 0;
     std::int64_t first = 0, run = 1;
     const std::int32_t* choice = nullptr;  // [rows, chosen]
     Buffer choices;
@@ -583,8 +600,8 @@ struct RouterZGradient {
     Buffer dlogits;  // may be of another type
 };
 
-// dlogits += the gradient of factor · Σ f_i·Σ p_i, with f_i = choices[sequence, i] and p_i an
-// expert's share of a token's scores, the latter sum over the sequence's tokens; times *scale.
+// dlogits += the gradient of factor · Σ f_i·Σ p_i, with f_i = choices[unit, i] and p_i an expert's
+// share of a token's scores, the latter sum over the unit's tokens; times *scale.
 struct BalanceGradient {
     std::int64_t rows = 0, experts = 0;
     std::int64_t first = 0, run = 1;  // as above
@@ -610,8 +627,9 @@ struct Permute {
     Buffer x;
     const std::int32_t* choice = nullptr;  // [rows, chosen]
     Buffer weights;                        // [rows, chosen]
-    Buffer y;                              // [rows·chosen, width]
-    Buffer permuted_weights;               // [rows·chosen]
+    Buffer y;                              // [rows·chosen, width], or [experts·capacity, width]
+    Buffer permuted_weights;               // as many
+    std::int64_t capacity = 0;  // to which an expert's rows are filled up with zeros; 0: are not
 };
 
 // `returned` [rows·chosen·split, width] are the results of rows that Permute has sent, from member
@@ -625,7 +643,8 @@ struct Unpermute {
     const std::int32_t* choice = nullptr;
     Buffer returned_dweights;  // [rows·chosen·split]
     Buffer y;
-    Buffer dweights;  // [rows, chosen]
+    Buffer dweights;            // [rows, chosen]
+    std::int64_t capacity = 0;  // as of Permute
 };
 
 // Rows in use, from the order of members to that of local experts, or back (`apart`).
@@ -798,6 +817,7 @@ struct GateRowsBackward {
     KERNEL(latent_heads_backward, LatentHeadsBackward)   \
     KERNEL(route, Route)                                 \
     KERNEL(route_backward, RouteBackward)                \
+    KERNEL(drop_rows, DropRows)                          \
     KERNEL(count_choices, CountChoices)                  \
     KERNEL(balance_gradient, BalanceGradient)            \
     KERNEL(router_z_gradient, RouterZGradient)           \

@@ -424,22 +424,25 @@ void complete(StepReport& step, double computed_s, ControlPlane& control) {
 
 // Rank 0 has the sum over ranks, each of which has other tokens.
 void add_expert_counts(StepReport& step, const ExpertCounts& counts, ControlPlane& control) {
-    std::vector<std::int64_t> mine;  // of each layer its number, how many experts, counts
+    std::vector<std::int64_t> mine;  // of each layer its number, drops, how many experts, counts
     for (const auto& [layer, of_layer] : counts) {
-        mine.insert(mine.end(), {layer, std::ssize(of_layer)});
-        mine.insert(mine.end(), of_layer.begin(), of_layer.end());
+        mine.insert(mine.end(), {layer, of_layer.dropped, std::ssize(of_layer.chosen)});
+        mine.insert(mine.end(), of_layer.chosen.begin(), of_layer.chosen.end());
     }
-    std::map<std::int64_t, std::vector<std::int64_t>> all;
+    std::map<std::int64_t, LayerCounts> all;
     for (const auto& of_rank : gather(control, std::span<const std::int64_t>(mine)))
         for (std::size_t at = 0; at < of_rank.size();) {
-            std::vector<std::int64_t>& sums = all[of_rank[at]];
-            sums.resize(static_cast<std::size_t>(of_rank[at + 1]));
-            at += 2;
-            for (std::int64_t& sum : sums)
+            LayerCounts& sums = all[of_rank[at]];
+            sums.dropped += of_rank[at + 1];
+            sums.chosen.resize(static_cast<std::size_t>(of_rank[at + 2]));
+            at += 3;
+            for (std::int64_t& sum : sums.chosen)
                 sum += of_rank[at++];
         }
-    for (auto& [layer, of_layer] : all)
-        step.expert_counts.push_back(std::move(of_layer));
+    for (auto& [layer, of_layer] : all) {
+        step.expert_counts.push_back(std::move(of_layer.chosen));
+        step.dropped_rows.push_back(of_layer.dropped);
+    }
 }
 
 // The same on all ranks.

@@ -44,6 +44,7 @@ struct StepReport {
     // How often each expert was chosen, in a row for each layer of experts; empty where there is
     // none or the device does not count.
     std::vector<std::vector<std::int64_t>> expert_counts;
+    std::vector<std::int64_t> dropped_rows;  // of each such layer: for which no expert had capacity
 
     // Loss and norm are numbers.
     bool is_finite() const;

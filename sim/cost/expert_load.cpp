@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "plan/blocks/dims.hpp"
 #include "sim/cost/log2.hpp"
 
 namespace orrery::sim {
@@ -110,6 +111,22 @@ std::vector<std::int64_t> counts_by(const std::vector<double>& weights, std::int
     return counts;
 }
 
+// E max(X − a, 0) of a normal X with mean 0; the tail's integral by Abramowitz and Stegun 1964,
+// 26.2.17, within 8e-8.
+double mean_excess(double a, double deviation) {
+    if (deviation <= 0) return std::max(-a, 0.0);
+    const double u = std::abs(a) / deviation;
+    constexpr double kRootTwoPi = 2.5066282746310002, kLog2OfE = 1.4426950408889634;
+    const double density = Generator::power_of_two(-0.5 * u * u * kLog2OfE) / kRootTwoPi;
+    const double t = 1 / (1 + 0.2316419 * u);
+    const double tail =
+        density * t *
+        (0.319381530 +
+         t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))));
+    const double above = deviation * (density - u * tail);
+    return a >= 0 ? above : above - a;
+}
+
 }  // namespace
 
 // Of 2^i numbers, the integral of 1 − Φ(x)^n − Φ(−x)^n over x > 0 (Harter 1961, doi
@@ -126,40 +143,66 @@ double largest_of_normals(double count) {
 }
 
 ExpertLoads::ExpertLoads(const plan::Scenario& scenario) : routing_(scenario.training.routing) {
-    if (const plan::ExpertMlp* experts = scenario.model.experts())
+    for (const plan::LayerSpec& kind : scenario.model.kinds) {
+        const plan::ExpertMlp* experts = kind.experts();
+        if (experts == nullptr) continue;
+        experts_ = experts->routing.experts;
         chosen_ = experts->routing.chosen;
+        const plan::Dims dims = plan::dims_of(scenario, kind);
+        if (dims.capacity == 0) return;
+        unit_tokens_ = static_cast<double>(dims.unit_tokens);
+        capacity_ = static_cast<double>(dims.capacity * experts_) /
+                    (unit_tokens_ * static_cast<double>(chosen_));
+        return;
+    }
 }
 
-double ExpertLoads::at_random(double experts, double parts, double tokens) const {
+// A token's choices of a part's experts are hypergeometric; a unit's of one expert binomial.
+RowLoad ExpertLoads::at_random(double experts, double parts, double tokens) const {
     const double chosen = static_cast<double>(chosen_);
-    if (experts <= chosen || tokens <= 0) return 1;
-    const double share = 1 / parts;
-    const double of_token =
-        chosen * share * (1 - share) * (experts - chosen) / (experts - 1);  // its variance
-    const double spread = std::sqrt(tokens * of_token * parts / (parts - 1));
-    return 1 + spread * largest_of_normals(parts) / (tokens * chosen * share);
+    RowLoad load;
+    if (experts <= chosen || tokens <= 0) return load;
+    if (parts > 1) {
+        const double share = 1 / parts;
+        const double of_token =
+            chosen * share * (1 - share) * (experts - chosen) / (experts - 1);  // its variance
+        const double spread = std::sqrt(tokens * of_token * parts / (parts - 1));
+        load.fullest += spread * largest_of_normals(parts) / (tokens * chosen * share);
+    }
+    if (capacity_ == 0) return load;
+    const double dropped =
+        mean_excess(capacity_ - 1, std::sqrt((experts / chosen - 1) / unit_tokens_));
+    return {1 - dropped, std::min(capacity_, load.fullest - dropped)};
 }
 
-double ExpertLoads::of_rows(const std::vector<std::vector<std::int64_t>>& rows,
-                            std::int64_t parts) const {
-    double sum = 0;
+RowLoad ExpertLoads::of_rows(const std::vector<std::vector<std::int64_t>>& rows,
+                             std::int64_t parts) const {
+    RowLoad sum{0, 0};
     for (const std::vector<std::int64_t>& counts : rows) {
         const std::size_t local = counts.size() / static_cast<std::size_t>(parts);
-        std::int64_t most = 0, all = 0;
+        const double all =
+            static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));
+        const double room = capacity_ * all / static_cast<double>(counts.size());
+        double most = 0, kept = 0;
         for (std::size_t first = 0; first < counts.size(); first += local) {
-            std::int64_t own = 0;
-            for (std::size_t i = first; i < first + local; ++i)
-                own += counts[i];
+            double own = 0;
+            for (std::size_t i = first; i < first + local; ++i) {
+                const auto came = static_cast<double>(counts[i]);
+                own += capacity_ > 0 ? std::min(came, room) : came;
+            }
             most = std::max(most, own);
-            all += own;
+            kept += own;
         }
-        sum += static_cast<double>(most) * static_cast<double>(parts) / static_cast<double>(all);
+        sum.fullest += most * static_cast<double>(parts) / all;
+        sum.mean += kept / all;
     }
-    return sum / static_cast<double>(rows.size());
+    const auto count = static_cast<double>(rows.size());
+    return {sum.mean / count, sum.fullest / count};
 }
 
-std::vector<std::vector<std::int64_t>> ExpertLoads::drawn(std::int64_t experts) const {
-    std::vector<std::vector<std::int64_t>> rows;
+const std::vector<std::vector<std::int64_t>>& ExpertLoads::drawn(std::int64_t experts) const {
+    std::vector<std::vector<std::int64_t>>& rows = draws_[experts];
+    if (!rows.empty()) return rows;
     for (int draw = 0; draw < kDraws; ++draw) {
         Generator generator(static_cast<std::uint64_t>(routing_.seed) * kDraws +
                             static_cast<std::uint64_t>(draw));
@@ -170,51 +213,58 @@ std::vector<std::vector<std::int64_t>> ExpertLoads::drawn(std::int64_t experts) 
     return rows;
 }
 
-double ExpertLoads::fullest(const plan::ExpertPlaces& places, double expected) const {
-    const std::int64_t parts = places.split > 0 ? places.ranks / places.split : 1;
-    if (parts <= 1) return 1;
+// Of rows as they are chosen, of which some are dropped. tokens: that choose for all parts.
+RowLoad ExpertLoads::chosen_rows(std::int64_t experts, std::int64_t parts, double tokens) const {
     switch (routing_.distribution) {
         case plan::ExpertLoad::uniform:
-            return 1;
-        case plan::ExpertLoad::random: {
-            // Each row goes to all that share its expert.
-            const double tokens = expected * static_cast<double>(places.ranks) /
-                                  static_cast<double>(chosen_ * places.split);
-            return at_random(static_cast<double>(places.experts), static_cast<double>(parts),
-                             tokens);
-        }
+            break;
+        case plan::ExpertLoad::random:
+            return at_random(static_cast<double>(experts), static_cast<double>(parts), tokens);
         case plan::ExpertLoad::dirichlet:
-        case plan::ExpertLoad::zipf: {
-            auto at = draws_.find(places.experts);
-            if (at == draws_.end())
-                at = draws_.emplace(places.experts, drawn(places.experts)).first;
-            return of_rows(at->second, parts);
-        }
+        case plan::ExpertLoad::zipf:
+            return of_rows(drawn(experts), parts);
         case plan::ExpertLoad::counts:
             return of_rows(routing_.counts, parts);
     }
-    return 1;
+    const double kept = capacity_ > 0 ? std::min(capacity_, 1.0) : 1;
+    return {kept, kept};
+}
+
+RowLoad ExpertLoads::of(const plan::ExpertPlaces& places, double expected) const {
+    const std::int64_t parts = places.split > 0 ? places.ranks / places.split : 1;
+    if (routing_.pads_to_capacity || (parts <= 1 && capacity_ == 0)) return {};
+    const double kept = capacity_ > 0 ? std::min(capacity_, 1.0) : 1;  // as the plan expects
+    // Each row goes to all that share its expert.
+    const double tokens = expected / kept * static_cast<double>(places.ranks) /
+                          static_cast<double>(chosen_ * places.split);
+    const RowLoad load = chosen_rows(places.experts, parts, tokens);
+    return {load.mean / kept, load.fullest / kept};
+}
+
+double ExpertLoads::dropped_share() const {
+    return capacity_ > 0 ? 1 - chosen_rows(experts_, 1, unit_tokens_).mean : 0;
 }
 
 // A rank gets one copy of a token at most, however many of its experts are on it.
-double ExpertLoads::of_exchange(const plan::AllToAllV& op) const {
-    if (op.width == 0) return 1;
-    if (op.tokens == 0) return fullest(op, static_cast<double>(op.elements / op.width));
+RowLoad ExpertLoads::of_exchange(const plan::AllToAllV& op) const {
+    if (op.width == 0) return {};
+    if (op.tokens == 0) return of(op, static_cast<double>(op.elements / op.width));
     const auto sets = static_cast<double>(op.experts);
     const double most = sets * static_cast<double>(op.tokens) / op.copies(op.experts);
-    return std::min(most, fullest({op.from, op.ranks, op.split},
-                                  static_cast<double>(op.tokens * op.drawn * op.split)));
+    const RowLoad rows =
+        of({op.from, op.ranks, op.split}, static_cast<double>(op.tokens * op.drawn * op.split));
+    return {1, std::min(most, rows.fullest / rows.mean)};
 }
 
-double ExpertLoads::fullest(const plan::OpSpec& spec) const {
+RowLoad ExpertLoads::of(const plan::OpSpec& spec) const {
     return std::visit(
-        [&](const auto& op) -> double {
+        [&](const auto& op) -> RowLoad {
             if constexpr (requires { op.expected + op.split; })
-                return fullest(op, static_cast<double>(op.expected));
+                return of(op, static_cast<double>(op.expected));
             else if constexpr (requires { op.elements + op.split; })
                 return of_exchange(op);
             else
-                return 1;
+                return {};
         },
         spec);
 }

@@ -465,6 +465,7 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
         case OpKind::rearrange:
         case OpKind::route:
         case OpKind::choose_ranks:
+        case OpKind::drop_rows:
         case OpKind::route_backward:
         case OpKind::count_choices:
         case OpKind::balance_gradient:

@@ -124,7 +124,10 @@ Trained train(const plan::Scenario& scenario, const RunOptions& options) {
             if (step.mtp_loss) run.further_losses.push_back(*step.mtp_loss);
             run.norms.push_back(step.grad_norm.value_or(0));
             run.skipped.push_back(step.skipped);
-            if (run.losses.size() == 1) run.expert_counts = step.expert_counts;
+            if (run.losses.size() == 1) {
+                run.expert_counts = step.expert_counts;
+                run.dropped_rows = step.dropped_rows;
+            }
             return true;
         });
     run.disagreement =

@@ -28,7 +28,8 @@ struct Trained {
     std::vector<double> further_losses;  // of multi-token prediction, where the model has it
     std::vector<double> norms;
     std::vector<runtime::Skipped> skipped;
-    std::vector<std::vector<std::int64_t>> expert_counts;  // of the first step
+    std::vector<std::vector<std::int64_t>> expert_counts;  // of the first step …
+    std::vector<std::int64_t> dropped_rows;                // … as well
     Whole gradients;   // of the first step, after clipping's norm was taken, before any update
     Whole parameters;  // after the last step
     Whole moments;     // "m/" and "v/" before the name; of runs with checkpoints

@@ -197,11 +197,11 @@ TEST(ExpertCost, CopiesLoadARankLessThanRowsDo) {
     all_on_one.training.routing.distribution = plan::ExpertLoad::counts;
     all_on_one.training.routing.counts = {{1000, 1000, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}};
     // Half of the rows are on one rank, which has eight times the mean: a copy of every token.
-    EXPECT_NEAR(ExpertLoads(all_on_one).fullest(op), 8, 1e-12);
+    EXPECT_NEAR(ExpertLoads(all_on_one).of(op).fullest, 8, 1e-12);
     op.experts = op.ranks = 2;
     op.elements = std::llround(op.copies(2)) * 64;
     // All are on the first of two ranks, which has one copy of each.
-    EXPECT_NEAR(ExpertLoads(all_on_one).fullest(op), 2 * 32 / op.copies(2), 1e-12);
+    EXPECT_NEAR(ExpertLoads(all_on_one).of(op).fullest, 2 * 32 / op.copies(2), 1e-12);
 }
 
 // Of gpt-oss, the experts' biases and clamped activation by Megatron Core's single operations.

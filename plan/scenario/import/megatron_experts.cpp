@@ -32,7 +32,6 @@ constexpr Row kAsHere[] = {
     {"--moe-router-fusion", "scores are taken and experts chosen in one kernel, as here"},
     {"--moe-shared-expert-overlap", "it runs while rows are on their way, as here"},
     {"--moe-per-layer-logging", "what is logged changes no step"},
-    {"--moe-token-drop-policy", "no token is dropped"},
     {"--moe-router-padding-for-fp8", "a tile of an expert's rows is priced half empty"},
     {"--moe-router-padding-for-quantization", "a tile of an expert's rows is priced half empty"},
     {"--moe-token-dispatcher-num-sms", "it counts with another dispatcher"},
@@ -46,8 +45,6 @@ struct Refused {
     Changes changes = Changes::cost;
 };
 
-constexpr const char* kDropped = "no token is dropped here, and no row filled up";
-
 constexpr Refused kRefused[] = {
     {"--moe-shared-expert-gate", "a gate of the shared expert: give a model by --model",
      Changes::model},
@@ -56,8 +53,6 @@ constexpr Refused kRefused[] = {
     {"--moe-latent-size", "experts of another width than the model's are not modelled",
      Changes::model},
     {"--moe-input-jitter-eps", "noise on what the router reads is not modelled"},
-    {"--moe-expert-capacity-factor", kDropped},
-    {"--moe-pad-expert-input-to-capacity", kDropped},
     {"--moe-layer-recompute", "experts are not recomputed by themselves"},
 };
 
@@ -74,17 +69,25 @@ void map_frequency(Sheet& sheet) {
                      Changes::model);
 }
 
-// Within each sequence; Megatron-LM's usual one is within what a rank has of a micro-batch.
 void map_balance(Sheet& sheet) {
+    constexpr const char* kType = "--moe-router-load-balancing-type";
+    constexpr const char* kCoefficient = "--moe-aux-loss-coeff";
     const auto type =
-        sheet.word({"--moe-router-load-balancing-type"},
-                   {"aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none"});
-    sheet.ignore("--moe-router-load-balancing-type", "it counts with a coefficient of its loss");
-    if (type == "seq_aux_loss")
-        sheet.copy({"--moe-aux-loss-coeff", "training.routing.balance_loss", Kind::number});
+        sheet.word({kType}, {"aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none"})
+            .value_or("aux_loss");
+    const bool counts = sheet.number({kCoefficient}).value_or(0) > 0;
+    if (!counts || type != "aux_loss")
+        sheet.ignore(kType, "it counts with a coefficient of its loss");
+    else if (sheet.has(kType))
+        sheet.put("training.routing.balance_of", "micro_batch", kType);
     else
-        sheet.refuse("--moe-aux-loss-coeff",
-                     "experts are balanced within each sequence (seq_aux_loss), or by a bias");
+        sheet.put_usual("training.routing.balance_of", "micro_batch", kType);
+    if (type == "aux_loss" || type == "seq_aux_loss")
+        sheet.copy({kCoefficient, "training.routing.balance_loss", Kind::number});
+    else
+        sheet.refuse(kCoefficient,
+                     "experts are balanced within each sequence (seq_aux_loss) or "
+                     "micro-batch (aux_loss), or by a bias");
     sheet.copy({"--moe-z-loss-coeff", "training.routing.z_loss", Kind::number});
 }
 
@@ -102,6 +105,22 @@ void map_router(Sheet& sheet) {
                      "it counts with --moe-router-enable-expert-bias");
     if (sheet.flag({"--moe-router-force-load-balancing"}))
         sheet.put("training.routing.distribution", "random", "--moe-router-force-load-balancing");
+}
+
+// As Megatron Core drops: of what a rank has of a micro-batch.
+void map_capacity(Sheet& sheet) {
+    constexpr const char* kFactor = "--moe-expert-capacity-factor";
+    constexpr const char* kPolicy = "--moe-token-drop-policy";
+    constexpr const char* kPads = "--moe-pad-expert-input-to-capacity";
+    if (sheet.number({kFactor}).value_or(0) <= 0) {
+        for (const char* key : {kFactor, kPolicy, kPads})
+            sheet.ignore(key, "no token is dropped without --moe-expert-capacity-factor");
+        return;
+    }
+    sheet.copy({kFactor, "training.routing.capacity_factor", Kind::number});
+    sheet.put("training.routing.capacity_of", "rank", kFactor);
+    sheet.copy({kPolicy, "training.routing.drop_policy", Kind::text});
+    sheet.copy({kPads, "training.routing.pad_to_capacity", Kind::flag, "false"});
 }
 
 void map_expert_degrees(Sheet& sheet, const MegatronFacts& facts) {
@@ -145,6 +164,7 @@ void map_megatron_experts(Sheet& sheet, const Wishes& wishes, const MegatronFact
         sheet.ignore("--moe-layer-freq", "the model is " + wishes.model);
     }
     map_router(sheet);
+    map_capacity(sheet);
     for (const Row& row : kAsHere)
         sheet.ignore(row.key, row.why);
     for (const Refused& refused : kRefused)

@@ -12,7 +12,7 @@ namespace {
 template <typename W>
 void count_choices_as(const CountChoices& op) {
     W* const choices = data<W>(op.choices, 0);
-    std::fill_n(choices, op.samples * op.experts, W(0));
+    std::fill_n(choices, op.units * op.experts, W(0));
     for (std::int64_t row = 0; row < op.rows; ++row) {
         W* const of = choices + (op.first + row) / op.run * op.experts;
         for (std::int64_t i = 0; i < op.chosen; ++i)

@@ -20,36 +20,52 @@ void copy_rows(const Buffer& x, std::int64_t row, const Buffer& y, std::int64_t 
                 static_cast<std::size_t>(rows * bytes));
 }
 
+void clear_rows(const Permute& op, std::int64_t begin, std::int64_t end) {
+    const auto clear = [&](const Buffer& buffer, std::int64_t width) {
+        const std::int64_t bytes = width * plan::size_bytes(buffer.dtype);
+        std::memset(static_cast<std::byte*>(buffer.data) + begin * bytes, 0,
+                    static_cast<std::size_t>((end - begin) * bytes));
+    };
+    clear(op.y, op.width);
+    if (op.weights) clear(op.permuted_weights, 1);
+}
+
 // Where choices stand when they are sorted by expert, in order among those of one; -1 stands
-// nowhere.
+// nowhere. With a capacity each expert has as many places.
 class SortedChoice {
   public:
-    SortedChoice(const std::int32_t* choice, std::int64_t choices, std::int64_t experts, Team& team)
+    SortedChoice(const std::int32_t* choice, std::int64_t choices, std::int64_t experts,
+                 std::int64_t capacity, Team& team)
         : starts_(static_cast<std::size_t>(experts) + 1) {
         team.reserve(static_cast<std::size_t>(choices) * sizeof(std::int64_t), 0);
         places_ = static_cast<std::int64_t*>(team.shared_scratch());
-        for (std::int64_t i = 0; i < choices; ++i)
-            if (choice[i] >= 0) ++starts_[static_cast<std::size_t>(choice[i]) + 1];
+        if (capacity > 0)
+            std::fill(starts_.begin() + 1, starts_.end(), capacity);
+        else
+            for (std::int64_t i = 0; i < choices; ++i)
+                if (choice[i] >= 0) ++starts_[static_cast<std::size_t>(choice[i]) + 1];
         for (std::size_t expert = 1; expert < starts_.size(); ++expert)
             starts_[expert] += starts_[expert - 1];
-        std::vector<std::int64_t> next(starts_.begin(), starts_.end() - 1);
+        ends_.assign(starts_.begin(), starts_.end() - 1);
         for (std::int64_t i = 0; i < choices; ++i)
-            places_[i] = choice[i] < 0 ? -1 : next[static_cast<std::size_t>(choice[i])]++;
+            places_[i] = choice[i] < 0 ? -1 : ends_[static_cast<std::size_t>(choice[i])]++;
     }
     std::int64_t place(std::int64_t choice) const { return places_[choice]; }
     std::int64_t start(std::int64_t expert) const {
         return starts_[static_cast<std::size_t>(expert)];
     }
+    // Behind the last place of an expert that is taken.
+    std::int64_t end(std::int64_t expert) const { return ends_[static_cast<std::size_t>(expert)]; }
 
   private:
-    std::vector<std::int64_t> starts_;
+    std::vector<std::int64_t> starts_, ends_;
     std::int64_t* places_;
 };
 
 template <typename W>
 void unpermute_as(const Unpermute& op, Team& team) {
     const ExpertPlaces& places = op.places;
-    const SortedChoice sorted(op.choice, op.rows * op.chosen, places.experts, team);
+    const SortedChoice sorted(op.choice, op.rows * op.chosen, places.experts, op.capacity, team);
     const std::int64_t local = places.local();
     // Of a share of choice i's row.
     const auto returned_row = [&](std::int64_t i, std::int64_t share) {
@@ -140,11 +156,11 @@ void choose_ranks(const ChooseRanks& op, Team&) {
     std::fill_n(op.counts, op.sets, 0);
     std::vector<std::int32_t> sets(static_cast<std::size_t>(op.chosen));
     for (std::int64_t row = 0; row < op.rows; ++row) {
-        for (std::size_t i = 0; i < sets.size(); ++i)
-            sets[i] = static_cast<std::int32_t>(
-                op.choice[row * op.chosen + static_cast<std::int64_t>(i)] / op.local);
-        std::sort(sets.begin(), sets.end());
-        const auto end = std::unique(sets.begin(), sets.end());
+        auto end = sets.begin();
+        for (std::int64_t i = row * op.chosen; i < (row + 1) * op.chosen; ++i)
+            if (op.choice[i] >= 0) *end++ = static_cast<std::int32_t>(op.choice[i] / op.local);
+        std::sort(sets.begin(), end);
+        end = std::unique(sets.begin(), end);
         std::int32_t* const own = op.of_token + row * most;
         std::fill(std::copy(sets.begin(), end, own), own + most, -1);
         for (auto set = sets.begin(); set != end; ++set)
@@ -185,7 +201,12 @@ void spread_weights(const SpreadWeights& op, Team& team) {
 
 void permute(const Permute& op, Team& team) {
     ORRERY_CHECK(op.x.dtype == op.y.dtype, "rows that are copied keep their type");
-    const SortedChoice sorted(op.choice, op.rows * op.chosen, op.experts, team);
+    const SortedChoice sorted(op.choice, op.rows * op.chosen, op.experts, op.capacity, team);
+    if (op.capacity > 0)
+        team.parallel_for(op.experts, 1, [&](auto begin, auto end) {
+            for (std::int64_t expert = begin; expert < end; ++expert)
+                clear_rows(op, sorted.end(expert), sorted.start(expert + 1));
+        });
     team.parallel_for(op.rows, rows_per_part(op.width * op.chosen), [&](auto begin, auto end) {
         for (std::int64_t i = begin * op.chosen; i < end * op.chosen; ++i) {
             if (op.choice[i] < 0) continue;

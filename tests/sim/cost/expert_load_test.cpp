@@ -23,8 +23,9 @@ plan::Scenario scenario_of(plan::ExpertLoad load, std::int64_t chosen) {
 double fullest(const plan::Scenario& scenario, std::int64_t experts, std::int64_t ranks,
                double tokens) {
     const double chosen = static_cast<double>(scenario.model.experts()->routing.chosen);
-    return ExpertLoads(scenario).fullest({experts, ranks, 1},
-                                         tokens * chosen / static_cast<double>(ranks));
+    return ExpertLoads(scenario)
+        .of({experts, ranks, 1}, tokens * chosen / static_cast<double>(ranks))
+        .fullest;
 }
 
 TEST(ExpertLoad, TheLargestOfNormalNumbers) {
