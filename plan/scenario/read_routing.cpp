@@ -11,7 +11,7 @@ constexpr NumberRange kConcentration = {0.01, 1e6, false, true};
 constexpr NumberRange kExponent = {0, 10, false, true};
 constexpr NumberRange kBalanceLoss = {0, 100, false, true};
 constexpr NumberRange kBiasRate = {0, 1, true, false};
-constexpr NumberRange kCapacityFactor = {0.01, 1000, false, true};
+constexpr NumberRange kCapacityFactor = {0, 1000, false, true};
 constexpr char kExpertCounts[] = "counts";
 
 bool is_expert_count(const Json& value) {
@@ -103,8 +103,7 @@ const Keys<ExpertRouting>& routing_keys() {
         number<&ExpertRouting::capacity_factor>(
             "capacity_factor",
             "Rows that an expert takes, as a multiple of those it gets when all are chosen alike "
-            "often: further ones are dropped, and their tokens go on without it; all come unless "
-            "given",
+            "often: further ones are dropped, and their tokens go on without it; 0: all come",
             kCapacityFactor)
             .written_if(drops)
             .also({"moe_expert_capacity_factor", "expert_capacity_factor"}),

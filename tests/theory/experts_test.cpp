@@ -226,5 +226,73 @@ TEST(Experts, BytesOfGatheredRows) {
     }
 }
 
+// Filled up, ⌈T·k/E · c⌉ rows of each expert from each rank, of which all that is sent, received,
+// multiplied and held is; else the same as of all rows where there is capacity for as many.
+TEST(Experts, RowsOfACapacity) {
+    for (const Spread& spread : kSpreads)
+        for (const double factor : {0.7, 1.0, 1.3}) {
+            SCOPED_TRACE(name_of(spread));
+            Scenario s = scenario_of(spread);
+            ExpertRouting& routing = s.training.routing;
+            routing.capacity_factor = factor;
+            const std::int64_t tokens = 32 / (spread.tensor * spread.context);
+            const auto rows_of = [&](const Plan& plan) {
+                std::map<OpKind, std::int64_t> rows;
+                for (const Op& op : layer_block(plan).ops) {
+                    if (op.is<GroupedGemm>()) rows[op.kind()] = op.as<GroupedGemm>().expected;
+                    if (op.is<AllToAllV>())
+                        rows[op.kind()] = op.as<AllToAllV>().elements / op.as<AllToAllV>().width;
+                    if (op.is<Permute>()) rows[op.kind()] = op.as<Permute>().copy_room();
+                    if (op.is<Unpermute>()) rows[op.kind()] = op.as<Unpermute>().copy_room();
+                }
+                return rows;
+            };
+            const auto expect = [&](std::int64_t room, std::int64_t expected) {
+                const Plan plan = build_plan(s);
+                validate_plan(plan, s);
+                std::map<OpKind, std::int64_t> rows = {{OpKind::permute, room},
+                                                       {OpKind::unpermute, room * spread.split},
+                                                       {OpKind::grouped_gemm, expected}};
+                if (spread.expert * spread.split > 1) rows[OpKind::all_to_all_v] = expected;
+                EXPECT_EQ(rows_of(plan), rows);
+                return plan;
+            };
+            const auto of_unit = [&](std::int64_t unit) {
+                return static_cast<std::int64_t>(
+                    std::ceil(static_cast<double>(unit) * 2 / 8 * factor));
+            };
+            // Of sequences of 16 tokens, of which a micro-batch has two.
+            const double kept = std::min(1.0, static_cast<double>(of_unit(16)) * 8 / 32);
+            expect(tokens * 2, std::llround(kept * static_cast<double>(tokens * 2)) * spread.split);
+            routing.capacity_of = CapacityUnit::rank;
+            routing.pads_to_capacity = true;
+            const std::int64_t filled = 8 * of_unit(tokens);
+            const Plan plan = expect(filled, filled * spread.split);
+            const Dims dims = dims_of(s);
+            EXPECT_EQ(dims.expert_rows, dims.expected_rows);  // no room but for these
+        }
+}
+
+// Choices and weights of a sequence come from all that have a part of it, 8 bytes a choice.
+TEST(Experts, BytesOfWhatDecidesWhoStays) {
+    for (const Spread& spread : kSpreads) {
+        SCOPED_TRACE(name_of(spread));
+        Scenario s = scenario_of(spread);
+        s.training.routing.capacity_factor = 1;
+        double sent = 0, expected = 0;
+        const Plan plan = build_plan(s);
+        for (const Op& op : layer_block(plan).ops)
+            if (op.is<AllGather>() && op.label == "choices")
+                sent += bytes_sent_per_rank(op.kind(), static_cast<double>(message_bytes(op)),
+                                            static_cast<int>(plan.mesh.group_size(op.group)));
+        double held = 32.0 / static_cast<double>(spread.tensor * spread.context) * 2 * 8;
+        for (const std::int64_t ranks : {spread.tensor, spread.context}) {
+            expected += static_cast<double>(ranks - 1) * held;
+            held *= static_cast<double>(ranks);
+        }
+        EXPECT_NEAR(sent, expected, 1e-6);
+    }
+}
+
 }  // namespace
 }  // namespace orrery::plan

@@ -69,30 +69,9 @@ void map_frequency(Sheet& sheet) {
                      Changes::model);
 }
 
-void map_balance(Sheet& sheet) {
-    constexpr const char* kType = "--moe-router-load-balancing-type";
-    constexpr const char* kCoefficient = "--moe-aux-loss-coeff";
-    const auto type =
-        sheet.word({kType}, {"aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none"})
-            .value_or("aux_loss");
-    const bool counts = sheet.number({kCoefficient}).value_or(0) > 0;
-    if (!counts || type != "aux_loss")
-        sheet.ignore(kType, "it counts with a coefficient of its loss");
-    else if (sheet.has(kType))
-        sheet.put("training.routing.balance_of", "micro_batch", kType);
-    else
-        sheet.put_usual("training.routing.balance_of", "micro_batch", kType);
-    if (type == "aux_loss" || type == "seq_aux_loss")
-        sheet.copy({kCoefficient, "training.routing.balance_loss", Kind::number});
-    else
-        sheet.refuse(kCoefficient,
-                     "experts are balanced within each sequence (seq_aux_loss) or "
-                     "micro-batch (aux_loss), or by a bias");
-    sheet.copy({"--moe-z-loss-coeff", "training.routing.z_loss", Kind::number});
-}
-
 void map_router(Sheet& sheet) {
-    map_balance(sheet);
+    map_expert_balance(sheet, "--moe-router-load-balancing-type", "--moe-aux-loss-coeff");
+    sheet.copy({"--moe-z-loss-coeff", "training.routing.z_loss", Kind::number});
     const auto type = sheet.word({"--moe-router-dtype"}, {"fp32", "fp64"});
     if (type == "fp64")
         sheet.refuse("--moe-router-dtype", "routers compute in fp32");
@@ -105,22 +84,6 @@ void map_router(Sheet& sheet) {
                      "it counts with --moe-router-enable-expert-bias");
     if (sheet.flag({"--moe-router-force-load-balancing"}))
         sheet.put("training.routing.distribution", "random", "--moe-router-force-load-balancing");
-}
-
-// As Megatron Core drops: of what a rank has of a micro-batch.
-void map_capacity(Sheet& sheet) {
-    constexpr const char* kFactor = "--moe-expert-capacity-factor";
-    constexpr const char* kPolicy = "--moe-token-drop-policy";
-    constexpr const char* kPads = "--moe-pad-expert-input-to-capacity";
-    if (sheet.number({kFactor}).value_or(0) <= 0) {
-        for (const char* key : {kFactor, kPolicy, kPads})
-            sheet.ignore(key, "no token is dropped without --moe-expert-capacity-factor");
-        return;
-    }
-    sheet.copy({kFactor, "training.routing.capacity_factor", Kind::number});
-    sheet.put("training.routing.capacity_of", "rank", kFactor);
-    sheet.copy({kPolicy, "training.routing.drop_policy", Kind::text});
-    sheet.copy({kPads, "training.routing.pad_to_capacity", Kind::flag, "false"});
 }
 
 void map_expert_degrees(Sheet& sheet, const MegatronFacts& facts) {
@@ -153,6 +116,38 @@ void map_dispatcher(Sheet& sheet, const char* key, bool spread) {
         sheet.put("layout.expert_dispatcher", *type == "flex" ? "deduplicated" : "allgather", key);
 }
 
+void map_expert_balance(Sheet& sheet, const char* type_key, const char* coefficient) {
+    const auto type =
+        sheet.word({type_key}, {"aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none"})
+            .value_or("aux_loss");
+    const bool counts = sheet.number({coefficient}).value_or(0) > 0;
+    if (!counts || type != "aux_loss")
+        sheet.ignore(type_key, "it counts with a coefficient of its loss");
+    else if (sheet.has(type_key))
+        sheet.put("training.routing.balance_of", "micro_batch", type_key);
+    else
+        sheet.put_usual("training.routing.balance_of", "micro_batch", type_key);
+    if (type == "aux_loss" || type == "seq_aux_loss")
+        sheet.copy({coefficient, "training.routing.balance_loss", Kind::number});
+    else
+        sheet.refuse(coefficient,
+                     "experts are balanced within each sequence (seq_aux_loss) or micro-batch "
+                     "(aux_loss), or by a bias");
+}
+
+// Of what a rank has of a micro-batch.
+void map_expert_capacity(Sheet& sheet, const char* factor, const char* policy, const char* pads) {
+    if (sheet.number({factor}).value_or(0) <= 0) {
+        for (const char* key : {factor, policy, pads})
+            sheet.ignore(key, "no token is dropped where experts have no capacity");
+        return;
+    }
+    sheet.copy({factor, "training.routing.capacity_factor", Kind::number});
+    sheet.put("training.routing.capacity_of", "rank", factor);
+    sheet.copy({policy, "training.routing.drop_policy", Kind::text});
+    sheet.copy({pads, "training.routing.pad_to_capacity", Kind::flag, "false"});
+}
+
 void map_megatron_experts(Sheet& sheet, const Wishes& wishes, const MegatronFacts& facts) {
     if (!sheet.has(kExperts)) return;
     if (wishes.model.empty()) {
@@ -164,7 +159,8 @@ void map_megatron_experts(Sheet& sheet, const Wishes& wishes, const MegatronFact
         sheet.ignore("--moe-layer-freq", "the model is " + wishes.model);
     }
     map_router(sheet);
-    map_capacity(sheet);
+    map_expert_capacity(sheet, "--moe-expert-capacity-factor", "--moe-token-drop-policy",
+                        "--moe-pad-expert-input-to-capacity");
     for (const Row& row : kAsHere)
         sheet.ignore(row.key, row.why);
     for (const Refused& refused : kRefused)

@@ -31,8 +31,11 @@ void map_megatron_model(Sheet& sheet, const Wishes& wishes, MegatronFacts& facts
 void map_megatron_degrees(Sheet& sheet, const Wishes& wishes, MegatronFacts& facts);
 void map_megatron_experts(Sheet& sheet, const Wishes& wishes, const MegatronFacts& facts);
 
-// Megatron Core's dispatcher, by the key that says it; rows that stay on their rank have none.
+// Of Megatron Core, by the keys that say it: its dispatcher, which rows that stay on their rank do
+// not have; how experts are balanced; what they have capacity for.
 void map_dispatcher(Sheet& sheet, const char* key, bool spread);
+void map_expert_balance(Sheet& sheet, const char* type, const char* coefficient);
+void map_expert_capacity(Sheet& sheet, const char* factor, const char* policy, const char* pads);
 void map_megatron_stages(Sheet& sheet, MegatronFacts& facts);
 void map_megatron_sharding(Sheet& sheet, const MegatronFacts& facts);
 void map_megatron_recompute(Sheet& sheet, const MegatronFacts& facts);

@@ -200,6 +200,12 @@ std::optional<std::int64_t> map_nemo_layout(Sheet& sheet, const Wishes& wishes) 
         const bool spread = sheet.whole({"model.expert_model_parallel_size"}).value_or(1) > 1 ||
                             split.value_or(tensor) > 1;
         map_dispatcher(sheet, "model.moe_token_dispatcher_type", spread);
+        map_expert_balance(sheet, "model.moe_router_load_balancing_type",
+                           "model.moe_aux_loss_coeff");
+        sheet.copy({"model.moe_z_loss_coeff", "training.routing.z_loss", Kind::number});
+        map_expert_capacity(sheet, "model.moe_expert_capacity_factor",
+                            "model.moe_token_drop_policy",
+                            "model.moe_pad_expert_input_to_capacity");
     }
     if (context > 1) sheet.put("layout.context_algorithm", "ring", "model.context_parallel_size");
     const auto devices = sheet.whole({"trainer.devices"});

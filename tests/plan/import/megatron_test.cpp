@@ -220,8 +220,9 @@ TEST(Megatron, OtherOptionsAreNamedWithTheReason) {
         {"--moe-router-topk", "ignored", "reads it with --num-experts"},
         {"--mtp-loss-scaling-factor", "ignored", "reads it with --mtp-num-layers"},
         {"--num-experts 8 --moe-grouped-gemm", "ignored", "as here"},
-        {"--num-experts 8 --moe-aux-loss-coeff", "unsupported", "within each sequence"},
-        {"--num-experts 8 --moe-expert-capacity-factor", "unsupported", "no token is dropped"},
+        {"--num-experts 8 --moe-router-load-balancing-type sinkhorn --moe-aux-loss-coeff",
+         "unsupported", "within each sequence"},
+        {"--num-experts 8 --moe-token-drop-policy", "ignored", "no capacity"},
         {"--num-experts 8 --moe-new-thing", "unsupported", "experts"},
         {"--kv-lora-rank", "ignored", "reads it with --multi-latent-attention"},
         {"--fp8-param-gather", "unsupported", "16 bits"},
@@ -266,6 +267,35 @@ TEST(Megatron, WhatBalancesAndHidesExpertsIsTaken) {
     EXPECT_EQ(at(result, "training.routing.z_loss"), "0.001");
     EXPECT_EQ(at(result, "layout.overlap_expert_communication"), "true");
     EXPECT_EQ(left(result.unsupported, "--moe-router-padding-for-fp8"), nullptr);
+}
+
+// Within what, where none is said: megatron/training/arguments.py.
+TEST(Megatron, WithinWhatExpertsAreBalancedIsTaken) {
+    const auto balanced = [](const std::string& options) {
+        return at(imported(std::string(kBase) + "--num-experts 8 " + options),
+                  "training.routing.balance_of");
+    };
+    EXPECT_EQ(balanced("--moe-aux-loss-coeff 1e-2"), "\"micro_batch\"");
+    EXPECT_EQ(balanced("--moe-aux-loss-coeff 1e-2 --moe-router-load-balancing-type aux_loss"),
+              "\"micro_batch\"");
+    EXPECT_EQ(balanced("--moe-aux-loss-coeff 1e-2 --moe-router-load-balancing-type seq_aux_loss"),
+              "-");
+    EXPECT_EQ(balanced("--moe-aux-loss-coeff 0"), "-");
+}
+
+TEST(Megatron, TheCapacityOfExpertsIsTaken) {
+    const std::string base = std::string(kBase) + "--num-experts 8 ";
+    const Imported padded =
+        imported(base +
+                 "--moe-expert-capacity-factor 1.25 --moe-pad-expert-input-to-capacity "
+                 "--moe-token-drop-policy position");
+    EXPECT_EQ(at(padded, "training.routing.capacity_factor"), "1.25");
+    EXPECT_EQ(at(padded, "training.routing.capacity_of"), "\"rank\"");
+    EXPECT_EQ(at(padded, "training.routing.drop_policy"), "\"position\"");
+    EXPECT_EQ(at(padded, "training.routing.pad_to_capacity"), "true");
+    EXPECT_EQ(at(imported(base + "--moe-pad-expert-input-to-capacity"),
+                 "training.routing.pad_to_capacity"),
+              "-");
 }
 
 // Where none is said, Megatron-LM's own: megatron/training/arguments.py.

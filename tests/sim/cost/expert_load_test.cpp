@@ -94,5 +94,72 @@ TEST(ExpertLoad, DrawsAreOfTheSeed) {
     EXPECT_NE(fullest(scenario, 16, 8, 4096), first);
 }
 
+// A layer of experts on one rank, of sequences of 4,096 tokens.
+plan::Scenario with_capacity(plan::ExpertLoad load, std::int64_t experts, std::int64_t chosen,
+                             double factor) {
+    plan::Scenario scenario = scenario_of(load, chosen);
+    std::get<plan::ExpertMlp>(scenario.model.layer().mlp).routing.experts = experts;
+    scenario.training.sequence_length = 4096;
+    scenario.training.routing.capacity_factor = factor;
+    return scenario;
+}
+
+// What more than the capacity choose an expert, of T tokens each with probability k/E.
+double dropped_of_binomial(std::int64_t experts, std::int64_t chosen, std::int64_t capacity) {
+    const double tokens = 4096, p = static_cast<double>(chosen) / static_cast<double>(experts);
+    double over = 0;
+    for (double n = static_cast<double>(capacity) + 1; n <= tokens; ++n) {
+        const double ways =
+            std::lgamma(tokens + 1) - std::lgamma(n + 1) - std::lgamma(tokens - n + 1);
+        over += (n - static_cast<double>(capacity)) *
+                std::exp(ways + n * std::log(p) + (tokens - n) * std::log1p(-p));
+    }
+    return over / (tokens * p);
+}
+
+TEST(ExpertCapacity, DropsAtRandomWhatABinomialDoes) {
+    struct Row {
+        std::int64_t experts, chosen;
+        double factor;
+    };
+    for (const Row& row : {Row{8, 2, 1}, Row{8, 2, 1.02}, Row{8, 2, 0.97}, Row{128, 8, 1},
+                           Row{128, 8, 1.1}, Row{64, 6, 1.25}}) {
+        const plan::Scenario scenario =
+            with_capacity(plan::ExpertLoad::random, row.experts, row.chosen, row.factor);
+        const auto capacity =
+            static_cast<std::int64_t>(std::ceil(4096.0 * static_cast<double>(row.chosen) /
+                                                static_cast<double>(row.experts) * row.factor));
+        EXPECT_NEAR(ExpertLoads(scenario).dropped_share(),
+                    dropped_of_binomial(row.experts, row.chosen, capacity), 3e-4)
+            << row.experts << " experts, factor " << row.factor;
+    }
+}
+
+// What is dropped, and the fullest of two ranks: counts by hand. Of 40 rows for four experts, 10 of
+// each are 1.0; the capacity is 12.
+TEST(ExpertCapacity, CutsWhatCameToEachExpert) {
+    plan::Scenario scenario = with_capacity(plan::ExpertLoad::counts, 4, 1, 1.2);
+    scenario.training.routing.counts = {{20, 10, 6, 4}};
+    const ExpertLoads loads(scenario);
+    EXPECT_NEAR(loads.dropped_share(), 8.0 / 40, 1e-3);  // of 4,096 tokens it is 1,229, not 1,228.8
+    const RowLoad load = loads.of({4, 2, 1}, 20);
+    EXPECT_NEAR(load.mean, 32.0 / 40, 1e-3);
+    EXPECT_NEAR(load.fullest, (12.0 + 10) / 20, 1e-3);
+    scenario.training.routing.pads_to_capacity = true;
+    EXPECT_EQ(ExpertLoads(scenario).of({4, 2, 1}, 20).fullest, 1);
+    EXPECT_NEAR(ExpertLoads(scenario).dropped_share(), 8.0 / 40, 1e-3);
+}
+
+// The plan expects what the capacity leaves of rows that are chosen alike often.
+TEST(ExpertCapacity, OfLessThanTheMeanIsFull) {
+    const plan::Scenario scenario = with_capacity(plan::ExpertLoad::uniform, 8, 2, 0.5);
+    EXPECT_EQ(ExpertLoads(scenario).of({8, 4, 1}, 1024).fullest, 1);
+    EXPECT_EQ(ExpertLoads(scenario).dropped_share(), 0.5);
+    // At random nearly all are full.
+    const plan::Scenario random = with_capacity(plan::ExpertLoad::random, 8, 2, 0.5);
+    EXPECT_NEAR(ExpertLoads(random).of({8, 4, 1}, 1024).mean, 1, 1e-9);
+    EXPECT_NEAR(ExpertLoads(random).of({8, 4, 1}, 1024).fullest, 1, 1e-9);
+}
+
 }  // namespace
 }  // namespace orrery::sim
