@@ -19,6 +19,12 @@ class CpuKernels final : public Kernels {
     void bring(std::span<const std::int32_t> from, void* to) override {
         std::memcpy(to, from.data(), from.size_bytes());
     }
+    void copy(const void* from, void* to, std::int64_t bytes) override {
+        std::memmove(to, from, static_cast<std::size_t>(bytes));
+    }
+    const std::int32_t* fetch(std::span<const std::int32_t> numbers) override {
+        return numbers.data();
+    }
     const double* keep(std::span<const double> values) override {
         return kept_.emplace_back(values.begin(), values.end()).data();
     }

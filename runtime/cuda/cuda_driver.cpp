@@ -57,10 +57,6 @@ struct CudaDriver::HostCall {
     }
 };
 
-void HostMemoryDeleter::operator()(void* memory) const {
-    cudaFreeHost(memory);
-}
-
 CudaDriver::CudaDriver(int device) : device_(device) {
     enter();
 }

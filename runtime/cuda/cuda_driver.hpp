@@ -13,10 +13,6 @@
 
 namespace orrery::runtime::cuda {
 
-struct HostMemoryDeleter {
-    void operator()(void* memory) const;
-};
-
 class CudaDriver final : public StreamDriver {
   public:
     explicit CudaDriver(int device);

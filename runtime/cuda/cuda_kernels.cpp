@@ -113,14 +113,138 @@ void check_operands(const Fill& op) {
     if (!all_wide({op.x})) check_types({op.x});
 }
 
+void check_operands(const GroupedGemm& op) {
+    check_types({op.a, op.b, op.c});
+}
+void check_operands(const Route& op) {
+    check_types({op.logits, op.bias, op.scores, op.weights});
+}
+void check_operands(const RouteBackward& op) {
+    check_types({op.dweights, op.scores, op.dlogits});
+}
+void check_operands(const DropRows& op) {
+    check_types({op.weights});
+}
+void check_operands(const CountChoices& op) {
+    ORRERY_CHECK(op.choices.dtype == plan::DType::fp32, "choices are counted in fp32");
+}
+void check_operands(const BalanceGradient& op) {
+    check_types({op.scores, op.choices, op.dlogits});
+}
+void check_operands(const RouterZGradient& op) {
+    check_types({op.logits, op.dlogits});
+}
+void check_operands(const LoadGradient& op) {
+    check_types({op.dbias});
+}
+void check_operands(const SignStep& op) {
+    check_types({op.gradients, op.master, op.parameters});
+}
+void check_operands(const ChooseRanks&) {}
+// Rows are copied whatever they are: choices, too.
+void check_operands(const Permute& op) {
+    check_types({op.weights, op.permuted_weights});
+    ORRERY_CHECK(op.x.dtype == op.y.dtype, "rows that are copied keep their type");
+    if (op.capacity > 0) check_types({op.y});
+}
+void check_operands(const Unpermute& op) {
+    check_types({op.returned, op.returned_dweights, op.y, op.dweights});
+}
+void check_operands(const GroupRows& op) {
+    ORRERY_CHECK(op.x.dtype == op.y.dtype, "rows that are copied keep their type");
+}
+void check_operands(const SpreadRows& op) {
+    check_types({op.x, op.y});
+}
+void check_operands(const SpreadWeights& op) {
+    check_types({op.x, op.y});
+}
+void check_operands(const ExpertActivation& op) {
+    check_types({op.x, op.weights, op.y});
+}
+void check_operands(const ExpertActivationBackward& op) {
+    check_types({op.dy, op.x, op.weights, op.dx, op.dweights});
+}
+void check_operands(const ExpertBias& op) {
+    check_types({op.x, op.biases, op.weights, op.y});
+}
+void check_operands(const ExpertBiasBackward& op) {
+    check_types({op.dy, op.weights, op.biases, op.dbiases, op.dweights});
+}
+void check_operands(const WeighRows& op) {
+    check_types({op.x, op.weights, op.y});
+}
+void check_operands(const WeighRowsBackward& op) {
+    check_types({op.dy, op.x, op.weights, op.dx, op.dweights});
+}
+void check_operands(const GateRows& op) {
+    check_types({op.x, op.logits, op.y});
+}
+void check_operands(const GateRowsBackward& op) {
+    check_types({op.dy, op.x, op.logits, op.dx, op.dlogits});
+}
+
+Buffer from(const Buffer& whole, std::int64_t element) {
+    return {static_cast<std::byte*>(whole.data) + element * plan::size_bytes(whole.dtype),
+            whole.dtype};
+}
+
+// Of local expert `i`, whose rows are [first, first + rows).
+Gemm product_of(const GroupedGemm& op, std::int64_t i, std::int64_t first, std::int64_t rows) {
+    Gemm gemm;
+    gemm.form = op.form;
+    gemm.m = op.m;
+    gemm.n = op.n;
+    gemm.k = op.k;
+    gemm.accumulate = op.accumulate;
+    if (op.form == GemmForm::weight_gradient) {
+        gemm.k = rows;
+        gemm.a = from(op.a, first * op.m);
+        gemm.b = from(op.b, first * op.n);
+        gemm.c = from(op.c, i * op.m * op.n);
+    } else {
+        gemm.m = rows;
+        gemm.a = from(op.a, first * op.k);
+        gemm.b = from(op.b, i * op.n * op.k);
+        gemm.c = from(op.c, first * op.n);
+    }
+    return gemm;
+}
+
 struct Launched {
     cudaStream_t stream;
+    CudaKernels& kernels;
     LtGemm* products;  // from the first one on
+    OrderMemory& orders;
 
     void operator()(const Gemm& request) const {
         check_operands(request);
         products->perform(request, stream);
     }
+    // A product for each expert that has rows; the host has to know how many.
+    void operator()(const GroupedGemm& request) const {
+        check_operands(request);
+        ExpertPlaces places = request.places;
+        places.counts =
+            kernels.fetch({places.counts, static_cast<std::size_t>(places.ranks * places.experts)});
+        std::int64_t first = 0;
+        for (std::int64_t i = 0; i < places.local(); ++i) {
+            const std::int64_t rows = places.rows_of(places.first_of(places.member) + i);
+            const Gemm product = product_of(request, i, first, rows);
+            if (rows > 0)
+                products->perform_rows(product, stream);
+            else if (product.form == GemmForm::weight_gradient && !product.accumulate)
+                fill({product.m * product.n, 0, product.c}, stream);
+            first += rows;
+        }
+    }
+#define ORRERY_LAUNCH(name, Request)                \
+    void operator()(const Request& request) const { \
+        check_operands(request);                    \
+        cuda::name(request, orders, stream);        \
+    }
+    ORRERY_ORDERED_KERNELS(ORRERY_LAUNCH)
+#undef ORRERY_LAUNCH
 #define ORRERY_LAUNCH(name, Request)                \
     void operator()(const Request& request) const { \
         check_operands(request);                    \
@@ -140,6 +264,10 @@ struct Launched {
 
 void MemoryDeleter::operator()(void* memory) const {
     cudaFree(memory);
+}
+
+void HostMemoryDeleter::operator()(void* memory) const {
+    cudaFreeHost(memory);
 }
 
 DeviceMemory allocate(std::int64_t bytes) {
@@ -171,9 +299,31 @@ CudaKernels::CudaKernels(cudaStream_t stream, Workspace workspace)
     : stream_(stream), workspace_(workspace) {}
 
 void CudaKernels::launch(const KernelRequest& request) {
-    if (!products_ && std::holds_alternative<Gemm>(request))
-        products_ = std::make_unique<LtGemm>(workspace_);
-    std::visit(Launched{stream_, products_.get()}, request);
+    const bool multiplies =
+        std::holds_alternative<Gemm>(request) || std::holds_alternative<GroupedGemm>(request);
+    if (!products_ && multiplies) products_ = std::make_unique<LtGemm>(workspace_);
+    std::visit(Launched{stream_, *this, products_.get(), orders_}, request);
+}
+
+void CudaKernels::copy(const void* from, void* to, std::int64_t bytes) {
+    if (from == to || bytes == 0) return;
+    check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, stream_),
+          "copy within the device");
+}
+
+const std::int32_t* CudaKernels::fetch(std::span<const std::int32_t> numbers) {
+    if (fetched_count_ < numbers.size()) {
+        fetched_.reset();
+        void* memory = nullptr;
+        check(cudaMallocHost(&memory, numbers.size_bytes()), "cudaMallocHost");
+        fetched_.reset(static_cast<std::int32_t*>(memory));
+        fetched_count_ = numbers.size();
+    }
+    check(cudaMemcpyAsync(fetched_.get(), numbers.data(), numbers.size_bytes(),
+                          cudaMemcpyDeviceToHost, stream_),
+          "copy of counts to the host");
+    check(cudaStreamSynchronize(stream_), "wait for counts");
+    return fetched_.get();
 }
 
 void CudaKernels::bring(std::span<const std::int32_t> from, void* to) {

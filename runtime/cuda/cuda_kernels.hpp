@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/cuda/choice_order.cuh"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/cuda/lt_gemm.hpp"
 #include "runtime/kernels/kernels.hpp"
@@ -16,6 +17,11 @@ struct MemoryDeleter {
     void operator()(void* memory) const;
 };
 using DeviceMemory = std::unique_ptr<void, MemoryDeleter>;
+
+// Of the host's, pinned.
+struct HostMemoryDeleter {
+    void operator()(void* memory) const;
+};
 
 // Of cudaMalloc, zeroed.
 DeviceMemory allocate(std::int64_t bytes);
@@ -31,6 +37,8 @@ class CudaKernels final : public Kernels {
     void launch(const KernelRequest&) override;
 
     void bring(std::span<const std::int32_t> from, void* to) override;
+    void copy(const void* from, void* to, std::int64_t bytes) override;
+    const std::int32_t* fetch(std::span<const std::int32_t> numbers) override;
     const double* keep(std::span<const double> values) override;
 
   private:
@@ -38,6 +46,9 @@ class CudaKernels final : public Kernels {
     Workspace workspace_;
     std::unique_ptr<LtGemm> products_;  // from the first one on: few streams have any
     std::vector<DeviceMemory> kept_;
+    OrderMemory orders_;
+    std::unique_ptr<std::int32_t, HostMemoryDeleter> fetched_;  // pinned
+    std::size_t fetched_count_ = 0;
 };
 
 }  // namespace orrery::runtime::cuda

@@ -200,4 +200,25 @@ void LtGemm::perform(const Gemm& op, cudaStream_t stream) {
     if (op.bias && !with_bias) add_bias(op, stream);
 }
 
+void LtGemm::perform_rows(const Gemm& op, cudaStream_t stream) {
+    if (op.m == 0 || op.n == 0) return;
+    constexpr std::int64_t kTile = 128;
+    Gemm tiles = op;
+    std::int64_t& rows = op.form == GemmForm::weight_gradient ? tiles.k : tiles.m;
+    rows = (rows + kTile - 1) / kTile * kTile;
+    const Choice& choice = choice_for(tiles, false);
+    const Sides sides = sides_of(op);
+    const Layout a(op.a.dtype, sides.a_rows, sides.a_columns);
+    const Layout b(op.b.dtype, sides.b_rows, sides.b_columns);
+    const Layout c(op.c.dtype, op.n, op.m);
+    const float factor = static_cast<float>(op.factor), kept = op.accumulate ? 1.0F : 0.0F;
+    const cublasStatus_t answer =
+        cublasLtMatmul(handle_, choice.description.handle, &factor, op.b.data, b.handle, op.a.data,
+                       a.handle, &kept, op.c.data, c.handle, op.c.data, c.handle, &choice.algorithm,
+                       workspace_.memory, static_cast<std::size_t>(workspace_.bytes), stream);
+    if (answer == CUBLAS_STATUS_NOT_SUPPORTED || answer == CUBLAS_STATUS_INVALID_VALUE)
+        return perform(op, stream);  // an algorithm that is for whole tiles alone
+    check(answer, text_of(op));
+}
+
 }  // namespace orrery::runtime::cuda

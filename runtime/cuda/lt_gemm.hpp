@@ -28,6 +28,9 @@ class LtGemm {
     LtGemm& operator=(const LtGemm&) = delete;
 
     void perform(const Gemm& op, cudaStream_t stream);
+    // Of rows whose number is another each time: m, or k of a weight gradient. The algorithm is
+    // that for the next multiple of 128, so that few are searched for.
+    void perform_rows(const Gemm& op, cudaStream_t stream);
 
   private:
     // All that a choice depends on. Alignments are of pointers, in bytes.

@@ -118,6 +118,12 @@ class Performer {
     // With the counts that the op reads.
     ExpertPlaces expert_places(const plan::ExpertPlaces& op, const Call& call,
                                std::size_t counts) const;
+    // The same of an op over rows in use.
+    template <typename Op>
+    ExpertPlaces places_of_rows(const Op& op, const Call& call, std::size_t counts) const;
+    // The same for the host, which waits for them.
+    ExpertPlaces places_on_host(const plan::ExpertPlaces& op, const Call& call,
+                                std::size_t counts) const;
 
     // performer_loss.cpp
     void compute(const plan::CrossEntropyMax& op, const Call& call);

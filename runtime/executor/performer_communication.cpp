@@ -84,7 +84,7 @@ void Performer::shift(const Call& call) {
 // member knows all counts, and so who has too little room: all of them stop there.
 void Performer::all_to_all_v(const Call& call) {
     const auto& op = call.bound.op->as<plan::AllToAllV>();
-    const ExpertPlaces places = expert_places(op, call, 1);
+    const ExpertPlaces places = places_on_host(op, call, 1);
     if (!op.back)
         check_room(call, places, call.bound.writes[0].elements / op.width, op.elements / op.width);
     const auto members = communicator_.members(call.bound.op->group);
@@ -99,7 +99,7 @@ void Performer::all_to_all_v(const Call& call) {
         const std::int64_t in = row_bytes * places.sent(member, places.member);
         const std::int64_t sends = op.back ? in : out, receives = op.back ? out : in;
         if (member == places.member) {
-            std::memcpy(arena_ + to, arena_ + from, static_cast<std::size_t>(sends));
+            call.kernels.copy(arena_ + from, arena_ + to, sends);
         } else {
             const plan::Rank peer = members[static_cast<std::size_t>(member)];
             if (sends > 0) transfers_.push_back({peer, Direction::send, arena_ + from, sends, 0});

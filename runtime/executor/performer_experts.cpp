@@ -35,6 +35,21 @@ ExpertPlaces Performer::expert_places(const plan::ExpertPlaces& op, const Call& 
     return places;
 }
 
+template <typename Op>
+ExpertPlaces Performer::places_of_rows(const Op& op, const Call& call, std::size_t counts) const {
+    ExpertPlaces places = expert_places(op, call, counts);
+    places.room = op.rows;
+    return places;
+}
+
+ExpertPlaces Performer::places_on_host(const plan::ExpertPlaces& op, const Call& call,
+                                       std::size_t counts) const {
+    ExpertPlaces places = expert_places(op, call, counts);
+    places.counts =
+        call.kernels.fetch({places.counts, static_cast<std::size_t>(op.ranks * op.experts)});
+    return places;
+}
+
 void Performer::compute(const plan::Route& op, const Call& call) {
     Route route;
     route.rows = op.rows;
@@ -130,14 +145,14 @@ void Performer::compute(const plan::ChooseRanks& op, const Call& call) {
 
 std::int64_t Performer::copies_in_use(const plan::SpreadFields& op, const Call& call) const {
     if (call.bound.reads.size() < 4) return op.room;
-    const ExpertPlaces sets = expert_places({op.sets(), op.ranks, op.split}, call, 3);
+    const ExpertPlaces sets = places_on_host({op.sets(), op.ranks, op.split}, call, 3);
     return sets.received(sets.member);
 }
 
 // Copies may fit where their rows do not.
 void Performer::compute(const plan::SpreadRows& op, const Call& call) {
     const ExpertPlaces places = expert_places(op, call, 2);
-    if (!op.apart) check_room(call, places, op.rows, op.expected);
+    if (!op.apart) check_room(call, places_on_host(op, call, 2), op.rows, op.expected);
     call.kernels.spread_rows({op.width, op.chosen, copies_in_use(op, call), places, op.apart,
                               at<std::int32_t>(call.bound.reads[1]), read(call, 0),
                               written(call, 0)});
@@ -207,7 +222,7 @@ void Performer::compute(const plan::ExpertActivate& op, const Call& call) {
     activation.form = form_of(op.function);
     activation.width = op.width;
     activation.limit = op.limit;
-    activation.places = expert_places(op, call, op.weighs ? 2 : 1);
+    activation.places = places_of_rows(op, call, op.weighs ? 2 : 1);
     activation.x = read(call, 0);
     if (op.weighs) activation.weights = read(call, 1);
     activation.y = written(call, 0);
@@ -219,7 +234,7 @@ void Performer::compute(const plan::ExpertActivateBackward& op, const Call& call
     activation.form = form_of(op.function);
     activation.width = op.width;
     activation.limit = op.limit;
-    activation.places = expert_places(op, call, op.weighs ? 3 : 2);
+    activation.places = places_of_rows(op, call, op.weighs ? 3 : 2);
     activation.dy = read(call, 0);
     activation.x = read(call, 1);
     activation.dx = written(call, 0);
@@ -233,7 +248,7 @@ void Performer::compute(const plan::ExpertActivateBackward& op, const Call& call
 void Performer::compute(const plan::ExpertBias& op, const Call& call) {
     ExpertBias bias;
     bias.width = op.width;
-    bias.places = expert_places(op, call, 2);
+    bias.places = places_of_rows(op, call, 2);
     bias.x = read(call, 0);
     bias.biases = read(call, 1);
     if (op.weighs) bias.weights = read(call, 3);
@@ -244,7 +259,7 @@ void Performer::compute(const plan::ExpertBias& op, const Call& call) {
 void Performer::compute(const plan::ExpertBiasBackward& op, const Call& call) {
     ExpertBiasBackward bias;
     bias.width = op.width;
-    bias.places = expert_places(op, call, 1);
+    bias.places = places_of_rows(op, call, 1);
     bias.dy = read(call, 0);
     bias.dbiases = written(call, 0);
     if (op.weighs) {
@@ -258,11 +273,11 @@ void Performer::compute(const plan::ExpertBiasBackward& op, const Call& call) {
 
 void Performer::compute(const plan::WeighRows& op, const Call& call) {
     call.kernels.weigh_rows(
-        {op.width, expert_places(op, call, 2), read(call, 0), read(call, 1), written(call, 0)});
+        {op.width, places_of_rows(op, call, 2), read(call, 0), read(call, 1), written(call, 0)});
 }
 
 void Performer::compute(const plan::WeighRowsBackward& op, const Call& call) {
-    call.kernels.weigh_rows_backward({op.width, expert_places(op, call, 3), read(call, 0),
+    call.kernels.weigh_rows_backward({op.width, places_of_rows(op, call, 3), read(call, 0),
                                       read(call, 1), read(call, 2), written(call, 0),
                                       written(call, 1)});
 }

@@ -131,6 +131,29 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::reduce_scatter:
         case OpKind::exchange:
         case OpKind::all_to_all:
+        case OpKind::route:
+        case OpKind::route_backward:
+        case OpKind::count_choices:
+        case OpKind::balance_gradient:
+        case OpKind::load_gradient:
+        case OpKind::router_z_gradient:
+        case OpKind::weigh_rows:
+        case OpKind::weigh_rows_backward:
+        case OpKind::expert_bias:
+        case OpKind::expert_bias_backward:
+        case OpKind::permute:
+        case OpKind::unpermute:
+        case OpKind::group_rows:
+        case OpKind::choose_ranks:
+        case OpKind::drop_rows:
+        case OpKind::spread_rows:
+        case OpKind::spread_weights:
+        case OpKind::grouped_gemm:
+        case OpKind::expert_activation:
+        case OpKind::expert_activation_backward:
+        case OpKind::gate_rows:
+        case OpKind::gate_rows_backward:
+        case OpKind::all_to_all_v:
         case OpKind::shift:
         case OpKind::copy_to_device:
         case OpKind::copy_to_host:
@@ -145,31 +168,8 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::temper_queries:
         case OpKind::latent_heads:
         case OpKind::latent_heads_backward:
-        case OpKind::route:
-        case OpKind::route_backward:
-        case OpKind::count_choices:
-        case OpKind::balance_gradient:
-        case OpKind::load_gradient:
-        case OpKind::router_z_gradient:
-        case OpKind::weigh_rows:
-        case OpKind::weigh_rows_backward:
-        case OpKind::expert_bias:
-        case OpKind::expert_bias_backward:
         case OpKind::amax_rows:
         case OpKind::quantize_rows:
-        case OpKind::permute:
-        case OpKind::unpermute:
-        case OpKind::group_rows:
-        case OpKind::choose_ranks:
-        case OpKind::drop_rows:
-        case OpKind::spread_rows:
-        case OpKind::spread_weights:
-        case OpKind::grouped_gemm:
-        case OpKind::expert_activation:
-        case OpKind::expert_activation_backward:
-        case OpKind::gate_rows:
-        case OpKind::gate_rows_backward:
-        case OpKind::all_to_all_v:
         case OpKind::amax:
         case OpKind::quantize:
         case OpKind::transpose:

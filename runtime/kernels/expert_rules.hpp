@@ -14,6 +14,7 @@ struct ExpertPlaces {
     std::int64_t experts = 0, ranks = 1, split = 1;
     std::int64_t member = 0;               // this rank
     const std::int32_t* counts = nullptr;  // [ranks, experts]: rows that a member has for an expert
+    std::int64_t room = 0;                 // rows that may be in use, where that is known
 
     ORRERY_HOST_DEVICE std::int64_t local() const { return experts * split / ranks; }
     ORRERY_HOST_DEVICE std::int64_t first_of(std::int64_t of) const { return of / split * local(); }

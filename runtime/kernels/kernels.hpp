@@ -27,6 +27,13 @@ class Kernels {
     // From the host's memory, which stays as it is until the step has ended, to the device's.
     virtual void bring(std::span<const std::int32_t> from, void* to) = 0;
 
+    // Within the device's memory; both may be the same, and overlap in no other way.
+    virtual void copy(const void* from, void* to, std::int64_t bytes) = 0;
+
+    // What stands there once all that was launched has been performed, for the host, which waits
+    // for it where the device has a queue of its own. Until the next call.
+    virtual const std::int32_t* fetch(std::span<const std::int32_t> numbers) = 0;
+
     // The values where kernels can read them, for as long as this object lives. At any time before
     // the first request that names them.
     virtual const double* keep(std::span<const double> values) = 0;

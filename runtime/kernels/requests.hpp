@@ -807,39 +807,41 @@ struct GateRowsBackward {
     KERNEL(adamw, AdamW)                                 \
     KERNEL(cast, Cast)                                   \
     KERNEL(rearrange, Rearrange)                         \
-    KERNEL(fill, Fill)
-#define ORRERY_CPU_KERNELS(KERNEL)                       \
-    KERNEL(qk_norm, QkNorm)                              \
-    KERNEL(qk_norm_sums, QkNormSums)                     \
-    KERNEL(qk_norm_backward, QkNormBackward)             \
-    KERNEL(temper_queries, TemperQueries)                \
-    KERNEL(latent_heads, LatentHeads)                    \
-    KERNEL(latent_heads_backward, LatentHeadsBackward)   \
+    KERNEL(fill, Fill)                                   \
     KERNEL(route, Route)                                 \
     KERNEL(route_backward, RouteBackward)                \
-    KERNEL(drop_rows, DropRows)                          \
     KERNEL(count_choices, CountChoices)                  \
     KERNEL(balance_gradient, BalanceGradient)            \
     KERNEL(router_z_gradient, RouterZGradient)           \
     KERNEL(load_gradient, LoadGradient)                  \
     KERNEL(sign_step, SignStep)                          \
     KERNEL(choose_ranks, ChooseRanks)                    \
-    KERNEL(permute, Permute)                             \
-    KERNEL(unpermute, Unpermute)                         \
     KERNEL(group_rows, GroupRows)                        \
-    KERNEL(spread_rows, SpreadRows)                      \
-    KERNEL(spread_weights, SpreadWeights)                \
-    KERNEL(grouped_gemm, GroupedGemm)                    \
     KERNEL(expert_activation, ExpertActivation)          \
-    KERNEL(expert_activation_backward, ExpertActivationBackward) \
+    KERNEL(expert_activation_backward, ExpertActivationBackward)\
     KERNEL(expert_bias, ExpertBias)                      \
     KERNEL(expert_bias_backward, ExpertBiasBackward)     \
     KERNEL(weigh_rows, WeighRows)                        \
     KERNEL(weigh_rows_backward, WeighRowsBackward)       \
     KERNEL(gate_rows, GateRows)                          \
     KERNEL(gate_rows_backward, GateRowsBackward)
+// Those that go by an order of choices.
+#define ORRERY_ORDERED_KERNELS(KERNEL)                   \
+    KERNEL(drop_rows, DropRows)                          \
+    KERNEL(permute, Permute)                             \
+    KERNEL(unpermute, Unpermute)                         \
+    KERNEL(spread_rows, SpreadRows)                      \
+    KERNEL(spread_weights, SpreadWeights)
+#define ORRERY_CPU_KERNELS(KERNEL)                       \
+    KERNEL(qk_norm, QkNorm)                              \
+    KERNEL(qk_norm_sums, QkNormSums)                     \
+    KERNEL(qk_norm_backward, QkNormBackward)             \
+    KERNEL(temper_queries, TemperQueries)                \
+    KERNEL(latent_heads, LatentHeads)                    \
+    KERNEL(latent_heads_backward, LatentHeadsBackward)
 #define ORRERY_KERNELS(KERNEL) \
-    KERNEL(gemm, Gemm) ORRERY_OTHER_KERNELS(KERNEL) ORRERY_CPU_KERNELS(KERNEL)
+    KERNEL(gemm, Gemm)         \
+    KERNEL(grouped_gemm, GroupedGemm) ORRERY_OTHER_KERNELS(KERNEL) ORRERY_ORDERED_KERNELS(KERNEL) ORRERY_CPU_KERNELS(KERNEL)
 // clang-format on
 
 namespace detail {

@@ -27,6 +27,9 @@ void check_embeddings(World& world);
 void check_loss(World& world);
 void check_gradients(World& world);
 void check_scalars(World& world);
+void check_routers(World& world);
+void check_expert_rows(World& world);
+void check_experts(World& world);
 
 struct Check {
     const char* name;
@@ -43,6 +46,9 @@ inline constexpr std::array kChecks = {Check{"products", check_products},
                                        Check{"embeddings", check_embeddings},
                                        Check{"loss", check_loss},
                                        Check{"gradients", check_gradients},
-                                       Check{"scalars", check_scalars}};
+                                       Check{"scalars", check_scalars},
+                                       Check{"routers", check_routers},
+                                       Check{"expert_rows", check_expert_rows},
+                                       Check{"experts", check_experts}};
 
 }  // namespace orrery::runtime::gpu_check

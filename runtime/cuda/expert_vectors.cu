@@ -1,0 +1,218 @@
+// expert_activation, expert_bias, weigh_rows, gate_rows, and their backward: a block per row. How
+// many rows are in use, and whose they are, each block finds from the counts.
+#include "runtime/cuda/column_sums.cuh"
+#include "runtime/cuda/launches.hpp"
+#include "runtime/cuda/reduce.cuh"
+#include "runtime/kernels/activation_rules.hpp"
+
+namespace orrery::runtime::cuda {
+namespace {
+
+// The first row of each local expert, then the end of all, [local + 1] in shared memory.
+__device__ const std::int64_t* row_ends(const ExpertPlaces& places) {
+    auto* const ends = reinterpret_cast<std::int64_t*>(shared_memory);
+    const std::int64_t local = places.local(), first = places.first_of(places.member);
+    for (std::int64_t i = threadIdx.x; i < local; i += blockDim.x)
+        ends[i + 1] = places.rows_of(first + i);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        ends[0] = 0;
+        for (std::int64_t i = 0; i < local; ++i)
+            ends[i + 1] += ends[i];
+    }
+    __syncthreads();
+    return ends;
+}
+
+// The host knows how many rows there may be, and each block finds how many there are.
+Grid grid_for(const ExpertPlaces& places) {
+    return {blocks_for(places.room), kThreads,
+            static_cast<std::size_t>(places.local() + 1) * sizeof(std::int64_t)};
+}
+
+__device__ std::int64_t expert_of(const std::int64_t* ends, std::int64_t row) {
+    std::int64_t expert = 0;
+    while (ends[expert + 1] <= row)
+        ++expert;
+    return expert;
+}
+
+__global__ void expert_activation_kernel(ExpertActivation op) {
+    const bool gated = is_gated(op.form);
+    const std::int64_t rows = row_ends(op.places)[op.places.local()];
+    for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        const std::int64_t from = row * (gated ? 2 * op.width : op.width);
+        const float weight = op.weights.data != nullptr ? load(op.weights, row) : 1.0F;
+        for (std::int64_t i = threadIdx.x; i < op.width; i += blockDim.x) {
+            float y = curve_at(op.form, load(op.x, from + i)).value;
+            if (gated) y *= load(op.x, from + op.width + i);
+            store(op.y, row * op.width + i, y * weight);
+        }
+    }
+}
+
+__global__ void expert_activation_backward_kernel(ExpertActivationBackward op) {
+    const bool gated = is_gated(op.form), weighs = op.weights.data != nullptr;
+    const std::int64_t rows = row_ends(op.places)[op.places.local()];
+    for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        const std::int64_t from = row * (gated ? 2 * op.width : op.width);
+        const float weight = weighs ? load(op.weights, row) : 1.0F;
+        float along = 0;
+        for (std::int64_t i = threadIdx.x; i < op.width; i += blockDim.x) {
+            const CurvePoint curve = curve_at(op.form, load(op.x, from + i));
+            const float dy = load(op.dy, row * op.width + i);
+            const float up = gated ? load(op.x, from + op.width + i) : 1.0F;
+            along += dy * (curve.value * up);
+            store(op.dx, from + i, curve.slope * up * (dy * weight));
+            if (gated) store(op.dx, from + op.width + i, curve.value * (dy * weight));
+        }
+        if (!weighs) continue;
+        along = sum_over_block(along);
+        if (threadIdx.x == 0) store(op.dweights, row, along);
+    }
+}
+
+__global__ void expert_bias_kernel(ExpertBias op) {
+    const std::int64_t* const ends = row_ends(op.places);
+    for (std::int64_t row = blockIdx.x; row < ends[op.places.local()]; row += gridDim.x) {
+        const std::int64_t bias = expert_of(ends, row) * op.width;
+        const float weight = op.weights.data != nullptr ? load(op.weights, row) : 1.0F;
+        for (std::int64_t i = threadIdx.x; i < op.width; i += blockDim.x)
+            store(op.y, row * op.width + i,
+                  load(op.x, row * op.width + i) + weight * load(op.biases, bias + i));
+    }
+}
+
+// As column_sums.cuh does, over the rows of one expert at a time.
+__global__ void __launch_bounds__(kSumThreads) expert_bias_gradient_kernel(ExpertBiasBackward op) {
+    __shared__ float sums[kRowsAtOnce][kColumns];
+    const std::int64_t* const ends = row_ends(op.places);
+    const int lane = static_cast<int>(threadIdx.x) % kColumns;
+    const int first = static_cast<int>(threadIdx.x) / kColumns;
+    const std::int64_t pieces = (op.width + kColumns - 1) / kColumns;
+    for (std::int64_t piece = blockIdx.x; piece < op.places.local() * pieces; piece += gridDim.x) {
+        const std::int64_t expert = piece / pieces, column = piece % pieces * kColumns + lane;
+        float sum = 0;
+        if (column < op.width)
+            for (std::int64_t row = ends[expert] + first; row < ends[expert + 1];
+                 row += kRowsAtOnce) {
+                const float weight = op.weights.data != nullptr ? load(op.weights, row) : 1.0F;
+                sum += weight * load(op.dy, row * op.width + column);
+            }
+        sums[first][lane] = sum;
+        __syncthreads();
+        if (first == 0 && column < op.width) {
+            for (int k = 1; k < kRowsAtOnce; ++k)
+                sum += sums[k][lane];
+            const std::int64_t at = expert * op.width + column;
+            store(op.dbiases, at, op.accumulate ? load(op.dbiases, at) + sum : sum);
+        }
+        __syncthreads();
+    }
+}
+
+__global__ void expert_bias_weight_gradient_kernel(ExpertBiasBackward op) {
+    const std::int64_t* const ends = row_ends(op.places);
+    for (std::int64_t row = blockIdx.x; row < ends[op.places.local()]; row += gridDim.x) {
+        const std::int64_t bias = expert_of(ends, row) * op.width;
+        float along = 0;
+        for (std::int64_t i = threadIdx.x; i < op.width; i += blockDim.x)
+            along += load(op.dy, row * op.width + i) * load(op.biases, bias + i);
+        along = sum_over_block(along);
+        if (threadIdx.x == 0) store(op.dweights, row, along);
+    }
+}
+
+// y = weight·x of a row.
+__device__ void weigh_row(const Buffer& x, const Buffer& y, std::int64_t row, std::int64_t width,
+                          float weight) {
+    for (std::int64_t i = threadIdx.x; i < width; i += blockDim.x)
+        store(y, row * width + i, load(x, row * width + i) * weight);
+}
+
+// dx = weight·dy; Σ dy·x for every thread of the block. dx may be dy.
+__device__ float weigh_row_backward(const Buffer& dy, const Buffer& x, const Buffer& dx,
+                                    std::int64_t row, std::int64_t width, float weight) {
+    float along = 0;
+    for (std::int64_t i = threadIdx.x; i < width; i += blockDim.x) {
+        const float gradient = load(dy, row * width + i);
+        along += gradient * load(x, row * width + i);
+        store(dx, row * width + i, gradient * weight);
+    }
+    return sum_over_block(along);
+}
+
+__global__ void weigh_rows_kernel(WeighRows op) {
+    const std::int64_t rows = row_ends(op.places)[op.places.local()];
+    for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x)
+        weigh_row(op.x, op.y, row, op.width, load(op.weights, row));
+}
+
+__global__ void weigh_rows_backward_kernel(WeighRowsBackward op) {
+    const std::int64_t rows = row_ends(op.places)[op.places.local()];
+    for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+        const float along =
+            weigh_row_backward(op.dy, op.x, op.dx, row, op.width, load(op.weights, row));
+        if (threadIdx.x == 0) store(op.dweights, row, along);
+    }
+}
+
+__device__ float gate_at(const Buffer& logits, std::int64_t row) {
+    return 1 / (1 + std::exp(-load(logits, row)));
+}
+
+__global__ void gate_rows_kernel(GateRows op) {
+    for (std::int64_t row = blockIdx.x; row < op.rows; row += gridDim.x)
+        weigh_row(op.x, op.y, row, op.width, gate_at(op.logits, row));
+}
+
+__global__ void gate_rows_backward_kernel(GateRowsBackward op) {
+    for (std::int64_t row = blockIdx.x; row < op.rows; row += gridDim.x) {
+        const float gate = gate_at(op.logits, row);
+        const float along = weigh_row_backward(op.dy, op.x, op.dx, row, op.width, gate);
+        if (threadIdx.x == 0) store(op.dlogits, row, along * gate * (1 - gate));
+    }
+}
+
+}  // namespace
+
+void expert_activation(const ExpertActivation& op, cudaStream_t stream) {
+    launch("expert_activation", expert_activation_kernel, grid_for(op.places), stream, op);
+}
+
+void expert_activation_backward(const ExpertActivationBackward& op, cudaStream_t stream) {
+    launch("expert_activation_backward", expert_activation_backward_kernel, grid_for(op.places),
+           stream, op);
+}
+
+void expert_bias(const ExpertBias& op, cudaStream_t stream) {
+    launch("expert_bias", expert_bias_kernel, grid_for(op.places), stream, op);
+}
+
+void expert_bias_backward(const ExpertBiasBackward& op, cudaStream_t stream) {
+    Grid grid = grid_for(op.places);
+    grid.blocks = blocks_for(op.places.local() * ((op.width + kColumns - 1) / kColumns));
+    grid.threads = kSumThreads;
+    launch("expert_bias_backward", expert_bias_gradient_kernel, grid, stream, op);
+    if (op.weights)
+        launch("expert_bias_backward of weights", expert_bias_weight_gradient_kernel,
+               grid_for(op.places), stream, op);
+}
+
+void weigh_rows(const WeighRows& op, cudaStream_t stream) {
+    launch("weigh_rows", weigh_rows_kernel, grid_for(op.places), stream, op);
+}
+
+void weigh_rows_backward(const WeighRowsBackward& op, cudaStream_t stream) {
+    launch("weigh_rows_backward", weigh_rows_backward_kernel, grid_for(op.places), stream, op);
+}
+
+void gate_rows(const GateRows& op, cudaStream_t stream) {
+    launch("gate_rows", gate_rows_kernel, {blocks_for(op.rows)}, stream, op);
+}
+
+void gate_rows_backward(const GateRowsBackward& op, cudaStream_t stream) {
+    launch("gate_rows_backward", gate_rows_backward_kernel, {blocks_for(op.rows)}, stream, op);
+}
+
+}  // namespace orrery::runtime::cuda
