@@ -62,6 +62,22 @@ void check_operands(const ActivationBackward& op) {
 void check_operands(const Rope& op) {
     check_types({op.qkv});
 }
+void check_operands(const QkNorm& op) {
+    check_types({op.qkv, op.q_weight, op.k_weight, op.sums, op.y});
+}
+void check_operands(const QkNormSums& op) {
+    check_types({op.qkv, op.dy, op.q_weight, op.k_weight, op.sums});
+}
+void check_operands(const QkNormBackward& op) {
+    check_types({op.dy, op.qkv, op.q_weight, op.k_weight, op.sums, op.dots, op.dqkv, op.dq_weight,
+                 op.dk_weight});
+}
+void check_operands(const TemperQueries& op) {
+    check_types({op.qkv});
+}
+void check_operands(const LatentHeads& op) {
+    check_types({op.q, op.kv, op.rotary_keys, op.qkv});
+}
 void check_operands(const ResidualAdd& op) {
     check_types({op.branch, op.x, op.positions, op.biases[0], op.biases[1], op.y});
 }

@@ -110,6 +110,12 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::activation_backward:
         case OpKind::rope:
         case OpKind::rope_backward:
+        case OpKind::qk_norm:
+        case OpKind::qk_norm_sums:
+        case OpKind::qk_norm_backward:
+        case OpKind::temper_queries:
+        case OpKind::latent_heads:
+        case OpKind::latent_heads_backward:
         case OpKind::residual_add:
         case OpKind::add:
         case OpKind::bias_gradient:
@@ -139,12 +145,6 @@ bool has_cuda_kernel(OpKind kind) {
             return true;
         case OpKind::attention_block:
         case OpKind::attention_block_backward:
-        case OpKind::qk_norm:
-        case OpKind::qk_norm_backward:
-        case OpKind::qk_norm_sums:
-        case OpKind::temper_queries:
-        case OpKind::latent_heads:
-        case OpKind::latent_heads_backward:
         case OpKind::route:
         case OpKind::route_backward:
         case OpKind::count_choices:

@@ -790,6 +790,12 @@ struct GateRowsBackward {
     KERNEL(activation_backward, ActivationBackward)      \
     KERNEL(rope, Rope)                                   \
     KERNEL(rope_backward, RopeBackward)                  \
+    KERNEL(qk_norm, QkNorm)                              \
+    KERNEL(qk_norm_sums, QkNormSums)                     \
+    KERNEL(qk_norm_backward, QkNormBackward)             \
+    KERNEL(temper_queries, TemperQueries)                \
+    KERNEL(latent_heads, LatentHeads)                    \
+    KERNEL(latent_heads_backward, LatentHeadsBackward)   \
     KERNEL(residual_add, ResidualAdd)                    \
     KERNEL(add, Add)                                     \
     KERNEL(bias_gradient, BiasGradient)                  \
@@ -809,12 +815,6 @@ struct GateRowsBackward {
     KERNEL(rearrange, Rearrange)                         \
     KERNEL(fill, Fill)
 #define ORRERY_CPU_KERNELS(KERNEL)                       \
-    KERNEL(qk_norm, QkNorm)                              \
-    KERNEL(qk_norm_sums, QkNormSums)                     \
-    KERNEL(qk_norm_backward, QkNormBackward)             \
-    KERNEL(temper_queries, TemperQueries)                \
-    KERNEL(latent_heads, LatentHeads)                    \
-    KERNEL(latent_heads_backward, LatentHeadsBackward)   \
     KERNEL(route, Route)                                 \
     KERNEL(route_backward, RouteBackward)                \
     KERNEL(drop_rows, DropRows)                          \
