@@ -20,12 +20,31 @@ namespace {
 
 constexpr int kLayers = 3;
 
-// Dropout and a tied embedding; grouped queries, rotary positions, gated MLP.
+// Dropout and a tied embedding; grouped queries, rotary positions, gated MLP; norms of each head's
+// queries and keys, and of all of them; caps of scores and logits, windows; heads of latents, whose
+// values are narrower than their keys.
 constexpr const char* kGpt =
     R"({"model_type": "gpt2", "n_layer": 3, "n_embd": 32, "n_head": 4, "n_positions": 16, "vocab_size": 61})";
 constexpr const char* kLlama =
     R"({"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4,
         "num_key_value_heads": 2, "intermediate_size": 48, "vocab_size": 61, "tie_word_embeddings": false})";
+constexpr const char* kQwen =
+    R"({"model_type": "qwen3", "num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 6, "intermediate_size": 48, "vocab_size": 61})";
+constexpr const char* kOlmo =
+    R"({"model_type": "olmo2", "num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4,
+        "intermediate_size": 48, "vocab_size": 61})";
+constexpr const char* kGemma =
+    R"({"model_type": "gemma2", "num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 8, "query_pre_attn_scalar": 8, "intermediate_size": 48,
+        "vocab_size": 61, "sliding_window": 5, "attn_logit_softcapping": 0.5,
+        "final_logit_softcapping": 0.5})";
+constexpr const char* kDeepSeek =
+    R"({"model_type": "deepseek_v2", "num_hidden_layers": 3, "first_k_dense_replace": 3,
+        "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 4,
+        "q_lora_rank": 12, "kv_lora_rank": 10, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,
+        "v_head_dim": 6, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 8,
+        "intermediate_size": 48, "vocab_size": 61})";
 
 // One that is trained, and how.
 struct Case {
@@ -33,7 +52,7 @@ struct Case {
     const char* model;
     const char* schedule;
     std::vector<std::string> sets;
-    bool in_fp16 = true;  // whose loss scale must know of the steps before
+    bool in_fp16 = true;  // whose loss scale must know of the steps before, and fit the first
 };
 
 // Backward whole, and in halves; memory in all tiers; steps that run on into one another.
@@ -55,6 +74,11 @@ const std::vector<Case>& cases() {
          {"layout.data_parallel_mode=parameter_server", "layout.zero_stage=1",
           "layout.staleness=1"},
          false},
+        {"qwen", kQwen, "1f1b", {}, false},
+        {"olmo", kOlmo, "1f1b", {}, false},
+        {"gemma", kGemma, "1f1b", {}, false},
+        {"gemma unfused", kGemma, "1f1b", {"training.attention_kernel=unfused"}, false},
+        {"deepseek", kDeepSeek, "1f1b", {}},
     };
     return all;
 }
