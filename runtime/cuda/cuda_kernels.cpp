@@ -27,19 +27,20 @@ void check_operands(const Gemm& op) {
     check_types({op.a, op.b, op.bias, op.c});
 }
 void check_operands(const Attention& op) {
-    check_types({op.qkv, op.context, op.lse});
+    check_types({op.qkv, op.context, op.lse, op.scores.sinks});
 }
 void check_operands(const AttentionBackward& op) {
-    check_types({op.dcontext, op.qkv, op.context, op.lse, op.dqkv});
+    check_types({op.dcontext, op.qkv, op.context, op.lse, op.dqkv, op.scores.sinks, op.dsinks});
 }
 void check_operands(const AttentionProduct& op) {
     check_types({op.qkv, op.maps, op.context, op.dqkv});
 }
 void check_operands(const Softmax& op) {
-    check_types({op.scores, op.probabilities});
+    check_types({op.scores, op.probabilities, op.rules.sinks});
 }
 void check_operands(const SoftmaxBackward& op) {
-    check_types({op.dprobabilities, op.probabilities, op.dscores});
+    check_types(
+        {op.dprobabilities, op.probabilities, op.dscores, op.scores, op.rules.sinks, op.dsinks});
 }
 void check_operands(const Dropout& op) {
     check_types({op.x, op.y});
@@ -54,10 +55,10 @@ void check_operands(const NormBackward& op) {
     check_types({op.dy, op.x, op.weight, op.stats, op.residual, op.dx, op.dweight, op.dbias});
 }
 void check_operands(const Activation& op) {
-    check_types({op.x, op.y});
+    check_types({op.x, op.y, op.up});
 }
 void check_operands(const ActivationBackward& op) {
-    check_types({op.dy, op.told_by, op.dx});
+    check_types({op.dy, op.told_by, op.dx, op.up});
 }
 void check_operands(const Rope& op) {
     check_types({op.qkv});

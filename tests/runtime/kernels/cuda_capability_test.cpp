@@ -73,6 +73,23 @@ TEST(CudaCapability, WideValuesNeedRoomInATile) {
     EXPECT_EQ(refused("unfused", 257), "");
 }
 
+// Norms of heads, one by one or together; caps and windows; heads of latents, in dense layers.
+TEST(CudaCapability, DenseFamiliesHaveAllTheirKernels) {
+    for (const char* model :
+         {R"("model_type": "qwen3", "num_key_value_heads": 2, "head_dim": 16)",
+          R"("model_type": "olmo2")",
+          R"("model_type": "gemma2", "num_key_value_heads": 2, "head_dim": 16)",
+          R"("model_type": "deepseek_v2", "num_key_value_heads": 4, "first_k_dense_replace": 2)"})
+        for (const char* kernel : {"flash", "unfused"})
+            EXPECT_THAT(reasons_with({std::string("model={") + model +
+                                          R"(, "num_hidden_layers": 2, "hidden_size": 64,
+                                          "num_attention_heads": 4, "intermediate_size": 96,
+                                          "vocab_size": 512})",
+                                      std::string("training.attention_kernel=") + kernel}),
+                        ElementsAre())
+                << model;
+}
+
 // Keys of other ranks are attended to on the CPU alone; heads that are exchanged for tokens lie in
 // packed rows as ever.
 TEST(CudaCapability, KeysOfOtherRanksAreNotAttendedTo) {
