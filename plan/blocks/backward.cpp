@@ -339,7 +339,7 @@ void Derivation::derive_activation(const Op& op) {
     const Activate& forward = op.as<Activate>();
     for (const TensorId told_by : told_by_output(forward.function) ? op.writes : op.reads)
         reads.push_back(need(told_by));
-    emit(ActivateBackward{forward.rows, forward.width, forward.function}, op.label,
+    emit(ActivateBackward{forward.rows, forward.width, forward.function, forward.limit}, op.label,
          std::move(reads), {dx});
     contribute(op.reads[0], dx);
 }

@@ -25,7 +25,7 @@ __device__ void add_scores(const Attention& op, const QueryTile& tile, std::int6
         float largest = RunningSum{}.largest;
         for (int j = 0; j < T::kPerLane; ++j) {
             const std::int64_t k = key + T::column(j);
-            map[i][j] = scale * map[i][j] + slope_term(op.mask, tile.head, q, k);
+            map[i][j] = score_of(op.scores, op.mask, scale * map[i][j], tile.head, q, k).value;
             if (seen(j)) largest = Largest{}(largest, map[i][j]);
         }
         const float factor = raise_largest(running[i], over_lanes(largest, kLanes, Largest{}));
@@ -50,10 +50,12 @@ __device__ void attend(const Attention& op, const QueryTile& tile) {
     const AttentionShape& shape = op.shape;
     const std::int64_t s = shape.sequence, row = tile.sample * s, width = shape.qkv_width();
     const std::int64_t kv_head = tile.head / (shape.heads / shape.kv_heads);
-    const int d = static_cast<int>(shape.head_dim);
+    const int d = static_cast<int>(shape.head_dim), dv = static_cast<int>(shape.values());
     T::read(op.qkv, query_at(shape, tile.head, row + tile.query), width, T::kTall, s - tile.query,
             d, queries);
     RunningSum running[T::kRows];
+    for (RunningSum& of_row : running)
+        of_row = sum_before_keys(op.scores, tile.head);
     typename T::Sums sums;
     T::clear(sums);
     const std::int64_t end = tile.query + T::kTall < s ? tile.query + T::kTall : s;
@@ -65,7 +67,7 @@ __device__ void attend(const Attention& op, const QueryTile& tile) {
         T::multiply(queries, keys, d, map);
         add_scores<T>(op, tile, key, map, running, sums);
         __syncthreads();
-        T::read(op.qkv, value_at(shape, kv_head, row + key), width, T::kWide, s - key, d, keys);
+        T::read(op.qkv, value_at(shape, kv_head, row + key), width, T::kWide, s - key, dv, keys);
         T::share(map, weights);
         __syncthreads();
         T::add_product(weights, keys, sums);
@@ -76,7 +78,8 @@ __device__ void attend(const Attention& op, const QueryTile& tile) {
     for (int i = 0; i < T::kRows; ++i) {
         const std::int64_t q = tile.query + T::row(i);
         if (q >= s) continue;
-        T::write(sums, i, 1 / running[i].sum, d, op.context, context_at(shape, tile.head, row + q));
+        T::write(sums, i, 1 / running[i].sum, dv, op.context,
+                 context_at(shape, tile.head, row + q));
         if (T::lane() == 0) lse[q] = log_sum_exp(running[i]);
     }
 }
@@ -94,7 +97,7 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_kernel(Attention 
 }  // namespace
 
 void attention(const Attention& op, cudaStream_t stream) {
-    with_tile("attention", op.shape.head_dim, [&](auto tile) {
+    with_tile("attention", op.shape, [&](auto tile) {
         using T = decltype(tile);
         const std::size_t shared = (T::kTallSize + T::kWideSize + T::kMapSize) * sizeof(float);
         launch("attention", attention_kernel<T>,

@@ -18,16 +18,17 @@ struct Differentiated {
     float dscore = 0;       // times scale
 };
 
-// P = exp(scale·Q·Kᵀ − lse), F = factors of dropout: dS = scale·P∘(F∘(dC·Vᵀ) − dC·C).
+// P = exp(scale·Q·Kᵀ − lse), F = factors of dropout: dS = scale·P∘(F∘(dC·Vᵀ) − dC·C), times the
+// slope of the cap.
 __device__ Differentiated differentiate(const AttentionBackward& op, const Score& at, float product,
                                         float dprobability) {
     if (at.query >= op.shape.sequence || !sees(op.mask, at.query, at.key)) return {};
     const auto scale = static_cast<float>(op.scale);
-    const float score = scale * product + slope_term(op.mask, at.head, at.query, at.key);
-    const float p = std::exp(score - at.lse);
+    const Capped score = score_of(op.scores, op.mask, scale * product, at.head, at.query, at.key);
+    const float p = std::exp(score.value - at.lse);
     const float factor =
         probability_factor(op.dropout, op.shape.sequence, at.sample, at.head, at.query, at.key);
-    return {p * factor, scale * p * (dprobability * factor - at.along)};
+    return {p * factor, scale * p * (dprobability * factor - at.along) * score.slope};
 }
 
 __device__ float lse_of(const AttentionBackward& op, std::int64_t sample, std::int64_t head,
@@ -45,7 +46,7 @@ __device__ float along_of(const AttentionBackward& op, std::int64_t sample, std:
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
     if (query < op.shape.sequence) {
         const std::int64_t at = context_at(op.shape, head, sample * op.shape.sequence + query);
-        for (int c = lane; c < op.shape.head_dim; c += kLanes)
+        for (int c = lane; c < op.shape.values(); c += kLanes)
             sum = std::fma(dcontext[c], load(op.context, at + c), sum);
     }
     return over_lanes(sum, kLanes, Sum{});
@@ -62,10 +63,10 @@ __device__ void differentiate_queries(const AttentionBackward& op, std::int64_t 
     const AttentionShape& shape = op.shape;
     const std::int64_t s = shape.sequence, row = sample * s, width = shape.qkv_width();
     const std::int64_t kv_head = head / (shape.heads / shape.kv_heads);
-    const int d = static_cast<int>(shape.head_dim);
+    const int d = static_cast<int>(shape.head_dim), dv = static_cast<int>(shape.values());
     T::read(op.qkv, query_at(shape, head, row + query), width, T::kTall, s - query, d, queries);
     T::read(op.dcontext, context_at(shape, head, row + query), shape.context_width(), T::kTall,
-            s - query, d, dcontext);
+            s - query, dv, dcontext);
     __syncthreads();
     float lse[T::kRows], along[T::kRows];
     for (int i = 0; i < T::kRows; ++i) {
@@ -80,10 +81,10 @@ __device__ void differentiate_queries(const AttentionBackward& op, std::int64_t 
          key += T::kWide) {
         typename T::Map map, of_values;
         T::read(op.qkv, key_at(shape, kv_head, row + key), width, T::kWide, s - key, d, keys);
-        T::read(op.qkv, value_at(shape, kv_head, row + key), width, T::kWide, s - key, d, values);
+        T::read(op.qkv, value_at(shape, kv_head, row + key), width, T::kWide, s - key, dv, values);
         __syncthreads();
         T::multiply(queries, keys, d, map);
-        T::multiply(dcontext, values, d, of_values);
+        T::multiply(dcontext, values, dv, of_values);
         for (int i = 0; i < T::kRows; ++i)
             for (int j = 0; j < T::kPerLane; ++j) {
                 const Score at{sample, head,    query + T::row(i), key + T::column(j),
@@ -132,11 +133,11 @@ __device__ void add_queries(const AttentionBackward& op, const KeyTile& tile, st
                             std::int64_t query, const KeySpace<T>& space, KeySums<T>& sums) {
     const AttentionShape& shape = op.shape;
     const std::int64_t s = shape.sequence, row = tile.sample * s + query;
-    const int d = static_cast<int>(shape.head_dim);
+    const int d = static_cast<int>(shape.head_dim), dv = static_cast<int>(shape.values());
     T::read(op.qkv, query_at(shape, head, row), shape.qkv_width(), T::kWide, s - query, d,
             space.queries);
     T::read(op.dcontext, context_at(shape, head, row), shape.context_width(), T::kWide, s - query,
-            d, space.dcontext);
+            dv, space.dcontext);
     __syncthreads();
     for (int q = T::group(); q < T::kWide; q += kGroups) {
         const float along =
@@ -148,7 +149,7 @@ __device__ void add_queries(const AttentionBackward& op, const KeyTile& tile, st
     __syncthreads();
     typename T::Map map, of_values;
     T::multiply(space.keys, space.queries, d, map);
-    T::multiply(space.values, space.dcontext, d, of_values);
+    T::multiply(space.values, space.dcontext, dv, of_values);
     for (int i = 0; i < T::kRows; ++i)
         for (int j = 0; j < T::kPerLane; ++j) {
             const int q = T::column(j);
@@ -171,9 +172,9 @@ __device__ void differentiate_keys(const AttentionBackward& op, const KeyTile& t
     const AttentionShape& shape = op.shape;
     const std::int64_t s = shape.sequence, row = tile.sample * s + tile.key;
     const std::int64_t group = shape.heads / shape.kv_heads, width = shape.qkv_width();
-    const int d = static_cast<int>(shape.head_dim);
+    const int d = static_cast<int>(shape.head_dim), dv = static_cast<int>(shape.values());
     T::read(op.qkv, key_at(shape, tile.kv_head, row), width, T::kTall, s - tile.key, d, space.keys);
-    T::read(op.qkv, value_at(shape, tile.kv_head, row), width, T::kTall, s - tile.key, d,
+    T::read(op.qkv, value_at(shape, tile.kv_head, row), width, T::kTall, s - tile.key, dv,
             space.values);
     KeySums<T> sums;
     T::clear(sums.of_keys);
@@ -186,7 +187,7 @@ __device__ void differentiate_keys(const AttentionBackward& op, const KeyTile& t
         if (tile.key + T::row(i) >= s) continue;
         const std::int64_t at = row + T::row(i);
         T::write(sums.of_keys, i, 1, d, op.dqkv, key_at(shape, tile.kv_head, at));
-        T::write(sums.of_values, i, 1, d, op.dqkv, value_at(shape, tile.kv_head, at));
+        T::write(sums.of_values, i, 1, dv, op.dqkv, value_at(shape, tile.kv_head, at));
     }
 }
 
@@ -212,10 +213,36 @@ __global__ void __launch_bounds__(kAttentionThreads) key_gradient_kernel(Attenti
     }
 }
 
+// A block per head. A sink's probability, exp(sink − lse), has no value: −Σ over rows of P·dC·C.
+__global__ void sink_gradient_kernel(AttentionBackward op) {
+    const AttentionShape& shape = op.shape;
+    const std::int64_t rows = shape.batch * shape.sequence;
+    const std::int64_t lane = threadIdx.x % kWarp;
+    for (std::int64_t head = blockIdx.x; head < shape.heads; head += gridDim.x) {
+        const float sink = load(op.scores.sinks, head);
+        float sum = 0;
+        for (std::int64_t row = threadIdx.x / kWarp; row < rows; row += blockDim.x / kWarp) {
+            const std::int64_t at = context_at(shape, head, row);
+            float along = 0;
+            for (std::int64_t c = lane; c < shape.values(); c += kWarp)
+                along = std::fma(load(op.dcontext, at + c), load(op.context, at + c), along);
+            along = over_lanes(along, kWarp, Sum{});
+            const float lse = lse_of(op, row / shape.sequence, head, row % shape.sequence);
+            if (lane == 0) sum -= std::exp(sink - lse) * along;
+        }
+        sum = sum_over_block(sum);
+        if (threadIdx.x == 0)
+            store(op.dsinks, head, op.accumulate ? load(op.dsinks, head) + sum : sum);
+    }
+}
+
 }  // namespace
 
 void attention_backward(const AttentionBackward& op, cudaStream_t stream) {
-    with_tile("attention_backward", op.shape.head_dim, [&](auto tile) {
+    if (op.scores.sinks)
+        launch("attention_backward of sinks", sink_gradient_kernel, {blocks_for(op.shape.heads)},
+               stream, op);
+    with_tile("attention_backward", op.shape, [&](auto tile) {
         using T = decltype(tile);
         const std::int64_t tiles = tiles_of(op.shape.sequence, T::kTall);
         constexpr std::size_t kShared =

@@ -72,25 +72,26 @@ Operand transposed(Operand operand) {
     return operand;
 }
 
-// The tensors of a request as matrices [S, d] and [S, S].
+// The tensors of a request as matrices [S, d], [S, values] and [S, S].
 struct Operands {
     Operand q, k, v, maps, context;
 
     explicit Operands(const AttentionProduct& op, const Buffer& packed) {
         const AttentionShape& shape = op.shape;
-        const std::int64_t s = shape.sequence, d = shape.head_dim, width = shape.qkv_width();
+        const std::int64_t s = shape.sequence, d = shape.head_dim, dv = shape.values();
+        const std::int64_t width = shape.qkv_width();
         const std::int64_t group = shape.heads / shape.kv_heads;
         q = {packed, query_at(shape, 0, 0), s * width, d, width, 1, 1};
         k = {packed, key_at(shape, 0, 0), s * width, d, width, 1, group};
-        v = {packed, value_at(shape, 0, 0), s * width, d, width, 1, group};
+        v = {packed, value_at(shape, 0, 0), s * width, dv, width, 1, group};
         maps = {op.maps, 0, shape.heads * s * s, s * s, s, 1, 1};
-        context = {op.context, 0, s * shape.context_width(), d, shape.context_width(), 1, 1};
+        context = {op.context, 0, s * shape.context_width(), dv, shape.context_width(), 1, 1};
     }
 };
 
 Product product_of(const AttentionProduct& op) {
     const AttentionShape& shape = op.shape;
-    const std::int64_t s = shape.sequence, d = shape.head_dim;
+    const std::int64_t s = shape.sequence, d = shape.head_dim, dv = shape.values();
     const std::int64_t group = shape.heads / shape.kv_heads;
     const auto scale = static_cast<float>(op.scale);
     const Operands in(op, op.qkv), out(op, op.dqkv);
@@ -99,11 +100,11 @@ Product product_of(const AttentionProduct& op) {
         case AttentionProductForm::scores:
             return {in.q, transposed(in.k), in.maps, s, s, d, n, h, 1, scale};
         case AttentionProductForm::context:
-            return {in.maps, in.v, in.context, s, d, s, n, h, 1, 1};
+            return {in.maps, in.v, in.context, s, dv, s, n, h, 1, 1};
         case AttentionProductForm::probability_gradient:
-            return {in.context, transposed(in.v), in.maps, s, s, d, n, h, 1, 1};
+            return {in.context, transposed(in.v), in.maps, s, s, dv, n, h, 1, 1};
         case AttentionProductForm::value_gradient:
-            return {transposed(in.maps), in.context, out.v, s, d, s, n, h, group, 1};
+            return {transposed(in.maps), in.context, out.v, s, dv, s, n, h, group, 1};
         case AttentionProductForm::query_gradient:
             return {in.maps, in.k, out.q, s, d, s, n, h, 1, scale};
         case AttentionProductForm::key_gradient:

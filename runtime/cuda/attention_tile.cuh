@@ -4,6 +4,8 @@
 // queries for those of keys and values. Heads are padded to 64, 128 or 256 elements of 0.
 #pragma once
 
+#include <algorithm>
+
 #include "runtime/cuda/reduce.cuh"
 #include "runtime/kernels/attention_rules.hpp"
 #include "runtime/kernels/elements.hpp"
@@ -94,9 +96,10 @@ struct Tile {
     }
 };
 
-// Calls f(Tile) with the narrowest tile that holds the head.
+// Calls f(Tile) with the narrowest tile that holds a head's keys and its values.
 template <typename F>
-void with_tile(const char* name, std::int64_t head_dim, const F& f) {
+void with_tile(const char* name, const AttentionShape& shape, const F& f) {
+    const std::int64_t head_dim = std::max(shape.head_dim, shape.values());
     if (head_dim <= 64)
         f(Tile<64>{});
     else if (head_dim <= 128)

@@ -9,11 +9,17 @@
 namespace orrery::runtime::cuda {
 namespace {
 
+// A logit as it counts.
+__device__ Capped logit_at(const LogitsPart& part, const Buffer& logits, std::int64_t at) {
+    return capped(load(logits, at), static_cast<float>(part.soft_cap));
+}
+
 __global__ void max_kernel(CrossEntropyMax op) {
     for (std::int64_t row = blockIdx.x; row < op.part.rows; row += gridDim.x) {
         float largest = RunningSum{}.largest;
         for (std::int64_t i = threadIdx.x; i < op.part.valid_columns; i += blockDim.x)
-            largest = Largest{}(largest, load(op.logits, row * op.part.columns + i));
+            largest =
+                Largest{}(largest, logit_at(op.part, op.logits, row * op.part.columns + i).value);
         largest = largest_over_block(largest);
         if (threadIdx.x == 0) static_cast<float*>(op.largest.data)[row] = largest;
     }
@@ -27,13 +33,16 @@ __global__ void sum_kernel(CrossEntropySum op) {
         const float largest = static_cast<const float*>(op.largest.data)[row];
         double total = 0;
         for (std::int64_t i = threadIdx.x; i < valid; i += blockDim.x)
-            total += std::exp(load(op.logits, row * op.part.columns + i) - largest);
+            total +=
+                std::exp(logit_at(op.part, op.logits, row * op.part.columns + i).value - largest);
         total = sum_over_block(total);
         if (threadIdx.x > 0) continue;
         auto* const sums = static_cast<float*>(op.sums.data) + 2 * row;
         const std::int64_t target = column_of(op.part, op.targets[row]);
         sums[0] = ignored ? sum_of_ignored(op.part) : static_cast<float>(total);
-        sums[1] = target >= 0 ? load(op.logits, row * op.part.columns + target) - largest : 0.0F;
+        sums[1] = 0;
+        if (target >= 0)
+            sums[1] = logit_at(op.part, op.logits, row * op.part.columns + target).value - largest;
     }
 }
 
@@ -59,9 +68,10 @@ __global__ void backward_kernel(CrossEntropyBackward op) {
         const std::int64_t target = column_of(op.part, op.targets[row]);
         for (std::int64_t i = threadIdx.x; i < op.part.columns; i += blockDim.x) {
             const std::int64_t at = row * op.part.columns + i;
-            float gradient = i < valid ? std::exp(load(op.logits, at) - largest) * share : 0.0F;
+            const Capped logit = i < valid ? logit_at(op.part, op.logits, at) : Capped{};
+            float gradient = i < valid ? std::exp(logit.value - largest) * share : 0.0F;
             if (i == target) gradient -= scale;
-            store(op.logits, at, gradient);
+            store(op.logits, at, gradient * logit.slope);
         }
     }
 }

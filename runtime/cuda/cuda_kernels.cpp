@@ -27,19 +27,20 @@ void check_operands(const Gemm& op) {
     check_types({op.a, op.b, op.bias, op.c});
 }
 void check_operands(const Attention& op) {
-    check_types({op.qkv, op.context, op.lse});
+    check_types({op.qkv, op.context, op.lse, op.scores.sinks});
 }
 void check_operands(const AttentionBackward& op) {
-    check_types({op.dcontext, op.qkv, op.context, op.lse, op.dqkv});
+    check_types({op.dcontext, op.qkv, op.context, op.lse, op.dqkv, op.scores.sinks, op.dsinks});
 }
 void check_operands(const AttentionProduct& op) {
     check_types({op.qkv, op.maps, op.context, op.dqkv});
 }
 void check_operands(const Softmax& op) {
-    check_types({op.scores, op.probabilities});
+    check_types({op.scores, op.probabilities, op.rules.sinks});
 }
 void check_operands(const SoftmaxBackward& op) {
-    check_types({op.dprobabilities, op.probabilities, op.dscores});
+    check_types(
+        {op.dprobabilities, op.probabilities, op.dscores, op.scores, op.rules.sinks, op.dsinks});
 }
 void check_operands(const Dropout& op) {
     check_types({op.x, op.y});
@@ -54,13 +55,29 @@ void check_operands(const NormBackward& op) {
     check_types({op.dy, op.x, op.weight, op.stats, op.residual, op.dx, op.dweight, op.dbias});
 }
 void check_operands(const Activation& op) {
-    check_types({op.x, op.y});
+    check_types({op.x, op.y, op.up});
 }
 void check_operands(const ActivationBackward& op) {
-    check_types({op.dy, op.told_by, op.dx});
+    check_types({op.dy, op.told_by, op.dx, op.up});
 }
 void check_operands(const Rope& op) {
     check_types({op.qkv});
+}
+void check_operands(const QkNorm& op) {
+    check_types({op.qkv, op.q_weight, op.k_weight, op.sums, op.y});
+}
+void check_operands(const QkNormSums& op) {
+    check_types({op.qkv, op.dy, op.q_weight, op.k_weight, op.sums});
+}
+void check_operands(const QkNormBackward& op) {
+    check_types({op.dy, op.qkv, op.q_weight, op.k_weight, op.sums, op.dots, op.dqkv, op.dq_weight,
+                 op.dk_weight});
+}
+void check_operands(const TemperQueries& op) {
+    check_types({op.qkv});
+}
+void check_operands(const LatentHeads& op) {
+    check_types({op.q, op.kv, op.rotary_keys, op.qkv});
 }
 void check_operands(const ResidualAdd& op) {
     check_types({op.branch, op.x, op.positions, op.biases[0], op.biases[1], op.y});
@@ -251,12 +268,6 @@ struct Launched {
         cuda::name(request, stream);                \
     }
     ORRERY_OTHER_KERNELS(ORRERY_LAUNCH)
-#undef ORRERY_LAUNCH
-#define ORRERY_LAUNCH(name, Request)                                                          \
-    void operator()(const Request&) const {                                                   \
-        ORRERY_CHECK(false, "CUDA has no " #name ", which its capability says before a run"); \
-    }
-    ORRERY_CPU_KERNELS(ORRERY_LAUNCH)
 #undef ORRERY_LAUNCH
 };
 

@@ -39,13 +39,14 @@ __device__ std::int64_t expert_of(const std::int64_t* ends, std::int64_t row) {
 
 __global__ void expert_activation_kernel(ExpertActivation op) {
     const bool gated = is_gated(op.form);
+    const auto limit = static_cast<float>(op.limit);
     const std::int64_t rows = row_ends(op.places)[op.places.local()];
     for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const std::int64_t from = row * (gated ? 2 * op.width : op.width);
         const float weight = op.weights.data != nullptr ? load(op.weights, row) : 1.0F;
         for (std::int64_t i = threadIdx.x; i < op.width; i += blockDim.x) {
-            float y = curve_at(op.form, load(op.x, from + i)).value;
-            if (gated) y *= load(op.x, from + op.width + i);
+            float y = curve_at(op.form, load(op.x, from + i), limit).value;
+            if (gated) y *= factor_at(op.form, load(op.x, from + op.width + i), limit).value;
             store(op.y, row * op.width + i, y * weight);
         }
     }
@@ -53,18 +54,21 @@ __global__ void expert_activation_kernel(ExpertActivation op) {
 
 __global__ void expert_activation_backward_kernel(ExpertActivationBackward op) {
     const bool gated = is_gated(op.form), weighs = op.weights.data != nullptr;
+    const auto limit = static_cast<float>(op.limit);
     const std::int64_t rows = row_ends(op.places)[op.places.local()];
     for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const std::int64_t from = row * (gated ? 2 * op.width : op.width);
         const float weight = weighs ? load(op.weights, row) : 1.0F;
         float along = 0;
         for (std::int64_t i = threadIdx.x; i < op.width; i += blockDim.x) {
-            const CurvePoint curve = curve_at(op.form, load(op.x, from + i));
+            const CurvePoint curve = curve_at(op.form, load(op.x, from + i), limit);
             const float dy = load(op.dy, row * op.width + i);
-            const float up = gated ? load(op.x, from + op.width + i) : 1.0F;
-            along += dy * (curve.value * up);
-            store(op.dx, from + i, curve.slope * up * (dy * weight));
-            if (gated) store(op.dx, from + op.width + i, curve.value * (dy * weight));
+            CurvePoint factor{1, 0};
+            if (gated) factor = factor_at(op.form, load(op.x, from + op.width + i), limit);
+            along += dy * (curve.value * factor.value);
+            store(op.dx, from + i, curve.slope * factor.value * (dy * weight));
+            if (gated)
+                store(op.dx, from + op.width + i, curve.value * factor.slope * (dy * weight));
         }
         if (!weighs) continue;
         along = sum_over_block(along);

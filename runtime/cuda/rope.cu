@@ -1,4 +1,5 @@
-// rope and rope_backward: a block per row of qkv, whose angles are computed once for all heads.
+// rope, rope_backward and temper_queries: a block per row of qkv, whose angles are computed once
+// for all heads.
 #include "runtime/cuda/launch.cuh"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/kernels/elements.hpp"
@@ -29,6 +30,18 @@ __global__ void rope_kernel(Rope op, bool backward) {
     }
 }
 
+__global__ void temper_kernel(TemperQueries op) {
+    const AttentionShape& shape = op.shape;
+    const std::int64_t s = shape.sequence;
+    for (std::int64_t row = blockIdx.x; row < shape.batch * s; row += gridDim.x) {
+        const float factor = temper_factor(op.part.position_of(row % s, s), op.floor, op.scale);
+        for (std::int64_t i = threadIdx.x; i < shape.heads * shape.head_dim; i += blockDim.x) {
+            const std::int64_t at = row * shape.qkv_width() + i;
+            store(op.qkv, at, load(op.qkv, at) * factor);
+        }
+    }
+}
+
 void turn(const char* name, const Rope& op, bool backward, cudaStream_t stream) {
     const auto shared = static_cast<std::size_t>(op.rotary_dim / 2) * sizeof(Turn);
     launch(name, rope_kernel, {blocks_for(op.shape.batch * op.shape.sequence), kThreads, shared},
@@ -43,6 +56,11 @@ void rope(const Rope& op, cudaStream_t stream) {
 
 void rope_backward(const RopeBackward& op, cudaStream_t stream) {
     turn("rope_backward", op, true, stream);
+}
+
+void temper_queries(const TemperQueries& op, cudaStream_t stream) {
+    launch("temper_queries", temper_kernel, {blocks_for(op.shape.batch * op.shape.sequence)},
+           stream, op);
 }
 
 }  // namespace orrery::runtime::cuda

@@ -35,9 +35,17 @@ ORRERY_HOST_DEVICE inline CurvePoint gelu_erf_at(float x) {
     return {x * below, below + x * kInverseRootTwoPi * std::exp(-0.5F * (x * x))};
 }
 
-ORRERY_HOST_DEVICE inline CurvePoint silu_at(float x) {
-    const float share = 1 / (1 + std::exp(-x));
-    return {x * share, share * (1 + x * (1 - share))};
+// x/(1 + exp(−steepness·x)).
+ORRERY_HOST_DEVICE inline CurvePoint silu_at(float x, float steepness = 1) {
+    const float share = 1 / (1 + std::exp(-steepness * x));
+    return {x * share, share * (1 + steepness * x * (1 - share))};
+}
+
+// Beyond the limit nothing has a slope.
+ORRERY_HOST_DEVICE inline CurvePoint clamped_silu_at(float x, float limit) {
+    const bool beyond = x > limit;
+    const CurvePoint point = silu_at(beyond ? limit : x, 1.702F);
+    return {point.value, beyond ? 0 : point.slope};
 }
 
 // NaN stays NaN.
@@ -50,8 +58,16 @@ ORRERY_HOST_DEVICE inline CurvePoint squared_relu_at(float x) {
     return {above * above, 2 * above};
 }
 
-// Of a gated form the function that is applied to the gate.
-ORRERY_HOST_DEVICE inline CurvePoint curve_at(ActivationForm form, float x) {
+// What multiplies the function of the gate, and its slope by `up`.
+ORRERY_HOST_DEVICE inline CurvePoint factor_at(ActivationForm form, float up, float limit) {
+    if (form != ActivationForm::clamped_swiglu) return {up, 1};
+    if (up > limit) return {1 + limit, 0};
+    if (up < -limit) return {1 - limit, 0};
+    return {1 + up, 1};
+}
+
+// Of a gated form the function that is applied to the gate. `limit`: of a clamped one.
+ORRERY_HOST_DEVICE inline CurvePoint curve_at(ActivationForm form, float x, float limit = 0) {
     switch (form) {
         case ActivationForm::gelu_tanh:
         case ActivationForm::geglu_tanh:
@@ -60,8 +76,9 @@ ORRERY_HOST_DEVICE inline CurvePoint curve_at(ActivationForm form, float x) {
         case ActivationForm::geglu_erf:
             return gelu_erf_at(x);
         case ActivationForm::swiglu:
-        case ActivationForm::clamped_swiglu:  // no CUDA kernel computes it
             return silu_at(x);
+        case ActivationForm::clamped_swiglu:
+            return clamped_silu_at(x, limit);
         case ActivationForm::squared_relu:
             return squared_relu_at(x);
         case ActivationForm::relu:

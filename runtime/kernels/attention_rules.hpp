@@ -1,12 +1,14 @@
-// Where the heads of attention lie in packed rows, which keys a query sees, and what dropout makes
-// of a probability.
+// Where the heads of attention lie in packed rows, which keys a query sees, what counts as a score,
+// and what dropout makes of a probability.
 #pragma once
 
 #include <cstdint>
 
 #include "runtime/host_device.hpp"
 #include "runtime/kernels/dropout_rules.hpp"
+#include "runtime/kernels/elements.hpp"
 #include "runtime/kernels/requests.hpp"
+#include "runtime/kernels/softmax_rules.hpp"
 
 namespace orrery::runtime {
 
@@ -50,6 +52,23 @@ ORRERY_HOST_DEVICE inline float slope_term(const AttentionMask& mask, std::int64
                                            std::int64_t query, std::int64_t key) {
     if (mask.slopes == nullptr) return 0;
     return static_cast<float>(mask.slopes[head]) * static_cast<float>(key - query);
+}
+
+// A score that is scaled already: capped, then with its slope term. The slope is that of the cap.
+ORRERY_HOST_DEVICE inline Capped score_of(const AttentionScores& rules, const AttentionMask& mask,
+                                          float scaled, std::int64_t head, std::int64_t query,
+                                          std::int64_t key) {
+    Capped score = capped(scaled, static_cast<float>(rules.soft_cap));
+    score.value += slope_term(mask, head, query, key);
+    return score;
+}
+
+// What a row's sum of exponentials is before any key: a sink is a score that is known from the
+// start, and whose value is 0.
+ORRERY_HOST_DEVICE inline RunningSum sum_before_keys(const AttentionScores& rules,
+                                                     std::int64_t head) {
+    if (!rules.sinks) return {};
+    return {load(rules.sinks, head), 1};
 }
 
 // What a probability is multiplied by; head of this rank, sample of this micro-batch, positions in

@@ -18,10 +18,6 @@ struct Lacking {
     std::set<std::string> kinds;
     bool fp8 = false;           // something is cast to it …
     bool fp8_products = false;  // … to be multiplied
-    bool soft_cap = false;
-    bool unequal_heads = false;
-    bool sinks = false;
-    bool clamps = false;
 };
 
 // Whether the op hands on statistics of gradients, over stages: as they are.
@@ -53,15 +49,7 @@ void look_at_attention(const plan::Op& op, Lacking& lacking) {
             if constexpr (requires { spec.queries + spec.head_dim; })
                 lacking.widest_head = std::max(lacking.widest_head, spec.head_dim);
             if constexpr (requires { spec.queries + spec.value_dim; })
-                lacking.unequal_heads = lacking.unequal_heads || spec.values() != spec.head_dim;
-            if constexpr (requires { spec.other_dim; })
-                lacking.unequal_heads =
-                    lacking.unequal_heads || spec.head_dim() != spec.value_dim();
-            if constexpr (requires { spec.soft_cap; })
-                lacking.soft_cap = lacking.soft_cap || spec.soft_cap != 0;
-            if constexpr (requires { spec.limit; })
-                lacking.clamps = lacking.clamps || spec.limit != 0;
-            if constexpr (requires { spec.sinks; }) lacking.sinks = lacking.sinks || spec.sinks;
+                lacking.widest_head = std::max(lacking.widest_head, spec.values());
         },
         op.spec);
 }
@@ -110,6 +98,12 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::activation_backward:
         case OpKind::rope:
         case OpKind::rope_backward:
+        case OpKind::qk_norm:
+        case OpKind::qk_norm_sums:
+        case OpKind::qk_norm_backward:
+        case OpKind::temper_queries:
+        case OpKind::latent_heads:
+        case OpKind::latent_heads_backward:
         case OpKind::residual_add:
         case OpKind::add:
         case OpKind::bias_gradient:
@@ -162,12 +156,6 @@ bool has_cuda_kernel(OpKind kind) {
             return true;
         case OpKind::attention_block:
         case OpKind::attention_block_backward:
-        case OpKind::qk_norm:
-        case OpKind::qk_norm_backward:
-        case OpKind::qk_norm_sums:
-        case OpKind::temper_queries:
-        case OpKind::latent_heads:
-        case OpKind::latent_heads_backward:
         case OpKind::amax_rows:
         case OpKind::quantize_rows:
         case OpKind::amax:
@@ -203,18 +191,6 @@ std::vector<plan::Diagnostic> reasons_not_on_cuda(const plan::Plan& plan, const 
             "T103", file, "/layout/activation_stash", "\"fp8\"",
             "CUDA has no kernel that casts to fp8_e4m3",
             {"--set layout.activation_stash=bf16, in fp32", "--set layout.activation_stash=same"}));
-    if (lacking.soft_cap)
-        reasons.push_back(reason("T103", file, "/model", "",
-                                 "CUDA has no kernels that cap scores or logits softly", {}));
-    if (lacking.clamps)
-        reasons.push_back(reason("T103", file, "/model", "",
-                                 "CUDA has no kernels of activations that are clamped", {}));
-    if (lacking.sinks)
-        reasons.push_back(
-            reason("T103", file, "/model", "", "CUDA's attention has no kernels with sinks", {}));
-    if (lacking.unequal_heads)
-        reasons.push_back(reason("T103", file, "/model", "",
-                                 "CUDA's attention has heads of one width, of values, too", {}));
     for (const std::string& kind : lacking.kinds)
         reasons.push_back(reason("T103", file, "", "", "CUDA has no kernel for " + kind, {}));
     return reasons;

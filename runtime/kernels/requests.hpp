@@ -773,8 +773,8 @@ struct GateRowsBackward {
 };
 
 // The list of all kernels, once: the name of each and its request. What a backend is asked, the
-// CPU's table and the functions of either backend follow from it. Products stand apart where a
-// library has them; so do kernels that no other backend than the CPU has so far.
+// CPU's table and the functions of either backend follow from it. Products stand apart, where a
+// library has them.
 // clang-format off
 #define ORRERY_OTHER_KERNELS(KERNEL)                     \
     KERNEL(attention, Attention)                         \
@@ -790,6 +790,12 @@ struct GateRowsBackward {
     KERNEL(activation_backward, ActivationBackward)      \
     KERNEL(rope, Rope)                                   \
     KERNEL(rope_backward, RopeBackward)                  \
+    KERNEL(qk_norm, QkNorm)                              \
+    KERNEL(qk_norm_sums, QkNormSums)                     \
+    KERNEL(qk_norm_backward, QkNormBackward)             \
+    KERNEL(temper_queries, TemperQueries)                \
+    KERNEL(latent_heads, LatentHeads)                    \
+    KERNEL(latent_heads_backward, LatentHeadsBackward)   \
     KERNEL(residual_add, ResidualAdd)                    \
     KERNEL(add, Add)                                     \
     KERNEL(bias_gradient, BiasGradient)                  \
@@ -818,7 +824,8 @@ struct GateRowsBackward {
     KERNEL(choose_ranks, ChooseRanks)                    \
     KERNEL(group_rows, GroupRows)                        \
     KERNEL(expert_activation, ExpertActivation)          \
-    KERNEL(expert_activation_backward, ExpertActivationBackward)\
+    KERNEL(expert_activation_backward,                   \
+           ExpertActivationBackward)                     \
     KERNEL(expert_bias, ExpertBias)                      \
     KERNEL(expert_bias_backward, ExpertBiasBackward)     \
     KERNEL(weigh_rows, WeighRows)                        \
@@ -832,16 +839,11 @@ struct GateRowsBackward {
     KERNEL(unpermute, Unpermute)                         \
     KERNEL(spread_rows, SpreadRows)                      \
     KERNEL(spread_weights, SpreadWeights)
-#define ORRERY_CPU_KERNELS(KERNEL)                       \
-    KERNEL(qk_norm, QkNorm)                              \
-    KERNEL(qk_norm_sums, QkNormSums)                     \
-    KERNEL(qk_norm_backward, QkNormBackward)             \
-    KERNEL(temper_queries, TemperQueries)                \
-    KERNEL(latent_heads, LatentHeads)                    \
-    KERNEL(latent_heads_backward, LatentHeadsBackward)
-#define ORRERY_KERNELS(KERNEL) \
-    KERNEL(gemm, Gemm)         \
-    KERNEL(grouped_gemm, GroupedGemm) ORRERY_OTHER_KERNELS(KERNEL) ORRERY_ORDERED_KERNELS(KERNEL) ORRERY_CPU_KERNELS(KERNEL)
+#define ORRERY_KERNELS(KERNEL)                           \
+    KERNEL(gemm, Gemm)                                   \
+    KERNEL(grouped_gemm, GroupedGemm)                    \
+    ORRERY_OTHER_KERNELS(KERNEL)                         \
+    ORRERY_ORDERED_KERNELS(KERNEL)
 // clang-format on
 
 namespace detail {

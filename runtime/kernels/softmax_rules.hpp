@@ -30,4 +30,15 @@ ORRERY_HOST_DEVICE inline float log_sum_exp(const RunningSum& running) {
     return running.largest + std::log(running.sum);
 }
 
+// cap·tanh(x ÷ cap), and its slope; x where there is no cap.
+struct Capped {
+    float value = 0;
+    float slope = 1;
+};
+ORRERY_HOST_DEVICE inline Capped capped(float x, float cap) {
+    if (!(cap > 0)) return {x, 1};
+    const float t = std::tanh(x / cap);
+    return {t * cap, 1 - t * t};
+}
+
 }  // namespace orrery::runtime

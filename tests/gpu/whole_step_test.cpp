@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "runtime/cuda/cuda_backend.hpp"
-#include "tests/gpu/no_collectives.hpp"
+#include "tests/parity/host_streams.hpp"
 
 namespace orrery::runtime::gpu_check {
 namespace {
@@ -13,15 +13,16 @@ using plan::DType;
 
 const std::string kScenarios = std::string(ORRERY_SOURCE_DIR) + "/scenarios";
 
+// Two, each on a thread of its own, as are the collectives.
 DriverSource emulated() {
-    return {1, make_cuda_driver, [](int) { return std::make_unique<NoCollectives>(); }};
+    return {2, [](int) { return make_cuda_driver(0); }, parity::host_devices(2).collectives};
 }
 
 class EmulatedSteps : public testing::TestWithParam<DType> {};
 
 TEST_P(EmulatedSteps, HaveTheGradientsOfTheCpu) {
     const auto findings = check_whole_steps(emulated(), GetParam(), kScenarios);
-    const std::size_t models = GetParam() == DType::fp16 ? 3 : 4;
+    const std::size_t models = GetParam() == DType::fp32 ? 11 : GetParam() == DType::bf16 ? 6 : 3;
     EXPECT_GT(findings.size(), models * 3 * 8U);  // of three layers of eight tensors or more
     for (const GradientFinding& finding : findings)
         EXPECT_TRUE(finding.right()) << finding.model << " " << finding.tensor << ": "

@@ -37,6 +37,14 @@ class HostKernels final : public runtime::Kernels {
         asked("bring");
         inner_.bring(from, to);
     }
+    void copy(const void* from, void* to, std::int64_t bytes) override {
+        asked("copy");
+        inner_.copy(from, to, bytes);
+    }
+    const std::int32_t* fetch(std::span<const std::int32_t> numbers) override {
+        asked("fetch");
+        return inner_.fetch(numbers);
+    }
     const double* keep(std::span<const double> values) override { return inner_.keep(values); }
 
   private:

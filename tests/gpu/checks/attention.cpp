@@ -12,6 +12,8 @@ struct Case {
     std::int64_t window = 0;
     bool alibi = false;
     double dropout = 0;
+    double soft_cap = 0;
+    bool sinks = false;
 };
 
 std::string text(const Case& a) {
@@ -21,7 +23,10 @@ std::string text(const Case& a) {
                        std::to_string(s.head_dim);
     if (a.window > 0) text += " window " + std::to_string(a.window);
     if (a.alibi) text += " alibi";
+    if (s.values() != s.head_dim) text += " values " + std::to_string(s.values());
     if (a.dropout > 0) text += " dropout";
+    if (a.soft_cap > 0) text += " cap";
+    if (a.sinks) text += " sinks";
     return text;
 }
 
@@ -33,12 +38,21 @@ std::vector<Case> cases(bool large) {
                              {{1, 70, 2, 1, 40}, 9, false, 0},
                              {{1, 70, 2, 2, 72}, 0, true, 0},
                              {{2, 33, 4, 1, 16}, 0, false, 0.25},
-                             {{1, 35, 2, 1, 136}, 20, true, 0.5}};
+                             {{1, 35, 2, 1, 136}, 20, true, 0.5},
+                             {{2, 35, 4, 2, 16}, 0, true, 0, 0.7},
+                             {{2, 35, 4, 2, 16}, 7, false, 0.25, 0, true},
+                             {{1, 70, 2, 1, 72}, 0, false, 0, 0.7, true},
+                             {{2, 35, 2, 2, 12, 7}},
+                             {{1, 35, 2, 1, 40, 72}, 9, false, 0.25},
+                             {{1, 20, 2, 2, 192, 128}, 0, false, 0, 0.7, true}};
     if (large)
         all.insert(all.end(), {{{2, 513, 8, 2, 64}},
                                {{1, 1024, 4, 4, 128}},
                                {{1, 300, 2, 2, 256}},
-                               {{1, 700, 4, 1, 80}, 128, true, 0.1}});
+                               {{1, 700, 4, 1, 80}, 128, true, 0.1},
+                               {{2, 513, 8, 2, 64}, 128, false, 0, 0, true},
+                               {{1, 700, 4, 2, 256}, 0, false, 0, 0.7},
+                               {{1, 700, 8, 8, 192, 128}}});
     return all;
 }
 
@@ -54,10 +68,23 @@ AttentionMask mask_of(const Case& a, Kernels& kernels) {
     return {a.window, kernels.keep(slopes)};
 }
 
+// Of one head about as likely as all keys together, of others less.
+Values sinks_of(const Case& a) {
+    Values sinks;
+    for (std::int64_t head = 0; head < a.shape.heads; ++head)
+        sinks.push_back(std::log(static_cast<double>(a.shape.sequence)) -
+                        static_cast<double>(head));
+    return sinks;
+}
+
 // A score is off by the roundings of a sum of d products, whose size is about 1 after its scale;
 // exp makes of that a factor of about the same. Sums over the keys follow.
 double roundings_of_attention(const AttentionShape& shape) {
     return 2 * roundings_of_sum(shape.head_dim) + roundings_of_sum(shape.sequence);
+}
+
+AttentionScores rules_of(const Case& a, const Buffer& sinks) {
+    return {a.soft_cap, a.sinks ? sinks : Buffer{}};
 }
 
 void check_case(World& world, const Case& a) {
@@ -68,36 +95,47 @@ void check_case(World& world, const Case& a) {
     Tensor& qkv = world.in(normals(rows * s.qkv_width(), 1));
     Tensor& context = world.out(rows * s.context_width());
     Tensor& lse = world.out(DType::fp32, rows * s.heads);
+    Tensor& sinks = world.in(sinks_of(a));
     world.run([&](Kernels& kernels, const Place& at) {
-        kernels.attention(
-            {s, mask_of(a, kernels), dropout_of(a), scale, at(qkv), at(context), at(lse)});
+        Attention op{s, mask_of(a, kernels), dropout_of(a), scale, at(qkv), at(context), at(lse)};
+        op.scores = rules_of(a, at(sinks));
+        kernels.attention(op);
     });
     world.expect_close("context", context, roundings_of_attention(s));
     world.expect_close("lse", lse, roundings_of_attention(s));
 }
 
 // Of what the oracle computed forward, so that both begin with the same numbers.
-void check_backward(World& world, const Case& a) {
+void check_backward(World& world, const Case& a, bool accumulate) {
     const AttentionShape& s = a.shape;
     const std::int64_t rows = s.batch * s.sequence;
     const double scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
-    world.begin("attention_backward", text(a));
+    world.begin("attention_backward", text(a) + (accumulate ? ", added" : ""));
     Tensor& qkv = world.in(normals(rows * s.qkv_width(), 1));
     Tensor& context = world.in(Values(static_cast<std::size_t>(rows * s.context_width())));
     Tensor& lse = world.in(DType::fp32, Values(static_cast<std::size_t>(rows * s.heads)));
     Tensor& dcontext = world.in(normals(rows * s.context_width(), 2));
     Tensor& dqkv = world.out(rows * s.qkv_width());
+    Tensor& sinks = world.in(sinks_of(a));
+    Tensor& dsinks = world.in(DType::fp32, normals(s.heads, 3));
     CpuKernels oracle(1);
     const Place here(false);
-    oracle.attention(
-        {s, mask_of(a, oracle), dropout_of(a), scale, here(qkv), here(context), here(lse)});
+    Attention forward{s,         mask_of(a, oracle), dropout_of(a), scale,
+                      here(qkv), here(context),      here(lse)};
+    forward.scores = rules_of(a, here(sinks));
+    oracle.attention(forward);
     context.before = context.expected;
     lse.before = lse.expected;
     world.run([&](Kernels& kernels, const Place& at) {
-        kernels.attention_backward({s, mask_of(a, kernels), dropout_of(a), scale, at(dcontext),
-                                    at(qkv), at(context), at(lse), at(dqkv)});
+        AttentionBackward op{s,       mask_of(a, kernels), dropout_of(a), scale,   at(dcontext),
+                             at(qkv), at(context),         at(lse),       at(dqkv)};
+        op.scores = rules_of(a, at(sinks));
+        if (a.sinks) op.dsinks = at(dsinks);
+        op.accumulate = accumulate;
+        kernels.attention_backward(op);
     });
     world.expect_close("dqkv", dqkv, 2 * roundings_of_attention(s));
+    world.expect_close("dsinks", dsinks, 2 * roundings_of_attention(s) + roundings_of_sum(rows));
 }
 
 void check_product(World& world, AttentionProductForm form, const char* name,
@@ -131,23 +169,44 @@ void check_softmax(World& world, const Case& a) {
     world.begin("softmax", text(a));
     Tensor& scores = world.in(normals(maps, 1));
     Tensor& probabilities = world.out(maps);
+    Tensor& sinks = world.in(sinks_of(a));
     world.run([&](Kernels& kernels, const Place& at) {
-        kernels.softmax({s, mask_of(a, kernels), at(scores), at(probabilities)});
+        kernels.softmax(
+            {s, mask_of(a, kernels), at(scores), at(probabilities), rules_of(a, at(sinks))});
     });
     world.expect_close("probabilities", probabilities, roundings_of_sum(s.sequence));
     world.begin("softmax", text(a) + " in place");
     Tensor& both = world.in(normals(maps, 1));
+    Tensor& known = world.in(sinks_of(a));
     world.run([&](Kernels& kernels, const Place& at) {
-        kernels.softmax({s, mask_of(a, kernels), at(both), at(both)});
+        kernels.softmax({s, mask_of(a, kernels), at(both), at(both), rules_of(a, at(known))});
     });
     world.expect_close("probabilities", both, roundings_of_sum(s.sequence));
-    world.begin("softmax_backward", text(a));
-    Tensor& p = world.in(normals(maps, 1));
+}
+
+// Of probabilities that the oracle made, where they are what tells of a sink's.
+void check_softmax_backward(World& world, const Case& a, bool accumulate) {
+    const AttentionShape& s = a.shape;
+    const std::int64_t maps = s.maps() * s.sequence * s.sequence;
+    world.begin("softmax_backward", text(a) + (accumulate ? ", added" : ""));
+    Tensor& scores = world.in(normals(maps, 1));
+    Tensor& p = world.in(Values(static_cast<std::size_t>(maps)));
     Tensor& dp = world.in(normals(maps, 2));
+    Tensor& sinks = world.in(sinks_of(a));
+    Tensor& dsinks = world.in(DType::fp32, normals(s.heads, 3));
+    CpuKernels oracle(1);
+    const Place here(false);
+    oracle.softmax({s, mask_of(a, oracle), here(scores), here(p), rules_of(a, here(sinks))});
+    p.before = p.expected;
     world.run([&](Kernels& kernels, const Place& at) {
-        kernels.softmax_backward({s, at(dp), at(p), at(dp)});
+        SoftmaxBackward op{s, at(dp), at(p), at(dp), rules_of(a, at(sinks))};
+        if (a.soft_cap > 0 || a.sinks) op.scores = at(scores);
+        if (a.sinks) op.dsinks = at(dsinks);
+        op.accumulate = accumulate;
+        kernels.softmax_backward(op);
     });
     world.expect_close("dscores", dp, roundings_of_sum(s.sequence));
+    world.expect_close("dsinks", dsinks, roundings_of_sum(s.sequence * s.batch));
 }
 
 }  // namespace
@@ -155,13 +214,15 @@ void check_softmax(World& world, const Case& a) {
 void check_attention(World& world) {
     for (const Case& a : cases(world.large())) {
         check_case(world, a);
-        check_backward(world, a);
+        check_backward(world, a, false);
+        if (a.sinks) check_backward(world, a, true);
     }
 }
 
 void check_unfused_attention(World& world) {
-    std::vector<AttentionShape> shapes = {{2, 5, 4, 2, 12}, {1, 18, 2, 1, 20}};
-    if (world.large()) shapes.push_back({2, 257, 8, 2, 64});
+    std::vector<AttentionShape> shapes = {
+        {2, 5, 4, 2, 12}, {1, 18, 2, 1, 20}, {2, 5, 4, 2, 20, 12}, {1, 37, 2, 2, 6, 19}};
+    if (world.large()) shapes.insert(shapes.end(), {{2, 257, 8, 2, 64}, {1, 257, 8, 8, 192, 128}});
     for (const AttentionShape& s : shapes) {
         check_product(world, AttentionProductForm::scores, "scores", s);
         check_product(world, AttentionProductForm::context, "context", s);
@@ -171,6 +232,11 @@ void check_unfused_attention(World& world) {
         check_product(world, AttentionProductForm::key_gradient, "keys", s);
         check_softmax(world, {s, 0, false, 0});
         check_softmax(world, {s, 5, true, 0});
+        check_softmax(world, {s, 5, true, 0, 0.7, true});
+        check_softmax_backward(world, {s, 0, false, 0}, false);
+        check_softmax_backward(world, {s, 5, false, 0, 0.7, false}, false);
+        check_softmax_backward(world, {s, 5, false, 0, 0, true}, true);
+        check_softmax_backward(world, {s, 0, false, 0, 0.7, true}, false);
     }
 }
 

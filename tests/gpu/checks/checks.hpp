@@ -23,6 +23,9 @@ void check_dropout(World& world);
 void check_norms(World& world);
 void check_activations(World& world);
 void check_rope(World& world);
+void check_qk_norms(World& world);
+void check_latent_heads(World& world);
+void check_tempers(World& world);
 void check_embeddings(World& world);
 void check_loss(World& world);
 void check_gradients(World& world);
@@ -43,6 +46,9 @@ inline constexpr std::array kChecks = {Check{"products", check_products},
                                        Check{"norms", check_norms},
                                        Check{"activations", check_activations},
                                        Check{"rope", check_rope},
+                                       Check{"qk_norms", check_qk_norms},
+                                       Check{"latent_heads", check_latent_heads},
+                                       Check{"tempers", check_tempers},
                                        Check{"embeddings", check_embeddings},
                                        Check{"loss", check_loss},
                                        Check{"gradients", check_gradients},

@@ -96,6 +96,7 @@ void check_bias_gradient(World& world, const Size& size, bool accumulate) {
 
 // Of y and of dx a handful of roundings in each of two libraries' exp, erf and tanh.
 constexpr double kFunctionRoundings = 16;
+constexpr double kLimit = 0.7;  // a good part of what is clamped lies beyond it
 
 void check_gate_apart(World& world, ActivationForm form, const char* name, const Size& size) {
     const std::int64_t n = size.rows * size.width;
@@ -106,9 +107,9 @@ void check_gate_apart(World& world, ActivationForm form, const char* name, const
     Tensor& y = world.out(n);
     Tensor& dx = world.out(2 * n);
     world.run([&](Kernels& kernels, const Place& at) {
-        kernels.activation({form, size.rows, size.width, at(gate), at(y), at(up)});
+        kernels.activation({form, size.rows, size.width, at(gate), at(y), at(up), kLimit});
         kernels.activation_backward(
-            {form, size.rows, size.width, at(dy), at(gate), at(dx), at(up)});
+            {form, size.rows, size.width, at(dy), at(gate), at(dx), at(up), kLimit});
     });
     world.expect_close("y", y, kFunctionRoundings);
     world.expect_close("dx", dx, kFunctionRoundings);
@@ -116,13 +117,13 @@ void check_gate_apart(World& world, ActivationForm form, const char* name, const
 
 void check_activation(World& world, ActivationForm form, const char* name, const Size& size) {
     const bool gated = form == ActivationForm::swiglu || form == ActivationForm::geglu_tanh ||
-                       form == ActivationForm::geglu_erf;
+                       form == ActivationForm::geglu_erf || form == ActivationForm::clamped_swiglu;
     const std::int64_t n = size.rows * size.width, read = gated ? 2 * n : n;
     world.begin("activation", std::string(name) + " " + text(size));
     Tensor& x = world.in(normals(read, 1));
     Tensor& y = world.out(n);
     world.run([&](Kernels& kernels, const Place& at) {
-        kernels.activation({form, size.rows, size.width, at(x), at(y)});
+        kernels.activation({form, size.rows, size.width, at(x), at(y), {}, kLimit});
     });
     world.expect_close("y", y, kFunctionRoundings);
     if (gated) check_gate_apart(world, form, name, size);
@@ -131,7 +132,7 @@ void check_activation(World& world, ActivationForm form, const char* name, const
     Tensor& dy = world.in(normals(n, 2));
     world.run([&](Kernels& kernels, const Place& at) {
         kernels.activation_backward(
-            {form, size.rows, size.width, at(dy), at(told_by), at(told_by)});
+            {form, size.rows, size.width, at(dy), at(told_by), at(told_by), {}, kLimit});
     });
     world.expect_close("dx", told_by, kFunctionRoundings);
 }
@@ -225,6 +226,7 @@ void check_activations(World& world) {
         check_activation(world, ActivationForm::swiglu, "swiglu", size);
         check_activation(world, ActivationForm::geglu_tanh, "geglu_tanh", size);
         check_activation(world, ActivationForm::geglu_erf, "geglu_erf", size);
+        check_activation(world, ActivationForm::clamped_swiglu, "clamped_swiglu", size);
     }
 }
 

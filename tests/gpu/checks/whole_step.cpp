@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -20,12 +21,34 @@ namespace {
 
 constexpr int kLayers = 3;
 
-// Dropout and a tied embedding; grouped queries, rotary positions, gated MLP.
+// Dropout and a tied embedding; grouped queries, rotary positions, gated MLP; norms of each head's
+// queries and keys; caps of scores and logits, windows; heads of latents, whose values are narrower
+// than their keys; experts of each kind, also on two devices.
 constexpr const char* kGpt =
     R"({"model_type": "gpt2", "n_layer": 3, "n_embd": 32, "n_head": 4, "n_positions": 16, "vocab_size": 61})";
 constexpr const char* kLlama =
     R"({"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4,
         "num_key_value_heads": 2, "intermediate_size": 48, "vocab_size": 61, "tie_word_embeddings": false})";
+constexpr const char* kQwen =
+    R"({"model_type": "qwen3_moe", "num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 6, "intermediate_size": 48, "moe_intermediate_size": 24, "num_experts": 4,
+        "num_experts_per_tok": 2, "norm_topk_prob": true, "vocab_size": 61})";
+constexpr const char* kGemma =
+    R"({"model_type": "gemma2", "num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 8, "query_pre_attn_scalar": 8, "intermediate_size": 48,
+        "vocab_size": 61, "sliding_window": 5, "attn_logit_softcapping": 0.5,
+        "final_logit_softcapping": 0.5})";
+constexpr const char* kDeepSeek =
+    R"({"model_type": "deepseek_v3", "num_hidden_layers": 3, "first_k_dense_replace": 1,
+        "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 4,
+        "q_lora_rank": 12, "kv_lora_rank": 10, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,
+        "v_head_dim": 6, "n_routed_experts": 8, "n_shared_experts": 1, "n_group": 4, "topk_group": 2,
+        "num_experts_per_tok": 2, "norm_topk_prob": true, "routed_scaling_factor": 2.5,
+        "moe_intermediate_size": 8, "intermediate_size": 48, "vocab_size": 61})";
+constexpr const char* kGptOss =
+    R"({"model_type": "gpt_oss", "num_hidden_layers": 3, "hidden_size": 32, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 8, "intermediate_size": 24, "num_local_experts": 4,
+        "num_experts_per_tok": 2, "swiglu_limit": 0.05, "sliding_window": 5, "vocab_size": 61})";
 
 // One that is trained, and how.
 struct Case {
@@ -33,12 +56,17 @@ struct Case {
     const char* model;
     const char* schedule;
     std::vector<std::string> sets;
-    bool in_fp16 = true;  // whose loss scale must know of the steps before
+    bool in_fp16 = true;  // whose loss scale must know of the steps before, and fit the first
 };
 
 // Backward whole, and in halves; memory in all tiers; steps that run on into one another.
 const std::vector<Case>& cases() {
+    using In = Case::In;
     static const std::string spike = R"(training.loss_spike={"skip_above": 3, "window": 2})";
+    static const std::string balance = R"(training.routing={"balance_loss": 0.1, "z_loss": 0.01})";
+    static const std::string capacity = "training.routing.capacity_factor=0.8";
+    static const std::string on_two = "cluster.devices_per_node=2",
+                             spread = "layout.expert_parallel=2";
     static const std::vector<Case> all = {
         {"gpt", kGpt, "1f1b", {spike}},
         {"llama", kLlama, "zb-h1", {spike}},
@@ -54,7 +82,23 @@ const std::vector<Case>& cases() {
          "1f1b",
          {"layout.data_parallel_mode=parameter_server", "layout.zero_stage=1",
           "layout.staleness=1"},
-         false},
+         In::fp32_and_bf16},
+        {"gemma", kGemma, "1f1b", {}, In::fp32_and_bf16},
+        {"qwen", kQwen, "1f1b", {balance, capacity}, In::fp32},
+        {"deepseek", kDeepSeek, "1f1b", {balance}, In::fp32_and_bf16},
+        {"gpt-oss", kGptOss, "1f1b", {balance}, In::fp32},
+        {"qwen on two", kQwen, "1f1b", {on_two, spread, balance}, In::fp32},
+        {"qwen filled up on two",
+         kQwen,
+         "zb-h1",
+         {on_two, spread, capacity, "training.routing.capacity_of=rank",
+          "training.routing.pad_to_capacity=true"},
+         In::fp32},
+        {"deepseek on two",
+         kDeepSeek,
+         "1f1b",
+         {on_two, spread, "layout.expert_dispatcher=deduplicated", "layout.zero_stage=2"},
+         In::fp32},
     };
     return all;
 }
@@ -83,13 +127,16 @@ struct Step {
 
 Step step_of(const plan::Scenario& scenario, Backend& backend) {
     Step step;
+    std::mutex mutex;  // guards it
     TrainOptions options;
     options.steps = 1;
-    options.after_step = [&](plan::Rank, const Device& device, const BoundProgram& program,
+    options.after_step = [&](plan::Rank rank, const Device& device, const BoundProgram& program,
                              const plan::Program& planned, std::int64_t) {
         for (const StateRun& run : state_runs(program, planned, StateKind::gradients)) {
             const std::vector<double> values = read_run(device, run);
-            std::vector<double>& whole = step.gradients[run.name];
+            const std::lock_guard lock(mutex);
+            std::vector<double>& whole =
+                step.gradients[run.name + (rank > 0 ? " of rank " + std::to_string(rank) : "")];
             whole.insert(whole.end(), values.begin(), values.end());
         }
     };
@@ -164,8 +211,9 @@ std::vector<GradientFinding> check_whole_steps(const DriverSource& devices, plan
                                                const std::string& scenarios) {
     std::vector<GradientFinding> findings;
     for (const Case& tested : cases()) {
-        if (dtype == plan::DType::fp16 && !tested.in_fp16) continue;
+        if (!tested.is_in(dtype)) continue;
         const plan::Scenario scenario = scenario_of(tested, dtype, scenarios);
+        if (scenario.layout.ranks() > devices.devices) continue;
         CpuBackend cpu{CpuOptions{}};
         StreamBackend device(devices, std::nullopt, {});
         compare(tested.name, dtype, step_of(scenario, device), step_of(scenario, cpu), findings);

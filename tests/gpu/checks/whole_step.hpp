@@ -22,7 +22,8 @@ struct GradientFinding {
     bool right() const { return difference <= bound; }  // NaN is wrong
 };
 
-// `scenarios`: the library's folder, for frameworks and profiles. One rank, on device 0.
+// `scenarios`: the library's folder, for frameworks and profiles. On as many devices as there are,
+// two at most.
 std::vector<GradientFinding> check_whole_steps(const DriverSource& devices, plan::DType dtype,
                                                const std::string& scenarios);
 

@@ -51,24 +51,43 @@ TEST(CudaCapability, AllReasonsAreToldAtOnce) {
     EXPECT_THAT(reasons_with(unfused), ElementsAre());
 }
 
-// A plan that nothing of this machine has made says so of either kind of attention.
-TEST(CudaCapability, HeadsOfTwoWidthsAreRefused) {
+// Values of a head may have another width than its keys; a tile has to hold either.
+TEST(CudaCapability, WideValuesNeedRoomInATile) {
     const std::string library = ORRERY_SOURCE_DIR "/scenarios";
-    for (const char* kernel : {"flash", "unfused"}) {
+    const auto refused = [&](const char* kernel, std::int64_t values) {
         const plan::ReadResult read =
             plan::read_scenario(library + "/runs/tiny-gpt.json",
                                 {std::string("training.attention_kernel=") + kernel}, library);
         plan::Plan plan = plan::build_plan(*read.scenario);
         for (plan::Block& block : plan.blocks)
             for (plan::Op& op : block.ops) {
-                if (op.is<plan::Attention>()) op.as<plan::Attention>().value_dim = 4;
-                if (op.is<plan::BatchedGemm>()) op.as<plan::BatchedGemm>().other_dim = 4;
+                if (op.is<plan::Attention>()) op.as<plan::Attention>().value_dim = values;
+                if (op.is<plan::BatchedGemm>()) op.as<plan::BatchedGemm>().other_dim = values;
             }
-        EXPECT_THAT(reasons_not_on_cuda(plan, "tiny.json"),
-                    ElementsAre(AllOf(
-                        Field(&Diagnostic::code, "T103"),
-                        Field(&Diagnostic::message, testing::HasSubstr("heads of one width")))));
-    }
+        const auto reasons = reasons_not_on_cuda(plan, "tiny.json");
+        return reasons.empty() ? std::string() : reasons.front().code;
+    };
+    EXPECT_EQ(refused("flash", 4), "");
+    EXPECT_EQ(refused("unfused", 4), "");
+    EXPECT_EQ(refused("flash", 257), "T102");
+    EXPECT_EQ(refused("unfused", 257), "");
+}
+
+// Norms of heads, one by one or together; caps and windows; heads of latents, in dense layers.
+TEST(CudaCapability, DenseFamiliesHaveAllTheirKernels) {
+    for (const char* model :
+         {R"("model_type": "qwen3", "num_key_value_heads": 2, "head_dim": 16)",
+          R"("model_type": "olmo2")",
+          R"("model_type": "gemma2", "num_key_value_heads": 2, "head_dim": 16)",
+          R"("model_type": "deepseek_v2", "num_key_value_heads": 4, "first_k_dense_replace": 2)"})
+        for (const char* kernel : {"flash", "unfused"})
+            EXPECT_THAT(reasons_with({std::string("model={") + model +
+                                          R"(, "num_hidden_layers": 2, "hidden_size": 64,
+                                          "num_attention_heads": 4, "intermediate_size": 96,
+                                          "vocab_size": 512})",
+                                      std::string("training.attention_kernel=") + kernel}),
+                        ElementsAre())
+                << model;
 }
 
 // Keys of other ranks are attended to on the CPU alone; heads that are exchanged for tokens lie in
