@@ -1,6 +1,7 @@
 // The one device: a rank's linked program walked over a driver's queues. The plan's streams are the
 // driver's, the plan's edges are marks in them. One thread issues a whole step, in the plan's
-// order, and then waits; nothing of what it does in between depends on a value that was computed.
+// order, and then waits; nothing of what it does in between depends on a value that was computed,
+// but for how many rows go to experts, for which it waits where they are exchanged and multiplied.
 // What a device does besides is a part of its own: memory in tiers (memory_tiers.hpp), steps that
 // are validated later (post_validation.hpp), steps that run on into one another (step_ends.hpp),
 // and what stands around ops (op_watch.hpp): poison, guard, delays.

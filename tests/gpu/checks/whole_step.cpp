@@ -56,7 +56,14 @@ struct Case {
     const char* model;
     const char* schedule;
     std::vector<std::string> sets;
-    bool in_fp16 = true;  // whose loss scale must know of the steps before, and fit the first
+    // fp16's loss scale must know of the steps before, and fit the first; the rest is for time.
+    enum class In : std::uint8_t { fp32, fp32_and_bf16, all };
+    In in = In::all;
+
+    bool is_in(plan::DType dtype) const {
+        return dtype == plan::DType::fp32 || in == In::all ||
+               (in == In::fp32_and_bf16 && dtype == plan::DType::bf16);
+    }
 };
 
 // Backward whole, and in halves; memory in all tiers; steps that run on into one another.
