@@ -65,18 +65,26 @@ class StateOffload {
     void add(const Kind& kind) {
         if (kind.kept == KeptOn::none) return;
         kinds_.push_back(kind);
-        std::vector<std::int32_t> backings;
-        for (const Bucket& bucket : program_.buckets) {
-            const std::int32_t backing = bucket.*kind.state;
-            if (backing >= 0 && std::count(backings.begin(), backings.end(), backing) == 0)
-                backings.push_back(backing);
-        }
+        struct Backing {
+            std::int32_t id = -1;
+            std::size_t slot = 0;
+        };
+        std::vector<Backing> backings;
         const auto ring = static_cast<std::size_t>(offload_.prefetch) + 1;
+        std::size_t others = 0, experts = 0;
+        for (const Bucket& bucket : program_.buckets) {
+            const std::int32_t id = bucket.*kind.state;
+            const bool known = std::any_of(backings.begin(), backings.end(),
+                                           [&](const Backing& b) { return b.id == id; });
+            if (id < 0 || known) continue;
+            // A layer of experts needs theirs and its others at once, a tied embedding both of its
+            // gradients.
+            std::size_t slot = bucket.experts ? ring + 1 + experts++ % ring : others++ % ring;
+            if (needs_own_slot(kind, id)) slot = ring;
+            backings.push_back({id, slot});
+        }
         std::map<std::size_t, std::int32_t> slots, host_slots;  // by number
-        for (std::size_t i = 0; i < backings.size(); ++i) {
-            const std::int32_t backing = backings[i];
-            // Both gradients of a tied embedding are needed at once.
-            const std::size_t slot = needs_own_slot(kind, backing) ? ring : i % ring;
+        for (const auto& [backing, slot] : backings) {
             resident(backing).tier = tier_of(kind.kept);
             std::int32_t below = backing;
             if (kind.kept == KeptOn::disk)

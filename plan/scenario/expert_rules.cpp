@@ -122,17 +122,14 @@ struct Unsupported {
 
 void check_beside_experts(Reading& reading, const Scenario& scenario) {
     const Layout& layout = scenario.layout;
-    const Training& training = scenario.training;
+    const bool spread = layout.expert_parallel * layout.expert_tensor_parallel > 1;
     const Unsupported all[] = {
-        {"training.lora", training.lora.on(), "adapters", "leave lora out"},
-        {"layout.zero_group_size", layout.zero_stage > 0 && layout.zero_group_size > 0,
+        {"training.lora", scenario.training.lora.on(), "adapters", "leave lora out"},
+        {"layout.zero_group_size", spread && layout.zero_stage > 0 && layout.zero_group_size > 0,
          "states that a part of the data-parallel ranks share out", "zero_group_size \"all\""},
         {"layout.data_parallel_mode",
          layout.data_parallel_mode == DataParallelMode::parameter_server, "a parameter server",
          "\"data_parallel_mode\": \"synchronous\""},
-        {"layout.offload", layout.offload.any(), "offloading", "leave offload out"},
-        {"layout.optimizer_post_validation", layout.optimizer_post_validation,
-         "an optimizer that steps before it is validated", "optimizer_post_validation false"},
     };
     for (const Unsupported& entry : all) {
         if (!entry.is_there || !reading.good({entry.field})) continue;
