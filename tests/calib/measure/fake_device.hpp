@@ -100,6 +100,10 @@ class FakeKernels final : public runtime::Kernels {
     }
 
     void bring(std::span<const std::int32_t>, void*) override {}
+    void copy(const void*, void*, std::int64_t) override {}
+    const std::int32_t* fetch(std::span<const std::int32_t> numbers) override {
+        return numbers.data();
+    }
     const double* keep(std::span<const double> values) override {
         return kept_.emplace_back(values.begin(), values.end()).data();
     }
