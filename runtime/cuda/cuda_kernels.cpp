@@ -5,6 +5,7 @@
 
 #include "plan/check.hpp"
 #include "runtime/cuda/cuda_error.hpp"
+#include "runtime/kernels/grouped_product.hpp"
 
 namespace orrery::runtime::cuda {
 namespace {
@@ -199,33 +200,6 @@ void check_operands(const GateRows& op) {
 }
 void check_operands(const GateRowsBackward& op) {
     check_types({op.dy, op.x, op.logits, op.dx, op.dlogits});
-}
-
-Buffer from(const Buffer& whole, std::int64_t element) {
-    return {static_cast<std::byte*>(whole.data) + element * plan::size_bytes(whole.dtype),
-            whole.dtype};
-}
-
-// Of local expert `i`, whose rows are [first, first + rows).
-Gemm product_of(const GroupedGemm& op, std::int64_t i, std::int64_t first, std::int64_t rows) {
-    Gemm gemm;
-    gemm.form = op.form;
-    gemm.m = op.m;
-    gemm.n = op.n;
-    gemm.k = op.k;
-    gemm.accumulate = op.accumulate;
-    if (op.form == GemmForm::weight_gradient) {
-        gemm.k = rows;
-        gemm.a = from(op.a, first * op.m);
-        gemm.b = from(op.b, first * op.n);
-        gemm.c = from(op.c, i * op.m * op.n);
-    } else {
-        gemm.m = rows;
-        gemm.a = from(op.a, first * op.k);
-        gemm.b = from(op.b, i * op.n * op.k);
-        gemm.c = from(op.c, first * op.n);
-    }
-    return gemm;
 }
 
 struct Launched {

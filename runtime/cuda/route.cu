@@ -9,8 +9,6 @@
 namespace orrery::runtime::cuda {
 namespace {
 
-// Added to a sum of sigmoids before it divides, as the CPU does.
-constexpr float kLeastSum = 1e-20F;
 constexpr unsigned kWarps = 4;  // of a block, a row each
 constexpr unsigned kRouteThreads = kWarps * kWarp;
 
@@ -156,7 +154,7 @@ __device__ void weigh_row(const Route& op, std::int64_t row, const std::uint8_t*
     }
     sum = over_lanes(sum, kWarp, Sum{});
     __syncwarp();
-    const float divisor = rule.sigmoid ? sum + kLeastSum : sum;
+    const float divisor = rule.sigmoid ? sum + static_cast<float>(kLeastSum) : sum;
     for (std::int64_t i = lane; i < rule.chosen; i += kWarp) {
         const std::int64_t at = row * rule.chosen + i;
         const float weight = load(op.weights, at);
@@ -192,7 +190,7 @@ __global__ void __launch_bounds__(kRouteThreads) route_backward_kernel(RouteBack
             sum += score;
             along += load(op.dweights, chosen + i) * score;
         }
-        sum = over_lanes(sum, kWarp, Sum{}) + (rule.sigmoid ? kLeastSum : 0.0F);
+        sum = over_lanes(sum, kWarp, Sum{}) + (rule.sigmoid ? static_cast<float>(kLeastSum) : 0.0F);
         along = over_lanes(along, kWarp, Sum{});
         const auto dscore_at = [&](std::int64_t i) {
             const float dweight = load(op.dweights, chosen + i);

@@ -8,6 +8,10 @@
 
 namespace orrery::runtime {
 
+// Added to a sum of sigmoids before it divides, which may all have become 0 (DeepSeek-V3's
+// published model does so).
+inline constexpr double kLeastSum = 1e-20;
+
 // `ranks` members, of which `split` in a row have shares of the same experts; of experts in order
 // each such row of members has as many.
 struct ExpertPlaces {

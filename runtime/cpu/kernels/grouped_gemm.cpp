@@ -3,36 +3,10 @@
 
 #include "runtime/cpu/kernels/functions.hpp"
 #include "runtime/cpu/kernels/tiled_product.hpp"
+#include "runtime/kernels/grouped_product.hpp"
 
 namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
 namespace {
-
-Buffer from(const Buffer& whole, std::int64_t element) {
-    return {static_cast<std::byte*>(whole.data) + element * plan::size_bytes(whole.dtype),
-            whole.dtype};
-}
-
-// Of local expert `i`, whose rows are [first, first + rows).
-Gemm product_of(const GroupedGemm& op, std::int64_t i, std::int64_t first, std::int64_t rows) {
-    Gemm gemm;
-    gemm.form = op.form;
-    gemm.m = op.m;
-    gemm.n = op.n;
-    gemm.k = op.k;
-    gemm.accumulate = op.accumulate;
-    if (op.form == GemmForm::weight_gradient) {
-        gemm.k = rows;
-        gemm.a = from(op.a, first * op.m);
-        gemm.b = from(op.b, first * op.n);
-        gemm.c = from(op.c, i * op.m * op.n);
-    } else {
-        gemm.m = rows;
-        gemm.a = from(op.a, first * op.k);
-        gemm.b = from(op.b, i * op.n * op.k);
-        gemm.c = from(op.c, first * op.n);
-    }
-    return gemm;
-}
 
 // Tiles of all experts are shared out together: few of them may have most rows.
 template <typename W>

@@ -8,10 +8,6 @@
 namespace orrery::runtime::ORRERY_INSTRUCTION_SET {
 namespace {
 
-// Added to a sum of sigmoids before it divides, which may all have become 0 (DeepSeek-V3's
-// published model does so).
-constexpr double kLeastSum = 1e-20;
-
 // The best of the candidates that are not marked, ties to the lower one; marks it.
 template <typename W>
 std::int64_t take_best(const W* values, std::int64_t n, std::uint8_t* marks) {
