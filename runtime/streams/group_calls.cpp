@@ -82,26 +82,25 @@ void GroupCommunicator::do_broadcast(GroupKind group, plan::DType dtype, void* d
     });
 }
 
-// Those of one exchange are all in one group.
-GroupCommunicator::Party GroupCommunicator::party_with(std::span<const Transfer> transfers) const {
-    for (const Party party :
-         {kAfter, kBefore, party_of(GroupKind::pipeline), party_of(GroupKind::expert),
-          party_of(GroupKind::context), party_of(GroupKind::world)}) {
-        const std::vector<plan::Rank> ranks = ranks_of(party);
-        if (std::all_of(transfers.begin(), transfers.end(), [&](const Transfer& transfer) {
-                return std::find(ranks.begin(), ranks.end(), transfer.peer) != ranks.end();
-            }))
-            return party;
+GroupCommunicator::Party GroupCommunicator::party_with(plan::Rank peer) const {
+    for (const Party party : {kAfter, kBefore}) {
+        const std::vector<plan::Rank> pair = ranks_of(party);
+        if (std::find(pair.begin(), pair.end(), peer) != pair.end()) return party;
     }
-    ORRERY_CHECK(false, "an exchange with ranks that no one communicator ties together");
+    const auto pipeline = members(GroupKind::pipeline);
+    return party_of(std::find(pipeline.begin(), pipeline.end(), peer) != pipeline.end()
+                        ? GroupKind::pipeline
+                        : GroupKind::world);
 }
 
 void GroupCommunicator::do_exchange(std::span<const Transfer> transfers) {
-    const Party party = party_with(transfers);
+    const Party party = party_with(transfers.front().peer);
     const std::vector<plan::Rank> ranks = ranks_of(party);
     call("exchange", party, [&](Handle communicator) {
         CallGroup together(driver_);
         for (const Transfer& transfer : transfers) {
+            ORRERY_CHECK(party_with(transfer.peer) == party,
+                         "an exchange with ranks that no one communicator ties together");
             const std::int64_t member =
                 std::find(ranks.begin(), ranks.end(), transfer.peer) - ranks.begin();
             if (transfer.direction == Direction::send)

@@ -85,7 +85,7 @@ class GroupCommunicator : public StreamCommunicator {
     // Of a party with this rank, in the order in which the driver counts them.
     std::vector<plan::Rank> ranks_of(Party party) const;
     std::int64_t size_of(plan::GroupKind group) const;
-    Party party_with(std::span<const Transfer> transfers) const;
+    Party party_with(plan::Rank peer) const;
     // Issues a call, remembers it, and waits until the driver has taken it.
     void call(const char* what, Party party, const std::function<void(Handle)>& issue);
     void call(const char* what, plan::GroupKind group, const std::function<void(Handle)>& issue) {
