@@ -32,14 +32,12 @@ TEST_P(OffloadedExperts, TrainWhatTheyDoOnTheDevice) {
     delayed.cpu.poison = true;
     delayed.cpu.delay_seed = 1;
     const Trained expected = train_experts(on_the_device(GetParam()), calm);
-    for (const RunOptions& options : {calm, delayed}) {
-        const Trained found = train_experts(GetParam().sets, options);
-        EXPECT_EQ(found.losses, expected.losses);
-        EXPECT_EQ(found.norms, expected.norms);
-        EXPECT_EQ(found.gradients, expected.gradients);
-        EXPECT_EQ(found.parameters, expected.parameters);
-        EXPECT_EQ(found.disagreement, "");
-    }
+    const Trained found = train_experts(GetParam().sets, delayed);
+    EXPECT_EQ(found.losses, expected.losses);
+    EXPECT_EQ(found.norms, expected.norms);
+    EXPECT_EQ(found.gradients, expected.gradients);
+    EXPECT_EQ(found.parameters, expected.parameters);
+    EXPECT_EQ(found.disagreement, "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OffloadedExperts, testing::ValuesIn(offload_layouts()),
@@ -68,7 +66,9 @@ TEST(PostValidatedExperts, TrainWhatWaitingDoes) {
                     experts.routing.score = plan::RouterScore::sigmoid;
                     experts.routing.biased = true;
                 }
-                return train(made, {});
+                RunOptions few;
+                few.steps = 6;
+                return train(made, few);
             };
             const Trained waiting = trained(false), later = trained(true);
             EXPECT_EQ(later.losses, waiting.losses);

@@ -90,6 +90,33 @@ TEST(CudaCapability, DenseFamiliesHaveAllTheirKernels) {
                 << model;
 }
 
+// Experts of each kind of router, dispatcher and capacity.
+TEST(CudaCapability, FamiliesOfExpertsHaveAllTheirKernels) {
+    for (
+        const char* model :
+        {R"("model_type": "mixtral", "num_key_value_heads": 2, "num_local_experts": 4, "num_experts_per_tok": 2)",
+         R"("model_type": "qwen2_moe", "num_experts": 4, "num_experts_per_tok": 2,
+             "moe_intermediate_size": 32, "shared_expert_intermediate_size": 32,
+             "num_key_value_heads": 4)",
+         R"("model_type": "gpt_oss", "num_local_experts": 4, "num_experts_per_tok": 2,
+             "head_dim": 16, "num_key_value_heads": 2, "sliding_window": 128)",
+         R"("model_type": "llama4_text", "num_local_experts": 4, "num_experts_per_tok": 1,
+             "head_dim": 16, "num_key_value_heads": 2, "intermediate_size_mlp": 96,
+             "moe_layers": [1], "no_rope_layers": [1, 0], "attention_chunk_size": 128,
+             "use_qk_norm": true)"})
+        for (const char* set :
+             {"layout.expert_dispatcher=deduplicated", "layout.expert_dispatcher=allgather",
+              "training.routing.capacity_factor=1"})
+            EXPECT_THAT(
+                reasons_with({std::string("model={") + model +
+                                  R"(, "num_hidden_layers": 2, "hidden_size": 64,
+                                          "num_attention_heads": 4, "intermediate_size": 96,
+                                          "vocab_size": 512})",
+                              "layout.sequence_parallel=true", "layout.expert_parallel=2", set}),
+                ElementsAre())
+                << model;
+}
+
 // Keys of other ranks are attended to on the CPU alone; heads that are exchanged for tokens lie in
 // packed rows as ever.
 TEST(CudaCapability, KeysOfOtherRanksAreNotAttendedTo) {
