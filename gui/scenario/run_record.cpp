@@ -113,7 +113,11 @@ struct SpawnAttributes {
 bool RunProcess::is_alive() const {
     if (id <= 0) return false;
     const auto state = state_of(id);
-    return state && state->first != 'Z' && state->second == since;
+    if (!state || state->second != since) return false;
+    if (state->first != 'Z') return true;
+    // Its first thread has ended; what it holds is free once all have.
+    const QDir threads(QStringLiteral("/proc/%1/task").arg(id));
+    return threads.entryList(QDir::Dirs | QDir::NoDotAndDotDot).size() > 1;
 }
 
 RunProcess RunProcess::of(std::int64_t id) {
