@@ -164,7 +164,7 @@ std::vector<Shared> shared_cases(bool large) {
     std::vector<Shared> kinds = {{{{2, 6, 4, 2, 8, 5}, 0, false, 0, 0.7}, 2, 0, true},
                                  {{{1, 10, 2, 1, 12}, 7, true, 0.25, 0, true}, 3, 0, true},
                                  {{{2, 5, 2, 1, 4, 9}, 0, true, 0.25, 0, true}, 3, 0, false},
-                                 {{{1, 36, 2, 1, 130}, 0, false, 0.25}, 2, 0, true},
+                                 {{{1, 34, 1, 1, 130}, 0, false, 0.25}, 2, 0, true},
                                  {{{1, 35, 1, 1, 20}, 9, false, 0, 0.7, true}, 2, 0, false}};
     if (large)
         kinds.insert(kinds.end(), {{{{2, 514, 8, 2, 64}, 0, false, 0.1, 0, true}, 3, 0, true},
