@@ -24,7 +24,7 @@ __device__ void add_scores(const Attention& op, const QueryTile& tile, const Key
         const std::int64_t q = tile.position + T::row(i);
         const auto seen = [&](int j) {
             const std::int64_t k = keys.first + T::column(j);
-            return T::row(i) < tile.queries && k < keys.end && sees(op.mask, q, k);
+            return T::row(i) < tile.queries && (T::kOwnKeys || k < keys.end) && sees(op.mask, q, k);
         };
         float largest = RunningSum{}.largest;
         for (int j = 0; j < T::kPerLane; ++j) {

@@ -131,7 +131,7 @@ struct KeySums {
 struct KeyTile {
     std::int64_t sample, kv_head;
     std::int64_t position, row;  // of the first one: in the sequence, among rows of all samples
-    std::int64_t keys;
+    int keys;
 };
 
 // Shared memory of the kernel for keys and values.
@@ -210,7 +210,7 @@ __device__ void add_run(const AttentionBackward& op, const KeyTile& tile, std::i
         const std::int64_t rest = run.rows - query;
         add_queries<T>(op, tile,
                        {tile.sample, head, run.position + query, run.row + query,
-                        rest < T::kWide ? rest : T::kWide},
+                        rest < T::kWide ? static_cast<int>(rest) : T::kWide},
                        space, sums);
     }
 }
@@ -267,7 +267,7 @@ __device__ KeyTile key_tile(const AttentionBackward& op, std::int64_t index) {
         key_run(part_of<T>(op), keys_of<T>(op), op.shape, sample, of_head / per_run);
     const std::int64_t first = of_head % per_run * T::kTall, rest = run.rows - first;
     return {sample, unit % kv_heads, run.position + first, run.row + first,
-            rest < T::kTall ? rest : T::kTall};
+            rest < T::kTall ? static_cast<int>(rest) : T::kTall};
 }
 
 template <typename T>

@@ -171,7 +171,7 @@ __device__ Buffer keys_and_values(const Request& op) {
 struct QueryTile {
     std::int64_t sample, head;
     std::int64_t position, row;  // of the first one: in the sequence, among the rank's rows of it
-    std::int64_t queries;
+    int queries;
 };
 
 // Of one head. No tile has queries of two runs.
@@ -188,7 +188,7 @@ __device__ QueryTile query_tile(const Request& op, std::int64_t index) {
     const SequenceRun run = query_run(part, op.shape.sequence, of_map / per_run);
     const std::int64_t first = of_map % per_run * T::kTall, rest = run.rows - first;
     return {map / op.shape.heads, map % op.shape.heads, run.position + first, run.row + first,
-            rest < T::kTall ? rest : T::kTall};
+            rest < T::kTall ? static_cast<int>(rest) : T::kTall};
 }
 
 // The part of a run of keys that queries of the tile see, from the beginning of a tile of keys on;
