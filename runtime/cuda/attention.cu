@@ -1,5 +1,6 @@
 // Forward attention (Dao 2022): a block per tile of queries of a head goes over the keys that they
-// see, with running softmax.
+// see, with running softmax. Where other ranks hold keys, over those that are there, from the
+// result of the keys before.
 #include "runtime/cuda/attention_tile.cuh"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/kernels/softmax_rules.hpp"
@@ -7,24 +8,27 @@
 namespace orrery::runtime::cuda {
 namespace {
 
-struct QueryTile {
-    std::int64_t sample, head, query;  // first one
+// Keys in a row in the sequence: positions of the first one, and of what follows the last one.
+struct KeySpan {
+    std::int64_t first, end;
 };
 
 // Scores become exp(score − largest) times what dropout makes of them; sums so far are scaled.
 template <typename T>
-__device__ void add_scores(const Attention& op, const QueryTile& tile, std::int64_t key,
+__device__ void add_scores(const Attention& op, const QueryTile& tile, const KeySpan& keys,
                            typename T::Map& map, RunningSum (&running)[T::kRows],
                            typename T::Sums& sums) {
     const auto scale = static_cast<float>(op.scale);
+    const std::int64_t length = op.shape.sequence * part_of<T>(op).ranks;
     for (int i = 0; i < T::kRows; ++i) {
-        const std::int64_t q = tile.query + T::row(i);
+        const std::int64_t q = tile.position + T::row(i);
         const auto seen = [&](int j) {
-            return q < op.shape.sequence && sees(op.mask, q, key + T::column(j));
+            const std::int64_t k = keys.first + T::column(j);
+            return T::row(i) < tile.queries && (T::kOwnKeys || k < keys.end) && sees(op.mask, q, k);
         };
         float largest = RunningSum{}.largest;
         for (int j = 0; j < T::kPerLane; ++j) {
-            const std::int64_t k = key + T::column(j);
+            const std::int64_t k = keys.first + T::column(j);
             map[i][j] = score_of(op.scores, op.mask, scale * map[i][j], tile.head, q, k).value;
             if (seen(j)) largest = Largest{}(largest, map[i][j]);
         }
@@ -33,13 +37,27 @@ __device__ void add_scores(const Attention& op, const QueryTile& tile, std::int6
         for (int j = 0; j < T::kPerLane; ++j) {
             const float e = seen(j) ? std::exp(map[i][j] - running[i].largest) : 0.0F;
             sum += e;
-            map[i][j] = e * probability_factor(op.dropout, op.shape.sequence, tile.sample,
-                                               tile.head, q, key + T::column(j));
+            map[i][j] = e * probability_factor(op.dropout, length, tile.sample, tile.head, q,
+                                               keys.first + T::column(j));
         }
         running[i].sum += over_lanes(sum, kLanes, Sum{});
         for (int c = 0; c < T::kColumns; ++c)
             sums[i][c] *= factor;
     }
+}
+
+// What is known of a row counts as one score, its lse, whose value is the context so far.
+template <typename T>
+__device__ void take_up(const Attention& op, const QueryTile& tile, const float* lse,
+                        RunningSum (&running)[T::kRows], typename T::Sums& sums) {
+    const std::int64_t row = tile.sample * op.shape.sequence + tile.row;
+    for (int i = 0; i < T::kRows; ++i) {
+        if (T::row(i) >= tile.queries) continue;
+        running[i] = {lse[T::row(i)], 1};
+        T::take_up(op.sums, context_at(op.shape, tile.head, row + T::row(i)),
+                   static_cast<int>(op.shape.values()), i, sums);
+    }
+    __syncwarp();  // lse is overwritten by one thread of a row's, perhaps without a key between
 }
 
 template <typename T>
@@ -48,48 +66,53 @@ __device__ void attend(const Attention& op, const QueryTile& tile) {
     float* const keys = queries + T::kTallSize;  // then values
     float* const weights = keys + T::kWideSize;
     const AttentionShape& shape = op.shape;
-    const std::int64_t s = shape.sequence, row = tile.sample * s, width = shape.qkv_width();
-    const std::int64_t kv_head = tile.head / (shape.heads / shape.kv_heads);
+    const std::int64_t row = tile.sample * shape.sequence + tile.row;
+    const Buffer kv = keys_and_values<T>(op);
+    const KeyColumns columns =
+        key_columns_of(shape, keys_of<T>(op), tile.head / (shape.heads / shape.kv_heads));
     const int d = static_cast<int>(shape.head_dim), dv = static_cast<int>(shape.values());
-    T::read(op.qkv, query_at(shape, tile.head, row + tile.query), width, T::kTall, s - tile.query,
-            d, queries);
+    auto* const lse = static_cast<float*>(op.lse.data) +
+                      (tile.sample * shape.heads + tile.head) * shape.sequence + tile.row;
+    T::read(op.qkv, query_at(shape, tile.head, row), shape.qkv_width(), T::kTall, tile.queries, d,
+            queries);
     RunningSum running[T::kRows];
     for (RunningSum& of_row : running)
         of_row = sum_before_keys(op.scores, tile.head);
     typename T::Sums sums;
     T::clear(sums);
-    const std::int64_t end = tile.query + T::kTall < s ? tile.query + T::kTall : s;
-    for (std::int64_t key = first_key_of(op.mask, tile.query) / T::kWide * T::kWide; key < end;
-         key += T::kWide) {
-        typename T::Map map;
-        T::read(op.qkv, key_at(shape, kv_head, row + key), width, T::kWide, s - key, d, keys);
-        __syncthreads();
-        T::multiply(queries, keys, d, map);
-        add_scores<T>(op, tile, key, map, running, sums);
-        __syncthreads();
-        T::read(op.qkv, value_at(shape, kv_head, row + key), width, T::kWide, s - key, dv, keys);
-        T::share(map, weights);
-        __syncthreads();
-        T::add_product(weights, keys, sums);
-        __syncthreads();
+    if (continues<T>(op)) take_up<T>(op, tile, lse, running, sums);
+    for (std::int64_t run = 0; run < key_runs(part_of<T>(op), keys_of<T>(op)); ++run) {
+        const SequenceRun seen = keys_seen<T>(op, tile, run);
+        for (std::int64_t key = 0; key < seen.rows; key += T::kWide) {
+            const std::int64_t at = (seen.row + key) * columns.width, rest = seen.rows - key;
+            typename T::Map map;
+            T::read(kv, at + columns.key, columns.width, T::kWide, rest, d, keys);
+            __syncthreads();
+            T::multiply(queries, keys, d, map);
+            add_scores<T>(op, tile, {seen.position + key, seen.position + seen.rows}, map, running,
+                          sums);
+            __syncthreads();
+            T::read(kv, at + columns.value, columns.width, T::kWide, rest, dv, keys);
+            T::share(map, weights);
+            __syncthreads();
+            T::add_product(weights, keys, sums);
+            __syncthreads();
+        }
     }
-    auto* const lse =
-        static_cast<float*>(op.lse.data) + (tile.sample * shape.heads + tile.head) * s;
+    const Buffer to = either(T::kOwnKeys || op.ends, op.context, op.sums);
     for (int i = 0; i < T::kRows; ++i) {
-        const std::int64_t q = tile.query + T::row(i);
-        if (q >= s) continue;
-        T::write(sums, i, 1 / running[i].sum, dv, op.context,
-                 context_at(shape, tile.head, row + q));
-        if (T::lane() == 0) lse[q] = log_sum_exp(running[i]);
+        if (T::row(i) >= tile.queries) continue;
+        T::write(sums, i, 1 / running[i].sum, dv, to,
+                 context_at(shape, tile.head, row + T::row(i)));
+        if (T::lane() == 0) lse[T::row(i)] = log_sum_exp(running[i]);
     }
 }
 
 template <typename T>
 __global__ void __launch_bounds__(kAttentionThreads) attention_kernel(Attention op) {
-    const std::int64_t per_map = (op.shape.sequence + T::kTall - 1) / T::kTall;
-    for (std::int64_t i = blockIdx.x; i < op.shape.maps() * per_map; i += gridDim.x) {
-        const std::int64_t map = i / per_map;
-        attend<T>(op, {map / op.shape.heads, map % op.shape.heads, i % per_map * T::kTall});
+    const std::int64_t tiles = op.shape.maps() * query_tiles<T>(op);
+    for (std::int64_t i = blockIdx.x; i < tiles; i += gridDim.x) {
+        attend<T>(op, query_tile<T>(op, i));
         __syncthreads();
     }
 }
@@ -97,12 +120,11 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_kernel(Attention 
 }  // namespace
 
 void attention(const Attention& op, cudaStream_t stream) {
-    with_tile("attention", op.shape, [&](auto tile) {
+    with_tile("attention", op, [&](auto tile) {
         using T = decltype(tile);
         const std::size_t shared = (T::kTallSize + T::kWideSize + T::kMapSize) * sizeof(float);
         launch("attention", attention_kernel<T>,
-               {blocks_for(op.shape.maps() * tiles_of(op.shape.sequence, T::kTall)),
-                kAttentionThreads, shared},
+               {blocks_for(op.shape.maps() * query_tiles<T>(op)), kAttentionThreads, shared},
                stream, op);
     });
 }

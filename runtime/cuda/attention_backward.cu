@@ -1,16 +1,19 @@
 // Gradients of attention (Dao 2022, algorithm 4) by two kernels without a sum that threads of
 // different blocks share: of queries by tiles of queries, of keys and values by tiles of keys over
-// all query heads of their group. Probabilities are made again from lse.
+// all query heads of their group. Keys may be other ranks' as in forward. Probabilities are made
+// again from lse.
 #include "runtime/cuda/attention_tile.cuh"
 #include "runtime/cuda/launches.hpp"
 
 namespace orrery::runtime::cuda {
 namespace {
 
-// One score of the map: where it is, and what is known of its query.
+// One score of the map: the positions of its query and its key, and what is known of the query.
+// `inside`: the tiles have both.
 struct Score {
     std::int64_t sample, head, query, key;
     float lse, along;  // along: Σ over d of dcontext·context
+    bool inside;
 };
 
 struct Differentiated {
@@ -20,32 +23,34 @@ struct Differentiated {
 
 // P = exp(scale·Q·Kᵀ − lse), F = factors of dropout: dS = scale·P∘(F∘(dC·Vᵀ) − dC·C), times the
 // slope of the cap.
+template <typename T>
 __device__ Differentiated differentiate(const AttentionBackward& op, const Score& at, float product,
                                         float dprobability) {
-    if (at.query >= op.shape.sequence || !sees(op.mask, at.query, at.key)) return {};
+    if (!at.inside || !sees(op.mask, at.query, at.key)) return {};
     const auto scale = static_cast<float>(op.scale);
     const Capped score = score_of(op.scores, op.mask, scale * product, at.head, at.query, at.key);
     const float p = std::exp(score.value - at.lse);
-    const float factor =
-        probability_factor(op.dropout, op.shape.sequence, at.sample, at.head, at.query, at.key);
+    const float factor = probability_factor(op.dropout, op.shape.sequence * part_of<T>(op).ranks,
+                                            at.sample, at.head, at.query, at.key);
     return {p * factor, scale * p * (dprobability * factor - at.along) * score.slope};
 }
 
+// `row`: of the rank's rows of the sample.
 __device__ float lse_of(const AttentionBackward& op, std::int64_t sample, std::int64_t head,
-                        std::int64_t query) {
+                        std::int64_t row) {
     const auto* const lse = static_cast<const float*>(op.lse.data);
     const std::int64_t map = sample * op.shape.heads + head;
-    return query < op.shape.sequence ? lse[map * op.shape.sequence + query] : 0.0F;
+    return lse[map * op.shape.sequence + row];
 }
 
 // By the eight threads of a group for one query, all of whom get it. `dcontext`: its row in shared
 // memory.
 __device__ float along_of(const AttentionBackward& op, std::int64_t sample, std::int64_t head,
-                          std::int64_t query, const float* dcontext) {
+                          std::int64_t row, bool inside, const float* dcontext) {
     float sum = 0;
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
-    if (query < op.shape.sequence) {
-        const std::int64_t at = context_at(op.shape, head, sample * op.shape.sequence + query);
+    if (inside) {
+        const std::int64_t at = context_at(op.shape, head, sample * op.shape.sequence + row);
         for (int c = lane; c < op.shape.values(); c += kLanes)
             sum = std::fma(dcontext[c], load(op.context, at + c), sum);
     }
@@ -53,51 +58,68 @@ __device__ float along_of(const AttentionBackward& op, std::int64_t sample, std:
 }
 
 template <typename T>
-__device__ void differentiate_queries(const AttentionBackward& op, std::int64_t sample,
-                                      std::int64_t head, std::int64_t query) {
+__device__ void differentiate_queries(const AttentionBackward& op, const QueryTile& tile) {
     float* const queries = shared_memory;
     float* const dcontext = queries + T::kTallSize;
     float* const keys = dcontext + T::kTallSize;
     float* const values = keys + T::kWideSize;
     float* const dscores = values + T::kWideSize;
     const AttentionShape& shape = op.shape;
-    const std::int64_t s = shape.sequence, row = sample * s, width = shape.qkv_width();
-    const std::int64_t kv_head = head / (shape.heads / shape.kv_heads);
+    const std::int64_t sample = tile.sample, head = tile.head;
+    const std::int64_t row = sample * shape.sequence + tile.row;
+    const Buffer kv = keys_and_values<T>(op);
+    const KeyColumns columns =
+        key_columns_of(shape, keys_of<T>(op), head / (shape.heads / shape.kv_heads));
     const int d = static_cast<int>(shape.head_dim), dv = static_cast<int>(shape.values());
-    T::read(op.qkv, query_at(shape, head, row + query), width, T::kTall, s - query, d, queries);
-    T::read(op.dcontext, context_at(shape, head, row + query), shape.context_width(), T::kTall,
-            s - query, dv, dcontext);
+    T::read(op.qkv, query_at(shape, head, row), shape.qkv_width(), T::kTall, tile.queries, d,
+            queries);
+    T::read(op.dcontext, context_at(shape, head, row), shape.context_width(), T::kTall,
+            tile.queries, dv, dcontext);
     __syncthreads();
-    float lse[T::kRows], along[T::kRows];
-    for (int i = 0; i < T::kRows; ++i) {
-        lse[i] = lse_of(op, sample, head, query + T::row(i));
-        along[i] =
-            along_of(op, sample, head, query + T::row(i), dcontext + T::row(i) * T::kHeadPitch);
-    }
+    const bool apart = !T::kOwnKeys && op.dq;
+    const Buffer dq = either(apart, op.dq, op.dqkv);
+    const auto to = [&](int i) {
+        return apart ? packed_query_at(shape, head, row + T::row(i))
+                     : query_at(shape, head, row + T::row(i));
+    };
     typename T::Sums sums;
     T::clear(sums);
-    const std::int64_t end = query + T::kTall < s ? query + T::kTall : s;
-    for (std::int64_t key = first_key_of(op.mask, query) / T::kWide * T::kWide; key < end;
-         key += T::kWide) {
-        typename T::Map map, of_values;
-        T::read(op.qkv, key_at(shape, kv_head, row + key), width, T::kWide, s - key, d, keys);
-        T::read(op.qkv, value_at(shape, kv_head, row + key), width, T::kWide, s - key, dv, values);
-        __syncthreads();
-        T::multiply(queries, keys, d, map);
-        T::multiply(dcontext, values, dv, of_values);
-        for (int i = 0; i < T::kRows; ++i)
-            for (int j = 0; j < T::kPerLane; ++j) {
-                const Score at{sample, head,    query + T::row(i), key + T::column(j),
-                               lse[i], along[i]};
-                map[i][j] = differentiate(op, at, map[i][j], of_values[i][j]).dscore;
-            }
-        T::share(map, dscores);
-        T::add_product(dscores, keys, sums);
-        __syncthreads();
+    float lse[T::kRows], along[T::kRows];
+    for (int i = 0; i < T::kRows; ++i) {
+        const bool inside = T::row(i) < tile.queries;
+        lse[i] = inside ? lse_of(op, sample, head, tile.row + T::row(i)) : 0.0F;
+        along[i] = along_of(op, sample, head, tile.row + T::row(i), inside,
+                            dcontext + T::row(i) * T::kHeadPitch);
+        if (continues<T>(op) && inside) T::take_up(dq, to(i), d, i, sums);
+    }
+    for (std::int64_t run = 0; run < key_runs(part_of<T>(op), keys_of<T>(op)); ++run) {
+        const SequenceRun seen = keys_seen<T>(op, tile, run);
+        for (std::int64_t key = 0; key < seen.rows; key += T::kWide) {
+            const std::int64_t at = (seen.row + key) * columns.width, rest = seen.rows - key;
+            typename T::Map map, of_values;
+            T::read(kv, at + columns.key, columns.width, T::kWide, rest, d, keys);
+            T::read(kv, at + columns.value, columns.width, T::kWide, rest, dv, values);
+            __syncthreads();
+            T::multiply(queries, keys, d, map);
+            T::multiply(dcontext, values, dv, of_values);
+            for (int i = 0; i < T::kRows; ++i)
+                for (int j = 0; j < T::kPerLane; ++j) {
+                    const Score score{sample,
+                                      head,
+                                      tile.position + T::row(i),
+                                      seen.position + key + T::column(j),
+                                      lse[i],
+                                      along[i],
+                                      T::row(i) < tile.queries && T::column(j) < rest};
+                    map[i][j] = differentiate<T>(op, score, map[i][j], of_values[i][j]).dscore;
+                }
+            T::share(map, dscores);
+            T::add_product(dscores, keys, sums);
+            __syncthreads();
+        }
     }
     for (int i = 0; i < T::kRows; ++i)
-        if (query + T::row(i) < s)
-            T::write(sums, i, 1, d, op.dqkv, query_at(shape, head, row + query + T::row(i)));
+        if (T::row(i) < tile.queries) T::write(sums, i, 1, d, dq, to(i));
 }
 
 // What a tile of keys adds up over the heads and queries that see it.
@@ -107,7 +129,9 @@ struct KeySums {
 };
 
 struct KeyTile {
-    std::int64_t sample, kv_head, key;  // first one
+    std::int64_t sample, kv_head;
+    std::int64_t position, row;  // of the first one: in the sequence, among rows of all samples
+    int keys;
 };
 
 // Shared memory of the kernel for keys and values.
@@ -128,23 +152,25 @@ struct KeySpace {
           along(lse + T::kWide) {}
 };
 
+// Queries of the tile that is `queries`: of its head alone, at most T::kWide.
 template <typename T>
-__device__ void add_queries(const AttentionBackward& op, const KeyTile& tile, std::int64_t head,
-                            std::int64_t query, const KeySpace<T>& space, KeySums<T>& sums) {
+__device__ void add_queries(const AttentionBackward& op, const KeyTile& tile,
+                            const QueryTile& queries, const KeySpace<T>& space, KeySums<T>& sums) {
     const AttentionShape& shape = op.shape;
-    const std::int64_t s = shape.sequence, row = tile.sample * s + query;
+    const std::int64_t head = queries.head, row = tile.sample * shape.sequence + queries.row;
     const int d = static_cast<int>(shape.head_dim), dv = static_cast<int>(shape.values());
-    T::read(op.qkv, query_at(shape, head, row), shape.qkv_width(), T::kWide, s - query, d,
+    T::read(op.qkv, query_at(shape, head, row), shape.qkv_width(), T::kWide, queries.queries, d,
             space.queries);
-    T::read(op.dcontext, context_at(shape, head, row), shape.context_width(), T::kWide, s - query,
-            dv, space.dcontext);
+    T::read(op.dcontext, context_at(shape, head, row), shape.context_width(), T::kWide,
+            queries.queries, dv, space.dcontext);
     __syncthreads();
     for (int q = T::group(); q < T::kWide; q += kGroups) {
-        const float along =
-            along_of(op, tile.sample, head, query + q, space.dcontext + q * T::kHeadPitch);
+        const bool inside = q < queries.queries;
+        const float along = along_of(op, tile.sample, head, queries.row + q, inside,
+                                     space.dcontext + q * T::kHeadPitch);
         if (T::lane() > 0) continue;
         space.along[q] = along;
-        space.lse[q] = lse_of(op, tile.sample, head, query + q);
+        space.lse[q] = inside ? lse_of(op, tile.sample, head, queries.row + q) : 0.0F;
     }
     __syncthreads();
     typename T::Map map, of_values;
@@ -153,9 +179,14 @@ __device__ void add_queries(const AttentionBackward& op, const KeyTile& tile, st
     for (int i = 0; i < T::kRows; ++i)
         for (int j = 0; j < T::kPerLane; ++j) {
             const int q = T::column(j);
-            const Score at{tile.sample,          head,         query + q,
-                           tile.key + T::row(i), space.lse[q], space.along[q]};
-            const Differentiated found = differentiate(op, at, map[i][j], of_values[i][j]);
+            const Score at{tile.sample,
+                           head,
+                           queries.position + q,
+                           tile.position + T::row(i),
+                           space.lse[q],
+                           space.along[q],
+                           q < queries.queries && T::row(i) < tile.keys};
+            const Differentiated found = differentiate<T>(op, at, map[i][j], of_values[i][j]);
             map[i][j] = found.probability;
             of_values[i][j] = found.dscore;
         }
@@ -166,49 +197,84 @@ __device__ void add_queries(const AttentionBackward& op, const KeyTile& tile, st
     __syncthreads();
 }
 
+// Queries of one run and one head, from the first one on that sees a key of the tile.
+template <typename T>
+__device__ void add_run(const AttentionBackward& op, const KeyTile& tile, std::int64_t head,
+                        const SequenceRun& run, const KeySpace<T>& space, KeySums<T>& sums) {
+    const std::int64_t end =
+        end_of_queries(op.mask, tile.position + tile.keys - 1, run.position + run.rows) -
+        run.position;
+    const std::int64_t first = tile.position - run.position;
+    for (std::int64_t query = first > 0 ? first / T::kWide * T::kWide : 0; query < end;
+         query += T::kWide) {
+        const std::int64_t rest = run.rows - query;
+        add_queries<T>(op, tile,
+                       {tile.sample, head, run.position + query, run.row + query,
+                        rest < T::kWide ? static_cast<int>(rest) : T::kWide},
+                       space, sums);
+    }
+}
+
 template <typename T>
 __device__ void differentiate_keys(const AttentionBackward& op, const KeyTile& tile) {
     const KeySpace<T> space(shared_memory);
     const AttentionShape& shape = op.shape;
-    const std::int64_t s = shape.sequence, row = tile.sample * s + tile.key;
-    const std::int64_t group = shape.heads / shape.kv_heads, width = shape.qkv_width();
+    const std::int64_t group = shape.heads / shape.kv_heads;
+    const Buffer kv = keys_and_values<T>(op);
+    const KeyColumns columns = key_columns_of(shape, keys_of<T>(op), tile.kv_head);
     const int d = static_cast<int>(shape.head_dim), dv = static_cast<int>(shape.values());
-    T::read(op.qkv, key_at(shape, tile.kv_head, row), width, T::kTall, s - tile.key, d, space.keys);
-    T::read(op.qkv, value_at(shape, tile.kv_head, row), width, T::kTall, s - tile.key, dv,
-            space.values);
+    const std::int64_t first = tile.row * columns.width;
+    T::read(kv, first + columns.key, columns.width, T::kTall, tile.keys, d, space.keys);
+    T::read(kv, first + columns.value, columns.width, T::kTall, tile.keys, dv, space.values);
     KeySums<T> sums;
     T::clear(sums.of_keys);
     T::clear(sums.of_values);
-    const std::int64_t end = end_of_queries(op.mask, tile.key + T::kTall - 1, s);
     for (std::int64_t head = tile.kv_head * group; head < (tile.kv_head + 1) * group; ++head)
-        for (std::int64_t query = tile.key / T::kWide * T::kWide; query < end; query += T::kWide)
-            add_queries<T>(op, tile, head, query, space, sums);
+        for (std::int64_t run = 0; run < part_of<T>(op).runs(); ++run)
+            add_run<T>(op, tile, head, query_run(part_of<T>(op), shape.sequence, run), space, sums);
+    const Buffer dkv = either(static_cast<bool>(keys_of<T>(op).kv), op.dkv, op.dqkv);
     for (int i = 0; i < T::kRows; ++i) {
-        if (tile.key + T::row(i) >= s) continue;
-        const std::int64_t at = row + T::row(i);
-        T::write(sums.of_keys, i, 1, d, op.dqkv, key_at(shape, tile.kv_head, at));
-        T::write(sums.of_values, i, 1, dv, op.dqkv, value_at(shape, tile.kv_head, at));
+        if (T::row(i) >= tile.keys) continue;
+        const std::int64_t at = first + T::row(i) * columns.width;
+        T::write(sums.of_keys, i, 1, d, dkv, at + columns.key);
+        T::write(sums.of_values, i, 1, dv, dkv, at + columns.value);
     }
 }
 
 template <typename T>
 __global__ void __launch_bounds__(kAttentionThreads) query_gradient_kernel(AttentionBackward op) {
-    const std::int64_t per_map = (op.shape.sequence + T::kTall - 1) / T::kTall;
-    for (std::int64_t i = blockIdx.x; i < op.shape.maps() * per_map; i += gridDim.x) {
-        const std::int64_t map = i / per_map;
-        differentiate_queries<T>(op, map / op.shape.heads, map % op.shape.heads,
-                                 i % per_map * T::kTall);
+    const std::int64_t tiles = op.shape.maps() * query_tiles<T>(op);
+    for (std::int64_t i = blockIdx.x; i < tiles; i += gridDim.x) {
+        differentiate_queries<T>(op, query_tile<T>(op, i));
         __syncthreads();
     }
 }
 
+// Of one sample and head. All runs are as long as the first one.
+template <typename T>
+__host__ __device__ std::int64_t key_tiles(const AttentionBackward& op) {
+    const std::int64_t of_run = key_run(part_of<T>(op), keys_of<T>(op), op.shape, 0, 0).rows;
+    return key_runs(part_of<T>(op), keys_of<T>(op)) * tiles_of(of_run, T::kTall);
+}
+
+template <typename T>
+__device__ KeyTile key_tile(const AttentionBackward& op, std::int64_t index) {
+    const std::int64_t per_head = key_tiles<T>(op), runs = key_runs(part_of<T>(op), keys_of<T>(op));
+    const std::int64_t unit = index / per_head, kv_heads = op.shape.kv_heads;
+    const std::int64_t sample = unit / kv_heads, of_head = index % per_head;
+    const std::int64_t per_run = per_head / runs;
+    const SequenceRun run =
+        key_run(part_of<T>(op), keys_of<T>(op), op.shape, sample, of_head / per_run);
+    const std::int64_t first = of_head % per_run * T::kTall, rest = run.rows - first;
+    return {sample, unit % kv_heads, run.position + first, run.row + first,
+            rest < T::kTall ? static_cast<int>(rest) : T::kTall};
+}
+
 template <typename T>
 __global__ void __launch_bounds__(kAttentionThreads) key_gradient_kernel(AttentionBackward op) {
-    const std::int64_t per_head = (op.shape.sequence + T::kTall - 1) / T::kTall;
-    const std::int64_t kv_heads = op.shape.kv_heads;
-    for (std::int64_t i = blockIdx.x; i < op.shape.batch * kv_heads * per_head; i += gridDim.x) {
-        const std::int64_t unit = i / per_head;
-        differentiate_keys<T>(op, {unit / kv_heads, unit % kv_heads, i % per_head * T::kTall});
+    const std::int64_t tiles = op.shape.batch * op.shape.kv_heads * key_tiles<T>(op);
+    for (std::int64_t i = blockIdx.x; i < tiles; i += gridDim.x) {
+        differentiate_keys<T>(op, key_tile<T>(op, i));
         __syncthreads();
     }
 }
@@ -242,16 +308,16 @@ void attention_backward(const AttentionBackward& op, cudaStream_t stream) {
     if (op.scores.sinks)
         launch("attention_backward of sinks", sink_gradient_kernel, {blocks_for(op.shape.heads)},
                stream, op);
-    with_tile("attention_backward", op.shape, [&](auto tile) {
+    with_tile("attention_backward", op, [&](auto tile) {
         using T = decltype(tile);
-        const std::int64_t tiles = tiles_of(op.shape.sequence, T::kTall);
         constexpr std::size_t kShared =
             (2 * T::kTallSize + 2 * T::kWideSize + T::kMapSize) * sizeof(float);
         launch("attention_backward of queries", query_gradient_kernel<T>,
-               {blocks_for(op.shape.maps() * tiles), kAttentionThreads, kShared}, stream, op);
+               {blocks_for(op.shape.maps() * query_tiles<T>(op)), kAttentionThreads, kShared},
+               stream, op);
         launch("attention_backward of keys", key_gradient_kernel<T>,
-               {blocks_for(op.shape.batch * op.shape.kv_heads * tiles), kAttentionThreads,
-                KeySpace<T>::kSize * sizeof(float)},
+               {blocks_for(op.shape.batch * op.shape.kv_heads * key_tiles<T>(op)),
+                kAttentionThreads, KeySpace<T>::kSize * sizeof(float)},
                stream, op);
     });
 }

@@ -28,10 +28,11 @@ void check_operands(const Gemm& op) {
     check_types({op.a, op.b, op.bias, op.c});
 }
 void check_operands(const Attention& op) {
-    check_types({op.qkv, op.context, op.lse, op.scores.sinks});
+    check_types({op.qkv, op.context, op.lse, op.keys.kv, op.sums, op.scores.sinks});
 }
 void check_operands(const AttentionBackward& op) {
-    check_types({op.dcontext, op.qkv, op.context, op.lse, op.dqkv, op.scores.sinks, op.dsinks});
+    check_types({op.dcontext, op.qkv, op.context, op.lse, op.dqkv, op.keys.kv, op.dq, op.dkv,
+                 op.scores.sinks, op.dsinks});
 }
 void check_operands(const AttentionProduct& op) {
     check_types({op.qkv, op.maps, op.context, op.dqkv});

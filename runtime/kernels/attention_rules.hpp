@@ -31,6 +31,53 @@ ORRERY_HOST_DEVICE inline std::int64_t context_at(const AttentionShape& shape, s
     return row * shape.context_width() + head * shape.values();
 }
 
+// Of queries, or their gradients, by themselves.
+ORRERY_HOST_DEVICE inline std::int64_t packed_query_at(const AttentionShape& shape,
+                                                       std::int64_t head, std::int64_t row) {
+    return (row * shape.heads + head) * shape.head_dim;
+}
+
+// Where a head's keys and values begin in rows of qkv, or in rows that have no queries.
+struct KeyColumns {
+    std::int64_t width, key, value;
+};
+ORRERY_HOST_DEVICE inline KeyColumns key_columns_of(const AttentionShape& shape,
+                                                    const AttentionKeys& keys,
+                                                    std::int64_t kv_head) {
+    const std::int64_t key = key_at(shape, kv_head, 0), value = value_at(shape, kv_head, 0);
+    const std::int64_t queries = shape.heads * shape.head_dim;
+    if (keys.kv) return {shape.kv_width(), key - queries, value - queries};
+    return {shape.qkv_width(), key, value};
+}
+
+// Rows of one sample that are in a row in the sequence: position of the first one, and its row.
+struct SequenceRun {
+    std::int64_t position, row, rows;
+};
+
+// Of this rank's queries; rows of the sample.
+ORRERY_HOST_DEVICE inline SequenceRun query_run(const SequencePart& part, std::int64_t rows,
+                                                std::int64_t run) {
+    const std::int64_t of_run = rows / part.runs();
+    return {part.first_of(run, rows), run * of_run, of_run};
+}
+
+// Of keys; rows of all samples, in the order in which the owners' shares lie.
+ORRERY_HOST_DEVICE inline std::int64_t key_runs(const SequencePart& part,
+                                                const AttentionKeys& keys) {
+    return keys.kv ? keys.blocks * part.runs() : 1;
+}
+ORRERY_HOST_DEVICE inline SequenceRun key_run(const SequencePart& part, const AttentionKeys& keys,
+                                              const AttentionShape& shape, std::int64_t sample,
+                                              std::int64_t run) {
+    if (!keys.kv) return {0, sample * shape.sequence, shape.sequence};
+    const std::int64_t block = run / part.runs();
+    const SequencePart owner{part.ranks, keys.first + block, part.zigzag};
+    SequenceRun of_owner = query_run(owner, shape.sequence, run % part.runs());
+    of_owner.row += (block * shape.batch + sample) * shape.sequence;
+    return of_owner;
+}
+
 ORRERY_HOST_DEVICE inline bool sees(const AttentionMask& mask, std::int64_t query,
                                     std::int64_t key) {
     return key <= query && (mask.window == 0 || key > query - mask.window);

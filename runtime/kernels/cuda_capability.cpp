@@ -87,6 +87,8 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::batched_gemm:
         case OpKind::attention:
         case OpKind::attention_backward:
+        case OpKind::attention_block:
+        case OpKind::attention_block_backward:
         case OpKind::rearrange:
         case OpKind::softmax:
         case OpKind::softmax_backward:
@@ -154,8 +156,6 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::read_disk:
         case OpKind::write_disk:
             return true;
-        case OpKind::attention_block:
-        case OpKind::attention_block_backward:
         case OpKind::amax_rows:
         case OpKind::quantize_rows:
         case OpKind::amax:

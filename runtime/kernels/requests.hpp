@@ -96,8 +96,8 @@ struct AttentionDropout {
 };
 
 // Keys that do not lie in the packed rows of their queries: `blocks` ranks' shares of k and v, from
-// that of rank `first` on, each [batch·S, k | v] with S rows of a sequence, in a zigzag like that
-// of the queries. One rank's, or all ranks'.
+// that of rank `first` on, each [batch·S, k | v] with S rows of a sequence, in a zigzag where the
+// queries are. One rank's, or all ranks'.
 struct AttentionKeys {
     Buffer kv;  // null: keys lie in qkv
     std::int64_t first = 0;
@@ -141,7 +141,7 @@ struct AttentionBackward {
     Buffer dqkv;  // all of it is overwritten; null where keys do not lie in qkv
     SequencePart part{};
     AttentionKeys keys{};
-    Buffer dq{};             // [batch·S, context width]
+    Buffer dq{};             // [batch·S, heads·head_dim]
     Buffer dkv{};            // like keys.kv; overwritten
     bool continues = false;  // adds to dq, which has lse's type then; else overwrites it
     AttentionScores scores{};

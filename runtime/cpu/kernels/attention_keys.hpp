@@ -61,13 +61,13 @@ class HeadKeys {
     template <typename F>
     void for_runs(const F& f) const {
         if (!keys_.kv) return f(KeyRun{0, rows_, 0, 0});
-        const std::int64_t half = rows_ / 2, ranks = part_.ranks;
-        for (std::int64_t chunk = 0; chunk < 2 * ranks; ++chunk) {
+        const std::int64_t of_run = rows_ / part_.runs(), ranks = part_.ranks;
+        for (std::int64_t chunk = 0; chunk < part_.runs() * ranks; ++chunk) {
             const bool second = chunk >= ranks;
             const std::int64_t block = (second ? 2 * ranks - 1 - chunk : chunk) - keys_.first;
-            const std::int64_t of_block = second ? half : 0;
+            const std::int64_t of_block = second ? of_run : 0;
             if (block >= 0 && block < keys_.blocks)
-                f(KeyRun{chunk * half, half, block * block_rows_ + of_block,
+                f(KeyRun{chunk * of_run, of_run, block * block_rows_ + of_block,
                          block * rows_ + of_block});
         }
     }

@@ -138,6 +138,154 @@ void check_backward(World& world, const Case& a, bool accumulate) {
     world.expect_close("dsinks", dsinks, 2 * roundings_of_attention(s) + roundings_of_sum(rows));
 }
 
+// What one rank of several computes, of whose sequence it holds shape.sequence tokens.
+struct Shared {
+    Case of;
+    std::int64_t ranks = 1, rank = 0;
+    bool zigzag = false;
+    bool gathered = false;  // keys of all ranks at once; else of one after the other
+
+    SequencePart part() const { return {ranks, rank, zigzag}; }
+    std::int64_t hops() const { return gathered ? 1 : ranks; }
+    std::int64_t blocks() const { return gathered ? ranks : 1; }
+    // Its own keys come first, then those of the ranks before it.
+    std::int64_t owner(std::int64_t hop) const {
+        return gathered ? 0 : (rank - hop + ranks) % ranks;
+    }
+};
+
+std::string text(const Shared& a) {
+    return text(a.of) + " rank " + std::to_string(a.rank) + " of " + std::to_string(a.ranks) +
+           (a.zigzag ? " zigzag" : " in order") + (a.gathered ? " gathered" : " ring");
+}
+
+// Runs of less, and of more, than a tile's queries and keys.
+std::vector<Shared> shared_cases(bool large) {
+    std::vector<Shared> kinds = {{{{2, 6, 4, 2, 8, 5}, 0, false, 0, 0.7}, 2, 0, true},
+                                 {{{1, 10, 2, 1, 12}, 7, true, 0.25, 0, true}, 3, 0, true},
+                                 {{{2, 5, 2, 1, 4, 9}, 0, true, 0.25, 0, true}, 3, 0, false},
+                                 {{{1, 34, 1, 1, 130}, 0, false, 0.25}, 2, 0, true},
+                                 {{{1, 35, 1, 1, 20}, 9, false, 0, 0.7, true}, 2, 0, false}};
+    if (large)
+        kinds.insert(kinds.end(), {{{{2, 514, 8, 2, 64}, 0, false, 0.1, 0, true}, 3, 0, true},
+                                   {{{1, 700, 4, 4, 128}, 300, true, 0, 0.7}, 2, 0, true},
+                                   {{{1, 301, 4, 2, 192, 128}, 0, false, 0.1}, 3, 0, false}});
+    std::vector<Shared> all;
+    for (Shared& kind : kinds)
+        for (kind.rank = 0; kind.rank < kind.ranks; ++kind.rank)
+            for (const bool gathered : {false, true}) {
+                kind.gathered = gathered;
+                all.push_back(kind);
+            }
+    return all;
+}
+
+AttentionShape whole_of(const Shared& a) {
+    AttentionShape shape = a.of.shape;
+    shape.sequence *= a.ranks;
+    return shape;
+}
+
+std::vector<Tensor*> keys_of(World& world, const Shared& a) {
+    std::vector<Tensor*> keys;
+    const std::int64_t n = a.of.shape.batch * a.of.shape.sequence * a.of.shape.kv_width();
+    for (std::int64_t hop = 0; hop < a.hops(); ++hop)
+        keys.push_back(
+            &world.in(normals(a.blocks() * n, 10 + static_cast<std::uint32_t>(a.owner(hop)))));
+    return keys;
+}
+
+// All hops, each from the sums of the one before.
+void attend_shared(Kernels& kernels, const Shared& a, Attention op, const Place& at,
+                   const std::vector<Tensor*>& keys) {
+    op.part = a.part();
+    for (std::int64_t hop = 0; hop < a.hops(); ++hop) {
+        op.keys = {at(keys[static_cast<std::size_t>(hop)]), a.owner(hop), a.blocks()};
+        op.continues = hop > 0;
+        op.ends = hop + 1 == a.hops();
+        kernels.attention(op);
+    }
+}
+
+void check_shared(World& world, const Shared& a) {
+    const AttentionShape& s = a.of.shape;
+    const std::int64_t rows = s.batch * s.sequence;
+    const double scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
+    world.begin("attention", text(a));
+    Tensor& qkv = world.in(normals(rows * s.qkv_width(), 1));
+    const std::vector<Tensor*> keys = keys_of(world, a);
+    Tensor& context = world.out(rows * s.context_width());
+    Tensor& sums = world.out(DType::fp32, rows * s.context_width());
+    Tensor& lse = world.out(DType::fp32, rows * s.heads);
+    Tensor& sinks = world.in(sinks_of(a.of));
+    world.run([&](Kernels& kernels, const Place& at) {
+        Attention op{s,      mask_of(a.of, kernels), dropout_of(a.of), scale, at(qkv), at(context),
+                     at(lse)};
+        op.sums = at(sums);
+        op.scores = rules_of(a.of, at(sinks));
+        attend_shared(kernels, a, op, at, keys);
+    });
+    const double roundings = roundings_of_attention(whole_of(a));
+    world.expect_close("context", context, roundings);
+    world.expect_close("sums", sums, roundings);
+    world.expect_close("lse", lse, roundings);
+}
+
+void check_shared_backward(World& world, const Shared& a) {
+    const AttentionShape& s = a.of.shape;
+    const std::int64_t rows = s.batch * s.sequence, dq_elements = rows * s.heads * s.head_dim;
+    const double scale = 1 / std::sqrt(static_cast<double>(s.head_dim));
+    world.begin("attention_backward", text(a));
+    Tensor& qkv = world.in(normals(rows * s.qkv_width(), 1));
+    const std::vector<Tensor*> keys = keys_of(world, a);
+    Tensor& context = world.in(Values(static_cast<std::size_t>(rows * s.context_width())));
+    Tensor& sums = world.out(DType::fp32, rows * s.context_width());
+    Tensor& lse = world.in(DType::fp32, Values(static_cast<std::size_t>(rows * s.heads)));
+    Tensor& dcontext = world.in(normals(rows * s.context_width(), 2));
+    Tensor& dq = a.gathered ? world.out(dq_elements) : world.out(DType::fp32, dq_elements);
+    std::vector<Tensor*> dkeys;
+    for (Tensor* of_hop : keys)
+        dkeys.push_back(&world.out(of_hop->elements()));
+    Tensor& sinks = world.in(sinks_of(a.of));
+    Tensor& dsinks = world.out(DType::fp32, s.heads);
+    CpuKernels oracle(1);
+    const Place here(false);
+    Attention forward{s,         mask_of(a.of, oracle), dropout_of(a.of), scale,
+                      here(qkv), here(context),         here(lse)};
+    forward.sums = here(sums);
+    forward.scores = rules_of(a.of, here(sinks));
+    attend_shared(oracle, a, forward, here, keys);
+    context.before = context.expected;
+    lse.before = lse.expected;
+    world.run([&](Kernels& kernels, const Place& at) {
+        AttentionBackward op{s,
+                             mask_of(a.of, kernels),
+                             dropout_of(a.of),
+                             scale,
+                             at(dcontext),
+                             at(qkv),
+                             at(context),
+                             at(lse),
+                             {},
+                             a.part()};
+        op.dq = at(dq);
+        for (std::int64_t hop = 0; hop < a.hops(); ++hop) {
+            const auto i = static_cast<std::size_t>(hop);
+            op.keys = {at(keys[i]), a.owner(hop), a.blocks()};
+            op.dkv = at(dkeys[i]);
+            op.continues = hop > 0;
+            op.scores = rules_of(a.of, hop == 0 ? at(sinks) : Buffer{});
+            op.dsinks = op.scores.sinks ? at(dsinks) : Buffer{};
+            kernels.attention_backward(op);
+        }
+    });
+    const double roundings = 2 * roundings_of_attention(whole_of(a));
+    world.expect_close("dq", dq, roundings);
+    for (std::size_t hop = 0; hop < dkeys.size(); ++hop)
+        world.expect_close("dkv of hop " + std::to_string(hop), *dkeys[hop], roundings);
+    world.expect_close("dsinks", dsinks, roundings + roundings_of_sum(rows));
+}
+
 void check_product(World& world, AttentionProductForm form, const char* name,
                    const AttentionShape& s) {
     world.begin("attention_product", name);
@@ -216,6 +364,10 @@ void check_attention(World& world) {
         check_case(world, a);
         check_backward(world, a, false);
         if (a.sinks) check_backward(world, a, true);
+    }
+    for (const Shared& a : shared_cases(world.large())) {
+        check_shared(world, a);
+        check_shared_backward(world, a);
     }
 }
 

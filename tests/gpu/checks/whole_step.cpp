@@ -94,6 +94,7 @@ const std::vector<Case>& cases() {
         {"qwen", kQwen, "1f1b", {balance, capacity}, In::fp32},
         {"deepseek", kDeepSeek, "1f1b", {balance}, In::fp32_and_bf16},
         {"gpt-oss", kGptOss, "1f1b", {balance}, In::fp32},
+        {"llama ring on two", kLlama, "1f1b", {on_two, "layout.context_parallel=2"}, In::fp32},
         {"qwen on two", kQwen, "1f1b", {on_two, spread, balance}, In::fp32},
         {"qwen filled up on two",
          kQwen,
