@@ -1,10 +1,11 @@
 """Checks the CUDA backend on a machine that has a GPU, from an installed folder, in some minutes: every kernel against
-the CPU's, a whole training run on one rank and on several that share the GPU, memory under compute-sanitizer, and a
-calibration that then predicts steps it has not seen. Leaves summary.json and summary.md in the output folder, beside
+the CPU's, whole training runs on one rank and on several that share the GPU, memory under compute-sanitizer, and a
+calibration that then predicts steps it has not seen, all of them or those that --only names. Leaves summary.json and summary.md in the output folder, beside
 what each check printed. Exit code 0: all passed; 1: one failed; 6: there is no GPU; 2: usage.
 """
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -17,8 +18,11 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 RUNS = HERE.parents[1] / "scenarios" / "runs"  # in the source tree and in an installed folder
 TINY_GPT = str(RUNS / "tiny-gpt.json")
+TINY_MOE = str(RUNS / "tiny-moe.json")
 GPT2 = str(RUNS / "gpt2-124m-h200.json")
+KERNEL_CHECKS_AT_ONCE = 6  # most of their time is the CPU's
 LOSS_STEPS = 20
+EXPERTS_LOSS_STEPS = 3  # a token whose two best experts are within rounding goes elsewhere, sooner or later
 # Between devices sums are in another order: fp32's 6e-8 grows through 20 steps of AdamW, whose first updates are
 # signs of gradients. Layouts of CPU ranks stay within 5e-6 of one another; this is ten times as much.
 LOSS_TOLERANCE = 5e-5
@@ -26,14 +30,22 @@ FIRST_LOSS_TOLERANCE = 1e-5  # before any update
 PREDICTION_WARM_UP = 3
 PREDICTION_STEPS = 10
 
+# Ranks that share the GPU, beside one rank.
 SHARED_LAYOUTS = {
     "tensor 2": (2, ["layout.tensor_parallel=2"]),
     "pipeline 2": (2, ["layout.pipeline_parallel=2"]),
     "data 2, ZeRO-1": (2, ["layout.data_parallel=2", "layout.zero_stage=1"]),
     "data 2, ZeRO-3": (2, ["layout.data_parallel=2", "layout.zero_stage=3"]),
+    "context 2, ring": (2, ["layout.context_parallel=2"]),
     "tensor 2, pipeline 2": (4, ["layout.tensor_parallel=2", "layout.pipeline_parallel=2"]),
 }
-ONE_RANK = ["layout.tensor_parallel=1", "layout.pipeline_parallel=1", "layout.data_parallel=1"]
+SHARED_EXPERTS = {
+    "experts 2": (2, ["layout.data_parallel=2", "layout.expert_parallel=2"]),
+    "experts 2, deduplicated": (2, ["layout.data_parallel=2", "layout.expert_parallel=2",
+                                    "layout.expert_dispatcher=deduplicated"]),
+}
+ONE_RANK = ["layout.tensor_parallel=1", "layout.pipeline_parallel=1", "layout.data_parallel=1",
+            "layout.expert_parallel=1"]
 
 # GPT-2's 124M in bf16 on one GPU: what changes from shape to shape is what a planner asks about.
 SHAPES = {
@@ -43,6 +55,10 @@ SHAPES = {
     "recomputed": ["layout.micro_batch_size=8", "layout.global_batch_size=16", "layout.recompute=full"],
     "width 1536": ["layout.micro_batch_size=4", "layout.global_batch_size=8", "model.n_embd=1536",
                    "model.n_inner=6144", "model.n_head=24"],
+    "experts": ["layout.micro_batch_size=4", "layout.global_batch_size=8", "model=" + json.dumps({
+        "model_type": "qwen3_moe", "num_hidden_layers": 8, "hidden_size": 1024, "num_attention_heads": 16,
+        "num_key_value_heads": 4, "head_dim": 64, "intermediate_size": 3072, "moe_intermediate_size": 768,
+        "num_experts": 16, "num_experts_per_tok": 2, "norm_topk_prob": True, "vocab_size": 32000})],
 }
 
 
@@ -100,13 +116,20 @@ def check_doctor(bench):
 
 
 def check_kernels(bench):
-    code, output = bench.run("kernels", "orrery-gpu-check", [str(RUNS.parent)], 180)
-    lines = events(output)
-    cases = [line for line in lines if "op" in line]
+    names = bench.must("kernels", "orrery-gpu-check", [], 30).split()
+
+    def run(name):
+        return bench.run(f"kernels {name}", "orrery-gpu-check", [str(RUNS.parent), name], 300)
+
+    with concurrent.futures.ThreadPoolExecutor(KERNEL_CHECKS_AT_ONCE) as pool:
+        done = dict(zip(names, pool.map(run, names)))
+    cases = [line for _, output in done.values() for line in events(output) if "op" in line]
     wrong = [case for case in cases if not case["right"]]
-    if code != 0 or not cases:
+    failed = [f"{name}: exit code {code}" for name, (code, output) in done.items() if code or not events(output)]
+    if failed:
         worst = ", ".join(sorted({f"{case['op']} {case['dtype']}" for case in wrong})[:8])
-        raise Failed(f"exit code {code}; {len(wrong)} of {len(cases)} outputs wrong" + (f": {worst}" if worst else ""))
+        raise Failed("; ".join(failed) + f"; {len(wrong)} of {len(cases)} outputs wrong"
+                     + (f": {worst}" if worst else ""))
     worst = max((case.get("worst_of_bound", 0), case["op"], case["dtype"]) for case in cases)
     return {"outputs": len(cases), "worst_of_bound": worst[0], "worst": f"{worst[1]} {worst[2]}"}
 
@@ -121,17 +144,22 @@ def compare_losses(name, found, expected):
     return worst
 
 
-def check_losses(bench):
-    run = [TINY_GPT, "--steps", str(LOSS_STEPS)]
-    expected = losses(train(bench, "cpu", [*run, *sets(ONE_RANK)]))
-    found = losses(train(bench, "cuda one rank", [*run, "--backend", "cuda", *sets(ONE_RANK)]))
-    worst = {"one rank": compare_losses("one rank", found, expected)}
-    for name, (ranks, settings) in SHARED_LAYOUTS.items():
-        shared = {setting.split("=")[0]: setting for setting in ONE_RANK + settings}
-        output = train(bench, f"cuda {name}", [*run, "--backend", "cuda", "--ranks-per-gpu", str(ranks),
-                                               *sets(shared.values())])
-        worst[name] = compare_losses(name, losses(output), expected)
-    return {"steps": LOSS_STEPS, "worst_relative_difference": worst, "first_loss": expected[0],
+def check_losses(bench, scenario, steps, layouts):
+    run = [scenario, "--steps", str(steps)]
+    stem = pathlib.Path(scenario).stem
+    expected = losses(train(bench, f"{stem} cpu", [*run, *sets(ONE_RANK)]))
+    worst, failures = {}, []
+    for name, (ranks, settings) in {"one rank": (1, []), **layouts}.items():
+        merged = {setting.split("=")[0]: setting for setting in ONE_RANK + settings}
+        shared = ["--ranks-per-gpu", str(ranks)] if ranks > 1 else []
+        try:
+            output = train(bench, f"{stem} cuda {name}", [*run, "--backend", "cuda", *shared, *sets(merged.values())])
+            worst[name] = compare_losses(name, losses(output), expected)
+        except Failed as failure:  # the other layouts say more about why
+            failures.append(str(failure))
+    if failures:
+        raise Failed("; ".join(failures))
+    return {"steps": steps, "worst_relative_difference": worst, "first_loss": expected[0],
             "last_loss": expected[-1], "ranks_that_share_a_gpu": "correctness only"}
 
 
@@ -139,23 +167,28 @@ def check_sanitizer(bench):
     sanitizer = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if not os.access(sanitizer, os.X_OK):
         raise Failed("compute-sanitizer was not found: it comes with the CUDA toolkit (cuda-sanitizer)")
-    train_once = ["train", TINY_GPT, "--backend", "cuda", "--steps", "1", "--check-memory", "--json",
-                  *sets([*ONE_RANK, "layout.global_batch_size=2", "training.sequence_length=32", "model.n_layer=2"])]
-    found = {}
-    for tool in ("memcheck", "racecheck", "initcheck"):
-        command = [sanitizer, "--tool", tool, "--error-exitcode", "9", str(bench.programs / "orrery-run"), *train_once]
-        log = bench.out / f"sanitizer_{tool}.log"
-        with open(log, "wb") as lines:
+    once = {"gpt": [TINY_GPT, *sets([*ONE_RANK, "model.n_layer=2"])],
+            "moe": [TINY_MOE, *sets([*ONE_RANK, "model.num_hidden_layers=2"])]}
+
+    # Poisoned memory is initialised memory: initcheck then looks at the arena's gaps alone.
+    def run(job):
+        tool, model = job
+        command = [sanitizer, "--tool", tool, "--error-exitcode", "9", str(bench.programs / "orrery-run"), "train",
+                   *once[model], *sets(["layout.global_batch_size=2", "training.sequence_length=32"]),
+                   "--backend", "cuda", "--steps", "1", "--check-memory", "--json"]
+        with open(bench.out / f"sanitizer_{tool}_{model}.log", "wb") as lines:
             try:
-                code = subprocess.run(command, stdout=lines, stderr=subprocess.STDOUT, timeout=90,
+                return subprocess.run(command, stdout=lines, stderr=subprocess.STDOUT, timeout=150,
                                       check=False).returncode
             except subprocess.TimeoutExpired:
-                code = 124
-        # Poisoned memory is initialised memory: initcheck then looks at the arena's gaps alone.
-        found[tool] = code
+                return 124
+
+    jobs = [(tool, model) for tool in ("memcheck", "racecheck", "initcheck") for model in once]
+    with concurrent.futures.ThreadPoolExecutor(len(jobs)) as pool:
+        found = {f"{tool} {model}": code for (tool, model), code in zip(jobs, pool.map(run, jobs))}
     if any(found.values()):
         raise Failed(f"exit codes {found}; see sanitizer_*.log")
-    return {"tools": sorted(found)}
+    return {"runs": sorted(found)}
 
 
 def check_calibration(bench, profile, name):
@@ -175,7 +208,7 @@ def check_prediction(bench, profile, device):
         predicted = json.loads(bench.must(f"predicted {name}", "orrery", ["simulate", *scenario, "--json"], 60))
         measured_s = statistics.median(steps[PREDICTION_WARM_UP:])
         predicted_s = predicted["step"]["time_s"]
-        rows.append({"shape": name, "measured_s": measured_s, "predicted_s": predicted_s,
+        rows.append({"shape": name, "losses": losses(output)[:2], "measured_s": measured_s, "predicted_s": predicted_s,
                      "error": predicted_s / measured_s - 1, "arena_bytes": end["arena_bytes_by_rank"][0],
                      "other_bytes": end["other_bytes_by_rank"][0]})
     return {"rows": rows, "mean_abs_error": statistics.mean(abs(row["error"]) for row in rows)}
@@ -215,6 +248,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu-check"))
     parser.add_argument("--bin", type=pathlib.Path, help="where orrery and orrery-run are")
     parser.add_argument("--profile-name", default="cuda", help="the device's name in the profile that is measured")
+    parser.add_argument("--only", action="append", metavar="CHECK", help="this one; can be said several times")
     arguments = parser.parse_args()
     installed = HERE.parents[3] / "bin" if len(HERE.parents) > 3 else HERE
     built = HERE.parents[1] / "build" / "cuda" / "bin"
@@ -228,10 +262,18 @@ def main():
     profile = out / "profile.json"
     checks = [("doctor", lambda: check_doctor(bench)),
               ("kernels against the CPU", lambda: check_kernels(bench)),
-              ("losses of tiny-gpt", lambda: check_losses(bench)),
-              ("compute-sanitizer", lambda: check_sanitizer(bench)),
+              ("losses of tiny-gpt", lambda: check_losses(bench, TINY_GPT, LOSS_STEPS, SHARED_LAYOUTS)),
+              ("losses of tiny-moe", lambda: check_losses(bench, TINY_MOE, EXPERTS_LOSS_STEPS, SHARED_EXPERTS)),
               ("calibration", lambda: check_calibration(bench, profile, arguments.profile_name)),
-              ("predicted steps", lambda: check_prediction(bench, profile, arguments.profile_name))]
+              ("predicted steps", lambda: check_prediction(bench, profile, arguments.profile_name)),
+              ("compute-sanitizer", lambda: check_sanitizer(bench))]
+    named = [name for name, _ in checks]
+    unknown = [name for name in arguments.only or [] if name not in named]
+    if unknown:
+        print(f"check.sh: no check is called {', '.join(unknown)}; there are: {', '.join(named)}", file=sys.stderr)
+        return 2
+    if arguments.only:
+        checks = checks[:1] + [check for check in checks[1:] if check[0] in arguments.only]
     began = time.monotonic()
     results = []
     for name, check in checks:

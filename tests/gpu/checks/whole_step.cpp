@@ -224,7 +224,12 @@ std::vector<GradientFinding> check_whole_steps(const DriverSource& devices, plan
         if (scenario.layout.ranks() > devices.devices) continue;
         CpuBackend cpu{CpuOptions{}};
         StreamBackend device(devices, std::nullopt, {});
-        compare(tested.name, dtype, step_of(scenario, device), step_of(scenario, cpu), findings);
+        try {
+            compare(tested.name, dtype, step_of(scenario, device), step_of(scenario, cpu),
+                    findings);
+        } catch (const DeviceError& error) {
+            findings.push_back({tested.name, dtype, error.what(), std::nan(""), 1});
+        }
     }
     return findings;
 }

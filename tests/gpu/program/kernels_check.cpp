@@ -1,10 +1,12 @@
-// orrery-gpu-check: every kernel on the GPU against the CPU's, then whole training steps. One JSON
+// orrery-gpu-check: every kernel on the GPU against the CPU's, and whole training steps. One JSON
 // line per output, then a summary; exit code 0 where all are right, 6 without a device, 7 where one
-// is wrong.
+// is wrong. Checks can be named: what ruins a device's context for good ruins it for one process.
 #include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "runtime/cuda/cuda_backend.hpp"
 #include "runtime/cuda/nccl_driver.hpp"
@@ -17,6 +19,7 @@ using orrery::plan::DType;
 using namespace orrery::runtime;
 using namespace orrery::runtime::gpu_check;
 
+constexpr const char* kWholeSteps = "steps";
 constexpr int kUsage = 2;
 constexpr int kNoDevice = 6;
 constexpr int kWrong = 7;
@@ -38,20 +41,34 @@ nlohmann::ordered_json line_of(const Finding& finding) {
 
 struct Summary {
     std::int64_t outputs = 0, wrong = 0;
+
+    // What a kernel broke off does not keep others from being checked, where the device goes on.
+    void note_failed(const std::string& check, DType dtype, const std::exception& error) {
+        std::cout << nlohmann::ordered_json{{"op", check},
+                                            {"dtype", orrery::plan::name(dtype)},
+                                            {"right", false},
+                                            {"error", error.what()}}
+                         .dump()
+                  << std::endl;
+        ++outputs;
+        ++wrong;
+    }
 };
 
-void check_type(DType dtype, Summary& summary) {
-    for (const Check& check : kChecks) {
-        const auto driver = make_cuda_driver(0);
-        World world(*driver, dtype, true);
+void check_kernels(const Check& check, DType dtype, Summary& summary) {
+    const auto driver = make_cuda_driver(0);
+    World world(*driver, dtype, true);
+    try {
         check.run(world);
-        for (const Finding& finding : world.findings()) {
-            std::cout << line_of(finding).dump() << '\n';
-            ++summary.outputs;
-            if (!finding.right()) ++summary.wrong;
-        }
-        std::cout.flush();
+    } catch (const DeviceError& error) {
+        summary.note_failed(check.name, dtype, error);
     }
+    for (const Finding& finding : world.findings()) {
+        std::cout << line_of(finding).dump() << '\n';
+        ++summary.outputs;
+        if (!finding.right()) ++summary.wrong;
+    }
+    std::cout.flush();
 }
 
 nlohmann::ordered_json line_of(const GradientFinding& finding) {
@@ -73,19 +90,31 @@ void check_steps(DType dtype, const std::string& scenarios, Summary& summary) {
 
 }  // namespace
 
-// The argument: the folder of scenarios.
+// The folder of scenarios, and names of checks: none for all. Without arguments: lists the names.
 int main(int argc, char** argv) {
-    if (argc != 2) {
-        std::cerr << "usage: orrery-gpu-check SCENARIOS\n";
-        return kUsage;
+    if (argc < 2) {
+        for (const Check& check : kChecks)
+            std::cout << check.name << '\n';
+        std::cout << kWholeSteps << '\n';
+        return EXIT_SUCCESS;
     }
+    const std::set<std::string> named(argv + 2, argv + argc);
+    std::set<std::string> unknown = named;
+    const auto is_asked_for = [&](const std::string& name) {
+        unknown.erase(name);
+        return named.empty() || named.count(name) > 0;
+    };
     try {
         Summary summary;
         cuda_devices();
-        for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16})
-            check_type(dtype, summary);
-        for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16})
-            check_steps(dtype, argv[1], summary);
+        for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+            for (const Check& check : kChecks)
+                if (is_asked_for(check.name)) check_kernels(check, dtype, summary);
+            if (is_asked_for(kWholeSteps)) check_steps(dtype, argv[1], summary);
+        }
+        for (const std::string& name : unknown)
+            std::cerr << "orrery-gpu-check: there is no check " << name << '\n';
+        if (!unknown.empty()) return kUsage;
         std::cout << nlohmann::ordered_json{{"summary",
                                              {{"outputs", summary.outputs},
                                               {"wrong", summary.wrong}}}}
