@@ -7,3 +7,10 @@
 #else
 #define ORRERY_HOST_DEVICE
 #endif
+
+// Before a loop over an array that has to stay in registers.
+#ifdef __CUDACC__
+#define ORRERY_UNROLLED _Pragma("unroll")
+#else
+#define ORRERY_UNROLLED
+#endif

@@ -1,6 +1,7 @@
 // Forward attention (Dao 2022): a block per tile of queries of a head goes over the keys that they
 // see, with running softmax. Where other ranks hold keys, over those that are there, from the
 // result of the keys before.
+#include "runtime/cuda/attention_core.hpp"
 #include "runtime/cuda/attention_tile.cuh"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/kernels/softmax_rules.hpp"
@@ -120,6 +121,7 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_kernel(Attention 
 }  // namespace
 
 void attention(const Attention& op, cudaStream_t stream) {
+    if (attention_on_tensor_cores(op, stream)) return;
     with_tile("attention", op, [&](auto tile) {
         using T = decltype(tile);
         const std::size_t shared = (T::kTallSize + T::kWideSize + T::kMapSize) * sizeof(float);

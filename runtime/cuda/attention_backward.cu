@@ -2,6 +2,7 @@
 // different blocks share: of queries by tiles of queries, of keys and values by tiles of keys over
 // all query heads of their group. Keys may be other ranks' as in forward. Probabilities are made
 // again from lse.
+#include "runtime/cuda/attention_core.hpp"
 #include "runtime/cuda/attention_tile.cuh"
 #include "runtime/cuda/launches.hpp"
 
@@ -33,14 +34,6 @@ __device__ Differentiated differentiate(const AttentionBackward& op, const Score
     const float factor = probability_factor(op.dropout, op.shape.sequence * part_of<T>(op).ranks,
                                             at.sample, at.head, at.query, at.key);
     return {p * factor, scale * p * (dprobability * factor - at.along) * score.slope};
-}
-
-// `row`: of the rank's rows of the sample.
-__device__ float lse_of(const AttentionBackward& op, std::int64_t sample, std::int64_t head,
-                        std::int64_t row) {
-    const auto* const lse = static_cast<const float*>(op.lse.data);
-    const std::int64_t map = sample * op.shape.heads + head;
-    return lse[map * op.shape.sequence + row];
 }
 
 // By the eight threads of a group for one query, all of whom get it. `dcontext`: its row in shared
@@ -126,12 +119,6 @@ __device__ void differentiate_queries(const AttentionBackward& op, const QueryTi
 template <typename T>
 struct KeySums {
     typename T::Sums of_keys, of_values;
-};
-
-struct KeyTile {
-    std::int64_t sample, kv_head;
-    std::int64_t position, row;  // of the first one: in the sequence, among rows of all samples
-    int keys;
 };
 
 // Shared memory of the kernel for keys and values.
@@ -250,26 +237,6 @@ __global__ void __launch_bounds__(kAttentionThreads) query_gradient_kernel(Atten
     }
 }
 
-// Of one sample and head. All runs are as long as the first one.
-template <typename T>
-__host__ __device__ std::int64_t key_tiles(const AttentionBackward& op) {
-    const std::int64_t of_run = key_run(part_of<T>(op), keys_of<T>(op), op.shape, 0, 0).rows;
-    return key_runs(part_of<T>(op), keys_of<T>(op)) * tiles_of(of_run, T::kTall);
-}
-
-template <typename T>
-__device__ KeyTile key_tile(const AttentionBackward& op, std::int64_t index) {
-    const std::int64_t per_head = key_tiles<T>(op), runs = key_runs(part_of<T>(op), keys_of<T>(op));
-    const std::int64_t unit = index / per_head, kv_heads = op.shape.kv_heads;
-    const std::int64_t sample = unit / kv_heads, of_head = index % per_head;
-    const std::int64_t per_run = per_head / runs;
-    const SequenceRun run =
-        key_run(part_of<T>(op), keys_of<T>(op), op.shape, sample, of_head / per_run);
-    const std::int64_t first = of_head % per_run * T::kTall, rest = run.rows - first;
-    return {sample, unit % kv_heads, run.position + first, run.row + first,
-            rest < T::kTall ? static_cast<int>(rest) : T::kTall};
-}
-
 template <typename T>
 __global__ void __launch_bounds__(kAttentionThreads) key_gradient_kernel(AttentionBackward op) {
     const std::int64_t tiles = op.shape.batch * op.shape.kv_heads * key_tiles<T>(op);
@@ -304,10 +271,11 @@ __global__ void sink_gradient_kernel(AttentionBackward op) {
 
 }  // namespace
 
-void attention_backward(const AttentionBackward& op, cudaStream_t stream) {
+void attention_backward(const AttentionBackward& op, ScratchMemory& scratch, cudaStream_t stream) {
     if (op.scores.sinks)
         launch("attention_backward of sinks", sink_gradient_kernel, {blocks_for(op.shape.heads)},
                stream, op);
+    if (attention_backward_on_tensor_cores(op, scratch, stream)) return;
     with_tile("attention_backward", op, [&](auto tile) {
         using T = decltype(tile);
         constexpr std::size_t kShared =

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "runtime/cuda/scratch_memory.hpp"
+
 namespace orrery::runtime::cuda {
 
 // In memory of the device's that the stream has to itself until the next order.
@@ -19,22 +21,6 @@ struct ChoiceOrder {
     __device__ std::int64_t place(std::int64_t choice) const { return places[choice]; }
 };
 
-// Memory for orders, which grows.
-class OrderMemory {
-  public:
-    OrderMemory() = default;
-    ~OrderMemory();
-    OrderMemory(const OrderMemory&) = delete;
-    OrderMemory& operator=(const OrderMemory&) = delete;
-
-    // So many numbers; what was there is lost. Frees once the device has done all it was given.
-    std::int32_t* numbers(std::int64_t count);
-
-  private:
-    std::int32_t* memory_ = nullptr;
-    std::int64_t count_ = 0;
-};
-
 // Of choices of experts [first, first + experts); others stand nowhere. With a capacity each has as
 // many places. `more` numbers behind the order are for the caller.
 struct OrderedChoices {
@@ -43,6 +29,6 @@ struct OrderedChoices {
 };
 OrderedChoices order_choices(const std::int32_t* choice, std::int64_t choices, std::int64_t first,
                              std::int64_t experts, std::int64_t capacity, std::int64_t more,
-                             OrderMemory& memory, cudaStream_t stream);
+                             ScratchMemory& memory, cudaStream_t stream);
 
 }  // namespace orrery::runtime::cuda

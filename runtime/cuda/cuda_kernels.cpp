@@ -207,7 +207,7 @@ struct Launched {
     cudaStream_t stream;
     CudaKernels& kernels;
     LtGemm* products;  // from the first one on
-    OrderMemory& orders;
+    ScratchMemory& scratch;
 
     void operator()(const Gemm& request) const {
         check_operands(request);
@@ -233,9 +233,9 @@ struct Launched {
 #define ORRERY_LAUNCH(name, Request)                \
     void operator()(const Request& request) const { \
         check_operands(request);                    \
-        cuda::name(request, orders, stream);        \
+        cuda::name(request, scratch, stream);        \
     }
-    ORRERY_ORDERED_KERNELS(ORRERY_LAUNCH)
+    ORRERY_SCRATCH_KERNELS(ORRERY_LAUNCH)
 #undef ORRERY_LAUNCH
 #define ORRERY_LAUNCH(name, Request)                \
     void operator()(const Request& request) const { \
@@ -288,7 +288,7 @@ void CudaKernels::launch(const KernelRequest& request) {
     const bool multiplies =
         std::holds_alternative<Gemm>(request) || std::holds_alternative<GroupedGemm>(request);
     if (!products_ && multiplies) products_ = std::make_unique<LtGemm>(workspace_);
-    std::visit(Launched{stream_, *this, products_.get(), orders_}, request);
+    std::visit(Launched{stream_, *this, products_.get(), scratch_}, request);
 }
 
 void CudaKernels::copy(const void* from, void* to, std::int64_t bytes) {

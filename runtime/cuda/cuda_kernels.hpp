@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/cuda/choice_order.cuh"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/cuda/lt_gemm.hpp"
+#include "runtime/cuda/scratch_memory.hpp"
 #include "runtime/kernels/kernels.hpp"
 
 namespace orrery::runtime::cuda {
@@ -46,7 +46,7 @@ class CudaKernels final : public Kernels {
     Workspace workspace_;
     std::unique_ptr<LtGemm> products_;  // from the first one on: few streams have any
     std::vector<DeviceMemory> kept_;
-    OrderMemory orders_;
+    ScratchMemory scratch_;
     std::unique_ptr<std::int32_t, HostMemoryDeleter> fetched_;  // pinned
     std::size_t fetched_count_ = 0;
 };

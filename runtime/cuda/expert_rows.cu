@@ -190,7 +190,7 @@ __global__ void spread_weights_kernel(SpreadWeights op, ChoiceOrder order) {
 }
 
 template <typename Spread>
-ChoiceOrder order_of(const Spread& op, OrderMemory& memory, cudaStream_t stream) {
+ChoiceOrder order_of(const Spread& op, ScratchMemory& memory, cudaStream_t stream) {
     return order_choices(op.choice, op.copies * op.chosen, op.places.first_of(op.places.member),
                          op.places.local(), 0, 0, memory, stream)
         .order;
@@ -198,27 +198,10 @@ ChoiceOrder order_of(const Spread& op, OrderMemory& memory, cudaStream_t stream)
 
 }  // namespace
 
-OrderMemory::~OrderMemory() {
-    cudaFree(memory_);
-}
-
-std::int32_t* OrderMemory::numbers(std::int64_t count) {
-    if (count <= count_) return memory_;
-    check(cudaFree(memory_), "cudaFree");
-    memory_ = nullptr;
-    count_ = 0;
-    void* memory = nullptr;
-    check(cudaMalloc(&memory, static_cast<std::size_t>(count) * sizeof(std::int32_t)),
-          "cudaMalloc of an order of choices");
-    memory_ = static_cast<std::int32_t*>(memory);
-    count_ = count;
-    return memory_;
-}
-
 OrderedChoices order_choices(const std::int32_t* choice, std::int64_t choices, std::int64_t first,
                              std::int64_t experts, std::int64_t capacity, std::int64_t more,
-                             OrderMemory& memory, cudaStream_t stream) {
-    std::int32_t* const numbers = memory.numbers(choices + 2 * experts + 1 + more);
+                             ScratchMemory& memory, cudaStream_t stream) {
+    std::int32_t* const numbers = memory.numbers<std::int32_t>(choices + 2 * experts + 1 + more);
     OrderedChoices made;
     made.order = {experts, numbers, numbers + choices, numbers + choices + experts + 1};
     made.more = numbers + choices + 2 * experts + 1;
@@ -227,7 +210,7 @@ OrderedChoices order_choices(const std::int32_t* choice, std::int64_t choices, s
     return made;
 }
 
-void permute(const Permute& op, OrderMemory& memory, cudaStream_t stream) {
+void permute(const Permute& op, ScratchMemory& memory, cudaStream_t stream) {
     const ChoiceOrder order =
         order_choices(op.choice, op.rows * op.chosen, 0, op.experts, op.capacity, 0, memory, stream)
             .order;
@@ -237,7 +220,7 @@ void permute(const Permute& op, OrderMemory& memory, cudaStream_t stream) {
         launch("permute of none", clear_kernel, {blocks_for(op.experts)}, stream, op, order);
 }
 
-void unpermute(const Unpermute& op, OrderMemory& memory, cudaStream_t stream) {
+void unpermute(const Unpermute& op, ScratchMemory& memory, cudaStream_t stream) {
     const ChoiceOrder order = order_choices(op.choice, op.rows * op.chosen, 0, op.places.experts,
                                             op.capacity, 0, memory, stream)
                                   .order;
@@ -252,7 +235,7 @@ void group_rows(const GroupRows& op, cudaStream_t stream) {
            op.width * plan::size_bytes(op.x.dtype));
 }
 
-void spread_rows(const SpreadRows& op, OrderMemory& memory, cudaStream_t stream) {
+void spread_rows(const SpreadRows& op, ScratchMemory& memory, cudaStream_t stream) {
     const ChoiceOrder order = order_of(op, memory, stream);
     if (op.apart)
         launch("spread_rows back", sum_spread_kernel, {blocks_for(op.copies)}, stream, op, order);
@@ -261,7 +244,7 @@ void spread_rows(const SpreadRows& op, OrderMemory& memory, cudaStream_t stream)
                op.width * plan::size_bytes(op.x.dtype), order);
 }
 
-void spread_weights(const SpreadWeights& op, OrderMemory& memory, cudaStream_t stream) {
+void spread_weights(const SpreadWeights& op, ScratchMemory& memory, cudaStream_t stream) {
     const ChoiceOrder order = order_of(op, memory, stream);
     launch("spread_weights", spread_weights_kernel, {blocks_of_threads(op.copies * op.chosen)},
            stream, op, order);

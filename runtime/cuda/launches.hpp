@@ -12,9 +12,9 @@ namespace orrery::runtime::cuda {
 ORRERY_OTHER_KERNELS(ORRERY_KERNEL_FUNCTION)
 #undef ORRERY_KERNEL_FUNCTION
 
-class OrderMemory;
-#define ORRERY_KERNEL_FUNCTION(name, Request) void name(const Request&, OrderMemory&, cudaStream_t);
-ORRERY_ORDERED_KERNELS(ORRERY_KERNEL_FUNCTION)
+class ScratchMemory;
+#define ORRERY_KERNEL_FUNCTION(name, Request) void name(const Request&, ScratchMemory&, cudaStream_t);
+ORRERY_SCRATCH_KERNELS(ORRERY_KERNEL_FUNCTION)
 #undef ORRERY_KERNEL_FUNCTION
 
 // c[m,n] += bias[n], for products whose bias has a type of its own.

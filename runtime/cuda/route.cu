@@ -380,7 +380,7 @@ void choose_ranks(const ChooseRanks& op, cudaStream_t stream) {
     launch("choose_ranks", choose_ranks_kernel, {blocks_of_threads(op.rows)}, stream, op);
 }
 
-void drop_rows(const DropRows& op, OrderMemory& memory, cudaStream_t stream) {
+void drop_rows(const DropRows& op, ScratchMemory& memory, cudaStream_t stream) {
     const std::int64_t choices = op.part.ranks * op.tensor_ranks * op.rows * op.chosen;
     const OrderedChoices ordered =
         order_choices(op.choice, choices, 0, op.experts, 0,

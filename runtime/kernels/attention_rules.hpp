@@ -118,17 +118,25 @@ ORRERY_HOST_DEVICE inline RunningSum sum_before_keys(const AttentionScores& rule
     return {load(rules.sinks, head), 1};
 }
 
-// What a probability is multiplied by; head of this rank, sample of this micro-batch, positions in
-// a sequence of this length.
+// Index of a probability among those of dropout; head of this rank, sample of this micro-batch,
+// positions in a sequence of this length.
+ORRERY_HOST_DEVICE inline std::uint64_t probability_index(const AttentionDropout& dropout,
+                                                          std::int64_t length, std::int64_t sample,
+                                                          std::int64_t head, std::int64_t query,
+                                                          std::int64_t key) {
+    const std::int64_t map =
+        (dropout.first_sample + sample) * dropout.total_heads + dropout.first_head + head;
+    return static_cast<std::uint64_t>((map * length + query) * length + key);
+}
+
+// What a probability is multiplied by.
 ORRERY_HOST_DEVICE inline float probability_factor(const AttentionDropout& dropout,
                                                    std::int64_t length, std::int64_t sample,
                                                    std::int64_t head, std::int64_t query,
                                                    std::int64_t key) {
     if (!dropout.key) return 1;
-    const std::int64_t map =
-        (dropout.first_sample + sample) * dropout.total_heads + dropout.first_head + head;
-    const std::int64_t index = (map * length + query) * length + key;
-    return dropout_factor(dropout.key, static_cast<std::uint64_t>(index));
+    return dropout_factor(dropout.key,
+                          probability_index(dropout, length, sample, head, query, key));
 }
 
 }  // namespace orrery::runtime

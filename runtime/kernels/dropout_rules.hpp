@@ -27,4 +27,19 @@ ORRERY_HOST_DEVICE inline float dropout_factor(const DropoutKey& key, std::uint6
     return random_word(key.random, index) >= first_kept_word(key) ? kept_factor(key) : 0.0F;
 }
 
+// Of this element and the next one, out of one block of random words where both are in one.
+struct FactorPair {
+    float first = 1, second = 1;
+};
+ORRERY_HOST_DEVICE inline FactorPair dropout_factors(const DropoutKey& key, std::uint64_t index) {
+    const auto [w0, w1, w2, w3] = random_block(key.random, index / 4).word;
+    const std::uint64_t at = index % 4;
+    const std::uint32_t first = at < 2 ? (at == 0 ? w0 : w1) : (at == 2 ? w2 : w3);
+    std::uint32_t second = at < 2 ? (at == 0 ? w1 : w2) : w3;
+    if (at == 3) second = random_word(key.random, index + 1);
+    const auto kept = static_cast<std::uint32_t>(first_kept_word(key));
+    const float factor = kept_factor(key);
+    return {first >= kept ? factor : 0.0F, second >= kept ? factor : 0.0F};
+}
+
 }  // namespace orrery::runtime

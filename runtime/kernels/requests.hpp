@@ -778,7 +778,6 @@ struct GateRowsBackward {
 // clang-format off
 #define ORRERY_OTHER_KERNELS(KERNEL)                     \
     KERNEL(attention, Attention)                         \
-    KERNEL(attention_backward, AttentionBackward)        \
     KERNEL(attention_product, AttentionProduct)          \
     KERNEL(softmax, Softmax)                             \
     KERNEL(softmax_backward, SoftmaxBackward)            \
@@ -832,8 +831,9 @@ struct GateRowsBackward {
     KERNEL(weigh_rows_backward, WeighRowsBackward)       \
     KERNEL(gate_rows, GateRows)                          \
     KERNEL(gate_rows_backward, GateRowsBackward)
-// Those that go by an order of choices.
-#define ORRERY_ORDERED_KERNELS(KERNEL)                   \
+// Those that may need memory between kernels of theirs on a device.
+#define ORRERY_SCRATCH_KERNELS(KERNEL)                   \
+    KERNEL(attention_backward, AttentionBackward)        \
     KERNEL(drop_rows, DropRows)                          \
     KERNEL(permute, Permute)                             \
     KERNEL(unpermute, Unpermute)                         \
@@ -843,7 +843,7 @@ struct GateRowsBackward {
     KERNEL(gemm, Gemm)                                   \
     KERNEL(grouped_gemm, GroupedGemm)                    \
     ORRERY_OTHER_KERNELS(KERNEL)                         \
-    ORRERY_ORDERED_KERNELS(KERNEL)
+    ORRERY_SCRATCH_KERNELS(KERNEL)
 // clang-format on
 
 namespace detail {

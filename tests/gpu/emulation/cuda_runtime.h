@@ -18,7 +18,7 @@
 #define __host__
 #define __shared__ thread_local
 #define __align__(bytes) __attribute__((aligned(bytes)))
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 
 struct dim3 {
     unsigned x = 1, y = 1, z = 1;
@@ -50,6 +50,8 @@ using cudaEvent_t = struct CUevent_st*;
 namespace emulation {
 
 enum class Meeting : std::uint8_t { warp, block };
+inline constexpr std::size_t kMostHandedIn = 24;
+
 // Returns once all threads of the warp or block that have not ended have called.
 void meet(Meeting meeting);
 // A value of the calling thread, for its warp; and what the thread of a lane handed in.
@@ -57,10 +59,16 @@ void hand_in(const void* value, std::size_t bytes);
 void take(unsigned lane, void* value, std::size_t bytes);
 void next_turn();
 
+// A copy of the calling thread, of 16 bytes, or zeros from nowhere: made when make_copies has its
+// group made, all but the last so many.
+void copy_later(void* to, const void* from);
+void end_group_of_copies();
+void make_copies(int all_but);
+
 // read(of_lane), where of_lane(lane) is what that thread of the warp handed in.
 template <typename T, typename F>
 auto exchange(T value, const F& read) {
-    static_assert(sizeof(T) <= sizeof(std::uint64_t));
+    static_assert(sizeof(T) <= kMostHandedIn);
     hand_in(&value, sizeof value);
     meet(Meeting::warp);
     const auto result = read([](unsigned lane) {

@@ -5,10 +5,12 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <iterator>
 #include <limits>
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "tests/gpu/emulation/cuda_runtime.h"
 
@@ -31,13 +33,19 @@ constexpr unsigned kMostThreads = 1024;  // of a block
 
 enum class State : std::uint8_t { ready, at_warp, at_block, ended };
 
+struct Copy {
+    void* to;
+    const void* from;
+};
+
 // Two slots in turn: nobody hands in a third value before all have met for the second, and so have
 // read the first.
 struct Thread {
     ucontext_t context;
     State state = State::ready;
-    std::array<std::uint64_t, 2> slots{};
+    std::array<std::array<std::byte, kMostHandedIn>, 2> slots{};
     unsigned turn = 0;
+    std::deque<std::vector<Copy>> copies{1};  // in groups, the last one not yet ended
 
     Thread() { getcontext(&context); }
 };
@@ -92,6 +100,7 @@ void run_block(unsigned threads) {
         Thread& thread = block.threads[t];
         thread.state = State::ready;
         thread.turn = 0;
+        thread.copies.assign(1, {});
         thread.context.uc_stack.ss_sp = block.stacks.get() + t * kStack;
         thread.context.uc_stack.ss_size = kStack;
         thread.context.uc_link = &block.scheduler;
@@ -127,17 +136,38 @@ void meet(Meeting meeting) {
 
 void hand_in(const void* value, std::size_t bytes) {
     Thread& me = block.threads[threadIdx.x];
-    std::memcpy(&me.slots[me.turn], value, bytes);
+    std::memcpy(me.slots[me.turn].data(), value, bytes);
 }
 
 void take(unsigned lane, void* value, std::size_t bytes) {
     const unsigned thread = threadIdx.x / kWarp * kWarp + lane;
     const Thread& me = block.threads[threadIdx.x];
-    if (thread < block.count) std::memcpy(value, &block.threads[thread].slots[me.turn], bytes);
+    if (thread < block.count)
+        std::memcpy(value, block.threads[thread].slots[me.turn].data(), bytes);
 }
 
 void next_turn() {
     block.threads[threadIdx.x].turn ^= 1U;
+}
+
+void copy_later(void* to, const void* from) {
+    block.threads[threadIdx.x].copies.back().push_back({to, from});
+}
+
+void end_group_of_copies() {
+    block.threads[threadIdx.x].copies.emplace_back();
+}
+
+void make_copies(int all_but) {
+    constexpr std::size_t kBytes = 16;
+    auto& groups = block.threads[threadIdx.x].copies;
+    for (; groups.size() > static_cast<std::size_t>(all_but) + 1; groups.pop_front())
+        for (const Copy& copy : groups.front()) {
+            if (copy.from == nullptr)
+                std::memset(copy.to, 0, kBytes);
+            else
+                std::memcpy(copy.to, copy.from, kBytes);
+        }
 }
 
 cudaError_t run_grid(const cudaLaunchConfig_t& config, const void* kernel,
