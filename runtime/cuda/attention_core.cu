@@ -77,13 +77,12 @@ __device__ void add_row(const Attention& op, const QueryTile& tile,
         sum += first + second;
         if constexpr (!T::kPlain)
             if (op.dropout.key) {
-                const FactorPair kept = dropout_factors(
-                    op.dropout.key,
-                    probability_index(op.dropout, op.shape.sequence * part_of<T>(op).ranks,
-                                      tile.sample, tile.head, q,
-                                      keys.position() + 8 * n + lane.column));
-                first *= kept.first;
-                second *= kept.second;
+                const std::uint64_t index = probability_index(
+                    op.dropout, op.shape.sequence * part_of<T>(op).ranks, tile.sample, tile.head, q,
+                    keys.position() + 8 * n + lane.column);
+                DropoutFactors factors(op.dropout.key);
+                first *= factors.at(index);
+                second *= factors.at(index + 1);
             }
     }
     running.sum = sum;

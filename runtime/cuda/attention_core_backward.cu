@@ -113,20 +113,23 @@ __device__ void differentiate_row(const AttentionBackward& op, const QueryTile& 
     for (int n = 0; n < T::kWide / 8; ++n) {
         const int column = 8 * n + lane.column;
         const std::int64_t k = keys.position() + column;
-        FactorPair kept;
+        float kept[2] = {1, 1};
         if constexpr (!T::kPlain)
-            if (op.dropout.key)
-                kept = dropout_factors(
-                    op.dropout.key,
+            if (op.dropout.key) {
+                const std::uint64_t index =
                     probability_index(op.dropout, op.shape.sequence * part_of<T>(op).ranks,
-                                      tile.sample, tile.head, q, k));
+                                      tile.sample, tile.head, q, k);
+                DropoutFactors factors(op.dropout.key);
+                kept[0] = factors.at(index);
+                kept[1] = factors.at(index + 1);
+            }
         float& first = map[n][2 * of];
         float& second = map[n][2 * of + 1];
         first = differentiate<T>(op, tile.head, q, k, all || seen.has(column), facts, first,
-                                 of_values[n][2 * of], kept.first)
+                                 of_values[n][2 * of], kept[0])
                     .dscore;
         second = differentiate<T>(op, tile.head, q, k + 1, all || seen.has(column + 1), facts,
-                                  second, of_values[n][2 * of + 1], kept.second)
+                                  second, of_values[n][2 * of + 1], kept[1])
                      .dscore;
     }
 }

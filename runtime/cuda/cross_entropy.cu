@@ -1,40 +1,50 @@
 // The four kernels of the vocabulary-parallel loss: a block per row of logits; the loss by one
 // block.
+#include "runtime/cuda/at_once.cuh"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/cuda/reduce.cuh"
-#include "runtime/kernels/elements.hpp"
 #include "runtime/kernels/loss_rules.hpp"
 #include "runtime/kernels/softmax_rules.hpp"
 
 namespace orrery::runtime::cuda {
 namespace {
 
-// A logit as it counts.
-__device__ Capped logit_at(const LogitsPart& part, const Buffer& logits, std::int64_t at) {
-    return capped(load(logits, at), static_cast<float>(part.soft_cap));
+__device__ Capped capped_logit(const LogitsPart& part, float logit) {
+    return capped(logit, static_cast<float>(part.soft_cap));
 }
 
+// f(logit) of the row's first `valid` ones, by all threads of the block.
+template <int kAtOnce, typename F>
+__device__ void for_logits(const LogitsPart& part, const Buffer& logits, std::int64_t row,
+                           std::int64_t valid, const F& f) {
+    for (std::int64_t i = threadIdx.x * kAtOnce; i < valid; i += blockDim.x * kAtOnce) {
+        const Elements<kAtOnce> read = load_at_once<kAtOnce>(logits, row * part.columns + i);
+        ORRERY_UNROLLED
+        for (int j = 0; j < kAtOnce; ++j)
+            if (i + j < valid) f(capped_logit(part, read.of[j]).value);
+    }
+}
+
+template <int kAtOnce>
 __global__ void max_kernel(CrossEntropyMax op) {
     for (std::int64_t row = blockIdx.x; row < op.part.rows; row += gridDim.x) {
         float largest = RunningSum{}.largest;
-        for (std::int64_t i = threadIdx.x; i < op.part.valid_columns; i += blockDim.x)
-            largest =
-                Largest{}(largest, logit_at(op.part, op.logits, row * op.part.columns + i).value);
+        for_logits<kAtOnce>(op.part, op.logits, row, op.part.valid_columns,
+                            [&](float logit) { largest = Largest{}(largest, logit); });
         largest = largest_over_block(largest);
         if (threadIdx.x == 0) static_cast<float*>(op.largest.data)[row] = largest;
     }
 }
 
 // Of exponentials in fp64: a vocabulary is many of them.
+template <int kAtOnce>
 __global__ void sum_kernel(CrossEntropySum op) {
     for (std::int64_t row = blockIdx.x; row < op.part.rows; row += gridDim.x) {
         const bool ignored = op.targets[row] < 0;
-        const std::int64_t valid = ignored ? 0 : op.part.valid_columns;
         const float largest = static_cast<const float*>(op.largest.data)[row];
         double total = 0;
-        for (std::int64_t i = threadIdx.x; i < valid; i += blockDim.x)
-            total +=
-                std::exp(logit_at(op.part, op.logits, row * op.part.columns + i).value - largest);
+        for_logits<kAtOnce>(op.part, op.logits, row, ignored ? 0 : op.part.valid_columns,
+                            [&](float logit) { total += std::exp(logit - largest); });
         total = sum_over_block(total);
         if (threadIdx.x > 0) continue;
         auto* const sums = static_cast<float*>(op.sums.data) + 2 * row;
@@ -42,7 +52,8 @@ __global__ void sum_kernel(CrossEntropySum op) {
         sums[0] = ignored ? sum_of_ignored(op.part) : static_cast<float>(total);
         sums[1] = 0;
         if (target >= 0)
-            sums[1] = logit_at(op.part, op.logits, row * op.part.columns + target).value - largest;
+            sums[1] = capped_logit(op.part, load(op.logits, row * op.part.columns + target)).value -
+                      largest;
     }
 }
 
@@ -59,6 +70,7 @@ __global__ void loss_kernel(CrossEntropy op) {
     loss = static_cast<float>(before + op.factor * total);
 }
 
+template <int kAtOnce>
 __global__ void backward_kernel(CrossEntropyBackward op) {
     const float scale = gradient_scale(op);
     for (std::int64_t row = blockIdx.x; row < op.part.rows; row += gridDim.x) {
@@ -66,12 +78,18 @@ __global__ void backward_kernel(CrossEntropyBackward op) {
         const float largest = static_cast<const float*>(op.largest.data)[row];
         const float share = scale / static_cast<const float*>(op.sums.data)[2 * row];
         const std::int64_t target = column_of(op.part, op.targets[row]);
-        for (std::int64_t i = threadIdx.x; i < op.part.columns; i += blockDim.x) {
-            const std::int64_t at = row * op.part.columns + i;
-            const Capped logit = i < valid ? logit_at(op.part, op.logits, at) : Capped{};
-            float gradient = i < valid ? std::exp(logit.value - largest) * share : 0.0F;
-            if (i == target) gradient -= scale;
-            store(op.logits, at, gradient * logit.slope);
+        for (std::int64_t i = threadIdx.x * kAtOnce; i < op.part.columns;
+             i += blockDim.x * kAtOnce) {
+            Elements<kAtOnce> at = load_at_once<kAtOnce>(op.logits, row * op.part.columns + i);
+            ORRERY_UNROLLED
+            for (int j = 0; j < kAtOnce; ++j) {
+                const bool counts = i + j < valid;
+                const Capped logit = counts ? capped_logit(op.part, at.of[j]) : Capped{};
+                float gradient = counts ? std::exp(logit.value - largest) * share : 0.0F;
+                if (i + j == target) gradient -= scale;
+                at.of[j] = gradient * logit.slope;
+            }
+            store_at_once<kAtOnce>(op.logits, row * op.part.columns + i, at);
         }
     }
 }
@@ -79,11 +97,19 @@ __global__ void backward_kernel(CrossEntropyBackward op) {
 }  // namespace
 
 void cross_entropy_max(const CrossEntropyMax& op, cudaStream_t stream) {
-    launch("cross_entropy_max", max_kernel, {blocks_for(op.part.rows)}, stream, op);
+    with_at_once(op.part.columns, {op.logits}, [&](auto at_once) {
+        constexpr int kAtOnce = decltype(at_once)::value;
+        launch("cross_entropy_max", max_kernel<kAtOnce>,
+               rows_grid<kAtOnce>(op.part.rows, op.part.columns), stream, op);
+    });
 }
 
 void cross_entropy_sum(const CrossEntropySum& op, cudaStream_t stream) {
-    launch("cross_entropy_sum", sum_kernel, {blocks_for(op.part.rows)}, stream, op);
+    with_at_once(op.part.columns, {op.logits}, [&](auto at_once) {
+        constexpr int kAtOnce = decltype(at_once)::value;
+        launch("cross_entropy_sum", sum_kernel<kAtOnce>,
+               rows_grid<kAtOnce>(op.part.rows, op.part.columns), stream, op);
+    });
 }
 
 void cross_entropy(const CrossEntropy& op, cudaStream_t stream) {
@@ -91,7 +117,11 @@ void cross_entropy(const CrossEntropy& op, cudaStream_t stream) {
 }
 
 void cross_entropy_backward(const CrossEntropyBackward& op, cudaStream_t stream) {
-    launch("cross_entropy_backward", backward_kernel, {blocks_for(op.part.rows)}, stream, op);
+    with_at_once(op.part.columns, {op.logits}, [&](auto at_once) {
+        constexpr int kAtOnce = decltype(at_once)::value;
+        launch("cross_entropy_backward", backward_kernel<kAtOnce>,
+               rows_grid<kAtOnce>(op.part.rows, op.part.columns), stream, op);
+    });
 }
 
 }  // namespace orrery::runtime::cuda

@@ -1,8 +1,8 @@
-// add, cast, fill, dropout, dropout_backward, add_bias: a thread per element.
-#include "runtime/cuda/launch.cuh"
+// add, cast, fill, dropout, dropout_backward, add_bias: a thread per element, or
+// per eight.
+#include "runtime/cuda/at_once.cuh"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/kernels/dropout_rules.hpp"
-#include "runtime/kernels/elements.hpp"
 
 namespace orrery::runtime::cuda {
 namespace {
@@ -12,20 +12,33 @@ __device__ double* wide(const Buffer& buffer) {
     return static_cast<double*>(buffer.data);
 }
 
-__global__ void add_kernel(Add op) {
+__global__ void add_wide_kernel(Add op) {
     for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid())
-        if (op.y.dtype == plan::DType::fp64)
-            wide(op.y)[i] = wide(op.a)[i] + wide(op.b)[i];
-        else
-            store(op.y, i, load(op.a, i) + load(op.b, i));
+        wide(op.y)[i] = wide(op.a)[i] + wide(op.b)[i];
+}
+__global__ void cast_wide_kernel(Cast op) {
+    for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid())
+        wide(op.y)[i] = wide(op.x)[i];
 }
 
+template <int kAtOnce>
+__global__ void add_kernel(Add op) {
+    for (std::int64_t i = first_of_thread() * kAtOnce; i < op.elements;
+         i += threads_of_grid() * kAtOnce) {
+        Elements<kAtOnce> sum = load_at_once<kAtOnce>(op.a, i);
+        const Elements<kAtOnce> more = load_at_once<kAtOnce>(op.b, i);
+        ORRERY_UNROLLED
+        for (int j = 0; j < kAtOnce; ++j)
+            sum.of[j] += more.of[j];
+        store_at_once<kAtOnce>(op.y, i, sum);
+    }
+}
+
+template <int kAtOnce>
 __global__ void cast_kernel(Cast op) {
-    for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid())
-        if (op.y.dtype == plan::DType::fp64)
-            wide(op.y)[i] = wide(op.x)[i];
-        else
-            store(op.y, i, load(op.x, i));
+    for (std::int64_t i = first_of_thread() * kAtOnce; i < op.elements;
+         i += threads_of_grid() * kAtOnce)
+        store_at_once<kAtOnce>(op.y, i, load_at_once<kAtOnce>(op.x, i));
 }
 
 __global__ void fill_kernel(Fill op) {
@@ -79,11 +92,22 @@ __global__ void add_bias_kernel(Gemm op) {
 }  // namespace
 
 void add(const Add& op, cudaStream_t stream) {
-    launch("add", add_kernel, {blocks_of_threads(op.elements)}, stream, op);
+    if (op.y.dtype == plan::DType::fp64)
+        return launch("add", add_wide_kernel, {blocks_of_threads(op.elements)}, stream, op);
+    with_at_once(op.elements, {op.a, op.b, op.y}, [&](auto at_once) {
+        constexpr int kAtOnce = decltype(at_once)::value;
+        launch("add", add_kernel<kAtOnce>, {blocks_of_threads(op.elements / kAtOnce)}, stream, op);
+    });
 }
 
 void cast(const Cast& op, cudaStream_t stream) {
-    launch("cast", cast_kernel, {blocks_of_threads(op.elements)}, stream, op);
+    if (op.y.dtype == plan::DType::fp64)
+        return launch("cast", cast_wide_kernel, {blocks_of_threads(op.elements)}, stream, op);
+    with_at_once(op.elements, {op.x, op.y}, [&](auto at_once) {
+        constexpr int kAtOnce = decltype(at_once)::value;
+        launch("cast", cast_kernel<kAtOnce>, {blocks_of_threads(op.elements / kAtOnce)}, stream,
+               op);
+    });
 }
 
 void rearrange(const Rearrange& op, cudaStream_t stream) {

@@ -1,5 +1,6 @@
 // expert_activation, expert_bias, weigh_rows, gate_rows, and their backward: a block per row. How
 // many rows are in use, and whose they are, each block finds from the counts.
+#include "runtime/cuda/at_once.cuh"
 #include "runtime/cuda/column_sums.cuh"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/cuda/reduce.cuh"
@@ -37,6 +38,7 @@ __device__ std::int64_t expert_of(const std::int64_t* ends, std::int64_t row) {
     return expert;
 }
 
+template <int kAtOnce>
 __global__ void expert_activation_kernel(ExpertActivation op) {
     const bool gated = is_gated(op.form);
     const auto limit = static_cast<float>(op.limit);
@@ -44,14 +46,21 @@ __global__ void expert_activation_kernel(ExpertActivation op) {
     for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const std::int64_t from = row * (gated ? 2 * op.width : op.width);
         const float weight = op.weights.data != nullptr ? load(op.weights, row) : 1.0F;
-        for (std::int64_t i = threadIdx.x; i < op.width; i += blockDim.x) {
-            float y = curve_at(op.form, load(op.x, from + i), limit).value;
-            if (gated) y *= factor_at(op.form, load(op.x, from + op.width + i), limit).value;
-            store(op.y, row * op.width + i, y * weight);
+        for (std::int64_t i = threadIdx.x * kAtOnce; i < op.width; i += blockDim.x * kAtOnce) {
+            Elements<kAtOnce> x = load_at_once<kAtOnce>(op.x, from + i), up{};
+            if (gated) up = load_at_once<kAtOnce>(op.x, from + op.width + i);
+            ORRERY_UNROLLED
+            for (int j = 0; j < kAtOnce; ++j) {
+                float y = curve_at(op.form, x.of[j], limit).value;
+                if (gated) y *= factor_at(op.form, up.of[j], limit).value;
+                x.of[j] = y * weight;
+            }
+            store_at_once<kAtOnce>(op.y, row * op.width + i, x);
         }
     }
 }
 
+template <int kAtOnce>
 __global__ void expert_activation_backward_kernel(ExpertActivationBackward op) {
     const bool gated = is_gated(op.form), weighs = op.weights.data != nullptr;
     const auto limit = static_cast<float>(op.limit);
@@ -60,15 +69,21 @@ __global__ void expert_activation_backward_kernel(ExpertActivationBackward op) {
         const std::int64_t from = row * (gated ? 2 * op.width : op.width);
         const float weight = weighs ? load(op.weights, row) : 1.0F;
         float along = 0;
-        for (std::int64_t i = threadIdx.x; i < op.width; i += blockDim.x) {
-            const CurvePoint curve = curve_at(op.form, load(op.x, from + i), limit);
-            const float dy = load(op.dy, row * op.width + i);
-            CurvePoint factor{1, 0};
-            if (gated) factor = factor_at(op.form, load(op.x, from + op.width + i), limit);
-            along += dy * (curve.value * factor.value);
-            store(op.dx, from + i, curve.slope * factor.value * (dy * weight));
-            if (gated)
-                store(op.dx, from + op.width + i, curve.value * factor.slope * (dy * weight));
+        for (std::int64_t i = threadIdx.x * kAtOnce; i < op.width; i += blockDim.x * kAtOnce) {
+            Elements<kAtOnce> x = load_at_once<kAtOnce>(op.x, from + i), up{};
+            const Elements<kAtOnce> dy = load_at_once<kAtOnce>(op.dy, row * op.width + i);
+            if (gated) up = load_at_once<kAtOnce>(op.x, from + op.width + i);
+            ORRERY_UNROLLED
+            for (int j = 0; j < kAtOnce; ++j) {
+                const CurvePoint curve = curve_at(op.form, x.of[j], limit);
+                const CurvePoint factor =
+                    gated ? factor_at(op.form, up.of[j], limit) : CurvePoint{1, 0};
+                along += dy.of[j] * (curve.value * factor.value);
+                x.of[j] = curve.slope * factor.value * (dy.of[j] * weight);
+                up.of[j] = curve.value * factor.slope * (dy.of[j] * weight);
+            }
+            store_at_once<kAtOnce>(op.dx, from + i, x);
+            if (gated) store_at_once<kAtOnce>(op.dx, from + op.width + i, up);
         }
         if (!weighs) continue;
         along = sum_over_block(along);
@@ -181,12 +196,18 @@ __global__ void gate_rows_backward_kernel(GateRowsBackward op) {
 }  // namespace
 
 void expert_activation(const ExpertActivation& op, cudaStream_t stream) {
-    launch("expert_activation", expert_activation_kernel, grid_for(op.places), stream, op);
+    with_at_once(op.width, {op.x, op.y}, [&](auto at_once) {
+        launch("expert_activation", expert_activation_kernel<decltype(at_once)::value>,
+               grid_for(op.places), stream, op);
+    });
 }
 
 void expert_activation_backward(const ExpertActivationBackward& op, cudaStream_t stream) {
-    launch("expert_activation_backward", expert_activation_backward_kernel, grid_for(op.places),
-           stream, op);
+    with_at_once(op.width, {op.dy, op.x, op.dx}, [&](auto at_once) {
+        launch("expert_activation_backward",
+               expert_activation_backward_kernel<decltype(at_once)::value>, grid_for(op.places),
+               stream, op);
+    });
 }
 
 void expert_bias(const ExpertBias& op, cudaStream_t stream) {

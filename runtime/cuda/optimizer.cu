@@ -1,18 +1,32 @@
-// gradient_norm, unscale, adamw: a thread per element.
+// gradient_norm, unscale, adamw: a thread per element, or per eight.
+#include <algorithm>
+
+#include "runtime/cuda/at_once.cuh"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/cuda/reduce.cuh"
-#include "runtime/kernels/elements.hpp"
 #include "runtime/kernels/gradient_rules.hpp"
 
 namespace orrery::runtime::cuda {
 namespace {
 
+// Blocks that add up many elements before they add up their threads' sums.
+unsigned blocks_of_sums(std::int64_t elements) {
+    constexpr unsigned kMost = 1024;
+    return std::min(blocks_of_threads(elements), kMost);
+}
+
 // Bins hold whole multiples of their units, whose sums are exact: the order in which blocks add
 // theirs is of no consequence.
+template <int kAtOnce>
 __global__ void gradient_norm_kernel(GradientNorm op) {
     double bins[kNormBins] = {};
-    for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid())
-        add_square(static_cast<double>(load(op.gradients, i)), bins);
+    for (std::int64_t i = first_of_thread() * kAtOnce; i < op.elements;
+         i += threads_of_grid() * kAtOnce) {
+        const Elements<kAtOnce> g = load_at_once<kAtOnce>(op.gradients, i);
+        ORRERY_UNROLLED
+        for (int j = 0; j < kAtOnce; ++j)
+            add_square(static_cast<double>(g.of[j]), bins);
+    }
     for (int bin = 0; bin < kNormBins; ++bin) {
         const double sum = sum_over_block(bins[bin]);
         if (threadIdx.x == 0) atomicAdd(op.bins + bin, sum);
@@ -34,24 +48,35 @@ __global__ void unscale_kernel(Unscale op) {
     }
 }
 
+template <int kAtOnce>
 __global__ void adamw_kernel(AdamW op) {
     for (const float* skip : {op.skip_where[0], op.skip_where[1]})
         if (skip != nullptr && *skip != 0) return;
     const AdamWStep step = adamw_step(op, clip_factor(op.norm_bins, op.clip_norm));
     const Buffer weights = op.master ? op.master : op.parameters;
-    auto* const m = static_cast<float*>(op.m.data);
-    auto* const v = static_cast<float*>(op.v.data);
-    for (std::int64_t i = first_of_thread(); i < op.elements; i += threads_of_grid()) {
-        const float w = step_weight(step, load(op.gradients, i), load(weights, i), m[i], v[i]);
-        store(weights, i, w);
-        if (op.master) store(op.parameters, i, w);
+    for (std::int64_t i = first_of_thread() * kAtOnce; i < op.elements;
+         i += threads_of_grid() * kAtOnce) {
+        const Elements<kAtOnce> g = load_at_once<kAtOnce>(op.gradients, i);
+        Elements<kAtOnce> w = load_at_once<kAtOnce>(weights, i), m = load_at_once<kAtOnce>(op.m, i),
+                          v = load_at_once<kAtOnce>(op.v, i);
+        ORRERY_UNROLLED
+        for (int j = 0; j < kAtOnce; ++j)
+            w.of[j] = step_weight(step, g.of[j], w.of[j], m.of[j], v.of[j]);
+        store_at_once<kAtOnce>(op.m, i, m);
+        store_at_once<kAtOnce>(op.v, i, v);
+        store_at_once<kAtOnce>(weights, i, w);
+        if (op.master) store_at_once<kAtOnce>(op.parameters, i, w);
     }
 }
 
 }  // namespace
 
 void gradient_norm(const GradientNorm& op, cudaStream_t stream) {
-    launch("gradient_norm", gradient_norm_kernel, {blocks_of_threads(op.elements)}, stream, op);
+    with_at_once(op.elements, {op.gradients}, [&](auto at_once) {
+        constexpr int kAtOnce = decltype(at_once)::value;
+        launch("gradient_norm", gradient_norm_kernel<kAtOnce>,
+               {blocks_of_sums(op.elements / kAtOnce)}, stream, op);
+    });
 }
 
 void unscale(const Unscale& op, cudaStream_t stream) {
@@ -60,7 +85,12 @@ void unscale(const Unscale& op, cudaStream_t stream) {
 }
 
 void adamw(const AdamW& op, cudaStream_t stream) {
-    launch("adamw", adamw_kernel, {blocks_of_threads(op.elements)}, stream, op);
+    with_at_once(op.elements, {op.gradients, op.m, op.v, op.master, op.parameters},
+                 [&](auto at_once) {
+                     constexpr int kAtOnce = decltype(at_once)::value;
+                     launch("adamw", adamw_kernel<kAtOnce>,
+                            {blocks_of_threads(op.elements / kAtOnce)}, stream, op);
+                 });
 }
 
 }  // namespace orrery::runtime::cuda

@@ -1,32 +1,47 @@
 // residual_add: a block per row.
-#include "runtime/cuda/launch.cuh"
+#include "runtime/cuda/at_once.cuh"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/kernels/dropout_rules.hpp"
-#include "runtime/kernels/elements.hpp"
 
 namespace orrery::runtime::cuda {
 namespace {
 
-// Of the sum of branch, biases and position, what dropout leaves.
-__device__ float dropped(const ResidualAdd& op, std::int64_t at, float sum) {
-    if (!op.key) return sum;
-    const float factor = dropout_factor(op.key, global_index(op.index, at));
-    if (op.mask) static_cast<std::uint8_t*>(op.mask.data)[at] = factor != 0 ? 1 : 0;
-    return sum * factor;
+// Of the sums of branch, biases and position, what dropout leaves.
+template <int kAtOnce>
+__device__ void drop(const ResidualAdd& op, std::int64_t at, Elements<kAtOnce>& sum) {
+    if (!op.key) return;
+    DropoutFactors factors(op.key);
+    ORRERY_UNROLLED
+    for (int j = 0; j < kAtOnce; ++j) {
+        const float factor = factors.at(global_index(op.index, at + j));
+        if (op.mask) static_cast<std::uint8_t*>(op.mask.data)[at + j] = factor != 0 ? 1 : 0;
+        sum.of[j] *= factor;
+    }
 }
 
+template <int kAtOnce>
+__device__ void add_to(Elements<kAtOnce>& sum, const Buffer& from, std::int64_t first) {
+    const Elements<kAtOnce> more = load_at_once<kAtOnce>(from, first);
+    ORRERY_UNROLLED
+    for (int j = 0; j < kAtOnce; ++j)
+        sum.of[j] += more.of[j];
+}
+
+template <int kAtOnce>
 __global__ void residual_add_kernel(ResidualAdd op) {
     for (std::int64_t row = blockIdx.x; row < op.rows; row += gridDim.x) {
         const std::int64_t position = op.positions ? op.position_rows.of(row) : 0;
-        for (std::int64_t column = threadIdx.x; column < op.width; column += blockDim.x) {
+        for (std::int64_t column = threadIdx.x * kAtOnce; column < op.width;
+             column += blockDim.x * kAtOnce) {
             const std::int64_t at = row * op.width + column;
-            float sum = load(op.branch, at);
+            Elements<kAtOnce> sum = load_at_once<kAtOnce>(op.branch, at);
+            ORRERY_UNROLLED
             for (int bias = 0; bias < 2; ++bias)
-                if (op.biases[bias]) sum += load(op.biases[bias], column);
-            if (op.positions) sum += load(op.positions, position * op.width + column);
-            sum = dropped(op, at, sum);
-            if (op.x) sum += load(op.x, at);
-            store(op.y, at, sum);
+                if (op.biases[bias]) add_to<kAtOnce>(sum, op.biases[bias], column);
+            if (op.positions) add_to<kAtOnce>(sum, op.positions, position * op.width + column);
+            drop<kAtOnce>(op, at, sum);
+            if (op.x) add_to<kAtOnce>(sum, op.x, at);
+            store_at_once<kAtOnce>(op.y, at, sum);
         }
     }
 }
@@ -34,7 +49,12 @@ __global__ void residual_add_kernel(ResidualAdd op) {
 }  // namespace
 
 void residual_add(const ResidualAdd& op, cudaStream_t stream) {
-    launch("residual_add", residual_add_kernel, {blocks_for(op.rows)}, stream, op);
+    with_at_once(op.width, {op.branch, op.biases[0], op.biases[1], op.positions, op.x, op.y},
+                 [&](auto at_once) {
+                     constexpr int kAtOnce = decltype(at_once)::value;
+                     launch("residual_add", residual_add_kernel<kAtOnce>,
+                            rows_grid<kAtOnce>(op.rows, op.width), stream, op);
+                 });
 }
 
 }  // namespace orrery::runtime::cuda

@@ -27,19 +27,31 @@ ORRERY_HOST_DEVICE inline float dropout_factor(const DropoutKey& key, std::uint6
     return random_word(key.random, index) >= first_kept_word(key) ? kept_factor(key) : 0.0F;
 }
 
-// Of this element and the next one, out of one block of random words where both are in one.
-struct FactorPair {
-    float first = 1, second = 1;
+// The factors of elements one after the other, whose random words come in blocks of four.
+class DropoutFactors {
+  public:
+    ORRERY_HOST_DEVICE explicit DropoutFactors(const DropoutKey& key)
+        : key_(key),
+          first_kept_(static_cast<std::uint32_t>(first_kept_word(key))),
+          kept_(kept_factor(key)) {}
+
+    ORRERY_HOST_DEVICE float at(std::uint64_t index) {
+        if (index / 4 != block_) {
+            block_ = index / 4;
+            words_ = random_block(key_.random, block_);
+        }
+        const std::uint64_t i = index % 4;
+        const std::uint32_t low = i == 0 ? words_.word[0] : words_.word[1];
+        const std::uint32_t high = i == 2 ? words_.word[2] : words_.word[3];
+        return (i < 2 ? low : high) >= first_kept_ ? kept_ : 0.0F;
+    }
+
+  private:
+    DropoutKey key_;
+    std::uint32_t first_kept_;
+    float kept_;
+    std::uint64_t block_ = ~std::uint64_t{0};  // which no index has
+    PhiloxWords words_{};
 };
-ORRERY_HOST_DEVICE inline FactorPair dropout_factors(const DropoutKey& key, std::uint64_t index) {
-    const auto [w0, w1, w2, w3] = random_block(key.random, index / 4).word;
-    const std::uint64_t at = index % 4;
-    const std::uint32_t first = at < 2 ? (at == 0 ? w0 : w1) : (at == 2 ? w2 : w3);
-    std::uint32_t second = at < 2 ? (at == 0 ? w1 : w2) : w3;
-    if (at == 3) second = random_word(key.random, index + 1);
-    const auto kept = static_cast<std::uint32_t>(first_kept_word(key));
-    const float factor = kept_factor(key);
-    return {first >= kept ? factor : 0.0F, second >= kept ? factor : 0.0F};
-}
 
 }  // namespace orrery::runtime

@@ -784,7 +784,6 @@ struct GateRowsBackward {
     KERNEL(dropout, Dropout)                             \
     KERNEL(dropout_backward, DropoutBackward)            \
     KERNEL(norm, Norm)                                   \
-    KERNEL(norm_backward, NormBackward)                  \
     KERNEL(activation, Activation)                       \
     KERNEL(activation_backward, ActivationBackward)      \
     KERNEL(rope, Rope)                                   \
@@ -797,7 +796,6 @@ struct GateRowsBackward {
     KERNEL(latent_heads_backward, LatentHeadsBackward)   \
     KERNEL(residual_add, ResidualAdd)                    \
     KERNEL(add, Add)                                     \
-    KERNEL(bias_gradient, BiasGradient)                  \
     KERNEL(embedding, Embedding)                         \
     KERNEL(embedding_backward, EmbeddingBackward)        \
     KERNEL(cross_entropy_max, CrossEntropyMax)           \
@@ -834,6 +832,8 @@ struct GateRowsBackward {
 // Those that may need memory between kernels of theirs on a device.
 #define ORRERY_SCRATCH_KERNELS(KERNEL)                   \
     KERNEL(attention_backward, AttentionBackward)        \
+    KERNEL(bias_gradient, BiasGradient)                  \
+    KERNEL(norm_backward, NormBackward)                  \
     KERNEL(drop_rows, DropRows)                          \
     KERNEL(permute, Permute)                             \
     KERNEL(unpermute, Unpermute)                         \

@@ -249,11 +249,11 @@ void check_grouped_gemm(World& world, const Group& group, std::int64_t member, G
 }
 
 void check_expert_vectors(World& world, const Group& group, std::int64_t member,
-                          ActivationForm form, bool weighs) {
+                          ActivationForm form, bool weighs, std::int64_t width) {
     world.begin("expert_activation", group.text() + ", form " +
                                          std::to_string(static_cast<int>(form)) +
                                          (weighs ? ", weighed" : ""));
-    const std::int64_t rows = group.received(member), width = 35, n = rows * width;
+    const std::int64_t rows = group.received(member), n = rows * width;
     const bool gated = form != ActivationForm::squared_relu;
     const double limit = form == ActivationForm::clamped_swiglu ? 0.7 : 0;
     const std::int64_t read = gated ? 2 * n : n;
@@ -470,10 +470,10 @@ void check_experts(World& world) {
             check_grouped_gemm(world, group, member, form, false);
         check_grouped_gemm(world, group, member, GemmForm::weight_gradient, true);
     }
-    check_expert_vectors(world, groups()[1], 3, ActivationForm::swiglu, true);
-    check_expert_vectors(world, groups()[0], 0, ActivationForm::geglu_tanh, false);
-    check_expert_vectors(world, groups()[1], 1, ActivationForm::squared_relu, true);
-    check_expert_vectors(world, groups()[2], 1, ActivationForm::clamped_swiglu, true);
+    check_expert_vectors(world, groups()[1], 3, ActivationForm::swiglu, true, 35);
+    check_expert_vectors(world, groups()[0], 0, ActivationForm::geglu_tanh, false, 40);
+    check_expert_vectors(world, groups()[1], 1, ActivationForm::squared_relu, true, 35);
+    check_expert_vectors(world, groups()[2], 1, ActivationForm::clamped_swiglu, true, 48);
     check_gate_rows(world, 5, 37);
     check_gate_rows(world, 3, 300);
 }

@@ -61,9 +61,8 @@ void check_loss_of(World& world, const LogitsPart& part, const std::string& vari
     world.expect_close("logits", gradient, 16);
 }
 
-void check_adamw(World& world, const std::string& variant, DType gradients, bool clips,
-                 bool skips) {
-    const std::int64_t n = world.large() ? (std::int64_t{1} << 20) + 5 : 777;
+void check_adamw(World& world, const std::string& variant, DType gradients, bool clips, bool skips,
+                 std::int64_t n) {
     const bool masters = world.dtype() != DType::fp32;
     world.begin("adamw", variant);
     Values second = normals(n, 3);
@@ -157,6 +156,7 @@ void check_loss(World& world) {
     check_loss_of(world, {13, columns, columns, columns - 20}, "second part, padded");
     check_loss_of(world, {4, 40, 80, 0}, "padding alone");
     check_loss_of(world, {9, 33, 33, 20, 1.5}, "second part, padded, capped");
+    check_loss_of(world, {5, 72, 72, 50, 1.5}, "second part, padded, capped");
     for (const bool accumulate : {false, true}) {
         world.begin("cross_entropy", accumulate ? "added" : "");
         Values values;
@@ -187,9 +187,12 @@ void check_gradients(World& world) {
     check_unscale(world, 1, true);
     check_unscale(world, INFINITY, false);
     check_unscale(world, std::nan(""), true);
-    check_adamw(world, "plain", world.dtype(), false, false);
-    check_adamw(world, "fp32 gradients, clipped", DType::fp32, true, false);
-    check_adamw(world, "skipped", world.dtype(), true, true);
+    for (const std::int64_t elements :
+         {world.large() ? (std::int64_t{1} << 20) + 5 : 777, std::int64_t{800}}) {
+        check_adamw(world, "plain", world.dtype(), false, false, elements);
+        check_adamw(world, "fp32 gradients, clipped", DType::fp32, true, false, elements);
+        check_adamw(world, "skipped", world.dtype(), true, true, elements);
+    }
 }
 
 void check_scalars(World& world) {

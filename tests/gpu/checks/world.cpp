@@ -172,15 +172,19 @@ Finding World::begin_finding(const std::string& output, const Tensor& tensor) co
 void World::expect_same(const std::string& output, const Tensor& tensor) {
     Finding finding = begin_finding(output, tensor);
     const auto size = static_cast<std::size_t>(plan::size_bytes(tensor.dtype));
-    for (std::size_t at = 0; at < tensor.before.size(); at += size)
-        if (std::memcmp(tensor.found.data() + at, tensor.expected.data() + at, size) != 0)
-            note_wrong(finding, at / size, value_at(tensor.dtype, tensor.found.data() + at),
-                       value_at(tensor.dtype, tensor.expected.data() + at));
+    for (std::size_t at = 0; at < tensor.before.size(); at += size) {
+        if (std::memcmp(tensor.found.data() + at, tensor.expected.data() + at, size) == 0) continue;
+        const double found = value_at(tensor.dtype, tensor.found.data() + at);
+        const double expected = value_at(tensor.dtype, tensor.expected.data() + at);
+        if (!(std::isnan(found) && std::isnan(expected)))
+            note_wrong(finding, at / size, found, expected);
+    }
     finding.worst = finding.wrong > 0 ? INFINITY : 0;
     findings_.push_back(finding);
 }
 
-void World::expect_close(const std::string& output, const Tensor& tensor, double roundings) {
+void World::expect_close(const std::string& output, const Tensor& tensor, double roundings,
+                         double also) {
     Finding finding = begin_finding(output, tensor);
     const Values found = values_of(tensor, tensor.found);
     const Values expected = values_of(tensor, tensor.expected);
@@ -189,7 +193,7 @@ void World::expect_close(const std::string& output, const Tensor& tensor, double
         if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
     // fp16 is denser than 2^-24 nowhere.
     const double tiny = tensor.dtype == DType::fp16 ? 0x1p-24 : 0x1p-126;
-    const double overall = roundings * unit_of(DType::fp32) * largest + tiny;
+    const double overall = roundings * unit_of(DType::fp32) * largest + tiny + also;
     for (std::size_t i = 0; i < found.size(); ++i) {
         if (found[i] == expected[i] || (std::isnan(found[i]) && std::isnan(expected[i]))) continue;
         const double bound = 2 * unit_of(tensor.dtype) * std::abs(expected[i]) + overall;

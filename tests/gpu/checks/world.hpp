@@ -82,11 +82,12 @@ class World {
     // Performs it everywhere.
     void run(const std::function<void(Kernels&, const Place&)>& request);
 
-    // Expects of an output the oracle's bits.
+    // Expects of an output the oracle's bits; of NaN, which says nothing by its own, any.
     void expect_same(const std::string& output, const Tensor& tensor);
     // Expects what the oracle has, but for one rounding of each to the output's type, and for
-    // `roundings` of fp32 of the size of the output's largest element.
-    void expect_close(const std::string& output, const Tensor& tensor, double roundings);
+    // `roundings` of fp32 of the size of the output's largest element, and for what `also` says.
+    void expect_close(const std::string& output, const Tensor& tensor, double roundings,
+                      double also = 0);
 
   private:
     Tensor& place(Tensor tensor);
