@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "cli/quantity.hpp"
 #include "cli/report.hpp"
@@ -122,15 +123,15 @@ std::string labelled(const std::string& label, const std::string& text) {
 }
 
 std::string framework_text(const plan::Framework& framework, const sim::Profile& profile) {
-    std::string known;
-    if (framework.assumed) known = "assumed: training.framework is not set";
-    const char* between = known.empty() ? "" : "; ";
+    std::vector<std::string> known;
+    if (framework.assumed) known.push_back("assumed: training.framework is not set");
+    if (!sim::timed_on(framework, profile))
+        known.push_back(fmt::format("never timed on {}", profile.device));
     if (!sim::memory_known(framework, profile))
-        known +=
-            fmt::format("{}never measured on a {}", between, profile.hardware.cpu ? "CPU" : "GPU");
-    else if (!sim::timed_on(framework, profile))
-        known += fmt::format("{}never timed on {}", between, profile.device);
-    return "framework " + framework.name + (known.empty() ? "" : " (" + known + ")");
+        known.push_back(fmt::format("its memory never measured on a {}",
+                                    profile.hardware.cpu ? "CPU" : "GPU"));
+    return "framework " + framework.name +
+           (known.empty() ? "" : fmt::format(" ({})", fmt::join(known, "; ")));
 }
 
 std::string headline_text(const ReportInput& input, const Console& console) {

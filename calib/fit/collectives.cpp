@@ -32,7 +32,7 @@ double median(std::vector<double> values) {
 }
 
 // To so many parts of one: 1000 keeps three decimals.
-double rounded(double value, double parts) {
+double in_parts(double value, double parts) {
     return std::round(value * parts) / parts;
 }
 
@@ -83,7 +83,7 @@ std::vector<CollectiveSample> samples_of(const std::vector<CollectiveSample>& sa
 json points_json(const std::vector<CurvePoint>& points) {
     json out = json::array();
     for (const CurvePoint& point : points)
-        out.push_back({point.bytes, rounded(point.seconds * 1e6, 1000)});
+        out.push_back({point.bytes, in_parts(point.seconds * 1e6, 1000)});
     return out;
 }
 
@@ -105,7 +105,7 @@ sim::LinkEfficiency intra_node(const std::vector<sim::CollectiveCurve>& curves, 
     for (double value : reached)
         sum += (value / middle - 1) * (value / middle - 1);
     const double spread = std::sqrt(sum / static_cast<double>(reached.size()));
-    return {rounded(middle, 1000), rounded(std::max(kMachineSpread, spread), 1000),
+    return {in_parts(middle, 1000), in_parts(std::max(kMachineSpread, spread), 1000),
             fmt::format("median bus bandwidth of the largest size over the line rate, collectives "
                         "of {} ranks",
                         most)};
@@ -260,7 +260,7 @@ json fit_collectives(const std::vector<CollectiveSample>& samples, const Collect
             {{"collective", plan::name(key.first)},
              {"ranks", key.second},
              {"points", points_json(kept)},
-             {"relative_sd", rounded(std::max(kMachineSpread, held_out_error(points)), 10000)},
+             {"relative_sd", in_parts(std::max(kMachineSpread, held_out_error(points)), 10000)},
              {"source", fmt::format("{}: {} timings of {} sizes, library version {}",
                                     group.front().source, group.size(), points.size(), library)}});
         all.push_back({key.first, key.second, kept, 0, ""});

@@ -5,6 +5,7 @@
 #include "calib/measure/device_timings.hpp"
 #include "calib/measure/size_draw.hpp"
 #include "runtime/kernels/gemm_forms.hpp"
+#include "sim/cost/attention_model.hpp"
 
 namespace orrery::measure {
 namespace {
@@ -117,8 +118,19 @@ AttentionTimings time_attention(DeviceTimer& timer, DeviceOperands& operands,
             busy = true;
             timings.forward.push_back({shape.batch, shape.sequence, shape.heads, shape.kv_heads,
                                        head_dim, timer.warm_us(attend)});
-            timings.backward_us.push_back(
-                timer.warm_us([&](Kernels& kernels) { kernels.attention_backward(backward); }));
+            const auto differentiate = [&](Kernels& kernels) {
+                kernels.attention_backward(backward);
+            };
+            timings.backward_us.push_back(timer.warm_us(differentiate));
+            constexpr std::size_t kEvery = 4;  // shape is timed with dropout as well
+            if (timings.forward.size() % kEvery != 0) continue;
+            forward.dropout.key = backward.dropout.key = {{1, 1, 1}, 0.1};
+            forward.dropout.total_heads = backward.dropout.total_heads = shape.heads;
+            const double pairs = sim::attended_pairs(fit::shape_of(timings.forward.back()));
+            timings.dropout_ps.push_back(
+                1e6 * (timer.warm_us(attend) - timings.forward.back().time_us) / pairs);
+            timings.dropout_backward_ps.push_back(
+                1e6 * (timer.warm_us(differentiate) - timings.backward_us.back()) / pairs);
         }
     }
     return timings;

@@ -139,6 +139,9 @@ void add_memory(const DeviceTimings& timings, const DeviceMachine& machine,
     Json& profile = result.profile;
     const double resident = resident_bytes(machine.gpu);
     const fit::MemoryFit memory = fit::fit_memory(timings.moves, resident);
+    profile["grouped_gemm"] = {
+        {"expert_by_expert", true},
+        {"source", "design: a product of cuBLASLt's for each expert that has rows"}};
     profile["batched_gemm"] = batched_gemm_json(timings.attention_products, profile["gemm"]["bf16"],
                                                 memory, memory.memory_GBps, source);
     profile["attention"] =

@@ -41,6 +41,9 @@ std::vector<fit::GemmRow> time_gemm(runtime::Communicator& ranks, runtime::Team&
 struct AttentionTimings {
     std::vector<fit::AttentionRow> forward;
     std::vector<double> backward_us;  // of the same shapes
+    // Of some shapes again with dropout: what it added, for each query, key and head that the mask
+    // leaves. Empty where it was not timed.
+    std::vector<double> dropout_ps, dropout_backward_ps;
 };
 // fp32, causal.
 AttentionTimings time_attention(runtime::Communicator& ranks, runtime::Team& team,

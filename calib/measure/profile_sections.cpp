@@ -73,6 +73,15 @@ Json attention_json(const AttentionTimings& timings, plan::DType dtype, const st
                                                                 "times the forward",
                                                                 source, ratios.size(), ratio))},
         {"relative_sd", quantity(spread(ratios, ratio), "root mean square over the shapes")}};
+    if (!timings.dropout_ps.empty()) {
+        const auto added = [&](const std::vector<double>& ps) {
+            return quantity(
+                std::max(0.0, median(ps)),
+                fmt::format("{}; median of {} shapes with and without dropout", source, ps.size()));
+        };
+        attention["dropout"] = {{"forward_ps", added(timings.dropout_ps)},
+                                {"backward_ps", added(timings.dropout_backward_ps)}};
+    }
     return attention;
 }
 

@@ -28,6 +28,10 @@ double causal_flops(const AttentionShape& s) {
     return 4.0 * s.batch * s.heads * d * pairs;
 }
 
+double attended_pairs(const AttentionShape& s) {
+    return causal_flops(s) / (4.0 * or_head_dim(s.product_dim, s));
+}
+
 double query_elements(const AttentionShape& s) {
     return s.batch * s.queries * s.heads * or_head_dim(s.element_dim, s);
 }

@@ -29,6 +29,8 @@ struct AttentionShape {
 // q > k, whose first q − k queries see nothing. Of a window w the last query that sees all before
 // it sees w keys: q·w − w²/2 pairs for q = k ≥ w. Balanced: q·k/2 pairs.
 double causal_flops(const AttentionShape& shape);
+// Pairs of a query and a key that the mask leaves, of all heads and samples.
+double attended_pairs(const AttentionShape& shape);
 
 double query_elements(const AttentionShape& shape);  // b·q·heads·d
 double key_elements(const AttentionShape& shape);    // b·k·kv_heads·d

@@ -133,7 +133,8 @@ Price KernelCost::price_gemm(const plan::Block& block, const plan::Op& op) const
     return price;
 }
 
-// One kernel for all experts of a rank, which fills the device as one product of all their rows
+// A kernel for each expert, of the mean one's rows, where the profile's runtime does it so. Else
+// one kernel for all experts of a rank, which fills the device as one product of all their rows
 // does: its rate is that of these rows by one expert's matrix. Every expert's matrix is read or
 // written once, however few rows come to it, at the memory's bandwidth at most. Tiles are of one
 // expert's rows: the last one of each is half full on average.
@@ -164,6 +165,15 @@ Price KernelCost::price_grouped_gemm(const plan::Block& block, const plan::Op& o
                             ? scaled_rate(block.tensors[static_cast<std::size_t>(op.reads[3])],
                                           grouped.local(), curve)
                             : 1;
+    if (profile_.expert_by_expert) {
+        const GemmShape of_one{weights ? to_double(grouped.m) : rows / experts, shape.n,
+                               weights ? shape.k : to_double(grouped.k), grouped.product};
+        const double seconds = gemm_seconds(curve, of_one, bytes);
+        price.seconds = experts * (t0 + (seconds - t0) / rate);
+        price.relative_sd =
+            curve.relative_sd * (1.0 + kWideningPerOctave * octaves_outside(curve, of_one));
+        return price;
+    }
     const double product = (gemm_seconds(curve, shape, bytes) - t0) / rate;
     price.seconds = t0 + std::max(product + others * bytes / (curve.bandwidth_GBps * 1e9),
                                   matrices / bandwidth);
@@ -232,6 +242,16 @@ AttentionShape attention_shape(const plan::OpSpec& spec, bool backward) {
     return shape;
 }
 
+// Whether probabilities are dropped.
+bool drops(const plan::OpSpec& spec) {
+    return std::visit(
+        [](const auto& op) {
+            if constexpr (requires { op.queries + op.drop.rate; }) return op.drop.rate > 0;
+            return false;
+        },
+        spec);
+}
+
 }  // namespace
 
 Price KernelCost::price_attention(const plan::Op& op, bool backward) const {
@@ -265,6 +285,11 @@ Price KernelCost::price_attention(const plan::Op& op, bool backward) const {
     if (backward && !has_own) {
         price.seconds *= attention.backward_flop_ratio.value / attention.backward_rate_ratio.value;
         price.relative_sd = std::max(price.relative_sd, attention.backward_relative_sd);
+    }
+    if (drops(op.spec)) {
+        const std::optional<Quantity>& ps =
+            backward ? attention.backward_dropout_ps : attention.forward_dropout_ps;
+        if (ps) price.seconds += ps->value * 1e-12 * attended_pairs(shape);
     }
     price.relative_sd *= 1.0 + kWideningPerOctave * octaves;
     return price;

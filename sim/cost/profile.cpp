@@ -155,6 +155,12 @@ AttentionProfile read_attention(ProfileSection s) {
         attention.backward_relative_sd = backward.positive("relative_sd");
     }
     backward.finish();
+    if (s.has("dropout")) {
+        ProfileSection dropout = s.section("dropout");
+        attention.forward_dropout_ps = dropout.quantity("forward_ps", 0);
+        attention.backward_dropout_ps = dropout.quantity("backward_ps", 0);
+        dropout.finish();
+    }
     s.finish();
     return attention;
 }
@@ -295,6 +301,11 @@ Profile read_profile(ProfileSection s, const std::string& path) {
             profile.gemm[static_cast<std::size_t>(dtype)] = read_gemm(gemm.section(key));
     }
     gemm.finish();
+    if (s.has("grouped_gemm")) {
+        ProfileSection grouped = s.section("grouped_gemm");
+        profile.expert_by_expert = grouped.flag("expert_by_expert");
+        grouped.finish();
+    }
     ProfileSection batched = s.section("batched_gemm");
     profile.batched_gemm.rate_ratio = batched.positive_quantity("rate_ratio");
     profile.batched_gemm.relative_sd = batched.positive("relative_sd");

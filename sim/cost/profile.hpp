@@ -120,6 +120,9 @@ struct AttentionProfile {
     Quantity backward_flop_ratio;
     Quantity backward_rate_ratio;
     double backward_relative_sd = 0;
+    // What dropout of the probabilities adds, by pass: picoseconds for each query, key and head
+    // that the mask leaves. Nothing where it was not measured.
+    std::optional<Quantity> forward_dropout_ps, backward_dropout_ps;
 };
 
 // Unfused attention's products: rate_ratio of the GEMM rate, each operand once over memory.
@@ -196,6 +199,8 @@ struct Profile {
     Hardware hardware;
     // By DType, as the file has them; "fp8" is of E4M3 and of E4M3 by E5M2.
     std::array<std::optional<GemmCurve>, plan::kDTypes> gemm;
+    // Products of experts are kernels of their own, one after the other; else one kernel for all.
+    bool expert_by_expert = false;
     AttentionProfile attention;
     BatchedGemmProfile batched_gemm;
     MemoryProfile memory;
