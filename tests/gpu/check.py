@@ -208,7 +208,7 @@ def check_prediction(bench, profile, device):
         predicted = json.loads(bench.must(f"predicted {name}", "orrery", ["simulate", *scenario, "--json"], 60))
         measured_s = statistics.median(steps[PREDICTION_WARM_UP:])
         predicted_s = predicted["step"]["time_s"]
-        rows.append({"shape": name, "losses": losses(output)[:2], "measured_s": measured_s, "predicted_s": predicted_s,
+        rows.append({"shape": name, "settings": settings, "losses": losses(output)[:2], "measured_s": measured_s, "predicted_s": predicted_s,
                      "error": predicted_s / measured_s - 1, "arena_bytes": end["arena_bytes_by_rank"][0],
                      "other_bytes": end["other_bytes_by_rank"][0]})
     return {"rows": rows, "mean_abs_error": statistics.mean(abs(row["error"]) for row in rows)}

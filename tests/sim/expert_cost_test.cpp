@@ -53,6 +53,19 @@ TEST_F(GroupedProducts, OfOneExpertIsADenseProduct) {
         gemm_seconds(curve, {2048, 1024, 4096, plan::GemmProduct::weight_gradient}, 2));
 }
 
+// Where a runtime multiplies expert by expert, each is a product of its own.
+TEST_F(GroupedProducts, OfKernelsOfTheirOwn) {
+    const GemmCurve& curve = *profile_.gemm_curve(plan::DType::bf16);
+    profile_.expert_by_expert = true;
+    EXPECT_DOUBLE_EQ(
+        seconds(grouped(8, 1, 4096)),
+        8 * gemm_seconds(curve, {4096.0 / 8, 2048, 1024, plan::GemmProduct::forward}, 2));
+    EXPECT_DOUBLE_EQ(
+        seconds(grouped(8, 2, 4096, plan::GemmProduct::weight_gradient), 1.5),
+        4 * gemm_seconds(curve, {2048, 1024, 1.5 * 4096 / 4, plan::GemmProduct::weight_gradient},
+                         2));
+}
+
 // Each of the other experts' matrices is read besides, and has half a tile of its own.
 TEST_F(GroupedProducts, OfManyExpertsReadsAllTheirMatrices) {
     const GemmCurve& curve = *profile_.gemm_curve(plan::DType::bf16);

@@ -55,6 +55,31 @@ const Prediction& predict_run(const std::string& name) {
     return done[name] = std::move(prediction);
 }
 
+// Steps that a GPU took, by the profile that was measured on it (docs/measured). Experts are not
+// among the first: what the host waits for there is not priced.
+TEST(ShippedLibrary, PredictsTheStepsThatWereMeasuredBesideAProfile) {
+    const std::string folder =
+        std::string(ORRERY_SOURCE_DIR) + "/docs/measured/h100-80gb-2026-11-26/";
+    const nlohmann::json steps = parsed(folder + "summary.json").at("steps");
+    double sum = 0;
+    for (const nlohmann::json& row : steps.at("rows")) {
+        auto sets = row.at("settings").get<std::vector<std::string>>();
+        sets.push_back("cluster.profile=" + folder + "profile.json");
+        sets.push_back("cluster.device=h100-sxm-orrery");
+        const plan::ReadResult result = plan::read_scenario(
+            kLibrary + "/" + steps.at("scenario").get<std::string>(), sets, kLibrary);
+        ASSERT_TRUE(result.scenario) << plan::format_text(result.errors);
+        const Prediction found = predict(*result.scenario);
+        const double error = found.step.time_s / row.at("measured_s").get<double>() - 1;
+        const bool experts = row.at("shape") == "experts";
+        EXPECT_LT(std::abs(error), experts ? 0.25 : 0.1) << row.at("shape");
+        if (!experts) sum += std::abs(error) / static_cast<double>(steps.at("rows").size() - 1);
+        EXPECT_EQ(found.memory.worst().arena_bytes, row.at("arena_bytes").get<std::int64_t>())
+            << row.at("shape");
+    }
+    EXPECT_LT(sum, 0.04);
+}
+
 // A small model on at most 16 devices of the cluster, over two nodes where it has them: tensor
 // parallel inside, data parallel across.
 std::string small_run(const fs::path& cluster) {

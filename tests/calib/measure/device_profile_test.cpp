@@ -118,6 +118,9 @@ TEST(DeviceProfile, RecoversAttention) {
     }
     expect_near(
         found.attention.backward_flop_ratio.value / found.attention.backward_rate_ratio.value, 3);
+    expect_near(found.attention.forward_dropout_ps->value, 6);
+    expect_near(found.attention.backward_dropout_ps->value, 12);
+    EXPECT_TRUE(found.expert_by_expert);
     expect_near(found.batched_gemm.rate_ratio.value, 0.5);
 }
 

@@ -31,6 +31,8 @@ struct FakeMachine {
     int burst = 500;  // products in a row without anything else
     // Attention: t0 20 us, 2 TFLOP/s, 5 ps per element of q; backward 3 times that.
     double attention_t0 = 20, attention_rate = 2e6, query_us = 5e-6;
+    // With dropout, of each pair of a query and a key that the mask leaves; backward twice as much.
+    double dropout_us = 6e-6;
     // Scores of unfused attention: at half the rate of products.
     double scores_rate = 5e6;
     // Kernels that move bytes: 2 us, reductions 7 us; 40 GB/s, of what is in cache 160 GB/s.
@@ -122,10 +124,10 @@ class FakeKernels final : public runtime::Kernels {
     }
     void take(const runtime::Attention& op) {
         machine_.expect_normal(op.qkv);
-        machine_.take("attention", forward_us(op.shape));
+        machine_.take("attention", forward_us(op.shape) + dropout_us(op));
     }
     void take(const runtime::AttentionBackward& op) {
-        machine_.take("attention_backward", 3 * forward_us(op.shape));
+        machine_.take("attention_backward", 3 * forward_us(op.shape) + 2 * dropout_us(op));
     }
     void take(const runtime::AttentionProduct& op) {
         const auto& s = op.shape;
@@ -174,6 +176,12 @@ class FakeKernels final : public runtime::Kernels {
         const double elements = as_double(s.maps() * s.sequence * s.head_dim);
         return machine_.attention_t0 + elements * machine_.query_us +
                2 * elements * as_double(s.sequence) / machine_.attention_rate;
+    }
+    template <typename Request>
+    double dropout_us(const Request& op) const {
+        const double pairs =
+            0.5 * as_double(op.shape.maps() * op.shape.sequence * op.shape.sequence);
+        return op.dropout.key ? pairs * machine_.dropout_us : 0;
     }
     void moves(const std::string& name, double t0, std::int64_t bytes) {
         const bool cached = !machine_.flushed && 2 * bytes <= machine_.cache_bytes;

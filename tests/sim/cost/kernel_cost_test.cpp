@@ -200,6 +200,27 @@ TEST_F(TinyCost, PricesTheUnmaskedHalfOfAttention) {
     EXPECT_NEAR(tail.seconds, (20 + 10.24 + 5.12) * 1e-6 + 4 * 2 * 10 * 128 * 375e3 / 50e12, 1e-14);
 }
 
+// 4 ps forward, 10 ps backward, for each of 2·10·5e5 pairs that the mask leaves; of a rank's share
+// of the queries it is half of all pairs.
+TEST_F(TinyCost, PricesDropoutOfProbabilities) {
+    profile_.attention.forward_dropout_ps = Quantity{4, "made up"};
+    profile_.attention.backward_dropout_ps = Quantity{10, "made up"};
+    const auto added = [&](OpKind kind, const std::vector<std::int64_t>& sizes) {
+        const plan::Op plain = op_of(kind, sizes);
+        plan::Op dropped = plain;
+        std::visit(
+            [](auto& op) {
+                if constexpr (requires { op.queries + op.drop.rate; }) op.drop.rate = 0.1;
+            },
+            dropped.spec);
+        return price(dropped).seconds - price(plain).seconds;
+    };
+    EXPECT_NEAR(added(OpKind::attention, {2, 1000, 1000, 10, 5, 128}), 40e-6, 1e-15);
+    EXPECT_NEAR(added(OpKind::attention_backward, {2, 1000, 1000, 10, 5, 128}), 100e-6, 1e-15);
+    profile_.attention.forward_dropout_ps.reset();
+    EXPECT_EQ(added(OpKind::attention, {2, 1000, 1000, 10, 5, 128}), 0);
+}
+
 // Values 64 wide beside queries and keys of 128: one of forward's two products and two of
 // backward's five go over as few elements; so does a half of what either reads and writes of a
 // head.
