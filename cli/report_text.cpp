@@ -128,8 +128,8 @@ std::string framework_text(const plan::Framework& framework, const sim::Profile&
     if (!sim::timed_on(framework, profile))
         known.push_back(fmt::format("never timed on {}", profile.device));
     if (!sim::memory_known(framework, profile))
-        known.push_back(fmt::format("its memory never measured on a {}",
-                                    profile.hardware.cpu ? "CPU" : "GPU"));
+        known.push_back(
+            fmt::format("its memory never measured on a {}", profile.hardware.cpu ? "CPU" : "GPU"));
     return "framework " + framework.name +
            (known.empty() ? "" : fmt::format(" ({})", fmt::join(known, "; ")));
 }

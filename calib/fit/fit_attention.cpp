@@ -49,6 +49,10 @@ sim::AttentionShape shape_of(const AttentionRow& row) {
     return shape;
 }
 
+double pairs_of(const AttentionRow& row) {
+    return sim::attended_pairs(shape_of(row));
+}
+
 std::vector<AttentionRow> read_attention_rows(const std::string& path, const std::string& system) {
     const CsvTable table(path, {"system", "batch", "sequence", "heads", "kv_heads", "head_dim",
                                 "time_us", "source"});

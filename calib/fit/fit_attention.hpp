@@ -21,6 +21,8 @@ struct AttentionRow {
 };
 
 sim::AttentionShape shape_of(const AttentionRow& row);
+// Of a query and a key that the mask leaves, of all heads and samples.
+double pairs_of(const AttentionRow& row);
 
 // Rows of attention_forward_causal.csv (system, batch, sequence, heads, kv_heads, head_dim,
 // time_us, source) of one system, all head sizes, in file order. Throws FitError.

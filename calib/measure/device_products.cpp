@@ -5,7 +5,6 @@
 #include "calib/measure/device_timings.hpp"
 #include "calib/measure/size_draw.hpp"
 #include "runtime/kernels/gemm_forms.hpp"
-#include "sim/cost/attention_model.hpp"
 
 namespace orrery::measure {
 namespace {
@@ -126,7 +125,7 @@ AttentionTimings time_attention(DeviceTimer& timer, DeviceOperands& operands,
             if (timings.forward.size() % kEvery != 0) continue;
             forward.dropout.key = backward.dropout.key = {{1, 1, 1}, 0.1};
             forward.dropout.total_heads = backward.dropout.total_heads = shape.heads;
-            const double pairs = sim::attended_pairs(fit::shape_of(timings.forward.back()));
+            const double pairs = fit::pairs_of(timings.forward.back());
             timings.dropout_ps.push_back(
                 1e6 * (timer.warm_us(attend) - timings.forward.back().time_us) / pairs);
             timings.dropout_backward_ps.push_back(

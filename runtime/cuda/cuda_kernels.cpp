@@ -233,7 +233,7 @@ struct Launched {
 #define ORRERY_LAUNCH(name, Request)                \
     void operator()(const Request& request) const { \
         check_operands(request);                    \
-        cuda::name(request, scratch, stream);        \
+        cuda::name(request, scratch, stream);       \
     }
     ORRERY_SCRATCH_KERNELS(ORRERY_LAUNCH)
 #undef ORRERY_LAUNCH

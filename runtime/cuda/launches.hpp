@@ -13,7 +13,8 @@ ORRERY_OTHER_KERNELS(ORRERY_KERNEL_FUNCTION)
 #undef ORRERY_KERNEL_FUNCTION
 
 class ScratchMemory;
-#define ORRERY_KERNEL_FUNCTION(name, Request) void name(const Request&, ScratchMemory&, cudaStream_t);
+#define ORRERY_KERNEL_FUNCTION(name, Request) \
+    void name(const Request&, ScratchMemory&, cudaStream_t);
 ORRERY_SCRATCH_KERNELS(ORRERY_KERNEL_FUNCTION)
 #undef ORRERY_KERNEL_FUNCTION
 
