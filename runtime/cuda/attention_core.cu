@@ -196,10 +196,12 @@ bool attention_on_tensor_cores(const Attention& op, cudaStream_t stream) {
     constexpr int kWidest = 256;
     return with_core_tile<kWidest>(op, [&](auto tile) {
         using T = decltype(tile);
+        if (!has_shared_memory(ForwardSpace<T>::kSize)) return false;
         launch("attention", attention_core_kernel<T>,
                {blocks_for(op.shape.maps() * query_tiles<T>(op)), kCoreThreads,
                 ForwardSpace<T>::kSize},
                stream, op);
+        return true;
     });
 }
 

@@ -1,5 +1,6 @@
-// Attention on tensor cores: of bf16 and fp16, heads of whole 16 bytes, not wider than its tiles.
-// Everything else is for the kernels of fp32 in attention.cu and attention_backward.cu.
+// Attention on tensor cores: of bf16 and fp16, heads of whole 16 bytes, not wider than its tiles,
+// whose tiles fit the device's shared memory (on GPUs that have 99 KiB: heads of at most 64
+// backward). Everything else is for the kernels of fp32 in attention.cu and attention_backward.cu.
 #pragma once
 
 #include <cuda_runtime.h>

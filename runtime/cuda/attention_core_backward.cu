@@ -2,6 +2,8 @@
 // different blocks share: of queries by tiles of queries, of keys and values by tiles of keys over
 // all query heads of their group. Probabilities are made again from lse; in the second kernel they
 // and the gradients of scores are transposed, so that a warp's keys are the rows of its results.
+#include <algorithm>
+
 #include "runtime/cuda/attention_core.hpp"
 #include "runtime/cuda/attention_core_tile.cuh"
 #include "runtime/kernels/elements.hpp"
@@ -379,6 +381,9 @@ bool attention_backward_on_tensor_cores(const AttentionBackward& op, ScratchMemo
     constexpr int kWidest = 192;  // a lane holds two sums of 16 keys
     return with_core_tile<kWidest>(op, [&](auto tile) {
         using T = decltype(tile);
+        constexpr std::size_t kOfQueries = BackwardSpace<T, T::kWide>::kSize,
+                              kOfKeys = BackwardSpace<T, kQueryStep<T>>::kSize;
+        if (!has_shared_memory(std::max(kOfQueries, kOfKeys))) return false;
         const AttentionShape& shape = op.shape;
         const std::int64_t queries = shape.maps() * shape.sequence;
         auto* const along = scratch.numbers<float>(queries);
@@ -386,13 +391,12 @@ bool attention_backward_on_tensor_cores(const AttentionBackward& op, ScratchMemo
                op, along);
         const auto* const known = static_cast<const float*>(along);
         launch("attention_backward of queries", query_gradient_core_kernel<T>,
-               {blocks_for(shape.maps() * query_tiles<T>(op)), kCoreThreads,
-                BackwardSpace<T, T::kWide>::kSize},
-               stream, op, known);
+               {blocks_for(shape.maps() * query_tiles<T>(op)), kCoreThreads, kOfQueries}, stream,
+               op, known);
         launch("attention_backward of keys", key_gradient_core_kernel<T>,
-               {blocks_for(shape.batch * shape.kv_heads * key_tiles<T>(op)), kCoreThreads,
-                BackwardSpace<T, kQueryStep<T>>::kSize},
+               {blocks_for(shape.batch * shape.kv_heads * key_tiles<T>(op)), kCoreThreads, kOfKeys},
                stream, op, known);
+        return true;
     });
 }
 

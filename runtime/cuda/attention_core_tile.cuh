@@ -232,19 +232,25 @@ bool has_plain_scores(const Request& op) {
            !(op.scores.soft_cap > 0) && !op.scores.sinks;
 }
 
-// Calls f(CoreTile) with the narrowest tile that holds a head's keys and its values, if one of at
-// most kWidest elements does.
+// Of blocks of the current device: 163 KiB on A100, 227 on H100, 99 on their smaller kin.
+inline bool has_shared_memory(std::size_t bytes) {
+    int device = 0, most = 0;
+    check(cudaGetDevice(&device), "cudaGetDevice");
+    check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+          "cudaDeviceGetAttribute of shared memory");
+    return bytes <= static_cast<std::size_t>(most);
+}
+
+// What f, which says whether the device can, has of the narrowest CoreTile that holds a head's keys
+// and its values, if one of at most kWidest elements does.
 template <int kWidest, typename E, typename F>
 bool with_core_tile_of(const AttentionShape& shape, bool plain, const F& f) {
     const auto called = [&](auto dim, auto values) {
         constexpr int kDim = decltype(dim)::value, kValues = decltype(values)::value;
         if constexpr (kDim <= kWidest) {
             if (shape.head_dim > kDim || shape.values() > kValues) return false;
-            if (plain)
-                f(CoreTile<E, kDim, kValues, true>{});
-            else
-                f(CoreTile<E, kDim, kValues, false>{});
-            return true;
+            return plain ? f(CoreTile<E, kDim, kValues, true>{})
+                         : f(CoreTile<E, kDim, kValues, false>{});
         }
         return false;
     };

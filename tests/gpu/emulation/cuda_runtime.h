@@ -119,6 +119,12 @@ struct cudaLaunchConfig_t {
     std::size_t dynamicSmemBytes = 0;
     cudaStream_t stream = nullptr;
 };
+enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin };
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+inline cudaError_t cudaGetDevice(int* device) {
+    *device = 0;
+    return cudaSuccess;
+}
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 
 namespace emulation {

@@ -200,3 +200,8 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int valu
     emulation::allowed_shared()[kernel] = bytes;
     return cudaSuccess;
 }
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+    *value = sizeof orrery::runtime::cuda::shared_memory;
+    return cudaSuccess;
+}
