@@ -68,9 +68,7 @@ __device__ void attend(const Attention& op, const QueryTile& tile) {
     float* const weights = keys + T::kWideSize;
     const AttentionShape& shape = op.shape;
     const std::int64_t row = tile.sample * shape.sequence + tile.row;
-    const Buffer kv = keys_and_values<T>(op);
-    const KeyColumns columns =
-        key_columns_of(shape, keys_of<T>(op), tile.head / (shape.heads / shape.kv_heads));
+    const auto [kv, columns] = head_keys<T>(op, tile.head / (shape.heads / shape.kv_heads));
     const int d = static_cast<int>(shape.head_dim), dv = static_cast<int>(shape.values());
     auto* const lse = static_cast<float*>(op.lse.data) +
                       (tile.sample * shape.heads + tile.head) * shape.sequence + tile.row;

@@ -60,9 +60,7 @@ __device__ void differentiate_queries(const AttentionBackward& op, const QueryTi
     const AttentionShape& shape = op.shape;
     const std::int64_t sample = tile.sample, head = tile.head;
     const std::int64_t row = sample * shape.sequence + tile.row;
-    const Buffer kv = keys_and_values<T>(op);
-    const KeyColumns columns =
-        key_columns_of(shape, keys_of<T>(op), head / (shape.heads / shape.kv_heads));
+    const auto [kv, columns] = head_keys<T>(op, head / (shape.heads / shape.kv_heads));
     const int d = static_cast<int>(shape.head_dim), dv = static_cast<int>(shape.values());
     T::read(op.qkv, query_at(shape, head, row), shape.qkv_width(), T::kTall, tile.queries, d,
             queries);
@@ -207,8 +205,7 @@ __device__ void differentiate_keys(const AttentionBackward& op, const KeyTile& t
     const KeySpace<T> space(shared_memory);
     const AttentionShape& shape = op.shape;
     const std::int64_t group = shape.heads / shape.kv_heads;
-    const Buffer kv = keys_and_values<T>(op);
-    const KeyColumns columns = key_columns_of(shape, keys_of<T>(op), tile.kv_head);
+    const auto [kv, columns] = head_keys<T>(op, tile.kv_head);
     const int d = static_cast<int>(shape.head_dim), dv = static_cast<int>(shape.values());
     const std::int64_t first = tile.row * columns.width;
     T::read(kv, first + columns.key, columns.width, T::kTall, tile.keys, d, space.keys);

@@ -27,11 +27,8 @@ struct ForwardSpace {
     __device__ Values values(int stage) const { return {keys(stage).data + kKeys}; }
 };
 
-// The lane's two rows. `largest` is of scores as they are exponentiated: exp2(score · to_log2 − …);
+// Of a lane's two rows `largest` is of scores as they are exponentiated: exp2(score · to_log2 − …);
 // the sum is of the lane's own columns until the end.
-struct RowSums {
-    RunningSum of[2];
-};
 
 // What scores are multiplied by on their way into exp2: plain ones come without their scale.
 template <typename T>
@@ -116,9 +113,7 @@ __device__ void attend(const Attention& op, const QueryTile& tile) {
     const ForwardSpace<T> space{reinterpret_cast<typename T::E*>(shared_memory)};
     const AttentionShape& shape = op.shape;
     const std::int64_t row = tile.sample * shape.sequence + tile.row;
-    const Buffer kv = keys_and_values<T>(op);
-    const KeyColumns columns =
-        key_columns_of(shape, keys_of<T>(op), tile.head / (shape.heads / shape.kv_heads));
+    const HeadKeys head_kv = head_keys<T>(op, tile.head / (shape.heads / shape.kv_heads));
     const int d = static_cast<int>(shape.head_dim), dv = static_cast<int>(shape.values());
     auto* const lse = static_cast<float*>(op.lse.data) +
                       (tile.sample * shape.heads + tile.head) * shape.sequence + tile.row;
@@ -126,33 +121,30 @@ __device__ void attend(const Attention& op, const QueryTile& tile) {
 
     KeyWalk<T, Attention> walk;
     bool more = walk.advance(op, tile);
-    const auto copy_keys = [&](int stage) {
-        const std::int64_t at = walk.row() * columns.width;
-        space.keys(stage).copy_from(kv, at + columns.key, columns.width, T::kWide, walk.rest(), d);
-        space.values(stage).copy_from(kv, at + columns.value, columns.width, T::kWide, walk.rest(),
-                                      dv);
+    const auto copy_step = [&](int stage) {
+        copy_keys<T>(head_kv, walk, shape, space.keys(stage), space.values(stage));
     };
     space.queries().copy_from(op.qkv, query_at(shape, tile.head, row), shape.qkv_width(), T::kTall,
                               tile.queries, d);
-    if (more) copy_keys(0);
+    if (more) copy_step(0);
     end_group_of_copies();
 
-    RowSums running;
+    RunningSum running[2];
     CoreSums<T::kValues> sums;
     clear<T::kValues>(sums);
     ORRERY_UNROLLED
     for (int of = 0; of < 2; ++of) {
-        running.of[of] = sum_before_keys(op.scores, tile.head);
-        if (lane.column > 0) running.of[of].sum = 0;
+        running[of] = sum_before_keys(op.scores, tile.head);
+        if (lane.column > 0) running[of].sum = 0;
         if (continues<T>(op) && lane.row + 8 * of < tile.queries)
-            take_up_row<T>(op, tile, of, lse[lane.row + 8 * of], running.of[of], sums);
+            take_up_row<T>(op, tile, of, lse[lane.row + 8 * of], running[of], sums);
     }
     for (int stage = 0; more; stage ^= 1) {
         wait_for_copies<0>();
         __syncthreads();  // the tile is there, and the one before is done with
         const KeyWalk<T, Attention> keys = walk;
         more = walk.advance(op, tile);
-        if (more) copy_keys(stage ^ 1);
+        if (more) copy_step(stage ^ 1);
         end_group_of_copies();
         CoreSums<T::kWide> map;
         multiply<T::kWide>(space.queries(), first_row_of_warp(), space.keys(stage), map);
@@ -161,7 +153,7 @@ __device__ void attend(const Attention& op, const QueryTile& tile) {
                                   keys.position(), T::kWide);
         ORRERY_UNROLLED
         for (int of = 0; of < 2; ++of)
-            add_row<T>(op, tile, keys, all, of, map, running.of[of], sums);
+            add_row<T>(op, tile, keys, all, of, map, running[of], sums);
         add_product<T::kWide>(map, space.values(stage), sums);
     }
     wait_for_copies<0>();
@@ -169,7 +161,7 @@ __device__ void attend(const Attention& op, const QueryTile& tile) {
     __syncwarp();  // lse is overwritten by one lane of a row's, perhaps without a key between
     ORRERY_UNROLLED
     for (int of = 0; of < 2; ++of) {
-        RunningSum& whole = running.of[of];
+        RunningSum& whole = running[of];
         whole.sum = over_lanes(whole.sum, 4, Sum{});
         const int r = lane.row + 8 * of;
         if (r >= tile.queries) continue;

@@ -142,25 +142,20 @@ __device__ void differentiate_queries(const AttentionBackward& op, const float* 
     const BackwardSpace<T, T::kWide> space{reinterpret_cast<typename T::E*>(shared_memory)};
     const AttentionShape& shape = op.shape;
     const std::int64_t row = tile.sample * shape.sequence + tile.row;
-    const Buffer kv = keys_and_values<T>(op);
-    const KeyColumns columns =
-        key_columns_of(shape, keys_of<T>(op), tile.head / (shape.heads / shape.kv_heads));
+    const HeadKeys head_kv = head_keys<T>(op, tile.head / (shape.heads / shape.kv_heads));
     const int d = static_cast<int>(shape.head_dim), dv = static_cast<int>(shape.values());
     const CoreLane lane = core_lane();
 
     KeyWalk<T, AttentionBackward> walk;
     bool more = walk.advance(op, tile);
-    const auto copy_keys = [&](int stage) {
-        const std::int64_t at = walk.row() * columns.width;
-        space.step(stage).copy_from(kv, at + columns.key, columns.width, T::kWide, walk.rest(), d);
-        space.step_values(stage).copy_from(kv, at + columns.value, columns.width, T::kWide,
-                                           walk.rest(), dv);
+    const auto copy_step = [&](int stage) {
+        copy_keys<T>(head_kv, walk, shape, space.step(stage), space.step_values(stage));
     };
     space.kept().copy_from(op.qkv, query_at(shape, tile.head, row), shape.qkv_width(), T::kTall,
                            tile.queries, d);
     space.kept_values().copy_from(op.dcontext, context_at(shape, tile.head, row),
                                   shape.context_width(), T::kTall, tile.queries, dv);
-    if (more) copy_keys(0);
+    if (more) copy_step(0);
     end_group_of_copies();
 
     OfQuery facts[2];
@@ -176,7 +171,7 @@ __device__ void differentiate_queries(const AttentionBackward& op, const float* 
         __syncthreads();  // the step is there, and the one before is done with
         const KeyWalk<T, AttentionBackward> keys = walk;
         more = walk.advance(op, tile);
-        if (more) copy_keys(stage ^ 1);
+        if (more) copy_step(stage ^ 1);
         end_group_of_copies();
         CoreSums<T::kWide> map, of_values;
         multiply<T::kWide>(space.kept(), first_row_of_warp(), space.step(stage), map);
@@ -295,8 +290,7 @@ __device__ void differentiate_keys(const AttentionBackward& op, const float* alo
     const BackwardSpace<T, kStep> space{reinterpret_cast<typename T::E*>(shared_memory)};
     const AttentionShape& shape = op.shape;
     const std::int64_t group = shape.heads / shape.kv_heads;
-    const Buffer kv = keys_and_values<T>(op);
-    const KeyColumns columns = key_columns_of(shape, keys_of<T>(op), tile.kv_head);
+    const auto [kv, columns] = head_keys<T>(op, tile.kv_head);
     const int d = static_cast<int>(shape.head_dim), dv = static_cast<int>(shape.values());
     const std::int64_t first = tile.row * columns.width;
 

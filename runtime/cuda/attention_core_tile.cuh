@@ -211,6 +211,18 @@ __device__ inline SeenSpan queries_of_key(const AttentionMask& mask, std::int64_
     return span_within(own, mask.window > 0 ? own + mask.window : count, count);
 }
 
+// Keys and values of the walk's step, of one head.
+template <typename T, typename Request, typename E>
+__device__ void copy_keys(const HeadKeys& from, const KeyWalk<T, Request>& walk,
+                          const AttentionShape& shape, const CoreRows<E, T::kDim>& keys,
+                          const CoreRows<E, T::kValues>& values) {
+    const std::int64_t at = walk.row() * from.columns.width;
+    keys.copy_from(from.kv, at + from.columns.key, from.columns.width, T::kWide, walk.rest(),
+                   static_cast<int>(shape.head_dim));
+    values.copy_from(from.kv, at + from.columns.value, from.columns.width, T::kWide, walk.rest(),
+                     static_cast<int>(shape.values()));
+}
+
 // Whether every query of [first, last] sees every key of the `keys` from `key` on.
 __device__ inline bool all_seen(const AttentionMask& mask, std::int64_t first, std::int64_t last,
                                 std::int64_t key, std::int64_t keys) {

@@ -46,6 +46,16 @@ __device__ Buffer keys_and_values(const Request& op) {
     return either(static_cast<bool>(op.keys.kv), op.keys.kv, op.qkv);
 }
 
+// Where the keys and values of a head lie.
+struct HeadKeys {
+    Buffer kv;
+    KeyColumns columns;
+};
+template <typename T, typename Request>
+__device__ HeadKeys head_keys(const Request& op, std::int64_t kv_head) {
+    return {keys_and_values<T>(op), key_columns_of(op.shape, keys_of<T>(op), kv_head)};
+}
+
 // Queries of one head that are in a row in the sequence.
 struct QueryTile {
     std::int64_t sample, head;

@@ -59,6 +59,11 @@ void hand_in(const void* value, std::size_t bytes);
 void take(unsigned lane, void* value, std::size_t bytes);
 void next_turn();
 
+// Instructions of tensor cores so far, of one thread each; bytes of shared memory of a block.
+inline thread_local std::int64_t tensor_core_products = 0;
+void set_most_shared(std::size_t bytes);
+std::size_t most_shared();
+
 // A copy of the calling thread, of 16 bytes, or zeros from nowhere: made when make_copies has its
 // group made, all but the last so many.
 void copy_later(void* to, const void* from);

@@ -150,6 +150,15 @@ void next_turn() {
     block.threads[threadIdx.x].turn ^= 1U;
 }
 
+thread_local std::size_t of_block = sizeof orrery::runtime::cuda::shared_memory;
+
+void set_most_shared(std::size_t bytes) {
+    of_block = bytes;
+}
+std::size_t most_shared() {
+    return of_block;
+}
+
 void copy_later(void* to, const void* from) {
     block.threads[threadIdx.x].copies.back().push_back({to, from});
 }
@@ -196,12 +205,12 @@ cudaError_t run_grid(const cudaLaunchConfig_t& config, const void* kernel,
 
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
     const auto bytes = static_cast<std::size_t>(value);
-    if (bytes > sizeof orrery::runtime::cuda::shared_memory) return cudaErrorInvalidValue;
+    if (bytes > emulation::most_shared()) return cudaErrorInvalidValue;
     emulation::allowed_shared()[kernel] = bytes;
     return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
-    *value = sizeof orrery::runtime::cuda::shared_memory;
+    *value = static_cast<int>(emulation::most_shared());
     return cudaSuccess;
 }

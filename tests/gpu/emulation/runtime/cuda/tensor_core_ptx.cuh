@@ -23,6 +23,7 @@ void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, 
         std::uint32_t a[4], b[2];
     };
     const unsigned g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+    ++emulation::tensor_core_products;
     emulation::exchange(Held{{a[0], a[1], a[2], a[3]}, {b0, b1}}, [&](auto of_lane) {
         std::array<Held, 4> row;  // lanes that hold rows g and g + 8 of a
         for (unsigned k = 0; k < 4; ++k)
