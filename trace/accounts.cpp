@@ -151,6 +151,8 @@ std::string_view name(Account account) {
 }
 
 Account exposed_account(const OpName& op) {
+    // Of the pipeline's ranks together, whatever group a collective ties.
+    if (op.stream == plan::Stream::vocabulary_comm) return Account::exposed_pipeline;
     if (op.group != plan::GroupKind::none) return exposed_account(op.group);
     switch (op.stream) {
         case plan::Stream::tensor_comm:
@@ -163,6 +165,7 @@ Account exposed_account(const OpName& op) {
             return Account::exposed_data;
         case plan::Stream::pipeline_comm:
         case plan::Stream::pipeline_before_comm:
+        case plan::Stream::vocabulary_comm:
             return Account::exposed_pipeline;
         case plan::Stream::compute:
         case plan::Stream::copy:

@@ -110,6 +110,7 @@ WorkKind work_kind(plan::OpKind kind) {
             return WorkKind::softmax;
         case OpKind::cross_entropy_max:
         case OpKind::cross_entropy_sum:
+        case OpKind::cross_entropy_join:
         case OpKind::cross_entropy:
         case OpKind::cross_entropy_backward:
             return WorkKind::loss;
@@ -131,6 +132,8 @@ WorkKind work_kind(plan::OpKind kind) {
             return WorkKind::all_reduce;
         case OpKind::all_gather:
             return WorkKind::all_gather;
+        case OpKind::broadcast:
+            return WorkKind::broadcast;
         case OpKind::reduce_scatter:
             return WorkKind::reduce_scatter;
         case OpKind::all_to_all:

@@ -16,18 +16,20 @@ namespace {
 class LastActions {
   public:
     LastActions(const ProgramBuilder& builder, const std::vector<LoweredStep>& row) {
-        const std::int32_t head = builder.placement.stages() - 1;
+        const std::int32_t self = builder.program.pipeline_rank;
+        const std::int32_t embedding = builder.placement.embedding_of(self);
+        const std::int32_t head = builder.placement.head_of(self);
         for (const LoweredStep& step : row) {
             const Action& action = step.actions.front();
             if (makes_input_gradient(action.kind)) on_the_way_[action.stage] = action;
             if (ends_micro_batch(action.kind)) waiting_[action.stage] = action;
-            // Of the embedding's table on the first stage and on the last.
-            if ((action.stage == 0 && makes_input_gradient(action.kind)) ||
+            // Of the embedding's table, and of the head's.
+            if ((action.stage == embedding && makes_input_gradient(action.kind)) ||
                 (action.stage == head && ends_micro_batch(action.kind)))
                 tied_ = action;
         }
-        has_tied_ =
-            builder.scenario.model.embeds_at_both_ends() && builder.holds(0) && builder.holds(head);
+        has_tied_ = builder.scenario.model.embeds_at_both_ends() && builder.holds(embedding) &&
+                    builder.holds(head);
     }
 
     Completes completes(const Action& action) const {
@@ -91,7 +93,13 @@ class StepBinder {
                           size_bytes(builder.dims.dtype)),
           procedures_(builder, row),
           shares_transfers_(scatters_transfers(builder.scenario, builder.dims)),
-          blocking_(blocks_on_transfers(builder.scenario)) {}
+          blocking_(blocks_on_transfers(builder.scenario)) {
+        if (builder.placement.pieces() == 0) return;
+        for (std::size_t s = 0; s < row.size(); ++s)
+            if (const Action& action = row[s].actions.front();
+                is_compute(action.kind) && action.stage >= builder.placement.stages())
+                of_pieces_[{action.stage, action.kind}].push_back(static_cast<std::int32_t>(s));
+    }
 
     void add(const LoweredStep& lowered) {
         if (lowered.actions.front().kind == ActionKind::validate) return add_validation(builder_);
@@ -121,7 +129,32 @@ class StepBinder {
     Resident& resident(std::int32_t id) {
         return builder_.program.residents[static_cast<std::size_t>(id)];
     }
-    bool last_stage(std::int32_t stage) const { return stage == builder_.placement.stages() - 1; }
+    const StagePlacement& placement() const { return builder_.placement; }
+
+    // Of a piece of the vocabulary: the step of its kind before this one, and the one behind it, or
+    // this one where there is none.
+    std::int32_t piece_step(const Action& action, int way) const {
+        const std::vector<std::int32_t>& all = of_pieces_.at({action.stage, action.kind});
+        const auto here = std::lower_bound(all.begin(), all.end(), now()) - all.begin();
+        const auto other = here + way;
+        return all[static_cast<std::size_t>(
+            other < 0 || other >= static_cast<std::ptrdiff_t>(all.size()) ? here : other)];
+    }
+
+    // What a piece begins with where another rank has it: it comes while this one does other work.
+    std::int32_t spread(const Action& action, MemoryCategory category) {
+        const std::int32_t id = allocate("spread", action, category, boundary_bytes_);
+        resident(id).first_step = piece_step(action, -1);
+        return id;
+    }
+    // What a piece makes where another rank takes it: it goes while this one does other work.
+    std::int32_t summed(const Action& action) {
+        const std::int32_t id =
+            allocate("summed", action, MemoryCategory::communication, boundary_bytes_);
+        resident(id).last_step = piece_step(action, 1);
+        return id;
+    }
+    bool is_piece(std::int32_t stage) const { return stage >= placement().stages(); }
 
     std::int32_t allocate(const std::string& name, const Action& action, MemoryCategory category,
                           std::int64_t bytes) {
@@ -165,6 +198,7 @@ class StepBinder {
     // What leaves the stage for the one before or after: to be sent, or found there by this rank.
     std::int32_t handed(const Action& action, std::int32_t to, MemoryCategory kept,
                         Residents& received, Residents& sending) {
+        if (!builder_.holds(to) && is_piece(action.stage)) return summed(action);
         if (!builder_.holds(to))
             return sending[key(action)] =
                        allocate("sending", action, MemoryCategory::communication, boundary_bytes_);
@@ -179,10 +213,16 @@ class StepBinder {
             allocate("stash", action, MemoryCategory::activations, areas(action.stage).stash_bytes);
         step.kept = kept_[key(action)] =
             allocate_unless_empty("kept", action, areas(action.stage).kept_bytes);
-        if (action.stage > 0) step.input = lives_on(received_f_, action);
-        if (!last_stage(action.stage))
-            step.output = handed(action, action.stage + 1, MemoryCategory::activations, received_f_,
-                                 sending_f_);
+        const std::int32_t self = builder_.program.pipeline_rank;
+        if (placement().receives(action.stage)) {
+            const bool elsewhere = !builder_.holds(placement().before(action.stage, self));
+            if (is_piece(action.stage) && elsewhere)
+                received_f_[key(action)] = spread(action, MemoryCategory::activations);
+            step.input = lives_on(received_f_, action);
+        }
+        if (placement().receives_gradient(action.stage))
+            step.output = handed(action, placement().after(action.stage, self),
+                                 MemoryCategory::activations, received_f_, sending_f_);
     }
 
     // A whole backward pass, or the half of one that is for the input.
@@ -195,11 +235,17 @@ class StepBinder {
         if (action.kind == ActionKind::backward_input || defers_recomputed(action.stage))
             step.deferred = deferred_[key(action)] =
                 allocate_unless_empty("deferred", action, areas(action.stage).deferred_bytes);
-        if (action.stage > 0) step.received = lives_on(received_f_, action);
-        if (!last_stage(action.stage)) step.input = lives_on(received_b_, action);
-        if (action.stage > 0)
-            step.output = handed(action, action.stage - 1, MemoryCategory::communication,
-                                 received_b_, sending_b_);
+        const std::int32_t self = builder_.program.pipeline_rank;
+        if (placement().receives(action.stage)) step.received = lives_on(received_f_, action);
+        if (placement().receives_gradient(action.stage)) {
+            const bool elsewhere = !builder_.holds(placement().after(action.stage, self));
+            if (is_piece(action.stage) && elsewhere)
+                received_b_[key(action)] = spread(action, MemoryCategory::communication);
+            step.input = lives_on(received_b_, action);
+        }
+        if (placement().receives(action.stage))
+            step.output = handed(action, placement().before(action.stage, self),
+                                 MemoryCategory::communication, received_b_, sending_b_);
     }
 
     void bind_weights(Step& step) {
@@ -255,6 +301,8 @@ class StepBinder {
     bool transferring_ = false;  // the step before was a transfer
     std::map<std::int32_t, std::int32_t> gathered_forward_;  // by stage
     std::map<std::int32_t, std::int32_t> in_flight_;         // micro-batches, by stage
+    // Steps over pieces of the vocabulary, by stage and kind.
+    std::map<std::pair<std::int32_t, ActionKind>, std::vector<std::int32_t>> of_pieces_;
     Residents stash_, kept_, deferred_;
     Residents sending_f_, sending_b_, received_f_, received_b_;
 };

@@ -41,7 +41,8 @@ class StageBinder {
         const PartAreas& area = areas_.parts[static_cast<std::size_t>(position)];
         switch (tensor.role) {
             case Role::stash:
-                if (position == 0 && stage_.index > 0 && is_input(part.forward, tensor))
+                if (position == 0 && builder_.placement.receives(stage_.index) &&
+                    is_input(part.forward, tensor))
                     return {kind_ == ActionKind::forward ? Frame::input : Frame::received};
                 return within(Frame::stash, position, area.stash - area.received_bytes,
                               part.forward, tensor);
@@ -145,18 +146,29 @@ class StageBinder {
         return keeps ? own(position + 1, *input) : frame(position + 1);
     }
 
+    bool passes_on(std::int32_t position) const {
+        const Block& passed = builder_.blocks.block(chain_block(position));
+        return passed.output == passed.input;
+    }
+
+    // Whether it is what the stage hands out: the parts before this one pass it on as it is.
+    bool leaves_stage(std::int32_t position) const {
+        while (position > 0 && passes_on(position - 1))
+            --position;
+        return position == 0 && builder_.placement.receives(stage_.index);
+    }
+
     // What the stage received, until a part makes another of it, then a frame.
     Slot gradient_into(std::int32_t position) const {
+        if (position < last() && leaves_stage(position + 1)) return {Frame::output};
         std::int32_t made = 0;
-        for (std::int32_t p = last(); p > position; --p) {
-            const Block& passed = builder_.blocks.block(chain_block(p));
-            if (passed.output != passed.input) ++made;
-        }
+        for (std::int32_t p = last(); p > position; --p)
+            if (!passes_on(p)) ++made;
         return made == 0 ? Slot{Frame::input} : frame(made);
     }
 
     Slot gradient_out_of(std::int32_t position) const {
-        if (position == 0) return {Frame::output};
+        if (position == 0 || leaves_stage(position)) return {Frame::output};
         const Tensor* input = input_of(chain_block(position - 1));
         const bool keeps = input != nullptr && input->role != Role::input;
         return keeps ? own(position - 1, *input) : gradient_into(position - 1);

@@ -1,6 +1,7 @@
 #include "plan/assemble/chosen_schedule.hpp"
 
 #include "plan/check.hpp"
+#include "plan/schedule/vocabulary.hpp"
 
 namespace orrery::plan {
 
@@ -8,10 +9,13 @@ Schedule chosen_schedule(const Layout& layout) {
     if (!layout.imported.schedule.grid.empty()) return layout.imported.schedule;
     const ScheduleKind* kind = find_schedule(layout.schedule);
     ORRERY_CHECK(kind != nullptr, "an unknown schedule passed validation");
-    return kind->schedule({static_cast<std::int32_t>(layout.pipeline_parallel),
-                           static_cast<std::int32_t>(layout.virtual_pipeline),
-                           static_cast<std::int32_t>(layout.micro_batches()),
-                           layout.overlap_expert_communication});
+    const ScheduleShape shape{static_cast<std::int32_t>(layout.pipeline_parallel),
+                              static_cast<std::int32_t>(layout.virtual_pipeline),
+                              static_cast<std::int32_t>(layout.micro_batches()),
+                              layout.overlap_expert_communication};
+    const Schedule schedule = kind->schedule(shape);
+    return layout.shares_vocabulary() ? with_vocabulary(schedule, layout.vocabulary_parallel, shape)
+                                      : schedule;
 }
 
 PartForms forms_in(const ActionGrid& grid) {

@@ -17,10 +17,9 @@ BlockUse use_of(const StagePart& part, std::size_t position, std::int32_t block)
 }
 
 // The bucket of a tied embedding that this rank holds for both its uses, −1: none, or it is frozen.
-std::int32_t tied_holder(const Program& program) {
-    for (const Bucket& bucket : program.buckets)
-        if (bucket.tied_elements > 0 && !bucket.frozen)
-            return program.stages.front().parts.front().bucket;
+std::int32_t tied_holder(const ProgramBuilder& builder) {
+    for (const Bucket& bucket : builder.program.buckets)
+        if (bucket.tied_elements > 0 && !bucket.frozen) return builder.embedding_bucket();
     return -1;
 }
 
@@ -33,7 +32,7 @@ class BackwardUses {
           stage_(stage),
           kind_(kind),
           completes_(completes),
-          holder_(tied_holder(builder.program)) {}
+          holder_(tied_holder(builder)) {}
 
     std::vector<BlockUse> run() {
         for (std::size_t p = stage_.parts.size(); p-- > 0;) {

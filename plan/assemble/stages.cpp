@@ -1,6 +1,7 @@
 #include "plan/assemble/stages.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "plan/check.hpp"
 #include "plan/memory/arena.hpp"
@@ -134,9 +135,26 @@ PartKinds build_parts(const PlanInput& input, const ChosenPasses& passes,
     };
     const Model& model = scenario.model;
     PartKinds kinds;
-    kinds.embedding = add(embedding_forward(scenario, dims));
+    const bool shared = placement.pieces() > 0;
+    const std::int32_t first = placement.rank_of(0);
+    const std::int32_t last = placement.rank_of(placement.stages() - 1);
+    // Passes over the vocabulary's pieces are whole, whatever those over layers are.
+    const PlanInput ends{scenario, dims, shared ? PartForms{true, false} : input.forms,
+                         input.sharding};
+    const auto add_end = [&](auto forward, std::int32_t at_root, PartPlace place) {
+        const auto make = [&](bool is_root) {
+            return make_part(ends, passes, forward(scenario, dims, PipelineRoot{at_root, is_root}),
+                             place, blocks);
+        };
+        return std::pair(make(true), shared ? make(false) : PartKind{});
+    };
+    std::tie(kinds.embedding, kinds.embedding_elsewhere) =
+        add_end(embedding_forward, first, PartPlace::end);
     if (model.embedding_norm) kinds.embedding_norm = add(embedding_norm_forward(scenario, dims));
-    if (model.learned_positions) kinds.positions = add(positions_forward(scenario, dims));
+    // As the first part of a stage that hands its gradient out they pass it on where it lies.
+    if (model.learned_positions)
+        kinds.positions =
+            make_part(ends, passes, positions_forward(scenario, dims), PartPlace::end, blocks);
     const auto add_layer = [&](const LayerSpec& layer, auto forward, std::int64_t group) {
         const Dims of_layer = dims_of(scenario, layer);
         return layer_parts({scenario, of_layer, input.forms, input.sharding}, passes,
@@ -152,11 +170,12 @@ PartKinds build_parts(const PlanInput& input, const ChosenPasses& passes,
         const LayerSpec& layer = model.kinds[model.kind_of(model.layers)];
         kinds.mtp_layer = add_layer(layer, mtp_layer_forward, 1);
     }
-    kinds.head = add(head_forward(scenario, dims), PartPlace::head);
+    std::tie(kinds.head, kinds.head_elsewhere) = add_end(head_forward, last, PartPlace::head);
     PartKind& second = model.tied_embeddings ? kinds.head : kinds.mtp_embedding;
     kinds.embedding.tied = second.tied = model.embeds_at_both_ends();
-    second.held_before =
-        second.tied && placement.rank_of(0) == placement.rank_of(placement.stages() - 1);
+    second.held_before = second.tied && (shared || first == last);
+    kinds.embedding_elsewhere.tied = kinds.head_elsewhere.tied = shared && model.tied_embeddings;
+    kinds.head_elsewhere.held_before = kinds.head_elsewhere.tied;
     return kinds;
 }
 
@@ -190,13 +209,12 @@ const PartKind& layer_part(const LayerParts& parts, std::int32_t place, std::int
 // A stage that grows part by part.
 class StageGrowth {
   public:
-    StageGrowth(ProgramBuilder& builder, std::int32_t index, bool last)
-        : builder_(builder), last_stage_(last) {
+    StageGrowth(ProgramBuilder& builder, std::int32_t index) : builder_(builder) {
         stage_.index = index;
     }
 
     void add(const PartKind& kind, std::int32_t layer) {
-        const bool received = stage_.index > 0 && stage_.parts.empty();
+        const bool received = builder_.placement.receives(stage_.index) && stage_.parts.empty();
         StagePart part;
         part.forward = kind.forward;
         part.backward = kind.backward;
@@ -215,7 +233,7 @@ class StageGrowth {
 
     // What the stage receives it has elsewhere: backward too.
     void finish() {
-        if (!last_stage_) {
+        if (builder_.placement.receives_gradient(stage_.index)) {
             areas_.deferred_bytes -= kinds_.back().handed_bytes;
             areas_.parts.back().handed_bytes = kinds_.back().handed_bytes;
         }
@@ -247,12 +265,26 @@ class StageGrowth {
     }
 
     ProgramBuilder& builder_;
-    bool last_stage_;
     Stage stage_;
     StageAreas areas_;
     std::vector<PartKind> kinds_;
     std::int64_t recomputed_ = 0;  // bytes of the group so far
 };
+
+// Of the embedding and of the head, each a stage of its own.
+void add_pieces(ProgramBuilder& builder, const PartKinds& kinds) {
+    const StagePlacement& placement = builder.placement;
+    const std::int32_t rank = builder.program.pipeline_rank;
+    const auto add = [&](std::int32_t index, const PartKind& kind) {
+        StageGrowth stage(builder, index);
+        stage.add(kind, -1);
+        stage.finish();
+    };
+    add(placement.embedding_of(rank),
+        builder.holds(0) ? kinds.embedding : kinds.embedding_elsewhere);
+    add(placement.head_of(rank),
+        builder.holds(placement.stages() - 1) ? kinds.head : kinds.head_elsewhere);
+}
 
 }  // namespace
 
@@ -265,13 +297,14 @@ void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
             static_cast<std::int32_t>(layout.layers_per_stage[static_cast<std::size_t>(s)]);
         const std::int32_t end = first_layer + layers;
         if (builder.holds(s)) {
-            StageGrowth stage(builder, s, s == stages - 1);
+            StageGrowth stage(builder, s);
             const auto group = static_cast<std::int32_t>(layers_per_group(layout, layers));
             const auto chosen = [&layout](std::int32_t layer) {
                 return layout.recompute == Recompute::selective_layer &&
                        (layer + 1) % layout.recompute_every == 0;
             };
-            if (s == 0) stage.add(kinds.embedding, -1);
+            const bool shared = builder.placement.pieces() > 0;
+            if (s == 0 && !shared) stage.add(kinds.embedding, -1);
             if (s == 0 && kinds.embedding_norm.forward >= 0) stage.add(kinds.embedding_norm, -1);
             if (s == 0 && kinds.positions.forward >= 0) stage.add(kinds.positions, -1);
             for (std::int32_t layer = first_layer; layer < end; ++layer) {
@@ -288,11 +321,12 @@ void add_stages(ProgramBuilder& builder, const PartKinds& kinds) {
                 stage.begin_group();
                 stage.add(chosen(end) ? kinds.mtp_layer.chosen : kinds.mtp_layer.alone, end);
             }
-            if (s == stages - 1) stage.add(kinds.head, -1);
+            if (s == stages - 1 && !shared) stage.add(kinds.head, -1);
             stage.finish();
         }
         first_layer = end;
     }
+    if (builder.placement.pieces() > 0) add_pieces(builder, kinds);
 }
 
 }  // namespace orrery::plan

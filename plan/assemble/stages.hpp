@@ -22,14 +22,16 @@ struct LayerParts {
 // The blocks of each kind of part, built once for all stages.
 struct PartKinds {
     PartKind embedding;
-    PartKind embedding_norm;  // where the model has one
-    PartKind positions;       // where the model learns positions
+    PartKind embedding_elsewhere;  // pieces of other ranks than the one that hands it on, …
+    PartKind embedding_norm;       // where the model has one
+    PartKind positions;            // where the model learns positions
     std::vector<LayerParts> layers;
     std::vector<std::size_t> kind_of_layer;  // in `layers`, of the model's own
     PartKind final_norm;
     PartKind mtp_embedding;  // where further tokens are predicted
     LayerParts mtp_layer;
     PartKind head;
+    PartKind head_elsewhere;  // … and than the one that it is handed to, where they share it out
 };
 
 PartKinds build_parts(const PlanInput& input, const ChosenPasses& passes,

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <tuple>
 
 #include "plan/blocks/context_attention.hpp"
 #include "plan/blocks/context_backward.hpp"
@@ -132,6 +133,8 @@ void Derivation::derive(std::size_t index) {
         case OpKind::cross_entropy_max:  // the maximum only shifts the exponent
         case OpKind::cross_entropy:
             return;
+        case OpKind::broadcast:
+            return derive_broadcast(op);
         case OpKind::all_reduce:
         case OpKind::all_gather:
         case OpKind::reduce_scatter:
@@ -432,8 +435,8 @@ void Derivation::derive_add(const Op& op) {
 void Derivation::derive_embedding(const Op& op) {
     if (is_frozen(op.reads[1])) return;
     const Embedding& forward = op.as<Embedding>();
-    accumulate(EmbeddingBackward{forward.rows, forward.width, forward.scale}, op.label,
-               {gradient_of(op.writes[0]), need(op.reads[0])}, op.reads[1]);
+    accumulate(EmbeddingBackward{forward.rows, forward.width, forward.scale, 0, forward.words},
+               op.label, {gradient_of(op.writes[0]), need(op.reads[0])}, op.reads[1]);
 }
 
 // d logits = (softmax − one-hot of the target) ÷ valid tokens × loss scale, written over the
@@ -448,14 +451,36 @@ void Derivation::derive_cross_entropy(std::size_t index) {
         logits = copy;
     }
     const bool finds_largest = op.writes.size() > 1;
-    const TensorId largest = finds_largest ? op.writes[1] : op.reads[1];
-    Reads reads = {logits, need(largest), need(op.writes[0]), need(op.reads.back())};
+    TensorId largest = -1, sums = -1;
+    if (notes_.loss_in_backward) {
+        std::tie(sums, largest) = join_loss(op.reads.back());
+    } else {
+        largest = need(finds_largest ? op.writes[1] : op.reads[1]);
+        sums = need(op.writes[0]);
+    }
+    Reads reads = {logits, largest, sums, need(op.reads.back())};
     if (notes_.scaled_loss) reads.push_back(add({"loss scale", Role::scalar, DType::fp32, {1}}));
     const auto weight = notes_.loss_weight.find(index);
     emit(CrossEntropyBackward{sum.rows, sum.width, sum.vocabulary, sum.soft_cap,
-                              weight == notes_.loss_weight.end() ? 1 : weight->second},
+                              weight == notes_.loss_weight.end() ? 1 : weight->second, sum.words},
          sum.ahead > 0 ? "mtp loss" : "loss", std::move(reads), {logits});
     gradient_of_[at(op.reads[0])] = logits;
+}
+
+// What the parts of the vocabulary have of each row, made one, and the loss that comes of it.
+std::pair<TensorId, TensorId> Derivation::join_loss(TensorId targets) {
+    const ForwardBlock::LossInBackward& late = *notes_.loss_in_backward;
+    const DType dtype = forward_.tensors[at(late.sums)].dtype;
+    const std::int64_t rows = late.join.rows;
+    const TensorId sums = add({"joined sums", Role::scratch, dtype, {rows, 2}});
+    const TensorId largest = add({"joined largest", Role::scratch, dtype, {rows}});
+    const TensorId words = need(targets);
+    emit(late.join, "loss of parts", {need(late.sums), need(late.largest), words}, {sums, largest});
+    if (notes_.root.is_self) {
+        const TensorId loss = add({"loss", Role::scalar, dtype, {1}});
+        emit(late.loss, "loss", {sums, largest, words, loss}, {loss});
+    }
+    return {sums, largest};
 }
 
 void Derivation::derive_cast(const Op& op) {
@@ -471,6 +496,7 @@ void Derivation::derive_cast(const Op& op) {
 
 void Derivation::derive_collective(std::size_t index) {
     const Op op = forward_.ops[index];
+    if (op.is<AllReduce>() && op.group == GroupKind::pipeline) return spread_gradient(op);
     if (op.is<AllReduce>()) return;  // identity; in place, so the gradient is at hand
     if (gradient_of_[at(op.writes[0])] < 0) return;  // gathered keys, which brought theirs home
     if (op.is<ReduceScatter>() && op.group == GroupKind::tensor && !notes_.eight_bit.empty() &&
@@ -491,6 +517,36 @@ void Derivation::derive_collective(std::size_t index) {
     back.stream = op.stream;
     back.group = op.group;
     contribute(op.reads[0], dx);
+}
+
+// Of what all pipeline ranks summed, one of them has the gradient.
+void Derivation::spread_gradient(const Op& sum) {
+    const TensorId dy = gradient_of(sum.writes[0]);
+    const bool has_it = notes_.root.is_self;
+    communicate(sum, Broadcast{sum.as<AllReduce>().elements, notes_.root.rank},
+                has_it ? Reads{dy} : Reads{}, has_it ? Reads{} : Reads{dy},
+                backward_.tensors[at(dy)].dtype);
+}
+
+// Of what one rank handed to all, each has a part of the gradient.
+void Derivation::derive_broadcast(const Op& op) {
+    const TensorId x = op.reads.empty() ? op.writes[0] : op.reads[0];
+    const TensorId dx = gradient_of(x);
+    communicate(op, AllReduce{op.as<Broadcast>().elements}, {dx}, {dx},
+                backward_.tensors[at(dx)].dtype);
+}
+
+void Derivation::communicate(const Op& like, OpSpec spec, Reads reads, Reads writes, DType dtype) {
+    Op op;
+    op.spec = std::move(spec);
+    op.phase = Phase::backward;
+    op.label = like.label;
+    op.dtype = dtype;
+    op.stream = like.stream;
+    op.group = like.group;
+    op.reads = std::move(reads);
+    op.writes = std::move(writes);
+    backward_.ops.push_back(std::move(op));
 }
 
 // The chain: y and dx are handed on; x is stash where backward reads it (the block before, or a

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "plan/blocks/backward.hpp"
@@ -291,6 +292,10 @@ class Derivation : public BackwardWriter {
     void derive_add(const Op& op);
     void derive_embedding(const Op& op);
     void derive_cross_entropy(std::size_t index);
+    std::pair<TensorId, TensorId> join_loss(TensorId targets);
+    void derive_broadcast(const Op& op);
+    void spread_gradient(const Op& sum);
+    void communicate(const Op& like, OpSpec spec, Reads reads, Reads writes, DType dtype);
     void derive_cast(const Op& op);
     void derive_collective(std::size_t index);
     void finish_roles();

@@ -109,7 +109,8 @@ Dims dims_of(const Scenario& scenario, const LayerSpec& layer) {
     dims.balanced_units = of_sequence ? dims.batch : 1;
     dims.z_loss = scenario.training.routing.z_loss;
     dims.bias_rate = scenario.training.routing.bias_rate;
-    dims.vocabulary = padded_vocabulary(scenario) / t;
+    dims.vocabulary = padded_vocabulary(scenario) / layout.vocabulary_ranks();
+    if (layout.shares_vocabulary()) dims.words.pipeline_ranks = layout.pipeline_parallel;
     dims.tensor = t;
     dims.dtype = *from_name<DType>(name(held_precision(scenario.training.precision)));
     dims.fp8 = scenario.training.fp8;

@@ -6,6 +6,7 @@
 
 #include "plan/ir/kinds.hpp"
 #include "plan/ops/experts.hpp"
+#include "plan/ops/words.hpp"
 #include "plan/scenario/scenario.hpp"
 
 namespace orrery::plan {
@@ -42,7 +43,8 @@ struct Dims {
     double z_loss = 0;                // … and of its logits' size
     double bias_rate = 0;             // of a step of the router's bias
     std::int64_t expected_rows = 0;   // … and which come when all experts are chosen alike often
-    std::int64_t vocabulary = 1;      // padded, ÷ tensor
+    std::int64_t vocabulary = 1;      // padded, ÷ ranks that share it out
+    WordShares words;
     std::int64_t tensor = 1;
     bool sequence_parallel = false;
     bool composed_norms = false;

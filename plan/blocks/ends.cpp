@@ -10,12 +10,22 @@
 namespace orrery::plan {
 namespace {
 
-// Of the embedding and of the head: rows of words, filled up to what tensor ranks share out.
+// Of the embedding and of the head: rows of words, filled up to what ranks share out.
 ParameterSpec words_of(const Scenario& scenario, const Dims& d) {
-    const std::int64_t rows = d.vocabulary * d.tensor;
+    const std::int64_t rows = d.vocabulary * scenario.layout.vocabulary_ranks();
     ParameterSpec spec{{rows, d.hidden}, Cut::rows, {rows}, Start::normal, true};
     spec.padding = rows - scenario.model.vocabulary;
+    spec.pipeline_ranks = d.words.pipeline_ranks;
     return spec;
+}
+
+// A collective of the ranks that share out the vocabulary.
+Op& over_pipeline(ForwardWriter& w, OpSpec spec, std::string label, std::vector<TensorId> reads,
+                  std::vector<TensorId> writes, GroupKind group = GroupKind::pipeline) {
+    Op& op = w.op(std::move(spec), std::move(label), std::move(reads), std::move(writes));
+    op.stream = Stream::vocabulary_comm;
+    op.group = group;
+    return op;
 }
 
 // Megatron-LM's loss works on logits.float() and keeps that copy for backward
@@ -59,14 +69,18 @@ TensorId embedded(ForwardWriter& w, const Scenario& scenario, std::int64_t ahead
     words.second_use = ahead > 0;
     const TensorId table = w.parameter("embedding.weight", std::move(words));
     const TensorId looked_up = w.activation("looked_up", d.tokens, d.hidden);
-    w.op(Embedding{d.tokens, d.hidden, embedding_scale(scenario), ahead}, "embedding",
+    w.op(Embedding{d.tokens, d.hidden, embedding_scale(scenario), ahead, d.words}, "embedding",
          {tokens, table}, {looked_up});
     return w.reduce_over_tensor("embedding", looked_up);
 }
 
-ForwardBlock embedding_forward(const Scenario& scenario, const Dims& d) {
+ForwardBlock embedding_forward(const Scenario& scenario, const Dims& d, const PipelineRoot& root) {
     ForwardWriter w("embedding.forward", d);
-    w.output(embedded(w, scenario, 0));
+    const TensorId rows = embedded(w, scenario, 0);
+    w.root(root);
+    if (d.words.pipeline_ranks > 1)
+        over_pipeline(w, AllReduce{d.sharded_tokens * d.hidden}, "embedding", {rows}, {rows});
+    w.output(rows);
     return w.finish();
 }
 
@@ -110,15 +124,42 @@ ForwardBlock final_norm_forward(const Scenario& scenario, const Dims& d) {
 
 namespace {
 
+// Of rows of logits, of which every rank has a part: what each part has of a row goes to all ranks,
+// and the loss, and its gradient, wait for it in backward (Yeung et al. 2024, Algorithm 1). 12
+// bytes per token and part travel.
+void gather_loss(ForwardWriter& w, const Scenario& scenario, TensorId logits, TensorId targets) {
+    const Dims& d = w.dims();
+    const std::int64_t parts = scenario.layout.vocabulary_ranks();
+    const TensorId largest = w.tensor("largest", Role::stash, d.wide_dtype, {d.tokens});
+    const TensorId sums = w.tensor("sums", Role::stash, d.wide_dtype, {d.tokens, 2});
+    w.op(CrossEntropySum{d.tokens, d.vocabulary, scenario.model.vocabulary, true,
+                         scenario.model.logit_soft_cap, 0, d.words},
+         "max and sum of exponentials", {logits, targets}, {sums, largest})
+        .dtype = w.dtype(logits);
+    const auto gathered = [&](const char* name, TensorId own, std::int64_t width) {
+        const TensorId all = w.tensor(name, Role::stash, d.wide_dtype, {parts, d.tokens, width});
+        over_pipeline(w, AllGather{parts * d.tokens * width}, name, {own}, {all}, GroupKind::model)
+            .dtype = d.wide_dtype;
+        return all;
+    };
+    ForwardBlock::LossInBackward loss;
+    loss.sums = gathered("sums of parts", sums, 2);
+    loss.largest = gathered("largest of parts", largest, 1);
+    loss.join = {d.tokens, parts, d.vocabulary};
+    loss.loss = {d.tokens, 2, 1};
+    w.loss_in_backward(loss);
+}
+
 // The loss of rows of hidden states, added to that of this name; of multi-token prediction its
-// targets are `ahead` of the next token.
+// targets are `ahead` of the next token. Of pipeline ranks that share out the words one counts it.
 void loss_of(ForwardWriter& w, const Scenario& scenario, TensorId x, TensorId weight,
-             std::int64_t ahead) {
+             std::int64_t ahead, bool counts) {
     const Dims& d = w.dims();
     const std::string own = ahead > 0 ? "mtp_" : "", said = ahead > 0 ? "mtp " : "";
     TensorId logits = w.column_parallel_with(own + "logits", x, weight, -1);
     const Framework& framework = scenario.training.framework;
-    const bool sharded = d.tensor > 1 && framework.loss_logits != LossLogits::gathered;
+    const bool sharded =
+        scenario.layout.vocabulary_ranks() > 1 && framework.loss_logits != LossLogits::gathered;
     const std::int64_t words = sharded ? d.vocabulary : d.vocabulary * d.tensor;
     if (words > d.vocabulary) logits = gathered_logits(w, own, logits, words);
     const bool fused = framework.loss_logits == LossLogits::fused;
@@ -130,23 +171,32 @@ void loss_of(ForwardWriter& w, const Scenario& scenario, TensorId x, TensorId we
     const DType logits_dtype = w.dtype(logits);
     const TensorId targets = w.tensor(own + "targets", Role::stash, DType::i32, {d.tokens});
 
+    if (scenario.layout.vocabulary_parallel == VocabularyParallel::vocab_1)
+        return gather_loss(w, scenario, logits, targets);
+
     // Softmax over a sharded vocabulary (Shoeybi 2019): the maximum, then the sum of exponentials
     // with the target's logit, are reduced over the tensor group; 4 and 8 bytes per token travel.
     const TensorId largest = w.tensor(own + "largest", Role::scratch, d.wide_dtype, {d.tokens});
     const std::int64_t vocabulary = scenario.model.vocabulary;
     const double cap = scenario.model.logit_soft_cap;
     const TensorId sums = w.tensor(own + "sums", Role::scratch, d.wide_dtype, {d.tokens, 2});
-    CrossEntropySum sum{d.tokens, words, vocabulary, fused && !sharded, cap, ahead};
+    CrossEntropySum sum{d.tokens, words, vocabulary, fused && !sharded, cap, ahead, d.words};
+    const auto over_parts = [&](ReduceOp reduce, std::int64_t elements, const char* what,
+                                TensorId tensor) {
+        Op& op = w.op(AllReduce{elements, reduce}, said + what, {tensor}, {tensor});
+        op.dtype = d.wide_dtype;
+        if (d.words.pipeline_ranks == 1) return;
+        op.stream = Stream::vocabulary_comm;
+        op.group = GroupKind::model;
+    };
     if (sum.finds_largest) {  // the ranks must agree on the maximum before they sum
         w.op(sum, said + "max and sum of exponentials", {logits, targets}, {sums, largest}).dtype =
             logits_dtype;
     } else {
-        w.op(CrossEntropyMax{d.tokens, words, vocabulary, cap}, said + "max logit", {logits},
-             {largest})
+        w.op(CrossEntropyMax{d.tokens, words, vocabulary, cap, d.words}, said + "max logit",
+             {logits}, {largest})
             .dtype = logits_dtype;
-        if (sharded)
-            w.op(AllReduce{d.tokens, ReduceOp::max}, said + "max logit", {largest}, {largest})
-                .dtype = d.wide_dtype;
+        if (sharded) over_parts(ReduceOp::max, d.tokens, "max logit", largest);
         w.op(sum, said + "sum of exponentials", {logits, largest, targets}, {sums}).dtype =
             logits_dtype;
     }
@@ -154,9 +204,8 @@ void loss_of(ForwardWriter& w, const Scenario& scenario, TensorId x, TensorId we
     const auto length = static_cast<double>(scenario.training.sequence_length);
     const double of_valid = length / (length - static_cast<double>(ahead));
     if (ahead > 0) w.weigh_loss(scenario.training.mtp_loss_scaling_factor * of_valid);
-    if (sharded)
-        w.op(AllReduce{2 * d.tokens}, said + "sum of exponentials", {sums}, {sums}).dtype =
-            d.wide_dtype;
+    if (sharded) over_parts(ReduceOp::sum, 2 * d.tokens, "sum of exponentials", sums);
+    if (!counts) return;
     const TensorId loss = w.tensor(said + "loss", Role::scalar, d.wide_dtype, {1});
     w.op(CrossEntropy{d.tokens, 2, of_valid}, said + "loss", {sums, largest, targets, loss},
          {loss});
@@ -164,12 +213,18 @@ void loss_of(ForwardWriter& w, const Scenario& scenario, TensorId x, TensorId we
 
 }  // namespace
 
-ForwardBlock head_forward(const Scenario& scenario, const Dims& d) {
+ForwardBlock head_forward(const Scenario& scenario, const Dims& d, const PipelineRoot& root) {
     ForwardWriter w("head.forward", d);
     const bool further = scenario.model.mtp_layers > 0;
     TensorId x =
         w.activation(further ? "both" : "x", d.sharded_tokens, further ? 2 * d.hidden : d.hidden);
     w.input(x);
+    w.root(root);
+    if (d.words.pipeline_ranks > 1) {
+        using Ids = std::vector<TensorId>;
+        over_pipeline(w, Broadcast{d.sharded_tokens * d.hidden, root.rank}, "head input",
+                      root.is_self ? Ids{x} : Ids{}, root.is_self ? Ids{} : Ids{x});
+    }
     const bool tied = scenario.model.tied_embeddings;
     ParameterSpec spec = words_of(scenario, d);
     spec.second_use = tied;
@@ -177,8 +232,8 @@ ForwardBlock head_forward(const Scenario& scenario, const Dims& d) {
     if (d.scales_loss()) w.scale_loss();
     TensorId predicted = -1;
     if (further) std::tie(x, predicted) = states_of(w, x);
-    loss_of(w, scenario, x, weight, 0);
-    if (further) loss_of(w, scenario, predicted, weight, 1);
+    loss_of(w, scenario, x, weight, 0, root.is_self);
+    if (further) loss_of(w, scenario, predicted, weight, 1, root.is_self);
     return w.finish();
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,14 @@ inline bool same_module(LayerModule one, LayerModule other) {
     };
     return whole(one) == whole(other);
 }
+
+// Where the pipeline ranks share out the vocabulary: the member of the pipeline group that hands on
+// what the embedding's pieces make together, or is handed what the head's begin with; and whether
+// the block is its own. Elsewhere nothing is told by it.
+struct PipelineRoot {
+    std::int64_t rank = 0;
+    bool is_self = true;
+};
 
 // A forward block on its way to becoming a plan's pair of blocks.
 struct ForwardBlock {
@@ -72,6 +81,15 @@ struct ForwardBlock {
     bool separate_loss_gradient = false;
     // By op, a sum of cross entropy: what a row of it counts for, where that is not 1.
     std::map<std::size_t, double> loss_weight;
+    PipelineRoot root;
+    // Backward begins with the loss: it joins what each part of the vocabulary has of a row, which
+    // forward gathers.
+    struct LossInBackward {
+        TensorId sums = -1, largest = -1;  // of all parts
+        CrossEntropyJoin join;
+        CrossEntropy loss;
+    };
+    std::optional<LossInBackward> loss_in_backward;
 };
 
 class ForwardWriter : public BlockWriter {
@@ -119,6 +137,8 @@ class ForwardWriter : public BlockWriter {
         out_.scaled_loss = dims_.scales_loss();
     }
     void separate_loss_gradient() { out_.separate_loss_gradient = true; }
+    void root(const PipelineRoot& root) { out_.root = root; }
+    void loss_in_backward(ForwardBlock::LossInBackward loss) { out_.loss_in_backward = loss; }
     // Of the loss whose sum was written last.
     void weigh_loss(double weight) {
         out_.loss_weight[static_cast<std::size_t>(last_op())] = weight;
@@ -207,12 +227,13 @@ class ForwardWriter : public BlockWriter {
 
 // The kinds of forward block. The embedding table and the head's weight stand in blocks of their
 // own, so that tied ones fill a gradient bucket each, alike on both ends of a pipeline.
-ForwardBlock embedding_forward(const Scenario& scenario, const Dims& dims);
+ForwardBlock embedding_forward(const Scenario& scenario, const Dims& dims,
+                               const PipelineRoot& root);
 ForwardBlock embedding_norm_forward(const Scenario& scenario, const Dims& dims);
 ForwardBlock positions_forward(const Scenario& scenario, const Dims& dims);  // learned positions
 ForwardBlock layer_forward(const Scenario& scenario, const Dims& dims, const LayerSpec& layer);
 ForwardBlock final_norm_forward(const Scenario& scenario, const Dims& dims);
-ForwardBlock head_forward(const Scenario& scenario, const Dims& dims);
+ForwardBlock head_forward(const Scenario& scenario, const Dims& dims, const PipelineRoot& root);
 // Multi-token prediction, between the last norm and the head: what it embeds, beside what comes
 // from the layers; then its own layer. Both hand on rows of twice the width: the model's own hidden
 // state, and the other.

@@ -388,7 +388,8 @@ void check_conserved(const Plan& plan, const Scenario& scenario, Faults& faults)
                          std::to_string(expected.layers));
     const std::int64_t padded = padded_vocabulary(scenario);
     const std::int64_t padding = (padded - model.vocabulary) * model.hidden;
-    const bool second_copy = model.embeds_at_both_ends() && !holds_both_ends(plan);
+    const bool second_copy = model.embeds_at_both_ends() && !holds_both_ends(plan) &&
+                             !scenario.layout.shares_vocabulary();
     const std::int64_t held = expected.parameters + padding * (model.tied_embeddings ? 1 : 2) +
                               (second_copy ? padded * model.hidden : 0) + router_biases(model);
     if (parameters != held)

@@ -107,6 +107,7 @@ double bytes_sent_per_rank(OpKind kind, double bytes, int ranks) {
             return 2 * others * bytes;
         case OpKind::all_gather:
         case OpKind::reduce_scatter:
+        case OpKind::broadcast:  // all but the last on the ring hand it on
         case OpKind::all_to_all:
         case OpKind::all_to_all_v:
             return others * bytes;

@@ -136,7 +136,8 @@ double bytes_moved(const Block& block, const Op& op);
 std::int64_t message_bytes(const Op& op);
 
 // Bytes that each rank sends for a message of S bytes over N ranks, on a ring: all_reduce
-// 2(N−1)/N·S, all_gather, reduce_scatter and all_to_all (N−1)/N·S (nccl-tests, doc/PERFORMANCE.md);
+// 2(N−1)/N·S, all_gather, reduce_scatter, broadcast (in the mean) and all_to_all (N−1)/N·S
+// (nccl-tests, doc/PERFORMANCE.md);
 // exchange and shift S. 0 where N is 1. Aborts for other kinds.
 double bytes_sent_per_rank(OpKind kind, double bytes, int ranks);
 

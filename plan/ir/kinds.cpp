@@ -9,9 +9,9 @@ constexpr std::array<std::string_view, kDTypes> kDTypeNames = {
     "u8", "i32", "bf16", "fp16", "fp32", "fp64", "fp8_e4m3", "fp8_e5m2"};
 constexpr std::array<std::int64_t, kDTypes> kDTypeBytes = {1, 4, 2, 2, 4, 8, 1, 1};
 constexpr std::array<std::string_view, kStreams> kStreamNames = {
-    "compute",   "tensor_comm",   "context_comm",         "expert_comm",
-    "data_comm", "pipeline_comm", "pipeline_before_comm", "copy",
-    "copy_out",  "disk_read",     "disk_write",           "server"};
+    "compute",       "tensor_comm",          "context_comm",    "expert_comm", "data_comm",
+    "pipeline_comm", "pipeline_before_comm", "vocabulary_comm", "copy",        "copy_out",
+    "disk_read",     "disk_write",           "server"};
 constexpr std::array<std::string_view, kGroupKinds> kGroupNames = {
     "none",      "tensor", "context", "expert", "data",    "pipeline",
     "embedding", "model",  "world",   "shard",  "replica", "expert_data"};

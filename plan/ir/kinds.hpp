@@ -26,13 +26,14 @@ enum class Stream : std::uint8_t {
     data_comm,
     pipeline_comm,         // transfers; with per-peer streams, those with the rank after
     pipeline_before_comm,  // those with the rank before, where they have a stream of their own
+    vocabulary_comm,       // of what pipeline ranks compute together of the vocabulary
     copy,                  // host memory → device
     copy_out,              // device → host memory
     disk_read,             // disk → host memory
     disk_write,
     server  // steps parameters while the rank computes (layout.staleness)
 };
-inline constexpr std::size_t kStreams = 12;
+inline constexpr std::size_t kStreams = 13;
 
 // Which ranks a collective ties together (Mesh says who they are).
 enum class GroupKind : std::uint8_t {

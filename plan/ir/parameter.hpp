@@ -42,6 +42,9 @@ struct ParameterSpec {
     // A second use of one that another part holds, too: counted, saved and normed there, where that
     // is another stage's.
     bool second_use = false;
+    // Pipeline ranks that share out each tensor rank's words; Cut::rows only. 1: one holds them
+    // all.
+    std::int64_t pipeline_ranks = 1;
     // Held whole by every tensor rank, each of which has a part of its gradient whatever sequence
     // parallelism does: it belongs to the rank's heads.
     bool partial_gradient = false;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "plan/check.hpp"
+#include "plan/ops/words.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -50,7 +51,8 @@ std::vector<std::int64_t> share_of(const ParameterSpec& parameter, std::int64_t 
                                    const ExpertPlaces& places) {
     std::vector<std::int64_t> dims = parameter.dims;
     if (parameter.experts > 0) dims[0] = dims[0] * places.split / places.ranks;
-    const std::int64_t ranks = parameter.experts > 0 ? places.split : tensor_ranks;
+    const std::int64_t ranks =
+        parameter.experts > 0 ? places.split : tensor_ranks * parameter.pipeline_ranks;
     if (parameter.cut == Cut::rows) dims[0] /= ranks;
     if (parameter.cut == Cut::columns) dims[1] /= ranks;
     return dims;
@@ -86,8 +88,10 @@ void append_runs(const ParameterSpec& parameter, std::int64_t first_row, std::in
 std::vector<ParameterRun> runs_of(const ParameterSpec& parameter, const Mesh& mesh, Rank rank) {
     std::vector<ParameterRun> runs;
     if (parameter.experts == 0) {
-        append_runs(parameter, 0, parameter.dims[0], mesh.tensor, mesh.coordinates(rank).tensor,
-                    runs);
+        const Coordinates at = mesh.coordinates(rank);
+        const WordShares shares{parameter.pipeline_ranks};
+        append_runs(parameter, 0, parameter.dims[0], mesh.tensor * parameter.pipeline_ranks,
+                    shares.number(mesh.tensor, at.tensor, at.pipeline), runs);
         return runs;
     }
     const std::int64_t member = mesh.expert_member(rank), split = mesh.expert_split;

@@ -65,6 +65,26 @@ struct ReduceScatter {
     bool operator==(const ReduceScatter&) const = default;
 };
 
+struct Broadcast {
+    static constexpr std::string_view kDoc = "every member gets what one of them has";
+    static constexpr OpFamily kFamily = OpFamily::communication;
+    std::int64_t elements = 0;
+    std::int64_t root = 0;  // the member that has it, by its place in the group
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("elements", &Broadcast::elements);
+        v.number("root", &Broadcast::root);
+    }
+    // The root has one to send, all others have one to fill.
+    template <typename V>
+    void operands(V&& v) const {
+        v.may_read("sent", elements);
+        v.may_write("received", elements);
+    }
+    bool operator==(const Broadcast&) const = default;
+};
+
 struct Exchange {
     static constexpr std::string_view kDoc =
         "sends and receives between pipeline ranks, issued as one";

@@ -3,6 +3,7 @@
 
 #include "plan/ops/fields.hpp"
 #include "plan/ops/op_kind.hpp"
+#include "plan/ops/words.hpp"
 
 namespace orrery::plan {
 
@@ -12,6 +13,7 @@ struct CrossEntropyMax {
     std::int64_t rows = 0, width = 0;
     std::int64_t vocabulary = 0;  // words that are not padding
     double soft_cap = 0;  // logits count as soft_cap·tanh(logit ÷ soft_cap); 0: as they are
+    WordShares words{};
 
     template <typename V>
     static void fields(V&& v) {
@@ -19,6 +21,7 @@ struct CrossEntropyMax {
         v.size("width", &CrossEntropyMax::width);
         v.number("vocabulary", &CrossEntropyMax::vocabulary);
         v.number("soft_cap", &CrossEntropyMax::soft_cap);
+        v.part(&CrossEntropyMax::words);
     }
     template <typename V>
     void operands(V&& v) const {
@@ -37,6 +40,7 @@ struct CrossEntropySum {
     bool finds_largest = false;   // in the same pass over the logits, and writes them
     double soft_cap = 0;     // logits count as soft_cap·tanh(logit ÷ soft_cap); 0: as they are
     std::int64_t ahead = 0;  // a target is so many tokens beyond the next
+    WordShares words{};
 
     template <typename V>
     static void fields(V&& v) {
@@ -46,6 +50,7 @@ struct CrossEntropySum {
         v.number("finds_largest", &CrossEntropySum::finds_largest);
         v.number("soft_cap", &CrossEntropySum::soft_cap);
         v.number("ahead", &CrossEntropySum::ahead);
+        v.part(&CrossEntropySum::words);
     }
     template <typename V>
     void operands(V&& v) const {
@@ -56,6 +61,30 @@ struct CrossEntropySum {
         if (finds_largest) v.writes("largest", rows);
     }
     bool operator==(const CrossEntropySum&) const = default;
+};
+
+struct CrossEntropyJoin {
+    static constexpr std::string_view kDoc =
+        "sums and largest logits of whole rows, of those that each part of the vocabulary has";
+    static constexpr OpFamily kFamily = OpFamily::memory;
+    std::int64_t rows = 0, parts = 0;
+    std::int64_t width = 0;  // words of each part
+
+    template <typename V>
+    static void fields(V&& v) {
+        v.size("rows", &CrossEntropyJoin::rows);
+        v.size("parts", &CrossEntropyJoin::parts);
+        v.number("width", &CrossEntropyJoin::width);
+    }
+    template <typename V>
+    void operands(V&& v) const {
+        v.reads("sums of parts", 2 * rows * parts);
+        v.reads("largest of parts", rows * parts);
+        v.reads("targets", rows);
+        v.writes("sums", 2 * rows);
+        v.writes("largest", rows);
+    }
+    bool operator==(const CrossEntropyJoin&) const = default;
 };
 
 struct CrossEntropy {
@@ -90,6 +119,7 @@ struct CrossEntropyBackward {
     std::int64_t vocabulary = 0;  // words that are not padding
     double soft_cap = 0;  // logits count as soft_cap·tanh(logit ÷ soft_cap); 0: as they are
     double weight = 1;    // of a row's loss in that of the step
+    WordShares words{};
 
     template <typename V>
     static void fields(V&& v) {
@@ -98,6 +128,7 @@ struct CrossEntropyBackward {
         v.number("vocabulary", &CrossEntropyBackward::vocabulary);
         v.number("soft_cap", &CrossEntropyBackward::soft_cap);
         v.number("weight", &CrossEntropyBackward::weight);
+        v.part(&CrossEntropyBackward::words);
     }
     template <typename V>
     void operands(V&& v) const {

@@ -62,6 +62,7 @@ namespace orrery::plan {
     OP(embedding_backward, EmbeddingBackward)                 \
     OP(cross_entropy_max, CrossEntropyMax)                    \
     OP(cross_entropy_sum, CrossEntropySum)                    \
+    OP(cross_entropy_join, CrossEntropyJoin)                  \
     OP(cross_entropy, CrossEntropy)                           \
     OP(cross_entropy_backward, CrossEntropyBackward)          \
     OP(gradient_norm, GradientNorm)                           \
@@ -81,6 +82,7 @@ namespace orrery::plan {
     OP(all_reduce, AllReduce)                                 \
     OP(all_gather, AllGather)                                 \
     OP(reduce_scatter, ReduceScatter)                         \
+    OP(broadcast, Broadcast)                                  \
     OP(exchange, Exchange)                                    \
     OP(all_to_all, AllToAll)                                  \
     OP(all_to_all_v, AllToAllV)                               \

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "plan/ops/attention.hpp"
+#include "plan/ops/words.hpp"
 
 namespace orrery::plan {
 
@@ -279,6 +280,7 @@ struct Embedding {
     std::int64_t rows = 0, width = 0;
     double scale = 1;
     std::int64_t ahead = 0;  // looks up what comes so many tokens later
+    WordShares words{};
 
     template <typename V>
     static void fields(V&& v) {
@@ -286,6 +288,7 @@ struct Embedding {
         v.size("width", &Embedding::width);
         v.number("scale", &Embedding::scale);
         v.number("ahead", &Embedding::ahead);
+        v.part(&Embedding::words);
     }
     template <typename V>
     void operands(V&& v) const {
@@ -303,6 +306,7 @@ struct EmbeddingBackward {
     std::int64_t rows = 0, width = 0;
     double scale = 1;
     std::int64_t position_offset = 0;
+    WordShares words{};
 
     template <typename V>
     static void fields(V&& v) {
@@ -310,6 +314,7 @@ struct EmbeddingBackward {
         v.size("width", &EmbeddingBackward::width);
         v.number("scale", &EmbeddingBackward::scale);
         v.number("position_offset", &EmbeddingBackward::position_offset);
+        v.part(&EmbeddingBackward::words);
     }
     template <typename V>
     void operands(V&& v) const {

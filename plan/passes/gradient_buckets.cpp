@@ -154,9 +154,9 @@ void form_buckets(ProgramBuilder& builder) {
         add_states(builder, buckets[i], static_cast<std::int32_t>(i));
     }
     // A second use of a parameter reads it where the first holds it.
-    const std::int32_t holder = builder.program.stages.front().parts.front().bucket;
     for (Bucket& bucket : buckets)
-        if (bucket.tied_elements > 0) bucket.parameters = builder.bucket(holder).parameters;
+        if (bucket.tied_elements > 0)
+            bucket.parameters = builder.bucket(builder.embedding_bucket()).parameters;
 }
 
 std::vector<BlockUse> uses_by_bucket(ProgramBuilder& builder,

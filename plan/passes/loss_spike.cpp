@@ -18,8 +18,7 @@ Op scalar_op(OpSpec spec, const char* label, std::vector<TensorId> reads,
 }
 
 bool has_last_stage(const ProgramBuilder& builder) {
-    return builder.program.stages.back().index + 1 ==
-           static_cast<std::int32_t>(builder.scenario.layout.stages());
+    return builder.holds(builder.placement.stages() - 1);
 }
 
 // The last stage has the loss of a data-parallel rank's samples; the sum over all ranks is the

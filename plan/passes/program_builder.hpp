@@ -172,6 +172,11 @@ struct ProgramBuilder {
     // The other bucket of a use's part; −1: none.
     std::int32_t other_bucket(const BlockUse& use) const;
     std::size_t chunk(std::int32_t stage_index) const;  // of a stage of this rank
+    // Of the embedding's table, of a rank that has any of it.
+    std::int32_t embedding_bucket() const {
+        const std::int32_t stage = placement.embedding_of(program.pipeline_rank);
+        return program.stages[chunk(stage)].parts.front().bucket;
+    }
     const StageAreas& areas_of(std::int32_t stage_index) const { return areas[chunk(stage_index)]; }
 
     // Says that the tensors of this role lie in a resident that the use's bucket does not name: a

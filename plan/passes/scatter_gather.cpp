@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "plan/passes/pass_table.hpp"
 
 namespace orrery::plan {
@@ -11,7 +13,7 @@ void insert_gather_received(ProgramBuilder& builder, ActionUses& action) {
     const Stage& stage = action.stage;
     const bool forward = action.kind == ActionKind::forward;
     const std::int32_t from = stage.index + (forward ? -1 : 1);
-    const bool end = from < 0 || from == builder.placement.stages();
+    const bool end = from < 0 || std::max(from, stage.index) >= builder.placement.stages();
     if (action.kind == ActionKind::backward_weight || end || builder.holds(from)) return;
     const Dims& dims = builder.dims;
     Block block;

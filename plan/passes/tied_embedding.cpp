@@ -28,13 +28,13 @@ std::vector<BlockUse> tied_add_uses(ProgramBuilder& builder) {
     BlockUse use;
     use.block = builder.blocks.add(std::move(block));
     use.bucket = from;
-    builder.place(use, Role::gradient,
-                  builder.bucket(builder.program.stages.front().parts.front().bucket).gradients);
+    builder.place(use, Role::gradient, builder.bucket(builder.embedding_bucket()).gradients);
     return {use};
 }
 
 void add_tied_reduction(ProgramBuilder& builder) {
     const Program& program = builder.program;
+    if (builder.placement.pieces() > 0) return;  // each rank has both uses of its words
     const std::int32_t head = builder.placement.stages() - 1;
     const bool first = builder.holds(0);
     if (first == builder.holds(head)) return;

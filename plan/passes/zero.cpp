@@ -43,9 +43,9 @@ void add_kept(ProgramBuilder& builder) {
                 : builder.add_resident(
                       "gathered bucket " + std::to_string(i), MemoryCategory::communication,
                       builder.whole(program.buckets[i]) * size_bytes(builder.dims.dtype)));
-    const auto holder = static_cast<std::size_t>(program.stages.front().parts.front().bucket);
     for (std::int32_t& resident : program.parameter_ring)
-        if (resident < 0) resident = program.parameter_ring[holder];
+        if (resident < 0)
+            resident = program.parameter_ring[static_cast<std::size_t>(builder.embedding_bucket())];
 }
 
 // Of a part's two buckets the one that has slots of its own in a ring.

@@ -151,6 +151,12 @@ Keys<Layout> pipeline_and_states() {
             .of_words(schedule_words())
             .written_by(written_schedule)
             .also({"pipeline_schedule"}),
+        choice<&Layout::vocabulary_parallel>(
+            "vocabulary_parallel",
+            "Whether pipeline ranks share out the words of embedding and head, and whether they "
+            "wait for each other within a micro-batch's loss (interlaced) or go on meanwhile "
+            "(vocab-1)")
+            .written_if([](const Layout& from) { return from.shares_vocabulary(); }),
         own<Layout>("layers_per_stage", KeyType::list,
                     "Layers of each stage, in the order of stages; \"even\": as alike as they can "
                     "be, embedding and head not counted")

@@ -25,6 +25,7 @@ void check_lora(Reading& reading, const Scenario& scenario);
 void check_groups_of_layers(Reading& reading, const Scenario& scenario);
 void check_optimizer_states(Reading& reading, const Scenario& scenario);
 void check_post_validation(Reading& reading, const Scenario& scenario);
+void check_vocabulary(Reading& reading, const Scenario& scenario);
 void check_staleness(Reading& reading, const Scenario& scenario);
 void check_chunks(Reading& reading, const Scenario& scenario);
 void check_schedule(Reading& reading, const Scenario& scenario);

@@ -140,7 +140,7 @@ bool gathers_parameters_ahead(const Scenario& scenario) {
 
 std::int64_t padded_vocabulary(const Scenario& scenario) {
     const std::int64_t multiple =
-        scenario.training.framework.vocabulary_multiple * scenario.layout.tensor_parallel;
+        scenario.training.framework.vocabulary_multiple * scenario.layout.vocabulary_ranks();
     return (scenario.model.vocabulary + multiple - 1) / multiple * multiple;
 }
 

@@ -30,6 +30,11 @@ enum class Recompute : std::uint8_t {
 // Whether data-parallel ranks wait for the step's update, or for that of an older one (bounded
 // staleness: Ho et al. 2013; Li et al., OSDI 2014).
 enum class DataParallelMode : std::uint8_t { synchronous, parameter_server };
+// Whether pipeline ranks share out the words of the embedding and of the head, and how they compute
+// with them. interlaced: every rank waits for the others within a micro-batch's loss (Lin et al.,
+// OSDI 2024, nnScaler); vocab_1: ranks go on meanwhile, with two more micro-batches in flight
+// (Algorithm 1 of Yeung et al. 2024, arXiv 2411.05288).
+enum class VocabularyParallel : std::uint8_t { none, interlaced, vocab_1 };
 enum class ContextAlgorithm : std::uint8_t { ring, all_gather, all_to_all };
 enum class AttentionKernel : std::uint8_t { flash, unfused };
 // In what gradients are summed: in the type of the weights, or in a wider one.
@@ -285,6 +290,7 @@ struct Layout {
     std::int64_t virtual_pipeline = 1;
     std::string schedule = "1f1b";  // name of a kind, or of what was imported
     ImportedGrid imported;          // rows: none, unless the schedule is a file of actions
+    VocabularyParallel vocabulary_parallel = VocabularyParallel::none;
     std::vector<std::int64_t> layers_per_stage;  // resolved: pipeline × virtual counts, stage order
     bool sequence_parallel = false;
     int zero_stage = 0;
@@ -320,6 +326,11 @@ struct Layout {
         return context_parallel > 1 && context_algorithm != ContextAlgorithm::all_to_all;
     }
     std::int64_t stages() const { return pipeline_parallel * virtual_pipeline; }
+    bool shares_vocabulary() const { return vocabulary_parallel != VocabularyParallel::none; }
+    // Ranks that share out the words of the embedding, and those of the head.
+    std::int64_t vocabulary_ranks() const {
+        return tensor_parallel * (shares_vocabulary() ? pipeline_parallel : 1);
+    }
     std::int64_t micro_batches() const {
         return global_batch_size / (data_parallel * micro_batch_size);
     }
@@ -742,7 +753,7 @@ bool attends_in_chunks(const Scenario& scenario, const SoftmaxAttention& attenti
 // Sequences of the step that begins after so many samples.
 std::int64_t global_batch_at(const Scenario& scenario, std::int64_t consumed_samples);
 
-// Vocabulary rows after padding to framework.vocabulary_multiple × tensor_parallel.
+// Vocabulary rows after padding to framework.vocabulary_multiple × the ranks that share them out.
 std::int64_t padded_vocabulary(const Scenario& scenario);
 
 // Whether what a step has changed of the parameters is gathered in the next one, so that between

@@ -21,6 +21,10 @@ struct Spelling<Recompute> {
         "none", "selective", "selective_op", "selective_layer", "full", "every_k"};
 };
 template <>
+struct Spelling<VocabularyParallel> {
+    static constexpr std::array<std::string_view, 3> names = {"none", "interlaced", "vocab-1"};
+};
+template <>
 struct Spelling<DataParallelMode> {
     static constexpr std::array<std::string_view, 2> names = {"synchronous", "parameter_server"};
 };

@@ -31,16 +31,14 @@ class UnitRun {
     }
 
     Rows run() {
-        for (std::size_t rank = 0; rank < grid_.size(); ++rank)
-            start_next(rank);
+        start_all();
         while (!ending_.empty()) {
             now_ = ending_.top().first;
             for (; !ending_.empty() && ending_.top().first == now_; ending_.pop())
                 finish(ending_.top().second);
             issue_transfers();
             validate_before_backward();
-            for (std::size_t rank = 0; rank < grid_.size(); ++rank)
-                start_next(rank);
+            start_all();
         }
         for (std::size_t rank = 0; rank < grid_.size(); ++rank)
             ORRERY_CHECK(next_[rank] == grid_[rank].size(), "a schedule that cannot run");
@@ -53,17 +51,35 @@ class UnitRun {
   private:
     // What must have ended before an action may start.
     bool ready(const Action& action) const {
-        if (action.kind == ActionKind::forward)
-            return action.stage == 0 ||
-                   done_.count({action.stage - 1, ActionKind::forward, action.micro_batch}) > 0;
-        if (action.kind == ActionKind::backward_weight)
-            return done_.count({action.stage, ActionKind::backward_input, action.micro_batch}) > 0;
-        if (done_.count({action.stage, ActionKind::forward, action.micro_batch}) == 0) return false;
-        const auto after = [&](ActionKind kind) {
-            return done_.count({action.stage + 1, kind, action.micro_batch}) > 0;
+        const std::int32_t stage = action.stage;
+        const auto done = [&](std::int32_t of, ActionKind kind) {
+            return done_.count({of, kind, action.micro_batch}) > 0;
         };
-        return action.stage == placement_.stages() - 1 || after(ActionKind::backward) ||
-               after(ActionKind::backward_input);
+        const auto gradient_done = [&](std::int32_t of) {
+            return done(of, ActionKind::backward) || done(of, ActionKind::backward_input);
+        };
+        // Of the pieces of the vocabulary all ranks' are one: collectives tie them.
+        const auto all_done = [&](std::int32_t first, ActionKind kind) {
+            for (std::int32_t piece = 0; piece < placement_.pieces(); ++piece)
+                if (!done(first + piece, kind)) return false;
+            return true;
+        };
+        const bool shared = placement_.pieces() > 0;
+        const std::int32_t last = placement_.stages() - 1;
+        if (action.kind == ActionKind::forward) {
+            if (!placement_.receives(stage)) return true;
+            if (shared && stage == 0)
+                return all_done(placement_.embedding_of(0), ActionKind::forward);
+            return done(placement_.before(stage, 0), ActionKind::forward);
+        }
+        if (action.kind == ActionKind::backward_weight)
+            return done(stage, ActionKind::backward_input);
+        if (!done(stage, ActionKind::forward)) return false;
+        if (shared && placement_.is_head(stage))
+            return all_done(placement_.head_of(0), ActionKind::forward);
+        if (!placement_.receives_gradient(stage)) return true;
+        if (shared && stage == last) return all_done(placement_.head_of(0), ActionKind::backward);
+        return gradient_done(placement_.after(stage, 0));
     }
 
     bool can_start(std::size_t rank) const {
@@ -81,12 +97,28 @@ class UnitRun {
         to_validate_ = to_validate_ && !due;
     }
 
+    bool is_piece(const Action& action) const { return action.stage >= placement_.stages(); }
+
+    // Passes over pieces of the vocabulary begin on all ranks at once, so that their collectives
+    // have the same place among transfers on every rank.
+    void start_all() {
+        bool pieces = true;
+        for (std::size_t rank = 0; rank < grid_.size(); ++rank) {
+            const bool starts = can_start(rank);
+            const bool piece = starts && is_piece(grid_[rank][next_[rank]]);
+            pieces = pieces && piece;
+            if (starts && !piece) start_next(rank);
+        }
+        for (std::size_t rank = 0; pieces && rank < grid_.size(); ++rank)
+            start_next(rank);
+    }
+
     void start_next(std::size_t rank) {
-        if (!can_start(rank)) return;
         const std::size_t together = begins_pair(rank) ? 2 : 1;
         std::int64_t end = now_;
         for (std::size_t i = 0; i < together; ++i)
-            end += grid_[rank][next_[rank] + i].kind == ActionKind::backward ? 2 : 1;
+            if (const Action& action = grid_[rank][next_[rank] + i]; !is_piece(action))
+                end += action.kind == ActionKind::backward ? 2 : 1;
         for (std::size_t i = 0; i < together; ++i) {
             const Action& action = grid_[rank][next_[rank] + i];
             rows_[rank].push_back(action);
@@ -117,8 +149,9 @@ class UnitRun {
         done_.insert(action);
         const bool forward = action.kind == ActionKind::forward;
         if (!forward && !makes_input_gradient(action.kind)) return;
+        // Pieces of the vocabulary hand on within their rank.
         const std::int32_t to = forward ? action.stage + 1 : action.stage - 1;
-        if (to < 0 || to >= placement_.stages()) return;
+        if (to < 0 || std::max(to, action.stage) >= placement_.stages()) return;
         const auto peer = static_cast<std::size_t>(placement_.rank_of(to));
         if (peer == rank) return;
         transfers_.push_back(

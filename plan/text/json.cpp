@@ -64,6 +64,7 @@ Json parameter_json(const DeclaredParameter& declared) {
             {"decays", spec.decays},
             {"padding", spec.padding},
             {"second_use", spec.second_use},
+            {"pipeline_ranks", spec.pipeline_ranks},
             {"partial_gradient", spec.partial_gradient},
             {"experts", spec.experts},
             {"sign_rate", spec.sign_rate},

@@ -134,6 +134,10 @@ class BlockReader {
         if (reader_.accept_word("padding"))
             spec.padding = reader_.integer("a number of rows", 0, spec.dims[0]);
         spec.second_use = reader_.accept_word("second_use");
+        if (reader_.accept_word("pipeline_ranks"))
+            spec.pipeline_ranks = reader_.integer("a number of pipeline ranks", 1, spec.dims[0]);
+        if (spec.pipeline_ranks > 1 && (spec.cut != Cut::rows || spec.experts > 0))
+            reader_.fail_at(here, "words that are cut by rows where pipeline ranks share them");
         spec.partial_gradient = reader_.accept_word("partial_gradient");
         if (spec.partial_gradient && spec.cut != Cut::whole)
             reader_.fail_at(here, "a whole parameter where gradients are partial");

@@ -100,6 +100,8 @@ class BlockPrinter {
             if (spec.decays) text += " decays";
             if (spec.padding > 0) text += " padding " + std::to_string(spec.padding);
             if (spec.second_use) text += " second_use";
+            if (spec.pipeline_ranks > 1)
+                text += " pipeline_ranks " + std::to_string(spec.pipeline_ranks);
             if (spec.partial_gradient) text += " partial_gradient";
             if (spec.sign_rate > 0) text += fmt::format(" sign_rate {}", spec.sign_rate);
             if (spec.frozen) text += " frozen";

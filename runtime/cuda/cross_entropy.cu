@@ -57,6 +57,33 @@ __global__ void sum_kernel(CrossEntropySum op) {
     }
 }
 
+// A thread has a row.
+__global__ void join_kernel(CrossEntropyJoin op) {
+    const auto* const part_sums = static_cast<const float*>(op.part_sums.data);
+    const auto* const part_largest = static_cast<const float*>(op.part_largest.data);
+    for (std::int64_t row = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; row < op.rows;
+         row += std::int64_t{gridDim.x} * blockDim.x) {
+        float largest = part_largest[row];
+        for (std::int64_t part = 1; part < op.parts; ++part)
+            largest = Largest{}(largest, part_largest[part * op.rows + row]);
+        const std::int32_t target = op.targets[row];
+        double total = 0;
+        float of_target = 0;
+        for (std::int64_t part = 0; part < op.parts; ++part) {
+            const std::int64_t at = part * op.rows + row;
+            const double below =
+                static_cast<double>(part_largest[at]) - static_cast<double>(largest);
+            total += static_cast<double>(part_sums[2 * at]) * std::exp(below);
+            if (target / op.width == part)
+                of_target = static_cast<float>(static_cast<double>(part_sums[2 * at + 1]) + below);
+        }
+        auto* const sums = static_cast<float*>(op.sums.data) + 2 * row;
+        sums[0] = target < 0 ? 1.0F : static_cast<float>(total);
+        sums[1] = target < 0 ? 0.0F : of_target;
+        static_cast<float*>(op.largest.data)[row] = largest;
+    }
+}
+
 __global__ void loss_kernel(CrossEntropy op) {
     const auto* const sums = static_cast<const float*>(op.sums.data);
     double total = 0;
@@ -110,6 +137,10 @@ void cross_entropy_sum(const CrossEntropySum& op, cudaStream_t stream) {
         launch("cross_entropy_sum", sum_kernel<kAtOnce>,
                rows_grid<kAtOnce>(op.part.rows, op.part.columns), stream, op);
     });
+}
+
+void cross_entropy_join(const CrossEntropyJoin& op, cudaStream_t stream) {
+    launch("cross_entropy_join", join_kernel, elements_grid(op.rows), stream, op);
 }
 
 void cross_entropy(const CrossEntropy& op, cudaStream_t stream) {

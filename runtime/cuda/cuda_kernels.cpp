@@ -102,6 +102,9 @@ void check_operands(const CrossEntropyMax& op) {
 void check_operands(const CrossEntropySum& op) {
     check_types({op.logits, op.largest, op.sums});
 }
+void check_operands(const CrossEntropyJoin& op) {
+    check_types({op.part_sums, op.part_largest, op.sums, op.largest});
+}
 void check_operands(const CrossEntropy& op) {
     check_types({op.sums, op.loss});
 }

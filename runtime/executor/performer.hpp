@@ -128,6 +128,7 @@ class Performer {
     // performer_loss.cpp
     void compute(const plan::CrossEntropyMax& op, const Call& call);
     void compute(const plan::CrossEntropySum& op, const Call& call);
+    void compute(const plan::CrossEntropyJoin& op, const Call& call);
     void compute(const plan::CrossEntropy& op, const Call& call);
     void compute(const plan::CrossEntropyBackward& op, const Call& call);
     void compute(const plan::GradientNorm& op, const Call& call);
@@ -161,6 +162,10 @@ class Performer {
     std::int64_t first_sample(const Call& call) const;
     std::int64_t first_row(std::int64_t rows) const;
     PositionRows position_rows(std::int64_t rows, std::int64_t offset) const;
+    // Number of this rank's share of the vocabulary.
+    std::int64_t word_share(const plan::WordShares& words) const {
+        return words.number(program_.mesh.tensor, program_.at.tensor, program_.at.pipeline);
+    }
     ElementIndex rows_index(const Call& call, std::int64_t rows, std::int64_t width) const;
     template <typename Op>
     ElementIndex dropout_index(const Call& call, const Op& op) const;

@@ -27,6 +27,11 @@ void Performer::communicate(const Call& call) {
     }
     if (op.is<plan::Shift>()) return shift(call);
     if (op.is<plan::AllToAllV>()) return all_to_all_v(call);
+    if (op.is<plan::Broadcast>()) {
+        const Buffer data = call.bound.reads.empty() ? written(call, 0) : read(call, 0);
+        return communicator_.broadcast(op.group, data.dtype, data.data, op.size(0),
+                                       op.as<plan::Broadcast>().root);
+    }
     const std::int64_t elements = op.size(0);
     const Buffer in = read(call, 0);
     const Buffer out = written(call, 0);

@@ -45,7 +45,7 @@ std::size_t bucket_of(const BoundOp& bound) {
 
 template <typename Op>
 LogitsPart Performer::logits_part(const Op& op) const {
-    const std::int64_t first = program_.at.tensor * op.width;
+    const std::int64_t first = word_share(op.words) * op.width;
     return {op.rows, op.width, first, std::clamp<std::int64_t>(op.vocabulary - first, 0, op.width),
             op.soft_cap};
 }
@@ -76,6 +76,12 @@ void Performer::compute(const plan::CrossEntropySum& whole, const Call& call) {
                                         from(logits, row * op.width), from(largest, row),
                                         from(sums, 2 * row)});
     });
+}
+
+void Performer::compute(const plan::CrossEntropyJoin& op, const Call& call) {
+    call.kernels.cross_entropy_join({op.rows, op.parts, op.width,
+                                     at<std::int32_t>(call.bound.reads[2]), read(call, 0),
+                                     read(call, 1), written(call, 0), written(call, 1)});
 }
 
 void Performer::compute(const plan::CrossEntropy& op, const Call& call) {

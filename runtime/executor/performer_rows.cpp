@@ -235,7 +235,7 @@ void Performer::compute(const plan::Embedding& op, const Call& call) {
     const std::int64_t local = call.read_tensor(1).dims[0];
     call.kernels.embedding({op.rows,
                             op.width,
-                            {program_.at.tensor * local, local},
+                            {word_share(op.words) * local, local},
                             op.scale,
                             at<std::int32_t>(call.bound.reads[0]),
                             read(call, 1),
@@ -253,7 +253,7 @@ void Performer::compute(const plan::EmbeddingBackward& op, const Call& call) {
     embedding.accumulate = call.bound.accumulates;
     embedding.scale = op.scale;
     if (call.bound.reads[1].dtype == plan::DType::i32) {
-        embedding.part = {program_.at.tensor * local, local};
+        embedding.part = {word_share(op.words) * local, local};
         embedding.tokens = at<std::int32_t>(call.bound.reads[1]);
     } else {
         embedding.part = {0, local};

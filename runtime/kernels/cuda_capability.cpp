@@ -113,6 +113,7 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::embedding_backward:
         case OpKind::cross_entropy_max:
         case OpKind::cross_entropy_sum:
+        case OpKind::cross_entropy_join:
         case OpKind::cross_entropy:
         case OpKind::cross_entropy_backward:
         case OpKind::gradient_norm:
@@ -125,6 +126,7 @@ bool has_cuda_kernel(OpKind kind) {
         case OpKind::all_reduce:
         case OpKind::all_gather:
         case OpKind::reduce_scatter:
+        case OpKind::broadcast:
         case OpKind::exchange:
         case OpKind::all_to_all:
         case OpKind::route:

@@ -428,6 +428,17 @@ struct CrossEntropySum {
     Buffer logits, largest, sums;
 };
 
+// The sums above of whole rows, from those that `parts` ranks have of `width` columns each, part
+// after part: largest = max over parts; a part's sum times exp(its largest − largest), added up in
+// the order of parts; the target's logit moves with its part's. An ignored row has 1 and 0.
+struct CrossEntropyJoin {
+    std::int64_t rows = 0, parts = 0, width = 0;
+    const std::int32_t* targets = nullptr;
+    Buffer part_sums;     // [parts, rows, 2]
+    Buffer part_largest;  // [parts, rows]
+    Buffer sums, largest;
+};
+
 // loss[1] = factor·Σ over rows of (log sums[r,0] − sums[r,1]).
 struct CrossEntropy {
     std::int64_t rows = 0;
@@ -800,6 +811,7 @@ struct GateRowsBackward {
     KERNEL(embedding_backward, EmbeddingBackward)        \
     KERNEL(cross_entropy_max, CrossEntropyMax)           \
     KERNEL(cross_entropy_sum, CrossEntropySum)           \
+    KERNEL(cross_entropy_join, CrossEntropyJoin)         \
     KERNEL(cross_entropy, CrossEntropy)                  \
     KERNEL(cross_entropy_backward, CrossEntropyBackward) \
     KERNEL(gradient_norm, GradientNorm)                  \

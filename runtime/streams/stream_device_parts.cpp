@@ -82,6 +82,7 @@ StreamUse StreamDevice::use_of(plan::Stream stream) const {
         case plan::Stream::expert_comm:
         case plan::Stream::pipeline_comm:
         case plan::Stream::pipeline_before_comm:
+        case plan::Stream::vocabulary_comm:
             break;
     }
     return StreamUse::communication;

@@ -63,7 +63,9 @@ std::string ranks_text(const std::vector<plan::Rank>& ranks) {
 // Which of the shares of a parameter the rank has.
 std::int64_t share_of(const BoundProgram& program, const plan::Parameter& parameter) {
     if (parameter.experts > 0) return program.mesh.expert_member(program.mesh.rank(program.at));
-    return parameter.cut == plan::Cut::whole ? 0 : program.at.tensor;
+    if (parameter.cut == plan::Cut::whole) return 0;
+    return plan::WordShares{parameter.pipeline_ranks}.number(program.mesh.tensor, program.at.tensor,
+                                                             program.at.pipeline);
 }
 
 using RanksByHash = std::map<std::string, std::vector<plan::Rank>>;

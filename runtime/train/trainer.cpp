@@ -272,7 +272,7 @@ class RankRun final : public RunningRank {
         }
     }
 
-    // Who holds the first or the last stage alone needs them.
+    // Who embeds tokens or has a loss needs them.
     SampleRequest request(std::int64_t first, std::int64_t micro_batches) const {
         SampleRequest request;
         request.first = first;
@@ -280,16 +280,10 @@ class RankRun final : public RunningRank {
         request.tokens = program_->tokens;
         request.micro_batches = micro_batches;
         request.at = program_->at;
-        request.needed =
-            planned().stages.front().index == 0 || planned().stages.back().index == last_stage();
+        request.needed = std::any_of(turn_->ops.begin(), turn_->ops.end(), [](const BoundOp& op) {
+            return op.op->is<plan::Embedding>() || op.op->is<plan::CrossEntropySum>();
+        });
         return request;
-    }
-
-    std::int32_t last_stage() const {
-        std::int32_t last = 0;
-        for (const plan::Program& program : plan_->programs)
-            last = std::max(last, program.stages.back().index);
-        return last;
     }
 
     // Of the step after this one, whose batch may be another size.

@@ -478,6 +478,7 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
         case OpKind::add:
         case OpKind::cross_entropy_max:
         case OpKind::cross_entropy_sum:
+        case OpKind::cross_entropy_join:
         case OpKind::cross_entropy:
         case OpKind::cross_entropy_backward:
         case OpKind::embedding:
@@ -539,6 +540,7 @@ Price KernelCost::price_alone(const plan::Block& block, const plan::Op& op, doub
         case OpKind::all_reduce:
         case OpKind::all_gather:
         case OpKind::reduce_scatter:
+        case OpKind::broadcast:
         case OpKind::exchange:
         case OpKind::all_to_all:
         case OpKind::shift:

@@ -294,11 +294,18 @@ Price Network::collective(plan::OpKind kind, std::int64_t message_bytes,
                           const GroupShape& shape) const {
     ORRERY_CHECK(kind == plan::OpKind::all_reduce || kind == plan::OpKind::all_gather ||
                      kind == plan::OpKind::reduce_scatter || kind == plan::OpKind::all_to_all ||
-                     kind == plan::OpKind::shift,
+                     kind == plan::OpKind::broadcast || kind == plan::OpKind::shift,
                  "not a collective");
     ORRERY_CHECK(message_bytes >= 0, "a message of negative size");
     if (shape.ranks == 1) return {0, CostFamily::intra_node_collective, 0};
     const auto bytes = static_cast<double>(message_bytes);
+    // In chunks round the ring of an all-gather, of which all links carry all S bytes, and not
+    // (N−1)/N of them (nccl-tests, doc/PERFORMANCE.md: a factor of 1).
+    if (kind == plan::OpKind::broadcast) {
+        const double gathered = bytes * shape.ranks / (shape.ranks - 1);
+        return shape.nodes == 1 ? within_node(plan::OpKind::all_gather, gathered, shape)
+                                : between_nodes(plan::OpKind::all_gather, gathered, shape);
+    }
     if (kind == plan::OpKind::all_to_all) return all_to_all(bytes, shape);
     if (kind == plan::OpKind::shift) return shift(bytes, shape);
     return shape.nodes == 1 ? within_node(kind, bytes, shape) : between_nodes(kind, bytes, shape);

@@ -40,8 +40,8 @@ class Network {
   public:
     Network(const plan::Cluster& cluster, CollectiveTable table);
 
-    // all_reduce, all_gather, reduce_scatter, all_to_all or shift (checked) of S bytes, nccl-tests'
-    // convention (plan::message_bytes). A group of one costs nothing.
+    // all_reduce, all_gather, reduce_scatter, broadcast, all_to_all or shift (checked) of S bytes,
+    // nccl-tests' convention (plan::message_bytes). A group of one costs nothing.
     Price collective(plan::OpKind kind, std::int64_t message_bytes, const GroupShape& shape) const;
 
     // all_to_all_v of so many bytes of a member, among members of which `split` in a row hold parts

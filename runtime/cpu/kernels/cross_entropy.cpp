@@ -86,6 +86,34 @@ void sum_as(const CrossEntropySum& op, Team& team) {
 }
 
 template <typename W>
+void join_as(const CrossEntropyJoin& op) {
+    const W* const part_sums = data<W>(op.part_sums);
+    const W* const part_largest = data<W>(op.part_largest);
+    W* const sums = data<W>(op.sums);
+    for (std::int64_t row = 0; row < op.rows; ++row) {
+        W largest = part_largest[row];
+        for (std::int64_t part = 1; part < op.parts; ++part)
+            largest = std::max(largest, part_largest[part * op.rows + row]);
+        data<W>(op.largest)[row] = largest;
+        sums[2 * row] = 1;
+        sums[2 * row + 1] = 0;
+        const std::int32_t target = op.targets[row];
+        if (target < 0) continue;
+        double total = 0;
+        for (std::int64_t part = 0; part < op.parts; ++part) {
+            const std::int64_t at = part * op.rows + row;
+            const double below =
+                static_cast<double>(part_largest[at]) - static_cast<double>(largest);
+            total += static_cast<double>(part_sums[2 * at]) * std::exp(below);
+            if (target / op.width == part)
+                sums[2 * row + 1] =
+                    static_cast<W>(static_cast<double>(part_sums[2 * at + 1]) + below);
+        }
+        sums[2 * row] = static_cast<W>(total);
+    }
+}
+
+template <typename W>
 void loss_as(const CrossEntropy& op) {
     double total = 0;
     const W* const sums = data<W>(op.sums);
@@ -134,6 +162,10 @@ void cross_entropy_max(const CrossEntropyMax& op, Team& team) {
 
 void cross_entropy_sum(const CrossEntropySum& op, Team& team) {
     with_work_type(op.logits.dtype, [&](auto w) { sum_as<decltype(w)>(op, team); });
+}
+
+void cross_entropy_join(const CrossEntropyJoin& op, Team&) {
+    with_work_type(op.sums.dtype, [&](auto w) { join_as<decltype(w)>(op); });
 }
 
 void cross_entropy(const CrossEntropy& op, Team&) {
