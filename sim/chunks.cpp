@@ -1,6 +1,7 @@
 #include "sim/chunks.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 namespace orrery::sim {
@@ -55,6 +56,27 @@ Chunks::Chunks(const plan::Plan& plan, const Machine& machine)
                 });
     }
     if (!passes_.empty()) micro_batches_ = passes_.front()[0].count;
+    settle_kinds();
+}
+
+// A piece of a vocabulary declares words that pipeline ranks share; with layers is every other
+// stage.
+void Chunks::settle_kinds() {
+    kind_of_.resize(passes_.size(), Kind::layers);
+    for (const plan::Program& program : plan_.programs)
+        for (const plan::Stage& stage : program.stages) {
+            const plan::Block& first =
+                plan_.blocks[static_cast<std::size_t>(stage.parts.front().forward)];
+            const bool shared =
+                std::any_of(first.parameters.begin(), first.parameters.end(),
+                            [](const auto& declared) { return declared.spec.pipeline_ranks > 1; });
+            const bool embeds = std::any_of(first.ops.begin(), first.ops.end(), [](const auto& op) {
+                return op.template is<plan::Embedding>();
+            });
+            if (shared && static_cast<std::size_t>(stage.index) < kind_of_.size())
+                kind_of_[static_cast<std::size_t>(stage.index)] =
+                    embeds ? Kind::embedding : Kind::head;
+        }
 }
 
 Chunks::Pass& Chunks::pass(const plan::Action& action) {
@@ -67,27 +89,29 @@ Chunks::Pass& Chunks::pass(const plan::Action& action) {
     return passes_[stage][index(action.kind)];
 }
 
-double Chunks::mean_of(std::size_t kind) const {
+double Chunks::mean_of(Kind stages, std::size_t pass) const {
     Pass all;
-    for (const std::vector<Pass>& stage : passes_) {
-        all.time += stage[kind].time;
-        all.count += stage[kind].count;
+    for (std::size_t stage = 0; stage < passes_.size(); ++stage) {
+        if (kind_of_[stage] != stages) continue;
+        all.time += passes_[stage][pass].time;
+        all.count += passes_[stage][pass].count;
     }
     return all.mean();
 }
 
 std::vector<double> Chunks::times() const {
-    std::vector<double> times;
-    for (const std::vector<Pass>& stage : passes_)
-        times.push_back(
-            std::accumulate(stage.begin(), stage.end(), 0.0,
-                            [](double sum, const Pass& pass) { return sum + pass.mean(); }));
+    std::vector<double> times;  // stages with layers come first
+    for (std::size_t stage = 0; stage < passes_.size(); ++stage)
+        if (kind_of_[stage] == Kind::layers)
+            times.push_back(
+                std::accumulate(passes_[stage].begin(), passes_[stage].end(), 0.0,
+                                [](double sum, const Pass& pass) { return sum + pass.mean(); }));
     return times;
 }
 
 std::optional<HeaviestChunk> Chunks::heaviest() const {
-    if (passes_.size() < 2) return std::nullopt;
     const std::vector<double> times = this->times();
+    if (times.size() < 2) return std::nullopt;
     const double mean =
         std::accumulate(times.begin(), times.end(), 0.0) / static_cast<double>(times.size());
     const auto most = std::max_element(times.begin(), times.end());
@@ -103,8 +127,8 @@ std::optional<HeaviestChunk> Chunks::heaviest() const {
     for (const plan::Block& block : plan_.blocks)
         for (const plan::Op& op : block.ops) {
             double all = 0;
-            for (const std::vector<double>& of_stage : of_op_)
-                all += of_stage[number];
+            for (std::size_t s = 0; s < times.size(); ++s)
+                all += of_op_[s][number];
             const double more = of_op_[stage][number] - all / static_cast<double>(times.size());
             if (more > excess) {
                 excess = more;
@@ -117,9 +141,10 @@ std::optional<HeaviestChunk> Chunks::heaviest() const {
 }
 
 std::vector<std::vector<double>> Chunks::equalising() const {
-    std::vector<double> means;
-    for (std::size_t kind = 0; kind < kPassKinds; ++kind)
-        means.push_back(mean_of(kind));
+    std::array<std::vector<double>, kKinds> means;
+    for (std::size_t kind = 0; kind < kKinds; ++kind)
+        for (std::size_t pass = 0; pass < kPassKinds; ++pass)
+            means[kind].push_back(mean_of(static_cast<Kind>(kind), pass));
     std::vector<std::vector<double>> factors;
     for (const EngineTrack& track : machine_.input.tracks) {
         const auto p = static_cast<std::size_t>(track.program);
@@ -127,10 +152,12 @@ std::vector<std::vector<double>> Chunks::equalising() const {
         factors.emplace_back(linked.size() / static_cast<std::size_t>(machine_.repetitions), 1.0);
         each_op(plan_.programs[p], linked, machine_.repetitions,
                 [&](std::size_t i, std::uint32_t number, const plan::Action& action) {
-                    const double own =
-                        passes_[static_cast<std::size_t>(action.stage)][index(action.kind)].mean();
+                    const auto stage = static_cast<std::size_t>(action.stage);
+                    const double own = passes_[stage][index(action.kind)].mean();
                     if (is_work(number) && own > 0)
-                        factors.back()[i] = means[index(action.kind)] / own;
+                        factors.back()[i] =
+                            means[static_cast<std::size_t>(kind_of_[stage])][index(action.kind)] /
+                            own;
                 });
     }
     return factors;

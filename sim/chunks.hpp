@@ -20,7 +20,8 @@ class Chunks {
   public:
     Chunks(const plan::Plan& plan, const Machine& machine);
 
-    // By stage: picoseconds of one micro-batch, forward and backward, mean over its ranks.
+    // By stage with layers: picoseconds of one micro-batch, forward and backward, mean over its
+    // ranks.
     std::vector<double> times() const;
 
     // By stage: the pipeline rank that it is on.
@@ -30,7 +31,8 @@ class Chunks {
     std::optional<HeaviestChunk> heaviest() const;
 
     // By track and op id of one step: what its time is multiplied by so that the passes of one kind
-    // (forward, backward, its halves) take their mean in every chunk.
+    // (forward, backward, its halves) take their mean in every chunk, and in every piece of a
+    // vocabulary that pipeline ranks share out.
     std::vector<std::vector<double>> equalising() const;
 
   private:
@@ -43,7 +45,11 @@ class Chunks {
 
     bool is_work(std::uint32_t number) const { return work_[number]; }
     Pass& pass(const plan::Action& action);
-    double mean_of(std::size_t kind) const;
+    // What a stage is one of.
+    enum class Kind : std::uint8_t { layers, embedding, head };
+    static constexpr std::size_t kKinds = 3;
+    void settle_kinds();
+    double mean_of(Kind stages, std::size_t pass) const;
 
     const plan::Plan& plan_;
     const Machine& machine_;
@@ -51,6 +57,7 @@ class Chunks {
     std::vector<std::vector<Pass>> passes_;   // by stage and kind of pass
     std::vector<std::vector<double>> of_op_;  // by stage and op number: of all micro-batches
     std::vector<std::int32_t> rank_of_;       // by stage
+    std::vector<Kind> kind_of_;               // by stage
     double micro_batches_ = 0;
 };
 

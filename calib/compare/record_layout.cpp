@@ -160,6 +160,11 @@ json last_takes_the_rest(std::int64_t layers, std::int64_t chunks) {
     return counts;
 }
 
+void take_vocabulary(const json& l, json& layout) {
+    const std::string stated = l.value("vocabulary_variant", "baseline");
+    if (stated != "baseline") layout["vocabulary_parallel"] = stated;
+}
+
 void take_split(const json& l, std::int64_t layers, json& layout) {
     if (!states(l, "layers_per_stage")) return;
     const json& split = l.at("layers_per_stage");
@@ -194,6 +199,7 @@ json layout_part(const json& l, std::int64_t layers, std::int64_t gpus) {
     take_schedule(l, d, layout);
     take_recomputation(l, layout);
     take_sharding(l, d, layout);
+    take_vocabulary(l, layout);
     take_split(l, layers, layout);
     return layout;
 }

@@ -111,7 +111,7 @@ void release_received(ProgramBuilder& builder) {
     Program& program = builder.program;
     for (std::size_t s = 0; s < program.steps.size(); ++s) {
         const Step& step = program.steps[s];
-        if (step.action.kind != ActionKind::forward || step.action.stage == 0) continue;
+        if (step.action.kind != ActionKind::forward || step.input < 0) continue;
         const auto stage =
             std::find_if(program.stages.begin(), program.stages.end(),
                          [&](const Stage& other) { return other.index == step.action.stage; });

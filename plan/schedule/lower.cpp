@@ -3,6 +3,7 @@
 #include <queue>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "plan/check.hpp"
 #include "plan/schedule/schedule.hpp"
@@ -24,7 +25,8 @@ class UnitRun {
           rows_(grid.size()),
           timeline_(grid.size()),
           next_(grid.size(), 0),
-          busy_(grid.size(), 0) {
+          busy_(grid.size(), 0),
+          ahead_(grid.size(), 0) {
         for (const auto& row : grid)
             for (const Action& action : row)
                 halves_ = halves_ || action.kind == ActionKind::backward_input;
@@ -99,26 +101,37 @@ class UnitRun {
 
     bool is_piece(const Action& action) const { return action.stage >= placement_.stages(); }
 
-    // Passes over pieces of the vocabulary begin on all ranks at once, so that their collectives
-    // have the same place among transfers on every rank.
     void start_all() {
-        bool pieces = true;
+        do {
+            for (std::size_t rank = 0; rank < grid_.size(); ++rank)
+                if (can_start(rank) && !is_piece(grid_[rank][next_[rank]])) start_next(rank);
+        } while (start_pieces());
+    }
+
+    // Passes over pieces of the vocabulary take no time here. All ranks issue theirs at once, behind
+    // what they run, so that collectives have the same place among transfers on every rank.
+    bool start_pieces() {
         for (std::size_t rank = 0; rank < grid_.size(); ++rank) {
-            const bool starts = can_start(rank);
-            const bool piece = starts && is_piece(grid_[rank][next_[rank]]);
-            pieces = pieces && piece;
-            if (starts && !piece) start_next(rank);
+            const std::size_t first = next_[rank] + busy_[rank] + ahead_[rank];
+            if (first == grid_[rank].size() || !is_piece(grid_[rank][first]) ||
+                !ready(grid_[rank][first]))
+                return false;
         }
-        for (std::size_t rank = 0; pieces && rank < grid_.size(); ++rank)
-            start_next(rank);
+        for (std::size_t rank = 0; rank < grid_.size(); ++rank) {
+            const Action& action = grid_[rank][next_[rank] + busy_[rank] + ahead_[rank]];
+            rows_[rank].push_back(action);
+            timeline_[rank].push_back({action, now_, now_});
+            done_.insert(action);
+            ++(busy_[rank] > 0 ? ahead_ : next_)[rank];
+        }
+        return true;
     }
 
     void start_next(std::size_t rank) {
         const std::size_t together = begins_pair(rank) ? 2 : 1;
         std::int64_t end = now_;
         for (std::size_t i = 0; i < together; ++i)
-            if (const Action& action = grid_[rank][next_[rank] + i]; !is_piece(action))
-                end += action.kind == ActionKind::backward ? 2 : 1;
+            end += grid_[rank][next_[rank] + i].kind == ActionKind::backward ? 2 : 1;
         for (std::size_t i = 0; i < together; ++i) {
             const Action& action = grid_[rank][next_[rank] + i];
             rows_[rank].push_back(action);
@@ -141,6 +154,7 @@ class UnitRun {
     void finish(std::size_t rank) {
         for (; busy_[rank] > 0; --busy_[rank])
             finish_one(rank);
+        next_[rank] += std::exchange(ahead_[rank], 0);
     }
 
     void finish_one(std::size_t rank) {
@@ -223,7 +237,8 @@ class UnitRun {
     Rows rows_;
     Timeline timeline_;
     std::vector<std::size_t> next_;
-    std::vector<std::size_t> busy_;  // actions that run
+    std::vector<std::size_t> busy_;   // actions that run
+    std::vector<std::size_t> ahead_;  // passes over pieces that are issued behind them
     std::set<Action> done_, beside_;
     std::vector<Due> transfers_;  // of actions that end now
     std::priority_queue<Ending, std::vector<Ending>, std::greater<>> ending_;

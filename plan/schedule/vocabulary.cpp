@@ -83,7 +83,7 @@ ActionGrid shifted(const Schedule& base, const StagePlacement& placement,
             if (forward && action.stage == 0)
                 pieces.embedding(timed.begin - period, ActionKind::forward, action.micro_batch);
             if (makes_input_gradient(action.kind) && action.stage == 0)
-                pieces.embedding(timed.end + 3 * period, ActionKind::backward, action.micro_batch);
+                pieces.embedding(timed.end + 4 * period, ActionKind::backward, action.micro_batch);
         }
     return in_order(std::move(rows));
 }
