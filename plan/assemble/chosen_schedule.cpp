@@ -13,9 +13,8 @@ Schedule chosen_schedule(const Layout& layout) {
                               static_cast<std::int32_t>(layout.virtual_pipeline),
                               static_cast<std::int32_t>(layout.micro_batches()),
                               layout.overlap_expert_communication};
-    const Schedule schedule = kind->schedule(shape);
-    return layout.shares_vocabulary() ? with_vocabulary(schedule, layout.vocabulary_parallel, shape)
-                                      : schedule;
+    return layout.shares_vocabulary() ? with_vocabulary(*kind, layout.vocabulary_parallel, shape)
+                                      : kind->schedule(shape);
 }
 
 PartForms forms_in(const ActionGrid& grid) {

@@ -108,8 +108,8 @@ class UnitRun {
         } while (start_pieces());
     }
 
-    // Passes over pieces of the vocabulary take no time here. All ranks issue theirs at once, behind
-    // what they run, so that collectives have the same place among transfers on every rank.
+    // Passes over pieces of the vocabulary take no time here. All ranks issue theirs at once,
+    // behind what they run, so that collectives have the same place among transfers on every rank.
     bool start_pieces() {
         for (std::size_t rank = 0; rank < grid_.size(); ++rank) {
             const std::size_t first = next_[rank] + busy_[rank] + ahead_[rank];

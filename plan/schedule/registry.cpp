@@ -18,7 +18,7 @@ const std::vector<ScheduleKind>& schedule_kinds() {
         {"zb-v", "two chunks per rank in a V: no bubble within a step, the memory of 1f1b", zb_v,
          Chunks::two, MicroBatches::any, Placement::v},
         {"v-half", "two chunks per rank in a V: half the memory of 1f1b", v_half, Chunks::two,
-         MicroBatches::any, Placement::v},
+         MicroBatches::any, Placement::v, v_half_later},
         {"dualpipe-v", "two chunks per rank in a V: forward of one beside backward of the other",
          dualpipe_v, Chunks::two, MicroBatches::at_least_2p, Placement::v},
     };

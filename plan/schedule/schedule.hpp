@@ -28,6 +28,15 @@ struct Schedule {
     bool operator==(const Schedule&) const = default;
 };
 
+// When an action runs where F, I and W take 1 unit each, B 2 and transfers none; a row for each
+// rank.
+struct TimedAction {
+    Action action;
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+};
+using Timeline = std::vector<std::vector<TimedAction>>;
+
 enum class Chunks : std::uint8_t { one, several, two };                    // of a rank: v
 enum class MicroBatches : std::uint8_t { any, groups_of_p, at_least_2p };  // m
 
@@ -39,6 +48,9 @@ struct ScheduleKind {
     Chunks chunks = Chunks::one;
     MicroBatches micro_batches = MicroBatches::any;
     Placement placement = Placement::wrap;
+    // The order with the last stage's gradients so many micro-batches' time later than they could
+    // come; nullptr: as `order` has it, with all backward passes later.
+    Timeline (*later)(const ScheduleShape&, std::int32_t periods) = nullptr;
 
     Schedule schedule(const ScheduleShape& shape) const {
         return {order(shape), place(placement, shape.pipeline, shape.virtual_stages)};
@@ -54,14 +66,7 @@ const ScheduleKind* find_schedule(std::string_view name);  // nullptr: unknown
 // not, at any moment, on one rank's row.
 std::int32_t most_in_flight(const std::vector<Action>& row);
 
-// When each action runs where F, I and W take 1 unit each, B 2 and transfers none; a row for each
-// rank. An order that cannot run is a bug of the schedule.
-struct TimedAction {
-    Action action;
-    std::int64_t begin = 0;
-    std::int64_t end = 0;
-};
-using Timeline = std::vector<std::vector<TimedAction>>;
+// An order that cannot run is a bug of the schedule.
 Timeline unit_timeline(const Schedule& schedule);
 
 // Adds transfers to a grid of compute actions; between two stages of one rank there is none. The
@@ -99,6 +104,7 @@ ActionGrid zb_h1(const ScheduleShape& shape);
 ActionGrid zb_2p(const ScheduleShape& shape);
 ActionGrid zb_v(const ScheduleShape& shape);
 ActionGrid v_half(const ScheduleShape& shape);
+Timeline v_half_later(const ScheduleShape& shape, std::int32_t periods);
 ActionGrid dualpipe_v(const ScheduleShape& shape);
 
 }  // namespace orrery::plan

@@ -169,4 +169,41 @@ ActionGrid v_half(const ScheduleShape& shape) {
     return Squeeze(shape).run();
 }
 
+// The blocks as they repeat, not squeezed: where passes over a vocabulary tie all ranks, those that
+// fill a gap on one rank would hold up the others. A weight gradient takes the first unit behind
+// its other half that no block has a pass for.
+Timeline v_half_later(const ScheduleShape& shape, std::int32_t periods) {
+    Timeline timeline;
+    for (std::int32_t rank = 0; rank < shape.pipeline; ++rank) {
+        const BuildingBlock block = block_of(shape.pipeline, rank);
+        std::array<bool, kPeriod> taken{};
+        const auto take = [&](std::int32_t unit) {
+            while (taken[static_cast<std::size_t>(unit % kPeriod)])
+                ++unit;
+            taken[static_cast<std::size_t>(unit % kPeriod)] = true;
+            return unit;
+        };
+        std::array<std::int32_t, 2> forward{}, input{}, weight{};
+        for (std::size_t chunk = 0; chunk < 2; ++chunk) {
+            forward[chunk] = take(block.forward[chunk]);
+            input[chunk] = take(block.input[chunk]) + periods * kPeriod;
+        }
+        for (std::size_t chunk = 0; chunk < 2; ++chunk)
+            weight[chunk] = take(input[chunk] + 1);
+        auto& row = timeline.emplace_back();
+        for (std::int32_t k = 0; k < shape.micro_batches; ++k)
+            for (std::size_t chunk = 0; chunk < 2; ++chunk) {
+                const std::int32_t stage = chunk == 0 ? rank : 2 * shape.pipeline - 1 - rank;
+                const auto add = [&](ActionKind kind, std::int32_t unit) {
+                    const std::int64_t begin = unit + std::int64_t{kPeriod} * k;
+                    row.push_back({{stage, kind, k}, begin, begin + 1});
+                };
+                add(ActionKind::forward, forward[chunk]);
+                add(ActionKind::backward_input, input[chunk]);
+                add(ActionKind::backward_weight, weight[chunk]);
+            }
+    }
+    return timeline;
+}
+
 }  // namespace orrery::plan

@@ -62,11 +62,26 @@ ActionGrid in_order(PlacedRows rows) {
     return grid;
 }
 
-// Each action at its time in `base`, backward passes two micro-batches' time later.
-ActionGrid shifted(const Schedule& base, const StagePlacement& placement,
-                   const ScheduleShape& shape) {
-    const Timeline timeline = unit_timeline(base);
+// Backward passes come two micro-batches' time later than they could: one for the sums of all parts
+// of the vocabulary to come together, one for the gradients of what the head begins with.
+constexpr std::int32_t kLater = 2;
+
+Timeline later(const ScheduleKind& kind, const ScheduleShape& shape, std::int64_t period) {
+    if (kind.later != nullptr) return kind.later(shape, kLater);
+    Timeline timeline = unit_timeline(kind.schedule(shape));
+    for (auto& row : timeline)
+        for (TimedAction& timed : row)
+            if (timed.action.kind != ActionKind::forward) {
+                timed.begin += kLater * period;
+                timed.end += kLater * period;
+            }
+    return timeline;
+}
+
+ActionGrid spread_out(const ScheduleKind& kind, const StagePlacement& placement,
+                      const ScheduleShape& shape) {
     const std::int64_t period = 3 * shape.virtual_stages;  // F and B, or F, I and W, of each chunk
+    const Timeline timeline = later(kind, shape, period);
     PlacedRows rows(timeline.size());
     Pieces pieces(rows, placement);
     const std::int32_t last = placement.stages() - 1;
@@ -74,8 +89,7 @@ ActionGrid shifted(const Schedule& base, const StagePlacement& placement,
         for (const TimedAction& timed : timeline[r]) {
             const Action& action = timed.action;
             const bool forward = action.kind == ActionKind::forward;
-            rows[r].push_back(
-                {timed.begin + (forward ? 0 : 2 * period), forward ? kForward : kBackward, action});
+            rows[r].push_back({timed.begin, forward ? kForward : kBackward, action});
             if (forward && action.stage == last) {
                 pieces.head(timed.end, ActionKind::forward, action.micro_batch);
                 pieces.head(timed.end + period, ActionKind::backward, action.micro_batch);
@@ -83,7 +97,8 @@ ActionGrid shifted(const Schedule& base, const StagePlacement& placement,
             if (forward && action.stage == 0)
                 pieces.embedding(timed.begin - period, ActionKind::forward, action.micro_batch);
             if (makes_input_gradient(action.kind) && action.stage == 0)
-                pieces.embedding(timed.end + 4 * period, ActionKind::backward, action.micro_batch);
+                pieces.embedding(timed.end + kLater * period, ActionKind::backward,
+                                 action.micro_batch);
         }
     return in_order(std::move(rows));
 }
@@ -116,11 +131,13 @@ ActionGrid interlaced_grid(const StagePlacement& placement, const ScheduleShape&
 
 }  // namespace
 
-Schedule with_vocabulary(const Schedule& base, VocabularyParallel how, const ScheduleShape& shape) {
+Schedule with_vocabulary(const ScheduleKind& kind, VocabularyParallel how,
+                         const ScheduleShape& shape) {
     ORRERY_CHECK(how != VocabularyParallel::none, "passes over a vocabulary that is shared out");
-    const StagePlacement placement = base.placement.with_pieces(shape.pipeline);
+    const StagePlacement placement =
+        place(kind.placement, shape.pipeline, shape.virtual_stages).with_pieces(shape.pipeline);
     return {how == VocabularyParallel::interlaced ? interlaced_grid(placement, shape)
-                                                  : shifted(base, placement, shape),
+                                                  : spread_out(kind, placement, shape),
             placement};
 }
 
