@@ -31,6 +31,14 @@ std::vector<std::int32_t> stages_of(const plan::StagePlacement& placement, std::
     return stages;
 }
 
+// A rank's passes through stages with layers.
+std::vector<plan::Action> of_layers(const plan::Schedule& schedule, std::size_t rank) {
+    std::vector<plan::Action> row;
+    for (const plan::Action& action : schedule.grid[rank])
+        if (action.stage < schedule.placement.stages()) row.push_back(action);
+    return row;
+}
+
 std::string list(const std::vector<std::int32_t>& numbers) {
     std::string text;
     for (const std::int32_t number : numbers)
@@ -45,6 +53,7 @@ std::vector<std::string> cells_of(const std::vector<plan::TimedAction>& row, std
         cells.resize(std::max(cells.size(), static_cast<std::size_t>(to)), text);
     };
     for (const plan::TimedAction& timed : row) {
+        if (timed.begin == timed.end) continue;
         fill(timed.begin, ".");
         cells.push_back(to_text(timed.action));
         fill(timed.end, std::string(cells.back().size(), '-'));
@@ -115,7 +124,14 @@ std::string schedule_text(const ScheduleView& view, int columns, bool whole) {
     std::string out = fmt::format("{}: {} rank{}, {} stages, {} micro-batches, {} units of time\n",
                                   view.name, ranks, ranks == 1 ? "" : "s",
                                   view.schedule.placement.stages(), view.micro_batches, units);
-    out += "F, I and W take one unit each, B two, transfers none; a dot is an idle unit\n\n";
+    out += "F, I and W take one unit each, B two, transfers none; a dot is an idle unit\n";
+    if (view.schedule.placement.pieces() > 0)
+        out += fmt::format(
+            "passes over the vocabulary, stages {} to {}, take none and are not "
+            "drawn\n",
+            view.schedule.placement.stages(),
+            view.schedule.placement.stages() + 2 * view.schedule.placement.pieces() - 1);
+    out += '\n';
     const std::size_t label = picture.label();
     out += picture.drawn(columns, whole);
     out += fmt::format("\n{:<{}}  {:>6}  {:>7}  {:>9}  stages\n", "", label, "idle", "bubble",
@@ -127,7 +143,7 @@ std::string schedule_text(const ScheduleView& view, int columns, bool whole) {
         out += fmt::format("{:<{}}  {:>6}  {:>5.1f} %  {:>9}  {}\n", fmt::format("rank {}", rank),
                            label, idle_here,
                            100.0 * static_cast<double>(idle_here) / static_cast<double>(units),
-                           most_in_flight(view.schedule.grid[rank]),
+                           most_in_flight(of_layers(view.schedule, rank)),
                            list(stages_of(view.schedule.placement, rank)));
     }
     out += fmt::format("{:<{}}  {:>6}  {:>5.1f} %\n", "all", label, idle,
@@ -150,7 +166,7 @@ std::string schedule_json(const ScheduleView& view) {
         ranks.push_back({{"rank", rank},
                          {"stages", stages_of(view.schedule.placement, rank)},
                          {"idle_units", idle_here},
-                         {"in_flight", most_in_flight(view.schedule.grid[rank])},
+                         {"in_flight", most_in_flight(of_layers(view.schedule, rank))},
                          {"actions", std::move(actions)}});
     }
     const auto all = static_cast<double>(units * static_cast<std::int64_t>(timeline.size()));

@@ -126,6 +126,11 @@ class Estimate {
             of_experts_.emplace_back(of.network, copies_of_experts(parts.places, scenario.layout),
                                      scenario, 0);
         }
+        if (layout_.shares_vocabulary())
+            for (const NodeCosts& of : nodes_)
+                shared_.push_back(with_shared_ends(of.unit,
+                                                   static_cast<double>(layout_.pipeline_parallel),
+                                                   static_cast<double>(layout_.virtual_pipeline)));
         find_nodes();
         kind_of_.resize(static_cast<std::size_t>(layout_.stages()));
         for (std::size_t rank = 0; rank < skeleton_.ranks(); ++rank)
@@ -185,6 +190,8 @@ class Estimate {
         StagePlace place = StagePlace::middle;
         if (layout_.pipeline_parallel == 1)
             place = StagePlace::only;
+        else if (layout_.shares_vocabulary())
+            place = StagePlace::middle;
         else if (stage == 0)
             place = StagePlace::first;
         else if (stage == last)
@@ -198,7 +205,9 @@ class Estimate {
         kind.place = place;
         kind.layers = layers;
         kind.node_kind = node_kind;
-        kind.costs = &nodes_[node_kind].unit.stages[static_cast<std::size_t>(place)];
+        kind.costs = layout_.shares_vocabulary()
+                         ? &shared_[node_kind]
+                         : &nodes_[node_kind].unit.stages[static_cast<std::size_t>(place)];
         kinds_.push_back(kind);
         return kinds_.size() - 1;
     }
@@ -435,9 +444,24 @@ class Estimate {
         }
         const bool folds_back = stages.front() == 0 && stages.back() + 1 == layout_.stages();
         if (framework_.fragmentation == 0 && largest > smallest && !folds_back) lost = smallest;
-        const double in_flight = skeleton_.most(rank, layout_.micro_batches(), of_chunk_);
+        double in_flight = skeleton_.most(rank, layout_.micro_batches(), of_chunk_);
+        for (const InFlight& chunk : of_chunk_)
+            in_flight += more_in_flight() * (chunk.until_backward + chunk.until_weights);
         const double live = states + fixed + fixed_base + std::max(in_flight + beside, at_end);
         return live * (1 + framework_.fragmentation) + lost;
+    }
+
+    // Micro-batches beside those of the schedule (plan/schedule/vocabulary.hpp).
+    double more_in_flight() const {
+        switch (layout_.vocabulary_parallel) {
+            case plan::VocabularyParallel::none:
+                return 0;
+            case plan::VocabularyParallel::interlaced:
+                return static_cast<double>(layout_.pipeline_parallel) / 2;
+            case plan::VocabularyParallel::vocab_1:
+                return 2;
+        }
+        return 0;
     }
 
     // Of a rank's process, besides.
@@ -492,6 +516,7 @@ class Estimate {
     PipelineWalks& walks_;
     std::vector<DataExchange> exchanges_, of_experts_;  // by kind of node
     std::vector<std::size_t> node_of_;                  // kind, by pipeline rank
+    std::vector<StageCosts> shared_;  // by kind of node, where the vocabulary is shared out
     std::vector<StageKind> kinds_;
     std::vector<std::size_t> kind_of_;  // by stage
     std::vector<InFlight> of_chunk_;    // bytes of a micro-batch, of the rank that is looked at

@@ -446,7 +446,30 @@ plan::Layout unit_layout(const plan::Scenario& scenario, bool splits_backward) {
     unit.zero_group_size = 0;
     unit.global_batch_size = kUnitMicroBatches * unit.data_parallel * unit.micro_batch_size;
     unit.layers_per_stage.clear();
+    // Embedding and head whole, wherever they go: with_shared_ends divides them.
+    unit.vocabulary_parallel = plan::VocabularyParallel::none;
     return unit;
+}
+
+StageCosts with_shared_ends(const UnitCosts& unit, double ranks, double chunks) {
+    const auto stage = [&](StagePlace place) -> const StageCosts& {
+        return unit.stages[static_cast<std::size_t>(place)];
+    };
+    const StageCosts &first = stage(StagePlace::first), &last = stage(StagePlace::last);
+    StageCosts shared = stage(StagePlace::middle);
+    const auto divide = [&](ByLayers& all, const ByLayers& one, const ByLayers& other) {
+        all.base += (one.base + other.base - 2 * all.base) / (ranks * chunks);
+    };
+    for (std::size_t pass = 0; pass < kPasses; ++pass) {
+        divide(shared.busy[pass], first.busy[pass], last.busy[pass]);
+        divide(shared.undisturbed[pass], first.undisturbed[pass], last.undisturbed[pass]);
+        divide(shared.while_running[pass], first.while_running[pass], last.while_running[pass]);
+    }
+    for (ByLayers StageCosts::*bytes :
+         {&StageCosts::elements, &StageCosts::whole_states, &StageCosts::shared_states,
+          &StageCosts::until_backward, &StageCosts::until_weights, &StageCosts::between_halves})
+        divide(shared.*bytes, first.*bytes, last.*bytes);
+    return shared;
 }
 
 UnitCosts unit_costs(const plan::Scenario& unit, const Profile& profile,

@@ -67,6 +67,10 @@ struct UnitCosts {
     std::string error;  // the device cannot compute so; the rest is then meaningless
 };
 
+// Of a stage where pipeline ranks, of so many chunks each, share out the vocabulary: a middle
+// one's, and its part of what the first and the last have beside layers.
+StageCosts with_shared_ends(const UnitCosts& unit, double ranks, double chunks);
+
 // The layout of the plan that costs are taken from: layouts that share it share the costs, as far
 // as nothing but the layout differs. Of a valid scenario; `splits_backward` is of its schedule.
 plan::Layout unit_layout(const plan::Scenario& scenario, bool splits_backward);

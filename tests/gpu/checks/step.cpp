@@ -48,6 +48,24 @@ void check_loss_of(World& world, const LogitsPart& part, const std::string& vari
     // The exponent's rounding is of a number of up to 8, and is what the exponential is off.
     world.expect_close("sums", found, 16 + roundings_of_sum(part.columns));
 
+    // Two parts with the numbers above, the second one's largest logits a little higher.
+    world.begin("cross_entropy_join", variant);
+    Values two_sums = sums, two_peaks = peaks;
+    two_sums.insert(two_sums.end(), sums.begin(), sums.end());
+    for (const double peak : peaks)
+        two_peaks.push_back(peak + 0.75);
+    Tensor& part_sums = world.in(DType::fp32, two_sums);
+    Tensor& part_peaks = world.in(DType::fp32, two_peaks);
+    Tensor& wanted = world.tokens(targets);
+    Tensor& joined = world.out(DType::fp32, 2 * part.rows);
+    Tensor& highest = world.out(DType::fp32, part.rows);
+    world.run([&](Kernels& kernels, const Place& at) {
+        kernels.cross_entropy_join({part.rows, 2, part.columns, at.at<std::int32_t>(wanted),
+                                    at(part_sums), at(part_peaks), at(joined), at(highest)});
+    });
+    world.expect_same("largest", highest);
+    world.expect_close("sums", joined, 4);
+
     world.begin("cross_entropy_backward", variant);
     Tensor& gradient = world.in(logits);
     Tensor& peak = world.in(DType::fp32, peaks);

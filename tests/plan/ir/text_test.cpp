@@ -368,13 +368,13 @@ TEST(PlanText, FaultsAreToldWithTheirPlace) {
         {"2×4×2", "2×4x2", "line 12, column 14: found \"4x2\", expected n of gemm"},
         {"compute ", "computer",
          "line 12, column 35: found \"computer\", expected a stream (compute, tensor_comm, "
-         "context_comm, expert_comm, data_comm, pipeline_comm, pipeline_before_comm, copy, "
-         "copy_out, disk_read, disk_write, server)"},
+         "context_comm, expert_comm, data_comm, pipeline_comm, pipeline_before_comm, "
+         "vocabulary_comm, copy, copy_out, disk_read, disk_write, server)"},
         {"\"fc1\"", "\"fc1",
          "line 12, column 28: found a string without its closing quote, "
          "expected a stream (compute, tensor_comm, context_comm, expert_comm, "
-         "data_comm, pipeline_comm, pipeline_before_comm, copy, copy_out, disk_read, "
-         "disk_write, server)"},
+         "data_comm, pipeline_comm, pipeline_before_comm, vocabulary_comm, copy, copy_out, "
+         "disk_read, disk_write, server)"},
         {"x, w ->", "x, v ->",
          "line 12, column 51: found \"v\", expected a tensor of block "
          "layer.forward"},

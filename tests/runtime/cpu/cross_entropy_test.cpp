@@ -111,6 +111,50 @@ TEST(CrossEntropy, LossIsItsFormulaHoweverTheVocabularyIsShared) {
     }
 }
 
+// Parts that find a largest logit of their own are joined to what one maximum of all gives.
+TEST(CrossEntropy, PartsAreJoinedToTheSumsOfWholeRows) {
+    const Values logits = exact_numbers(kRows * kVocabulary, 1);
+    const std::vector<std::int32_t> target = targets();
+    const std::int64_t width = kVocabulary / 3;
+    ASSERT_EQ(width * 3, static_cast<std::int64_t>(kVocabulary));
+    const Computation run = [&](const World& world) {
+        Values sums, largest;
+        for (std::int64_t part = 0; part < 3; ++part) {
+            const LogitsPart of{kRows, width, part * width, width};
+            const Tensor own = world.in(part_of(of, logits));
+            const Tensor own_largest = world.work_out(kRows), own_sums = world.work_out(2 * kRows);
+            world.table.cross_entropy_max({of, own.buffer(), own_largest.buffer()}, world.team);
+            world.table.cross_entropy_sum(
+                {of, target.data(), own.buffer(), own_largest.buffer(), own_sums.buffer()},
+                world.team);
+            const Values s = own_sums.values(), l = own_largest.values();
+            sums.insert(sums.end(), s.begin(), s.end());
+            largest.insert(largest.end(), l.begin(), l.end());
+        }
+        const Tensor part_sums = world.work_in(sums), part_largest = world.work_in(largest);
+        std::vector<Tensor> joined = {world.work_out(2 * kRows), world.work_out(kRows)};
+        world.table.cross_entropy_join(
+            {kRows, 3, width, target.data(), part_sums.buffer(), part_largest.buffer(),
+             joined[0].buffer(), joined[1].buffer()},
+            world.team);
+        return joined;
+    };
+    const auto found = in_fp64(run);
+    for (std::size_t row = 0; row < kRows; ++row) {
+        const auto begin = logits.begin() + static_cast<std::ptrdiff_t>(row * kVocabulary);
+        const double largest = *std::max_element(begin, begin + kVocabulary);
+        double sum = 0;
+        for (std::size_t i = 0; i < kVocabulary; ++i)
+            sum += std::exp(begin[static_cast<std::ptrdiff_t>(i)] - largest);
+        EXPECT_EQ(found[1][row], largest) << row;
+        EXPECT_NEAR(found[0][2 * row], target[row] < 0 ? 1 : sum, 1e-12 * sum) << row;
+        EXPECT_NEAR(found[0][2 * row + 1], target[row] < 0 ? 0 : begin[target[row]] - largest,
+                    1e-12)
+            << row;
+    }
+    expect_everywhere(run, 2000);  // roundings of sums of 700 exponentials, scaled once more
+}
+
 TEST(CrossEntropy, BackwardIsTheGradient) {
     const Values logits = exact_numbers(kRows * kVocabulary, 1);
     const auto found =

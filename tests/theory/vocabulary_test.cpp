@@ -1,0 +1,133 @@
+// A vocabulary that pipeline ranks share out (Yeung et al. 2024, arXiv 2411.05288): what each rank
+// holds, what travels, and how many micro-batches are in flight: min(m, p − i + 2) with Algorithm 1
+// in 1F1B, and half as many again as ranks where the passes are interlaced (section 2).
+#include <algorithm>
+
+#include "plan/assemble/chosen_schedule.hpp"
+#include "plan/schedule/schedule.hpp"
+#include "tests/theory/theory_scenarios.hpp"
+
+namespace orrery::theory {
+namespace {
+
+using plan::GroupKind;
+using plan::Op;
+
+constexpr std::int64_t kHidden = 512, kWords = 128, kTokens = 32, kLayers = 4;
+
+Sets shared(std::int64_t p, const char* how = "vocab-1", const Sets& more = {}) {
+    Sets sets = {set("layout.pipeline_parallel", p),
+                 std::string("layout.vocabulary_parallel=") + how};
+    sets.insert(sets.end(), more.begin(), more.end());
+    return sets;
+}
+
+std::int64_t parameters_of(const plan::Program& program) {
+    std::int64_t elements = 0;
+    for (const plan::Bucket& bucket : program.buckets)
+        elements += bucket.elements;
+    return elements;
+}
+
+TEST(SharedVocabulary, EachRankHoldsItsPartOfBothEnds) {
+    const std::int64_t layer = 12 * kHidden * kHidden + 13 * kHidden;
+    for (const std::int64_t p : {2, 4}) {
+        const plan::Plan plan = plan_of(shared(p));
+        for (std::int64_t i = 0; i < p; ++i) {
+            const std::int64_t positions = i == 0 ? 32 * kHidden : 0;
+            const std::int64_t last_norm = i == p - 1 ? 2 * kHidden : 0;
+            EXPECT_EQ(parameters_of(plan.programs[static_cast<std::size_t>(i)]),
+                      kLayers / p * layer + 2 * kWords / p * kHidden + positions + last_norm)
+                << "p " << p << " rank " << i;
+        }
+    }
+}
+
+// Elements of a rank's messages in a step, by kind, on the stream of the vocabulary.
+std::map<plan::OpKind, std::int64_t> sent_by(const plan::Plan& plan, std::size_t rank) {
+    std::map<plan::OpKind, std::int64_t> sent;
+    const plan::Program& program = plan.programs[rank];
+    for (const plan::Step& step : program.steps) {
+        if (step.procedure < 0) continue;
+        for (const plan::BlockUse& use :
+             program.procedures[static_cast<std::size_t>(step.procedure)].uses)
+            for (const Op& op : plan.blocks[static_cast<std::size_t>(use.block)].ops)
+                if (op.stream == plan::Stream::vocabulary_comm) sent[op.kind()] += op.size(0);
+    }
+    return sent;
+}
+
+// Of each micro-batch: the head's input goes out and its gradient is summed; the embedding's rows
+// are summed and their gradient goes out; of a token three numbers of each part come together.
+TEST(SharedVocabulary, SendsTwoActivationsEachWayAndThreeNumbersAToken) {
+    const std::int64_t m = 8, p = 4, activation = kTokens * kHidden;
+    const plan::Plan plan = plan_of(shared(p));
+    for (std::size_t rank = 0; rank < p; ++rank) {
+        auto sent = sent_by(plan, rank);
+        EXPECT_EQ(sent[plan::OpKind::broadcast], 2 * m * activation);
+        EXPECT_EQ(sent[plan::OpKind::all_reduce], 2 * m * activation);
+        EXPECT_EQ(sent[plan::OpKind::all_gather], 3 * m * p * kTokens);
+    }
+    // Within the micro-batch the maximum and two sums are reduced instead.
+    auto sent = sent_by(plan_of(shared(p, "interlaced")), 1);
+    EXPECT_EQ(sent[plan::OpKind::all_reduce], 2 * m * activation + 3 * m * kTokens);
+    EXPECT_EQ(sent[plan::OpKind::all_gather], 0);
+}
+
+// Passes through layers alone: those of the pieces are stages of their own.
+std::int32_t in_flight(const plan::Schedule& schedule, std::size_t rank) {
+    std::vector<plan::Action> row;
+    for (const plan::Action& action : schedule.grid[rank])
+        if (action.stage < schedule.placement.stages()) row.push_back(action);
+    return plan::most_in_flight(row);
+}
+
+plan::Schedule schedule_of(const char* how, std::int64_t p, std::int64_t m) {
+    return plan::chosen_schedule(
+        scenario(shared(p, how, {set("model.n_layer", p), set("layout.global_batch_size", m)}))
+            .layout);
+}
+
+TEST(SharedVocabulary, HasTwoMoreMicroBatchesInFlight) {
+    for (const std::int64_t p : {2, 3, 4, 8, 16})
+        for (const std::int64_t m : {1, 2, 5, 40}) {
+            const plan::Schedule schedule = schedule_of("vocab-1", p, m);
+            for (std::int64_t i = 0; i < p; ++i)
+                EXPECT_EQ(in_flight(schedule, static_cast<std::size_t>(i)), std::min(m, p - i + 2))
+                    << "p " << p << " m " << m << " rank " << i;
+        }
+}
+
+TEST(SharedVocabulary, InterlacedHasHalfAsManyMoreAsRanks) {
+    for (const std::int64_t p : {2, 4, 8, 16, 32})
+        EXPECT_EQ(in_flight(schedule_of("interlaced", p, 4 * p), 0), p + p / 2) << p;
+}
+
+// All schedules, odd numbers of ranks too: ranks run the pieces' passes in one order.
+TEST(SharedVocabulary, RanksRunTheirPiecesInOneOrder) {
+    for (const plan::ScheduleKind& kind : plan::schedule_kinds())
+        for (const std::int64_t p : {2, 3, 5, 8}) {
+            const std::int64_t v = kind.chunks == plan::Chunks::one ? 1 : 2;
+            const plan::Schedule schedule = plan::chosen_schedule(
+                scenario(shared(p, "vocab-1",
+                                {set("model.n_layer", p * v), set("layout.virtual_pipeline", v),
+                                 set("layout.global_batch_size", 4 * p),
+                                 "layout.schedule=" + std::string(kind.name)}))
+                    .layout);
+            std::vector<plan::Action> first;
+            for (std::size_t rank = 0; rank < schedule.grid.size(); ++rank) {
+                std::vector<plan::Action> pieces;
+                for (plan::Action action : schedule.grid[rank])
+                    if (action.stage >= schedule.placement.stages()) {
+                        action.stage -= static_cast<std::int32_t>(rank);
+                        pieces.push_back(action);
+                    }
+                if (rank == 0) first = pieces;
+                EXPECT_EQ(pieces, first) << kind.name << " p " << p << " rank " << rank;
+            }
+            EXPECT_EQ(first.size(), static_cast<std::size_t>(4 * 4 * p)) << kind.name;
+        }
+}
+
+}  // namespace
+}  // namespace orrery::theory
