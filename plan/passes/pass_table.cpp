@@ -63,6 +63,7 @@ void split_communication(const PlanInput& input, PartBlocks& part) {
 }
 
 void halve(const PlanInput& input, PartBlocks& part) {
+    if (!input.forms.split) return;  // a piece of the vocabulary, which is run whole
     part.whole = input.forms.whole;
     part.halves = halve_backward(part.pair, part.recompute ? &*part.recompute : nullptr,
                                  input.sharding.gradients, is_layer(part.place));
@@ -70,7 +71,9 @@ void halve(const PlanInput& input, PartBlocks& part) {
 
 void halve_head(const PlanInput& input, PartBlocks& part) {
     if (part.place != PartPlace::head) return;
-    halve(input, part);
+    PlanInput split = input;
+    split.forms.split = true;
+    halve(split, part);
     part.whole = false;
 }
 

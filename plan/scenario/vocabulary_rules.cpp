@@ -1,7 +1,9 @@
 // Rules of layout.vocabulary_parallel: a pipeline whose ranks can share out the words, and nothing
 // beside it that counts on embedding and head lying whole at its ends.
+#include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -46,6 +48,13 @@ void check_vocabulary(Reading& reading, const Scenario& scenario) {
         refuse_sharing(reading, "\"interlaced\" is an order of its own, made from 1f1b",
                        fmt::format("schedule = {}", layout.schedule),
                        "\"schedule\": \"1f1b\", or \"vocabulary_parallel\": \"vocab-1\"");
+    // Embedding and head are no work of the stages at the ends then.
+    const std::vector<std::int64_t>& layers = layout.layers_per_stage;
+    if (reading.good({"layout.layers_per_stage"}) &&
+        std::count(layers.begin(), layers.end(), 0) > 0)
+        refuse_sharing(reading, "a stage without layers has nothing to do",
+                       fmt::format("layers_per_stage = [{}]", fmt::join(layers, ", ")),
+                       "layers on every stage, or vocabulary_parallel \"none\"");
     const Excluded excluded[] = {
         {"model.num_nextn_predict_layers", scenario.model.mtp_layers > 0,
          "the model predicts further tokens, with losses of their own", "a model without them"},

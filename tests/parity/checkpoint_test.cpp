@@ -110,6 +110,8 @@ std::vector<ResumeCase> resume_cases() {
         {kLlama, layout("zero2_sequence", {dp2, tp2, "sequence_parallel=true", "zero_stage=2"})},
         {kGpt,
          layout("zero3_hybrid", {"data_parallel=4", "zero_stage=3", "zero_group_size=2", bf16})},
+        {kGpt, layout("shared_vocabulary",
+                      {pp2, dp2, bf16, "zero_stage=1", "vocabulary_parallel=vocab-1"})},
         {kGpt, layout("zb_v_zero3", {pp2, v2, dp2, "schedule=zb-v", "zero_stage=3"})},
         {kLlama, layout("ring_zero3", {"context_parallel=2", dp2, "zero_stage=3"})},
         // Scales that overflow, fall and grow, on both sides of the checkpoint.
@@ -209,6 +211,36 @@ std::vector<NamedLayout> layouts_of_one_model() {
     return all;
 }
 
+// Trained in layout a, loaded and saved again in b, and that in a.
+void expect_there_and_back(const char* text, const NamedLayout& a, const NamedLayout& b,
+                           bool masters) {
+    SCOPED_TRACE(a.name + " to " + b.name);
+    const CheckpointFolder first("reshard-a"), there("reshard-b"), back("reshard-c");
+    Sets sets_a = a.sets, sets_b = b.sets;
+    for (Sets* sets : {&sets_a, &sets_b})
+        sets->push_back(masters ? "training.precision=bf16" : "training.precision=fp32");
+    const plan::Scenario scenario_a = scenario(text, sets_a);
+    const Trained run = train(scenario_a, saving(first.path(), 2, false));
+    const runtime::CheckpointReader saved = newest(first);
+    save_again(saved, scenario(text, sets_b), there.path());
+    const runtime::CheckpointReader between = newest(there);
+    save_again(between, scenario_a, back.path());
+    const runtime::CheckpointReader again = newest(back);
+    EXPECT_EQ(all_of(between), all_of(saved));
+    EXPECT_EQ(all_of(again), all_of(saved));
+    EXPECT_EQ(again.manifest().tensors, saved.manifest().tensors);
+    EXPECT_EQ(between.manifest().progress, saved.manifest().progress);
+    EXPECT_EQ(again.manifest().progress, saved.manifest().progress);
+    EXPECT_EQ(again.manifest().shards, saved.manifest().shards) << "bit for bit the same files";
+    if (masters) return;
+    // What was saved is what was trained.
+    for (const auto& [tensor, values] : run.parameters) {
+        std::vector<double> read(values.size());
+        again.read(tensor, runtime::Quantity::weight, 0, read);
+        EXPECT_EQ(read, values) << tensor;
+    }
+}
+
 TEST(Reshard, ThereAndBackIsWhatWasSaved) {
     const std::vector<NamedLayout> layouts = layouts_of_one_model();
     std::mt19937 random(8);  // the same pairs in every run
@@ -216,33 +248,20 @@ TEST(Reshard, ThereAndBackIsWhatWasSaved) {
     const int pairs = sanitized() ? 5 : 20;
     for (int pair = 0; pair < pairs; ++pair) {
         const NamedLayout &a = any(), &b = any();
-        SCOPED_TRACE(a.name + " to " + b.name);
-        const char* text = pair % 2 == 0 ? kGpt : kLlama;
-        const CheckpointFolder first("reshard-a"), there("reshard-b"), back("reshard-c");
-        Sets sets_a = a.sets, sets_b = b.sets;
-        const bool masters = pair % 3 == 0;
-        for (Sets* sets : {&sets_a, &sets_b})
-            sets->push_back(masters ? "training.precision=bf16" : "training.precision=fp32");
-        const plan::Scenario scenario_a = scenario(text, sets_a);
-        const Trained run = train(scenario_a, saving(first.path(), 2, false));
-        const runtime::CheckpointReader saved = newest(first);
-        save_again(saved, scenario(text, sets_b), there.path());
-        const runtime::CheckpointReader between = newest(there);
-        save_again(between, scenario_a, back.path());
-        const runtime::CheckpointReader again = newest(back);
-        EXPECT_EQ(all_of(between), all_of(saved));
-        EXPECT_EQ(all_of(again), all_of(saved));
-        EXPECT_EQ(again.manifest().tensors, saved.manifest().tensors);
-        EXPECT_EQ(between.manifest().progress, saved.manifest().progress);
-        EXPECT_EQ(again.manifest().progress, saved.manifest().progress);
-        EXPECT_EQ(again.manifest().shards, saved.manifest().shards) << "bit for bit the same files";
-        // What was saved is what was trained.
-        if (masters) continue;
-        for (const auto& [tensor, values] : run.parameters) {
-            std::vector<double> read(values.size());
-            again.read(tensor, runtime::Quantity::weight, 0, read);
-            EXPECT_EQ(read, values) << tensor;
-        }
+        expect_there_and_back(pair % 2 == 0 ? kGpt : kLlama, a, b, pair % 3 == 0);
+    }
+}
+
+// Words lie on all pipeline ranks, filled up to as many shares as there are.
+TEST(Reshard, OfAVocabularyThatPipelineRanksShareOut) {
+    const std::string vocab = "vocabulary_parallel=vocab-1", pp2 = "pipeline_parallel=2";
+    const NamedLayout shared =
+        layout("shared", {"pipeline_parallel=4", "data_parallel=2", "zero_stage=1", vocab});
+    for (const char* text : {kGpt, kLlama}) {
+        expect_there_and_back(text, shared, layout("tensor", {pp2, "tensor_parallel=2"}), false);
+        expect_there_and_back(text, layout("alone", {}), shared, true);
+        expect_there_and_back(text, shared,
+                              layout("shared_by_tensor", {pp2, "tensor_parallel=2", vocab}), true);
     }
 }
 

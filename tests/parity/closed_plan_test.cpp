@@ -64,6 +64,8 @@ std::vector<Model> worlds() {
         {kLlama, layout("window", {"model.model_type=mistral", "model.sliding_window=5"})},
         {kLlama,
          layout("window_unfused", {"model.model_type=mistral", "model.sliding_window=5", unfused})},
+        {kGpt, layout("shared_vocabulary", {"pipeline_parallel=2", "vocabulary_parallel=vocab-1"})},
+        {kLlama, layout("interlaced", {"pipeline_parallel=2", "vocabulary_parallel=interlaced"})},
         {kBloom, layout("bloom", {})},
         {kBloom, layout("bloom_unfused", {"tensor_parallel=2", unfused})},
     };

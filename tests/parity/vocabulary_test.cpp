@@ -5,6 +5,7 @@
 #include <map>
 
 #include "tests/parity/expert_layouts.hpp"
+#include "tests/parity/offload_layouts.hpp"
 #include "tests/parity/run.hpp"
 
 namespace orrery::parity {
@@ -57,7 +58,6 @@ std::vector<Case> cases() {
     add("pipeline_4_data", {pp4, dp2, vocab});
     add("interlaced_2_data", {pp2, dp2, inter});
     add("interlaced_4", {pp4, inter});
-    add("interlaced_8", {"pipeline_parallel=8", "layers_per_stage=[1,1,1,1,0,0,0,0]", inter});
     add("tensor", {pp2, tp2, vocab});
     add("tensor_sequence", {pp2, tp2, sp, dp2, vocab});
     add("interlaced_tensor_sequence", {pp4, tp2, sp, inter});
@@ -73,7 +73,13 @@ std::vector<Case> cases() {
     add("zero3_kept", {pp2, dp2, "zero_stage=3", "reshard_after_forward=false", vocab});
     add("zero3_interlaced", {pp2, dp2, "zero_stage=3", inter});
     add("recomputed", {pp2, "recompute=full", vocab});
-    add("offloaded_states", {pp2, R"(offload={"optimizer": "host"})", vocab});
+    for (const char* model : {kGpt, kLlama}) {
+        NamedLayout offloaded = layout("offloaded_states", {pp2, vocab});
+        offloaded.sets.push_back("layout.offload.optimizer=host");
+        for (const std::string& known : offload_cluster())
+            offloaded.sets.push_back(known);
+        all.push_back({model == kGpt ? "gpt" : "llama", model, offloaded});
+    }
     add("fused_loss", {pp2, "training.loss_logits=fused", inter});
     all.push_back({"bloom", kBloom, layout("norm_of_embedding", {pp2, vocab})});
     all.push_back(
