@@ -61,8 +61,7 @@ __global__ void sum_kernel(CrossEntropySum op) {
 __global__ void join_kernel(CrossEntropyJoin op) {
     const auto* const part_sums = static_cast<const float*>(op.part_sums.data);
     const auto* const part_largest = static_cast<const float*>(op.part_largest.data);
-    for (std::int64_t row = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; row < op.rows;
-         row += std::int64_t{gridDim.x} * blockDim.x) {
+    for (std::int64_t row = first_of_thread(); row < op.rows; row += threads_of_grid()) {
         float largest = part_largest[row];
         for (std::int64_t part = 1; part < op.parts; ++part)
             largest = Largest{}(largest, part_largest[part * op.rows + row]);
@@ -140,7 +139,7 @@ void cross_entropy_sum(const CrossEntropySum& op, cudaStream_t stream) {
 }
 
 void cross_entropy_join(const CrossEntropyJoin& op, cudaStream_t stream) {
-    launch("cross_entropy_join", join_kernel, elements_grid(op.rows), stream, op);
+    launch("cross_entropy_join", join_kernel, {blocks_of_threads(op.rows)}, stream, op);
 }
 
 void cross_entropy(const CrossEntropy& op, cudaStream_t stream) {
