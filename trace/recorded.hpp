@@ -75,6 +75,7 @@ struct RecordedTrace {
     std::int64_t rank = -1;                    // as the file says; −1: it does not
     std::int64_t world_size = 0;
     std::string device;                      // "NVIDIA H100 80GB HBM3"
+    std::string part;  // of a file that holds several traces, which: "device 1 of process 4711"
     std::vector<RecordedProcess> processes;  // devices first
     Picoseconds end = 0;                     // of the last span; the first begins at 0
     // Events of kinds that are not read: counters, instants, and what is not named.

@@ -258,17 +258,60 @@ const trace::RecordedArguments* arguments_of(const RecordedTrace& trace,
 
 constexpr std::string_view kProfilerStep = "ProfilerStep#";
 
-std::vector<RecordedWindow> named_steps(const RecordedTrace& trace) {
-    std::vector<RecordedWindow> steps;
-    for (const bool of_device : {false, true}) {
-        if (!steps.empty()) break;
-        for (const RecordedProcess& process : trace.processes) {
-            if (process.is_device != of_device || !steps.empty()) continue;
-            for (const RecordedSpan& span : process.spans)
-                if (std::string_view(trace.names[span.name]).starts_with(kProfilerStep))
-                    steps.push_back({span.start, span.end});
-        }
+// What programs call a step that they mark themselves, by NVTX or record_function; without its
+// number, signs and capitals. In this order, since an iteration may be marked around its steps.
+constexpr std::array<std::string_view, 9> kStepWords = {
+    "iteration",          "iter",       "train iteration",
+    "training iteration", "train iter", "training step",
+    "train step",         "trainstep",  "step"};
+
+// "Step_12", "train step: 12" and "iteration#12" as "step", "train step" and "iteration".
+std::string words_of(std::string_view name) {
+    std::string words;
+    for (const char c : name) {
+        const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (letter)
+            words += static_cast<char>(c | 0x20);
+        else if (!words.empty() && words.back() != ' ')
+            words += ' ';
     }
+    if (!words.empty() && words.back() == ' ') words.pop_back();
+    return words;
+}
+
+// Spans of names that fit, of the first thread that has any: hosts before devices, one after
+// another, none within the one before.
+template <typename Fits>
+std::vector<RecordedWindow> windows_of(const RecordedTrace& trace, const Fits& fits) {
+    std::vector<bool> fitting;
+    for (const std::string& name : trace.names)
+        fitting.push_back(fits(std::string_view(name)));
+    for (const bool of_device : {false, true})
+        for (const RecordedProcess& process : trace.processes) {
+            if (process.is_device != of_device) continue;
+            std::vector<RecordedWindow> steps;
+            std::uint32_t lane = 0;
+            for (const RecordedSpan& span : process.spans) {
+                if (!fitting[span.name] || span.end <= span.start) continue;
+                if (steps.empty()) lane = span.lane;
+                if (span.lane != lane || (!steps.empty() && span.start < steps.back().end))
+                    continue;
+                steps.push_back({span.start, span.end});
+            }
+            if (!steps.empty()) return steps;
+        }
+    return {};
+}
+
+std::vector<RecordedWindow> named_steps(const RecordedTrace& trace, const std::string& range) {
+    if (!range.empty())
+        return windows_of(trace, [&](std::string_view name) { return name.starts_with(range); });
+    std::vector<RecordedWindow> steps =
+        windows_of(trace, [](std::string_view name) { return name.starts_with(kProfilerStep); });
+    for (const std::string_view word : kStepWords)
+        if (steps.empty())
+            steps =
+                windows_of(trace, [&](std::string_view name) { return words_of(name) == word; });
     return steps;
 }
 
@@ -423,12 +466,13 @@ double RecordedRank::step_s() const {
     return static_cast<double>(steps[typical].duration()) / trace::kPsPerSecond;
 }
 
-RecordedRank recorded_rank(const RecordedTrace& trace, const std::string& file) {
+RecordedRank recorded_rank(const RecordedTrace& trace, const std::string& file,
+                           const std::string& step_range) {
     RecordedRank rank;
     rank.file = file;
     rank.rank = trace.rank;
     rank.world_size = trace.world_size;
-    rank.steps = named_steps(trace);
+    rank.steps = named_steps(trace, step_range);
     rank.steps_named = !rank.steps.empty();
     if (!rank.steps_named) rank.steps.push_back({0, trace.end + 1});
     // The first step warms caches up.

@@ -76,7 +76,7 @@ struct RecordedRank {
     std::int64_t world_size = 0;
     std::string device;  // empty: no device's work is in the trace
     std::vector<RecordedWindow> steps;
-    bool steps_named = false;  // by the profiler; else the whole trace is one step
+    bool steps_named = false;  // by profiler or program; else the whole trace is one step
     std::size_t typical =
         0;  // into steps: of median length, the first left out where there are more
     std::vector<WorkItem> work;               // of it, in order of time
@@ -89,6 +89,10 @@ struct RecordedRank {
     double step_s() const;
 };
 
-RecordedRank recorded_rank(const trace::RecordedTrace& trace, const std::string& file);
+// Steps are the spans of the host whose names begin with `step_range`; empty: those that the
+// profiler named (ProfilerStep#), else those that the program called a step or an iteration, else
+// the whole trace is one.
+RecordedRank recorded_rank(const trace::RecordedTrace& trace, const std::string& file,
+                           const std::string& step_range = "");
 
 }  // namespace orrery::compare
