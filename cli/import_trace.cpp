@@ -47,7 +47,7 @@ class ImportTrace : public Subcommand {
   public:
     std::string name() const override { return "import-trace"; }
     std::string summary() const override {
-        return "Read traces of PyTorch's profiler or Nsight Systems: what a step took";
+        return "Read traces of PyTorch's profiler, Nsight Systems or Chakra: a step's time";
     }
     std::vector<std::string> examples() const override {
         return {"import-trace rank0.pt.trace.json.gz",
@@ -58,8 +58,8 @@ class ImportTrace : public Subcommand {
 
     void declare(CLI::App& app) override {
         files().reads(app.add_option("FILES", traces_,
-                                     "Traces: of PyTorch's profiler (*.json, *.json.gz), one a "
-                                     "rank; of Nsight Systems (nsys export --type sqlite)")
+                                     "Traces: of PyTorch's profiler (*.json, *.json.gz), of Nsight "
+                                     "Systems (nsys export --type sqlite), of Chakra (*.et)")
                           ->required()
                           ->option_text(" "));
         input_.declare(app, files(), "--scenario", "--set");

@@ -358,6 +358,12 @@ class Reader {
         const RecordedSpan& span = trace_.processes[p].spans[s];
         WorkItem item;
         item.kind = kind_of_name(trace_.names[span.name], has_device_);
+        if (const auto* own = arguments_of(trace_, trace_.processes[p], s); own != nullptr) {
+            if (own->op_kind)
+                item.kind = work_kind(*own->op_kind);
+            else if (item.kind == WorkKind::other && !own->collective.empty())
+                item.kind = kind_of_name(own->collective, false);
+        }
         item.phase = span.phase;
         // An optimizer made of single operations is one all the same.
         if (item.phase == plan::Phase::optimizer && !is_communication(item.kind) &&
@@ -380,8 +386,10 @@ class Reader {
             if (is_communication(item.kind) && item.message_bytes == 0)
                 say_message(process, at, item);
             if (item.kind == WorkKind::gemm && !item.product)
-                item.product = product_shape(trace_.names[trace_.processes[process].spans[at].name],
-                                             arguments->input_dims);
+                item.product = product_shape(
+                    arguments->op.empty() ? trace_.names[trace_.processes[process].spans[at].name]
+                                          : arguments->op,
+                    arguments->input_dims);
         }
         return item;
     }
@@ -441,6 +449,64 @@ std::string_view name(WorkKind kind) {
 
 WorkKind kind_of_name(std::string_view name, bool of_device) {
     return of_device ? first_of(kKernelRules, name) : first_of(kOperatorRules, name);
+}
+
+WorkKind work_kind(plan::OpKind kind) {
+    using plan::OpKind;
+    switch (kind) {
+        case OpKind::gemm:
+        case OpKind::batched_gemm:
+        case OpKind::grouped_gemm:
+            return WorkKind::gemm;
+        case OpKind::attention:
+        case OpKind::attention_block:
+            return WorkKind::attention;
+        case OpKind::attention_backward:
+        case OpKind::attention_block_backward:
+            return WorkKind::attention_backward;
+        case OpKind::norm:
+        case OpKind::norm_backward:
+        case OpKind::qk_norm:
+        case OpKind::qk_norm_backward:
+        case OpKind::qk_norm_sums:
+            return WorkKind::norm;
+        case OpKind::softmax:
+        case OpKind::softmax_backward:
+            return WorkKind::softmax;
+        case OpKind::cross_entropy_max:
+        case OpKind::cross_entropy_sum:
+        case OpKind::cross_entropy:
+        case OpKind::cross_entropy_backward:
+            return WorkKind::loss;
+        case OpKind::embedding:
+        case OpKind::embedding_backward:
+            return WorkKind::embedding;
+        case OpKind::activation:
+        case OpKind::activation_backward:
+        case OpKind::expert_activation:
+        case OpKind::expert_activation_backward:
+            return WorkKind::activation;
+        case OpKind::dropout:
+        case OpKind::dropout_backward:
+            return WorkKind::dropout;
+        case OpKind::adamw:
+        case OpKind::gradient_norm:
+            return WorkKind::optimizer;
+        case OpKind::all_reduce:
+            return WorkKind::all_reduce;
+        case OpKind::all_gather:
+            return WorkKind::all_gather;
+        case OpKind::reduce_scatter:
+            return WorkKind::reduce_scatter;
+        case OpKind::all_to_all:
+        case OpKind::all_to_all_v:
+            return WorkKind::all_to_all;
+        case OpKind::shift:
+        case OpKind::exchange:
+            return WorkKind::send_receive;
+        default:
+            return plan::is_copy(kind) ? WorkKind::copy : WorkKind::elementwise;
+    }
 }
 
 std::optional<ProductShape> product_shape(std::string_view op, std::string_view input_dims) {

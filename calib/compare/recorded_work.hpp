@@ -45,6 +45,9 @@ inline bool is_communication(WorkKind kind) {
 // By the first rule whose text is in the name; `of_device`: a kernel's, else an operator's.
 WorkKind kind_of_name(std::string_view name, bool of_device);
 
+// Of an op of a plan.
+WorkKind work_kind(plan::OpKind kind);
+
 // m × n × k of a product, from the dimensions of the inputs of the operator of this name.
 struct ProductShape {
     std::int64_t m = 0, n = 0, k = 0, batch = 1;

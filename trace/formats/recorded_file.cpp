@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "trace/formats/chakra.hpp"
 #include "trace/formats/kineto.hpp"
 #include "trace/formats/nsys.hpp"
 #include "trace/formats/sqlite_database.hpp"
@@ -26,7 +27,7 @@ std::vector<RecordedTrace> read_recorded(const std::string& path) {
     struct stat status {};
     if (is_nsys_report_name(path) && ::stat(path.c_str(), &status) == 0) say_how_to_export(path);
     std::vector<RecordedTrace> traces;
-    traces.push_back(read_kineto(path, true));
+    traces.push_back(is_chakra_name(path) ? read_chakra(path) : read_kineto(path, true));
     return traces;
 }
 
