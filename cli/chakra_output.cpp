@@ -16,7 +16,7 @@ namespace orrery::cli {
 namespace {
 
 constexpr std::string_view kFolded = "folded";
-constexpr double kMostBytes = 64e9;  // that nobody asked for rank by rank
+constexpr double kMostBytes = 8e9;  // that nobody asked for rank by rank
 
 OutputKind chakra_output() {
     return {true, [](const std::string& folder) -> std::string {
@@ -42,8 +42,9 @@ std::vector<plan::Rank> listed(const std::string& list, plan::Rank ranks) {
         const std::string part = list.substr(at, end - at);
         const std::size_t dash = part.find('-');
         const auto first = rank_number(std::string_view(part).substr(0, dash));
-        const auto last =
-            dash == std::string::npos ? first : rank_number(std::string_view(part).substr(dash + 1));
+        const auto last = dash == std::string::npos
+                              ? first
+                              : rank_number(std::string_view(part).substr(dash + 1));
         if (!first || !last || *first < 0 || *last < *first || *last >= ranks)
             throw UsageError(fmt::format(
                 "--ranks {}: \"{}\" is neither a rank nor ranks from one to another, as 0-3; this "
@@ -82,10 +83,10 @@ std::vector<plan::Rank> all_ranks(const plan::Plan& plan) {
 void ChakraOutput::declare(CLI::App& app, CommandFiles& files) {
     files
         .writes(app, "--chakra", folder_, chakra_output(),
-                "Folder for Chakra execution traces, a file a rank, and ASTRA-sim's groups")
+                "Write Chakra execution traces, a file a rank, into this folder")
         ->type_name("DIR");
     app.add_option("--ranks", ranks_,
-                   "With --chakra: of these ranks alone, as 0-7,64, or folded, one of each kind")
+                   "With --chakra: these ranks alone, as 0-7,64; folded: one of each kind")
         ->type_name("LIST");
 }
 

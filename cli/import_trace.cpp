@@ -47,7 +47,7 @@ class ImportTrace : public Subcommand {
   public:
     std::string name() const override { return "import-trace"; }
     std::string summary() const override {
-        return "Read traces of PyTorch's profiler, Nsight Systems or Chakra: a step's time";
+        return "Read a step's traces of PyTorch's profiler, Nsight Systems or Chakra";
     }
     std::vector<std::string> examples() const override {
         return {"import-trace rank0.pt.trace.json.gz",

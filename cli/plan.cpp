@@ -42,8 +42,7 @@ class Plan : public Subcommand {
             ->type_name("PLAN");
         chakra_.declare(app, files());
         files().reads(app.add_option("--durations", durations_file_,
-                                     "With --chakra: a trace of this plan, predicted or measured, "
-                                     "that says what its ops take")
+                                     "With --chakra: a trace of this plan says what its ops take")
                           ->type_name("TRACE"));
     }
 

@@ -1,12 +1,11 @@
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <protozero/pbf_reader.hpp>
+#include <set>
 #include <system_error>
 #include <unordered_map>
 
@@ -65,47 +64,82 @@ struct ReadNode {
     }
 };
 
+// How the values of an attribute are written; none: it is a list, which is left out.
+std::optional<pbf_wire_type> wire_type_of(Attribute field) {
+    switch (field) {
+        case Attribute::double_value:
+            return pbf_wire_type::fixed64;
+        case Attribute::float_value:
+            return pbf_wire_type::fixed32;
+        case Attribute::name:
+        case Attribute::string_value:
+            return pbf_wire_type::length_delimited;
+        case Attribute::int32_value:
+        case Attribute::int64_value:
+        case Attribute::uint32_value:
+        case Attribute::uint64_value:
+        case Attribute::sint32_value:
+        case Attribute::sint64_value:
+        case Attribute::bool_value:
+            return pbf_wire_type::varint;
+    }
+    return std::nullopt;
+}
+
+// A field that is there, but not as the schema writes it.
+struct OtherWireType : protozero::exception {
+    const char* what() const noexcept override { return "a field of another wire type"; }
+};
+
+void require_wire_type(const pbf_reader& reader, pbf_wire_type type) {
+    if (reader.wire_type() != type) throw OtherWireType();
+}
+
+// A number of any type; what a double says beyond its whole part is left out.
+std::int64_t read_whole(pbf_reader& reader, Attribute field) {
+    constexpr double kMost = 9e18;
+    const auto whole = [&](double value) {
+        return value > -kMost && value < kMost ? static_cast<std::int64_t>(value) : 0;
+    };
+    switch (field) {
+        case Attribute::double_value:
+            return whole(reader.get_double());
+        case Attribute::float_value:
+            return whole(static_cast<double>(reader.get_float()));
+        case Attribute::int32_value:
+            return reader.get_int32();
+        case Attribute::uint32_value:
+            return reader.get_uint32();
+        case Attribute::uint64_value:
+            return static_cast<std::int64_t>(reader.get_uint64());
+        case Attribute::sint32_value:
+            return reader.get_sint32();
+        case Attribute::sint64_value:
+            return reader.get_sint64();
+        case Attribute::bool_value:
+            return reader.get_bool() ? 1 : 0;
+        default:
+            return reader.get_int64();
+    }
+}
+
 void read_attribute(pbf_reader reader, std::map<std::string, Value, std::less<>>& attributes) {
     std::string name;
     Value value;
     while (reader.next()) {
-        switch (static_cast<Attribute>(reader.tag())) {
-            case Attribute::name:
-                name = reader.get_string();
-                break;
-            case Attribute::double_value:
-                value.whole = static_cast<std::int64_t>(reader.get_double());
-                break;
-            case Attribute::float_value:
-                value.whole = static_cast<std::int64_t>(reader.get_float());
-                break;
-            case Attribute::int32_value:
-                value.whole = reader.get_int32();
-                break;
-            case Attribute::int64_value:
-                value.whole = reader.get_int64();
-                break;
-            case Attribute::uint32_value:
-                value.whole = reader.get_uint32();
-                break;
-            case Attribute::uint64_value:
-                value.whole = static_cast<std::int64_t>(reader.get_uint64());
-                break;
-            case Attribute::sint32_value:
-                value.whole = reader.get_sint32();
-                break;
-            case Attribute::sint64_value:
-                value.whole = reader.get_sint64();
-                break;
-            case Attribute::bool_value:
-                value.whole = reader.get_bool() ? 1 : 0;
-                break;
-            case Attribute::string_value:
-                value.text = reader.get_string();
-                break;
-            default:
-                reader.skip();
+        const auto field = static_cast<Attribute>(reader.tag());
+        const std::optional<pbf_wire_type> type = wire_type_of(field);
+        if (!type) {
+            reader.skip();
+            continue;
         }
+        require_wire_type(reader, *type);
+        if (field == Attribute::name)
+            name = reader.get_string();
+        else if (field == Attribute::string_value)
+            value.text = reader.get_string();
+        else
+            value.whole = read_whole(reader, field);
     }
     attributes[std::move(name)] = std::move(value);
 }
@@ -116,14 +150,48 @@ void read_ids(pbf_reader& reader, std::vector<std::uint64_t>& ids) {
         ids.push_back(reader.get_uint64());
         return;
     }
+    require_wire_type(reader, pbf_wire_type::length_delimited);
     for (const std::uint64_t id : reader.get_packed_uint64())
         ids.push_back(id);
+}
+
+void require_node_field(const pbf_reader& reader, NodeField field) {
+    switch (field) {
+        case NodeField::id:
+        case NodeField::type:
+        case NodeField::start_time_micros:
+        case NodeField::duration_micros:
+            return require_wire_type(reader, pbf_wire_type::varint);
+        case NodeField::name:
+        case NodeField::inputs:
+        case NodeField::outputs:
+        case NodeField::attribute:
+            return require_wire_type(reader, pbf_wire_type::length_delimited);
+        case NodeField::ctrl_deps:
+        case NodeField::data_deps:
+            return;  // of either
+    }
+}
+
+void read_inputs(pbf_reader reader, ReadNode& node) {
+    while (reader.next()) {
+        const auto field = static_cast<InputOutput>(reader.tag());
+        if (field != InputOutput::values && field != InputOutput::shapes) {
+            reader.skip();
+            continue;
+        }
+        require_wire_type(reader, pbf_wire_type::length_delimited);
+        (field == InputOutput::values ? node.input_values : node.input_shapes) =
+            reader.get_string();
+    }
 }
 
 ReadNode read_node(pbf_reader reader) {
     ReadNode node;
     while (reader.next()) {
-        switch (static_cast<NodeField>(reader.tag())) {
+        const auto field = static_cast<NodeField>(reader.tag());
+        require_node_field(reader, field);
+        switch (field) {
             case NodeField::id:
                 node.id = reader.get_uint64();
                 break;
@@ -146,14 +214,7 @@ ReadNode read_node(pbf_reader reader) {
                 node.duration_us = reader.get_uint64();
                 break;
             case NodeField::inputs:
-                for (pbf_reader inputs = reader.get_message(); inputs.next();) {
-                    if (inputs.tag() == number(InputOutput::values))
-                        node.input_values = inputs.get_string();
-                    else if (inputs.tag() == number(InputOutput::shapes))
-                        node.input_shapes = inputs.get_string();
-                    else
-                        inputs.skip();
-                }
+                read_inputs(reader.get_message(), node);
                 break;
             case NodeField::attribute:
                 read_attribute(reader.get_message(), node.attributes);
@@ -234,12 +295,12 @@ class ChakraReader {
 
     void read_metadata(pbf_reader reader) {
         while (reader.next()) {
-            if (reader.tag() == number(Metadata::version))
-                version_ = reader.get_string();
-            else if (reader.tag() == number(Metadata::attribute))
-                read_attribute(reader.get_message(), metadata_);
-            else
+            if (reader.tag() != number(Metadata::attribute)) {
                 reader.skip();
+                continue;
+            }
+            require_wire_type(reader, pbf_wire_type::length_delimited);
+            read_attribute(reader.get_message(), metadata_);
         }
     }
 
@@ -286,7 +347,8 @@ class ChakraReader {
         bool any_start = false, any_duration = false;
         for (ReadNode& node : nodes_) {
             const auto picos = node.whole(kDuration);
-            if (node.duration_us > kMostMicros || node.start_us > kMostMicros * 1000 || picos < 0)
+            if (node.duration_us > kMostMicros || node.start_us > kMostMicros * 1000 ||
+                (picos && *picos < 0))
                 fail(fmt::format("byte {}: node {} takes or starts at no time of a run", node.byte,
                                  node.id));
             node.end = picos ? *picos : static_cast<Picoseconds>(node.duration_us) * kPsPerMicro;
@@ -328,13 +390,13 @@ class ChakraReader {
                 before[earlier].push_back(i);
                 ++waits[i];
             }
-        std::map<std::uint32_t, bool> ready;  // by place in the file
+        std::set<std::uint32_t> ready;  // by place in the file
         for (std::uint32_t i = 0; i < nodes_.size(); ++i)
-            if (waits[i] == 0) ready.emplace(i, true);
+            if (waits[i] == 0) ready.insert(i);
         std::map<std::string, Picoseconds> lane_ends;
         std::size_t done = 0;
         for (; !ready.empty(); ++done) {
-            const std::uint32_t i = ready.begin()->first;
+            const std::uint32_t i = *ready.begin();
             ready.erase(ready.begin());
             ReadNode& node = nodes_[i];
             Picoseconds start = 0;
@@ -344,7 +406,7 @@ class ChakraReader {
             node.start = std::max(start, lane);
             lane = node.end += node.start;
             for (const std::uint32_t later : before[i])
-                if (--waits[later] == 0) ready.emplace(later, true);
+                if (--waits[later] == 0) ready.insert(later);
         }
         if (done < nodes_.size()) fail_in_circle(waits);
     }
@@ -489,7 +551,6 @@ class ChakraReader {
     }
 
     const std::string& path_;
-    std::string version_;
     std::map<std::string, Value, std::less<>> metadata_;
     std::vector<ReadNode> nodes_;
     std::vector<std::vector<std::uint32_t>> after_;
