@@ -241,7 +241,10 @@ class RankFile {
                 attributes.small(kCommTag, node.message->tag);
                 break;
             case NodeType::comp:
-                attributes.whole(kNumOps, static_cast<std::int64_t>(plan::flops(*of.op)));
+                // ASTRA-sim's roofline divides by it; one operation for all bytes makes an op that
+                // memory bounds last bytes / bandwidth there.
+                attributes.whole(kNumOps, std::max<std::int64_t>(
+                                              1, static_cast<std::int64_t>(plan::flops(*of.op))));
                 attributes.natural(kTensorSize, static_cast<std::int64_t>(of.bytes_moved));
                 break;
             default:
