@@ -47,7 +47,7 @@ class Hang : public Subcommand {
   public:
     std::string name() const override { return "hang"; }
     std::string summary() const override {
-        return "Say where a job of PyTorch hangs, from dumps of its NCCL flight recorders";
+        return "Say where a job of PyTorch hangs, from its NCCL flight recorders";
     }
     std::vector<std::string> examples() const override {
         return {"hang nccl_trace_rank_*.json", "hang nccl_trace_rank_*.json --json"};
@@ -115,7 +115,8 @@ class Hang : public Subcommand {
                                    console);
         text += labelled("what", sentence(finding));
         for (const auto& [call, ranks] : finding.calls)
-            text += labelled(ranks_text(ranks), fmt::format("{}  {}", call.op, call.sizes));
+            text += labelled("called",
+                             fmt::format("{}  {}  by {}", call.op, call.sizes, ranks_text(ranks)));
         if (!finding.missing.empty()) text += labelled("not there", ranks_text(finding.missing));
         if (!finding.unknown.empty()) text += labelled("not known", ranks_text(finding.unknown));
         if (!finding.waiting.empty()) text += labelled("waiting", ranks_text(finding.waiting));

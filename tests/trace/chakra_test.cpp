@@ -1,6 +1,7 @@
 // Chakra execution traces of plans: what stands in the files is what the plan says.
 #include "trace/formats/chakra.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -213,6 +214,57 @@ TEST_P(ChakraOfPlan, MembersOfAGroupMeetAlike) {
         }
         EXPECT_EQ(groups.at(group).get<std::vector<Rank>>(), members);
     }
+}
+
+// Ranks that start whatever may start, collectives when all members are there, messages when both
+// ends are, come to their ends.
+TEST_P(ChakraOfPlan, NoRankWaitsForEver) {
+    std::ifstream file(folder_ + "/comm_groups.json");
+    const auto groups = nlohmann::json::parse(file);
+    // What a node meets others by: a group and the number of its collective, or a message.
+    using Meeting = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>;
+    std::map<Meeting, std::size_t> there;
+    std::vector<std::vector<bool>> counted, ended;
+    std::vector<std::vector<Meeting>> meetings;
+    for (const auto& nodes : files_) {
+        counted.emplace_back(nodes.size());
+        ended.emplace_back(nodes.size());
+        std::map<std::string, std::int64_t> number;
+        auto& of_rank = meetings.emplace_back();
+        for (const ChakraFileNode& node : nodes) {
+            Meeting meeting;
+            if (node.type == kCollective)
+                meeting = {node.texts.at("pg_name"), ++number[node.texts.at("pg_name")], 0, 0};
+            else if (node.type == kSend || node.type == kReceive)
+                meeting = {"", node.numbers.at("comm_src"), node.numbers.at("comm_dst"),
+                           node.numbers.at("comm_tag")};
+            of_rank.push_back(meeting);
+        }
+    }
+    std::size_t left = 0;
+    for (const auto& nodes : files_)
+        left += nodes.size();
+    for (bool any = true; any;) {
+        any = false;
+        for (std::size_t r = 0; r < files_.size(); ++r)
+            for (const ChakraFileNode& node : files_[r]) {
+                const bool ready =
+                    std::all_of(node.after.begin(), node.after.end(),
+                                [&](std::uint64_t before) { return ended[r][before]; });
+                if (ended[r][node.id] || !ready) continue;
+                const Meeting& meeting = meetings[r][node.id];
+                const bool alone = meeting == Meeting();
+                if (!alone && !counted[r][node.id]) ++there[meeting];
+                any = any || !counted[r][node.id];
+                counted[r][node.id] = true;
+                const std::size_t members =
+                    node.type == kCollective ? groups.at(std::get<0>(meeting)).size() : 2;
+                if (!alone && there[meeting] < members) continue;
+                ended[r][node.id] = any = true;
+                --left;
+            }
+    }
+    EXPECT_EQ(left, 0U);
 }
 
 std::string name_of(const testing::TestParamInfo<std::size_t>& param) {
