@@ -1,5 +1,5 @@
-// orrery import-trace: what traces of PyTorch's profiler say of a step, alone or beside the plan of
-// a scenario.
+// orrery import-trace: what traces that other programs recorded say of a step, alone or beside the
+// plan of a scenario.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@
 #include "plan/assemble/build_plan.hpp"
 #include "plan/exit_code.hpp"
 #include "sim/prediction.hpp"
-#include "trace/formats/kineto.hpp"
+#include "trace/formats/recorded_file.hpp"
 #include "trace/formats/trace_file.hpp"
 #include "trace/trace_file_error.hpp"
 
@@ -47,17 +47,19 @@ class ImportTrace : public Subcommand {
   public:
     std::string name() const override { return "import-trace"; }
     std::string summary() const override {
-        return "Read PyTorch profiler traces (Kineto): steps, kernels, beside a plan";
+        return "Read a step's traces of PyTorch's profiler, Nsight Systems or Chakra";
     }
     std::vector<std::string> examples() const override {
         return {"import-trace rank0.pt.trace.json.gz",
+                "import-trace report.sqlite --step-range iteration",
                 "import-trace trace-*.json --scenario run.json",
                 "import-trace trace-*.json --scenario run.json --output measured.orrery --json"};
     }
 
     void declare(CLI::App& app) override {
         files().reads(app.add_option("FILES", traces_,
-                                     "Traces of PyTorch's profiler, one a rank: *.json, *.json.gz")
+                                     "Traces: of PyTorch's profiler (*.json, *.json.gz), of Nsight "
+                                     "Systems (nsys export --type sqlite), of Chakra (*.et)")
                           ->required()
                           ->option_text(" "));
         input_.declare(app, files(), "--scenario", "--set");
@@ -65,6 +67,10 @@ class ImportTrace : public Subcommand {
             ->required(false)
             ->option_text("FILE")
             ->description("What was run: its plan is held against the traces");
+        app.add_option("--step-range", step_range_,
+                       "A step is what a range of the host marks whose name begins so (NVTX, "
+                       "record_function)")
+            ->type_name("NAME");
         files()
             .writes(app, "-o,--output", output_, trace_output(),
                     "Write the plan's ops as they were measured: simulate --costs prices by them")
@@ -80,7 +86,9 @@ class ImportTrace : public Subcommand {
         if (input_.file.empty() && !output_.empty())
             throw UsageError("--output writes ops of a plan: --scenario FILE says of which");
         for (const std::string& file : traces_)
-            ranks_.push_back(compare::recorded_rank(trace::read_kineto(file, true), file));
+            for (const trace::RecordedTrace& trace : trace::read_recorded(file))
+                ranks_.push_back(compare::recorded_rank(
+                    trace, trace.part.empty() ? file : file + ": " + trace.part, step_range_));
         require_sense();
         number_ranks();
         std::optional<Beside> beside;
@@ -106,6 +114,11 @@ class ImportTrace : public Subcommand {
     void require_sense() const {
         std::map<std::int64_t, std::string> file_of;
         for (const RecordedRank& rank : ranks_) {
+            if (!step_range_.empty() && !rank.steps_named)
+                throw trace::TraceFileError(
+                    trace::TraceFault::unreadable, rank.file,
+                    fmt::format("no range of the host begins with \"{}\" (--step-range)",
+                                step_range_));
             if (rank.work.empty())
                 throw trace::TraceFileError(
                     trace::TraceFault::unreadable, rank.file,
@@ -173,20 +186,22 @@ class ImportTrace : public Subcommand {
     std::string text_of(const std::optional<Beside>& beside, const Console& console) const {
         const RecordedRank& rank = slowest();
         std::string text =
-            console.bold(fmt::format("{} trace{}, a step of {}\n", ranks_.size(),
+            console.bold(fmt::format("{} rank{}, a step of {}\n", ranks_.size(),
                                      ranks_.size() == 1 ? "" : "s", seconds_text(rank.step_s())));
         text += labelled("device", rank.device.empty()
                                        ? "none in the trace: operators of the host are the work"
                                        : rank.device);
-        text += labelled("steps", rank.steps_named
-                                      ? fmt::format("{} that the profiler named; of median length "
-                                                    "(the first left out)",
-                                                    rank.steps.size())
-                                      : "none is named: the whole trace is taken for one");
+        text +=
+            labelled("steps", rank.steps_named ? fmt::format("{} that are named; of median length "
+                                                             "(the first left out)",
+                                                             rank.steps.size())
+                                               : "none is named: the whole trace is taken for one");
         if (rank.world_size > 0)
             text += labelled("ranks", fmt::format("{} in the job", rank.world_size));
         if (numbered_ && ranks_.size() > 1)
-            text += labelled("", "files do not say their ranks: taken in the order given");
+            text += labelled(
+                "",
+                "files do not say their ranks: taken in the order given, and of a file by device");
         text += kinds_text(rank, console) + products_text(rank, console);
         return text + (beside ? beside_text(*beside, console) : unknown_text(rank, console));
     }
@@ -383,6 +398,7 @@ class ImportTrace : public Subcommand {
     }
 
     std::vector<std::string> traces_;
+    std::string step_range_;
     ScenarioInput input_;
     OutputPath output_;
     std::vector<RecordedRank> ranks_;

@@ -4,12 +4,14 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "cli/chakra_output.hpp"
 #include "cli/output_kinds.hpp"
 #include "cli/progress.hpp"
 #include "cli/report.hpp"
 #include "cli/report_sections.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "plan/exit_code.hpp"
 #include "sim/prediction.hpp"
 #include "sim/replay/measured.hpp"
@@ -31,6 +33,7 @@ class Simulate : public Subcommand {
                 "simulate run.json --timeline",
                 "simulate run.json --trace run.pftrace",
                 "simulate run.json --json --trace run.orrery",
+                "simulate run.json --chakra traces --ranks folded",
                 "simulate cluster.json --plan run.plan",
                 "simulate run.json --costs measured.orrery --set layout.schedule=gpipe"};
     }
@@ -43,6 +46,7 @@ class Simulate : public Subcommand {
             .writes(app, "--trace", trace_file_, trace_output(),
                     "Also write the trace: *.orrery, *.pftrace (Perfetto), *.json (Chrome)")
             ->type_name("FILE");
+        chakra_.declare(app, files());
         app.add_flag("--unfolded", unfolded_, "Simulate every rank instead of one of each class");
         files().reads(
             app.add_option("--costs", costs_file_,
@@ -54,6 +58,7 @@ class Simulate : public Subcommand {
     bool prints_json() const override { return json_; }
 
     int run(Console& console) override {
+        chakra_.require_sense();
         if (json_ && timeline_) throw UsageError("--json and --timeline exclude each other");
         const plan::ReadResult read = input_.read(console, json_);
         if (!read.scenario) return exit_code_of(read);
@@ -66,10 +71,13 @@ class Simulate : public Subcommand {
                             << ": several ranks shared a GPU: its times say nothing\n";
             costs.emplace(std::move(measured), costs_file_);
         }
+        std::optional<plan::Plan> own;  // whose ops are written
+        if (chakra_.wanted() && input_.plan() == nullptr) own = plan::build_plan(*read.scenario);
+        const plan::Plan* const plan = own ? &*own : input_.plan();
+        const bool keep_trace = !trace_file_.empty() || chakra_.wanted() || timeline_;
         sim::Prediction prediction =
             sim::simulate(*read.scenario, profile,
-                          {unfolded_, costs ? &*costs : nullptr, !trace_file_.empty() || timeline_,
-                           true, false, input_.plan()},
+                          {unfolded_, costs ? &*costs : nullptr, keep_trace, true, false, plan},
                           read.resolved_json);
         if (prediction.prices) prediction.trace.facts.prices = prices_text(*prediction.prices);
         ReportInput report{*read.scenario, profile, prediction, input_, read.resolved_json};
@@ -77,6 +85,7 @@ class Simulate : public Subcommand {
         print(report, console);
         if (!trace_file_.empty()) trace::write_trace(prediction.trace, trace_file_.path());
         if (!prediction.stuck.empty()) return kExitInternal;
+        if (chakra_.wanted()) chakra_.write(*plan, &prediction.trace);
         return prediction.memory.verdict == sim::Verdict::exceeds ? kExitInfeasible : kExitOk;
     }
 
@@ -103,6 +112,7 @@ class Simulate : public Subcommand {
 
     ScenarioInput input_;
     OutputPath trace_file_;
+    ChakraOutput chakra_;
     std::string costs_file_;
     bool json_ = false;
     bool unfolded_ = false;

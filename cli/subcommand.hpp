@@ -37,7 +37,8 @@ namespace orrery::cli {
     X(constants)              \
     X(convert)                \
     X(import)                 \
-    X(import_trace)
+    X(import_trace)           \
+    X(hang)
 
 // A wrong combination of arguments that the parser cannot see; exit code 2.
 class UsageError : public std::runtime_error {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "plan/ir/kinds.hpp"
@@ -25,6 +26,9 @@ enum class RecordedKind : std::uint8_t {
 };
 
 inline constexpr std::uint32_t kNoSpan = ~std::uint32_t{0};
+
+// Of what PyTorch calls the passes; nothing: that of whoever called it.
+std::optional<plan::Phase> phase_named(std::string_view name);
 
 struct RecordedSpan {
     Picoseconds start = 0;
@@ -49,8 +53,10 @@ struct RecordedArguments {
     std::string dtype;                                 // "BFloat16"
     std::int64_t in_elements = -1, out_elements = -1;  // of a rank's message
     std::int64_t group_size = -1;
+    std::string op;                       // whose inputs these are, where the span has another name
+    std::optional<plan::OpKind> op_kind;  // of a span that is an op of a plan
 
-    bool any() const { return !input_dims.empty() || !collective.empty(); }
+    bool any() const { return !input_dims.empty() || !collective.empty() || op_kind; }
     auto operator<=>(const RecordedArguments&) const = default;
 };
 
@@ -74,7 +80,8 @@ struct RecordedTrace {
     std::vector<RecordedArguments> arguments;  // each once
     std::int64_t rank = -1;                    // as the file says; −1: it does not
     std::int64_t world_size = 0;
-    std::string device;                      // "NVIDIA H100 80GB HBM3"
+    std::string device;  // "NVIDIA H100 80GB HBM3"
+    std::string part;    // of a file that holds several traces, which: "device 1 of process 4711"
     std::vector<RecordedProcess> processes;  // devices first
     Picoseconds end = 0;                     // of the last span; the first begins at 0
     // Events of kinds that are not read: counters, instants, and what is not named.

@@ -86,67 +86,6 @@ void share_out(const RecordedRank& recorded, const Sides& both, const Predicted&
 
 }  // namespace
 
-WorkKind work_kind(plan::OpKind kind) {
-    using plan::OpKind;
-    switch (kind) {
-        case OpKind::gemm:
-        case OpKind::batched_gemm:
-        case OpKind::grouped_gemm:
-            return WorkKind::gemm;
-        case OpKind::attention:
-        case OpKind::attention_block:
-            return WorkKind::attention;
-        case OpKind::attention_backward:
-        case OpKind::attention_block_backward:
-            return WorkKind::attention_backward;
-        case OpKind::norm:
-        case OpKind::norm_backward:
-        case OpKind::qk_norm:
-        case OpKind::qk_norm_backward:
-        case OpKind::qk_norm_sums:
-            return WorkKind::norm;
-        case OpKind::softmax:
-        case OpKind::softmax_backward:
-            return WorkKind::softmax;
-        case OpKind::cross_entropy_max:
-        case OpKind::cross_entropy_sum:
-        case OpKind::cross_entropy_join:
-        case OpKind::cross_entropy:
-        case OpKind::cross_entropy_backward:
-            return WorkKind::loss;
-        case OpKind::embedding:
-        case OpKind::embedding_backward:
-            return WorkKind::embedding;
-        case OpKind::activation:
-        case OpKind::activation_backward:
-        case OpKind::expert_activation:
-        case OpKind::expert_activation_backward:
-            return WorkKind::activation;
-        case OpKind::dropout:
-        case OpKind::dropout_backward:
-            return WorkKind::dropout;
-        case OpKind::adamw:
-        case OpKind::gradient_norm:
-            return WorkKind::optimizer;
-        case OpKind::all_reduce:
-            return WorkKind::all_reduce;
-        case OpKind::all_gather:
-            return WorkKind::all_gather;
-        case OpKind::broadcast:
-            return WorkKind::broadcast;
-        case OpKind::reduce_scatter:
-            return WorkKind::reduce_scatter;
-        case OpKind::all_to_all:
-        case OpKind::all_to_all_v:
-            return WorkKind::all_to_all;
-        case OpKind::shift:
-        case OpKind::exchange:
-            return WorkKind::send_receive;
-        default:
-            return plan::is_copy(kind) ? WorkKind::copy : WorkKind::elementwise;
-    }
-}
-
 RankMatch match_rank(const RecordedRank& recorded, const plan::Plan& plan,
                      const trace::Trace& predicted, const trace::Track& track) {
     const std::vector<const plan::Op*> ops = numbered(plan);

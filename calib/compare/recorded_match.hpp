@@ -15,8 +15,6 @@
 
 namespace orrery::compare {
 
-WorkKind work_kind(plan::OpKind kind);
-
 struct KindMatch {
     WorkKind kind = WorkKind::other;
     std::int64_t recorded = 0, planned = 0;  // of the kind

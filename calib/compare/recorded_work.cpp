@@ -258,17 +258,60 @@ const trace::RecordedArguments* arguments_of(const RecordedTrace& trace,
 
 constexpr std::string_view kProfilerStep = "ProfilerStep#";
 
-std::vector<RecordedWindow> named_steps(const RecordedTrace& trace) {
-    std::vector<RecordedWindow> steps;
-    for (const bool of_device : {false, true}) {
-        if (!steps.empty()) break;
-        for (const RecordedProcess& process : trace.processes) {
-            if (process.is_device != of_device || !steps.empty()) continue;
-            for (const RecordedSpan& span : process.spans)
-                if (std::string_view(trace.names[span.name]).starts_with(kProfilerStep))
-                    steps.push_back({span.start, span.end});
-        }
+// What programs call a step that they mark themselves, by NVTX or record_function; without its
+// number, signs and capitals. In this order, since an iteration may be marked around its steps.
+constexpr std::array<std::string_view, 9> kStepWords = {
+    "iteration",          "iter",       "train iteration",
+    "training iteration", "train iter", "training step",
+    "train step",         "trainstep",  "step"};
+
+// "Step_12", "train step: 12" and "iteration#12" as "step", "train step" and "iteration".
+std::string words_of(std::string_view name) {
+    std::string words;
+    for (const char c : name) {
+        const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (letter)
+            words += static_cast<char>(c | 0x20);
+        else if (!words.empty() && words.back() != ' ')
+            words += ' ';
     }
+    if (!words.empty() && words.back() == ' ') words.pop_back();
+    return words;
+}
+
+// Spans of names that fit, of the first thread that has any: hosts before devices, one after
+// another, none within the one before.
+template <typename Fits>
+std::vector<RecordedWindow> windows_of(const RecordedTrace& trace, const Fits& fits) {
+    std::vector<bool> fitting;
+    for (const std::string& name : trace.names)
+        fitting.push_back(fits(std::string_view(name)));
+    for (const bool of_device : {false, true})
+        for (const RecordedProcess& process : trace.processes) {
+            if (process.is_device != of_device) continue;
+            std::vector<RecordedWindow> steps;
+            std::uint32_t lane = 0;
+            for (const RecordedSpan& span : process.spans) {
+                if (!fitting[span.name] || span.end <= span.start) continue;
+                if (steps.empty()) lane = span.lane;
+                if (span.lane != lane || (!steps.empty() && span.start < steps.back().end))
+                    continue;
+                steps.push_back({span.start, span.end});
+            }
+            if (!steps.empty()) return steps;
+        }
+    return {};
+}
+
+std::vector<RecordedWindow> named_steps(const RecordedTrace& trace, const std::string& range) {
+    if (!range.empty())
+        return windows_of(trace, [&](std::string_view name) { return name.starts_with(range); });
+    std::vector<RecordedWindow> steps =
+        windows_of(trace, [](std::string_view name) { return name.starts_with(kProfilerStep); });
+    for (const std::string_view word : kStepWords)
+        if (steps.empty())
+            steps =
+                windows_of(trace, [&](std::string_view name) { return words_of(name) == word; });
     return steps;
 }
 
@@ -315,6 +358,12 @@ class Reader {
         const RecordedSpan& span = trace_.processes[p].spans[s];
         WorkItem item;
         item.kind = kind_of_name(trace_.names[span.name], has_device_);
+        if (const auto* own = arguments_of(trace_, trace_.processes[p], s); own != nullptr) {
+            if (own->op_kind)
+                item.kind = work_kind(*own->op_kind);
+            else if (item.kind == WorkKind::other && !own->collective.empty())
+                item.kind = kind_of_name(own->collective, false);
+        }
         item.phase = span.phase;
         // An optimizer made of single operations is one all the same.
         if (item.phase == plan::Phase::optimizer && !is_communication(item.kind) &&
@@ -337,8 +386,10 @@ class Reader {
             if (is_communication(item.kind) && item.message_bytes == 0)
                 say_message(process, at, item);
             if (item.kind == WorkKind::gemm && !item.product)
-                item.product = product_shape(trace_.names[trace_.processes[process].spans[at].name],
-                                             arguments->input_dims);
+                item.product = product_shape(
+                    arguments->op.empty() ? trace_.names[trace_.processes[process].spans[at].name]
+                                          : arguments->op,
+                    arguments->input_dims);
         }
         return item;
     }
@@ -400,6 +451,67 @@ WorkKind kind_of_name(std::string_view name, bool of_device) {
     return of_device ? first_of(kKernelRules, name) : first_of(kOperatorRules, name);
 }
 
+WorkKind work_kind(plan::OpKind kind) {
+    using plan::OpKind;
+    switch (kind) {
+        case OpKind::gemm:
+        case OpKind::batched_gemm:
+        case OpKind::grouped_gemm:
+            return WorkKind::gemm;
+        case OpKind::attention:
+        case OpKind::attention_block:
+            return WorkKind::attention;
+        case OpKind::attention_backward:
+        case OpKind::attention_block_backward:
+            return WorkKind::attention_backward;
+        case OpKind::norm:
+        case OpKind::norm_backward:
+        case OpKind::qk_norm:
+        case OpKind::qk_norm_backward:
+        case OpKind::qk_norm_sums:
+            return WorkKind::norm;
+        case OpKind::softmax:
+        case OpKind::softmax_backward:
+            return WorkKind::softmax;
+        case OpKind::cross_entropy_max:
+        case OpKind::cross_entropy_sum:
+        case OpKind::cross_entropy_join:
+        case OpKind::cross_entropy:
+        case OpKind::cross_entropy_backward:
+            return WorkKind::loss;
+        case OpKind::embedding:
+        case OpKind::embedding_backward:
+            return WorkKind::embedding;
+        case OpKind::activation:
+        case OpKind::activation_backward:
+        case OpKind::expert_activation:
+        case OpKind::expert_activation_backward:
+            return WorkKind::activation;
+        case OpKind::dropout:
+        case OpKind::dropout_backward:
+            return WorkKind::dropout;
+        case OpKind::adamw:
+        case OpKind::gradient_norm:
+            return WorkKind::optimizer;
+        case OpKind::all_reduce:
+            return WorkKind::all_reduce;
+        case OpKind::broadcast:
+            return WorkKind::broadcast;
+        case OpKind::all_gather:
+            return WorkKind::all_gather;
+        case OpKind::reduce_scatter:
+            return WorkKind::reduce_scatter;
+        case OpKind::all_to_all:
+        case OpKind::all_to_all_v:
+            return WorkKind::all_to_all;
+        case OpKind::shift:
+        case OpKind::exchange:
+            return WorkKind::send_receive;
+        default:
+            return plan::is_copy(kind) ? WorkKind::copy : WorkKind::elementwise;
+    }
+}
+
 std::optional<ProductShape> product_shape(std::string_view op, std::string_view input_dims) {
     auto dims = lists_of(input_dims);
     std::erase_if(dims, [](const auto& list) { return list.empty(); });
@@ -423,12 +535,13 @@ double RecordedRank::step_s() const {
     return static_cast<double>(steps[typical].duration()) / trace::kPsPerSecond;
 }
 
-RecordedRank recorded_rank(const RecordedTrace& trace, const std::string& file) {
+RecordedRank recorded_rank(const RecordedTrace& trace, const std::string& file,
+                           const std::string& step_range) {
     RecordedRank rank;
     rank.file = file;
     rank.rank = trace.rank;
     rank.world_size = trace.world_size;
-    rank.steps = named_steps(trace);
+    rank.steps = named_steps(trace, step_range);
     rank.steps_named = !rank.steps.empty();
     if (!rank.steps_named) rank.steps.push_back({0, trace.end + 1});
     // The first step warms caches up.

@@ -45,6 +45,9 @@ inline bool is_communication(WorkKind kind) {
 // By the first rule whose text is in the name; `of_device`: a kernel's, else an operator's.
 WorkKind kind_of_name(std::string_view name, bool of_device);
 
+// Of an op of a plan.
+WorkKind work_kind(plan::OpKind kind);
+
 // m × n × k of a product, from the dimensions of the inputs of the operator of this name.
 struct ProductShape {
     std::int64_t m = 0, n = 0, k = 0, batch = 1;
@@ -76,7 +79,7 @@ struct RecordedRank {
     std::int64_t world_size = 0;
     std::string device;  // empty: no device's work is in the trace
     std::vector<RecordedWindow> steps;
-    bool steps_named = false;  // by the profiler; else the whole trace is one step
+    bool steps_named = false;  // by profiler or program; else the whole trace is one step
     std::size_t typical =
         0;  // into steps: of median length, the first left out where there are more
     std::vector<WorkItem> work;               // of it, in order of time
@@ -89,6 +92,10 @@ struct RecordedRank {
     double step_s() const;
 };
 
-RecordedRank recorded_rank(const trace::RecordedTrace& trace, const std::string& file);
+// Steps are the spans of the host whose names begin with `step_range`; empty: those that the
+// profiler named (ProfilerStep#), else those that the program called a step or an iteration, else
+// the whole trace is one.
+RecordedRank recorded_rank(const trace::RecordedTrace& trace, const std::string& file,
+                           const std::string& step_range = "");
 
 }  // namespace orrery::compare

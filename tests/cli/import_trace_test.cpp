@@ -1,9 +1,11 @@
 // orrery import-trace as a user has it.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/world.hpp"
+#include "tests/trace/sqlite_file.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -52,7 +54,42 @@ TEST(ImportTrace, WritesWhatSimulateTakesAsCosts) {
     EXPECT_NE(json::parse(priced.out).at("step").at("time_s"), plain.at("step").at("time_s"));
 }
 
+// Of two devices, each an iteration of 100 µs (device 0) and of 120 µs (device 1).
+TEST(ImportTrace, ReadsARankForEachDeviceOfAReport) {
+    std::string sql =
+        "CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);"
+        "INSERT INTO StringIds VALUES (1, 'sm90_xmma_gemm_bf16'), (2, 'cudaLaunchKernel');"
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, streamId INT,"
+        " correlationId INT, globalPid INT, demangledName INT);"
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INT, end INT, globalTid INT,"
+        " correlationId INT, nameId INT);"
+        "CREATE TABLE NVTX_EVENTS (start INT, end INT, eventType INT, text TEXT, globalTid INT);";
+    for (const auto& [device, length] : {std::pair{0, 100'000}, {1, 120'000}}) {
+        const std::string thread = trace::global_id(50 + device, 1);
+        sql += fmt::format(
+            "INSERT INTO NVTX_EVENTS VALUES (1000, {0}, 59, 'iteration 3', {1});"
+            "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (2000, 2500, {1}, 1, 2);"
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (5000, 45000, {2}, 7, 1, {3}, 1);",
+            1000 + length, thread, device, trace::global_id(50 + device));
+    }
+    const std::string report = trace::sqlite_file("two.sqlite", sql);
+    const Outcome both = run({"import-trace", report, "--json"});
+    ASSERT_EQ(both.code, 0) << both.err;
+    const json printed = json::parse(both.out);
+    EXPECT_DOUBLE_EQ(printed.at("step").at("time_s"), 120e-6) << "the slowest rank's";
+    EXPECT_EQ(printed.at("matched"), 2);
+    ASSERT_EQ(printed.at("ranks").size(), 2U);
+    EXPECT_EQ(printed.at("ranks")[1].at("rank"), 1);
+    EXPECT_EQ(printed.at("ranks")[1].at("file"), report + ": device 1 of process 51");
+    EXPECT_DOUBLE_EQ(printed.at("ranks")[0].at("kinds").at("gemm").at("busy_s"), 40e-6);
+    const Outcome none = run({"import-trace", report, "--step-range", "epoch"});
+    EXPECT_EQ(none.code, 5);
+    EXPECT_THAT(none.err, HasSubstr("no range of the host begins with \"epoch\" (--step-range)"));
+    EXPECT_THAT(run({"import-trace", report}).out, HasSubstr("2 ranks, a step of 120 µs"));
+}
+
 TEST(ImportTrace, RefusesWhatItCannotRead) {
+    EXPECT_EQ(run({"import-trace", written("run.nsys-rep", "x")}).code, 5);
     const std::string cut = written("cut.json", R"({"traceEvents": [{"ph": "X", )");
     const Outcome truncated = run({"import-trace", cut});
     EXPECT_EQ(truncated.code, 5);

@@ -56,9 +56,9 @@ std::vector<Declared> all_subcommands() {
 // Options whose value may be a path, of which nobody has said whether it is read or written.
 std::set<std::string> unguarded(const Declared& declared) {
     static const std::set<std::string> no_paths = {
-        "N",         "NAME",       "SECONDS",        "COMMAND", "TOOL", "UINT", "INT",
-        "KEY=VALUE", "KEY=VALUES", "KEY=PRIOR[:SD]", "KEY",     "P",    "WORD", "VALUES",
-        "TIME",      "USD",        "PERCENT",
+        "N",    "NAME",      "SECONDS",    "COMMAND",        "TOOL", "UINT",
+        "INT",  "KEY=VALUE", "KEY=VALUES", "KEY=PRIOR[:SD]", "KEY",  "P",
+        "WORD", "VALUES",    "LIST",       "TIME",           "USD",  "PERCENT",
     };
     std::set<std::string> names;
     for (const CLI::Option* option : declared.app->get_options()) {
@@ -237,6 +237,16 @@ std::vector<Case> Outputs::cases() const {
                        fmt::format("trace.{}", ending),
                        of_recorded});
     all.push_back({"plan", {at("run.json")}, {{"--output", "out.plan"}}, "plan", kOfScenario});
+    all.push_back({"plan",
+                   {at("run.json"), "--durations", at("costs.json")},
+                   {{"--chakra", "nodes"}},
+                   "",
+                   of_scenario});
+    all.push_back({"simulate",
+                   {at("run.json"), "--costs", at("costs.json")},
+                   {{"--chakra", "nodes"}},
+                   "",
+                   of_scenario});
     all.push_back({"search",
                    {at("run.json"), "--vary", "layout.zero_stage=0,1"},
                    {{"--write", "out.json"}},

@@ -46,19 +46,18 @@ RecordedKind kind_of_kernel(std::string_view name) {
                                                            : RecordedKind::communication;
 }
 
-// Of what PyTorch calls the passes; nothing: that around it.
-std::optional<plan::Phase> phase_of(std::string_view name) {
-    if (name.starts_with("autograd::engine::evaluate_function")) return plan::Phase::backward;
-    if (name.starts_with("Optimizer.step#")) return plan::Phase::optimizer;
-    return std::nullopt;
-}
-
 bool is_launched(RecordedKind kind) {
     return kind == RecordedKind::kernel || kind == RecordedKind::communication ||
            kind == RecordedKind::transfer || kind == RecordedKind::copy;
 }
 
 }  // namespace
+
+std::optional<plan::Phase> phase_named(std::string_view name) {
+    if (name.starts_with("autograd::engine::evaluate_function")) return plan::Phase::backward;
+    if (name.starts_with("Optimizer.step#")) return plan::Phase::optimizer;
+    return std::nullopt;
+}
 
 Recorder::Process& Recorder::process_of(const std::string& name) {
     const auto [found, is_new] =
@@ -184,7 +183,7 @@ void Recorder::nest(RecordedTrace& trace, std::size_t number) {
             ++depth;
         constexpr std::size_t kDeepest = 65535;  // deeper ones would share a lane of 16 bits
         depth = std::min(depth, kDeepest);
-        const std::optional<plan::Phase> own = phase_of(trace.names[span.name]);
+        const std::optional<plan::Phase> own = phase_named(trace.names[span.name]);
         span.phase = own ? *own : depth > 0 ? lane[depth - 1].phase : plan::Phase::forward;
         lane.resize(depth);
         lane.push_back({span.end, span.phase});
