@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "calib/fit/write_profile.hpp"
+#include "cli/launch_script.hpp"
 #include "cli/sweep.hpp"
 #include "plan/scenario/files.hpp"
 #include "plan/scenario/reader.hpp"
@@ -13,6 +14,8 @@
 
 namespace orrery::cli {
 namespace {
+
+constexpr std::size_t kHeadBytes = 400;  // in which a file of many kinds is known
 
 // Of files that are small where they are of the kind.
 std::function<std::string(const std::string&)> unless(bool (*is)(std::string_view text),
@@ -57,6 +60,16 @@ OutputKind plan_output() {
 
 OutputKind scenario_output() {
     return {false, unless(plan::is_scenario_text, "exists, and is no scenario")};
+}
+
+OutputKind launch_output() {
+    return {false, unless(
+                       [](std::string_view text) {
+                           return is_slurm_script(std::string(text.substr(0, kHeadBytes))) ||
+                                  text.substr(0, kHeadBytes).find("orrery launch") !=
+                                      std::string_view::npos;
+                       },
+                       "exists, and was not written by orrery launch")};
 }
 
 OutputKind svg_output() {

@@ -13,6 +13,8 @@ OutputKind trace_output();
 OutputKind profile_output();
 OutputKind plan_output();
 OutputKind scenario_output();
+// What launch writes: by the name in its first lines, or as a script for Slurm begins.
+OutputKind launch_output();
 // Charts; tables whose first line has these names.
 OutputKind svg_output();
 OutputKind csv_output();
