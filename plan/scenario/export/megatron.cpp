@@ -134,6 +134,7 @@ void add_megatron_sharding(const Wanted& wanted, Settings& out) {
     if (layout.zero_stage == 3 && !layout.reshard_after_forward) {
         out.push_back({"--use-torch-fsdp2"});
         out.push_back({"--torch-fsdp2-no-reshard-after-forward"});
+        out.push_back({"--no-gradient-accumulation-fusion"});  // Megatron-LM demands it with that
     } else if (layout.zero_stage >= 1) {
         out.push_back({"--use-distributed-optimizer"});
         if (layout.zero_stage >= 2) {
@@ -216,7 +217,8 @@ void add_megatron_precision(const Wanted& wanted, Settings& out) {
         {"--exp-avg-dtype", "training.optimizer.exp_avg_dtype"},
         {"--exp-avg-sq-dtype", "training.optimizer.exp_avg_sq_dtype"},
         {"--main-params-dtype", "training.optimizer.main_params_dtype"}};
-    bool aware = false;
+    bool aware = wanted.layout().offload.optimizer == KeptOn::host;  // Megatron-LM demands it
+    add_if(out, aware, "--use-precision-aware-optimizer");
     for (const auto& [option, key] : states) {
         if (!wanted.has(key) || wanted.is(key, "same") || wanted.is(key, "none")) continue;
         add_if(out, !aware, "--use-precision-aware-optimizer");
@@ -299,9 +301,9 @@ Settings megatron_settings(const Wanted& wanted) {
 }
 
 std::string megatron_text(const Settings& settings, const Wanted& wanted, const Heading& heading) {
-    std::string text = "#!/bin/bash\n" + as_comments(heading.lines) +
-                       "set -euo pipefail\n"
-                       "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
+    std::string text = "#!/bin/bash\n" + as_comments(heading.lines) + "set -euo pipefail\n";
+    // So that communication is issued before what it runs beside; FSDP refuses it.
+    if (wanted.layout().zero_stage < 2) text += "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
     // Settings that become no key are about data and logging.
     const std::pair<const char*, const char*> arrays[] = {
         {"model", "MODEL"}, {"layout", "LAYOUT"}, {"training", "TRAINING"}, {"", "DATA"}};
