@@ -106,15 +106,15 @@ class Launch : public Subcommand {
                        fmt::format("orrery: what starts its ranks ({}); threads unless the layout "
                                    "has more ranks than a node devices",
                                    fmt::join(launcher_names(), ", ")))
-            ->type_name("LAUNCHER")
+            ->type_name("NAME")
             ->check(CLI::IsMember(launcher_names()));
         app.add_option("--backend", backend_, "slurm, orrery: what performs the run (cpu, cuda)")
-            ->type_name("BACKEND")
+            ->type_name("NAME")
             ->check(CLI::IsMember({"cpu", "cuda"}));
         app.add_option("--hosts", hosts_, "With --launcher mpirun: node01:8,node02:8")
-            ->type_name("HOSTS");
+            ->type_name("NAME");
         app.add_option("--sbatch", sbatch_, "slurm: further options, as one text")
-            ->type_name("OPTIONS");
+            ->type_name("WORD");
         app.add_flag("--json", json_, "Print one JSON object: the text and what it leaves out");
     }
 

@@ -10,6 +10,7 @@
 #include "plan/scenario/files.hpp"
 #include "plan/scenario/reader.hpp"
 #include "plan/text/plan_file.hpp"
+#include "trace/formats/memory_snapshot.hpp"
 #include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
@@ -50,6 +51,13 @@ OutputKind trace_output() {
     return kind;
 }
 
+OutputKind snapshot_output() {
+    OutputKind kind{
+        false, unless(trace::is_memory_snapshot, "exists, and is no memory snapshot of orrery")};
+    kind.misnamed = must_end_in(".pickle");
+    return kind;
+}
+
 OutputKind profile_output() {
     return {false, unless(fit::is_profile_text, "exists, and is no profile of orrery")};
 }
@@ -69,7 +77,7 @@ OutputKind launch_output() {
                                   text.substr(0, kHeadBytes).find("orrery launch") !=
                                       std::string_view::npos;
                        },
-                       "exists, and was not written by orrery launch")};
+                       "exists, and is no file that orrery launch wrote")};
 }
 
 OutputKind svg_output() {

@@ -9,6 +9,8 @@ namespace orrery::cli {
 
 // In the format that its name ends in.
 OutputKind trace_output();
+// Of PyTorch's allocator: *.pickle.
+OutputKind snapshot_output();
 // Of a device: what fit and calibrate write. A datasheet, which people write, is none.
 OutputKind profile_output();
 OutputKind plan_output();

@@ -10,9 +10,12 @@
 #include "cli/report_sections.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
+#include "plan/assemble/build_plan.hpp"
 #include "plan/exit_code.hpp"
 #include "sim/prediction.hpp"
 #include "sim/replay/measured.hpp"
+#include "trace/atomic_file.hpp"
+#include "trace/formats/memory_snapshot.hpp"
 #include "trace/formats/trace_file.hpp"
 #include "trace/timeline.hpp"
 
@@ -43,6 +46,11 @@ class Simulate : public Subcommand {
             .writes(app, "--trace", trace_file_, trace_output(),
                     "Also write the trace: *.orrery, *.pftrace (Perfetto), *.json (Chrome)")
             ->type_name("FILE");
+        files()
+            .writes(app, "--memory-snapshot", snapshot_file_, snapshot_output(),
+                    "Also write planned memory as a snapshot that pytorch.org/memory_viz opens: "
+                    "*.pickle")
+            ->type_name("FILE");
         app.add_flag("--unfolded", unfolded_, "Simulate every rank instead of one of each class");
         files().reads(
             app.add_option("--costs", costs_file_,
@@ -68,19 +76,28 @@ class Simulate : public Subcommand {
         }
         sim::Prediction prediction =
             sim::simulate(*read.scenario, profile,
-                          {unfolded_, costs ? &*costs : nullptr, !trace_file_.empty() || timeline_,
-                           true, false, input_.plan()},
+                          {unfolded_, costs ? &*costs : nullptr,
+                           !trace_file_.empty() || !snapshot_file_.empty() || timeline_, true,
+                           false, input_.plan()},
                           read.resolved_json);
         if (prediction.prices) prediction.trace.facts.prices = prices_text(*prediction.prices);
         ReportInput report{*read.scenario, profile, prediction, input_, read.resolved_json};
         if (!timeline_) report.ask_further(read, name(), console);
         print(report, console);
         if (!trace_file_.empty()) trace::write_trace(prediction.trace, trace_file_.path());
+        if (!snapshot_file_.empty()) write_snapshot(*read.scenario, prediction);
         if (!prediction.stuck.empty()) return kExitInternal;
         return prediction.memory.verdict == sim::Verdict::exceeds ? kExitInfeasible : kExitOk;
     }
 
   private:
+    void write_snapshot(const plan::Scenario& scenario, const sim::Prediction& prediction) const {
+        std::optional<plan::Plan> built;
+        if (input_.plan() == nullptr) built = plan::build_plan(scenario);
+        const plan::Plan& plan = built ? *built : *input_.plan();
+        trace::write_file(snapshot_file_.path(), trace::memory_snapshot(plan, prediction.trace));
+    }
+
     void print(const ReportInput& report, Console& console) const {
         const sim::Prediction& prediction = report.prediction;
         if (!prediction.stuck.empty()) {
@@ -103,6 +120,7 @@ class Simulate : public Subcommand {
 
     ScenarioInput input_;
     OutputPath trace_file_;
+    OutputPath snapshot_file_;
     std::string costs_file_;
     bool json_ = false;
     bool unfolded_ = false;

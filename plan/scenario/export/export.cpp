@@ -123,6 +123,19 @@ class Export {
   private:
     Json resolved() const { return Json::parse(read_.resolved_json); }
 
+    // Its clusters' profiles as they were found, wherever the file that names them is.
+    Json with_found_profiles() const {
+        Json scenario = resolved();
+        const Cluster& cluster = wanted_.scenario().cluster;
+        const auto put = [](Json& part, const Cluster& of) {
+            if (part["profile"].is_string()) part["profile"] = of.profile_path;
+        };
+        put(scenario["cluster"], cluster);
+        for (std::size_t i = 0; i < cluster.other_nodes.size(); ++i)
+            put(scenario["cluster"]["other_nodes"][i], cluster.other_nodes[i]);
+        return scenario;
+    }
+
     ReadResult read_scenario_of(const Json& scenario) const {
         return read_scenario_text(scenario.dump(), kFile, base_dir_, {}, library_);
     }
@@ -132,7 +145,7 @@ class Export {
         std::string name = "llama3", flavor = "to-be-registered";
         for (const imports::TorchtitanFlavor& known : imports::torchtitan_flavors()) {
             if (known.layers != wanted_.model().layers) continue;
-            Json scenario = resolved();
+            Json scenario = with_found_profiles();
             scenario["model"] = known.model;
             const ReadResult other = read_scenario_of(scenario);
             if (!other.scenario || !differing_parts(wanted_.model(), other.scenario->model).empty())
@@ -159,7 +172,7 @@ class Export {
         again.imported = imports::import_text(text, kFile, tool_.format, wishes);
         Imported& imported = again.imported;
         if (!imported.errors.empty()) return again;
-        const Json original = resolved();
+        const Json original = with_found_profiles();
         imported.scenario.erase("imported");
         imported.scenario["cluster"] = original["cluster"];
         if (names_none) {

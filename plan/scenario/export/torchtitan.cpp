@@ -98,8 +98,8 @@ void add_torchtitan_training(const Wanted& wanted, Settings& out) {
     if (layout.offload.parameters == KeptOn::host) add("enable_cpu_offload", true);
     out.push_back({"compile.enable", true});
     if (wanted.training().precision == Precision::fp8) {
-        out.push_back({"model.converters", Json::array({"float8"})});
-        out.push_back({"float8.recipe_name", wanted.at("training.fp8_recipe")});
+        out.push_back({"model.converters", Json::array({"quantize.linear.float8"})});
+        out.push_back({"quantize.linear.float8.recipe_name", wanted.at("training.fp8_recipe")});
     }
     const LearningRateSchedule& schedule = wanted.training().schedule;
     out.push_back({"lr_scheduler.warmup_steps", schedule.warmup_steps});
