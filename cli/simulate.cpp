@@ -10,6 +10,7 @@
 #include "cli/report_sections.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
+#include "cli/trace_excerpt.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "plan/exit_code.hpp"
 #include "sim/prediction.hpp"
@@ -56,6 +57,7 @@ class Simulate : public Subcommand {
             app.add_option("--costs", costs_file_,
                            "A measured trace that prices its ops; the profile prices the rest")
                 ->type_name("TRACE"));
+        excerpt_.declare(app);
         app.add_flag("--timeline", timeline_, "Print the pipeline over time instead of the report");
     }
 
@@ -63,6 +65,9 @@ class Simulate : public Subcommand {
 
     int run(Console& console) override {
         if (json_ && timeline_) throw UsageError("--json and --timeline exclude each other");
+        if (excerpt_.any() && trace_file_.empty())
+            throw UsageError("--ranks, --steps, --kinds and --max-size need --trace");
+        excerpt_.check(trace_file_.typed());
         const plan::ReadResult read = input_.read(console, json_);
         if (!read.scenario) return exit_code_of(read);
         const sim::Profile profile = sim::load_profiles(read.scenario->cluster);
@@ -84,7 +89,7 @@ class Simulate : public Subcommand {
         ReportInput report{*read.scenario, profile, prediction, input_, read.resolved_json};
         if (!timeline_) report.ask_further(read, name(), console);
         print(report, console);
-        if (!trace_file_.empty()) trace::write_trace(prediction.trace, trace_file_.path());
+        if (!trace_file_.empty()) excerpt_.write(prediction.trace, trace_file_, name(), console);
         if (!snapshot_file_.empty()) write_snapshot(*read.scenario, prediction);
         if (!prediction.stuck.empty()) return kExitInternal;
         return prediction.memory.verdict == sim::Verdict::exceeds ? kExitInfeasible : kExitOk;
@@ -121,6 +126,7 @@ class Simulate : public Subcommand {
     ScenarioInput input_;
     OutputPath trace_file_;
     OutputPath snapshot_file_;
+    TraceExcerpt excerpt_;
     std::string costs_file_;
     bool json_ = false;
     bool unfolded_ = false;

@@ -102,7 +102,9 @@ TEST(MemorySnapshot, IsAtItsHighestThePredictedPeak) {
         {gpt, {"layout.zero_stage=2", "layout.recompute=every_k"}},
         {gpt, {"training.precision=bf16", "layout.zero_stage=1"}},
         {moe, {}},
-        {moe, {"layout.overlap_expert_communication=true"}},
+        {moe,
+         {"layout.overlap_expert_communication=true", "layout.schedule=interleaved",
+          "layout.virtual_pipeline=2"}},
     };
     for (const auto& [file, sets] : all) {
         SCOPED_TRACE(file + (sets.empty() ? "" : ' ' + sets.front()));
