@@ -46,10 +46,11 @@ std::vector<plan::Rank> listed(const std::string& list, plan::Rank ranks) {
                               ? first
                               : rank_number(std::string_view(part).substr(dash + 1));
         if (!first || !last || *first < 0 || *last < *first || *last >= ranks)
-            throw UsageError(fmt::format(
-                "--ranks {}: \"{}\" is neither a rank nor ranks from one to another, as 0-3; this "
-                "layout has ranks 0 to {}",
-                list, part, ranks - 1));
+            throw UsageError(
+                fmt::format("--chakra-ranks {}: \"{}\" is neither a rank nor ranks from one to "
+                            "another, as 0-3; this "
+                            "layout has ranks 0 to {}",
+                            list, part, ranks - 1));
         for (plan::Rank rank = *first; rank <= *last; ++rank)
             all.push_back(rank);
         at = end + 1;
@@ -71,10 +72,10 @@ std::vector<plan::Rank> all_ranks(const plan::Plan& plan) {
     std::vector<plan::Rank> ranks(static_cast<std::size_t>(plan.mesh.ranks()));
     std::iota(ranks.begin(), ranks.end(), plan::Rank{0});
     if (const double bytes = trace::chakra_bytes(plan, ranks); bytes > kMostBytes)
-        throw UsageError(
-            fmt::format("--chakra: {} files of together about {:.0f} GB; --ranks says which are "
-                        "wanted: a list, as 0-7,64, or folded, one of each kind",
-                        whole_text(plan.mesh.ranks()), bytes / 1e9));
+        throw UsageError(fmt::format(
+            "--chakra: {} files of together about {:.0f} GB; --chakra-ranks says which are "
+            "wanted: a list, as 0-7,64, or folded, one of each kind",
+            whole_text(plan.mesh.ranks()), bytes / 1e9));
     return ranks;
 }
 
@@ -85,14 +86,15 @@ void ChakraOutput::declare(CLI::App& app, CommandFiles& files) {
         .writes(app, "--chakra", folder_, chakra_output(),
                 "Write Chakra execution traces, a file a rank, into this folder")
         ->type_name("DIR");
-    app.add_option("--ranks", ranks_,
+    app.add_option("--chakra-ranks", ranks_,
                    "With --chakra: these ranks alone, as 0-7,64; folded: one of each kind")
         ->type_name("LIST");
 }
 
 void ChakraOutput::require_sense() const {
     if (!wanted() && !ranks_.empty())
-        throw UsageError("--ranks says of which ranks --chakra writes files: name its folder");
+        throw UsageError(
+            "--chakra-ranks says of which ranks --chakra writes files: name its folder");
 }
 
 void ChakraOutput::write(const plan::Plan& plan, const trace::Trace* priced,
@@ -109,7 +111,7 @@ void ChakraOutput::write(const plan::Plan& plan, const trace::Trace* priced,
         ranks = ranks_.empty() ? all_ranks(plan) : listed(ranks_, plan.mesh.ranks());
     for (const plan::Rank rank : ranks)
         if (prices && prices->events_of(rank) == nullptr)
-            throw UsageError(fmt::format("{} says nothing of rank {}: --ranks leaves it out",
+            throw UsageError(fmt::format("{} says nothing of rank {}: --chakra-ranks leaves it out",
                                          priced_file, rank));
     trace::write_chakra(plan, ranks, prices ? &*prices : nullptr, folder_.path());
 }

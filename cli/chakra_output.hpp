@@ -1,4 +1,5 @@
-// --chakra and --ranks: a plan's step as Chakra execution traces, for plan and simulate alike.
+// --chakra and --chakra-ranks: a plan's step as Chakra execution traces, for plan and simulate
+// alike.
 #pragma once
 
 #include <string>
@@ -18,7 +19,7 @@ class ChakraOutput {
   public:
     void declare(CLI::App& app, CommandFiles& files);
     bool wanted() const { return !folder_.empty(); }
-    // Throws UsageError for --ranks without --chakra.
+    // Throws UsageError for --chakra-ranks without --chakra.
     void require_sense() const;
     // `priced` is of this plan, from the file `priced_file` or, where that is empty, simulated;
     // null: nodes say no times. Throws UsageError for ranks that are none, or of which it says

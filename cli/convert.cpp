@@ -6,6 +6,7 @@
 #include "cli/quantity.hpp"
 #include "cli/subcommand.hpp"
 #include "cli/text_table.hpp"
+#include "cli/trace_excerpt.hpp"
 #include "plan/exit_code.hpp"
 #include "trace/busy.hpp"
 #include "trace/formats/trace_file.hpp"
@@ -22,7 +23,8 @@ class Convert : public Subcommand {
         return "Write a trace in another format, say what it holds";
     }
     std::vector<std::string> examples() const override {
-        return {"convert step.orrery step.pftrace", "convert step.json step.orrery"};
+        return {"convert step.orrery step.pftrace", "convert step.json step.orrery",
+                "convert step.orrery step.pftrace --ranks 0-7 --max-size 200M"};
     }
 
     void declare(CLI::App& app) override {
@@ -35,11 +37,13 @@ class Convert : public Subcommand {
                     "Where to: *.orrery, *.pftrace (Perfetto), *.json (Chrome)")
             ->required()
             ->option_text(" ");
+        excerpt_.declare(app);
     }
 
     int run(Console& console) override {
+        excerpt_.check(out_.typed());
         const trace::Trace trace = trace::read_trace(in_);
-        trace::write_trace(trace, out_.path());
+        excerpt_.write(trace, out_, name(), console);
         console.out << summary_text(trace, console);
         return kExitOk;
     }
@@ -71,6 +75,7 @@ class Convert : public Subcommand {
 
     std::string in_;
     OutputPath out_;
+    TraceExcerpt excerpt_;
 };
 
 }  // namespace

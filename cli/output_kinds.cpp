@@ -5,14 +5,18 @@
 #include <fmt/format.h>
 
 #include "calib/fit/write_profile.hpp"
+#include "cli/launch_script.hpp"
 #include "cli/sweep.hpp"
 #include "plan/scenario/files.hpp"
 #include "plan/scenario/reader.hpp"
 #include "plan/text/plan_file.hpp"
+#include "trace/formats/memory_snapshot.hpp"
 #include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {
 namespace {
+
+constexpr std::size_t kHeadBytes = 400;  // in which a file of many kinds is known
 
 // Of files that are small where they are of the kind.
 std::function<std::string(const std::string&)> unless(bool (*is)(std::string_view text),
@@ -47,6 +51,13 @@ OutputKind trace_output() {
     return kind;
 }
 
+OutputKind snapshot_output() {
+    OutputKind kind{
+        false, unless(trace::is_memory_snapshot, "exists, and is no memory snapshot of orrery")};
+    kind.misnamed = must_end_in(".pickle");
+    return kind;
+}
+
 OutputKind profile_output() {
     return {false, unless(fit::is_profile_text, "exists, and is no profile of orrery")};
 }
@@ -57,6 +68,16 @@ OutputKind plan_output() {
 
 OutputKind scenario_output() {
     return {false, unless(plan::is_scenario_text, "exists, and is no scenario")};
+}
+
+OutputKind launch_output() {
+    return {false, unless(
+                       [](std::string_view text) {
+                           return is_slurm_script(std::string(text.substr(0, kHeadBytes))) ||
+                                  text.substr(0, kHeadBytes).find("orrery launch") !=
+                                      std::string_view::npos;
+                       },
+                       "exists, and is no file that orrery launch wrote")};
 }
 
 OutputKind svg_output() {

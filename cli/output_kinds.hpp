@@ -9,10 +9,14 @@ namespace orrery::cli {
 
 // In the format that its name ends in.
 OutputKind trace_output();
+// Of PyTorch's allocator: *.pickle.
+OutputKind snapshot_output();
 // Of a device: what fit and calibrate write. A datasheet, which people write, is none.
 OutputKind profile_output();
 OutputKind plan_output();
 OutputKind scenario_output();
+// What launch writes: by the name in its first lines, or as a script for Slurm begins.
+OutputKind launch_output();
 // Charts; tables whose first line has these names.
 OutputKind svg_output();
 OutputKind csv_output();

@@ -11,10 +11,13 @@
 #include "cli/report_sections.hpp"
 #include "cli/scenario_input.hpp"
 #include "cli/subcommand.hpp"
+#include "cli/trace_excerpt.hpp"
 #include "plan/assemble/build_plan.hpp"
 #include "plan/exit_code.hpp"
 #include "sim/prediction.hpp"
 #include "sim/replay/measured.hpp"
+#include "trace/atomic_file.hpp"
+#include "trace/formats/memory_snapshot.hpp"
 #include "trace/formats/trace_file.hpp"
 #include "trace/timeline.hpp"
 
@@ -33,7 +36,7 @@ class Simulate : public Subcommand {
                 "simulate run.json --timeline",
                 "simulate run.json --trace run.pftrace",
                 "simulate run.json --json --trace run.orrery",
-                "simulate run.json --chakra traces --ranks folded",
+                "simulate run.json --chakra traces --chakra-ranks folded",
                 "simulate cluster.json --plan run.plan",
                 "simulate run.json --costs measured.orrery --set layout.schedule=gpipe"};
     }
@@ -47,11 +50,17 @@ class Simulate : public Subcommand {
                     "Also write the trace: *.orrery, *.pftrace (Perfetto), *.json (Chrome)")
             ->type_name("FILE");
         chakra_.declare(app, files());
+        files()
+            .writes(app, "--memory-snapshot", snapshot_file_, snapshot_output(),
+                    "Also write planned memory as a snapshot that pytorch.org/memory_viz opens: "
+                    "*.pickle")
+            ->type_name("FILE");
         app.add_flag("--unfolded", unfolded_, "Simulate every rank instead of one of each class");
         files().reads(
             app.add_option("--costs", costs_file_,
                            "A measured trace that prices its ops; the profile prices the rest")
                 ->type_name("TRACE"));
+        excerpt_.declare(app);
         app.add_flag("--timeline", timeline_, "Print the pipeline over time instead of the report");
     }
 
@@ -60,6 +69,9 @@ class Simulate : public Subcommand {
     int run(Console& console) override {
         chakra_.require_sense();
         if (json_ && timeline_) throw UsageError("--json and --timeline exclude each other");
+        if (excerpt_.any() && trace_file_.empty())
+            throw UsageError("--ranks, --steps, --kinds and --max-size need --trace");
+        excerpt_.check(trace_file_.typed());
         const plan::ReadResult read = input_.read(console, json_);
         if (!read.scenario) return exit_code_of(read);
         const sim::Profile profile = sim::load_profiles(read.scenario->cluster);
@@ -74,7 +86,8 @@ class Simulate : public Subcommand {
         std::optional<plan::Plan> own;  // whose ops are written
         if (chakra_.wanted() && input_.plan() == nullptr) own = plan::build_plan(*read.scenario);
         const plan::Plan* const plan = own ? &*own : input_.plan();
-        const bool keep_trace = !trace_file_.empty() || chakra_.wanted() || timeline_;
+        const bool keep_trace =
+            !trace_file_.empty() || !snapshot_file_.empty() || chakra_.wanted() || timeline_;
         sim::Prediction prediction =
             sim::simulate(*read.scenario, profile,
                           {unfolded_, costs ? &*costs : nullptr, keep_trace, true, false, plan},
@@ -83,13 +96,21 @@ class Simulate : public Subcommand {
         ReportInput report{*read.scenario, profile, prediction, input_, read.resolved_json};
         if (!timeline_) report.ask_further(read, name(), console);
         print(report, console);
-        if (!trace_file_.empty()) trace::write_trace(prediction.trace, trace_file_.path());
+        if (!trace_file_.empty()) excerpt_.write(prediction.trace, trace_file_, name(), console);
+        if (!snapshot_file_.empty()) write_snapshot(*read.scenario, prediction);
         if (!prediction.stuck.empty()) return kExitInternal;
         if (chakra_.wanted()) chakra_.write(*plan, &prediction.trace);
         return prediction.memory.verdict == sim::Verdict::exceeds ? kExitInfeasible : kExitOk;
     }
 
   private:
+    void write_snapshot(const plan::Scenario& scenario, const sim::Prediction& prediction) const {
+        std::optional<plan::Plan> built;
+        if (input_.plan() == nullptr) built = plan::build_plan(scenario);
+        const plan::Plan& plan = built ? *built : *input_.plan();
+        trace::write_file(snapshot_file_.path(), trace::memory_snapshot(plan, prediction.trace));
+    }
+
     void print(const ReportInput& report, Console& console) const {
         const sim::Prediction& prediction = report.prediction;
         if (!prediction.stuck.empty()) {
@@ -113,6 +134,8 @@ class Simulate : public Subcommand {
     ScenarioInput input_;
     OutputPath trace_file_;
     ChakraOutput chakra_;
+    OutputPath snapshot_file_;
+    TraceExcerpt excerpt_;
     std::string costs_file_;
     bool json_ = false;
     bool unfolded_ = false;

@@ -35,6 +35,7 @@ namespace orrery::cli {
     X(validate)               \
     X(fit)                    \
     X(constants)              \
+    X(launch)                 \
     X(convert)                \
     X(import)                 \
     X(import_trace)           \

@@ -1,12 +1,13 @@
 #include "gui/scenario/run_command.hpp"
 
-#include <algorithm>
+#include <string>
+#include <vector>
 
 #include <QCoreApplication>
 #include <QDir>
 #include <QFileInfo>
-#include <QRegularExpression>
 
+#include "cli/launch_script.hpp"
 #include "cli/scenario_input.hpp"
 
 namespace orrery::gui {
@@ -25,15 +26,24 @@ QString program_of(const QString& backend) {
     return QFileInfo(built).isExecutable() ? built : root + QStringLiteral("/orrery");
 }
 
-// As many of a node's devices as there are ranks, where these need no whole one.
-std::int64_t ranks_per_node(const Trainable& what) {
-    return std::clamp<std::int64_t>(what.devices_per_node, 1,
-                                    std::max<std::int64_t>(1, what.ranks));
+cli::LaunchedRun launched(const RunChoice& choice, const Trainable& what) {
+    cli::LaunchedRun run;
+    run.program = program_of(choice.backend).toStdString();
+    run.scenario = what.path.toStdString();
+    run.ranks = what.ranks;
+    run.devices_per_node = what.devices_per_node;
+    run.backend = choice.backend.toStdString();
+    run.steps = choice.steps;
+    run.resume = choice.resume;
+    run.hosts = choice.hosts.toStdString();
+    run.sbatch_options = choice.sbatch_options.toStdString();
+    run.has_checkpoints = what.has_checkpoints;
+    return run;
 }
 
-QString quoted(QString word) {
-    word.replace(QLatin1Char('\''), QStringLiteral("'\\''"));
-    return QLatin1Char('\'') + word + QLatin1Char('\'');
+cli::Launcher launcher_of(RunPlace place) {
+    if (place == RunPlace::hosts) return cli::Launcher::mpirun;
+    return place == RunPlace::slurm ? cli::Launcher::slurm : cli::Launcher::threads;
 }
 
 }  // namespace
@@ -46,64 +56,21 @@ Trainable trainable_of(const QString& path, const plan::Scenario& scenario) {
 
 QStringList training_command(const RunChoice& choice, const Trainable& what, const QString& trace) {
     QStringList command;
-    if (choice.place == RunPlace::hosts) {
-        command << QStringLiteral("mpirun") << QStringLiteral("-n") << QString::number(what.ranks);
-        if (!choice.hosts.isEmpty()) {
-            const QString first = choice.hosts.section(QLatin1Char(','), 0, 0);
-            // Where the first rank is, for ranks that speak over TCP.
-            command << QStringLiteral("--host") << choice.hosts << QStringLiteral("-x")
-                    << QStringLiteral("MASTER_ADDR=") + first.section(QLatin1Char(':'), 0, 0);
-        }
-    }
-    command << program_of(choice.backend) << QStringLiteral("train") << what.path
-            << QStringLiteral("--json");
-    if (choice.backend != QLatin1String("cpu"))
-        command << QStringLiteral("--backend") << choice.backend;
-    if (choice.steps > 0) command << QStringLiteral("--steps") << QString::number(choice.steps);
-    if (choice.resume) command << QStringLiteral("--resume");
-    if (!trace.isEmpty()) command << QStringLiteral("--trace") << trace;
+    for (const std::string& word : cli::training_command(
+             launched(choice, what), launcher_of(choice.place), trace.toStdString()))
+        command << QString::fromStdString(word);
     return command;
 }
 
 QString slurm_script(const RunChoice& choice, const Trainable& what) {
-    // A job's name is part of names of files, and of a line that no shell reads.
-    static const QRegularExpression odd(QStringLiteral("[^A-Za-z0-9._-]"));
-    const QString job = QFileInfo(what.path).completeBaseName().replace(odd, QStringLiteral("_"));
-    const std::int64_t per_node = ranks_per_node(what);
-    const std::int64_t nodes = (what.ranks + per_node - 1) / per_node;
-    QStringList lines;
-    const auto option = [&](const QString& text) { lines << QStringLiteral("#SBATCH ") + text; };
-    lines << QStringLiteral("#!/bin/bash");
-    option(QStringLiteral("--job-name=%1").arg(job));
-    option(QStringLiteral("--nodes=%1").arg(nodes));
-    option(QStringLiteral("--ntasks=%1").arg(what.ranks));
-    option(QStringLiteral("--ntasks-per-node=%1").arg(per_node));
-    if (choice.backend == kCuda) option(QStringLiteral("--gpus-per-node=%1").arg(per_node));
-    option(QStringLiteral("--output=%1-%j.log").arg(job));
-    lines << QStringLiteral(
-        "# A minute before its time is up the run ends after its step, with a "
-        "checkpoint where there are any.");
-    option(QStringLiteral("--signal=USR1@60"));
-    for (const QString& further : choice.sbatch_options.split(QLatin1Char(' '), Qt::SkipEmptyParts))
-        option(further);
-    RunChoice task = choice;
-    task.place = RunPlace::slurm;
-    task.resume = choice.resume || what.has_checkpoints;
-    QString command;
-    for (const QString& word : training_command(task, what, {}))
-        command += QLatin1Char(' ') + shell_text({word});
-    lines << QString() << QStringLiteral("set -euo pipefail")
-          << QStringLiteral("srun%1 --trace \"%2-$SLURM_JOB_ID.orrery\" \\").arg(command, job)
-          << QStringLiteral("    >\"%1-$SLURM_JOB_ID.jsonl\"").arg(job);
-    return lines.join(QLatin1Char('\n')) + QLatin1Char('\n');
+    return QString::fromStdString(cli::slurm_script(launched(choice, what)));
 }
 
 QString shell_text(const QStringList& command) {
-    static const QRegularExpression plain(QStringLiteral("^[A-Za-z0-9_\\-./=,:+@%]+$"));
-    QStringList words;
+    std::vector<std::string> words;
     for (const QString& word : command)
-        words << (plain.match(word).hasMatch() ? word : quoted(word));
-    return words.join(QLatin1Char(' '));
+        words.push_back(word.toStdString());
+    return QString::fromStdString(cli::shell_text(words));
 }
 
 bool has_gpu() {

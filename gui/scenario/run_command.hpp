@@ -39,14 +39,7 @@ struct RunChoice {
 // goes; empty: nowhere.
 QStringList training_command(const RunChoice& choice, const Trainable& what, const QString& trace);
 
-// A script for sbatch:
-//   #!/bin/bash
-//   #SBATCH --job-name=tiny-gpt
-//   #SBATCH --nodes=1
-//   …
-//   srun orrery-run train tiny-gpt.json --json >"tiny-gpt-$SLURM_JOB_ID.jsonl"
-// With checkpoints it resumes from the newest, so that a job that was cut short is submitted again
-// as it is. Its event lines are what TrainingRun::follow reads.
+// For sbatch, by cli/launch_script. Its event lines are what TrainingRun::follow reads.
 QString slurm_script(const RunChoice& choice, const Trainable& what);
 
 // As a person would type it into a shell.

@@ -4,6 +4,7 @@
 
 #include <QFile>
 
+#include "cli/launch_script.hpp"
 #include "trace/atomic_file.hpp"
 
 namespace orrery::gui {
@@ -54,10 +55,7 @@ cli::OutputKind csv_file(const std::string& heads) {
 }
 
 cli::OutputKind batch_script_file() {
-    cli::OutputKind kind =
-        file_of("", "exists, and is no script of orrery", [](const std::string& head) {
-            return head.starts_with("#!/bin/bash\n#SBATCH --job-name=");
-        });
+    cli::OutputKind kind = file_of("", "exists, and is no script of orrery", cli::is_slurm_script);
     kind.misnamed = nullptr;  // any name is good
     return kind;
 }

@@ -73,10 +73,12 @@ TEST(Chakra, IsOfTheRanksThatAreAskedFor) {
     const std::string folder = folder_of("ranks");
     EXPECT_EQ(with_layout({"plan", tiny(), "--chakra", folder}).code, 0);
     EXPECT_EQ(files_in(folder).size(), 5U);
-    EXPECT_EQ(with_layout({"plan", tiny(), "--chakra", folder, "--ranks", "3,0-1,1"}).code, 0);
+    EXPECT_EQ(with_layout({"plan", tiny(), "--chakra", folder, "--chakra-ranks", "3,0-1,1"}).code,
+              0);
     EXPECT_EQ(files_in(folder),
               (std::set<std::string>{"comm_groups.json", "rank.0.et", "rank.1.et", "rank.3.et"}));
-    EXPECT_EQ(with_layout({"plan", tiny(), "--chakra", folder, "--ranks", "folded"}).code, 0);
+    EXPECT_EQ(with_layout({"plan", tiny(), "--chakra", folder, "--chakra-ranks", "folded"}).code,
+              0);
     EXPECT_EQ(files_in(folder),
               (std::set<std::string>{"comm_groups.json", "rank.0.et", "rank.2.et"}))
         << "one of each pipeline rank";
@@ -88,14 +90,14 @@ TEST(Chakra, IsOfTheRanksThatAreAskedFor) {
 TEST(Chakra, RefusesWhatMakesNoSense) {
     const std::string folder = folder_of("refused");
     for (const char* list : {"4", "1-0", "0-", "x", "", "0,,1", "-1"}) {
-        const Outcome outcome =
-            with_layout({"plan", tiny(), "--chakra", folder, std::string("--ranks=") + list});
+        const Outcome outcome = with_layout(
+            {"plan", tiny(), "--chakra", folder, std::string("--chakra-ranks=") + list});
         if (*list == '\0') continue;  // the parser's own words
         EXPECT_EQ(outcome.code, 2) << list;
         EXPECT_THAT(outcome.err, HasSubstr("this layout has ranks 0 to 3")) << list;
     }
-    EXPECT_EQ(with_layout({"plan", tiny(), "--ranks", "0"}).code, 2);
-    EXPECT_EQ(with_layout({"simulate", tiny(), "--ranks", "0"}).code, 2);
+    EXPECT_EQ(with_layout({"plan", tiny(), "--chakra-ranks", "0"}).code, 2);
+    EXPECT_EQ(with_layout({"simulate", tiny(), "--chakra-ranks", "0"}).code, 2);
     EXPECT_EQ(with_layout({"plan", tiny(), "--chakra", folder, "--json"}).code, 2);
     EXPECT_EQ(with_layout({"plan", tiny(), "--durations", tiny()}).code, 2);
     EXPECT_FALSE(fs::exists(folder)) << "nothing was written";

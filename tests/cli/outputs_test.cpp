@@ -196,6 +196,8 @@ class Outputs : public testing::Test {
                       .code,
                   0);
         ASSERT_EQ(run({"report", tiny(), "-o", at("page.html")}).code, 0);
+        ASSERT_EQ(run({"simulate", tiny(), "--memory-snapshot", at("memory.pickle")}).code, 0);
+        ASSERT_EQ(run({"launch", tiny(), "--for", "megatron", "-o", at("launched.sh")}).code, 0);
         write("scenario", content_of(tiny()));
         write("profile", content_of(folder() + "tiny-profile.json"));
         write("datasheet", shipped("profiles/sources/a100-40gb-sxm.datasheet.json"));
@@ -208,7 +210,8 @@ class Outputs : public testing::Test {
     const Words kSamples = {"trace.orrery",  "trace.pftrace", "trace.json", "scenario",
                             "profile",       "datasheet",     "model",      "cluster",
                             "another trace", "script",        "notes",      "plan",
-                            "chart.svg",     "table.csv",     "page.html"};
+                            "chart.svg",     "table.csv",     "page.html",  "launched.sh",
+                            "memory.pickle"};
 
     std::vector<Case> cases() const;
 };
@@ -236,6 +239,16 @@ std::vector<Case> Outputs::cases() const {
                        {{"--output", fmt::format("out.{}", ending)}},
                        fmt::format("trace.{}", ending),
                        of_recorded});
+    all.push_back({"simulate",
+                   {at("run.json")},
+                   {{"--memory-snapshot", "out.pickle"}},
+                   "memory.pickle",
+                   kOfScenario});
+    all.push_back({"launch",
+                   {at("run.json"), "--for", "megatron"},
+                   {{"--output", "out.sh"}},
+                   "launched.sh",
+                   kOfScenario});
     all.push_back({"plan", {at("run.json")}, {{"--output", "out.plan"}}, "plan", kOfScenario});
     all.push_back({"plan",
                    {at("run.json"), "--durations", at("costs.json")},

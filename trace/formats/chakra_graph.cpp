@@ -20,6 +20,8 @@ std::optional<CollectiveType> collective_of(OpKind kind) {
             return CollectiveType::all_gather;
         case OpKind::reduce_scatter:
             return CollectiveType::reduce_scatter;
+        case OpKind::broadcast:
+            return CollectiveType::broadcast;
         case OpKind::all_to_all:
         case OpKind::all_to_all_v:
             return CollectiveType::all_to_all;

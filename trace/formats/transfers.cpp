@@ -48,6 +48,7 @@ class Matcher {
             ranks += static_cast<double>(track.represents());
         const double each = ranks / static_cast<double>(stages);
         if (each >= 1 && each < 1e15) ranks_per_stage_ = static_cast<std::int64_t>(each);
+        if (!fits_all_tracks()) ranks_per_stage_ = between_first_ranks();
         for (std::size_t t = 0; t < trace.tracks.size(); ++t)
             collect(t);
     }
@@ -83,6 +84,31 @@ class Matcher {
   private:
     using Key = std::pair<Cargo, std::int64_t>;  // and the place; −1: any
     using Index = std::map<Key, std::size_t>;
+
+    std::int64_t pipeline_rank(const Track& track) const {
+        return trace_.programs[static_cast<std::size_t>(track.program)].pipeline_rank;
+    }
+
+    // Whether each rank is where a stage of so many ranks has it, as in a whole trace.
+    bool fits_all_tracks() const {
+        return std::all_of(trace_.tracks.begin(), trace_.tracks.end(), [&](const Track& track) {
+            return track.rank / ranks_per_stage_ == pipeline_rank(track);
+        });
+    }
+
+    // Of an excerpt, which has the same places of each stage: from the first rank of its first
+    // stage to that of its last.
+    std::int64_t between_first_ranks() const {
+        std::map<std::int64_t, std::int64_t> first;  // by pipeline rank
+        for (const Track& track : trace_.tracks) {
+            const auto [at, is_new] = first.emplace(pipeline_rank(track), track.rank);
+            if (!is_new) at->second = std::min(at->second, track.rank);
+        }
+        if (first.size() < 2) return ranks_per_stage_;
+        const auto& [low, low_rank] = *first.begin();
+        const auto& [high, high_rank] = *first.rbegin();
+        return std::max<std::int64_t>(1, (high_rank - low_rank) / (high - low));
+    }
 
     void collect(std::size_t t) {
         const Track& track = trace_.tracks[t];

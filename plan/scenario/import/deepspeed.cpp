@@ -266,6 +266,11 @@ void map_schedule(Sheet& sheet) {
                      "Orrery decays by a cosine or not at all; no step's work depends on it");
     sheet.copy(
         {"scheduler.params.warmup_num_steps", "training.schedule.warmup_steps", Kind::whole});
+    const auto ratio = sheet.number({"scheduler.params.cos_min_ratio"});
+    const auto rate = sheet.number({"optimizer.params.lr"});
+    if (ratio && rate && cosine)
+        sheet.put("training.schedule.min_learning_rate", plain(*ratio * *rate),
+                  "scheduler.params.cos_min_ratio", "× optimizer.params.lr");
     sheet.copy({"scheduler.params.total_num_steps", "run.steps", Kind::whole});
 }
 

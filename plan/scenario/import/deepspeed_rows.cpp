@@ -56,6 +56,7 @@ constexpr Row kDeepSpeedIgnored[] = {
     {"activation_checkpointing.synchronize_checkpoint_boundary", "a synchronisation for timing"},
     {"activation_checkpointing.profile", "profiling"},
     {"activation_checkpointing.number_checkpoints", "read for contiguous checkpoints alone"},
+    {"orrery.*", "what orrery launch says of the file"},
     {"vocabulary_size", "a hint for its own checks"},
 };
 

@@ -20,11 +20,12 @@ enum class Format { megatron, deepspeed, torchtitan, huggingface, nanotron, nemo
 
 // What the user says beside the file.
 struct Wishes {
-    std::string model;                 // reference, instead of the file's own model
-    std::string cluster;               // reference
-    std::string file = "";             // reference of the imported file; empty: it has no name
-    std::optional<std::int64_t> gpus;  // ranks of the run, instead of what a launcher says
-    std::set<std::string> frameworks;  // presets that the library has: "megatron"
+    std::string model;      // reference, instead of the file's own model
+    std::string cluster;    // reference
+    std::string file = "";  // reference of the imported file; empty: it has no name
+    std::optional<std::int64_t> layers = {};  // of `model`, where they are known
+    std::optional<std::int64_t> gpus = {};    // ranks of the run, instead of what a launcher says
+    std::set<std::string> frameworks;         // presets that the library has: "megatron"
 };
 
 std::optional<Format> format_of_name(std::string_view name);

@@ -44,6 +44,14 @@ struct Stated {
     Json value;
 };
 
+// A setting that would become a key of the scenario as it is, whether the file has it or not: what
+// whoever writes such a file (plan/scenario/export) has to say for that key.
+struct Asked {
+    std::string key;         // "--adam-beta1"
+    std::string to;          // "training.optimizer.beta1"
+    bool has_usual = false;  // it is known what the other tool does where its file says nothing
+};
+
 struct Imported {
     Json scenario;
     std::vector<Mapped> mapped;
@@ -51,6 +59,7 @@ struct Imported {
     std::vector<Left> unsupported;  // changes a step or the model, and Orrery has no counterpart
     std::vector<Missing> missing;
     std::vector<Stated> stated;
+    std::vector<Asked> asked;
     std::vector<Diagnostic> errors;
     bool unreadable = false;  // the file is not what it should be: exit code 5
 };

@@ -1,6 +1,9 @@
 // The mixture of experts of a Megatron-LM command line: the family "megatron" has the same keys.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <charconv>
+
 #include "plan/scenario/import/megatron_parts.hpp"
 
 namespace orrery::plan::imports {
@@ -9,6 +12,7 @@ namespace {
 using Kind = Direct::Kind;
 
 constexpr const char* kExperts = "--num-experts";
+constexpr std::size_t kMostLayers = 10'000;
 
 constexpr Direct kShape[] = {
     {kExperts, "model.num_experts", Kind::whole},
@@ -56,14 +60,48 @@ constexpr Refused kRefused[] = {
     {"--moe-layer-recompute", "experts are not recomputed by themselves"},
 };
 
-// An n stands for every n-th layer; Megatron-LM evaluates anything else as Python.
+// "[0]*3+[1]*58", "([1,0]*2)", "[0,1]" as a list of 0 and 1; null where it is anything else that
+// Python would evaluate.
+Json frequency_list(std::string text) {
+    text.erase(std::remove_if(text.begin(), text.end(),
+                              [](char c) { return c == ' ' || c == '(' || c == ')'; }),
+               text.end());
+    Json list = Json::array();
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t end = text.find(']', at);
+        if (text[at] != '[' || end == std::string::npos) return nullptr;
+        const Json part = Json::parse(text.substr(at, end + 1 - at), nullptr, false);
+        at = end + 1;
+        std::size_t times = 1;
+        if (at < text.size() && text[at] == '*') {
+            const char* const last = text.data() + text.size();
+            const auto [stop, fault] = std::from_chars(text.data() + at + 1, last, times);
+            if (fault != std::errc{}) return nullptr;
+            at = static_cast<std::size_t>(stop - text.data());
+        }
+        if (!part.is_array() || times * part.size() > kMostLayers) return nullptr;
+        for (std::size_t i = 0; i < times; ++i)
+            list.insert(list.end(), part.begin(), part.end());
+        if (at < text.size() && text[at++] != '+') return nullptr;
+    }
+    const bool marks =
+        std::all_of(list.begin(), list.end(), [](const Json& one) { return one == 0 || one == 1; });
+    return marks && !list.empty() ? list : Json();
+}
+
+// An n stands for every n-th layer; Megatron-LM evaluates anything else as Python, of which lists
+// are read.
 void map_frequency(Sheet& sheet) {
     const Setting* said = sheet.find({"--moe-layer-freq"});
     if (said == nullptr) return;
     const bool number = said->value.is_string() && said->value.get<std::string>().find_first_not_of(
                                                        "0123456789") == std::string::npos;
+    const Json list =
+        said->value.is_string() ? frequency_list(said->value.get<std::string>()) : Json();
     if (number)
         sheet.copy({"--moe-layer-freq", "model.moe_layer_freq", Kind::whole});
+    else if (!list.is_null())
+        sheet.put("model.moe_layer_freq", list, "--moe-layer-freq");
     else
         sheet.refuse("--moe-layer-freq", "give a list of 0 and 1 as model.moe_layer_freq",
                      Changes::model);

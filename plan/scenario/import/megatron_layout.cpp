@@ -174,6 +174,8 @@ int stage_of(Sheet& sheet, std::string& from) {
     const bool optimizer = sheet.flag({"--use-distributed-optimizer"});
     if (sheet.flag({"--use-torch-fsdp2"})) {
         from = "--use-torch-fsdp2";
+        sheet.ignore("--no-gradient-accumulation-fusion",
+                     "Megatron-LM demands it with --use-torch-fsdp2");
         return 3;
     }
     if (fsdp && strategy) {

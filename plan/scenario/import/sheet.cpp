@@ -208,6 +208,7 @@ void Sheet::put_usual(const std::string& to, Json value, const std::string& from
 }
 
 Json Sheet::copy(const Direct& direct) {
+    out_.asked.push_back({direct.key, direct.to, direct.usual != nullptr});
     const Setting* setting = find({direct.key});
     if (automatic({direct.key})) {
         miss(direct.to, fmt::format("{} is \"auto\"", direct.key), kOwnDefault);

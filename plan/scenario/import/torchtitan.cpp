@@ -18,11 +18,7 @@ namespace {
 using Count = std::optional<std::int64_t>;
 using Kind = Direct::Kind;
 
-struct Flavor {
-    const char *name, *flavor;
-    const char* model;
-    std::int64_t layers;
-};
+using Flavor = TorchtitanFlavor;
 
 constexpr Flavor kFlavors[] = {
     {"llama3", "8B", "models/llama3-8b.json", 32},
@@ -60,6 +56,7 @@ void map_model(Sheet& sheet, const Wishes& wishes, TorchtitanFacts& facts) {
                      [&](const Flavor& one) { return name == one.name && flavor == one.flavor; });
     if (!wishes.model.empty()) {
         sheet.put("model", wishes.model, "--model");
+        facts.layers = wishes.layers;
         sheet.ignore("model.name", "the model is " + wishes.model);
         sheet.ignore("model.flavor", "the model is " + wishes.model);
         return;
@@ -338,6 +335,11 @@ void map_training(Sheet& sheet, TorchtitanFacts& facts) {
                         "Orrery decays by a cosine or not at all; no step's work depends on it");
     if (decay && *decay != "cosine")
         sheet.ignore("lr_scheduler.decay_type", "decays by a cosine or not at all");
+    const auto floor = sheet.number({"lr_scheduler.min_lr_factor", "lr_scheduler.lr_min"});
+    if (floor)
+        sheet.put("training.schedule.min_learning_rate",
+                  plain(*floor * sheet.number({"optimizer.lr"}).value_or(8e-4)),
+                  "lr_scheduler.min_lr_factor", "× optimizer.lr");
     const Count steps = sheet.whole({"training.steps"});
     if (facts.global && facts.sequence && steps)
         sheet.put("training.tokens",
@@ -347,6 +349,10 @@ void map_training(Sheet& sheet, TorchtitanFacts& facts) {
 }
 
 }  // namespace
+
+std::span<const TorchtitanFlavor> torchtitan_flavors() {
+    return kFlavors;
+}
 
 Imported import_torchtitan(std::string_view text, const std::string& file, const Wishes& wishes) {
     Imported out;

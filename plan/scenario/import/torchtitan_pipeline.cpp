@@ -84,8 +84,6 @@ void map_split_points(Sheet& sheet, const char* key, std::int64_t ranks, std::in
     sheet.put("layout.layers_per_stage", counts, key);
 }
 
-// torchtitan counts the embedding and the head as layers of the first and the last stage, and gives
-// the layers that are left over to the first stages (torchtitan/distributed/pipeline_parallel.py).
 void map_even_stages(Sheet& sheet, const std::string& part, const Schedule& schedule,
                      std::int64_t ranks, std::int64_t layers) {
     const auto key = [&](const char* name) { return part + name; };
@@ -99,10 +97,11 @@ void map_even_stages(Sheet& sheet, const std::string& part, const Schedule& sche
     const bool of_size = each && *each > 0;
     const std::int64_t stages = of_size ? (counted + *each - 1) / *each : ranks * schedule.chunks;
     const std::int64_t chunks = stages / ranks;
-    const bool fits = stages % ranks == 0 && chunks >= 1 && stages <= kMostStages &&
-                      (schedule.chunks == 1) == (chunks == 1) && counted / stages >= first &&
-                      counted / stages >= last;
-    if (!fits) {
+    std::vector<std::int64_t> counts;
+    if (stages % ranks == 0 && chunks >= 1 && stages <= kMostStages &&
+        (schedule.chunks == 1) == (chunks == 1))
+        counts = torchtitan_stages(layers, first, last, stages);
+    if (counts.empty()) {
         Diagnostic& fault =
             sheet.report("I004", of_size ? each_key : key("pipeline_parallel_degree"),
                          "the layers do not make stages for this schedule");
@@ -111,11 +110,6 @@ void map_even_stages(Sheet& sheet, const std::string& part, const Schedule& sche
             layers, first, last, stages, ranks, schedule.theirs);
         return;
     }
-    std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), counted / stages);
-    for (std::int64_t i = 0; i < counted % stages; ++i)
-        ++counts[static_cast<std::size_t>(i)];
-    counts.front() -= first;
-    counts.back() -= last;
     sheet.put_usual("layout.virtual_pipeline", chunks, each_key);
     sheet.put_usual("layout.layers_per_stage", counts, each_key,
                     "embedding and head count as layers");
@@ -147,6 +141,24 @@ const Schedule* map_schedule(Sheet& sheet, const std::string& part) {
 }
 
 }  // namespace
+
+std::vector<std::int64_t> torchtitan_stages(std::int64_t layers, std::int64_t first,
+                                            std::int64_t last, std::int64_t stages) {
+    const std::int64_t counted = layers + first + last;
+    if (stages < 1 || counted / stages < first || counted / stages < last) return {};
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(stages), counted / stages);
+    for (std::int64_t i = 0; i < counted % stages; ++i)
+        ++counts[static_cast<std::size_t>(i)];
+    counts.front() -= first;
+    counts.back() -= last;
+    return counts;
+}
+
+const char* torchtitan_schedule(std::string_view ours) {
+    for (const Schedule& schedule : kSchedules)
+        if (ours == schedule.ours) return schedule.theirs;
+    return kSchedules[0].theirs;
+}
 
 Count map_torchtitan_pipeline(Sheet& sheet, std::int64_t ranks, Count layers, std::int64_t local) {
     const std::string part =

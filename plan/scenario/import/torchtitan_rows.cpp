@@ -22,8 +22,6 @@ constexpr Row kTorchtitanIgnored[] = {
     {"training.gc_debug", "Python's garbage collection is not simulated"},
     {"dataset.*", kData},
     {"lr_scheduler.decay_ratio", kRate},
-    {"lr_scheduler.lr_min", kRate},
-    {"lr_scheduler.min_lr_factor", kRate},
     {"checkpoint.*", kCheckpoint},
     {"comm.*", kStart},
     {"validation.*", kEvaluation},

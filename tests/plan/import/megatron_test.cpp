@@ -252,10 +252,23 @@ TEST(Megatron, OtherOptionsAreNamedWithTheReason) {
 }
 
 TEST(Megatron, LayersWithExpertsByAnExpressionAreNamed) {
-    const Imported result =
-        imported(std::string(kBase) + "--num-experts 8 --moe-layer-freq '([0]*3+[1]*29)'");
+    const Imported result = imported(
+        std::string(kBase) + "--num-experts 8 --moe-layer-freq '[int(i>2) for i in range(32)]'");
     ASSERT_NE(left(result.unsupported, "--moe-layer-freq"), nullptr);
     EXPECT_EQ(left(result.unsupported, "--moe-layer-freq")->changes, Changes::model);
+}
+
+TEST(Megatron, LayersWithExpertsByListsAreTaken) {
+    const auto frequency = [](const std::string& text) {
+        return at(imported(std::string(kBase) + "--num-experts 8 --moe-layer-freq '" + text + "'"),
+                  "model.moe_layer_freq");
+    };
+    EXPECT_EQ(frequency("([0]*2+[1]*3)"), "[0,0,1,1,1]");
+    EXPECT_EQ(frequency("[0,1]*2"), "[0,1,0,1]");
+    EXPECT_EQ(frequency("[1, 0, 1]"), "[1,0,1]");
+    EXPECT_EQ(frequency("[2]*3"), "-");
+    EXPECT_EQ(frequency("[1]*1000000000"), "-");
+    EXPECT_EQ(frequency("[1]+"), "[1]");
 }
 
 TEST(Megatron, WhatBalancesAndHidesExpertsIsTaken) {
