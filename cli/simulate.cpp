@@ -31,6 +31,7 @@ class Simulate : public Subcommand {
                 "simulate run.json --timeline",
                 "simulate run.json --trace run.pftrace",
                 "simulate run.json --json --trace run.orrery",
+                "simulate run.json --set cluster.stragglers=megascale --draws 32",
                 "simulate cluster.json --plan run.plan",
                 "simulate run.json --costs measured.orrery --set layout.schedule=gpipe"};
     }
@@ -48,6 +49,11 @@ class Simulate : public Subcommand {
             app.add_option("--costs", costs_file_,
                            "A measured trace that prices its ops; the profile prices the rest")
                 ->type_name("TRACE"));
+        app.add_option("--draws", draws_,
+                       "Also the spread of step times over so many draws of cluster.stragglers "
+                       "and cluster.jitter")
+            ->type_name("N")
+            ->check(CLI::Range(1, 10'000));
         app.add_flag("--timeline", timeline_, "Print the pipeline over time instead of the report");
     }
 
@@ -57,7 +63,15 @@ class Simulate : public Subcommand {
         if (json_ && timeline_) throw UsageError("--json and --timeline exclude each other");
         const plan::ReadResult read = input_.read(console, json_);
         if (!read.scenario) return exit_code_of(read);
-        const sim::Profile profile = sim::load_profiles(read.scenario->cluster);
+        const plan::Cluster& cluster = read.scenario->cluster;
+        if (draws_ > 0 && !cluster.stragglers.any() && !cluster.jitter.any())
+            throw UsageError(
+                "--draws needs something to draw: cluster.stragglers (--set "
+                "cluster.stragglers=megascale) or cluster.jitter");
+        if (draws_ > 0 && !costs_file_.empty())
+            throw UsageError(
+                "--draws and --costs exclude each other: what was measured is one draw");
+        const sim::Profile profile = sim::load_profiles(cluster);
         std::optional<sim::MeasuredCosts> costs;
         if (!costs_file_.empty()) {
             trace::Trace measured = trace::read_trace(costs_file_);
@@ -66,11 +80,14 @@ class Simulate : public Subcommand {
                             << ": several ranks shared a GPU: its times say nothing\n";
             costs.emplace(std::move(measured), costs_file_);
         }
+        sim::SimulateOptions how;
+        how.unfolded = unfolded_;
+        how.costs = costs ? &*costs : nullptr;
+        how.keep_trace = !trace_file_.empty() || timeline_;
+        how.plan = input_.plan();
+        how.draws = draws_;
         sim::Prediction prediction =
-            sim::simulate(*read.scenario, profile,
-                          {unfolded_, costs ? &*costs : nullptr, !trace_file_.empty() || timeline_,
-                           true, false, input_.plan()},
-                          read.resolved_json);
+            sim::simulate(*read.scenario, profile, how, read.resolved_json);
         if (prediction.prices) prediction.trace.facts.prices = prices_text(*prediction.prices);
         ReportInput report{*read.scenario, profile, prediction, input_, read.resolved_json};
         if (!timeline_) report.ask_further(read, name(), console);
@@ -104,6 +121,7 @@ class Simulate : public Subcommand {
     ScenarioInput input_;
     OutputPath trace_file_;
     std::string costs_file_;
+    std::int64_t draws_ = 0;
     bool json_ = false;
     bool unfolded_ = false;
     bool timeline_ = false;
