@@ -56,7 +56,7 @@ class Plan : public Subcommand {
         if (chakra_.wanted() && (text_ || json_ || rank_option_->count() > 0))
             throw UsageError(
                 "--chakra writes files and prints nothing: no --rank (which is for "
-                "text; --ranks says of whom files are), --text or --json");
+                "text; --chakra-ranks says of whom files are), --text or --json");
         if (!chakra_.wanted() && !durations_file_.empty())
             throw UsageError("--durations says what nodes of --chakra take: name its folder");
         const plan::ReadResult read = input_.read(console, json_);

@@ -5,6 +5,7 @@
 #include "cli/json_values.hpp"
 #include "cli/machine_files.hpp"
 #include "cli/report.hpp"
+#include "cli/report_sections.hpp"
 #include "sim/stack_prior.hpp"
 
 namespace orrery::cli {
@@ -107,6 +108,8 @@ Json step_json(const sim::StepPrediction& step) {
     if (step.routing)
         json["routing"] = {{"fullest_rank", step.routing->fullest},
                            {"added_s", step.routing->added_s}};
+    if (step.stragglers) json["stragglers"] = stragglers_json(*step.stragglers);
+    if (step.draws) json["draws"] = draws_json(*step.draws);
     return json;
 }
 

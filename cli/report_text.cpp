@@ -20,22 +20,6 @@
 namespace orrery::cli {
 namespace {
 
-// "device 12 takes 1.3 x as long; kernels vary by 2 % (normal, seed 1), so each rank is simulated"
-std::string uneven_line(const plan::Cluster& cluster) {
-    std::string line;
-    for (const plan::SlowDevice& slow : cluster.slow_devices)
-        line += fmt::format("{}device {} takes {:g} x as long", line.empty() ? "" : ", ",
-                            slow.device, slow.factor);
-    const plan::Jitter& jitter = cluster.jitter;
-    if (!jitter.any()) return line;
-    return fmt::format(
-        "{}{}{} vary by {} ({}, seed {}), so each rank is simulated", line,
-        line.empty() ? "" : "; ", jitter.per == plan::JitterPer::kernel ? "kernels" : "devices",
-        percent_text(jitter.relative_sd),
-        jitter.distribution == plan::JitterDistribution::normal ? "normal" : "lognormal",
-        jitter.seed);
-}
-
 std::string title(const plan::Scenario& scenario) {
     return fmt::format("{}, one training step on {}",
                        scenario.model.name.empty() ? "model" : scenario.model.name,

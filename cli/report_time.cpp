@@ -101,7 +101,7 @@ std::string time_text(const ReportInput& input, const Console& console) {
     }
     table.add({"step", seconds_text(step.time_s), "100 %", ""});
     return heading("where the time goes, mean over ranks", console) + table.text() +
-           heaviest_text(step) + routing_text(step);
+           heaviest_text(step) + routing_text(step) + stragglers_text(input);
 }
 
 std::string communication_text(const ReportInput& input, const Console& console) {

@@ -37,6 +37,7 @@ class Simulate : public Subcommand {
                 "simulate run.json --trace run.pftrace",
                 "simulate run.json --json --trace run.orrery",
                 "simulate run.json --chakra traces --chakra-ranks folded",
+                "simulate run.json --set cluster.stragglers=megascale --draws 32",
                 "simulate cluster.json --plan run.plan",
                 "simulate run.json --costs measured.orrery --set layout.schedule=gpipe"};
     }
@@ -61,6 +62,11 @@ class Simulate : public Subcommand {
                            "A measured trace that prices its ops; the profile prices the rest")
                 ->type_name("TRACE"));
         excerpt_.declare(app);
+        app.add_option("--draws", draws_,
+                       "Also the spread of step times over so many draws of cluster.stragglers "
+                       "and cluster.jitter")
+            ->type_name("N")
+            ->check(CLI::Range(1, 10'000));
         app.add_flag("--timeline", timeline_, "Print the pipeline over time instead of the report");
     }
 
@@ -74,7 +80,15 @@ class Simulate : public Subcommand {
         excerpt_.check(trace_file_.typed());
         const plan::ReadResult read = input_.read(console, json_);
         if (!read.scenario) return exit_code_of(read);
-        const sim::Profile profile = sim::load_profiles(read.scenario->cluster);
+        const plan::Cluster& cluster = read.scenario->cluster;
+        if (draws_ > 0 && !cluster.stragglers.any() && !cluster.jitter.any())
+            throw UsageError(
+                "--draws needs something to draw: cluster.stragglers (--set "
+                "cluster.stragglers=megascale) or cluster.jitter");
+        if (draws_ > 0 && !costs_file_.empty())
+            throw UsageError(
+                "--draws and --costs exclude each other: what was measured is one draw");
+        const sim::Profile profile = sim::load_profiles(cluster);
         std::optional<sim::MeasuredCosts> costs;
         if (!costs_file_.empty()) {
             trace::Trace measured = trace::read_trace(costs_file_);
@@ -86,12 +100,15 @@ class Simulate : public Subcommand {
         std::optional<plan::Plan> own;  // whose ops are written
         if (chakra_.wanted() && input_.plan() == nullptr) own = plan::build_plan(*read.scenario);
         const plan::Plan* const plan = own ? &*own : input_.plan();
-        const bool keep_trace =
+        sim::SimulateOptions how;
+        how.unfolded = unfolded_;
+        how.costs = costs ? &*costs : nullptr;
+        how.keep_trace =
             !trace_file_.empty() || !snapshot_file_.empty() || chakra_.wanted() || timeline_;
+        how.plan = plan;
+        how.draws = draws_;
         sim::Prediction prediction =
-            sim::simulate(*read.scenario, profile,
-                          {unfolded_, costs ? &*costs : nullptr, keep_trace, true, false, plan},
-                          read.resolved_json);
+            sim::simulate(*read.scenario, profile, how, read.resolved_json);
         if (prediction.prices) prediction.trace.facts.prices = prices_text(*prediction.prices);
         ReportInput report{*read.scenario, profile, prediction, input_, read.resolved_json};
         if (!timeline_) report.ask_further(read, name(), console);
@@ -137,6 +154,7 @@ class Simulate : public Subcommand {
     OutputPath snapshot_file_;
     TraceExcerpt excerpt_;
     std::string costs_file_;
+    std::int64_t draws_ = 0;
     bool json_ = false;
     bool unfolded_ = false;
     bool timeline_ = false;

@@ -11,6 +11,7 @@
 #include "sim/cost/copy_cost.hpp"
 #include "sim/cost/expert_load.hpp"
 #include "sim/cuda_graphs.hpp"
+#include "sim/engine/drawn_cluster.hpp"
 #include "sim/network/mixed_network.hpp"
 #include "trace/describe_plan.hpp"
 
@@ -220,7 +221,7 @@ namespace {
 
 Machine machine_of(const plan::Plan& plan, const plan::Scenario& scenario, const Profile& profile,
                    bool unfolded, const MeasuredCosts* costs, const CollectiveTable* collectives) {
-    const plan::Cluster& cluster = scenario.cluster;
+    const plan::Cluster cluster = drawn_cluster(scenario.cluster);
     const plan::Framework& framework = scenario.training.framework;
     const std::int64_t machines =
         (plan.mesh.ranks() + cluster.devices_per_node - 1) / cluster.devices_per_node;

@@ -82,6 +82,34 @@ struct RoutingSkew {
     double added_s = 0;  // what the step takes longer for it
 };
 
+// What is slow in the cluster, as drawn: how much longer a step takes for it.
+struct StragglerCost {
+    double even_s = 0;  // the step, were all devices and links as fast as their like, every time
+    // Of the mean rank, what each account has more than there; sums to time_s − even_s.
+    std::array<double, trace::kAccounts> added_s{};
+    // Of those that the layout uses.
+    std::int64_t slow_devices = 0, slow_nodes = 0, slow_intra_links = 0, slow_networks = 0;
+    // That which costs most alone, among the slowest of each of the four.
+    struct Worst {
+        plan::StragglerOf of = plan::StragglerOf::device;
+        std::int64_t device = -1;  // or …
+        std::int64_t node = -1;
+        plan::Rank rank = 0;  // of it, or the first in the node
+        double factor = 1;
+        double alone_added_s = 0;
+    };
+    std::optional<Worst> worst;
+};
+
+// Step times of a cluster that is drawn again and again, each with seeds of its own.
+struct StepDraws {
+    std::vector<double> times_s;  // by draw; 0 is the scenario's own
+
+    double mean_s() const;
+    // The smallest time that at least so large a share of the draws does not exceed.
+    double quantile_s(double share) const;
+};
+
 struct StepPrediction {
     double time_s = 0;
     double low_s = 0;  // central 90 %
@@ -92,8 +120,10 @@ struct StepPrediction {
     // Where chunks of layers do not take equally long: the longest. What they add to the waiting
     // for pipeline peers is imbalance; bubble is what the schedule alone leaves.
     std::optional<HeaviestChunk> heaviest_chunk;
-    std::optional<RoutingSkew> routing;  // where rows come to ranks in unequal numbers
-    double dropped_share = 0;            // of experts' rows, where these have a capacity
+    std::optional<RoutingSkew> routing;       // where rows come to ranks in unequal numbers
+    double dropped_share = 0;                 // of experts' rows, where these have a capacity
+    std::optional<StragglerCost> stragglers;  // where the cluster is not even
+    std::optional<StepDraws> draws;           // where they were asked for
 };
 
 struct ThroughputPrediction {
@@ -149,6 +179,8 @@ struct SimulateOptions {
     const plan::Plan* plan = nullptr;
     // Becomes true: nobody wants the answer any more, and simulate throws Stopped.
     const std::atomic<bool>* stop = nullptr;
+    // So many step times, each with the seeds of stragglers and jitter raised by one more; 0: none.
+    std::int64_t draws = 0;
 };
 
 // Throws ProfileError where the profile cannot price the plan. resolved_json goes into the trace.

@@ -11,6 +11,7 @@
 #include "sim/machine.hpp"
 #include "sim/prediction.hpp"
 #include "sim/stack_prior.hpp"
+#include "sim/stragglers.hpp"
 #include "trace/describe_plan.hpp"
 #include "trace/forward_accounts.hpp"
 
@@ -140,15 +141,9 @@ void split_bubble(const plan::Plan& plan, Machine& machine, Prediction& predicti
     const bool ran = count_again(machine, prediction, equal);
     multiply_times(machine, {});
     if (!ran) return;
-    constexpr auto kBubble = static_cast<std::size_t>(trace::Account::bubble);
-    constexpr auto kImbalance = static_cast<std::size_t>(trace::Account::imbalance);
-    for (std::size_t t = 0; t < prediction.sums.accounts.size(); ++t) {
-        trace::Accounts& accounts = prediction.sums.accounts[t];
-        const Picoseconds of_schedule =
-            std::min(accounts[kBubble], equal.sums.accounts[t][kBubble]);
-        accounts[kImbalance] += accounts[kBubble] - of_schedule;
-        accounts[kBubble] = of_schedule;
-    }
+    for (std::size_t t = 0; t < prediction.sums.accounts.size(); ++t)
+        leave_to_schedule(equal.sums.accounts[t][static_cast<std::size_t>(trace::Account::bubble)],
+                          prediction.sums.accounts[t]);
 }
 
 // What was measured on the very machine leaves nothing of the stack open.
@@ -317,10 +312,17 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
     prediction.op_events = run.processed;
     if (options.costs != nullptr) prediction.prices = price_sources(machine, *options.costs);
     prediction.stuck = describe_stuck(prediction.trace, run);
+    std::optional<Prediction> even;
+    SimulateOptions alike;  // of the same plan on other clusters
+    alike.plan = &plan;
+    alike.stop = options.stop;
     if (prediction.stuck.empty() && options.costs == nullptr && options.part_waiting) {
         part_routing(machine, prediction);
         prediction.step.dropped_share = ExpertLoads(scenario).dropped_share();
-        split_bubble(plan, machine, prediction);
+        if (scenario.cluster.even())
+            split_bubble(plan, machine, prediction);
+        else
+            even = without_stragglers(scenario, profile, alike, prediction);
         if (prediction.step.routing) balance_routing(machine);  // as it was
     }
     prediction.memory = predict_memory(plan, scenario, profile);
@@ -332,6 +334,11 @@ Prediction simulate(const plan::Scenario& scenario, const Profile& profile,
     prediction.step =
         predict_step(prediction, interval_parts(prediction, machine, framework, profile,
                                                 prior_of(options, framework, profile)));
+    if (even)
+        prediction.step.stragglers =
+            straggler_cost(scenario, profile, alike, *even, prediction.step);
+    if (options.draws > 0)
+        prediction.step.draws = draw_steps(scenario, profile, alike, options.draws);
     prediction.throughput =
         predict_throughput(scenario, plan.conserved, profile, prediction.step.time_s);
     prediction.run = predict_run(scenario, prediction.throughput.tokens_per_s);

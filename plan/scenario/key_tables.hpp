@@ -23,6 +23,10 @@ const Keys<HostMemory>& host_memory_keys();
 const Keys<Storage>& storage_keys();
 const Keys<ListPrice>& list_price_keys();
 const Keys<SlowDevice>& slow_device_keys();
+const Keys<SlowNode>& slow_node_keys();
+const Keys<SlowLink>& slow_link_keys();
+const Keys<StragglerShare>& straggler_share_keys();
+const Keys<Stragglers>& straggler_keys();
 const Keys<Jitter>& jitter_keys();
 
 const Keys<Training>& training_keys();

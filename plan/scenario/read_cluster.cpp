@@ -225,6 +225,17 @@ Keys<Cluster> keys_of_nodes(bool of_all) {
                 own<Cluster>("slow_devices", KeyType::list,
                              "Devices that are slower than the profile says",
                              specs(slow_device_keys())),
+                own<Cluster>("slow_nodes", KeyType::list,
+                             "Nodes whose devices are all slower than the profile says",
+                             specs(slow_node_keys())),
+                own<Cluster>("slow_links", KeyType::list,
+                             "Links with less than their bandwidth: a device's to its node's "
+                             "others, or the adapter that it sends through",
+                             specs(slow_link_keys())),
+                own<Cluster>("stragglers", KeyType::text,
+                             "What is slow by chance, drawn from a seed: a preset of the library "
+                             "(\"megascale\"), or its keys",
+                             specs(straggler_keys())),
                 own<Cluster>("jitter", KeyType::object,
                              "Factors that are drawn on the time of kernels", specs(jitter_keys())),
             });

@@ -85,6 +85,12 @@ ReadResult no_scenario(const std::string& name) {
     return unreadable(std::move(fault));
 }
 
+void follow_stragglers(Reading& reading, const Folders& folders) {
+    constexpr const char* kStragglers = "/cluster/stragglers";
+    if (reading.good_at(kStragglers))  // else it was looked for before, in vain
+        follow_reference(reading, kStragglers, "stragglers", Source::Kind::preset, folders);
+}
+
 // Everything that can be said before values are looked at: overrides, references, presets.
 void assemble(Reading& reading, const std::vector<std::string>& sets, const Folders& folders) {
     apply_part_overrides(reading, sets);
@@ -101,9 +107,13 @@ void assemble(Reading& reading, const std::vector<std::string>& sets, const Fold
         if (assumed && framework.is_object()) framework["assumed"] = true;
     }
     follow_other_nodes(reading, folders);
+    follow_stragglers(reading, folders);
     follow_reference(reading, "/reliability", "reliability", Source::Kind::preset, folders);
     // One may name a file whose keys the next changes.
-    apply_key_overrides(reading, sets, [&] { follow_other_nodes(reading, folders); });
+    apply_key_overrides(reading, sets, [&] {
+        follow_other_nodes(reading, folders);
+        follow_stragglers(reading, folders);
+    });
     follow_price_lists(reading, folders);
     follow_schedule_file(reading, folders);
 }

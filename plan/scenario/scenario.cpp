@@ -48,8 +48,42 @@ Cluster Cluster::all_of_kind(std::size_t kind) const {
     all.nodes = all_nodes();
     all.other_nodes.clear();
     all.slow_devices = slow_devices;
+    all.slow_nodes = slow_nodes;
+    all.slow_links = slow_links;
+    all.stragglers = stragglers;
+    all.all_slow_factor = all_slow_factor;
     all.jitter = jitter;
     return all;
+}
+
+double Cluster::slow_factor(std::int64_t of_device) const {
+    double factor = all_slow_factor;
+    const auto own = std::lower_bound(
+        slow_devices.begin(), slow_devices.end(), of_device,
+        [](const SlowDevice& slow, std::int64_t named) { return slow.device < named; });
+    if (own != slow_devices.end() && own->device == of_device) factor *= own->factor;
+    const std::int64_t on = of_device / devices_per_node;
+    const auto of_node = std::lower_bound(
+        slow_nodes.begin(), slow_nodes.end(), on,
+        [](const SlowNode& slow, std::int64_t named) { return slow.node < named; });
+    if (of_node != slow_nodes.end() && of_node->node == on) factor *= of_node->factor;
+    return factor;
+}
+
+bool Cluster::even() const {
+    return slow_devices.empty() && slow_nodes.empty() && slow_links.empty() && !stragglers.any() &&
+           all_slow_factor == 1 && !jitter.any();
+}
+
+Cluster Cluster::made_even() const {
+    Cluster cluster = *this;
+    cluster.slow_devices.clear();
+    cluster.slow_nodes.clear();
+    cluster.slow_links.clear();
+    cluster.stragglers = {};
+    cluster.all_slow_factor = 1;
+    cluster.jitter = {};
+    return cluster;
 }
 
 std::size_t Cluster::kind_of_device(std::int64_t of_device) const {

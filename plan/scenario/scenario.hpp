@@ -160,6 +160,51 @@ struct SlowDevice {
     bool operator==(const SlowDevice&) const = default;
 };
 
+// A node all of whose devices' kernels take `factor` times as long; of a device that is slow
+// besides the factors are multiplied.
+struct SlowNode {
+    std::int64_t node = 0;
+    double factor = 1;
+
+    bool operator==(const SlowNode&) const = default;
+};
+
+enum class LinkOf : std::uint8_t { intra_node, inter_node };
+
+// A link with 1/`factor` of its bandwidth: a device's to those of its node, or the network adapter
+// that it sends through; of one device, or of all of a node.
+struct SlowLink {
+    std::int64_t device = -1;  // of the cluster; −1: all of …
+    std::int64_t node = -1;
+    LinkOf link = LinkOf::inter_node;
+    double factor = 1;
+
+    bool operator==(const SlowLink&) const = default;
+};
+
+// What is slow by chance: so large a share of all devices, nodes, links of devices, or adapters of
+// nodes, each for itself.
+enum class StragglerOf : std::uint8_t { device, node, intra_node, inter_node };
+struct StragglerShare {
+    StragglerOf of = StragglerOf::node;
+    double share = 0;
+    double factor = 1;
+
+    bool operator==(const StragglerShare&) const = default;
+};
+
+// Which ones are slow is drawn from the seed (sim/engine/drawn_cluster.hpp).
+struct Stragglers {
+    std::string name;  // for reports
+    std::vector<StragglerShare> slow;
+    double common_sd = 0;  // of one factor on the kernels of all devices, of mean 1
+    std::int64_t seed = 1;
+
+    bool any() const { return !slow.empty() || common_sd > 0; }
+
+    bool operator==(const Stragglers&) const = default;
+};
+
 enum class JitterDistribution : std::uint8_t { none, normal, lognormal };
 enum class JitterPer : std::uint8_t { kernel, device };  // what draws a factor of its own
 
@@ -198,12 +243,16 @@ struct Cluster {
     InterNode inter_node;
     HostMemory host_memory;
     Storage storage;
-    double price_usd_per_gpu_hour = 0;    // 0: unknown, or that of the list
-    std::optional<ListPrice> list_price;  // where the scenario has no price
-    double power_w_per_gpu = 0;           // 0: unknown, energy is not reported
-    double pue = 1.0;                     // power usage effectiveness of the site
-    std::string name;                     // for reports; may be empty
-    std::vector<SlowDevice> slow_devices;
+    double price_usd_per_gpu_hour = 0;     // 0: unknown, or that of the list
+    std::optional<ListPrice> list_price;   // where the scenario has no price
+    double power_w_per_gpu = 0;            // 0: unknown, energy is not reported
+    double pue = 1.0;                      // power usage effectiveness of the site
+    std::string name;                      // for reports; may be empty
+    std::vector<SlowDevice> slow_devices;  // ascending, as are nodes
+    std::vector<SlowNode> slow_nodes;
+    std::vector<SlowLink> slow_links;
+    Stragglers stragglers;
+    double all_slow_factor = 1;  // on the kernels of all devices; no key, but drawn
     Jitter jitter;
     // Nodes of other kinds, with as many devices each, which come after its own in this order: each
     // a cluster with a nodes count, a device and links, and no further ones.
@@ -230,11 +279,12 @@ struct Cluster {
     // Of the first `first` devices together; 0: of one of them it is unknown.
     double usd_per_hour(std::int64_t first) const;
     double site_power_w(std::int64_t first) const;  // with the site's own needs (pue)
-    double slow_factor(std::int64_t of_device) const {
-        for (const SlowDevice& slow : slow_devices)
-            if (slow.device == of_device) return slow.factor;
-        return 1;
-    }
+    // What the kernels of a device take, as a multiple of what the profile says.
+    double slow_factor(std::int64_t of_device) const;
+    // Whether all devices and links are as fast as their like, every time.
+    bool even() const;
+    // The same cluster, with all of them so.
+    Cluster made_even() const;
 
     bool operator==(const Cluster&) const = default;
 };

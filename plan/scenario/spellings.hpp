@@ -126,6 +126,15 @@ struct Spelling<JitterPer> {
     static constexpr std::array<std::string_view, 2> names = {"kernel", "device"};
 };
 template <>
+struct Spelling<LinkOf> {
+    static constexpr std::array<std::string_view, 2> names = {"intra_node", "inter_node"};
+};
+template <>
+struct Spelling<StragglerOf> {
+    static constexpr std::array<std::string_view, 4> names = {"device", "node", "intra_node",
+                                                              "inter_node"};
+};
+template <>
 struct Spelling<FailureOf> {
     static constexpr std::array<std::string_view, 3> names = {"device", "node", "run"};
 };

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "sim/engine/splitmix.hpp"
 
 namespace orrery::sim {
 namespace {
@@ -23,7 +27,29 @@ std::vector<GroupKind> meeting_kinds(const plan::Mesh& mesh, bool experts) {
 struct Groups {
     std::vector<std::vector<Rank>> members;
     std::vector<GroupShape> shapes;
+    std::vector<std::int64_t> alike;  // by group: shapes that are equal have one number
     std::vector<std::int32_t> of_rank;
+};
+
+// Numbers keys by first appearance, so that results depend neither on how keys compare nor on how
+// they are hashed.
+class Numbering {
+  public:
+    std::int32_t number(const std::vector<std::int64_t>& key) {
+        return numbers_.emplace(key, static_cast<std::int32_t>(numbers_.size())).first->second;
+    }
+    std::size_t size() const { return numbers_.size(); }
+
+  private:
+    struct Hash {
+        std::size_t operator()(const std::vector<std::int64_t>& key) const {
+            std::uint64_t hash = key.size();
+            for (const std::int64_t part : key)
+                hash = split_mixed(hash ^ static_cast<std::uint64_t>(part));
+            return hash;
+        }
+    };
+    std::unordered_map<std::vector<std::int64_t>, std::int32_t, Hash> numbers_;
 };
 
 Groups groups_of(const plan::Mesh& mesh, GroupKind kind, const plan::Cluster& cluster) {
@@ -37,20 +63,15 @@ Groups groups_of(const plan::Mesh& mesh, GroupKind kind, const plan::Cluster& cl
                 static_cast<std::int32_t>(groups.members.size() - 1);
     }
     groups.shapes = shapes_of(groups.members, cluster);
+    Numbering numbers;
+    std::vector<std::int64_t> key;
+    for (const GroupShape& shape : groups.shapes) {
+        key.clear();
+        append_key(shape, key);
+        groups.alike.push_back(numbers.number(key));
+    }
     return groups;
 }
-
-// Numbers keys by first appearance, so that results do not depend on how keys compare.
-class Numbering {
-  public:
-    std::int32_t number(const std::vector<std::int64_t>& key) {
-        return numbers_.emplace(key, static_cast<std::int32_t>(numbers_.size())).first->second;
-    }
-    std::size_t size() const { return numbers_.size(); }
-
-  private:
-    std::map<std::vector<std::int64_t>, std::int32_t> numbers_;
-};
 
 class Refinement {
   public:
@@ -67,10 +88,12 @@ class Refinement {
 
     void start() {
         Numbering classes;
+        std::vector<std::int64_t> key;
         for (Rank rank = 0; rank < mesh_.ranks(); ++rank) {
-            std::vector<std::int64_t> key = {rank / stride_};
+            key.assign(1, rank / stride_);
             for (const Groups& groups : groups_)
-                append_key(shape_for(groups, rank), key);
+                key.push_back(groups.alike[static_cast<std::size_t>(
+                    groups.of_rank[static_cast<std::size_t>(rank)])]);
             for (Rank neighbour : neighbours(rank))
                 if (neighbour != rank) append_key(way(rank, neighbour), key);
             key.push_back(std::bit_cast<std::int64_t>(cluster_.slow_factor(rank)));
@@ -96,10 +119,6 @@ class Refinement {
     Classes result() const;
 
   private:
-    const GroupShape& shape_for(const Groups& groups, Rank rank) const {
-        return groups
-            .shapes[static_cast<std::size_t>(groups.of_rank[static_cast<std::size_t>(rank)])];
-    }
     // Pipeline ranks trade with the ones before and after them, the last with the first where
     // stages wrap around.
     std::array<Rank, 2> neighbours(Rank rank) const {
@@ -131,11 +150,15 @@ class Refinement {
     // The classes that meet in a group, ascending, each once.
     std::vector<std::int32_t> meeting(const std::vector<Rank>& members) const {
         std::vector<std::int32_t> classes;
-        for (Rank member : members)
-            if (classes.empty() || classes.back() != class_of(member))
-                classes.push_back(class_of(member));
+        ++look_;
+        seen_.resize(class_of_.size());
+        for (Rank member : members) {
+            std::uint32_t& seen = seen_[static_cast<std::size_t>(class_of(member))];
+            if (seen == look_) continue;
+            seen = look_;
+            classes.push_back(class_of(member));
+        }
         std::sort(classes.begin(), classes.end());
-        classes.erase(std::unique(classes.begin(), classes.end()), classes.end());
         return classes;
     }
 
@@ -174,6 +197,8 @@ class Refinement {
     std::vector<Groups> groups_;  // in the order of kinds_
     std::vector<std::int32_t> class_of_;
     std::size_t count_ = 0;
+    mutable std::vector<std::uint32_t> seen_;  // by class: the last look that it was seen in
+    mutable std::uint32_t look_ = 0;
 };
 
 Classes Refinement::result() const {
@@ -188,6 +213,8 @@ Classes Refinement::result() const {
         ++member.represents;
     }
     std::map<std::vector<std::int64_t>, std::int32_t> numbers;
+    // By kind and group, where a representative is in it: most are in the group of another, too.
+    std::map<std::pair<std::size_t, std::size_t>, std::vector<std::int32_t>> met;
     for (auto& member : classes.members) {
         member.groups.fill(-1);
         for (std::size_t k = 0; k < groups_.size(); ++k) {
@@ -195,7 +222,8 @@ Classes Refinement::result() const {
             const auto group =
                 static_cast<std::size_t>(groups_[k].of_rank[static_cast<std::size_t>(member.rank)]);
             member.shapes[kind] = groups_[k].shapes[group];
-            const auto meet = meeting(groups_[k].members[group]);
+            std::vector<std::int32_t>& meet = met[{k, group}];
+            if (meet.empty()) meet = meeting(groups_[k].members[group]);
             if (meet.size() < 2) continue;
             std::vector<std::int64_t> key(meet.begin(), meet.end());
             key.push_back(static_cast<std::int64_t>(kind));

@@ -1,6 +1,7 @@
 #include "sim/network/group_shape.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 #include <map>
 #include <set>
@@ -45,6 +46,64 @@ NodeKinds kinds_of(const NodeMembers& members, const plan::Cluster& cluster) {
     for (const auto& [node, positions] : members)
         kinds |= kOwnNodes << cluster.kind_of_device(node * cluster.devices_per_node);
     return kinds;
+}
+
+// --- slow links
+
+struct LinkFactors {
+    double inside = 1, network = 1;
+
+    void take(const plan::SlowLink& slow) {
+        (slow.link == plan::LinkOf::intra_node ? inside : network) *= slow.factor;
+    }
+};
+
+// Whether the link is a device's: an adapter is that of all devices on its rail.
+bool is_of(const plan::SlowLink& slow, std::int64_t device, const plan::Cluster& cluster) {
+    const std::int64_t node = device / cluster.devices_per_node;
+    if (slow.device < 0) return slow.node == node;
+    if (slow.device == device) return true;
+    return slow.link == plan::LinkOf::inter_node &&
+           slow.device / cluster.devices_per_node == node &&
+           rail_of(slow.device, cluster) == rail_of(device, cluster);
+}
+
+using FactorsByDevice = std::map<std::int64_t, LinkFactors>;
+
+FactorsByDevice link_factors(const plan::Cluster& cluster) {
+    FactorsByDevice factors;
+    const std::int64_t per_node = cluster.devices_per_node;
+    for (const plan::SlowLink& slow : cluster.slow_links) {
+        const std::int64_t node = slow.device < 0 ? slow.node : slow.device / per_node;
+        for (std::int64_t device = node * per_node; device < (node + 1) * per_node; ++device)
+            if (is_of(slow, device, cluster)) factors[device].take(slow);
+    }
+    return factors;
+}
+
+// Of a member: its links in the node, where others of its group are there, and to other nodes.
+void add_slow(const LinkFactors& factors, std::size_t kind, bool within, bool leaves,
+              std::vector<SlowLinks>& slow) {
+    const double inside = within ? factors.inside : 1;
+    const double network = leaves ? factors.network : 1;
+    if (inside == 1 && network == 1) return;
+    auto place = std::lower_bound(slow.begin(), slow.end(), kind,
+                                  [](const SlowLinks& one, std::size_t k) { return one.kind < k; });
+    if (place == slow.end() || place->kind != kind) place = slow.insert(place, {kind, 1, 1});
+    place->inside = std::max(place->inside, inside);
+    place->network = std::max(place->network, network);
+}
+
+void add_slow(const NodeMembers& members, const FactorsByDevice& factors,
+              const plan::Cluster& cluster, std::vector<SlowLinks>& slow) {
+    for (const auto& [node, positions] : members)
+        for (const int position : positions) {
+            const std::int64_t device = node * cluster.devices_per_node + position;
+            const auto found = factors.find(device);
+            if (found == factors.end()) continue;
+            add_slow(found->second, cluster.kind_of_device(device), positions.size() > 1,
+                     members.size() > 1, slow);
+        }
 }
 
 // --- hybrid cube mesh
@@ -195,6 +254,16 @@ std::int64_t rail_of(std::int64_t device, const plan::Cluster& cluster) {
     return device % cluster.devices_per_node * rails_of(cluster) / cluster.devices_per_node;
 }
 
+namespace {
+void append_slow(const std::vector<SlowLinks>& slow, std::vector<std::int64_t>& key) {
+    key.push_back(static_cast<std::int64_t>(slow.size()));
+    for (const SlowLinks& links : slow)
+        key.insert(key.end(), {static_cast<std::int64_t>(links.kind),
+                               std::bit_cast<std::int64_t>(links.inside),
+                               std::bit_cast<std::int64_t>(links.network)});
+}
+}  // namespace
+
 void append_key(const GroupShape& shape, std::vector<std::int64_t>& key) {
     const MeshPlace& mesh = shape.mesh;
     key.insert(key.end(), {shape.kinds, shape.ranks, shape.nodes, shape.ranks_per_node,
@@ -203,11 +272,13 @@ void append_key(const GroupShape& shape, std::vector<std::int64_t>& key) {
                            mesh.next_links, mesh.far_nexts, mesh.sharers});
     for (const LevelUse& use : shape.fabric)
         key.insert(key.end(), {use.groups, use.senders, use.inside, use.climbs});
+    append_slow(shape.slow, key);
 }
 
 void append_key(const Hop& hop, std::vector<std::int64_t>& key) {
     key.insert(key.end(), {hop.kinds, hop.same_node ? 1 : 0, hop.flows, hop.links, hop.levels,
                            hop.crosses_rails ? 1 : 0});
+    append_slow(hop.slow, key);
 }
 
 GroupShape shape_of(const std::vector<std::int64_t>& member_devices, std::int64_t devices_per_node,
@@ -226,6 +297,7 @@ std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& 
         for (const auto& [node, positions] : members.back())
             ++users[node];
     }
+    const FactorsByDevice factors = link_factors(cluster);
     std::vector<GroupShape> shapes;
     for (const auto& own : members) {
         int siblings = 1;
@@ -234,6 +306,7 @@ std::vector<GroupShape> shapes_of(const std::vector<std::vector<std::int64_t>>& 
                 siblings = std::max(siblings, users[node]);
         shapes.push_back(shape_from(own, siblings));
         shapes.back().kinds = kinds_of(own, cluster);
+        if (!factors.empty()) add_slow(own, factors, cluster, shapes.back().slow);
     }
     if (cluster.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh)
         place_in_meshes(members, shapes);
@@ -248,6 +321,12 @@ Hop hop_between(std::int64_t from_device, std::int64_t to_device, const plan::Cl
     hop.same_node = own == other;
     hop.kinds = kOwnNodes << cluster.kind_of_device(from_device) |
                 kOwnNodes << cluster.kind_of_device(to_device);
+    for (const std::int64_t device : {from_device, to_device}) {
+        LinkFactors factors;
+        for (const plan::SlowLink& slow : cluster.slow_links)
+            if (is_of(slow, device, cluster)) factors.take(slow);
+        add_slow(factors, cluster.kind_of_device(device), hop.same_node, !hop.same_node, hop.slow);
+    }
     if (hop.same_node) {
         if (cluster.intra_node.kind == plan::IntraNodeKind::hybrid_cube_mesh)
             hop.links = cube_mesh_links(static_cast<int>(from_device % cluster.devices_per_node),

@@ -34,6 +34,17 @@ using NodeKinds = std::uint32_t;
 inline constexpr NodeKinds kOwnNodes = 1;
 static_assert(plan::kMostNodeKinds <= 32);
 
+// Links that have less than their bandwidth, among those of a group's or a message's members on
+// nodes of one kind: what the slowest lacks, as a divisor. Each step of a ring or a tree ends with
+// its slowest link, and NCCL's channels carry equal parts, each over one adapter.
+struct SlowLinks {
+    std::size_t kind = 0;  // of node
+    double inside = 1;     // between devices of a node
+    double network = 1;    // of the adapters that members send through
+
+    bool operator==(const SlowLinks&) const = default;
+};
+
 struct GroupShape {
     int ranks = 1;
     int nodes = 1;
@@ -45,6 +56,7 @@ struct GroupShape {
     MeshPlace mesh{};  // of a hybrid cube mesh: in the node that has least for it
     std::array<LevelUse, plan::kMostFabricLevels> fabric{};
     NodeKinds kinds = kOwnNodes;
+    std::vector<SlowLinks> slow{};  // by kind; kinds without are as the cluster says
 
     bool operator==(const GroupShape&) const = default;
 };
@@ -70,6 +82,7 @@ struct Hop {
     int levels = 0;  // of the fabric whose upward links it passes
     bool crosses_rails = false;
     NodeKinds kinds = kOwnNodes;  // of its two ends
+    std::vector<SlowLinks> slow{};
 
     bool operator==(const Hop&) const = default;
 };

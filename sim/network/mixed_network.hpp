@@ -2,10 +2,12 @@
 // would be if all nodes were of it. What stays on nodes of one kind costs what it costs there; a
 // group or message that spans several goes at the pace of the slowest of them, since each step of a
 // ring or a tree ends with its slowest link. How the faster nodes use what time that leaves them is
-// not modelled.
+// not modelled. Links with less than their bandwidth are taken likewise: as if those of all nodes
+// of the kind had as little, while what lies above the adapters keeps its capacity.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "sim/network/collective_cost.hpp"
@@ -17,6 +19,9 @@ class MixedNetwork {
     // `tables`: of the kinds of nodes from the cluster's own on, at least one; groups and hops must
     // lie on nodes of these kinds.
     MixedNetwork(const plan::Cluster& cluster, std::vector<CollectiveTable> tables);
+    ~MixedNetwork();
+    MixedNetwork(MixedNetwork&&) noexcept;
+    MixedNetwork& operator=(MixedNetwork&&) noexcept;
 
     // As Network's.
     Price collective(plan::OpKind kind, std::int64_t message_bytes, const GroupShape& shape) const;
@@ -34,11 +39,16 @@ class MixedNetwork {
 
   private:
     template <typename Ask>
-    Price slowest(NodeKinds kinds, Ask&& ask) const;
+    Price slowest(NodeKinds kinds, const std::vector<SlowLinks>& slow, Ask&& ask) const;
     template <typename Ask>
-    NetworkUse largest(NodeKinds kinds, Ask&& ask) const;
+    NetworkUse largest(NodeKinds kinds, const std::vector<SlowLinks>& slow, Ask&& ask) const;
+    const Network& network(std::size_t kind, const std::vector<SlowLinks>& slow) const;
 
+    struct Slowed;  // networks with slow links, made where one is asked for
+
+    plan::Cluster cluster_;
     std::vector<Network> of_kinds_;
+    std::unique_ptr<Slowed> slowed_;
 };
 
 }  // namespace orrery::sim

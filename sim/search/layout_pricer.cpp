@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "plan/check.hpp"
@@ -32,8 +33,12 @@ struct UnitHash {
     }
 };
 
-// All stages lie alike: those of one stage stand for all.
-Places places_of(const Layout& layout, const plan::Cluster& cluster, bool experts) {
+// All stages lie alike: those of one stage stand for all. A slow link is where it is, and no other
+// group's: winners are simulated with it, estimates are of links that are alike.
+Places places_of(const Layout& layout, const plan::Cluster& asked, bool experts) {
+    std::optional<plan::Cluster> even;
+    if (!asked.slow_links.empty()) even = asked.made_even();
+    const plan::Cluster& cluster = even ? *even : asked;
     plan::Mesh mesh = mesh_of(layout);
     const std::int64_t stride = mesh.tensor * mesh.context * mesh.data;
     const std::int64_t ranks = mesh.ranks();

@@ -102,6 +102,8 @@ constexpr std::array kRules = {
     Rule{"/model/source", always, kWords, true},
     Rule{"/cluster/name", always, kWords, true},
     Rule{"/cluster/source", always, kWords, true},
+    Rule{"/cluster/stragglers/name", always, kWords, true},
+    Rule{"/cluster/stragglers/source", always, kWords, true},
     Rule{"/model/activation_function", always,
          "an activation without a gate is priced by its bytes, whichever function it is"},
     Rule{"/model/attn_pdrop", within_one_kernel, kFusedMasks},

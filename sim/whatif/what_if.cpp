@@ -70,12 +70,11 @@ void undisturbed_compute(plan::Scenario& /*scenario*/, Profile& profile) {
 }
 
 bool uneven(const plan::Scenario& scenario, const Prediction& /*prediction*/) {
-    return !scenario.cluster.slow_devices.empty() || scenario.cluster.jitter.any();
+    return !scenario.cluster.even();
 }
 
 void even_devices(plan::Scenario& scenario, Profile& /*profile*/) {
-    scenario.cluster.slow_devices.clear();
-    scenario.cluster.jitter = {};
+    scenario.cluster = scenario.cluster.made_even();
 }
 
 bool skewed(const plan::Scenario& /*scenario*/, const Prediction& prediction) {

@@ -3,7 +3,8 @@
 //   Llama 3.1 405B on 16,384 H100: tensor 8, pipeline 16, data 128, 16 micro-batches
 // Items are op events. Each iteration checks what it computed: the step takes time, every op of
 // every track has run, and no rank is stuck. Then the first run without recomputation on every rank
-// for itself, and a step of 64 stages as a graph of actions.
+// for itself, a step of 64 stages as a graph of actions, and a step of 131,072 ranks of which ten
+// are slow.
 #include <benchmark/benchmark.h>
 
 #include <map>
@@ -203,6 +204,38 @@ void BM_BuildActionGraph(benchmark::State& state) {
             state.SkipWithError("the graph would not be exact");
 }
 
+// Llama 3.1 405B on 131,072 H100 (tensor 8, pipeline 16, data 1,024, 16 micro-batches), all alike
+// or with ten slow devices in ten pipelines: from the scenario to the step, what they cost
+// included, which simulates the even step besides.
+void BM_SimulateStragglers(benchmark::State& state) {
+    const std::string path = kLibrary + "/runs/" + kRuns[1] + ".json";
+    std::vector<std::string> sets = {"cluster.nodes=16384", "layout.data_parallel=1024",
+                                     "layout.global_batch_size=16384"};
+    std::string slow;
+    for (std::int64_t i = 0; i < state.range(0); ++i)
+        slow += (i == 0 ? "" : ", ") + std::string(R"({"device": )") +
+                std::to_string(1234 + 12'347 * i) + R"(, "factor": 1.)" +
+                std::to_string(1 + i % 3) + "}";
+    sets.push_back("cluster.slow_devices=[" + slow + "]");
+    const plan::ReadResult read = plan::read_scenario(path, sets, kLibrary);
+    if (!read.scenario) throw std::runtime_error(plan::format_text(read.errors));
+    const sim::Profile profile = sim::load_profiles(read.scenario->cluster);
+    sim::SimulateOptions options;
+    options.keep_trace = false;
+    std::size_t classes = 0;
+    for (auto _ : state) {
+        const sim::Prediction prediction =
+            sim::simulate(*read.scenario, profile, options, read.resolved_json);
+        const auto& cost = prediction.step.stragglers;
+        if (cost.has_value() != (state.range(0) > 0)) state.SkipWithError("no cost");
+        if (cost && !(prediction.step.time_s > cost->even_s))
+            state.SkipWithError("they cost nothing");
+        classes = prediction.trace.tracks.size();
+    }
+    state.SetLabel("131072 ranks, " + std::to_string(state.range(0)) + " slow, " +
+                   std::to_string(classes) + " classes");
+}
+
 BENCHMARK(BM_BuildPlan)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_LinkPlan)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Engine)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
@@ -210,6 +243,7 @@ BENCHMARK(BM_EngineForgetting)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_SimulateUnfolded)->Unit(benchmark::kMillisecond)->Iterations(1);
 BENCHMARK(BM_ActionGraph)->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);
 BENCHMARK(BM_BuildActionGraph)->Arg(1)->Unit(benchmark::kMillisecond)->Iterations(1);
+BENCHMARK(BM_SimulateStragglers)->Arg(0)->Arg(1)->Arg(10)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Simulate)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
 }  // namespace

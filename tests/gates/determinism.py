@@ -57,6 +57,8 @@ def questions():
         asked[f"fp8 {recipe}"] = eight_bit(recipe)
     asked["fp8 mxfp8"] = eight_bit("mxfp8", "b200-sxm")
     asked["slow device"] = uneven("slow_devices", [{"device": 3, "factor": 1.3}])
+    asked["slow link"] = uneven("slow_links", [{"device": 1, "link": "intra_node", "factor": 1.7}])
+    asked["stragglers"] = uneven("stragglers", {"slow": [{"of": "device", "share": 0.3, "factor": 1.2}], "common_sd": 0.01})
     asked["jitter lognormal"] = uneven("jitter", {"distribution": "lognormal", "relative_sd": 0.1})
     asked["jitter of devices"] = uneven("jitter", {"distribution": "normal", "relative_sd": 0.1, "per": "device"})
     asked["unfolded"] = simulate("gpt2-xl-a100x8", "--unfolded")
