@@ -10,9 +10,9 @@
 
 namespace orrery::trace {
 
-// By what it begins with, Chakra's by the ending of its name; one trace a rank, several where a file holds several. What spans say of
-// shapes and messages is kept. Throws TraceFileError (unreadable); of a report of Nsight Systems
-// that is not exported it says how to.
+// By what it begins with, Chakra's by the ending of its name; one trace a rank, several where a
+// file holds several. What spans say of shapes and messages is kept. Throws TraceFileError
+// (unreadable); of a report of Nsight Systems that is not exported it says how to.
 std::vector<RecordedTrace> read_recorded(const std::string& path);
 
 }  // namespace orrery::trace
