@@ -13,8 +13,15 @@ Schedule chosen_schedule(const Layout& layout) {
                               static_cast<std::int32_t>(layout.virtual_pipeline),
                               static_cast<std::int32_t>(layout.micro_batches()),
                               layout.overlap_expert_communication};
-    return layout.shares_vocabulary() ? with_vocabulary(*kind, layout.vocabulary_parallel, shape)
-                                      : kind->schedule(shape);
+    switch (layout.vocabulary_parallel) {
+        case VocabularyParallel::none:
+            break;
+        case VocabularyParallel::interlaced:
+            return interlaced_with_vocabulary(shape);
+        case VocabularyParallel::vocab_1:
+            return with_vocabulary_between(*kind, shape);
+    }
+    return kind->schedule(shape);
 }
 
 PartForms forms_in(const ActionGrid& grid) {

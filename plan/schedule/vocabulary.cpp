@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "plan/check.hpp"
-
 namespace orrery::plan {
 namespace {
 
@@ -131,14 +129,16 @@ ActionGrid interlaced_grid(const StagePlacement& placement, const ScheduleShape&
 
 }  // namespace
 
-Schedule with_vocabulary(const ScheduleKind& kind, VocabularyParallel how,
-                         const ScheduleShape& shape) {
-    ORRERY_CHECK(how != VocabularyParallel::none, "passes over a vocabulary that is shared out");
+Schedule with_vocabulary_between(const ScheduleKind& kind, const ScheduleShape& shape) {
     const StagePlacement placement =
         place(kind.placement, shape.pipeline, shape.virtual_stages).with_pieces(shape.pipeline);
-    return {how == VocabularyParallel::interlaced ? interlaced_grid(placement, shape)
-                                                  : spread_out(kind, placement, shape),
-            placement};
+    return {spread_out(kind, placement, shape), placement};
+}
+
+Schedule interlaced_with_vocabulary(const ScheduleShape& shape) {
+    const StagePlacement placement =
+        place(Placement::wrap, shape.pipeline, 1).with_pieces(shape.pipeline);
+    return {interlaced_grid(placement, shape), placement};
 }
 
 }  // namespace orrery::plan
