@@ -12,6 +12,7 @@
 #include "plan/text/json.hpp"
 #include "plan/text/plan_file.hpp"
 #include "plan/text/text.hpp"
+#include "trace/atomic_file.hpp"
 #include "trace/formats/trace_file.hpp"
 
 namespace orrery::cli {

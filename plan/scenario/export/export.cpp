@@ -349,8 +349,9 @@ class Export {
             if (is_same(stands, wanted) || is_immaterial(key, again) ||
                 !is_compared(key, again.imported, same))
                 continue;
-            const auto own = std::find_if(std::begin(kOfOrrery), std::end(kOfOrrery),
-                                          [&](const auto& one) { return key == one.key; });
+            const auto own =
+                std::find_if(std::begin(kOfOrrery), std::end(kOfOrrery),
+                             [&, &key = key](const auto& one) { return key == one.key; });
             const bool holds = own == std::end(kOfOrrery) && begins_with_any(key, kMustHold);
             if (key == "training.tokens" && (stands.is_null() || stands == 0)) {
                 notes.push_back(
