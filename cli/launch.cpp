@@ -81,7 +81,7 @@ class Launch : public Subcommand {
   public:
     std::string name() const override { return "launch"; }
     std::string summary() const override {
-        return "Write a scenario as another tool's settings, or the script that starts it";
+        return "Write a scenario as another tool's settings, or as a script";
     }
     std::vector<std::string> examples() const override {
         return {"launch run.json --for megatron -o pretrain.sh",

@@ -53,8 +53,7 @@ class Simulate : public Subcommand {
         chakra_.declare(app, files());
         files()
             .writes(app, "--memory-snapshot", snapshot_file_, snapshot_output(),
-                    "Also write planned memory as a snapshot that pytorch.org/memory_viz opens: "
-                    "*.pickle")
+                    "Also write planned memory for pytorch.org/memory_viz: *.pickle")
             ->type_name("FILE");
         app.add_flag("--unfolded", unfolded_, "Simulate every rank instead of one of each class");
         files().reads(
@@ -63,10 +62,9 @@ class Simulate : public Subcommand {
                 ->type_name("TRACE"));
         excerpt_.declare(app);
         app.add_option("--draws", draws_,
-                       "Also the spread of step times over so many draws of cluster.stragglers "
-                       "and cluster.jitter")
+                       "Also the spread of steps over so many draws of stragglers and jitter")
             ->type_name("N")
-            ->check(CLI::Range(1, 10'000));
+            ->check(CLI::Range(1, 10'000, std::string{}));
         app.add_flag("--timeline", timeline_, "Print the pipeline over time instead of the report");
     }
 

@@ -137,7 +137,7 @@ void TraceExcerpt::declare(CLI::App& app) {
     list("--kinds", kinds_, "For a viewer: only these kinds of ops, as gemm,attention,all_reduce")
         ->type_name("NAME");
     app.add_option("--max-size", most_,
-                   "For a viewer: as many ranks as make a file of at most so many bytes, as 200M")
+                   "For a viewer: as many ranks as a file of so many bytes holds, as 200M")
         ->type_name("WORD");
 }
 

@@ -139,12 +139,18 @@ std::vector<std::string> operand_faults(const Block& block, const Op& op) {
     return faults;
 }
 
-std::vector<std::string> operand_faults(const std::vector<Block>& blocks) {
+std::vector<std::string> operand_faults(const std::vector<Block>& blocks, const Mesh& mesh) {
     std::vector<std::string> faults;
     for (const Block& block : blocks)
-        for (const Op& op : block.ops)
+        for (const Op& op : block.ops) {
             for (const std::string& fault : operand_faults(block, op))
                 faults.push_back(block.name + ": " + fault);
+            if (!op.is<Broadcast>()) continue;
+            const std::int64_t root = op.as<Broadcast>().root, members = mesh.group_size(op.group);
+            if (root < 0 || root >= members)
+                faults.push_back(fmt::format("{}: broadcast \"{}\" is from member {} of {}",
+                                             block.name, op.label, root, members));
+        }
     return faults;
 }
 

@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "plan/ir/block.hpp"
+#include "plan/ir/mesh.hpp"
 
 namespace orrery::plan {
 
 // What is wrong with one op of a block, a line each; empty where nothing is.
 std::vector<std::string> operand_faults(const Block& block, const Op& op);
 
-// Of all ops, with the name of the block before each line.
-std::vector<std::string> operand_faults(const std::vector<Block>& blocks);
+// Of all ops, with the name of the block before each line; and that what hands something to a group
+// is one of its members.
+std::vector<std::string> operand_faults(const std::vector<Block>& blocks, const Mesh& mesh);
 
 }  // namespace orrery::plan

@@ -414,7 +414,7 @@ std::vector<std::string> plan_faults(const Plan& plan, const Scenario& scenario)
     Faults faults;
     check_layout(plan, scenario, faults);
     if (!faults.empty()) return faults;
-    faults = operand_faults(plan.blocks);
+    faults = operand_faults(plan.blocks, plan.mesh);
     for (const Program& program : plan.programs) {
         check_schedule(plan, program, faults);
         check_memory(program, faults);

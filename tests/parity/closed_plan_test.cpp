@@ -242,7 +242,7 @@ void mutate(plan::Plan& plan, const Field& field) {
 bool tells(const Model& model, const Bits& sound, const Field& field) {
     plan::Plan plan = plan::build_plan(scenario(model.text, model.layout.sets));
     mutate(plan, field);
-    if (!plan::operand_faults(plan.blocks).empty()) return true;
+    if (!plan::operand_faults(plan.blocks, plan.mesh).empty()) return true;
     return !(bits_of(model, [&](plan::Plan& built) { mutate(built, field); }) == sound);
 }
 
