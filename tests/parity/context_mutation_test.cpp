@@ -38,7 +38,8 @@ bool is_found(const std::function<bool(Op&)>& change) {
     plan::Plan planned = plan::build_plan(scenario(kLlama, kRing));
     plant(planned);
     EXPECT_GT(changed, 0) << "no fault was planted";
-    if (!plan::operand_faults(planned.blocks, planned.mesh).empty()) return true;  // it is not performed
+    if (!plan::operand_faults(planned.blocks, planned.mesh).empty())
+        return true;  // it is not performed
     RunOptions faulty;
     faulty.steps = 3;
     faulty.change_plan = plant;
