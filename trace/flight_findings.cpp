@@ -176,14 +176,14 @@ class HangFinder {
 }  // namespace
 
 std::string_view name(FlightState state) {
-    constexpr std::array<std::string_view, 3> kNames = {"scheduled", "started", "completed"};
-    return kNames[static_cast<std::size_t>(state)];
+    constexpr std::array<std::string_view, 3> kStates = {"scheduled", "started", "completed"};
+    return kStates[static_cast<std::size_t>(state)];
 }
 
 std::string_view name(FlightFault fault) {
-    constexpr std::array<std::string_view, 4> kNames = {"missing", "other_op", "other_sizes",
-                                                        "not_ended"};
-    return kNames[static_cast<std::size_t>(fault)];
+    constexpr std::array<std::string_view, 4> kFindings = {"missing", "other_op", "other_sizes",
+                                                           "not_ended"};
+    return kFindings[static_cast<std::size_t>(fault)];
 }
 
 FlightCall call_of(const std::vector<const FlightOp*>& ops) {
