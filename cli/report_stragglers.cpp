@@ -11,6 +11,7 @@
 
 #include "cli/quantity.hpp"
 #include "cli/report_sections.hpp"
+#include "plan/scenario/spellings.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -19,20 +20,6 @@ using Json = nlohmann::ordered_json;
 using plan::StragglerOf;
 
 constexpr std::size_t kMostNamed = 6;
-
-const char* words_of(StragglerOf of) {
-    switch (of) {
-        case StragglerOf::device:
-            return "device";
-        case StragglerOf::node:
-            return "node";
-        case StragglerOf::intra_node:
-            return "intra_node";
-        case StragglerOf::inter_node:
-            return "inter_node";
-    }
-    return "";
-}
 
 std::string link_words(const plan::SlowLink& slow) {
     const bool network = slow.link == plan::LinkOf::inter_node;
@@ -195,7 +182,7 @@ Json stragglers_json(const sim::StragglerCost& cost) {
                    {"inter_node", cost.slow_networks}}},
                  {"worst", nullptr}};
     if (!cost.worst) return json;
-    Json worst = {{"of", words_of(cost.worst->of)}};
+    Json worst = {{"of", plan::spelling(cost.worst->of)}};
     if (cost.worst->device >= 0)
         worst["device"] = cost.worst->device;
     else

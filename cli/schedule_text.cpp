@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "plan/schedule/vocabulary.hpp"
+
 namespace orrery::cli {
 namespace {
 
@@ -29,14 +31,6 @@ std::vector<std::int32_t> stages_of(const plan::StagePlacement& placement, std::
     for (std::int32_t stage = 0; stage < placement.stages(); ++stage)
         if (placement.rank_of(stage) == static_cast<std::int32_t>(rank)) stages.push_back(stage);
     return stages;
-}
-
-// A rank's passes through stages with layers.
-std::vector<plan::Action> of_layers(const plan::Schedule& schedule, std::size_t rank) {
-    std::vector<plan::Action> row;
-    for (const plan::Action& action : schedule.grid[rank])
-        if (action.stage < schedule.placement.stages()) row.push_back(action);
-    return row;
 }
 
 std::string list(const std::vector<std::int32_t>& numbers) {
@@ -118,6 +112,7 @@ class Picture {
 
 std::string schedule_text(const ScheduleView& view, int columns, bool whole) {
     const plan::Timeline timeline = unit_timeline(view.schedule);
+    const plan::Schedule layers = without_pieces(view.schedule);
     const std::int64_t units = makespan(timeline);
     const Picture picture(timeline, units);
     const std::size_t ranks = timeline.size();
@@ -140,11 +135,10 @@ std::string schedule_text(const ScheduleView& view, int columns, bool whole) {
     for (std::size_t rank = 0; rank < ranks; ++rank) {
         const std::int64_t idle_here = units - busy(timeline[rank]);
         idle += idle_here;
-        out += fmt::format("{:<{}}  {:>6}  {:>5.1f} %  {:>9}  {}\n", fmt::format("rank {}", rank),
-                           label, idle_here,
-                           100.0 * static_cast<double>(idle_here) / static_cast<double>(units),
-                           most_in_flight(of_layers(view.schedule, rank)),
-                           list(stages_of(view.schedule.placement, rank)));
+        out += fmt::format(
+            "{:<{}}  {:>6}  {:>5.1f} %  {:>9}  {}\n", fmt::format("rank {}", rank), label,
+            idle_here, 100.0 * static_cast<double>(idle_here) / static_cast<double>(units),
+            most_in_flight(layers.grid[rank]), list(stages_of(view.schedule.placement, rank)));
     }
     out += fmt::format("{:<{}}  {:>6}  {:>5.1f} %\n", "all", label, idle,
                        100.0 * static_cast<double>(idle) /
@@ -154,6 +148,7 @@ std::string schedule_text(const ScheduleView& view, int columns, bool whole) {
 
 std::string schedule_json(const ScheduleView& view) {
     const plan::Timeline timeline = unit_timeline(view.schedule);
+    const plan::Schedule layers = without_pieces(view.schedule);
     const std::int64_t units = makespan(timeline);
     Json ranks = Json::array();
     std::int64_t idle = 0;
@@ -166,7 +161,7 @@ std::string schedule_json(const ScheduleView& view) {
         ranks.push_back({{"rank", rank},
                          {"stages", stages_of(view.schedule.placement, rank)},
                          {"idle_units", idle_here},
-                         {"in_flight", most_in_flight(of_layers(view.schedule, rank))},
+                         {"in_flight", most_in_flight(layers.grid[rank])},
                          {"actions", std::move(actions)}});
     }
     const auto all = static_cast<double>(units * static_cast<std::int64_t>(timeline.size()));

@@ -342,7 +342,12 @@ std::string search_json(const SearchReport& report) {
     json["without_memory_limit"] = result.without_memory_limit
                                        ? priced_json(report, *result.without_memory_limit)
                                        : Json(nullptr);
-    json["bounds"] = {{"step_time", sim::kStepBound}, {"peak_bytes", sim::kPeakBound}};
+    sim::EstimateBounds widest;
+    for (const sim::SearchBase& base : report.search.bases) {
+        const sim::EstimateBounds bounds = sim::estimate_bounds(*base.read.scenario);
+        widest = {std::max(widest.step, bounds.step), std::max(widest.peak, bounds.peak)};
+    }
+    json["bounds"] = {{"step_time", widest.step}, {"peak_bytes", widest.peak}};
     return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 

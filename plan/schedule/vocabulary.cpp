@@ -141,4 +141,15 @@ Schedule interlaced_with_vocabulary(const ScheduleShape& shape) {
     return {interlaced_grid(placement, shape), placement};
 }
 
+Schedule without_pieces(const Schedule& schedule) {
+    if (schedule.placement.pieces() == 0) return schedule;
+    Schedule layers{{}, schedule.placement.with_pieces(0)};
+    for (const auto& row : schedule.grid) {
+        auto& passes = layers.grid.emplace_back();
+        for (const Action& action : row)
+            if (action.stage < schedule.placement.stages()) passes.push_back(action);
+    }
+    return layers;
+}
+
 }  // namespace orrery::plan

@@ -16,4 +16,7 @@ Schedule with_vocabulary_between(const ScheduleKind& kind, const ScheduleShape& 
 // place of their rows; half as many micro-batches more are in flight as there are ranks.
 Schedule interlaced_with_vocabulary(const ScheduleShape& shape);
 
+// The passes over layers alone, in their order.
+Schedule without_pieces(const Schedule& schedule);
+
 }  // namespace orrery::plan

@@ -444,24 +444,9 @@ class Estimate {
         }
         const bool folds_back = stages.front() == 0 && stages.back() + 1 == layout_.stages();
         if (framework_.fragmentation == 0 && largest > smallest && !folds_back) lost = smallest;
-        double in_flight = skeleton_.most(rank, layout_.micro_batches(), of_chunk_);
-        for (const InFlight& chunk : of_chunk_)
-            in_flight += more_in_flight() * (chunk.until_backward + chunk.until_weights);
+        const double in_flight = skeleton_.most(rank, layout_.micro_batches(), of_chunk_);
         const double live = states + fixed + fixed_base + std::max(in_flight + beside, at_end);
         return live * (1 + framework_.fragmentation) + lost;
-    }
-
-    // Micro-batches beside those of the schedule (plan/schedule/vocabulary.hpp).
-    double more_in_flight() const {
-        switch (layout_.vocabulary_parallel) {
-            case plan::VocabularyParallel::none:
-                return 0;
-            case plan::VocabularyParallel::interlaced:
-                return static_cast<double>(layout_.pipeline_parallel) / 2;
-            case plan::VocabularyParallel::vocab_1:
-                return 2;
-        }
-        return 0;
     }
 
     // Of a rank's process, besides.

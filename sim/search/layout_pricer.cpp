@@ -5,8 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "plan/assemble/chosen_schedule.hpp"
 #include "plan/check.hpp"
-#include "plan/schedule/schedule.hpp"
+#include "plan/schedule/vocabulary.hpp"
 #include "sim/search/layout_estimate.hpp"
 #include "sim/search/made.hpp"
 #include "sim/search/stage_costs.hpp"
@@ -82,7 +83,30 @@ bool splits(const plan::ScheduleKind& kind) {
     return false;
 }
 
+ScheduleSkeleton skeleton_of(const Layout& layout, std::int64_t walked) {
+    return {
+        [&](const plan::ScheduleShape& of) {
+            Layout shorter = layout;
+            shorter.overlap_expert_communication = false;
+            shorter.global_batch_size =
+                of.micro_batches * layout.data_parallel * layout.micro_batch_size;
+            return plan::without_pieces(plan::chosen_schedule(shorter));
+        },
+        {static_cast<std::int32_t>(layout.pipeline_parallel),
+         static_cast<std::int32_t>(layout.virtual_pipeline), static_cast<std::int32_t>(walked)}};
+}
+
 }  // namespace
+
+EstimateBounds estimate_bounds(const plan::Scenario& scenario) {
+    EstimateBounds bounds;
+    if (!scenario.cluster.other_nodes.empty()) bounds.step = 0.08;
+    if (scenario.layout.shares_vocabulary()) {
+        bounds.step = std::max(bounds.step, 0.07);
+        bounds.peak = 0.12;
+    }
+    return bounds;
+}
 
 // Nodes of one kind of the cluster, as if all were of it.
 struct Nodes {
@@ -104,7 +128,7 @@ struct LayoutPricer::Memo {
 
     std::vector<Nodes> nodes;           // by kind
     std::vector<bool> splits_backward;  // by kind of schedule
-    Made<std::array<std::int64_t, 4>, ScheduleSkeleton, NumbersHash<4>> skeletons;
+    Made<std::array<std::int64_t, 5>, ScheduleSkeleton, NumbersHash<5>> skeletons;
     Made<std::array<std::int64_t, 6>, Places, NumbersHash<6>> places;
     PipelineWalks walks;
 };
@@ -156,11 +180,9 @@ LayoutEstimate LayoutPricer::price(const plan::Scenario& valid) const {
     const std::int64_t pipeline = layout.pipeline_parallel;
     const std::int64_t walked = ScheduleSkeleton::walked(layout.micro_batches(), pipeline);
     const ScheduleSkeleton& skeleton =
-        memo_->skeletons.get({number, pipeline, layout.virtual_pipeline, walked}, [&] {
-            return ScheduleSkeleton(*kind, {static_cast<std::int32_t>(pipeline),
-                                            static_cast<std::int32_t>(layout.virtual_pipeline),
-                                            static_cast<std::int32_t>(walked)});
-        });
+        memo_->skeletons.get({number, pipeline, layout.virtual_pipeline, walked,
+                              static_cast<std::int64_t>(layout.vocabulary_parallel)},
+                             [&] { return skeleton_of(layout, walked); });
     const Places& places = memo_->places.get(
         {layout.tensor_parallel, layout.context_parallel, layout.data_parallel, layout.zero_ranks(),
          pipeline > 1 ? layout.ranks() : 0, layout.expert_parallel * layout.expert_tensor_parallel},

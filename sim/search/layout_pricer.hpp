@@ -27,10 +27,14 @@ struct LayoutEstimate {
 // loses between slots of several sizes is the largest part, most under schedules in a V. Of
 // mixtures of experts the bound on the step holds up to ZeRO-1: beyond, gathers and reductions of
 // every micro-batch contend with the exchange of rows, and a step is off by up to a third.
-// Where nodes are of several kinds, ranks that wait for slower ones leave more to chance.
-inline constexpr double kStepBound = 0.06;
-inline constexpr double kStepBoundOfMixed = 0.08;
-inline constexpr double kPeakBound = 0.08;
+// Where nodes are of several kinds, ranks that wait for slower ones leave more to chance; where
+// pipeline ranks share out the vocabulary, the arena has slots of more sizes to lose something
+// between, and nobody waits for its passes in an estimate.
+struct EstimateBounds {
+    double step = 0.06;
+    double peak = 0.08;
+};
+EstimateBounds estimate_bounds(const plan::Scenario& scenario);
 
 // Costs of stages that several pricers share. They do not depend on how many nodes a cluster has:
 // all of `nodes` or fewer have the same.

@@ -35,8 +35,11 @@ std::int64_t ScheduleSkeleton::walked(std::int64_t micro_batches, std::int64_t p
     return std::min(micro_batches, kMore * pipeline + 1);
 }
 
-ScheduleSkeleton::ScheduleSkeleton(const plan::ScheduleKind& kind,
-                                   const plan::ScheduleShape& shape) {
+ScheduleSkeleton::ScheduleSkeleton(const plan::ScheduleKind& kind, const plan::ScheduleShape& shape)
+    : ScheduleSkeleton([&kind](const plan::ScheduleShape& of) { return kind.schedule(of); },
+                       shape) {}
+
+ScheduleSkeleton::ScheduleSkeleton(const Order& order, const plan::ScheduleShape& shape) {
     plan::ScheduleShape more = shape, fewer = shape;
     const auto pipeline = static_cast<std::int64_t>(shape.pipeline);
     const bool all = shape.micro_batches <= kMore * pipeline;
@@ -46,14 +49,14 @@ ScheduleSkeleton::ScheduleSkeleton(const plan::ScheduleKind& kind,
         more_than_fewer_ = more.micro_batches - fewer.micro_batches;
     }
     micro_batches_ = more.micro_batches;
-    const plan::Schedule schedule = kind.schedule(more);
+    const plan::Schedule schedule = order(more);
     stages_.resize(static_cast<std::size_t>(shape.pipeline));
     for (std::int32_t stage = 0; stage < schedule.placement.stages(); ++stage)
         stages_[static_cast<std::size_t>(schedule.placement.rank_of(stage))].push_back(stage);
     more_ = walk_of(schedule, more.micro_batches);
     fullest_ = fullest_of(schedule);
     if (all) return;
-    const plan::Schedule shorter = kind.schedule(fewer);
+    const plan::Schedule shorter = order(fewer);
     fewer_ = walk_of(shorter, fewer.micro_batches);
     fullest_of_fewer_ = fullest_of(shorter);
 }

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ class ScheduleSkeleton {
   public:
     // For all numbers of micro-batches that walked() takes to that of the shape.
     ScheduleSkeleton(const plan::ScheduleKind& kind, const plan::ScheduleShape& shape);
+    // `order`: of a shape with other micro-batches; of passes over layers alone.
+    using Order = std::function<plan::Schedule(const plan::ScheduleShape&)>;
+    ScheduleSkeleton(const Order& order, const plan::ScheduleShape& shape);
 
     // How many of so many micro-batches are walked.
     static std::int64_t walked(std::int64_t micro_batches, std::int64_t pipeline);

@@ -198,7 +198,7 @@ class Pricing {
     bool may_fit(const LayoutEstimate& estimate, const Profile& profile,
                  const plan::Scenario& scenario) const {
         const double capacity = estimate.capacity_bytes;
-        const double least = estimate.peak_bytes / (1 + kPeakBound);
+        const double least = estimate.peak_bytes / (1 + estimate_bounds(scenario).peak);
         if (!leaves_margin(least, capacity)) return false;
         if (estimate.fit_probability >= options_.least_fit_probability) return true;
         if (estimate.fit_probability == 0) return false;  // the node's memory
@@ -259,8 +259,7 @@ class Pricing {
 
     // Within the bound of its estimate.
     bool may_enter(const PricedLayout& priced, const std::vector<FoundLayout>& layouts) const {
-        const bool mixed = !bases_[priced.base].read.scenario->cluster.other_nodes.empty();
-        const double bound = mixed ? kStepBoundOfMixed : kStepBound;
+        const double bound = estimate_bounds(*bases_[priced.base].read.scenario).step;
         return layouts.size() < options_.top ||
                priced.objective * (1 - bound) <= objective_of(layouts[options_.top - 1]);
     }

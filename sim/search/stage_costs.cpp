@@ -466,9 +466,18 @@ StageCosts with_shared_ends(const UnitCosts& unit, double ranks, double chunks) 
         divide(shared.while_running[pass], first.while_running[pass], last.while_running[pass]);
     }
     for (ByLayers StageCosts::*bytes :
-         {&StageCosts::elements, &StageCosts::whole_states, &StageCosts::shared_states,
-          &StageCosts::until_backward, &StageCosts::until_weights, &StageCosts::between_halves})
+         {&StageCosts::elements, &StageCosts::whole_states, &StageCosts::shared_states})
         divide(shared.*bytes, first.*bytes, last.*bytes);
+    // However many micro-batches are in flight, the pieces keep something of two: one whose sums
+    // are on their way and the next. Of what they hand over and are handed there are three inputs
+    // of the head, and of its gradients, of the embedding's rows and of theirs two each.
+    constexpr double kOfPieces = 2, kHanded = 9;
+    for (ByLayers StageCosts::*bytes :
+         {&StageCosts::until_backward, &StageCosts::until_weights, &StageCosts::between_halves}) {
+        const double of_ends = (first.*bytes).base + (last.*bytes).base - 2 * (shared.*bytes).base;
+        shared.fixed.base += kOfPieces * of_ends / ranks;
+    }
+    shared.fixed.base += kHanded * static_cast<double>(unit.boundary_bytes);
     return shared;
 }
 

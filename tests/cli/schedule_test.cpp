@@ -1,4 +1,5 @@
 // orrery schedule: the picture, the file, and the file that is read again.
+#include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
 #include "plan/schedule/csv.hpp"
@@ -38,6 +39,20 @@ TEST(Schedule, IsDrawn) {
               "rank 0       3   25.0 %          2  0\n"
               "rank 1       3   25.0 %          1  1\n"
               "all          6   25.0 %\n");
+}
+
+// Passes over a vocabulary's pieces are no units, and only those over layers are in flight: two
+// micro-batches more.
+TEST(Schedule, LeavesPassesOverASharedVocabularyOut) {
+    const Sets sets = {"layout.schedule=1f1b", "layout.global_batch_size=8",
+                       "layout.vocabulary_parallel=vocab-1"};
+    const Outcome outcome = schedule(sets);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_THAT(outcome.out, testing::HasSubstr("passes over the vocabulary, stages 2 to 5, take"));
+    EXPECT_EQ(outcome.out.find("2F0"), std::string::npos) << outcome.out;
+    const nlohmann::json said = nlohmann::json::parse(schedule(sets, {"--json"}).out);
+    for (std::size_t rank = 0; rank < 2; ++rank)
+        EXPECT_EQ(said.at("ranks").at(rank).at("in_flight"), 2 - rank + 2) << rank;
 }
 
 // Of 200 micro-batches on 2 ranks: 603 units of 5 columns with the blank before them, 18 to a line

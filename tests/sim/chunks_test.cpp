@@ -39,6 +39,18 @@ Prediction predicted(const Sets& sets) {
     return simulate(theory::scenario(sets), profile(), {}, "{}");
 }
 
+// Shared out over all ranks, a large vocabulary makes no chunk longer than another.
+TEST(Chunks, ASharedVocabularyLeavesNothingToBalance) {
+    const Sets large =
+        pipeline("[4,4,4,4]", {"model.vocab_size=65536", "layout.global_batch_size=32"});
+    Sets shared = large;
+    shared.emplace_back("layout.vocabulary_parallel=vocab-1");
+    const Prediction whole = predicted(large), parts = predicted(shared);
+    EXPECT_GT(whole.step.breakdown_s[kImbalance], 0.05 * whole.step.time_s);
+    EXPECT_LT(parts.step.breakdown_s[kImbalance], 0.002 * parts.step.time_s);
+    EXPECT_LT(parts.step.time_s, whole.step.time_s - 0.5 * whole.step.breakdown_s[kImbalance]);
+}
+
 // The head of a large vocabulary makes the last chunk the longest, and nothing else does.
 TEST(Chunks, TheLongestIsNamedWithWhatMakesItSo) {
     const Prediction small = predicted(pipeline("[4,4,4,4]"));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "plan/assemble/chosen_schedule.hpp"
+#include "plan/checks/validate_plan.hpp"
 #include "plan/schedule/schedule.hpp"
 #include "tests/theory/theory_scenarios.hpp"
 
@@ -101,6 +102,19 @@ TEST(SharedVocabulary, HasTwoMoreMicroBatchesInFlight) {
 TEST(SharedVocabulary, InterlacedHasHalfAsManyMoreAsRanks) {
     for (const std::int64_t p : {2, 4, 8, 16, 32})
         EXPECT_EQ(in_flight(schedule_of("interlaced", p, 4 * p), 0), p + p / 2) << p;
+}
+
+// A plan may be read from a file: one whose messages come from no member of their group is refused.
+TEST(SharedVocabulary, ABroadcastComesFromAMemberOfItsGroup) {
+    const plan::Scenario asked = scenario(shared(4));
+    plan::Plan plan = plan::build_plan(asked);
+    ASSERT_TRUE(plan::plan_faults(plan, asked).empty());
+    for (plan::Block& block : plan.blocks)
+        for (Op& op : block.ops)
+            if (op.is<plan::Broadcast>()) op.as<plan::Broadcast>().root = 4;
+    const std::vector<std::string> faults = plan::plan_faults(plan, asked);
+    ASSERT_FALSE(faults.empty());
+    EXPECT_NE(faults.front().find("is from member 4 of 4"), std::string::npos) << faults.front();
 }
 
 // All schedules, odd numbers of ranks too: ranks run the pieces' passes in one order.

@@ -304,21 +304,25 @@ std::string megatron_text(const Settings& settings, const Wanted& wanted, const 
     std::string text = "#!/bin/bash\n" + as_comments(heading.lines) + "set -euo pipefail\n";
     // So that communication is issued before what it runs beside; FSDP refuses it.
     if (wanted.layout().zero_stage < 2) text += "export CUDA_DEVICE_MAX_CONNECTIONS=1\n";
-    // Settings that become no key are about data and logging.
+    Settings of_data;
+    add_megatron_data(wanted, of_data);
+    // What only says more of another setting becomes no key; nor does what a run does besides.
+    const auto part_of = [&](const std::string& key) -> std::string {
+        if (std::any_of(of_data.begin(), of_data.end(),
+                        [&](const Written& one) { return one.key == key; }))
+            return "data";
+        const auto found = heading.parts.find(key);
+        return found == heading.parts.end() || found->second == "run" ? "training" : found->second;
+    };
     const std::pair<const char*, const char*> arrays[] = {
-        {"model", "MODEL"}, {"layout", "LAYOUT"}, {"training", "TRAINING"}, {"", "DATA"}};
+        {"model", "MODEL"}, {"layout", "LAYOUT"}, {"training", "TRAINING"}, {"data", "DATA"}};
     std::string all;
     for (const auto& [part, name] : arrays) {
         std::string words;
-        for (const Written& setting : settings) {
-            const auto of = heading.parts.find(setting.key);
-            const bool of_data = of == heading.parts.end() || setting.key == kVocabulary;
-            const std::string its = of_data ? "" : of->second;
-            const bool here = its == part || (its == "run" && std::string("training") == part);
-            if (here) words += "    " + words_of(setting) + '\n';
-        }
+        for (const Written& setting : settings)
+            if (part_of(setting.key) == part) words += "    " + words_of(setting) + '\n';
         if (words.empty()) continue;
-        if (std::string("DATA") == name)
+        if (std::string("data") == part)
             text += "\n# Made-up tokens: --data-path and your tokenizer's options come instead.";
         text += fmt::format("\n{}=(\n{})\n", name, words);
         all += fmt::format(" \"${{{}[@]}}\"", name);

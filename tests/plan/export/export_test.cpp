@@ -210,6 +210,21 @@ TEST(Export, WhatALayoutMaySayComesBackFromMegatron) {
     }
 }
 
+// A user puts options of their own in the place of those for data: none of another kind is there.
+TEST(Export, MegatronsOptionsForDataStandByThemselves) {
+    const std::string text =
+        exported(
+            run_of("gpt3-175b-a100x1024", {"layout.recompute=every_k", "layout.recompute_every=3"}),
+            "megatron")
+            .text;
+    const std::size_t data = text.find("DATA=(");
+    ASSERT_NE(data, std::string::npos);
+    for (const char* option : {"--recompute-method", "--recompute-num-layers", "--lr ", "--bf16"})
+        EXPECT_LT(text.find(option), data) << option;
+    for (const char* option : {"--mock-data", "--tokenizer-type", "--vocab-size"})
+        EXPECT_GT(text.find(option), data) << option;
+}
+
 TEST(Export, AScheduleThatMegatronHasNotIsNamedWithWhatItWouldRun) {
     const Exported out =
         exported(run_of("gpt3-175b-a100x1024", {"layout.schedule=zb-h1"}), "megatron");

@@ -41,6 +41,25 @@ TEST(Network, AGroupOfOneCostsNothing) {
         EXPECT_EQ(network.collective(kind, 1 << 30, {}).seconds, 0);
 }
 
+// In chunks round a ring every link carries all S bytes (nccl-tests: busbw is S ÷ time).
+TEST(Network, ABroadcastTakesTheTimeOfItsBytesOnALink) {
+    const Network network(plain_cluster(2), plain_table());
+    const std::int64_t small = std::int64_t{1} << 30, large = 4 * small;
+    const auto seconds = [&](std::int64_t bytes, const GroupShape& shape) {
+        return network.collective(OpKind::broadcast, bytes, shape).seconds;
+    };
+    for (const GroupShape& shape : {GroupShape{8, 1, 8, 1}, GroupShape{2, 1, 2, 1}}) {
+        const double rate =
+            static_cast<double>(large - small) / (seconds(large, shape) - seconds(small, shape));
+        const double gathered = static_cast<double>(large - small) * (shape.ranks - 1) /
+                                static_cast<double>(shape.ranks) /
+                                (network.collective(OpKind::all_gather, large, shape).seconds -
+                                 network.collective(OpKind::all_gather, small, shape).seconds);
+        EXPECT_NEAR(rate, gathered, 1e-6 * gathered) << shape.ranks;  // the same bus bandwidth
+    }
+    EXPECT_EQ(seconds(small, {}), 0);
+}
+
 TEST(Network, HitsTheMeasuredPointsOfItsCurve) {
     CollectiveTable table = plain_table();
     const std::vector<CurvePoint> points{{1024, 1.5e-5}, {1 << 20, 4e-5}, {1 << 28, 2.2e-3}};
