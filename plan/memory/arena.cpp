@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "plan/check.hpp"
 
@@ -113,6 +114,15 @@ std::vector<bool> transferred(const Program& program) {
     return is_transferred;
 }
 
+std::set<std::int32_t> stages_without_layers(const Program& program) {
+    std::set<std::int32_t> found;
+    for (const Stage& stage : program.stages)
+        if (std::all_of(stage.parts.begin(), stage.parts.end(),
+                        [](const StagePart& part) { return part.layer < 0; }))
+            found.insert(stage.index);
+    return found;
+}
+
 }  // namespace
 
 std::map<std::string, std::int64_t> scalar_offsets(const std::vector<Block>& blocks,
@@ -133,15 +143,25 @@ std::map<std::string, std::int64_t> scalar_offsets(const std::vector<Block>& blo
     return scalars;
 }
 
-// Three pools: what lives for the whole step; stashes and the like, which compute allocates and
-// frees, so that their reuse makes nobody wait; and buffers of transfers. One of these is posted
-// early, while compute still runs: it takes over memory only of buffers whose last compute step has
-// been left behind, else it would wait for compute and hold up all transfers behind it.
+// Four pools: what lives for the whole step; stashes and the like, which compute allocates and
+// frees, so that their reuse makes nobody wait; those of stages without layers, each of which would
+// take the room of a whole stash of layers and keep it from the next; and buffers of transfers. One
+// of these is posted early, while compute still runs: it takes over memory only of buffers whose
+// last compute step has been left behind, else it would wait for compute and hold up all transfers
+// behind it.
 static std::int64_t plan_tier(Program& program, Tier tier) {
     Pool persistent(program);
     Pool stash(program);
+    Pool without_layers(program);
     Pool transfers(program);
     const std::vector<bool> is_transferred = transferred(program);
+    const std::set<std::int32_t> layerless = stages_without_layers(program);
+    const auto pool_of = [&](std::int32_t id) -> Pool& {
+        if (is_transferred[static_cast<std::size_t>(id)]) return transfers;
+        const Resident& resident = program.residents[static_cast<std::size_t>(id)];
+        const Step& first = program.steps[static_cast<std::size_t>(resident.first_step)];
+        return layerless.contains(first.action.stage) ? without_layers : stash;
+    };
     std::vector<std::vector<std::int32_t>> first_used(program.steps.size());
     std::vector<std::vector<std::int32_t>> last_used(program.steps.size());
     for (std::size_t i = 0; i < program.residents.size(); ++i) {
@@ -166,15 +186,15 @@ static std::int64_t plan_tier(Program& program, Tier tier) {
             to_free.clear();
         }
         for (std::int32_t id : first_used[step])
-            (is_transferred[static_cast<std::size_t>(id)] ? transfers : stash).allocate(id);
+            pool_of(id).allocate(id);
         for (std::int32_t id : last_used[step]) {
             if (is_transferred[static_cast<std::size_t>(id)])
                 to_free.push_back(id);
             else
-                stash.free(id);
+                pool_of(id).free(id);
         }
     }
-    return transfers.settle(stash.settle(persistent.settle(0)));
+    return transfers.settle(without_layers.settle(stash.settle(persistent.settle(0))));
 }
 
 void plan_arena(Program& program) {

@@ -28,8 +28,8 @@ struct LayoutEstimate {
 // mixtures of experts the bound on the step holds up to ZeRO-1: beyond, gathers and reductions of
 // every micro-batch contend with the exchange of rows, and a step is off by up to a third.
 // Where nodes are of several kinds, ranks that wait for slower ones leave more to chance; where
-// pipeline ranks share out the vocabulary, the arena has slots of more sizes to lose something
-// between, and nobody waits for its passes in an estimate.
+// pipeline ranks share out the vocabulary, nobody waits for its passes in an estimate, which counts
+// two micro-batches of what its pieces keep, whatever the schedule.
 struct EstimateBounds {
     double step = 0.06;
     double peak = 0.08;

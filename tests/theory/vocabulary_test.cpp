@@ -2,6 +2,7 @@
 // holds, what travels, and how many micro-batches are in flight: min(m, p − i + 2) with Algorithm 1
 // in 1F1B, and half as many again as ranks where the passes are interlaced (section 2).
 #include <algorithm>
+#include <set>
 
 #include "plan/assemble/chosen_schedule.hpp"
 #include "plan/checks/validate_plan.hpp"
@@ -115,6 +116,33 @@ TEST(SharedVocabulary, ABroadcastComesFromAMemberOfItsGroup) {
     const std::vector<std::string> faults = plan::plan_faults(plan, asked);
     ASSERT_FALSE(faults.empty());
     EXPECT_NE(faults.front().find("is from member 4 of 4"), std::string::npos) << faults.front();
+}
+
+// A piece's stash in the place of a whole stash of layers would keep it from the next one.
+void expect_pieces_apart_from_layers(const plan::Program& program, std::int32_t stages) {
+    std::set<std::int32_t> of_layers, of_pieces;
+    for (const plan::Step& step : program.steps)
+        if (step.stash >= 0)
+            (step.action.stage < stages ? of_layers : of_pieces).insert(step.stash);
+    EXPECT_FALSE(of_layers.empty());
+    EXPECT_FALSE(of_pieces.empty());
+    for (const std::int32_t layers : of_layers)
+        for (const std::int32_t piece : of_pieces) {
+            const auto& a = program.residents[static_cast<std::size_t>(layers)];
+            const auto& b = program.residents[static_cast<std::size_t>(piece)];
+            EXPECT_TRUE(a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset)
+                << a.name << " and " << b.name;
+        }
+}
+
+TEST(SharedVocabulary, StashesOfPiecesDoNotTakeTheRoomOfLayers) {
+    for (const Sets& sets : {shared(2), shared(2, "interlaced"), shared(4, "interlaced"),
+                             shared(2, "vocab-1", {"layout.schedule=zb-h1"})}) {
+        const plan::Plan plan = plan_of(sets);
+        for (const plan::Program& program : plan.programs)
+            expect_pieces_apart_from_layers(program,
+                                            static_cast<std::int32_t>(plan.programs.size()));
+    }
 }
 
 // All schedules, odd numbers of ranks too: ranks run the pieces' passes in one order.

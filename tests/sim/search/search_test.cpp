@@ -402,6 +402,11 @@ TEST(LayoutPricer, IsWithinItsBoundsWhereTheVocabularyIsSharedOut) {
                         "layout.vocabulary_parallel=vocab-1"}),
               100)
         .expect_within_bounds();
+    misses_of(input_of("llama2-7b-a100x8",
+                       {"cluster.nodes=2", "training.sequence_length=8192",
+                        "layout.pipeline_parallel=4", "layout.vocabulary_parallel=vocab-1"}),
+              100)
+        .expect_within_bounds();
 }
 
 TEST(LayoutPricer, IsWithinItsBoundsForLayoutsOfExperts) {
