@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "plan/check.hpp"
+#include "plan/memory/placement.hpp"
 
 namespace orrery::plan {
 namespace {
@@ -14,95 +14,67 @@ bool is_persistent(const Program& program, const Resident& resident) {
            resident.last_step + 1 == static_cast<std::int32_t>(program.steps.size());
 }
 
-// Free memory as offset → bytes, with who occupied each piece last.
-class FreeList {
+// Who had each piece of a part of the arena last.
+class Occupants {
   public:
-    // Lowest piece that is large enough, growing the arena where none is.
-    std::int64_t take(std::int64_t bytes) {
-        for (auto it = pieces_.begin(); it != pieces_.end(); ++it) {
-            if (it->second < bytes) continue;
-            const auto [offset, size] = *it;
-            pieces_.erase(it);
-            if (size > bytes) pieces_[offset + bytes] = size - bytes;
-            return offset;
-        }
-        std::int64_t offset = end_;
-        if (!pieces_.empty()) {  // the last piece may touch the end: grow it
-            const auto last = std::prev(pieces_.end());
-            if (last->first + last->second == end_) {
-                offset = last->first;
-                pieces_.erase(last);
-            }
-        }
-        end_ = offset + bytes;
-        return offset;
+    // Those whose memory [begin, end) was, each once; it is `id`'s from now on. What came before
+    // one of them is known to have ended through it.
+    std::vector<std::int32_t> take(std::int64_t begin, std::int64_t end, std::int32_t id) {
+        std::vector<std::int32_t> before;
+        if (begin == end) return before;
+        const auto first = cut(begin);
+        const auto last = cut(end);
+        for (auto piece = first; piece != last; ++piece)
+            if (piece->second >= 0 &&
+                std::find(before.begin(), before.end(), piece->second) == before.end())
+                before.push_back(piece->second);
+        pieces_.erase(std::next(first), last);
+        first->second = id;
+        return before;
     }
-
-    void give_back(std::int64_t offset, std::int64_t bytes) {
-        auto it = pieces_.emplace(offset, bytes).first;
-        const auto next = std::next(it);
-        if (next != pieces_.end() && offset + bytes == next->first) {
-            it->second += next->second;
-            pieces_.erase(next);
-        }
-        if (it != pieces_.begin()) {
-            const auto before = std::prev(it);
-            if (before->first + before->second == it->first) {
-                before->second += it->second;
-                pieces_.erase(it);
-            }
-        }
-    }
-
-    std::int64_t end() const { return end_; }
 
   private:
-    std::map<std::int64_t, std::int64_t> pieces_;
-    std::int64_t end_ = 0;
-};
+    using Pieces = std::map<std::int64_t, std::int32_t>;  // start of each piece → resident or −1
 
-bool shares_memory(const Resident& a, const Resident& b) {
-    return a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
-}
+    Pieces::iterator cut(std::int64_t offset) {
+        const auto after = pieces_.upper_bound(offset);
+        const auto piece = std::prev(after);
+        return piece->first == offset ? piece : pieces_.emplace_hint(after, offset, piece->second);
+    }
+
+    Pieces pieces_ = {{0, -1}};
+};
 
 // Part of the arena whose pieces only its own residents pass on to each other.
 class Pool {
   public:
     explicit Pool(Program& program) : program_(program) {}
 
-    void allocate(std::int32_t id) {
-        Resident& resident = at(id);
-        resident.offset = memory_.take(resident.bytes);
-        // Everyone who had its memory before, back to one who had exactly the same: what came
-        // before that one is known to have ended through it.
-        for (auto it = freed_.rbegin(); it != freed_.rend(); ++it) {
-            const Resident& old = at(*it);
-            if (!shares_memory(resident, old)) continue;
-            resident.reuses.push_back(*it);
-            if (old.offset == resident.offset && old.bytes == resident.bytes) break;
-        }
+    // In order of birth. `last`: the step after which its memory may be another's.
+    void add(std::int32_t id, std::int32_t last, bool apart = false) {
         members_.push_back(id);
+        lifetimes_.push_back({at(id).bytes, at(id).first_step, last, apart});
     }
 
-    void free(std::int32_t id) {
-        memory_.give_back(at(id).offset, at(id).bytes);
-        freed_.push_back(id);
-    }
-
-    // Moves the pool to `base`; returns its end.
+    // Lays the pool out from `base` on; returns its end.
     std::int64_t settle(std::int64_t base) {
-        for (std::int32_t id : members_)
-            at(id).offset += base;
-        return base + memory_.end();
+        const Placement placement = place(lifetimes_);
+        Occupants occupants;
+        for (std::size_t i = 0; i < members_.size(); ++i) {
+            Resident& resident = at(members_[i]);
+            const std::int64_t offset = placement.offsets[i];
+            resident.offset = base + offset;
+            resident.reuses = occupants.take(offset, offset + resident.bytes, members_[i]);
+        }
+        return base + placement.bytes;
     }
 
   private:
     Resident& at(std::int32_t id) { return program_.residents[static_cast<std::size_t>(id)]; }
 
     Program& program_;
-    FreeList memory_;
-    std::vector<std::int32_t> freed_;
     std::vector<std::int32_t> members_;
+    std::vector<Lifetime> lifetimes_;
 };
 
 // Residents that transfers fill or empty; compute alone touches the others.
@@ -123,6 +95,56 @@ std::set<std::int32_t> stages_without_layers(const Program& program) {
     return found;
 }
 
+// The last step before which a buffer of transfers that ends with a step is nobody else's: these
+// are posted early, while compute still runs, so one takes over only memory whose last compute step
+// has been left behind, else it would wait for compute and hold up all transfers behind it.
+std::vector<std::int32_t> ends_of_transfers(const Program& program) {
+    const auto steps = static_cast<std::int32_t>(program.steps.size());
+    std::vector<std::int32_t> ends(program.steps.size());
+    std::int32_t end = steps - 1;
+    for (std::int32_t step = steps - 1; step >= 0; --step) {
+        ends[static_cast<std::size_t>(step)] = end;
+        const Step& of = program.steps[static_cast<std::size_t>(step)];
+        if (of.procedure >= 0 && !is_move(of.action.kind)) end = step - 1;
+    }
+    return ends;
+}
+
+// Three pools: what lives for the whole step; stashes and the like, which compute allocates and
+// frees, so that their reuse makes nobody wait; and buffers of transfers.
+std::int64_t plan_tier(Program& program, Tier tier) {
+    Pool persistent(program);
+    Pool stash(program);
+    Pool transfers(program);
+    const std::vector<bool> is_transferred = transferred(program);
+    const std::set<std::int32_t> layerless = stages_without_layers(program);
+    const std::vector<std::int32_t> ends = ends_of_transfers(program);
+    std::vector<std::int32_t> births;
+    for (std::size_t i = 0; i < program.residents.size(); ++i) {
+        Resident& resident = program.residents[i];
+        if (resident.tier != tier || resident.within >= 0) continue;
+        resident.bytes = aligned(resident.bytes);
+        births.push_back(static_cast<std::int32_t>(i));
+    }
+    const auto at = [&](std::int32_t id) -> const Resident& {
+        return program.residents[static_cast<std::size_t>(id)];
+    };
+    std::stable_sort(births.begin(), births.end(), [&](std::int32_t a, std::int32_t b) {
+        return at(a).first_step < at(b).first_step;
+    });
+    for (const std::int32_t id : births) {
+        const Resident& resident = at(id);
+        const Step& first = program.steps[static_cast<std::size_t>(resident.first_step)];
+        if (is_persistent(program, resident))
+            persistent.add(id, resident.last_step);
+        else if (is_transferred[static_cast<std::size_t>(id)])
+            transfers.add(id, ends[static_cast<std::size_t>(resident.last_step)]);
+        else
+            stash.add(id, resident.last_step, layerless.contains(first.action.stage));
+    }
+    return transfers.settle(stash.settle(persistent.settle(0)));
+}
+
 }  // namespace
 
 std::map<std::string, std::int64_t> scalar_offsets(const std::vector<Block>& blocks,
@@ -141,60 +163,6 @@ std::map<std::string, std::int64_t> scalar_offsets(const std::vector<Block>& blo
     }
     scalars[""] = end;
     return scalars;
-}
-
-// Four pools: what lives for the whole step; stashes and the like, which compute allocates and
-// frees, so that their reuse makes nobody wait; those of stages without layers, each of which would
-// take the room of a whole stash of layers and keep it from the next; and buffers of transfers. One
-// of these is posted early, while compute still runs: it takes over memory only of buffers whose
-// last compute step has been left behind, else it would wait for compute and hold up all transfers
-// behind it.
-static std::int64_t plan_tier(Program& program, Tier tier) {
-    Pool persistent(program);
-    Pool stash(program);
-    Pool without_layers(program);
-    Pool transfers(program);
-    const std::vector<bool> is_transferred = transferred(program);
-    const std::set<std::int32_t> layerless = stages_without_layers(program);
-    const auto pool_of = [&](std::int32_t id) -> Pool& {
-        if (is_transferred[static_cast<std::size_t>(id)]) return transfers;
-        const Resident& resident = program.residents[static_cast<std::size_t>(id)];
-        const Step& first = program.steps[static_cast<std::size_t>(resident.first_step)];
-        return layerless.contains(first.action.stage) ? without_layers : stash;
-    };
-    std::vector<std::vector<std::int32_t>> first_used(program.steps.size());
-    std::vector<std::vector<std::int32_t>> last_used(program.steps.size());
-    for (std::size_t i = 0; i < program.residents.size(); ++i) {
-        Resident& resident = program.residents[i];
-        const auto id = static_cast<std::int32_t>(i);
-        if (resident.tier != tier || resident.within >= 0) continue;
-        resident.bytes = aligned(resident.bytes);
-        resident.reuses.clear();
-        if (is_persistent(program, resident)) {
-            persistent.allocate(id);
-            continue;
-        }
-        first_used[static_cast<std::size_t>(resident.first_step)].push_back(id);
-        last_used[static_cast<std::size_t>(resident.last_step)].push_back(id);
-    }
-    std::vector<std::int32_t> to_free;  // transfer buffers, until the next compute step
-    for (std::size_t step = 0; step < program.steps.size(); ++step) {
-        const Step& now = program.steps[step];
-        if (now.procedure >= 0 && !is_move(now.action.kind)) {
-            for (std::int32_t id : to_free)
-                transfers.free(id);
-            to_free.clear();
-        }
-        for (std::int32_t id : first_used[step])
-            pool_of(id).allocate(id);
-        for (std::int32_t id : last_used[step]) {
-            if (is_transferred[static_cast<std::size_t>(id)])
-                to_free.push_back(id);
-            else
-                pool_of(id).free(id);
-        }
-    }
-    return transfers.settle(without_layers.settle(stash.settle(persistent.settle(0))));
 }
 
 void plan_arena(Program& program) {

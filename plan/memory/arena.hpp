@@ -38,8 +38,7 @@ std::map<std::string, std::int64_t> scalar_offsets(const std::vector<Block>& blo
                                                    const Program& program);
 
 // Fills offsets and reuses of the residents and the sizes of all tiers' arenas: persistent ones,
-// then stashes and slots, then those of stages without layers, then buffers of transfers, each by
-// first fit in order of birth (an interval colouring: exact when sizes are alike).
+// then stashes and slots, then buffers of transfers (plan/memory/placement.hpp).
 void plan_arena(Program& program);
 
 // Memory of a rank as one line of bytes: the device's arena, then the host's, then the disk's file.
