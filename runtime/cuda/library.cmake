@@ -1,18 +1,18 @@
 # orrery_cuda: the CUDA backend, for preset `cuda`. The CUDA runtime is linked in; cuBLASLt and NCCL
-# are the machine's.
+# are the machine's that it runs on, opened when they are first called: here their headers are enough.
 find_package(CUDAToolkit)
 if(NOT CUDAToolkit_FOUND OR NOT CUDAToolkit_NVCC_EXECUTABLE)
     message(FATAL_ERROR "ORRERY_CUDA is ON but nvcc was not found (looked in PATH, CUDAToolkit_ROOT and "
         "/usr/local/cuda); install the CUDA toolkit, or build without -DORRERY_CUDA=ON")
 endif()
-if(NOT TARGET CUDA::cublasLt)
-    message(FATAL_ERROR "cuBLASLt was not found beside ${CUDAToolkit_NVCC_EXECUTABLE}; on Debian: "
+find_path(ORRERY_CUBLASLT_INCLUDE cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+if(NOT ORRERY_CUBLASLT_INCLUDE)
+    message(FATAL_ERROR "cublasLt.h was not found beside ${CUDAToolkit_NVCC_EXECUTABLE}; on Debian: "
         "apt-get install libcublas-dev-${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR}")
 endif()
 find_path(ORRERY_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-find_library(ORRERY_NCCL nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
-if(NOT ORRERY_NCCL_INCLUDE OR NOT ORRERY_NCCL)
-    message(FATAL_ERROR "nccl.h or libnccl was not found; on Debian with NVIDIA's repository: "
+if(NOT ORRERY_NCCL_INCLUDE)
+    message(FATAL_ERROR "nccl.h was not found; on Debian with NVIDIA's repository: "
         "apt-get install libnccl-dev")
 endif()
 
@@ -31,8 +31,8 @@ endif()
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/cuda/*.cu)
 orrery_library(orrery_cuda runtime/cuda orrery_runtime)
 target_sources(orrery_cuda PRIVATE ${cuda_sources})
-target_include_directories(orrery_cuda SYSTEM PRIVATE ${ORRERY_NCCL_INCLUDE})
-target_link_libraries(orrery_cuda PRIVATE CUDA::cudart_static CUDA::cublasLt ${ORRERY_NCCL})
+target_include_directories(orrery_cuda SYSTEM PRIVATE ${ORRERY_CUBLASLT_INCLUDE} ${ORRERY_NCCL_INCLUDE})
+target_link_libraries(orrery_cuda PRIVATE CUDA::cudart_static)
 # Products and sums are contracted where the source says fma, and nowhere else: elementwise kernels
 # then give the CPU's bits on every architecture, and the exact split of the gradient norm stays
 # exact. constexpr functions of the standard library (bit_cast, array) are called in kernels.

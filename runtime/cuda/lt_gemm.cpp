@@ -4,6 +4,7 @@
 #include <string>
 
 #include "plan/check.hpp"
+#include "runtime/cuda/cublas_lt.hpp"
 #include "runtime/cuda/launches.hpp"
 #include "runtime/streams/stream_driver.hpp"
 
@@ -12,7 +13,7 @@ namespace {
 
 void check(cublasStatus_t answer, const std::string& what) {
     if (answer != CUBLAS_STATUS_SUCCESS)
-        throw DeviceError("cuBLASLt " + what + ": " + cublasLtGetStatusString(answer));
+        throw DeviceError("cuBLASLt " + what + ": " + cublas_lt().GetStatusString(answer));
 }
 
 cudaDataType_t type_of(plan::DType dtype) {
@@ -65,11 +66,12 @@ struct Layout {
     cublasLtMatrixLayout_t handle = nullptr;
 
     Layout(plan::DType dtype, std::int64_t rows, std::int64_t columns) {
-        check(cublasLtMatrixLayoutCreate(&handle, type_of(dtype), static_cast<std::uint64_t>(rows),
-                                         static_cast<std::uint64_t>(columns), rows),
+        check(cublas_lt().MatrixLayoutCreate(&handle, type_of(dtype),
+                                             static_cast<std::uint64_t>(rows),
+                                             static_cast<std::uint64_t>(columns), rows),
               "layout");
     }
-    ~Layout() { cublasLtMatrixLayoutDestroy(handle); }
+    ~Layout() { cublas_lt().MatrixLayoutDestroy(handle); }
     Layout(const Layout&) = delete;
     Layout& operator=(const Layout&) = delete;
 };
@@ -78,17 +80,17 @@ struct Description {
     cublasLtMatmulDesc_t handle = nullptr;
 
     explicit Description(const Sides& sides) {
-        check(cublasLtMatmulDescCreate(&handle, CUBLAS_COMPUTE_32F, CUDA_R_32F), "description");
+        check(cublas_lt().MatmulDescCreate(&handle, CUBLAS_COMPUTE_32F, CUDA_R_32F), "description");
         set(CUBLASLT_MATMUL_DESC_TRANSA, sides.b);
         set(CUBLASLT_MATMUL_DESC_TRANSB, sides.a);
     }
-    ~Description() { cublasLtMatmulDescDestroy(handle); }
+    ~Description() { cublas_lt().MatmulDescDestroy(handle); }
     Description(const Description&) = delete;
     Description& operator=(const Description&) = delete;
 
     template <typename T>
     void set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
-        check(cublasLtMatmulDescSetAttribute(handle, attribute, &value, sizeof value),
+        check(cublas_lt().MatmulDescSetAttribute(handle, attribute, &value, sizeof value),
               "attribute of a product");
     }
 };
@@ -96,14 +98,14 @@ struct Description {
 struct Preference {
     cublasLtMatmulPreference_t handle = nullptr;
 
-    Preference() { check(cublasLtMatmulPreferenceCreate(&handle), "preference"); }
-    ~Preference() { cublasLtMatmulPreferenceDestroy(handle); }
+    Preference() { check(cublas_lt().MatmulPreferenceCreate(&handle), "preference"); }
+    ~Preference() { cublas_lt().MatmulPreferenceDestroy(handle); }
     Preference(const Preference&) = delete;
     Preference& operator=(const Preference&) = delete;
 
     template <typename T>
     void set(cublasLtMatmulPreferenceAttributes_t attribute, const T& value) {
-        check(cublasLtMatmulPreferenceSetAttribute(handle, attribute, &value, sizeof value),
+        check(cublas_lt().MatmulPreferenceSetAttribute(handle, attribute, &value, sizeof value),
               "attribute of a preference");
     }
 };
@@ -123,12 +125,12 @@ struct LtGemm::Choice {
 };
 
 LtGemm::LtGemm(Workspace workspace) : workspace_(workspace) {
-    check(cublasLtCreate(&handle_), "start");
+    check(cublas_lt().Create(&handle_), "start");
 }
 
 LtGemm::~LtGemm() {
     choices_.clear();
-    cublasLtDestroy(handle_);
+    cublas_lt().Destroy(handle_);
 }
 
 LtGemm::Choice& LtGemm::choice_for(const Gemm& op, bool with_bias) {
@@ -167,9 +169,9 @@ LtGemm::Choice& LtGemm::choice_for(const Gemm& op, bool with_bias) {
                    static_cast<std::uint32_t>(key.alignment_c));
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
-    check(cublasLtMatmulAlgoGetHeuristic(handle_, made->description.handle, made->b.handle,
-                                         made->a.handle, made->c.handle, made->c.handle,
-                                         preference.handle, 1, &found, &count),
+    check(cublas_lt().MatmulAlgoGetHeuristic(handle_, made->description.handle, made->b.handle,
+                                             made->a.handle, made->c.handle, made->c.handle,
+                                             preference.handle, 1, &found, &count),
           text_of(op));
     if (count == 0 || found.state != CUBLAS_STATUS_SUCCESS)
         throw DeviceError("cuBLASLt has no algorithm for a " + text_of(op) + " in " +
@@ -192,10 +194,10 @@ void LtGemm::perform(const Gemm& op, cudaStream_t stream) {
         choice.description.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                static_cast<const void*>(op.bias.data));
     const float factor = static_cast<float>(op.factor), kept = op.accumulate ? 1.0F : 0.0F;
-    check(cublasLtMatmul(handle_, choice.description.handle, &factor, op.b.data, choice.b.handle,
-                         op.a.data, choice.a.handle, &kept, op.c.data, choice.c.handle, op.c.data,
-                         choice.c.handle, &choice.algorithm, workspace_.memory,
-                         static_cast<std::size_t>(workspace_.bytes), stream),
+    check(cublas_lt().Matmul(handle_, choice.description.handle, &factor, op.b.data,
+                             choice.b.handle, op.a.data, choice.a.handle, &kept, op.c.data,
+                             choice.c.handle, op.c.data, choice.c.handle, &choice.algorithm,
+                             workspace_.memory, static_cast<std::size_t>(workspace_.bytes), stream),
           text_of(op));
     if (op.bias && !with_bias) add_bias(op, stream);
 }
@@ -212,10 +214,10 @@ void LtGemm::perform_rows(const Gemm& op, cudaStream_t stream) {
     const Layout b(op.b.dtype, sides.b_rows, sides.b_columns);
     const Layout c(op.c.dtype, op.n, op.m);
     const float factor = static_cast<float>(op.factor), kept = op.accumulate ? 1.0F : 0.0F;
-    const cublasStatus_t answer =
-        cublasLtMatmul(handle_, choice.description.handle, &factor, op.b.data, b.handle, op.a.data,
-                       a.handle, &kept, op.c.data, c.handle, op.c.data, c.handle, &choice.algorithm,
-                       workspace_.memory, static_cast<std::size_t>(workspace_.bytes), stream);
+    const cublasStatus_t answer = cublas_lt().Matmul(
+        handle_, choice.description.handle, &factor, op.b.data, b.handle, op.a.data, a.handle,
+        &kept, op.c.data, c.handle, op.c.data, c.handle, &choice.algorithm, workspace_.memory,
+        static_cast<std::size_t>(workspace_.bytes), stream);
     if (answer == CUBLAS_STATUS_NOT_SUPPORTED || answer == CUBLAS_STATUS_INVALID_VALUE)
         return perform(op, stream);  // an algorithm that is for whole tiles alone
     check(answer, text_of(op));

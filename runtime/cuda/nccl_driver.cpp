@@ -1,16 +1,18 @@
 #include "runtime/cuda/nccl_driver.hpp"
 
 #include <cuda_runtime.h>
-#include <nccl.h>
 
 #include <chrono>
 #include <cstring>
 #include <thread>
 
 #include "plan/check.hpp"
+#include "runtime/cuda/nccl_functions.hpp"
 
 namespace orrery::runtime {
 namespace {
+
+using cuda::nccl;
 
 // How long a communicator whose calls have ended may take to say goodbye to its peers.
 constexpr std::chrono::seconds kGoodbye(20);
@@ -18,8 +20,8 @@ constexpr std::chrono::seconds kGoodbye(20);
 // A call that is in progress has been taken.
 void check(ncclResult_t answer, const char* what) {
     if (answer == ncclSuccess || answer == ncclInProgress) return;
-    throw CollectiveError(std::string(what) + ": " + ncclGetErrorString(answer) + ": " +
-                          ncclGetLastError(nullptr));
+    throw CollectiveError(std::string(what) + ": " + nccl().GetErrorString(answer) + ": " +
+                          nccl().GetLastError(nullptr));
 }
 
 void check(cudaError_t answer, const char* what) {
@@ -55,7 +57,7 @@ class NcclDriver final : public CollectiveDriver {
 
     std::vector<std::byte> unique_id() override {
         ncclUniqueId id;
-        check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+        check(nccl().GetUniqueId(&id), "ncclGetUniqueId");
         const auto bytes = std::as_bytes(std::span(&id, 1));
         return {bytes.begin(), bytes.end()};
     }
@@ -69,8 +71,8 @@ class NcclDriver final : public CollectiveDriver {
         ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
         config.blocking = 0;
         ncclComm_t made = nullptr;
-        check(ncclCommInitRankConfig(&made, static_cast<int>(members), name,
-                                     static_cast<int>(member), &config),
+        check(nccl().CommInitRankConfig(&made, static_cast<int>(members), name,
+                                        static_cast<int>(member), &config),
               "ncclCommInitRankConfig");
         return made;
     }
@@ -86,69 +88,70 @@ class NcclDriver final : public CollectiveDriver {
         }
     }
     std::string fault(Communicator communicator) override {
-        return std::string("NCCL: ") + ncclGetErrorString(result_of(communicator)) + ": " +
-               ncclGetLastError(of(communicator));
+        return std::string("NCCL: ") + nccl().GetErrorString(result_of(communicator)) + ": " +
+               nccl().GetLastError(of(communicator));
     }
 
     void end(Communicator communicator) override {
         enter();
-        check(ncclCommFinalize(of(communicator)), "ncclCommFinalize");
+        check(nccl().CommFinalize(of(communicator)), "ncclCommFinalize");
         const auto until = std::chrono::steady_clock::now() + kGoodbye;
         while (state(communicator) == State::in_progress) {
             if (std::chrono::steady_clock::now() > until) return abort(communicator);
             std::this_thread::sleep_for(std::chrono::microseconds(100));
         }
         if (state(communicator) == State::failed) return abort(communicator);
-        check(ncclCommDestroy(of(communicator)), "ncclCommDestroy");
+        check(nccl().CommDestroy(of(communicator)), "ncclCommDestroy");
     }
     void abort(Communicator communicator) override {
         enter();
-        check(ncclCommAbort(of(communicator)), "ncclCommAbort");
+        check(nccl().CommAbort(of(communicator)), "ncclCommAbort");
     }
 
-    void group_start() override { check(ncclGroupStart(), "ncclGroupStart"); }
-    void group_end() override { check(ncclGroupEnd(), "ncclGroupEnd"); }
+    void group_start() override { check(nccl().GroupStart(), "ncclGroupStart"); }
+    void group_end() override { check(nccl().GroupEnd(), "ncclGroupEnd"); }
 
     void all_reduce(Communicator communicator, plan::DType dtype, void* data, std::int64_t elements,
                     Reduction reduction, Stream stream) override {
         enter();
-        check(ncclAllReduce(data, data, count(elements), type_of(dtype),
-                            reduction == Reduction::sum ? ncclSum : ncclMax, of(communicator),
-                            of(stream)),
+        check(nccl().AllReduce(data, data, count(elements), type_of(dtype),
+                               reduction == Reduction::sum ? ncclSum : ncclMax, of(communicator),
+                               of(stream)),
               "ncclAllReduce");
     }
     void all_gather(Communicator communicator, plan::DType dtype, const void* mine, void* all,
                     std::int64_t each, Stream stream) override {
         enter();
-        check(ncclAllGather(mine, all, count(each), type_of(dtype), of(communicator), of(stream)),
-              "ncclAllGather");
+        check(
+            nccl().AllGather(mine, all, count(each), type_of(dtype), of(communicator), of(stream)),
+            "ncclAllGather");
     }
     void reduce_scatter(Communicator communicator, plan::DType dtype, const void* all, void* mine,
                         std::int64_t each, Stream stream) override {
         enter();
-        check(ncclReduceScatter(all, mine, count(each), type_of(dtype), ncclSum, of(communicator),
-                                of(stream)),
+        check(nccl().ReduceScatter(all, mine, count(each), type_of(dtype), ncclSum,
+                                   of(communicator), of(stream)),
               "ncclReduceScatter");
     }
     void broadcast(Communicator communicator, plan::DType dtype, void* data, std::int64_t elements,
                    std::int64_t root, Stream stream) override {
         enter();
-        check(ncclBroadcast(data, data, count(elements), type_of(dtype), static_cast<int>(root),
-                            of(communicator), of(stream)),
+        check(nccl().Broadcast(data, data, count(elements), type_of(dtype), static_cast<int>(root),
+                               of(communicator), of(stream)),
               "ncclBroadcast");
     }
     void send(Communicator communicator, const void* data, std::int64_t bytes, std::int64_t member,
               Stream stream) override {
         enter();
-        check(ncclSend(data, count(bytes), ncclUint8, static_cast<int>(member), of(communicator),
-                       of(stream)),
+        check(nccl().Send(data, count(bytes), ncclUint8, static_cast<int>(member), of(communicator),
+                          of(stream)),
               "ncclSend");
     }
     void receive(Communicator communicator, void* data, std::int64_t bytes, std::int64_t member,
                  Stream stream) override {
         enter();
-        check(ncclRecv(data, count(bytes), ncclUint8, static_cast<int>(member), of(communicator),
-                       of(stream)),
+        check(nccl().Recv(data, count(bytes), ncclUint8, static_cast<int>(member), of(communicator),
+                          of(stream)),
               "ncclRecv");
     }
     void copy(void* to, const void* from, std::int64_t bytes, Stream stream) override {
@@ -166,7 +169,7 @@ class NcclDriver final : public CollectiveDriver {
 
     static ncclResult_t result_of(Communicator communicator) {
         ncclResult_t result = ncclSuccess;
-        check(ncclCommGetAsyncError(of(communicator), &result), "ncclCommGetAsyncError");
+        check(nccl().CommGetAsyncError(of(communicator), &result), "ncclCommGetAsyncError");
         return result;
     }
 
@@ -177,13 +180,6 @@ class NcclDriver final : public CollectiveDriver {
 };
 
 }  // namespace
-
-std::string nccl_version() {
-    int code = 0;
-    check(ncclGetVersion(&code), "ncclGetVersion");
-    return std::to_string(code / 10'000) + "." + std::to_string(code / 100 % 100) + "." +
-           std::to_string(code % 100);
-}
 
 std::unique_ptr<CollectiveDriver> make_nccl_driver(int device) {
     return std::make_unique<NcclDriver>(device);

@@ -3,14 +3,10 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "runtime/streams/collective_driver.hpp"
 
 namespace orrery::runtime {
-
-// Of the library that this process has loaded: "2.28.9".
-std::string nccl_version();
 
 // Communicators of this device, whose streams its calls are put into. Communicators are
 // non-blocking: no call waits for another rank.

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/machine/find_library.hpp"
+
 namespace orrery::runtime {
 namespace {
 
@@ -62,10 +64,7 @@ void check_gpus(const Machine& machine, std::vector<Finding>& missing) {
 
 void check_library(const Library& library, std::vector<Finding>& missing) {
     if (library.found()) return;
-    missing.push_back({library.problem.empty()
-                           ? fmt::format("{} is missing ({})", library.name, library.file)
-                           : fmt::format("{} does not load: {}", library.name, library.problem),
-                       library.remedy});
+    missing.push_back({why_missing(library), library.remedy});
 }
 
 void advise_on_gpus(const Machine& machine, std::vector<Finding>& advice) {

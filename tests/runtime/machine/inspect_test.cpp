@@ -1,4 +1,5 @@
 #include "runtime/machine/inspect.hpp"
+#include "runtime/machine/find_library.hpp"
 
 #include <gmock/gmock.h>
 
@@ -129,6 +130,70 @@ TEST(InspectLibraries, AsksEachForItsVersion) {
     EXPECT_EQ(machine.library("MPI").version, "Open MPI v4.1.4");
     EXPECT_FALSE(machine.library("cuDNN").found());
     EXPECT_EQ(machine.library("cuDNN").problem, "libcudnn.so.9: undefined symbol: x");
+}
+
+// Wheels of NVIDIA bring NCCL where no loader looks.
+TEST(FindLibrary, TakesWhatPackagesOfPythonBring) {
+    FakeLoader loader;
+    add_fake_libraries(loader);
+    const std::string wheel = "/venv/lib/python3.11/site-packages/nvidia/nccl/lib/libnccl.so.2";
+    loader.libraries[wheel] = loader.libraries["libnccl.so.2"];
+    loader.libraries.erase("libnccl.so.2");
+    const std::vector<std::string> folders = {"/other", "/venv/lib/python3.11/site-packages"};
+    const FoundLibrary found = find_library(loader, "NCCL", folders);
+    ASSERT_TRUE(found.library);
+    EXPECT_EQ(found.facts.file, wheel);
+    EXPECT_EQ(found.facts.version, "2.28.5");
+    EXPECT_FALSE(find_library(loader, "NCCL", {"/other"}).facts.found());
+}
+
+TEST(FindLibrary, PassesOverOneThatIsTooOld) {
+    FakeLoader loader;
+    provide(
+        loader.libraries["libnccl.so.2"], "ncclGetVersion", +[](int* code) {
+            *code = 21403;
+            return 0;
+        });
+    const FoundLibrary old = find_library(loader, "NCCL", {"/packages"});
+    EXPECT_FALSE(old.library);
+    EXPECT_EQ(why_missing(old.facts),
+              "NCCL does not load: /fake/libnccl.so.2 is version 2.14.3, and 2.19.0 is the oldest "
+              "that will do");
+    provide(
+        loader.libraries["/packages/nvidia/nccl/lib/libnccl.so.2"], "ncclGetVersion",
+        +[](int* code) {
+            *code = 22703;
+            return 0;
+        });
+    const FoundLibrary found = find_library(loader, "NCCL", {"/packages"});
+    EXPECT_EQ(found.facts.version, "2.27.3");
+    EXPECT_EQ(found.facts.problem, "");
+}
+
+TEST(FindLibrary, KnowsTheFoldersOfEveryInterpreterInPath) {
+    namespace fs = std::filesystem;
+    const fs::path root = fs::path(testing::TempDir()) / "interpreters";
+    fs::remove_all(root);
+    for (const char* python : {"a/lib/python3.9/site-packages", "a/lib/python3.11/site-packages",
+                               "b/lib/python3.12/dist-packages", "c/lib/python3.12/site-packages"})
+        fs::create_directories(root / python);
+    for (const char* prefix : {"a", "c"}) {
+        fs::create_directories(root / prefix / "bin");
+        std::ofstream(root / prefix / "bin/python3") << "";
+    }
+    fs::create_directories(root / "b/bin");  // no interpreter
+    const std::string path = (root / "a/bin").string() + ":" + (root / "b/bin").string() + ":" +
+                             (root / "c/bin").string() + ":" + (root / "a/bin").string();
+    const auto variable = [&](const char* name) -> const char* {
+        if (std::string(name) == "PATH") return path.c_str();
+        return std::string(name) == "PYTHONPATH" ? "/first:/second" : nullptr;
+    };
+    std::vector<std::string> folders = python_package_folders(variable);
+    std::erase_if(folders, [](const std::string& of) { return of.rfind("/usr/", 0) == 0; });
+    EXPECT_THAT(folders,
+                testing::ElementsAre("/first", "/second", root / "a/lib/python3.9/site-packages",
+                                     root / "a/lib/python3.11/site-packages",
+                                     root / "c/lib/python3.12/site-packages"));
 }
 
 TEST(SystemLoader, TellsAMissingLibraryFromABrokenOne) {

@@ -1,0 +1,36 @@
+// The functions of NCCL that are called; see late_functions.hpp.
+#pragma once
+
+#include <nccl.h>
+
+namespace orrery::runtime::cuda {
+
+// Less the "nccl" that all their names begin with.
+#define ORRERY_NCCL_FUNCTIONS(EACH) \
+    EACH(AllGather)                 \
+    EACH(AllReduce)                 \
+    EACH(Broadcast)                 \
+    EACH(CommAbort)                 \
+    EACH(CommDestroy)               \
+    EACH(CommFinalize)              \
+    EACH(CommGetAsyncError)         \
+    EACH(CommInitRankConfig)        \
+    EACH(GetErrorString)            \
+    EACH(GetLastError)              \
+    EACH(GetUniqueId)               \
+    EACH(GroupEnd)                  \
+    EACH(GroupStart)                \
+    EACH(Recv)                      \
+    EACH(ReduceScatter)             \
+    EACH(Send)
+
+struct Nccl {
+#define ORRERY_MEMBER(name) decltype(&nccl##name) name = nullptr;
+    ORRERY_NCCL_FUNCTIONS(ORRERY_MEMBER)
+#undef ORRERY_MEMBER
+};
+
+// Throws DeviceError where NCCL is not there or does not do.
+const Nccl& nccl();
+
+}  // namespace orrery::runtime::cuda
