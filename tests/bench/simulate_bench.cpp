@@ -14,7 +14,6 @@
 
 #include "plan/assemble/build_plan.hpp"
 #include "plan/scenario/reader.hpp"
-#include "sim/engine/action_graph.hpp"
 #include "sim/machine.hpp"
 #include "sim/prediction.hpp"
 
@@ -153,57 +152,6 @@ void BM_SimulateUnfolded(benchmark::State& state) {
     describe(state, run, ops);
 }
 
-// A step as a graph of actions: 64 stages of a layer, 512 micro-batches, sequence parallelism and
-// launches of the host; no slow-down, as transfers run beside kernels. Stacks that wait for
-// transfers, and that do not.
-constexpr const char* kFrameworks[] = {"megatron", "orrery"};
-
-struct Step {
-    Run run;
-    sim::Machine machine;
-};
-
-Step step_of(const char* framework) {
-    Step step{
-        run_with({"layout.recompute=none", "layout.pipeline_parallel=64", "layout.data_parallel=2",
-                  "model.n_layer=64", "layout.global_batch_size=1024",
-                  std::string("training.framework=") + framework}),
-        {}};
-    step.machine = sim::build_machine(step.run.plan, step.run.scenario, step.run.profile, false);
-    step.machine.input.compute_slowdown_permille = 0;
-    step.machine.input.node_network_kBps =
-        0;  // reductions share nothing with transfers beside them
-    return step;
-}
-
-// Items are evaluations of the whole step.
-void BM_ActionGraph(benchmark::State& state) {
-    const char* const framework = kFrameworks[state.range(0)];
-    const Step step = step_of(framework);
-    const sim::Machine& machine = step.machine;
-    const auto graph = sim::ActionGraph::of(machine.input, machine.repetitions);
-    if (!graph) return state.SkipWithError("the graph would not be exact");
-    const sim::StepWindow window = step_window(machine, run_engine(machine.input));
-    const std::vector<sim::Picoseconds> delays = graph->delays(machine.input).value();
-    std::vector<sim::Picoseconds> scratch;
-    for (auto _ : state)
-        if (graph->evaluate(delays, scratch).end != window.end)
-            state.SkipWithError("not the engine's step");
-    state.SetItemsProcessed(static_cast<std::int64_t>(state.iterations()));
-    state.SetLabel(std::string(framework) + ", " + std::to_string(machine.input.tracks.size()) +
-                   " stages, " + std::to_string(step.run.plan.micro_batches) + " micro-batches, " +
-                   std::to_string(machine.repetitions) + " steps, " +
-                   std::to_string(graph->nodes()) + " nodes for " +
-                   std::to_string(folded_ops(machine)) + " op events");
-}
-
-void BM_BuildActionGraph(benchmark::State& state) {
-    const Step step = step_of(kFrameworks[state.range(0)]);
-    for (auto _ : state)
-        if (!sim::ActionGraph::of(step.machine.input, step.machine.repetitions))
-            state.SkipWithError("the graph would not be exact");
-}
-
 // Llama 3.1 405B on 131,072 H100 (tensor 8, pipeline 16, data 1,024, 16 micro-batches), all alike
 // or with ten slow devices in ten pipelines: from the scenario to the step, what they cost
 // included, which simulates the even step besides.
@@ -241,8 +189,6 @@ BENCHMARK(BM_LinkPlan)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Engine)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_EngineForgetting)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_SimulateUnfolded)->Unit(benchmark::kMillisecond)->Iterations(1);
-BENCHMARK(BM_ActionGraph)->Arg(0)->Arg(1)->Unit(benchmark::kMicrosecond);
-BENCHMARK(BM_BuildActionGraph)->Arg(1)->Unit(benchmark::kMillisecond)->Iterations(1);
 BENCHMARK(BM_SimulateStragglers)->Arg(0)->Arg(1)->Arg(10)->Unit(benchmark::kMillisecond);
 BENCHMARK(BM_Simulate)->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond);
 
