@@ -1,6 +1,5 @@
 // The control plane over MPI, for ranks that Open MPI's mpirun has started on nodes whose names it
-// does not tell. Built in where CMake finds MPI (on Debian: apt-get install libopenmpi-dev; option
-// ORRERY_MPI turns it off); tensors never go through it.
+// does not tell, where MPI is there (runtime/mpi); tensors never go through it.
 //
 // A rank that dies is missed by mpirun, which ends the others without asking them: they say
 // nothing. abort() writes its reason to stderr and has mpirun do the same.

@@ -37,8 +37,9 @@ elif words[0] == "train":
 '''
 
 
-def check(folder, wrong):
-    """(exit code, summary) of a run whose programs are wrong in `wrong`."""
+def check(folder, wrong, only=(), into=None):
+    """(exit code, summary) of a run whose programs are wrong in `wrong`, of the parts `only`, into the folder of the
+    run that was wrong in `into`."""
     programs = folder / "bin"
     programs.mkdir(exist_ok=True)
     for name in ("orrery", "orrery-run", "orrery-gpu-check", "compute-sanitizer"):
@@ -48,8 +49,9 @@ def check(folder, wrong):
             text = '#!/bin/sh\n[ "$WRONG" = sanitizer ] && exit 9\nexit 0\n'
         path.write_text(text)
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    out = folder / f"out-{wrong}"
-    done = subprocess.run([sys.executable, str(ROOT / "tests/gpu/check.py"), "--bin", str(programs), "--out", str(out)],
+    out = folder / f"out-{wrong if into is None else into}"
+    done = subprocess.run([sys.executable, str(ROOT / "tests/gpu/check.py"), "--bin", str(programs), "--out", str(out),
+                           *(word for parts in only for word in ("--only", parts))],
                           env={"PATH": f"{programs}:/usr/bin:/bin", "WRONG": wrong}, capture_output=True, text=True,
                           check=False)
     if not (out / "summary.json").exists():
@@ -78,6 +80,13 @@ def main():
             expect(f"what failed where {wrong} is wrong",
                    [one["name"] for one in summary["checks"] if not one["passed"]], [failed])
             expect(f"the summary names {failed}", f"| {failed} | **failed** |" in text, True)
+        code, summary, text = check(folder, "", only=["kernels,losses", "experts"], into="kernels")
+        expect("exit code once the wrong part is done again", code, 0)
+        expect("parts of both calls", [(one["name"], one["passed"]) for one in summary["checks"]],
+               [(name, True) for name in ("doctor", "kernels against the CPU", "losses of tiny-gpt", "losses of tiny-moe",
+                                          "calibration", "predicted steps", "compute-sanitizer")])
+        code, summary, text = check(folder, "tiny-moe", only=["losses"], into="tiny-moe")
+        expect("exit code where another call's part was wrong", code, 1)
     print("\n".join(failures) or "gpu check: as expected")
     return 1 if failures else 0
 

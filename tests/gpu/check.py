@@ -1,6 +1,6 @@
 """Checks the CUDA backend on a machine that has a GPU, from an installed folder, in some minutes: every kernel against
 the CPU's, whole training runs on one rank and on several that share the GPU, memory under compute-sanitizer, and a
-calibration that then predicts steps it has not seen, all of them or those that --only names. Leaves summary.json and summary.md in the output folder, beside
+calibration that then predicts steps it has not seen, all of them or the parts that --only names. Leaves summary.json and summary.md in the output folder, beside
 what each check printed. Exit code 0: all passed; 1: one failed; 6: there is no GPU; 2: usage.
 """
 
@@ -243,12 +243,20 @@ def brief(check):
     return ""
 
 
+def earlier(out, anew):
+    """What other calls have left in the summary: parts that are not checked anew."""
+    summary = out / "summary.json"
+    if not summary.exists():
+        return []
+    return [result for result in json.loads(summary.read_text())["checks"] if result["name"] not in anew]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu-check"))
     parser.add_argument("--bin", type=pathlib.Path, help="where orrery and orrery-run are")
     parser.add_argument("--profile-name", default="cuda", help="the device's name in the profile that is measured")
-    parser.add_argument("--only", action="append", metavar="CHECK", help="this one; can be said several times")
+    parser.add_argument("--only", action="append", metavar="PARTS", help="parts, as kernels,losses; what other parts left in OUT stays in its summary")
     arguments = parser.parse_args()
     installed = HERE.parents[3] / "bin" if len(HERE.parents) > 3 else HERE
     built = HERE.parents[1] / "build" / "cuda" / "bin"
@@ -260,21 +268,24 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     bench = Bench(programs.resolve(), out)
     profile = out / "profile.json"
-    checks = [("doctor", lambda: check_doctor(bench)),
-              ("kernels against the CPU", lambda: check_kernels(bench)),
-              ("losses of tiny-gpt", lambda: check_losses(bench, TINY_GPT, LOSS_STEPS, SHARED_LAYOUTS)),
-              ("losses of tiny-moe", lambda: check_losses(bench, TINY_MOE, EXPERTS_LOSS_STEPS, SHARED_EXPERTS)),
-              ("calibration", lambda: check_calibration(bench, profile, arguments.profile_name)),
-              ("predicted steps", lambda: check_prediction(bench, profile, arguments.profile_name)),
-              ("compute-sanitizer", lambda: check_sanitizer(bench))]
-    named = [name for name, _ in checks]
-    unknown = [name for name in arguments.only or [] if name not in named]
+    # What --only says, what the summary says, and the check.
+    checks = [("doctor", "doctor", lambda: check_doctor(bench)),
+              ("kernels", "kernels against the CPU", lambda: check_kernels(bench)),
+              ("losses", "losses of tiny-gpt", lambda: check_losses(bench, TINY_GPT, LOSS_STEPS, SHARED_LAYOUTS)),
+              ("experts", "losses of tiny-moe",
+               lambda: check_losses(bench, TINY_MOE, EXPERTS_LOSS_STEPS, SHARED_EXPERTS)),
+              ("calibrate", "calibration", lambda: check_calibration(bench, profile, arguments.profile_name)),
+              ("predict", "predicted steps", lambda: check_prediction(bench, profile, arguments.profile_name)),
+              ("sanitize", "compute-sanitizer", lambda: check_sanitizer(bench))]
+    parts = [part for part, _, _ in checks]
+    asked = [part for list_of in arguments.only or [] for part in list_of.split(",")]
+    unknown = [part for part in asked if part not in parts]
     if unknown:
-        print(f"check.sh: no check is called {', '.join(unknown)}; there are: {', '.join(named)}", file=sys.stderr)
+        print(f"check.sh: no check is called {', '.join(unknown)}; there are: {', '.join(parts)}", file=sys.stderr)
         return 2
-    if arguments.only:
-        checks = checks[:1] + [check for check in checks[1:] if check[0] in arguments.only]
-    began = time.monotonic()
+    order = [name for _, name, _ in checks]
+    checks = [(name, check) for part, name, check in checks if not asked or part in ("doctor", *asked)]
+    others = earlier(out, {name for name, _ in checks})
     results = []
     for name, check in checks:
         start = time.monotonic()
@@ -290,7 +301,8 @@ def main():
         print(f"{'passed' if result['passed'] else 'FAILED'}  {name}  {result['seconds']:.0f} s"
               f"  {result.get('reason', '')}".rstrip(), flush=True)
     ready = results[0]["passed"]
-    summary = {"date": time.strftime("%Y-%m-%d"), "seconds": time.monotonic() - began,
+    results = sorted(results + others, key=lambda result: order.index(result["name"]))
+    summary = {"date": time.strftime("%Y-%m-%d"), "seconds": sum(result["seconds"] for result in results),
                "passed": all(result["passed"] for result in results), "checks": results}
     (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     (out / "summary.md").write_text(markdown(summary))

@@ -1,8 +1,7 @@
 // What ranks that Open MPI's mpirun has started do through MPI: find rank 0, and carry messages.
-// Built in where CMake finds MPI (on Debian: apt-get install libopenmpi-dev; option ORRERY_MPI
-// turns it off). MPI says nothing of a rank that has died, and a blocking call would wait for it
-// for ever: messages are sent and received without blocking, and who lives is the control plane's
-// to know.
+// Where MPI is there (runtime/mpi). MPI says nothing of a rank that has died, and a blocking call
+// would wait for it for ever: messages are sent and received without blocking, and who lives is the
+// control plane's to know.
 #pragma once
 
 #include <memory>

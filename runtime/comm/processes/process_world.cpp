@@ -18,6 +18,7 @@
 #include "runtime/comm/processes/tcp_transport.hpp"
 #include "runtime/launch/handshake.hpp"
 #include "runtime/launch/tcp_plane.hpp"
+#include "runtime/mpi/mpi_functions.hpp"
 #include "runtime/physical_memory.hpp"
 
 namespace orrery::runtime {
@@ -103,8 +104,9 @@ bool uses_mpi(const Launch& launch, Carrier carrier) {
     if (carrier == Carrier::mpi && !can)
         throw LaunchError(has_mpi_messages()
                               ? "messages over MPI are for ranks that Open MPI's mpirun has started"
-                              : "this program was built without MPI (on Debian: apt-get install "
-                                "libopenmpi-dev, then build again)");
+                              : "MPI is not there: " + why_no_mpi() +
+                                    " (on Debian: apt-get install libopenmpi-dev, then build "
+                                    "again)");
     return can;
 }
 

@@ -1,5 +1,4 @@
-// Built where CMake finds MPI.
-#include <mpi.h>
+#include "runtime/comm/processes/mpi_ranks.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "plan/check.hpp"
-#include "runtime/comm/processes/mpi_ranks.hpp"
+#include "runtime/mpi/mpi_functions.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -25,10 +24,10 @@ constexpr std::int64_t kPiece = std::int64_t{1} << 30;
 constexpr int kHeadTag = 1, kBodyTag = 2;
 
 void expect_success(int code, const char* what) {
-    if (code == MPI_SUCCESS) return;
-    std::array<char, MPI_MAX_ERROR_STRING> text{};
+    if (code == 0) return;
+    std::array<char, kLongestMpiError> text{};
     int length = 0;
-    MPI_Error_string(code, text.data(), &length);
+    mpi()->error_text(code, text.data(), &length);
     throw CommunicationError(fmt::format(
         "{}: {}", what, std::string_view(text.data(), static_cast<std::size_t>(length))));
 }
@@ -36,7 +35,7 @@ void expect_success(int code, const char* what) {
 // Requests of one message, in the order in which they were made.
 class Requests {
   public:
-    void add(MPI_Request request) { open_.push_back(request); }
+    void add(MpiRequest request) { open_.push_back(request); }
     bool none() const { return open_.empty(); }
 
     // Whether one has ended.
@@ -44,7 +43,7 @@ class Requests {
         bool ended = false;
         while (!open_.empty()) {
             int flag = 0;
-            expect_success(MPI_Test(&open_.front(), &flag, MPI_STATUS_IGNORE), "MPI_Test");
+            expect_success(mpi()->test(&open_.front(), &flag), "MPI_Test");
             if (flag == 0) return ended;
             open_.pop_front();
             ended = true;
@@ -53,7 +52,7 @@ class Requests {
     }
 
   private:
-    std::deque<MPI_Request> open_;
+    std::deque<MpiRequest> open_;
 };
 
 struct Sending {
@@ -63,7 +62,7 @@ struct Sending {
 
 struct Receiving {
     std::array<std::byte, kLongestHead + kWithHead> head;
-    MPI_Request head_request = MPI_REQUEST_NULL;
+    MpiRequest head_request;
     bool asked = false;      // for the next head …
     bool come = false;       // … which is there
     std::int64_t bytes = 0;  // of the message whose head was taken last …
@@ -121,10 +120,10 @@ class MpiTransport final : public Transport {
             return;
         }
         for (std::int64_t at = 0; at < peer.bytes; at += kPiece) {
-            MPI_Request request = MPI_REQUEST_NULL;
+            MpiRequest request;
             expect_success(
-                MPI_Irecv(body + at, static_cast<int>(std::min(kPiece, peer.bytes - at)), MPI_BYTE,
-                          static_cast<int>(from), kBodyTag, MPI_COMM_WORLD, &request),
+                mpi()->irecv(body + at, static_cast<int>(std::min(kPiece, peer.bytes - at)),
+                             static_cast<int>(from), kBodyTag, &request),
                 "MPI_Irecv");
             peer.body.add(request);
         }
@@ -158,7 +157,7 @@ class MpiTransport final : public Transport {
     }
     void wake() override { woken_.store(true); }
 
-    void finish() override { MPI_Finalize(); }
+    void finish() override { mpi()->finalize(); }
 
   private:
     static constexpr std::chrono::microseconds kSpinning{50};
@@ -166,10 +165,10 @@ class MpiTransport final : public Transport {
 
     static void isend(Sending& message, const std::byte* data, std::int64_t bytes, plan::Rank to,
                       int tag) {
-        MPI_Request request = MPI_REQUEST_NULL;
-        expect_success(MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, static_cast<int>(to), tag,
-                                 MPI_COMM_WORLD, &request),
-                       "MPI_Isend");
+        MpiRequest request;
+        expect_success(
+            mpi()->isend(data, static_cast<int>(bytes), static_cast<int>(to), tag, &request),
+            "MPI_Isend");
         message.requests.add(request);
     }
 
@@ -184,16 +183,15 @@ class MpiTransport final : public Transport {
     }
 
     static void ask(Receiving& peer, plan::Rank from) {
-        expect_success(
-            MPI_Irecv(peer.head.data(), static_cast<int>(peer.head.size()), MPI_BYTE,
-                      static_cast<int>(from), kHeadTag, MPI_COMM_WORLD, &peer.head_request),
-            "MPI_Irecv");
+        expect_success(mpi()->irecv(peer.head.data(), static_cast<int>(peer.head.size()),
+                                    static_cast<int>(from), kHeadTag, &peer.head_request),
+                       "MPI_Irecv");
         peer.asked = true;
     }
 
     static void test_head(Receiving& peer) {
         int flag = 0;
-        expect_success(MPI_Test(&peer.head_request, &flag, MPI_STATUS_IGNORE), "MPI_Test");
+        expect_success(mpi()->test(&peer.head_request, &flag), "MPI_Test");
         peer.come = flag != 0;
     }
 
@@ -214,24 +212,21 @@ class MpiTransport final : public Transport {
 }  // namespace
 
 bool has_mpi_messages() {
-    return true;
+    return mpi() != nullptr;
 }
 
 void begin_mpi() {
-    int support = 0;
-    // The main thread and the one that performs communication take turns.
-    expect_success(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &support), "MPI_Init");
-    if (support < MPI_THREAD_SERIALIZED)
-        throw CommunicationError("this MPI can be used by one thread only");
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    int supports = 0;
+    expect_success(mpi()->begin(1, &supports), "MPI_Init_thread");
+    if (supports == 0) throw CommunicationError("this MPI can be used by one thread only");
 }
 
 std::string told_by_rank_zero(const std::string& said) {
     std::string text = said;
     int size = static_cast<int>(text.size());
-    expect_success(MPI_Bcast(&size, 1, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Bcast");
+    expect_success(mpi()->broadcast(&size, sizeof size), "MPI_Bcast");
     text.resize(static_cast<std::size_t>(size));
-    expect_success(MPI_Bcast(text.data(), size, MPI_BYTE, 0, MPI_COMM_WORLD), "MPI_Bcast");
+    expect_success(mpi()->broadcast(text.data(), size), "MPI_Bcast");
     return text;
 }
 

@@ -1,5 +1,4 @@
-// Built where CMake finds MPI.
-#include <mpi.h>
+#include "runtime/launch/mpi_plane.hpp"
 
 #include <climits>
 #include <cstdio>
@@ -9,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "plan/check.hpp"
-#include "runtime/launch/mpi_plane.hpp"
+#include "runtime/mpi/mpi_functions.hpp"
 
 namespace orrery::runtime {
 namespace {
@@ -31,9 +30,9 @@ class MpiPlane final : public ControlPlane {
 
     void broadcast(Bytes& data) override {
         int size = count_of(data.size());
-        MPI_Bcast(&size, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        mpi()->broadcast(&size, sizeof size);
         data.resize(static_cast<std::size_t>(size));
-        MPI_Bcast(data.data(), size, MPI_BYTE, 0, MPI_COMM_WORLD);
+        mpi()->broadcast(data.data(), size);
     }
 
     std::vector<Bytes> gather(std::span<const std::byte> mine) override {
@@ -41,12 +40,11 @@ class MpiPlane final : public ControlPlane {
         const std::size_t ranks = root ? static_cast<std::size_t>(size()) : 0;
         const int own = count_of(mine.size());
         std::vector<int> sizes(ranks), places(ranks);
-        MPI_Gather(&own, 1, MPI_INT, sizes.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
+        mpi()->gather_int(&own, sizes.data());
         count_of(std::accumulate(sizes.begin(), sizes.end(), std::size_t{0}));
         std::exclusive_scan(sizes.begin(), sizes.end(), places.begin(), 0);
         Bytes all(root ? static_cast<std::size_t>(places.back() + sizes.back()) : 0);
-        MPI_Gatherv(mine.data(), own, MPI_BYTE, all.data(), sizes.data(), places.data(), MPI_BYTE,
-                    0, MPI_COMM_WORLD);
+        mpi()->gather(mine.data(), own, all.data(), sizes.data(), places.data());
         std::vector<Bytes> parts(ranks);
         for (std::size_t rank = 0; rank < ranks; ++rank)
             parts[rank].assign(all.begin() + places[rank],
@@ -57,16 +55,16 @@ class MpiPlane final : public ControlPlane {
     void check() override {}  // mpirun ends this process where another has failed
 
     void finish() override {
-        MPI_Barrier(MPI_COMM_WORLD);
+        mpi()->barrier();
         finished_ = true;
-        MPI_Finalize();
+        mpi()->finalize();
     }
 
     void abort(std::string_view reason) override {
         const std::string text = fmt::format("orrery: rank {} ended the run: {}\n", rank(), reason);
         std::fputs(text.c_str(), stderr);
         std::fflush(stderr);
-        MPI_Abort(MPI_COMM_WORLD, kExitOfAbort);
+        mpi()->abort(kExitOfAbort);
     }
 
   private:
@@ -76,16 +74,15 @@ class MpiPlane final : public ControlPlane {
 }  // namespace
 
 bool has_mpi() {
-    return true;
+    return mpi() != nullptr;
 }
 
 std::unique_ptr<ControlPlane> mpi_plane() {
     int support = 0;
-    // abort() may come from another thread than the rest.
-    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &support);
+    mpi()->begin(0, &support);  // abort() may come from another thread than the rest
     int rank = 0, size = 1;
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    mpi()->rank(&rank);
+    mpi()->size(&size);
     return std::make_unique<MpiPlane>(rank, size);
 }
 
