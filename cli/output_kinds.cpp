@@ -93,6 +93,11 @@ OutputKind csv_output() {
     return kind;
 }
 
+OutputKind metrics_output() {
+    return {false, unless([](std::string_view text) { return text.starts_with(kMetricsBegin); },
+                          "exists, and holds no metrics of orrery watch")};
+}
+
 OutputKind page_output() {
     OutputKind kind{false,
                     unless([](std::string_view text) { return text.starts_with(kPageBegins); },

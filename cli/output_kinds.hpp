@@ -20,6 +20,9 @@ OutputKind launch_output();
 // Charts; tables whose first line has these names.
 OutputKind svg_output();
 OutputKind csv_output();
+// What watch keeps for Prometheus, known by how it begins.
+inline constexpr std::string_view kMetricsBegin = "# HELP orrery_run_";
+OutputKind metrics_output();
 // What report writes, known by how it begins.
 inline constexpr std::string_view kPageBegins = "<!doctype html>\n<!-- orrery report 1 -->\n";
 OutputKind page_output();

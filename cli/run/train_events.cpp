@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run/train_run.hpp"
+#include "cli/run/unix_seconds.hpp"
 
 namespace orrery::cli {
 namespace {
@@ -153,7 +154,8 @@ class TrainEvents : public TrainOutput {
     }
 
     // What is not finite is null.
-    void print(const Json& event) {
+    void print(Json event) {
+        event["unix_s"] = unix_seconds();
         out_ << mark_ << event.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n'
              << std::flush;
     }

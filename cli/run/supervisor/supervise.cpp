@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/run/unix_seconds.hpp"
 #include "plan/exit_code.hpp"
 #include "runtime/checkpoint/checkpoint_folder.hpp"
 #include "runtime/checkpoint/folder_lock.hpp"
@@ -205,7 +206,8 @@ class Supervisor {
     void tell(const std::string& message) {
         console_.err << "orrery train: supervisor: " << message << '\n' << std::flush;
     }
-    void print(const SupervisorJson& event) {
+    void print(SupervisorJson event) {
+        event["unix_s"] = unix_seconds();
         if (options_.json)
             console_.out << event.dump(-1, ' ', false, SupervisorJson::error_handler_t::replace)
                          << '\n'
