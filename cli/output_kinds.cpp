@@ -95,7 +95,7 @@ OutputKind csv_output() {
 
 OutputKind metrics_output() {
     return {false, unless([](std::string_view text) { return text.starts_with(kMetricsBegin); },
-                          "exists, and holds no metrics of orrery watch")};
+                          "exists, and is no file of metrics of orrery watch")};
 }
 
 OutputKind page_output() {

@@ -73,9 +73,10 @@ class Watch : public Subcommand {
             ->expected(1)
             ->take_all();
         files().reads(
-            app.add_option("--scenario", scenario_,
-                           "Predict steps and goodput by this scenario, not by the run's own")
-                ->type_name("FILE"));
+            app.add_option("--scenario", by_.file,
+                           "Predict steps and goodput by this scenario, not the run's own")
+                ->type_name("FILE"),
+            [this] { return by_.file.empty() ? std::vector<std::string>() : by_.content().files; });
         app.add_flag("--once", once_, "Say what is known now, and end");
         app.add_option("--every", every_s_, "Seconds between two reports; 10 unless given")
             ->type_name("SECONDS")
@@ -101,7 +102,13 @@ class Watch : public Subcommand {
         std::optional<Alerts> alerts;
         if (!alerts_.empty() || !on_alert_.empty())
             alerts.emplace(alert_conditions(alerts_), on_alert_, console.err);
-        if (!scenario_.empty() && !predict_by_scenario(console)) return kExitInvalidScenario;
+        if (!by_.file.empty()) {
+            const plan::ReadResult read = by_.read(console, json_, OwnProfile::find);
+            if (!read.scenario) return exit_code_of(read);
+            const auto forecast = forecast_of(read);
+            for (WatchedRun& run : runs_)
+                run.forecast = forecast;
+        }
         const bool redraws = !json_ && !once_ && ::isatty(STDOUT_FILENO) == 1 && console.live;
         std::string shown;
         double next = 0;
@@ -146,17 +153,6 @@ class Watch : public Subcommand {
         runs_.back().name = alike == 0 ? name : fmt::format("{} ({})", name, alike + 1);
     }
 
-    bool predict_by_scenario(Console& console) {
-        ScenarioInput input;
-        input.file = scenario_;
-        const plan::ReadResult read = input.read(console, json_, OwnProfile::find);
-        if (!read.scenario) return false;
-        const auto forecast = forecast_of(read);
-        for (WatchedRun& run : runs_)
-            run.forecast = forecast;
-        return true;
-    }
-
     // By the scenario that the run itself has said, once. One of another version of Orrery may not
     // be read: then there is no prediction.
     static void predict_by_own(WatchedRun& watched) {
@@ -192,7 +188,8 @@ class Watch : public Subcommand {
     }
 
     std::vector<std::string> paths_, commands_, alerts_, names_;
-    std::string scenario_, on_alert_;
+    ScenarioInput by_;
+    std::string on_alert_;
     OutputPath metrics_;
     bool once_ = false, json_ = false, came_ = false;
     double every_s_ = 10;

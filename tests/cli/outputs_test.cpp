@@ -206,12 +206,14 @@ class Outputs : public testing::Test {
         write("another trace", R"({"traceEvents": [], "displayTimeUnit": "ms"})");
         write("script", content_of(folder() + "imports/gpt3-175b.sh"));
         write("notes", kNotes);
+        ASSERT_EQ(
+            run({"watch", at("events.jsonl"), "--once", "--metrics", at("metrics.prom")}).code, 0);
     }
     const Words kSamples = {"trace.orrery",  "trace.pftrace", "trace.json", "scenario",
                             "profile",       "datasheet",     "model",      "cluster",
                             "another trace", "script",        "notes",      "plan",
                             "chart.svg",     "table.csv",     "page.html",  "launched.sh",
-                            "memory.pickle"};
+                            "memory.pickle", "metrics.prom"};
 
     std::vector<Case> cases() const;
 };
@@ -250,6 +252,13 @@ std::vector<Case> Outputs::cases() const {
                    "launched.sh",
                    kOfScenario});
     all.push_back({"plan", {at("run.json")}, {{"--output", "out.plan"}}, "plan", kOfScenario});
+    Words of_watched = kOfScenario;
+    of_watched.push_back("events.jsonl");
+    all.push_back({"watch",
+                   {at("events.jsonl"), "--once", "--scenario", at("run.json")},
+                   {{"--metrics", "out.prom"}},
+                   "metrics.prom",
+                   of_watched});
     all.push_back({"plan",
                    {at("run.json"), "--durations", at("costs.json")},
                    {{"--chakra", "nodes"}},
@@ -341,6 +350,8 @@ std::vector<Case> Outputs::cases() const {
     write("h100.json", shipped("profiles/h100-sxm.json"));
     EXPECT_EQ(run({"plan", at("run.json"), "--output", at("run.plan")}).code, 0);
     const Case train{"train", {at("run.json")}, {}, "", {}};
+    write("events.jsonl", R"({"event": "end", "interrupted": false, "step": 1})"
+                          "\n");
     write("recorded.json",
           R"({"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1,
               "ts": 0, "dur": 10}]})");
