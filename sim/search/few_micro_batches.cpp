@@ -16,4 +16,9 @@ std::optional<plan::Scenario> with_few_micro_batches(const plan::Scenario& scena
     return shorter;
 }
 
+std::int64_t least_bytes(const MemoryPrediction& memory, const plan::Framework& framework) {
+    const StageMemory& worst = memory.worst();
+    return worst.peak_bytes - (framework.fragmentation > 0 ? 0 : worst.lost_bytes);
+}
+
 }  // namespace orrery::sim

@@ -289,7 +289,7 @@ class Pricing {
     // Of a step with fewer micro-batches.
     bool may_fit_with_more(const MemoryPrediction& memory, const plan::Scenario& scenario,
                            const Profile& profile) const {
-        const double least = static_cast<double>(memory.worst().peak_bytes) * (1 - kLuckOfFew);
+        const auto least = static_cast<double>(least_bytes(memory, scenario.training.framework));
         const auto capacity = static_cast<double>(memory.capacity_bytes);
         return leaves_margin(least, capacity) &&
                fit_probability(least, capacity,
