@@ -324,7 +324,8 @@ class Init : public Subcommand {
         console.err << fmt::format(
             "{}: {} a step, {} MFU, {} of {} of each GPU\n",
             scenario["description"].get<std::string>(), seconds_text(prediction.step.time_s),
-            percent_text(prediction.throughput.mfu), bytes_text(best.price.peak_bytes),
+            percent_text(prediction.throughput.mfu),
+            bytes_text(static_cast<double>(prediction.memory.worst().peak_bytes)),
             bytes_text(static_cast<double>(prediction.memory.capacity_bytes)));
         for (const std::string& one : assumed_)
             console.err << "assumed: " << one << '\n';
