@@ -2,6 +2,7 @@
 // reached from docs/index.md, and figures that are quoted are those that commands give.
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <regex>
@@ -13,6 +14,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/quantity.hpp"
 #include "cli/run_subcommands.hpp"
 #include "tests/cli/world.hpp"
 
@@ -20,6 +22,7 @@ namespace orrery::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
 
 const fs::path kRoot = ORRERY_SOURCE_DIR;
 
@@ -213,6 +216,126 @@ TEST(FrontDoor, ReadmeIsAsRightAsTheAccuracyPageSays) {
           fmt::format("of {} that ran {} are said not to", std::stoi(alarms) + std::stoi(ran),
                       alarms)})
         EXPECT_NE(readme.find(said), std::string::npos) << said;
+}
+
+// What is set off by four blanks behind `command`, up to prose; trimmed, without empty lines.
+Words lines_behind(const std::string& page, const std::string& command) {
+    Words lines;
+    std::istringstream in(content_of(kRoot / "docs" / page));
+    bool found = false;
+    for (std::string line; std::getline(in, line);) {
+        if (found && !line.empty() && !line.starts_with("    ")) break;
+        if (found && !line.empty()) lines.push_back(on_one_line(line));
+        found = found || on_one_line(line) == command;
+    }
+    EXPECT_TRUE(found) << page << ": " << command;
+    return lines;
+}
+
+class InFolder {
+  public:
+    explicit InFolder(const fs::path& folder) : before_(fs::current_path()) {
+        fs::current_path(folder);
+    }
+    ~InFolder() { fs::current_path(before_); }
+    InFolder(const InFolder&) = delete;
+    InFolder& operator=(const InFolder&) = delete;
+
+  private:
+    fs::path before_;
+};
+
+// Outputs that other pages show of a command that they name: each line is one that it prints.
+TEST(FrontDoor, PagesShowWhatTheirCommandsPrint) {
+    struct Example {
+        const char* page;
+        std::string command;
+        std::size_t least;  // lines that are shown
+    };
+    const std::string schedule = written("run.json", R"({
+        "model": "models/tiny-gpt.json", "cluster": "clusters/cpu-8.json",
+        "layout": {"pipeline_parallel": 3, "data_parallel": 1, "layers_per_stage": [2, 1, 1],
+                   "micro_batch_size": 1, "global_batch_size": 4},
+        "training": {"sequence_length": 64, "precision": "fp32"}})");
+    const std::vector<Example> examples = {
+        {"goodput.md",
+         "./orrery goodput scenarios/runs/llama3.1-405b-h100x16384.json "
+         "--set reliability=llama3-405b",
+         30},
+        {"import-trace.md",
+         "./orrery import-trace tests/calib/compare/traces/gpt-1.json.gz "
+         "--scenario tests/calib/compare/traces/gpt.json",
+         30},
+        {"schedule.md", "$ orrery schedule run.json --set layout.schedule=zb-h1", 5},
+    };
+    const InFolder here(kRoot);
+    for (const Example& example : examples) {
+        Words words;
+        std::istringstream in(replaced(example.command, "run.json", schedule));
+        for (std::string word; in >> word;)
+            if (word != "$" && word != "./orrery" && word != "orrery") words.push_back(word);
+        const Outcome outcome = run(words);
+        EXPECT_EQ(outcome.code, 0) << outcome.err;
+        std::set<std::string> printed;
+        std::istringstream out(outcome.out);
+        for (std::string line; std::getline(out, line);)
+            printed.insert(on_one_line(line));
+        const Words shown = lines_behind(example.page, example.command);
+        EXPECT_GE(shown.size(), example.least) << example.page;
+        for (const std::string& line : shown)
+            EXPECT_TRUE(printed.contains(line)) << example.page << ": " << line;
+    }
+}
+
+// docs/measured: the steps as they were timed, and what is predicted of them today.
+TEST(FrontDoor, MeasuredStepsStandBesideTheirPredictions) {
+    const fs::path folder = kRoot / "docs/measured/h100-80gb-2026-11-26";
+    const std::string page = content_of(kRoot / "docs/measured/README.md");
+    const std::string features = on_one_line(content_of(kRoot / "docs/features.md"));
+    const auto steps = nlohmann::json::parse(content_of(folder / "summary.json")).at("steps");
+    double sum = 0;
+    for (const auto& row : steps.at("rows")) {
+        Words words = {"simulate", kRoot / "scenarios" / steps.at("scenario").get<std::string>(),
+                       "--json"};
+        auto sets = row.at("settings").get<Words>();
+        sets.push_back("cluster.profile=" + (folder / "profile.json").string());
+        sets.push_back("cluster.device=h100-sxm-orrery");
+        for (const std::string& set : sets)
+            words.insert(words.end(), {"--set", set});
+        const Outcome outcome = run(words);
+        ASSERT_EQ(outcome.code, 0) << outcome.err;
+        const double measured = row.at("measured_s");
+        const double predicted =
+            nlohmann::json::parse(outcome.out).at("step").at("time_s").get<double>();
+        const double error = 100 * (predicted / measured - 1);
+        sum += std::abs(error) / static_cast<double>(steps.at("rows").size());
+        const std::string cells =
+            fmt::format("| {:.1f} ms | {:.1f} ms | {}{:.1f} % |", 1e3 * measured, 1e3 * predicted,
+                        error < 0 ? "−" : "+", std::abs(error));
+        EXPECT_NE(page.find(cells), std::string::npos) << row.at("shape") << ": " << cells;
+        if (row.at("shape") != "no dropout, heads of 64") continue;
+        const std::string said = fmt::format("takes {:.1f} ms for 16,384 tokens", 1e3 * measured);
+        EXPECT_NE(features.find(said), std::string::npos) << said;
+        EXPECT_LT(std::abs(error), 5);  // "which the profile measured there predicts within 5 %"
+    }
+    const std::string mean = fmt::format("Mean {:.1f} %", sum);
+    EXPECT_NE(page.find(mean), std::string::npos) << mean;
+}
+
+TEST(FrontDoor, TheFirstMinuteOfTheWindowIsTheStepOfTheReadme) {
+    const auto simulated = nlohmann::json::parse(
+        run({"simulate", kRoot / "scenarios/runs/gpt3-175b-a100x1024.json", "--json"}).out);
+    const std::string step = seconds_text(simulated.at("step").at("time_s"));
+    EXPECT_NE(on_one_line(content_of(kRoot / "docs/gui.md")).find("the step's " + step + " go"),
+              std::string::npos);
+    EXPECT_NE(content_of(kRoot / "README.md").find("step time   " + step), std::string::npos);
+}
+
+TEST(FrontDoor, BuildingNamesThePackagesThatTheWrapperInstalls) {
+    const std::string wrapper = on_one_line(content_of(kRoot / "orrery"));
+    const std::string building = on_one_line(content_of(kRoot / "docs/building.md"));
+    EXPECT_NE(building.find("installs: " + found_in(wrapper, R"(build_packages=\(([^)]*)\))")),
+              std::string::npos);
 }
 
 }  // namespace
