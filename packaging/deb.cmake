@@ -24,11 +24,11 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS man-db)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "predicts and performs training steps of language models
- Orrery simulates what every GPU of a cluster does in a training step of a
- large language model, from one plan: how long it takes, what it holds in
- memory, what a run costs, which layout is best. The same plan is performed by
- its training runtime, so that prediction and measurement are compared op by
- op.")
+Orrery simulates what every GPU of a cluster does in a training step of a
+large language model, from one plan: how long it takes, what it holds in
+memory, what a run costs, which layout is best. The same plan is performed by
+its training runtime, so that prediction and measurement are compared op by
+op.")
 # What Debian asks of a package beyond what is installed: compressed pages, a copyright file, a changelog.
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/packaging/finish_deb.cmake)
 set(CPACK_ORRERY_SOURCE ${PROJECT_SOURCE_DIR})

@@ -1,5 +1,6 @@
 # Run by cpack on the tree that becomes the package.
-file(GLOB_RECURSE programs ${CPACK_TEMPORARY_DIRECTORY}/*/bin/orrery ${CPACK_TEMPORARY_DIRECTORY}/*/bin/orrery-*)
+file(GLOB_RECURSE programs LIST_DIRECTORIES false ${CPACK_TEMPORARY_DIRECTORY}/orrery*)
+list(FILTER programs INCLUDE REGEX "/usr/bin/orrery[a-z-]*$")
 foreach(program IN LISTS programs)
     file(RPATH_REMOVE FILE ${program})  # its libraries are where the loader looks
     get_filename_component(prefix ${program} DIRECTORY)
