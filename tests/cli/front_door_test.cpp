@@ -338,5 +338,11 @@ TEST(FrontDoor, BuildingNamesThePackagesThatTheWrapperInstalls) {
               std::string::npos);
 }
 
+// One screen and a half: what grows belongs into docs/.
+TEST(FrontDoor, ReadmeIsShort) {
+    const std::string readme = content_of(kRoot / "README.md");
+    EXPECT_LT(std::count(readme.begin(), readme.end(), '\n'), 110);
+}
+
 }  // namespace
 }  // namespace orrery::cli
