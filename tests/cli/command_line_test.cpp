@@ -143,6 +143,23 @@ TEST(CommandLine, WordsOfTheLibraryAreThoseThatCommandsTake) {
     EXPECT_THAT(words_of(WordSource::op_kinds), IsSupersetOf({"gemm", "all_reduce"}));
 }
 
+// A program that lies alone: the commands of the other one are named, and that nothing more is
+// known of them.
+TEST(CommandLine, SaysThatTheOtherProgramIsNotThere) {
+    const std::string alone = testing::TempDir() + "alone";
+    fs::create_directories(alone);
+    fs::copy_file(program("orrery"), alone + "/orrery", fs::copy_options::overwrite_existing);
+    const std::string said = printed("'" + alone + "/orrery' man train");
+    EXPECT_THAT(said, HasSubstr("orrery: orrery-run does not lie beside this program, so that "
+                                "nothing is known of the options of train, export, calibrate, "
+                                "doctor\n"));
+    EXPECT_THAT(said, HasSubstr("It is part of \\fBorrery\\-run\\fR"));
+    const std::string bash = printed("'" + alone + "/orrery' completion bash 2>/dev/null");
+    EXPECT_THAT(bash, HasSubstr(" train export calibrate doctor gui "));
+    EXPECT_THAT(bash, HasSubstr("'train' | 'export' | 'calibrate' | 'doctor'"));
+    fs::remove_all(alone);
+}
+
 class Completion : public testing::Test {
   protected:
     Completion() : folder_(testing::TempDir() + "completion"), before_(fs::current_path()) {

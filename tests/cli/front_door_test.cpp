@@ -344,5 +344,20 @@ TEST(FrontDoor, ReadmeIsShort) {
     EXPECT_LT(std::count(readme.begin(), readme.end(), '\n'), 110);
 }
 
+// No container is built in a test; what its file builds by has to be there.
+TEST(FrontDoor, TheContainerIsBuiltByWhatThereIs) {
+    const std::string file = on_one_line(content_of(kRoot / "Containerfile"));
+    const std::string presets = content_of(kRoot / "CMakePresets.json");
+    const std::string preset = found_in(file, "cmake --preset ([a-z]+)");
+    EXPECT_NE(presets.find("\"name\": \"" + preset + "\""), std::string::npos) << preset;
+    EXPECT_NE(file.find("cmake --build build/" + preset + " --target orrery orrery-run"),
+              std::string::npos);
+    EXPECT_NE(file.find("cmake --install build/" + preset + " --prefix /opt/orrery"),
+              std::string::npos);
+    EXPECT_NE(file.find("./orrery packages build"), std::string::npos);
+    EXPECT_NE(content_of(kRoot / "CMakeLists.txt").find(found_in(file, "-D(ORRERY_MPI)=OFF")),
+              std::string::npos);
+}
+
 }  // namespace
 }  // namespace orrery::cli
